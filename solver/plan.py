@@ -1,0 +1,96 @@
+"""The plan: what `solver.solve` answers. Indices refer to the problem's tuples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from solver.problem import Placement, Vector
+
+Action = Literal["start", "keep", "wait"]
+Verdict = Literal["proven", "within gap", "limit reached"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One reason why a gang waits: a stable code (see docs/reasons.md) and its numbers.
+
+    never: true when the fact would hold on the empty cluster too, so that waiting cannot help.
+    Which of the optional fields are set depends on the code; amounts are in the resource's own unit or, for `pods`, pods.
+    """
+
+    code: str
+    never: bool = False
+    role: int | None = None
+    queue: int | None = None
+    resource: int | None = None
+    hypernode: int | None = None
+    tier: int | None = None
+    asked: int | None = None
+    available: int | None = None
+    limit: int | None = None
+    gangs: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """A change that would let the gang start, checked by solving: e.g. GR101, `amount` more of `resource` as capability of `queue`."""
+
+    code: str
+    queue: int | None = None
+    resource: int | None = None
+    tier: int | None = None
+    amount: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What happens to one gang. `placements` hold all its pods, running ones included, sorted by (role, node); empty when it waits with nothing running."""
+
+    gang: int
+    action: Action
+    placements: tuple[Placement, ...]
+    domains: tuple[int, ...]
+    """The leaves that the gang touches, in order of index."""
+    facts: tuple[Fact, ...] = ()
+    repairs: tuple[Repair, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """One objective of a batch: value reached, best bound proved, |bound - value| / max(1, |value|), and what that amounts to."""
+
+    name: str
+    value: float
+    bound: float
+    gap: float
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The gangs decided by one model, and how well. `seconds` is measured for people; it is no part of the plan's identity."""
+
+    gangs: tuple[int, ...]
+    verdict: Verdict
+    objectives: tuple[Objective, ...]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class QueueUse:
+    """What a queue holds, descendants included. allocated: before the plan. admitted: added by the plan. share: weighted dominant share after it."""
+
+    queue: int
+    allocated: Vector
+    admitted: Vector
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    decisions: tuple[Decision, ...]
+    """One for each gang, in the problem's order."""
+    batches: tuple[Batch, ...]
+    queues: tuple[QueueUse, ...]
+    """One for each queue, in the problem's order."""

@@ -1,0 +1,146 @@
+"""The problem: what there is (nodes, hypernodes, queues) and what is asked for (gangs), as plain integers.
+
+Everything refers to everything else by index into the tuples of `Problem`; names are carried only so that a plan can be read.
+A resource vector has one entry per name in `Problem.resources`, in that resource's own unit (cpu: millicores, memory: bytes,
+devices and pods: a count). Nothing here knows YAML, Kubernetes, files or a clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Vector = tuple[int, ...]
+"""An amount of every resource, in the order of `Problem.resources`."""
+
+Limits = tuple[int | None, ...]
+"""As `Vector`, but None where nothing was said about the resource."""
+
+Mode = Literal["hard", "soft"]
+
+
+@dataclass(frozen=True, slots=True)
+class HyperNode:
+    """A network domain. `tier` 1 is the tightest; a parent has a higher tier than its children."""
+
+    name: str
+    tier: int
+    parent: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A machine.
+
+    kind: nodes of one kind are open to exactly the same roles (selectors, affinity, taints are settled before the solver).
+    leaf: the hypernode that directly holds the node; None for a node outside the topology.
+    capacity: allocatable. free: capacity less the pods that belong to no gang of the problem; the pods in `Gang.running` are not taken off.
+    """
+
+    name: str
+    kind: int
+    leaf: int | None
+    capacity: Vector
+    free: Vector
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """guarantee <= deserved <= capability, each per resource and each optional. `used`: by pods that belong to no gang of the problem.
+
+    The limits hold for the queue together with all its descendants.
+    """
+
+    name: str
+    parent: int | None
+    weight: int
+    priority: int
+    guarantee: Limits
+    deserved: Limits
+    capability: Limits
+    used: Vector
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """hard: everything it covers sits under one hypernode of tier <= `tier`. soft: the lower the common tier, the better.
+
+    A tier above the highest hypernode's means the whole cluster, nodes outside the topology included.
+    """
+
+    mode: Mode
+    tier: int
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """`minimum` <= placed pods <= `replicas` once the gang is admitted; each pod needs `request` on a node whose kind is in `kinds`."""
+
+    name: str
+    replicas: int
+    minimum: int
+    request: Vector
+    kinds: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Subgroup:
+    """The pods of `roles` are divided into parts of exactly `size` pods; at least `minimum` parts are formed, and only whole ones.
+
+    Each part obeys `topology`. Several subgroups of one gang may cover the same roles (a 4-pod unit that prefers one domain,
+    made of 2-pod units that must have one).
+    """
+
+    name: str
+    roles: tuple[int, ...]
+    size: int
+    minimum: int
+    topology: Topology
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """`pods` pods of role `role` (index into the gang's roles) on node `node` (index into `Problem.nodes`)."""
+
+    role: int
+    node: int
+    pods: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """Starts whole or not at all: at least `minimum` pods over all roles and each role's own minimum.
+
+    priority: higher first. age: smaller is older, unique only by convention (ties fall to the index).
+    running: pods that run already; they stay where they are, and the gang may grow beside them up to its replicas.
+    A gang whose running pods reach its minima is kept; one whose pods do not (it lost a node) is to be completed or waits for the rest.
+    """
+
+    name: str
+    queue: int
+    priority: int
+    age: int
+    minimum: int
+    roles: tuple[Role, ...]
+    topology: Topology | None = None
+    subgroups: tuple[Subgroup, ...] = ()
+    running: tuple[Placement, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """The whole input of `solver.solve`."""
+
+    resources: tuple[str, ...]
+    nodes: tuple[Node, ...]
+    hypernodes: tuple[HyperNode, ...]
+    queues: tuple[Queue, ...]
+    gangs: tuple[Gang, ...]
+
+
+class InvalidProblemError(ValueError):
+    """The problem contradicts itself. `where` is the path of indices to the culprit, e.g. ("gangs", 3, "roles", 0, "request")."""
+
+    def __init__(self, where: tuple[str | int, ...], what: str) -> None:
+        self.where = where
+        super().__init__(f"{'.'.join(map(str, where))}: {what}")

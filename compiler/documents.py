@@ -1,0 +1,52 @@
+"""A document: plain data plus where each piece of it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from compiler.diagnostics import Position
+
+Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One Kubernetes object as read.
+
+    file: path inside the repository, with "/". line: where `text` begins in the file, from 1.
+    text: the whole YAML document that holds the object, byte for byte; for an item of a List that is the List's text, and `prefix` leads to the item.
+    data: plain dict, list, str, int, float, bool, None. marks: path inside `data` -> position of that key or item.
+    """
+
+    file: str
+    line: int
+    text: str
+    data: dict[str, Any]
+    marks: Mapping[Path, tuple[int, int]]
+    prefix: Path = ()
+
+    @property
+    def api_version(self) -> str:
+        return str(self.data.get("apiVersion", ""))
+
+    @property
+    def kind(self) -> str:
+        return str(self.data.get("kind", ""))
+
+    @property
+    def namespace(self) -> str:
+        """Empty for a document that names none; kinds that are namespaced read it as "default"."""
+        return str(self.data["metadata"].get("namespace") or "")
+
+    @property
+    def name(self) -> str:
+        return str(self.data["metadata"]["name"])
+
+    def at(self, *path: str | int) -> Position:
+        """Where `path` stands; of a path that is not in the document, the nearest ancestor that is."""
+        while path and path not in self.marks:
+            path = path[:-1]
+        line, column = self.marks.get(path, (self.line, 1))
+        return Position(self.file, line, column)

@@ -1,0 +1,217 @@
+"""What the user's documents say, in the field's terms and independent of the kind that said it.
+
+The kinds (one file each in `compiler.kinds`) make these out of documents; the checks judge them; lowering turns them into a
+`solver.Problem`. Amounts are integers: cpu in millicores, everything else in whole units (bytes, devices, pods), requests rounded up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from compiler.diagnostics import Diagnostic
+from compiler.documents import Document
+
+Amounts = Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """One row of a node selector term, a Gt or Lt being one as well: `key operator values`."""
+
+    key: str
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """All expressions on labels and on fields (metadata.name) must hold."""
+
+    labels: tuple[Expression, ...] = ()
+    fields: tuple[Expression, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    key: str
+    value: str
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
+
+
+@dataclass(frozen=True, slots=True)
+class Toleration:
+    key: str = ""
+    operator: Literal["Exists", "Equal"] = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PodSpec:
+    """What one pod asks of a node. `requests` follow Kubernetes' rule for containers, init containers, sidecars and overhead; "pods" is 1.
+
+    affinity: required node affinity, terms are alternatives; None when nothing is required. tolerations and selector as in Kubernetes.
+    """
+
+    requests: Amounts
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    affinity: tuple[Term, ...] | None = None
+    tolerations: tuple[Toleration, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TopologySpec:
+    """networkTopology as written; `highest_tier_name` is an alternative to the number. None, None: no limit."""
+
+    mode: Literal["hard", "soft"]
+    highest_tier: int | None = None
+    highest_tier_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RoleSpec:
+    """path: where the role stands in the document, e.g. ("spec", "tasks", 0). template: path of its pod template."""
+
+    name: str
+    replicas: int
+    minimum: int
+    pod: PodSpec
+    path: tuple[str | int, ...]
+    template: tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SubgroupSpec:
+    """Parts of `size` pods of the named roles, at least `minimum` of them. path: the field that asked for it."""
+
+    name: str
+    roles: tuple[str, ...]
+    size: int
+    minimum: int
+    topology: TopologySpec
+    path: tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GangSpec:
+    """A job of any kind. `priority` is None until a PriorityClass gives it. submitted_at: seconds since the epoch, None when unknown.
+
+    paths: where the fields that messages speak of stand in the document ("queue", "minimum", "priority_class", "topology").
+    schedulable: false for a job that its owner suspended, or that another scheduler places.
+    """
+
+    document: Document
+    queue: str
+    priority_class: str | None
+    minimum: int
+    roles: tuple[RoleSpec, ...]
+    topology: TopologySpec | None = None
+    subgroups: tuple[SubgroupSpec, ...] = ()
+    submitted_at: int | None = None
+    expected_duration: int | None = None
+    schedulable: bool = True
+    paths: Mapping[str, tuple[str | int, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSpec:
+    document: Document
+    name: str
+    parent: str | None
+    weight: int
+    priority: int
+    guarantee: Amounts
+    deserved: Amounts
+    capability: Amounts
+    reclaimable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PriorityClassSpec:
+    document: Document
+    name: str
+    value: int
+    global_default: bool = False
+    preemption_policy: str = "PreemptLowerPriority"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSpec:
+    """A Node object, or one node that a NodePool makes (then `document` is the pool's)."""
+
+    document: Document
+    name: str
+    labels: Mapping[str, str]
+    taints: tuple[Taint, ...]
+    allocatable: Amounts
+    unschedulable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HyperNodeSpec:
+    """A HyperNode object, or one that a NodePool makes.
+
+    Members are resolved against the nodes and hypernodes that exist: names, sorted. Problems of the tree are diagnostics, never an exception.
+    """
+
+    document: Document
+    name: str
+    tier: int
+    tier_name: str | None
+    nodes: tuple[str, ...]
+    hypernodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PluginSpec:
+    name: str
+    arguments: Mapping[str, Any]
+    flags: Mapping[str, bool]
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerSpec:
+    """volcano-scheduler.conf, from our SchedulerConfiguration or from a raw ConfigMap (`raw`: its text as it stands)."""
+
+    document: Document
+    name: str
+    namespace: str
+    actions: tuple[str, ...]
+    tiers: tuple[tuple[PluginSpec, ...], ...]
+    configurations: Mapping[str, Mapping[str, Any]]
+    metrics: Mapping[str, str] = field(default_factory=dict)
+    raw: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSpec:
+    """Our Cluster kind. gap: relative MIP gap at which an objective may stop; 0 asks for a proof. time_limit: seconds, the last safety."""
+
+    document: Document
+    name: str
+    binding: Literal["gated", "static"] = "gated"
+    default_queue: str = "default"
+    gap: float = 0.0
+    time_limit: float = 60.0
+    max_waiting_pods: int = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Specs:
+    """Everything that was read for one cluster. Each tuple is sorted by (namespace, name, kind) of its documents, nodes and hypernodes naturally by name.
+
+    documents: all well-formed documents, also those of kinds that gangplan passes through (Service, ConfigMap ...).
+    A document with an error is in no other tuple than `documents`.
+    """
+
+    cluster: ClusterSpec
+    documents: tuple[Document, ...]
+    gangs: tuple[GangSpec, ...]
+    queues: tuple[QueueSpec, ...]
+    priority_classes: tuple[PriorityClassSpec, ...]
+    nodes: tuple[NodeSpec, ...]
+    hypernodes: tuple[HyperNodeSpec, ...]
+    scheduler: SchedulerSpec | None
+    diagnostics: tuple[Diagnostic, ...]

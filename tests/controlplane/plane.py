@@ -1,0 +1,301 @@
+"""A real control plane with a real Volcano on loopback ports: kube-apiserver, etcd, controllers, webhooks, scheduler, and kwok for nodes."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import secrets
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self, TypeVar
+
+from tests.controlplane import webhooks
+from tests.controlplane.build import build
+from tests.controlplane.commands import Ports, commands
+from tests.controlplane.follow import KEY, Follower
+from tests.controlplane.processes import Guard, Process, ProcessId
+from tests.controlplane.rest import ApiError, Client, Json, kubeconfig
+
+T = TypeVar("T")
+
+# Token users are fixed when the API server starts. "gangplan" has no rights of its own: what it may do comes from our ClusterRole.
+USERS: Final[Mapping[str, Sequence[str]]] = {"admin": ("system:masters",), "gangplan": ()}
+CAPACITY: Final[Mapping[str, str]] = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": "8"}
+_STAGES: Final = Path(__file__).parent / "stages" / "own.yaml"
+_LOST: Final = "gangplan.test/lost"
+
+
+class NotSeenError(Exception):
+    """What a test waited for did not come; the text says what was seen last."""
+
+
+class ControlPlane:
+    """One cluster. `with ControlPlane() as cluster:` starts it (7 s when built) and ends every process of it, whatever happens.
+
+    Without `work` all files are in a temporary folder that goes with it. `guard=False` lets the processes outlive this one.
+    """
+
+    def __init__(self, work: Path | None = None, *, users: Mapping[str, Sequence[str]] = USERS, guard: bool = True) -> None:
+        self._given_work = work
+        self._users = dict(users)
+        self._guarded = guard
+        self._guard: Guard | None = None
+        self._processes: dict[str, Process] = {}
+        self._followers: list[Follower] = []
+        self._clients: dict[str, Client] = {}
+        self._work: Path | None = None
+
+    # --- life
+
+    def start(self) -> None:
+        """Build what is missing, start every component, and return when jobs can be submitted."""
+        cache = build()
+        self._work = self._given_work or Path(tempfile.mkdtemp(prefix="gangplan-controlplane-"))
+        atexit.register(self.stop)
+        try:
+            ports = Ports.pick()
+            self._write_files(cache, ports)
+            self._guard = Guard() if self._guarded else None
+            environment = {"HOME": str(self.work), "PATH": "/usr/bin:/bin"}
+            for name, command in commands(cache, self.work, ports).items():
+                self._processes[name] = Process(name, command, self.work / "logs" / f"{name}.log", environment)
+            self._bring_up(cache, ports)
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """End everything at once. Safe to call twice."""
+        atexit.unregister(self.stop)
+        for follower in self._followers:
+            follower.stop()
+        for process in reversed(self._processes.values()):
+            process.kill(self._guard)
+        if self._guard is not None:
+            self._guard.close()
+        if self._work is not None and self._given_work is None:
+            shutil.rmtree(self._work, ignore_errors=True)
+        self._followers, self._processes, self._guard, self._work = [], {}, None, None
+
+    def release(self) -> list[ProcessId]:
+        """Let the processes (started with guard=False) run on after this one; whoever is given the list can end them."""
+        atexit.unregister(self.stop)
+        return [process.identify() for process in self._processes.values()]
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()
+
+    # --- files
+
+    @property
+    def work(self) -> Path:
+        """The folder of this cluster's files."""
+        if self._work is None:
+            raise RuntimeError("the control plane does not run")
+        return self._work
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig."""
+        return self.kubeconfig_for("admin")
+
+    def kubeconfig_for(self, user: str) -> Path:
+        """The kubeconfig of one of the users that the cluster was started with."""
+        if user not in self._users:
+            raise KeyError(f"no user {user!r}; this cluster knows {', '.join(self._users)}")
+        return self.work / f"{user}.kubeconfig"
+
+    @property
+    def scheduler_conf(self) -> Path:
+        """The scheduler's configuration file, alone in its folder. Replace it, do not write into it: the scheduler reads on every event."""
+        return self.work / "scheduler-conf" / KEY
+
+    def logs(self, component: str) -> str:
+        """All that a component has written."""
+        return self._processes[component].log.read_text(errors="replace")
+
+    # --- components
+
+    @property
+    def components(self) -> tuple[str, ...]:
+        """The components' names, in the order of starting."""
+        return tuple(self._processes)
+
+    def pid(self, component: str) -> int | None:
+        """The pid of a component, None while it is down."""
+        return self._processes[component].pid
+
+    def kill(self, component: str) -> None:
+        """End one component with SIGKILL."""
+        self._processes[component].kill(self._guard)
+
+    def restart(self, component: str) -> None:
+        """Start a component again, on the same ports and files; it is killed first if it runs. Returns at once."""
+        self.kill(component)
+        self._processes[component].start(self._guard)
+
+    def follow_scheduler_configmap(self, namespace: str, name: str) -> None:
+        """From now on play kubelet: key volcano-scheduler.conf of that ConfigMap reaches the scheduler's file within 0.3 s of a change."""
+        follower = Follower(self._clients["admin"], namespace, name, self.scheduler_conf, self.work / f"{namespace}.{name}.conf")
+        follower.start()
+        self._followers.append(follower)
+
+    # --- the API
+
+    def api(self, method: str, path: str, body: Json | None = None, content_type: str | None = None, *, user: str = "admin") -> Json:
+        """One call. A str body goes as it is (give its content_type, e.g. application/yaml); a PATCH is a merge patch, or a JSON patch
+        if the body is a list, or what content_type says. Raises ApiError."""
+        return self._clients[user](method, path, body, content_type)
+
+    def wait(self, look: Callable[[], T], until: Callable[[T], object] = bool, *, timeout: float = 30.0, what: str = "") -> T:
+        """Look again and again until `until(look())` holds, and return what was seen. An ApiError or a refused connection counts as not yet.
+        Raises NotSeenError at the deadline, or at once when a component has ended by itself."""
+        deadline = time.monotonic() + timeout
+        while True:
+            seen: object
+            try:
+                state = look()
+                if until(state):
+                    return state
+                seen = state
+            except (ApiError, OSError) as error:
+                seen = error
+            self._check_processes()
+            if time.monotonic() > deadline:
+                raise NotSeenError(f"{what or 'what was waited for'} did not come within {timeout:g} s; last seen: {str(seen)[:4000]}")
+            time.sleep(0.05)
+
+    # --- nodes
+
+    def add_nodes(
+        self,
+        names: Iterable[str],
+        *,
+        capacity: Mapping[str, str | int] = CAPACITY,
+        labels: Mapping[str, str] | None = None,
+        taints: Sequence[Mapping[str, str]] = (),
+        wait: bool = True,
+    ) -> list[str]:
+        """Make kwok nodes, all alike, and (unless wait=False) return when they are ready and free of the not-ready taint."""
+        added = list(names)
+        resources = {key: str(value) for key, value in capacity.items()}
+        for name in added:
+            node = {
+                "apiVersion": "v1",
+                "kind": "Node",
+                "metadata": {
+                    "name": name,
+                    "annotations": {"kwok.x-k8s.io/node": "fake"},
+                    "labels": {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64", **(labels or {})},
+                },
+                "spec": {"taints": [dict(taint) for taint in taints]},
+                "status": {"capacity": resources, "allocatable": resources},
+            }
+            self.api("POST", "/api/v1/nodes", node)
+        if wait:
+            wanted = set(added)
+            self.wait(self._ready_nodes, wanted.issubset, timeout=30 + len(added) / 5, what=f"readiness of {len(added)} nodes")
+        return added
+
+    def remove_node(self, name: str) -> None:
+        """Delete a Node object. Its pods stay until kube-controller-manager collects them, most of a minute later; so it is in real clusters."""
+        self.api("DELETE", f"/api/v1/nodes/{name}")
+
+    def fail_node(self, name: str) -> None:
+        """Make a node's readiness Unknown, as when its kubelet is gone; the node controller then taints it unreachable."""
+        self.api("PATCH", f"/api/v1/nodes/{name}", {"metadata": {"labels": {_LOST: "true"}}})
+        self.wait(self._ready_nodes, lambda ready: name not in ready, what=f"loss of node {name}")
+
+    def recover_node(self, name: str) -> None:
+        """Undo fail_node."""
+        self.api("PATCH", f"/api/v1/nodes/{name}", {"metadata": {"labels": {_LOST: None}}})
+        self.wait(self._ready_nodes, lambda ready: name in ready, what=f"recovery of node {name}")
+
+    def _ready_nodes(self) -> set[str]:
+        ready = set()
+        for node in self.api("GET", "/api/v1/nodes")["items"]:
+            conditions = {each["type"]: each["status"] for each in node["status"].get("conditions", [])}
+            taints = {taint["key"] for taint in node["spec"].get("taints", [])}
+            if conditions.get("Ready") == "True" and not taints & {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}:
+                ready.add(node["metadata"]["name"])
+        return ready
+
+    # --- the steps of starting
+
+    def _write_files(self, cache: Path, ports: Ports) -> None:
+        for folder in ("logs", "keys", "scheduler-conf"):
+            (self.work / folder).mkdir(parents=True, exist_ok=True)
+        subprocess.run([cache / "bin" / "certs", self.work / "keys"], check=True)
+        shutil.copyfile(cache / "volcano" / KEY, self.scheduler_conf)
+        stages = [_without_lost_nodes(file.read_text()) for file in sorted((cache / "stages").iterdir())]
+        (self.work / "stages.yaml").write_text("\n---\n".join([*stages, _STAGES.read_text()]))
+        tokens = []
+        ca = self.work / "keys" / "ca.crt"
+        for user, groups in self._users.items():
+            token = secrets.token_hex(16)
+            tokens.append(f'{token},{user},{user},"{",".join(groups)}"\n')
+            self.kubeconfig_for(user).write_text(kubeconfig(ports.api, ca, user, token))
+            self._clients[user] = Client(ports.api, ca, token)
+        (self.work / "tokens.csv").write_text("".join(tokens))
+
+    def _bring_up(self, cache: Path, ports: Ports) -> None:
+        for name in ("etcd", "kube-apiserver"):
+            self.restart(name)
+        self.wait(lambda: self.api("GET", "/readyz"), lambda said: said == "ok", timeout=90, what="a ready API server")
+        self.api("POST", "/api/v1/namespaces", {"metadata": {"name": "volcano-system"}})
+        for file in sorted((cache / "crds").iterdir()):
+            self.api("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", file.read_text(), "application/yaml")
+        for configuration in webhooks.configurations(ports.webhooks, self.work / "keys" / "ca.crt"):
+            plural = configuration["kind"].lower() + "s"
+            self.api("POST", f"/apis/admissionregistration.k8s.io/v1/{plural}", configuration)
+        # Informers that find no resource back off for seconds, so the types come first.
+        self.wait(self._unserved_types, lambda unserved: not unserved, what="all custom resource definitions served")
+        for name, process in self._processes.items():
+            if process.pid is None:
+                self.restart(name)
+        self.wait(lambda: self.api("GET", "/api/v1/namespaces/default"), what="namespace default")
+        self.wait(self._refusal, lambda said: "validatejob.volcano.sh" in said and "denied" in said, timeout=90, what="an answer of the webhooks")
+        queue = functools.partial(self.api, "GET", "/apis/scheduling.volcano.sh/v1beta1/queues/default")
+        self.wait(queue, lambda found: found.get("status", {}).get("state") == "Open", timeout=90, what="the open queue default")
+
+    def _unserved_types(self) -> list[str]:
+        unserved = []
+        for definition in self.api("GET", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions")["items"]:
+            conditions = {each["type"]: each["status"] for each in definition.get("status", {}).get("conditions") or []}
+            if conditions.get("Established") != "True":
+                unserved.append(definition["metadata"]["name"])
+        return unserved
+
+    def _refusal(self) -> str:
+        """What admission says to a job that nobody may have; it is never created."""
+        job: Json = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "never"}, "spec": {"minAvailable": 2}}
+        job["spec"]["tasks"] = [{"name": "a", "replicas": 1, "template": {"spec": {"containers": [{"name": "a", "image": "a"}]}}}]
+        try:
+            self.api("POST", "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs?dryRun=All", job)
+        except ApiError as error:
+            return str(error)
+        return "accepted"
+
+    def _check_processes(self) -> None:
+        for process in self._processes.values():
+            if process.exit_code is not None:
+                raise NotSeenError(f"{process.name} ended with exit code {process.exit_code}; the end of its log:\n{process.tail()}")
+
+
+def _without_lost_nodes(stage: str) -> str:
+    """kwok's own stages make every node ready again at once; let them pass over those that fail_node has marked."""
+    if "kind: Node" not in stage:
+        return stage
+    head, found, rest = stage.partition("    matchExpressions:\n")
+    if not found:
+        raise ValueError("a stage of kwok's for nodes has no matchExpressions")
+    return f"{head}{found}    - {{key: '.metadata.labels[\"{_LOST}\"]', operator: DoesNotExist}}\n{rest}"

@@ -1,0 +1,167 @@
+"""Child processes that never outlive their owner, and that can be ended later by another process that knows them by pid."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+# What the guard runs: it reads "+PID" and "-PID" lines and, when its owner is gone (end of file), kills the groups that are left.
+# prctl(PR_SET_PDEATHSIG) would do it without a process, but it fires when the *thread* that forked ends.
+_GUARD = """
+import os, signal, sys
+alive = set()
+for line in sys.stdin:
+    (alive.add if line[0] == "+" else alive.discard)(int(line[1:]))
+for pid in alive:
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+"""
+
+
+class ProcessId(NamedTuple):
+    """A process, safe against a pid that is used again: its start time goes with it."""
+
+    name: str
+    pid: int
+    started: str
+
+
+class Guard:
+    """Kills what it was told of when this process is gone, even by SIGKILL."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", _GUARD], stdin=subprocess.PIPE, text=True, bufsize=1, start_new_session=True
+        )
+
+    def _write(self, line: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+
+    def watch(self, pid: int) -> None:
+        self._write(f"+{pid}")
+
+    def forget(self, pid: int) -> None:
+        self._write(f"-{pid}")
+
+    def close(self) -> None:
+        """End the guard; it kills what it still watches."""
+        self._process.communicate()
+
+
+class Process:
+    """One component: its command, its log, and the running child if any."""
+
+    def __init__(self, name: str, command: Sequence[str], log: Path, environment: Mapping[str, str]) -> None:
+        self.name = name
+        self.command = list(command)
+        self.log = log
+        self.environment = dict(environment)
+        self._child: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """The pid while it runs."""
+        return self._child.pid if self._child is not None and self._child.poll() is None else None
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code when it ended by itself; None while it runs or was stopped by us."""
+        return self._child.poll() if self._child is not None else None
+
+    def start(self, guard: Guard | None) -> None:
+        """Start it in a process group of its own, so that Ctrl-C at the terminal reaches only us; the log is appended to."""
+        if self.pid is not None:
+            raise RuntimeError(f"{self.name} runs already")
+        with self.log.open("ab") as log:
+            self._child = subprocess.Popen(
+                self.command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=self.environment,
+                cwd=self.log.parent,
+                start_new_session=True,
+            )
+        if guard is not None:
+            guard.watch(self._child.pid)
+
+    def kill(self, guard: Guard | None) -> None:
+        """End it at once, with its whole group."""
+        child, self._child = self._child, None
+        if child is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+        if guard is not None:
+            guard.forget(child.pid)
+
+    def identify(self) -> ProcessId:
+        """What another process needs to end it."""
+        if self.pid is None:
+            raise RuntimeError(f"{self.name} does not run")
+        return identify(self.name, self.pid)
+
+    def tail(self, lines: int = 15) -> str:
+        """The end of its log."""
+        text = self.log.read_text(errors="replace") if self.log.exists() else ""
+        return "\n".join(text.splitlines()[-lines:])
+
+
+def identify(name: str, pid: int) -> ProcessId:
+    """Name a running process for later."""
+    return ProcessId(name, pid, _started(pid))
+
+
+def is_alive(process: ProcessId) -> bool:
+    """Whether that very process runs (not another one that got its pid)."""
+    return _started(process.pid) == process.started
+
+
+def kill_group(process: ProcessId) -> bool:
+    """End a process of another owner with its group, and wait until it is gone. False when it was gone already."""
+    if not is_alive(process):
+        return False
+    os.killpg(process.pid, signal.SIGKILL)
+    deadline = time.monotonic() + 10
+    while is_alive(process):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{process.name} (pid {process.pid}) is still there 10 s after SIGKILL")
+        time.sleep(0.02)
+    return True
+
+
+def _started(pid: int) -> str:
+    """The kernel's start time of a process; "" when there is none or it is only a zombie."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+    return "" if fields[0] == "Z" else fields[19]
+
+
+def free_ports(count: int) -> list[int]:
+    """Free loopback ports below the range that the kernel takes for outgoing connections, which etcd's clients use by the dozen."""
+    lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    found: list[int] = []
+    with contextlib.ExitStack() as held:
+        while len(found) < count:
+            port = random.SystemRandom().randrange(min(20000, lowest - 5000), lowest)
+            probe = held.enter_context(socket.socket())
+            with contextlib.suppress(OSError):
+                probe.bind(("127.0.0.1", port))
+                found.append(port)
+    return found

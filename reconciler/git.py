@@ -1,0 +1,292 @@
+"""Git, read without ever making a work tree: a bare clone, driven through the git binary.
+
+Repositories are input from strangers, so: fixed argument lists and no shell; the user's and the system's git configuration are not read;
+hooks, replacement objects, prompts and redirects are off; only https and ssh may be spoken (and plain paths when the operator names one);
+symlinks and submodules are refused by name; sizes are capped before anything is read. Each command runs in its own process group with a
+time limit. What a tree or commit holds never changes, so caches are keyed by object id and never by a branch.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from compiler.diagnostics import Diagnostic, Position
+
+FILE_LIMIT = 1 << 20
+REPOSITORY_LIMIT = 64 << 20
+FILES_LIMIT = 20_000
+ROOTS = ("cluster-specs", "jobs")
+SUFFIXES = (".yaml", ".yml", ".json")
+
+_CONFIG = (
+    "core.hooksPath=/dev/null",
+    "core.symlinks=false",
+    "transfer.fsckObjects=true",
+    "protocol.ext.allow=never",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "http.followRedirects=false",
+    "http.lowSpeedLimit=1000",
+    "http.lowSpeedTime=30",
+)
+_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
+_URL = re.compile(r"(https|ssh)://[^\s]+")
+_SCP = re.compile(r"[A-Za-z0-9._-]+@[A-Za-z0-9.-]+:[^\s-][^\s]*")
+_BRANCH = re.compile(r"(?!-)(?!.*\.\.)(?!.*@\{)[A-Za-z0-9._/+@-]+(?<!\.lock)(?<![./])")
+_SHA = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+
+
+class GitError(Exception):
+    """Git did not do what was asked. The message holds no credentials."""
+
+
+class UnsafeError(GitError):
+    """The address or the branch is of a form that is never handed to git."""
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """What one tree holds for the compiler: path -> bytes, path -> date of the commit that brought it, and what was refused."""
+
+    tree: str
+    files: dict[str, bytes]
+    dates: dict[str, int]
+    refused: tuple[Diagnostic, ...]
+
+
+@dataclass(slots=True)
+class Mirror:
+    """A bare clone of one branch in `directory`.
+
+    auth: a folder laid out as Kubernetes lays out its git secrets: `username` and `password`, or `ssh-privatekey` and `known_hosts`.
+    Methods raise GitError.
+    """
+
+    url: str
+    branch: str
+    directory: Path
+    auth: Path | None = None
+    timeout: float = 120.0
+    _trees: dict[str, Files] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not _BRANCH.fullmatch(self.branch):
+            raise UnsafeError(f"branch {self.branch!r} is not a name that git may be given")
+        local = Path(self.url)
+        if _URL.fullmatch(self.url) or _SCP.fullmatch(self.url):
+            return
+        if "://" in self.url or "::" in self.url or not local.is_dir():
+            raise UnsafeError(f"repository {redact(self.url)!r} is neither an https or ssh address nor a folder of this machine")
+        self.url = str(local.resolve())
+
+    @property
+    def local(self) -> bool:
+        return self.url.startswith("/")
+
+    def fetch(self) -> str:
+        """Bring the branch here and return its commit. The fetch goes into a ref of its own, moved only once the commit is whole."""
+        self._prepare()
+        announced = self._announced()
+        if self._run("rev-parse", "--verify", "--quiet", "refs/gangplan/head", ok=(0, 1)).decode().strip() == announced:
+            return announced
+        self._run(
+            "fetch",
+            "--quiet",
+            "--no-tags",
+            "--no-recurse-submodules",
+            "--no-write-fetch-head",
+            "--end-of-options",
+            self.url,
+            f"+refs/heads/{self.branch}:refs/gangplan/incoming",
+            network=True,
+        )
+        commit = self._run("rev-parse", "--verify", "--end-of-options", "refs/gangplan/incoming^{commit}").decode().strip()
+        self._run("rev-list", "--objects", "--quiet", "-1", "--end-of-options", commit)
+        self._run("update-ref", "refs/gangplan/head", commit)
+        return commit
+
+    def keep(self, commit: str) -> None:
+        """Hold on to the applied commit, also when the branch moves away from it."""
+        self._run("update-ref", "refs/gangplan/applied", _sha(commit))
+
+    def has(self, commit: str) -> bool:
+        return bool(self._run("cat-file", "-t", _sha(commit), ok=(0, 128)).strip() == b"commit")
+
+    def descends(self, old: str, new: str) -> bool:
+        """Whether `old` is `new` or one of its ancestors. False as well when `old` is not known here: a rewritten history looks so."""
+        if old == new:
+            return True
+        if not self.has(old):
+            return False
+        return self._code("merge-base", "--is-ancestor", _sha(old), _sha(new)) == 0
+
+    def read(self, commit: str) -> Files:
+        """The files below cluster-specs/ and jobs/ at `commit`, and for each the time (seconds since the epoch) of the commit that brought it."""
+        if commit not in self._trees:
+            tree = self._run("rev-parse", "--verify", "--end-of-options", f"{_sha(commit)}^{{tree}}").decode().strip()
+            blobs, refused = self._entries(tree)
+            files, oversized = self._contents(blobs)
+            self._trees.clear()
+            self._trees[commit] = Files(tree, files, self._dates(commit), (*refused, *oversized))
+        return self._trees[commit]
+
+    def _prepare(self) -> None:
+        """Make the clone, or take away the locks that a killed git left (the caller owns the folder alone)."""
+        if not (self.directory / "HEAD").exists():
+            shutil.rmtree(self.directory, ignore_errors=True)
+            self.directory.mkdir(parents=True)
+            self._run("init", "--quiet", "--bare", "--template=", ".")
+        for lock in (*self.directory.glob("*.lock"), *self.directory.glob("refs/**/*.lock"), *self.directory.glob("objects/**/*.lock")):
+            lock.unlink(missing_ok=True)
+
+    def _announced(self) -> str:
+        line = self._run("ls-remote", "--end-of-options", self.url, f"refs/heads/{self.branch}", network=True).decode()
+        if not line.strip():
+            raise GitError(f"{redact(self.url)} has no branch {self.branch}")
+        return _sha(line.split()[0])
+
+    def _entries(self, tree: str) -> tuple[dict[str, str], list[Diagnostic]]:
+        """path -> blob id, and what is refused by its name or mode."""
+        blobs: dict[str, str] = {}
+        refused: list[Diagnostic] = []
+        for record in self._run("ls-tree", "-r", "-z", "--full-tree", "--end-of-options", tree, *ROOTS).split(b"\0"):
+            if not record:
+                continue
+            head, _, name = record.partition(b"\t")
+            mode, _, blob = head.decode().split(" ")
+            path = name.decode("utf-8", "replace")
+            shown = path.encode("unicode_escape").decode()
+            if mode == "160000":
+                refused.append(_refuse("GP902", shown, "is a submodule", "Put the files into this repository; submodules are not read."))
+            elif not path.lower().endswith(SUFFIXES) and mode != "120000":
+                continue
+            elif mode == "120000":
+                refused.append(_refuse("GP901", shown, "is a symbolic link", "Put the file itself here; links are not followed."))
+            elif "\ufffd" in path or any(ord(c) < 32 or ord(c) == 127 for c in path):
+                refused.append(_refuse("GP903", shown, "has a name that is not plain UTF-8 text", "Rename it."))
+            else:
+                blobs[path] = blob
+        if len(blobs) > FILES_LIMIT:
+            raise GitError(f"the repository holds {len(blobs)} files, the limit is {FILES_LIMIT}")
+        return blobs, refused
+
+    def _contents(self, blobs: dict[str, str]) -> tuple[dict[str, bytes], list[Diagnostic]]:
+        ids = sorted(set(blobs.values()))
+        sizes = {}
+        for line in self._run("cat-file", "--batch-check", feed="".join(f"{i}\n" for i in ids).encode()).decode().splitlines():
+            parts = line.split()
+            if len(parts) != 3 or parts[1] != "blob":
+                raise GitError(f"object {parts[0]} is missing from the clone")
+            sizes[parts[0]] = int(parts[2])
+        oversized = [
+            _refuse("GP904", path, f"has {sizes[blob]} bytes, the limit is {FILE_LIMIT}", "Split it into smaller files.")
+            for path, blob in sorted(blobs.items())
+            if sizes[blob] > FILE_LIMIT
+        ]
+        wanted = [i for i in ids if sizes[i] <= FILE_LIMIT]
+        if (total := sum(sizes[i] for i in wanted)) > REPOSITORY_LIMIT:
+            raise GitError(f"the repository's files have {total} bytes, the limit is {REPOSITORY_LIMIT}")
+        data = dict(_batch(self._run("cat-file", "--batch", feed="".join(f"{i}\n" for i in wanted).encode())))
+        return {path: data[blob] for path, blob in sorted(blobs.items()) if blob in data}, oversized
+
+    def _dates(self, commit: str) -> dict[str, int]:
+        """The newest commit that added each path, in one pass over the history from the newest commit back."""
+        dates: dict[str, int] = {}
+        when = 0
+        out = self._run(
+            "log", "-z", "--format=%x01%ct", "--name-only", "--diff-filter=A", "--no-renames", "--end-of-options", _sha(commit), "--", *ROOTS
+        )
+        for piece in out.split(b"\0"):
+            text = piece.lstrip(b"\n")
+            if text.startswith(b"\x01"):
+                stamp, _, text = text[1:].partition(b"\n")
+                when = int(stamp)
+            if text:
+                dates.setdefault(text.decode("utf-8", "replace"), when)
+        return dates
+
+    def _run(self, *arguments: str, feed: bytes = b"", ok: Sequence[int] = (0,), network: bool = False) -> bytes:
+        code, out, err = self._execute(arguments, feed, network)
+        if code not in ok:
+            raise GitError(f"git {arguments[0]} failed ({code}): {redact(err.decode('utf-8', 'replace')).strip() or 'no message'}")
+        return out if code == 0 else b""
+
+    def _code(self, *arguments: str) -> int:
+        return self._execute(arguments, b"", network=False)[0]
+
+    def _execute(self, arguments: Sequence[str], feed: bytes, network: bool) -> tuple[int, bytes, bytes]:
+        config = [piece for entry in _CONFIG for piece in ("-c", entry)]
+        process = subprocess.Popen(
+            ["git", *config, *arguments],
+            cwd=self.directory,
+            env=self._environment(network),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        try:
+            out, err = process.communicate(feed, timeout=self.timeout)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            raise GitError(f"git {arguments[0]} did not end within {self.timeout:g} s") from None
+        return process.returncode, out, err
+
+    def _environment(self, network: bool) -> dict[str, str]:
+        allowed = ("file" if self.local else "https:ssh") if network else "none"
+        environment = {
+            "PATH": os.environ.get("PATH", os.defpath),
+            "HOME": "/nonexistent",
+            "LC_ALL": "C",
+            "GIT_DIR": ".",
+            "GIT_ALLOW_PROTOCOL": allowed,
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_CONFIG_GLOBAL": "/dev/null",
+            "GIT_TERMINAL_PROMPT": "0",
+            "GIT_LFS_SKIP_SMUDGE": "1",
+            "GIT_OPTIONAL_LOCKS": "0",
+            "GIT_NO_REPLACE_OBJECTS": "1",
+        }
+        for proxy in ("HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy", "SSL_CERT_FILE", "GIT_SSL_CAINFO"):
+            if proxy in os.environ:
+                environment[proxy] = os.environ[proxy]
+        known, key = "/dev/null", ""
+        if self.auth is not None:
+            known = str(self.auth / "known_hosts")
+            key = f" -o IdentitiesOnly=yes -i {self.auth / 'ssh-privatekey'}"
+            environment |= {"GIT_ASKPASS": str(Path(__file__).with_name("askpass.sh")), "GANGPLAN_GIT_AUTH": str(self.auth)}
+        environment["GIT_SSH_COMMAND"] = f"ssh -F none -o BatchMode=yes -o StrictHostKeyChecking=yes -o UserKnownHostsFile={known}{key}"
+        return environment
+
+
+def redact(text: str) -> str:
+    """`text` without the user and password of any address in it."""
+    return _CREDENTIALS.sub("", text)
+
+
+def _sha(text: str) -> str:
+    if not _SHA.fullmatch(text):
+        raise GitError(f"{text[:80]!r} is not an object id")
+    return text
+
+
+def _refuse(code: str, path: str, what: str, help_: str) -> Diagnostic:
+    return Diagnostic(code, "error", Position(path, 1, 1), f"{path} {what}", help_)
+
+
+def _batch(out: bytes) -> Iterator[tuple[str, bytes]]:
+    """The answer of `cat-file --batch`: "<id> blob <size>\\n<bytes>\\n", again and again."""
+    at = 0
+    while at < len(out):
+        end = out.index(b"\n", at)
+        blob, _, size = out[at:end].decode().split(" ")
+        yield blob, out[end + 1 : end + 1 + int(size)]
+        at = end + 2 + int(size)

@@ -1,0 +1,107 @@
+"""Names of Kubernetes objects and the few facts about kinds that the reconciler needs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Object = dict[str, Any]
+"""One Kubernetes object as plain JSON data."""
+
+MANAGER = "gangplan"
+MANAGED_BY = "app.kubernetes.io/managed-by"
+CLUSTER_LABEL = "gangplan.dev/cluster"
+GATE = "gangplan.dev/placement"
+HOSTNAME = "kubernetes.io/hostname"
+
+PRUNE = "gangplan.dev/prune"
+"""Annotation: "disabled" keeps an object that left the repository."""
+REPLACE = "gangplan.dev/replace"
+"""Annotation: "true" lets a changed specification end a job that runs."""
+ADOPT = "gangplan.dev/adopt"
+"""Annotation: "true" lets gangplan take fields that another manager owns in an object it did not create."""
+YIELD = "gangplan.dev/yield"
+"""Annotation: comma-separated field paths (spec.weight) that gangplan leaves to other managers."""
+RUN = "gangplan.dev/run"
+"""Annotation: a new value runs a finished job again although its specification is the same."""
+DIGEST = "gangplan.dev/digest"
+"""Annotation that gangplan writes on jobs: the digest of the specification that this run was made from."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Ref:
+    """Which object: group/version, kind, namespace (empty for cluster scope), name."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+
+    @property
+    def group(self) -> str:
+        return self.api_version.rpartition("/")[0]
+
+    @property
+    def group_kind(self) -> str:
+        return f"{self.kind}.{self.group}" if self.group else self.kind
+
+    @property
+    def key(self) -> str:
+        """Stable across versions of one group; the key of inventory and caches."""
+        return f"{self.group_kind}/{self.namespace}/{self.name}"
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+
+
+def ref_of(thing: Mapping[str, Any]) -> Ref:
+    meta = thing["metadata"]
+    return Ref(str(thing["apiVersion"]), str(thing["kind"]), str(meta.get("namespace") or ""), str(meta["name"]))
+
+
+def annotations(thing: Mapping[str, Any]) -> Mapping[str, str]:
+    return thing.get("metadata", {}).get("annotations") or {}
+
+
+def labels(thing: Mapping[str, Any]) -> Mapping[str, str]:
+    return thing.get("metadata", {}).get("labels") or {}
+
+
+def uid(thing: Mapping[str, Any]) -> str:
+    return str(thing.get("metadata", {}).get("uid") or "")
+
+
+def digest(data: Any) -> str:
+    """sha256 of the canonical JSON of plain data."""
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str)
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+
+def run_digest(document: Mapping[str, Any]) -> str:
+    """What makes one run of a job: its specification as the user wrote it, and the `gangplan.dev/run` annotation.
+
+    The user's text and not the emitted manifest, so that a newer gangplan, which may emit more, never runs a finished job again.
+    """
+    body = {k: v for k, v in document.items() if k not in ("metadata", "status", "apiVersion")}
+    return digest([body, annotations(document).get(RUN)])
+
+
+JOBS = frozenset({"Job.batch.volcano.sh", "PyTorchJob.kubeflow.org", "Job.batch"})
+"""Kinds that run once and finish."""
+
+FINISHED_PHASES = frozenset({"Completed", "Failed", "Terminated"})
+
+
+def finished(job: Mapping[str, Any]) -> str | None:
+    """The final phase of a job, or None while it can still run. Aborted is not final: a Volcano job can be resumed."""
+    status = job.get("status") or {}
+    state = status.get("state")
+    if isinstance(state, dict) and state.get("phase") in FINISHED_PHASES:
+        return str(state["phase"])
+    for condition in status.get("conditions") or ():
+        if condition.get("status") == "True" and condition.get("type") in ("Complete", "Succeeded", "Failed"):
+            return "Failed" if condition["type"] == "Failed" else "Completed"
+    return None

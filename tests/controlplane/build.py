@@ -22,6 +22,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from tests.controlplane import recipe
@@ -112,9 +113,7 @@ class _Builder:
             say(f"  built {name} ({index} of {len(missing)}) in {time.monotonic() - begin:.0f} s")
 
     def _run(self, *arguments: str, folder: Path, environment: dict[str, str] | None = None) -> str:
-        done = subprocess.run(
-            [self.go, *arguments], cwd=folder, env={**self.environment, **(environment or {})}, capture_output=True, text=True
-        )
+        done = subprocess.run([self.go, *arguments], cwd=folder, env={**self.environment, **(environment or {})}, capture_output=True, text=True)
         if done.returncode != 0:
             raise BuildError(f"go {' '.join(arguments)} failed in {folder}:\n{done.stderr[-4000:]}")
         return done.stdout
@@ -133,8 +132,7 @@ class _Builder:
                 raise BuildError(f"{module.name} holds no {pattern}")
             (self.cache / folder).mkdir(exist_ok=True)
             for file in files:
-                text = file.read_bytes()
-                _whole(self.cache / folder / file.name, lambda aside, text=text: aside.write_bytes(text))
+                _whole(self.cache / folder / file.name, partial(shutil.copyfile, file))
 
     def _source(self) -> Path:
         """Our Go module with the patched volcano.sh/apis that its go.mod points at."""

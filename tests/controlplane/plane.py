@@ -232,8 +232,10 @@ class ControlPlane:
     # --- the steps of starting
 
     def _write_files(self, cache: Path, ports: Ports) -> None:
+        shutil.rmtree(self.work / "etcd", ignore_errors=True)  # in a given folder an earlier cluster may have left its state
         for folder in ("logs", "keys", "scheduler-conf"):
-            (self.work / folder).mkdir(parents=True, exist_ok=True)
+            shutil.rmtree(self.work / folder, ignore_errors=True)
+            (self.work / folder).mkdir(parents=True)
         subprocess.run([cache / "bin" / "certs", self.work / "keys"], check=True)
         shutil.copyfile(cache / "volcano" / KEY, self.scheduler_conf)
         stages = [_without_lost_nodes(file.read_text()) for file in sorted((cache / "stages").iterdir())]

@@ -42,9 +42,7 @@ SEPARATE_PROGRAMS: Final = {"kwok": "sigs.k8s.io/kwok/cmd/kwok@v0.8.0"}
 _VERSION: Final = "k8s.io/component-base/version"
 _MAJOR, _MINOR, _ = KUBERNETES.split(".")
 # Without the version stamp the API server says v0.0.0-master, and clients and Volcano's feature gates go by what it says.
-LDFLAGS: Final = (
-    f"-s -w -X {_VERSION}.gitVersion=v{KUBERNETES} -X {_VERSION}.gitMajor={_MAJOR} -X {_VERSION}.gitMinor={_MINOR}"
-)
+LDFLAGS: Final = f"-s -w -X {_VERSION}.gitVersion=v{KUBERNETES} -X {_VERSION}.gitMajor={_MAJOR} -X {_VERSION}.gitMinor={_MINOR}"
 
 # Folder of the cache -> (module, file or glob inside it): what starting needs besides the binaries.
 ASSETS: Final = (

@@ -45,7 +45,7 @@ class Repair:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What happens to one gang. `placements` hold all its pods, running ones included, sorted by (role, node); empty when it waits with nothing running."""
+    """What happens to one gang. `placements`: all its pods, running ones included, sorted by (role, node); only running ones when it waits."""
 
     gang: int
     action: Action

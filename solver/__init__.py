@@ -1,0 +1,8 @@
+"""The mathematics of gangplan: a problem in plain integers in, a plan with proofs out. Start at `solve`."""
+
+from solver.options import Options
+from solver.plan import Plan
+from solver.problem import InvalidProblemError, Problem
+from solver.solve import solve
+
+__all__ = ["InvalidProblemError", "Options", "Plan", "Problem", "solve"]

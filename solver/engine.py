@@ -1,0 +1,132 @@
+"""PuLP model in, honest status out: HiGHS by one bulk hand-over, CBC where HiGHS is missing.
+
+PuLP's own `HiGHS` adds columns and rows one call at a time, calls a time limit "Optimal" and knows no MIP start. This module hands the
+whole model over in one `passModel`, sets the start, and reads value, bound and status from HiGHS itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pulp
+
+from solver.options import Options
+
+try:
+    import highspy
+except ImportError:  # a platform without the HiGHS wheel; CBC comes with PuLP
+    highspy = None  # type: ignore[assignment]
+
+Status = Literal["optimal", "feasible", "infeasible", "unknown"]
+FEASIBILITY = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """status: "optimal" within the asked gap, "feasible" when a limit struck, "infeasible" proved, "unknown" when a limit struck before any solution.
+
+    value and bound are in the model's own sense and sign. values: variable name -> value, integers exact; empty without a solution.
+    """
+
+    status: Status
+    value: float
+    bound: float
+    values: Mapping[str, float]
+
+
+def solve_model(model: pulp.LpProblem, options: Options, start: Mapping[str, float] | None = None) -> Answer:
+    """Solve `model` (objective set). `start`: variable name -> value of a known solution; names that are missing are completed by HiGHS.
+
+    Raises RuntimeError when neither HiGHS nor CBC is installed.
+    """
+    engine = options.engine or ("highs" if highspy is not None else "cbc")
+    if engine == "highs" and highspy is None:
+        raise RuntimeError("the HiGHS engine was asked for, and the package highspy is not installed")
+    return _by_highs(model, options, start) if engine == "highs" else _by_cbc(model, options)
+
+
+def _by_highs(model: pulp.LpProblem, options: Options, start: Mapping[str, float] | None) -> Answer:
+    highs = highspy.Highs()  # type: ignore[no-untyped-call]
+    for key, value in {
+        "output_flag": False,
+        "threads": 1,
+        "random_seed": options.seed,
+        "mip_rel_gap": options.gap,
+        "mip_abs_gap": FEASIBILITY,
+        "time_limit": options.time_limit,
+        "mip_max_nodes": options.max_nodes,
+    }.items():
+        highs.setOptionValue(key, value)
+    variables = model.variables()
+    column = {id(v): i for i, v in enumerate(variables)}
+    highs.passModel(_highs_lp(model, variables, column))
+    if start:
+        known = [(i, start[v.name]) for i, v in enumerate(variables) if v.name in start]
+        highs.setSolution(len(known), np.array([i for i, _ in known], dtype=np.int32), np.array([x for _, x in known], dtype=np.double))
+    highs.run()
+    return _read_highs(model, variables, highs)
+
+
+def _highs_lp(model: pulp.LpProblem, variables: list[Any], column: Mapping[int, int]) -> Any:
+    infinity = highspy.kHighsInf
+    lp = highspy.HighsLp()
+    rows = list(model.constraints())
+    lp.num_col_, lp.num_row_ = len(variables), len(rows)
+    cost = np.zeros(len(variables))
+    for v, coefficient in (model.objective or {}).items():
+        cost[column[id(v)]] = coefficient
+    lp.col_cost_ = cost
+    lp.sense_ = highspy.ObjSense.kMaximize if model.sense == pulp.LpMaximize else highspy.ObjSense.kMinimize
+    lp.offset_ = model.objective.constant if model.objective is not None else 0.0
+    lp.col_lower_ = np.array([-infinity if v.lowBound is None else v.lowBound for v in variables], dtype=np.double)
+    lp.col_upper_ = np.array([infinity if v.upBound is None else v.upBound for v in variables], dtype=np.double)
+    lp.integrality_ = [highspy.HighsVarType.kInteger if v.cat == pulp.LpInteger else highspy.HighsVarType.kContinuous for v in variables]
+    starts, index, value, lower, upper = [0], [], [], [], []
+    for row in rows:
+        for v, coefficient in row.items():
+            if coefficient:
+                index.append(column[id(v)])
+                value.append(coefficient)
+        starts.append(len(index))
+        side = -row.constant
+        lower.append(-infinity if row.sense == pulp.LpConstraintLE else side)
+        upper.append(infinity if row.sense == pulp.LpConstraintGE else side)
+    lp.row_lower_, lp.row_upper_ = np.array(lower, dtype=np.double), np.array(upper, dtype=np.double)
+    matrix = lp.a_matrix_
+    matrix.format_ = highspy.MatrixFormat.kRowwise
+    matrix.num_col_, matrix.num_row_ = len(variables), len(rows)
+    matrix.start_, matrix.index_ = np.array(starts, dtype=np.int32), np.array(index, dtype=np.int32)
+    matrix.value_ = np.array(value, dtype=np.double)
+    return lp
+
+
+def _read_highs(model: pulp.LpProblem, variables: list[Any], highs: Any) -> Answer:
+    info, status = highs.getInfo(), highs.getModelStatus()
+    worst = float("-inf") if model.sense == pulp.LpMaximize else float("inf")
+    if status in (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible):
+        return Answer("infeasible", worst, worst, {})
+    is_mip = any(v.cat == pulp.LpInteger for v in variables)
+    bound = info.mip_dual_bound if is_mip else info.objective_function_value
+    if info.primal_solution_status != 2:  # 2: feasible; anything else must not be read
+        return Answer("unknown", worst, bound, {})
+    optimal = status == highspy.HighsModelStatus.kOptimal
+    values = highs.getSolution().col_value
+    found = {v.name: float(round(x)) if v.cat == pulp.LpInteger else float(x) for v, x in zip(variables, values, strict=True)}
+    return Answer("optimal" if optimal else "feasible", info.objective_function_value, bound if is_mip else info.objective_function_value, found)
+
+
+def _by_cbc(model: pulp.LpProblem, options: Options) -> Answer:
+    """CBC tells no bound through PuLP: a proof gives the value, a limit gives none (an infinite gap, said as such)."""
+    model.solve(pulp.PULP_CBC_CMD(msg=False, gapRel=options.gap, threads=1, timeLimit=options.time_limit, maxNodes=options.max_nodes))
+    worst = float("-inf") if model.sense == pulp.LpMaximize else float("inf")
+    if model.sol_status == pulp.LpSolutionInfeasible or model.status == pulp.LpStatusInfeasible:
+        return Answer("infeasible", worst, worst, {})
+    if model.sol_status not in (pulp.LpSolutionOptimal, pulp.LpSolutionIntegerFeasible):
+        return Answer("unknown", worst, -worst, {})
+    value = float(pulp.value(model.objective) or 0.0)
+    found = {v.name: float(round(v.varValue)) if v.cat == pulp.LpInteger else float(v.varValue) for v in model.variables()}
+    proven = model.sol_status == pulp.LpSolutionOptimal and options.gap == 0.0
+    return Answer("optimal" if model.sol_status == pulp.LpSolutionOptimal else "feasible", value, value if proven else -worst, found)

@@ -1,0 +1,104 @@
+"""Whether one gang fits alone on given free vectors: by counting where counting proves a no, by the greedy for a yes, else by an exact model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pulp
+
+from solver.engine import solve_model
+from solver.greedy import Greedy
+from solver.model import constraints, variables
+from solver.model.sets import Sets, aggregate, refine
+from solver.options import Options
+from solver.problem import Problem
+from solver.room import Ints, Ledger, Room
+from solver.shapes import Shape
+from solver.stages.admit import Admission, pods_of
+from solver.stages.spread import realise, shared_out
+from solver.tree import Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """What is too little, in the fields of a Fact. size: pods of a subgroup."""
+
+    code: str
+    role: int | None = None
+    resource: int | None = None
+    tier: int | None = None
+    hypernode: int | None = None
+    asked: int | None = None
+    available: int | None = None
+    size: int | None = None
+
+
+def shortage(problem: Problem, tree: Tree, shape: Shape, free: Ints) -> Shortage | None:
+    """A proof by counting that the gang does not fit: a role alone, all roles together, every domain, every subgroup. None proves nothing."""
+    greedy = Greedy(problem, tree, Room(free))
+    reach = [greedy.reach(shape, t) for t in range(len(shape.roles))]
+    everywhere = -1
+    for t, role in enumerate(shape.roles):
+        if reach[t][everywhere] < role.need:
+            r = _scarcest(free, role.request)
+            return Shortage("GW102", t, r, asked=role.need * role.request[r], available=reach[t][everywhere] * role.request[r])
+    total = sum(min(role.room, reach[t][everywhere]) for t, role in enumerate(shape.roles))
+    if total < shape.least:
+        r = _scarcest(free, shape.roles[0].request)
+        unit = min(role.request[r] for role in shape.roles)
+        return Shortage("GW102", None, r, asked=shape.least * unit, available=total * unit)
+    if shape.tier is not None and shape.tier <= tree.top:
+        best, at = -1, None
+        for h in tree.domains(shape.tier):
+            if all(reach[t][h] >= role.need for t, role in enumerate(shape.roles)) and sum(r[h] for r in reach) >= shape.least:
+                break
+            pods = sum(min(reach[t][h], role.need) for t, role in enumerate(shape.roles))
+            best, at = (pods, h) if pods > best else (best, at)
+        else:
+            return Shortage("GW104", tier=shape.tier, hypernode=at, asked=shape.least, available=max(0, min(best, shape.least - 1)))
+    return _subgroup_shortage(tree, shape, reach)
+
+
+def _subgroup_shortage(tree: Tree, shape: Shape, reach: list[dict[int, int]]) -> Shortage | None:
+    """Whole subgroups that the domains of their tier hold by number, inside the best domain of the gang."""
+    for part in shape.subgroups:
+        if part.topology.mode != "hard" or part.topology.tier > tree.top or shape.fixed:
+            continue
+        wanted = -(-sum(shape.roles[t].need for t in part.roles) // part.size)
+        domains = tree.domains(part.topology.tier)
+        homes = tree.domains(shape.tier) if shape.tier is not None and shape.tier <= tree.top else (-1,)
+        parts = max(
+            (sum(sum(reach[t][h] for t in part.roles) // part.size for h in domains if home == -1 or home in tree.path(h)) for home in homes),
+            default=0,
+        )
+        if parts < wanted:
+            return Shortage("GW109", tier=part.topology.tier, asked=wanted, available=parts, size=part.size)
+    return None
+
+
+def _scarcest(free: Ints, request: tuple[int, ...]) -> int:
+    """The resource that runs out first for pods of this request."""
+    asked = [r for r, a in enumerate(request) if a]
+    return min(asked, key=lambda r: (int((free[:, r] // request[r]).sum()), r), default=0)
+
+
+def holds(problem: Problem, tree: Tree, j: int, shape: Shape, free: Ints, options: Options) -> bool | None:
+    """Whether the gang fits, queues aside: exact; None when a limit struck before an answer."""
+    if Greedy(problem, tree, Room(free)).place(j, shape) is not None:
+        return True
+    places = aggregate(problem)
+    while True:
+        s = Sets(problem, tree, places, free, Ledger(problem), (shape,), {(problem.gangs[j].queue, problem.gangs[j].priority, 0): (j,)})
+        x = variables.make(s)
+        constraints.build(s, x, constraints.PLACEMENT)
+        (y,) = x.y.values()
+        x.model.setObjective(pulp.LpAffineExpression([(y, 1)]))
+        answer = solve_model(x.model, options)
+        if answer.status == "infeasible" or (answer.values and answer.status == "optimal" and not answer.values[y.name]):
+            return False
+        if not answer.values or not answer.values[y.name]:
+            return None
+        packed = realise(s, (j,), shared_out(s, Admission((j,), pods_of(x, answer.values), ())), options)
+        if not isinstance(packed, tuple):
+            return True
+        places = refine(places, packed)

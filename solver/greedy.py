@@ -1,0 +1,187 @@
+"""The greedy that gives the incumbent and the floor: gang by gang, the tightest domain that holds it, best fit inside.
+
+After Kueue's topology-aware best fit and Volcano's hypernode gradient, described in docs/model.md; exact integers, always feasible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from solver.problem import Gang, Placement, Problem, Subgroup, Vector
+from solver.room import Ledger, Room
+from solver.shapes import Shape, broken, shape_of
+from solver.tree import ROOT, Tree
+
+TRIES = 6
+"""Domains of one tier that are really tried, best fit first."""
+
+
+class Greedy:
+    """Places gangs into a `Room`, one after another."""
+
+    def __init__(self, problem: Problem, tree: Tree, room: Room) -> None:
+        self.problem, self.tree, self.room = problem, tree, room
+        self._open: dict[frozenset[int], np.ndarray] = {}
+        self._kinds = np.array([n.kind for n in problem.nodes], dtype=np.int64)
+
+    def order(self, gangs: Iterable[int], ledger: Ledger, totals: Vector) -> Iterable[int]:
+        """Priority first, then the queue with the lowest weighted dominant share at that moment, then age. Charge the ledger between two of them."""
+        waiting: dict[int, dict[int, list[int]]] = {}
+        for j in sorted(gangs, key=lambda j: (self.problem.gangs[j].age, j), reverse=True):
+            waiting.setdefault(-self.problem.gangs[j].priority, {}).setdefault(self.problem.gangs[j].queue, []).append(j)
+        for p in sorted(waiting):
+            queues = waiting[p]
+            while queues:
+                q = min(queues, key=lambda q: (ledger.share(q, totals), q))
+                yield queues[q].pop()
+                if not queues[q]:
+                    del queues[q]
+
+    def place(self, index: int, shape: Shape | None = None) -> tuple[Placement, ...] | None:
+        """The new pods of a gang at their nodes, taken from the room; None (and nothing taken) when this greedy finds no way."""
+        gang = self.problem.gangs[index]
+        shape = shape or shape_of(index, gang)
+        if shape.fixed and broken(self.tree, gang, shape.fixed):
+            return None
+        want = self._mix(shape)
+        reach = [self.reach(shape, t) for t in range(len(shape.roles))]
+        for h in self._candidates(shape, want, reach):
+            mark = self.room.mark()
+            left = list(want)
+            placed = self._fill(h, gang, shape, left)
+            if not any(left):
+                return placed
+            self.room.undo(mark)
+        return None
+
+    def most(self, index: int, shape: Shape) -> int:
+        """The most pods of the gang that this greedy gets into one of its domains, short of all of them; the room stays as it was."""
+        best, want = 0, self._mix(shape)
+        for h in self.tree.domains(shape.tier) if shape.tier is not None else (ROOT,):
+            mark, left = self.room.mark(), list(want)
+            self._fill(h, self.problem.gangs[index], shape, left)
+            self.room.undo(mark)
+            best = max(best, sum(want) - sum(left))
+        return min(best, shape.least - 1)
+
+    def reach(self, shape: Shape, t: int) -> dict[int, int]:
+        """Domain -> pods of role t that fit under it by number."""
+        return self.tree.sums(self._slots(shape, t))
+
+    @staticmethod
+    def _mix(shape: Shape) -> list[int]:
+        """Pods wanted of each role: the needs, then from the first role on up to `least`."""
+        want = [r.need for r in shape.roles]
+        for t, role in enumerate(shape.roles):
+            want[t] += min(role.room - role.need, max(0, shape.least - sum(want)))
+        return want
+
+    def _slots(self, shape: Shape, t: int) -> np.ndarray:
+        role = shape.roles[t]
+        if role.kinds not in self._open:
+            self._open[role.kinds] = np.isin(self._kinds, sorted(role.kinds))
+        return np.where(self._open[role.kinds], self.room.slots(role.request), 0)
+
+    def _candidates(self, shape: Shape, want: list[int], reach: list[dict[int, int]]) -> list[int]:
+        """Domains in which every role fits by number: lowest tier first, least left over first."""
+        hypernodes = self.problem.hypernodes
+        homes = {self.tree.domain(self.problem.nodes[p.node].leaf, shape.tier) for p in shape.fixed} if shape.tier is not None else set()
+        by_tier: dict[int, list[int]] = {}
+        for h, x in enumerate(hypernodes):
+            if shape.tier is not None and x.tier > shape.tier:
+                continue
+            if homes and not homes & set(self.tree.path(h)):
+                continue
+            if all(slots[h] >= n for slots, n in zip(reach, want, strict=True)):
+                by_tier.setdefault(x.tier, []).append(h)
+        found = []
+        for tier in sorted(by_tier):
+            best = sorted(by_tier[tier], key=lambda h: (sum(slots[h] for slots, n in zip(reach, want, strict=True) if n), h))
+            found += best[:TRIES]
+        if (shape.tier is None or shape.tier > self.tree.top) and all(s[ROOT] >= n for s, n in zip(reach, want, strict=True)):
+            found.append(ROOT)
+        return found
+
+    def _fill(self, h: int, gang: Gang, shape: Shape, left: list[int]) -> tuple[Placement, ...]:
+        """Put as many of `left` under h as fit, whole subgroups only; counts `left` down."""
+        mark, before = self.room.mark(), list(left)
+        placed = self._fill_freely(h, gang, shape, left)
+        for part in self._closed(h, gang):
+            excess = (sum(before[t] - left[t] for t in part.roles) + self._running(shape, part, h)) % part.size
+            if excess:
+                self.room.undo(mark)
+                left[:] = before
+                capped = list(before)
+                self._trim(capped, part, sum(p.pods for p in placed if p.role in part.roles) - excess)
+                spare = [b - c for b, c in zip(before, capped, strict=True)]
+                placed = self._fill_freely(h, gang, shape, capped)
+                left[:] = [c + s for c, s in zip(capped, spare, strict=True)]
+                if (sum(before[t] - left[t] for t in part.roles) + self._running(shape, part, h)) % part.size:
+                    self.room.undo(mark)
+                    left[:] = before
+                    return ()
+        return placed
+
+    @staticmethod
+    def _trim(want: list[int], part: Subgroup, total: int) -> None:
+        """Lower the wants of the part's roles, the last first, until they sum up to `total`."""
+        excess = sum(want[t] for t in part.roles) - max(0, total)
+        for t in reversed(part.roles):
+            cut = min(excess, want[t])
+            want[t] -= cut
+            excess -= cut
+
+    def _fill_freely(self, h: int, gang: Gang, shape: Shape, left: list[int]) -> tuple[Placement, ...]:
+        placed = self._pack(h, gang, shape, left)
+        children = list(self.tree.children[h])
+        if children and any(left):
+            reach = [self.reach(shape, t) if left[t] else None for t in range(len(shape.roles))]
+            while children and any(left):
+                amount = {c: [min(left[t], r[c]) if r else 0 for t, r in enumerate(reach)] for c in children}
+                room = {c: sum(r[c] for r in reach if r) for c in children}
+                whole = [c for c in children if amount[c] == left]
+                # The smallest child that holds all that is left; else the one that holds most of it.
+                c = min(whole, key=lambda c: (room[c], c)) if whole else max(children, key=lambda c: (sum(amount[c]), -c))
+                children.remove(c)
+                if sum(amount[c]):
+                    placed += self._fill(c, gang, shape, left)
+        return placed
+
+    def _closed(self, h: int, gang: Gang) -> list[Subgroup]:
+        """The hard subgroups for which h is a maximal domain."""
+        if h == ROOT:
+            return []
+        return [
+            s for s in gang.subgroups if s.topology.mode == "hard" and s.topology.tier <= self.tree.top and h in self.tree.domains(s.topology.tier)
+        ]
+
+    def _running(self, shape: Shape, part: Subgroup, h: int) -> int:
+        leaves = {p.node: self.problem.nodes[p.node].leaf for p in shape.fixed}
+        return sum(p.pods for p in shape.fixed if p.role in part.roles and h in self.tree.path(leaves[p.node]))
+
+    def _pack(self, h: int, gang: Gang, shape: Shape, left: list[int]) -> tuple[Placement, ...]:
+        """Pods onto the nodes that h itself holds: large requests first, the fullest nodes first."""
+        nodes = self.tree.held[h]
+        if not len(nodes):
+            return ()
+        # Outside every domain of a hard subgroup there is no place for its pods.
+        barred = {
+            t
+            for s in gang.subgroups
+            for t in s.roles
+            if s.topology.mode == "hard" and self.tree.domain(None if h == ROOT else h, s.topology.tier) is None
+        }
+        placed: list[Placement] = []
+        for t in sorted((t for t in range(len(left)) if left[t] and t not in barred), key=lambda t: shape.roles[t].request, reverse=True):
+            fits = self._slots(shape, t)[nodes]
+            for at in np.argsort(fits, kind="stable"):
+                pods = min(int(fits[at]), left[t])
+                if pods:
+                    self.room.take(int(nodes[at]), shape.roles[t].request, pods)
+                    placed.append(Placement(t, int(nodes[at]), pods))
+                    left[t] -= pods
+                if not left[t]:
+                    break
+        return tuple(placed)

@@ -1,0 +1,231 @@
+"""The constraints of the admission model, one function per family, each yielding named rows. Letters as in docs/model.md."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pulp
+
+from solver.model.sets import Sets
+from solver.model.variables import Terms, Vars
+from solver.problem import Vector
+from solver.tree import ROOT
+
+FEW_SIZES = 12
+"""Floor rows are written for every pod size of a resource up to this many sizes; beyond it (bytes of memory) the plain sum must do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A constraint, its family and its index; never parsed out of a name."""
+
+    family: str
+    key: tuple[int, ...]
+    constraint: pulp.LpConstraint
+
+
+def at_most(terms: Iterable[tuple[pulp.LpVariable, float]], most: float) -> pulp.LpConstraint:
+    return pulp.LpConstraint(_sum(terms), pulp.LpConstraintLE, rhs=most)
+
+
+def at_least(terms: Iterable[tuple[pulp.LpVariable, float]], least: float) -> pulp.LpConstraint:
+    return pulp.LpConstraint(_sum(terms), pulp.LpConstraintGE, rhs=least)
+
+
+def equal(terms: Iterable[tuple[pulp.LpVariable, float]], value: float) -> pulp.LpConstraint:
+    return pulp.LpConstraint(_sum(terms), pulp.LpConstraintEQ, rhs=value)
+
+
+def _sum(terms: Iterable[tuple[pulp.LpVariable, float]]) -> pulp.LpAffineExpression:
+    """Adds up repeated variables, which PuLP's own constructor would let the last one win."""
+    total: dict[pulp.LpVariable, float] = {}
+    for v, c in terms:
+        total[v] = total.get(v, 0) + c
+    return pulp.LpAffineExpression(total)
+
+
+def times(terms: Iterable[tuple[pulp.LpVariable, float]], factor: float) -> list[tuple[pulp.LpVariable, float]]:
+    return [(v, c * factor) for v, c in terms]
+
+
+def whole_gangs(s: Sets, x: Vars, k: int, h: int) -> Terms:
+    """Gangs of shape k in domain h, as terms: g, or the sum of y where the whole cluster is the domain."""
+    if h == ROOT:
+        return [(y, 1) for (_, _, of), y in x.y.items() if of == k]
+    return [(x.g[k, h], 1)] if (k, h) in x.g else []
+
+
+def link(s: Sets, x: Vars) -> Iterator[Row]:
+    """A gang that is admitted lies in one of its domains.
+
+    sum_{h in D_k} g[k,h]  =  sum_{q,p} y[q,p,k]                 k with a hard tier
+    """
+    for k in range(len(s.shapes)):
+        if s.domains[k] != (ROOT,):
+            inside = [(x.g[k, h], 1) for h in s.domains[k] if (k, h) in x.g]
+            yield Row("link", (k,), equal(inside + [(y, -1) for (_, _, of), y in x.y.items() if of == k], 0))
+
+
+def gang(s: Sets, x: Vars) -> Iterator[Row]:
+    """All or nothing, per domain, role and gang; `most` differs from `least` only where a gang may grow.
+
+    need_t * g[k,h]  <=  sum_{i in h} n[k,t,i]  <=  room_t * g[k,h]
+    least_k * g[k,h] <=  sum_t sum_{i in h} n[k,t,i]  <=  most_k * g[k,h]
+    """
+    for k, shape in enumerate(s.shapes):
+        for h, places in s.places_in[k].items():
+            g = whole_gangs(s, x, k, h)
+            if not g:
+                continue
+            placed = [[v for i in places for v in x.n[k, t].get(i, [])] for t in range(len(shape.roles))]
+            for t, role in enumerate(shape.roles):
+                if shape.rigid:
+                    yield Row("gang.role", (k, h, t), equal(placed[t] + times(g, -role.need), 0))
+                else:
+                    yield Row("gang.role.min", (k, h, t), at_least(placed[t] + times(g, -role.need), 0))
+                    yield Row("gang.role.max", (k, h, t), at_most(placed[t] + times(g, -role.room), 0))
+            if not shape.rigid:
+                every = [v for terms in placed for v in terms]
+                yield Row("gang.min", (k, h), at_least(every + times(g, -shape.least), 0))
+                yield Row("gang.max", (k, h), at_most(every + times(g, -shape.most), 0))
+
+
+def capacity(s: Sets, x: Vars) -> Iterator[Row]:
+    """What a place holds, per resource, in slots of each pod size that occurs there; exact without node indices where the sizes divide one another.
+
+        sum_{k,t} floor(a_{k,t} / z) * n[k,t,i]  <=  sum_{nodes of i} floor(free / z)      for each size z of the resource   (nested floors)
+        sum_{k,t} a_{k,t} * n[k,t,i]             <=  sum_{nodes of i} free                 where z is not among the sizes' divisors
+
+    A resource is left out at a place where another one always runs out first.
+    """
+    sizes = [sorted({role.request[r] for shape in s.shapes for role in shape.roles if role.request[r]}) for r in range(s.width)]
+    floors = [{z: s.per_place(s.free[:, r] // z) for z in ({*sizes[r], 1} if len(sizes[r]) <= FEW_SIZES else {1})} for r in range(s.width)]
+    users: dict[int, list[tuple[Vector, Terms]]] = {}
+    for (k, t), pods in x.n.items():
+        for i, terms in pods.items():
+            if terms:
+                users.setdefault(i, []).append((s.shapes[k].roles[t].request, terms))
+    for i, here in sorted(users.items()):
+        for r in _binding(s, i, [request for request, _ in here]):
+            asked = sorted({request[r] for request, _ in here if request[r]})
+            chain = all(b % a == 0 for a, b in itertools.pairwise(asked))
+            for z in [z for z in asked if z in floors[r]] + ([] if chain and len(floors[r]) > 1 else [1]):
+                terms = [pair for request, n in here if request[r] >= z for pair in times(n, request[r] // z)]
+                yield Row("capacity", (i, r, z), _scaled(terms, floors[r][z][i]))
+
+
+def _scaled(terms: Sequence[tuple[pulp.LpVariable, float]], most: int) -> pulp.LpConstraint:
+    """The same row divided by its coefficients' common divisor, rounded down: bytes become a handful of units."""
+    unit = int(np.gcd.reduce([int(c) for _, c in terms]))
+    return at_most([(v, int(c) // unit) for v, c in terms], most // unit)
+
+
+def _binding(s: Sets, i: int, requests: list[Vector]) -> list[int]:
+    """The resources of a place that can run out: r is implied by b when max(a_r / a_b) * free_b <= free_r on each node of the place."""
+    free = s.free[list(s.places[i].nodes)]
+    asked = [r for r in range(s.width) if any(a[r] for a in requests)]
+    kept: list[int] = []
+    # Try to explain every resource by the scarcest one, the one with the fewest slots for its largest pod.
+    order = sorted(asked, key=lambda r: (int((free[:, r] // max(a[r] for a in requests)).sum()), r))
+    for r in order:
+        implied = False
+        for b in kept:
+            if all(a[b] for a in requests if a[r]):
+                worst = max(((a[r], a[b]) for a in requests if a[r]), key=lambda x: x[0] / x[1])
+                implied = implied or all(worst[0] * int(fb) <= worst[1] * int(fr) for fb, fr in free[:, [b, r]])
+        if not implied:
+            kept.append(r)
+    return sorted(kept)
+
+
+def subgroups(s: Sets, x: Vars) -> Iterator[Row]:
+    """The pods of a subgroup's roles come in whole parts; running ones count.
+
+    sum_{t in S} sum_{i in h} n[k,t,i] + running  =  size * u[k,S,h]        h: each domain of a hard subgroup's tier; else the whole cluster
+    """
+    for k, shape in enumerate(s.shapes):
+        for index, part in enumerate(shape.subgroups):
+            hard = part.topology.mode == "hard" and part.topology.tier <= s.tree.top
+            pods: dict[int, Terms] = {}
+            for t in part.roles:
+                for i, terms in x.n[k, t].items():
+                    at = s.domain_at[part.topology.tier][i] if hard else ROOT
+                    pods.setdefault(ROOT if at is None else at, []).extend(terms)
+            running: dict[int, int] = {}
+            for p in shape.fixed:
+                if p.role in part.roles:
+                    at = s.tree.domain(s.problem.nodes[p.node].leaf, part.topology.tier) if hard else ROOT
+                    running[ROOT if at is None else at] = running.get(ROOT if at is None else at, 0) + p.pods
+            for h, terms in sorted(pods.items()):
+                u = x.u[k, index, h] = x.model.add_variable(f"u_{k}_{index}_{h + 1}", 0, cat=pulp.LpInteger)
+                yield Row("subgroup", (k, index, h), equal([*terms, (u, -part.size)], -running.get(h, 0)))
+
+
+def queues(s: Sets, x: Vars) -> Iterator[Row]:
+    """A queue with all below it stays under its capability; what it holds already counts, also where it is too much.
+
+    held_q[r] + sum_{classes under q} demand_k[r] * y[q',p,k]  <=  max(capability_q[r], held_q[r])
+    """
+    for q, queue in enumerate(s.problem.queues):
+        for r, limit in enumerate(queue.capability):
+            if limit is None:
+                continue
+            terms = taken(s, x, r, lambda of, q=q: q in s.ledger.path(of))  # type: ignore[misc]
+            if terms:
+                yield Row("queue.capability", (q, r), _scaled(terms, max(0, limit - s.ledger.held[q][r])))
+
+
+def taken(s: Sets, x: Vars, r: int, counts: Callable[[int], bool]) -> list[tuple[pulp.LpVariable, float]]:
+    """What the batch's gangs of those queues take of resource r. A shape whose mix of roles is open has one gang, so its n tells the amount."""
+    terms: list[tuple[pulp.LpVariable, float]] = []
+    for (q, _, k), y in x.y.items():
+        if not counts(q):
+            continue
+        if s.shapes[k].rigid:
+            terms += [(y, s.demands[k][r])] if s.demands[k][r] else []
+        else:
+            terms += [v for t, role in enumerate(s.shapes[k].roles) if role.request[r] for n in x.n[k, t].values() for v in times(n, role.request[r])]
+    return terms
+
+
+def guarantees(s: Sets, x: Vars) -> Iterator[Row]:
+    """What others are guaranteed stays free for them, along the whole tree.
+
+    w[q,r]  >=  guarantee_q[r]                  w[q,r]  >=  direct_q[r] + sum of the batch in q itself + sum_{c child of q} w[c,r]
+    sum_{root queues} w[q,r]  <=  total[r]      w[q,r]  <=  capability_q[r]              (or what was needed before, where that is more)
+    """
+    everything = s.problem.queues
+    for r in range(s.width):
+        if not any(q.guarantee[r] for q in everything):
+            continue
+        # A unit keeps bytes of memory in the range that a MIP solver's tolerances are made for.
+        unit = max(1, s.ledger.total[r] // 1_000_000)
+        before = s.ledger.needs(r)
+        for q, queue in enumerate(everything):
+            x.w[q, r] = x.model.add_variable(f"w_{q}_{r}", (queue.guarantee[r] or 0) / unit)
+        for q, queue in enumerate(everything):
+            below = [(x.w[c, r], 1.0) for c in s.ledger.children[q]]
+            own = times(taken(s, x, r, lambda of, q=q: of == q), 1 / unit)  # type: ignore[misc]
+            yield Row("guarantee.need", (q, r), at_least([(x.w[q, r], 1), *times(below, -1), *times(own, -1)], s.ledger.direct[q][r] / unit))
+            limit = queue.capability[r]
+            if limit is not None:
+                yield Row("guarantee.queue", (q, r), at_most([(x.w[q, r], 1)], max(limit, before[q]) / unit))
+        roots = [q for q, queue in enumerate(everything) if queue.parent is None]
+        yield Row("guarantee.cluster", (r,), at_most([(x.w[q, r], 1) for q in roots], max(s.ledger.total[r], sum(before[q] for q in roots)) / unit))
+
+
+CONSTRAINTS = (link, gang, capacity, subgroups, queues, guarantees)
+"""The table of contents: topology is in the domains of `link` and `gang`, eligibility in which n exist."""
+
+PLACEMENT = (link, gang, capacity, subgroups)
+"""What nodes and topology allow, queues aside."""
+
+
+def build(s: Sets, x: Vars, families: Iterable[Callable[[Sets, Vars], Iterator[Row]]] = CONSTRAINTS) -> None:
+    """Add every row of these families to the model."""
+    for family in families:
+        for number, row in enumerate(family(s, x)):
+            x.model.addConstraint(row.constraint, f"{row.family.replace('.', '_')}_{number:06d}")

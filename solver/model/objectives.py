@@ -1,0 +1,127 @@
+"""The goals of the admission model, each maximised and then held while the next one is. Letters as in docs/model.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pulp
+
+from solver.model.constraints import Row, at_least, at_most, equal, times
+from solver.model.sets import Sets
+from solver.model.variables import Vars
+
+Terms = list[tuple[pulp.LpVariable, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """maximise `offset` + sum of terms. top: a bound that needs no solver. step: values differ by at least this much (0: a real number)."""
+
+    name: str
+    terms: Terms
+    top: float
+    step: float
+    offset: float = 0.0
+
+
+def placed(s: Sets, x: Vars, p: int) -> Goal:
+    """Resources of priority p that start, in units of the dominant resource.
+
+    max  sum_{q,k} worth_k * y[q,p,k]
+    """
+    return Goal(
+        f"placed[{p}]",
+        [(y, s.worth[k]) for (_, of, k), y in x.y.items() if of == p],
+        sum(s.worth[k] * len(gangs) for (_, of, k), gangs in s.waiting.items() if of == p),
+        1,
+    )
+
+
+def started(s: Sets, x: Vars, p: int) -> Goal:
+    """Gangs of priority p that start.
+
+    max  sum_{q,k} y[q,p,k]
+    """
+    return Goal(f"gangs[{p}]", [(y, 1) for (_, of, _), y in x.y.items() if of == p], sum(len(g) for (_, of, _), g in s.waiting.items() if of == p), 1)
+
+
+def oldest(s: Sets, x: Vars) -> Goal:
+    """The fixed tie-break: among plans that are equal so far, the one whose gangs have waited longest, as a sum of ranks.
+
+    max  sum_j rank_j * z_j        sum_{j in class} z_j = y[class],  0 <= z_j <= 1        rank: 1 for the youngest of the batch
+
+    Within a class the ranks fall with age, so z is integral where y is, and the oldest of a class go first.
+    """
+    gangs = sorted((j for js in s.waiting.values() for j in js), key=lambda j: (s.problem.gangs[j].age, j), reverse=True)
+    rank = {j: i + 1 for i, j in enumerate(gangs)}
+    terms: Terms = []
+    for number, (key, js) in enumerate(sorted(s.waiting.items())):
+        z = [x.model.add_variable(f"z_{j}", 0, 1) for j in js]
+        x.model.addConstraint(equal([*((v, 1.0) for v in z), (x.y[key], -1.0)], 0), f"oldest_{number:06d}")
+        terms += [(v, rank[j]) for v, j in zip(z, js, strict=True)]
+    return Goal("oldest first", terms, sum(rank.values()), 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A queue's share as a goal. lines: the terms and offset per resource that may dominate; picks: the binaries that choose among them."""
+
+    goal: Goal
+    lines: list[tuple[Terms, float]]
+    picks: list[pulp.LpVariable]
+
+    def complete(self, values: Mapping[str, float]) -> dict[str, float]:
+        """The values of the share's own variables for a known solution: the largest line, and its pick."""
+        if not self.picks:
+            return {}
+        at = [h + sum(values.get(v.name, 0.0) * c for v, c in terms) for terms, h in self.lines]
+        best = at.index(max(at))
+        return {self.goal.terms[0][0].name: at[best]} | {d.name: float(i == best) for i, d in enumerate(self.picks)}
+
+
+def shares(s: Sets, x: Vars, p: int) -> dict[int, Share]:
+    """q -> weighted dominant share of each queue with gangs of priority p, counting what it holds and its gangs of this and higher priorities.
+
+        share_q  =  max_r ( held_q[r] + sum_{p' >= p, k} demand_k[r] * y[q,p',k] ) / (total[r] * weight_q)
+
+    Source: Ghodsi et al., Dominant Resource Fairness, NSDI 2011. Where several resources may dominate, a binary d[q,r] picks one:
+    share_q <= (..)_r + (1 - d[q,r]) * M, sum_r d[q,r] = 1.
+    """
+    found: dict[int, Share] = {}
+    for q in sorted({of for of, at, _ in s.waiting if at == p}):
+        scale = 1.0 / s.problem.queues[q].weight
+        mine = [(key, y) for key, y in x.y.items() if key[0] == q and key[1] >= p]
+        held = [h / t if t else 0.0 for h, t in zip(s.ledger.held[q], s.totals, strict=True)]
+        parts = [[d / t if t else 0.0 for d, t in zip(s.demands[key[2]], s.totals, strict=True)] for key, _ in mine]
+        lines = [
+            ([(y, part[r] * scale) for (_, y), part in zip(mine, parts, strict=True) if part[r]], held[r] * scale) for r in _dominant(held, parts)
+        ]
+        top = max(h + sum(v * y.upBound for y, v in terms) for terms, h in lines)
+        if len(lines) == 1:
+            found[q] = Share(Goal(f"share[{p}] {q}", lines[0][0], top, 0, lines[0][1]), lines, [])
+            continue
+        share = x.model.add_variable(f"share_{p + 2**31}_{q}", 0, top)
+        picks = [x.model.add_variable(f"d_{p + 2**31}_{q}_{r}", cat=pulp.LpBinary) for r in range(len(lines))]
+        rows = [at_most([(share, 1.0), *times(terms, -1), (d, top)], h + top) for (terms, h), d in zip(lines, picks, strict=True)]
+        rows.append(equal([(d, 1.0) for d in picks], 1))
+        for number, row in enumerate(rows):
+            x.model.addConstraint(row, f"share_{p + 2**31}_{q}_{number}")
+        found[q] = Share(Goal(f"share[{p}] {q}", [(share, 1.0)], top, 0), lines, picks)
+    return found
+
+
+def _dominant(held: list[float], parts: list[list[float]]) -> list[int]:
+    """Resources that may be the dominant one: no other is at least as large in every part."""
+    rows = [held, *parts]
+    width = len(held)
+
+    def covers(b: int, r: int) -> bool:
+        return all(row[b] >= row[r] for row in rows) and (b < r or any(row[b] > row[r] for row in rows))
+
+    return [r for r in range(width) if not any(covers(b, r) for b in range(width) if b != r)]
+
+
+def above(goal: Goal, least: float, name: str) -> Row:
+    """The row that holds a goal at what it reached."""
+    return Row(name, (), at_least(goal.terms, least - goal.offset))

@@ -1,0 +1,190 @@
+"""The index sets and parameters of one batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from solver.problem import Problem, Vector
+from solver.room import Ints, Ledger, slots
+from solver.shapes import Shape, broken
+from solver.tree import ROOT, Tree
+
+Class = tuple[int, int, int]
+"""(queue, priority, shape index)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Nodes of one leaf and one kind, counted together; a single node once packing has shown that counting them together was too coarse."""
+
+    leaf: int | None
+    kind: int
+    nodes: tuple[int, ...]
+
+
+def aggregate(problem: Problem) -> tuple[Place, ...]:
+    """The coarsest places: one for each (leaf, kind)."""
+    found: dict[tuple[int, int], list[int]] = {}
+    for n, node in enumerate(problem.nodes):
+        found.setdefault((ROOT if node.leaf is None else node.leaf, node.kind), []).append(n)
+    return tuple(Place(None if leaf == ROOT else leaf, kind, tuple(nodes)) for (leaf, kind), nodes in sorted(found.items()))
+
+
+def refine(places: Iterable[Place], coarse: Iterable[int]) -> tuple[Place, ...]:
+    """The same places, those with an index in `coarse` split into single nodes."""
+    split = set(coarse)
+    return tuple(
+        part for i, place in enumerate(places) for part in ([Place(place.leaf, place.kind, (n,)) for n in place.nodes] if i in split else [place])
+    )
+
+
+@dataclass(frozen=True)
+class Sets:
+    """K: `shapes`; I: `places`; classes (q, p, k) with `waiting` gangs each (N in the formulas).
+
+    free: node x resource, what may be given. ledger: what the queues hold before the batch.
+    """
+
+    problem: Problem
+    tree: Tree
+    places: tuple[Place, ...]
+    free: Ints
+    ledger: Ledger
+    shapes: tuple[Shape, ...]
+    waiting: Mapping[Class, tuple[int, ...]]
+
+    @cached_property
+    def width(self) -> int:
+        return len(self.problem.resources)
+
+    @cached_property
+    def count(self) -> tuple[int, ...]:
+        """Gangs that wait, per shape."""
+        number = [0] * len(self.shapes)
+        for (_, _, k), gangs in self.waiting.items():
+            number[k] += len(gangs)
+        return tuple(number)
+
+    @cached_property
+    def place_of(self) -> Ints:
+        at = np.empty(len(self.problem.nodes), dtype=np.int64)
+        for i, place in enumerate(self.places):
+            at[list(place.nodes)] = i
+        return at
+
+    def per_place(self, figure: Ints) -> list[int]:
+        """Sum of a figure per node over each place's nodes."""
+        total = np.zeros(len(self.places), dtype=np.int64)
+        np.add.at(total, self.place_of, figure)
+        return [int(x) for x in total]
+
+    @cached_property
+    def domains(self) -> tuple[tuple[int, ...], ...]:
+        """k -> the domains of which one must hold a whole gang of the shape; (ROOT,) without a hard limit."""
+        return tuple(self._domains(shape) for shape in self.shapes)
+
+    def _domains(self, shape: Shape) -> tuple[int, ...]:
+        if shape.alone is not None and shape.fixed and broken(self.tree, self.problem.gangs[shape.alone], shape.fixed):
+            return ()
+        if shape.tier is None:
+            return (ROOT,)
+        every = self.tree.domains(shape.tier)
+        if not shape.fixed:
+            return every
+        home = self.tree.domain(self.problem.nodes[shape.fixed[0].node].leaf, shape.tier)
+        return tuple(h for h in every if h == home)
+
+    @cached_property
+    def _tiers(self) -> tuple[int, ...]:
+        wanted = {s.tier for s in self.shapes if s.tier is not None}
+        wanted |= {g.topology.tier for s in self.shapes for g in s.subgroups if g.topology.mode == "hard"}
+        return tuple(sorted(wanted))
+
+    @cached_property
+    def domain_at(self) -> dict[int, tuple[int | None, ...]]:
+        """Tier -> place -> the maximal domain of that tier around it."""
+        return {tier: tuple(self.tree.domain(place.leaf, tier) for place in self.places) for tier in self._tiers}
+
+    @cached_property
+    def places_in(self) -> tuple[dict[int, tuple[int, ...]], ...]:
+        """k -> domain of the shape -> the places inside it."""
+        found = []
+        for k, shape in enumerate(self.shapes):
+            inside: dict[int, list[int]] = {h: [] for h in self.domains[k]}
+            for i in range(len(self.places)):
+                h = ROOT if shape.tier is None else self.domain_at[shape.tier][i]
+                if h is not None and h in inside:
+                    inside[h].append(i)
+            found.append({h: tuple(places) for h, places in inside.items()})
+        return tuple(found)
+
+    @cached_property
+    def limits(self) -> dict[tuple[int, int], dict[int, int]]:
+        """(k, t) -> place -> the most pods of role t of all gangs of shape k there; places that can take none are left out.
+
+        min( sum over nodes of floor(free / request), room_t * N_k )   where the node's kind is open to the role and the topology allows it
+        """
+        per_request: dict[Vector, list[int]] = {}
+        found: dict[tuple[int, int], dict[int, int]] = {}
+        for k, shape in enumerate(self.shapes):
+            inside = sorted(i for places in self.places_in[k].values() for i in places)
+            for t, role in enumerate(shape.roles):
+                if role.request not in per_request:
+                    per_request[role.request] = self.per_place(slots(self.free, role.request))
+                fits = per_request[role.request]
+                most = min(role.room, shape.most) * self.count[k]
+                parted = [self.domain_at[g.topology.tier] for g in shape.subgroups if g.topology.mode == "hard" and t in g.roles]
+                found[k, t] = {
+                    i: min(fits[i], most)
+                    for i in inside
+                    if fits[i] and most and self.places[i].kind in role.kinds and all(at[i] is not None for at in parted)
+                }
+        return found
+
+    def reach(self, request: Vector, kinds: frozenset[int]) -> tuple[tuple[int, ...], ...]:
+        """For each tier the pods of `request` that its domains (Tree.line) hold, largest first; only nodes of `kinds`."""
+        known = self._reach.get((request, kinds))
+        if known is None:
+            fits = self.per_place(slots(self.free, request))
+            sums: list[dict[int, int]] = [{} for _ in self.tree.tiers]
+            for pods, place in zip(fits, self.places, strict=True):
+                if place.kind in kinds:
+                    for level, d in enumerate(self.tree.line(place.leaf)):
+                        sums[level][d] = sums[level].get(d, 0) + pods
+            known = self._reach[request, kinds] = tuple(tuple(sorted(found.values(), reverse=True)) for found in sums)
+        return known
+
+    @cached_property
+    def _reach(self) -> dict[tuple[Vector, frozenset[int]], tuple[tuple[int, ...], ...]]:
+        return {}
+
+    @cached_property
+    def totals(self) -> Vector:
+        """Allocatable amount of the whole cluster, the denominator of dominant shares."""
+        return tuple(sum(n.capacity[r] for n in self.problem.nodes) for r in range(self.width))
+
+    @cached_property
+    def demands(self) -> tuple[Vector, ...]:
+        """k -> what one gang of the shape asks for (at least, for a shape that is not rigid)."""
+        return tuple(shape.demand(self.width) for shape in self.shapes)
+
+    @cached_property
+    def priorities(self) -> tuple[int, ...]:
+        return tuple(sorted({p for _, p, _ in self.waiting}, reverse=True))
+
+    @cached_property
+    def worth(self) -> tuple[int, ...]:
+        """k -> a whole number proportional to the dominant share of one gang's demand, at least 1.
+
+        Exact when one resource dominates every demand (GPUs usually do); else in steps of 1/10,000 of the cluster.
+        """
+        shares = [[(x / t if t else 0.0) for x, t in zip(d, self.totals, strict=True)] for d in self.demands]
+        for r in range(self.width):
+            if all(s[r] >= max(s, default=0.0) for s in shares):
+                unit = int(np.gcd.reduce([d[r] for d in self.demands if d[r]] or [1]))
+                return tuple(max(1, d[r] // unit) for d in self.demands)
+        return tuple(max(1, round(10_000 * max(s, default=0.0))) for s in shares)

@@ -1,0 +1,27 @@
+"""How hard to try. Nothing here changes what a valid plan is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Limits of one call of `solver.solve`.
+
+    gap: relative gap at which an objective may stop; 0 asks for a proof.
+    time_limit: seconds of one solve, the last safety; when it strikes the verdict says so.
+    max_nodes: branch-and-bound nodes of one solve, the deterministic limit that normally strikes first.
+    fair_levels: levels of progressive filling that are solved per priority; queues beyond them share by resources placed.
+    batch_variables: gangs are taken into one model until it would have more variables than this.
+    engine: "highs", or "cbc" where HiGHS is missing; None takes the first that is there.
+    """
+
+    gap: float = 0.0
+    time_limit: float = 60.0
+    max_nodes: int = 20_000
+    seed: int = 7
+    fair_levels: int = 8
+    batch_variables: int = 120_000
+    engine: Literal["highs", "cbc"] | None = None

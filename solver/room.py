@@ -1,0 +1,183 @@
+"""What is still free: on the nodes (`Room`) and in the queues (`Ledger`). Both are exact integers and can take back what they gave."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from solver.problem import Gang, Placement, Problem, Vector
+
+PLENTY = 1 << 31
+"""Slots for a pod that asks for nothing."""
+
+Ints = npt.NDArray[np.int64]
+
+
+def free_vectors(problem: Problem) -> Ints:
+    """Node x resource: what is left beside foreign pods and all running pods, never below 0."""
+    free = np.array([n.free for n in problem.nodes], dtype=np.int64).reshape(len(problem.nodes), len(problem.resources))
+    for gang in problem.gangs:
+        for p in gang.running:
+            free[p.node] -= np.array(gang.roles[p.role].request, dtype=np.int64) * p.pods
+    return np.maximum(free, 0)
+
+
+def slots(free: Ints, request: Vector) -> Ints:
+    """Pods of `request` that each row of `free` holds alone: min over r with request_r > 0 of floor(free_r / request_r)."""
+    result = np.full(len(free), PLENTY, dtype=np.int64)
+    for r, amount in enumerate(request):
+        if amount:
+            np.minimum(result, free[:, r] // amount, out=result)
+    return result
+
+
+class Room:
+    """Free amounts per node with undo. Slot counts per request are kept and refreshed only for nodes that changed."""
+
+    def __init__(self, free: Ints) -> None:
+        self.free = free.copy()
+        self._log: list[tuple[int, Vector, int]] = []
+        self._slots: dict[Vector, tuple[Ints, int]] = {}
+
+    def slots(self, request: Vector) -> Ints:
+        """Pods of `request` that fit, per node. Do not write to the result."""
+        known = self._slots.get(request)
+        if known is None:
+            known = slots(self.free, request), len(self._log)
+        counts, seen = known
+        if seen < len(self._log):
+            changed = np.array(sorted({node for node, _, _ in self._log[seen:]}), dtype=np.intp)
+            counts[changed] = slots(self.free[changed], request)
+        self._slots[request] = counts, len(self._log)
+        return counts
+
+    def take(self, node: int, request: Vector, pods: int) -> None:
+        """Raises ValueError when the node has not that much left."""
+        self.free[node] -= np.array(request, dtype=np.int64) * pods
+        self._log.append((node, request, pods))
+        if (self.free[node] < 0).any():
+            raise ValueError(f"node {node} cannot hold {pods} more pods of {request}")
+
+    def mark(self) -> int:
+        return len(self._log)
+
+    def undo(self, mark: int) -> None:
+        """Give back everything taken since `mark`."""
+        for node, request, pods in reversed(self._log[mark:]):
+            self.free[node] += np.array(request, dtype=np.int64) * pods
+            self._log.append((node, request, -pods))
+
+    def take_all(self, gang: Gang, placements: Iterable[Placement]) -> None:
+        for p in placements:
+            self.take(p.node, gang.roles[p.role].request, p.pods)
+
+
+def add(a: Sequence[int], b: Sequence[int], times: int = 1) -> Vector:
+    return tuple(x + times * y for x, y in zip(a, b, strict=True))
+
+
+def demand(gang: Gang, placements: Iterable[Placement], resources: int) -> Vector:
+    """What the placed pods ask for in sum."""
+    total = (0,) * resources
+    for p in placements:
+        total = add(total, gang.roles[p.role].request, p.pods)
+    return total
+
+
+class Ledger:
+    """What each queue holds and may still take, along the whole path to its root.
+
+    held[q]: by q and its descendants. direct[q]: by q itself. `need` is the verifier's rule said once more for the greedy:
+    need(q) = max(guarantee(q), direct(q) + sum of need over the children), kept below capability(q) and, in sum, below the cluster's total.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        width = len(problem.resources)
+        self.direct: list[Vector] = [q.used for q in problem.queues]
+        self.children: list[list[int]] = [[] for _ in problem.queues]
+        for q, queue in enumerate(problem.queues):
+            if queue.parent is not None:
+                self.children[queue.parent].append(q)
+        self.held: list[Vector] = [(0,) * width for _ in problem.queues]
+        for q, queue in enumerate(problem.queues):
+            self._hold(q, queue.used)
+        for gang in problem.gangs:
+            self.charge(gang.queue, demand(gang, gang.running, width))
+        self.total: Vector = tuple(sum(n.free[r] for n in problem.nodes) + sum(q.used[r] for q in problem.queues) for r in range(width))
+        self.upward = [q for root in range(len(problem.queues)) if problem.queues[root].parent is None for q in self._below(root)]
+        self._start_need = [self.needs(r) for r in range(width)]
+        self._guaranteed = [r for r in range(width) if any(q.guarantee[r] for q in problem.queues)]
+
+    def copy(self) -> Ledger:
+        """The same holdings, free to be charged apart from these; what was needed before stays the reference."""
+        other = copy.copy(self)
+        other.direct, other.held = list(self.direct), list(self.held)
+        return other
+
+    def path(self, queue: int) -> list[int]:
+        """The queue and its ancestors, itself first."""
+        found, q = [], queue
+        while True:
+            found.append(q)
+            parent = self.problem.queues[q].parent
+            if parent is None:
+                return found
+            q = parent
+
+    def charge(self, queue: int, amount: Vector) -> None:
+        self.direct[queue] = add(self.direct[queue], amount)
+        self._hold(queue, amount)
+
+    def _hold(self, queue: int, amount: Vector) -> None:
+        for q in self.path(queue):
+            self.held[q] = add(self.held[q], amount)
+
+    def _below(self, root: int) -> list[int]:
+        """`root` and its descendants, children first."""
+        return [q for child in self.children[root] for q in self._below(child)] + [root]
+
+    def needs(self, r: int) -> list[int]:
+        """need(q) of resource r for every queue."""
+        need = [0] * len(self.problem.queues)
+        for q in self.upward:
+            need[q] = max(self.problem.queues[q].guarantee[r] or 0, self.direct[q][r] + sum(need[c] for c in self.children[q]))
+        return need
+
+    def over_capability(self, queue: int, amount: Vector) -> tuple[int, int] | None:
+        """The first (queue, resource) on the path whose capability `amount` more would exceed."""
+        for q in self.path(queue):
+            for r, asked in enumerate(amount):
+                limit = self.problem.queues[q].capability[r]
+                if asked and limit is not None and self.held[q][r] + asked > limit:
+                    return q, r
+        return None
+
+    def over_guarantee(self, queue: int, amount: Vector) -> tuple[int | None, int] | None:
+        """The (queue, resource) where `amount` more would eat into other queues' guarantees; queue None for the whole cluster."""
+        self.charge(queue, amount)
+        try:
+            for r in self._guaranteed:
+                if not amount[r]:
+                    continue
+                need, before = self.needs(r), self._start_need[r]
+                roots = [q for q, x in enumerate(self.problem.queues) if x.parent is None]
+                if sum(need[q] for q in roots) > max(self.total[r], sum(before[q] for q in roots)):
+                    return None, r
+                for q in self.path(queue):
+                    limit = self.problem.queues[q].capability[r]
+                    if limit is not None and need[q] > max(limit, before[q]):
+                        return q, r
+            return None
+        finally:
+            self.charge(queue, tuple(-x for x in amount))
+
+    def allows(self, queue: int, amount: Vector) -> bool:
+        return self.over_capability(queue, amount) is None and self.over_guarantee(queue, amount) is None
+
+    def share(self, queue: int, totals: Sequence[int]) -> float:
+        """Weighted dominant share: max over r of held_r / total_r, divided by the weight (Ghodsi et al., NSDI 2011)."""
+        return max((h / t for h, t in zip(self.held[queue], totals, strict=True) if t), default=0.0) / self.problem.queues[queue].weight

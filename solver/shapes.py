@@ -1,0 +1,144 @@
+"""Gangs that no constraint can tell apart are one shape: the model counts them instead of naming them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from solver.problem import Gang, Placement, Problem, Subgroup, Vector
+from solver.room import add
+from solver.tree import Tree
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeRole:
+    """Pods still to be placed for one gang: at least `need`, at most `room`, each asking for `request` on a node of `kinds`."""
+
+    need: int
+    room: int
+    request: Vector
+    kinds: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """least <= pods placed per gang <= most, running pods not counted. tier: hard limit for the whole gang, None for none.
+
+    fixed: the pods that run already, which only a shape of one gang has. alone: a mark that keeps gangs apart which must not be counted together.
+    """
+
+    roles: tuple[ShapeRole, ...]
+    least: int
+    most: int
+    tier: int | None
+    subgroups: tuple[Subgroup, ...]
+    fixed: tuple[Placement, ...] = ()
+    alone: int | None = None
+
+    @property
+    def rigid(self) -> bool:
+        """Whether every gang of the shape places the same pods of each role."""
+        return self.least == self.most == sum(r.need for r in self.roles)
+
+    def demand(self, width: int) -> Vector:
+        """What one gang asks for at least, in resources: the needs, then the cheapest pods up to `least`. Exact for a rigid shape."""
+        total: Vector = (0,) * width
+        for role in self.roles:
+            total = add(total, role.request, role.need)
+        missing = self.least - sum(r.need for r in self.roles)
+        for role in sorted(self.roles, key=lambda r: (sum(1 for x in r.request if x), r.request)):
+            extra = min(missing, role.room - role.need)
+            total, missing = add(total, role.request, extra), missing - extra
+        return total
+
+
+def hard_tier(gang: Gang) -> int | None:
+    return gang.topology.tier if gang.topology is not None and gang.topology.mode == "hard" else None
+
+
+def required(gang: Gang) -> tuple[tuple[int, ...], int]:
+    """Pods per role and in total that the gang must reach, with its subgroups rounded up to whole ones.
+
+    The needs of a role that alone makes up a subgroup are rounded themselves; of several roles only their sum is.
+    """
+    need = [r.minimum for r in gang.roles]
+    least = max(gang.minimum, sum(need))
+    for s in gang.subgroups:
+        if len(s.roles) == 1:
+            (t,) = s.roles
+            need[t] = s.size * max(s.minimum, -(-need[t] // s.size))
+    least = max(least, sum(need))
+    for s in gang.subgroups:
+        if len(s.roles) > 1:
+            inside, outside = sum(need[t] for t in s.roles), sum(x for t, x in enumerate(need) if t not in s.roles)
+            everything = set(s.roles) == set(range(len(gang.roles)))
+            wanted = max(inside, least - outside) if everything else inside
+            whole = s.size * max(s.minimum, -(-wanted // s.size))
+            least = max(least, outside + whole)
+    return tuple(need), least
+
+
+def satisfied(gang: Gang) -> bool:
+    """Whether the running pods alone meet every minimum."""
+    running = [0] * len(gang.roles)
+    for p in gang.running:
+        running[p.role] += p.pods
+    return (
+        bool(gang.running)
+        and sum(running) >= gang.minimum
+        and all(have >= role.minimum for have, role in zip(running, gang.roles, strict=True))
+        and all(sum(running[t] for t in s.roles) >= s.minimum * s.size for s in gang.subgroups)
+    )
+
+
+def shape_of(index: int, gang: Gang) -> Shape:
+    """The shape of a gang that waits."""
+    need, least = required(gang)
+    return _shape(index, gang, gang.running, need, least, least)
+
+
+def growing_shape(index: int, gang: Gang, placed: Sequence[Placement]) -> Shape:
+    """The shape of an admitted gang that may take more pods beside those it has."""
+    return _shape(index, gang, tuple(placed), (0,) * len(gang.roles), 0, sum(r.replicas for r in gang.roles))
+
+
+def _shape(index: int, gang: Gang, fixed: tuple[Placement, ...], need: Sequence[int], least: int, most: int) -> Shape:
+    have = [0] * len(gang.roles)
+    for p in fixed:
+        have[p.role] += p.pods
+    roles = tuple(ShapeRole(max(0, n - h), max(0, r.replicas - h), r.request, r.kinds) for n, h, r in zip(need, have, gang.roles, strict=True))
+    least, most = max(0, least - sum(have)), max(0, most - sum(have))
+    least = max(least, sum(r.need for r in roles))
+    shape = Shape(roles, least, max(least, most), hard_tier(gang), gang.subgroups, fixed)
+    # Pods of several roles in one subgroup, and pods whose mix is open, cannot be told apart again once they are summed over gangs.
+    apart = bool(fixed) or not shape.rigid or any(len(s.roles) > 1 for s in gang.subgroups)
+    return Shape(shape.roles, shape.least, shape.most, shape.tier, shape.subgroups, fixed, index if apart else None)
+
+
+def broken(tree: Tree, gang: Gang, placed: Iterable[Placement]) -> bool:
+    """Whether these pods break the gang's own hard topology: then no further pod may join them."""
+    placed = tuple(placed)
+    leaf = [n.leaf for n in tree.problem.nodes]
+    tier = hard_tier(gang)
+    if tier is not None and placed:
+        at = {tree.domain(leaf[p.node], tier) for p in placed}
+        if len(at) > 1 or None in at:
+            return True
+    for s in gang.subgroups:
+        count: dict[int | None, int] = {}
+        for p in placed:
+            if p.role in s.roles:
+                domain = tree.domain(leaf[p.node], s.topology.tier) if s.topology.mode == "hard" else 0
+                count[domain] = count.get(domain, 0) + p.pods
+        if count.get(None) or any(pods % s.size for pods in count.values()):
+            return True
+    return False
+
+
+def classes(problem: Problem, gangs: Iterable[int]) -> dict[tuple[int, int, Shape], tuple[int, ...]]:
+    """(queue, priority, shape) -> its gangs, oldest first. Order of keys: first appearance among `gangs`."""
+    found: dict[tuple[int, int, Shape], list[int]] = {}
+    for j in gangs:
+        gang = problem.gangs[j]
+        found.setdefault((gang.queue, gang.priority, shape_of(j, gang)), []).append(j)
+    return {key: tuple(sorted(js, key=lambda j: (problem.gangs[j].age, j))) for key, js in found.items()}

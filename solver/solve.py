@@ -1,0 +1,150 @@
+"""From a problem to a plan: keep what runs, decide batch by batch, grow, and say why the rest waits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from solver.greedy import Greedy
+from solver.model.sets import Place, Sets, aggregate, refine
+from solver.options import Options
+from solver.plan import Batch, Decision, Objective, Plan, QueueUse, Verdict
+from solver.problem import Placement, Problem
+from solver.reasons import Reasons
+from solver.room import Ledger, Room, demand, free_vectors
+from solver.shapes import classes, satisfied, shape_of
+from solver.stages.admit import Admission, Placements, admit
+from solver.stages.grow import grow
+from solver.stages.lexicographic import judge
+from solver.stages.pack import merged
+from solver.stages.spread import spread
+from solver.tree import Tree
+from solver.validate import validate
+
+_WORST: tuple[Verdict, ...] = ("proven", "within gap", "limit reached")
+
+
+def solve(problem: Problem, options: Options | None = None) -> Plan:
+    """Decide every gang of the problem. Same problem and options, same plan (its `seconds` apart).
+
+    Raises InvalidProblemError, naming the index, for a problem that contradicts itself.
+    """
+    options = options or Options()
+    validate(problem)
+    tree, ledger = Tree(problem), Ledger(problem)
+    room = Room(free_vectors(problem))
+    before, free_before = ledger.copy(), room.free.copy()
+    running = {j: merged(g.running) for j, g in enumerate(problem.gangs)}
+    placements: dict[int, tuple[Placement, ...]] = {j: running[j] for j, g in enumerate(problem.gangs) if satisfied(g)}
+    kept = set(placements)
+    batches: list[Batch] = []
+    for gangs in _batches(problem, tree, [j for j in range(len(problem.gangs)) if j not in kept], options):
+        clock = time.perf_counter()
+        chosen, objectives = _decide(problem, tree, room, ledger, gangs, options)
+        for j, pods in chosen.items():
+            fresh = _fresh(problem, j, pods)
+            room.take_all(problem.gangs[j], fresh)
+            ledger.charge(problem.gangs[j].queue, demand(problem.gangs[j], fresh, len(problem.resources)))
+        placements |= chosen
+        batches.append(Batch(tuple(gangs), worst(objectives), objectives, time.perf_counter() - clock))
+    totals = tuple(sum(n.capacity[r] for n in problem.nodes) for r in range(len(problem.resources)))
+    placements = grow(problem, tree, room, ledger, placements, totals)
+    started = {j: pods for j, pods in placements.items() if j not in kept}
+    reasons = Reasons(problem, tree, free_before, before, room.free, ledger, started, options)
+    decisions = tuple(_decision(problem, j, placements.get(j), running[j], j in kept, reasons) for j in range(len(problem.gangs)))
+    return Plan(decisions, tuple(batches), _queues(problem, before, ledger, totals))
+
+
+def worst(objectives: Iterable[Objective]) -> Verdict:
+    """The least certain of the objectives' verdicts."""
+    return max((o.verdict for o in objectives), key=_WORST.index, default="proven")
+
+
+def _batches(problem: Problem, tree: Tree, waiting: list[int], options: Options) -> Iterator[list[int]]:
+    """Gangs by priority, then age, as many as one model holds: a new shape costs a variable for each role and place."""
+    cost = len({(n.leaf, n.kind) for n in problem.nodes})
+    batch: list[int] = []
+    known: set[object] = set()
+    for j in sorted(waiting, key=lambda j: (-problem.gangs[j].priority, problem.gangs[j].age, j)):
+        shape = shape_of(j, problem.gangs[j])
+        size = len(known | {shape}) * cost * max(1, len(shape.roles))
+        if batch and shape not in known and size > options.batch_variables:
+            yield sorted(batch)
+            batch, known = [], set()
+        known.add(shape)
+        batch.append(j)
+    if batch:
+        yield sorted(batch)
+
+
+def _decide(problem: Problem, tree: Tree, room: Room, ledger: Ledger, gangs: list[int], options: Options) -> tuple[Placements, tuple[Objective, ...]]:
+    """Stages A, B and C of one batch, again with finer places as long as a place proves too coarse to be packed."""
+    waiting = classes(problem, gangs)
+    shapes = tuple(dict.fromkeys(shape for _, _, shape in waiting))
+    index = {shape: k for k, shape in enumerate(shapes)}
+    by_class = {(q, p, index[shape]): js for (q, p, shape), js in waiting.items()}
+    floor = _floor(problem, tree, room, ledger, gangs)
+    places: tuple[Place, ...] = aggregate(problem)
+    while True:
+        s = Sets(problem, tree, places, room.free, ledger, shapes, by_class)
+        admission = _everyone(s, gangs) if len(floor) == len(gangs) else admit(s, floor, options)
+        found = spread(s, admission, options)
+        if not found.coarse:
+            spreading = (found.objective,) if found.objective is not None else ()
+            return found.placements, admission.objectives + spreading
+        places = refine(places, found.coarse)
+
+
+def _floor(problem: Problem, tree: Tree, room: Room, ledger: Ledger, gangs: list[int]) -> Placements:
+    """What the greedy admits, gang by gang: the incumbent of the model, and the plan that no plan may be worse than."""
+    ledger, totals = ledger.copy(), tuple(int(x) for x in np.sum([n.capacity for n in problem.nodes], axis=0)) if problem.nodes else ()
+    greedy = Greedy(problem, tree, Room(room.free))
+    found: dict[int, tuple[Placement, ...]] = {}
+    for j in greedy.order(gangs, ledger, totals):
+        shape = shape_of(j, problem.gangs[j])
+        if not ledger.allows(problem.gangs[j].queue, shape.demand(len(problem.resources))):
+            continue
+        mark = greedy.room.mark()
+        placed = greedy.place(j, shape)
+        if placed is None:
+            continue
+        amount = demand(problem.gangs[j], placed, len(problem.resources))
+        if not ledger.allows(problem.gangs[j].queue, amount):  # a mix of roles dearer than the cheapest
+            greedy.room.undo(mark)
+            continue
+        ledger.charge(problem.gangs[j].queue, amount)
+        found[j] = merged([*shape.fixed, *placed])
+    return found
+
+
+def _everyone(s: Sets, gangs: list[int]) -> Admission:
+    """Every gang starts: each goal is at its bound, and no model need be asked."""
+    objectives = []
+    for p in s.priorities:
+        worth = sum(s.worth[k] * len(js) for (_, of, k), js in s.waiting.items() if of == p)
+        number = sum(len(js) for (_, of, _), js in s.waiting.items() if of == p)
+        objectives += [judge(f"placed[{p}]", worth, worth, 0), judge(f"gangs[{p}]", number, number, 0)]
+    return Admission(tuple(gangs), {}, tuple(objectives))
+
+
+def _fresh(problem: Problem, j: int, pods: tuple[Placement, ...]) -> tuple[Placement, ...]:
+    """The pods that do not run yet."""
+    return merged([*pods, *(Placement(p.role, p.node, -p.pods) for p in problem.gangs[j].running)])
+
+
+def _decision(problem: Problem, j: int, pods: tuple[Placement, ...] | None, running: tuple[Placement, ...], kept: bool, reasons: Reasons) -> Decision:
+    placed = running if pods is None else pods
+    leaves = tuple(sorted({leaf for p in placed if (leaf := problem.nodes[p.node].leaf) is not None}))
+    if pods is not None:
+        return Decision(j, "keep" if kept else "start", placed, leaves)
+    return Decision(j, "wait", placed, leaves, *reasons.explain(j))
+
+
+def _queues(problem: Problem, before: Ledger, after: Ledger, totals: tuple[int, ...]) -> tuple[QueueUse, ...]:
+    found = []
+    for q in range(len(problem.queues)):
+        admitted = tuple(b - a for a, b in zip(before.held[q], after.held[q], strict=True))
+        found.append(QueueUse(q, before.held[q], admitted, after.share(q, totals)))
+    return tuple(found)

@@ -1,0 +1,197 @@
+"""Stage A: which gangs of a batch start. Goals in the order of docs/model.md, each proved or honestly not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pulp
+
+from solver.engine import FEASIBILITY
+from solver.model import constraints, objectives, variables
+from solver.model.constraints import at_least
+from solver.model.objectives import Goal
+from solver.model.sets import Sets
+from solver.model.variables import Vars
+from solver.options import Options
+from solver.plan import Objective
+from solver.problem import Placement
+from solver.shapes import Shape
+from solver.stages.lexicographic import Lexicographic, maximin
+from solver.tree import ROOT
+
+Placements = Mapping[int, tuple[Placement, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """admitted: the gangs that start. pods: (shape, role, place) -> pods, a place-level assignment that realises it."""
+
+    admitted: tuple[int, ...]
+    pods: Mapping[tuple[int, int, int], int]
+    objectives: tuple[Objective, ...]
+
+
+def admit(s: Sets, greedy: Placements, options: Options) -> Admission:
+    """Maximise goal after goal. greedy: the placements that the greedy found, the incumbent and the floor of every goal."""
+    x = variables.make(s)
+    constraints.build(s, x)
+    lex = Lexicographic(x, options, incumbent(s, x, greedy))
+    for p in s.priorities:
+        everything = objectives.placed(s, x, p)
+        value, _ = lex.reach(everything)
+        if value < everything.top and len({q for q, of, _ in s.waiting if of == p}) > 1:
+            _fairly(s, x, lex, p)
+        lex.maximise(everything)
+        lex.maximise(objectives.started(s, x, p))
+    last = objectives.oldest(s, x)
+    lex.values |= _ranks(s, x, lex.values)
+    lex.maximise(last)
+    return Admission(_names(s, x, lex.values), pods_of(x, lex.values), tuple(lex.objectives))
+
+
+def _fairly(s: Sets, x: Vars, lex: Lexicographic, p: int) -> None:
+    """Progressive filling: raise the lowest weighted dominant share, freeze the queues that cannot rise further, and go on with the rest.
+
+    After each level as many queues as possible are kept above it (a second model); with two queues left both ways are tried.
+    """
+    shares = objectives.shares(s, x, p)
+    for share in shares.values():
+        lex.values |= share.complete(lex.values)
+    active = {q: share.goal for q, share in shares.items()}
+    level = 0
+    while active and level < lex.options.fair_levels:
+        level += 1
+        reached = maximin(lex, list(active.values()), f"share[{p}] level {level}").value
+        if len(active) == 1:
+            return
+        if len(active) == 2:
+            _last_two(lex, list(active.values()), f"share[{p}] level {level + 1}")
+            return
+        active = _above(s, lex, active, reached, f"share[{p}] queues above level {level}", p)
+
+
+def _last_two(lex: Lexicographic, goals: list[Goal], name: str) -> None:
+    """Of two queues held at the same level, raise whichever can rise further."""
+    tried = [(*lex.reach(goal), goal) for goal in goals]
+    best = max(range(2), key=lambda i: (tried[i][0], -i))
+    lex.reach(tried[best][2])
+    value, bound = max(lex.value(tried[best][2]), tried[best][0]), max(tried[0][1], tried[1][1])
+    lex.record(name, value, bound)
+    lex.hold(tried[best][2], lex.value(tried[best][2]))
+
+
+def _above(s: Sets, lex: Lexicographic, active: dict[int, Goal], level: float, name: str, p: int) -> dict[int, Goal]:
+    """Keep as many queues as possible strictly above a level, and hold each of those there.
+
+    max  sum_q b_q        share_q >= level + step_q * b_q        step_q: the smallest rise that one more gang of the queue can make
+    """
+    x = lex.x
+    risen: dict[int, pulp.LpVariable] = {}
+    for q, goal in active.items():
+        step = _step(s, q, p)
+        if goal.top < level + step:
+            continue
+        b = x.model.add_variable(f"b_{p + 2**31}_{len(lex.objectives):04d}_{q}", cat=pulp.LpBinary)
+        lex.values[b.name] = float(lex.value(goal) >= level + step - FEASIBILITY)
+        x.model.addConstraint(at_least([*goal.terms, (b, -step)], level - goal.offset - FEASIBILITY / 10), b.name + "_row")
+        risen[q] = b
+    if not risen:
+        return {}
+    lex.maximise(Goal(name, [(b, 1.0) for b in risen.values()], len(risen), 1))
+    return {q: active[q] for q, b in risen.items() if lex.values[b.name] > 0.5}
+
+
+def _step(s: Sets, q: int, p: int) -> float:
+    """A rise of the dominant share that no single gang of the queue undercuts."""
+    rises = [
+        d / t / s.problem.queues[q].weight
+        for (of, at, k) in s.waiting
+        if of == q and at >= p
+        for d, t in zip(s.demands[k], s.totals, strict=True)
+        if t and d
+    ]
+    return min(rises, default=1.0) / 2
+
+
+def incumbent(s: Sets, x: Vars, placements: Placements) -> dict[str, float]:
+    """The values of all variables that say what these placements say, for every gang of the batch that has some."""
+    values = {v.name: 0.0 for v in x.model.variables()}
+    for key, gangs in s.waiting.items():
+        values[x.y[key].name] = float(sum(1 for j in gangs if j in placements))
+        k, shape = key[2], s.shapes[key[2]]
+        for j in gangs:
+            if j in placements:
+                _add_gang(s, x, values, k, shape, _new(placements[j], shape))
+    for (k, index, h), u in x.u.items():
+        values[u.name] = float(_parts(s, x, values, k, index, h))
+    _set_needs(s, x, values)
+    return values
+
+
+def _new(placements: tuple[Placement, ...], shape: Shape) -> dict[tuple[int, int], int]:
+    """(role, node) -> pods that do not run yet."""
+    fresh: dict[tuple[int, int], int] = {}
+    for p in placements:
+        fresh[p.role, p.node] = fresh.get((p.role, p.node), 0) + p.pods
+    for p in shape.fixed:
+        fresh[p.role, p.node] = fresh.get((p.role, p.node), 0) - p.pods
+    return {key: pods for key, pods in fresh.items() if pods}
+
+
+def _add_gang(s: Sets, x: Vars, values: dict[str, float], k: int, shape: Shape, fresh: dict[tuple[int, int], int]) -> None:
+    home = None
+    for (t, node), pods in fresh.items():
+        i = int(s.place_of[node])
+        home = s.domain_at[shape.tier][i] if shape.tier is not None else ROOT
+        terms = x.n[k, t].get(i, [])
+        if terms and (home is None or terms[0][0] is not x.g.get((k, home))):  # a domain of one place counts gangs, below
+            values[terms[0][0].name] += pods
+    if home is None and shape.fixed and shape.tier is not None:
+        home = s.domains[k][0] if s.domains[k] else None
+    if home is not None and (k, home) in x.g:
+        values[x.g[k, home].name] += 1
+
+
+def _parts(s: Sets, x: Vars, values: dict[str, float], k: int, index: int, h: int) -> int:
+    part, shape = s.shapes[k].subgroups[index], s.shapes[k]
+    hard = part.topology.mode == "hard" and part.topology.tier <= s.tree.top
+
+    def at(i: int) -> int:
+        found = s.domain_at[part.topology.tier][i] if hard else ROOT
+        return ROOT if found is None else found
+
+    pods = sum(values[v.name] * c for t in part.roles for i, terms in x.n[k, t].items() if at(i) == h for v, c in terms)
+    pods += sum(p.pods for p in shape.fixed if p.role in part.roles and at(int(s.place_of[p.node])) == h)
+    return round(pods) // part.size
+
+
+def _set_needs(s: Sets, x: Vars, values: dict[str, float]) -> None:
+    """w = max(guarantee, direct + batch + children's w), children first."""
+    for r in sorted({r for _, r in x.w}):
+        unit = max(1, s.ledger.total[r] // 1_000_000)
+        for q in s.ledger.upward:
+            own = sum(values[v.name] * c for v, c in constraints.taken(s, x, r, lambda of, q=q: of == q))  # type: ignore[misc]
+            below = sum(values[x.w[c, r].name] for c in s.ledger.children[q])
+            values[x.w[q, r].name] = max((s.problem.queues[q].guarantee[r] or 0) / unit, (s.ledger.direct[q][r] + own) / unit + below)
+
+
+def _ranks(s: Sets, x: Vars, values: dict[str, float]) -> dict[str, float]:
+    """z for the known solution: the oldest of each class."""
+    return {f"z_{j}": float(n < round(values[x.y[key].name])) for key, js in s.waiting.items() for n, j in enumerate(js)}
+
+
+def _names(s: Sets, x: Vars, values: dict[str, float]) -> tuple[int, ...]:
+    """The gangs behind the counts: the oldest of each class."""
+    return tuple(sorted(j for key, js in s.waiting.items() for j in js[: round(values[x.y[key].name])]))
+
+
+def pods_of(x: Vars, values: Mapping[str, float]) -> dict[tuple[int, int, int], int]:
+    """(shape, role, place) -> pods of a solution."""
+    found = {}
+    for (k, t), places in x.n.items():
+        for i, terms in places.items():
+            pods = round(sum(values.get(v.name, 0.0) * c for v, c in terms))
+            if pods:
+                found[k, t, i] = pods
+    return found

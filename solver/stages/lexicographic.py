@@ -1,0 +1,91 @@
+"""One goal after another, each held at its value while the next is maximised; never one sum with tiny weights."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import pulp
+
+from solver.engine import FEASIBILITY, solve_model
+from solver.model.constraints import at_least
+from solver.model.objectives import Goal, above
+from solver.model.variables import Vars
+from solver.options import Options
+from solver.plan import Objective, Verdict
+
+
+def judge(name: str, value: float, bound: float, allowed: float, maximise: bool = True) -> Objective:
+    """The verdict comes from value and bound alone. A bound that falls short of the value by rounding is the value."""
+    bound = max(bound, value) if maximise else min(bound, value)
+    gap = abs(bound - value) / max(1.0, abs(value))
+    verdict: Verdict = "proven" if gap <= FEASIBILITY else "within gap" if gap <= allowed else "limit reached"
+    return Objective(name, value, value if verdict == "proven" else bound, 0.0 if verdict == "proven" else gap, verdict)
+
+
+@dataclass(slots=True)
+class Lexicographic:
+    """values: the best known solution by variable name; it always satisfies every row, so a limit never leaves us empty-handed."""
+
+    x: Vars
+    options: Options
+    values: dict[str, float]
+    objectives: list[Objective] = field(default_factory=list)
+    _held: int = 0
+
+    def value(self, goal: Goal) -> float:
+        return goal.offset + sum(self.values.get(v.name, 0.0) * c for v, c in goal.terms)
+
+    def reach(self, goal: Goal) -> tuple[float, float]:
+        """Maximise without holding: (value, bound). Keeps the solution found when it is at least as good."""
+        value = self.value(goal)
+        if value >= goal.top - FEASIBILITY:
+            return value, value
+        self.x.model.sense = pulp.LpMaximize
+        self.x.model.setObjective(pulp.LpAffineExpression(_merged(goal.terms)))
+        answer = solve_model(self.x.model, self.options, self.values)
+        if answer.values and answer.value + goal.offset >= value - FEASIBILITY:
+            self.values = dict(answer.values)
+            value = self.value(goal)
+        bound = min(goal.top, answer.bound + goal.offset) if answer.status != "infeasible" else value
+        if goal.step:
+            bound = goal.step * math.floor(bound / goal.step + FEASIBILITY)
+        return value, bound
+
+    def hold(self, goal: Goal, least: float) -> None:
+        """Add the row goal >= least, with room for rounding only."""
+        slack = goal.step / 2 if goal.step else FEASIBILITY * max(1.0, abs(least)) / 10
+        self._held += 1
+        self.x.model.addConstraint(above(goal, least - slack, goal.name).constraint, f"held_{self._held:04d}")
+
+    def record(self, name: str, value: float, bound: float) -> Objective:
+        self.objectives.append(judge(name, value, bound, self.options.gap))
+        return self.objectives[-1]
+
+    def maximise(self, goal: Goal) -> Objective:
+        """Maximise, record the verdict, and hold."""
+        value, bound = self.reach(goal)
+        self.hold(goal, value)
+        return self.record(goal.name, value, bound)
+
+
+def maximin(lex: Lexicographic, goals: list[Goal], name: str) -> Objective:
+    """max t  with  t <= goal  for each of the goals; then each of them is held at t."""
+    value, top = min(lex.value(g) for g in goals), min(g.top for g in goals)
+    tag = f"{len(lex.objectives):04d}"
+    t = lex.x.model.add_variable(f"t_{tag}", 0, top)
+    lex.values[t.name] = value
+    for number, g in enumerate(goals):
+        lex.x.model.addConstraint(at_least([*g.terms, (t, -1.0)], -g.offset), f"t_{tag}_{number:04d}")
+    value, bound = lex.reach(Goal(name, [(t, 1.0)], top, 0))
+    value = min(lex.value(g) for g in goals)
+    for g in goals:
+        lex.hold(g, value)
+    return lex.record(name, value, bound)
+
+
+def _merged(terms: list[tuple[pulp.LpVariable, float]]) -> dict[pulp.LpVariable, float]:
+    total: dict[pulp.LpVariable, float] = {}
+    for v, c in terms:
+        total[v] = total.get(v, 0.0) + c
+    return total

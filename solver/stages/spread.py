@@ -1,0 +1,271 @@
+"""Stage B: where the admitted gangs go. The set of gangs is fixed here; what is minimised is how far each of them is spread."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pulp
+
+from solver.engine import solve_model
+from solver.greedy import Greedy
+from solver.model import constraints, variables
+from solver.model.constraints import at_least, at_most
+from solver.model.sets import Sets
+from solver.model.variables import Vars
+from solver.options import Options
+from solver.plan import Objective
+from solver.problem import Placement, Problem
+from solver.room import Room
+from solver.shapes import Shape, shape_of
+from solver.stages.admit import Admission, Placements, incumbent
+from solver.stages.lexicographic import judge
+from solver.stages.pack import merged, pack
+from solver.tree import ROOT, Tree
+
+SMALL = 6_000
+"""Variables up to which the spread of gangs is put into one model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """placements: gang -> all its pods, running ones included. coarse: places whose pods could not be packed; then the placements are void."""
+
+    placements: Placements
+    objective: Objective | None
+    coarse: tuple[int, ...] = ()
+
+
+def spread(s: Sets, admission: Admission, options: Options) -> Spread:
+    """Node-level placements for the admitted gangs, tight ones; the greedy first, the admission's own assignment where the greedy finds no way."""
+    if not admission.admitted:
+        return Spread({}, None)
+    least = {j: lower_bound(s, j) for j in admission.admitted}
+    placements = by_greedy(s, admission.admitted)
+    if placements is None:
+        realised = realise(s, admission.admitted, shared_out(s, admission), options)
+        if isinstance(realised, tuple):
+            return Spread({}, None, realised)
+        placements = realised
+    placements = _improved(s, placements, least)
+    cost, bound = sum(costs(s.problem, s.tree, placements).values()), sum(least.values())
+    if cost > bound:
+        placements, bound = _by_model(s, placements, least, options)
+        cost = sum(costs(s.problem, s.tree, placements).values())
+    return Spread(placements, judge("spread", cost, bound, options.gap, maximise=False))
+
+
+def costs(problem: Problem, tree: Tree, placements: Placements) -> dict[int, int]:
+    """Gang -> communication cost (Tree.span)."""
+    return {j: tree.span(problem.nodes[p.node].leaf for p in pods) for j, pods in placements.items()}
+
+
+def lower_bound(s: Sets, j: int) -> int:
+    """No placement of gang j is less spread than this, were it alone in the free room: at each tier the fewest domains that hold its pods.
+
+    sum over tiers of weight * ( max_t min m : the m largest domains of the tier hold need_t pods of role t  -  1 )
+    """
+    shape = shape_of(j, s.problem.gangs[j])
+    if shape.fixed:
+        return 0
+    levels = [[0] * len(shape.roles) for _ in s.tree.tiers]
+    for t, role in enumerate(shape.roles):
+        for level, domains in enumerate(s.reach(role.request, role.kinds)):
+            left = role.need
+            for pods in domains:
+                if left <= 0:
+                    break
+                left -= pods
+                levels[level][t] += 1
+    return sum(weight * max(0, max(fewest, default=1) - 1) for weight, fewest in zip(s.tree.weights, levels, strict=True))
+
+
+def by_greedy(s: Sets, gangs: Iterable[int]) -> Placements | None:
+    """All of them by the greedy, the most constrained and the largest first; None when one finds no place."""
+    room = Room(s.free)
+    greedy = Greedy(s.problem, s.tree, room)
+    shapes = {j: shape_of(j, s.problem.gangs[j]) for j in gangs}
+    found: dict[int, tuple[Placement, ...]] = {}
+    tier = {j: shape.tier if shape.tier is not None else s.tree.top + 1 for j, shape in shapes.items()}
+    for j in sorted(shapes, key=lambda j: (tier[j], not shapes[j].subgroups, -_size(s, shapes[j]), j)):
+        placed = greedy.place(j, shapes[j])
+        if placed is None:
+            return None
+        found[j] = merged([*shapes[j].fixed, *placed])
+    return found
+
+
+def _size(s: Sets, shape: Shape) -> float:
+    return max((d / t for d, t in zip(shape.demand(s.width), s.totals, strict=True) if t), default=0.0)
+
+
+def shared_out(s: Sets, admission: Admission) -> dict[int, dict[tuple[int, int], int]]:
+    """Place -> (gang, role) -> pods: the counts of the admission shared out among the gangs they count, place by place in order.
+
+    Sequential filling keeps subgroups whole: every domain's count is a multiple of their size, and so is every gang's.
+    """
+    wishes: dict[int, dict[tuple[int, int], int]] = {}
+    admitted = set(admission.admitted)
+    for k, shape in enumerate(s.shapes):
+        gangs = [j for key, js in sorted(s.waiting.items()) if key[2] == k for j in js if j in admitted]
+        if not gangs:
+            continue
+        rows = {h: [{i: admission.pods.get((k, t, i), 0) for i in places} for t in range(len(shape.roles))] for h, places in s.places_in[k].items()}
+        for h, roles in rows.items():
+            whole = sum(sum(r.values()) for r in roles) // shape.least if shape.least else 0
+            here, gangs = (gangs, []) if h == ROOT else (gangs[:whole], gangs[whole:])
+            for t, role in enumerate(shape.roles):
+                each = role.need if shape.rigid else sum(roles[t].values())
+                supply = [(i, pods) for i, pods in roles[t].items() if pods]
+                for j in here:
+                    missing = each
+                    while missing:
+                        i, pods = supply.pop(0)
+                        some = min(pods, missing)
+                        missing -= some
+                        wishes.setdefault(i, {})[j, t] = wishes.get(i, {}).get((j, t), 0) + some
+                        if pods > some:
+                            supply.insert(0, (i, pods - some))
+    return wishes
+
+
+def realise(s: Sets, gangs: Iterable[int], wishes: Mapping[int, Mapping[tuple[int, int], int]], options: Options) -> Placements | tuple[int, ...]:
+    """Pack every place; the indices of those that cannot be packed if there are any."""
+    room = Room(s.free)
+    found: dict[int, list[Placement]] = {j: list(s.problem.gangs[j].running) for j in gangs}
+    coarse = []
+    for i, here in sorted(wishes.items()):
+        packed = pack(s.problem, room, s.places[i], here, options)
+        if packed is None:
+            coarse.append(i)
+            continue
+        for j, pods in packed.items():
+            found[j].extend(pods)
+    return tuple(coarse) if coarse else {j: merged(pods) for j, pods in sorted(found.items())}
+
+
+def _improved(s: Sets, placements: Placements, least: Mapping[int, int]) -> Placements:
+    """Take each gang that is spread more than it must out and place it again, as long as that helps."""
+    best = dict(placements)
+    room = Room(s.free)
+    for j, pods in best.items():
+        room.take_all(s.problem.gangs[j], _fresh(s, j, pods))
+    greedy = Greedy(s.problem, s.tree, room)
+    improved = True
+    while improved:
+        improved = False
+        now = costs(s.problem, s.tree, best)
+        for j in sorted((j for j in best if now[j] > least[j]), key=lambda j: (least[j] - now[j], j)):
+            mark = room.mark()
+            for p in _fresh(s, j, best[j]):
+                room.take(p.node, s.problem.gangs[j].roles[p.role].request, -p.pods)
+            shape = shape_of(j, s.problem.gangs[j])
+            placed = greedy.place(j, shape)
+            again = None if placed is None else merged([*shape.fixed, *placed])
+            if again is None or s.tree.span(s.problem.nodes[p.node].leaf for p in again) >= now[j]:
+                room.undo(mark)
+            else:
+                best[j], improved = again, True
+    return best
+
+
+def _fresh(s: Sets, j: int, placements: tuple[Placement, ...]) -> tuple[Placement, ...]:
+    """The pods that do not run yet."""
+    minus = [replace(p, pods=-p.pods) for p in s.problem.gangs[j].running]
+    return merged([*placements, *minus])
+
+
+def _by_model(s: Sets, placements: Placements, least: Mapping[int, int], options: Options) -> tuple[Placements, int]:
+    """All gangs in one model where it is small, which also proves a bound; else only those that are spread more than they must, the rest held."""
+    now = costs(s.problem, s.tree, placements)
+    bound = sum(least.values())
+    everyone = sorted(placements)
+    for movable in (everyone, [j for j in everyone if now[j] > least[j]]):
+        sets = _singled(s, placements, movable)
+        if sum(len(places) for places in sets.limits.values()) > SMALL:
+            continue
+        found, proved = _solve(sets, {j: placements[j] for j in movable}, options)
+        result = {**placements, **found}
+        if movable == everyone:
+            bound = max(bound, proved)
+        return result, bound
+    return placements, bound
+
+
+def _singled(s: Sets, placements: Placements, movable: list[int]) -> Sets:
+    """The same sets with each movable gang as a shape of its own, in the room that the others leave."""
+    room = Room(s.free)
+    for j, pods in placements.items():
+        if j not in movable:
+            room.take_all(s.problem.gangs[j], _fresh(s, j, pods))
+    shapes = tuple(replace(shape_of(j, s.problem.gangs[j]), alone=j) for j in movable)
+    waiting = {(s.problem.gangs[j].queue, s.problem.gangs[j].priority, k): (j,) for k, j in enumerate(movable)}
+    return Sets(s.problem, s.tree, s.places, room.free, s.ledger, shapes, waiting)
+
+
+def _solve(s: Sets, placements: Placements, options: Options) -> tuple[Placements, int]:
+    """The spread of these gangs, and a proved lower bound on it.
+
+    min  sum_{k, tier, d} weight_tier * e[k,tier,d]        less the first domain of each tier
+    n[k,t,i] <= limit[k,t,i] * e[k, lowest tier, domain of i]      e[k, tier, d] <= e[k, tier above, domain of d]
+    """
+    x = variables.make(s, fixed_admission=True)
+    constraints.build(s, x)
+    start = incumbent(s, x, placements)
+    e, cost = _touches(s, x)
+    for (k, level, d), touched in e.items():
+        j = s.shapes[k].alone
+        leaves = {s.problem.nodes[p.node].leaf for p in placements[j]} if j is not None else set()
+        start[touched.name] = float(any(s.tree.line(leaf)[level] == d for leaf in leaves))
+    x.model.sense = pulp.LpMinimize
+    x.model.setObjective(pulp.LpAffineExpression(cost))
+    answer = solve_model(x.model, options, start)
+    ideal = sum(s.tree.weights) * len(s.shapes)
+    bound = int(np.ceil(answer.bound - 1e-6)) - ideal if np.isfinite(answer.bound) else 0
+    if not answer.values:
+        return placements, bound
+    wishes: dict[int, dict[tuple[int, int], int]] = {}
+    for (k, t), pods in x.n.items():
+        j = s.shapes[k].alone
+        for i, terms in pods.items():
+            number = round(sum(answer.values[v.name] * c for v, c in terms))
+            if number and j is not None:
+                wishes.setdefault(i, {})[j, t] = number
+    realised = realise(s, placements, wishes, options)
+    if isinstance(realised, tuple) or sum(costs(s.problem, s.tree, realised).values()) >= sum(costs(s.problem, s.tree, placements).values()):
+        return placements, bound
+    return realised, bound
+
+
+def _touches(s: Sets, x: Vars) -> tuple[dict[tuple[int, int, int], pulp.LpVariable], dict[pulp.LpVariable, float]]:
+    """Variables e[k, level, domain], their rows, and the cost of each."""
+    e: dict[tuple[int, int, int], pulp.LpVariable] = {}
+    cost: dict[pulp.LpVariable, float] = {}
+    number = 0
+    lines = {place.leaf: s.tree.line(place.leaf) for place in s.places}
+    for k, shape in enumerate(s.shapes):
+        leaves = {s.places[i].leaf for t in range(len(shape.roles)) for i in x.n[k, t]}
+        running = {s.problem.nodes[p.node].leaf for p in shape.fixed}
+        for leaf in sorted(leaves | running, key=lambda h: ROOT if h is None else h):
+            line = s.tree.line(leaf)
+            for level, d in enumerate(line):
+                if (k, level, d) not in e:
+                    e[k, level, d] = x.model.add_variable(f"e_{k}_{level}_{d + 2}", int(leaf in running), 1, cat=pulp.LpInteger)
+                    cost[e[k, level, d]] = s.tree.weights[level]
+                elif leaf in running:
+                    e[k, level, d].lowBound = 1
+            for level, (d, above) in enumerate(itertools.pairwise(line)):
+                number += 1
+                x.model.addConstraint(at_least([(e[k, level + 1, above], 1), (e[k, level, d], -1)], 0), f"touch_up_{number:06d}")
+        for t in range(len(shape.roles)):
+            for i, terms in x.n[k, t].items():
+                number += 1
+                low = e[k, 0, lines[s.places[i].leaf][0]] if lines[s.places[i].leaf] else None
+                if low is not None and terms:
+                    x.model.addConstraint(at_most([*terms, (low, -s.limits[k, t][i])], 0), f"touch_{number:06d}")
+        for level in range(len(s.tree.weights)):
+            number += 1
+            x.model.addConstraint(at_least([(v, 1) for (of, at, _), v in e.items() if of == k and at == level], 1), f"touch_one_{number:06d}")
+    return e, cost

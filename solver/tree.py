@@ -1,0 +1,126 @@
+"""The hypernode tree seen from the nodes: what lies under what, and which domain a pod is in at a given tier."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from solver.problem import Problem
+
+ROOT = -1
+"""Stands for the whole cluster, nodes outside the topology included."""
+
+Counts = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Read-only index over `problem.hypernodes`. A domain is the index of a hypernode, or ROOT."""
+
+    problem: Problem
+
+    @cached_property
+    def top(self) -> int:
+        """The highest tier of any hypernode, 0 without hypernodes."""
+        return max((h.tier for h in self.problem.hypernodes), default=0)
+
+    @cached_property
+    def tiers(self) -> tuple[int, ...]:
+        return tuple(sorted({h.tier for h in self.problem.hypernodes}))
+
+    @cached_property
+    def children(self) -> dict[int, tuple[int, ...]]:
+        """Domain -> hypernodes right below it. ROOT's children are the hypernodes without a parent."""
+        below: dict[int, list[int]] = {h: [] for h in range(ROOT, len(self.problem.hypernodes))}
+        for h, hypernode in enumerate(self.problem.hypernodes):
+            below[ROOT if hypernode.parent is None else hypernode.parent].append(h)
+        return {h: tuple(c) for h, c in below.items()}
+
+    @cached_property
+    def held(self) -> dict[int, npt.NDArray[np.intp]]:
+        """Domain -> the nodes that it holds directly; for ROOT those outside the topology."""
+        by_leaf: dict[int, list[int]] = {h: [] for h in self.children}
+        for n, node in enumerate(self.problem.nodes):
+            by_leaf[ROOT if node.leaf is None else node.leaf].append(n)
+        return {h: np.array(nodes, dtype=np.intp) for h, nodes in by_leaf.items()}
+
+    @cached_property
+    def upward(self) -> tuple[int, ...]:
+        """All hypernodes, children before their parents."""
+        order: list[int] = []
+        stack = list(self.children[ROOT])
+        while stack:
+            h = stack.pop()
+            order.append(h)
+            stack.extend(self.children[h])
+        return tuple(reversed(order))
+
+    @cached_property
+    def leaf_of(self) -> npt.NDArray[np.intp]:
+        """Node -> its leaf, ROOT for none."""
+        return np.array([ROOT if n.leaf is None else n.leaf for n in self.problem.nodes], dtype=np.intp)
+
+    def path(self, leaf: int | None) -> tuple[int, ...]:
+        """The leaf and its ancestors, lowest first; empty for None."""
+        found: list[int] = []
+        while leaf is not None and leaf != ROOT:
+            found.append(leaf)
+            leaf = self.problem.hypernodes[leaf].parent
+        return tuple(found)
+
+    def domain(self, leaf: int | None, tier: int) -> int | None:
+        """The maximal domain of tier <= `tier` around a leaf; ROOT when the tier is above the whole tree; None when there is no such domain."""
+        if tier > self.top:
+            return ROOT
+        best = None
+        for h in self.path(leaf):
+            if self.problem.hypernodes[h].tier > tier:
+                break
+            best = h
+        return best
+
+    def domains(self, tier: int) -> tuple[int, ...]:
+        """The maximal domains of tier <= `tier`: they do not overlap, and a set of pods obeys a hard limit exactly when one of them holds it."""
+        if tier > self.top:
+            return (ROOT,)
+        nodes = self.problem.hypernodes
+        return tuple(h for h, x in enumerate(nodes) if x.tier <= tier and (x.parent is None or nodes[x.parent].tier > tier))
+
+    def sums(self, per_node: Counts) -> dict[int, int]:
+        """Domain -> sum of a figure over all nodes under it. per_node: one figure per node."""
+        at = np.bincount(self.leaf_of + 1, weights=per_node, minlength=len(self.problem.hypernodes) + 1)
+        total = {h: int(at[h + 1]) for h in range(ROOT, len(self.problem.hypernodes))}
+        for h in self.upward:
+            parent = self.problem.hypernodes[h].parent
+            total[ROOT if parent is None else parent] += total[h]
+        return total
+
+    def line(self, leaf: int | None) -> tuple[int, ...]:
+        """For each of `tiers` the domain around a leaf. One missing at some tier (a ragged tree, a node outside) is stood in for by the one below."""
+        known = self._lines.get(leaf)
+        if known is None:
+            at = {self.problem.hypernodes[h].tier: h for h in self.path(leaf)}
+            found, below = [], ROOT if leaf is None else leaf
+            for tier in self.tiers:
+                below = at.get(tier, below)
+                found.append(below)
+            known = self._lines[leaf] = tuple(found)
+        return known
+
+    @cached_property
+    def _lines(self) -> dict[int | None, tuple[int, ...]]:
+        return {}
+
+    def span(self, leaves: Iterable[int | None]) -> int:
+        """Communication cost of a set of leaves: over all tiers, the domains touched beyond the first, one tier up weighing four times as much."""
+        lines = [self.line(leaf) for leaf in set(leaves)]
+        return sum(weight * (len({line[level] for line in lines}) - 1) for level, weight in enumerate(self.weights)) if lines else 0
+
+    @cached_property
+    def weights(self) -> Sequence[int]:
+        """Cost of one more domain at each of `tiers`."""
+        return tuple(4**i for i in range(len(self.tiers)))

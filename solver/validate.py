@@ -1,0 +1,184 @@
+"""Whether a problem is well formed. What users write is checked by the compiler, with files and lines; this guards the solver's own door."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import lcm
+from typing import Protocol
+
+from solver.problem import Gang, HyperNode, InvalidProblemError, Limits, Node, Problem, Queue, Subgroup, Vector
+
+LARGEST = 2**62
+"""No amount, and no sum of amounts over the cluster or over all gangs, may be larger: it has to fit a signed 64-bit integer with room to add."""
+
+Where = tuple[str | int, ...]
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+def validate(problem: Problem) -> None:
+    """Raises InvalidProblemError, naming the culprit's path of indices, unless
+
+    * every number is an integer within its range, every vector as long as `resources`, every index inside its tuple, every name unique
+      among its kind (roles and subgroups: in their gang);
+    * a hypernode's parent has a higher tier (so there is no loop), and queues have no loop;
+    * on each node free <= capacity; each role's minimum <= replicas, a gang's minimum and each subgroup's parts within the replicas they cover;
+    * no sum of amounts is above `LARGEST`.
+
+    A problem without nodes, hypernodes, queues or gangs is well formed. A gang that cannot fit is well formed too: it waits.
+    """
+    _resources(problem.resources)
+    for collection in ("nodes", "hypernodes", "queues", "gangs"):
+        _unique((collection,), getattr(problem, collection))
+    for h, hypernode in enumerate(problem.hypernodes):
+        _hypernode(("hypernodes", h), hypernode, problem)
+    for n, node in enumerate(problem.nodes):
+        _node(("nodes", n), node, problem)
+    for q, queue in enumerate(problem.queues):
+        _queue(("queues", q), queue, problem)
+    _no_queue_loop(problem.queues)
+    for g, gang in enumerate(problem.gangs):
+        _gang(("gangs", g), gang, problem)
+    _sums(problem)
+
+
+def _resources(resources: tuple[str, ...]) -> None:
+    for r, name in enumerate(resources):
+        if name in resources[:r]:
+            raise InvalidProblemError(("resources", r), f"{name!r} occurs twice")
+
+
+def _unique(where: Where, items: Sequence[_Named]) -> None:
+    first: dict[str, int] = {}
+    for i, item in enumerate(items):
+        if first.setdefault(item.name, i) != i:
+            raise InvalidProblemError((*where, i, "name"), f"{item.name!r} is the name of {first[item.name]} already")
+
+
+def _integer(where: Where, value: object, least: int | None = 0) -> None:
+    if type(value) is not int:  # a bool or a float, NaN included, compares like a number but is none of ours
+        raise InvalidProblemError(where, f"{value!r} is not an integer")
+    if (least is not None and value < least) or abs(value) > LARGEST:
+        raise InvalidProblemError(where, f"{value} is outside {-LARGEST if least is None else least} to {LARGEST}")
+
+
+def _index(where: Where, value: object, items: Sequence[object]) -> None:
+    _integer(where, value, None)
+    if value not in range(len(items)):
+        raise InvalidProblemError(where, f"there is no {value} among {len(items)}")
+
+
+def _vector(where: Where, vector: Vector | Limits, problem: Problem, *, optional: bool = False) -> None:
+    if len(vector) != len(problem.resources):
+        raise InvalidProblemError(where, f"has {len(vector)} entries for {len(problem.resources)} resources")
+    for r, amount in enumerate(vector):
+        if not (optional and amount is None):
+            _integer((*where, r), amount)
+
+
+def _hypernode(where: Where, hypernode: HyperNode, problem: Problem) -> None:
+    _integer((*where, "tier"), hypernode.tier, 1)
+    if hypernode.parent is not None:
+        _index((*where, "parent"), hypernode.parent, problem.hypernodes)
+        parent = problem.hypernodes[hypernode.parent]
+        _integer(("hypernodes", hypernode.parent, "tier"), parent.tier, 1)
+        if parent.tier <= hypernode.tier:
+            raise InvalidProblemError((*where, "parent"), f"its tier {parent.tier} is not above the child's {hypernode.tier}")
+
+
+def _node(where: Where, node: Node, problem: Problem) -> None:
+    _integer((*where, "kind"), node.kind)
+    if node.leaf is not None:
+        _index((*where, "leaf"), node.leaf, problem.hypernodes)
+    _vector((*where, "capacity"), node.capacity, problem)
+    _vector((*where, "free"), node.free, problem)
+    for r, (free, capacity) in enumerate(zip(node.free, node.capacity, strict=True)):
+        if free > capacity:
+            raise InvalidProblemError((*where, "free", r), f"{free} are free of a capacity of {capacity}")
+
+
+def _queue(where: Where, queue: Queue, problem: Problem) -> None:
+    if queue.parent is not None:
+        _index((*where, "parent"), queue.parent, problem.queues)
+    _integer((*where, "weight"), queue.weight, 1)
+    _integer((*where, "priority"), queue.priority, None)
+    for name in ("guarantee", "deserved", "capability"):
+        _vector((*where, name), getattr(queue, name), problem, optional=True)
+    _vector((*where, "used"), queue.used, problem)
+
+
+def _no_queue_loop(queues: Sequence[Queue]) -> None:
+    for q, queue in enumerate(queues):
+        above = queue.parent
+        for _ in queues:
+            if above is None:
+                break
+            above = queues[above].parent
+        else:
+            raise InvalidProblemError(("queues", q, "parent"), "the way up never ends: the queues form a loop")
+
+
+def _gang(where: Where, gang: Gang, problem: Problem) -> None:
+    _index((*where, "queue"), gang.queue, problem.queues)
+    for name in ("priority", "age"):
+        _integer((*where, name), getattr(gang, name), None)
+    _unique((*where, "roles"), gang.roles)
+    _unique((*where, "subgroups"), gang.subgroups)
+    for t, role in enumerate(gang.roles):
+        here = (*where, "roles", t)
+        _integer((*here, "replicas"), role.replicas)
+        _integer((*here, "minimum"), role.minimum)
+        if role.minimum > role.replicas:
+            raise InvalidProblemError((*here, "minimum"), f"{role.minimum} is above the {role.replicas} replicas")
+        _vector((*here, "request"), role.request, problem)
+        for kind in sorted(role.kinds, key=repr):
+            _integer((*here, "kinds"), kind)
+    _integer((*where, "minimum"), gang.minimum)
+    if gang.minimum > sum(role.replicas for role in gang.roles):
+        raise InvalidProblemError((*where, "minimum"), f"{gang.minimum} is above the replicas of all roles")
+    if gang.topology is not None:
+        _integer((*where, "topology", "tier"), gang.topology.tier, 1)
+    for k, subgroup in enumerate(gang.subgroups):
+        _subgroup((*where, "subgroups", k), subgroup, gang)
+    for p, placement in enumerate(gang.running):
+        here = (*where, "running", p)
+        _index((*here, "role"), placement.role, gang.roles)
+        _index((*here, "node"), placement.node, problem.nodes)
+        _integer((*here, "pods"), placement.pods, 1)
+
+
+def _subgroup(where: Where, subgroup: Subgroup, gang: Gang) -> None:
+    _integer((*where, "size"), subgroup.size, 1)
+    _integer((*where, "minimum"), subgroup.minimum)
+    _integer((*where, "topology", "tier"), subgroup.topology.tier, 1)
+    for role in subgroup.roles:
+        _index((*where, "roles"), role, gang.roles)
+    if len(set(subgroup.roles)) != len(subgroup.roles) or not subgroup.roles:
+        raise InvalidProblemError((*where, "roles"), "must name at least one role, and each once")
+    replicas = sum(gang.roles[t].replicas for t in subgroup.roles)
+    if subgroup.minimum * subgroup.size > replicas:
+        raise InvalidProblemError((*where, "minimum"), f"{subgroup.minimum} parts of {subgroup.size} pods are above the {replicas} replicas")
+    # Subgroups of the same roles nest: the pods are a multiple of every size, hence of their least common multiple.
+    sizes = [other.size for other in gang.subgroups if set(other.roles) == set(subgroup.roles)]
+    if subgroup.minimum and lcm(*sizes) > replicas:
+        raise InvalidProblemError((*where, "size"), f"no number of pods up to {replicas} is a multiple of the sizes {sizes}")
+
+
+def _sums(problem: Problem) -> None:
+    """Sums over the whole problem; Python's own integers do not overflow, so they are taken first and judged after."""
+    for r in range(len(problem.resources)):
+        capacity = used = asked = 0
+        for n, node in enumerate(problem.nodes):
+            capacity += node.capacity[r]
+            _integer(("nodes", n, "capacity", r), capacity)
+        for q, queue in enumerate(problem.queues):
+            used += queue.used[r] + (queue.guarantee[r] or 0)
+            _integer(("queues", q, "used", r), used)
+        for g, gang in enumerate(problem.gangs):
+            for t, role in enumerate(gang.roles):
+                running = sum(place.pods for place in gang.running if place.role == t)
+                asked += max(role.replicas, running) * role.request[r]
+                _integer(("gangs", g, "roles", t, "request", r), asked)

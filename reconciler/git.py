@@ -17,13 +17,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from compiler.diagnostics import Diagnostic, Position
+from compiler.diagnostics import Diagnostic, Position, rule
+from compiler.parse import LARGEST_FILE
+from compiler.tree import CLUSTERS, JOBS, SUFFIXES, Tree, bad_name, shown, symlink
 
-FILE_LIMIT = 1 << 20
+SUBMODULE = rule("GP130", "error", "submodule", "Submodules are not read: they are other repositories. Mend: put the files into this one.")
+
 REPOSITORY_LIMIT = 64 << 20
 FILES_LIMIT = 20_000
-ROOTS = ("cluster-specs", "jobs")
-SUFFIXES = (".yaml", ".yml", ".json")
+ROOTS = (CLUSTERS, JOBS)
 
 _CONFIG = (
     "core.hooksPath=/dev/null",
@@ -51,16 +53,6 @@ class UnsafeError(GitError):
     """The address or the branch is of a form that is never handed to git."""
 
 
-@dataclass(frozen=True, slots=True)
-class Files:
-    """What one tree holds for the compiler: path -> bytes, path -> date of the commit that brought it, and what was refused."""
-
-    tree: str
-    files: dict[str, bytes]
-    dates: dict[str, int]
-    refused: tuple[Diagnostic, ...]
-
-
 @dataclass(slots=True)
 class Mirror:
     """A bare clone of one branch in `directory`.
@@ -74,7 +66,7 @@ class Mirror:
     directory: Path
     auth: Path | None = None
     timeout: float = 120.0
-    _trees: dict[str, Files] = field(default_factory=dict)
+    _trees: dict[str, Tree] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not _BRANCH.fullmatch(self.branch):
@@ -127,14 +119,13 @@ class Mirror:
             return False
         return self._code("merge-base", "--is-ancestor", _sha(old), _sha(new)) == 0
 
-    def read(self, commit: str) -> Files:
-        """The files below cluster-specs/ and jobs/ at `commit`, and for each the time (seconds since the epoch) of the commit that brought it."""
+    def read(self, commit: str) -> Tree:
+        """The files below cluster-specs/ and jobs/ at `commit`, each with the date of the commit that brought it."""
         if commit not in self._trees:
             tree = self._run("rev-parse", "--verify", "--end-of-options", f"{_sha(commit)}^{{tree}}").decode().strip()
             blobs, refused = self._entries(tree)
-            files, oversized = self._contents(blobs)
             self._trees.clear()
-            self._trees[commit] = Files(tree, files, self._dates(commit), (*refused, *oversized))
+            self._trees[commit] = Tree(self._contents(blobs), self._dates(commit), tuple(refused))
         return self._trees[commit]
 
     def _prepare(self) -> None:
@@ -161,23 +152,24 @@ class Mirror:
                 continue
             head, _, name = record.partition(b"\t")
             mode, _, blob = head.decode().split(" ")
-            path = name.decode("utf-8", "replace")
-            shown = path.encode("unicode_escape").decode()
+            path = name.decode("utf-8", "surrogateescape")
             if mode == "160000":
-                refused.append(_refuse("GP902", shown, "is a submodule", "Put the files into this repository; submodules are not read."))
-            elif not path.lower().endswith(SUFFIXES) and mode != "120000":
-                continue
+                place = Position(shown(path), 1, 1)
+                refused.append(SUBMODULE.at(place, "submodules are not read", "put the files into this repository"))
             elif mode == "120000":
-                refused.append(_refuse("GP901", shown, "is a symbolic link", "Put the file itself here; links are not followed."))
-            elif "\ufffd" in path or any(ord(c) < 32 or ord(c) == 127 for c in path):
-                refused.append(_refuse("GP903", shown, "has a name that is not plain UTF-8 text", "Rename it."))
+                refused.append(symlink(path))
+            elif not path.lower().endswith(SUFFIXES):
+                continue
+            elif problem := bad_name(path):
+                refused.append(problem)
             else:
                 blobs[path] = blob
         if len(blobs) > FILES_LIMIT:
             raise GitError(f"the repository holds {len(blobs)} files, the limit is {FILES_LIMIT}")
         return blobs, refused
 
-    def _contents(self, blobs: dict[str, str]) -> tuple[dict[str, bytes], list[Diagnostic]]:
+    def _contents(self, blobs: dict[str, str]) -> dict[str, bytes]:
+        """path -> bytes. Sizes are asked first: a file above the limit is never loaded, the parser only gets to see that it is too long."""
         ids = sorted(set(blobs.values()))
         sizes = {}
         for line in self._run("cat-file", "--batch-check", feed="".join(f"{i}\n" for i in ids).encode()).decode().splitlines():
@@ -185,16 +177,11 @@ class Mirror:
             if len(parts) != 3 or parts[1] != "blob":
                 raise GitError(f"object {parts[0]} is missing from the clone")
             sizes[parts[0]] = int(parts[2])
-        oversized = [
-            _refuse("GP904", path, f"has {sizes[blob]} bytes, the limit is {FILE_LIMIT}", "Split it into smaller files.")
-            for path, blob in sorted(blobs.items())
-            if sizes[blob] > FILE_LIMIT
-        ]
-        wanted = [i for i in ids if sizes[i] <= FILE_LIMIT]
+        wanted = [i for i in ids if sizes[i] <= LARGEST_FILE]
         if (total := sum(sizes[i] for i in wanted)) > REPOSITORY_LIMIT:
             raise GitError(f"the repository's files have {total} bytes, the limit is {REPOSITORY_LIMIT}")
         data = dict(_batch(self._run("cat-file", "--batch", feed="".join(f"{i}\n" for i in wanted).encode())))
-        return {path: data[blob] for path, blob in sorted(blobs.items()) if blob in data}, oversized
+        return {path: data.get(blob, b" " * (LARGEST_FILE + 1)) for path, blob in sorted(blobs.items())}
 
     def _dates(self, commit: str) -> dict[str, int]:
         """The newest commit that added each path, in one pass over the history from the newest commit back."""
@@ -209,7 +196,7 @@ class Mirror:
                 stamp, _, text = text[1:].partition(b"\n")
                 when = int(stamp)
             if text:
-                dates.setdefault(text.decode("utf-8", "replace"), when)
+                dates.setdefault(text.decode("utf-8", "surrogateescape"), when)
         return dates
 
     def _run(self, *arguments: str, feed: bytes = b"", ok: Sequence[int] = (0,), network: bool = False) -> bytes:
@@ -276,10 +263,6 @@ def _sha(text: str) -> str:
     if not _SHA.fullmatch(text):
         raise GitError(f"{text[:80]!r} is not an object id")
     return text
-
-
-def _refuse(code: str, path: str, what: str, help_: str) -> Diagnostic:
-    return Diagnostic(code, "error", Position(path, 1, 1), f"{path} {what}", help_)
 
 
 def _batch(out: bytes) -> Iterator[tuple[str, bytes]]:

@@ -214,16 +214,17 @@ class Client:
         }
         self.request("POST", self.of(ref, "eviction"), {}, body)
 
-    def request(self, method: str, path: str, query: Mapping[str, str] | None = None, body: Any = None, content: str = "application/json") -> Any:
+    def request(self, method: str, path: str, query: Mapping[str, str] | None = None, body: Any = None, content: str = "application/json") -> Object:
         headers = {"Content-Type": content} if body is not None else {}
         data = json.dumps(body).encode() if body is not None else None
         response = self._send(method, path, query or {}, data, headers, TIMEOUT)
         try:
-            return json.loads(response.read() or b"null")
+            answer: Object = json.loads(response.read() or b"{}")
         except (ValueError, OSError) as error:
             raise Retry(f"the answer to {method} {path} broke off: {_short(error)}") from error
         finally:
             response.close()
+        return answer
 
     def _send(
         self, method: str, path: str, query: Mapping[str, str], body: bytes | None, headers: Mapping[str, str], timeout: tuple[float, float]
@@ -296,9 +297,9 @@ def connector(kubeconfig: Path | None = None, context: str | None = None) -> Cal
 
         settings = client.Configuration()
         if kubeconfig is None and "KUBECONFIG" not in os.environ and "KUBERNETES_SERVICE_HOST" in os.environ:
-            config.load_incluster_config(client_configuration=settings)
+            config.load_incluster_config(client_configuration=settings)  # type: ignore[no-untyped-call]
         else:
-            config.load_kube_config(
+            config.load_kube_config(  # type: ignore[no-untyped-call]
                 config_file=str(kubeconfig) if kubeconfig else None, context=context, client_configuration=settings, persist_config=False
             )
         settings.connection_pool_maxsize = 32

@@ -62,11 +62,11 @@ def ref_of(thing: Mapping[str, Any]) -> Ref:
     return Ref(str(thing["apiVersion"]), str(thing["kind"]), str(meta.get("namespace") or ""), str(meta["name"]))
 
 
-def annotations(thing: Mapping[str, Any]) -> Mapping[str, str]:
+def annotations_of(thing: Mapping[str, Any]) -> Mapping[str, str]:
     return thing.get("metadata", {}).get("annotations") or {}
 
 
-def labels(thing: Mapping[str, Any]) -> Mapping[str, str]:
+def labels_of(thing: Mapping[str, Any]) -> Mapping[str, str]:
     return thing.get("metadata", {}).get("labels") or {}
 
 
@@ -86,7 +86,7 @@ def run_digest(document: Mapping[str, Any]) -> str:
     The user's text and not the emitted manifest, so that a newer gangplan, which may emit more, never runs a finished job again.
     """
     body = {k: v for k, v in document.items() if k not in ("metadata", "status", "apiVersion")}
-    return digest([body, annotations(document).get(RUN)])
+    return digest([body, annotations_of(document).get(RUN)])
 
 
 JOBS = frozenset({"Job.batch.volcano.sh", "PyTorchJob.kubeflow.org", "Job.batch"})

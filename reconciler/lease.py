@@ -1,0 +1,117 @@
+"""One of several replicas acts: whoever holds a coordination.k8s.io Lease.
+
+What it promises: a holder that cannot renew stops calling itself holder after `deadline` seconds of its own monotonic clock, and another
+takes over only after it has seen the lease unchanged for `duration` seconds of *its* own clock; with deadline < duration the two never
+overlap, whatever the wall clocks say. What it does not promise: a write already on the wire when the deadline passes is not called back.
+So every batch of writes asks `held()` first, and the inventory is written with a resource version, which fences what slipped through.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from reconciler.kube import ApiError, Client, Conflict, NotFound
+from reconciler.objects import Object, Ref
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Lease:
+    """duration: seconds after which others may take over; deadline: after which the holder stops; period: between renewals."""
+
+    client: Client
+    namespace: str
+    name: str
+    identity: str
+    duration: float = 15.0
+    deadline: float = 10.0
+    period: float = 2.0
+    clock: Callable[[], float] = time.monotonic
+    changed: Callable[[bool], None] = lambda held: None
+    _renewed: float | None = None
+    _seen: tuple[str, float] = ("", 0.0)
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.period < self.deadline < self.duration:
+            raise ValueError(f"a lease needs 0 < period < deadline < duration, not {self.period}, {self.deadline}, {self.duration}")
+
+    def held(self) -> bool:
+        return self._renewed is not None and self.clock() - self._renewed < self.deadline
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
+        self._thread.start()
+
+    def release(self) -> None:
+        """Stop renewing and give the lease away, so that the next replica need not wait."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(self.deadline)
+        if not self.held():
+            return
+        self._renewed = None
+        try:
+            current = self.client.get(self._ref)
+            if current["spec"].get("holderIdentity") == self.identity:
+                current["spec"]["holderIdentity"] = ""
+                self.client.replace(current)
+        except ApiError as error:
+            log.info("the lease was not given back", extra={"reason": str(error)})
+
+    def _run(self) -> None:
+        before = False
+        while not self._stop.is_set():
+            try:
+                self.attempt()
+            except ApiError as error:
+                log.warning("the lease was not renewed", extra={"reason": str(error)})
+            if (now := self.held()) != before:
+                before = now
+                self.changed(now)
+            self._stop.wait(self.period)
+
+    def attempt(self) -> bool:
+        """Take or renew the lease if that is allowed now; whether it was. Raises ApiError."""
+        asked = self.clock()
+        try:
+            current = self.client.get(self._ref)
+        except NotFound:
+            current = self._object()
+        spec = current.setdefault("spec", {})
+        holder = spec.get("holderIdentity") or ""
+        mark = str(current["metadata"].get("resourceVersion") or "")
+        if mark != self._seen[0]:
+            self._seen = (mark, asked)
+        if holder not in ("", self.identity) and asked - self._seen[1] < float(spec.get("leaseDurationSeconds") or self.duration):
+            self._renewed = None
+            return False
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        if holder != self.identity:
+            spec["acquireTime"] = now
+            spec["leaseTransitions"] = int(spec.get("leaseTransitions") or 0) + 1
+        spec |= {"holderIdentity": self.identity, "leaseDurationSeconds": int(self.duration), "renewTime": now}
+        try:
+            written = self.client.replace(current) if mark else self.client.create(current)
+        except Conflict:
+            self._renewed = None
+            return False
+        self._renewed = asked
+        self._seen = (str(written["metadata"].get("resourceVersion") or ""), asked)
+        return True
+
+    @property
+    def _ref(self) -> Ref:
+        return Ref("coordination.k8s.io/v1", "Lease", self.namespace, self.name)
+
+    def _object(self) -> Object:
+        metadata: dict[str, Any] = {"namespace": self.namespace, "name": self.name}
+        return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": {}}

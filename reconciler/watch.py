@@ -1,0 +1,203 @@
+"""Our own list and watch: a cache of the objects of one kind that says when it cannot be trusted.
+
+`Cache` is the protocol's state and knows no IO, so a test feeds it lines; `Informer` is the thread that lists, watches and feeds it.
+The recipe: LIST in pages, WATCH from its resource version with bookmarks, resume after an ordinary end, list again after 410 or an error
+event, back off with full jitter, give up a silent connection (the read limit is a little above the time the server was asked to keep
+it), and list again every ten minutes whatever the watch said.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from reconciler.kube import ApiError, Client, Forbidden, Gone, NotFound, Resource, Retry, Unauthorized
+from reconciler.objects import MANAGER, Object
+
+log = logging.getLogger(__name__)
+
+WATCH_SECONDS = (240, 480)
+RELIST_SECONDS = 600.0
+BACKOFF = (0.5, 30.0)
+RARE = 60.0
+"""Seconds between attempts at a kind that we may not read or that the cluster does not serve."""
+
+Key = tuple[str, str]
+"""(namespace, name)."""
+
+
+class Relist(Exception):
+    """The watch cannot go on from where it was."""
+
+
+def key_of(thing: Object) -> Key:
+    meta = thing["metadata"]
+    return str(meta.get("namespace") or ""), str(meta["name"])
+
+
+def slim(thing: Object) -> Object:
+    """The object without what we never read: of managedFields only our own applied set stays, which drift needs."""
+    meta = thing["metadata"]
+    ours = [e for e in meta.get("managedFields") or () if e.get("manager") == MANAGER and e.get("operation") == "Apply" and not e.get("subresource")]
+    meta["managedFields"] = ours
+    return thing
+
+
+@dataclass(slots=True)
+class Cache:
+    """Objects of one kind by (namespace, name).
+
+    Objects are replaced, never changed in place, so a reader may keep what it was given. `gone` is called with the last state of each
+    object that a DELETED event or a relist took away, and whether the end itself was seen (a relist only shows the absence).
+    """
+
+    gone: Callable[[Object, bool], None] = lambda thing, seen: None
+    objects: dict[Key, Object] = field(default_factory=dict)
+    version: str = ""
+
+    def replace(self, items: Iterable[Object], version: str) -> bool:
+        """A fresh list; True if it differs from what was known."""
+        fresh = {key_of(item): slim(item) for item in items}
+        changed = {k: _version(v) for k, v in fresh.items()} != {k: _version(v) for k, v in self.objects.items()}
+        before, self.objects, self.version = self.objects, fresh, version
+        for key, thing in before.items():
+            if key not in fresh or fresh[key]["metadata"].get("uid") != thing["metadata"].get("uid"):
+                self.gone(thing, False)
+        return changed
+
+    def feed(self, line: bytes) -> bool:
+        """One line of a watch; True if an object changed. Raises Relist when the server says so or the line is no event."""
+        if not line.strip():
+            return False
+        try:
+            event = json.loads(line)
+            kind, thing = event["type"], event["object"]
+            if kind == "ERROR":
+                raise Relist(f"{thing.get('code')}: {thing.get('message', '')}"[:200])
+            version = thing["metadata"]["resourceVersion"]
+            if kind == "BOOKMARK":
+                self.version = version
+                return False
+            key = key_of(thing)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise Relist(f"not a watch event: {line[:80]!r}") from error
+        self.version = version
+        if kind == "DELETED":
+            known = self.objects.pop(key, None)
+            self.gone(slim(thing), True)
+            return known is not None
+        if (known := self.objects.get(key)) is not None and known["metadata"].get("uid") != thing["metadata"].get("uid"):
+            self.gone(known, False)
+        self.objects[key] = slim(thing)
+        return True
+
+
+def _version(thing: Object) -> Any:
+    return thing["metadata"].get("uid"), thing["metadata"].get("resourceVersion")
+
+
+@dataclass(slots=True)
+class Health:
+    """What metrics and guards want to know about one informer. `problem` is empty while list and watch work."""
+
+    synced: bool = False
+    served: bool = True
+    problem: str = ""
+    last_event: float = 0.0
+    relists: int = 0
+
+
+class Informer:
+    """A thread that keeps the cache of one kind. `wake` is called after every change; readers take `items()`."""
+
+    def __init__(
+        self,
+        client: Client,
+        resource: Resource,
+        wake: Callable[[], None],
+        selector: str = "",
+        gone: Callable[[Object, bool], None] = lambda thing, seen: None,
+    ) -> None:
+        self.client, self.resource, self.selector, self.wake = client, resource, selector, wake
+        self.health = Health()
+        self._cache = Cache(gone)
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._ready = threading.Event()
+        self._random = random.Random()  # noqa: S311 (spreads load; nothing secret)
+        self._thread = threading.Thread(target=self._for_ever, name=f"watch-{resource.plural}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """The thread ends with its process at the latest; a watch in flight is not waited for."""
+        self._stop.set()
+
+    def wait(self, seconds: float) -> bool:
+        """Whether the first list has come, or has turned out impossible, within so many seconds."""
+        return self._ready.wait(seconds)
+
+    def items(self) -> dict[Key, Object]:
+        """A snapshot; its objects must not be changed."""
+        with self._lock:
+            return dict(self._cache.objects)
+
+    def _for_ever(self) -> None:
+        failures = 0
+        while not self._stop.is_set():
+            try:
+                self._until_broken()
+                failures = 0
+            except (Forbidden, NotFound, Unauthorized) as error:
+                self._trouble(error, served=not isinstance(error, NotFound))
+                self._ready.set()
+                self._stop.wait(RARE * self._random.uniform(0.5, 1.0))
+            except (ApiError, Relist) as error:
+                failures = 0 if isinstance(error, (Gone, Relist)) and failures == 0 else failures + 1
+                self._trouble(error)
+                least = error.after if isinstance(error, Retry) and failures > 1 else 0.0
+                self._stop.wait(least + self._random.uniform(0, min(BACKOFF[1], BACKOFF[0] * 2**failures)))
+
+    def _trouble(self, error: Exception, served: bool = True) -> None:
+        """A relist that the protocol asks for is no trouble. A kind that is not served is empty, and that is no trouble either."""
+        self.health.relists += 1
+        self.health.served = served
+        if not served:
+            with self._lock:
+                self._cache.replace((), "")
+            self.health.synced, self.health.problem = True, ""
+        elif not isinstance(error, (Gone, Relist)):
+            self.health.synced, self.health.problem = False, str(error)
+        log.info("watch begins again", extra={"resource": self.resource.plural, "reason": str(error)[:300]})
+        self.wake()
+
+    def _until_broken(self) -> None:
+        """One list, then watches that resume one another until it is time to list again."""
+        items, version = self.client.list(self.resource, selector=self.selector)
+        with self._lock:
+            changed = self._cache.replace(items, version)
+        first = not self.health.synced
+        self.health.synced, self.health.served, self.health.problem, self.health.last_event = True, True, "", time.monotonic()
+        self._ready.set()
+        if changed or first:
+            self.wake()
+        until = time.monotonic() + RELIST_SECONDS * self._random.uniform(0.9, 1.1)
+        while not self._stop.is_set() and time.monotonic() < until:
+            self._one_request()
+
+    def _one_request(self) -> None:
+        for line in self.client.watch(self.resource, self._cache.version, self._random.randint(*WATCH_SECONDS), self.selector):
+            if self._stop.is_set():
+                return
+            with self._lock:
+                changed = self._cache.feed(line)
+            self.health.last_event = time.monotonic()
+            if changed:
+                self.wake()

@@ -1,0 +1,215 @@
+"""Small worlds in one line: `problem(nodes(4, gpu=8), gang("a", role(5, gpu=8)))`.
+
+Amounts are given by name; the resources of a problem are the names used anywhere in it, sorted. Queues and hypernodes are referred to by
+name, a node's hypernodes by a path from its leaf upwards. What is not said is plain: one queue "default" without limits, no topology.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from solver.plan import Batch, Decision, Fact, Objective, Plan, QueueUse
+from solver.problem import Gang, HyperNode, Limits, Mode, Node, Placement, Problem, Queue, Role, Subgroup, Topology, Vector
+
+Amounts = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class NodeSpec:
+    capacity: Amounts
+    free: Amounts
+    kind: int
+    leaf: str | None
+
+
+@dataclass(frozen=True)
+class QueueSpec:
+    name: str
+    parent: str | None = None
+    weight: int = 1
+    priority: int = 0
+    guarantee: Amounts = field(default_factory=dict)
+    deserved: Amounts = field(default_factory=dict)
+    capability: Amounts = field(default_factory=dict)
+    used: Amounts = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RoleSpec:
+    replicas: int
+    minimum: int
+    request: Amounts
+    kinds: frozenset[int]
+
+
+@dataclass(frozen=True)
+class GangSpec:
+    name: str
+    roles: tuple[RoleSpec, ...]
+    queue: str
+    priority: int
+    minimum: int | None
+    topology: Topology | None
+    subgroups: tuple[Subgroup, ...]
+    running: tuple[Placement, ...]
+
+
+def nodes(count: int, *, leaf: str | None = None, kind: int = 0, free: Amounts | None = None, **capacity: int) -> list[NodeSpec]:
+    return [NodeSpec(capacity, capacity if free is None else free, kind, leaf)] * count
+
+
+def queue(
+    name: str,
+    parent: str | None = None,
+    *,
+    weight: int = 1,
+    guarantee: Amounts | None = None,
+    capability: Amounts | None = None,
+    used: Amounts | None = None,
+) -> QueueSpec:
+    return QueueSpec(name, parent, weight, guarantee=guarantee or {}, capability=capability or {}, used=used or {})
+
+
+def role(replicas: int, *, minimum: int | None = None, kinds: Iterable[int] = (0,), **request: int) -> RoleSpec:
+    return RoleSpec(replicas, replicas if minimum is None else minimum, request, frozenset(kinds))
+
+
+def gang(
+    name: str,
+    *roles: RoleSpec,
+    queue: str = "default",
+    priority: int = 0,
+    minimum: int | None = None,
+    topology: Topology | None = None,
+    subgroups: tuple[Subgroup, ...] = (),
+    running: tuple[Placement, ...] = (),
+) -> GangSpec:
+    return GangSpec(name, roles, queue, priority, minimum, topology, subgroups, running)
+
+
+def hard(tier: int) -> Topology:
+    return Topology("hard", tier)
+
+
+def soft(tier: int) -> Topology:
+    return Topology("soft", tier)
+
+
+def parts(size: int, *, minimum: int = 0, mode: Mode = "hard", tier: int = 1, roles: tuple[int, ...] = (0,), name: str = "") -> Subgroup:
+    return Subgroup(name or f"parts-of-{size}-in-{tier}", roles, size, minimum, Topology(mode, tier))
+
+
+def run(role: int, node: int, pods: int) -> Placement:
+    return Placement(role, node, pods)
+
+
+def problem(*things: list[NodeSpec] | QueueSpec | GangSpec, tree: Mapping[str, tuple[int, str | None]] | None = None) -> Problem:
+    """tree: hypernode name -> (tier, parent's name)."""
+    machines = [node for thing in things if isinstance(thing, list) for node in thing]
+    queues = [thing for thing in things if isinstance(thing, QueueSpec)] or [QueueSpec("default")]
+    gangs = [thing for thing in things if isinstance(thing, GangSpec)]
+    hypernodes = tree or {}
+    resources = _resources(machines, queues, gangs)
+    queue_index = {queue.name: q for q, queue in enumerate(queues)}
+    leaf_index = {name: h for h, name in enumerate(hypernodes)}
+
+    def vector(amounts: Amounts) -> Vector:
+        return tuple(amounts.get(name, 0) for name in resources)
+
+    def limits(amounts: Amounts) -> Limits:
+        return tuple(amounts.get(name) for name in resources)
+
+    return Problem(
+        resources,
+        tuple(
+            Node(f"n{n}", spec.kind, None if spec.leaf is None else leaf_index[spec.leaf], vector(spec.capacity), vector(spec.free))
+            for n, spec in enumerate(machines)
+        ),
+        tuple(HyperNode(name, tier, None if parent is None else leaf_index[parent]) for name, (tier, parent) in hypernodes.items()),
+        tuple(
+            Queue(
+                spec.name,
+                None if spec.parent is None else queue_index[spec.parent],
+                spec.weight,
+                spec.priority,
+                limits(spec.guarantee),
+                limits(spec.deserved),
+                limits(spec.capability),
+                vector(spec.used),
+            )
+            for spec in queues
+        ),
+        tuple(
+            Gang(
+                spec.name,
+                queue_index[spec.queue],
+                spec.priority,
+                age,
+                sum(role.minimum for role in spec.roles) if spec.minimum is None else spec.minimum,
+                tuple(Role(f"r{t}", role.replicas, role.minimum, vector(role.request), role.kinds) for t, role in enumerate(spec.roles)),
+                spec.topology,
+                spec.subgroups,
+                spec.running,
+            )
+            for age, spec in enumerate(gangs)
+        ),
+    )
+
+
+def _resources(machines: list[NodeSpec], queues: list[QueueSpec], gangs: list[GangSpec]) -> tuple[str, ...]:
+    used: list[Amounts] = [amounts for node in machines for amounts in (node.capacity, node.free)]
+    used += [amounts for spec in queues for amounts in (spec.guarantee, spec.deserved, spec.capability, spec.used)]
+    used += [role.request for spec in gangs for role in spec.roles]
+    return tuple(sorted({name for amounts in used for name in amounts}))
+
+
+def plan(world: Problem, placements: Mapping[int, Iterable[tuple[int, int, int]]]) -> Plan:
+    """The plan that gives each gang the (role, node, pods) named; a gang not named waits with what it runs. Actions and sums follow."""
+    decisions = []
+    for g, spec in enumerate(world.gangs):
+        if g in placements:
+            places = tuple(Placement(*place) for place in sorted(placements[g]))
+            action, facts = ("keep" if _meets_minima(spec) else "start"), ()
+        else:
+            places, action, facts = tuple(sorted(spec.running, key=lambda place: (place.role, place.node))), "wait", (Fact("GW000"),)
+        leaves = {world.nodes[place.node].leaf for place in places}
+        decisions.append(Decision(g, action, places, tuple(sorted(leaf for leaf in leaves if leaf is not None)), facts))  # type: ignore[arg-type]
+    objective = Objective("admitted", float(len(placements)), float(len(placements)), 0.0, "proven")
+    batch = Batch(tuple(range(len(world.gangs))), "proven", (objective,), 0.0)
+    return Plan(tuple(decisions), (batch,), queue_uses(world, decisions))
+
+
+def _meets_minima(spec: Gang) -> bool:
+    pods = [sum(place.pods for place in spec.running if place.role == t) for t in range(len(spec.roles))]
+    return (
+        sum(pods) >= spec.minimum
+        and all(have >= role.minimum for have, role in zip(pods, spec.roles, strict=True))
+        and all(sum(pods[t] for t in part.roles) >= part.size * part.minimum for part in spec.subgroups)
+    )
+
+
+def queue_uses(world: Problem, decisions: Iterable[Decision]) -> tuple[QueueUse, ...]:
+    """Written the long way round (every queue asks every gang), so that it is no copy of what it helps to test."""
+    placed = {decision.gang: decision.placements for decision in decisions}
+    uses = []
+    for q, spec in enumerate(world.queues):
+        family = [other for other in range(len(world.queues)) if q in _path(world, other)]
+        allocated, whole, share = [], [], 0.0
+        for r in range(len(world.resources)):
+            members = [(g, member) for g, member in enumerate(world.gangs) if member.queue in family]
+            used = sum(world.queues[other].used[r] for other in family)
+            allocated.append(used + sum(p.pods * member.roles[p.role].request[r] for _, member in members for p in member.running))
+            whole.append(used + sum(p.pods * member.roles[p.role].request[r] for g, member in members for p in placed[g]))
+            if total := sum(node.capacity[r] for node in world.nodes):
+                share = max(share, whole[r] / total / spec.weight)
+        uses.append(QueueUse(q, tuple(allocated), tuple(after - before for after, before in zip(whole, allocated, strict=True)), share))
+    return tuple(uses)
+
+
+def _path(world: Problem, queue: int | None) -> list[int]:
+    path = []
+    while queue is not None:
+        path.append(queue)
+        queue = world.queues[queue].parent
+    return path

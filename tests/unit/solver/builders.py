@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from solver.plan import Batch, Decision, Fact, Objective, Plan, QueueUse
+from solver.plan import Action, Batch, Decision, Fact, Objective, Plan, QueueUse
 from solver.problem import Gang, HyperNode, Limits, Mode, Node, Placement, Problem, Queue, Role, Subgroup, Topology, Vector
 
 Amounts = Mapping[str, int]
@@ -168,13 +168,14 @@ def plan(world: Problem, placements: Mapping[int, Iterable[tuple[int, int, int]]
     """The plan that gives each gang the (role, node, pods) named; a gang not named waits with what it runs. Actions and sums follow."""
     decisions = []
     for g, spec in enumerate(world.gangs):
+        action: Action = "wait"
+        places = tuple(sorted(spec.running, key=lambda place: (place.role, place.node)))
         if g in placements:
+            action = "keep" if _meets_minima(spec) else "start"
             places = tuple(Placement(*place) for place in sorted(placements[g]))
-            action, facts = ("keep" if _meets_minima(spec) else "start"), ()
-        else:
-            places, action, facts = tuple(sorted(spec.running, key=lambda place: (place.role, place.node))), "wait", (Fact("GW000"),)
         leaves = {world.nodes[place.node].leaf for place in places}
-        decisions.append(Decision(g, action, places, tuple(sorted(leaf for leaf in leaves if leaf is not None)), facts))  # type: ignore[arg-type]
+        facts = (Fact("GW000"),) if action == "wait" else ()
+        decisions.append(Decision(g, action, places, tuple(sorted(leaf for leaf in leaves if leaf is not None)), facts))
     objective = Objective("admitted", float(len(placements)), float(len(placements)), 0.0, "proven")
     batch = Batch(tuple(range(len(world.gangs))), "proven", (objective,), 0.0)
     return Plan(tuple(decisions), (batch,), queue_uses(world, decisions))

@@ -86,7 +86,7 @@ SENTENCES = {
     "running pods do not move": (
         problem(nodes(2, gpu=8), gang("a", role(1, gpu=8), running=(run(0, 0, 1),))),
         {0: [(0, 1, 1)]},
-        {"running_stay"},
+        {"running_stay", "queue_use"},
     ),
     "a gang that lost a pod is completed beside the others": (
         problem(nodes(2, gpu=8), gang("a", role(2, gpu=8), running=(run(0, 1, 1),))),

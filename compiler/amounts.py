@@ -1,0 +1,46 @@
+"""Amounts of resources as people and scripts read them."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+_BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
+_BYTES = ("memory", "ephemeral-storage", "hugepages-")
+
+
+def number(resource: str, amount: int) -> int | float:
+    """For machines: cpu in cores, everything else in whole units (bytes, devices, pods)."""
+    if resource != "cpu":
+        return amount
+    return amount // 1000 if amount % 1000 == 0 else amount / 1000
+
+
+def quantity(resource: str, amount: int) -> str:
+    """For people: 2.5, 64Gi, 16. Bytes are rounded to three digits."""
+    if resource == "cpu":
+        return _digits(Fraction(amount, 1000))
+    if not resource.startswith(_BYTES):
+        return str(amount)
+    size, unit = Fraction(amount), 0
+    while abs(size) >= 1024 and unit < len(_BINARY) - 1:
+        size, unit = size / 1024, unit + 1
+    return f"{_digits(size)}{_BINARY[unit]}"
+
+
+def say(resource: str, amount: int) -> str:
+    """With the resource: "2.5 cpu", "64Gi memory", "16 nvidia.com/gpu", "1 pod"."""
+    if resource == "pods":
+        return f"{amount} pod" if amount == 1 else f"{amount} pods"
+    return f"{quantity(resource, amount)} {resource}"
+
+
+def unit(resource: str) -> str:
+    """A short heading: "GPUs" for any vendor's GPU, "cpu", "memory"."""
+    return "GPUs" if resource.endswith("/gpu") else resource
+
+
+def _digits(value: Fraction) -> str:
+    """Whole numbers as they are, others with at most three significant digits after the point dropped when zero."""
+    if value.denominator == 1:
+        return str(value.numerator)
+    return f"{float(value):.1f}" if abs(value) >= 100 else f"{float(value):.3g}"

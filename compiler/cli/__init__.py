@@ -1,0 +1,158 @@
+"""The command line of the compiler: the root group `gangplan`, the options that commands share, and how they load and complain.
+
+Commands are imported when they are called, so that `--help` and a mistyped name answer at once. A command that needs more than files
+lives in a higher layer and is added to the group there (`cli.add_lazy`).
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from compiler.tree import Tree
+
+    from compiler.outcome import Outcome
+    from compiler.state import State
+    from compiler.views.text import Style
+
+click.UsageError.exit_code = 1  # 2 belongs to --detailed-exitcode
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are "module:attribute" until somebody calls them."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.lazy: dict[str, tuple[str, str]] = {}
+
+    def add_lazy(self, name: str, target: str, short_help: str) -> None:
+        self.lazy[name] = target, short_help
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *self.lazy})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.lazy:
+            return super().get_command(ctx, cmd_name)
+        module, _, attribute = self.lazy[cmd_name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows = []
+        for name in self.list_commands(ctx):
+            if name in self.lazy:
+                rows.append((name, self.lazy[name][1]))
+            elif (command := super().get_command(ctx, name)) is not None:
+                rows.append((name, command.get_short_help_str()))
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="gangplan")
+def cli() -> None:
+    """Compile queues, topology and jobs from a git repository into a proven gang placement for Kubernetes and Volcano."""
+
+
+for _name, _short_help in (
+    ("check", "Report every problem of the repository's files."),
+    ("compile", "Write the bound manifests, the scheduler ConfigMap and the lock."),
+    ("explain", "Say why one job starts or waits, and what would help."),
+    ("init", "Write a small repository to start from."),
+    ("plan", "Show what would start where, and what waits and why."),
+    ("schema", "Print the JSON schema of gangplan's own kinds."),
+):
+    cli.add_lazy(_name, f"compiler.cli.{_name}:{_name}", _short_help)
+
+
+def repo_options(command: Command) -> Command:
+    """--repo, --cluster, --state: what a command compiles."""
+    for option in (
+        click.option("--state", "state_file", type=click.Path(dir_okay=False, path_type=Path), help="What the cluster holds (see snapshot)."),
+        click.option("--cluster", help="Which cluster of the repository; needed only when there are several."),
+        click.option(
+            "--repo", type=click.Path(exists=True, file_okay=False, path_type=Path), default=".", help="The repository. [default: this directory]"
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def output_option(command: Command) -> Command:
+    """-o: text for people, JSON or YAML for machines."""
+    formats = click.Choice(["text", "json", "yaml"])
+    return click.option("-o", "--output", type=formats, default="text", show_default=True, help="Output format.")(command)
+
+
+def compiled(ctx: click.Context, repo: Path, cluster: str | None, state_file: Path | None) -> Outcome:
+    """Compile, and say what is wrong on stderr."""
+    from compiler.compile import UnknownClusterError, compile_repository
+
+    try:
+        outcome = compile_repository(load_tree(ctx, repo), cluster, load_state_file(state_file))
+    except UnknownClusterError as error:
+        raise click.UsageError(str(error), ctx) from error
+    report(outcome)
+    return outcome
+
+
+def load_tree(ctx: click.Context, repo: Path) -> Tree:
+    """By the loader that a higher layer put into `ctx.obj` (it knows the dates of commits), else as the files stand."""
+    if callable(ctx.obj):
+        tree: Tree = ctx.obj(repo)
+        return tree
+    from compiler.tree import Tree
+
+    return Tree.from_directory(repo)
+
+
+def load_state_file(path: Path | None) -> State | None:
+    if path is None:
+        return None
+    from compiler.state import StateError, load_state
+
+    try:
+        return load_state(path.read_bytes())
+    except OSError as error:
+        raise click.ClickException(f"{path}: {error.strerror}") from error
+    except StateError as error:
+        raise click.ClickException(f"{path}: {error}") from error
+
+
+def report(outcome: Outcome) -> None:
+    """The diagnostics go to stderr; stdout belongs to the result."""
+    from compiler.render import render_text
+
+    if outcome.diagnostics:
+        click.echo(render_text(outcome.diagnostics, colour=coloured(sys.stderr)), err=True, nl=False)
+
+
+def coloured(stream: Any) -> bool:
+    """https://no-color.org: any non-empty NO_COLOR switches colour off; so does anything that is no terminal."""
+    return bool(stream.isatty()) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def style() -> Style:
+    """As wide as the terminal, within what reads well; 100 columns where there is none."""
+    import shutil
+
+    from compiler.views.text import Style
+
+    encoding = (getattr(sys.stdout, "encoding", None) or "ascii").lower().replace("-", "")
+    width = shutil.get_terminal_size((100, 24)).columns
+    return Style(width=max(80, min(width, 120)), colour=coloured(sys.stdout), blocks=encoding.startswith("utf"))
+
+
+echo = partial(click.echo, nl=False)
+"""Results end in their own newline."""

@@ -1,0 +1,54 @@
+"""`gangplan compile`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from compiler.cli import compiled, echo, repo_options
+
+
+@click.command(name="compile")
+@repo_options
+@click.option("-o", "--output", "folder", type=click.Path(file_okay=False, path_type=Path), help="Folder to write to. [default: stdout]")
+@click.pass_context
+def compile(ctx: click.Context, repo: Path, cluster: str | None, state_file: Path | None, folder: Path | None) -> None:  # noqa: A001
+    """Write the bound manifests in the order of their application, the scheduler ConfigMap and gangplan.lock."""
+    from compiler.emit import by_file
+    from compiler.emit.lock import FILE, lock
+
+    outcome = compiled(ctx, repo, cluster, state_file)
+    if not outcome.ok:
+        ctx.exit(outcome.exit_code())
+    manifests = outcome.manifests()
+    if folder is None:
+        echo("---\n".join(manifest.text for manifest in manifests))
+        ctx.exit(outcome.exit_code())
+    files = {**by_file(manifests), FILE: lock(outcome)}
+    write(folder, files)
+    click.echo(f"{len(manifests)} objects in {len(files)} files under {folder}", err=True)
+    ctx.exit(outcome.exit_code())
+
+
+def write(folder: Path, files: dict[str, str]) -> None:
+    """Write each file; what an earlier compile left in the folder and this one does not make is removed, so that nothing stale is applied."""
+    for path in _ours(folder):
+        if path.relative_to(folder).as_posix() not in files:
+            path.unlink()
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8", newline="\n")
+
+
+def _ours(folder: Path) -> list[Path]:
+    """Only where a lock shows that the folder is an output of ours, and only names that we make."""
+    from compiler.emit import WAVES
+    from compiler.emit.lock import FILE
+
+    if not (folder / FILE).is_file():
+        return []
+    tops = [folder / f"{wave}-{name}.yaml" for wave, name in enumerate(WAVES)]
+    jobs = folder / f"{len(WAVES) - 1}-{WAVES[-1]}"
+    return [path for path in (*tops, *sorted(jobs.glob("*/*.yaml"))) if path.is_file()]

@@ -1,0 +1,85 @@
+"""From a repository to an outcome, phase by phase. Nothing comes out of a plan that the verifier objects to."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import replace
+
+from compiler.read import read_specs
+from compiler.tree import Tree
+
+from compiler.diagnostics import Diagnostic, Position, in_order, rule
+from compiler.emit import static
+from compiler.lower import Origins, lower
+from compiler.outcome import Outcome
+from compiler.specs import Specs
+from compiler.state import State
+from solver.options import Options
+from solver.plan import Plan
+from solver.problem import InvalidProblemError, Problem
+from solver.solve import solve
+from solver.verify import verify
+
+CONTRADICTION = rule(
+    "GP501",
+    "error",
+    "the problem contradicts itself",
+    """What the documents and the state say together cannot be: the solver refuses the problem that they make. Mend: the place it names; if
+    nothing is wrong there, it is a mistake of gangplan that is worth a report.""",
+)
+REFUSED = rule(
+    "GP502",
+    "error",
+    "the plan was refused by the verifier",
+    """Every plan is checked again by code that shares nothing with the model. A plan that fails is never emitted. Mend: report it, with the
+    repository and the state; it is a mistake of gangplan.""",
+)
+
+
+def compile_repository(tree: Tree, cluster: str | None = None, state: State | None = None, options: Options | None = None) -> Outcome:
+    """Compile one cluster of the repository against what the cluster holds (nothing, without a state).
+
+    options: as `solver.solve`; by default the cluster's own gap and time limit.
+    """
+    specs = read_specs(tree, cluster)  # 1 read, 2 check
+    outcome = Outcome(specs.diagnostics, specs, inputs(tree, specs))
+    try:
+        problem, origins = lower(specs, state, tree.dates)  # 3 lower
+        plan = solve(problem, options or Options(gap=specs.cluster.gap, time_limit=specs.cluster.time_limit))  # 4 solve
+    except InvalidProblemError as error:
+        return _with(outcome, [CONTRADICTION.at(_position(specs, origins, error.where), str(error), "correct what stands there")])
+    if refused := _refusals(specs, origins, problem, plan):  # 5 verify
+        return _with(outcome, refused)
+    outcome = replace(outcome, problem=problem, origins=origins, plan=plan)  # 6 outcome
+    return _with(outcome, static.findings(outcome))
+
+
+def inputs(tree: Tree, specs: Specs) -> dict[str, str]:
+    """Digest of every file that a document of the cluster stands in."""
+    read = sorted({specs.cluster.document.file, *(document.file for document in specs.documents)} & tree.files.keys())
+    return {file: f"sha256:{hashlib.sha256(tree.files[file]).hexdigest()}" for file in read}
+
+
+def _with(outcome: Outcome, found: Iterable[Diagnostic]) -> Outcome:
+    return replace(outcome, diagnostics=in_order((*outcome.diagnostics, *found)))
+
+
+def _refusals(specs: Specs, origins: Origins, problem: Problem, plan: Plan) -> list[Diagnostic]:
+    return [
+        REFUSED.at(
+            _position(specs, origins, _in_problem(violation.where)),
+            f"{violation.rule}: {violation.message}",
+            "report this, with the repository and the state; nothing was emitted",
+        )
+        for violation in verify(problem, plan)
+    ]
+
+
+def _in_problem(where: tuple[str | int, ...]) -> tuple[str | int, ...]:
+    """The plan's decisions stand in the order of the problem's gangs."""
+    return ("gangs", *where[1:]) if where[:1] == ("decisions",) else where
+
+
+def _position(specs: Specs, origins: Origins, where: tuple[str | int, ...]) -> Position:
+    return origins.position(where) or specs.cluster.document.at()

@@ -1,0 +1,164 @@
+"""Emitting: the plan as Kubernetes objects, in the order in which they must be applied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from typing import Any
+
+from compiler.documents import Document
+from compiler.emit import admission, gated, static
+from compiler.emit.block import dump
+from compiler.emit.rewrite import rewrite
+from compiler.emit.scheduler import config_map
+from compiler.outcome import Decided, Manifest, Outcome
+from compiler.specs import HyperNodeSpec, QueueSpec, Specs
+
+OWN_GROUP = "gangplan.dev"
+FIRST_KINDS = ("Namespace", "PriorityClass")
+WAVES = ("foundation", "queues", "hypernodes", "scheduler", "others", "jobs")
+"""Name of each wave, by number."""
+
+
+def manifests(outcome: Outcome) -> tuple[Manifest, ...]:
+    """Every object of the cluster; declarations of real things (Cluster, NodePool, Node) are none."""
+    specs = outcome.specs
+    made: list[Manifest] = []
+    for wave, emitter in enumerate((_foundation, _queues, _hypernodes, _scheduler, _others, _jobs)):
+        made += [Manifest(wave, data, text, document) for data, text, document in emitter(outcome, specs)]
+    return tuple(made)
+
+
+Emitted = Iterator[tuple[dict[str, Any], str, Document]]
+
+
+def _foundation(outcome: Outcome, specs: Specs) -> Emitted:
+    sound = _sound(specs)
+    for kind in FIRST_KINDS:
+        for document in sound:
+            if document.kind == kind:
+                yield document.data, rewrite(document, document.data), document
+
+
+def _queues(outcome: Outcome, specs: Specs) -> Emitted:
+    for spec in _parents_first(specs.queues):
+        data = deepcopy(spec.document.data)
+        admission.queue(data)
+        yield data, rewrite(spec.document, data), spec.document
+
+
+def _parents_first(queues: Sequence[QueueSpec]) -> Iterator[QueueSpec]:
+    children: dict[str, list[QueueSpec]] = {}
+    names = {queue.name for queue in queues}
+    for queue in queues:
+        children.setdefault(queue.parent if queue.parent in names and queue.parent != queue.name else "", []).append(queue)
+
+    def below(name: str) -> Iterator[QueueSpec]:
+        for queue in children.get(name, ()):
+            yield queue
+            yield from below(queue.name)
+
+    return below("")
+
+
+def _hypernodes(outcome: Outcome, specs: Specs) -> Emitted:
+    for spec in sorted(specs.hypernodes, key=lambda spec: spec.tier):
+        if spec.document.kind == "HyperNode":
+            yield spec.document.data, rewrite(spec.document, spec.document.data), spec.document
+        else:
+            data = _hypernode(spec)
+            yield data, dump(data), spec.document
+
+
+def _hypernode(spec: HyperNodeSpec) -> dict[str, Any]:
+    members = [("HyperNode", name) for name in spec.hypernodes] + [("Node", name) for name in spec.nodes]
+    return {
+        "apiVersion": "topology.volcano.sh/v1alpha1",
+        "kind": "HyperNode",
+        "metadata": {"name": spec.name},
+        "spec": {
+            "tier": spec.tier,
+            **({"tierName": spec.tier_name} if spec.tier_name else {}),
+            "members": [{"type": kind, "selector": {"exactMatch": {"name": name}}} for kind, name in members],
+        },
+    }
+
+
+def _scheduler(outcome: Outcome, specs: Specs) -> Emitted:
+    if specs.scheduler is not None:
+        data = config_map(specs.scheduler, gated=specs.cluster.binding == "gated")
+        document = specs.scheduler.document
+        yield data, rewrite(document, data) if document.kind == "ConfigMap" else dump(data), document
+
+
+def _others(outcome: Outcome, specs: Specs) -> Emitted:
+    claimed = {document.identity for document in _claimed(specs)}
+    for document in _sound(specs):
+        passes = document.group != OWN_GROUP and document.kind not in (*FIRST_KINDS, "Node", "Queue", "HyperNode")
+        if passes and document.identity not in claimed:
+            yield document.data, rewrite(document, document.data), document
+
+
+def _claimed(specs: Specs) -> Iterator[Document]:
+    """Documents that another wave emits."""
+    for gang in specs.gangs:
+        yield gang.document
+        for role in gang.roles:
+            yield from role.pods
+    if specs.scheduler is not None:
+        yield specs.scheduler.document
+
+
+def _sound(specs: Specs) -> tuple[Document, ...]:
+    """Nothing with an error is ever emitted."""
+    broken = {d.object for d in specs.diagnostics if d.severity == "error"}
+    return tuple(document for document in specs.documents if document.label not in broken)
+
+
+def _jobs(outcome: Outcome, specs: Specs) -> Emitted:
+    hostnames = {node.name: node.labels.get(static.HOSTNAME, node.name) for node in outcome.origins.nodes} if outcome.origins else {}
+    bind: Callable[[dict[str, Any], Decided], None]
+    if specs.cluster.binding == "gated":
+        bind = gated.bind
+    else:
+
+        def bind(data: dict[str, Any], decided: Decided) -> None:
+            static.bind(data, decided, hostnames)
+
+    for decided in outcome.decisions:
+        if static.withheld(specs, decided):
+            continue
+        document = decided.gang.document
+        data = deepcopy(document.data)
+        if not data["metadata"].get("namespace"):
+            data["metadata"]["namespace"] = "default"
+        if (document.kind, document.group) == ("Job", "batch.volcano.sh"):
+            admission.job(data, specs.cluster.default_queue)
+        if decided.gang.schedulable:
+            bind(data, decided)
+        yield data, rewrite(document, data), document
+        for role in decided.gang.roles:
+            for pod in role.pods:
+                yield from _pod(pod, decided, specs)
+
+
+def _pod(document: Document, decided: Decided, specs: Specs) -> Emitted:
+    """A bare pod of a pod group."""
+    data = deepcopy(document.data)
+    if not data["metadata"].get("namespace"):
+        data["metadata"]["namespace"] = "default"
+    if specs.cluster.binding == "gated" and decided.gang.schedulable:
+        gated.hold(data["spec"])
+    yield data, rewrite(document, data), document
+
+
+def by_file(made: Sequence[Manifest]) -> Mapping[str, str]:
+    """Relative file name -> text. kubectl applies a folder by name, so the names keep the order of the waves; jobs have a file each."""
+    files: dict[str, list[str]] = {}
+    for manifest in made:
+        metadata = manifest.object["metadata"]
+        name = f"{manifest.wave}-{WAVES[manifest.wave]}"
+        if WAVES[manifest.wave] == "jobs":
+            name += f"/{metadata['namespace']}/{metadata['name']}.{manifest.object['kind'].lower()}"
+        files.setdefault(f"{name}.yaml", []).append(manifest.text)
+    return {name: "---\n".join(texts) for name, texts in files.items()}

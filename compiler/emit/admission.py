@@ -1,0 +1,59 @@
+"""What Volcano's admission fills in when an object is created, written out beforehand.
+
+Volcano's mutating webhooks act on create only, and what they add would look like drift for ever after. Each rule names the field and is
+Volcano's own (`pkg/webhooks/admission/{jobs,queues}/mutate`); the order of new keys is that of Volcano's types.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+MAX_RETRY = 3
+NEEDS_SVC = ("tensorflow", "mpi", "pytorch", "ray")
+NEEDS_SSH = ("mpi",)
+
+
+def job(data: dict[str, Any], default_queue: str) -> None:
+    """Volcano Job, in place: queue, schedulerName, maxRetry, plugins, and each task's name, minAvailable, maxRetry and dnsPolicy."""
+    spec = data["spec"]
+    if not spec.get("schedulerName"):
+        spec["schedulerName"] = "volcano"
+    if not spec.get("queue"):
+        spec["queue"] = default_queue
+    if not spec.get("maxRetry"):
+        spec["maxRetry"] = MAX_RETRY
+    for at, task in enumerate(spec.get("tasks") or ()):
+        _task(task, at)
+    if not spec.get("minAvailable") and "minAvailable" not in spec:
+        spec["minAvailable"] = sum(task["minAvailable"] for task in spec.get("tasks") or ())
+    plugins = spec.get("plugins")
+    if plugins:
+        for needed, by in (("svc", NEEDS_SVC), ("ssh", NEEDS_SSH)):
+            if needed not in plugins and any(name in plugins for name in by):
+                plugins[needed] = []
+
+
+def _task(task: dict[str, Any], at: int) -> None:
+    if not task.get("name"):
+        task["name"] = f"default{at}"
+    if task.get("minAvailable") is None:
+        parts = task.get("partitionPolicy") or {}
+        task["minAvailable"] = (parts.get("minPartitions") or 0) * (parts.get("partitionSize") or 0) or task.get("replicas", 1)
+    if not task.get("maxRetry"):
+        task["maxRetry"] = MAX_RETRY
+    pod = task["template"]["spec"]
+    if pod.get("hostNetwork") and not pod.get("dnsPolicy"):
+        pod["dnsPolicy"] = "ClusterFirstWithHostNet"
+
+
+def queue(data: dict[str, Any]) -> None:
+    """Volcano Queue, in place: weight, reclaimable, parent."""
+    spec = data.get("spec")
+    if not isinstance(spec, dict):
+        spec = data["spec"] = {}
+    if not spec.get("weight"):
+        spec["weight"] = 1
+    if spec.get("reclaimable") is None:
+        spec["reclaimable"] = True
+    if data["metadata"]["name"] != "root" and not spec.get("parent"):
+        spec["parent"] = "root"

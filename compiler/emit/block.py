@@ -1,0 +1,82 @@
+"""Plain data -> YAML text, for the objects that gangplan itself makes.
+
+One style for all of them: block mappings in the given order, lists not indented below their key, long texts as literal blocks. A string
+is quoted whenever any YAML of the last twenty years would read it as something else (`yes`, `1e3`, `0o7`, `12:30`), because
+kubectl and the Go libraries behind it still follow YAML 1.1 there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+_PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./ -]*(?<! )")
+_ESCAPES = {"\n": "\\n", "\t": "\\t"}
+_RESERVED = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null"))
+
+
+def dump(data: Mapping[str, Any]) -> str:
+    """The text of one document, ending in a newline."""
+    return "".join(f"{line}\n" for line in lines(data)) or "{}\n"
+
+
+def lines(data: Mapping[str, Any] | list[Any]) -> Iterator[str]:
+    if isinstance(data, Mapping):
+        for key, value in data.items():
+            yield from _entry(f"{scalar(key)}:", value, "  ", nested_lists="")
+    else:
+        for value in data:
+            if isinstance(value, Mapping | list) and value:
+                first, *rest = lines(value)
+                yield f"- {first}"
+                yield from (f"  {line}" if line else line for line in rest)
+            else:
+                yield from _entry("-", value, "  ", nested_lists="  ")
+
+
+def _entry(head: str, value: Any, indent: str, nested_lists: str) -> Iterator[str]:
+    if isinstance(value, Mapping | list) and value:
+        yield head
+        inner = nested_lists if isinstance(value, list) else indent
+        yield from (f"{inner}{line}" if line else line for line in lines(value))
+    elif isinstance(value, str) and _literal(value):
+        yield f"{head} |{'' if value.endswith(chr(10)) else '-'}"
+        yield from (f"{indent}{line}" if line else line for line in value.removesuffix("\n").split("\n"))
+    else:
+        yield f"{head} {scalar(value)}"
+
+
+def scalar(value: Any) -> str:
+    """A scalar, or an empty collection, on one line."""
+    if isinstance(value, str):
+        if _PLAIN.fullmatch(value) and value.lower() not in _RESERVED:
+            return value
+        if "'" not in value and value.isprintable():
+            return f"'{value}'"
+        return f'"{"".join(map(_escaped, value))}"'
+    if isinstance(value, Mapping):
+        return "{}"
+    if isinstance(value, list):
+        return "[]"
+    return json.dumps(value)
+
+
+def _escaped(character: str) -> str:
+    if character in '"\\':
+        return f"\\{character}"
+    if character.isprintable():
+        return character
+    return _ESCAPES.get(character) or (f"\\u{ord(character):04x}" if ord(character) < 0x10000 else f"\\U{ord(character):08x}")
+
+
+def _literal(value: str) -> bool:
+    """Only for text that a literal block keeps byte for byte: no odd spaces at line ends, at the start or after the end, nothing unprintable."""
+    text = value.removesuffix("\n")
+    return (
+        "\n" in text
+        and not text.startswith((" ", "\n"))
+        and not text.endswith("\n")
+        and all(line.isprintable() and not line.endswith(" ") for line in text.split("\n"))
+    )

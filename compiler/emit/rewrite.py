@@ -1,0 +1,170 @@
+"""A user's document that says a little more than before, and otherwise stays as it was written.
+
+Three ways, the most faithful first; each result is parsed again and taken only if it says exactly what is wanted:
+1. splice: the new lines are put into the text where the marks say; not one byte of the rest changes;
+2. round trip: ruamel.yaml keeps order, comments and quotes, but may touch blank lines and indentation (flow style, list items, anchors);
+3. dump: the plain data in our own style.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from compiler.documents import Document, Path
+from compiler.emit.block import dump, lines
+
+_NEVER_FOLD = 1 << 20
+_INDENTED_LIST = re.compile(r"^( *)[^\s#-][^\n]*:[ \t]*(?:#[^\n]*)?\n(?:[ \t]*(?:#[^\n]*)?\n)*\1 +- ", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """`value` stands at `path` afterwards; added: nothing stood there before."""
+
+    path: Path
+    value: Any
+    added: bool
+
+
+def rewrite(document: Document, wanted: Mapping[str, Any]) -> str:
+    """The document's text, changed as little as possible so that it says `wanted`; ends in one newline. Nothing may have been removed."""
+    changes = edits(document.data, wanted)
+    if not changes and not document.prefix:
+        return _ended(document.text)
+    for attempt in (_spliced, _round_tripped):
+        text = attempt(document, changes)
+        if text is not None and _says(text, document, changes):
+            return _ended(text)
+    return dump(wanted)
+
+
+def edits(old: Any, new: Any, path: Path = ()) -> list[Edit]:
+    """What leads from `old` to `new`, outermost first."""
+    if isinstance(old, dict) and isinstance(new, Mapping) and old:
+        found: list[Edit] = []
+        for key, value in new.items():
+            found += edits(old[key], value, (*path, key)) if key in old else [Edit((*path, key), value, added=True)]
+        return found
+    if isinstance(old, list) and isinstance(new, list) and old and len(old) <= len(new):
+        found = [edit for i, value in enumerate(old) for edit in edits(value, new[i], (*path, i))]
+        return found + [Edit((*path, i), new[i], added=True) for i in range(len(old), len(new))]
+    return [] if old == new else [Edit(path, new, added=False)]
+
+
+def _apply(data: Any, changes: Sequence[Edit]) -> None:
+    for edit in changes:
+        holder = data
+        for step in edit.path[:-1]:
+            holder = holder[step]
+        if isinstance(holder, list) and edit.added:
+            holder.append(deepcopy(edit.value))
+        else:
+            holder[edit.path[-1]] = deepcopy(edit.value)
+
+
+def _says(text: str, document: Document, changes: Sequence[Edit]) -> bool:
+    """Read both texts with one and the same parser: the new one must be the old one plus the changes.
+
+    What aliases share is parted first: a change to one of them must not have changed the others.
+    """
+    try:
+        expected = _item(_parted(YAML(typ="safe").load(document.text)), document.prefix)
+        _apply(expected, changes)
+        return bool(YAML(typ="safe").load(text) == expected)
+    except (YAMLError, LookupError, TypeError, ValueError):
+        return False
+
+
+def _item(data: Any, prefix: Path) -> Any:
+    for step in prefix:
+        data = data[step]
+    return data
+
+
+def _parted(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {key: _parted(value) for key, value in data.items()}
+    return [_parted(value) for value in data] if isinstance(data, list) else data
+
+
+def _spliced(document: Document, changes: Sequence[Edit]) -> str | None:
+    """New keys of a block mapping go in after its first key where that is one line, else before it; all else is left to the other ways."""
+    if document.prefix or any(not edit.added or not isinstance(edit.path[-1], str) for edit in changes):
+        return None
+    groups: dict[Path, dict[str, Any]] = {}
+    for edit in changes:
+        groups.setdefault(edit.path[:-1], {})[str(edit.path[-1])] = edit.value
+    starts = [0]
+    for line in document.text.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    inserts = []
+    for path, added in groups.items():
+        place = _place(document, path, starts)
+        if place is None:
+            return None
+        at, column, after = place
+        block = [" " * (column - 1) + line for line in lines(added)]
+        if after:
+            inserts.append((at, "".join(f"{line}\n" for line in block)))
+        else:
+            inserts.append((at, "\n".join(block).lstrip(" ") + "\n" + " " * (column - 1)))
+    text = document.text if document.text.endswith("\n") else f"{document.text}\n"
+    for at, insert in sorted(inserts, reverse=True):
+        text = text[:at] + insert + text[at:]
+    return text
+
+
+def _place(document: Document, path: Path, starts: Sequence[int]) -> tuple[int, int, bool] | None:
+    """Offset in the text, column of the mapping's keys, and whether the place is after the first key's line (else right before that key)."""
+    mapping = _item(document.data, path)
+    marks = sorted((document.marks[(*path, key)], key) for key in mapping if (*path, key) in document.marks)
+    if len(marks) != len(mapping) or not marks:
+        return None
+    (line, column), first = marks[0]
+    row = line - document.line
+    if not 0 <= row < len(starts) - 1:
+        return None
+    offset = starts[row] + column - 1
+    if document.text[starts[row] : offset].strip(" -") or any(other != column for (_, other), _ in marks):
+        return None
+    value = mapping[first]
+    written = document.text[offset : starts[row + 1]].rstrip()
+    if isinstance(value, dict | list) or value is None or written.endswith(("|", ">", "-", "+", ":")):
+        return offset, column, False
+    if len(marks) > 1 and any(_is_text(line) for line in document.text[starts[row + 1] : starts[marks[1][0][0] - document.line]].splitlines()):
+        return offset, column, False
+    return starts[row + 1], column, True
+
+
+def _is_text(line: str) -> bool:
+    return bool(line.strip()) and not line.lstrip().startswith("#")
+
+
+def _round_tripped(document: Document, changes: Sequence[Edit]) -> str | None:
+    yaml = YAML(typ="rt")
+    yaml.preserve_quotes = True
+    yaml.width = _NEVER_FOLD
+    if _INDENTED_LIST.search(document.text):
+        yaml.indent(mapping=2, sequence=4, offset=2)
+    try:
+        data = yaml.load(document.text)
+        for step in document.prefix:
+            data = data[step]
+        _apply(data, changes)
+        stream = io.StringIO()
+        yaml.dump(data, stream)
+    except (YAMLError, LookupError, TypeError, ValueError):
+        return None
+    return stream.getvalue()
+
+
+def _ended(text: str) -> str:
+    return text.strip("\n") + "\n"

@@ -1,0 +1,91 @@
+"""SchedulerConfiguration, or a ConfigMap as people have it -> the ConfigMap that Volcano's scheduler reads.
+
+With gated binding the pods of one role go to different nodes, each by its own node selector. Volcano remembers the first pod's "does not
+match" for all its siblings (the predicate error cache, keyed by job and role) and the gang would never start, so the cache is
+switched off for every action that consults it.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from compiler.emit.block import dump
+from compiler.specs import PluginSpec, SchedulerSpec
+
+KEY = "volcano-scheduler.conf"
+CACHE = "predicateErrorCacheEnable"
+CACHING_ACTIONS = ("allocate", "backfill", "preempt", "reclaim")
+
+
+def config_map(spec: SchedulerSpec, *, gated: bool) -> dict[str, Any]:
+    """Our own kind becomes a new ConfigMap; a raw ConfigMap stays, with its text changed only where the cache must be off."""
+    if spec.raw is None:
+        return {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": spec.name, "namespace": spec.namespace},
+            "data": {KEY: text(spec, gated=gated)},
+        }
+    data = deepcopy(spec.document.data)
+    if gated:
+        data["data"][KEY] = _cache_off_in(spec.raw, spec.actions)
+    return data
+
+
+def text(spec: SchedulerSpec, *, gated: bool) -> str:
+    """volcano-scheduler.conf."""
+    settings: dict[str, dict[str, Any]] = {action: dict(arguments) for action, arguments in spec.configurations.items()}
+    if gated:
+        for action in _to_switch(spec.actions):
+            settings.setdefault(action, {})[CACHE] = False
+    conf: dict[str, Any] = {"actions": ", ".join(spec.actions), "tiers": [{"plugins": [_plugin(plugin) for plugin in tier]} for tier in spec.tiers]}
+    if settings:
+        conf["configurations"] = [{"name": action, "arguments": arguments} for action, arguments in settings.items()]
+    if spec.metrics:
+        conf["metrics"] = dict(spec.metrics)
+    return dump(conf)
+
+
+def _to_switch(actions: Sequence[str]) -> list[str]:
+    """The first three always, so that adding an action later does not bring the trap back; reclaim when it is used."""
+    return [action for action in CACHING_ACTIONS if action != "reclaim" or action in actions]
+
+
+def _plugin(plugin: PluginSpec) -> dict[str, Any]:
+    said: dict[str, Any] = {"name": plugin.name, **plugin.flags}
+    if plugin.arguments:
+        said["arguments"] = dict(plugin.arguments)
+    return said
+
+
+def _cache_off_in(raw: str, actions: Sequence[str]) -> str:
+    yaml = YAML(typ="rt")
+    yaml.preserve_quotes = True
+    yaml.width = 1 << 20
+    conf = yaml.load(raw)
+    settings = conf.get("configurations")
+    if not isinstance(settings, list):
+        settings = conf["configurations"] = []
+    by_action: dict[str, Any] = {entry.get("name"): entry for entry in settings if isinstance(entry, Mapping)}
+    changed = False
+    for action in _to_switch(actions):
+        entry = by_action.get(action)
+        if entry is None:
+            settings.append({"name": action, "arguments": {CACHE: False}})
+        elif not isinstance(entry.get("arguments"), Mapping):
+            entry["arguments"] = {CACHE: False}
+        elif entry["arguments"].get(CACHE) is False:
+            continue
+        else:
+            entry["arguments"][CACHE] = False
+        changed = True
+    if not changed:
+        return raw
+    stream = io.StringIO()
+    yaml.dump(conf, stream)
+    return stream.getvalue()

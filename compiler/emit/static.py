@@ -1,0 +1,107 @@
+"""Binding by required node affinity, for hand-over without the reconciler: each role's template names the planned nodes.
+
+A template speaks for all pods of its role, so it can say on which nodes, not how many on each, nor which subgroup where. Where the
+planned counts do not follow from the nodes alone, a diagnostic says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from compiler.diagnostics import Diagnostic, rule
+from compiler.emit.templates import templates
+from compiler.specs import Specs
+
+if TYPE_CHECKING:
+    from compiler.outcome import Decided, Outcome
+
+HOSTNAME = "kubernetes.io/hostname"
+
+INEXACT = rule(
+    "GP520",
+    "info",
+    "a template cannot say the planned counts",
+    """With static binding a role's pod template names the planned nodes, but not how many pods go to each; Volcano may spread them
+    differently over the same nodes. Mend: use binding gated, or give the role pods that fill a node.""",
+)
+
+
+WITHHELD = rule(
+    "GP521",
+    "info",
+    "a waiting job is withheld",
+    """Static binding has no gate that could hold a waiting job back: in the cluster it would take the room of those that are planned. So
+    it is left out of the manifests until a plan starts it. Mend: nothing, or use binding gated.""",
+)
+
+
+def withheld(specs: Specs, decided: Decided) -> bool:
+    """A job that must not exist in the cluster yet."""
+    return specs.cluster.binding == "static" and decided.action == "wait" and decided.gang.schedulable and not decided.pods
+
+
+def bind(data: dict[str, Any], decided: Decided, hostnames: dict[str, str]) -> None:
+    """hostnames: node name -> value of its hostname label."""
+    for role, template in templates(data, decided.gang):
+        nodes = decided.pods.get(role.name)
+        if nodes:
+            _require(template["spec"], sorted(hostnames.get(node, node) for node in nodes))
+
+
+def _require(pod: dict[str, Any], hosts: list[str]) -> None:
+    """Alternatives that the user wrote stay alternatives: each gets the nodes as one more condition."""
+    expression = {"key": HOSTNAME, "operator": "In", "values": hosts}
+    affinity = pod.setdefault("affinity", {}).setdefault("nodeAffinity", {}).setdefault("requiredDuringSchedulingIgnoredDuringExecution", {})
+    terms = affinity.setdefault("nodeSelectorTerms", [])
+    for term in terms:
+        term.setdefault("matchExpressions", []).append(dict(expression))
+    if not terms:
+        terms.append({"matchExpressions": [expression]})
+
+
+def findings(outcome: Outcome) -> Iterator[Diagnostic]:
+    """What static binding cannot do for this plan; nothing for other bindings."""
+    if outcome.specs.cluster.binding != "static":
+        return
+    for decided in outcome.decisions:
+        if withheld(outcome.specs, decided):
+            document = decided.gang.document
+            yield WITHHELD.at(
+                document.at("metadata", "name"),
+                f"{decided.name} waits and is left out of the manifests",
+                "apply it when a plan starts it, or use binding gated",
+                object=document.label,
+            )
+    yield from _inexact(outcome)
+
+
+def _inexact(outcome: Outcome) -> Iterator[Diagnostic]:
+    """Roles whose pods Volcano could spread over the planned nodes in another way.
+
+    The counts follow from the nodes when no planned node could take one pod more of the role, all others being where the plan has
+    them, and when the role shares none of its nodes unevenly with another role of the job.
+    """
+    if outcome.problem is None or outcome.plan is None:
+        return
+    problem = outcome.problem
+    room = [list(node.free) for node in problem.nodes]
+    for decision in outcome.plan.decisions:
+        for place in decision.placements:
+            request = problem.gangs[decision.gang].roles[place.role].request
+            room[place.node] = [free - amount * place.pods for free, amount in zip(room[place.node], request, strict=True)]
+    index = {node.name: n for n, node in enumerate(problem.nodes)}
+    for decided in outcome.decisions:
+        if decided.index is None or decided.action not in ("start", "keep"):
+            continue
+        for role, spec in zip(problem.gangs[decided.index].roles, decided.gang.roles, strict=True):
+            nodes = decided.pods.get(role.name, {})
+            others = {node for name, held in decided.pods.items() if name != role.name for node in held}
+            loose = any(all(free >= amount for free, amount in zip(room[index[node]], role.request, strict=True)) for node in nodes)
+            if len(nodes) > 1 and (loose or others & nodes.keys()):
+                yield INEXACT.at(
+                    decided.gang.document.at(*spec.path),
+                    f"role {role.name} is planned on {len(nodes)} nodes, and its template cannot say how many pods go to each",
+                    "use binding gated to have exactly the planned counts",
+                    object=decided.gang.document.label,
+                )

@@ -1,0 +1,249 @@
+"""Why a gang waits and what would help: the solver's facts and repairs said in the user's own names.
+
+A code is for ever; its sentences stand in one table here, from which docs/reasons.md is made.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from compiler.amounts import number, say
+from compiler.lower.origins import Origins
+from solver.plan import Fact, Repair
+from solver.problem import Gang, Problem
+
+Value = str | int | float | bool | tuple[str, ...]
+MOST_GANGS = 3
+"""How many other gangs a sentence names before it counts the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """A code, its sentence, and the numbers in it (amounts as in `compiler.amounts.number`). never: waiting cannot help."""
+
+    code: str
+    message: str
+    facts: Mapping[str, Value] = field(default_factory=dict)
+    never: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """title: the code in a few words. texts: the first whose names are all known is used. never: as texts, when the empty cluster refuses too."""
+
+    title: str
+    texts: tuple[str, ...]
+    never: tuple[str, ...] = ()
+    mend: str = ""
+
+
+REASONS: Mapping[str, Sentence] = {
+    "GW101": Sentence(
+        "queue capability reached",
+        (
+            "queue {queue} may hold {limit} and has {available} left; the job asks for {asked}",
+            "queue {queue} has {available} of its capability left; the job asks for {asked}",
+            "queue {queue} has reached its capability",
+        ),
+        ("queue {queue} may never hold more than {limit}; the job asks for {asked}",),
+        "Raise the queue's capability, ask for less, or use another queue.",
+    ),
+    "GW102": Sentence(
+        "not enough of a resource is free",
+        (
+            "{available} are free on the nodes open to it; the job asks for {asked}",
+            "not enough {resource} is free on the nodes open to it",
+        ),
+        ("the nodes open to it hold {available} even when empty; the job asks for {asked}",),
+        "Wait for a job to end, ask for less, or add nodes.",
+    ),
+    "GW103": Sentence(
+        "no node can hold one pod",
+        (
+            "no node open to it has room for one pod of role {role} now: a pod asks for {asked}, the roomiest node has {available}",
+            "no node open to it has enough {resource} free for one pod of role {role}",
+            "no node open to it has room for one pod of role {role}",
+        ),
+        (
+            "no node is large enough for one pod of role {role}: a pod asks for {asked}, the largest node has {available}",
+            "no node has enough {resource} for one pod of role {role}",
+            "no node is large enough for one pod of role {role}",
+        ),
+        "Make the pod smaller, or add a larger kind of node.",
+    ),
+    "GW104": Sentence(
+        "no domain of the allowed tier has room",
+        (
+            "it must sit inside one tier-{tier} domain; the best, {hypernode}, has room for {available:pods} of {asked:pods}",
+            "it must sit inside one tier-{tier} domain, and none has room for {asked:pods}",
+            "it must sit inside one tier-{tier} domain, and none has room",
+        ),
+        (
+            "it must sit inside one tier-{tier} domain; even empty, the best, {hypernode}, holds {available:pods} of {asked:pods}",
+            "it must sit inside one tier-{tier} domain, and even empty none holds {asked:pods}",
+        ),
+        "Allow a higher tier, or wait for a whole domain.",
+    ),
+    "GW105": Sentence(
+        "others are served first",
+        (
+            "there is room for it alone, but jobs before it in order take that room: {gangs}",
+            "there is room for it alone, but jobs before it in order take that room",
+        ),
+        mend="Wait, or raise the job's priority or its queue's share.",
+    ),
+    "GW106": Sentence(
+        "the room is kept for guarantees",
+        (
+            "{available} are free beyond what other queues are guaranteed; the job asks for {asked}",
+            "what is free is kept for the guarantees of other queues",
+        ),
+        ("beyond what other queues are guaranteed there is never more than {available}; the job asks for {asked}",),
+        "Lower the other queues' guarantees, or give this queue one.",
+    ),
+    "GW107": Sentence(
+        "no node is open to a role",
+        ("no node matches the node selector, affinity and tolerations of role {role}", "no node matches its node selector, affinity and tolerations"),
+        mend="Correct the selector or affinity, add the toleration, or label the nodes.",
+    ),
+    "GW108": Sentence(
+        "larger than the cluster",
+        (
+            "the job asks for {asked}; the whole cluster, empty, has {limit}",
+            "the job asks for {asked}, more than the whole cluster has",
+        ),
+        mend="Ask for less, or add nodes.",
+    ),
+    "GW109": Sentence(
+        "subgroups cannot be formed whole",
+        (
+            "each group of {asked:pods} must sit inside one tier-{tier} domain; the best has room for {available:pods}",
+            "each group of {asked:pods} must sit inside one domain; the best has room for {available:pods}",
+            "not enough domains have room for a whole group of {asked:pods}",
+            "not enough domains have room for a whole group",
+        ),
+        ("each group of {asked:pods} must sit inside one domain; even empty, none holds more than {available:pods}",),
+        "Make the groups smaller, or allow a higher tier.",
+    ),
+    "GW110": Sentence(
+        "no decision was proved in time",
+        ("the solver reached its limit before it could prove whether the job fits",),
+        mend="Raise the cluster's time limit, or plan again.",
+    ),
+    "GW111": Sentence(
+        "suspended",
+        ("its owner suspended it, or it names another scheduler",),
+        mend="Resume the job.",
+    ),
+}
+
+REPAIRS: Mapping[str, Sentence] = {
+    "GR101": Sentence("raise a capability", ("{amount} more of capability for queue {queue}",)),
+    "GR102": Sentence("allow a higher tier", ("highestTierAllowed: {tier}",)),
+    "GR103": Sentence("wait for room", ("{amount} to be freed", "room to be freed by jobs that run")),
+    "GR104": Sentence("add nodes", ("{amount} more in the cluster", "{amount:nodes} more", "more nodes")),
+}
+
+
+class Words:
+    """Says facts about one problem."""
+
+    def __init__(self, problem: Problem, origins: Origins) -> None:
+        self.problem, self.origins = problem, origins
+
+    def reason(self, gang: Gang, fact: Fact) -> Reason:
+        sentence = REASONS[fact.code]
+        resource = None if fact.resource is None else self.problem.resources[fact.resource]
+        facts: dict[str, Value] = {}
+        if fact.role is not None:
+            facts["role"] = gang.roles[fact.role].name
+        if fact.queue is not None:
+            facts["queue"] = self.problem.queues[fact.queue].name
+        if resource is not None:
+            facts["resource"] = resource
+        if fact.hypernode is not None:
+            facts["hypernode"] = self.problem.hypernodes[fact.hypernode].name
+        if fact.tier is not None:
+            facts["tier"] = fact.tier
+        amounts = {"asked": fact.asked, "available": fact.available, "limit": fact.limit}
+        known = {name: amount for name, amount in amounts.items() if amount is not None}
+        facts |= {name: number(resource or "pods", amount) for name, amount in known.items()}
+        if fact.gangs:
+            facts["gangs"] = tuple(self.problem.gangs[j].name for j in fact.gangs)
+        if fact.never:
+            facts["never"] = True
+        names = {**facts, **{name: _Amount(resource, amount) for name, amount in known.items()}, "gangs": _listed(facts.get("gangs"))}
+        texts = (*sentence.never, *sentence.texts) if fact.never else sentence.texts
+        return Reason(fact.code, _say(texts, names, sentence.title), facts, fact.never)
+
+    @staticmethod
+    def suspended() -> Reason:
+        """For a job that is in no problem at all."""
+        return Reason("GW111", REASONS["GW111"].texts[0])
+
+    def repair(self, repair: Repair) -> Reason:
+        sentence = REPAIRS[repair.code]
+        resource = None if repair.resource is None else self.problem.resources[repair.resource]
+        facts: dict[str, Value] = {}
+        if repair.queue is not None:
+            facts["queue"] = self.problem.queues[repair.queue].name
+        if resource is not None:
+            facts["resource"] = resource
+        if repair.tier is not None:
+            facts["tier"] = repair.tier
+        names: dict[str, object] = dict(facts)
+        if repair.amount is not None:
+            facts["amount"] = number(resource or "pods", repair.amount)
+            names["amount"] = _Amount(resource, repair.amount)
+        return Reason(repair.code, _say(sentence.texts, names, sentence.title), facts)
+
+
+class _Amount:
+    """An amount in a sentence: with its resource, or as a count of what the format names ("{asked:pods}")."""
+
+    def __init__(self, resource: str | None, amount: int) -> None:
+        self.resource, self.amount = resource, amount
+
+    def __format__(self, noun: str) -> str:
+        if not noun:
+            return say(self.resource or "pods", self.amount)
+        return f"{self.amount} {noun[:-1] if self.amount == 1 else noun}"
+
+
+def _listed(names: object) -> str | None:
+    if not isinstance(names, tuple):
+        return None
+    rest = len(names) - MOST_GANGS
+    return ", ".join(names[:MOST_GANGS]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _say(texts: Sequence[str], names: Mapping[str, object], otherwise: str) -> str:
+    for text in texts:
+        if all(names.get(wanted) is not None for _, wanted, _, _ in string.Formatter().parse(text) if wanted is not None):
+            return text.format_map(names)
+    return otherwise
+
+
+def reference() -> str:
+    """docs/reasons.md."""
+    rows = [
+        "# Why a job waits: the codes\n",
+        "Made from `compiler/explain.py`; a test keeps it current. A code never changes its meaning.",
+        "`gangplan plan -o json` gives the same codes with their numbers: cpu in cores, memory in bytes, everything else as a count.\n",
+    ]
+    for code, sentence in REASONS.items():
+        rows.append(f"## {code}: {sentence.title}\n")
+        rows.append(f"> {_plain(sentence.texts[0])}\n")
+        if sentence.never:
+            rows.append(f"Or, when waiting cannot help:\n\n> {_plain(sentence.never[0])}\n")
+        rows.append(f"{sentence.mend}\n")
+    rows.append("# What would help\n")
+    rows.append("Each repair was checked: with it, the job starts.\n")
+    rows += [f"* **{code}** {sentence.title}: {_plain(sentence.texts[0])}" for code, sentence in REPAIRS.items()]
+    return "\n".join(rows) + "\n"
+
+
+def _plain(text: str) -> str:
+    return "".join(f"{part}{f'*{name}*' if name else ''}" for part, name, _, _ in string.Formatter().parse(text))

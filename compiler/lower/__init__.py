@@ -1,0 +1,95 @@
+"""Lowering: what the documents say, and what the cluster holds, as one `solver.Problem`, with the way back to each document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from compiler.lower.eligibility import Eligibility, eligibility
+from compiler.lower.gangs import GangLowering, ages, priorities, submitted
+from compiler.lower.live import Live, observe
+from compiler.lower.origins import Origins, job_key
+from compiler.lower.queues import queues
+from compiler.lower.resources import add, resources, vector
+from compiler.lower.topology import hypernodes, leaves
+from compiler.specs import GangSpec, HyperNodeSpec, Specs
+from compiler.state import State
+from solver.problem import Node, Problem
+
+PODS_PER_NODE = 110
+"""How many pods a node takes that does not say: the kubelet's default."""
+
+__all__ = ["Origins", "lower"]
+
+
+def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | None = None) -> tuple[Problem, Origins]:
+    """Make the problem.
+
+    dates: file -> seconds since the epoch at which the repository got it. A gang that finished, or that its owner suspended, is in no
+    problem but in the origins' `done` and `set_aside`. Deterministic; nodes times gangs is never walked pod by pod.
+    """
+    live = observe(specs, state or State())
+    chosen = [j for j, gang in enumerate(specs.gangs) if gang.schedulable and j not in live.finished]
+    gangs = tuple(specs.gangs[j] for j in chosen)
+
+    names = resources(gangs, specs.queues)
+    made_queues, queue_origins = queues(specs.queues, specs.cluster.default_queue, live.queue_used, names)
+    open_to = eligibility(live.nodes, (role.pod for gang in gangs for role in gang.roles))
+    nodes = _nodes(live, gangs, chosen, specs.hypernodes, open_to, names)
+
+    values, otherwise = priorities(specs.priority_classes)
+    times = submitted(specs.gangs, live, dates or {})
+    rank = ages(specs.gangs, times)
+    lowering = GangLowering(
+        names,
+        {queue.name: q for q, queue in enumerate(made_queues)},
+        {node.name: n for n, node in enumerate(nodes)},
+        specs.hypernodes,
+        open_to,
+    )
+    problem = Problem(
+        resources=names,
+        nodes=nodes,
+        hypernodes=hypernodes(specs.hypernodes),
+        queues=made_queues,
+        gangs=tuple(
+            lowering.gang(
+                specs.gangs[j],
+                priority=values.get(specs.gangs[j].priority_class or "", otherwise),
+                age=rank[j],
+                running=live.running.get(j, {}),
+            )
+            for j in chosen
+        ),
+    )
+    origins = Origins(
+        gangs=gangs,
+        queues=queue_origins,
+        nodes=live.nodes,
+        hypernodes=specs.hypernodes,
+        done=tuple(gang for j, gang in enumerate(specs.gangs) if j in live.finished),
+        set_aside=tuple(gang for j, gang in enumerate(specs.gangs) if j not in live.finished and not gang.schedulable),
+        submitted={job_key(specs.gangs[j]): time for j, time in times.items()},
+    )
+    return problem, origins
+
+
+def _nodes(
+    live: Live, gangs: Sequence[GangSpec], chosen: Sequence[int], tree: Sequence[HyperNodeSpec], open_to: Eligibility, names: Sequence[str]
+) -> tuple[Node, ...]:
+    """Capacity less what others hold. A node that is over-committed, or lost, has exactly the room that our running pods fill."""
+    leaf = leaves(tree)
+    ours: dict[str, dict[str, int]] = {}
+    for gang, j in zip(gangs, chosen, strict=True):
+        for (t, name), pods in live.running.get(j, {}).items():
+            held = {resource: amount * pods for resource, amount in gang.roles[t].pod.requests.items()}
+            ours[name] = dict(add(ours.get(name, {}), held))
+    made = []
+    for spec, kind in zip(live.nodes, open_to.of_node, strict=True):
+        capacity = vector({"pods": PODS_PER_NODE, **spec.allocatable}, names)
+        others, running = vector(live.held.get(spec.name, {}), names), vector(ours.get(spec.name, {}), names)
+        if spec.name in live.frozen:
+            free = capacity = running
+        else:
+            free = tuple(max(c - o, r) for c, o, r in zip(capacity, others, running, strict=True))
+        made.append(Node(spec.name, kind, leaf.get(spec.name), tuple(map(max, capacity, free)), free))
+    return tuple(made)

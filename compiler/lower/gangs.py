@@ -1,0 +1,72 @@
+"""Job documents -> gangs: priority, age, roles with the kinds of node open to them, subgroups, and the pods that run already."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from compiler.lower.eligibility import Eligibility, requirement
+from compiler.lower.live import Live
+from compiler.lower.origins import namespace_of
+from compiler.lower.resources import vector
+from compiler.lower.topology import topology
+from compiler.specs import GangSpec, HyperNodeSpec, PriorityClassSpec, RoleSpec
+from solver.problem import Gang, Placement, Role, Subgroup
+
+SYSTEM_PRIORITIES: Mapping[str, int] = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+"""The two classes that every Kubernetes cluster has."""
+
+
+class GangLowering:
+    """Turns one gang after another into the problem's terms; holds what all of them share."""
+
+    def __init__(
+        self, names: Sequence[str], queues: Mapping[str, int], nodes: Mapping[str, int], hypernodes: Sequence[HyperNodeSpec], open_to: Eligibility
+    ) -> None:
+        self.names, self.queues, self.nodes, self.hypernodes, self.open_to = names, queues, nodes, hypernodes, open_to
+
+    def gang(self, spec: GangSpec, *, priority: int, age: int, running: Mapping[tuple[int, str], int]) -> Gang:
+        index = {role.name: t for t, role in enumerate(spec.roles)}
+        return Gang(
+            name=f"{namespace_of(spec)}/{spec.document.name}",
+            queue=self.queues[spec.queue],
+            priority=priority,
+            age=age,
+            minimum=spec.minimum,
+            roles=tuple(map(self.role, spec.roles)),
+            topology=topology(spec.topology, self.hypernodes) if spec.topology else None,
+            subgroups=tuple(
+                Subgroup(part.name, tuple(index[name] for name in part.roles), part.size, part.minimum, topology(part.topology, self.hypernodes))
+                for part in spec.subgroups
+            ),
+            running=tuple(Placement(t, n, pods) for t, n, pods in sorted((t, self.nodes[name], pods) for (t, name), pods in running.items())),
+        )
+
+    def role(self, spec: RoleSpec) -> Role:
+        return Role(spec.name, spec.replicas, spec.minimum, vector(spec.pod.requests, self.names), self.open_to.of_requirement[requirement(spec.pod)])
+
+
+def priorities(classes: Sequence[PriorityClassSpec]) -> tuple[Mapping[str, int], int]:
+    """Value by class name, and the value of a job that names none: the global default's (the highest, if several claim to be it), else 0."""
+    values = {**SYSTEM_PRIORITIES, **{spec.name: spec.value for spec in classes}}
+    return values, max((spec.value for spec in classes if spec.global_default), default=0)
+
+
+def submitted(gangs: Sequence[GangSpec], live: Live, dates: Mapping[str, int]) -> Mapping[int, int]:
+    """Seconds since the epoch: what the job says, else when the cluster got it, else when the repository did."""
+    known: dict[int, int] = {}
+    for j, spec in enumerate(gangs):
+        for time in (spec.submitted_at, live.created.get(j), dates.get(spec.document.file)):
+            if time is not None:
+                known[j] = time
+                break
+    return known
+
+
+def ages(gangs: Sequence[GangSpec], times: Mapping[int, int]) -> Mapping[int, int]:
+    """Ranks from 0, the oldest first; gangs of unknown age come last, and equal ones by name."""
+
+    def order(j: int) -> tuple[bool, int, str, str, str]:
+        spec = gangs[j]
+        return j not in times, times.get(j, 0), namespace_of(spec), spec.document.name, spec.document.kind
+
+    return {j: rank for rank, j in enumerate(sorted(range(len(gangs)), key=order))}

@@ -1,0 +1,253 @@
+"""What a state says: nodes as they are, pods of our gangs that run, and what everybody else's pods hold."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import ValidationError
+
+from compiler.documents import Document
+from compiler.lower.origins import namespace_of
+from compiler.lower.resources import add
+from compiler.pods import Pod, requests
+from compiler.quantity import QuantityError, amounts, parse
+from compiler.specs import Amounts, GangSpec, NodeSpec, Specs, Taint
+from compiler.state import Object, State, StateError, group_of
+
+Identity = tuple[str, str, str, str]
+"""(namespace, name, kind, API group)."""
+
+FINISHED_POD = frozenset({"Succeeded", "Failed"})
+FINISHED_JOB = frozenset({"Completed", "Failed", "Terminated"})
+"""Phases of a Volcano Job (and of a PodGroup) from which nothing starts again by itself."""
+FINISHED_CONDITION = frozenset({"Complete", "Succeeded", "Failed"})
+"""Condition types by which batch/v1 and Kubeflow jobs say that they are over."""
+
+GROUP_NAME = "scheduling.k8s.io/group-name"
+ROLE_KEYS = ("volcano.sh/task-spec", "training.kubeflow.org/replica-type")
+QUEUE_KEYS = ("volcano.sh/queue-name", "scheduling.volcano.sh/queue-name")
+JOB_LABELS: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "volcano.sh/job-name": (("Job", "batch.volcano.sh"),),
+    "training.kubeflow.org/job-name": tuple((f"{kind}Job", "kubeflow.org") for kind in ("PyTorch", "TF", "MPI", "Paddle", "XGBoost", "JAX")),
+    "batch.kubernetes.io/job-name": (("Job", "batch"),),
+    "job-name": (("Job", "batch"),),
+}
+"""Label whose value is a job's name -> the kinds of job that set it."""
+
+
+@dataclass(slots=True)
+class Live:
+    """running: gang (index into Specs.gangs) -> (role index, node name) -> pods. held: node name -> amounts held by all other pods.
+
+    queue_used: queue name -> amounts held by other pods that belong to it. frozen: nodes that take nothing new whatever a pod tolerates.
+    created: gang -> seconds since the epoch. finished: gangs whose jobs are over.
+    """
+
+    nodes: tuple[NodeSpec, ...]
+    running: dict[int, Counter[tuple[int, str]]] = field(default_factory=dict)
+    held: dict[str, Amounts] = field(default_factory=dict)
+    queue_used: dict[str, Amounts] = field(default_factory=dict)
+    frozen: frozenset[str] = frozenset()
+    created: dict[int, int] = field(default_factory=dict)
+    finished: frozenset[int] = frozenset()
+
+
+def observe(specs: Specs, state: State) -> Live:
+    """Read the state in the light of the specs. Without nodes in the state, the declared ones stand."""
+    gangs: dict[Identity, int] = {identity(gang): j for j, gang in enumerate(specs.gangs)}
+    live = Live(_nodes(specs.nodes, state.nodes), frozen=frozenset(_name(node) for node in state.nodes if not _ready(node)))
+    finished = {j for j, gang in enumerate(specs.gangs) if (namespace_of(gang), gang.document.name, gang.document.kind) in state.finished}
+    for job in (*state.jobs, *state.pod_groups):
+        if (j := gangs.get(_identity(job))) is not None:
+            if (created := seconds(job["metadata"].get("creationTimestamp"))) is not None:
+                live.created[j] = created
+            if _finished(job):
+                finished.add(j)
+    live.finished = frozenset(finished)
+    requests_of = _Requests()
+    groups = {(_namespace(group), _name(group)): group for group in state.pod_groups}
+    exists = {node.name for node in live.nodes}
+    for pod in state.pods:
+        node = (pod.get("spec") or {}).get("nodeName")
+        if node not in exists or (pod.get("status") or {}).get("phase") in FINISHED_POD:
+            continue
+        group = groups.get((_namespace(pod), _annotations(pod).get(GROUP_NAME, "")))
+        if not _counts_as_running(live, specs.gangs, gangs, pod, node, group):
+            holds = requests_of(pod)
+            live.held[node] = add(live.held.get(node, {}), holds)
+            if queue := _queue(pod, group):
+                live.queue_used[queue] = add(live.queue_used.get(queue, {}), holds)
+    return live
+
+
+class _Requests:
+    """What a pod holds; pods of one make, of which a cluster has thousands, are worked out once."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, Amounts] = {}
+
+    def __call__(self, pod: Object) -> Amounts:
+        spec = pod["spec"]
+        decisive = {
+            "containers": [_decisive(container) for container in spec.get("containers") or ()],
+            "initContainers": [_decisive(container) for container in spec.get("initContainers") or ()],
+            "overhead": spec.get("overhead"),
+            "resources": spec.get("resources"),
+        }
+        key = repr(decisive)
+        if key not in self.known:
+            try:
+                self.known[key] = requests(Pod.model_validate(decisive))
+            except ValidationError as error:
+                problem = error.errors()[0]
+                where = ".".join(map(str, problem["loc"]))
+                raise StateError(f"Pod {_namespace(pod)}/{_name(pod)} of the state, spec.{where}: {problem['msg']}") from error
+        return self.known[key]
+
+
+def _decisive(container: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: container.get(key) for key in ("resources", "restartPolicy")}
+
+
+def _counts_as_running(live: Live, gangs: Sequence[GangSpec], known: Mapping[Identity, int], pod: Object, node: str, group: Object | None) -> bool:
+    """A bound pod of a gang that is to be planned. One that terminates, or is more than its role has replicas, only holds its node."""
+    j = next((known[owner] for owner in _owners(pod, group) if owner in known), None)
+    if j is None or j in live.finished or not gangs[j].schedulable or pod["metadata"].get("deletionTimestamp"):
+        return False
+    role = _role(gangs[j], pod)
+    if role is None:
+        return False
+    running = live.running.setdefault(j, Counter())
+    if sum(pods for (t, _), pods in running.items() if t == role) >= gangs[j].roles[role].replicas:
+        return False
+    running[role, node] += 1
+    return True
+
+
+def identity(gang: GangSpec) -> Identity:
+    return namespace_of(gang), gang.document.name, gang.document.kind, gang.document.api_version.rpartition("/")[0]
+
+
+def _identity(item: Object) -> Identity:
+    return _namespace(item), _name(item), str(item["kind"]), group_of(item)
+
+
+def _owners(pod: Object, group: Object | None) -> Iterator[Identity]:
+    """Who the pod may belong to, the surest first: its controller, the labels of job controllers, its pod group and that one's owner."""
+    namespace = _namespace(pod)
+    yield from _references(pod)
+    labels = pod["metadata"].get("labels") or {}
+    for label, kinds in JOB_LABELS.items():
+        if label in labels:
+            for kind, api_group in kinds:
+                yield namespace, labels[label], kind, api_group
+    if group is not None:
+        yield _identity(group)
+        yield from _references(group)
+
+
+def _references(item: Object) -> Iterator[Identity]:
+    for reference in item["metadata"].get("ownerReferences") or ():
+        yield _namespace(item), reference.get("name", ""), reference.get("kind", ""), group_of(reference)
+
+
+def _role(gang: GangSpec, pod: Object) -> int | None:
+    """By the controller's label or annotation, case aside (Kubeflow writes "worker" for Worker), or by its name for bare pods; a gang of one
+    role needs none."""
+    metadata = pod["metadata"]
+    for t, role in enumerate(gang.roles):
+        if any(document.name == metadata["name"] for document in role.pods):
+            return t
+    for key in ROLE_KEYS:
+        for where in ("labels", "annotations"):
+            if said := (metadata.get(where) or {}).get(key):
+                return next((t for t, role in enumerate(gang.roles) if role.name.lower() == str(said).lower()), None)
+    return 0 if len(gang.roles) == 1 else None
+
+
+def _queue(pod: Object, group: Object | None) -> str | None:
+    for where in ("annotations", "labels"):
+        for key in QUEUE_KEYS:
+            if said := (pod["metadata"].get(where) or {}).get(key):
+                return str(said)
+    return str((group.get("spec") or {}).get("queue") or "default") if group else None
+
+
+def _nodes(declared: Sequence[NodeSpec], found: Sequence[Object]) -> tuple[NodeSpec, ...]:
+    """When the cluster shows its nodes they are the truth: labels, taints, allocatable, and which ones exist at all."""
+    if not found:
+        return tuple(declared)
+    by_name = {node.name: node for node in declared}
+    return tuple(sorted((_node(node, by_name.get(_name(node))) for node in found), key=lambda node: natural(node.name)))
+
+
+def _node(found: Object, declared: NodeSpec | None) -> NodeSpec:
+    spec, status = found.get("spec") or {}, found.get("status") or {}
+    taints = tuple(Taint(t["key"], t.get("value") or "", t["effect"]) for t in spec.get("taints") or ())
+    allocatable = _allocatable(found) if status.get("allocatable") else declared.allocatable if declared else {}
+    return NodeSpec(
+        document=declared.document if declared else Document("state", 1, "", dict(found), {}),
+        name=_name(found),
+        labels={str(k): str(v) for k, v in (found["metadata"].get("labels") or {}).items()},
+        taints=taints,
+        allocatable=allocatable,
+        unschedulable=bool(spec.get("unschedulable")) or not _ready(found),
+    )
+
+
+def _allocatable(node: Object) -> Amounts:
+    try:
+        return amounts({name: parse(value) for name, value in node["status"]["allocatable"].items()}, "down")
+    except QuantityError as error:
+        raise StateError(f"Node {_name(node)} of the state, status.allocatable: {error}") from error
+
+
+def natural(name: str) -> tuple[tuple[str, int], ...]:
+    """A key that sorts n9 before n10."""
+    return tuple((text, int(digits or 0)) for text, digits in re.findall(r"(\D+|^)(\d*)", name))
+
+
+def _ready(node: Object) -> bool:
+    """A node without a Ready condition has not been judged yet and counts as ready."""
+    return all(c.get("status") == "True" for c in _conditions(node) if c.get("type") == "Ready")
+
+
+def _finished(job: Object) -> bool:
+    status = job.get("status") or {}
+    state = status.get("state")
+    phase = state.get("phase") if isinstance(state, Mapping) else status.get("phase")
+    return phase in FINISHED_JOB or any(c.get("type") in FINISHED_CONDITION and c.get("status") == "True" for c in _conditions(job))
+
+
+def _conditions(item: Object) -> Iterable[Mapping[str, Any]]:
+    found: Iterable[Mapping[str, Any]] = (item.get("status") or {}).get("conditions") or ()
+    return found
+
+
+def seconds(time: object) -> int | None:
+    """An RFC 3339 time, or what YAML made of it, in seconds since the epoch; None for anything else."""
+    try:
+        moment = time if isinstance(time, datetime) else datetime.fromisoformat(time) if isinstance(time, str) else None
+    except ValueError:
+        return None
+    if moment is None:
+        return None
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+
+
+def _namespace(item: Object) -> str:
+    return str(item["metadata"].get("namespace") or "default")
+
+
+def _name(item: Object) -> str:
+    return str(item["metadata"]["name"])
+
+
+def _annotations(item: Object) -> Mapping[str, str]:
+    annotations: Mapping[str, str] = item["metadata"].get("annotations") or {}
+    return annotations

@@ -1,0 +1,56 @@
+"""The way back: for each index of the problem, the document and the line that it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from compiler.diagnostics import Position
+from compiler.specs import GangSpec, HyperNodeSpec, NodeSpec, QueueSpec
+
+JobKey = tuple[str, str, str]
+"""(namespace, name, kind) of a job."""
+
+
+def job_key(gang: GangSpec) -> JobKey:
+    return namespace_of(gang), gang.document.name, gang.document.kind
+
+
+def namespace_of(gang: GangSpec) -> str:
+    """A job is namespaced; one that names no namespace lives in "default"."""
+    return gang.document.namespace or "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Origins:
+    """gangs, queues, nodes, hypernodes: as in the problem, index by index; a queue that nobody declared is None.
+
+    done: gangs left out because they finished. set_aside: gangs left out because their owner suspended them or another scheduler places them.
+    submitted: seconds since the epoch for the gangs whose age is known by time.
+    """
+
+    gangs: tuple[GangSpec, ...]
+    queues: tuple[QueueSpec | None, ...]
+    nodes: tuple[NodeSpec, ...]
+    hypernodes: tuple[HyperNodeSpec, ...]
+    done: tuple[GangSpec, ...] = ()
+    set_aside: tuple[GangSpec, ...] = ()
+    submitted: Mapping[JobKey, int] | None = None
+
+    def position(self, where: tuple[str | int, ...]) -> Position | None:
+        """The line for a path of indices such as ("gangs", 3, "roles", 0, "request"); None for what nobody declared."""
+        match where:
+            case ("gangs", int(j), "roles", int(t), *_):
+                gang = self.gangs[j]
+                return gang.document.at(*gang.roles[t].path)
+            case ("gangs", int(j), *rest):
+                gang = self.gangs[j]
+                return gang.document.at(*gang.paths.get(str(rest[0]) if rest else "", ()))
+            case ("nodes", int(i), *_):
+                return self.nodes[i].document.at("metadata", "name")
+            case ("hypernodes", int(h), *_):
+                return self.hypernodes[h].document.at("metadata", "name")
+            case ("queues", int(q), *rest):
+                queue = self.queues[q]
+                return queue.document.at("spec", *map(str, rest[:1])) if queue else None
+        return None

@@ -1,0 +1,37 @@
+"""Named amounts -> vectors with a fixed order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from compiler.specs import Amounts, GangSpec, QueueSpec
+from solver.problem import Limits, Vector
+
+FIRST = ("cpu", "memory")
+"""Come before the others, which follow by name: the order of a person's thought."""
+
+
+def resources(gangs: Iterable[GangSpec], queues: Iterable[QueueSpec]) -> tuple[str, ...]:
+    """The resources that anything asks for or limits; what nobody speaks of would only make nodes look different that are not."""
+    named: set[str] = set()
+    for gang in gangs:
+        for role in gang.roles:
+            named |= role.pod.requests.keys()
+    for queue in queues:
+        named |= queue.guarantee.keys() | queue.deserved.keys() | queue.capability.keys()
+    return tuple(sorted(named, key=lambda name: (name not in FIRST, name)))
+
+
+def vector(amounts: Amounts, names: Sequence[str]) -> Vector:
+    return tuple(amounts.get(name, 0) for name in names)
+
+
+def limits(amounts: Amounts, names: Sequence[str]) -> Limits:
+    return tuple(amounts.get(name) for name in names)
+
+
+def add(left: Amounts, right: Amounts) -> dict[str, int]:
+    total = dict(left)
+    for name, amount in right.items():
+        total[name] = total.get(name, 0) + amount
+    return total

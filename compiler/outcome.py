@@ -1,0 +1,168 @@
+"""What came out of compiling one repository for one cluster; everything that people, scripts and the reconciler read starts here."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+from compiler.diagnostics import Diagnostic
+from compiler.documents import Document
+from compiler.explain import Reason, Words
+from compiler.lower.gangs import priorities
+from compiler.lower.origins import JobKey, Origins, job_key, namespace_of
+from compiler.specs import GangSpec, Specs
+from solver.plan import Decision, Plan
+from solver.problem import Gang, Problem
+
+Action = Literal["start", "keep", "wait", "done"]
+Pods = Mapping[str, Mapping[str, int]]
+"""Role -> node -> number of pods, roles in the job's order, nodes in the cluster's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What happens to one job, in the user's names.
+
+    running: how many of `pods` run already. index: the gang's place in the problem, None when it is in none.
+    """
+
+    gang: GangSpec
+    action: Action
+    priority: int
+    pods: Pods = field(default_factory=dict)
+    running: int = 0
+    domains: tuple[str, ...] = ()
+    reasons: tuple[Reason, ...] = ()
+    repairs: tuple[Reason, ...] = ()
+    index: int | None = None
+
+    @property
+    def key(self) -> JobKey:
+        return job_key(self.gang)
+
+    @property
+    def name(self) -> str:
+        return f"{namespace_of(self.gang)}/{self.gang.document.name}"
+
+    @property
+    def total(self) -> int:
+        """Pods placed, those that run included."""
+        return sum(sum(nodes.values()) for nodes in self.pods.values())
+
+    @property
+    def never(self) -> bool:
+        return any(reason.never for reason in self.reasons)
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One object to apply. Waves are applied in order: 0 namespaces and priority classes, 1 queues (parents first), 2 hypernodes,
+    3 scheduler ConfigMap, 4 kinds that pass through, 5 jobs.
+
+    object: plain data, ready for server-side apply. text: the same as YAML, one document, ending in a newline. document: where it came from.
+    """
+
+    wave: int
+    object: dict[str, Any]
+    text: str
+    document: Document
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`problem`, `origins` and `plan` are None when there was nothing trustworthy to plan; then `diagnostics` says why.
+
+    inputs: "sha256:..." of each file that the specs were read from.
+    """
+
+    diagnostics: tuple[Diagnostic, ...]
+    specs: Specs
+    inputs: Mapping[str, str]
+    problem: Problem | None = None
+    origins: Origins | None = None
+    plan: Plan | None = None
+
+    @property
+    def ok(self) -> bool:
+        """There is a verified plan. Single jobs may still have errors: see `errors`."""
+        return self.plan is not None
+
+    @property
+    def errors(self) -> int:
+        return sum(diagnostic.severity == "error" for diagnostic in self.diagnostics)
+
+    @property
+    def changes(self) -> int:
+        """How many jobs the plan starts or lets grow."""
+        return sum(decided.action in ("start", "keep") and decided.total > decided.running for decided in self.decisions)
+
+    def exit_code(self, detailed: bool = False) -> int:
+        """0 nothing to say, 1 errors, 2 (when `detailed`) the plan has changes."""
+        if self.errors or not self.ok:
+            return 1
+        return 2 if detailed and self.changes else 0
+
+    @cached_property
+    def decisions(self) -> tuple[Decided, ...]:
+        """One for each job that could be read, in the order of the specs."""
+        if self.problem is None or self.origins is None or self.plan is None:
+            return ()
+        words, priority = Words(self.problem, self.origins), priorities(self.specs.priority_classes)
+        found = {
+            id(spec): _decided(words, self.problem, spec, self.problem.gangs[d.gang], d)
+            for spec, d in zip(self.origins.gangs, self.plan.decisions, strict=True)
+        }
+        for spec in self.origins.done:
+            found[id(spec)] = Decided(spec, "done", _priority(spec, priority))
+        for spec in self.origins.set_aside:
+            found[id(spec)] = Decided(spec, "wait", _priority(spec, priority), reasons=(words.suspended(),))
+        return tuple(found[id(spec)] for spec in self.specs.gangs)
+
+    @cached_property
+    def placements(self) -> Mapping[JobKey, Pods]:
+        """(namespace, name, kind) -> role -> node -> pods, of every job that is to hold nodes."""
+        return {decided.key: decided.pods for decided in self.decisions if decided.pods}
+
+    @cached_property
+    def digest(self) -> str:
+        """Names the inputs: the files and, through the problem, what the state said of the cluster."""
+        whole = hashlib.sha256(json.dumps(self.inputs, sort_keys=True).encode())
+        whole.update(repr(self.problem).encode())
+        return f"sha256:{whole.hexdigest()}"
+
+    def manifests(self) -> tuple[Manifest, ...]:
+        """All objects of the cluster, in the order of application; empty without a verified plan."""
+        return self._manifests
+
+    @cached_property
+    def _manifests(self) -> tuple[Manifest, ...]:
+        from compiler.emit import manifests
+
+        return manifests(self) if self.ok else ()
+
+
+def _priority(spec: GangSpec, priority: tuple[Mapping[str, int], int]) -> int:
+    values, otherwise = priority
+    return values.get(spec.priority_class or "", otherwise)
+
+
+def _decided(words: Words, problem: Problem, spec: GangSpec, gang: Gang, decision: Decision) -> Decided:
+    placed: dict[int, Counter[int]] = {}
+    for place in decision.placements:
+        placed.setdefault(place.role, Counter())[place.node] += place.pods
+    return Decided(
+        gang=spec,
+        action=decision.action,
+        priority=gang.priority,
+        pods={gang.roles[t].name: {problem.nodes[n].name: pods for n, pods in sorted(nodes.items())} for t, nodes in sorted(placed.items())},
+        running=sum(place.pods for place in gang.running),
+        domains=tuple(problem.hypernodes[h].name for h in decision.domains),
+        reasons=tuple(words.reason(gang, fact) for fact in decision.facts),
+        repairs=tuple(words.repair(repair) for repair in decision.repairs),
+        index=decision.gang,
+    )

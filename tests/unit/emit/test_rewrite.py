@@ -1,0 +1,135 @@
+"""A document comes out as it went in, plus what was added."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from compiler.documents import Document
+from compiler.emit.rewrite import rewrite
+from compiler.parse import parse
+
+JOB = """\
+# The nightly run.
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata:
+  name: nightly   # keep this name
+  labels: {team: "ads"}
+
+spec:
+  # two are enough
+  minAvailable: 2
+  tasks:
+    - replicas: 2
+      name: worker
+      template:
+        spec:
+          containers:
+            - name: main
+              image: 'registry/a:1'
+              command: ["sh", "-c", "echo a very long line that no tool may fold whatever its opinion about eighty columns may be, because people diff it"]
+              env:
+              - {name: A, value: "yes"}
+          restartPolicy: OnFailure
+      unknownToUs: 0x1F
+"""
+
+
+def only(text: str, at: int = 0) -> Document:
+    found, problems = [document for document, _ in parse("a.yaml", text.encode()).documents], parse("a.yaml", text.encode()).diagnostics
+    assert not [d for d in problems if d.severity == "error"]
+    return found[at]
+
+
+def loaded(text: str) -> Any:
+    return YAML(typ="safe").load(text)
+
+
+def gated(data: dict[str, Any]) -> dict[str, Any]:
+    wanted = deepcopy(data)
+    wanted["metadata"]["annotations"] = {"gangplan.dev/placement": '{"worker":{"n1":2}}'}
+    wanted["spec"]["queue"] = "default"
+    for task in wanted["spec"]["tasks"]:
+        task["maxRetry"] = 3
+        task["template"]["spec"]["schedulingGates"] = [{"name": "gangplan.dev/placement"}]
+    return wanted
+
+
+def test_every_line_of_the_user_stays_and_only_new_lines_are_added() -> None:
+    document = only(JOB)
+    wanted = gated(document.data)
+    text = rewrite(document, wanted)
+    assert loaded(text) == wanted
+    rest = iter(text.splitlines())
+    assert all(line in rest for line in JOB.splitlines())
+    assert [line for line in text.splitlines() if line not in JOB.splitlines()] == [
+        "  annotations:",
+        "    gangplan.dev/placement: '{\"worker\":{\"n1\":2}}'",
+        "  queue: default",
+        "      maxRetry: 3",
+        "          schedulingGates:",
+        "          - name: gangplan.dev/placement",
+    ]
+
+
+def test_a_document_that_needs_nothing_is_returned_byte_for_byte() -> None:
+    assert rewrite(only(JOB), only(JOB).data) == JOB
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(JOB.replace("  labels:", "  annotations:\n    mine: kept # why\n  labels:"), id="annotations of one's own"),
+        pytest.param(JOB.replace("  labels:", "  annotations: {}\n  labels:"), id="empty annotations"),
+        pytest.param(JOB.replace("  labels:", "  annotations:\n  labels:"), id="annotations without a value"),
+        pytest.param(JOB.replace("minAvailable: 2", "minAvailable: 2\n  description: |\n    # no comment\n    text"), id="literal block"),
+        pytest.param(JOB.replace("\n", "\r\n"), id="carriage returns"),
+        pytest.param(JOB.replace("          containers:", "          schedulingGates:\n          - name: other\n          containers:"), id="a gate of one's own"),
+        pytest.param(
+            "{apiVersion: batch.volcano.sh/v1alpha1, kind: Job, metadata: {name: nightly}, spec: {tasks: [{template: {spec: {a: 1}}}]}}\n", id="flow style"
+        ),
+        pytest.param(
+            "apiVersion: v1\nkind: Job\nmetadata: {name: a}\nspec:\n  tasks:\n  - name: x\n    template: &t\n      spec:\n        a: 1\n  - name: y\n    template: *t\n",
+            id="template shared by an alias",
+        ),
+        pytest.param(
+            "apiVersion: v1\nkind: Job\nmetadata: {name: a}\nspec:\n  tasks:\n  - name: x\n    template:\n      spec: &s\n        a: 1\n"
+            "  - name: y\n    template:\n      spec:\n        <<: *s\n        b: 2\n",
+            id="merge key",
+        ),
+        pytest.param("apiVersion: v1\nkind: Job\nmetadata:\n  name: >-\n    a\nspec:\n  tasks:\n  - template:\n      spec:\n        a: 1", id="folded name, no newline"),
+    ],
+)
+def test_whatever_the_style_the_result_says_what_is_wanted(text: str) -> None:
+    document = only(text)
+    wanted = deepcopy(document.data)
+    annotations = wanted["metadata"].get("annotations") or {}
+    wanted["metadata"]["annotations"] = {**annotations, "gangplan.dev/placement": "{}"}
+    wanted["spec"]["queue"] = "default"
+    for task in wanted["spec"]["tasks"]:
+        task["template"]["spec"].setdefault("schedulingGates", []).append({"name": "gangplan.dev/placement"})
+    made = rewrite(document, wanted)
+    assert loaded(made) == wanted
+    assert made.endswith("\n")
+
+
+def test_what_an_alias_shares_is_parted_when_the_roles_differ() -> None:
+    document = only(
+        "apiVersion: v1\nkind: Job\nmetadata: {name: a}\nspec:\n  tasks:\n  - name: x\n    template: &t\n      spec:\n        a: 1\n  - name: y\n    template: *t\n"
+    )
+    wanted = deepcopy(document.data)
+    wanted["spec"]["tasks"][0]["template"] = {"spec": {"a": 1, "host": "n1"}}
+    wanted["spec"]["tasks"][1]["template"] = {"spec": {"a": 1, "host": "n2"}}
+    assert loaded(rewrite(document, wanted)) == wanted
+
+
+def test_an_item_of_a_list_becomes_a_document_of_its_own_with_its_comments() -> None:
+    text = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: A\n  metadata:\n    name: a\n- apiVersion: v1\n  kind: B\n  metadata:\n    name: b # why\n"
+    document = only(text, at=1)
+    made = rewrite(document, {**document.data, "spec": {"x": "no"}})
+    assert loaded(made) == {"apiVersion": "v1", "kind": "B", "metadata": {"name": "b"}, "spec": {"x": "no"}}
+    assert "# why" in made

@@ -60,12 +60,14 @@ class ControlPlane:
         try:
             ports = Ports.pick()
             self._write_files(cache, ports)
-            self._guard = Guard() if self._guarded else None
+            self._guard = Guard(*([] if self._given_work else [self.work])) if self._guarded else None
             environment = {"HOME": str(self.work), "PATH": "/usr/bin:/bin"}
             for name, command in commands(cache, self.work, ports).items():
                 self._processes[name] = Process(name, command, self.work / "logs" / f"{name}.log", environment)
             self._bring_up(cache, ports)
-        except BaseException:
+        except BaseException as error:
+            for process in self._processes.values():
+                error.add_note(f"--- the end of the log of {process.name}:\n{process.tail(5)}")
             self.stop()
             raise
 
@@ -119,9 +121,9 @@ class ControlPlane:
         """The scheduler's configuration file, alone in its folder. Replace it, do not write into it: the scheduler reads on every event."""
         return self.work / "scheduler-conf" / KEY
 
-    def logs(self, component: str) -> str:
-        """All that a component has written."""
-        return self._processes[component].log.read_text(errors="replace")
+    def logs(self, component: str, lines: int | None = None) -> str:
+        """What a component has written: all, or the last lines."""
+        return self._processes[component].tail(lines)
 
     # --- components
 

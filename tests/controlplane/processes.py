@@ -14,10 +14,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-# What the guard runs: it reads "+PID" and "-PID" lines and, when its owner is gone (end of file), kills the groups that are left.
+# What the guard runs: it reads "+PID" and "-PID" lines and, when its owner is gone (end of file), kills the groups that are left
+# and takes away the temporary folder, if it was given one.
 # prctl(PR_SET_PDEATHSIG) would do it without a process, but it fires when the *thread* that forked ends.
 _GUARD = """
-import os, signal, sys
+import os, shutil, signal, sys
 alive = set()
 for line in sys.stdin:
     (alive.add if line[0] == "+" else alive.discard)(int(line[1:]))
@@ -26,6 +27,8 @@ for pid in alive:
         os.killpg(pid, signal.SIGKILL)
     except ProcessLookupError:
         pass
+for folder in sys.argv[1:]:
+    shutil.rmtree(folder, ignore_errors=True)
 """
 
 
@@ -38,12 +41,11 @@ class ProcessId(NamedTuple):
 
 
 class Guard:
-    """Kills what it was told of when this process is gone, even by SIGKILL."""
+    """Kills what it was told of when this process is gone, even by SIGKILL, and deletes the temporary folders that it was given."""
 
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _GUARD], stdin=subprocess.PIPE, text=True, bufsize=1, start_new_session=True
-        )
+    def __init__(self, *temporary: Path) -> None:
+        command = [sys.executable, "-I", "-S", "-c", _GUARD, *map(str, temporary)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, text=True, start_new_session=True)
 
     def _write(self, line: str) -> None:
         assert self._process.stdin is not None
@@ -57,7 +59,7 @@ class Guard:
         self._write(f"-{pid}")
 
     def close(self) -> None:
-        """End the guard; it kills what it still watches."""
+        """End the guard; it does its work on the way."""
         self._process.communicate()
 
 
@@ -103,9 +105,9 @@ class Process:
         child, self._child = self._child, None
         if child is None:
             return
-        with contextlib.suppress(ProcessLookupError):
+        if child.poll() is None:  # else its pid may be another's by now
             os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
+            child.wait()
         if guard is not None:
             guard.forget(child.pid)
 
@@ -115,10 +117,10 @@ class Process:
             raise RuntimeError(f"{self.name} does not run")
         return identify(self.name, self.pid)
 
-    def tail(self, lines: int = 15) -> str:
-        """The end of its log."""
+    def tail(self, lines: int | None = 15) -> str:
+        """The last lines of its log, or all of it."""
         text = self.log.read_text(errors="replace") if self.log.exists() else ""
-        return "\n".join(text.splitlines()[-lines:])
+        return text if lines is None else "\n".join(text.splitlines()[-lines:])
 
 
 def identify(name: str, pid: int) -> ProcessId:
@@ -128,7 +130,7 @@ def identify(name: str, pid: int) -> ProcessId:
 
 def is_alive(process: ProcessId) -> bool:
     """Whether that very process runs (not another one that got its pid)."""
-    return _started(process.pid) == process.started
+    return process.started != "" and _started(process.pid) == process.started
 
 
 def kill_group(process: ProcessId) -> bool:

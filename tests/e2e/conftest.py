@@ -3,7 +3,7 @@ beforehand); each start after that takes about 7 seconds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 
@@ -22,3 +22,14 @@ def shared_control_plane() -> Iterator[ControlPlane]:
     """One cluster for the tests of a module, which keep apart by names of their own."""
     with ControlPlane() as cluster:
         yield cluster
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """The report of a failed test ends in the last lines of each component's log: the folder with the logs goes with the cluster."""
+    report = yield
+    if report.failed:
+        for value in getattr(item, "funcargs", {}).values():
+            if isinstance(value, ControlPlane):
+                report.sections.extend((f"log of {name}", value.logs(name, 10)) for name in value.components)
+    return report

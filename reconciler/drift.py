@@ -187,7 +187,8 @@ def _job(wanted: Wanted, live: Object, fields: tuple[Field, ...], *, started: bo
             return Change("replace", ref, wanted, live, fixed, "the specification changed: a new run")
         if annotations_of(wanted.object).get(REPLACE) == "true":
             return Change("replace", ref, wanted, live, fixed, f"the specification changed and {REPLACE} allows to end the running job")
-        return Change(XX)
+        reason = f"the specification changed while the job runs; its new run waits for the end, or for {REPLACE}"
+        return Change("held", ref, wanted, live, fixed, reason)
     if over:
         return None
     if movable:

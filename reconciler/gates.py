@@ -55,12 +55,12 @@ class Lift:
         gates = spec["schedulingGates"]
         selector = spec.get("nodeSelector")
         rest = [gate for gate in gates if gate.get("name") != GATE]
-        choose = (
-            [{"op": "test", "path": "/spec/nodeSelector", "value": selector}, {"op": "add", "path": f"/spec/nodeSelector/{_key(HOSTNAME)}"}]
-            if selector
-            else [{"op": "add", "path": "/spec/nodeSelector"}]
-        )
-        choose[-1]["value"] = self.hostname if selector else {HOSTNAME: self.hostname}
+        choose: list[dict[str, Any]] = [{"op": "add", "path": "/spec/nodeSelector", "value": {HOSTNAME: self.hostname}}]
+        if selector:
+            choose = [
+                {"op": "test", "path": "/spec/nodeSelector", "value": selector},
+                {"op": "add", "path": f"/spec/nodeSelector/{_key(HOSTNAME)}", "value": self.hostname},
+            ]
         free = {"op": "replace", "path": "/spec/schedulingGates", "value": rest} if rest else {"op": "remove", "path": "/spec/schedulingGates"}
         return [
             {"op": "test", "path": "/metadata/uid", "value": uid(self.pod)},

@@ -1,0 +1,253 @@
+"""Compiling in a child process, with limits: a YAML bomb or a solver that hangs cannot take the loop along.
+
+The parent writes a request (one JSON line) to the child's standard input; the child writes its answer to a file beside the final one and
+renames it, so the snapshot on disk is always whole. A snapshot is never changed: it is what one commit and one state of the cluster came to.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from reconciler.objects import JOBS, Object, Ref, digest, ref_of, run_digest
+
+log = logging.getLogger(__name__)
+
+MEMORY = 8 << 30
+"""Bytes of address space of the child."""
+SECONDS = 600.0
+"""Wall time of one compile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """files, dates, problems: of the tree at `commit`. state: the cluster's objects. finished: (namespace, name, kind) of jobs that are over."""
+
+    commit: str
+    cluster: str
+    files: Mapping[str, bytes]
+    dates: Mapping[str, int]
+    problems: Sequence[Mapping[str, Any]] = ()
+    state: Sequence[Object] = ()
+    finished: Sequence[tuple[str, str, str]] = ()
+
+    @property
+    def digest(self) -> str:
+        """Of what the repository gives; the state is not in it."""
+        return digest([self.commit, self.cluster])
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """As `compiler.outcome.Manifest`, with the digest of its run (jobs only) and where it stands in the repository."""
+
+    wave: int
+    object: Object
+    digest: str
+    position: str
+
+    @property
+    def ref(self) -> Ref:
+        return ref_of(self.object)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What one compile came to. ok: there is a verified plan and no file has an error; only then may it be applied.
+
+    gangs: as in `plan -o json`. leaves: node name -> the hypernode that holds it. gated: whether the cluster binds by gates.
+    """
+
+    commit: str
+    ok: bool
+    gated: bool = True
+    plan: Mapping[str, Any] = field(default_factory=dict)
+    manifests: tuple[Manifest, ...] = ()
+    leaves: Mapping[str, str] = field(default_factory=dict)
+    diagnostics: tuple[Mapping[str, Any], ...] = ()
+
+    def as_json(self) -> str:
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Snapshot:
+        data = json.loads(text)
+        manifests = tuple(Manifest(**manifest) for manifest in data.pop("manifests"))
+        return cls(**{**data, "manifests": manifests, "diagnostics": tuple(data["diagnostics"])})
+
+
+def failed(commit: str, message: str) -> Snapshot:
+    """A compile that did not come to an answer."""
+    found = {"code": "", "severity": "error", "file": "", "line": 0, "column": 0, "message": message, "help": "", "object": ""}
+    return Snapshot(commit, ok=False, diagnostics=(found,))
+
+
+def load(path: Path) -> Snapshot | None:
+    """The last good snapshot; None when there is none that can be read."""
+    try:
+        return Snapshot.from_json(path.read_text())
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def save(snapshot: Snapshot, path: Path) -> None:
+    """Whole or not at all, also when the machine loses power."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_suffix(".new")
+    with beside.open("w") as file:
+        file.write(snapshot.as_json())
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+class Compiler:
+    """At most one child at a time. `done` is called, from a thread, when a compile has ended; the loop then takes the snapshot."""
+
+    def __init__(self, directory: Path, done: Callable[[], None], seconds: float = SECONDS, memory: int = MEMORY) -> None:
+        self.directory, self.done, self.seconds, self.memory = directory, done, seconds, memory
+        self._process: subprocess.Popen[bytes] | None = None
+        self._thread: threading.Thread | None = None
+        self._result: Snapshot | None = None
+
+    @property
+    def busy(self) -> bool:
+        return self._thread is not None
+
+    def submit(self, request: Request) -> None:
+        if self.busy:
+            raise RuntimeError("a compile is under way")
+        self._thread = threading.Thread(target=self._run, args=(request,), name="compile", daemon=True)
+        self._thread.start()
+
+    def take(self) -> Snapshot | None:
+        """The result, once; None while there is none."""
+        if self._thread is None or self._result is None:
+            return None
+        self._thread.join()
+        result, self._result, self._thread = self._result, None, None
+        return result
+
+    def stop(self) -> None:
+        if (process := self._process) is not None and process.poll() is None:
+            _kill(process)
+
+    def _run(self, request: Request) -> None:
+        try:
+            result = self._compile(request)
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            result = failed(request.commit, f"the compile did not end well: {error}")
+        self._result = result
+        self.done()
+
+    def _compile(self, request: Request) -> Snapshot:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        answer = self.directory / "compiled.json"
+        answer.unlink(missing_ok=True)
+        self._process = process = subprocess.Popen(
+            [sys.executable, "-m", "reconciler.compile_child", str(answer), str(self.memory), str(int(self.seconds))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            env={**os.environ, "PYTHONHASHSEED": "0"},
+        )
+        try:
+            _, err = process.communicate(_encode(request), timeout=self.seconds)
+        except subprocess.TimeoutExpired:
+            _kill(process)
+            process.communicate()
+            return failed(request.commit, f"the compile was stopped after {self.seconds:g} s")
+        if process.returncode != 0 or not answer.exists():
+            end = err.decode("utf-8", "replace").strip().rpartition("\n")[2]
+            return failed(request.commit, f"the compile ended with {process.returncode}: {end[:500] or 'no message'}")
+        return Snapshot.from_json(answer.read_text())
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        log.debug("the compile had ended already")
+
+
+def _encode(request: Request) -> bytes:
+    data = {name: getattr(request, name) for name in Request.__slots__}
+    data["files"] = {path: base64.b64encode(content).decode() for path, content in request.files.items()}
+    return json.dumps(data).encode()
+
+
+def _decode(text: bytes) -> Request:
+    data = json.loads(text)
+    data["files"] = {path: base64.b64decode(content) for path, content in data["files"].items()}
+    data["finished"] = [tuple(row) for row in data["finished"]]
+    return Request(**data)
+
+
+def compile_request(request: Request) -> Snapshot:
+    """Compile here and now. A commit with any error is not ok: in a reconciler, a job that became unreadable must not look like one that left."""
+    from compiler.compile import UnknownClusterError, compile_repository
+    from compiler.diagnostics import Diagnostic, Position
+    from compiler.state import State
+    from compiler.tree import Tree
+    from compiler.views import data
+
+    problems = tuple(Diagnostic(**{**p, "position": Position(**p["position"]), "see": None}) for p in request.problems)
+    tree = Tree(request.files, request.dates, problems)
+    try:
+        outcome = compile_repository(tree, request.cluster, State.from_objects(request.state, request.finished))
+    except UnknownClusterError as error:
+        return failed(request.commit, str(error))
+    found = tuple(_plain(diagnostic) for diagnostic in outcome.diagnostics)
+    if not outcome.ok or outcome.errors:
+        return Snapshot(request.commit, ok=False, diagnostics=found)
+    problem, manifests = outcome.problem, []
+    for made in outcome.manifests():
+        ref = ref_of(made.object)
+        run = run_digest(made.document.data) if ref.group_kind in JOBS else ""
+        manifests.append(Manifest(made.wave, made.object, run, f"{made.document.file}:{made.document.line}"))
+    leaves = {n.name: problem.hypernodes[n.leaf].name for n in problem.nodes if n.leaf is not None} if problem else {}
+    return Snapshot(request.commit, True, outcome.specs.cluster.binding == "gated", data.plan(outcome), tuple(manifests), leaves, found)
+
+
+def _plain(diagnostic: Any) -> dict[str, Any]:
+    place = diagnostic.position
+    return {
+        "code": diagnostic.code,
+        "severity": diagnostic.severity,
+        "file": place.file,
+        "line": place.line,
+        "column": place.column,
+        "message": diagnostic.message,
+        "help": diagnostic.help,
+        "object": diagnostic.object,
+    }
+
+
+def main(arguments: Sequence[str]) -> None:
+    answer, memory, seconds = Path(arguments[0]), int(arguments[1]), int(arguments[2])
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    cores = os.cpu_count() or 1
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds * cores, seconds * cores + 5))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    save(compile_request(_decode(sys.stdin.buffer.read())), answer)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

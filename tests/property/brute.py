@@ -1,0 +1,228 @@
+"""Tiny problems solved by trying everything: slow, obvious, and written from the specification alone.
+
+It shares no code with the verifier either; the tests hold all three (solver, verifier, this) against one another.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from itertools import combinations_with_replacement, product
+
+from solver.problem import Gang, Problem, Topology, Vector
+
+Spot = tuple[int, int]
+"""(role, node)"""
+Pods = Mapping[Spot, int]
+
+
+def running(gang: Gang) -> Counter[Spot]:
+    pods: Counter[Spot] = Counter()
+    for place in gang.running:
+        pods[place.role, place.node] += place.pods
+    return pods
+
+
+def is_kept(gang: Gang) -> bool:
+    return _minima_met(gang, running(gang))
+
+
+def _minima_met(gang: Gang, pods: Pods) -> bool:
+    of_role = [sum(n for (t, _), n in pods.items() if t == role) for role in range(len(gang.roles))]
+    if sum(of_role) < gang.minimum or any(n < role.minimum for n, role in zip(of_role, gang.roles, strict=True)):
+        return False
+    return all(sum(of_role[t] for t in part.roles) >= part.minimum * part.size for part in gang.subgroups)
+
+
+def growths(problem: Problem, g: int) -> list[Counter[Spot]]:
+    """All sets of new pods with which gang g may be admitted as far as it alone is concerned (no capacity, no queues)."""
+    gang, found = problem.gangs[g], []
+    have = running(gang)
+    for choice in product(*(_new_pods(problem, gang, role) for role in range(len(gang.roles)))):
+        new = Counter(spot for spots in choice for spot in spots)
+        if _minima_met(gang, have + new) and (not new or _shape_allowed(problem, gang, have + new)):
+            found.append(new)
+    return found
+
+
+def _new_pods(problem: Problem, gang: Gang, role: int) -> Iterator[tuple[Spot, ...]]:
+    spec = gang.roles[role]
+    room = max(0, spec.replicas - sum(n for (t, _), n in running(gang).items() if t == role))
+    spots = [(role, n) for n, node in enumerate(problem.nodes) if node.kind in spec.kinds]
+    for count in range(room + 1):
+        yield from combinations_with_replacement(spots, count)
+
+
+def _domain(problem: Problem, node: int, topology: Topology) -> int | None:
+    """0 for every node where the topology asks for nothing; None where it lets no pod be."""
+    if topology.mode == "soft" or topology.tier > max((h.tier for h in problem.hypernodes), default=0):
+        return 0
+    here, best = problem.nodes[node].leaf, None
+    while here is not None:
+        hypernode = problem.hypernodes[here]
+        if hypernode.tier > topology.tier:
+            break
+        best, here = here, hypernode.parent
+    return best
+
+
+def _shape_allowed(problem: Problem, gang: Gang, pods: Pods) -> bool:
+    if gang.topology is not None:
+        domains = {_domain(problem, node, gang.topology) for _, node in pods}
+        if None in domains or len(domains) > 1:
+            return False
+    for part in gang.subgroups:
+        inside: Counter[int | None] = Counter()
+        for (role, node), n in pods.items():
+            if role in part.roles:
+                inside[_domain(problem, node, part.topology)] += n
+        if inside.pop(None, 0) or any(n % part.size for n in inside.values()):
+            return False
+    return True
+
+
+def smallest(options: Sequence[Counter[Spot]]) -> list[Counter[Spot]]:
+    """Those that contain no other one; whatever admits a larger one has room for the smaller."""
+    known = {frozenset(option.items()) for option in options}
+
+    def contains_another(option: Counter[Spot]) -> bool:
+        spots = sorted(option)
+        for counts in product(*(range(option[spot] + 1) for spot in spots)):
+            inner = frozenset((spot, n) for spot, n in zip(spots, counts, strict=True) if n)
+            if inner in known and inner != frozenset(option.items()):
+                return True
+        return False
+
+    return [option for option in options if not contains_another(option)]
+
+
+class Room:
+    """What may still be added beside everything that runs."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.amounts = range(len(problem.resources))
+        self.roots = [q for q, queue in enumerate(problem.queues) if queue.parent is None]
+        self.children = {q: [c for c, queue in enumerate(problem.queues) if queue.parent == q] for q in range(len(problem.queues))}
+        self.free = [list(node.free) for node in problem.nodes]
+        self.held = [list(queue.used) for queue in problem.queues]
+        for gang in problem.gangs:
+            for place in gang.running:
+                for r in self.amounts:
+                    amount = place.pods * gang.roles[place.role].request[r]
+                    self.free[place.node][r] -= amount
+                    self.held[gang.queue][r] += amount
+        self.total = [sum(node.free[r] for node in problem.nodes) + sum(queue.used[r] for queue in problem.queues) for r in self.amounts]
+
+    def use(self, g: int, new: Pods) -> tuple[Vector, ...]:
+        """What the new pods of gang g take from each node."""
+        use = [[0] * len(self.problem.resources) for _ in self.problem.nodes]
+        for (role, node), pods in new.items():
+            for r in self.amounts:
+                use[node][r] += pods * self.problem.gangs[g].roles[role].request[r]
+        return tuple(map(tuple, use))
+
+    def nodes_hold(self, use: Sequence[Vector]) -> bool:
+        return all(use[n][r] <= max(0, self.free[n][r]) for n in range(len(self.free)) for r in self.amounts)
+
+    def queues_hold(self, added: Sequence[Vector]) -> bool:
+        return all(self._holds(added, r) for r in self.amounts)
+
+    def _holds(self, added: Sequence[Vector], r: int) -> bool:
+        before = [held[r] for held in self.held]
+        after = [held + new[r] for held, new in zip(before, added, strict=True)]
+        guaranteed = any(queue.guarantee[r] is not None for queue in self.problem.queues)
+        for q, queue in enumerate(self.problem.queues):
+            limit = queue.capability[r]
+            if limit is None:
+                continue
+            if self.holding(q, after) > max(limit, self.holding(q, before)):
+                return False
+            if guaranteed and self.kept(q, after, r) > max(limit, self.kept(q, before, r)):
+                return False
+        need, needed = (sum(self.kept(q, held, r) for q in self.roots) for held in (after, before))
+        return not guaranteed or need <= max(self.total[r], needed)
+
+    def holding(self, q: int, held: Sequence[int]) -> int:
+        return held[q] + sum(self.holding(child, held) for child in self.children[q])
+
+    def kept(self, q: int, held: Sequence[int], r: int) -> int:
+        return max(self.problem.queues[q].guarantee[r] or 0, held[q] + sum(self.kept(child, held, r) for child in self.children[q]))
+
+
+_State = tuple[tuple[Vector, ...], tuple[Vector, ...]]
+"""What new pods take from each node, and from each queue."""
+
+
+def feasible_sets(problem: Problem) -> list[frozenset[int]]:
+    """Every set of gangs that can be admitted together, the kept ones always among them, in a fixed order."""
+    room = Room(problem)
+    kept = frozenset(g for g, gang in enumerate(problem.gangs) if is_kept(gang))
+    nothing = (0,) * len(problem.resources)
+    start: _State = ((nothing,) * len(problem.nodes), (nothing,) * len(problem.queues))
+    reached: dict[frozenset[int], set[_State]] = {kept: {start}}
+    for g, gang in enumerate(problem.gangs):
+        if g in kept:
+            continue
+        uses = {room.use(g, option) for option in smallest(growths(problem, g))}
+        for admitted, states in list(reached.items()):
+            more: set[_State] = set()
+            for (use, added), extra in product(states, uses):
+                both = tuple(_plus(a, b) for a, b in zip(use, extra, strict=True))
+                demand = tuple(sum(column) for column in zip(*extra, strict=True)) if extra else nothing
+                charged = tuple(_plus(vector, demand) if q == gang.queue else vector for q, vector in enumerate(added))
+                if (both, charged) not in more and room.nodes_hold(both) and room.queues_hold(charged):
+                    more.add((both, charged))
+            if more:
+                reached[admitted | {g}] = more
+    return sorted(reached, key=sorted)
+
+
+def _plus(left: Vector, right: Vector) -> Vector:
+    return tuple(a + b for a, b in zip(left, right, strict=True))
+
+
+def emptied(problem: Problem, g: int) -> Problem:
+    """Gang g alone, with nothing running, on the cluster without any other pod."""
+    gang = problem.gangs[g]
+    alone = Gang(gang.name, gang.queue, gang.priority, gang.age, gang.minimum, gang.roles, gang.topology, gang.subgroups)
+    nodes = tuple(type(node)(node.name, node.kind, node.leaf, node.capacity, node.capacity) for node in problem.nodes)
+    unused = (0,) * len(problem.resources)
+    queues = tuple(
+        type(queue)(queue.name, queue.parent, queue.weight, queue.priority, queue.guarantee, queue.deserved, queue.capability, unused)
+        for queue in problem.queues
+    )
+    return Problem(problem.resources, nodes, problem.hypernodes, queues, (alone,))
+
+
+Score = tuple[tuple[tuple[Fraction, ...], Fraction, int], ...]
+
+
+def score(problem: Problem, admitted: frozenset[int]) -> Score:
+    """The objectives that decide who is admitted, for priorities from the highest: the weighted dominant shares, ascending, of the
+    queues with gangs that ask to start at this priority; the resources they get, as parts of the cluster; their number.
+
+    Shares count what the queues hold already and the minima of all that is admitted at this priority or above it.
+    """
+    totals = [sum(node.capacity[r] for node in problem.nodes) for r in range(len(problem.resources))]
+    held = [list(vector) for vector in Room(problem).held]
+    asking = [g for g, gang in enumerate(problem.gangs) if not is_kept(gang)]
+    levels = []
+    for priority in sorted({problem.gangs[g].priority for g in asking}, reverse=True):
+        level = [g for g in asking if problem.gangs[g].priority == priority]
+        placed = Fraction(0)
+        for g in sorted(admitted & set(level)):
+            demand = _demand(problem.gangs[g], len(totals))
+            held[problem.gangs[g].queue] = [have + more for have, more in zip(held[problem.gangs[g].queue], demand, strict=True)]
+            placed += sum((Fraction(amount, total) for amount, total in zip(demand, totals, strict=True) if total), Fraction(0))
+        shares = []
+        for q in {problem.gangs[g].queue for g in level}:
+            parts = [Fraction(amount, total) for amount, total in zip(held[q], totals, strict=True) if total]
+            shares.append(max(parts, default=Fraction(0)) / problem.queues[q].weight)
+        levels.append((tuple(sorted(shares)), placed, len(admitted & set(level))))
+    return tuple(levels)
+
+
+def _demand(gang: Gang, resources: int) -> list[int]:
+    return [sum(role.minimum * role.request[r] for role in gang.roles) for r in range(resources)]

@@ -1,0 +1,103 @@
+"""The one home of the generated worlds: small enough to try everything, odd enough to hit every rule."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from hypothesis import strategies as st
+
+from solver.problem import Gang, HyperNode, Limits, Node, Placement, Problem, Queue, Role, Subgroup, Topology
+
+RESOURCES = ("cpu", "gpu")
+TREES = (
+    (),
+    (HyperNode("s0", 1), HyperNode("s1", 1)),
+    (HyperNode("s0", 1, 2), HyperNode("s1", 1, 2), HyperNode("spine", 2)),
+    (HyperNode("s0", 1, 2), HyperNode("s1", 1, 3), HyperNode("left", 2), HyperNode("right", 2)),
+    (HyperNode("s0", 1, 1), HyperNode("spine", 2)),
+)
+"""Nodes may hang on any of them, so that some leaves are of tier 2."""
+
+KINDS = (*(frozenset({0, 1}),) * 9, *(frozenset({0}),) * 3, frozenset({1}), frozenset[int]())
+"""Mostly open, so that most gangs have somewhere to go."""
+
+Running = Literal["nothing", "whole gangs", "anything"]
+
+
+@st.composite
+def problems(draw: st.DrawFn, *, running: Running = "nothing", elastic: bool = True) -> Problem:
+    """At most 4 nodes, 4 gangs, 4 queues in 2 levels (gangs only in leaf queues), 2 tiers.
+
+    running: "whole gangs" are at their minima or above, inside what their nodes have; "anything" may be in the wrong place, too many,
+    or a part of its gang. Each gang's minimum is the sum of its roles', and subgroups divide both minimum and replicas.
+    """
+    tree = draw(st.sampled_from(TREES))
+    nodes = tuple(draw(_nodes(n, len(tree))) for n in range(draw(st.integers(1, 4))))
+    queues = draw(_queues())
+    leaves = [q for q in range(len(queues)) if all(queue.parent != q for queue in queues)]
+    gangs = [draw(_gangs(g, leaves, elastic)) for g in range(draw(st.integers(1, 4)))]
+    if running != "nothing":
+        left = [list(node.free) for node in nodes]
+        gangs = [draw(_started(gang, left, running)) if draw(st.booleans()) else gang for gang in gangs]
+    return Problem(RESOURCES, nodes, tree, queues, tuple(gangs))
+
+
+@st.composite
+def _nodes(draw: st.DrawFn, n: int, hypernodes: int) -> Node:
+    capacity = (draw(st.sampled_from((2, 4, 8))), draw(st.sampled_from((0, 2, 4, 8))))
+    foreign = draw(st.sampled_from(((0, 0), (0, 0), (1, 0), (1, 2))))
+    free = tuple(max(0, have - taken) for have, taken in zip(capacity, foreign, strict=True))
+    leaf = draw(st.sampled_from((*(0, 1) * 3, *range(hypernodes), None) if hypernodes else (None,)))
+    return Node(f"n{n}", draw(st.sampled_from((0, 0, 1))), leaf, capacity, free)
+
+
+def _limits(*amounts: int) -> st.SearchStrategy[Limits]:
+    return st.one_of(st.just((None, None)), st.tuples(st.sampled_from((None, *amounts)), st.sampled_from((None, *amounts))))
+
+
+@st.composite
+def _queues(draw: st.DrawFn) -> tuple[Queue, ...]:
+    parents: tuple[int | None, ...] = draw(st.sampled_from(((None,), (None, None), (None, 0), (None, 0, 0), (1, None, 1, None))))
+    queues = []
+    for q, parent in enumerate(parents):
+        guarantee, capability = draw(_limits(0, 2, 4)), draw(_limits(2, 4, 8, 12))
+        used = draw(st.sampled_from(((0, 0), (0, 0), (1, 0), (1, 2))))
+        queues.append(Queue(f"q{q}", parent, draw(st.integers(1, 3)), 0, guarantee, (None, None), capability, used))
+    return tuple(queues)
+
+
+@st.composite
+def _gangs(draw: st.DrawFn, g: int, leaves: list[int], elastic: bool) -> Gang:
+    unit = draw(st.sampled_from((1, 1, 1, 2)))
+    count = draw(st.sampled_from((1, 1, 2)))
+    roles = []
+    for t in range(count):
+        most = 2 if unit == 2 or count == 2 else 4
+        minimum = draw(st.integers(1, most))
+        replicas = draw(st.integers(minimum, most)) if elastic else minimum
+        request = (draw(st.integers(0, 2)), draw(st.sampled_from((0, 1, 2, 4))))
+        kinds = draw(st.sampled_from(KINDS))
+        roles.append(Role(f"r{t}", replicas * unit if t == 0 else replicas, minimum * unit if t == 0 else minimum, request, kinds))
+    tiers = st.integers(1, 3)
+    topology = draw(st.one_of(st.none(), st.builds(Topology, st.sampled_from(("hard", "hard", "soft")), tiers)))
+    subgroups = (Subgroup("pairs", (0,), 2, draw(st.integers(0, 1)), draw(st.builds(Topology, st.sampled_from(("hard", "soft")), tiers))),)
+    priority = draw(st.sampled_from((0, 0, 10)))
+    minimum = sum(role.minimum for role in roles)
+    return Gang(f"g{g}", draw(st.sampled_from(leaves)), priority, g, minimum, tuple(roles), topology, subgroups if unit == 2 else ())
+
+
+@st.composite
+def _started(draw: st.DrawFn, gang: Gang, left: list[list[int]], running: Running) -> Gang:
+    placements: list[Placement] = []
+    for t, role in enumerate(gang.roles):
+        for n in range(len(left)):
+            pods = draw(st.integers(0, 2)) if running == "anything" else 0
+            if running == "whole gangs":
+                missing = role.minimum - sum(place.pods for place in placements if place.role == t)
+                pods = min([missing, *(have // ask for have, ask in zip(left[n], role.request, strict=True) if ask)])
+            if pods > 0:
+                left[n] = [max(0, have - pods * ask) for have, ask in zip(left[n], role.request, strict=True)]
+                placements.append(Placement(t, n, pods))
+    whole = sum(place.pods for place in placements) == gang.minimum
+    started = tuple(placements) if whole or running == "anything" else ()
+    return Gang(gang.name, gang.queue, gang.priority, gang.age, gang.minimum, gang.roles, gang.topology, gang.subgroups, started)

@@ -1,0 +1,85 @@
+"""The solver against brute force on tiny problems."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given, settings
+
+from solver import solve
+from solver.plan import Plan
+from solver.problem import Problem
+from solver.verify import verify
+from tests.property.brute import emptied, feasible_sets, growths, is_kept, score
+from tests.property.strategies import problems
+from tests.unit.solver.builders import plan as rebuilt
+
+
+def admitted(made: Plan) -> frozenset[int]:
+    return frozenset(decision.gang for decision in made.decisions if decision.action != "wait")
+
+
+def timeless(made: Plan) -> Plan:
+    """The plan without what is measured for people."""
+    return replace(made, batches=tuple(replace(batch, seconds=0.0) for batch in made.batches))
+
+
+@settings(max_examples=300)
+@given(problems(running="whole gangs"))
+def test_the_admitted_set_is_feasible_and_the_best_by_the_objectives(world: Problem) -> None:
+    made = solve(world)
+    assert verify(world, made) == []
+    sets = feasible_sets(world)
+    assert admitted(made) in sets
+    best = max(score(world, candidate) for candidate in sets)
+    assert score(world, admitted(made)) == best
+    assert {batch.verdict for batch in made.batches} <= {"proven"}
+
+
+@settings(max_examples=300)
+@given(problems(running="anything"))
+def test_whatever_runs_already_the_plan_is_valid_and_nothing_more_could_start(world: Problem) -> None:
+    made = solve(world)
+    assert verify(world, made) == []
+    chosen = admitted(made)
+    assert [candidate for candidate in feasible_sets(world) if candidate > chosen] == []
+
+
+@settings(max_examples=200)
+@given(problems(running="anything"))
+def test_the_same_problem_gives_the_same_plan(world: Problem) -> None:
+    assert timeless(solve(world)) == timeless(solve(world))
+
+
+@settings(max_examples=300)
+@given(problems(running="whole gangs"))
+def test_a_gang_said_to_fit_never_does_not_fit_the_empty_cluster(world: Problem) -> None:
+    for decision in solve(world).decisions:
+        if any(fact.never for fact in decision.facts):
+            assert feasible_sets(emptied(world, decision.gang)) == [frozenset()]
+
+
+@settings(max_examples=200)
+@given(problems(running="whole gangs"))
+def test_a_gang_that_nothing_else_hinders_starts(world: Problem) -> None:
+    for g, gang in enumerate(world.gangs):
+        if not is_kept(gang):
+            alone = emptied(world, g)
+            assert (len(feasible_sets(alone)) == 2) == (solve(alone).decisions[0].action == "start")
+
+
+@settings(max_examples=200)
+@given(problems())
+def test_an_elastic_gang_stops_growing_only_where_no_larger_one_is_valid(world: Problem) -> None:
+    made = solve(world)
+    placements = {
+        decision.gang: [(place.role, place.node, place.pods) for place in decision.placements]
+        for decision in made.decisions
+        if decision.action != "wait"
+    }
+    for g, places in placements.items():
+        have = {(role, node): pods for role, node, pods in places}
+        for option in growths(world, g):
+            larger = [(role, node, pods) for (role, node), pods in option.items()]
+            if all(option[spot] >= pods for spot, pods in have.items()) and sum(option.values()) > sum(have.values()):
+                assert verify(world, rebuilt(world, placements | {g: larger})) != []

@@ -9,7 +9,7 @@ import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from compiler.amounts import number, say
+from compiler.amounts import number, quantity, say
 from compiler.lower.origins import Origins
 from solver.plan import Fact, Repair
 from solver.problem import Gang, Problem
@@ -43,31 +43,31 @@ REASONS: Mapping[str, Sentence] = {
     "GW101": Sentence(
         "queue capability reached",
         (
-            "queue {queue} may hold {limit} and has {available} left; the job asks for {asked}",
-            "queue {queue} has {available} of its capability left; the job asks for {asked}",
+            "queue {queue} may hold {limit} and has {available:n} left; the job asks for {asked:n}",
+            "queue {queue} has {available} of its capability left; the job asks for {asked:n}",
             "queue {queue} has reached its capability",
         ),
-        ("queue {queue} may never hold more than {limit}; the job asks for {asked}",),
+        ("queue {queue} may never hold more than {limit}; the job asks for {asked:n}",),
         "Raise the queue's capability, ask for less, or use another queue.",
     ),
     "GW102": Sentence(
         "not enough of a resource is free",
         (
-            "{available} are free on the nodes open to it; the job asks for {asked}",
+            "{available} free on the nodes open to it; the job asks for {asked:n}",
             "not enough {resource} is free on the nodes open to it",
         ),
-        ("the nodes open to it hold {available} even when empty; the job asks for {asked}",),
+        ("the nodes open to it have {available} even when empty; the job asks for {asked:n}",),
         "Wait for a job to end, ask for less, or add nodes.",
     ),
     "GW103": Sentence(
         "no node can hold one pod",
         (
-            "no node open to it has room for one pod of role {role} now: a pod asks for {asked}, the roomiest node has {available}",
+            "no node open to it has room for one pod of role {role} now: a pod asks for {asked}, the roomiest node has {available:n}",
             "no node open to it has enough {resource} free for one pod of role {role}",
             "no node open to it has room for one pod of role {role}",
         ),
         (
-            "no node is large enough for one pod of role {role}: a pod asks for {asked}, the largest node has {available}",
+            "no node is large enough for one pod of role {role}: a pod asks for {asked}, the largest node has {available:n}",
             "no node has enough {resource} for one pod of role {role}",
             "no node is large enough for one pod of role {role}",
         ),
@@ -76,12 +76,12 @@ REASONS: Mapping[str, Sentence] = {
     "GW104": Sentence(
         "no domain of the allowed tier has room",
         (
-            "it must sit inside one tier-{tier} domain; the best, {hypernode}, has room for {available:pods} of {asked:pods}",
+            "it must sit inside one tier-{tier} domain; the best, {hypernode}, has room for {available:n} of {asked:pods}",
             "it must sit inside one tier-{tier} domain, and none has room for {asked:pods}",
             "it must sit inside one tier-{tier} domain, and none has room",
         ),
         (
-            "it must sit inside one tier-{tier} domain; even empty, the best, {hypernode}, holds {available:pods} of {asked:pods}",
+            "it must sit inside one tier-{tier} domain; even empty, the best, {hypernode}, holds {available:n} of {asked:pods}",
             "it must sit inside one tier-{tier} domain, and even empty none holds {asked:pods}",
         ),
         "Allow a higher tier, or wait for a whole domain.",
@@ -97,10 +97,10 @@ REASONS: Mapping[str, Sentence] = {
     "GW106": Sentence(
         "the room is kept for guarantees",
         (
-            "{available} are free beyond what other queues are guaranteed; the job asks for {asked}",
+            "{available} free beyond what other queues are guaranteed; the job asks for {asked:n}",
             "what is free is kept for the guarantees of other queues",
         ),
-        ("beyond what other queues are guaranteed there is never more than {available}; the job asks for {asked}",),
+        ("beyond what other queues are guaranteed there is never more than {available}; the job asks for {asked:n}",),
         "Lower the other queues' guarantees, or give this queue one.",
     ),
     "GW107": Sentence(
@@ -111,7 +111,7 @@ REASONS: Mapping[str, Sentence] = {
     "GW108": Sentence(
         "larger than the cluster",
         (
-            "the job asks for {asked}; the whole cluster, empty, has {limit}",
+            "the job asks for {asked}; the whole cluster, empty, has {limit:n}",
             "the job asks for {asked}, more than the whole cluster has",
         ),
         mend="Ask for less, or add nodes.",
@@ -201,7 +201,7 @@ class Words:
 
 
 class _Amount:
-    """An amount in a sentence: with its resource, or as a count of what the format names ("{asked:pods}")."""
+    """An amount in a sentence: with its resource, "n" the number alone, or else a count of what the format names ("{asked:pods}")."""
 
     def __init__(self, resource: str | None, amount: int) -> None:
         self.resource, self.amount = resource, amount
@@ -209,6 +209,8 @@ class _Amount:
     def __format__(self, noun: str) -> str:
         if not noun:
             return say(self.resource or "pods", self.amount)
+        if noun == "n":
+            return quantity(self.resource or "pods", self.amount)
         return f"{self.amount} {noun[:-1] if self.amount == 1 else noun}"
 
 

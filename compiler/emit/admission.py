@@ -24,7 +24,7 @@ def job(data: dict[str, Any], default_queue: str) -> None:
         spec["maxRetry"] = MAX_RETRY
     for at, task in enumerate(spec.get("tasks") or ()):
         _task(task, at)
-    if not spec.get("minAvailable") and "minAvailable" not in spec:
+    if not spec.get("minAvailable"):
         spec["minAvailable"] = sum(task["minAvailable"] for task in spec.get("tasks") or ())
     plugins = spec.get("plugins")
     if plugins:
@@ -38,7 +38,7 @@ def _task(task: dict[str, Any], at: int) -> None:
         task["name"] = f"default{at}"
     if task.get("minAvailable") is None:
         parts = task.get("partitionPolicy") or {}
-        task["minAvailable"] = (parts.get("minPartitions") or 0) * (parts.get("partitionSize") or 0) or task.get("replicas", 1)
+        task["minAvailable"] = (parts.get("minPartitions") or 0) * (parts.get("partitionSize") or 0) or task.get("replicas") or 0
     if not task.get("maxRetry"):
         task["maxRetry"] = MAX_RETRY
     pod = task["template"]["spec"]

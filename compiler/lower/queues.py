@@ -8,7 +8,7 @@ from compiler.lower.resources import limits, vector
 from compiler.specs import Amounts, QueueSpec
 from solver.problem import Queue
 
-ROOT = "root"
+ROOT, DEFAULT = "root", "default"
 
 
 def queues(
@@ -19,7 +19,7 @@ def queues(
     Volcano creates both at its start; a queue without a parent hangs under the root. Second result: where each came from.
     """
     declared = {spec.name for spec in specs}
-    implied = [name for name in dict.fromkeys((ROOT, default)) if name not in declared]
+    implied = [name for name in dict.fromkeys((ROOT, DEFAULT, default)) if name not in declared]
     index = {name: q for q, name in enumerate([*(spec.name for spec in specs), *implied])}
     made = [
         Queue(

@@ -75,7 +75,7 @@ def _batch(batch: Batch, problem: Problem, timings: bool) -> dict[str, Any]:
 
 def _exact(value: float) -> int | float:
     """Whole numbers without a point, others to nine digits, so that the last bit of a division is no difference."""
-    rounded = round(value, 9)
+    rounded = round(float(value), 9)
     return int(rounded) if rounded.is_integer() else rounded
 
 

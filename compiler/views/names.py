@@ -1,4 +1,4 @@
-"""Many names in few words: "sn-03, sn-05 to sn-08"."""
+"""Many names in few words: "sn-03, sn-05 to 08"."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SHORTEST_RUN = 3
 
 
 def compact(names: Sequence[str], most: int | None = None) -> str:
-    """Names in their order, runs of consecutive numbers as "first to last"; after `most` pieces the rest is counted."""
+    """Names in their order, runs of consecutive numbers as "sn-05 to 08"; after `most` pieces the rest is counted."""
     pieces = list(_runs(names))
     shown = [text for text, _ in pieces[:most]]
     rest = sum(count for _, count in pieces[most:]) if most is not None else 0
@@ -25,7 +25,8 @@ def _runs(names: Sequence[str]) -> Iterator[tuple[str, int]]:
         while end < len(names) and _follows(names[end - 1], names[end]):
             end += 1
         if end - start >= SHORTEST_RUN:
-            yield f"{names[start]} to {names[end - 1]}", end - start
+            last = _NUMBERED.match(names[end - 1])
+            yield f"{names[start]} to {last[2] if last else names[end - 1]}", end - start
         else:
             yield from ((name, 1) for name in names[start:end])
         start = end

@@ -17,6 +17,9 @@ from compiler.views import data as views_data
 from compiler.views.names import compact
 
 BAR = 24
+WIDEST_ROLES = 28
+_STUCK = "\N{NO-BREAK SPACE}"
+"""Stands for a blank at which a line must not be broken."""
 COLOURS: Mapping[str, str] = {"start": "32", "keep": "36", "wait": "33", "never": "31", "done": "2", "head": "1", "dim": "2"}
 
 
@@ -34,34 +37,40 @@ class Style:
 
 def plan(outcome: Outcome, style: Style = Style(), *, timings: bool = False) -> str:
     """The whole plan; ends in a newline."""
-    view = _View(outcome, style)
     if not outcome.ok:
         return f"No plan for cluster {outcome.specs.cluster.name}: see the diagnostics.\n"
+    view = _View(outcome, style)
     sections = [view.header(), *view.jobs(), view.queues(), view.totals(), view.verdicts(timings), view.summary()]
     return "\n\n".join("\n".join(section) for section in map(list, sections) if section) + "\n"
 
 
 class _View:
     def __init__(self, outcome: Outcome, style: Style) -> None:
+        if outcome.problem is None or outcome.origins is None:
+            raise ValueError("only an outcome with a plan can be shown")
         self.outcome, self.style = outcome, style
+        self.problem, self.origins = outcome.problem, outcome.origins
         self.data = views_data.plan(outcome)
 
     # ---- header
 
     def header(self) -> Iterator[str]:
-        problem = self.outcome.problem
-        assert problem is not None  # noqa: S101 - an outcome with a plan has its problem
-        tiers = Counter(hypernode.tier for hypernode in problem.hypernodes)
-        parts = [_count(len(problem.nodes), "node")]
-        parts += [f"{_count(count, 'hypernode')} of tier {tier}" for tier, count in sorted(tiers.items())]
-        parts += [f"{quantity(name, int(amount['capacity']))} {name}" for name, amount in self.data["totals"].items() if name in self.devices]
+        parts = [_count(len(self.problem.nodes), "node")]
+        parts += [f"{quantity(name, int(self.data['totals'][name]['capacity']))} {name}" for name in self.devices if "/" in name]
+        tiers: dict[int, list[str]] = {}
+        for hypernode, spec in zip(self.problem.hypernodes, self.origins.hypernodes, strict=True):
+            tiers.setdefault(hypernode.tier, []).append(spec.tier_name or "hypernode")
+        for tier, names in sorted(tiers.items()):
+            noun = names[0] if len(set(names)) == 1 else "hypernode"
+            parts.append(f"{len(names)} {noun} (tier {tier})")
         yield f"{self.style.paint('Cluster ' + self.outcome.specs.cluster.name, 'head')}: {', '.join(parts)}"
 
     @cached_property
     def devices(self) -> list[str]:
-        """The resources that are scarce: devices, or cpu where there are none."""
-        names = list(self.data["totals"])
-        return [name for name in names if "/" in name and not name.startswith("hugepages")] or [name for name in names if name == "cpu"]
+        """The scarce resources, the most of them first: devices, or cpu where there are none."""
+        totals = self.data["totals"]
+        devices = [name for name in totals if "/" in name and not name.startswith("hugepages") and totals[name]["capacity"]]
+        return sorted(devices, key=lambda name: -totals[name]["capacity"]) or [name for name in totals if name == "cpu"]
 
     # ---- jobs
 
@@ -78,12 +87,19 @@ class _View:
             yield [f"{self.style.paint('Finished', 'head')}: {compact([decided.name for decided in done])}"]
 
     def placed(self, title: str, action: str, chosen: Sequence[Decided]) -> Iterator[str]:
+        """Under each top domain, or set of top domains, the jobs inside it."""
         pods = sum(decided.total for decided in chosen)
         yield f"{self.style.paint(title, 'head')}: {_count(len(chosen), 'job')}, {_count(pods, 'pod')}"
-        rows = [(d.name, self.pods_of(d), self.asks(d, d.pods), self.where(d)) for d in sorted(chosen, key=self.by_place)]
-        widths = [min(max(len(row[c]) for row in rows), most) for c, most in ((0, 34), (1, 26), (2, 12))]
-        for row in rows:
-            yield from self.row(row, widths, action)
+        groups: dict[tuple[int, ...], list[Decided]] = {}
+        for decided in sorted(chosen, key=self.by_place):
+            groups.setdefault(self.tops(decided), []).append(decided)
+        rows = {d.key: (d.name, self.pods_of(d), self.asks(d, d.pods), self.where(d)) for d in chosen}
+        widths = [max(len(row[c]) for row in rows.values()) for c in range(3)]
+        for tops, inside in groups.items():
+            if self.problem.hypernodes:
+                yield f"  {self.style.paint(self.domain(tops), 'dim')}"
+            for decided in inside:
+                yield from self.row(rows[decided.key], widths, action)
 
     def row(self, row: tuple[str, str, str, str], widths: Sequence[int], action: str) -> Iterator[str]:
         """One line, its last column wrapped below itself."""
@@ -91,25 +107,73 @@ class _View:
         name, pods, asks, where = row
         left = f"{name:<{widths[0]}}  {pods:<{widths[1]}}  {asks:>{widths[2]}}  "
         first, *rest = textwrap.wrap(where, max(20, self.style.width - 4 - len(left)), break_on_hyphens=False) or [""]
-        yield f"  {self.style.paint(mark, action)} {left}{first}".rstrip()
-        yield from (" " * (4 + len(left)) + line for line in rest)
+        yield f"  {self.style.paint(mark, action)} {left}{first}".rstrip().replace(_STUCK, " ")
+        yield from (" " * (4 + len(left)) + line.replace(_STUCK, " ") for line in rest)
 
-    def by_place(self, decided: Decided) -> tuple[int, int]:
-        """By the first domain in the order of the cluster, the larger first."""
+    def tops(self, decided: Decided) -> tuple[int, ...]:
+        """The topmost domains that hold the job's nodes; none for nodes outside the topology."""
+        leaves = {self.node_leaf[node] for nodes in decided.pods.values() for node in nodes}
+        return tuple(sorted({-1 if top is None else top for top in map(self.top_of, leaves)}))
+
+    def domain(self, tops: tuple[int, ...]) -> str:
+        """By name, a single one with how full it will be."""
+        names = compact([self.problem.hypernodes[top].name for top in tops if top >= 0], 4)
+        if len(tops) == 1 and tops[0] in self.fill:
+            device, held, capacity = self.fill[tops[0]]
+            names += f": {quantity(device, held)} of {quantity(device, capacity)} {_short(device)}"
+        return f"{names} and outside the topology" if -1 in tops and names else names or "outside the topology"
+
+    @cached_property
+    def fill(self) -> Mapping[int, tuple[str, int, int]]:
+        """Top domain -> its scarce resource, how much of it will be held, and how much there is."""
+        room: dict[int, list[list[int]]] = {}
+        for node in self.problem.nodes:
+            if (top := self.top_of(node.leaf)) is not None:
+                held = [capacity - free for capacity, free in zip(node.capacity, node.free, strict=True)]
+                room.setdefault(top, []).append([*held, *node.capacity])
+        sums = {top: [sum(column) for column in zip(*rows, strict=True)] for top, rows in room.items()}
+        for decision in self.outcome.plan.decisions if self.outcome.plan else ():
+            for place in decision.placements:
+                top = self.top_of(self.problem.nodes[place.node].leaf)
+                for r, amount in enumerate(self.problem.gangs[decision.gang].roles[place.role].request):
+                    if top is not None:
+                        sums[top][r] += amount * place.pods
+        width = len(self.problem.resources)
+        found = {}
+        for top, numbers in sums.items():
+            for device in self.devices:
+                r = self.problem.resources.index(device)
+                if numbers[width + r]:
+                    found[top] = device, numbers[r], numbers[width + r]
+                    break
+        return found
+
+    def top_of(self, hypernode: int | None) -> int | None:
+        while hypernode is not None and (parent := self.problem.hypernodes[hypernode].parent) is not None:
+            hypernode = parent
+        return hypernode
+
+    def by_place(self, decided: Decided) -> tuple[tuple[int, ...], int, int]:
+        """By domain in the order of the cluster; what lies outside the topology comes last."""
+        tops = self.tops(decided)
         first = min((self.node_order[node] for nodes in decided.pods.values() for node in nodes), default=0)
-        return first, -decided.total
+        return tuple(len(self.problem.hypernodes) if top < 0 else top for top in tops), first, -decided.total
+
+    @cached_property
+    def node_leaf(self) -> Mapping[str, int | None]:
+        return {node.name: node.leaf for node in self.problem.nodes}
 
     @cached_property
     def node_order(self) -> Mapping[str, int]:
         """Nodes of one leaf stand together, leaves in their order, nodes outside the topology last."""
-        problem = self.outcome.problem
-        assert problem is not None  # noqa: S101 - as above
-        ordered = sorted(enumerate(problem.nodes), key=lambda item: (item[1].leaf is None, item[1].leaf or 0, item[0]))
+        ordered = sorted(enumerate(self.problem.nodes), key=lambda item: (item[1].leaf is None, item[1].leaf or 0, item[0]))
         return {node.name: place for place, (_, node) in enumerate(ordered)}
 
     def pods_of(self, decided: Decided) -> str:
         counts = [(sum(nodes.values()), role) for role, nodes in decided.pods.items()]
         text = " + ".join(f"{count} {role}" for count, role in counts if count)
+        if len(text) > WIDEST_ROLES:
+            text = f"{decided.total} pods in {len(counts)} roles"
         grown = decided.total - decided.running
         return f"{text} ({grown} new)" if decided.running and grown else text
 
@@ -122,16 +186,16 @@ class _View:
                 total[name] += amount * count
         for name in (*self.devices, "cpu", "memory"):
             if total[name]:
-                return f"{quantity(name, total[name])} {'GPU' if name.endswith('/gpu') else name}"
+                return f"{quantity(name, total[name])} {_short(name)}"
         return ""
 
     def where(self, decided: Decided) -> str:
         nodes = sorted({node for held in decided.pods.values() for node in held}, key=self.node_order.__getitem__)
         if not decided.domains:
-            return compact(nodes, 6) + (f" ({len(nodes)} nodes)" if len(nodes) > 2 else "")
+            return compact(nodes, 6) + (f" ({len(nodes)}{_STUCK}nodes)" if len(nodes) > 2 else "")
         if len(nodes) == 1:
             return f"{decided.domains[0]}: {nodes[0]}"
-        return f"{compact(decided.domains, 8)} ({len(nodes)} nodes)"
+        return f"{compact(decided.domains, 8)} ({len(nodes)}{_STUCK}nodes)"
 
     def waiting(self, waiting: Sequence[Decided]) -> Iterator[str]:
         yield f"{self.style.paint('Waits', 'head')}: {_count(len(waiting), 'job')}"
@@ -157,32 +221,37 @@ class _View:
     # ---- queues and totals
 
     def queues(self) -> Iterator[str]:
+        """One bar for each device that the queue holds or has a limit on."""
         shown = list(self.tree())
         if not self.devices or not shown:
             return
-        main = self.devices[0]
-        total = self.data["totals"][main]["capacity"]
-        yield f"{self.style.paint('Queues', 'head')}, by {main}"
+        legend = f" ({'▏' if self.style.blocks else '|'} what it deserves)" if any(queue["deserved"] for _, queue in shown) else ""
+        yield f"{self.style.paint('Queues', 'head')}{legend}"
         width = max(len("  " * depth + queue["name"]) for depth, queue in shown)
         for depth, queue in shown:
             name = "  " * depth + queue["name"]
-            held = queue["allocated"].get(main, 0) + queue["admitted"].get(main, 0)
-            most, fair = queue["capability"].get(main), queue["deserved"].get(main)
-            said = [f"{held:g} of {most:g}" if most is not None else f"{held:g}"]
-            if fair is not None:
-                said.append(f"deserves {fair:g}")
-            if (kept := queue["guarantee"].get(main)) is not None:
-                said.append(f"guaranteed {kept:g}")
-            yield f"  {name:<{width}}  {self.bar(held, most if most is not None else total, fair)}  {', '.join(said)}"
+            for device in self.devices:
+                if device == self.devices[0] or _concerns(queue, device):
+                    yield f"  {name:<{width}}  {self.share(queue, device)}"
+                    name = ""
+
+    def share(self, queue: Mapping[str, Any], device: str) -> str:
+        held = _held(queue, device)
+        most, fair = queue["capability"].get(device), queue["deserved"].get(device)
+        said = [f"{_amount(device, held)} of {_amount(device, most)}" if most is not None else _amount(device, held)]
+        said[0] += f" {_short(device) if len(self.devices) == 1 else device}"
+        if fair is not None:
+            said.append(f"deserves {_amount(device, fair)}")
+        if (kept := queue["guarantee"].get(device)) is not None:
+            said.append(f"guaranteed {_amount(device, kept)}")
+        return f"{self.bar(held, most if most is not None else self.data['totals'][device]['capacity'], fair)}  {', '.join(said)}"
 
     def tree(self) -> Iterator[tuple[int, Mapping[str, Any]]]:
         """Queues below the root that were declared or are used, each after its parent."""
         children: dict[str | None, list[Mapping[str, Any]]] = {}
         for queue in self.data["queues"]:
             children.setdefault(queue["parent"], []).append(queue)
-        origins = self.outcome.origins
-        assert origins is not None  # noqa: S101 - as above
-        implied = {queue["name"] for queue, spec in zip(self.data["queues"], origins.queues, strict=True) if spec is None}
+        implied = {queue["name"] for queue, spec in zip(self.data["queues"], self.origins.queues, strict=True) if spec is None}
 
         def below(parent: str, depth: int) -> Iterator[tuple[int, Mapping[str, Any]]]:
             for queue in children.get(parent, ()):
@@ -229,10 +298,9 @@ class _View:
             took = ""
             if timings and self.outcome.plan is not None:
                 took = f", {self.outcome.plan.batches[at - 1].seconds:.2f} s"
-            yield f"  batch {at}, {_count(len(batch['gangs']), 'job')}: {batch['verdict']}{took}"
-            proven = [o["name"] for o in batch["objectives"] if o["verdict"] == "proven"]
-            if proven:
-                yield from _wrapped(f"proven optimal, one after another: {', '.join(proven)}", "    ", self.style.width)
+            proven = sum(objective["verdict"] == "proven" for objective in batch["objectives"])
+            of = f"{proven} of {_count(len(batch['objectives']), 'objective')} proven optimal"
+            yield f"  batch {at}, {_count(len(batch['gangs']), 'job')}: {of}{took}"
             for objective in batch["objectives"]:
                 if objective["verdict"] != "proven":
                     numbers = f"{objective['value']:g}, bound {objective['bound']:g}, gap {objective['gap']:.2%}"
@@ -266,9 +334,12 @@ def _explained(view: _View, decided: Decided) -> Iterator[str]:
         nodes = decided.pods.get(role.name, {})
         line = document.at(*role.path).line
         need = f"{role.minimum} to {role.replicas}" if role.minimum < role.replicas else str(role.replicas)
-        yield f"  role {role.name} (line {line}): needs {need} pods{_per_pod(role.pod.requests)}"
-        if nodes:
-            yield from _wrapped(", ".join(f"{pods} on {node}" if pods > 1 else node for node, pods in nodes.items()), "    on ", style.width)
+        yield f"  role {role.name} (line {line}): needs {need} {'pod' if need == '1' else 'pods'}{_per_pod(role.pod.requests)}"
+        by_count: dict[int, list[str]] = {}
+        for node, pods in nodes.items():
+            by_count.setdefault(pods, []).append(node)
+        for pods, held in sorted(by_count.items(), reverse=True):
+            yield from _wrapped(f"{pods} on {'each of ' if len(held) > 1 else ''}{compact(held)}", "    ", style.width)
     topology = decided.gang.topology
     if topology:
         placed = f"; placed in {compact(decided.domains, 8)}" if decided.domains else ""
@@ -306,6 +377,18 @@ def _path(view: _View, decided: Decided) -> Iterator[str]:
 
 
 _LIMITS = (("guaranteed", "guarantee"), ("deserves", "deserved"), ("at most", "capability"))
+
+
+def _held(queue: Mapping[str, Any], device: str) -> float:
+    return float(queue["allocated"].get(device, 0) + queue["admitted"].get(device, 0))
+
+
+def _concerns(queue: Mapping[str, Any], device: str) -> bool:
+    return _held(queue, device) > 0 or any(device in queue[field] for _, field in _LIMITS)
+
+
+def _short(device: str) -> str:
+    return "GPU" if device.endswith("/gpu") else device
 
 
 def _amount(name: str, value: float) -> str:

@@ -17,11 +17,11 @@ ROOT = Path(__file__).parents[3]
 @pytest.mark.parametrize(
     ("names", "most", "expected"),
     [
-        (["sn-01", "sn-02", "sn-03"], None, "sn-01 to sn-03"),
+        (["sn-01", "sn-02", "sn-03"], None, "sn-01 to 03"),
         (["sn-01", "sn-02", "sn-04"], None, "sn-01, sn-02, sn-04"),
-        (["a-1", "b-2", "b-3", "b-4", "b-9"], None, "a-1, b-2 to b-4, b-9"),
+        (["a-1", "b-2", "b-3", "b-4", "b-9"], None, "a-1, b-2 to 4, b-9"),
         (["a", "c", "e", "g1", "g2", "g3"], 2, "a, c and 4 more"),
-        (["n9", "n10", "n11"], None, "n9 to n11"),
+        (["n9", "n10", "n11"], None, "n9 to 11"),
         ([], None, ""),
     ],
 )
@@ -60,7 +60,7 @@ WORDS = Words(PROBLEM, Origins((), (), (), ()))
 
 def test_a_fact_is_said_in_the_users_names_with_its_numbers() -> None:
     reason = WORDS.reason(PROBLEM.gangs[0], Fact("GW101", queue=0, resource=1, asked=32, available=8, limit=64))
-    assert reason.message == "queue ads may hold 64 nvidia.com/gpu and has 8 nvidia.com/gpu left; the job asks for 32 nvidia.com/gpu"
+    assert reason.message == "queue ads may hold 64 nvidia.com/gpu and has 8 left; the job asks for 32"
     assert dict(reason.facts) == {"queue": "ads", "resource": "nvidia.com/gpu", "asked": 32, "available": 8, "limit": 64}
     assert not reason.never
 
@@ -68,7 +68,7 @@ def test_a_fact_is_said_in_the_users_names_with_its_numbers() -> None:
 def test_what_can_never_be_is_said_otherwise() -> None:
     fact = Fact("GW104", never=True, tier=1, hypernode=0, asked=16, available=8)
     reason = WORDS.reason(PROBLEM.gangs[0], fact)
-    assert reason.message == "it must sit inside one tier-1 domain; even empty, the best, sn-1, holds 8 pods of 16 pods"
+    assert reason.message == "it must sit inside one tier-1 domain; even empty, the best, sn-1, holds 8 of 16 pods"
     assert reason.facts["never"] is True
 
 

@@ -36,6 +36,11 @@ class Document:
         return str(self.data.get("kind", ""))
 
     @property
+    def group(self) -> str:
+        """The API group; empty for Kubernetes' core group."""
+        return self.api_version.rpartition("/")[0]
+
+    @property
     def namespace(self) -> str:
         """Empty for a document that names none; kinds that are namespaced read it as "default"."""
         return str(self.data["metadata"].get("namespace") or "")
@@ -43,6 +48,16 @@ class Document:
     @property
     def name(self) -> str:
         return str(self.data["metadata"]["name"])
+
+    @property
+    def identity(self) -> tuple[str, int, Path]:
+        """Which text this is, whatever has been read into it: file, line and prefix."""
+        return self.file, self.line, self.prefix
+
+    @property
+    def label(self) -> str:
+        """ "Kind namespace/name", or "Kind name" without a namespace."""
+        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
 
     def at(self, *path: str | int) -> Position:
         """Where `path` stands; of a path that is not in the document, the nearest ancestor that is."""

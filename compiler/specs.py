@@ -53,12 +53,15 @@ class PodSpec:
     """What one pod asks of a node. `requests` follow Kubernetes' rule for containers, init containers, sidecars and overhead; "pods" is 1.
 
     affinity: required node affinity, terms are alternatives; None when nothing is required. tolerations and selector as in Kubernetes.
+    scheduler: schedulerName of the pod, empty when it names none. node_name: spec.nodeName, which goes past every scheduler.
     """
 
     requests: Amounts
     node_selector: Mapping[str, str] = field(default_factory=dict)
     affinity: tuple[Term, ...] | None = None
     tolerations: tuple[Toleration, ...] = ()
+    scheduler: str = ""
+    node_name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,10 @@ class TopologySpec:
 
 @dataclass(frozen=True, slots=True)
 class RoleSpec:
-    """path: where the role stands in the document, e.g. ("spec", "tasks", 0). template: path of its pod template."""
+    """path: where the role stands in the document, e.g. ("spec", "tasks", 0). template: path of its pod template.
+
+    annotations: of the pod template. pods: only for a gang of bare pods, the document of each pod of the role; `path` and `template` are then ().
+    """
 
     name: str
     replicas: int
@@ -80,6 +86,8 @@ class RoleSpec:
     pod: PodSpec
     path: tuple[str | int, ...]
     template: tuple[str | int, ...]
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    pods: tuple[Document, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +108,7 @@ class GangSpec:
 
     paths: where the fields that messages speak of stand in the document ("queue", "minimum", "priority_class", "topology").
     schedulable: false for a job that its owner suspended, or that another scheduler places.
+    scheduler: schedulerName of the job itself where its kind has one, default included; empty otherwise (then see the pods').
     """
 
     document: Document
@@ -113,6 +122,7 @@ class GangSpec:
     expected_duration: int | None = None
     schedulable: bool = True
     paths: Mapping[str, tuple[str | int, ...]] = field(default_factory=dict)
+    scheduler: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +183,11 @@ class PluginSpec:
 
 @dataclass(frozen=True, slots=True)
 class SchedulerSpec:
-    """volcano-scheduler.conf, from our SchedulerConfiguration or from a raw ConfigMap (`raw`: its text as it stands)."""
+    """volcano-scheduler.conf, from our SchedulerConfiguration or from a raw ConfigMap (`raw`: its text as it stands).
+
+    name, namespace: the ConfigMap's. base: where actions, tiers and so on stand in the document; the marks of `document` reach into a raw text.
+    custom_plugins: plugins of a vendor's build -> argument -> type (int, float, bool, string).
+    """
 
     document: Document
     name: str
@@ -183,11 +197,16 @@ class SchedulerSpec:
     configurations: Mapping[str, Mapping[str, Any]]
     metrics: Mapping[str, str] = field(default_factory=dict)
     raw: str | None = None
+    base: tuple[str | int, ...] = ("spec",)
+    custom_plugins: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterSpec:
-    """Our Cluster kind. gap: relative MIP gap at which an objective may stop; 0 asks for a proof. time_limit: seconds, the last safety."""
+    """Our Cluster kind. gap: relative MIP gap at which an objective may stop; 0 asks for a proof. time_limit: seconds, the last safety.
+
+    document: when nobody wrote one, an empty Cluster of the folder's name at the folder's first line, that is not among `Specs.documents`.
+    """
 
     document: Document
     name: str

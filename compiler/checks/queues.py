@@ -1,0 +1,201 @@
+"""Rules of the queue tree, after Volcano's admission (pkg/webhooks/admission/queues) and its capacity plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from compiler.checks import Finding, Reading, check
+from compiler.diagnostics import did_you_mean
+from compiler.documents import Path
+from compiler.quantity import shown
+from compiler.specs import Amounts, QueueSpec
+
+ROOT = "root"
+DEEPEST = 5
+KEY = "Queue.scheduling.volcano.sh"
+_PATHS: Mapping[str, Path] = {"guarantee": ("spec", "guarantee", "resource"), "deserved": ("spec", "deserved"), "capability": ("spec", "capability")}
+
+
+def _queues(reading: Reading) -> dict[str, QueueSpec]:
+    return {queue.name: queue for queue in reversed(reading.specs.queues)}
+
+
+def _ancestors(queue: QueueSpec, by_name: Mapping[str, QueueSpec]) -> list[QueueSpec]:
+    """From the parent upwards, root included where it is declared; ends where the path is broken or runs in a circle."""
+    way: list[QueueSpec] = []
+    seen = {queue.name}
+    parent = queue.parent
+    while parent is not None and parent not in seen and parent in by_name:
+        seen.add(parent)
+        way.append(by_name[parent])
+        parent = by_name[parent].parent
+    if parent is None and queue.name != ROOT and ROOT in by_name:
+        way.append(by_name[ROOT])
+    return way
+
+
+def _children(reading: Reading) -> dict[str, list[QueueSpec]]:
+    found: dict[str, list[QueueSpec]] = {}
+    for queue in _queues(reading).values():
+        if queue.name != ROOT:
+            found.setdefault(queue.parent or ROOT, []).append(queue)
+    return found
+
+
+@check("GP303", "unknown parent queue")
+def parent_known(reading: Reading) -> Iterator[Finding]:
+    """A queue's parent is a queue of the same cluster, or root. Mend: correct the name, or add the parent."""
+    by_name = _queues(reading)
+    for queue in reading.specs.queues:
+        if queue.parent and queue.parent not in by_name and queue.parent not in reading.broken_names(KEY) and queue.parent != "default":
+            near = did_you_mean(queue.parent, [*by_name, ROOT])
+            yield Finding(
+                queue.document, ("spec", "parent"), f"there is no queue {queue.parent!r}", f"did you mean {near!r}?" if near else "add the parent"
+            )
+
+
+@check("GP304", "queues form a loop")
+def no_loop(reading: Reading) -> Iterator[Finding]:
+    """Following parents from a queue must end at the root. Mend: give one queue of the loop another parent."""
+    by_name = _queues(reading)
+    for queue in reading.specs.queues:
+        way = [queue.name]
+        while (parent := by_name[way[-1]].parent if way[-1] in by_name else None) is not None and parent not in way:
+            way.append(parent)
+        if parent == queue.name:
+            yield Finding(queue.document, ("spec", "parent"), f"queues form a loop: {' under '.join([*way, parent])}", "change one parent")
+
+
+@check("GP305", "queues nested too deeply")
+def depth(reading: Reading) -> Iterator[Finding]:
+    """Volcano allows 5 levels below the root (--max-queue-depth). Mend: move the queue up."""
+    by_name = _queues(reading)
+    for queue in reading.specs.queues:
+        level = 1 + sum(1 for above in _ancestors(queue, by_name) if above.name != ROOT)
+        if level > DEEPEST and queue.name != ROOT:
+            yield Finding(
+                queue.document, ("spec", "parent"), f"queue {queue.name!r} is {level} levels below the root", f"at most {DEEPEST} are allowed"
+            )
+
+
+def _ordered(reading: Reading, low: str, high: str, *, missing_is_zero: bool) -> Iterator[Finding]:
+    """low[r] <= high[r] for every queue; resources that `high` does not name are 0 there, or unlimited."""
+    for queue in reading.specs.queues:
+        least: Amounts = getattr(queue, low)
+        most: Amounts = getattr(queue, high)
+        for name, amount in least.items():
+            if not most and missing_is_zero:
+                continue
+            limit = most.get(name, 0 if missing_is_zero else amount)
+            if amount > limit:
+                message = f"{low} of {name} {shown(name, amount)} is above the {high} {shown(name, limit)}"
+                yield Finding(queue.document, (*_PATHS[low], name), message, "lower one or raise the other", (queue.document, (*_PATHS[high], name)))
+
+
+@check("GP310", "guarantee above deserved")
+def guarantee_within_deserved(reading: Reading) -> Iterator[Finding]:
+    """guarantee[r] <= deserved[r] for each resource, where deserved is given at all; one that it does not name counts as 0. Volcano's admission refuses the
+    queue. Mend: lower the guarantee, or raise or complete deserved."""
+    yield from _ordered(reading, "guarantee", "deserved", missing_is_zero=True)
+
+
+@check("GP311", "deserved above capability")
+def deserved_within_capability(reading: Reading) -> Iterator[Finding]:
+    """deserved[r] <= capability[r] for each resource that both name. Volcano's admission refuses the queue. Mend: lower one or raise the other."""
+    yield from _ordered(reading, "deserved", "capability", missing_is_zero=False)
+
+
+@check("GP312", "guarantee above capability")
+def guarantee_within_capability(reading: Reading) -> Iterator[Finding]:
+    """guarantee[r] <= capability[r] for each resource that both name. Mend: lower one or raise the other."""
+    yield from _ordered(reading, "guarantee", "capability", missing_is_zero=False)
+
+
+def _sums(reading: Reading, field: str) -> Iterator[Finding]:
+    """The children's sum of `field` against their parent's; a resource that the parent does not name counts as 0 (r.12 of Volcano's admission)."""
+    children = _children(reading)
+    for queue in reading.specs.queues:
+        limits: Amounts = getattr(queue, field)
+        below = children.get(queue.name, [])
+        if queue.name == ROOT or not below:
+            continue
+        for name in sorted({name for child in below for name in getattr(child, field)}):
+            total, limit = sum(getattr(child, field).get(name, 0) for child in below), limits.get(name, 0)
+            if total > limit:
+                largest = max(below, key=lambda child: getattr(child, field).get(name, 0))
+                message = f"the children's {field} of {name} is {shown(name, total)} together, above the {shown(name, limit)} of {queue.name!r}"
+                see = (largest.document, (*_PATHS[field], name))
+                yield Finding(queue.document, (*_PATHS[field], name), message, "raise the parent's or lower the children's", see)
+
+
+@check("GP313", "children's guarantees above the parent's")
+def guarantees_add_up(reading: Reading) -> Iterator[Finding]:
+    """The guarantees of a queue's children add up to at most its own, per resource; none counts as 0. Mend: raise the parent's or lower the children's."""
+    yield from _sums(reading, "guarantee")
+
+
+@check("GP314", "children's deserved above the parent's")
+def deserved_adds_up(reading: Reading) -> Iterator[Finding]:
+    """The deserved shares of a queue's children add up to at most its own, per resource; none counts as 0. Mend: raise the parent's or lower the
+    children's."""
+    yield from _sums(reading, "deserved")
+
+
+@check("GP315", "capability above an ancestor's")
+def capability_within_ancestors(reading: Reading) -> Iterator[Finding]:
+    """capability[r] of a queue is at most that of the nearest queue above it that names r. Volcano's admission refuses the queue. Mend: lower it, or raise
+    the ancestor's."""
+    by_name = _queues(reading)
+    for queue in reading.specs.queues:
+        for name, amount in queue.capability.items():
+            above = next((found for found in _ancestors(queue, by_name) if name in found.capability), None)
+            if above is not None and amount > above.capability[name]:
+                message = (
+                    f"capability of {name} {shown(name, amount)} is above the {shown(name, above.capability[name])} of its ancestor {above.name!r}"
+                )
+                see = (above.document, ("spec", "capability", name))
+                yield Finding(queue.document, ("spec", "capability", name), message, "lower it, or raise the ancestor's", see)
+
+
+@check("GP316", "root queue with limits")
+def root_untouched(reading: Reading) -> Iterator[Finding]:
+    """Volcano creates the queue root and refuses to change its capability, deserved and guarantee, or to give it a parent. Mend: remove them; limit the
+    queues below."""
+    for queue in reading.specs.queues:
+        if queue.name == ROOT:
+            for field in ("capability", "deserved", "guarantee"):
+                if getattr(queue, field):
+                    yield Finding(queue.document, ("spec", field), f"the root queue cannot have {field}", "remove it")
+            if queue.parent:
+                yield Finding(queue.document, ("spec", "parent"), "the root queue cannot have a parent", "remove it")
+
+
+@check("GP302", "unknown queue")
+def queue_known(reading: Reading) -> Iterator[Finding]:
+    """A job's queue is a queue of the cluster; Volcano creates root and default by itself. Mend: correct the name, or add the queue."""
+    known = {queue.name for queue in reading.specs.queues} | {ROOT, "default", reading.specs.cluster.default_queue}
+    known |= reading.broken_names(KEY)
+    for gang in reading.specs.gangs:
+        if gang.queue not in known:
+            near = did_you_mean(gang.queue, known)
+            help = f"did you mean {near!r}?" if near else f"the queues are {', '.join(sorted(known - {ROOT}))}"
+            yield Finding(gang.document, gang.paths["queue"], f"there is no queue {gang.queue!r}", help)
+
+
+@check("GP306", "job in a queue that has children")
+def leaf_queue(reading: Reading) -> Iterator[Finding]:
+    """Jobs run in leaf queues only. Volcano's admission refuses the job, and with the capacity plugin's hierarchy one such job stops all scheduling. Mend:
+    name one of the children."""
+    children = _children(reading)
+    for gang in reading.specs.gangs:
+        if gang.queue != ROOT and (below := children.get(gang.queue)):
+            names = ", ".join(sorted(queue.name for queue in below))
+            yield Finding(gang.document, gang.paths["queue"], f"queue {gang.queue!r} has children", f"name one of {names}")
+
+
+@check("GP307", "job in the root queue")
+def not_root(reading: Reading) -> Iterator[Finding]:
+    """Volcano takes no jobs into the root queue. Mend: name a leaf queue."""
+    for gang in reading.specs.gangs:
+        if gang.queue == ROOT:
+            yield Finding(gang.document, gang.paths["queue"], "a job cannot be in the root queue", "name a leaf queue")

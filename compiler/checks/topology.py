@@ -1,0 +1,119 @@
+"""Rules of the hypernode tree, and of jobs that ask for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from compiler.checks import Finding, Reading, check
+from compiler.diagnostics import did_you_mean
+from compiler.documents import Document, Path
+from compiler.specs import TopologySpec
+
+
+def _tree(reading: Reading, kind: str) -> Iterator[Finding]:
+    for problem in reading.tree:
+        if problem.kind == kind:
+            yield Finding(problem.document, problem.path, problem.message, problem.help, problem.see)
+
+
+@check("GP345", "hypernode with two parents")
+def one_parent(reading: Reading) -> Iterator[Finding]:
+    """A hypernode is a member of one hypernode at most. Volcano then marks the tree not ready and schedules no topology job. Mend: remove it from one."""
+    yield from _tree(reading, "parents")
+
+
+@check("GP346", "hypernodes form a loop")
+def no_loop(reading: Reading) -> Iterator[Finding]:
+    """No hypernode is inside itself, directly or through others. Mend: remove one membership of the loop."""
+    yield from _tree(reading, "loop")
+
+
+@check("GP347", "node in two hypernodes")
+def one_leaf(reading: Reading) -> Iterator[Finding]:
+    """A node is directly in one hypernode at most. Mend: correct the members (a regular expression that matches too much is the usual cause)."""
+    yield from _tree(reading, "leaves")
+
+
+@check("GP348", "tier not above its members'")
+def tiers_rise(reading: Reading) -> Iterator[Finding]:
+    """A hypernode's tier is higher than those of the hypernodes in it; tier 1 is the tightest. Mend: raise it."""
+    yield from _tree(reading, "tier")
+
+
+@check("GP349", "unknown member hypernode")
+def members_exist(reading: Reading) -> Iterator[Finding]:
+    """A member of type HyperNode names a hypernode of the cluster. Mend: correct the name, or add the hypernode."""
+    for found in _tree(reading, "missing"):
+        name = found.message.split("'")[1]
+        if name not in reading.broken_names("HyperNode.topology.volcano.sh"):
+            near = did_you_mean(name, [h.name for h in reading.specs.hypernodes])
+            yield Finding(found.document, found.path, found.message, f"did you mean {near!r}?" if near else found.help)
+
+
+@check("GP350", "regular expression does not compile")
+def patterns_compile(reading: Reading) -> Iterator[Finding]:
+    """regexMatch.pattern is a regular expression in Go's syntax (RE2: no look-around, no back-references), searched for in node names. Mend: correct it."""
+    yield from _tree(reading, "regex")
+
+
+@check("GP351", "member selector")
+def one_selector(reading: Reading) -> Iterator[Finding]:
+    """A member has exactly one of exactMatch, regexMatch and labelMatch; one of type HyperNode only exactMatch, since Volcano ignores the others. Mend: keep
+    one."""
+    yield from _tree(reading, "selector")
+
+
+@check("GP353", "unknown member node", "warning")
+def nodes_exist(reading: Reading) -> Iterator[Finding]:
+    """A member of type Node names a node that is not declared. It may exist in the live cluster. Mend: correct the name, or add the node."""
+    for found in _tree(reading, "absent"):
+        near = did_you_mean(found.message.split("'")[1], [node.name for node in reading.specs.nodes[:5000]])
+        yield Finding(found.document, found.path, found.message, f"did you mean {near!r}?" if near else found.help)
+
+
+def _asked(reading: Reading) -> Iterator[tuple[Document, Path, TopologySpec]]:
+    for gang in reading.specs.gangs:
+        if gang.topology is not None:
+            yield gang.document, gang.paths["topology"], gang.topology
+        for part in gang.subgroups:
+            if part.path[-1] == "partitionPolicy":
+                yield gang.document, (*part.path, "networkTopology"), part.topology
+
+
+@check("GP333", "both tier fields")
+def one_tier_field(reading: Reading) -> Iterator[Finding]:
+    """networkTopology has highestTierAllowed or highestTierName, not both. Volcano's admission refuses the job. Mend: keep one."""
+    for document, path, topology in _asked(reading):
+        if topology.highest_tier is not None and topology.highest_tier_name:
+            yield Finding(document, (*path, "highestTierName"), "highestTierAllowed and highestTierName are both given", "keep one")
+
+
+@check("GP334", "unknown tier name")
+def tier_name_known(reading: Reading) -> Iterator[Finding]:
+    """highestTierName is the tierName of some hypernode; Volcano enforces nothing for a name that it does not know. Mend: correct the name."""
+    known = sorted({h.tier_name for h in reading.specs.hypernodes if h.tier_name})
+    for document, path, topology in _asked(reading):
+        name = topology.highest_tier_name
+        if name and name not in known:
+            near = did_you_mean(name, known)
+            help = (
+                f"did you mean {near!r}?"
+                if near
+                else f"the tier names are {', '.join(known)}"
+                if known
+                else "no hypernode has a tierName: use highestTierAllowed"
+            )
+            yield Finding(document, (*path, "highestTierName"), f"no hypernode has tierName {name!r}", help)
+
+
+@check("GP335", "topology job without the topology plugin", "warning")
+def plugin_enabled(reading: Reading) -> Iterator[Finding]:
+    """A job's networkTopology is enforced by the plugin network-topology-aware only; gangplan plans by it, but Volcano on its own would not keep to it. Mend:
+    add the plugin to a tier of the scheduler configuration."""
+    scheduler = reading.specs.scheduler
+    if scheduler is None or any(plugin.name == "network-topology-aware" for tier in scheduler.tiers for plugin in tier):
+        return
+    for gang in reading.specs.gangs:
+        if gang.topology is not None:
+            message = "the scheduler configuration lacks the plugin network-topology-aware"
+            yield Finding(gang.document, gang.paths["topology"], message, "add it to a tier", (scheduler.document, (*scheduler.base, "tiers")))

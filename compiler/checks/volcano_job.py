@@ -1,0 +1,221 @@
+"""Rules of Volcano's Job, after its admission (pkg/webhooks/admission/jobs)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from compiler.checks import Finding, Reading, check
+from compiler.diagnostics import did_you_mean
+from compiler.documents import Document, Path
+from compiler.kinds.volcano_job import Policy, Task, VolcanoJob
+
+EVENTS = ("*", "PodFailed", "PodEvicted", "PodPending", "Unknown", "TaskCompleted", "TaskFailed", "JobUpdated")
+ACTIONS = ("AbortJob", "RestartJob", "RestartTask", "RestartPod", "RestartPartition", "TerminateJob", "CompleteJob", "ResumeJob")
+PLUGINS = ("env", "svc", "ssh", "pytorch", "tensorflow", "mpi", "ray", "hcclrank")
+
+
+def _tasks(reading: Reading) -> Iterator[tuple[Document, Path, str, Task]]:
+    for document, job in reading.of(VolcanoJob):
+        for index, task in enumerate(job.spec.tasks):
+            yield document, ("spec", "tasks", index), task.name or f"default{index}", task
+
+
+@check("GP322", "minAvailable above the replicas of a role")
+def role_minimum(reading: Reading) -> Iterator[Finding]:
+    """minAvailable of a task is at most its replicas. Volcano's admission refuses the job. Mend: lower it, or raise the replicas."""
+    for document, path, name, task in _tasks(reading):
+        if task.min_available is not None and task.min_available > (task.replicas or 0):
+            message = f"minAvailable {task.min_available} is above the {task.replicas or 0} replicas of task {name!r}"
+            yield Finding(document, (*path, "minAvailable"), message, "lower it, or raise the replicas", (document, (*path, "replicas")))
+
+
+@check("GP324", "duplicate task name")
+def task_names(reading: Reading) -> Iterator[Finding]:
+    """The tasks of a job have different names; a task without one is called default0, default1 and so on by its place. Mend: rename one."""
+    for document, job in reading.of(VolcanoJob):
+        seen: dict[str, Path] = {}
+        for index, task in enumerate(job.spec.tasks):
+            name, path = task.name or f"default{index}", ("spec", "tasks", index, "name")
+            if seen.setdefault(name, path) != path:
+                yield Finding(document, path, f"the task name {name!r} is here twice", "rename one of the tasks", (document, seen[name]))
+
+
+@check("GP325", "policy without a single trigger")
+def policy_trigger(reading: Reading) -> Iterator[Finding]:
+    """A policy reacts to events or to an exit code, not to both and not to neither; exit code 0 is no failure. Mend: keep one of event, events, exitCode."""
+    for document, path, policies in _policies(reading):
+        for index, policy in enumerate(policies):
+            at = (*path, index)
+            events = bool(policy.event or policy.events)
+            if events and policy.exit_code is not None:
+                yield Finding(document, (*at, "exitCode"), "event and exitCode are both given", "keep one of the two")
+            elif not events and policy.exit_code is None:
+                yield Finding(document, at, "the policy has neither event nor exitCode", "add one of the two")
+            elif policy.exit_code == 0:
+                yield Finding(document, (*at, "exitCode"), "exit code 0 is no failure", "use another code, or the event TaskCompleted")
+
+
+def _policies(reading: Reading) -> Iterator[tuple[Document, Path, list[Policy]]]:
+    for document, job in reading.of(VolcanoJob):
+        yield document, ("spec", "policies"), job.spec.policies or []
+        for index, task in enumerate(job.spec.tasks):
+            yield document, ("spec", "tasks", index, "policies"), task.policies or []
+
+
+@check("GP326", "unknown policy event")
+def policy_events(reading: Reading) -> Iterator[Finding]:
+    """A policy's event is one of *, PodFailed, PodEvicted, PodPending, Unknown, TaskCompleted, TaskFailed, JobUpdated. Mend: correct the spelling."""
+    for document, path, policies in _policies(reading):
+        for index, policy in enumerate(policies):
+            named = [((*path, index, "event"), policy.event)] if policy.event else []
+            named += [((*path, index, "events", number), event) for number, event in enumerate(policy.events or ())]
+            for at, event in named:
+                if event not in EVENTS:
+                    yield Finding(document, at, f"there is no event {event!r}", _near(event, EVENTS))
+
+
+@check("GP327", "unknown policy action")
+def policy_actions(reading: Reading) -> Iterator[Finding]:
+    """A policy's action is one of AbortJob, RestartJob, RestartTask, RestartPod, RestartPartition, TerminateJob, CompleteJob, ResumeJob. Mend: correct the
+    spelling, or add the action."""
+    for document, path, policies in _policies(reading):
+        for index, policy in enumerate(policies):
+            if policy.action is None:
+                yield Finding(document, (*path, index), "the policy has no action", f"add action, one of {', '.join(ACTIONS)}")
+            elif policy.action not in ACTIONS:
+                yield Finding(document, (*path, index, "action"), f"there is no action {policy.action!r}", _near(policy.action, ACTIONS))
+
+
+def _near(word: str, known: tuple[str, ...]) -> str:
+    near = did_you_mean(word, known)
+    return f"did you mean {near!r}?" if near else f"use one of {', '.join(known)}"
+
+
+@check("GP360", "two policies for one trigger")
+def policy_unique(reading: Reading) -> Iterator[Finding]:
+    """One list of policies names an event or exit code once; beside the event * nothing else stands. Volcano's admission refuses the job. Mend: remove one."""
+    for document, path, policies in _policies(reading):
+        seen: dict[str, Path] = {}
+        for index, policy in enumerate(policies):
+            triggers = [*([policy.event] if policy.event else []), *(policy.events or ())]
+            triggers += [] if policy.exit_code is None else [f"exit code {policy.exit_code}"]
+            for trigger in triggers:
+                if trigger in seen:
+                    yield Finding(document, (*path, index), f"{trigger} has a policy already", "remove one of the two", (document, seen[trigger]))
+                seen.setdefault(trigger, (*path, index))
+        if "*" in seen and len(seen) > 1:
+            yield Finding(document, seen["*"], "the event * stands beside other policies", "remove the others, or name the events")
+
+
+@check("GP328", "dependsOn names an unknown task")
+def depends_known(reading: Reading) -> Iterator[Finding]:
+    """dependsOn.name lists tasks of the same job. Mend: correct the name."""
+    for document, job in reading.of(VolcanoJob):
+        names = [task.name or f"default{index}" for index, task in enumerate(job.spec.tasks)]
+        for index, task in enumerate(job.spec.tasks):
+            for number, name in enumerate((task.depends_on.name if task.depends_on else None) or ()):
+                if name not in names:
+                    path = ("spec", "tasks", index, "dependsOn", "name", number)
+                    yield Finding(document, path, f"there is no task {name!r}", _near(name, tuple(names)))
+
+
+@check("GP329", "dependsOn runs in a circle")
+def depends_acyclic(reading: Reading) -> Iterator[Finding]:
+    """Tasks wait for one another in one direction only; a circle never starts. Mend: remove one dependency."""
+    for document, job in reading.of(VolcanoJob):
+        needs = {
+            task.name or f"default{index}": (task.depends_on.name if task.depends_on else None) or [] for index, task in enumerate(job.spec.tasks)
+        }
+        places = {task.name or f"default{index}": index for index, task in enumerate(job.spec.tasks)}
+        if circle := _circle(needs):
+            path = ("spec", "tasks", places[circle[0]], "dependsOn")
+            yield Finding(document, path, f"tasks wait in a circle: {' for '.join(circle)}", "remove one dependency")
+
+
+def _circle(needs: dict[str, list[str]]) -> list[str]:
+    """A circle of dependencies, its first task at both ends; empty when there is none. No recursion: a job may have very many tasks."""
+    done: set[str] = set()
+    for start in needs:
+        way, stack = [], [(start, iter(needs[start]))] if start not in done else []
+        while stack:
+            name, rest = stack[-1]
+            if not way or way[-1] != name:
+                way.append(name)
+            found = next((other for other in rest if other in needs and other not in done), None)
+            if found is None:
+                done.add(name)
+                stack.pop()
+                way.pop()
+            elif found in way:
+                return [*way[way.index(found) :], found]
+            else:
+                stack.append((found, iter(needs[found])))
+    return []
+
+
+@check("GP330", "unknown job plugin")
+def plugins_known(reading: Reading) -> Iterator[Finding]:
+    """plugins of a job is a mapping of env, svc, ssh, pytorch, tensorflow, mpi, ray, hcclrank. Volcano's admission refuses others. Mend: correct the name."""
+    for document, job in reading.of(VolcanoJob):
+        for name in job.spec.plugins or {}:
+            if name not in PLUGINS:
+                yield Finding(document, ("spec", "plugins", name), f"there is no job plugin {name!r}", _near(name, PLUGINS))
+
+
+@check("GP331", "partitions do not add up to the replicas")
+def partitions_fill(reading: Reading) -> Iterator[Finding]:
+    """replicas = totalPartitions * partitionSize, both 1 or more, and minPartitions at most totalPartitions. Mend: correct one of them."""
+    for document, path, name, task in _tasks(reading):
+        if (policy := task.partition_policy) is None:
+            continue
+        at = (*path, "partitionPolicy")
+        if policy.total_partitions < 1 or policy.partition_size < 1:
+            field = "totalPartitions" if policy.total_partitions < 1 else "partitionSize"
+            yield Finding(document, (*at, field), f"{field} is less than 1", "use 1 or more")
+        elif policy.total_partitions * policy.partition_size != (task.replicas or 0):
+            message = (
+                f"{policy.total_partitions} partitions of {policy.partition_size} pods are not the {task.replicas or 0} replicas of task {name!r}"
+            )
+            yield Finding(document, at, message, "make replicas = totalPartitions * partitionSize", (document, (*path, "replicas")))
+        elif (policy.min_partitions or 0) > policy.total_partitions:
+            message = f"minPartitions {policy.min_partitions} is above totalPartitions {policy.total_partitions}"
+            yield Finding(document, (*at, "minPartitions"), message, "lower it")
+
+
+@check("GP332", "minAvailable does not match minPartitions")
+def partitions_minimum(reading: Reading) -> Iterator[Finding]:
+    """With minPartitions, a task's minAvailable is minPartitions * partitionSize (its default). Mend: leave minAvailable out, or correct it."""
+    for document, path, _, task in _tasks(reading):
+        policy = task.partition_policy
+        if policy is not None and policy.min_partitions and task.min_available not in (None, policy.min_partitions * policy.partition_size):
+            message = f"minAvailable {task.min_available} is not minPartitions {policy.min_partitions} * partitionSize {policy.partition_size}"
+            yield Finding(document, (*path, "minAvailable"), message, "leave minAvailable out, or correct it")
+
+
+@check("GP336", "minima of roles without effect", "warning")
+def role_minima_count(reading: Reading) -> Iterator[Finding]:
+    """When a job's minAvailable is below the sum of its tasks' minima (a task without one needs all its replicas), Volcano skips the tasks' minima altogether:
+    any pods may make up the number, all of one role even. Mend: raise the job's minAvailable to the sum or leave it out, or lower minAvailable of the tasks."""
+    for document, job in reading.of(VolcanoJob):
+        said = any(task.min_available is not None or task.partition_policy is not None for task in job.spec.tasks)
+        if job.spec.roles_relaxed and (said or len(job.spec.tasks) > 1):
+            total = sum(task.minimum for task in job.spec.tasks)
+            message = f"minAvailable {job.spec.minimum} is below the {total} that the tasks need together, so Volcano ignores each task's minimum"
+            yield Finding(document, ("spec", "minAvailable"), message, f"write {total}, leave it out, or lower minAvailable of the tasks")
+
+
+@check("GP361", "volume without a single source")
+def volumes(reading: Reading) -> Iterator[Finding]:
+    """A volume of a job has a mountPath of its own, and either volumeClaimName or volumeClaim. Volcano's admission refuses others. Mend: see the message."""
+    for document, job in reading.of(VolcanoJob):
+        seen: dict[str, Path] = {}
+        for index, volume in enumerate(job.spec.volumes or ()):
+            path: Path = ("spec", "volumes", index)
+            if not volume.mount_path:
+                yield Finding(document, path, "mountPath is missing", "add it")
+            elif seen.setdefault(volume.mount_path, path) != path:
+                yield Finding(document, path, f"{volume.mount_path} is mounted twice", "use another mountPath", (document, seen[volume.mount_path]))
+            if bool(volume.volume_claim_name) == bool(volume.volume_claim):
+                yield Finding(
+                    document, path, "volumeClaimName and volumeClaim are " + ("both given" if volume.volume_claim else "missing"), "give one"
+                )

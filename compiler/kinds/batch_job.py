@@ -1,0 +1,99 @@
+"""Kubernetes' Job (batch/v1).
+
+Its pods start one by one: the gang's minimum is 1, and it takes as many pods as there is room for, up to its parallelism. It is a gang
+only when it says so: annotation `gangplan.dev/gang: "true"` on the Job (all pods or none), or Volcano's own
+`scheduling.volcano.sh/group-min-member` on the pod template. The queue is the annotation `scheduling.volcano.sh/queue-name` of the pod
+template, or of the Job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from compiler import metax, pods
+from compiler.diagnostics import Diagnostic
+from compiler.documents import Document, Path
+from compiler.jobs import VOLCANO, Natural, Root, annotation, finding, review_times, times
+from compiler.kinds import Kind
+from compiler.shape import NOT_ALLOWED, Bool, Int, Shape
+from compiler.specs import GangSpec
+
+GANG = "gangplan.dev/gang"
+MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
+QUEUE = "scheduling.volcano.sh/queue-name"
+_TEMPLATE: Path = ("spec", "template", "metadata", "annotations")
+
+
+class Spec(Shape):
+    parallelism: Natural | None = None
+    completions: Natural | None = None
+    suspend: Bool | None = None
+    template: pods.Template
+    active_deadline_seconds: Int | None = None
+    backoff_limit: Int | None = None
+    backoff_limit_per_index: Int | None = None
+    max_failed_indexes: Int | None = None
+    completion_mode: str | None = None
+    manual_selector: Bool | None = None
+    selector: Any = None
+    ttl_seconds_after_finished: Int | None = None
+    pod_failure_policy: Any = None
+    success_policy: Any = None
+    pod_replacement_policy: str | None = None
+    managed_by: str | None = None
+
+
+class Job(Root):
+    spec: Spec
+
+
+def gang(document: Document, job: Job) -> GangSpec:
+    spec = job.spec
+    notes = spec.template.annotations
+    width = 1 if spec.parallelism is None else spec.parallelism
+    if spec.completions is not None:
+        width = min(width, spec.completions)
+    told = notes.get(MIN_MEMBER, "")
+    minimum = min(1, width)
+    if annotation(document, GANG) == "true":
+        minimum = width
+    elif told.isascii() and told.isdigit():
+        minimum = int(told[:10])
+    roles = (pods.role("pods", width, min(minimum, width), spec.template, ("spec",)),)
+    submitted, expected = times(document)
+    by_job = annotation(document, QUEUE)
+    queue_path: Path = (*_TEMPLATE, QUEUE) if QUEUE in notes else ("metadata", "annotations", QUEUE)
+    return GangSpec(
+        document=document,
+        queue=notes.get(QUEUE) or (by_job if isinstance(by_job, str) and by_job else "default"),
+        priority_class=spec.template.spec.priority_class_name,
+        minimum=minimum,
+        roles=roles,
+        subgroups=metax.subgroups(roles),
+        submitted_at=submitted,
+        expected_duration=expected,
+        schedulable=not spec.suspend and roles[0].pod.scheduler in ("", VOLCANO),
+        paths={
+            "queue": queue_path,
+            "minimum": (*_TEMPLATE, MIN_MEMBER) if MIN_MEMBER in notes else ("spec", "parallelism"),
+            "priority_class": ("spec", "template", "spec", "priorityClassName"),
+        },
+    )
+
+
+def specs(document: Document, job: Job) -> Iterable[GangSpec]:
+    return (gang(document, job),)
+
+
+def review(document: Document) -> Iterator[Diagnostic]:
+    yield from review_times(document)
+    if (value := annotation(document, GANG)) not in (None, "true", "false"):
+        yield finding(NOT_ALLOWED, document, ("metadata", "annotations", GANG), f"{GANG} is {value!r}", 'write "true" or "false", quoted')
+    spec = document.data.get("spec")
+    template = spec.get("template") if isinstance(spec, dict) else None
+    if isinstance(template, dict):
+        yield from pods.review(document, template.get("spec"), ("spec", "template", "spec"))
+
+
+KIND = Kind("Job", "batch", ("v1",), Job, specs, review)

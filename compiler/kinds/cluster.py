@@ -1,0 +1,36 @@
+"""Our Cluster: how one cluster is planned for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from compiler.documents import Document
+from compiler.jobs import Natural, Root
+from compiler.kinds import Kind
+from compiler.shape import Name, Seconds, Shape
+from compiler.specs import ClusterSpec
+
+
+class Spec(Shape):
+    binding: Literal["gated", "static"] = Field(
+        "gated", description="gated: the reconciler lifts scheduling gates; static: node affinity in the templates."
+    )
+    default_queue: Name = Field("default", description="The queue that Volcano gives to jobs that name none.")
+    gap: Annotated[float, Field(ge=0, lt=1)] = Field(0.0, description="Relative gap at which an objective may stop; 0 asks for a proof.")
+    time_limit: Seconds = Field(60, description="Seconds that one model may take, the last safety.")
+    max_waiting_pods: Natural = Field(1000, description="Most pods of waiting gangs that are kept in the cluster, gated.")
+
+
+class Cluster(Root):
+    spec: Spec = Field(default_factory=lambda: Spec())
+
+
+def specs(document: Document, cluster: Cluster) -> Iterable[ClusterSpec]:
+    spec = cluster.spec
+    yield ClusterSpec(document, document.name, spec.binding, spec.default_queue, float(spec.gap), float(spec.time_limit), spec.max_waiting_pods)
+
+
+KIND = Kind("Cluster", "gangplan.dev", ("v1alpha1",), Cluster, specs, namespaced=False)

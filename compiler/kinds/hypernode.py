@@ -1,0 +1,78 @@
+"""Volcano's HyperNode (topology.volcano.sh/v1alpha1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from pydantic import Field
+
+from compiler.documents import Document
+from compiler.drafts import HyperNodeDraft, Member
+from compiler.jobs import Natural, Root
+from compiler.kinds import Kind
+from compiler.shape import Name, Shape
+
+
+class ExactMatch(Shape):
+    name: Name
+
+
+class RegexMatch(Shape):
+    pattern: str
+
+
+class LabelRequirement(Shape):
+    key: str
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
+    values: list[str] | None = None
+
+
+class LabelMatch(Shape):
+    match_labels: dict[str, str] | None = None
+    match_expressions: list[LabelRequirement] | None = None
+
+
+class Selector(Shape):
+    exact_match: ExactMatch | None = None
+    regex_match: RegexMatch | None = None
+    label_match: LabelMatch | None = None
+
+
+class MemberModel(Shape):
+    type: Literal["Node", "HyperNode"]
+    selector: Selector
+
+
+class Spec(Shape):
+    tier: Natural
+    tier_name: Name | None = None
+    members: list[MemberModel] = Field(min_length=1)
+
+
+class HyperNode(Root):
+    spec: Spec
+
+
+def specs(document: Document, hypernode: HyperNode) -> Iterable[HyperNodeDraft]:
+    members = tuple(_member(member, index) for index, member in enumerate(hypernode.spec.members))
+    yield HyperNodeDraft(document, document.name, hypernode.spec.tier, hypernode.spec.tier_name, members)
+
+
+def _member(member: MemberModel, index: int) -> Member:
+    selector, labels = member.selector, member.selector.label_match
+    rows = None
+    if labels is not None:
+        rows = tuple((key, "In", (value,)) for key, value in (labels.match_labels or {}).items()) + tuple(
+            (row.key, str(row.operator), tuple(row.values or ())) for row in labels.match_expressions or ()
+        )
+    return Member(
+        type=member.type,
+        path=("spec", "members", index),
+        name=selector.exact_match.name if selector.exact_match else None,
+        pattern=selector.regex_match.pattern if selector.regex_match else None,
+        labels=rows,
+    )
+
+
+KIND = Kind("HyperNode", "topology.volcano.sh", ("v1alpha1",), HyperNode, specs, namespaced=False)

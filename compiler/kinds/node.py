@@ -1,0 +1,48 @@
+"""Kubernetes' Node, as `kubectl get nodes -o yaml` prints it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from compiler.documents import Document
+from compiler.jobs import Metadata
+from compiler.kinds import Kind
+from compiler.pods import TaintModel
+from compiler.quantity import amounts
+from compiler.shape import Bool, Open, Resources
+from compiler.specs import NodeSpec
+
+
+class Spec(Open):
+    taints: list[TaintModel] | None = None
+    unschedulable: Bool | None = None
+
+
+class Condition(Open):
+    type: str
+    status: str
+
+
+class Status(Open):
+    capacity: Resources | None = None
+    allocatable: Resources | None = None
+    conditions: list[Condition] | None = None
+
+
+class Node(Open):
+    metadata: Metadata
+    spec: Spec | None = None
+    status: Status | None = None
+
+
+def specs(document: Document, node: Node) -> Iterable[NodeSpec]:
+    """Unschedulable: cordoned, or known not to be ready."""
+    status, spec = node.status or Status(), node.spec or Spec()
+    resources = status.capacity if status.allocatable is None else status.allocatable
+    ready = all(condition.status == "True" for condition in status.conditions or () if condition.type == "Ready")
+    labels = {key: str(value) for key, value in (node.metadata.labels or {}).items()}
+    taints = tuple(taint.spec() for taint in spec.taints or ())
+    yield NodeSpec(document, document.name, labels, taints, amounts(resources or {}, "down"), bool(spec.unschedulable) or not ready)
+
+
+KIND = Kind("Node", "", ("v1",), Node, specs, namespaced=False)

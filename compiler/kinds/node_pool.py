@@ -1,0 +1,118 @@
+"""Our NodePool: many equal nodes, and the network domains they sit in, in a handful of lines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from compiler.documents import Document
+from compiler.jobs import Positive, Root
+from compiler.kinds import Kind
+from compiler.pods import WholeResources
+from compiler.quantity import amounts
+from compiler.shape import BAD_NAME, MISSING_FIELD, NOT_ALLOWED, OUT_OF_RANGE, Shape
+from compiler.specs import HyperNodeSpec, NodeSpec, Taint
+
+MOST_NODES = 100_000
+HOSTNAME = "kubernetes.io/hostname"
+_RANGE = re.compile(r"([^\[\]]*)(?:\[(\d{1,9})-(\d{1,9})\]([^\[\]]*))?\Z", re.ASCII)
+_DNS = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
+
+
+class PoolTaint(Shape):
+    key: str
+    value: str | None = None
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
+
+
+class Tier(Shape):
+    name: Annotated[str, Field(max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")] = Field(
+        description="Becomes tierName and part of the names."
+    )
+    size: Positive | None = Field(
+        None, description="Members of one domain: nodes in the first tier, domains of the tier below in the others. Missing: all of them."
+    )
+
+
+class Spec(Shape):
+    count: Annotated[int, Field(ge=1, le=MOST_NODES)] | None = Field(None, description="Number of nodes, named <pool>-000 and so on.")
+    names: list[str] | None = Field(None, description="Names of the nodes, instead of count; gpu-[000-255] is a range.")
+    capacity: WholeResources = Field(description="What one node offers (allocatable). pods is 110 unless given.")
+    labels: dict[str, str] | None = None
+    taints: list[PoolTaint] | None = None
+    topology: list[Tier] | None = Field(None, description="The network domains, the tightest first: tier 1, tier 2 and so on.")
+
+    @model_validator(mode="after")
+    def one_way_to_name(self) -> Self:
+        if self.count is not None and self.names is not None:
+            raise _error(NOT_ALLOWED.code, "count and names are both given", "keep one of the two")
+        if self.count is None and not self.names:
+            raise _error(MISSING_FIELD.code, "neither count nor names is given", "add one of the two")
+        total = 0
+        for text in self.names or ():
+            total += _size(text)
+        if total > MOST_NODES:
+            raise _error(OUT_OF_RANGE.code, f"names stand for {total} nodes", f"a pool has at most {MOST_NODES}")
+        return self
+
+
+class NodePool(Root):
+    spec: Spec
+
+
+def _error(code: str, message: str, help: str) -> PydanticCustomError:
+    return PydanticCustomError(code, "{message}", {"message": message, "help": help})  # type: ignore[arg-type]  # a code of ours is the error's type
+
+
+def _size(text: str) -> int:
+    found = _RANGE.match(text)
+    if found is None:
+        raise _error(BAD_NAME.code, f"{text!r} is neither a name nor a range", "write a name, or one range such as gpu-[000-255]")
+    head, first, last, tail = found.groups()
+    example = head if first is None else f"{head}{first}{tail}"
+    if not _DNS.match(example) or len(example) > 63:
+        raise _error(BAD_NAME.code, f"{example!r} is not a valid node name", "use lower-case letters, digits, - and dots")
+    if first is not None and int(last) < int(first):
+        raise _error(OUT_OF_RANGE.code, f"the range {first}-{last} runs backwards", f"write {last}-{first}")
+    return 1 if first is None else int(last) - int(first) + 1
+
+
+def expand(text: str) -> Iterator[str]:
+    """gpu-[08-11] -> gpu-08, gpu-09, gpu-10, gpu-11; a plain name -> itself. The width of the first number is kept."""
+    found = _RANGE.match(text)
+    if found is None or found.group(2) is None:
+        yield text
+        return
+    head, first, last, tail = found.groups()
+    for number in range(int(first), int(last) + 1):
+        yield f"{head}{number:0{len(first)}}{tail}"
+
+
+def numbered(stem: str, count: int) -> list[str]:
+    """stem-00 ... with as many digits as the last number needs, so that names sort as numbers do."""
+    width = len(str(count - 1))
+    return [f"{stem}-{number:0{width}}" for number in range(count)]
+
+
+def specs(document: Document, pool: NodePool) -> Iterable[NodeSpec | HyperNodeSpec]:
+    spec = pool.spec
+    names = numbered(document.name, spec.count) if spec.count is not None else [name for text in spec.names or () for name in expand(text)]
+    taints = tuple(Taint(taint.key, taint.value or "", taint.effect) for taint in spec.taints or ())
+    allocatable = {"pods": 110, **amounts(spec.capacity, "down")}
+    for name in names:
+        yield NodeSpec(document, name, {**(spec.labels or {}), HOSTNAME: name}, taints, allocatable)
+    below, nodes = names, True
+    for index, tier in enumerate(spec.topology or ()):
+        size = tier.size or len(below)
+        domains = numbered(f"{document.name}-{tier.name}", -(-len(below) // size))
+        for number, domain in enumerate(domains):
+            members = tuple(sorted(below[number * size : (number + 1) * size]))
+            yield HyperNodeSpec(document, domain, index + 1, tier.name, members if nodes else (), () if nodes else members)
+        below, nodes = domains, False
+
+
+KIND = Kind("NodePool", "gangplan.dev", ("v1alpha1",), NodePool, specs, namespaced=False)

@@ -1,0 +1,30 @@
+"""A bare Pod. One that names a PodGroup is part of that gang; any other is passed through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from compiler import pods
+from compiler.diagnostics import Diagnostic
+from compiler.documents import Document
+from compiler.drafts import PodDraft
+from compiler.kinds import Kind
+
+GROUP_NAME = "scheduling.k8s.io/group-name"
+TASK = "volcano.sh/task-spec"
+
+
+class Pod(pods.Template):
+    """A pod has the shape of a template, and an apiVersion and a kind of its own."""
+
+
+def specs(document: Document, pod: Pod) -> Iterable[PodDraft]:
+    notes = pod.annotations
+    yield PodDraft(document, notes.get(GROUP_NAME) or None, notes.get(TASK, ""), pods.pod_spec(pod.spec), notes)
+
+
+def review(document: Document) -> Iterator[Diagnostic]:
+    yield from pods.review(document, document.data.get("spec"), ("spec",))
+
+
+KIND = Kind("Pod", "", ("v1",), Pod, specs, review)

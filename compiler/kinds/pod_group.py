@@ -1,0 +1,65 @@
+"""Volcano's PodGroup (scheduling.volcano.sh/v1beta1); its pods are documents of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import Field
+
+from compiler.documents import Document
+from compiler.drafts import PodGroupDraft
+from compiler.jobs import VOLCANO, Natural, NetworkTopology, Positive, Root, review_times, times
+from compiler.kinds import Kind
+from compiler.pods import WholeResources
+from compiler.shape import Name, Shape
+from compiler.specs import GangSpec
+
+
+class SubGroupPolicy(Shape):
+    name: str | None = None
+    network_topology: NetworkTopology | None = None
+    sub_group_size: Positive | None = None
+    min_sub_groups: Natural | None = None
+    label_selector: Any = None
+    match_label_keys: list[str] | None = None
+
+
+class Spec(Shape):
+    min_member: Natural | None = None
+    min_task_member: dict[str, Natural] | None = None
+    min_resources: WholeResources | None = None
+    queue: Name | None = None
+    priority_class_name: Name | None = None
+    network_topology: NetworkTopology | None = None
+    sub_group_policy: list[SubGroupPolicy] | None = None
+
+
+class PodGroup(Root):
+    spec: Spec = Field(default_factory=lambda: Spec())
+
+
+def specs(document: Document, group: PodGroup) -> Iterable[PodGroupDraft]:
+    spec = group.spec
+    submitted, expected = times(document)
+    gang = GangSpec(
+        document=document,
+        queue=spec.queue or "default",
+        priority_class=spec.priority_class_name,
+        minimum=spec.min_member or 0,
+        roles=(),
+        topology=spec.network_topology.spec() if spec.network_topology else None,
+        submitted_at=submitted,
+        expected_duration=expected,
+        paths={
+            "queue": ("spec", "queue"),
+            "minimum": ("spec", "minMember"),
+            "priority_class": ("spec", "priorityClassName"),
+            "topology": ("spec", "networkTopology"),
+        },
+        scheduler=VOLCANO,
+    )
+    yield PodGroupDraft(gang, spec.min_task_member or {})
+
+
+KIND = Kind("PodGroup", "scheduling.volcano.sh", ("v1beta1",), PodGroup, specs, review_times)

@@ -1,0 +1,28 @@
+"""Kubernetes' PriorityClass (scheduling.k8s.io/v1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from compiler.documents import Document
+from compiler.jobs import Root
+from compiler.kinds import Kind
+from compiler.shape import Bool, Int
+from compiler.specs import PriorityClassSpec
+
+
+class PriorityClass(Root):
+    value: Annotated[Int, Field(ge=-(2**31), le=10**9)]
+    global_default: Bool | None = None
+    description: str | None = None
+    preemption_policy: Literal["PreemptLowerPriority", "Never"] | None = None
+
+
+def specs(document: Document, found: PriorityClass) -> Iterable[PriorityClassSpec]:
+    yield PriorityClassSpec(document, document.name, found.value, bool(found.global_default), found.preemption_policy or "PreemptLowerPriority")
+
+
+KIND = Kind("PriorityClass", "scheduling.k8s.io", ("v1",), PriorityClass, specs, namespaced=False)

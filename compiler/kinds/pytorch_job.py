@@ -1,0 +1,111 @@
+"""Kubeflow's PyTorchJob (kubeflow.org/v1), as training-operator 1.9 hands it to Volcano."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pydantic import Field
+
+from compiler import metax, pods
+from compiler.diagnostics import Diagnostic
+from compiler.documents import Document
+from compiler.jobs import VOLCANO, Natural, Root, review_times, times
+from compiler.kinds import Kind
+from compiler.pods import WholeResources
+from compiler.shape import Bool, Int, Name, Shape
+from compiler.specs import GangSpec
+
+REPLICAS = ("spec", "pytorchReplicaSpecs")
+POLICY = ("spec", "runPolicy", "schedulingPolicy")
+
+
+class Replica(Shape):
+    replicas: Natural | None = None
+    template: pods.Template
+    restart_policy: str | None = None
+
+    @property
+    def count(self) -> int:
+        return 1 if self.replicas is None else self.replicas
+
+
+class ReplicaSpecs(Shape):
+    master: Replica | None = Field(None, alias="Master")
+    worker: Replica | None = Field(None, alias="Worker")
+
+
+class SchedulingPolicy(Shape):
+    min_available: Natural | None = None
+    queue: Name | None = None
+    min_resources: WholeResources | None = None
+    priority_class: Name | None = None
+    schedule_timeout_seconds: Int | None = None
+
+
+class RunPolicy(Shape):
+    clean_pod_policy: str | None = None
+    ttl_seconds_after_finished: Int | None = None
+    active_deadline_seconds: Int | None = None
+    backoff_limit: Int | None = None
+    scheduling_policy: SchedulingPolicy | None = None
+    suspend: Bool | None = None
+    managed_by: str | None = None
+
+
+class Spec(Shape):
+    run_policy: RunPolicy | None = None
+    elastic_policy: dict[str, Any] | None = None
+    pytorch_replica_specs: ReplicaSpecs
+    nproc_per_node: str | Int | None = None
+
+
+class PyTorchJob(Root):
+    spec: Spec
+
+
+def gang(document: Document, job: PyTorchJob) -> GangSpec:
+    """The operator's PodGroup has minMember (minAvailable, else all replicas) and no minimum per role."""
+    run = job.spec.run_policy or RunPolicy()
+    policy = run.scheduling_policy or SchedulingPolicy()
+    replicas = job.spec.pytorch_replica_specs
+    parts = [(name, part) for name, part in (("Master", replicas.master), ("Worker", replicas.worker)) if part is not None]
+    total = sum(part.count for _, part in parts)
+    minimum = total if policy.min_available is None else policy.min_available
+    whole = minimum >= total
+    roles = tuple(pods.role(name, part.count, part.count if whole else 0, part.template, (*REPLICAS, name)) for name, part in parts)
+    submitted, expected = times(document)
+    from_template = next(((name, part.template.spec.priority_class_name) for name, part in parts if part.template.spec.priority_class_name), None)
+    priority_path = (*POLICY, "priorityClass")
+    if not policy.priority_class and from_template:
+        priority_path = (*REPLICAS, from_template[0], "template", "spec", "priorityClassName")
+    return GangSpec(
+        document=document,
+        queue=policy.queue or "default",
+        priority_class=policy.priority_class or (from_template[1] if from_template else None),
+        minimum=minimum,
+        roles=roles,
+        subgroups=metax.subgroups(roles),
+        submitted_at=submitted,
+        expected_duration=expected,
+        schedulable=not run.suspend and all(role.pod.scheduler in ("", VOLCANO) for role in roles),
+        paths={"queue": (*POLICY, "queue"), "minimum": (*POLICY, "minAvailable"), "priority_class": priority_path},
+    )
+
+
+def specs(document: Document, job: PyTorchJob) -> Iterable[GangSpec]:
+    return (gang(document, job),)
+
+
+def review(document: Document) -> Iterator[Diagnostic]:
+    yield from review_times(document)
+    found: Any = document.data
+    for key in REPLICAS:
+        found = found.get(key) if isinstance(found, dict) else None
+    for name, part in found.items() if isinstance(found, dict) else ():
+        template = part.get("template") if isinstance(part, dict) else None
+        if isinstance(template, dict):
+            yield from pods.review(document, template.get("spec"), (*REPLICAS, name, "template", "spec"))
+
+
+KIND = Kind("PyTorchJob", "kubeflow.org", ("v1",), PyTorchJob, specs, review)

@@ -1,0 +1,76 @@
+"""Our SchedulerConfiguration: volcano-scheduler.conf, typed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal
+
+from pydantic import ConfigDict, Field
+
+from compiler import scheduler_conf
+from compiler.diagnostics import Diagnostic
+from compiler.documents import Document
+from compiler.jobs import Root
+from compiler.kinds import Kind
+from compiler.shape import Shape
+from compiler.specs import SchedulerSpec
+
+NAMESPACE = "volcano-system"
+
+
+class Plugin(Shape):
+    """Flags (enable...: true or false) stand beside name; which exist is a check's matter."""
+
+    model_config = ConfigDict(extra="allow")
+
+    name: str
+    arguments: dict[str, Any] | None = None
+
+
+class Tier(Shape):
+    plugins: list[Plugin]
+
+
+class Configuration(Shape):
+    name: str = Field(description="The action that the arguments are for.")
+    arguments: dict[str, Any] | None = None
+
+
+class CustomPlugin(Shape):
+    name: str
+    arguments: dict[str, Literal["int", "float", "bool", "string"]] | None = Field(None, description="Argument -> type.")
+
+
+class Spec(Shape):
+    actions: list[str] = Field(min_length=1, description="In the order in which they run.")
+    tiers: list[Tier]
+    configurations: list[Configuration] | None = None
+    metrics: dict[str, str] | None = None
+    custom_plugins: list[CustomPlugin] | None = Field(None, description="Plugins of a vendor's build, with the types of their arguments.")
+
+
+class SchedulerConfiguration(Root):
+    """metadata.name and namespace are the ConfigMap's; the namespace is volcano-system unless given."""
+
+    spec: Spec
+
+
+def specs(document: Document, model: SchedulerConfiguration) -> Iterable[SchedulerSpec]:
+    spec, _ = _read(document)
+    return (spec,) if spec is not None else ()
+
+
+def review(document: Document) -> Iterator[Diagnostic]:
+    """Flags that are neither true nor false, which the open model lets pass."""
+    spec = document.data.get("spec")
+    if isinstance(spec, dict) and isinstance(spec.get("actions"), list):
+        yield from (problem for problem in _read(document)[1] if "is not true or false" in problem.message)
+
+
+def _read(document: Document) -> tuple[SchedulerSpec | None, list[Diagnostic]]:
+    return scheduler_conf.read(
+        document, document.data.get("spec"), ("spec",), raw=None, name=document.name, namespace=document.namespace or NAMESPACE
+    )
+
+
+KIND = Kind("SchedulerConfiguration", "gangplan.dev", ("v1alpha1",), SchedulerConfiguration, specs, review)

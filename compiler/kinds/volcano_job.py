@@ -1,0 +1,159 @@
+"""Volcano's Job (batch.volcano.sh/v1alpha1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from compiler import metax, pods
+from compiler.diagnostics import Diagnostic
+from compiler.documents import Document
+from compiler.jobs import VOLCANO, Natural, NetworkTopology, Positive, Root, review_times, times
+from compiler.kinds import Kind
+from compiler.shape import Int, Name, Shape
+from compiler.specs import GangSpec, SubgroupSpec, TopologySpec
+
+
+class Policy(Shape):
+    """event and action are text here; which are known is the checks' matter, with a better message than a list of literals."""
+
+    event: str | None = None
+    events: list[str] | None = None
+    exit_code: Int | None = None
+    action: str | None = None
+    timeout: str | None = None
+
+
+class DependsOn(Shape):
+    name: list[str] | None = None
+    iteration: Literal["any", "all", ""] | None = None
+
+
+class PartitionPolicy(Shape):
+    total_partitions: Int
+    partition_size: Int
+    min_partitions: Natural | None = None
+    network_topology: NetworkTopology | None = None
+
+
+class Task(Shape):
+    name: Annotated[str, Field(max_length=63, pattern=r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$")] | None = None
+    replicas: Natural | None = None
+    min_available: Natural | None = None
+    template: pods.Template
+    policies: list[Policy] | None = None
+    max_retry: Int | None = None
+    topology_policy: Literal["none", "best-effort", "restricted", "single-numa-node"] | None = None
+    depends_on: DependsOn | None = None
+    partition_policy: PartitionPolicy | None = None
+
+    @property
+    def minimum(self) -> int:
+        """Volcano's admission default: minPartitions * partitionSize, else the replicas."""
+        if self.min_available is not None:
+            return self.min_available
+        partitions = self.partition_policy
+        if partitions is not None and partitions.min_partitions:
+            return partitions.min_partitions * partitions.partition_size
+        return self.replicas or 0
+
+
+class Volume(Shape):
+    mount_path: str | None = None
+    volume_claim_name: str | None = None
+    volume_claim: Any = None
+
+
+class Spec(Shape):
+    scheduler_name: Annotated[str, Field(max_length=63)] | None = None
+    min_available: Natural | None = None
+    min_success: Positive | None = None
+    queue: Name | None = None
+    priority_class_name: Name | None = None
+    max_retry: Int | None = None
+    ttl_seconds_after_finished: Natural | None = None
+    running_estimate: str | None = None
+    network_topology: NetworkTopology | None = None
+    plugins: dict[str, list[str] | None] | None = None
+    policies: list[Policy] | None = None
+    volumes: list[Volume] | None = None
+    tasks: list[Task] = Field(min_length=1)
+
+    @property
+    def minimum(self) -> int:
+        """Volcano's admission default: the sum of the tasks' minima when it is 0 or missing."""
+        return self.min_available or sum(task.minimum for task in self.tasks)
+
+    @property
+    def roles_relaxed(self) -> bool:
+        """Volcano's gang plugin skips all minima of roles when the job's minimum is below their sum."""
+        return self.minimum < sum(task.minimum for task in self.tasks)
+
+
+class VolcanoJob(Root):
+    spec: Spec
+
+
+def gang(document: Document, job: VolcanoJob) -> GangSpec:
+    spec = job.spec
+    roles = tuple(
+        pods.role(
+            task.name or f"default{index}",
+            task.replicas or 0,
+            0 if spec.roles_relaxed else min(task.minimum, task.replicas or 0),
+            task.template,
+            ("spec", "tasks", index),
+        )
+        for index, task in enumerate(spec.tasks)
+    )
+    scheduler = spec.scheduler_name or VOLCANO
+    submitted, expected = times(document)
+    return GangSpec(
+        document=document,
+        queue=spec.queue or "default",
+        priority_class=spec.priority_class_name,
+        minimum=spec.minimum,
+        roles=roles,
+        topology=spec.network_topology.spec() if spec.network_topology else None,
+        subgroups=(*_partitions(spec), *metax.subgroups(roles)),
+        submitted_at=submitted,
+        expected_duration=expected,
+        schedulable=scheduler == VOLCANO,
+        paths={
+            "queue": ("spec", "queue"),
+            "minimum": ("spec", "minAvailable"),
+            "priority_class": ("spec", "priorityClassName"),
+            "topology": ("spec", "networkTopology"),
+            "scheduler": ("spec", "schedulerName"),
+        },
+        scheduler=scheduler,
+    )
+
+
+def _partitions(spec: Spec) -> Iterator[SubgroupSpec]:
+    for index, task in enumerate(spec.tasks):
+        if (policy := task.partition_policy) is not None and policy.partition_size > 0:
+            topology = policy.network_topology.spec() if policy.network_topology else TopologySpec("soft")
+            name = task.name or f"default{index}"
+            yield SubgroupSpec(
+                name, (name,), policy.partition_size, policy.min_partitions or 0, topology, ("spec", "tasks", index, "partitionPolicy")
+            )
+
+
+def specs(document: Document, job: VolcanoJob) -> Iterable[GangSpec]:
+    return (gang(document, job),)
+
+
+def review(document: Document) -> Iterator[Diagnostic]:
+    yield from review_times(document)
+    spec = document.data.get("spec")
+    tasks = spec.get("tasks") if isinstance(spec, dict) else None
+    for index, task in enumerate(tasks if isinstance(tasks, list) else ()):
+        template = task.get("template") if isinstance(task, dict) else None
+        if isinstance(template, dict):
+            yield from pods.review(document, template.get("spec"), ("spec", "tasks", index, "template", "spec"))
+
+
+KIND = Kind("Job", "batch.volcano.sh", ("v1alpha1",), VolcanoJob, specs, review)

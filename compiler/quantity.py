@@ -1,0 +1,96 @@
+"""Kubernetes quantities ("500m", "1.5Gi", 2, "1e3") as exact numbers, and resource lists as integers.
+
+Grammar and suffixes: k8s.io/apimachinery/pkg/api/resource, Quantity. Nothing is rounded before the last step, so that 0.1 + 0.2 is 0.3.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Literal
+
+from compiler.diagnostics import rule
+
+UNPARSABLE = rule(
+    "GP207",
+    "error",
+    "not a quantity",
+    """A resource amount is a number with an optional unit: n u m, k M G T P E, Ki Mi Gi Ti Pi Ei, or an exponent such as 1e3; no blanks,
+    one decimal point at most. Mend: write for example 500m, 2, 1.5Gi.""",
+)
+NEGATIVE = rule("GP208", "error", "negative quantity", "A resource amount is zero or more. Mend: remove the minus sign, or the whole entry.")
+
+_NUMBER = re.compile(r"([+-]?)(\d+\.?\d*|\.\d+)(?:([eE][+-]?\d{1,3})|([numkMGTPE]|[KMGTPE]i)?)\Z", re.ASCII)
+_BLANK = re.compile(r"[+-]?[\d.]+\s+([a-zA-Z]+)\Z")
+_SCALE = {
+    "": Fraction(1),
+    **{unit: Fraction(1000) ** power for power, unit in enumerate("num", start=-3)},
+    **{unit: Fraction(1000) ** power for power, unit in enumerate("kMGTPE", start=1)},
+    **{unit + "i": Fraction(1024) ** power for power, unit in enumerate("KMGTPE", start=1)},
+}
+MILLI = ("cpu",)
+"""Resources counted in thousandths; all others in whole units."""
+_LARGEST = 2**63 - 1
+_CACHE: dict[str, Fraction] = {}
+
+
+class QuantityError(ValueError):
+    """`code` is UNPARSABLE's or NEGATIVE's, `help` the mend; the text of the exception is the message."""
+
+    def __init__(self, code: str, message: str, help: str) -> None:
+        self.code, self.help = code, help
+        super().__init__(message)
+
+
+def parse(value: object) -> Fraction:
+    """The exact value of a quantity as YAML gives it: str, int or float. QuantityError for anything else."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise QuantityError(UNPARSABLE.code, f"{_shown(value)} is not a quantity", "write a number with an optional unit, such as 500m, 2 or 1.5Gi")
+    text = repr(value) if isinstance(value, float) else str(value)
+    if (known := _CACHE.get(text)) is not None:
+        return known
+    found = _NUMBER.match(text)
+    if found is None or len(text) > 64:
+        raise QuantityError(UNPARSABLE.code, f"{_shown(value)} is not a quantity", _mend(text))
+    sign, digits, exponent, unit = found.groups()
+    amount = Fraction(digits if not digits.endswith(".") else digits[:-1]) * (Fraction(10) ** int(exponent[1:]) if exponent else _SCALE[unit or ""])
+    if sign == "-" and amount:
+        raise QuantityError(NEGATIVE.code, f"{text} is negative", "an amount is zero or more")
+    if amount > _LARGEST:
+        raise QuantityError(UNPARSABLE.code, f"{_shown(value)} is larger than Kubernetes can hold", f"the largest amount is {_LARGEST}")
+    _CACHE[text] = amount
+    return amount
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def _mend(text: str) -> str:
+    if found := _BLANK.match(text):
+        return f"remove the blank before {found.group(1)!r}"
+    if text.count(".") > 1:
+        return "a number has one decimal point at most"
+    if re.match(r"[+-]?[\d.]+[a-zA-Z]+\Z", text):
+        return "the units are m for thousandths, k M G T P E (powers of 1000) and Ki Mi Gi Ti Pi Ei (powers of 1024)"
+    return "write a number with an optional unit, such as 500m, 2 or 1.5Gi"
+
+
+def amounts(resources: Mapping[str, Fraction], rounding: Literal["up", "down"]) -> dict[str, int]:
+    """A resource list in the units of `compiler.specs.Amounts`. Requests and limits are rounded up, what a node offers down."""
+    step = math.ceil if rounding == "up" else math.floor
+    return {name: step(value * 1000 if name in MILLI else value) for name, value in sorted(resources.items())}
+
+
+def shown(resource: str, amount: int) -> str:
+    """An amount for people: cpu in cores, memory in the largest binary unit that divides it, anything else as it is."""
+    if resource in MILLI:
+        return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
+    if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
+        for power, unit in reversed(list(enumerate("KMGTPE", start=1))):
+            if amount and amount % 1024**power == 0:
+                return f"{amount // 1024**power}{unit}i"
+    return str(amount)

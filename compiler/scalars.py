@@ -1,0 +1,87 @@
+"""What a plain YAML scalar means: YAML 1.2 core as ruamel.yaml resolves it, and where Kubernetes (YAML 1.1, then JSON) reads it differently."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from compiler.diagnostics import Rule, rule
+
+NOT_FINITE = rule(
+    "GP113",
+    "error",
+    "number is not finite",
+    "JSON, which Kubernetes stores, has no NaN and no infinity. Mend: write a finite number, or quote the text.",
+)
+OCTAL = rule(
+    "GP114",
+    "error",
+    "number read differently by Kubernetes",
+    """A number with a leading zero, or one written 0o17, is octal in one version of YAML and decimal or text in the other: 010 is 10 here and 8 in
+    Kubernetes. Mend: drop the zeros, or quote it when it is text.""",
+)
+BOOLEAN_WORD = rule(
+    "GP115",
+    "warning",
+    "word read as true or false by Kubernetes",
+    "Unquoted yes, no, on, off, y and n are text in YAML 1.2 and booleans in YAML 1.1, which Kubernetes reads. Mend: quote the text, or write true or false.",
+)
+DATE = rule(
+    "GP116",
+    "info",
+    "unquoted date",
+    "Some YAML readers turn an unquoted date into an object of their own; gangplan and Kubernetes keep it as text. Mend: quote it.",
+)
+
+Scalar = str | int | float | bool | None
+
+_WORDS: dict[str, Scalar] = {"": None, "~": None} | {
+    spelling: value for word, value in (("null", None), ("true", True), ("false", False)) for spelling in (word, word.capitalize(), word.upper())
+}
+_BOOLEAN_WORDS = frozenset(spelling for word in ("yes", "no", "on", "off", "y", "n") for spelling in (word, word.capitalize(), word.upper()))
+_SPECIAL = frozenset("-+.0123456789~nNtTfFyYoO")
+_INTEGER = re.compile(r"[-+]?(?:0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|[0-9][0-9_]*)\Z", re.ASCII)
+_FLOAT = re.compile(r"[-+]?(?:[0-9][0-9_]*\.[0-9_]*(?:[eE][-+]?[0-9]+)?|[0-9][0-9_]*[eE][-+]?[0-9]+|\.[0-9_]+(?:[eE][-+][0-9]+)?)\Z", re.ASCII)
+_NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)\Z|\.(?:nan|NaN|NAN)\Z")
+_OCTAL = re.compile(r"[-+]?0(?:o|_*[0-9])", re.ASCII)
+_DATE = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:\Z|[Tt ])", re.ASCII)
+_MOST_DIGITS = 400
+
+
+def plain(text: str) -> tuple[Scalar, Rule | None]:
+    """The value of an unquoted scalar, and the rule that its spelling breaks, if any."""
+    if text and text[0] not in _SPECIAL:
+        return text, None
+    if text in _WORDS:
+        return _WORDS[text], None
+    if text in _BOOLEAN_WORDS:
+        return text, BOOLEAN_WORD
+    if _NOT_FINITE.match(text):
+        return text, NOT_FINITE
+    if len(text) > _MOST_DIGITS:
+        return text, None
+    if _INTEGER.match(text):
+        return _integer(text)
+    if _FLOAT.match(text):
+        return _float(text)
+    if _DATE.match(text):
+        return text, DATE
+    return text, None
+
+
+def _integer(text: str) -> tuple[Scalar, Rule | None]:
+    digits = text.replace("_", "")
+    if _OCTAL.match(text):
+        return text, OCTAL
+    try:
+        return int(digits, 0), None
+    except ValueError:  # such as 0x_ or _ alone: no digits are left
+        return text, None
+
+
+def _float(text: str) -> tuple[Scalar, Rule | None]:
+    try:
+        value = float(text.replace("_", ""))
+    except ValueError:
+        return text, None
+    return (value, None) if math.isfinite(value) else (text, NOT_FINITE)

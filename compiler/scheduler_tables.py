@@ -1,0 +1,109 @@
+"""What Volcano's scheduler knows: actions, plugins, flags and the types of their arguments (1.15; reference: pkg/scheduler of volcano-sh/volcano)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+ACTIONS = ("enqueue", "allocate", "backfill", "preempt", "reclaim", "gangpreempt", "gangreclaim", "shuffle")
+
+FLAGS = tuple(
+    ["enableJobOrder", "enableHierarchy", "enableJobReady", "enableJobPipelined", "enableTaskOrder", "enablePreemptable", "enableReclaimable", "enablePreemptive", "enableQueueOrder", "enabledClusterOrder", "enablePredicate", "enableBestNode", "enableNodeOrder", "enableTargetJob", "enableReservedNodes", "enableJobEnqueued", "enabledVictim", "enableJobStarving", "enabledOverused", "enabledAllocatable", "enabledHyperNodeOrder", "enabledSubJobReady", "enabledSubJobPipelined", "enabledSubJobOrder", "enabledHyperNodeGradient"]
+)
+
+
+def _all(kind: str, names: str, prefix: str = "") -> dict[str, str]:
+    return {prefix + name: kind for name in names.split()}
+
+
+_CACHE = {"predicateErrorCacheEnable": "bool"}
+_GANG_EVICTION = {"maxDomains": "int", "allowWholeBundle": "bool"}
+ARGUMENTS: Mapping[str, Mapping[str, str]] = {
+    "allocate": _CACHE,
+    "backfill": _CACHE,
+    "reclaim": _CACHE,
+    "preempt": {
+        **_CACHE,
+        "enableTopologyAwarePreemption": "bool",
+        **_all("int", "topologyAwarePreemptWorkerNum minCandidateNodesPercentage minCandidateNodesAbsolute maxCandidateNodesAbsolute"),
+    },
+    "gangpreempt": _GANG_EVICTION,
+    "gangreclaim": _GANG_EVICTION,
+}
+"""Action -> argument (under configurations) -> type."""
+
+PLUGINS: Mapping[str, Mapping[str, str]] = {
+    "priority": {},
+    "gang": {},
+    "conformance": {},
+    "drf": {},
+    "proportion": {},
+    "capacity": {
+        "ancestorReclaimLevel": "int",
+        "capacity.DynamicResourceAllocationEnable": "bool",
+        "capacity.DRAConsumableCapacityEnable": "bool",
+    },
+    "overcommit": {"overcommit-factor": "float"},
+    "sla": {"sla-waiting-time": "string"},
+    "predicates": {
+        **_all(
+            "bool",
+            """NodeAffinityEnable NodePortsEnable TaintTolerationEnable PodAffinityEnable NodeVolumeLimitsEnable VolumeZoneEnable PodTopologySpreadEnable
+            VolumeBindingEnable CacheEnable DynamicResourceAllocationEnable""",
+            "predicate.",
+        ),
+        "volumebinding.weight": "int",
+        "volumebinding.bindTimeoutSeconds": "int",
+        "volumebinding.shape": "list",
+        "dynamicresources.filterTimeoutSeconds": "int",
+    },
+    "nodeorder": _all(
+        "int",
+        """leastrequested.weight mostrequested.weight nodeaffinity.weight podaffinity.weight balancedresource.weight tainttoleration.weight
+        imagelocality.weight podtopologyspread.weight""",
+    ),
+    "binpack": {**_all("int", "weight cpu memory", "binpack."), "binpack.resources": "string"},
+    "resource-strategy-fit": {"resourceStrategyFitWeight": "int", "resources": "map", "sra": "map", "proportional": "map"},
+    "network-topology-aware": {
+        "weight": "int",
+        **_all("int", "cpu memory", "hypernode.binpack."),
+        "hypernode.binpack.resources": "string",
+        "hypernode.binpack.normal-pod.enable": "bool",
+        "hypernode.binpack.normal-pod.fading": "float",
+        "hypernode.gradient.evict.max-hypernodes": "int",
+    },
+    "nodegroup": {"strict": "bool", "enablePreferredOrder": "bool"},
+    "numa-aware": {"weight": "int"},
+    "task-topology": {"task-topology.weight": "int"},
+    "tdm": {"tdm.evict.period": "string"},
+    "usage": {"usage.weight": "int", "cpu.weight": "int", "memory.weight": "int", "thresholds": "map", "estimator": "map"},
+    "rescheduling": {"interval": "string", "metricsPeriod": "string", "strategies": "list"},
+    "deviceshare": {
+        **_all("bool", "GPUSharingEnable GPUNumberEnable NodeLockEnable VGPUEnable AscendMindClusterVNPUEnable AscendHAMiVNPUEnable", "deviceshare."),
+        "deviceshare.SchedulePolicy": "string",
+        "deviceshare.ScheduleWeight": "int",
+        "deviceshare.KnownGeometriesCMName": "string",
+        "deviceshare.KnownGeometriesCMNamespace": "string",
+        "deviceshare.GPUExclusiveRules": "list",
+    },
+    "extender": {
+        **_all(
+            "string",
+            """urlPrefix httpTimeout onSessionOpenVerb onSessionCloseVerb predicateVerb prioritizeVerb preemptableVerb reclaimableVerb queueOverusedVerb
+            jobEnqueueableVerb jobEnqueuedVerb jobReadyVerb allocateFuncVerb deallocateFuncVerb""",
+            "extender.",
+        ),
+        "extender.ignorable": "bool",
+        "extender.managedResources": "list",
+    },
+    "cdp": {},
+    "pdb": {},
+    "resourcequota": {},
+}
+"""Plugin -> argument -> type: int, float, bool, string, list, map."""
+
+GLOBS: Mapping[str, Mapping[str, str]] = {
+    "binpack": {"binpack.resources.": "int"},
+    "network-topology-aware": {"hypernode.binpack.resources.": "int"},
+    "tdm": {"tdm.revocable-zone.": "string"},
+}
+"""Plugin -> beginning of a family of arguments -> type."""

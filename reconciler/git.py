@@ -13,7 +13,7 @@ import re
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -38,6 +38,7 @@ _CONFIG = (
     "http.lowSpeedLimit=1000",
     "http.lowSpeedTime=30",
 )
+_LOG = ("log", "-z", "--format=%x01%ct", "--name-only", "--diff-filter=A", "--no-renames")
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
 _URL = re.compile(r"(https|ssh)://[^\s]+")
 _SCP = re.compile(r"[A-Za-z0-9._-]+@[A-Za-z0-9.-]+:[^\s-][^\s]*")
@@ -121,12 +122,14 @@ class Mirror:
 
     def read(self, commit: str) -> Tree:
         """The files below cluster-specs/ and jobs/ at `commit`, each with the date of the commit that brought it."""
-        if commit not in self._trees:
+        known = self._trees.get(commit)
+        if known is None:
             tree = self._run("rev-parse", "--verify", "--end-of-options", f"{_sha(commit)}^{{tree}}").decode().strip()
             blobs, refused = self._entries(tree)
-            self._trees.clear()
-            self._trees[commit] = Tree(self._contents(blobs), self._dates(commit), tuple(refused))
-        return self._trees[commit]
+            log = self._run(*_LOG, "--end-of-options", _sha(commit), "--", *ROOTS)
+            known = Tree(self._contents(blobs), _dates(log), tuple(refused))
+            self._trees = {commit: known}
+        return known
 
     def _prepare(self) -> None:
         """Make the clone, or take away the locks that a killed git left (the caller owns the folder alone)."""
@@ -183,22 +186,6 @@ class Mirror:
         data = dict(_batch(self._run("cat-file", "--batch", feed="".join(f"{i}\n" for i in wanted).encode())))
         return {path: data.get(blob, b" " * (LARGEST_FILE + 1)) for path, blob in sorted(blobs.items())}
 
-    def _dates(self, commit: str) -> dict[str, int]:
-        """The newest commit that added each path, in one pass over the history from the newest commit back."""
-        dates: dict[str, int] = {}
-        when = 0
-        out = self._run(
-            "log", "-z", "--format=%x01%ct", "--name-only", "--diff-filter=A", "--no-renames", "--end-of-options", _sha(commit), "--", *ROOTS
-        )
-        for piece in out.split(b"\0"):
-            text = piece.lstrip(b"\n")
-            if text.startswith(b"\x01"):
-                stamp, _, text = text[1:].partition(b"\n")
-                when = int(stamp)
-            if text:
-                dates.setdefault(text.decode("utf-8", "surrogateescape"), when)
-        return dates
-
     def _run(self, *arguments: str, feed: bytes = b"", ok: Sequence[int] = (0,), network: bool = False) -> bytes:
         code, out, err = self._execute(arguments, feed, network)
         if code not in ok:
@@ -209,39 +196,11 @@ class Mirror:
         return self._execute(arguments, b"", network=False)[0]
 
     def _execute(self, arguments: Sequence[str], feed: bytes, network: bool) -> tuple[int, bytes, bytes]:
-        config = [piece for entry in _CONFIG for piece in ("-c", entry)]
-        process = subprocess.Popen(
-            ["git", *config, *arguments],
-            cwd=self.directory,
-            env=self._environment(network),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-        try:
-            out, err = process.communicate(feed, timeout=self.timeout)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-            raise GitError(f"git {arguments[0]} did not end within {self.timeout:g} s") from None
-        return process.returncode, out, err
+        return _git(self.directory, arguments, self._environment(network), feed, self.timeout)
 
     def _environment(self, network: bool) -> dict[str, str]:
         allowed = ("file" if self.local else "https:ssh") if network else "none"
-        environment = {
-            "PATH": os.environ.get("PATH", os.defpath),
-            "HOME": "/nonexistent",
-            "LC_ALL": "C",
-            "GIT_DIR": ".",
-            "GIT_ALLOW_PROTOCOL": allowed,
-            "GIT_CONFIG_NOSYSTEM": "1",
-            "GIT_CONFIG_GLOBAL": "/dev/null",
-            "GIT_TERMINAL_PROMPT": "0",
-            "GIT_LFS_SKIP_SMUDGE": "1",
-            "GIT_OPTIONAL_LOCKS": "0",
-            "GIT_NO_REPLACE_OBJECTS": "1",
-        }
+        environment = {**_base_environment(), "GIT_DIR": ".", "GIT_ALLOW_PROTOCOL": allowed}
         for proxy in ("HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy", "SSL_CERT_FILE", "GIT_SSL_CAINFO"):
             if proxy in os.environ:
                 environment[proxy] = os.environ[proxy]
@@ -252,6 +211,64 @@ class Mirror:
             environment |= {"GIT_ASKPASS": str(Path(__file__).with_name("askpass.sh")), "GANGPLAN_GIT_AUTH": str(self.auth)}
         environment["GIT_SSH_COMMAND"] = f"ssh -F none -o BatchMode=yes -o StrictHostKeyChecking=yes -o UserKnownHostsFile={known}{key}"
         return environment
+
+
+def dates_of(folder: Path) -> dict[str, int]:
+    """Path inside `folder` -> date of the commit that brought it, for a work tree of the user's own; empty where there is no git history."""
+    environment = {**_base_environment(), "GIT_ALLOW_PROTOCOL": "none"}
+    try:
+        code, out, _ = _git(folder, [*_LOG, "--relative", "HEAD", "--", *ROOTS], environment, b"", 30.0)
+    except (GitError, OSError):
+        return {}
+    return _dates(out) if code == 0 else {}
+
+
+def _git(folder: Path, arguments: Sequence[str], environment: Mapping[str, str], feed: bytes, timeout: float) -> tuple[int, bytes, bytes]:
+    """Run git in a process group of its own; exit code, output, errors. Raises GitError when it does not end in time."""
+    process = subprocess.Popen(
+        ["git", *(piece for entry in _CONFIG for piece in ("-c", entry)), *arguments],
+        cwd=folder,
+        env=dict(environment),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        out, err = process.communicate(feed, timeout=timeout)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        raise GitError(f"git {arguments[0]} did not end within {timeout:g} s") from None
+    return process.returncode, out, err
+
+
+def _base_environment() -> dict[str, str]:
+    return {
+        "PATH": os.environ.get("PATH", os.defpath),
+        "HOME": "/nonexistent",
+        "LC_ALL": "C",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": "/dev/null",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_LFS_SKIP_SMUDGE": "1",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+    }
+
+
+def _dates(log: bytes) -> dict[str, int]:
+    """The newest commit that added each path, from a history told from the newest commit back."""
+    dates: dict[str, int] = {}
+    when = 0
+    for piece in log.split(b"\0"):
+        text = piece.lstrip(b"\n")
+        if text.startswith(b"\x01"):
+            stamp, _, text = text[1:].partition(b"\n")
+            when = int(stamp)
+        if text:
+            dates.setdefault(text.decode("utf-8", "surrogateescape"), when)
+    return dates
 
 
 def redact(text: str) -> str:

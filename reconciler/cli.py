@@ -1,0 +1,63 @@
+"""`gangplan`: the compiler's commands, and those that speak to a cluster. kubernetes is imported only by the latter, when they are called."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from compiler.cli import cli
+from compiler.tree import Tree
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+for _name, _short_help in (
+    ("reconcile", "Keep a cluster at what the repository says."),
+    ("snapshot", "Write what a cluster holds, for plan --state."),
+    ("status", "Show what the reconciler of a cluster says."),
+):
+    cli.add_lazy(_name, f"reconciler.commands:{_name}", _short_help)
+
+
+def load_tree(repo: Path) -> Tree:
+    """The files as they stand, dated by the commits that brought them; without git, or outside of it, undated."""
+    from dataclasses import replace
+
+    from reconciler.git import dates_of
+
+    tree = Tree.from_directory(repo)
+    return replace(tree, dates=dates_of(repo))
+
+
+def cluster_options(command: Command) -> Command:
+    """--kubeconfig, --context, --namespace: which cluster is spoken to, and where gangplan's own objects are in it."""
+    namespace = click.option("--namespace", default="gangplan-system", show_default=True, help="Where gangplan keeps its own objects.")
+    return kubeconfig_options(namespace(command))
+
+
+def kubeconfig_options(command: Command) -> Command:
+    """--kubeconfig, --context."""
+    for option in (
+        click.option("--context", help="Context of the kubeconfig."),
+        click.option(
+            "--kubeconfig",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            help="Kubeconfig. [default: KUBECONFIG, ~/.kube/config, or the service account in a pod]",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def state_folder(cluster: str) -> Path:
+    """Where a reconciler keeps its clone and its last plan unless told otherwise (XDG base directories)."""
+    base = os.environ.get("XDG_STATE_HOME") or str(Path("~/.local/state").expanduser())
+    return Path(base) / "gangplan" / cluster
+
+
+def main() -> None:
+    """The `gangplan` command."""
+    cli(obj=load_tree)

@@ -1,0 +1,110 @@
+"""`gangplan reconcile`, `snapshot` and `status`."""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+
+import click
+
+from reconciler.cli import cluster_options, kubeconfig_options, state_folder
+from reconciler.git import GitError
+from reconciler.kube import ApiError, Client, NotFound, connector
+from reconciler.objects import Object, Ref
+from reconciler.observe import STATE_KINDS, plain
+from reconciler.report import JsonLines, as_text
+from reconciler.run import Busy, hold, run
+from reconciler.world import Settings, build, identity
+
+
+@click.command()
+@click.option("--repo", required=True, help="https or ssh address of the repository, or a folder of this machine.")
+@click.option("--branch", default="main", show_default=True)
+@click.option("--cluster", required=True, help="Which cluster of the repository this is.")
+@cluster_options
+@click.option("--data", type=click.Path(file_okay=False, path_type=Path), help="Folder for clone and last plan. [default: below XDG_STATE_HOME]")
+@click.option(
+    "--git-auth",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Mounted git secret: username and password, or ssh-privatekey and known_hosts.",
+)
+@click.option("--poll", default=30.0, show_default=True, type=click.FloatRange(0.1), help="Seconds between looks at the repository.")
+@click.option("--bind-timeout", default=120.0, show_default=True, type=click.FloatRange(1), help="Seconds in which a placed pod must be bound.")
+@click.option("--allow-prune", default="", metavar="COMMIT", help="Let this commit delete more objects than the limit.")
+@click.option("--allow-rewrite", default="", metavar="COMMIT", help="Accept this commit although it does not descend from the one in force.")
+@click.option("--listen", default="", metavar="HOST:PORT", help="Serve /healthz, /readyz and /metrics.")
+@click.option("--once", is_flag=True, help="End when there is nothing to do now; 1 if something could not be done.")
+@click.pass_context
+def reconcile(ctx: click.Context, /, kubeconfig: Path | None, context: str | None, once: bool, git_auth: Path | None, **given: object) -> None:
+    """Keep a cluster at what the repository says: plan, apply, lift gates, put drift back."""
+    given["data"] = given["data"] or state_folder(str(given["cluster"]))
+    settings = Settings(auth=git_auth, **given)  # type: ignore[arg-type]  # click has checked the types of the options
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines())
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    logging.getLogger("urllib3").setLevel(logging.ERROR)
+    try:
+        lock = hold(settings.data)
+        world = build(settings, Client(connector(kubeconfig, context)), identity(settings.data))
+    except (Busy, GitError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+    asked: list[int] = []
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        asked.append(number)
+        world.woken.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    try:
+        last = run(world, lambda: bool(asked), once)
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
+    finally:
+        lock.close()
+    bad = last is None or any(c.status is not True for c in last.conditions if c.type in ("Fetched", "Compiled", "Observed", "Applied"))
+    ctx.exit(1 if once and bad else 0)
+
+
+@click.command()
+@kubeconfig_options
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write. [default: standard output]")
+def snapshot(kubeconfig: Path | None, context: str | None, output: Path | None) -> None:
+    """Write nodes, pods, pod groups, jobs, queues and hypernodes of a cluster as one List, for `gangplan plan --state`."""
+    client = Client(connector(kubeconfig, context))
+    items: list[Object] = []
+    try:
+        for api, kind in STATE_KINDS:
+            try:
+                found, _ = client.list(client.resource(api, kind))
+            except NotFound:
+                continue
+            items += [plain(item) for item in found]
+    except ApiError as error:
+        raise click.ClickException(str(error)) from error
+    items.sort(key=lambda i: (i["kind"], i["apiVersion"], i["metadata"].get("namespace") or "", i["metadata"]["name"]))
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": items}, indent=1, sort_keys=True) + "\n"
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        output.write_text(text)
+
+
+@click.command()
+@click.option("--cluster", required=True, help="Which cluster.")
+@cluster_options
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def status(cluster: str, kubeconfig: Path | None, context: str | None, namespace: str, output: str) -> None:
+    """Show the commit in force, the conditions, each gang's decision, and what is held and why."""
+    client = Client(connector(kubeconfig, context))
+    try:
+        text = client.get(Ref("v1", "ConfigMap", namespace, f"gangplan-{cluster}-status"))["data"]["status.json"]
+    except NotFound as error:
+        raise click.ClickException(f"no reconciler has reported on {cluster} in namespace {namespace}") from error
+    except ApiError as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(text if output == "json" else as_text(json.loads(text)), nl=output == "json")

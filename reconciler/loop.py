@@ -1,0 +1,428 @@
+"""One pass: observe -> compile -> diff -> guard -> act -> report, all about one snapshot. And the loop that repeats it.
+
+Level-triggered: a pass looks at what is, never at what changed, so it may be repeated, skipped or cut off anywhere. The compile runs beside
+the loop in a child process; until it answers, the last good plan stays in force and drift from it is put back.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+
+from reconciler import guard
+from reconciler.apply import Done, LostLease, start
+from reconciler.compile_child import Manifest, Request, Snapshot, load, save
+from reconciler.drift import Change, Wanted, classify, without
+from reconciler.gates import Gang, gated, lifts, over, place, pods_by_job, scheduler_message, unbound
+from reconciler.git import GitError
+from reconciler.inventory import Entry, Inventory, Run
+from reconciler.kube import ApiError, Conflict, NotFound
+from reconciler.objects import CLUSTER_LABEL, DIGEST, JOBS, MANAGED_BY, MANAGER, YIELD, Object, annotations_of, finished, ref_of, uid
+from reconciler.observe import Fingerprint, Seen, fingerprint, gangs, hosts, state
+from reconciler.report import Condition, Report
+from reconciler.world import World
+
+log = logging.getLogger(__name__)
+
+SUSPICION = 300.0
+"""Seconds for which a node where pods could not be bound takes nothing new."""
+COMPILE_RETRY = 30.0
+UNKNOWN_END = "Unknown"
+"""How a run ended that vanished, with a time to live, while nobody watched."""
+
+
+@dataclass(slots=True)
+class Pass:
+    """What the phases of one pass hand to one another."""
+
+    seen: Seen
+    inventory: Inventory
+    target: str = ""
+    rewritten: str = ""
+    snapshot: Snapshot | None = None
+    current: Fingerprint | None = None
+    wanted: list[Wanted] = field(default_factory=list)
+    pods: dict[str, list[Object]] = field(default_factory=dict)
+    done: list[Done] = field(default_factory=list)
+    held: list[Change] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    prunes: guard.Prunes = field(default_factory=guard.Prunes)
+    lifted: dict[str, int] = field(default_factory=dict)
+    evicted: list[str] = field(default_factory=list)
+    events: list[tuple[Object, str, str, bool]] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+def reconcile_once(w: World) -> Report:
+    """Raises ApiError when the inventory cannot be read (then nothing is done), LostLease when another replica took over."""
+    p = observe(w)  # 1 one snapshot; all below is about it
+    choose(w, p)  # 2 which commit is to be in force, and is there a plan for it
+    compile_(w, p)
+    diff(w, p)  # 3 data, printable
+    p.prunes = guard.prunes(p.wanted, p.inventory, _looked_at(w, p), _sight(w, p))  # 4 pure
+    act(w, p)  # 5 the only step that writes
+    return report(w, p)  # 6
+
+
+# --- 1 observe
+
+
+def observe(w: World) -> Pass:
+    now = w.clock()
+    w.suspects = {node: until for node, until in w.suspects.items() if until > now}
+    if w.inventory is None:
+        w.inventory = w.store.read()
+        if (kept := load(w.settings.data / "snapshot.json")) is not None and kept.commit == w.inventory.commit:
+            w.planning.snapshot = kept
+            w.planning.digests = _digests(kept)
+    p = Pass(w.watches.look(frozenset(w.suspects)), w.inventory)
+    p.problems += p.seen.problems
+    p.pods = pods_by_job(p.seen.of("Pod"), {key: thing for key, thing in p.seen.objects.items() if key.partition("/")[0] in JOBS})
+    remember_ends(w, p)
+    return p
+
+
+def remember_ends(w: World, p: Pass) -> None:
+    """Bring the inventory up to what is seen: creations confirmed, jobs started, runs that are over."""
+    entries, runs = p.inventory.entries, p.inventory.runs
+    while w.watches.vanished:
+        thing, witnessed = w.watches.vanished.pop()
+        key = ref_of(thing).key
+        if key in entries and entries[key].uid == uid(thing) and key.partition("/")[0] in JOBS:
+            if phase := finished(thing):
+                runs[key] = Run(ref_of(thing), _run_of(w, thing), phase)
+            elif witnessed:
+                entries[key] = Entry(ref_of(thing))
+    for key, entry in list(entries.items()):
+        thing_now = p.seen.objects.get(key)
+        if thing_now is not None and not entry.uid and thing_now["metadata"].get("managedFields"):
+            entries[key] = entry = Entry(entry.ref, uid(thing_now))
+        if thing_now is not None and entry.uid == uid(thing_now) and not entry.started and any(not gated(pod) for pod in p.pods.get(key, ())):
+            entries[key] = replace(entry, started=True)
+    for key in {*w.planning.digests, *entries} & p.seen.objects.keys():
+        if key.partition("/")[0] in JOBS and (phase := finished(p.seen.objects[key])):
+            runs[key] = Run(ref_of(p.seen.objects[key]), _run_of(w, p.seen.objects[key]), phase)
+    for key, entry in _vanished_unseen(w, p):
+        runs[key] = Run(entry.ref, w.planning.digests[key], UNKNOWN_END)
+
+
+def _run_of(w: World, job: Object) -> str:
+    return annotations_of(job).get(DIGEST) or w.planning.digests.get(ref_of(job).key, "")
+
+
+def _vanished_unseen(w: World, p: Pass) -> Iterator[tuple[str, Entry]]:
+    """Started jobs with a time to live that are gone although nobody saw them go: most likely they finished, and a doubled run is worse
+    than one that a person has to ask for again."""
+    timed = {m.ref.key for m in w.planning.snapshot.manifests if m.digest and _time_to_live(m.object)} if w.planning.snapshot else set()
+    for key, entry in p.inventory.entries.items():
+        missing = entry.uid and key not in p.seen.objects and entry.ref.group_kind in p.seen.kinds and key not in w.actor.memory.written
+        if missing and entry.started and key in timed and key not in p.inventory.runs:
+            yield key, entry
+
+
+def _time_to_live(job: Object) -> bool:
+    spec = job["spec"]
+    return any(s.get("ttlSecondsAfterFinished") is not None for s in (spec, spec.get("runPolicy") or {}))
+
+
+# --- 2 compile
+
+
+def choose(w: World, p: Pass) -> None:
+    """The head, unless its history was rewritten or it does not compile; then what is in force stays so."""
+    head, planning = w.poller.head, w.planning
+    in_force = planning.snapshot.commit if planning.snapshot else p.inventory.commit
+    p.target = head.commit or in_force
+    if head.commit and in_force and head.commit != in_force:
+        try:
+            if w.settings.allow_rewrite != head.commit and not w.mirror.descends(in_force, head.commit):
+                p.rewritten = f"{head.commit} does not descend from {in_force}, which is in force; allow it with --allow-rewrite {head.commit}"
+                p.target = in_force
+        except GitError as error:
+            p.problems.append(str(error))
+            p.target = in_force
+    if p.target in planning.rejected and p.target != in_force and not _again(w, p.target):
+        p.target = in_force
+
+
+def _again(w: World, commit: str) -> bool:
+    """A compile that broke down without a diagnostic of the repository's may be tried again after a while."""
+    snapshot, at = w.planning.rejected[commit]
+    return not any(found["code"] for found in snapshot.diagnostics) and w.clock() >= at
+
+
+def compile_(w: World, p: Pass) -> None:
+    """Take what a compile came to, and begin another if the plan no longer rests on what is."""
+    planning, over_now = w.planning, _over(w, p.inventory)
+    if (result := w.compiler.take()) is not None and planning.under_way is not None:
+        commit, sight, over_then = planning.under_way
+        planning.under_way = None
+        w.metrics.add("compiles_total", result="good" if result.ok else "rejected")
+        if result.ok:
+            planning.snapshot, planning.base = result, fingerprint(sight, result, over_then)
+            planning.digests = _digests(result)
+            planning.rejected.pop(commit, None)
+            save(result, w.settings.data / "snapshot.json")
+            over_now = _over(w, p.inventory)
+        else:
+            planning.rejected[commit] = result, w.clock() + COMPILE_RETRY
+            if p.target == commit and planning.snapshot is not None:
+                p.target = planning.snapshot.commit
+    p.snapshot = planning.snapshot
+    if p.snapshot is not None:
+        p.current = fingerprint(p.seen, p.snapshot, over_now)
+    if _fresh(w, p) or not p.target or w.compiler.busy or p.seen.problems:
+        return
+    if p.target in planning.rejected and w.clock() < planning.rejected[p.target][1]:
+        return
+    _submit(w, p, over_now)
+
+
+def _fresh(w: World, p: Pass) -> bool:
+    return p.snapshot is not None and p.snapshot.commit == p.target and p.current == w.planning.base
+
+
+def _submit(w: World, p: Pass, over_now: frozenset[str]) -> None:
+    head = w.poller.head
+    try:
+        tree = head.tree if p.target == head.commit and head.tree is not None else w.mirror.read(p.target)
+    except GitError as error:
+        p.problems.append(str(error))
+        return
+    finished_jobs = [(ref.namespace, ref.name, ref.kind) for key in sorted(over_now) for ref in (p.inventory.runs[key].ref,)]
+    stale = frozenset(p.inventory.runs.keys() - over_now)
+    problems = [asdict(problem) for problem in tree.problems]
+    request = Request(p.target, w.settings.cluster, tree.files, tree.dates, problems, state(p.seen, stale), finished_jobs)
+    w.planning.under_way = p.target, p.seen, over_now
+    w.compiler.submit(request)
+
+
+def _over(w: World, inventory: Inventory) -> frozenset[str]:
+    """Jobs whose present specification has had its run."""
+    known = w.planning.digests
+    return frozenset(key for key, run in inventory.runs.items() if known.get(key, run.digest) == run.digest)
+
+
+def _digests(snapshot: Snapshot) -> dict[str, str]:
+    return {manifest.ref.key: manifest.digest for manifest in snapshot.manifests if manifest.digest}
+
+
+# --- 3 diff
+
+
+def diff(w: World, p: Pass) -> None:
+    if p.snapshot is None:
+        return
+    for manifest in p.snapshot.manifests:
+        try:
+            p.wanted.append(_wanted(w, manifest))
+        except NotFound as error:
+            p.held.append(Change("held", manifest.ref, reason=str(error)))
+        except ApiError as error:
+            p.problems.append(str(error))
+    refs = {item.ref for item in p.wanted}
+    if {ref.group_kind for ref in refs} - w.watches.informers.keys():
+        w.watches.cover(refs)
+        p.seen = w.watches.look(p.seen.suspects)
+        p.problems = [*dict.fromkeys((*p.problems, *p.seen.problems))]
+    for item in p.wanted:
+        if item.ref.group_kind in p.seen.kinds and (change := _change(w, p, item)) is not None:
+            (p.held if change.action in ("held", "forbidden") else p.changes).append(change)
+
+
+def _change(w: World, p: Pass, item: Wanted) -> Change | None:
+    key = item.ref.key
+    live = w.actor.live(key, p.seen.objects.get(key))
+    run = p.inventory.runs.get(key)
+    entry = p.inventory.entries.get(key)
+    started = any(not gated(pod) and not over(pod) for pod in p.pods.get(key, ()))
+    if live is not None and entry is not None and entry.uid == uid(live):
+        started = started or entry.started
+    refused = w.actor.memory.refused.get(key) == item.digest
+    return classify(item, live, done=run.digest if run else None, started=started, refused=refused)
+
+
+def _wanted(w: World, manifest: Manifest) -> Wanted:
+    """The manifest with our labels, with the digest of its run, and without the fields that its owner leaves to others."""
+    thing: Object = json.loads(json.dumps(manifest.object))
+    meta = thing["metadata"]
+    meta["labels"] = {**(meta.get("labels") or {}), MANAGED_BY: MANAGER, CLUSTER_LABEL: w.settings.cluster}
+    if manifest.digest:
+        meta["annotations"] = {**(meta.get("annotations") or {}), DIGEST: manifest.digest}
+    if not meta.get("namespace") and w.client.resource(thing["apiVersion"], thing["kind"]).namespaced:
+        meta["namespace"] = "default"
+    if left := annotations_of(thing).get(YIELD):
+        thing = without(thing, [path.strip() for path in left.split(",") if path.strip()])
+    return Wanted(manifest.wave, ref_of(thing), thing, manifest.digest, manifest.position)
+
+
+# --- 4 guard
+
+
+def _looked_at(w: World, p: Pass) -> Mapping[str, Object | None]:
+    """The inventory's objects as far as their kind could be read; one whose kind no plan holds any more is asked for by name."""
+    found: dict[str, Object | None] = {}
+    keep = {item.ref.key for item in p.wanted}
+    for key, entry in p.inventory.entries.items():
+        if entry.ref.group_kind in p.seen.kinds:
+            found[key] = w.actor.live(key, p.seen.objects.get(key))
+        elif key not in keep:
+            try:
+                found[key] = w.client.get(entry.ref)
+            except NotFound:
+                found[key] = None
+            except ApiError as error:
+                p.problems.append(str(error))
+    return found
+
+
+def _sight(w: World, p: Pass) -> guard.Sight:
+    good = p.snapshot is not None and p.snapshot.commit == w.poller.head.commit and not p.rewritten and not w.poller.head.problem
+    return guard.Sight(w.poller.head.commit, good, tuple(p.problems), w.settings.allow_prune)
+
+
+# --- 5 act
+
+
+def act(w: World, p: Pass) -> None:
+    """Nothing is written without the lease; LostLease ends the pass in the middle, which is as good as a kill."""
+    if not w.lease.held() or p.snapshot is None:
+        return
+    try:
+        due = [change for change in p.changes if w.actor.due(change)]
+        p.inventory.commit = p.snapshot.commit
+        w.actor.intend(due, p.inventory)
+        if due:
+            p.done += w.actor.apply(due, p.inventory)
+        if p.prunes.changes and not p.changes:
+            p.done += w.actor.prune([change for change in p.prunes.changes if w.actor.due(change)], p.inventory)
+        for key in p.prunes.forget:
+            p.inventory.entries.pop(key, None)
+        if p.snapshot.gated and p.current is not None and w.planning.base is not None:
+            lift_gates(w, p, p.snapshot)
+            give_up_unbound(w, p, p.snapshot)
+        w.actor.fence()
+        w.store.write(p.inventory)
+    except Conflict as error:
+        w.inventory = None
+        raise LostLease(str(error)) from error
+
+
+def lift_gates(w: World, p: Pass, snapshot: Snapshot) -> None:
+    """Gang by gang: those whose nodes are as the plan took them to be, and whose run is the planned one."""
+    assert p.current is not None  # noqa: S101
+    assert w.planning.base is not None  # noqa: S101
+    nodes = hosts(p.seen.of("Node"), snapshot.leaves)
+    now, then = p.current.nodes, w.planning.base.nodes
+    for key, gang in gangs(snapshot).items():
+        job = p.seen.objects.get(key)
+        if job is None or gang.decision not in ("start", "keep") or annotations_of(job).get(DIGEST) != w.planning.digests.get(key):
+            continue
+        planned = {node for counts in gang.pods.values() for node in counts}
+        if any(now.get(node) != then.get(node) for node in planned):
+            continue
+        found = lifts(gang, [_latest(w, pod) for pod in p.pods.get(key, ())], nodes)
+        if found:
+            start(p.inventory, gang.job)
+            w.store.write(p.inventory)
+            p.lifted[key], trouble = w.actor.lift(found)
+            if trouble:
+                log.info("a gate was not lifted", extra={"gang": str(gang.job), "reason": trouble})
+            where = ", ".join(sorted({lift.node for lift in found}))
+            p.events.append((job, "Placed", f"{p.lifted[key]} pods were given their nodes: {where}", False))
+
+
+def _latest(w: World, pod: Object) -> Object:
+    return w.actor.live(ref_of(pod).key, pod) or pod
+
+
+def give_up_unbound(w: World, p: Pass, snapshot: Snapshot) -> None:
+    """A pod that the scheduler does not bind to its node in time is evicted, and its node takes nothing new for a while."""
+    now, nodes = w.clock(), hosts(p.seen.of("Node"), snapshot.leaves)
+    waiting: dict[str, float] = {}
+    for key in gangs(snapshot).keys() & p.pods.keys():
+        for pod in unbound(p.pods[key], nodes):
+            since = waiting[uid(pod)] = w.unbound_since.get(uid(pod), now)
+            if now - since < w.settings.bind_timeout:
+                continue
+            node = place(pod, nodes) or ""
+            said = scheduler_message(pod) or "the scheduler said nothing"
+            if refusal := w.actor.evict(pod):
+                p.problems.append(refusal)
+                continue
+            w.suspects[node] = now + SUSPICION
+            p.evicted.append(str(ref_of(pod)))
+            p.events.append((pod, "NotBound", f"not bound to {node} within {w.settings.bind_timeout:g} s, so it is planned again: {said}", True))
+    w.unbound_since = waiting
+
+
+# --- 6 report
+
+
+def report(w: World, p: Pass) -> Report:
+    head = w.poller.head
+    rejected = w.planning.rejected.get(head.commit)
+    failed = [d for d in p.done if d.outcome in ("conflict", "refused", "retry")]
+    fights = [d for d in p.done if d.outcome == "fight"]
+    held = (*p.held, *p.prunes.held)
+    for change in held:
+        if change.live is not None and change.wanted is not None:
+            p.events.append((change.live, "Held", change.reason, True))
+    for done in p.done:
+        if done.outcome == "done" and done.change.live is not None and done.change.action in ("update", "in-place") and done.message:
+            p.events.append((done.change.live, "Corrected", f"put back: {done.message}", False))
+        elif done.outcome in ("conflict", "refused", "fight") and done.change.live is not None:
+            p.events.append((done.change.live, "NotApplied", done.message, True))
+    p.events += _waiting(p)
+    if rejected is not None:
+        first = next((d for d in rejected[0].diagnostics if d["severity"] == "error"), None)
+        said = f"{first['file']}:{first['line']}: {first['message']}" if first else "no plan"
+        about = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": w.settings.namespace, "name": w.publisher.ref.name}}
+        p.events.append((about, "CommitRejected", f"commit {head.commit} does not compile and changes nothing: {said}", True))
+    diagnostics = rejected[0].diagnostics if rejected else p.snapshot.diagnostics if p.snapshot else ()
+    conditions = tuple(_conditions(w, p, rejected is not None, failed, fights))
+    busy = w.compiler.busy or bool(p.done) or bool(p.lifted) or bool(p.changes) or not _fresh(w, p)
+    runs = {str(run.ref): run.phase for run in p.inventory.runs.values()}
+    commit = p.snapshot.commit if p.snapshot else ""
+    plan = p.snapshot.plan if p.snapshot else {}
+    return Report(
+        commit, head.commit, conditions, plan, diagnostics, tuple(p.done), held, p.lifted, tuple(p.evicted), runs, not busy, _wake(w), tuple(p.events)
+    )
+
+
+def _waiting(p: Pass) -> Iterator[tuple[Object, str, str, bool]]:
+    for key, gang in _gangs(p).items():
+        if gang.decision == "wait" and key in p.seen.objects and gang.reasons:
+            yield p.seen.objects[key], "Waiting", "; ".join(gang.reasons), False
+
+
+def _gangs(p: Pass) -> Mapping[str, Gang]:
+    return gangs(p.snapshot) if p.snapshot else {}
+
+
+def _conditions(w: World, p: Pass, rejected: bool, failed: Sequence[Done], fights: Sequence[Done]) -> Iterator[Condition]:
+    head = w.poller.head
+    yield Condition("Fetched", not head.problem, "GitFailed" if head.problem else "Fetched", head.problem)
+    in_force = p.snapshot.commit if p.snapshot else "nothing"
+    if rejected:
+        yield Condition("Compiled", False, "CommitRejected", f"commit {head.commit} does not compile; {in_force} is in force")
+    else:
+        yield Condition("Compiled", p.snapshot is not None, "Compiled" if p.snapshot else "NoPlan")
+    yield Condition("HistoryRewritten", bool(p.rewritten), "Held" if p.rewritten else "Descends", p.rewritten)
+    yield Condition("Observed", not p.problems, "ReadFailed" if p.problems else "Observed", p.problems[0] if p.problems else "")
+    applied = p.snapshot is not None and not failed
+    yield Condition("Applied", applied, "Applied" if applied else "Outstanding", f"{failed[0].change.ref}: {failed[0].message}" if failed else "")
+    yield Condition("PruneHeld", bool(p.prunes.held), "Held" if p.prunes.held else "None", p.prunes.held[0].reason if p.prunes.held else "")
+    yield Condition("Fighting", bool(fights), "Fighting" if fights else "None", f"{fights[0].change.ref}: {fights[0].message}" if fights else "")
+
+
+def _wake(w: World) -> float | None:
+    """Seconds to the next deadline of anything that waits for time to pass."""
+    now = w.clock()
+    times = [since + w.settings.bind_timeout for since in w.unbound_since.values()]
+    times += [*w.suspects.values(), *(at for _, at in w.planning.rejected.values())]
+    times += [at for at in w.actor.deadlines() if at > now]
+    ahead = [at - now for at in times if at > now]
+    return min(ahead, default=None)

@@ -1,0 +1,246 @@
+"""What people and machines learn: conditions, the status ConfigMap, Events on the objects, counters for Prometheus, JSON log lines."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from reconciler.apply import Done
+from reconciler.drift import Change
+from reconciler.kube import ApiError, Client, Conflict, NotFound
+from reconciler.objects import CLUSTER_LABEL, MANAGED_BY, MANAGER, Object, Ref, digest, ref_of, uid
+
+log = logging.getLogger(__name__)
+
+MESSAGES = 50
+"""At most so many diagnostics, held and failed changes are written into the status."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """As in Kubernetes: type, whether it holds, a short reason for machines and a sentence for people."""
+
+    type: str
+    status: bool
+    reason: str
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What one pass saw and did. commit: in force (empty: none). head: of the branch. quiet: nothing was written and nothing is outstanding."""
+
+    commit: str
+    head: str
+    conditions: tuple[Condition, ...]
+    plan: Mapping[str, Any] = field(default_factory=dict)
+    diagnostics: tuple[Mapping[str, Any], ...] = ()
+    done: tuple[Done, ...] = ()
+    held: tuple[Change, ...] = ()
+    lifted: Mapping[str, int] = field(default_factory=dict)
+    evicted: tuple[str, ...] = ()
+    runs: Mapping[str, str] = field(default_factory=dict)
+    quiet: bool = False
+    wake: float | None = None
+    """Seconds until there is something to do even if nothing happens."""
+    events: tuple[tuple[Object, str, str, bool], ...] = ()
+    """(object, reason, message, whether it is a warning)."""
+
+
+def status(report: Report, before: Mapping[str, Any], now: str) -> dict[str, Any]:
+    """The status document. lastTransitionTime moves only when a condition turns; nothing else in it is a clock, so an idle cluster is not written."""
+    known = {c["type"]: c for c in before.get("conditions") or ()}
+
+    def moment(condition: Condition) -> str:
+        old = known.get(condition.type)
+        return str(old["lastTransitionTime"]) if old and old["status"] == str(condition.status) else now
+
+    held = [{"object": str(change.ref), "reason": change.reason} for change in report.held]
+    held += [{"object": str(d.change.ref), "reason": d.message} for d in report.done if d.outcome in ("conflict", "refused", "fight")]
+    return {
+        "commit": report.commit,
+        "head": report.head,
+        "digest": report.plan.get("digest", ""),
+        "conditions": [
+            {"type": c.type, "status": str(c.status), "reason": c.reason, "message": c.message, "lastTransitionTime": moment(c)}
+            for c in report.conditions
+        ],
+        "gangs": [
+            {
+                "kind": gang["kind"],
+                "namespace": gang["namespace"],
+                "name": gang["name"],
+                "queue": gang["queue"],
+                "decision": gang["decision"],
+                "domains": gang["domains"],
+                "reasons": [f"{reason['code']}: {reason['message']}" for reason in gang["reasons"]],
+            }
+            for gang in report.plan.get("gangs", ())
+        ],
+        "finished": dict(sorted(report.runs.items())),
+        "held": held[:MESSAGES],
+        "diagnostics": [_finding(found) for found in report.diagnostics[:MESSAGES]],
+    }
+
+
+def _finding(d: Mapping[str, Any]) -> str:
+    place = f"{d['file']}:{d['line']}:{d['column']}: " if d["file"] else ""
+    return f"{place}{d['severity']} {d['code']}: {d['message']}. {d['help']}".rstrip(" .") + "."
+
+
+@dataclass(slots=True)
+class Publisher:
+    """Writes the status ConfigMap and Events, each only when it says something new. Failing to report never stops the loop."""
+
+    client: Client
+    namespace: str
+    cluster: str
+    identity: str
+    _last: dict[str, Any] | None = None
+    _said: set[str] = field(default_factory=set)
+
+    @property
+    def ref(self) -> Ref:
+        return Ref("v1", "ConfigMap", self.namespace, f"gangplan-{self.cluster}-status")
+
+    def publish(self, report: Report) -> None:
+        try:
+            self._status(report)
+            for thing, reason, message, warning in report.events:
+                self.event(thing, reason, message, warning)
+        except ApiError as error:
+            log.warning("the report was not written", extra={"reason": str(error)})
+
+    def _status(self, report: Report) -> None:
+        if self._last is None:
+            self._last = self._read()
+        fresh = status(report, self._last, _now())
+        if fresh == self._last:
+            return
+        labels = {MANAGED_BY: MANAGER, CLUSTER_LABEL: self.cluster}
+        text = json.dumps(fresh, indent=1, sort_keys=True)
+        metadata = {"namespace": self.namespace, "name": self.ref.name, "labels": labels}
+        self.client.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"status.json": text}}, force=True)
+        self._last = fresh
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            found: dict[str, Any] = json.loads(self.client.get(self.ref)["data"]["status.json"])
+        except (NotFound, KeyError, ValueError):
+            return {}
+        return found
+
+    def event(self, thing: Object, reason: str, message: str, warning: bool) -> None:
+        """An Event on the object, once for each message: its name is made of what it says, so a restart does not say it again."""
+        ref = ref_of(thing)
+        mark = digest([uid(thing), reason, message])[7:23]
+        if mark in self._said:
+            return
+        if len(self._said) > 10_000:
+            self._said.clear()
+        self._said.add(mark)
+        namespace, now = ref.namespace or "default", _now()
+        about = {"apiVersion": ref.api_version, "kind": ref.kind, "namespace": ref.namespace, "name": ref.name, "uid": uid(thing)}
+        event = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"namespace": namespace, "name": f"{ref.name[:200]}.{mark}"},
+            "involvedObject": about,
+            "reason": reason,
+            "message": message[:1000],
+            "type": "Warning" if warning else "Normal",
+            "source": {"component": MANAGER},
+            "reportingComponent": "gangplan.dev/reconciler",
+            "reportingInstance": self.identity[:128],
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+        }
+        try:
+            self.client.create(event)
+        except Conflict:
+            log.debug("this event has been written before", extra={"object": str(ref)})
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line."""
+
+    _own = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {"time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"), "level": record.levelname.lower()}
+        line |= {"message": record.getMessage(), **{k: v for k, v in vars(record).items() if k not in self._own}}
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+@dataclass(slots=True)
+class Metrics:
+    """Counters and gauges as Prometheus text. Keys: (name, label text)."""
+
+    values: dict[tuple[str, str], float] = field(default_factory=dict)
+    totals: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def add(self, name: str, amount: float = 1, **labels: str) -> None:
+        self.totals[name, _labels(labels)] += amount  # type: ignore[assignment]
+
+    def put(self, name: str, value: float, **labels: str) -> None:
+        self.values[name, _labels(labels)] = value
+
+    def clear(self, name: str) -> None:
+        for key in [key for key in self.values if key[0] == name]:
+            del self.values[key]
+
+    def text(self) -> str:
+        lines: list[str] = []
+        for kind, table in (("gauge", dict(self.values)), ("counter", dict(self.totals))):
+            last = ""
+            for (name, labels), value in sorted(table.items()):
+                if name != last:
+                    lines.append(f"# TYPE gangplan_{name} {kind}")
+                    last = name
+                lines.append(f"gangplan_{name}{labels} {value:g}" if value < 1e6 else f"gangplan_{name}{labels} {value:.3f}")
+        return "\n".join(lines) + "\n"
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    if not labels:
+        return ""
+    quoted = (f'{name}="{_escape(value)}"' for name, value in sorted(labels.items()))
+    return "{" + ",".join(quoted) + "}"
+
+
+def _escape(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def as_text(found: Mapping[str, Any]) -> str:
+    """The status document for people."""
+    lines = [f"commit {found.get('commit') or 'none'}" + (f" (head {found['head']})" if found.get("head") != found.get("commit") else ""), ""]
+    for condition in found.get("conditions") or ():
+        said = f": {condition['message']}" if condition["message"] else ""
+        lines.append(f"{condition['type']:<16} {condition['status']:<6} {condition['reason']}{said}")
+    tables = {"gangs": _gang_rows(found.get("gangs") or ()), "held": found.get("held") or (), "problems": found.get("diagnostics") or ()}
+    for title, rows in tables.items():
+        if rows:
+            lines += ["", title]
+            lines += [f"  {row['object']}: {row['reason']}" if isinstance(row, Mapping) else f"  {row}" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def _gang_rows(gangs: Sequence[Mapping[str, Any]]) -> list[str]:
+    rows = []
+    for gang in gangs:
+        where = ", ".join(gang["domains"][:4]) + (" ..." if len(gang["domains"]) > 4 else "")
+        rows.append(f"{gang['decision']:<6} {gang['namespace']}/{gang['name']} ({gang['queue']}) {where or '; '.join(gang['reasons'])}".rstrip())
+    return rows

@@ -93,12 +93,12 @@ def _asked(roles: Sequence[RoleSpec]) -> tuple[_Asked | None, list[Problem]]:
 
 def _members(roles: Sequence[RoleSpec]) -> tuple[list[RoleSpec], int]:
     """The roles with GPUs and the GPUs of one pod, 0 when the roles differ."""
-    for wanted in (lambda name: name == GPU, lambda name: name.endswith("/gpu")):
-        members = [role for role in roles if any(wanted(name) for name in role.pod.requests)]
-        if members:
-            sizes = {sum(amount for name, amount in role.pod.requests.items() if wanted(name)) for role in members}
-            return members, sizes.pop() if len(sizes) == 1 else 0
-    return [], 0
+    own = {id(role): role.pod.requests.get(GPU, 0) for role in roles}
+    any_vendor = {id(role): sum(amount for name, amount in role.pod.requests.items() if name.endswith("/gpu")) for role in roles}
+    gpus = own if any(own.values()) else any_vendor
+    members = [role for role in roles if gpus[id(role)]]
+    sizes = {gpus[id(role)] for role in members}
+    return members, sizes.pop() if len(sizes) == 1 else 0
 
 
 def _arithmetic(roles: Sequence[RoleSpec], asked: _Asked) -> list[Problem]:

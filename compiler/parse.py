@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ruamel.yaml.cyaml import CParser
+from ruamel.yaml.cyaml import CParser  # type: ignore[attr-defined]  # it is the C extension's, re-exported
 from ruamel.yaml.error import YAMLError
-from ruamel.yaml.events import AliasEvent, MappingStartEvent, ScalarEvent, SequenceStartEvent
+from ruamel.yaml.events import AliasEvent, MappingEndEvent, MappingStartEvent, ScalarEvent, SequenceEndEvent, SequenceStartEvent
 
 from compiler import scalars
 from compiler.diagnostics import Diagnostic, Position, Rule, rule
@@ -51,7 +51,7 @@ TOO_MANY = rule(
     "GP108",
     "error",
     "document too large when expanded",
-    "Aliases and merge keys may add at most 20,000 values to a document, which holds at most 200,000. Mend: write the parts out, or split the document.",
+    "Aliases and merge keys may add at most 20,000 values to a document, which holds at most 200,000. Mend: write it out, or split it.",
 )
 BAD_ALIAS = rule("GP109", "error", "alias without anchor", "An alias *name refers to an anchor &name earlier in the same document, not around it.")
 TAG = rule(
@@ -152,6 +152,41 @@ def _parts(text: str) -> Iterator[tuple[int, str]]:
             start = found.start()
 
 
+class _Growing:
+    """The tree of nodes while it grows: the collections that are still open, and in each mapping the key that waits for its value."""
+
+    def __init__(self, reader: _Reader) -> None:
+        self.reader = reader
+        self.root: _Node | None = None
+        self.open: list[_Node] = []
+        self.keys: list[_Node | None] = []
+
+    def add(self, node: _Node, *, new: bool) -> None:
+        if self.open:
+            outer = self.open[-1]
+            if outer.kind == _SEQUENCE:
+                outer.value.append(node)
+            elif (key := self.keys[-1]) is None:
+                self.keys[-1] = node
+            else:
+                outer.value.append((key, node))
+                self.keys[-1] = None
+        elif self.root is None:
+            self.root = node
+        else:
+            help = "put --- on a line that ends in a line feed"
+            raise self.reader.refuse(BROKEN, node, "a second document begins without a line of its own for ---", help)
+        if new and node.kind != _SCALAR:
+            if len(self.open) >= DEEPEST:
+                raise self.reader.refuse(TOO_DEEP, node, f"nested more than {DEEPEST} levels", "flatten the document")
+            self.open.append(node)
+            self.keys.append(None)
+
+    def close(self) -> None:
+        self.open.pop()
+        self.keys.pop()
+
+
 class _Reader:
     """One part of a file."""
 
@@ -208,56 +243,39 @@ class _Reader:
         """The event stream as nodes; None when the part holds nothing after all."""
         parser = CParser(self.text)
         anchors: dict[str, _Node] = {}
-        open_nodes: list[_Node] = []
-        keys: list[_Node | None] = []
-        root: _Node | None = None
-        first, shift = self.line, self.column
+        growing = _Growing(self)
         while parser.check_event():
             event = parser.get_event()
-            mark = event.start_mark
             kind = type(event)
             if kind is ScalarEvent:
                 node = self.scalar(event)
             elif kind is MappingStartEvent or kind is SequenceStartEvent:
-                node = _Node(_MAPPING if kind is MappingStartEvent else _SEQUENCE, first + mark.line, mark.column + shift, [])
-                self.untagged(event.tag, node)
+                node = self.collection(event, _MAPPING if kind is MappingStartEvent else _SEQUENCE)
             elif kind is AliasEvent:
-                known = anchors.get(event.anchor)
-                node = _Node(_SCALAR, first + mark.line, mark.column + shift, None)
-                if known is None or any(known is outer for outer in open_nodes):
-                    raise self.refuse(
-                        BAD_ALIAS, node, f"no anchor &{event.anchor} stands before this alias", "define the anchor earlier in this document"
-                    )
-                node = known
-            elif kind.__name__.endswith("EndEvent") and kind.__name__[0] in "MS" and open_nodes:
-                open_nodes.pop()
-                keys.pop()
+                growing.add(self.aliased(event, anchors, growing.open), new=False)
                 continue
             else:
+                if kind is MappingEndEvent or kind is SequenceEndEvent:
+                    growing.close()
                 continue
-            if kind is not AliasEvent and event.anchor:
+            if event.anchor:
                 anchors[event.anchor] = node
-            if open_nodes:
-                outer = open_nodes[-1]
-                if outer.kind == _SEQUENCE:
-                    outer.value.append(node)
-                elif keys[-1] is None:
-                    keys[-1] = node
-                else:
-                    outer.value.append((keys[-1], node))
-                    keys[-1] = None
-            elif root is None:
-                root = node
-            else:
-                raise self.refuse(
-                    BROKEN, node, "a second document begins without a line of its own for ---", "put --- on a line that ends in a line feed"
-                )
-            if node.kind != _SCALAR and kind is not AliasEvent:
-                if len(open_nodes) >= DEEPEST:
-                    raise self.refuse(TOO_DEEP, node, f"nested more than {DEEPEST} levels", "flatten the document")
-                open_nodes.append(node)
-                keys.append(None)
-        return root
+            growing.add(node, new=True)
+        return growing.root
+
+    def collection(self, event: MappingStartEvent | SequenceStartEvent, kind: int) -> _Node:
+        mark = event.start_mark
+        node = _Node(kind, self.line + mark.line, mark.column + self.column, [])
+        self.untagged(event.tag, node)
+        return node
+
+    def aliased(self, event: AliasEvent, anchors: dict[str, _Node], around: list[_Node]) -> _Node:
+        known = anchors.get(event.anchor)
+        if known is None or any(known is outer for outer in around):
+            mark = event.start_mark
+            here = _Node(_SCALAR, self.line + mark.line, mark.column + self.column, None)
+            raise self.refuse(BAD_ALIAS, here, f"no anchor &{event.anchor} stands before this alias", "define the anchor earlier in this document")
+        return known
 
     def untagged(self, tag: str | None, node: _Node) -> None:
         if tag is not None:

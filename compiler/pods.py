@@ -16,12 +16,20 @@ from compiler.quantity import amounts
 from compiler.shape import FRACTION, MILLI_BYTES, MISSPELT, Open, Resources
 from compiler.specs import Expression, PodSpec, RoleSpec, Taint, Term, Toleration
 
-POD_FIELDS = frozenset(
-    ["activeDeadlineSeconds", "affinity", "automountServiceAccountToken", "containers", "dnsConfig", "dnsPolicy", "enableServiceLinks", "ephemeralContainers", "evictionResponders", "hostAliases", "hostIPC", "hostNetwork", "hostPID", "hostUsers", "hostname", "hostnameOverride", "imagePullSecrets", "initContainers", "nodeName", "nodeSelector", "os", "overhead", "preemptionPolicy", "priority", "priorityClassName", "readinessGates", "resourceClaims", "resources", "restartPolicy", "runtimeClassName", "schedulerName", "schedulingGates", "schedulingGroup", "securityContext", "serviceAccount", "serviceAccountName", "setHostnameAsFQDN", "shareProcessNamespace", "subdomain", "terminationGracePeriodSeconds", "tolerations", "topologySpreadConstraints", "volumes"]
-)
-CONTAINER_FIELDS = frozenset(
-    ["args", "command", "env", "envFrom", "image", "imagePullPolicy", "lifecycle", "livenessProbe", "name", "ports", "readinessProbe", "resizePolicy", "resources", "restartPolicy", "restartPolicyRules", "securityContext", "startupProbe", "stdin", "stdinOnce", "terminationMessagePath", "terminationMessagePolicy", "tty", "volumeDevices", "volumeMounts", "workingDir", "targetContainerName"]
-)
+_POD_FIELDS = """
+    activeDeadlineSeconds affinity automountServiceAccountToken containers dnsConfig dnsPolicy enableServiceLinks ephemeralContainers
+    evictionResponders hostAliases hostIPC hostNetwork hostPID hostUsers hostname hostnameOverride imagePullSecrets initContainers nodeName
+    nodeSelector os overhead preemptionPolicy priority priorityClassName readinessGates resourceClaims resources restartPolicy runtimeClassName
+    schedulerName schedulingGates schedulingGroup securityContext serviceAccount serviceAccountName setHostnameAsFQDN shareProcessNamespace
+    subdomain terminationGracePeriodSeconds tolerations topologySpreadConstraints volumes
+"""
+POD_FIELDS = frozenset(_POD_FIELDS.split())
+_CONTAINER_FIELDS = """
+    args command env envFrom image imagePullPolicy lifecycle livenessProbe name ports readinessProbe resizePolicy resources restartPolicy
+    restartPolicyRules securityContext startupProbe stdin stdinOnce terminationMessagePath terminationMessagePolicy tty volumeDevices
+    volumeMounts workingDir targetContainerName
+"""
+CONTAINER_FIELDS = frozenset(_CONTAINER_FIELDS.split())
 RESOURCES_FIELDS = frozenset(("claims", "limits", "requests"))
 AFFINITY_FIELDS = frozenset(("nodeAffinity", "podAffinity", "podAntiAffinity"))
 NODE_AFFINITY_FIELDS = frozenset(("preferredDuringSchedulingIgnoredDuringExecution", "requiredDuringSchedulingIgnoredDuringExecution"))
@@ -196,7 +204,8 @@ def review(document: Document, data: Any, path: Path) -> Iterator[Diagnostic]:
         if isinstance(affinity.get("nodeAffinity"), dict):
             yield from _misspelt(document, affinity["nodeAffinity"], (*path, "affinity", "nodeAffinity"), NODE_AFFINITY_FIELDS)
     for key in ("containers", "initContainers"):
-        for index, container in enumerate(data[key] if isinstance(data.get(key), list) else ()):
+        containers = data.get(key)
+        for index, container in enumerate(containers if isinstance(containers, list) else ()):
             if isinstance(container, dict):
                 at = (*path, key, index)
                 yield from _misspelt(document, container, at, CONTAINER_FIELDS)
@@ -209,8 +218,8 @@ def _resources(document: Document, data: Any, path: Path) -> Iterator[Diagnostic
     yield from _misspelt(document, data, path, RESOURCES_FIELDS)
     for key in ("requests", "limits"):
         section = data.get(key)
-        for name in ("memory", "ephemeral-storage") if isinstance(section, dict) else ():
-            value = section.get(name)
+        for name in ("memory", "ephemeral-storage"):
+            value = section.get(name) if isinstance(section, dict) else None
             if isinstance(value, str) and value.endswith("m"):
                 message = f"{name} {value} is {value[:-1]} thousandths of a byte"
                 yield MILLI_BYTES.at(document.at(*path, key, name), message, f"write {value[:-1]}Mi", object=document.label)

@@ -30,7 +30,7 @@ from compiler.specs import (
     Specs,
 )
 from compiler.topology import resolve
-from compiler.tree import CLUSTERS, JOBS, SUFFIXES, Tree, bad_name
+from compiler.tree import CLUSTERS, JOBS, MISPLACED, SUFFIXES, Tree, bad_name, shown
 
 EMPTY = rule(
     "GP124",
@@ -47,7 +47,7 @@ SEVERAL = rule(
 NO_SUCH_CLUSTER = rule(
     "GP126", "error", "unknown cluster", "The chosen cluster is no folder of cluster-specs/ and no Cluster object. Mend: correct the name."
 )
-TWO_CLUSTERS = rule("GP127", "error", "two Cluster objects", "A folder of cluster-specs/ describes one cluster. Mend: remove one of the two objects.")
+TWO_CLUSTERS = rule("GP127", "error", "two Cluster objects", "A folder describes one cluster. Mend: remove one of the two objects.")
 WRONG_VERSION = rule(
     "GP212",
     "error",
@@ -58,13 +58,15 @@ NOT_PLANNED = rule(
     "GP213",
     "info",
     "kind that is not planned",
-    "The object runs pods, but gangplan does not plan its kind: it is passed through, and its pods take room that the plan does not know of beforehand.",
+    "The object runs pods, but gangplan does not plan its kind: it is passed through, and its pods take room that the plan does not know of.",
 )
 UNKNOWN_KIND = rule("GP216", "error", "unknown kind", "No kind of this name exists in the API group. Mend: correct the spelling or the apiVersion.")
 
-RUNS_PODS = frozenset(
-    ["Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController", "CronJob", "TFJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob", "ElasticJob", "RayJob", "RayCluster", "RayService", "SparkApplication", "ScheduledSparkApplication", "JobSet", "LeaderWorkerSet", "TrainJob", "JobFlow", "Pod"]
-)
+_RUNS_PODS = """
+    Deployment StatefulSet DaemonSet ReplicaSet ReplicationController CronJob TFJob MPIJob XGBoostJob PaddleJob JAXJob ElasticJob RayJob
+    RayCluster RayService SparkApplication ScheduledSparkApplication JobSet LeaderWorkerSet TrainJob JobFlow Pod
+"""
+RUNS_PODS = frozenset(_RUNS_PODS.split())
 PASSED: dict[str, frozenset[str]] = {
     "gangplan.dev": frozenset(),
     "batch.volcano.sh": frozenset(("CronJob",)),
@@ -104,6 +106,9 @@ def read_specs(tree: Tree, cluster: str | None = None) -> Specs:
     for file in sorted(tree.files):
         if file.endswith(SUFFIXES) and (file.startswith(f"{JOBS}/") or (folder and file.startswith(f"{CLUSTERS}/{folder}/"))):
             _read_file(file, tree.files[file], found)
+        elif file.startswith(f"{CLUSTERS}/") and file.count("/") == 1 and file.endswith(SUFFIXES):
+            help = "move it into cluster-specs/<cluster>/"
+            found.diagnostics.append(MISPLACED.at(Position(shown(file), 1, 1), "the file is in no cluster's folder and is not read", help))
     chosen = _cluster(folder or cluster or "", found)
     if folder is None and cluster is None and not found.documents and not found.diagnostics:
         message = "there is no YAML file under cluster-specs/<cluster>/ or jobs/"

@@ -24,7 +24,7 @@ BOOLEAN_WORD = rule(
     "GP115",
     "warning",
     "word read as true or false by Kubernetes",
-    "Unquoted yes, no, on, off, y and n are text in YAML 1.2 and booleans in YAML 1.1, which Kubernetes reads. Mend: quote the text, or write true or false.",
+    "Unquoted yes, no, on, off, y, n are text in YAML 1.2 and booleans in YAML 1.1, as Kubernetes reads them. Mend: quote, or write true or false.",
 )
 DATE = rule(
     "GP116",
@@ -35,9 +35,9 @@ DATE = rule(
 
 Scalar = str | int | float | bool | None
 
-_WORDS: dict[str, Scalar] = {"": None, "~": None} | {
-    spelling: value for word, value in (("null", None), ("true", True), ("false", False)) for spelling in (word, word.capitalize(), word.upper())
-}
+_WORDS: dict[str, Scalar] = {"": None, "~": None}
+for _word, _value in (("null", None), ("true", True), ("false", False)):
+    _WORDS |= dict.fromkeys((_word, _word.capitalize(), _word.upper()), _value)
 _BOOLEAN_WORDS = frozenset(spelling for word in ("yes", "no", "on", "off", "y", "n") for spelling in (word, word.capitalize(), word.upper()))
 _SPECIAL = frozenset("-+.0123456789~nNtTfFyYoO")
 _INTEGER = re.compile(r"[-+]?(?:0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|[0-9][0-9_]*)\Z", re.ASCII)

@@ -122,7 +122,7 @@ class _Reader:
             name, arguments = entry.get("name"), entry.get("arguments") or {}
             if not isinstance(name, str) or not name:
                 self.wrong(at, "a custom plugin has no name", "add name")
-            elif not isinstance(arguments, dict) or any(kind not in ARGUMENT_TYPES for kind in arguments.values() if isinstance(kind, str)) or not all(isinstance(kind, str) for kind in arguments.values()):
+            elif not isinstance(arguments, dict) or any(kind not in ARGUMENT_TYPES for kind in arguments.values()):
                 self.wrong((*at, "arguments"), "arguments is no mapping of names to types", f"the types are {', '.join(ARGUMENT_TYPES)}")
             else:
                 yield name, arguments

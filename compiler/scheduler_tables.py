@@ -1,4 +1,4 @@
-"""What Volcano's scheduler knows: actions, plugins, flags and the types of their arguments (1.15; reference: pkg/scheduler of volcano-sh/volcano)."""
+"""What Volcano 1.15's scheduler (pkg/scheduler) knows: actions, plugins, flags, and the types of their arguments."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ from collections.abc import Mapping
 
 ACTIONS = ("enqueue", "allocate", "backfill", "preempt", "reclaim", "gangpreempt", "gangreclaim", "shuffle")
 
-FLAGS = tuple(
-    ["enableJobOrder", "enableHierarchy", "enableJobReady", "enableJobPipelined", "enableTaskOrder", "enablePreemptable", "enableReclaimable", "enablePreemptive", "enableQueueOrder", "enabledClusterOrder", "enablePredicate", "enableBestNode", "enableNodeOrder", "enableTargetJob", "enableReservedNodes", "enableJobEnqueued", "enabledVictim", "enableJobStarving", "enabledOverused", "enabledAllocatable", "enabledHyperNodeOrder", "enabledSubJobReady", "enabledSubJobPipelined", "enabledSubJobOrder", "enabledHyperNodeGradient"]
-)
+_FLAGS = """
+    enableJobOrder enableHierarchy enableJobReady enableJobPipelined enableTaskOrder enablePreemptable enableReclaimable enablePreemptive
+    enableQueueOrder enabledClusterOrder enablePredicate enableBestNode enableNodeOrder enableTargetJob enableReservedNodes enableJobEnqueued
+    enabledVictim enableJobStarving enabledOverused enabledAllocatable enabledHyperNodeOrder enabledSubJobReady enabledSubJobPipelined
+    enabledSubJobOrder enabledHyperNodeGradient
+"""
+FLAGS = tuple(_FLAGS.split())
 
 
 def _all(kind: str, names: str, prefix: str = "") -> dict[str, str]:

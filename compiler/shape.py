@@ -35,7 +35,7 @@ MISSPELT = rule(
     "GP210",
     "error",
     "misspelt field in a pod template",
-    """A field of a pod or container that Kubernetes does not have, but nearly. Kubernetes would drop it silently. Fields that are unlike any known one
+    """A field of a pod or container that Kubernetes does not have, but nearly. It would be dropped silently. Fields unlike any known one
     pass. Mend: correct the spelling.""",
 )
 BAD_NAME = rule(

@@ -219,10 +219,11 @@ class ClusterSpec:
 
 @dataclass(frozen=True, slots=True)
 class Specs:
-    """Everything that was read for one cluster. Each tuple is sorted by (namespace, name, kind) of its documents, nodes and hypernodes naturally by name.
+    """Everything that was read for one cluster. Each tuple is sorted by (namespace, name, kind) of its documents, nodes and hypernodes naturally
+    by name.
 
-    documents: all well-formed documents, also those of kinds that gangplan passes through (Service, ConfigMap ...).
-    A document with an error is in no other tuple than `documents`.
+    documents: all well-formed documents, also those of kinds that gangplan passes through (Service, ConfigMap ...). A document with an error is
+    in no other tuple than `documents`.
     """
 
     cluster: ClusterSpec

@@ -71,20 +71,30 @@ class _Resolver:
         if member.pattern is not None:
             path = (*member.path, "selector", "regexMatch", "pattern")
             try:
-                pattern = re.compile(member.pattern)
-            except (re.error, OverflowError, RecursionError) as problem:
+                pattern = _compiled(member.pattern)
+            except ValueError as problem:
                 self.wrong("regex", draft, path, f"the pattern {member.pattern!r} does not compile: {problem}", "correct the regular expression")
-                return set()
-            if _explosive(member.pattern):
-                self.wrong("regex", draft, path, "the pattern repeats a repetition", "write it without nested * or +")
                 return set()
             return {name for name in self.nodes if pattern.search(name)}
         return {name for name, node in self.nodes.items() if all(_holds(node.labels, *row) for row in member.labels or ())}
 
 
-def _explosive(pattern: str) -> bool:
-    """A repeated group that repeats something inside, which Python's matcher may need exponential time for (Go's, which Volcano uses, never does)."""
-    return re.search(r"\([^()]*[*+}][^()]*\)[*+{]", pattern) is not None
+_FOREIGN = re.compile(r"\(\?(?:[=!#>(]|<[=!]|P[=>])|(?<!\\)(?:\\\\)*\\[1-9]")
+_REPEATED_REPEAT = re.compile(r"\([^()]*[*+}][^()]*\)[*+{]")
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """ValueError for what Volcano's matcher (Go's RE2) refuses, and for what Python's would need exponential time for."""
+    if len(pattern) > 1000:
+        raise ValueError("longer than 1000 characters")
+    if _FOREIGN.search(pattern):
+        raise ValueError("look-around and back-references are no part of Go's syntax")
+    if _REPEATED_REPEAT.search(pattern):
+        raise ValueError("a repeated group repeats something inside")
+    try:
+        return re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as problem:
+        raise ValueError(str(problem)) from None
 
 
 def _holds(labels: Mapping[str, str], key: str, operator: str, values: Sequence[str]) -> bool:
@@ -103,9 +113,8 @@ def resolve(
     drafts: Iterable[HyperNodeDraft], made: Iterable[HyperNodeSpec], nodes: Iterable[NodeSpec]
 ) -> tuple[list[HyperNodeSpec], list[TreeProblem]]:
     """HyperNode documents and those that pools made, members as sorted names, with every problem of the tree."""
-    drafts, made = list(drafts), list(made)
-    resolver = _Resolver({node.name: node for node in nodes}, frozenset(h.name for h in (*drafts, *made)))
-    out = list(made)
+    drafts, out = list(drafts), list(made)
+    resolver = _Resolver({node.name: node for node in nodes}, frozenset([*(draft.name for draft in drafts), *(h.name for h in out)]))
     for draft in drafts:
         inside, children = resolver.members(draft)
         out.append(HyperNodeSpec(draft.document, draft.name, draft.tier, draft.tier_name, tuple(sorted(inside)), tuple(sorted(children))))

@@ -26,7 +26,7 @@ MISPLACED = rule(
     "GP121",
     "warning",
     "file outside a cluster's folder",
-    "A cluster's files stand in cluster-specs/<cluster>/. Files directly in cluster-specs/ are not read. Mend: move the file into a cluster's folder.",
+    "A cluster's files stand in cluster-specs/<cluster>/. Files directly in cluster-specs/ are not read. Mend: move it into one.",
 )
 BAD_FILE_NAME = rule(
     "GP122",
@@ -110,8 +110,8 @@ def _walk(root: Path, name: str) -> Iterator[tuple[str, bytes] | Diagnostic]:
             if not child.startswith("."):
                 yield from _walk(root, f"{name}/{child}")
     elif wanted:
-        if (problem := bad_name(name)) is not None:
-            yield problem
+        if (unspeakable := bad_name(name)) is not None:
+            yield unspeakable
         elif stat.S_ISREG(mode):
             yield _content(root, name)
         else:

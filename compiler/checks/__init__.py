@@ -29,7 +29,8 @@ class Reading:
     """What checks look at: the specs, also those of objects that turn out bad, and the models that they were made from.
 
     broken: objects that exist but could not be read; nobody should be told that they are missing. tree: what is wrong with the hypernode tree.
-    pods: bare pods. schedulers: every scheduler configuration found, of which `specs` has the first. namespaced: kinds that live in namespaces ("Kind.group" -> bool) as far as known.
+    pods: bare pods. schedulers: every scheduler configuration found, of which `specs` has the first. namespaced: kinds that live in namespaces
+    ("Kind.group" -> bool) as far as known.
     """
 
     specs: Specs

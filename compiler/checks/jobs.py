@@ -15,8 +15,8 @@ SYSTEM_CLASSES = frozenset(("system-cluster-critical", "system-node-critical"))
 
 @check("GP320", "unknown priority class")
 def priority_class_known(reading: Reading) -> Iterator[Finding]:
-    """A job's priority class is a PriorityClass of the cluster, or one of the two that every cluster has. The API server refuses pods of an unknown one.
-    Mend: correct the name, or add the class."""
+    """A job's priority class is a PriorityClass of the cluster, or one of the two that every cluster has. The API server refuses pods of an
+    unknown one. Mend: correct the name, or add the class."""
     known = {found.name for found in reading.specs.priority_classes} | SYSTEM_CLASSES
     broken = reading.broken_names("PriorityClass.scheduling.k8s.io")
     for gang in reading.specs.gangs:
@@ -48,9 +48,9 @@ def minimum_within_replicas(reading: Reading) -> Iterator[Finding]:
 
 @check("GP337", "pods that Volcano does not schedule", "warning")
 def scheduler_named(reading: Reading) -> Iterator[Finding]:
-    """Only pods with schedulerName: volcano are scheduled as a gang. A Volcano Job has it by default, other kinds say it in each pod template. A job of
-    another scheduler is left out of the plan; one that names none is planned, but Kubernetes' default scheduler would start its pods one by one. Mend: write
-    schedulerName: volcano in each pod template."""
+    """Only pods with schedulerName: volcano are scheduled as a gang. A Volcano Job has it by default, other kinds say it in each pod template. A
+    job of another scheduler is left out of the plan; one that names none is planned, but Kubernetes' default scheduler would start its pods
+    one by one. Mend: write schedulerName: volcano in each pod template."""
     for gang in reading.specs.gangs:
         if gang.scheduler:
             if gang.scheduler != VOLCANO:
@@ -66,8 +66,8 @@ def scheduler_named(reading: Reading) -> Iterator[Finding]:
 
 @check("GP338", "pod without requests", "warning")
 def requests_given(reading: Reading) -> Iterator[Finding]:
-    """A pod that requests nothing counts as best effort: Volcano places it outside topology and quota, and it takes from its neighbours. Mend: give every
-    container resources.requests (limits will do)."""
+    """A pod that requests nothing counts as best effort: Volcano places it outside topology and quota, and it takes from its neighbours. Mend:
+    give every container resources.requests (limits will do)."""
     for gang in reading.specs.gangs:
         for role in gang.roles:
             if role.replicas and not any(name != "pods" for name in role.pod.requests):
@@ -77,8 +77,8 @@ def requests_given(reading: Reading) -> Iterator[Finding]:
 
 @check("GP366", "pods pinned by nodeName", "warning")
 def not_pinned(reading: Reading) -> Iterator[Finding]:
-    """spec.nodeName in a template puts every replica on one node, past every scheduler and every check. Mend: remove it; use a node selector if the job must
-    be on certain nodes."""
+    """spec.nodeName in a template puts every replica on one node, past every scheduler and every check. Mend: remove it; use a node selector if
+    the job must be on certain nodes."""
     for gang in reading.specs.gangs:
         for role in gang.roles:
             if role.pod.node_name:
@@ -95,15 +95,15 @@ def _metax(reading: Reading, kinds: tuple[str, ...]) -> Iterator[Finding]:
 
 @check("GP339", "MetaX group size is no number of GPUs")
 def group_is_a_number(reading: Reading) -> Iterator[Finding]:
-    """metax-tech.com/gpu-group-size and atomic-gpu-group-size are whole numbers of GPUs, 1 or more, and the same wherever a job says them; one role is enough.
-    Mend: correct the number, or keep the annotation on one role."""
+    """metax-tech.com/gpu-group-size and atomic-gpu-group-size are whole numbers of GPUs, 1 or more, and the same wherever a job says them; one
+    role is enough. Mend: correct the number, or keep the annotation on one role."""
     yield from _metax(reading, ("size", "roles"))
 
 
 @check("GP340", "MetaX group does not fit the pods")
 def group_fits_pods(reading: Reading) -> Iterator[Finding]:
-    """A group is made of whole pods: its size is a multiple of the GPUs of one pod, and all GPU pods of the job have the same number. Mend: change the size
-    or the pods' GPUs."""
+    """A group is made of whole pods: its size is a multiple of the GPUs of one pod, and all GPU pods of the job have the same number. Mend:
+    change the size or the pods' GPUs."""
     yield from _metax(reading, ("pod",))
 
 
@@ -121,8 +121,8 @@ def atomic_divides(reading: Reading) -> Iterator[Finding]:
 
 @check("GP343", "MetaX annotation without effect", "warning")
 def metax_effective(reading: Reading) -> Iterator[Finding]:
-    """The group annotations work on the pod template of one role, and only for pods that Volcano schedules (schedulerName: volcano). On the job's own metadata
-    they do nothing. Mend: move the annotation into a pod template; name the scheduler."""
+    """The group annotations work on the pod template of one role, and only for pods that Volcano schedules (schedulerName: volcano). On the
+    job's own metadata they do nothing. Mend: move the annotation into a pod template; name the scheduler."""
     for gang in reading.specs.gangs:
         for key in (metax.GROUP, metax.ATOMIC):
             if annotation(gang.document, key) is not None and gang.document.kind != "PodGroup":
@@ -137,8 +137,8 @@ def metax_effective(reading: Reading) -> Iterator[Finding]:
 
 @check("GP356", "unknown pod group", "warning")
 def pod_group_known(reading: Reading) -> Iterator[Finding]:
-    """The annotation scheduling.k8s.io/group-name of a pod names a PodGroup of its namespace; without it the pod never starts. Mend: correct the name, or add
-    the PodGroup."""
+    """The annotation scheduling.k8s.io/group-name of a pod names a PodGroup of its namespace; without it the pod never starts. Mend: correct the
+    name, or add the PodGroup."""
     groups = {(d.namespace or "default", d.name) for d in reading.specs.documents if d.kind == "PodGroup"}
     for pod in reading.pods:
         space = pod.document.namespace or "default"
@@ -150,8 +150,8 @@ def pod_group_known(reading: Reading) -> Iterator[Finding]:
 
 @check("GP354", "depends on an object with errors")
 def nothing_broken_below(reading: Reading) -> Iterator[Finding]:
-    """A job whose queue or priority class, or a queue whose parent, has errors cannot be planned, however right it is itself. Mend: the errors of the other
-    object."""
+    """A job whose queue or priority class, or a queue whose parent, has errors cannot be planned, however right it is itself. Mend: the errors
+    of the other object."""
     queues = reading.broken_names("Queue.scheduling.volcano.sh")
     classes = reading.broken_names("PriorityClass.scheduling.k8s.io")
     for gang in reading.specs.gangs:

@@ -55,8 +55,8 @@ def nodes_exist(reading: Reading) -> Iterator[Finding]:
 
 @check("GP362", "node without hostname label", "warning")
 def hostnames(reading: Reading) -> Iterator[Finding]:
-    """Binding selects nodes by the label kubernetes.io/hostname, which kubelet sets on every node; pods cannot be bound to a node that lacks it or shares
-    it. Mend: add the label to the Node."""
+    """Binding selects nodes by the label kubernetes.io/hostname, which kubelet sets on every node; pods cannot be bound to a node that lacks it
+    or shares it. Mend: add the label to the Node."""
     for node in reading.specs.nodes:
         if node.document.kind == "Node" and not node.labels.get("kubernetes.io/hostname"):
             yield Finding(node.document, ("metadata", "labels"), f"node {node.name!r} has no label kubernetes.io/hostname", "add the label")

@@ -94,8 +94,8 @@ def _ordered(reading: Reading, low: str, high: str, *, missing_is_zero: bool) ->
 
 @check("GP310", "guarantee above deserved")
 def guarantee_within_deserved(reading: Reading) -> Iterator[Finding]:
-    """guarantee[r] <= deserved[r] for each resource, where deserved is given at all; one that it does not name counts as 0. Volcano's admission refuses the
-    queue. Mend: lower the guarantee, or raise or complete deserved."""
+    """guarantee[r] <= deserved[r] for each resource, where deserved is given at all; one that it does not name counts as 0. Volcano's admission
+    refuses the queue. Mend: lower the guarantee, or raise or complete deserved."""
     yield from _ordered(reading, "guarantee", "deserved", missing_is_zero=True)
 
 
@@ -130,7 +130,8 @@ def _sums(reading: Reading, field: str) -> Iterator[Finding]:
 
 @check("GP313", "children's guarantees above the parent's")
 def guarantees_add_up(reading: Reading) -> Iterator[Finding]:
-    """The guarantees of a queue's children add up to at most its own, per resource; none counts as 0. Mend: raise the parent's or lower the children's."""
+    """The guarantees of a queue's children add up to at most its own, per resource; none counts as 0. Mend: raise the parent's or lower the
+    children's."""
     yield from _sums(reading, "guarantee")
 
 
@@ -143,8 +144,8 @@ def deserved_adds_up(reading: Reading) -> Iterator[Finding]:
 
 @check("GP315", "capability above an ancestor's")
 def capability_within_ancestors(reading: Reading) -> Iterator[Finding]:
-    """capability[r] of a queue is at most that of the nearest queue above it that names r. Volcano's admission refuses the queue. Mend: lower it, or raise
-    the ancestor's."""
+    """capability[r] of a queue is at most that of the nearest queue above it that names r. Volcano's admission refuses the queue. Mend: lower
+    it, or raise the ancestor's."""
     by_name = _queues(reading)
     for queue in reading.specs.queues:
         for name, amount in queue.capability.items():
@@ -159,8 +160,8 @@ def capability_within_ancestors(reading: Reading) -> Iterator[Finding]:
 
 @check("GP316", "root queue with limits")
 def root_untouched(reading: Reading) -> Iterator[Finding]:
-    """Volcano creates the queue root and refuses to change its capability, deserved and guarantee, or to give it a parent. Mend: remove them; limit the
-    queues below."""
+    """Volcano creates the queue root and refuses to change its capability, deserved and guarantee, or to give it a parent. Mend: remove them;
+    limit the queues below."""
     for queue in reading.specs.queues:
         if queue.name == ROOT:
             for field in ("capability", "deserved", "guarantee"):
@@ -184,8 +185,8 @@ def queue_known(reading: Reading) -> Iterator[Finding]:
 
 @check("GP306", "job in a queue that has children")
 def leaf_queue(reading: Reading) -> Iterator[Finding]:
-    """Jobs run in leaf queues only. Volcano's admission refuses the job, and with the capacity plugin's hierarchy one such job stops all scheduling. Mend:
-    name one of the children."""
+    """Jobs run in leaf queues only. Volcano's admission refuses the job, and with the capacity plugin's hierarchy one such job stops all
+    scheduling. Mend: name one of the children."""
     children = _children(reading)
     for gang in reading.specs.gangs:
         if gang.queue != ROOT and (below := children.get(gang.queue)):

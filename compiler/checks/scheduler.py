@@ -52,8 +52,8 @@ def actions_known(reading: Reading) -> Iterator[Finding]:
 
 @check("GP402", "unknown plugin", "warning")
 def plugins_known(reading: Reading) -> Iterator[Finding]:
-    """Volcano ignores a plugin that it does not know. A vendor's build may have more than the 24 of the release. Mend: correct the name, or declare it under
-    customPlugins of a SchedulerConfiguration."""
+    """Volcano ignores a plugin that it does not know. A vendor's build may have more than the 24 of the release. Mend: correct the name, or
+    declare it under customPlugins of a SchedulerConfiguration."""
     for spec, path, plugin in _plugins(reading):
         if plugin.name not in PLUGINS and plugin.name not in spec.custom_plugins:
             near = did_you_mean(plugin.name, [*PLUGINS, *spec.custom_plugins])
@@ -65,7 +65,7 @@ def plugins_known(reading: Reading) -> Iterator[Finding]:
 def flags_known(reading: Reading) -> Iterator[Finding]:
     """Volcano ignores a misspelt flag of a plugin silently: some begin with enable, some with enabled. Mend: correct the spelling, or move the key to
     arguments."""
-    for spec, path, plugin in _plugins(reading):
+    for spec, path, _ in _plugins(reading):
         for flag in _keys(spec, path):
             if flag not in FLAGS and flag not in ("name", "arguments"):
                 near = did_you_mean(flag, FLAGS)
@@ -82,8 +82,8 @@ def _keys(spec: SchedulerSpec, path: Path) -> list[str]:
 
 @check("GP415", "unknown key in the scheduler configuration")
 def keys_known(reading: Reading) -> Iterator[Finding]:
-    """Volcano ignores keys that it does not know, at the top and inside a tier: actions, tiers, configurations, metrics; plugins. Mend: correct the spelling or
-    the indentation."""
+    """Volcano ignores keys that it does not know, at the top and inside a tier: actions, tiers, configurations, metrics; plugins. Mend: correct
+    the spelling or the indentation."""
     for spec in _scheduler(reading):
         known = OUR_KEYS if spec.raw is None else FILE_KEYS
         places: list[tuple[Path, tuple[str, ...]]] = [(spec.base, known)]
@@ -118,8 +118,8 @@ def _type_of(plugin: str, name: str, table: Mapping[str, str]) -> str | None:
 
 @check("GP404", "argument of the wrong type")
 def argument_types(reading: Reading) -> Iterator[Finding]:
-    """Volcano keeps the default when an argument has another type than expected (a quoted number is text, 1.0 is no int), and stops with a crash for a few of
-    them. Mend: write the value in the type that the message names."""
+    """Volcano keeps the default when an argument has another type than expected (a quoted number is text, 1.0 is no int), and stops with a crash
+    for a few of them. Mend: write the value in the type that the message names."""
     for spec, path, value, expected, _ in _arguments(reading):
         if expected is not None and not _is(value, expected):
             quoted = isinstance(value, str) and expected in ("int", "float", "bool")
@@ -153,8 +153,8 @@ def arguments_known(reading: Reading) -> Iterator[Finding]:
 
 @check("GP406", "capacity together with proportion")
 def one_queue_plugin(reading: Reading) -> Iterator[Finding]:
-    """Both plugins decide what a queue may hold; Volcano loads both and their answers contradict each other. Mend: keep one: capacity for deserved and
-    guarantee, proportion for weights."""
+    """Both plugins decide what a queue may hold; Volcano loads both and their answers contradict each other. Mend: keep one: capacity for
+    deserved and guarantee, proportion for weights."""
     enabled = _enabled(reading)
     for spec in _scheduler(reading):
         if "capacity" in enabled and "proportion" in enabled:
@@ -184,8 +184,8 @@ def allocates(reading: Reading) -> Iterator[Finding]:
 
 @check("GP409", "allocate after preemption")
 def allocate_first(reading: Reading) -> Iterator[Finding]:
-    """allocate stands before reclaim, preempt, gangreclaim and gangpreempt. Otherwise they evict for the winner again in every session and it is never bound.
-    Mend: move allocate forward."""
+    """allocate stands before reclaim, preempt, gangreclaim and gangpreempt. Otherwise they evict for the winner again in every session and it is
+    never bound. Mend: move allocate forward."""
     for spec in _scheduler(reading):
         places = list(_actions(spec))
         names = [action for _, action in places]
@@ -198,8 +198,8 @@ def allocate_first(reading: Reading) -> Iterator[Finding]:
 
 @check("GP410", "enqueue starves preemption", "warning")
 def enqueue_and_preempt(reading: Reading) -> Iterator[Finding]:
-    """With the action enqueue, a job on a full cluster stays Pending, and a pending job preempts nothing. Mend: remove enqueue where preempt or reclaim are
-    wanted; allocate then admits jobs itself."""
+    """With the action enqueue, a job on a full cluster stays Pending, and a pending job preempts nothing. Mend: remove enqueue where preempt or
+    reclaim are wanted; allocate then admits jobs itself."""
     for spec in _scheduler(reading):
         places = list(_actions(spec))
         evicting = [name for _, name in places if name in ("preempt", "reclaim", "gangpreempt", "gangreclaim")]
@@ -210,9 +210,9 @@ def enqueue_and_preempt(reading: Reading) -> Iterator[Finding]:
 
 @check("GP411", "predicate error cache with gated binding", "warning")
 def error_cache_off(reading: Reading) -> Iterator[Finding]:
-    """With gated binding every pod of a role has its own node, and Volcano's predicate error cache replays one pod's misfit for all of them, so the gang never
-    starts. `gangplan compile` switches the cache off in what it emits; a configuration applied by other means must say predicateErrorCacheEnable: false for
-    allocate, backfill and preempt. Mend: write so."""
+    """With gated binding every pod of a role has its own node, and Volcano's predicate error cache replays one pod's misfit for all of them, so
+    the gang never starts. `gangplan compile` switches the cache off in what it emits; a configuration applied by other means must say
+    predicateErrorCacheEnable: false for allocate, backfill and preempt. Mend: write so."""
     if reading.specs.cluster.binding != "gated":
         return
     for spec in _scheduler(reading):

@@ -18,7 +18,8 @@ def _tree(reading: Reading, kind: str) -> Iterator[Finding]:
 
 @check("GP345", "hypernode with two parents")
 def one_parent(reading: Reading) -> Iterator[Finding]:
-    """A hypernode is a member of one hypernode at most. Volcano then marks the tree not ready and schedules no topology job. Mend: remove it from one."""
+    """A hypernode is a member of one hypernode at most. Volcano then marks the tree not ready and schedules no topology job. Mend: remove it
+    from one."""
     yield from _tree(reading, "parents")
 
 
@@ -52,14 +53,15 @@ def members_exist(reading: Reading) -> Iterator[Finding]:
 
 @check("GP350", "regular expression does not compile")
 def patterns_compile(reading: Reading) -> Iterator[Finding]:
-    """regexMatch.pattern is a regular expression in Go's syntax (RE2: no look-around, no back-references), searched for in node names. Mend: correct it."""
+    """regexMatch.pattern is a regular expression in Go's syntax (RE2: no look-around, no back-references), searched for in node names. Mend:
+    correct it."""
     yield from _tree(reading, "regex")
 
 
 @check("GP351", "member selector")
 def one_selector(reading: Reading) -> Iterator[Finding]:
-    """A member has exactly one of exactMatch, regexMatch and labelMatch; one of type HyperNode only exactMatch, since Volcano ignores the others. Mend: keep
-    one."""
+    """A member has exactly one of exactMatch, regexMatch and labelMatch; one of type HyperNode only exactMatch, since Volcano ignores the
+    others. Mend: keep one."""
     yield from _tree(reading, "selector")
 
 
@@ -108,8 +110,8 @@ def tier_name_known(reading: Reading) -> Iterator[Finding]:
 
 @check("GP335", "topology job without the topology plugin", "warning")
 def plugin_enabled(reading: Reading) -> Iterator[Finding]:
-    """A job's networkTopology is enforced by the plugin network-topology-aware only; gangplan plans by it, but Volcano on its own would not keep to it. Mend:
-    add the plugin to a tier of the scheduler configuration."""
+    """A job's networkTopology is enforced by the plugin network-topology-aware only; gangplan plans by it, but Volcano on its own would not keep
+    to it. Mend: add the plugin to a tier of the scheduler configuration."""
     scheduler = reading.specs.scheduler
     if scheduler is None or any(plugin.name == "network-topology-aware" for tier in scheduler.tiers for plugin in tier):
         return

@@ -42,7 +42,8 @@ def task_names(reading: Reading) -> Iterator[Finding]:
 
 @check("GP325", "policy without a single trigger")
 def policy_trigger(reading: Reading) -> Iterator[Finding]:
-    """A policy reacts to events or to an exit code, not to both and not to neither; exit code 0 is no failure. Mend: keep one of event, events, exitCode."""
+    """A policy reacts to events or to an exit code, not to both and not to neither; exit code 0 is no failure. Mend: keep one of event, events,
+    exitCode."""
     for document, path, policies in _policies(reading):
         for index, policy in enumerate(policies):
             at = (*path, index)
@@ -76,8 +77,8 @@ def policy_events(reading: Reading) -> Iterator[Finding]:
 
 @check("GP327", "unknown policy action")
 def policy_actions(reading: Reading) -> Iterator[Finding]:
-    """A policy's action is one of AbortJob, RestartJob, RestartTask, RestartPod, RestartPartition, TerminateJob, CompleteJob, ResumeJob. Mend: correct the
-    spelling, or add the action."""
+    """A policy's action is one of AbortJob, RestartJob, RestartTask, RestartPod, RestartPartition, TerminateJob, CompleteJob, ResumeJob. Mend:
+    correct the spelling, or add the action."""
     for document, path, policies in _policies(reading):
         for index, policy in enumerate(policies):
             if policy.action is None:
@@ -93,7 +94,8 @@ def _near(word: str, known: tuple[str, ...]) -> str:
 
 @check("GP360", "two policies for one trigger")
 def policy_unique(reading: Reading) -> Iterator[Finding]:
-    """One list of policies names an event or exit code once; beside the event * nothing else stands. Volcano's admission refuses the job. Mend: remove one."""
+    """One list of policies names an event or exit code once; beside the event * nothing else stands. Volcano's admission refuses the job. Mend:
+    remove one."""
     for document, path, policies in _policies(reading):
         seen: dict[str, Path] = {}
         for index, policy in enumerate(policies):
@@ -136,7 +138,8 @@ def _circle(needs: dict[str, list[str]]) -> list[str]:
     """A circle of dependencies, its first task at both ends; empty when there is none. No recursion: a job may have very many tasks."""
     done: set[str] = set()
     for start in needs:
-        way, stack = [], [(start, iter(needs[start]))] if start not in done else []
+        way: list[str] = []
+        stack = [(start, iter(needs[start]))] if start not in done else []
         while stack:
             name, rest = stack[-1]
             if not way or way[-1] != name:
@@ -155,7 +158,8 @@ def _circle(needs: dict[str, list[str]]) -> list[str]:
 
 @check("GP330", "unknown job plugin")
 def plugins_known(reading: Reading) -> Iterator[Finding]:
-    """plugins of a job is a mapping of env, svc, ssh, pytorch, tensorflow, mpi, ray, hcclrank. Volcano's admission refuses others. Mend: correct the name."""
+    """plugins of a job is a mapping of env, svc, ssh, pytorch, tensorflow, mpi, ray, hcclrank. Volcano's admission refuses others. Mend: correct
+    the name."""
     for document, job in reading.of(VolcanoJob):
         for name in job.spec.plugins or {}:
             if name not in PLUGINS:
@@ -194,8 +198,9 @@ def partitions_minimum(reading: Reading) -> Iterator[Finding]:
 
 @check("GP336", "minima of roles without effect", "warning")
 def role_minima_count(reading: Reading) -> Iterator[Finding]:
-    """When a job's minAvailable is below the sum of its tasks' minima (a task without one needs all its replicas), Volcano skips the tasks' minima altogether:
-    any pods may make up the number, all of one role even. Mend: raise the job's minAvailable to the sum or leave it out, or lower minAvailable of the tasks."""
+    """When a job's minAvailable is below the sum of its tasks' minima (a task without one needs all its replicas), Volcano skips the tasks'
+    minima altogether: any pods may make up the number, all of one role even. Mend: raise the job's minAvailable to the sum or leave it out,
+    or lower minAvailable of the tasks."""
     for document, job in reading.of(VolcanoJob):
         said = any(task.min_available is not None or task.partition_policy is not None for task in job.spec.tasks)
         if job.spec.roles_relaxed and (said or len(job.spec.tasks) > 1):
@@ -206,7 +211,8 @@ def role_minima_count(reading: Reading) -> Iterator[Finding]:
 
 @check("GP361", "volume without a single source")
 def volumes(reading: Reading) -> Iterator[Finding]:
-    """A volume of a job has a mountPath of its own, and either volumeClaimName or volumeClaim. Volcano's admission refuses others. Mend: see the message."""
+    """A volume of a job has a mountPath of its own, and either volumeClaimName or volumeClaim. Volcano's admission refuses others. Mend: see the
+    message."""
     for document, job in reading.of(VolcanoJob):
         seen: dict[str, Path] = {}
         for index, volume in enumerate(job.spec.volumes or ()):

@@ -25,7 +25,7 @@ class Spec(Shape):
 
 
 class Cluster(Root):
-    spec: Spec = Field(default_factory=lambda: Spec())
+    spec: Spec = Field(default_factory=lambda: Spec.model_validate({}))
 
 
 def specs(document: Document, cluster: Cluster) -> Iterable[ClusterSpec]:

@@ -65,7 +65,7 @@ class NodePool(Root):
 
 
 def _error(code: str, message: str, help: str) -> PydanticCustomError:
-    return PydanticCustomError(code, "{message}", {"message": message, "help": help})  # type: ignore[arg-type]  # a code of ours is the error's type
+    return PydanticCustomError(code, "{message}", {"message": message, "help": help})
 
 
 def _size(text: str) -> int:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from compiler import metax, pods
 from compiler.diagnostics import Diagnostic
-from compiler.documents import Document
+from compiler.documents import Document, Path
 from compiler.jobs import VOLCANO, Natural, Root, review_times, times
 from compiler.kinds import Kind
 from compiler.pods import WholeResources
@@ -76,7 +76,7 @@ def gang(document: Document, job: PyTorchJob) -> GangSpec:
     roles = tuple(pods.role(name, part.count, part.count if whole else 0, part.template, (*REPLICAS, name)) for name, part in parts)
     submitted, expected = times(document)
     from_template = next(((name, part.template.spec.priority_class_name) for name, part in parts if part.template.spec.priority_class_name), None)
-    priority_path = (*POLICY, "priorityClass")
+    priority_path: Path = (*POLICY, "priorityClass")
     if not policy.priority_class and from_template:
         priority_path = (*REPLICAS, from_template[0], "template", "spec", "priorityClassName")
     return GangSpec(

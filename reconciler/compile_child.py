@@ -202,7 +202,7 @@ def _decode(text: bytes) -> Request:
 
 def compile_request(request: Request) -> Snapshot:
     """Compile here and now. A commit with any error is not ok: in a reconciler, a job that became unreadable must not look like one that left."""
-    from compiler.compile import UnknownClusterError, compile_repository
+    from compiler.compile import compile_repository
     from compiler.diagnostics import Diagnostic, Position
     from compiler.state import State
     from compiler.tree import Tree
@@ -210,10 +210,7 @@ def compile_request(request: Request) -> Snapshot:
 
     problems = tuple(Diagnostic(**{**p, "position": Position(**p["position"]), "see": None}) for p in request.problems)
     tree = Tree(request.files, request.dates, problems)
-    try:
-        outcome = compile_repository(tree, request.cluster, State.from_objects(request.state, request.finished))
-    except UnknownClusterError as error:
-        return failed(request.commit, str(error))
+    outcome = compile_repository(tree, request.cluster, State.from_objects(request.state, request.finished))
     found = tuple(_plain(diagnostic) for diagnostic in outcome.diagnostics)
     if not outcome.ok or outcome.errors:
         return Snapshot(request.commit, ok=False, diagnostics=found)

@@ -1,0 +1,205 @@
+"""What the stories are told with: a git repository, jobs as people write them, and a reconciler as a process of its own that can be killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from ruamel.yaml import YAML
+
+from tests.controlplane import ControlPlane
+
+ROOT = Path(__file__).parents[2]
+VCJOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
+QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
+HOSTNAME = "kubernetes.io/hostname"
+GATE = "gangplan.dev/placement"
+Object = dict[str, Any]
+
+SCHEDULER = """\
+apiVersion: gangplan.dev/v1alpha1
+kind: SchedulerConfiguration
+metadata: {name: volcano-scheduler-configmap, namespace: volcano-system}
+spec:
+  actions: [enqueue, allocate, backfill]
+  tiers:
+  - plugins:
+    - {name: priority}
+    - {name: gang, enablePreemptable: false}
+    - {name: conformance}
+  - plugins:
+    - {name: overcommit}
+    - {name: drf, enablePreemptable: false}
+    - {name: predicates}
+    - {name: proportion}
+    - {name: nodeorder}
+    - {name: binpack}
+    - {name: network-topology-aware}
+"""
+CLUSTER = """\
+apiVersion: gangplan.dev/v1alpha1
+kind: Cluster
+metadata: {name: test}
+spec: {binding: gated}
+"""
+
+
+def node_pool(name: str, count: int, *, gpus: int = 8, cpu: int = 64, supernode: int = 0) -> str:
+    """Nodes name-0 .. as gangplan names them, in supernodes of so many nodes (0: outside the topology)."""
+    topology = f"  topology: [{{name: {name}-sn, size: {supernode}}}]\n" if supernode else ""
+    capacity = f'{{cpu: "{cpu}", memory: 512Gi, pods: 110, nvidia.com/gpu: {gpus}}}'
+    return f"apiVersion: gangplan.dev/v1alpha1\nkind: NodePool\nmetadata: {{name: {name}}}\nspec:\n  count: {count}\n  capacity: {capacity}\n{topology}"
+
+
+def queue(name: str, gpus: int | None = None, weight: int = 1) -> Object:
+    capability = {"capability": {"nvidia.com/gpu": gpus}} if gpus is not None else {}
+    meta = {"name": name}
+    return {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": meta, "spec": {"weight": weight, "reclaimable": True, **capability}}
+
+
+def role(name: str, replicas: int, *, gpus: int = 0, cpu: str = "1", run_for: str = "", **task: Any) -> Object:
+    """A task of a Volcano Job; its pods end after `run_for` (a test bed's annotation), or run for ever."""
+    resources = {"requests": {"cpu": cpu}, **({"limits": {"nvidia.com/gpu": gpus}} if gpus else {})}
+    if gpus:
+        resources["requests"]["nvidia.com/gpu"] = gpus  # type: ignore[assignment]
+    meta = {"annotations": {"gangplan.test/run-for": run_for}} if run_for else {}
+    pod = {"restartPolicy": "OnFailure", "containers": [{"name": "main", "image": "none", "resources": resources}]}
+    return {"name": name, "replicas": replicas, "template": {"metadata": meta, "spec": pod}, **task}
+
+
+def vcjob(name: str, *roles: Object, queue: str = "default", minimum: int | None = None, annotations: Mapping[str, str] | None = None, **spec: Any) -> Object:
+    return {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": "default", **({"annotations": dict(annotations)} if annotations else {})},
+        "spec": {
+            "schedulerName": "volcano",
+            "queue": queue,
+            "minAvailable": sum(each["replicas"] for each in roles) if minimum is None else minimum,
+            "tasks": list(roles),
+            **spec,
+        },
+    }
+
+
+class Repository:
+    """A git repository of the user's, with a work tree."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True)
+        self.git("init", "--quiet", "--initial-branch=main")
+
+    def git(self, *arguments: str) -> str:
+        identity = ["-c", "user.name=tester", "-c", "user.email=tester@example.com", "-c", "commit.gpgsign=false"]
+        return subprocess.run(["git", *identity, *arguments], cwd=self.folder, check=True, capture_output=True, text=True).stdout.strip()
+
+    def write(self, path: str, *content: str | Object) -> None:
+        """Each piece is one YAML document."""
+        file = self.folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("---\n".join(piece if isinstance(piece, str) else json.dumps(piece) + "\n" for piece in content))
+
+    def remove(self, path: str) -> None:
+        (self.folder / path).unlink()
+
+    def commit(self, message: str = "change") -> str:
+        """The new commit's id."""
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--allow-empty", "-m", message)
+        return self.git("rev-parse", "HEAD")
+
+
+class Reconciler:
+    """`gangplan reconcile` as a process, with the rights of deploy/rbac.yaml and no others."""
+
+    def __init__(self, plane: ControlPlane, repository: Repository, folder: Path, *options: str) -> None:
+        self.plane, self.folder, self.log = plane, folder, folder / "reconciler.log"
+        folder.mkdir(parents=True, exist_ok=True)
+        where = ["--repo", str(repository.folder), "--cluster", "test", "--data", str(folder / "data")]
+        access = ["--kubeconfig", str(plane.kubeconfig_for("gangplan"))]
+        self.command = [sys.executable, "-m", "reconciler", "reconcile", *where, *access, "--poll", "0.3", *options]
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> Self:
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(self.command, cwd=ROOT, stdout=log, stderr=log, env={**os.environ, "PYTHONPATH": str(ROOT)})
+        return self
+
+    def signal(self, number: int) -> int:
+        """Send a signal and wait for the end; the exit code."""
+        assert self.process is not None
+        self.process.send_signal(number)
+        return self.process.wait(60)
+
+    def kill(self) -> None:
+        self.signal(signal.SIGKILL)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.kill()
+        if error is not None:
+            error.add_note(f"the end of the reconciler's log:\n{self.log.read_text()[-6000:]}")
+
+    def lines(self) -> list[Object]:
+        return [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
+
+    def status(self) -> Object:
+        found = self.plane.api("GET", "/api/v1/namespaces/gangplan-system/configmaps/gangplan-test-status")
+        status: Object = json.loads(found["data"]["status.json"])
+        return status
+
+    def condition(self, kind: str) -> Object:
+        found: Object = next(each for each in self.status()["conditions"] if each["type"] == kind)
+        return found
+
+
+def install(plane: ControlPlane) -> None:
+    """Apply deploy/: the namespace and the rights, given to the test bed's user without rights of his own."""
+    for file in ("namespace.yaml", "rbac.yaml"):
+        for thing in YAML(typ="safe").load_all((ROOT / "deploy" / file).read_text()):
+            for subject in thing.get("subjects", ()):
+                subject.clear()
+                subject.update({"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "gangplan"})
+            api, kind = thing["apiVersion"], thing["kind"].lower() + "s"
+            space = f"/namespaces/{thing['metadata']['namespace']}" if "namespace" in thing["metadata"] else ""
+            plane.api("POST", f"/{'apis' if '/' in api else 'api'}/{api}{space}/{kind}", thing)
+
+
+def pods(plane: ControlPlane, job: str, namespace: str = "default") -> list[Object]:
+    found: list[Object] = plane.api("GET", f"/api/v1/namespaces/{namespace}/pods?labelSelector=volcano.sh/job-name={job}")["items"]
+    return found
+
+
+def phase(plane: ControlPlane, job: str) -> str:
+    return str(plane.api("GET", f"{VCJOBS}/{job}").get("status", {}).get("state", {}).get("phase", ""))
+
+
+def gated(pod: Object) -> bool:
+    return any(gate["name"] == GATE for gate in pod["spec"].get("schedulingGates") or ())
+
+
+def placement(plane: ControlPlane, job: str) -> dict[str, dict[str, int]]:
+    """Role -> node -> pods, as the plan says on the job."""
+    found: dict[str, dict[str, int]] = json.loads(plane.api("GET", f"{VCJOBS}/{job}")["metadata"]["annotations"][GATE])
+    return found
+
+
+def bound(plane: ControlPlane, job: str) -> dict[str, dict[str, int]]:
+    """Role -> node -> pods, as Volcano bound them."""
+    found: dict[str, dict[str, int]] = {}
+    for pod in pods(plane, job):
+        counts = found.setdefault(pod["metadata"]["annotations"]["volcano.sh/task-spec"], {})
+        node = pod["spec"].get("nodeName") or "nowhere"
+        counts[node] = counts.get(node, 0) + 1
+    return found

@@ -6,15 +6,14 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import replace
 
-from compiler.read import read_specs
-from compiler.tree import Tree
-
 from compiler.diagnostics import Diagnostic, Position, in_order, rule
 from compiler.emit import static
 from compiler.lower import Origins, lower
 from compiler.outcome import Outcome
+from compiler.read import EMPTY, NO_SUCH_CLUSTER, SEVERAL, read_specs
 from compiler.specs import Specs
 from compiler.state import State
+from compiler.tree import Tree
 from solver.options import Options
 from solver.plan import Plan
 from solver.problem import InvalidProblemError, Problem
@@ -36,6 +35,9 @@ REFUSED = rule(
     repository and the state; it is a mistake of gangplan.""",
 )
 
+NOTHING_CHOSEN = frozenset((EMPTY.code, SEVERAL.code, NO_SUCH_CLUSTER.code))
+"""With these there is no cluster to plan for; a plan of nothing would look like one that removes everything."""
+
 
 def compile_repository(tree: Tree, cluster: str | None = None, state: State | None = None, options: Options | None = None) -> Outcome:
     """Compile one cluster of the repository against what the cluster holds (nothing, without a state).
@@ -44,6 +46,8 @@ def compile_repository(tree: Tree, cluster: str | None = None, state: State | No
     """
     specs = read_specs(tree, cluster)  # 1 read, 2 check
     outcome = Outcome(specs.diagnostics, specs, inputs(tree, specs))
+    if any(diagnostic.code in NOTHING_CHOSEN for diagnostic in specs.diagnostics):
+        return outcome
     try:
         problem, origins = lower(specs, state, tree.dates)  # 3 lower
         plan = solve(problem, options or Options(gap=specs.cluster.gap, time_limit=specs.cluster.time_limit))  # 4 solve

@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from compiler.tree import Tree
-
     from compiler.outcome import Outcome
     from compiler.state import State
+    from compiler.tree import Tree
     from compiler.views.text import Style
 
 click.UsageError.exit_code = 1  # 2 belongs to --detailed-exitcode
@@ -97,12 +96,13 @@ def output_option(command: Command) -> Command:
 
 def compiled(ctx: click.Context, repo: Path, cluster: str | None, state_file: Path | None) -> Outcome:
     """Compile, and say what is wrong on stderr."""
-    from compiler.compile import UnknownClusterError, compile_repository
+    from compiler.compile import compile_repository
+    from compiler.state import StateError
 
     try:
         outcome = compile_repository(load_tree(ctx, repo), cluster, load_state_file(state_file))
-    except UnknownClusterError as error:
-        raise click.UsageError(str(error), ctx) from error
+    except StateError as error:
+        raise click.ClickException(f"{state_file}: {error}") from error
     report(outcome)
     return outcome
 

@@ -34,7 +34,7 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
     names = resources(gangs, specs.queues)
     made_queues, queue_origins = queues(specs.queues, specs.cluster.default_queue, live.queue_used, names)
     open_to = eligibility(live.nodes, (role.pod for gang in gangs for role in gang.roles))
-    nodes = _nodes(live, gangs, chosen, specs.hypernodes, open_to, names)
+    nodes = _nodes(live, gangs, chosen, live.hypernodes, open_to, names)
 
     values, otherwise = priorities(specs.priority_classes)
     times = submitted(specs.gangs, live, dates or {})
@@ -43,13 +43,13 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
         names,
         {queue.name: q for q, queue in enumerate(made_queues)},
         {node.name: n for n, node in enumerate(nodes)},
-        specs.hypernodes,
+        live.hypernodes,
         open_to,
     )
     problem = Problem(
         resources=names,
         nodes=nodes,
-        hypernodes=hypernodes(specs.hypernodes),
+        hypernodes=hypernodes(live.hypernodes),
         queues=made_queues,
         gangs=tuple(
             lowering.gang(
@@ -65,7 +65,7 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
         gangs=gangs,
         queues=queue_origins,
         nodes=live.nodes,
-        hypernodes=specs.hypernodes,
+        hypernodes=live.hypernodes,
         done=tuple(gang for j, gang in enumerate(specs.gangs) if j in live.finished),
         set_aside=tuple(gang for j, gang in enumerate(specs.gangs) if j not in live.finished and not gang.schedulable),
         submitted={job_key(specs.gangs[j]): time for j, time in times.items()},

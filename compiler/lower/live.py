@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,12 +11,15 @@ from typing import Any
 from pydantic import ValidationError
 
 from compiler.documents import Document
+from compiler.kinds.hypernode import KIND as HYPERNODE
 from compiler.lower.origins import namespace_of
 from compiler.lower.resources import add
 from compiler.pods import Pod, requests
 from compiler.quantity import QuantityError, amounts, parse
-from compiler.specs import Amounts, GangSpec, NodeSpec, Specs, Taint
+from compiler.read import natural
+from compiler.specs import Amounts, GangSpec, HyperNodeSpec, NodeSpec, Specs, Taint
 from compiler.state import Object, State, StateError, group_of
+from compiler.topology import resolve
 
 Identity = tuple[str, str, str, str]
 """(namespace, name, kind, API group)."""
@@ -28,6 +30,8 @@ FINISHED_JOB = frozenset({"Completed", "Failed", "Terminated"})
 FINISHED_CONDITION = frozenset({"Complete", "Succeeded", "Failed"})
 """Condition types by which batch/v1 and Kubeflow jobs say that they are over."""
 
+GATE = "gangplan.dev/placement"
+HOSTNAME = "kubernetes.io/hostname"
 GROUP_NAME = "scheduling.k8s.io/group-name"
 ROLE_KEYS = ("volcano.sh/task-spec", "training.kubeflow.org/replica-type")
 QUEUE_KEYS = ("volcano.sh/queue-name", "scheduling.volcano.sh/queue-name")
@@ -49,6 +53,7 @@ class Live:
     """
 
     nodes: tuple[NodeSpec, ...]
+    hypernodes: tuple[HyperNodeSpec, ...]
     running: dict[int, Counter[tuple[int, str]]] = field(default_factory=dict)
     held: dict[str, Amounts] = field(default_factory=dict)
     queue_used: dict[str, Amounts] = field(default_factory=dict)
@@ -60,7 +65,9 @@ class Live:
 def observe(specs: Specs, state: State) -> Live:
     """Read the state in the light of the specs. Without nodes in the state, the declared ones stand."""
     gangs: dict[Identity, int] = {identity(gang): j for j, gang in enumerate(specs.gangs)}
-    live = Live(_nodes(specs.nodes, state.nodes), frozen=frozenset(_name(node) for node in state.nodes if not _ready(node)))
+    nodes = _nodes(specs.nodes, state.nodes)
+    lost = frozenset(_name(node) for node in state.nodes if not _ready(node))
+    live = Live(nodes, _hypernodes(specs, state, nodes), frozen=lost)
     finished = {j for j, gang in enumerate(specs.gangs) if (namespace_of(gang), gang.document.name, gang.document.kind) in state.finished}
     for job in (*state.jobs, *state.pod_groups):
         if (j := gangs.get(_identity(job))) is not None:
@@ -71,10 +78,11 @@ def observe(specs: Specs, state: State) -> Live:
     live.finished = frozenset(finished)
     requests_of = _Requests()
     groups = {(_namespace(group), _name(group)): group for group in state.pod_groups}
+    hostnames = _hostnames(live.nodes)
     exists = {node.name for node in live.nodes}
     for pod in state.pods:
-        node = (pod.get("spec") or {}).get("nodeName")
-        if node not in exists or (pod.get("status") or {}).get("phase") in FINISHED_POD:
+        node = _node_of(pod, hostnames)
+        if node is None or node not in exists or (pod.get("status") or {}).get("phase") in FINISHED_POD:
             continue
         group = groups.get((_namespace(pod), _annotations(pod).get(GROUP_NAME, "")))
         if not _counts_as_running(live, specs.gangs, gangs, pod, node, group):
@@ -115,7 +123,7 @@ def _decisive(container: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _counts_as_running(live: Live, gangs: Sequence[GangSpec], known: Mapping[Identity, int], pod: Object, node: str, group: Object | None) -> bool:
-    """A bound pod of a gang that is to be planned. One that terminates, or is more than its role has replicas, only holds its node."""
+    """A placed pod of a gang that is to be planned. One that terminates, or is more than its role has replicas, only holds its node."""
     j = next((known[owner] for owner in _owners(pod, group) if owner in known), None)
     if j is None or j in live.finished or not gangs[j].schedulable or pod["metadata"].get("deletionTimestamp"):
         return False
@@ -186,6 +194,21 @@ def _nodes(declared: Sequence[NodeSpec], found: Sequence[Object]) -> tuple[NodeS
     return tuple(sorted((_node(node, by_name.get(_name(node))) for node in found), key=lambda node: natural(node.name)))
 
 
+def _hypernodes(specs: Specs, state: State, nodes: Sequence[NodeSpec]) -> tuple[HyperNodeSpec, ...]:
+    """The declared tree, its selectors applied to the nodes that exist; of a repository that declares none, the cluster's own tree."""
+    if not state.nodes or (specs.hypernodes and all(spec.document.kind != HYPERNODE.name for spec in specs.hypernodes)):
+        return specs.hypernodes
+    written = [spec.document for spec in specs.hypernodes if spec.document.kind == HYPERNODE.name]
+    if not specs.hypernodes:
+        written = [Document("state", 1, "", dict(found), {}) for found in state.hypernodes]
+    try:
+        drafts = [draft for document in written for draft in HYPERNODE.specs(document, HYPERNODE.model.model_validate(document.data))]
+    except ValidationError as error:
+        raise StateError(f"a HyperNode of the state cannot be read: {error.errors()[0]['msg']}") from error
+    made, _ = resolve(drafts, [spec for spec in specs.hypernodes if spec.document.kind != HYPERNODE.name], nodes)  # type: ignore[arg-type]
+    return tuple(sorted(made, key=lambda spec: natural(spec.name)))
+
+
 def _node(found: Object, declared: NodeSpec | None) -> NodeSpec:
     spec, status = found.get("spec") or {}, found.get("status") or {}
     taints = tuple(Taint(t["key"], t.get("value") or "", t["effect"]) for t in spec.get("taints") or ())
@@ -205,11 +228,6 @@ def _allocatable(node: Object) -> Amounts:
         return amounts({name: parse(value) for name, value in node["status"]["allocatable"].items()}, "down")
     except QuantityError as error:
         raise StateError(f"Node {_name(node)} of the state, status.allocatable: {error}") from error
-
-
-def natural(name: str) -> tuple[tuple[str, int], ...]:
-    """A key that sorts n9 before n10."""
-    return tuple((text, int(digits or 0)) for text, digits in re.findall(r"(\D+|^)(\d*)", name))
 
 
 def _ready(node: Object) -> bool:

@@ -56,7 +56,7 @@ class _View:
 
     def header(self) -> Iterator[str]:
         parts = [_count(len(self.problem.nodes), "node")]
-        parts += [f"{quantity(name, int(self.data['totals'][name]['capacity']))} {name}" for name in self.devices if "/" in name]
+        parts += [f"{quantity(name, int(self.data['totals'][name]['capacity']))} {name}" for name in self.devices]
         tiers: dict[int, list[str]] = {}
         for hypernode, spec in zip(self.problem.hypernodes, self.origins.hypernodes, strict=True):
             tiers.setdefault(hypernode.tier, []).append(spec.tier_name or "hypernode")
@@ -279,8 +279,10 @@ class _View:
         if not totals:
             return
         yield self.style.paint("Totals", "head")
-        width = max(map(len, totals))
+        width = max((len(name) for name in totals if name != "pods"), default=0)
         for name, amount in totals.items():
+            if name == "pods":  # never what is scarce, and not what anybody asked for
+                continue
             raw = {key: int(value * 1000) if name == "cpu" else int(value) for key, value in amount.items()}
             share = raw["planned"] / raw["capacity"] if raw["capacity"] else 0.0
             words = f"{quantity(name, raw['planned'])} of {quantity(name, raw['capacity'])} planned ({share:.0%})"
@@ -310,6 +312,8 @@ class _View:
         counts = Counter(decided.action for decided in self.outcome.decisions)
         never = sum(decided.never for decided in self.outcome.decisions)
         said = [f"{counts['start']} to start", f"{counts['keep']} to keep", f"{counts['wait']} to wait"]
+        if grow := sum(decided.action == "keep" and decided.total > decided.running for decided in self.outcome.decisions):
+            said[1] += f" ({grow} to grow)"
         if never:
             said[-1] += f" ({never} can never start as written)"
         yield f"{self.style.paint('Plan', 'head')}: {', '.join(said)}." if self.outcome.decisions else "Plan: there are no jobs."

@@ -10,7 +10,10 @@ from ruamel.yaml import YAML
 from compiler.emit.block import dump, scalar
 
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x85\u2028\u2029")),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**60), 2**60)
+    | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x85\u2028\u2029")),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abc-/. ", min_size=1, max_size=4), inner, max_size=3),
     max_leaves=12,
 )
@@ -21,7 +24,9 @@ def test_what_is_written_is_what_is_read(data: dict[str, Any]) -> None:
     assert YAML(typ="safe").load(dump(data)) == data
 
 
-@pytest.mark.parametrize("word", ["yes", "No", "on", "null", "~", "1e3", "0o7", "12:30", "0x1F", "", " a", "a ", "- a", "a: b", "#a", "@a", "2026-01-01"])
+@pytest.mark.parametrize(
+    "word", ["yes", "No", "on", "null", "~", "1e3", "0o7", "12:30", "0x1F", "", " a", "a ", "- a", "a: b", "#a", "@a", "2026-01-01"]
+)
 def test_text_that_some_yaml_reads_as_something_else_is_quoted(word: str) -> None:
     assert scalar(word)[0] in "'\""
 

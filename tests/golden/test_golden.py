@@ -1,0 +1,82 @@
+"""Small repositories and exactly what must come out of them.
+
+A case is a folder with `repo/`, perhaps `state.yaml`, and what is expected: plan.txt, plan.json, compile.yaml and gangplan.lock.
+`pytest tests/golden --update` rewrites the expectations; look at the difference before you commit it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from compiler.compile import compile_repository
+from compiler.emit.lock import lock
+from compiler.outcome import Outcome
+from compiler.state import load_state
+from compiler.tree import Tree
+from compiler.views import data, machine, text
+from solver.verify import verify
+
+HERE = Path(__file__).parent
+CASES = sorted(path.name for path in HERE.iterdir() if (path / "repo").is_dir())
+
+
+def compiled(case: str) -> Outcome:
+    state = HERE / case / "state.yaml"
+    return compile_repository(Tree.from_directory(HERE / case / "repo"), state=load_state(state.read_bytes()) if state.is_file() else None)
+
+
+def files(outcome: Outcome) -> dict[str, str]:
+    said = [f"{d.position.file}:{d.position.line}:{d.position.column}: {d.severity} {d.code}: {d.message}\n" for d in outcome.diagnostics]
+    return {
+        "plan.txt": text.plan(outcome),
+        "plan.json": machine.to_json(data.plan(outcome)),
+        "compile.yaml": "---\n".join(manifest.text for manifest in outcome.manifests()),
+        "gangplan.lock": lock(outcome),
+        "diagnostics.txt": "".join(said),
+    }
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_golden(case: str, request: pytest.FixtureRequest) -> None:
+    outcome = compiled(case)
+    made = files(outcome)
+    assert outcome.ok
+    assert outcome.problem is not None
+    assert outcome.plan is not None
+    assert verify(outcome.problem, outcome.plan) == []
+    assert files(compiled(case)) == made
+    if request.config.getoption("--update", default=False):
+        for name, content in made.items():
+            (HERE / case / name).write_text(content)
+    expected = {name: (HERE / case / name).read_text() for name in made}
+    assert made == expected
+
+
+def test_the_bytes_do_not_depend_on_the_hash_seed() -> None:
+    command = [sys.executable, "-c", "from compiler.cli import cli; cli()", "plan", "-o", "json"]
+    case = HERE / "running"
+    root = str(HERE.parents[1])
+    outputs = {
+        subprocess.run(
+            [*command, "--repo", str(case / "repo"), "--state", str(case / "state.yaml")],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": root},
+            check=True,
+            capture_output=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert outputs == {(case / "plan.json").read_bytes()}
+
+
+def test_one_of_two_gangs_on_four_gpus_starts_whole_and_the_other_waits_whole() -> None:
+    """Use case 3: the default scheduler gives each two GPUs, and both wait for ever."""
+    first, second = compiled("deadlock").decisions
+    assert (first.action, first.total) == ("start", 4)
+    assert (second.action, second.pods) == ("wait", {})
+    assert [reason.code for reason in second.reasons] == ["GW105"]
+    assert second.reasons[0].facts["gangs"] == ("team/first",)

@@ -93,6 +93,22 @@ def observe(specs: Specs, state: State) -> Live:
     return live
 
 
+def _hostnames(nodes: Sequence[NodeSpec]) -> Mapping[str, str]:
+    """Hostname label -> node name; a label that two nodes share names neither."""
+    said = Counter(node.labels.get(HOSTNAME) for node in nodes)
+    return {host: node.name for node in nodes if (host := node.labels.get(HOSTNAME)) is not None and said[host] == 1}
+
+
+def _node_of(pod: Object, hostnames: Mapping[str, str]) -> str | None:
+    """Where the pod is bound, or where it can only go: the reconciler gave it that node and lifted its gate, the scheduler binds it next."""
+    spec = pod.get("spec") or {}
+    if spec.get("nodeName"):
+        return str(spec["nodeName"])
+    if any(gate.get("name") == GATE for gate in spec.get("schedulingGates") or ()):
+        return None
+    return hostnames.get((spec.get("nodeSelector") or {}).get(HOSTNAME, ""))
+
+
 class _Requests:
     """What a pod holds; pods of one make, of which a cluster has thousands, are worked out once."""
 

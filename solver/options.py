@@ -22,6 +22,6 @@ class Options:
     time_limit: float = 60.0
     max_nodes: int = 20_000
     seed: int = 7
-    fair_levels: int = 8
+    fair_levels: int = 4
     batch_variables: int = 120_000
     engine: Literal["highs", "cbc"] | None = None

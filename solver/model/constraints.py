@@ -113,8 +113,8 @@ def capacity(s: Sets, x: Vars) -> Iterator[Row]:
             asked = sorted({request[r] for request, _ in here if request[r]})
             chain = all(b % a == 0 for a, b in itertools.pairwise(asked))
             for z in [z for z in asked if z in floors[r]] + ([] if chain and len(floors[r]) > 1 else [1]):
-                terms = [pair for request, n in here if request[r] >= z for pair in times(n, request[r] // z)]
-                yield Row("capacity", (i, r, z), _scaled(terms, floors[r][z][i]))
+                taken_up: list[tuple[pulp.LpVariable, float]] = [pair for request, n in here if request[r] >= z for pair in times(n, request[r] // z)]
+                yield Row("capacity", (i, r, z), _scaled(taken_up, floors[r][z][i]))
 
 
 def _scaled(terms: Sequence[tuple[pulp.LpVariable, float]], most: int) -> pulp.LpConstraint:

@@ -80,35 +80,42 @@ class Share:
         return {self.goal.terms[0][0].name: at[best]} | {d.name: float(i == best) for i, d in enumerate(self.picks)}
 
 
-def shares(s: Sets, x: Vars, p: int) -> dict[int, Share]:
-    """q -> weighted dominant share of each queue with gangs of priority p, counting what it holds and its gangs of this and higher priorities.
+def shares(s: Sets, x: Vars, p: int) -> tuple[dict[int, Share], float]:
+    """(q -> weighted dominant share of each queue with gangs of priority p, the unit that the shares are counted in).
 
-        share_q  =  max_r ( held_q[r] + sum_{p' >= p, k} demand_k[r] * y[q,p',k] ) / (total[r] * weight_q)
+        share_q  =  max_r ( held_q[r] + sum_{p' >= p, k} demand_k[r] * y[q,p',k] ) / (total[r] * weight_q * unit)
 
-    Source: Ghodsi et al., Dominant Resource Fairness, NSDI 2011. Where several resources may dominate, a binary d[q,r] picks one:
-    share_q <= (..)_r + (1 - d[q,r]) * M, sum_r d[q,r] = 1.
+    What the queue holds and its gangs of this and higher priorities count. Source: Ghodsi et al., Dominant Resource Fairness, NSDI 2011.
+    Where several resources may dominate, a binary d[q,r] picks one: share_q <= (..)_r + (1 - d[q,r]) * M, sum_r d[q,r] = 1.
+    The unit is the smallest rise that one gang can make, so that a MIP solver's tolerances cannot hide it.
     """
+    queues = sorted({of for of, at, _ in s.waiting if at == p})
+    lines = {q: _lines(s, x, q, p) for q in queues}
+    unit = min((c for at in lines.values() for terms, _ in at for _, c in terms), default=1.0)
     found: dict[int, Share] = {}
-    for q in sorted({of for of, at, _ in s.waiting if at == p}):
-        scale = 1.0 / s.problem.queues[q].weight
-        mine = [(key, y) for key, y in x.y.items() if key[0] == q and key[1] >= p]
-        held = [h / t if t else 0.0 for h, t in zip(s.ledger.held[q], s.totals, strict=True)]
-        parts = [[d / t if t else 0.0 for d, t in zip(s.demands[key[2]], s.totals, strict=True)] for key, _ in mine]
-        lines = [
-            ([(y, part[r] * scale) for (_, y), part in zip(mine, parts, strict=True) if part[r]], held[r] * scale) for r in _dominant(held, parts)
-        ]
-        top = max(h + sum(v * y.upBound for y, v in terms) for terms, h in lines)
-        if len(lines) == 1:
-            found[q] = Share(Goal(f"share[{p}] {q}", lines[0][0], top, 0, lines[0][1]), lines, [])
+    for q in queues:
+        mine = [([(y, c / unit) for y, c in terms], held / unit) for terms, held in lines[q]]
+        top = max((held + sum(c * y.upBound for y, c in terms) for terms, held in mine), default=0.0)
+        if len(mine) == 1:
+            found[q] = Share(Goal(f"share[{p}] {q}", mine[0][0], top, 0, mine[0][1]), mine, [])
             continue
         share = x.model.add_variable(f"share_{p + 2**31}_{q}", 0, top)
-        picks = [x.model.add_variable(f"d_{p + 2**31}_{q}_{r}", cat=pulp.LpBinary) for r in range(len(lines))]
-        rows = [at_most([(share, 1.0), *times(terms, -1), (d, top)], h + top) for (terms, h), d in zip(lines, picks, strict=True)]
+        picks = [x.model.add_variable(f"d_{p + 2**31}_{q}_{r}", cat=pulp.LpBinary) for r in range(len(mine))]
+        rows = [at_most([(share, 1.0), *times(terms, -1), (d, top)], h + top) for (terms, h), d in zip(mine, picks, strict=True)]
         rows.append(equal([(d, 1.0) for d in picks], 1))
         for number, row in enumerate(rows):
             x.model.addConstraint(row, f"share_{p + 2**31}_{q}_{number}")
-        found[q] = Share(Goal(f"share[{p}] {q}", [(share, 1.0)], top, 0), lines, picks)
-    return found
+        found[q] = Share(Goal(f"share[{p}] {q}", [(share, 1.0)], top, 0), mine, picks)
+    return found, unit
+
+
+def _lines(s: Sets, x: Vars, q: int, p: int) -> list[tuple[Terms, float]]:
+    """For each resource that may be the dominant one of queue q: its share as (terms, what is held already)."""
+    weight = s.problem.queues[q].weight
+    mine = [(key, y) for key, y in x.y.items() if key[0] == q and key[1] >= p]
+    held = [h / t if t else 0.0 for h, t in zip(s.ledger.held[q], s.totals, strict=True)]
+    parts = [[d / t if t else 0.0 for d, t in zip(s.demands[key[2]], s.totals, strict=True)] for key, _ in mine]
+    return [([(y, part[r] / weight) for (_, y), part in zip(mine, parts, strict=True) if part[r]], held[r] / weight) for r in _dominant(held, parts)]
 
 
 def _dominant(held: list[float], parts: list[list[float]]) -> list[int]:

@@ -20,6 +20,9 @@ from solver.shapes import Shape
 from solver.stages.lexicographic import Lexicographic, maximin
 from solver.tree import ROOT
 
+RISE = 0.5
+"""A queue that is this much above a level, in the unit of `objectives.shares`, is above it."""
+
 Placements = Mapping[int, tuple[Placement, ...]]
 
 
@@ -51,67 +54,93 @@ def admit(s: Sets, greedy: Placements, options: Options) -> Admission:
 
 
 def _fairly(s: Sets, x: Vars, lex: Lexicographic, p: int) -> None:
-    """Progressive filling: raise the lowest weighted dominant share, freeze the queues that cannot rise further, and go on with the rest.
+    """Progressive filling: raise a water level under which each queue is filled as far as it asks, freeze the queues that hold it down, go on.
 
-    After each level as many queues as possible are kept above it (a second model); with two queues left both ways are tried.
+    level t:  share_q >= min(t, top_q) for all active q        top_q: the share with all its gangs of this priority
+
+    After each level as many queues as possible are kept above it; with two queues left both ways are tried.
     """
-    shares = objectives.shares(s, x, p)
+    shares, unit = objectives.shares(s, x, p)
     for share in shares.values():
         lex.values |= share.complete(lex.values)
     active = {q: share.goal for q, share in shares.items()}
-    level = 0
-    while active and level < lex.options.fair_levels:
-        level += 1
-        reached = maximin(lex, list(active.values()), f"share[{p}] level {level}").value
-        if len(active) == 1:
+    floors = _floors(lex, active, p)
+    for level in range(1, lex.options.fair_levels + 1):
+        name = f"share[{p}] level {level}"
+        filled, proved = _fill(lex, active, floors)
+        rest = {q: goal for q, goal in active.items() if goal.top > filled}
+        if not rest:
             return
-        if len(active) == 2:
-            _last_two(lex, list(active.values()), f"share[{p}] level {level + 1}")
+        reached = maximin(lex, list(rest.values()), name, unit, None if proved else max(goal.top for goal in rest.values()))
+        if len(rest) == 1:
             return
-        active = _above(s, lex, active, reached, f"share[{p}] queues above level {level}", p)
+        if len(rest) == 2:
+            _last_two(lex, list(rest.values()), f"share[{p}] level {level + 1}", unit)
+            return
+        active = _above(lex, rest, reached, f"share[{p}] queues above level {level}", p)
+        if not active:
+            return
 
 
-def _last_two(lex: Lexicographic, goals: list[Goal], name: str) -> None:
+def _floors(lex: Lexicographic, goals: dict[int, Goal], p: int) -> dict[int, pulp.LpVariable]:
+    """A variable under each share whose lower bound holds the queue at a level."""
+    floors = {}
+    for q, goal in goals.items():
+        floors[q] = f = lex.x.model.add_variable(f"f_{p + 2**31}_{q}", 0, goal.top)
+        lex.values[f.name] = 0.0
+        lex.x.model.addConstraint(at_least([*goal.terms, (f, -1.0)], -goal.offset - FEASIBILITY), f"floor_{p + 2**31}_{q}")
+    return floors
+
+
+def _fill(lex: Lexicographic, active: dict[int, Goal], floors: dict[int, pulp.LpVariable]) -> tuple[float, bool]:
+    """(the highest level among the tops that all active queues can be filled to, whether the next one was proved out of reach). Holds them there."""
+    tops = sorted({goal.top for goal in active.values()})
+    before = {q: floors[q].lowBound for q in active}
+    low, high, proved = 0, len(tops), True
+
+    def hold(level: float) -> None:
+        for q, goal in active.items():
+            floors[q].lowBound = max(before[q], min(level, goal.top))
+            lex.values[floors[q].name] = floors[q].lowBound
+
+    while low < high:
+        middle = low if not low else (low + high) // 2  # usually not even the lowest top is within reach
+        hold(tops[middle])
+        found = lex.feasible([(goal, floors[q].lowBound) for q, goal in active.items()])
+        low, high = (middle + 1, high) if found else (low, middle)
+        proved = proved and found is not None
+    hold(tops[low - 1] if low else 0.0)
+    return (tops[low - 1] if low else 0.0), proved
+
+
+def _last_two(lex: Lexicographic, goals: list[Goal], name: str, unit: float) -> None:
     """Of two queues held at the same level, raise whichever can rise further."""
     tried = [(*lex.reach(goal), goal) for goal in goals]
     best = max(range(2), key=lambda i: (tried[i][0], -i))
     lex.reach(tried[best][2])
     value, bound = max(lex.value(tried[best][2]), tried[best][0]), max(tried[0][1], tried[1][1])
-    lex.record(name, value, bound)
+    lex.record(name, value * unit, bound * unit)
     lex.hold(tried[best][2], lex.value(tried[best][2]))
 
 
-def _above(s: Sets, lex: Lexicographic, active: dict[int, Goal], level: float, name: str, p: int) -> dict[int, Goal]:
+def _above(lex: Lexicographic, active: dict[int, Goal], level: float, name: str, p: int) -> dict[int, Goal]:
     """Keep as many queues as possible strictly above a level, and hold each of those there.
 
-    max  sum_q b_q        share_q >= level + step_q * b_q        step_q: the smallest rise that one more gang of the queue can make
+    max  sum_q b_q        share_q >= level + b_q / 2        no rise is smaller than 1 unit
     """
     x = lex.x
     risen: dict[int, pulp.LpVariable] = {}
     for q, goal in active.items():
-        step = _step(s, q, p)
-        if goal.top < level + step:
+        if goal.top < level + RISE:
             continue
         b = x.model.add_variable(f"b_{p + 2**31}_{len(lex.objectives):04d}_{q}", cat=pulp.LpBinary)
-        lex.values[b.name] = float(lex.value(goal) >= level + step - FEASIBILITY)
-        x.model.addConstraint(at_least([*goal.terms, (b, -step)], level - goal.offset - FEASIBILITY / 10), b.name + "_row")
+        lex.values[b.name] = float(lex.value(goal) >= level + RISE)
+        x.model.addConstraint(at_least([*goal.terms, (b, -RISE)], level - goal.offset - FEASIBILITY), b.name + "_row")
         risen[q] = b
     if not risen:
         return {}
     lex.maximise(Goal(name, [(b, 1.0) for b in risen.values()], len(risen), 1))
-    return {q: active[q] for q, b in risen.items() if lex.values[b.name] > 0.5}
-
-
-def _step(s: Sets, q: int, p: int) -> float:
-    """A rise of the dominant share that no single gang of the queue undercuts."""
-    rises = [
-        d / t / s.problem.queues[q].weight
-        for (of, at, k) in s.waiting
-        if of == q and at >= p
-        for d, t in zip(s.demands[k], s.totals, strict=True)
-        if t and d
-    ]
-    return min(rises, default=1.0) / 2
+    return {q: active[q] for q, b in risen.items() if lex.values[b.name] > RISE}
 
 
 def incumbent(s: Sets, x: Vars, placements: Placements) -> dict[str, float]:

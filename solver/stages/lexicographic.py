@@ -52,9 +52,21 @@ class Lexicographic:
             bound = goal.step * math.floor(bound / goal.step + FEASIBILITY)
         return value, bound
 
+    def feasible(self, floors: list[tuple[Goal, float]]) -> bool | None:
+        """Whether the model, with its bounds as they stand now, lets each goal keep its floor. None: a limit struck before an answer."""
+        if all(self.value(goal) >= least - FEASIBILITY / 10 for goal, least in floors):
+            return True
+        self.x.model.sense = pulp.LpMaximize
+        self.x.model.setObjective(pulp.LpAffineExpression())
+        answer = solve_model(self.x.model, self.options)
+        if answer.values:
+            self.values = dict(answer.values)
+            return True
+        return False if answer.status == "infeasible" else None
+
     def hold(self, goal: Goal, least: float) -> None:
         """Add the row goal >= least, with room for rounding only."""
-        slack = goal.step / 2 if goal.step else FEASIBILITY * max(1.0, abs(least)) / 10
+        slack = goal.step / 2 if goal.step else FEASIBILITY * max(1.0, abs(least))
         self._held += 1
         self.x.model.addConstraint(above(goal, least - slack, goal.name).constraint, f"held_{self._held:04d}")
 
@@ -69,19 +81,23 @@ class Lexicographic:
         return self.record(goal.name, value, bound)
 
 
-def maximin(lex: Lexicographic, goals: list[Goal], name: str) -> Objective:
-    """max t  with  t <= goal  for each of the goals; then each of them is held at t."""
+def maximin(lex: Lexicographic, goals: list[Goal], name: str, unit: float, instead: float | None) -> float:
+    """max t  with  t <= goal  for each of the goals; then each of them is held at t, which is returned and, times `unit`, recorded.
+
+    instead: the bound to record where that of t is not the whole story.
+    """
     value, top = min(lex.value(g) for g in goals), min(g.top for g in goals)
     tag = f"{len(lex.objectives):04d}"
     t = lex.x.model.add_variable(f"t_{tag}", 0, top)
     lex.values[t.name] = value
     for number, g in enumerate(goals):
         lex.x.model.addConstraint(at_least([*g.terms, (t, -1.0)], -g.offset), f"t_{tag}_{number:04d}")
-    value, bound = lex.reach(Goal(name, [(t, 1.0)], top, 0))
+    _, bound = lex.reach(Goal(name, [(t, 1.0)], top, 0))
     value = min(lex.value(g) for g in goals)
     for g in goals:
         lex.hold(g, value)
-    return lex.record(name, value, bound)
+    lex.record(name, value * unit, (bound if instead is None else instead) * unit)
+    return value
 
 
 def _merged(terms: list[tuple[pulp.LpVariable, float]]) -> dict[pulp.LpVariable, float]:

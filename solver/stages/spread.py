@@ -25,8 +25,11 @@ from solver.stages.lexicographic import judge
 from solver.stages.pack import merged, pack
 from solver.tree import ROOT, Tree
 
-SMALL = 6_000
+SMALL = 1_500
 """Variables up to which the spread of gangs is put into one model."""
+
+NODES = 20
+"""Branch-and-bound nodes for it: being spread a little is no reason to keep everybody waiting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +224,7 @@ def _solve(s: Sets, placements: Placements, options: Options) -> tuple[Placement
         start[touched.name] = float(any(s.tree.line(leaf)[level] == d for leaf in leaves))
     x.model.sense = pulp.LpMinimize
     x.model.setObjective(pulp.LpAffineExpression(cost))
-    answer = solve_model(x.model, options, start)
+    answer = solve_model(x.model, replace(options, max_nodes=min(options.max_nodes, NODES)), start)
     ideal = sum(s.tree.weights) * len(s.shapes)
     bound = int(np.ceil(answer.bound - 1e-6)) - ideal if np.isfinite(answer.bound) else 0
     if not answer.values:

@@ -51,8 +51,8 @@ PLUGINS: Mapping[str, Mapping[str, str]] = {
     "predicates": {
         **_all(
             "bool",
-            """NodeAffinityEnable NodePortsEnable TaintTolerationEnable PodAffinityEnable NodeVolumeLimitsEnable VolumeZoneEnable PodTopologySpreadEnable
-            VolumeBindingEnable CacheEnable DynamicResourceAllocationEnable""",
+            """NodeAffinityEnable NodePortsEnable TaintTolerationEnable PodAffinityEnable NodeVolumeLimitsEnable
+            VolumeZoneEnable PodTopologySpreadEnable VolumeBindingEnable CacheEnable DynamicResourceAllocationEnable""",
             "predicate.",
         ),
         "volumebinding.weight": "int",
@@ -92,8 +92,8 @@ PLUGINS: Mapping[str, Mapping[str, str]] = {
     "extender": {
         **_all(
             "string",
-            """urlPrefix httpTimeout onSessionOpenVerb onSessionCloseVerb predicateVerb prioritizeVerb preemptableVerb reclaimableVerb queueOverusedVerb
-            jobEnqueueableVerb jobEnqueuedVerb jobReadyVerb allocateFuncVerb deallocateFuncVerb""",
+            """urlPrefix httpTimeout onSessionOpenVerb onSessionCloseVerb predicateVerb prioritizeVerb preemptableVerb
+            reclaimableVerb queueOverusedVerb jobEnqueueableVerb jobEnqueuedVerb jobReadyVerb allocateFuncVerb deallocateFuncVerb""",
             "extender.",
         ),
         "extender.ignorable": "bool",

@@ -35,6 +35,8 @@ BAD_FILE_NAME = rule(
     "A file name with control characters or bytes that are not UTF-8 is not read. Mend: rename the file.",
 )
 
+SUBMODULE = rule("GP130", "error", "submodule", "Submodules are not read: they are other repositories. Mend: put the files into this one.")
+
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 

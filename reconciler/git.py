@@ -17,11 +17,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from compiler.diagnostics import Diagnostic, Position, rule
+from compiler.diagnostics import Diagnostic, Position
 from compiler.parse import LARGEST_FILE
-from compiler.tree import CLUSTERS, JOBS, SUFFIXES, Tree, bad_name, shown, symlink
-
-SUBMODULE = rule("GP130", "error", "submodule", "Submodules are not read: they are other repositories. Mend: put the files into this one.")
+from compiler.tree import CLUSTERS, JOBS, SUBMODULE, SUFFIXES, Tree, bad_name, shown, symlink
 
 REPOSITORY_LIMIT = 64 << 20
 FILES_LIMIT = 20_000

@@ -1,0 +1,88 @@
+"""`gangplan check`: every problem of a repository at once."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from compiler.cli import coloured, load_tree
+
+if TYPE_CHECKING:
+    from compiler.diagnostics import Diagnostic
+    from compiler.tree import Tree
+
+FORMATS = ("text", "json", "github", "sarif", "junit")
+
+
+@click.command()
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[PATH]...")
+@click.option("--repo", type=click.Path(exists=True, file_okay=False, path_type=Path), default=".", help="The repository. [default: this directory]")
+@click.option("--cluster", help="Check against this cluster only. [default: each one]")
+@click.option("-o", "--output", type=click.Choice(("text", "json")), help="Output format, the same as --format.")
+@click.option("--format", "form", type=click.Choice(FORMATS), help="Output format. [default: github in GitHub Actions, else text]")
+@click.option("--strict", is_flag=True, help="Warnings fail the check too.")
+@click.pass_context
+def check(ctx: click.Context, paths: Sequence[Path], repo: Path, cluster: str | None, output: str | None, form: str | None, strict: bool) -> None:
+    """Report every problem of the repository's files.
+
+    The whole repository is read, since objects refer to one another; with PATHs only the problems in these files and folders are reported. A
+    single PATH that is a repository itself (it holds cluster-specs/ or jobs/) is checked in place of --repo.
+    """
+    if output and form and output != form:
+        raise click.UsageError("-o and --format ask for different formats", ctx)
+    chosen = form or output or ("github" if os.environ.get("GITHUB_ACTIONS") == "true" else "text")
+    if len(paths) == 1 and any((paths[0] / name).is_dir() for name in ("cluster-specs", "jobs")):
+        repo, paths = paths[0], ()
+    wanted = [_inside(ctx, repo, path) for path in paths]
+    tree = load_tree(ctx, repo)
+    found = [diagnostic for diagnostic in problems(tree, cluster) if not wanted or _among(diagnostic.position.file, wanted)]
+    click.echo(_rendered(found, chosen, tree), nl=False)
+    failed = any(diagnostic.severity == "error" or (strict and diagnostic.severity == "warning") for diagnostic in found)
+    if chosen in ("text", "github"):
+        _close(found, tree)
+    ctx.exit(1 if failed else 0)
+
+
+def problems(tree: Tree, cluster: str | None) -> tuple[Diagnostic, ...]:
+    """The problems of the chosen cluster, or of every cluster in turn; one that all of them share is told once."""
+    from compiler.diagnostics import in_order
+    from compiler.read import read_specs
+
+    clusters = tree.clusters()
+    if cluster is not None or len(clusters) < 2:
+        return read_specs(tree, cluster).diagnostics
+    return in_order(diagnostic for name in clusters for diagnostic in read_specs(tree, name).diagnostics)
+
+
+def _inside(ctx: click.Context, repo: Path, path: Path) -> str:
+    """`path` as the tree names it: relative to the repository, with "/"."""
+    if not os.path.lexists(path):
+        raise click.UsageError(f"{path} does not exist", ctx)
+    try:
+        return Path(os.path.abspath(path)).relative_to(os.path.abspath(repo)).as_posix()
+    except ValueError:
+        raise click.UsageError(f"{path} is outside the repository {repo}; name the repository with --repo", ctx) from None
+
+
+def _among(file: str, wanted: Sequence[str]) -> bool:
+    return any(path == "." or file == path or file.startswith(f"{path}/") for path in wanted)
+
+
+def _rendered(diagnostics: Sequence[Diagnostic], form: str, tree: Tree) -> str:
+    from compiler.render import FORMATS as RENDERERS
+    from compiler.render import render_text
+
+    if form == "text":
+        return render_text(diagnostics, colour=coloured(sys.stdout), sources=tree.files)
+    return RENDERERS[form](diagnostics)
+
+
+def _close(diagnostics: Sequence[Diagnostic], tree: Tree) -> None:
+    from compiler.render.words import counts
+
+    click.echo(f"{counts(diagnostics) or 'no problem found'} in {len(tree.files)} files", err=True)

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -55,13 +54,14 @@ def node_pool(name: str, count: int, *, gpus: int = 8, cpu: int = 64, supernode:
     """Nodes name-0 .. as gangplan names them, in supernodes of so many nodes (0: outside the topology)."""
     topology = f"  topology: [{{name: {name}-sn, size: {supernode}}}]\n" if supernode else ""
     capacity = f'{{cpu: "{cpu}", memory: 512Gi, pods: 110, nvidia.com/gpu: {gpus}}}'
-    return f"apiVersion: gangplan.dev/v1alpha1\nkind: NodePool\nmetadata: {{name: {name}}}\nspec:\n  count: {count}\n  capacity: {capacity}\n{topology}"
+    return (
+        f"apiVersion: gangplan.dev/v1alpha1\nkind: NodePool\nmetadata: {{name: {name}}}\nspec:\n  count: {count}\n  capacity: {capacity}\n{topology}"
+    )
 
 
 def queue(name: str, gpus: int | None = None, weight: int = 1) -> Object:
-    capability = {"capability": {"nvidia.com/gpu": gpus}} if gpus is not None else {}
-    meta = {"name": name}
-    return {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": meta, "spec": {"weight": weight, "reclaimable": True, **capability}}
+    spec = {"weight": weight, "reclaimable": True, **({"capability": {"nvidia.com/gpu": gpus}} if gpus is not None else {})}
+    return {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
 
 
 def role(name: str, replicas: int, *, gpus: int = 0, cpu: str = "1", run_for: str = "", **task: Any) -> Object:
@@ -74,11 +74,11 @@ def role(name: str, replicas: int, *, gpus: int = 0, cpu: str = "1", run_for: st
     return {"name": name, "replicas": replicas, "template": {"metadata": meta, "spec": pod}, **task}
 
 
-def vcjob(name: str, *roles: Object, queue: str = "default", minimum: int | None = None, annotations: Mapping[str, str] | None = None, **spec: Any) -> Object:
+def vcjob(name: str, *roles: Object, queue: str = "default", minimum: int | None = None, **spec: Any) -> Object:
     return {
         "apiVersion": "batch.volcano.sh/v1alpha1",
         "kind": "Job",
-        "metadata": {"name": name, "namespace": "default", **({"annotations": dict(annotations)} if annotations else {})},
+        "metadata": {"name": name, "namespace": "default"},
         "spec": {
             "schedulerName": "volcano",
             "queue": queue,
@@ -203,3 +203,23 @@ def bound(plane: ControlPlane, job: str) -> dict[str, dict[str, int]]:
         node = pod["spec"].get("nodeName") or "nowhere"
         counts[node] = counts.get(node, 0) + 1
     return found
+
+
+def clean(plane: ControlPlane) -> None:
+    """Take away what a story left: jobs, pods, nodes, queues, hypernodes and the reconciler's own objects."""
+    for job in plane.api("GET", VCJOBS)["items"]:
+        plane.api("DELETE", f"{VCJOBS}/{job['metadata']['name']}")
+    for pod in plane.api("GET", "/api/v1/namespaces/default/pods")["items"]:
+        if not pod["metadata"].get("ownerReferences"):
+            plane.api("DELETE", f"/api/v1/namespaces/default/pods/{pod['metadata']['name']}?gracePeriodSeconds=0")
+    plane.wait(lambda: plane.api("GET", "/api/v1/namespaces/default/pods")["items"], lambda seen: not seen, timeout=60, what="all pods to go")
+    for path in (
+        "/api/v1/nodes",
+        "/apis/topology.volcano.sh/v1alpha1/hypernodes",
+        "/api/v1/namespaces/gangplan-system/configmaps",
+        "/apis/coordination.k8s.io/v1/namespaces/gangplan-system/leases",
+    ):
+        plane.api("DELETE", path)
+    names = {each["metadata"]["name"] for each in plane.api("GET", QUEUES)["items"]}
+    for name in names - {"root", "default"}:
+        plane.wait(lambda name=name: plane.api("DELETE", f"{QUEUES}/{name}"), what=f"queue {name} to go")  # type: ignore[misc]

@@ -47,7 +47,7 @@ class Greedy:
             return None
         want = self._mix(shape)
         reach = [self.reach(shape, t) for t in range(len(shape.roles))]
-        for h in self._candidates(shape, want, reach):
+        for h in self._near(shape, self._candidates(shape, want, reach)):
             mark = self.room.mark()
             left = list(want)
             placed = self._fill(h, gang, shape, left)
@@ -85,7 +85,7 @@ class Greedy:
         return np.where(self._open[role.kinds], self.room.slots(role.request), 0)
 
     def _candidates(self, shape: Shape, want: list[int], reach: list[dict[int, int]]) -> list[int]:
-        """Domains in which every role fits by number: lowest tier first, least left over first."""
+        """Domains in which every role fits by number: lowest tier first; room to grow first, then least left over."""
         hypernodes = self.problem.hypernodes
         homes = {self.tree.domain(self.problem.nodes[p.node].leaf, shape.tier) for p in shape.fixed} if shape.tier is not None else set()
         by_tier: dict[int, list[int]] = {}
@@ -98,11 +98,22 @@ class Greedy:
                 by_tier.setdefault(x.tier, []).append(h)
         found = []
         for tier in sorted(by_tier):
-            best = sorted(by_tier[tier], key=lambda h: (sum(slots[h] for slots, n in zip(reach, want, strict=True) if n), h))
-            found += best[:TRIES]
+            best = sorted(by_tier[tier], key=lambda h: (*self._fit(h, shape, want, reach), h))
+            found += best if shape.fixed else best[:TRIES]
         if (shape.tier is None or shape.tier > self.tree.top) and all(s[ROOT] >= n for s, n in zip(reach, want, strict=True)):
             found.append(ROOT)
         return found
+
+    @staticmethod
+    def _fit(h: int, shape: Shape, want: list[int], reach: list[dict[int, int]]) -> tuple[bool, int]:
+        """(whether the gang would have to leave the domain to grow, slots that it would leave over)."""
+        cramped = any(slots[h] < role.room for slots, role in zip(reach, shape.roles, strict=True))
+        return cramped, sum(slots[h] for slots, n in zip(reach, want, strict=True) if n)
+
+    def _near(self, shape: Shape, candidates: list[int]) -> list[int]:
+        """Pods that join others go where they spread the gang least; without any, the order stands."""
+        leaves = {self.problem.nodes[p.node].leaf for p in shape.fixed}
+        return sorted(candidates, key=lambda h: self.tree.span({*leaves, None if h == ROOT else h})) if leaves else candidates
 
     def _fill(self, h: int, gang: Gang, shape: Shape, left: list[int]) -> tuple[Placement, ...]:
         """Put as many of `left` under h as fit, whole subgroups only; counts `left` down."""

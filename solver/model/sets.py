@@ -149,17 +149,26 @@ class Sets:
         """For each tier the pods of `request` that its domains (Tree.line) hold, largest first; only nodes of `kinds`."""
         known = self._reach.get((request, kinds))
         if known is None:
-            fits = self.per_place(slots(self.free, request))
-            sums: list[dict[int, int]] = [{} for _ in self.tree.tiers]
-            for pods, place in zip(fits, self.places, strict=True):
-                if place.kind in kinds:
-                    for level, d in enumerate(self.tree.line(place.leaf)):
-                        sums[level][d] = sums[level].get(d, 0) + pods
-            known = self._reach[request, kinds] = tuple(tuple(sorted(found.values(), reverse=True)) for found in sums)
+            known = self._reach[request, kinds] = self._by_tier(slots(self.free, request), kinds)
         return known
 
+    def reach_of(self, r: int, kinds: frozenset[int]) -> tuple[tuple[int, ...], ...]:
+        """As `reach`, of what is free of resource r."""
+        known = self._reach.get((r, kinds))
+        if known is None:
+            known = self._reach[r, kinds] = self._by_tier(self.free[:, r], kinds)
+        return known
+
+    def _by_tier(self, figure: Ints, kinds: frozenset[int]) -> tuple[tuple[int, ...], ...]:
+        sums: list[dict[int, int]] = [{} for _ in self.tree.tiers]
+        for amount, place in zip(self.per_place(figure), self.places, strict=True):
+            if place.kind in kinds:
+                for level, d in enumerate(self.tree.line(place.leaf)):
+                    sums[level][d] = sums[level].get(d, 0) + amount
+        return tuple(tuple(sorted(found.values(), reverse=True)) for found in sums)
+
     @cached_property
-    def _reach(self) -> dict[tuple[Vector, frozenset[int]], tuple[tuple[int, ...], ...]]:
+    def _reach(self) -> dict[tuple[Vector | int, frozenset[int]], tuple[tuple[int, ...], ...]]:
         return {}
 
     @cached_property

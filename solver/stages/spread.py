@@ -68,21 +68,26 @@ def costs(problem: Problem, tree: Tree, placements: Placements) -> dict[int, int
 def lower_bound(s: Sets, j: int) -> int:
     """No placement of gang j is less spread than this, were it alone in the free room: at each tier the fewest domains that hold its pods.
 
-    sum over tiers of weight * ( max_t min m : the m largest domains of the tier hold need_t pods of role t  -  1 )
+    sum over tiers of weight * ( max min m : the m largest domains of the tier hold need_t pods of each role t,
+                                             and the m with most free hold demand[r] of each resource r      -  1 )
     """
     shape = shape_of(j, s.problem.gangs[j])
     if shape.fixed:
         return 0
-    levels = [[0] * len(shape.roles) for _ in s.tree.tiers]
-    for t, role in enumerate(shape.roles):
-        for level, domains in enumerate(s.reach(role.request, role.kinds)):
-            left = role.need
-            for pods in domains:
-                if left <= 0:
-                    break
-                left -= pods
-                levels[level][t] += 1
-    return sum(weight * max(0, max(fewest, default=1) - 1) for weight, fewest in zip(s.tree.weights, levels, strict=True))
+    asked = [(role.need, s.reach(role.request, role.kinds)) for role in shape.roles]
+    kinds = frozenset(kind for role in shape.roles for kind in role.kinds)
+    asked += [(amount, s.reach_of(r, kinds)) for r, amount in enumerate(shape.demand(s.width)) if amount and shape.rigid]
+    fewest = [max((_fewest(amount, tiers[level]) for amount, tiers in asked), default=1) for level in range(len(s.tree.tiers))]
+    return sum(weight * max(0, m - 1) for weight, m in zip(s.tree.weights, fewest, strict=True))
+
+
+def _fewest(amount: int, domains: tuple[int, ...]) -> int:
+    """How many of the domains, largest first, it takes to hold the amount."""
+    for number, holds in enumerate(domains):
+        if amount <= 0:
+            return number
+        amount -= holds
+    return len(domains)
 
 
 def by_greedy(s: Sets, gangs: Iterable[int]) -> Placements | None:

@@ -36,7 +36,8 @@ REFUSED = rule(
 )
 
 NOTHING_CHOSEN = frozenset((EMPTY.code, SEVERAL.code, NO_SUCH_CLUSTER.code))
-"""With these there is no cluster to plan for; a plan of nothing would look like one that removes everything."""
+"""With these there is no cluster to plan for. A plan of nothing would look like one that removes everything, and what is missing from a
+cluster that was not chosen is nobody's mistake."""
 
 
 def compile_repository(tree: Tree, cluster: str | None = None, state: State | None = None, options: Options | None = None) -> Outcome:
@@ -46,8 +47,8 @@ def compile_repository(tree: Tree, cluster: str | None = None, state: State | No
     """
     specs = read_specs(tree, cluster)  # 1 read, 2 check
     outcome = Outcome(specs.diagnostics, specs, inputs(tree, specs))
-    if any(diagnostic.code in NOTHING_CHOSEN for diagnostic in specs.diagnostics):
-        return outcome
+    if chosen := tuple(diagnostic for diagnostic in specs.diagnostics if diagnostic.code in NOTHING_CHOSEN):
+        return replace(outcome, diagnostics=chosen)
     try:
         problem, origins = lower(specs, state, tree.dates)  # 3 lower
         plan = solve(problem, options or Options(gap=specs.cluster.gap, time_limit=specs.cluster.time_limit))  # 4 solve

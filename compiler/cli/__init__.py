@@ -58,8 +58,16 @@ class LazyGroup(click.Group):
             formatter.write_dl(rows)
 
 
+def _version(ctx: click.Context, param: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        from compiler.version import version
+
+        click.echo(f"gangplan {version()}")
+        ctx.exit(0)
+
+
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="gangplan")
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version and exit.")
 def cli() -> None:
     """Compile queues, topology and jobs from a git repository into a proven gang placement for Kubernetes and Volcano."""
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from compiler.emit.block import dump
 from compiler.outcome import Decided, Outcome
+from compiler.version import version
 from compiler.views.data import API_VERSION, batches
 
 FILE = "gangplan.lock"
@@ -18,7 +18,7 @@ def lock(outcome: Outcome) -> str:
         {
             "apiVersion": API_VERSION,
             "kind": "Lock",
-            "gangplan": _version(),
+            "gangplan": version(),
             "cluster": outcome.specs.cluster.name,
             "binding": outcome.specs.cluster.binding,
             "digest": outcome.digest,
@@ -36,10 +36,3 @@ def _job(decided: Decided) -> dict[str, Any]:
     if decided.reasons:
         said["reasons"] = [reason.code for reason in decided.reasons]
     return said
-
-
-def _version() -> str:
-    try:
-        return version("gangplan")
-    except PackageNotFoundError:  # run from a checkout that was never installed
-        return "unknown"

@@ -71,7 +71,7 @@ def _cache_off_in(raw: str, actions: Sequence[str]) -> str:
     settings = conf.get("configurations")
     if not isinstance(settings, list):
         settings = conf["configurations"] = []
-    by_action: dict[str, Any] = {entry.get("name"): entry for entry in settings if isinstance(entry, Mapping)}
+    by_action: dict[Any, Any] = {entry.get("name"): entry for entry in settings if isinstance(entry, Mapping)}
     changed = False
     for action in _to_switch(actions):
         entry = by_action.get(action)

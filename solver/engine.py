@@ -6,8 +6,9 @@ whole model over in one `passModel`, sets the start, and reads value, bound and 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -42,6 +43,11 @@ def solve_model(model: pulp.LpProblem, options: Options, start: Mapping[str, flo
 
     Raises RuntimeError when neither HiGHS nor CBC is installed.
     """
+    if options.deadline is not None:
+        options = replace(options, time_limit=max(0.0, options.deadline - time.monotonic()))
+        if not options.time_limit:
+            worst, best = (float("-inf"), float("inf")) if model.sense == pulp.LpMaximize else (float("inf"), float("-inf"))
+            return Answer("unknown", worst, best, {})
     engine = options.engine or ("highs" if highspy is not None else "cbc")
     if engine == "highs" and highspy is None:
         raise RuntimeError("the HiGHS engine was asked for, and the package highspy is not installed")

@@ -11,17 +11,19 @@ class Options:
     """Limits of one call of `solver.solve`.
 
     gap: relative gap at which an objective may stop; 0 asks for a proof.
-    time_limit: seconds of one solve, the last safety; when it strikes the verdict says so.
+    time_limit: seconds for the whole plan, the last safety; when it strikes the verdicts say so.
     max_nodes: branch-and-bound nodes of one solve, the deterministic limit that normally strikes first.
     fair_levels: levels of progressive filling that are solved per priority; queues beyond them share by resources placed.
     batch_variables: gangs are taken into one model until it would have more variables than this.
+    deadline: `time.monotonic()` at which the time limit ends; set by `solve` itself.
     engine: "highs", or "cbc" where HiGHS is missing; None takes the first that is there.
     """
 
     gap: float = 0.0
     time_limit: float = 60.0
-    max_nodes: int = 20_000
+    max_nodes: int = 2_000
     seed: int = 7
     fair_levels: int = 4
     batch_variables: int = 120_000
+    deadline: float | None = None
     engine: Literal["highs", "cbc"] | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -23,6 +24,9 @@ from solver.stages.spread import spread
 from solver.tree import Tree
 from solver.validate import validate
 
+REASON_SECONDS = 5.0
+"""For one exact model that asks whether a single gang fits; the plan's own time limit is over by then."""
+
 _WORST: tuple[Verdict, ...] = ("proven", "within gap", "limit reached")
 
 
@@ -33,6 +37,7 @@ def solve(problem: Problem, options: Options | None = None) -> Plan:
     """
     options = options or Options()
     validate(problem)
+    timed = replace(options, deadline=time.monotonic() + options.time_limit)
     tree, ledger = Tree(problem), Ledger(problem)
     room = Room(free_vectors(problem))
     before, free_before = ledger.copy(), room.free.copy()
@@ -42,7 +47,7 @@ def solve(problem: Problem, options: Options | None = None) -> Plan:
     batches: list[Batch] = []
     for gangs in _batches(problem, tree, [j for j in range(len(problem.gangs)) if j not in kept], options):
         clock = time.perf_counter()
-        chosen, objectives = _decide(problem, tree, room, ledger, gangs, options)
+        chosen, objectives = _decide(problem, tree, room, ledger, gangs, timed)
         for j, pods in chosen.items():
             fresh = _fresh(problem, j, pods)
             room.take_all(problem.gangs[j], fresh)
@@ -52,7 +57,9 @@ def solve(problem: Problem, options: Options | None = None) -> Plan:
     totals = tuple(sum(n.capacity[r] for n in problem.nodes) for r in range(len(problem.resources)))
     placements = grow(problem, tree, room, ledger, placements, totals)
     started = {j: pods for j, pods in placements.items() if j not in kept}
-    reasons = Reasons(problem, tree, free_before, before, room.free, ledger, started, options)
+    reasons = Reasons(
+        problem, tree, free_before, before, room.free, ledger, started, replace(options, time_limit=min(options.time_limit, REASON_SECONDS))
+    )
     decisions = tuple(_decision(problem, j, placements.get(j), running[j], j in kept, reasons) for j in range(len(problem.gangs)))
     return Plan(decisions, tuple(batches), _queues(problem, before, ledger, totals))
 

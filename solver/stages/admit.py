@@ -20,6 +20,9 @@ from solver.shapes import Shape
 from solver.stages.lexicographic import Lexicographic, maximin
 from solver.tree import ROOT
 
+FEW_NODES = 100
+"""Branch-and-bound nodes for the question which queues can rise above a level."""
+
 RISE = 0.5
 """A queue that is this much above a level, in the unit of `objectives.shares`, is above it."""
 
@@ -139,7 +142,7 @@ def _above(lex: Lexicographic, active: dict[int, Goal], level: float, name: str,
         risen[q] = b
     if not risen:
         return {}
-    lex.maximise(Goal(name, [(b, 1.0) for b in risen.values()], len(risen), 1))
+    lex.maximise(Goal(name, [(b, 1.0) for b in risen.values()], len(risen), 1), FEW_NODES)
     return {q: active[q] for q, b in risen.items() if lex.values[b.name] > RISE}
 
 

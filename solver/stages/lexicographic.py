@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pulp
 
@@ -36,14 +36,14 @@ class Lexicographic:
     def value(self, goal: Goal) -> float:
         return goal.offset + sum(self.values.get(v.name, 0.0) * c for v, c in goal.terms)
 
-    def reach(self, goal: Goal) -> tuple[float, float]:
-        """Maximise without holding: (value, bound). Keeps the solution found when it is at least as good."""
+    def reach(self, goal: Goal, nodes: int | None = None) -> tuple[float, float]:
+        """Maximise without holding: (value, bound). Keeps the solution found when it is at least as good. nodes: a lower limit than the options'."""
         value = self.value(goal)
         if value >= goal.top - FEASIBILITY:
             return value, value
         self.x.model.sense = pulp.LpMaximize
         self.x.model.setObjective(pulp.LpAffineExpression(_merged(goal.terms)))
-        answer = solve_model(self.x.model, self.options, self.values)
+        answer = solve_model(self.x.model, replace(self.options, max_nodes=min(nodes or self.options.max_nodes, self.options.max_nodes)), self.values)
         if answer.values and answer.value + goal.offset >= value - FEASIBILITY:
             self.values = dict(answer.values)
             value = self.value(goal)
@@ -74,9 +74,9 @@ class Lexicographic:
         self.objectives.append(judge(name, value, bound, self.options.gap))
         return self.objectives[-1]
 
-    def maximise(self, goal: Goal) -> Objective:
+    def maximise(self, goal: Goal, nodes: int | None = None) -> Objective:
         """Maximise, record the verdict, and hold."""
-        value, bound = self.reach(goal)
+        value, bound = self.reach(goal, nodes)
         self.hold(goal, value)
         return self.record(goal.name, value, bound)
 

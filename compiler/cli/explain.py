@@ -18,7 +18,8 @@ def explain(ctx: click.Context, job: str, repo: Path, cluster: str | None, state
     """Say why JOB (its name, or namespace/name) starts or waits, and what would help."""
     import difflib
 
-    from compiler.views import data, machine, text
+    from compiler.views import data, machine
+    from compiler.views.explanation import explanation
 
     outcome = compiled(ctx, repo, cluster, state_file)
     found = [decided for decided in outcome.decisions if job in (decided.name, decided.gang.document.name)]
@@ -26,7 +27,7 @@ def explain(ctx: click.Context, job: str, repo: Path, cluster: str | None, state
         close = difflib.get_close_matches(job, [n for d in outcome.decisions for n in (d.name, d.gang.document.name)], n=1)
         raise click.UsageError(f"there is no job {job!r} in the plan{f'; did you mean {close[0]}?' if close else ''}", ctx)
     if output == "text":
-        echo("\n".join(text.explanation(outcome, decided, style()) for decided in found))
+        echo("\n".join(explanation(outcome, decided, style()) for decided in found))
     else:
         echo(machine.FORMATS[output]({"jobs": [data.gang(decided) for decided in found]}))
     ctx.exit(0)

@@ -12,7 +12,6 @@ from typing import Any
 from compiler.amounts import quantity
 from compiler.explain import Reason
 from compiler.outcome import Decided, Outcome
-from compiler.specs import TopologySpec
 from compiler.views import data as views_data
 from compiler.views.names import compact
 
@@ -35,16 +34,20 @@ class Style:
         return f"\033[{COLOURS[role]}m{text}\033[0m" if self.colour and text else text
 
 
-def plan(outcome: Outcome, style: Style = Style(), *, timings: bool = False) -> str:
+PLAIN = Style()
+"""For a file or a test: 100 columns, no colour."""
+
+
+def plan(outcome: Outcome, style: Style = PLAIN, *, timings: bool = False) -> str:
     """The whole plan; ends in a newline."""
     if not outcome.ok:
         return f"No plan for cluster {outcome.specs.cluster.name}: see the diagnostics.\n"
-    view = _View(outcome, style)
+    view = PlanView(outcome, style)
     sections = [view.header(), *view.jobs(), view.queues(), view.totals(), view.verdicts(timings), view.summary()]
     return "\n\n".join("\n".join(section) for section in map(list, sections) if section) + "\n"
 
 
-class _View:
+class PlanView:
     def __init__(self, outcome: Outcome, style: Style) -> None:
         if outcome.problem is None or outcome.origins is None:
             raise ValueError("only an outcome with a plan can be shown")
@@ -63,7 +66,10 @@ class _View:
         for tier, names in sorted(tiers.items()):
             noun = names[0] if len(set(names)) == 1 else "hypernode"
             parts.append(f"{len(names)} {noun} (tier {tier})")
-        yield f"{self.style.paint('Cluster ' + self.outcome.specs.cluster.name, 'head')}: {', '.join(parts)}"
+        title = f"Cluster {self.outcome.specs.cluster.name}"
+        first, *rest = textwrap.wrap(f"{title}: {', '.join(parts)}", self.style.width, subsequent_indent="  ", break_on_hyphens=False)
+        yield first.replace(title, self.style.paint(title, "head"), 1)
+        yield from rest
 
     @cached_property
     def devices(self) -> list[str]:
@@ -221,30 +227,27 @@ class _View:
     # ---- queues and totals
 
     def queues(self) -> Iterator[str]:
-        """One bar for each device that the queue holds or has a limit on."""
-        shown = list(self.tree())
-        if not self.devices or not shown:
-            return
-        legend = f" ({'▏' if self.style.blocks else '|'} what it deserves)" if any(queue["deserved"] for _, queue in shown) else ""
-        yield f"{self.style.paint('Queues', 'head')}{legend}"
-        width = max(len("  " * depth + queue["name"]) for depth, queue in shown)
-        for depth, queue in shown:
-            name = "  " * depth + queue["name"]
-            for device in self.devices:
-                if device == self.devices[0] or _concerns(queue, device):
-                    yield f"  {name:<{width}}  {self.share(queue, device)}"
-                    name = ""
+        """A table for each device: who holds how much of it, against guarantee, deserved share and ceiling."""
+        tree = list(self.tree())
+        width = max((len("  " * depth + queue["name"]) for depth, queue in tree), default=0)
+        for at, device in enumerate(self.devices):
+            rows = [(depth, queue) for depth, queue in tree if at == 0 or _concerns(queue, device)]
+            if rows:
+                yield from [""] if at else []
+                yield from self.table(device, rows, width)
 
-    def share(self, queue: Mapping[str, Any], device: str) -> str:
-        held = _held(queue, device)
-        most, fair = queue["capability"].get(device), queue["deserved"].get(device)
-        said = [f"{_amount(device, held)} of {_amount(device, most)}" if most is not None else _amount(device, held)]
-        said[0] += f" {_short(device) if len(self.devices) == 1 else device}"
-        if fair is not None:
-            said.append(f"deserves {_amount(device, fair)}")
-        if (kept := queue["guarantee"].get(device)) is not None:
-            said.append(f"guaranteed {_amount(device, kept)}")
-        return f"{self.bar(held, most if most is not None else self.data['totals'][device]['capacity'], fair)}  {', '.join(said)}"
+    def table(self, device: str, rows: Sequence[tuple[int, Mapping[str, Any]]], width: int) -> Iterator[str]:
+        limits = [(word, field) for word, field in LIMITS if any(device in queue[field] for _, queue in rows)]
+        title, mark = f"Queues by {device}", self.mark
+        heads = ["held", *(f"{mark}{word}" if field == "deserved" else word for word, field in limits)]
+        gap = " " * (width + BAR + 5 - len(title))
+        yield f"{self.style.paint(title, 'head')}{gap}{''.join(f'{head:>12}' for head in heads)}"
+        total = self.data["totals"][device]["capacity"]
+        for depth, queue in rows:
+            held = _held(queue, device)
+            bar = self.bar(held, queue["capability"].get(device, total), queue["deserved"].get(device))
+            cells = [amount(device, held), *(amount(device, queue[field][device]) if device in queue[field] else "" for _, field in limits)]
+            yield f"  {'  ' * depth + queue['name']:<{width}}  {bar}{''.join(f'{cell:>12}' for cell in cells)}".rstrip()
 
     def tree(self) -> Iterator[tuple[int, Mapping[str, Any]]]:
         """Queues below the root that were declared or are used, each after its parent."""
@@ -261,15 +264,19 @@ class _View:
 
         return below("root", 0)
 
+    @property
+    def mark(self) -> str:
+        return "▏" if self.style.blocks else "|"
+
     def bar(self, held: float, most: float, fair: float | None) -> str:
         """Filled up to what is held, on a scale that ends at `most`; a mark where the deserved share ends."""
-        full, empty, mark = ("█", "░", "▏") if self.style.blocks else ("#", ".", "|")
+        full, empty = ("█", "░") if self.style.blocks else ("#", ".")
         filled = min(BAR, round(BAR * held / most)) if most else 0
         if held > 0:
             filled = max(1, filled)
         cells = [full] * filled + [empty] * (BAR - filled)
         if fair is not None and most and fair < most:
-            cells.insert(min(BAR, round(BAR * fair / most)), mark)
+            cells.insert(min(BAR, round(BAR * fair / most)), self.mark)
         else:
             cells.append(" ")
         return "".join(cells)
@@ -319,68 +326,7 @@ class _View:
         yield f"{self.style.paint('Plan', 'head')}: {', '.join(said)}." if self.outcome.decisions else "Plan: there are no jobs."
 
 
-def explanation(outcome: Outcome, decided: Decided, style: Style = Style()) -> str:
-    """One job: its decision, the facts, where it stands in its file, its queues with their numbers, and what would help."""
-    return "\n".join(_explained(_View(outcome, style), decided)) + "\n"
-
-
-def _explained(view: _View, decided: Decided) -> Iterator[str]:
-    document, style = decided.gang.document, view.style
-    place = document.at("metadata", "name")
-    does = {"start": "starts", "keep": "runs on", "wait": "waits", "done": "is finished"}[decided.action]
-    yield f"{style.paint(f'{document.kind} {decided.name}', 'head')} {style.paint(does, 'never' if decided.never else decided.action)}"
-    yield f"  {place.file}:{place.line}"
-    yield ""
-    yield from view.reasons(decided, "  ")
-    if decided.reasons:
-        yield ""
-    for role in decided.gang.roles:
-        nodes = decided.pods.get(role.name, {})
-        line = document.at(*role.path).line
-        need = f"{role.minimum} to {role.replicas}" if role.minimum < role.replicas else str(role.replicas)
-        yield f"  role {role.name} (line {line}): needs {need} {'pod' if need == '1' else 'pods'}{_per_pod(role.pod.requests)}"
-        by_count: dict[int, list[str]] = {}
-        for node, pods in nodes.items():
-            by_count.setdefault(pods, []).append(node)
-        for pods, held in sorted(by_count.items(), reverse=True):
-            yield from _wrapped(f"{pods} on {'each of ' if len(held) > 1 else ''}{compact(held)}", "    ", style.width)
-    topology = decided.gang.topology
-    if topology:
-        placed = f"; placed in {compact(decided.domains, 8)}" if decided.domains else ""
-        yield f"  topology: {_tier(topology)}{placed}"
-    for part in decided.gang.subgroups:
-        yield f"  groups of {part.size} pods of {', '.join(part.roles)}: {_tier(part.topology)}"
-    yield f"  priority {decided.priority}"
-    yield from _path(view, decided)
-
-
-def _tier(topology: TopologySpec) -> str:
-    limit = topology.highest_tier_name or topology.highest_tier
-    return topology.mode if limit is None else f"{topology.mode}, up to tier {limit}"
-
-
-def _per_pod(requests: Mapping[str, int]) -> str:
-    said = [f"{quantity(name, amount)} {name}" for name, amount in requests.items() if name != "pods" and amount]
-    return f" of {', '.join(said)}" if said else " that ask for nothing"
-
-
-def _path(view: _View, decided: Decided) -> Iterator[str]:
-    """The job's queue and those above it."""
-    by_name = views_data.named(view.data)
-    queue = by_name.get(decided.gang.queue)
-    while queue is not None and queue["name"] != "root":
-        asked = {name for role in decided.gang.roles for name in role.pod.requests if name != "pods"}
-        said = []
-        for name in queue["capability"] | queue["deserved"] | queue["guarantee"]:
-            if name in asked:
-                held = queue["allocated"].get(name, 0) + queue["admitted"].get(name, 0)
-                limits = [f"{word} {_amount(name, queue[field][name])}" for word, field in _LIMITS if name in queue[field]]
-                said.append(f"{name} {_amount(name, held)} held, {', '.join(limits)}")
-        yield from _wrapped("; ".join(said) or "no limits on what it asks for", f"  queue {queue['name']}: ", view.style.width)
-        queue = by_name.get(queue["parent"])
-
-
-_LIMITS = (("guaranteed", "guarantee"), ("deserves", "deserved"), ("at most", "capability"))
+LIMITS = (("guaranteed", "guarantee"), ("deserves", "deserved"), ("at most", "capability"))
 
 
 def _held(queue: Mapping[str, Any], device: str) -> float:
@@ -388,18 +334,18 @@ def _held(queue: Mapping[str, Any], device: str) -> float:
 
 
 def _concerns(queue: Mapping[str, Any], device: str) -> bool:
-    return _held(queue, device) > 0 or any(device in queue[field] for _, field in _LIMITS)
+    return _held(queue, device) > 0 or any(device in queue[field] for _, field in LIMITS)
 
 
 def _short(device: str) -> str:
     return "GPU" if device.endswith("/gpu") else device
 
 
-def _amount(name: str, value: float) -> str:
+def amount(name: str, value: float) -> str:
     return quantity(name, round(value * 1000) if name == "cpu" else int(value))
 
 
-def _wrapped(text: str, lead: str, width: int) -> Iterable[str]:
+def wrapped(text: str, lead: str, width: int) -> Iterable[str]:
     return textwrap.wrap(text, width, initial_indent=lead, subsequent_indent=" " * min(len(lead), 8), break_on_hyphens=False)
 
 

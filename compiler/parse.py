@@ -194,6 +194,7 @@ class _Reader:
         self.file, self.line, self.text, self.out, self.column = file, line, text, out, column
         self.marks: dict[Path, tuple[int, int]] = {}
         self.nodes = self.expanded = 0
+        self.top = (line, column)
         self.failures: list[tuple[int, int]] = []
         self.by_item: dict[Path, dict[Path, tuple[int, int]]] = {}
 
@@ -233,6 +234,9 @@ class _Reader:
             column = control.start() - self.text.rfind("\n", 0, control.start())
             return self.report(BROKEN, self.line + row, column, f"control character {ord(control.group()):#04x}", "remove it")
         line, column = self.line + row, (mark.column if mark is not None else 0) + self.column
+        if not lines[row].strip() and (last := next((number for number in range(row, -1, -1) if lines[number].strip()), None)) is not None:
+            row, column = last, len(lines[last]) + self.column  # the end of the text: point behind the last thing written
+            line = self.line + row
         if "\t" in re.match(r"[ \t]*", lines[row]).group():  # type: ignore[union-attr]  # matches the empty text too
             return self.report(TAB, line, lines[row].index("\t") + 1, "a tab stands where YAML wants blanks", "indent with blanks")
         what = getattr(problem, "problem", None) or "the text cannot be read"
@@ -319,7 +323,10 @@ class _Reader:
             return 0
         self.expanded += 1
         if self.expanded > MOST_EXPANDED:
-            raise self.refuse(TOO_MANY, node, f"aliases add more than {MOST_EXPANDED} values to the document", "write the parts out")
+            top = _Node(_SCALAR, *self.top, None)
+            raise self.refuse(
+                TOO_MANY, top, f"aliases add more than {MOST_EXPANDED} values to the document, the last of them here", "write the parts out"
+            )
         return 1
 
     def mapping(self, node: _Node, path: Path, depth: int, borrowed: int) -> dict[str, Any]:
@@ -335,6 +342,8 @@ class _Reader:
                 self.report(KEY_NOT_TEXT, key.line, key.column, f"the key {shown} is not text", "quote the key")
                 continue
             at = (*path, name)
+            if not path:
+                self.top = key.line, key.column
             if name in out:
                 see = Position(self.file, *self.marks[at])
                 self.report(DUPLICATE_KEY, key.line, key.column, f"the key {name!r} is here twice", "remove one of the two", see)

@@ -103,6 +103,8 @@ def read_specs(tree: Tree, cluster: str | None = None) -> Specs:
     found = _Found()
     found.diagnostics += tree.problems
     folder = _choose(tree, cluster, found)
+    if folder is None and found.diagnostics[len(tree.problems) :]:
+        return _nothing(cluster or "", found)
     for file in sorted(tree.files):
         if file.endswith(SUFFIXES) and (file.startswith(f"{JOBS}/") or (folder and file.startswith(f"{CLUSTERS}/{folder}/"))):
             _read_file(file, tree.files[file], found)
@@ -113,7 +115,13 @@ def read_specs(tree: Tree, cluster: str | None = None) -> Specs:
     if folder is None and cluster is None and not found.documents and not found.diagnostics:
         message = "there is no YAML file under cluster-specs/<cluster>/ or jobs/"
         found.diagnostics.append(EMPTY.at(Position(CLUSTERS, 1, 1), message, "run `gangplan init` for an example to start from"))
+        return _nothing("", found)
     return _checked(chosen, found)
+
+
+def _nothing(name: str, found: _Found) -> Specs:
+    """Specs that hold the problems alone: without a cluster, every check would only repeat that it is missing."""
+    return Specs(_cluster(name, found), (), (), (), (), (), (), None, in_order(found.diagnostics))
 
 
 def _choose(tree: Tree, cluster: str | None, found: _Found) -> str | None:

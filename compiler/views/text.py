@@ -59,7 +59,7 @@ class PlanView:
 
     def header(self) -> Iterator[str]:
         parts = [_count(len(self.problem.nodes), "node")]
-        parts += [f"{quantity(name, int(self.data['totals'][name]['capacity']))} {name}" for name in self.devices]
+        parts += [f"{amount(name, self.data['totals'][name]['capacity'])} {name}" for name in self.devices]
         tiers: dict[int, list[str]] = {}
         for hypernode, spec in zip(self.problem.hypernodes, self.origins.hypernodes, strict=True):
             tiers.setdefault(hypernode.tier, []).append(spec.tier_name or "hypernode")

@@ -6,6 +6,7 @@ import pytest
 
 import compiler.compile
 from compiler.compile import compile_repository
+from compiler.state import State
 from compiler.tree import Tree
 from solver.problem import InvalidProblemError, Problem
 from solver.verify import Violation
@@ -44,3 +45,50 @@ def test_an_empty_repository_and_an_unknown_cluster_have_no_plan() -> None:
 
 def test_the_same_inputs_have_the_same_digest() -> None:
     assert compile_repository(Tree(FILES)).digest == compile_repository(Tree(dict(reversed(FILES.items())))).digest
+
+
+HYPERNODES = """\
+apiVersion: topology.volcano.sh/v1alpha1
+kind: HyperNode
+metadata: {name: left}
+spec: {tier: 1, members: [{type: Node, selector: {regexMatch: {pattern: "^l[0-9]+$"}}}]}
+---
+apiVersion: topology.volcano.sh/v1alpha1
+kind: HyperNode
+metadata: {name: right}
+spec: {tier: 1, members: [{type: Node, selector: {labelMatch: {matchLabels: {side: right}}}}]}
+"""
+
+
+def live(name: str, side: str) -> dict[str, object]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"side": side}},
+        "status": {"allocatable": {"cpu": "8", "pods": "110"}},
+    }
+
+
+def test_selectors_of_hypernodes_hold_for_the_nodes_that_the_cluster_has() -> None:
+    files = {"cluster-specs/t/all.yaml": f"{CLUSTER.replace('BINDING', 'gated')}---\n{HYPERNODES}".encode()}
+    state = State.from_objects([live("l10", "left"), live("l9", "left"), live("r", "right"), live("other", "none")])
+    outcome = compile_repository(Tree(files), state=state)
+    assert outcome.problem is not None
+    names = [h.name for h in outcome.problem.hypernodes]
+    assert {n.name: None if n.leaf is None else names[n.leaf] for n in outcome.problem.nodes} == {
+        "l9": "left",
+        "l10": "left",
+        "other": None,
+        "r": "right",
+    }
+
+
+def test_without_a_tree_in_the_repository_the_clusters_own_one_counts() -> None:
+    from ruamel.yaml import YAML
+
+    state = State.from_objects([live("l1", "left"), live("r1", "right"), *YAML(typ="safe").load_all(HYPERNODES)])
+    outcome = compile_repository(Tree({"cluster-specs/t/all.yaml": CLUSTER.replace("BINDING", "gated").encode()}), state=state)
+    assert outcome.problem is not None
+    assert [(h.name, h.tier) for h in outcome.problem.hypernodes] == [("left", 1), ("right", 1)]
+    assert [n.leaf for n in outcome.problem.nodes] == [0, 1]
+    assert [m for m in outcome.manifests() if m.wave == 2] == []

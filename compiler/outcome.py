@@ -121,6 +121,8 @@ class Outcome:
             found[id(spec)] = Decided(spec, "done", _priority(spec, priority))
         for spec in self.origins.set_aside:
             found[id(spec)] = Decided(spec, "wait", _priority(spec, priority), reasons=(words.suspended(),))
+        for spec in self.origins.empty:
+            found[id(spec)] = Decided(spec, "keep", _priority(spec, priority))
         return tuple(found[id(spec)] for spec in self.specs.gangs)
 
     @cached_property

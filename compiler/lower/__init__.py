@@ -24,11 +24,12 @@ __all__ = ["Origins", "lower"]
 def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | None = None) -> tuple[Problem, Origins]:
     """Make the problem.
 
-    dates: file -> seconds since the epoch at which the repository got it. A gang that finished, or that its owner suspended, is in no
-    problem but in the origins' `done` and `set_aside`. Deterministic; nodes times gangs is never walked pod by pod.
+    dates: file -> seconds since the epoch at which the repository got it. A gang that finished, that its owner suspended, or that has no
+    pods is in no problem but in the origins' `done`, `set_aside` and `empty`. Deterministic; nodes times gangs is never walked pod by pod.
     """
     live = observe(specs, state or State())
-    chosen = [j for j, gang in enumerate(specs.gangs) if gang.schedulable and j not in live.finished]
+    open_gangs = [j for j in range(len(specs.gangs)) if j not in live.finished]
+    chosen = [j for j in open_gangs if specs.gangs[j].schedulable and _pods(specs.gangs[j])]
     gangs = tuple(specs.gangs[j] for j in chosen)
 
     names = resources(gangs, specs.queues)
@@ -67,10 +68,15 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
         nodes=live.nodes,
         hypernodes=live.hypernodes,
         done=tuple(gang for j, gang in enumerate(specs.gangs) if j in live.finished),
-        set_aside=tuple(gang for j, gang in enumerate(specs.gangs) if j not in live.finished and not gang.schedulable),
+        set_aside=tuple(specs.gangs[j] for j in open_gangs if not specs.gangs[j].schedulable),
+        empty=tuple(specs.gangs[j] for j in open_gangs if specs.gangs[j].schedulable and not _pods(specs.gangs[j])),
         submitted={job_key(specs.gangs[j]): time for j, time in times.items()},
     )
     return problem, origins
+
+
+def _pods(gang: GangSpec) -> int:
+    return sum(role.replicas for role in gang.roles)
 
 
 def _nodes(

@@ -25,13 +25,14 @@ class GangLowering:
         self.names, self.queues, self.nodes, self.hypernodes, self.open_to = names, queues, nodes, hypernodes, open_to
 
     def gang(self, spec: GangSpec, *, priority: int, age: int, running: Mapping[tuple[int, str], int]) -> Gang:
+        """A gang of minimum 0 starts with its first pod: "starts" with none would say nothing."""
         index = {role.name: t for t, role in enumerate(spec.roles)}
         return Gang(
             name=f"{namespace_of(spec)}/{spec.document.name}",
             queue=self.queues[spec.queue],
             priority=priority,
             age=age,
-            minimum=spec.minimum,
+            minimum=max(1, spec.minimum),
             roles=tuple(map(self.role, spec.roles)),
             topology=topology(spec.topology, self.hypernodes) if spec.topology else None,
             subgroups=tuple(

@@ -26,6 +26,7 @@ class Origins:
     """gangs, queues, nodes, hypernodes: as in the problem, index by index; a queue that nobody declared is None.
 
     done: gangs left out because they finished. set_aside: gangs left out because their owner suspended them or another scheduler places them.
+    empty: gangs left out because they have no pods (all replicas are 0).
     submitted: seconds since the epoch for the gangs whose age is known by time.
     """
 
@@ -35,6 +36,7 @@ class Origins:
     hypernodes: tuple[HyperNodeSpec, ...]
     done: tuple[GangSpec, ...] = ()
     set_aside: tuple[GangSpec, ...] = ()
+    empty: tuple[GangSpec, ...] = ()
     submitted: Mapping[JobKey, int] | None = None
 
     def position(self, where: tuple[str | int, ...]) -> Position | None:

@@ -193,6 +193,12 @@ def test_a_suspended_job_is_set_aside() -> None:
     assert (problem.gangs, [g.document.name for g in origins.set_aside]) == ((), ["a"])
 
 
+def test_a_job_without_pods_is_in_no_problem_and_one_of_minimum_zero_starts_with_its_first_pod() -> None:
+    problem, origins = lowered(gangs=(gang("none", role("w", 0)), gang("any", role("w", 3, minimum=0))))
+    assert [(g.name, g.minimum) for g in problem.gangs] == [("team/any", 1)]
+    assert [g.document.name for g in origins.empty] == ["none"]
+
+
 def test_a_pod_that_cannot_be_read_is_named() -> None:
     with pytest.raises(StateError, match="Pod team/odd of the state"):
         lowered({**pod("odd"), "spec": {"nodeName": "n1", "containers": [{"resources": {"requests": {"cpu": "1 2"}}}]}})

@@ -38,8 +38,10 @@ class Answer:
     values: Mapping[str, float]
 
 
-def solve_model(model: pulp.LpProblem, options: Options, start: Mapping[str, float] | None = None) -> Answer:
+def solve_model(model: pulp.LpProblem, options: Options, start: Mapping[str, float] | None = None, relaxed: bool = False) -> Answer:
     """Solve `model` (objective set). `start`: variable name -> value of a known solution; names that are missing are completed by HiGHS.
+
+    relaxed: integers may be fractions; the values then are not rounded.
 
     Raises RuntimeError when neither HiGHS nor CBC is installed.
     """
@@ -51,10 +53,10 @@ def solve_model(model: pulp.LpProblem, options: Options, start: Mapping[str, flo
     engine = options.engine or ("highs" if highspy is not None else "cbc")
     if engine == "highs" and highspy is None:
         raise RuntimeError("the HiGHS engine was asked for, and the package highspy is not installed")
-    return _by_highs(model, options, start) if engine == "highs" else _by_cbc(model, options)
+    return _by_highs(model, options, start, relaxed) if engine == "highs" else _by_cbc(model, options, relaxed)
 
 
-def _by_highs(model: pulp.LpProblem, options: Options, start: Mapping[str, float] | None) -> Answer:
+def _by_highs(model: pulp.LpProblem, options: Options, start: Mapping[str, float] | None, relaxed: bool) -> Answer:
     highs = highspy.Highs()  # type: ignore[no-untyped-call]
     for key, value in {
         "output_flag": False,
@@ -68,15 +70,16 @@ def _by_highs(model: pulp.LpProblem, options: Options, start: Mapping[str, float
         highs.setOptionValue(key, value)
     variables = model.variables()
     column = {id(v): i for i, v in enumerate(variables)}
-    highs.passModel(_highs_lp(model, variables, column))
+    integral = [not relaxed and v.cat == pulp.LpInteger for v in variables]
+    highs.passModel(_highs_lp(model, variables, column, integral))
     if start:
         known = [(i, start[v.name]) for i, v in enumerate(variables) if v.name in start]
         highs.setSolution(len(known), np.array([i for i, _ in known], dtype=np.int32), np.array([x for _, x in known], dtype=np.double))
     highs.run()
-    return _read_highs(model, variables, highs)
+    return _read_highs(model, variables, integral, highs)
 
 
-def _highs_lp(model: pulp.LpProblem, variables: list[Any], column: Mapping[int, int]) -> Any:
+def _highs_lp(model: pulp.LpProblem, variables: list[Any], column: Mapping[int, int], integral: list[bool]) -> Any:
     infinity = highspy.kHighsInf
     lp = highspy.HighsLp()
     rows = list(model.constraints())
@@ -89,7 +92,7 @@ def _highs_lp(model: pulp.LpProblem, variables: list[Any], column: Mapping[int, 
     lp.offset_ = model.objective.constant if model.objective is not None else 0.0
     lp.col_lower_ = np.array([-infinity if v.lowBound is None else v.lowBound for v in variables], dtype=np.double)
     lp.col_upper_ = np.array([infinity if v.upBound is None else v.upBound for v in variables], dtype=np.double)
-    lp.integrality_ = [highspy.HighsVarType.kInteger if v.cat == pulp.LpInteger else highspy.HighsVarType.kContinuous for v in variables]
+    lp.integrality_ = [highspy.HighsVarType.kInteger if whole else highspy.HighsVarType.kContinuous for whole in integral]
     starts, index, value, lower, upper = [0], [], [], [], []
     for row in rows:
         for v, coefficient in row.items():
@@ -109,30 +112,32 @@ def _highs_lp(model: pulp.LpProblem, variables: list[Any], column: Mapping[int, 
     return lp
 
 
-def _read_highs(model: pulp.LpProblem, variables: list[Any], highs: Any) -> Answer:
+def _read_highs(model: pulp.LpProblem, variables: list[Any], integral: list[bool], highs: Any) -> Answer:
     info, status = highs.getInfo(), highs.getModelStatus()
     worst = float("-inf") if model.sense == pulp.LpMaximize else float("inf")
     if status in (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible):
         return Answer("infeasible", worst, worst, {})
-    is_mip = any(v.cat == pulp.LpInteger for v in variables)
+    is_mip = any(integral)
     bound = info.mip_dual_bound if is_mip else info.objective_function_value
     if info.primal_solution_status != 2:  # 2: feasible; anything else must not be read
         return Answer("unknown", worst, bound, {})
     optimal = status == highspy.HighsModelStatus.kOptimal
     values = highs.getSolution().col_value
-    found = {v.name: float(round(x)) if v.cat == pulp.LpInteger else float(x) for v, x in zip(variables, values, strict=True)}
+    found = {v.name: float(round(x)) if whole else float(x) for v, x, whole in zip(variables, values, integral, strict=True)}
     return Answer("optimal" if optimal else "feasible", info.objective_function_value, bound if is_mip else info.objective_function_value, found)
 
 
-def _by_cbc(model: pulp.LpProblem, options: Options) -> Answer:
+def _by_cbc(model: pulp.LpProblem, options: Options, relaxed: bool) -> Answer:
     """CBC tells no bound through PuLP: a proof gives the value, a limit gives none (an infinite gap, said as such)."""
-    model.solve(pulp.PULP_CBC_CMD(msg=False, gapRel=options.gap, threads=1, timeLimit=options.time_limit, maxNodes=options.max_nodes))
+    model.solve(
+        pulp.PULP_CBC_CMD(mip=not relaxed, msg=False, gapRel=options.gap, threads=1, timeLimit=options.time_limit, maxNodes=options.max_nodes)
+    )
     worst = float("-inf") if model.sense == pulp.LpMaximize else float("inf")
     if model.sol_status == pulp.LpSolutionInfeasible or model.status == pulp.LpStatusInfeasible:
         return Answer("infeasible", worst, worst, {})
     if model.sol_status not in (pulp.LpSolutionOptimal, pulp.LpSolutionIntegerFeasible):
         return Answer("unknown", worst, -worst, {})
     value = float(pulp.value(model.objective) or 0.0)
-    found = {v.name: float(round(v.varValue)) if v.cat == pulp.LpInteger else float(v.varValue) for v in model.variables()}
+    found = {v.name: float(round(v.varValue)) if v.cat == pulp.LpInteger and not relaxed else float(v.varValue) for v in model.variables()}
     proven = model.sol_status == pulp.LpSolutionOptimal and options.gap == 0.0
     return Answer("optimal" if model.sol_status == pulp.LpSolutionOptimal else "feasible", value, value if proven else -worst, found)

@@ -13,8 +13,10 @@ class Options:
     gap: relative gap at which an objective may stop; 0 asks for a proof.
     time_limit: seconds for the whole plan, the last safety; when it strikes the verdicts say so.
     max_nodes: branch-and-bound nodes of one solve, the deterministic limit that normally strikes first.
+    joint_variables: priorities are decided in one model up to this many variables, and fair shares proved level by level;
+        beyond it each priority has a model of its own and the shares are held at those of the greedy.
     fair_levels: levels of progressive filling that are solved per priority; queues beyond them share by resources placed.
-    batch_variables: gangs are taken into one model until it would have more variables than this.
+    batch_variables: gangs of one priority are taken into one model until it would have more variables than this.
     deadline: `time.monotonic()` at which the time limit ends; set by `solve` itself.
     engine: "highs", or "cbc" where HiGHS is missing; None takes the first that is there.
     """
@@ -23,6 +25,7 @@ class Options:
     time_limit: float = 60.0
     max_nodes: int = 2_000
     seed: int = 7
+    joint_variables: int = 800
     fair_levels: int = 4
     batch_variables: int = 120_000
     deadline: float | None = None

@@ -34,6 +34,7 @@ class Reasons:
     after: Ledger
     started: dict[int, tuple[Placement, ...]]
     options: Options
+    _blockers: dict[tuple[int, Shape], tuple[Fact, ...]] = field(default_factory=dict)
     _known: dict[object, tuple[tuple[Fact, ...], tuple[Repair, ...]]] = field(default_factory=dict)
 
     def explain(self, j: int) -> tuple[tuple[Fact, ...], tuple[Repair, ...]]:
@@ -148,10 +149,18 @@ class Reasons:
             and holds(self.problem, self.tree, j, shape, self.free_after, self.options) is not False
         ):
             return ()
+        key = (gang.priority, shape)
+        if key not in self._blockers:
+            self._blockers[key] = (self._blocked(j, shape),)
+        return self._blockers[key]
+
+    def _blocked(self, j: int, shape: Shape) -> Fact:
+        """By how much it does not fit beside the plan, and for whom. Whose queue it is in does not matter."""
+        gang = self.problem.gangs[j]
         most = Greedy(self.problem, self.tree, Room(self.free_after)).most(j, shape)
         order = sorted(self.started, key=lambda i: (self.problem.gangs[i].priority, -self.problem.gangs[i].age, -i))
         blockers = self._least_prefix(j, shape, [i for i in order if self.problem.gangs[i].priority >= gang.priority] or order)
-        return (Fact("GW105", asked=shape.least, available=most, gangs=tuple(sorted(blockers))),)
+        return Fact("GW105", asked=shape.least, available=most, gangs=tuple(sorted(blockers)))
 
     def _least_prefix(self, j: int, shape: Shape, order: list[int]) -> list[int]:
         """The shortest prefix of `order` without which the gang fits, less the members that it does not need."""

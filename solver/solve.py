@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +15,7 @@ from solver.plan import Batch, Decision, Objective, Plan, QueueUse, Verdict
 from solver.problem import Placement, Problem
 from solver.reasons import Reasons
 from solver.room import Ledger, Room, demand, free_vectors
-from solver.shapes import classes, satisfied, shape_of
+from solver.shapes import Shape, classes, satisfied, shape_of
 from solver.stages.admit import Admission, Placements, admit
 from solver.stages.grow import grow
 from solver.stages.lexicographic import judge
@@ -45,7 +45,7 @@ def solve(problem: Problem, options: Options | None = None) -> Plan:
     placements: dict[int, tuple[Placement, ...]] = {j: running[j] for j, g in enumerate(problem.gangs) if satisfied(g)}
     kept = set(placements)
     batches: list[Batch] = []
-    for gangs in _batches(problem, tree, [j for j in range(len(problem.gangs)) if j not in kept], options):
+    for gangs in _batches(problem, [j for j in range(len(problem.gangs)) if j not in kept], options):
         clock = time.perf_counter()
         chosen, objectives = _decide(problem, tree, room, ledger, gangs, timed)
         for j, pods in chosen.items():
@@ -69,21 +69,23 @@ def worst(objectives: Iterable[Objective]) -> Verdict:
     return max((o.verdict for o in objectives), key=_WORST.index, default="proven")
 
 
-def _batches(problem: Problem, tree: Tree, waiting: list[int], options: Options) -> Iterator[list[int]]:
-    """Gangs by priority, then age, as many as one model holds: a new shape costs a variable for each role and place."""
-    cost = len({(n.leaf, n.kind) for n in problem.nodes})
-    batch: list[int] = []
-    known: set[object] = set()
+def _batches(problem: Problem, waiting: list[int], options: Options) -> list[list[int]]:
+    """All gangs in one model where it is small; else one for each priority, and as many of it as one model holds, the oldest first."""
+    places = len({(n.leaf, n.kind) for n in problem.nodes})
+    shapes = {j: shape_of(j, problem.gangs[j]) for j in waiting}
+    size = {shape: places * max(1, len(shape.roles)) for shape in shapes.values()}
+    if sum(size.values()) <= options.joint_variables:
+        return [sorted(waiting)] if waiting else []
+    batches: list[list[int]] = []
+    known: set[Shape] = set()
     for j in sorted(waiting, key=lambda j: (-problem.gangs[j].priority, problem.gangs[j].age, j)):
-        shape = shape_of(j, problem.gangs[j])
-        size = len(known | {shape}) * cost * max(1, len(shape.roles))
-        if batch and shape not in known and size > options.batch_variables:
-            yield sorted(batch)
-            batch, known = [], set()
-        known.add(shape)
-        batch.append(j)
-    if batch:
-        yield sorted(batch)
+        another = not batches or problem.gangs[batches[-1][0]].priority != problem.gangs[j].priority
+        if another or sum(size[shape] for shape in known | {shapes[j]}) > options.batch_variables:
+            batches.append([])
+            known = set()
+        batches[-1].append(j)
+        known.add(shapes[j])
+    return [sorted(batch) for batch in batches]
 
 
 def _decide(problem: Problem, tree: Tree, room: Room, ledger: Ledger, gangs: list[int], options: Options) -> tuple[Placements, tuple[Objective, ...]]:
@@ -99,9 +101,31 @@ def _decide(problem: Problem, tree: Tree, room: Room, ledger: Ledger, gangs: lis
         admission = _everyone(s, gangs) if len(floor) == len(gangs) else admit(s, floor, options)
         found = spread(s, admission, options)
         if not found.coarse:
+            placements = _filled(s, found.placements, gangs)
             spreading = (found.objective,) if found.objective is not None else ()
-            return found.placements, admission.objectives + spreading
+            return placements, _restated(s, admission.objectives, set(placements), options) + spreading
         places = refine(places, found.coarse)
+
+
+def _filled(s: Sets, placements: Placements, gangs: list[int]) -> Placements:
+    """The gangs that a struck limit left out although they still fit. Where the goals are proved there are none."""
+    room, ledger = Room(s.free), s.ledger.copy()
+    for j, pods in placements.items():
+        fresh = _fresh(s.problem, j, pods)
+        room.take_all(s.problem.gangs[j], fresh)
+        ledger.charge(s.problem.gangs[j].queue, demand(s.problem.gangs[j], fresh, s.width))
+    more = _floor(s.problem, s.tree, room, ledger, [j for j in gangs if j not in placements])
+    return {**placements, **more}
+
+
+def _restated(s: Sets, objectives: tuple[Objective, ...], started: set[int], options: Options) -> tuple[Objective, ...]:
+    """The sums again for the gangs that start in the end, with the bounds that were proved."""
+    sums: dict[str, int] = {}
+    for (_, p, k), js in s.waiting.items():
+        number = len(started.intersection(js))
+        sums[f"placed[{p}]"] = sums.get(f"placed[{p}]", 0) + s.worth[k] * number
+        sums[f"gangs[{p}]"] = sums.get(f"gangs[{p}]", 0) + number
+    return tuple(judge(o.name, sums[o.name], o.bound, options.gap) if o.name in sums else o for o in objectives)
 
 
 def _floor(problem: Problem, tree: Tree, room: Room, ledger: Ledger, gangs: list[int]) -> Placements:

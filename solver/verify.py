@@ -305,8 +305,8 @@ def capability(x: Ledger) -> Findings:
 
 
 def guarantees(x: Ledger) -> Findings:
-    """What is guaranteed and not used stays free for its queue. With `needs` before the plan and after it, for each resource that some
-    queue is guaranteed:
+    """What is guaranteed and not used stays free for its queue. With `needs` before the plan and after it, for each resource of which
+    some queue is guaranteed more than 0:
 
         sum of need(q) over the root queues   <=  sum of free over the nodes + sum of used over the queues
         need(q)                               <=  capability(q)                                               for each queue
@@ -317,8 +317,8 @@ def guarantees(x: Ledger) -> Findings:
     after = needs(x.problem, [_plus(held, new) for held, new in zip(x.own_before, x.own_new, strict=True)])
     roots = [q for q, queue in enumerate(x.problem.queues) if queue.parent is None]
     for r, name in enumerate(x.problem.resources):
-        if all(queue.guarantee[r] is None for queue in x.problem.queues):
-            continue
+        if not any(queue.guarantee[r] for queue in x.problem.queues):
+            continue  # a node that holds more than is free is rule `capacity`'s matter, not a guarantee's
         total = sum(node.free[r] for node in x.problem.nodes) + sum(queue.used[r] for queue in x.problem.queues)
         need = sum(after[q][r] for q in roots)
         if need > max(total, sum(before[q][r] for q in roots)):

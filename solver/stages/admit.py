@@ -17,7 +17,7 @@ from solver.options import Options
 from solver.plan import Objective
 from solver.problem import Placement
 from solver.shapes import Shape
-from solver.stages.lexicographic import Lexicographic, maximin
+from solver.stages.lexicographic import Lexicographic, maximin, relaxed_maximin
 from solver.tree import ROOT
 
 FEW_NODES = 100
@@ -45,9 +45,13 @@ def admit(s: Sets, greedy: Placements, options: Options) -> Admission:
     lex = Lexicographic(x, options, incumbent(s, x, greedy))
     for p in s.priorities:
         everything = objectives.placed(s, x, p)
+        known = dict(lex.values)
         value, _ = lex.reach(everything)
+        if value < everything.top:
+            lex.values = known  # the greedy's shares, not those that a solution for the sum alone happens to have
         if value < everything.top and len({q for q, of, _ in s.waiting if of == p}) > 1:
-            _fairly(s, x, lex, p)
+            fairly = _fairly if x.model.numVariables() <= options.joint_variables else _as_fair_as_greedy
+            fairly(s, x, lex, p)
         lex.maximise(everything)
         lex.maximise(objectives.started(s, x, p))
     last = objectives.oldest(s, x)
@@ -83,6 +87,19 @@ def _fairly(s: Sets, x: Vars, lex: Lexicographic, p: int) -> None:
         active = _above(lex, rest, reached, f"share[{p}] queues above level {level}", p)
         if not active:
             return
+
+
+def _as_fair_as_greedy(s: Sets, x: Vars, lex: Lexicographic, p: int) -> None:
+    """For a large model: hold every queue at its share in the known solution, the greedy's (lowest share first); an LP bounds the level."""
+    shares, unit = objectives.shares(s, x, p)
+    for share in shares.values():
+        lex.values |= share.complete(lex.values)
+    short = [share.goal for share in shares.values() if lex.value(share.goal) < share.goal.top]
+    for share in shares.values():
+        lex.hold(share.goal, lex.value(share.goal))
+    if short:
+        level = min(lex.value(goal) for goal in short)
+        lex.record(f"share[{p}] level 1", level * unit, max(level, relaxed_maximin(lex, short)) * unit)
 
 
 def _floors(lex: Lexicographic, goals: dict[int, Goal], p: int) -> dict[int, pulp.LpVariable]:

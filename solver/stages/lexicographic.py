@@ -100,6 +100,18 @@ def maximin(lex: Lexicographic, goals: list[Goal], name: str, unit: float, inste
     return value
 
 
+def relaxed_maximin(lex: Lexicographic, goals: list[Goal]) -> float:
+    """An upper bound on  max t, t <= goal  for each of the goals: the same with fractions of gangs and pods. The model is left as it was."""
+    model = lex.x.model.copy()
+    t = model.add_variable("t_relaxed", 0, min(g.top for g in goals))
+    for number, g in enumerate(goals):
+        model.addConstraint(at_least([*g.terms, (t, -1.0)], -g.offset), f"t_relaxed_{number:04d}")
+    model.sense = pulp.LpMaximize
+    model.setObjective(pulp.LpAffineExpression([(t, 1.0)]))
+    answer = solve_model(model, lex.options, relaxed=True)
+    return answer.value if answer.status == "optimal" else min(g.top for g in goals)
+
+
 def _merged(terms: list[tuple[pulp.LpVariable, float]]) -> dict[pulp.LpVariable, float]:
     total: dict[pulp.LpVariable, float] = {}
     for v, c in terms:

@@ -1,0 +1,6 @@
+"""`python -m bench`."""
+
+from bench.cli import bench
+
+if __name__ == "__main__":
+    bench()

@@ -1,0 +1,50 @@
+"""What a plan is held against: an upper bound on the GPUs that any plan places, and what the greedy places alone."""
+
+from __future__ import annotations
+
+import math
+
+import pulp
+
+from solver.engine import FEASIBILITY, solve_model
+from solver.model import constraints, variables
+from solver.model.sets import Sets, aggregate
+from solver.options import Options
+from solver.problem import Problem
+from solver.room import Ledger, Room, free_vectors
+from solver.shapes import classes
+from solver.solve import _floor
+from solver.tree import Tree
+
+SECONDS = 600.0
+"""For one linear program; without an optimum there is no bound and the case fails."""
+
+
+def most_placed(problem: Problem, resource: int) -> int:
+    """The linear relaxation of the admission, the solver's own sets, variables and rows with integrality dropped:
+
+        max  sum_{q,p,k} demand_k[resource] * y[q,p,k]        subject to `constraints.CONSTRAINTS`
+
+    No plan of rigid gangs places more, in whatever order its objectives come: the plan's own first objective is priority, not GPUs, so a
+    plan may well stay below its best. Growth of elastic gangs is not in it. Raises RuntimeError without an optimum.
+    """
+    tree, ledger, free = Tree(problem), Ledger(problem), free_vectors(problem)
+    waiting = classes(problem, range(len(problem.gangs)))
+    shapes = tuple(dict.fromkeys(shape for _, _, shape in waiting))
+    index = {shape: k for k, shape in enumerate(shapes)}
+    s = Sets(problem, tree, aggregate(problem), free, ledger, shapes, {(q, p, index[shape]): js for (q, p, shape), js in waiting.items()})
+    x = variables.make(s)
+    constraints.build(s, x)
+    for v in x.model.variables():
+        v.cat = pulp.LpContinuous
+    x.model.setObjective(pulp.LpAffineExpression([(y, s.demands[k][resource]) for (_, _, k), y in x.y.items()]))
+    answer = solve_model(x.model, Options(time_limit=SECONDS))
+    if answer.status != "optimal":
+        raise RuntimeError(f"the linear relaxation ended {answer.status}")
+    return math.floor(answer.value + FEASIBILITY)
+
+
+def greedy(problem: Problem, resource: int) -> tuple[int, int]:
+    """(gangs, amount of the resource) that the greedy starts by itself: the floor under every plan, and the baseline to beat."""
+    placed = _floor(problem, Tree(problem), Room(free_vectors(problem)), Ledger(problem), list(range(len(problem.gangs))))
+    return len(placed), sum(p.pods * problem.gangs[j].roles[p.role].request[resource] for j, pods in placed.items() for p in pods)

@@ -1,0 +1,1 @@
+"""One file per benchmark; each registers its cases when it is imported."""

@@ -1,0 +1,30 @@
+"""`python -m bench.child CASE`: run one case in a process of its own, whose memory nobody else has touched, and print its figures as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from bench.registry import Figures, cases, figures
+
+ROOT = Path(__file__).resolve().parents[1]
+LONGEST = 900.0
+"""Seconds after which a case counts as failed."""
+
+
+def apart(name: str) -> Figures | str:
+    """The figures of a case, or in a few words why there are none."""
+    try:
+        done = subprocess.run([sys.executable, "-m", "bench.child", name], cwd=ROOT, capture_output=True, text=True, timeout=LONGEST)
+    except subprocess.TimeoutExpired:
+        return f"no end after {LONGEST:.0f} s"
+    if done.returncode:
+        return (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+    return figures(json.loads(done.stdout))
+
+
+if __name__ == "__main__":
+    json.dump(dataclasses.asdict(cases()[sys.argv[1]].run()), sys.stdout)

@@ -1,0 +1,143 @@
+"""Seconds and memory of one compilation, phase by phase, inside the real `compile_repository`.
+
+A stopwatch is put round the functions that it calls, so that the total is what a user pays and the phases are where it goes.
+Nothing of the compiler is imported before `compilation` is called: the imports are a phase too.
+"""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.registry import Figures, Quality
+from bench.worlds import World
+
+if TYPE_CHECKING:
+    from compiler.outcome import Outcome
+
+TIMED = {
+    "read": ("compiler.compile", "read_specs"),
+    "check": ("compiler.read", "_checked"),
+    "lower": ("compiler.compile", "lower"),
+    "solve": ("compiler.compile", "solve"),
+    "verify": ("compiler.compile", "verify"),
+    "greedy": ("solver.solve", "_floor"),
+    "admit": ("solver.solve", "admit"),
+    "spread": ("solver.solve", "spread"),
+    "grow": ("solver.solve", "grow"),
+    "reasons": ("solver.reasons", "Reasons.explain"),
+}
+"""Phase -> module and name of the function as its caller finds it."""
+
+SOLVE = ("greedy", "admit", "spread", "grow", "reasons")
+"""Phases that are parts of `solve`."""
+
+
+class Stopwatch:
+    """Seconds spent inside functions, calls added up. `check` runs inside `read` and is taken off it by whoever reports."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    def watch(self, name: str, module: str, path: str) -> None:
+        """Put the stopwatch round module.path, which may name a method (Class.method)."""
+        owner: Any = importlib.import_module(module)
+        *parents, attribute = path.split(".")
+        for parent in parents:
+            owner = getattr(owner, parent)
+        setattr(owner, attribute, self.timed(name, getattr(owner, attribute)))
+
+    def timed(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        self.seconds.setdefault(name, 0.0)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            start = time.perf_counter()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self.seconds[name] += time.perf_counter() - start
+
+        return call
+
+
+def peak() -> int:
+    """Bytes of resident memory that this process had at most. From the kernel's own high-water mark, which exec resets and getrusage does not."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+    raise RuntimeError("the kernel does not say VmHWM; the benchmarks need Linux")
+
+
+def reading(world: World) -> Figures:
+    """Read and check a world, and no more."""
+    wall, cpu, stopwatch = time.perf_counter(), time.process_time(), Stopwatch()
+    stopwatch.timed("import", importlib.import_module)("compiler.compile")
+    stopwatch.watch("check", *TIMED["check"])
+    from compiler.read import read_specs
+    from compiler.tree import Tree
+
+    specs = stopwatch.timed("read", read_specs)(Tree(world.files))
+    wall, cpu, most = time.perf_counter() - wall, time.process_time() - cpu, peak()
+    if len(specs.gangs) != world.gangs or specs.diagnostics:
+        raise RuntimeError(f"{len(specs.gangs)} of {world.gangs} jobs were read: {specs.diagnostics[:1]}")
+    return Figures(wall, cpu, most, _phases(stopwatch))
+
+
+def compilation(world: World) -> Figures:
+    """Compile a world against its state and emit the manifests; then, off the clock, judge the plan.
+
+    Raises RuntimeError when there is no verified plan: a figure without one is worth nothing.
+    """
+    wall, cpu, stopwatch = time.perf_counter(), time.process_time(), Stopwatch()
+    stopwatch.timed("import", importlib.import_module)("compiler.compile")
+    for name, (module, path) in TIMED.items():
+        stopwatch.watch(name, module, path)
+    from compiler.compile import compile_repository
+    from compiler.emit import by_file
+    from compiler.state import load_state
+    from compiler.tree import Tree
+
+    state = None if world.state is None else stopwatch.timed("state", load_state)(world.state)
+    outcome = compile_repository(Tree(world.files), state=state)
+    stopwatch.timed("emit", lambda: by_file(outcome.manifests()))()
+    wall, cpu, most = time.perf_counter() - wall, time.process_time() - cpu, peak()
+    if not outcome.ok or outcome.errors:
+        raise RuntimeError(f"no clean plan came out: {outcome.diagnostics[:1]}")
+    parts = {name: stopwatch.seconds[name] for name in SOLVE}
+    return Figures(wall, cpu, most, _phases(stopwatch), parts, quality(outcome))
+
+
+def _phases(stopwatch: Stopwatch) -> dict[str, float]:
+    """In the order of the way through the house; what a phase holds of another is counted once."""
+    seconds = stopwatch.seconds
+    seconds["read"] -= seconds["check"]
+    order = ("import", "state", "read", "check", "lower", "solve", "verify", "emit")
+    return {name: seconds[name] for name in order if name in seconds}
+
+
+def quality(outcome: Outcome) -> Quality:
+    from bench.bound import greedy, most_placed
+    from bench.worlds import GPU
+    from solver.shapes import shape_of
+
+    problem, plan = outcome.problem, outcome.plan
+    if problem is None or plan is None:
+        raise RuntimeError("there is no plan to judge")
+    gpu = problem.resources.index(GPU)
+    started = [d for d in plan.decisions if d.action == "start"]
+    objectives = [objective for batch in plan.batches for objective in batch.objectives]
+    spread = [(o.value, o.bound) for o in objectives if o.name == "spread"]
+    return Quality(
+        asked=sum(shape_of(j, gang).demand(len(problem.resources))[gpu] for j, gang in enumerate(problem.gangs)),
+        placed=sum(p.pods * problem.gangs[d.gang].roles[p.role].request[gpu] for d in started for p in d.placements),
+        bound=most_placed(problem, gpu),
+        gangs=len(problem.gangs),
+        started=len(started),
+        greedy=greedy(problem, gpu),
+        verdicts=dict(sorted(Counter(o.verdict for o in objectives).items())),
+        spread=(sum(v for v, _ in spread), sum(b for _, b in spread)) if spread else None,
+    )

@@ -1,0 +1,81 @@
+"""What a benchmark is. A file of `bench/cases/` registers its cases when it is imported; nothing else lists them."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Run = Callable[[], "Figures"]
+
+_CASES: dict[str, Case] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """How good a plan is. GPUs and gangs count what the plan starts; what runs already is no merit of it.
+
+    bound: GPUs that no plan can exceed (`bench.bound`). greedy: (gangs, GPUs) that the greedy starts alone. verdicts: objectives per verdict.
+    spread: (cost, proved bound), None when no gang starts or the plan does not say.
+    """
+
+    asked: int
+    placed: int
+    bound: int
+    gangs: int
+    started: int
+    greedy: tuple[int, int]
+    verdicts: Mapping[str, int]
+    spread: tuple[float, float] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """seconds: wall clock. cpu: seconds of all its threads. peak: bytes of resident memory at most. phases: name -> seconds, in order.
+
+    parts: seconds of the parts of a phase, e.g. those of `solve`; they need not add up.
+    """
+
+    seconds: float
+    cpu: float
+    peak: int
+    phases: Mapping[str, float] = field(default_factory=dict)
+    parts: Mapping[str, float] = field(default_factory=dict)
+    quality: Quality | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """seconds, peak: the bars, None for a case that only informs. run: measures in the process that calls it."""
+
+    name: str
+    title: str
+    run: Run
+    seconds: float | None = None
+    peak: int | None = None
+
+
+def case(name: str, title: str, run: Run, *, seconds: float | None = None, peak: int | None = None) -> None:
+    """Register one. Raises ValueError for a name that is taken."""
+    if name in _CASES:
+        raise ValueError(f"two cases are named {name}")
+    _CASES[name] = Case(name, title, run, seconds, peak)
+
+
+def cases() -> Mapping[str, Case]:
+    """All of them by name, in the order of the files and inside a file of registration."""
+    package = importlib.import_module("bench.cases")
+    for module in sorted(pkgutil.iter_modules(package.__path__), key=lambda found: found.name):
+        importlib.import_module(f"bench.cases.{module.name}")
+    return _CASES
+
+
+def figures(data: Mapping[str, Any]) -> Figures:
+    """The inverse of `dataclasses.asdict`, after JSON."""
+    quality = data["quality"]
+    if quality is not None:
+        spread = tuple(quality["spread"]) if quality["spread"] is not None else None
+        quality = Quality(**{**quality, "greedy": tuple(quality["greedy"]), "spread": spread})
+    return Figures(**{**data, "quality": quality})

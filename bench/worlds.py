@@ -1,0 +1,180 @@
+"""Made-up repositories of a given size: the same seed, the same bytes.
+
+A world is what a site would write: one NodePool, queues of four teams, three priority classes, and one file per job. Jobs are Volcano
+Jobs of 1, 2, 4 or 8 GPUs per pod; how near their pods must be, and how many roles they have, is drawn from the mixes below.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+GPU = "nvidia.com/gpu"
+GPUS_PER_NODE, SUPERNODE, SPINE = 8, 16, 16
+"""GPUs of a node, nodes of a supernode (tier 1), supernodes of a spine (tier 2)."""
+
+TEAMS, QUEUES_PER_TEAM = 4, 4
+PRIORITIES = {"deadline": 10_000, "training": 1_000, "filler": 10}
+USUAL = (1, 6, 3)
+"""Of ten jobs, how many have each of these priorities."""
+
+NEARNESS = {"hard1": 30, "hard2": 25, "soft": 20, "none": 15, "parts": 10}
+"""Topology -> percent of the jobs. parts: no limit for the gang, whole supernode-sized units inside it (Volcano's partitionPolicy)."""
+
+PODS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64)
+PART = 8
+"""Pods of one unit of a job of the mix `parts`."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """files: as `compiler.tree.Tree.files`. state: JSON of a state file, None for an empty cluster."""
+
+    files: dict[str, bytes]
+    gangs: int
+    state: bytes | None = None
+
+
+@dataclass(slots=True)
+class _Job:
+    """gpus: of one worker. pods: workers."""
+
+    nearness: str
+    gpus: int
+    pods: int
+    roles: str
+
+    @property
+    def size(self) -> int:
+        return self.gpus * self.pods
+
+    @property
+    def step(self) -> int:
+        return PART if self.nearness == "parts" else 1
+
+    def scaled(self, factor: float) -> _Job:
+        """Its pods times the factor, at least one step, and no larger than what its topology can ever hold."""
+        domain = {"hard1": SUPERNODE, "hard2": SUPERNODE * SPINE}.get(self.nearness)
+        most = domain * GPUS_PER_NODE // self.gpus if domain else 1 << 30
+        return _Job(self.nearness, self.gpus, max(self.step, min(most, round(self.pods * factor / self.step) * self.step)), self.roles)
+
+
+def world(nodes: int, gangs: int, load: float, *, busy: bool = False, seed: int = 1) -> World:
+    """A repository of that many nodes and jobs. load: GPUs asked for over GPUs there are; met by scaling the jobs' sizes.
+
+    busy: about half of the GPUs are held by foreign pods, supernode by supernode: some full, some half full, some empty.
+    """
+    rng = random.Random(seed)  # noqa: S311  # a benchmark wants the same draw each time, not an unpredictable one
+    files = {f"cluster-specs/bench/{name}.yaml": text.encode() for name, text in _cluster(nodes)}
+    for number, job in enumerate(_jobs(rng, gangs, load * nodes * GPUS_PER_NODE)):
+        files[f"jobs/job-{number:04d}.yaml"] = _volcano_job(rng, number, job).encode()
+    return World(files, gangs, _state(rng, nodes) if busy else None)
+
+
+def _jobs(rng: random.Random, gangs: int, gpus: float) -> list[_Job]:
+    """Jobs that ask for about `gpus` in sum: the factor is found by halving, as the sizes grow with it."""
+    drawn = [
+        _Job(
+            rng.choices(list(NEARNESS), list(NEARNESS.values()))[0],
+            rng.choice((1, 2, 4, 8, 8, 8)),
+            rng.choice(PODS),
+            rng.choices(("one", "master", "ps"), (6, 3, 1))[0],
+        )
+        for _ in range(gangs)
+    ]
+    low, high = 0.0, 1000.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if sum(job.scaled(middle).size for job in drawn) < gpus else (low, middle)
+    return [job.scaled(high) for job in drawn]
+
+
+def _cluster(nodes: int) -> Iterator[tuple[str, str]]:
+    own = "apiVersion: gangplan.dev/v1alpha1"
+    yield "cluster", f"{own}\nkind: Cluster\nmetadata: {{name: bench}}\nspec: {{binding: gated}}\n"
+    topology = f"[{{name: sn, size: {SUPERNODE}}}, {{name: spine, size: {SPINE}}}]"
+    capacity = f'{{cpu: "128", memory: 1Ti, {GPU}: {GPUS_PER_NODE}}}'
+    yield "nodes", f"{own}\nkind: NodePool\nmetadata: {{name: gpu}}\nspec:\n  count: {nodes}\n  capacity: {capacity}\n  topology: {topology}\n"
+    yield (
+        "priorities",
+        "---\n".join(
+            f"apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {{name: {name}}}\nvalue: {value}\n"
+            for name, value in PRIORITIES.items()
+        ),
+    )
+    yield "queues", "---\n".join(_queues(nodes * GPUS_PER_NODE))
+
+
+def _queues(gpus: int) -> Iterator[str]:
+    """Teams share the cluster evenly and may borrow up to 40 percent of it; a queue may take half of what its team may."""
+    for team in range(TEAMS):
+        yield _queue(f"team-{team}", "", 1 + team % 2, gpus * 10 // 100, gpus * 25 // 100, gpus * 40 // 100)
+        for q in range(QUEUES_PER_TEAM):
+            yield _queue(f"team-{team}-{q}", f"  parent: team-{team}\n", 1 + q, gpus // 100, gpus * 6 // 100, gpus * 20 // 100)
+
+
+def _queue(name: str, parent: str, weight: int, guarantee: int, deserved: int, capability: int) -> str:
+    return (
+        f"apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {{name: {name}}}\nspec:\n{parent}  weight: {weight}\n"
+        f"  guarantee: {{resource: {{{GPU}: {guarantee}}}}}\n  deserved: {{{GPU}: {deserved}}}\n  capability: {{{GPU}: {capability}}}\n"
+    )
+
+
+def _volcano_job(rng: random.Random, number: int, job: _Job) -> str:
+    queue = f"team-{rng.randrange(TEAMS)}-{rng.randrange(QUEUES_PER_TEAM)}"
+    extra = {"one": 0, "master": 1, "ps": max(1, job.pods // 8)}[job.roles]
+    near = {
+        "hard1": "  networkTopology: {mode: hard, highestTierAllowed: 1}\n",
+        "hard2": "  networkTopology: {mode: hard, highestTierAllowed: 2}\n",
+        "soft": "  networkTopology: {mode: soft, highestTierAllowed: 2}\n",
+    }.get(job.nearness, "")
+    text = (
+        f"# Job {number} of {job.size} GPUs, {job.nearness}.\n"
+        f"apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata:\n  name: job-{number:04d}\n  namespace: {queue.rpartition('-')[0]}\n"
+        f'  annotations: {{gangplan.dev/submitted-at: "2026-01-{1 + number // 1440 % 28:02d}T{number // 60 % 24:02d}:{number % 60:02d}:00Z"}}\n'
+        f"spec:\n  schedulerName: volcano\n  queue: {queue}\n  priorityClassName: {rng.choices(list(PRIORITIES), USUAL)[0]}\n"
+        f"  minAvailable: {job.pods + extra}\n{near}  plugins: {{svc: [], env: []}}\n"
+        f"  policies:\n  - {{event: PodEvicted, action: RestartJob}}\n  tasks:\n"
+    )
+    if extra:
+        text += _task("master" if job.roles == "master" else "ps", extra, {"cpu": '"4"', "memory": "16Gi"})
+    parts = f"totalPartitions: {job.pods // PART}, partitionSize: {PART}, minPartitions: {job.pods // PART}"
+    partition = f"    partitionPolicy: {{{parts}, networkTopology: {{mode: hard, highestTierAllowed: 1}}}}\n"
+    amounts = {"cpu": f'"{job.gpus * 12}"', "memory": f"{job.gpus * 96}Gi", GPU: str(job.gpus)}
+    return text + _task("worker", job.pods, amounts, partition if job.nearness == "parts" else "")
+
+
+def _task(name: str, replicas: int, requests: dict[str, str], more: str = "") -> str:
+    limits = f"            limits: {{{GPU}: {requests[GPU]}}}\n" if GPU in requests else ""
+    return (
+        f"  - name: {name}\n    replicas: {replicas}\n{more}    template:\n      spec:\n        restartPolicy: OnFailure\n        containers:\n"
+        f"        - name: {name}\n          image: registry.example.com/bench/{name}:1.0\n          command: [python, train.py]\n"
+        f"          resources:\n            requests: {{{', '.join(f'{r}: {amount}' for r, amount in requests.items())}}}\n{limits}"
+    )
+
+
+def _state(rng: random.Random, nodes: int) -> bytes:
+    """Foreign pods: each supernode is full, half full or empty with equal chance."""
+    width, chance = len(str(nodes - 1)), 0.0
+    items: list[dict[str, Any]] = []
+    for n in range(nodes):
+        if n % SUPERNODE == 0:
+            chance = rng.choice((0.0, 0.5, 1.0))
+        if rng.random() < chance:
+            for part in rng.choice(((8,), (8,), (4, 4), (4, 2, 2))):
+                items.append(_foreign(len(items), f"gpu-{n:0{width}}", part))
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": items}).encode()
+
+
+def _foreign(number: int, node: str, gpus: int) -> dict[str, Any]:
+    requests = {"cpu": str(gpus * 12), "memory": f"{gpus * 96}Gi", GPU: str(gpus)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": f"other-{number:05d}", "namespace": "elsewhere"},
+        "spec": {"nodeName": node, "containers": [{"name": "main", "image": "registry.example.com/other:1", "resources": {"requests": requests}}]},
+        "status": {"phase": "Running"},
+    }

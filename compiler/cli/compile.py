@@ -26,7 +26,10 @@ def compile(ctx: click.Context, repo: Path, cluster: str | None, state_file: Pat
         echo("---\n".join(manifest.text for manifest in manifests))
         ctx.exit(outcome.exit_code())
     files = {**by_file(manifests), FILE: lock(outcome)}
-    write(folder, files)
+    try:
+        write(folder, files)
+    except OSError as error:
+        raise click.ClickException(f"{error.filename}: {error.strerror}") from error
     click.echo(f"{len(manifests)} objects in {len(files)} files under {folder}", err=True)
     ctx.exit(outcome.exit_code())
 

@@ -23,6 +23,11 @@ def explain(ctx: click.Context, job: str, repo: Path, cluster: str | None, state
 
     outcome = compiled(ctx, repo, cluster, state_file)
     found = [decided for decided in outcome.decisions if job in (decided.name, decided.gang.document.name)]
+    broken = {d.object for d in outcome.diagnostics if d.severity == "error"}
+    if not found and any(
+        document.label in broken and job in (document.name, f"{document.namespace}/{document.name}") for document in outcome.specs.documents
+    ):
+        raise click.ClickException(f"{job} has errors (see above) and is in no plan until they are mended")
     if not found:
         close = difflib.get_close_matches(job, [n for d in outcome.decisions for n in (d.name, d.gang.document.name)], n=1)
         raise click.UsageError(f"there is no job {job!r} in the plan{f'; did you mean {close[0]}?' if close else ''}", ctx)

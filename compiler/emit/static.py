@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from compiler.diagnostics import Diagnostic, rule
 from compiler.emit.templates import templates
-from compiler.specs import Specs
+from compiler.specs import Specs, SubgroupSpec
 
 if TYPE_CHECKING:
     from compiler.outcome import Decided, Outcome
@@ -22,8 +22,8 @@ INEXACT = rule(
     "GP520",
     "info",
     "a template cannot say the planned counts",
-    """With static binding a role's pod template names the planned nodes, but not how many pods go to each; Volcano may spread them
-    differently over the same nodes. Mend: use binding gated, or give the role pods that fill a node.""",
+    """With static binding a role's pod template names the planned nodes, but not how many pods go to each, or which; Volcano may spread
+    them differently over the same nodes. Mend: use binding gated, or give the role pods that fill a node.""",
 )
 
 
@@ -80,7 +80,8 @@ def _inexact(outcome: Outcome) -> Iterator[Diagnostic]:
     """Roles whose pods Volcano could spread over the planned nodes in another way.
 
     The counts follow from the nodes when no planned node could take one pod more of the role, all others being where the plan has
-    them, and when the role shares none of its nodes unevenly with another role of the job.
+    them, when the role shares none of its nodes with another role of the job, and when none of its groups that Volcano does not know
+    of must stay inside one of several domains.
     """
     if outcome.problem is None or outcome.plan is None:
         return
@@ -97,11 +98,17 @@ def _inexact(outcome: Outcome) -> Iterator[Diagnostic]:
         for role, spec in zip(problem.gangs[decided.index].roles, decided.gang.roles, strict=True):
             nodes = decided.pods.get(role.name, {})
             others = {node for name, held in decided.pods.items() if name != role.name for node in held}
+            apart = len(decided.domains) > 1 and any(_unsaid(part, role.name) for part in decided.gang.subgroups)
             loose = any(all(free >= amount for free, amount in zip(room[index[node]], role.request, strict=True)) for node in nodes)
-            if len(nodes) > 1 and (loose or others & nodes.keys()):
+            if len(nodes) > 1 and (loose or apart or others & nodes.keys()):
                 yield INEXACT.at(
                     decided.gang.document.at(*spec.path),
-                    f"role {role.name} is planned on {len(nodes)} nodes, and its template cannot say how many pods go to each",
+                    f"role {role.name} is planned on {len(nodes)} nodes, and its template cannot say which of its pods, or how many, go to each",
                     "use binding gated to have exactly the planned counts",
                     object=decided.gang.document.label,
                 )
+
+
+def _unsaid(part: SubgroupSpec, role: str) -> bool:
+    """A hard group that only gangplan knows of: Volcano keeps the partitions of its own Jobs together by itself."""
+    return role in part.roles and part.topology.mode == "hard" and part.path[-1:] != ("partitionPolicy",)

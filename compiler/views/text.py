@@ -102,7 +102,7 @@ class PlanView:
         rows = {d.key: (d.name, self.pods_of(d), self.asks(d, d.pods), self.where(d)) for d in chosen}
         widths = [max(len(row[c]) for row in rows.values()) for c in range(3)]
         for tops, inside in groups.items():
-            if self.problem.hypernodes:
+            if self.problem.hypernodes and tops:
                 yield f"  {self.style.paint(self.domain(tops), 'dim')}"
             for decided in inside:
                 yield from self.row(rows[decided.key], widths, action)

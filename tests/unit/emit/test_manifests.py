@@ -233,3 +233,14 @@ def test_the_lock_names_inputs_placements_and_proof_but_no_time() -> None:
     assert {objective["verdict"] for objective in said["batches"][0]["objectives"]} == {"proven"}
     assert "seconds" not in lock(outcome)
     assert compiled(JOB.replace("NAME", "b")).digest != outcome.digest
+
+
+@pytest.mark.parametrize(("note", "expected"), [('{metax-tech.com/gpu-group-size: "4"}', ["GP520"]), ("{}", [])])
+def test_groups_that_volcano_does_not_know_of_are_named_when_they_sit_in_several_domains(note: str, expected: list[str]) -> None:
+    pod = "{containers: [{name: c, resources: {requests: {x.io/gpu: 2}, limits: {x.io/gpu: 2}}}]}"
+    job = f"apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {{name: j}}\nspec:\n  tasks:\n  - name: w\n    replicas: 4\n    template: {{metadata: {{annotations: {note}}}, spec: {pod}}}\n"
+    pool = POOL.replace("cpu: 8", "cpu: 8, x.io/gpu: 2")
+    text = "---\n".join([CLUSTER.replace("BINDING", "static"), pool, job])
+    outcome = compile_repository(Tree({"cluster-specs/t/all.yaml": text.encode()}))
+    assert [decided.action for decided in outcome.decisions] == ["start"]
+    assert [d.code for d in outcome.diagnostics if d.code.startswith("GP52")] == expected

@@ -147,3 +147,20 @@ def test_help_does_not_import_the_solver() -> None:
     said = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert "Say why one job starts or waits" in said
     assert not {"pulp", "highspy", "numpy", "ruamel.yaml", "pydantic"} & set(said.split("'"))
+
+
+def test_explain_tells_a_job_with_errors_from_one_that_does_not_exist(tmp_path: Path) -> None:
+    for name in ("cluster-specs/test/cluster.yaml", "cluster-specs/test/gpu.yaml", "jobs/first.yaml"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text((CASES / "deadlock/repo" / name).read_text().replace("replicas: 4", "replicas: four"))
+    result = run("explain", "--repo", str(tmp_path), "first")
+    assert result.exit_code == 1
+    assert result.stderr.splitlines()[-1] == "Error: first has errors (see above) and is in no plan until they are mended"
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "5-jobs").write_text("a file in the way")
+    result = run("compile", *repo("deadlock"), "-o", str(tmp_path))
+    assert result.exit_code == 1
+    assert "5-jobs" in result.stderr.splitlines()[-1]
+    assert isinstance(result.exception, SystemExit)

@@ -1,8 +1,8 @@
 """Bytes to documents: one file's YAML or JSON as plain data with positions, every problem a diagnostic.
 
 A file is cut at its document markers first, so that a broken document hides neither its siblings nor their problems. Each part is
-read from the event stream of ruamel.yaml's C parser: events show anchors and tags as written and need no recursion, and they are an
-order of magnitude faster than a round-trip load.
+read from libyaml's event stream: events show anchors and tags as written and need no recursion, and they are an order of magnitude
+faster than a round-trip load (docs/decisions/0003-reading-yaml.md).
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ruamel.yaml.cyaml import CParser  # type: ignore[attr-defined]  # it is the C extension's, re-exported
-from ruamel.yaml.error import YAMLError
-from ruamel.yaml.events import AliasEvent, MappingEndEvent, MappingStartEvent, ScalarEvent, SequenceEndEvent, SequenceStartEvent
+from yaml.cyaml import CParser
+from yaml.error import YAMLError
+from yaml.events import AliasEvent, MappingEndEvent, MappingStartEvent, ScalarEvent, SequenceEndEvent, SequenceStartEvent
 
 from compiler import scalars
 from compiler.diagnostics import Diagnostic, Position, Rule, rule

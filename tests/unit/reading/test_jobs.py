@@ -1,0 +1,210 @@
+"""What each job kind says, as a gang: minima, queues, priorities, subgroups, requests."""
+
+from __future__ import annotations
+
+import pytest
+
+from compiler.read import read_specs
+from compiler.specs import Expression, GangSpec, SubgroupSpec, Term, Toleration, TopologySpec
+from compiler.tree import Tree
+
+POD = "{spec: {schedulerName: volcano, containers: [{name: main, resources: {requests: {cpu: 1}}}]}}"
+GPU_POD = "{spec: {schedulerName: volcano, containers: [{name: main, resources: {limits: {metax-tech.com/gpu: 8}}}]}}"
+
+
+def gang(text: str, dates: dict[str, int] | None = None) -> GangSpec:
+    queue = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: ml}\n"
+    specs = read_specs(Tree({"cluster-specs/c/q.yaml": queue.encode(), "jobs/a.yaml": text.encode()}, dates or {}))
+    assert [d for d in specs.diagnostics if d.severity == "error"] == []
+    (found,) = specs.gangs
+    return found
+
+
+def volcano(spec: str, annotations: str = "{}") -> GangSpec:
+    return gang(f"apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {{name: j, annotations: {annotations}}}\nspec: {spec}\n")
+
+
+def minima(found: GangSpec) -> tuple[int, dict[str, tuple[int, int]]]:
+    return found.minimum, {role.name: (role.minimum, role.replicas) for role in found.roles}
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        (f"{{tasks: [{{name: ps, replicas: 1, template: {POD}}}, {{replicas: 2, template: {POD}}}]}}", (3, {"ps": (1, 1), "default1": (2, 2)})),
+        (f"{{tasks: [{{name: w, replicas: 4, minAvailable: 2, template: {POD}}}]}}", (2, {"w": (2, 4)})),
+        (f"{{minAvailable: 0, tasks: [{{name: w, replicas: 4, template: {POD}}}]}}", (4, {"w": (4, 4)})),
+        (f"{{minAvailable: 0, tasks: [{{name: w, replicas: 4, minAvailable: 0, template: {POD}}}]}}", (0, {"w": (0, 4)})),
+        (f"{{minAvailable: 3, tasks: [{{name: w, replicas: 4, minAvailable: 2, template: {POD}}}]}}", (3, {"w": (2, 4)})),
+        (
+            f"{{minAvailable: 3, tasks: [{{name: a, replicas: 4, template: {POD}}}, {{name: b, replicas: 1, template: {POD}}}]}}",
+            (3, {"a": (0, 4), "b": (0, 1)}),
+        ),
+    ],
+    ids=["all by default", "a role's minimum", "0 means the sum", "0 everywhere is 0", "above the sum", "below the sum, roles do not count"],
+)
+def test_minima_of_a_volcano_job_follow_admission_and_the_gang_plugin(spec: str, expected: object) -> None:
+    assert minima(volcano(spec)) == expected
+
+
+def test_a_volcano_job_names_queue_priority_topology_and_times() -> None:
+    found = volcano(
+        f"{{queue: ml, priorityClassName: system-node-critical, networkTopology: {{highestTierAllowed: 2}}, tasks: [{{replicas: 1, template: {POD}}}]}}",
+        '{gangplan.dev/submitted-at: "2026-01-01T00:00:00Z", gangplan.dev/expected-duration: 1h30m}',
+    )
+    assert (found.queue, found.priority_class, found.topology) == ("ml", "system-node-critical", TopologySpec("hard", 2))
+    assert (found.submitted_at, found.expected_duration) == (1767225600, 5400)
+    assert found.document.at(*found.paths["queue"]).line == 4
+    assert found.roles[0].template == ("spec", "tasks", 0, "template")
+
+
+def test_another_scheduler_s_job_is_not_planned() -> None:
+    assert not volcano(f"{{schedulerName: other, tasks: [{{replicas: 1, template: {POD}}}]}}").schedulable
+    assert volcano(f"{{tasks: [{{replicas: 1, template: {POD}}}]}}").schedulable
+
+
+def test_partitions_become_subgroups_and_give_the_role_its_minimum() -> None:
+    policy = "{totalPartitions: 4, partitionSize: 2, minPartitions: 3, networkTopology: {mode: hard, highestTierAllowed: 1}}"
+    found = volcano(f"{{tasks: [{{name: w, replicas: 8, template: {POD}, partitionPolicy: {policy}}}]}}")
+    assert minima(found) == (6, {"w": (6, 8)})
+    assert found.subgroups == (SubgroupSpec("w", ("w",), 2, 3, TopologySpec("hard", 1), ("spec", "tasks", 0, "partitionPolicy")),)
+
+
+def metax(value: str, atomic: str = "", replicas: int = 8) -> GangSpec:
+    extra = f", metax-tech.com/atomic-gpu-group-size: {atomic}" if atomic else ""
+    annotated = "{metadata: {annotations: {metax-tech.com/gpu-group-size: " + value + extra + "}}, " + GPU_POD[1:]
+    return volcano(
+        f"{{tasks: [{{name: master, replicas: 1, template: {annotated}}}, {{name: worker, replicas: {replicas - 1}, template: {GPU_POD}}}]}}"
+    )
+
+
+@pytest.mark.parametrize("value", ["32", '"32"'])
+def test_a_metax_group_alone_is_hard_inside_one_supernode_over_all_gpu_roles(value: str) -> None:
+    path = ("spec", "tasks", 0, "template", "metadata", "annotations", "metax-tech.com/gpu-group-size")
+    assert metax(value).subgroups == (SubgroupSpec("gpu-group", ("master", "worker"), 4, 2, TopologySpec("hard", 1), path),)
+
+
+def test_a_metax_atomic_group_is_hard_and_its_unit_soft() -> None:
+    unit, atomic = metax("32", "16").subgroups
+    assert (unit.size, unit.minimum, unit.topology.mode) == (4, 2, "soft")
+    assert (atomic.size, atomic.minimum, atomic.topology) == (2, 4, TopologySpec("hard", 1))
+    assert [part.topology.mode for part in metax("32", "32").subgroups] == ["hard"]
+
+
+PYTORCH = "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {name: t}\nspec: "
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [("{}", (4, {"Master": (1, 1), "Worker": (3, 3)})), ("{schedulingPolicy: {minAvailable: 2}}", (2, {"Master": (0, 1), "Worker": (0, 3)}))],
+)
+def test_a_pytorch_job_needs_all_its_replicas_unless_its_policy_says_fewer(policy: str, expected: object) -> None:
+    replicas = f"{{Master: {{template: {POD}}}, Worker: {{replicas: 3, template: {POD}}}}}"
+    assert minima(gang(f"{PYTORCH}{{runPolicy: {policy}, pytorchReplicaSpecs: {replicas}}}\n")) == expected
+
+
+def test_a_pytorch_job_s_policy_names_queue_and_priority() -> None:
+    policy = "{suspend: true, schedulingPolicy: {queue: ml, priorityClass: system-node-critical}}"
+    found = gang(f"{PYTORCH}{{runPolicy: {policy}, pytorchReplicaSpecs: {{Worker: {{replicas: 1, template: {POD}}}}}}}\n")
+    assert (found.queue, found.priority_class, found.schedulable) == ("ml", "system-node-critical", False)
+    assert found.roles[0].path == ("spec", "pytorchReplicaSpecs", "Worker")
+
+
+def batch(metadata: str, spec: str, template: str = POD) -> GangSpec:
+    return gang(f"apiVersion: batch/v1\nkind: Job\nmetadata: {{name: b{metadata}}}\nspec: {{{spec}template: {template}}}\n")
+
+
+@pytest.mark.parametrize(
+    ("metadata", "spec", "template", "expected"),
+    [
+        ("", "", POD, (1, {"pods": (1, 1)})),
+        ("", "parallelism: 8, ", POD, (1, {"pods": (1, 8)})),
+        ("", "parallelism: 8, completions: 3, ", POD, (1, {"pods": (1, 3)})),
+        ("", "parallelism: 0, ", POD, (0, {"pods": (0, 0)})),
+        (', annotations: {gangplan.dev/gang: "true"}', "parallelism: 8, ", POD, (8, {"pods": (8, 8)})),
+        ("", "parallelism: 8, ", '{metadata: {annotations: {scheduling.volcano.sh/group-min-member: "5"}}, ' + POD[1:], (5, {"pods": (5, 8)})),
+    ],
+    ids=["one pod", "pods one by one", "no more than completions", "none", "a gang by our annotation", "a gang by Volcano's"],
+)
+def test_a_plain_job_starts_one_by_one_unless_it_says_otherwise(metadata: str, spec: str, template: str, expected: object) -> None:
+    assert minima(batch(metadata, spec, template)) == expected
+
+
+def test_a_plain_job_s_queue_is_an_annotation() -> None:
+    assert batch("", "").queue == "default"
+    assert batch(", annotations: {scheduling.volcano.sh/queue-name: ml}", "").queue == "ml"
+    assert batch("", "", "{metadata: {annotations: {scheduling.volcano.sh/queue-name: ml}}, " + POD[1:]).queue == "ml"
+    assert not batch("", "suspend: true, ").schedulable
+
+
+def test_bare_pods_and_their_group_are_one_gang() -> None:
+    pod = "apiVersion: v1\nkind: Pod\nmetadata: {{name: {0}, annotations: {{scheduling.k8s.io/group-name: ring, volcano.sh/task-spec: {1}}}}}\n"
+    body = POD[1:-1].replace("spec:", "spec:", 1)
+    group = (
+        "apiVersion: scheduling.volcano.sh/v1beta1\nkind: PodGroup\nmetadata: {name: ring}\nspec: {queue: ml, minMember: 3, minTaskMember: {w: 2}}\n"
+    )
+    text = "---\n".join([group, *(pod.format(name, role) + body + "\n" for name, role in (("a", "ps"), ("b", "w"), ("c", "w")))])
+    found = gang(text)
+    assert (found.queue, *minima(found)) == ("ml", 3, {"ps": (0, 1), "w": (2, 2)})
+    assert [[document.name for document in role.pods] for role in found.roles] == [["a"], ["b", "c"]]
+
+
+def requests(pod: str) -> dict[str, int]:
+    return dict(volcano(f"{{tasks: [{{replicas: 1, template: {{spec: {pod}}}}}]}}").roles[0].pod.requests)
+
+
+def container(resources: str, extra: str = "") -> str:
+    return f"{{name: c, resources: {resources}{extra}}}"
+
+
+@pytest.mark.parametrize(
+    ("pod", "expected"),
+    [
+        (
+            f"{{containers: [{container('{requests: {cpu: 500m, memory: 1Gi}}')}, {container('{requests: {cpu: 1.5}}')}]}}",
+            {"cpu": 2000, "memory": 1 << 30},
+        ),
+        (f"{{containers: [{container('{limits: {cpu: 2}, requests: {memory: 1}}')}]}}", {"cpu": 2000, "memory": 1}),
+        (f"{{initContainers: [{container('{requests: {cpu: 4}}')}], containers: [{container('{requests: {cpu: 3}}')}]}}", {"cpu": 4000}),
+        (
+            f"{{initContainers: [{container('{requests: {cpu: 1}}', ', restartPolicy: Always')}, {container('{requests: {cpu: 3}}')}], "
+            f"containers: [{container('{requests: {cpu: 2}}')}]}}",
+            {"cpu": 4000},
+        ),
+        (
+            f"{{initContainers: [{container('{requests: {cpu: 3}}')}, {container('{requests: {cpu: 1}}', ', restartPolicy: Always')}], "
+            f"containers: [{container('{requests: {cpu: 2}}')}]}}",
+            {"cpu": 3000},
+        ),
+        (f"{{overhead: {{cpu: 100m}}, containers: [{container('{requests: {cpu: 0.1}}')}]}}", {"cpu": 200}),
+        (f"{{resources: {{requests: {{cpu: 5}}}}, containers: [{container('{requests: {cpu: 1, memory: 2}}')}]}}", {"cpu": 5000, "memory": 2}),
+        (f"{{containers: [{container('{requests: {cpu: 1n, memory: 0.5}}')}]}}", {"cpu": 1, "memory": 1}),
+        ("{containers: [{name: c}]}", {}),
+    ],
+    ids=[
+        "sum",
+        "limits default requests",
+        "init peak",
+        "sidecar before init",
+        "sidecar after init",
+        "overhead",
+        "pod level",
+        "rounded up",
+        "nothing",
+    ],
+)
+def test_requests_of_a_pod_follow_kubernetes(pod: str, expected: dict[str, int]) -> None:
+    assert requests(pod) == {**expected, "pods": 1}
+
+
+def test_where_a_pod_may_go() -> None:
+    affinity = (
+        "{nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: ["
+        "{matchExpressions: [{key: gen, operator: Gt, values: ['3']}], matchFields: [{key: metadata.name, operator: In, values: [n1]}]}]}}}"
+    )
+    tolerations = "[{key: gpu, operator: Exists, effect: NoSchedule}, {key: a, value: b}]"
+    pod = f"{{nodeSelector: {{zone: a}}, affinity: {affinity}, tolerations: {tolerations}, containers: [{{name: c}}]}}"
+    found = volcano(f"{{tasks: [{{replicas: 1, template: {{spec: {pod}}}}}]}}").roles[0].pod
+    assert found.node_selector == {"zone": "a"}
+    assert found.affinity == (Term((Expression("gen", "Gt", ("3",)),), (Expression("metadata.name", "In", ("n1",)),)),)
+    assert found.tolerations == (Toleration("gpu", "Exists", "", "NoSchedule"), Toleration("a", "Equal", "b", ""))

@@ -238,7 +238,8 @@ def test_the_lock_names_inputs_placements_and_proof_but_no_time() -> None:
 @pytest.mark.parametrize(("note", "expected"), [('{metax-tech.com/gpu-group-size: "4"}', ["GP520"]), ("{}", [])])
 def test_groups_that_volcano_does_not_know_of_are_named_when_they_sit_in_several_domains(note: str, expected: list[str]) -> None:
     pod = "{containers: [{name: c, resources: {requests: {x.io/gpu: 2}, limits: {x.io/gpu: 2}}}]}"
-    job = f"apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {{name: j}}\nspec:\n  tasks:\n  - name: w\n    replicas: 4\n    template: {{metadata: {{annotations: {note}}}, spec: {pod}}}\n"
+    template = f"template: {{metadata: {{annotations: {note}}}, spec: {pod}}}"
+    job = JOB.replace("NAME", "j").replace("replicas: 2", "replicas: 4").replace(f"template: {{spec: {CONTAINER}}}", template)
     pool = POOL.replace("cpu: 8", "cpu: 8, x.io/gpu: 2")
     text = "---\n".join([CLUSTER.replace("BINDING", "static"), pool, job])
     outcome = compile_repository(Tree({"cluster-specs/t/all.yaml": text.encode()}))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -59,18 +59,24 @@ class Decided:
         return any(reason.never for reason in self.reasons)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Manifest:
     """One object to apply. Waves are applied in order: 0 namespaces and priority classes, 1 queues (parents first), 2 hypernodes,
     3 scheduler ConfigMap, 4 kinds that pass through, 5 jobs.
 
-    object: plain data, ready for server-side apply. text: the same as YAML, one document, ending in a newline. document: where it came from.
+    object: plain data, ready for server-side apply. document: where it came from. write: makes `text`, which only a reader of files wants
+    and which takes longer than all the rest of a compilation together.
     """
 
     wave: int
     object: dict[str, Any]
-    text: str
     document: Document
+    write: Callable[[], str] = field(repr=False, compare=False)
+
+    @cached_property
+    def text(self) -> str:
+        """The object as YAML: one document, ending in a newline."""
+        return self.write()
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
+from functools import partial
 from typing import Any
 
 from compiler.documents import Document
@@ -25,11 +26,12 @@ def manifests(outcome: Outcome) -> tuple[Manifest, ...]:
     specs = outcome.specs
     made: list[Manifest] = []
     for wave, emitter in enumerate((_foundation, _queues, _hypernodes, _scheduler, _others, _jobs)):
-        made += [Manifest(wave, data, text, document) for data, text, document in emitter(outcome, specs)]
+        made += [Manifest(wave, data, document, write) for data, write, document in emitter(outcome, specs)]
     return tuple(made)
 
 
-Emitted = Iterator[tuple[dict[str, Any], str, Document]]
+Emitted = Iterator[tuple[dict[str, Any], Callable[[], str], Document]]
+"""Object, what writes it as YAML, and where it came from."""
 
 
 def _foundation(outcome: Outcome, specs: Specs) -> Emitted:
@@ -37,14 +39,14 @@ def _foundation(outcome: Outcome, specs: Specs) -> Emitted:
     for kind in FIRST_KINDS:
         for document in sound:
             if document.kind == kind:
-                yield document.data, rewrite(document, document.data), document
+                yield document.data, partial(rewrite, document, document.data), document
 
 
 def _queues(outcome: Outcome, specs: Specs) -> Emitted:
     for spec in _parents_first(specs.queues):
         data = deepcopy(spec.document.data)
         admission.queue(data)
-        yield data, rewrite(spec.document, data), spec.document
+        yield data, partial(rewrite, spec.document, data), spec.document
 
 
 def _parents_first(queues: Sequence[QueueSpec]) -> Iterator[QueueSpec]:
@@ -64,10 +66,10 @@ def _parents_first(queues: Sequence[QueueSpec]) -> Iterator[QueueSpec]:
 def _hypernodes(outcome: Outcome, specs: Specs) -> Emitted:
     for spec in sorted(specs.hypernodes, key=lambda spec: spec.tier):
         if spec.document.kind == "HyperNode":
-            yield spec.document.data, rewrite(spec.document, spec.document.data), spec.document
+            yield spec.document.data, partial(rewrite, spec.document, spec.document.data), spec.document
         else:
             data = _hypernode(spec)
-            yield data, dump(data), spec.document
+            yield data, partial(dump, data), spec.document
 
 
 def _hypernode(spec: HyperNodeSpec) -> dict[str, Any]:
@@ -88,7 +90,7 @@ def _scheduler(outcome: Outcome, specs: Specs) -> Emitted:
     if specs.scheduler is not None:
         data = config_map(specs.scheduler, gated=specs.cluster.binding == "gated")
         document = specs.scheduler.document
-        yield data, rewrite(document, data) if document.kind == "ConfigMap" else dump(data), document
+        yield data, partial(rewrite, document, data) if document.kind == "ConfigMap" else partial(dump, data), document
 
 
 def _others(outcome: Outcome, specs: Specs) -> Emitted:
@@ -96,7 +98,7 @@ def _others(outcome: Outcome, specs: Specs) -> Emitted:
     for document in _sound(specs):
         passes = document.group != OWN_GROUP and document.kind not in (*FIRST_KINDS, "Node", "Queue", "HyperNode")
         if passes and document.identity not in claimed:
-            yield document.data, rewrite(document, document.data), document
+            yield document.data, partial(rewrite, document, document.data), document
 
 
 def _claimed(specs: Specs) -> Iterator[Document]:
@@ -136,7 +138,7 @@ def _jobs(outcome: Outcome, specs: Specs) -> Emitted:
             admission.job(data, specs.cluster.default_queue)
         if decided.gang.schedulable:
             bind(data, decided)
-        yield data, rewrite(document, data), document
+        yield data, partial(rewrite, document, data), document
         for role in decided.gang.roles:
             for pod in role.pods:
                 yield from _pod(pod, decided, specs)
@@ -149,7 +151,7 @@ def _pod(document: Document, decided: Decided, specs: Specs) -> Emitted:
         data["metadata"]["namespace"] = "default"
     if specs.cluster.binding == "gated" and decided.gang.schedulable:
         gated.hold(data["spec"])
-    yield data, rewrite(document, data), document
+    yield data, partial(rewrite, document, data), document
 
 
 def by_file(made: Sequence[Manifest]) -> Mapping[str, str]:

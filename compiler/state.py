@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
+import yaml
 
 Object = Mapping[str, Any]
 
@@ -73,11 +72,11 @@ def load_state(text: str | bytes) -> State:
 def _parse(text: str | bytes) -> Any:
     try:
         content = text.decode() if isinstance(text, bytes) else text
-        parse = json.loads if content.lstrip().startswith("{") else partial(YAML(typ="safe").load)
+        parse = json.loads if content.lstrip().startswith("{") else partial(yaml.load, Loader=yaml.CSafeLoader)
         return parse(content)
     except UnicodeDecodeError as error:
         raise StateError(f"the state is not UTF-8 text: byte {error.start} cannot be read") from error
-    except (YAMLError, json.JSONDecodeError) as error:
+    except (yaml.YAMLError, json.JSONDecodeError) as error:
         raise StateError(f"the state is neither JSON nor YAML: {' '.join(str(error).split())}") from error
 
 

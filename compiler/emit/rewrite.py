@@ -20,6 +20,7 @@ from ruamel.yaml.error import YAMLError
 
 from compiler.documents import Document, Path
 from compiler.emit.block import dump, lines
+from compiler.parse import parse
 
 _NEVER_FOLD = 1 << 20
 _INDENTED_LIST = re.compile(r"^( *)[^\s#-][^\n]*:[ \t]*(?:#[^\n]*)?\n(?:[ \t]*(?:#[^\n]*)?\n)*\1 +- ", re.MULTILINE)
@@ -41,7 +42,7 @@ def rewrite(document: Document, wanted: Mapping[str, Any]) -> str:
         return _ended(document.text)
     for attempt in (_spliced, _round_tripped):
         text = attempt(document, changes)
-        if text is not None and _says(text, document, changes):
+        if text is not None and _says(text, wanted):
             return _ended(text)
     return dump(wanted)
 
@@ -70,29 +71,10 @@ def _apply(data: Any, changes: Sequence[Edit]) -> None:
             holder[edit.path[-1]] = deepcopy(edit.value)
 
 
-def _says(text: str, document: Document, changes: Sequence[Edit]) -> bool:
-    """Read both texts with one and the same parser: the new one must be the old one plus the changes.
-
-    What aliases share is parted first: a change to one of them must not have changed the others.
-    """
-    try:
-        expected = _item(_parted(YAML(typ="safe").load(document.text)), document.prefix)
-        _apply(expected, changes)
-        return bool(YAML(typ="safe").load(text) == expected)
-    except (YAMLError, LookupError, TypeError, ValueError):
-        return False
-
-
-def _item(data: Any, prefix: Path) -> Any:
-    for step in prefix:
-        data = data[step]
-    return data
-
-
-def _parted(data: Any) -> Any:
-    if isinstance(data, dict):
-        return {key: _parted(value) for key, value in data.items()}
-    return [_parted(value) for value in data] if isinstance(data, list) else data
+def _says(text: str, wanted: Mapping[str, Any]) -> bool:
+    """Whether our own reader finds exactly `wanted` in the text."""
+    parsed = parse("", text.encode())
+    return not any(problem.severity == "error" for problem in parsed.diagnostics) and [document.data for document, _ in parsed.documents] == [wanted]
 
 
 def _spliced(document: Document, changes: Sequence[Edit]) -> str | None:
@@ -124,7 +106,9 @@ def _spliced(document: Document, changes: Sequence[Edit]) -> str | None:
 
 def _place(document: Document, path: Path, starts: Sequence[int]) -> tuple[int, int, bool] | None:
     """Offset in the text, column of the mapping's keys, and whether the place is after the first key's line (else right before that key)."""
-    mapping = _item(document.data, path)
+    mapping: Any = document.data
+    for step in path:
+        mapping = mapping[step]
     marks = sorted((document.marks[(*path, key)], key) for key in mapping if (*path, key) in document.marks)
     if len(marks) != len(mapping) or not marks:
         return None

@@ -459,14 +459,21 @@ def _fits_nodes(x: Ledger, gang: Gang, nodes: Iterable[int]) -> bool:
 def _within_limits(problem: Problem, queue: int, demand: Vector) -> bool:
     """Whether `demand` in one queue keeps every capability and guarantee when no queue holds anything else."""
     nothing = (0,) * len(demand)
-    need = needs(problem, [demand if q == queue else nothing for q in range(len(problem.queues))])
+    before = needs(problem, [nothing] * len(problem.queues))
+    after = needs(problem, [demand if q == queue else nothing for q in range(len(problem.queues))])
     roots = [q for q, spec in enumerate(problem.queues) if spec.parent is None]
     for r in range(len(demand)):
-        if sum(need[q][r] for q in roots) > sum(node.capacity[r] for node in problem.nodes):
+        total = sum(node.capacity[r] for node in problem.nodes)
+        if sum(after[q][r] for q in roots) > max(total, sum(before[q][r] for q in roots)):
             return False
-        limits = [(spec.capability[r], need[q][r]) for q, spec in enumerate(problem.queues)]
-        if any(limit is not None and amount > limit for limit, amount in limits):
+        limits = [(spec.capability[r], before[q][r], after[q][r]) for q, spec in enumerate(problem.queues)]
+        if any(limit is not None and need > max(limit, idle) for limit, idle, need in limits):
             return False
+    path: int | None = queue
+    while path is not None:
+        if any(limit is not None and amount > limit for limit, amount in zip(problem.queues[path].capability, demand, strict=True)):
+            return False
+        path = problem.queues[path].parent
     return True
 
 

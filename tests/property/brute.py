@@ -132,7 +132,7 @@ class Room:
     def _holds(self, added: Sequence[Vector], r: int) -> bool:
         before = [held[r] for held in self.held]
         after = [held + new[r] for held, new in zip(before, added, strict=True)]
-        guaranteed = any(queue.guarantee[r] is not None for queue in self.problem.queues)
+        guaranteed = any(queue.guarantee[r] for queue in self.problem.queues)
         for q, queue in enumerate(self.problem.queues):
             limit = queue.capability[r]
             if limit is None:
@@ -201,7 +201,8 @@ Score = tuple[tuple[tuple[Fraction, ...], Fraction, int], ...]
 
 def score(problem: Problem, admitted: frozenset[int]) -> Score:
     """The objectives that decide who is admitted, for priorities from the highest: the weighted dominant shares, ascending, of the
-    queues with gangs that ask to start at this priority; the resources they get, as parts of the cluster; their number.
+    queues with gangs that ask to start at this priority; the sum of these gangs' own dominant shares; their number.
+    A queue that asks alone has nobody to share with, and the second says what it gets.
 
     Shares count what the queues hold already and the minima of all that is admitted at this priority or above it.
     """
@@ -215,9 +216,10 @@ def score(problem: Problem, admitted: frozenset[int]) -> Score:
         for g in sorted(admitted & set(level)):
             demand = _demand(problem.gangs[g], len(totals))
             held[problem.gangs[g].queue] = [have + more for have, more in zip(held[problem.gangs[g].queue], demand, strict=True)]
-            placed += sum((Fraction(amount, total) for amount, total in zip(demand, totals, strict=True) if total), Fraction(0))
+            placed += max((Fraction(amount, total) for amount, total in zip(demand, totals, strict=True) if total), default=Fraction(0))
         shares = []
-        for q in {problem.gangs[g].queue for g in level}:
+        queues = {problem.gangs[g].queue for g in level}
+        for q in queues if len(queues) > 1 else ():
             parts = [Fraction(amount, total) for amount, total in zip(held[q], totals, strict=True) if total]
             shares.append(max(parts, default=Fraction(0)) / problem.queues[q].weight)
         levels.append((tuple(sorted(shares)), placed, len(admitted & set(level))))

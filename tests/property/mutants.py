@@ -1,0 +1,314 @@
+"""Valid plans by a plain greedy, and ways to break them that are wrong by construction.
+
+A mutant names the rule it breaks. Unless the bookkeeping itself is what it breaks, domains and queue sums are made anew from its
+placements, so that only the rule in question can notice.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+from solver.plan import Fact, Objective, Plan
+from solver.problem import Placement, Problem, Queue, Subgroup, Topology
+from tests.property.brute import Room, Spot, emptied, feasible_sets, growths, is_kept, running
+from tests.unit.solver.builders import plan
+
+Placed = dict[int, Counter[Spot]]
+"""The admitted gangs' pods."""
+
+Mutant = tuple[Problem, Plan]
+
+
+def greedy(world: Problem) -> Placed:
+    """Every gang in turn, with the first of its possible placements that leaves all nodes and queues whole."""
+    room = Room(world)
+    use = [(0,) * len(world.resources)] * len(world.nodes)
+    added = [(0,) * len(world.resources)] * len(world.queues)
+    placed: Placed = {}
+    for g, gang in enumerate(world.gangs):
+        for option in growths(world, g):
+            mine = room.use(g, option)
+            both = [_plus(a, b) for a, b in zip(use, mine, strict=True)]
+            charged = list(added)
+            for extra in mine:
+                charged[gang.queue] = _plus(charged[gang.queue], extra)
+            if room.nodes_hold(both) and room.queues_hold(charged):
+                use, added = both, charged
+                placed[g] = running(gang) + option
+                break
+    return placed
+
+
+def _plus(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(a + b for a, b in zip(left, right, strict=True))
+
+
+def as_plan(world: Problem, placed: Placed) -> Plan:
+    return plan(world, {g: [(role, node, pods) for (role, node), pods in spots.items() if pods] for g, spots in placed.items()})
+
+
+def _new(world: Problem, placed: Placed) -> list[tuple[int, Spot]]:
+    """(gang, spot) with new pods."""
+    return [(g, spot) for g, spots in sorted(placed.items()) for spot in sorted(spots) if spots[spot] > running(world.gangs[g])[spot]]
+
+
+def _with(placed: Placed, g: int, change: dict[Spot, int]) -> Placed:
+    changed = {other: Counter(spots) for other, spots in placed.items()}
+    for spot, pods in change.items():
+        changed[g][spot] += pods
+    return changed
+
+
+def _some(random: Random, items: list[Any]) -> Iterator[Any]:
+    """One of them, or none where there is none."""
+    if items:
+        yield random.choice(items)
+
+
+def _edit(item: Any, index: int, **changes: object) -> Any:
+    return (*item[:index], replace(item[index], **changes), *item[index + 1 :])
+
+
+def pod_moved_to_a_full_node(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    """The other node's free amount of what the pod asks for is at most what is there already."""
+    for g, (role, node) in _some(random, _new(world, placed)):
+        for other in _some(random, [n for n in range(len(world.nodes)) if n != node]):
+            request = world.gangs[g].roles[role].request
+            for r in _some(random, [r for r, amount in enumerate(request) if amount]):
+                moved = _with(placed, g, {(role, node): -1, (role, other): 1})
+                held = _held(world, moved, other, r)
+                free = tuple(min(amount, max(0, held - 1)) if k == r else amount for k, amount in enumerate(world.nodes[other].free))
+                full = replace(world, nodes=_edit(world.nodes, other, free=free))
+                yield full, as_plan(full, moved)
+
+
+def _held(world: Problem, placed: Placed, node: int, r: int) -> int:
+    everyone = {g: placed.get(g, running(gang)) for g, gang in enumerate(world.gangs)}
+    return sum(pods * world.gangs[g].roles[t].request[r] for g, spots in everyone.items() for (t, n), pods in spots.items() if n == node)
+
+
+def pod_dropped_below_the_minimum(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    for g, spot in _some(random, [(g, spot) for g, spot in _new(world, placed) if not is_kept(world.gangs[g])]):
+        role = spot[0]
+        pods = sum(n for (t, _), n in placed[g].items() if t == role)
+        gang = world.gangs[g]
+        raised = replace(gang, roles=_edit(gang.roles, role, minimum=pods, replicas=max(pods, gang.roles[role].replicas)))
+        stricter = replace(world, gangs=(*world.gangs[:g], raised, *world.gangs[g + 1 :]))
+        yield stricter, as_plan(stricter, _with(placed, g, {spot: -1}))
+
+
+def pod_added_above_the_replicas(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    for g, spot in _some(random, [(g, spot) for g, spots in sorted(placed.items()) for spot in sorted(spots)]):
+        role = spot[0]
+        above = max(0, world.gangs[g].roles[role].replicas - sum(n for (t, _), n in placed[g].items() if t == role)) + 1
+        yield world, as_plan(world, _with(placed, g, {spot: above}))
+
+
+def pod_on_a_node_of_another_kind(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    for g, (role, node) in _some(random, _new(world, placed)):
+        gang = world.gangs[g]
+        kinds = gang.roles[role].kinds - {world.nodes[node].kind}
+        pickier = replace(world, gangs=_edit(world.gangs, g, roles=_edit(gang.roles, role, kinds=kinds)))
+        yield pickier, as_plan(pickier, placed)
+
+
+def hard_gang_split(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    """A gang that is in two leaves of tier 1 is now asked to be in one."""
+    leaves = {g: {world.nodes[node].leaf for _, node in spots if spots[_, node]} for g, spots in placed.items()}
+    split = [g for g, _ in _new(world, placed) if len(leaves[g]) > 1 and all(n is not None and world.hypernodes[n].tier == 1 for n in leaves[g])]
+    for g in _some(random, split):
+        harder = replace(world, gangs=_edit(world.gangs, g, topology=Topology("hard", 1)))
+        yield harder, as_plan(harder, placed)
+
+
+def hard_gang_outside_the_topology(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    for g, (_, node) in _some(random, _new(world, placed) if world.hypernodes else []):
+        outside = replace(world, nodes=_edit(world.nodes, node, leaf=None), gangs=_edit(world.gangs, g, topology=Topology("hard", 1)))
+        yield outside, as_plan(outside, placed)
+
+
+def part_left_incomplete(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    """One pod more in an existing part; the role has the replicas for it."""
+    paired = [(g, spot) for g, spot in _new(world, placed) if spot[0] == 0 and world.gangs[g].subgroups]
+    for g, spot in _some(random, paired):
+        gang = world.gangs[g]
+        roomier = replace(world, gangs=_edit(world.gangs, g, roles=_edit(gang.roles, 0, replicas=gang.roles[0].replicas + 2)))
+        yield roomier, as_plan(roomier, _with(placed, g, {spot: 1}))
+
+
+def part_split_over_domains(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    """All pods of a role that is in two leaves of tier 1 are now asked to be one part, inside one of them."""
+    split = []
+    for g, (role, _) in _new(world, placed):
+        leaves = {world.nodes[node].leaf for (t, node), pods in placed[g].items() if t == role and pods}
+        if len(leaves) > 1 and all(leaf is not None and world.hypernodes[leaf].tier == 1 for leaf in leaves):
+            split.append((g, role))
+    for g, role in _some(random, split):
+        pods = sum(n for (t, _), n in placed[g].items() if t == role)
+        whole = Subgroup("whole", (role,), pods, 0, Topology("hard", 1))
+        stricter = replace(world, gangs=_edit(world.gangs, g, subgroups=(whole,)))
+        yield stricter, as_plan(stricter, placed)
+
+
+def capability_lowered(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    """To one less than the queue or one above it comes to hold."""
+    made = as_plan(world, placed)
+    grown = [(use.queue, r) for use in made.queues for r, amount in enumerate(use.admitted) if amount]
+    for q, r in _some(random, grown):
+        held = made.queues[q].allocated[r] + made.queues[q].admitted[r]
+        limits = tuple(held - 1 if k == r else limit for k, limit in enumerate(world.queues[q].capability))
+        tighter = replace(world, queues=_edit(world.queues, q, capability=limits))
+        yield tighter, as_plan(tighter, placed)
+
+
+def guarantee_of_another_taken(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    """A new queue is guaranteed more than the others, none of which is guaranteed anything, leave."""
+    made = as_plan(world, placed)
+    grown = [r for r in range(len(world.resources)) if any(use.admitted[r] for use in made.queues)]
+    for r in _some(random, [r for r in grown if not any(queue.guarantee[r] for queue in world.queues)]):
+        total = sum(node.free[r] for node in world.nodes) + sum(queue.used[r] for queue in world.queues)
+        roots = [use for use in made.queues if world.queues[use.queue].parent is None]
+        left = total - sum(use.allocated[r] + use.admitted[r] for use in roots)
+        unset, zero = (None,) * len(world.resources), (0,) * len(world.resources)
+        guarantee = tuple(max(0, left) + 1 if k == r else None for k in range(len(world.resources)))
+        richer = replace(world, queues=(*world.queues, Queue("rich", None, 1, 0, guarantee, unset, unset, zero)))
+        yield richer, as_plan(richer, placed)
+
+
+def running_pod_removed(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    for g, place in _some(random, [(kept, place) for kept in sorted(placed) for place in world.gangs[kept].running]):
+        fewer = Counter(placed[g])
+        fewer[place.role, place.node] = place.pods - 1
+        yield world, as_plan(world, placed | {g: fewer})
+
+
+def waiting_with_new_pods(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    made = as_plan(world, placed)
+    for g, _ in _some(random, _new(world, placed)):
+        yield world, replace(made, decisions=_edit(made.decisions, g, action="wait", facts=(Fact("GW000"),)))
+
+
+def kept_and_started_confused(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    made = as_plan(world, placed)
+    for g in _some(random, sorted(placed)):
+        action = "start" if made.decisions[g].action == "keep" else "keep"
+        yield world, replace(made, decisions=_edit(made.decisions, g, action=action))
+
+
+def placements_unsorted(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    made = as_plan(world, placed)
+    for g in _some(random, [g for g in sorted(placed) if len(made.decisions[g].placements) > 1]):
+        yield world, replace(made, decisions=_edit(made.decisions, g, placements=made.decisions[g].placements[::-1]))
+
+
+def placement_not_merged(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    made = as_plan(world, placed)
+    spots = [(g, k) for g in sorted(placed) for k, place in enumerate(made.decisions[g].placements) if place.pods > 1]
+    for g, k in _some(random, spots):
+        places = made.decisions[g].placements
+        halves = (replace(places[k], pods=1), replace(places[k], pods=places[k].pods - 1))
+        yield world, replace(made, decisions=_edit(made.decisions, g, placements=(*places[:k], *halves, *places[k + 1 :])))
+
+
+def placement_of_no_pods(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    made = as_plan(world, placed)
+    for g in _some(random, [g for g in range(len(world.gangs)) if world.gangs[g].roles]):
+        places = made.decisions[g].placements
+        nowhere = Placement(len(world.gangs[g].roles) - 1, random.choice((-1, len(world.nodes))), 1)
+        empty = Placement(len(world.gangs[g].roles), 0, 0)
+        yield world, replace(made, decisions=_edit(made.decisions, g, placements=(*places, random.choice((nowhere, empty)))))
+
+
+def decision_lost_or_swapped(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    decisions = list(as_plan(world, placed).decisions)
+    if len(decisions) > 1 and random.random() < 0.5:
+        decisions.reverse()
+    else:
+        decisions.pop(random.randrange(len(decisions)))
+    yield world, replace(as_plan(world, placed), decisions=tuple(decisions))
+
+
+def domain_wrong(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    made = as_plan(world, placed)
+    for g in _some(random, list(range(len(world.gangs)))):
+        here = made.decisions[g].domains
+        other = random.choice([(*here, *here), here[1:], here[::-1], (*here, len(world.hypernodes))])
+        if other != here:
+            yield world, replace(made, decisions=_edit(made.decisions, g, domains=other))
+
+
+def queue_sum_wrong(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    made = as_plan(world, placed)
+    for q in _some(random, list(range(len(world.queues)))):
+        use = made.queues[q]
+        wrong = {"share": use.share + 0.01, "allocated": (use.allocated[0] + 1, *use.allocated[1:]), "admitted": (*use.admitted[:-1], -1)}
+        field = random.choice(sorted(wrong))
+        yield world, replace(made, queues=_edit(made.queues, q, **{field: wrong[field]}))
+
+
+def gang_in_no_or_two_batches(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    made = as_plan(world, placed)
+    for g in _some(random, [decision.gang for decision in made.decisions if decision.action != "keep"]):
+        (batch,) = made.batches
+        without = tuple(other for other in batch.gangs if other != g)
+        gangs = random.choice((without, (*batch.gangs, g)))
+        yield world, replace(made, batches=(replace(batch, gangs=gangs),))
+
+
+def verdict_wrong(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    made = as_plan(world, placed)
+    (batch,) = made.batches
+    wrong = (
+        Objective("placed", 4.0, 5.0, 0.25, "proven"),
+        Objective("placed", 4.0, 5.0, 0.2, "within gap"),
+        Objective("placed", 4.0, 5.0, 0.25, "within gap"),
+        Objective("placed", float("nan"), 5.0, 0.25, "proven"),
+    )
+    yield world, replace(made, batches=(replace(batch, objectives=(*batch.objectives, random.choice(wrong))),))
+
+
+def reason_missing_or_idle(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    made = as_plan(world, placed)
+    g = random.randrange(len(world.gangs))
+    facts = (Fact("GW000"),) if g in placed else ()
+    yield world, replace(made, decisions=_edit(made.decisions, g, facts=facts))
+
+
+def never_said_of_one_that_fits_plainly(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    """A gang of one pod that brute force can place on the empty cluster."""
+    made = as_plan(world, placed)
+    simple = [g for g, gang in enumerate(world.gangs) if gang.minimum == 1 and not gang.subgroups and g not in placed]
+    for g in _some(random, [g for g in simple if frozenset({0}) in feasible_sets(emptied(world, g))]):
+        yield world, replace(made, decisions=_edit(made.decisions, g, facts=(Fact("GW000", never=True),)))
+
+
+MUTATORS: dict[Callable[[Problem, Placed, Random], Iterator[Mutant]], str] = {
+    pod_moved_to_a_full_node: "capacity",
+    pod_dropped_below_the_minimum: "actions",
+    pod_added_above_the_replicas: "replicas",
+    pod_on_a_node_of_another_kind: "eligibility",
+    hard_gang_split: "topology",
+    hard_gang_outside_the_topology: "topology",
+    part_left_incomplete: "subgroups",
+    part_split_over_domains: "subgroups",
+    capability_lowered: "capability",
+    guarantee_of_another_taken: "guarantees",
+    running_pod_removed: "running_stay",
+    waiting_with_new_pods: "actions",
+    kept_and_started_confused: "actions",
+    placements_unsorted: "decisions",
+    placement_not_merged: "decisions",
+    placement_of_no_pods: "decisions",
+    decision_lost_or_swapped: "decisions",
+    domain_wrong: "domains",
+    queue_sum_wrong: "queue_use",
+    gang_in_no_or_two_batches: "batches",
+    verdict_wrong: "batches",
+    reason_missing_or_idle: "reasons",
+    never_said_of_one_that_fits_plainly: "reasons",
+}
+"""A way to break a plan -> the rule that it breaks."""

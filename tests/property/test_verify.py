@@ -1,0 +1,61 @@
+"""The verifier against valid plans (all pass) and mutants of them (none passes)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from solver import solve
+from solver.problem import Problem
+from solver.validate import validate
+from solver.verify import RULES, verify
+from tests.property.mutants import MUTATORS, Placed, as_plan, greedy
+from tests.property.strategies import problems
+
+
+@settings(max_examples=300)
+@given(problems(running="anything"))
+def test_what_brute_force_calls_valid_passes(world: Problem) -> None:
+    validate(world)
+    assert verify(world, as_plan(world, greedy(world))) == []
+
+
+def test_every_rule_has_a_mutator() -> None:
+    assert set(MUTATORS.values()) == {rule.__name__ for rule in RULES}
+
+
+def test_a_thousand_mutants_of_greedy_plans_are_caught_each_by_its_rule() -> None:
+    caught: Counter[str] = Counter()
+
+    @settings(max_examples=300)
+    @given(st.one_of(problems(), problems(running="whole gangs")), st.randoms(use_true_random=True))
+    def hunt(world: Problem, random: Random) -> None:
+        caught.update(hunted(world, greedy(world), random))
+
+    hunt()
+    assert sum(caught.values()) >= 1000
+    assert {name for name, times in caught.items() if times >= 5} == {mutate.__name__ for mutate in MUTATORS}
+
+
+@settings(max_examples=200)
+@given(problems(running="whole gangs"), st.randoms(use_true_random=True))
+def test_mutants_of_the_solvers_plans_are_caught_each_by_its_rule(world: Problem, random: Random) -> None:
+    placed: Placed = {
+        decision.gang: Counter({(place.role, place.node): place.pods for place in decision.placements})
+        for decision in solve(world).decisions
+        if decision.action != "wait"
+    }
+    assert verify(world, as_plan(world, placed)) == []
+    hunted(world, placed, random)
+
+
+def hunted(world: Problem, placed: Placed, random: Random) -> Counter[str]:
+    caught: Counter[str] = Counter()
+    for mutate, rule in MUTATORS.items():
+        for problem, plan in mutate(world, placed, random):
+            assert rule in {violation.rule for violation in verify(problem, plan)}, mutate.__name__
+            caught[mutate.__name__] += 1
+    return caught

@@ -1,14 +1,17 @@
-"""10,000 nodes and 200 gangs: ten times the bar's nodes, no bar of its own."""
+"""10,000 nodes and 200 gangs: ten times the nodes of the bar and twice its gangs, with no bar of its own."""
 
 from __future__ import annotations
+
+from functools import partial
 
 from bench.measure import compilation
 from bench.registry import Figures, case
 from bench.worlds import world
 
 
-def compiled() -> Figures:
-    return compilation(world(nodes=10_000, gangs=200, load=0.9))
+def compiled(load: float) -> Figures:
+    return compilation(world(nodes=10_000, gangs=200, load=load))
 
 
-case("10000x200-90", "compile 10,000 nodes x 200 gangs, 90% load", compiled)
+for percent in (90, 120):
+    case(f"10000x200-{percent}", f"compile 10,000 nodes x 200 gangs, {percent}% load", partial(compiled, percent / 100))

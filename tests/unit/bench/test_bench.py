@@ -1,0 +1,95 @@
+"""The benchmark's own promises: reproducible worlds of the load that they claim, a bound that bounds, bars that bite, a page that is refreshed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+import pytest
+
+from bench import table
+from bench.bound import greedy, most_placed
+from bench.registry import Case, Figures, Quality, cases, figures
+from bench.worlds import GPU, world
+from compiler.compile import compile_repository
+from compiler.read import read_specs
+from compiler.state import load_state
+from compiler.tree import Tree
+from tests.unit.solver.builders import gang, nodes, problem, queue, role
+
+QUALITY = Quality(8, 7, 8, 3, 2, (1, 4), {"proven": 2}, (1.0, 0.0))
+FIGURES = Figures(1.5, 1.25, 3 << 20, {"read": 0.5}, {"admit": 0.25}, QUALITY)
+
+
+def measured(seconds: float | None, peak: int | None) -> Case:
+    return Case("one", "The one", lambda: FIGURES, seconds, peak)
+
+
+@pytest.mark.parametrize("load", [0.6, 0.9, 1.2])
+def test_a_world_asks_for_its_load_and_has_nothing_to_complain_about(load: float) -> None:
+    specs = read_specs(Tree(world(64, 30, load).files))
+    asked = sum(role.replicas * role.pod.requests.get(GPU, 0) for gang in specs.gangs for role in gang.roles)
+    assert (specs.diagnostics, len(specs.gangs), len(specs.nodes)) == ((), 30, 64)
+    assert asked == pytest.approx(load * 512, rel=0.1)
+
+
+def test_a_world_is_its_seed() -> None:
+    assert world(64, 30, 0.9, busy=True) == world(64, 30, 0.9, busy=True)
+    assert world(64, 30, 0.9) != world(64, 30, 0.9, seed=2)
+
+
+def test_about_half_of_a_busy_world_is_held_by_others() -> None:
+    made = world(640, 10, 0.2, busy=True)
+    assert made.state is not None
+    outcome = compile_repository(Tree(made.files), state=load_state(made.state))
+    assert outcome.problem is not None
+    gpu = outcome.problem.resources.index(GPU)
+    assert 0.3 < sum(node.free[gpu] for node in outcome.problem.nodes) / (640 * 8) < 0.7
+
+
+def test_the_bound_is_the_relaxation_and_never_below_what_the_greedy_places() -> None:
+    # 8 GPUs: two gangs of 5 do not both fit, of one and three fifths of the other the relaxation sees no difference
+    p = problem(nodes(8, gpu=1), gang("a", role(5, gpu=1)), gang("b", role(5, gpu=1)))
+    assert (most_placed(p, p.resources.index("gpu")), greedy(p, p.resources.index("gpu"))) == (8, (1, 5))
+
+
+def test_the_bound_knows_queues() -> None:
+    p = problem(nodes(8, gpu=1), queue("q", capability={"gpu": 4}), gang("a", role(2, gpu=1), queue="q"), gang("b", role(3, gpu=1), queue="q"))
+    assert most_placed(p, p.resources.index("gpu")) == 4
+
+
+@pytest.mark.parametrize(
+    ("seconds", "peak", "missed"),
+    [(None, None, 0), (1.5, 3 << 20, 0), (1.4, 3 << 20, 1), (1.5, 2 << 20, 1), (1.4, 2 << 20, 2)],
+)
+def test_a_bar_is_missed_above_it_and_held_at_it(seconds: float | None, peak: int | None, missed: int) -> None:
+    case = measured(seconds, peak)
+    assert len(table.missed(case, FIGURES)) == missed
+    assert table.text([(case, FIGURES)]).count("MISSED") == missed
+
+
+def test_a_case_that_fails_is_missed_even_without_a_bar() -> None:
+    assert table.missed(measured(None, None), "it broke") == ["one: it broke"]
+    assert "failed" in table.text([(measured(None, None), "it broke")])
+
+
+def test_figures_survive_the_way_from_the_child() -> None:
+    assert figures(json.loads(json.dumps(asdict(FIGURES)))) == FIGURES
+
+
+def test_only_what_stands_between_the_markers_is_replaced() -> None:
+    results = [(measured(2, None), FIGURES)]
+    page = table.refreshed(f"before\n{table.BEGIN}\nold\n{table.END}\nafter\n", results)
+    assert page.startswith(f"before\n{table.BEGIN}\n")
+    assert page.endswith(f"{table.END}\nafter\n")
+    assert "old" not in page
+    assert "| The one | one | 1.50 | <= 2 s held |" in page
+    assert table.refreshed(page, results) == page
+    with pytest.raises(ValueError, match="no <!-- bench: begin"):
+        table.refreshed("without markers", results)
+
+
+def test_the_promised_bars_are_those_of_the_cases() -> None:
+    known = cases()
+    assert known["example"].seconds == 5
+    assert {(c.seconds, c.peak) for name, c in known.items() if name.startswith("1000x100")} == {(10, 1 << 30)}

@@ -128,9 +128,17 @@ def _read_highs(model: pulp.LpProblem, variables: list[Any], integral: list[bool
 
 
 def _by_cbc(model: pulp.LpProblem, options: Options, relaxed: bool) -> Answer:
-    """CBC tells no bound through PuLP: a proof gives the value, a limit gives none (an infinite gap, said as such)."""
+    """The CBC that comes with PuLP, called by its path since PuLP 4 will want it so. CBC tells no bound through PuLP: a proof gives the value, a limit gives none (an infinite gap, said as such)."""
     model.solve(
-        pulp.PULP_CBC_CMD(mip=not relaxed, msg=False, gapRel=options.gap, threads=1, timeLimit=options.time_limit, maxNodes=options.max_nodes)
+        pulp.COIN_CMD(
+            path=pulp.PULP_CBC_CMD.pulp_cbc_path,
+            mip=not relaxed,
+            msg=False,
+            gapRel=options.gap,
+            threads=1,
+            timeLimit=options.time_limit,
+            maxNodes=options.max_nodes,
+        )
     )
     worst = float("-inf") if model.sense == pulp.LpMaximize else float("inf")
     if model.sol_status == pulp.LpSolutionInfeasible or model.status == pulp.LpStatusInfeasible:

@@ -1,0 +1,319 @@
+"""What the solver decides, in stories. Relations are asserted, not node names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from solver import InvalidProblemError, Options, solve
+from solver.plan import Fact, Plan, Repair
+from solver.problem import Problem
+from solver.verify import verify
+from tests.unit.solver.builders import GangSpec, NodeSpec, QueueSpec, gang, hard, nodes, parts, problem, queue, role, run, soft
+
+TREE = {"s0": (1, "spine"), "s1": (1, "spine"), "spine": (2, None)}
+
+
+def supernodes(*things: list[NodeSpec] | QueueSpec | GangSpec) -> Problem:
+    """Two supernodes of four nodes with 8 GPUs each, under one spine."""
+    return problem(nodes(4, leaf="s0", gpu=8), nodes(4, leaf="s1", gpu=8), *things, tree=TREE)
+
+
+def decided(world: Problem, options: Options | None = None) -> Plan:
+    plan = solve(world, options)
+    assert verify(world, plan) == []
+    return plan
+
+
+def starting(world: Problem, options: Options | None = None) -> set[str]:
+    return {world.gangs[d.gang].name for d in decided(world, options).decisions if d.action == "start"}
+
+
+def facts(world: Problem, name: str) -> tuple[Fact, ...]:
+    return next(d.facts for d in decided(world).decisions if world.gangs[d.gang].name == name)
+
+
+def repairs(world: Problem, name: str) -> tuple[Repair, ...]:
+    return next(d.repairs for d in decided(world).decisions if world.gangs[d.gang].name == name)
+
+
+def pods(world: Problem, name: str) -> int:
+    return sum(p.pods for d in decided(world).decisions if world.gangs[d.gang].name == name for p in d.placements)
+
+
+def leaves(world: Problem, name: str) -> int:
+    return next(len(d.domains) for d in decided(world).decisions if world.gangs[d.gang].name == name)
+
+
+# --- gangs
+
+
+def test_of_two_gangs_where_one_fits_one_starts_whole_and_the_other_waits_whole() -> None:
+    world = problem(nodes(4, gpu=1), gang("a", role(4, gpu=1)), gang("b", role(4, gpu=1)))
+    assert starting(world) == {"a"}
+    assert pods(world, "b") == 0
+    assert facts(world, "b") == (Fact("GW105", asked=4, available=0, gangs=(0,)),)
+
+
+def test_a_gang_waits_whole_when_one_pod_does_not_fit() -> None:
+    world = problem(nodes(4, gpu=8), gang("a", role(5, gpu=8)))
+    assert facts(world, "a") == (Fact("GW108", never=True, role=0, resource=0, asked=40, available=32),)
+
+
+def test_the_minimum_of_the_gang_may_be_met_by_any_role() -> None:
+    world = problem(nodes(1, gpu=5), gang("a", role(1, minimum=0, gpu=4), role(5, minimum=0, gpu=1), minimum=5))
+    assert starting(world) == {"a"}
+
+
+def test_a_gang_that_lost_a_node_is_completed_beside_the_pods_that_still_run() -> None:
+    world = supernodes(gang("a", role(4, gpu=8), topology=hard(1), running=(run(0, 5, 1), run(0, 6, 1))), gang("b", role(2, gpu=8), topology=hard(1)))
+    assert starting(world) == {"a", "b"}
+    assert leaves(world, "a") == 1
+
+
+def test_the_more_important_gang_starts_although_it_came_last() -> None:
+    assert starting(problem(nodes(1, gpu=8), gang("old", role(1, gpu=8)), gang("urgent", role(1, gpu=8), priority=10))) == {"urgent"}
+
+
+def test_two_small_gangs_do_not_keep_out_a_more_important_large_one() -> None:
+    world = problem(nodes(2, gpu=8), gang("x", role(1, gpu=8)), gang("y", role(1, gpu=8)), gang("large", role(2, gpu=8), priority=1))
+    assert starting(world) == {"large"}
+
+
+# --- nodes
+
+
+def test_pods_that_fit_by_their_sum_but_not_by_node_wait() -> None:
+    world = problem(nodes(2, gpu=6), gang("a", role(3, gpu=4)))
+    assert facts(world, "a")[0].code == "GW108"
+
+
+def test_sizes_that_do_not_divide_one_another_are_packed_exactly() -> None:
+    # By sums 3+3+2 and 4+4 fill two nodes of 8; largest first puts 4 and 3 together and is stuck.
+    world = problem(nodes(2, gpu=8), gang("a", role(2, gpu=4), role(2, gpu=3), role(1, gpu=2)))
+    assert starting(world) == {"a"}
+
+
+def test_two_resources_that_only_together_do_not_pack_are_seen_through() -> None:
+    # Each resource alone fits (8 of 8), but the pod with much cpu and the pod with much memory need different neighbours.
+    lopsided = problem(nodes(2, cpu=4, memory=4), gang("a", role(2, cpu=3, memory=2), role(1, cpu=2, memory=3)))
+    assert facts(lopsided, "a")[0].never
+    balanced = problem(nodes(2, cpu=5, memory=5), gang("a", role(2, cpu=3, memory=2), role(1, cpu=2, memory=3)))
+    assert starting(balanced) == {"a"}
+
+
+def test_foreign_pods_and_other_kinds_of_nodes_are_no_room() -> None:
+    world = problem(nodes(1, gpu=8, free={"gpu": 4}), nodes(4, gpu=8, kind=1), gang("a", role(1, gpu=8)))
+    assert facts(world, "a") == (Fact("GW102", role=0, resource=0, asked=8, available=0),)
+    assert facts(problem(nodes(1, gpu=8), gang("a", role(1, gpu=8, kinds=(7,)))), "a") == (Fact("GW107", never=True, role=0),)
+    assert facts(problem(nodes(1, gpu=8), gang("a", role(1, gpu=9))), "a") == (
+        Fact("GW103", never=True, role=0, resource=0, asked=9, limit=8, available=8),
+    )
+
+
+# --- topology
+
+
+def test_a_hard_gang_gets_one_supernode_although_the_cluster_has_scattered_room() -> None:
+    small = [gang(f"small-{i}", role(1, gpu=8), running=(run(0, i, 1),)) for i in range(2)]
+    world = supernodes(*small, gang("a", role(4, gpu=8), topology=hard(1)))
+    assert starting(world) == {"a"}
+    assert leaves(world, "a") == 1
+
+
+def test_small_gangs_make_way_inside_one_plan_so_that_a_hard_gang_fits() -> None:
+    # A greedy that starts with the first gang fills any supernode; the model keeps one whole for the gang that needs it.
+    fillers = [gang(f"f{i}", role(1, gpu=8)) for i in range(4)]
+    world = supernodes(*fillers, gang("whole", role(4, gpu=8), topology=hard(1)))
+    assert starting(world) == {"f0", "f1", "f2", "f3", "whole"}
+
+
+def test_a_hard_gang_larger_than_any_supernode_never_starts_and_a_higher_tier_would_help() -> None:
+    world = supernodes(gang("a", role(5, gpu=8), topology=hard(1)))
+    assert facts(world, "a") == (Fact("GW104", never=True, hypernode=0, tier=1, asked=5, available=4),)
+    assert repairs(world, "a") == (Repair("GR102", tier=2),)
+
+
+def test_a_soft_gang_is_kept_together_where_that_is_possible_and_spread_where_not() -> None:
+    assert leaves(supernodes(gang("a", role(4, gpu=8), topology=soft(1))), "a") == 1
+    assert leaves(supernodes(gang("a", role(5, gpu=8), topology=soft(1))), "a") == 2
+
+
+def test_a_tier_above_the_tree_means_the_whole_cluster() -> None:
+    world = problem(nodes(1, leaf="s0", gpu=8), nodes(1, gpu=8), gang("a", role(2, gpu=8), topology=hard(2)), tree={"s0": (1, None)})
+    assert starting(world) == {"a"}
+
+
+def test_subgroups_stay_whole_inside_a_supernode() -> None:
+    taken = gang("taken", role(1, gpu=8), running=(run(0, 0, 1),))
+    world = supernodes(taken, gang("a", role(6, gpu=8), subgroups=(parts(2),)))
+    plan = decided(world)
+    inside = [sum(p.pods for p in plan.decisions[1].placements if (p.node < 4) == first) for first in (True, False)]
+    assert sorted(inside) == [2, 4]
+    cramped = supernodes(taken, gang("a", role(6, gpu=8), subgroups=(parts(3),)))
+    assert starting(cramped) == {"a"}
+    assert facts(supernodes(taken, gang("a", role(8, gpu=8), subgroups=(parts(4),))), "a")[0].code in {"GW102", "GW109"}
+
+
+def test_a_subgroup_of_several_roles_counts_them_together() -> None:
+    world = supernodes(gang("a", role(1, gpu=8), role(7, gpu=8), subgroups=(parts(4, roles=(0, 1)),)))
+    plan = decided(world)
+    assert [sum(p.pods for p in plan.decisions[0].placements if (p.node < 4) == first) for first in (True, False)] == [4, 4]
+
+
+def test_subgroups_that_no_supernode_holds_are_named() -> None:
+    world = supernodes(gang("a", role(5, gpu=8), subgroups=(parts(5),)))
+    assert facts(world, "a") == (Fact("GW109", never=True, tier=1, asked=1, available=0, limit=5),)
+
+
+# --- queues
+
+
+def test_a_capability_holds_along_the_whole_path() -> None:
+    tree = (queue("team", capability={"gpu": 8}), queue("a", "team"), queue("b", "team"))
+    world = problem(nodes(4, gpu=8), *tree, gang("x", role(1, gpu=8), queue="a"), gang("y", role(1, gpu=8), queue="b"))
+    assert starting(world) == {"x"}
+    assert facts(world, "y") == (Fact("GW101", queue=0, resource=0, asked=8, available=0, limit=8, gangs=(0,)),)
+    assert repairs(world, "y") == (Repair("GR101", queue=0, resource=0, amount=8),)
+
+
+def test_a_gang_above_its_queues_capability_never_starts() -> None:
+    world = problem(nodes(4, gpu=8), queue("a", capability={"gpu": 8}), gang("x", role(2, gpu=8), queue="a"))
+    assert facts(world, "x") == (Fact("GW101", never=True, queue=0, resource=0, asked=16, available=8, limit=8),)
+
+
+def test_what_others_are_guaranteed_stays_free_and_a_queue_may_use_its_own() -> None:
+    queues = (queue("safe", guarantee={"gpu": 8}), queue("other"))
+    world = problem(nodes(2, gpu=8), *queues, gang("x", role(2, gpu=8), queue="other"))
+    assert facts(world, "x") == (Fact("GW106", queue=1, resource=0, asked=16, available=8),)
+    assert starting(problem(nodes(2, gpu=8), *queues, gang("x", role(1, gpu=8), queue="other"), gang("y", role(1, gpu=8), queue="safe"))) == {
+        "x",
+        "y",
+    }
+
+
+def test_a_capability_lowered_under_what_runs_starts_nothing_and_stops_nothing() -> None:
+    running = gang("running", role(2, gpu=8), queue="a", running=(run(0, 0, 1), run(0, 1, 1)))
+    world = problem(nodes(3, gpu=8), queue("a", capability={"gpu": 8}), running, gang("x", role(1, gpu=8), queue="a"))
+    assert [d.action for d in decided(world).decisions] == ["keep", "wait"]
+
+
+def test_dominant_resource_fairness_gives_the_papers_allocation() -> None:
+    """Ghodsi et al., NSDI 2011, section 1: 9 CPUs and 18 GB; A's tasks ask for (1, 4), B's for (3, 1): three tasks for A, two for B."""
+    a = [gang(f"a{i}", role(1, cpu=1, memory=4), queue="a") for i in range(6)]
+    b = [gang(f"b{i}", role(1, cpu=3, memory=1), queue="b") for i in range(6)]
+    chosen = starting(problem(nodes(1, cpu=9, memory=18), queue("a"), queue("b"), *a, *b))
+    assert (sum(n.startswith("a") for n in chosen), sum(n.startswith("b") for n in chosen)) == (3, 2)
+
+
+@pytest.mark.parametrize(("weight", "expected"), [(1, (6, 6)), (2, (8, 4)), (3, (9, 3))])
+def test_a_queue_with_more_weight_gets_more(weight: int, expected: tuple[int, int]) -> None:
+    a = [gang(f"a{i}", role(1, gpu=1), queue="a") for i in range(12)]
+    b = [gang(f"b{i}", role(1, gpu=1), queue="b") for i in range(12)]
+    chosen = starting(problem(nodes(1, gpu=12), queue("a", weight=weight), queue("b"), *a, *b))
+    assert (sum(n.startswith("a") for n in chosen), sum(n.startswith("b") for n in chosen)) == expected
+
+
+def test_a_queue_that_asks_for_little_gets_it_and_the_rest_is_shared() -> None:
+    gangs = [gang(f"{q}{i}", role(1, gpu=1), queue=q) for q, number in (("a", 2), ("b", 9), ("c", 9)) for i in range(number)]
+    chosen = starting(problem(nodes(1, gpu=12), queue("a"), queue("b"), queue("c"), *gangs))
+    assert [sum(n.startswith(q) for n in chosen) for q in "abc"] == [2, 5, 5]
+
+
+def test_what_a_queue_holds_already_counts_for_its_share() -> None:
+    holder = gang("holder", role(4, gpu=1), queue="a", running=(run(0, 0, 4),))
+    gangs = [gang(f"{q}{i}", role(1, gpu=1), queue=q) for q in "ab" for i in range(8)]
+    chosen = starting(problem(nodes(1, gpu=12), queue("a"), queue("b"), holder, *gangs))
+    assert [sum(n.startswith(q) for n in chosen) for q in "ab"] == [2, 6]
+
+
+# --- growth, and what runs
+
+
+def test_an_elastic_gang_starts_with_its_minimum_and_grows_into_what_is_left() -> None:
+    world = supernodes(gang("elastic", role(6, minimum=2, gpu=8)), gang("other", role(4, gpu=8)))
+    assert starting(world) == {"elastic", "other"}
+    assert pods(world, "elastic") == 4
+
+
+def test_growth_is_for_the_queue_that_has_less() -> None:
+    gangs = [gang(q, role(8, minimum=1, gpu=1), queue=q) for q in "ab"]
+    world = problem(nodes(1, gpu=10), queue("a", used={"gpu": 2}), queue("b"), *gangs)
+    assert (pods(world, "a"), pods(world, "b")) == (4, 6)
+
+
+def test_growth_stays_with_the_gang() -> None:
+    world = supernodes(gang("elastic", role(4, minimum=1, gpu=8)))
+    assert leaves(world, "elastic") == 1
+
+
+def test_what_runs_stays_where_it_is() -> None:
+    placed = (run(0, 1, 1), run(0, 6, 1))
+    world = supernodes(gang("running", role(2, gpu=8), running=placed), gang("new", role(2, gpu=8), topology=hard(1)))
+    plan = decided(world)
+    assert plan.decisions[0].action == "keep"
+    assert plan.decisions[0].placements == placed
+
+
+# --- verdicts
+
+
+def crowd() -> Problem:
+    """More gangs of odd sizes than fit, in two queues and two priorities."""
+    gangs = [gang(f"g{i}", role(1 + i % 3, gpu=1 + i % 5), queue="ab"[i % 2], priority=i % 2) for i in range(14)]
+    return supernodes(queue("a"), queue("b", weight=2), *gangs)
+
+
+def test_every_objective_of_a_small_batch_is_proven() -> None:
+    plan = decided(crowd())
+    assert {o.verdict for b in plan.batches for o in b.objectives} == {"proven"}
+    assert all(b.verdict == "proven" for b in plan.batches)
+
+
+def test_when_no_time_is_left_the_plan_is_the_greedys_and_says_so() -> None:
+    plan = decided(crowd(), Options(time_limit=0.0))
+    assert any(d.action == "start" for d in plan.decisions)
+    assert "limit reached" in {o.verdict for b in plan.batches for o in b.objectives}
+    unproven = [o for b in plan.batches for o in b.objectives if o.verdict == "limit reached"]
+    assert all(o.gap > 0 for o in unproven)
+
+
+def test_a_gap_that_was_asked_for_is_no_proof() -> None:
+    plan = decided(crowd(), Options(gap=0.5))
+    assert {o.verdict for b in plan.batches for o in b.objectives} <= {"proven", "within gap"}
+
+
+def test_cbc_and_highs_admit_as_much() -> None:
+    def reached(engine: str) -> list[tuple[str, float]]:
+        plan = decided(crowd(), Options(engine=engine))  # type: ignore[arg-type]
+        return [(o.name, round(o.value, 6)) for b in plan.batches for o in b.objectives if o.name != "spread"]
+
+    assert reached("cbc") == reached("highs")
+
+
+def test_one_model_for_each_priority_admits_as_much_as_one_for_all_where_it_does_not_matter() -> None:
+    world = crowd()
+    apart = decided(world, Options(joint_variables=0))
+    assert len(apart.batches) == 2
+    together = decided(world)
+    first = [d.gang for d in together.decisions if d.action == "start" and world.gangs[d.gang].priority == 1]
+    assert [d.gang for d in apart.decisions if d.action == "start" and world.gangs[d.gang].priority == 1] == first
+
+
+def test_the_same_problem_gives_the_same_plan() -> None:
+    first, second = solve(crowd()), solve(crowd())
+    assert replace(first, batches=()) == replace(second, batches=())
+
+
+def test_an_empty_problem_has_an_empty_plan() -> None:
+    plan = decided(problem())
+    assert plan.decisions == ()
+    assert plan.batches == ()
+
+
+def test_a_problem_that_contradicts_itself_names_the_index() -> None:
+    world = problem(nodes(1, gpu=8), gang("a", role(1, gpu=8)))
+    with pytest.raises(InvalidProblemError) as found:
+        solve(replace(world, gangs=(replace(world.gangs[0], queue=3),)))
+    assert found.value.where == ("gangs", 0, "queue")

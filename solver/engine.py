@@ -128,7 +128,10 @@ def _read_highs(model: pulp.LpProblem, variables: list[Any], integral: list[bool
 
 
 def _by_cbc(model: pulp.LpProblem, options: Options, relaxed: bool) -> Answer:
-    """The CBC that comes with PuLP, called by its path since PuLP 4 will want it so. CBC tells no bound through PuLP: a proof gives the value, a limit gives none (an infinite gap, said as such)."""
+    """The CBC that comes with PuLP, by its path since PuLP 4 will want it so.
+
+    CBC tells no bound through PuLP: a proof gives the value, a limit gives none (an infinite gap, said as such).
+    """
     model.solve(
         pulp.COIN_CMD(
             path=pulp.PULP_CBC_CMD.pulp_cbc_path,

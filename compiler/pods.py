@@ -10,11 +10,19 @@ from pydantic import Field
 from pydantic.functional_validators import AfterValidator
 from pydantic_core import PydanticCustomError
 
-from compiler.diagnostics import Diagnostic, did_you_mean
+from compiler.diagnostics import Diagnostic, did_you_mean, rule
 from compiler.documents import Document, Path
 from compiler.quantity import amounts
-from compiler.shape import FRACTION, MILLI_BYTES, MISSPELT, Open, Resources
+from compiler.shape import FRACTION, MILLI_BYTES, MISSPELT, Open, Resources, review_metadata
 from compiler.specs import Expression, PodSpec, RoleSpec, Taint, Term, Toleration
+
+NOT_PLANNED = rule(
+    "GP219",
+    "warning",
+    "placement rule that is not planned",
+    """Required affinity between pods and topology spread that forbids are Volcano's to enforce, but no part of the model: a planned node may turn out
+    forbidden, and the pod then waits until it is planned again. Mend: say it with networkTopology, subgroups or node labels where possible.""",
+)
 
 _POD_FIELDS = """
     activeDeadlineSeconds affinity automountServiceAccountToken containers dnsConfig dnsPolicy enableServiceLinks ephemeralContainers
@@ -193,16 +201,30 @@ def role(name: str, replicas: int, minimum: int, template: Template, path: Path,
     return RoleSpec(name, replicas, minimum, pod_spec(template.spec), path, path + below, template.annotations)
 
 
-def review(document: Document, data: Any, path: Path) -> Iterator[Diagnostic]:
-    """Findings on the text of one pod spec that pydantic, which lets unknown fields pass, does not make: misspelt fields, memory in milli-units."""
-    if not isinstance(data, dict):
+def review(document: Document, template: Any, path: Path) -> Iterator[Diagnostic]:
+    """Findings on the text of the pod template at `path` (or of a pod, then without its metadata) that pydantic, which lets unknown fields pass, does
+    not make."""
+    if not isinstance(template, dict):
         return
+    if path:
+        yield from review_metadata(document, template.get("metadata"), (*path, "metadata"))
+    if isinstance(spec := template.get("spec"), dict):
+        yield from _review_spec(document, spec, (*path, "spec"))
+
+
+def _review_spec(document: Document, data: dict[str, Any], path: Path) -> Iterator[Diagnostic]:
     yield from _misspelt(document, data, path, POD_FIELDS)
     affinity = data.get("affinity")
     if isinstance(affinity, dict):
         yield from _misspelt(document, affinity, (*path, "affinity"), AFFINITY_FIELDS)
         if isinstance(affinity.get("nodeAffinity"), dict):
             yield from _misspelt(document, affinity["nodeAffinity"], (*path, "affinity", "nodeAffinity"), NODE_AFFINITY_FIELDS)
+        for key in ("podAffinity", "podAntiAffinity"):
+            if isinstance(affinity.get(key), dict) and affinity[key].get("requiredDuringSchedulingIgnoredDuringExecution"):
+                yield _not_planned(document, (*path, "affinity", key), f"required {key}")
+    spread = data.get("topologySpreadConstraints")
+    if any(isinstance(row, dict) and row.get("whenUnsatisfiable") != "ScheduleAnyway" for row in (spread if isinstance(spread, list) else ())):
+        yield _not_planned(document, (*path, "topologySpreadConstraints"), "topologySpreadConstraints with DoNotSchedule")
     for key in ("containers", "initContainers"):
         containers = data.get(key)
         for index, container in enumerate(containers if isinstance(containers, list) else ()):
@@ -210,6 +232,12 @@ def review(document: Document, data: Any, path: Path) -> Iterator[Diagnostic]:
                 at = (*path, key, index)
                 yield from _misspelt(document, container, at, CONTAINER_FIELDS)
                 yield from _resources(document, container.get("resources"), (*at, "resources"))
+
+
+def _not_planned(document: Document, path: Path, what: str) -> Diagnostic:
+    return NOT_PLANNED.at(
+        document.at(*path), f"the plan does not know of {what}", "say it with networkTopology or node labels", object=document.label
+    )
 
 
 def _resources(document: Document, data: Any, path: Path) -> Iterator[Diagnostic]:

@@ -18,7 +18,7 @@ from compiler.drafts import HyperNodeDraft, PodDraft, PodGroupDraft
 from compiler.kinds import kinds
 from compiler.parse import parse
 from compiler.podgroups import assemble
-from compiler.shape import fit
+from compiler.shape import fit, review_metadata
 from compiler.specs import (
     ClusterSpec,
     GangSpec,
@@ -166,14 +166,16 @@ def _read_file(file: str, content: bytes, found: _Found) -> None:
 
 def _understand(document: Document, failed: bool, found: _Found) -> list[Diagnostic]:
     """Fit a document to its kind and take what it says; the problems of doing so."""
+    general = list(review_metadata(document, document.data["metadata"], ("metadata",)))
     kind = kinds().get(f"{document.kind}.{document.group}")
     if kind is None:
-        return _other(document)
+        return [*general, *_other(document)]
     if document.api_version.rpartition("/")[2] not in kind.versions:
         return [
             WRONG_VERSION.at(document.at("apiVersion"), f"{document.api_version} is not known", f"write {kind.api_version}", object=document.label)
         ]
     model, problems = fit(document, kind.model)
+    problems += general
     if kind.review is not None:
         problems += kind.review(document)
     if model is not None and not failed and not any(problem.severity == "error" for problem in problems):
@@ -221,7 +223,8 @@ def _checked(cluster: ClusterSpec, found: _Found) -> Specs:
     nodes = found.of(NodeSpec)
     hypernodes, tree = resolve(found.of(HyperNodeDraft), found.of(HyperNodeSpec), nodes)
     pods = found.of(PodDraft)
-    gangs = [*found.of(GangSpec), *assemble(found.of(PodGroupDraft), pods)]
+    said = [*found.of(GangSpec), *assemble(found.of(PodGroupDraft), pods)]
+    gangs = [gang if gang.queue else replace(gang, queue=cluster.default_queue) for gang in said]
     schedulers = found.of(SchedulerSpec)
     everything = Specs(
         cluster=cluster,

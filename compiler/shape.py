@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import datetime
 from fractions import Fraction
 from typing import Annotated, Any, get_args, get_origin
@@ -12,7 +13,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from compiler import quantity
-from compiler.diagnostics import Diagnostic, Rule, did_you_mean, rule
+from compiler.diagnostics import Diagnostic, Rule, Severity, did_you_mean, rule
 from compiler.documents import Document, Path
 
 UNKNOWN_FIELD = rule(
@@ -50,12 +51,27 @@ BAD_TIME = rule(
     "time or duration cannot be read",
     "A time is RFC 3339 (2026-01-31T12:00:00Z); a duration is a number of seconds or like 1h30m. Mend: write it so.",
 )
+OUR_ANNOTATION = rule(
+    "GP217",
+    "warning",
+    "unknown annotation of gangplan",
+    "Nothing reads an annotation under gangplan.dev/ that gangplan does not know. Mend: correct the spelling.",
+)
+NOT_TEXT = rule(
+    "GP218",
+    "error",
+    "label or annotation is not text",
+    """The values of labels and annotations are text; Kubernetes refuses the whole object for a number or a boolean. (The MetaX annotations are often
+    written as numbers, and read; that is a warning.) Mend: quote the value.""",
+)
 MILLI_BYTES = rule(
     "GP215",
     "warning",
     "memory in thousandths of a byte",
     "The unit m means thousandths: memory 512m is half a byte. Mend: write M or Mi.",
 )
+
+OURS = "gangplan.dev/"
 
 
 class Shape(BaseModel):
@@ -143,6 +159,27 @@ def fit(document: Document, model: type[BaseModel], data: Any = None, below: Pat
     except ValidationError as problem:
         errors = problem.errors(include_url=False, include_input=True)
     return None, [_diagnostic(document, model, below, dict(error)) for error in errors]
+
+
+ANNOTATIONS = tuple(
+    f"{OURS}{name}" for name in ("adopt", "expected-duration", "gang", "placement", "prune", "replace", "run", "submitted-at", "waiting", "yield")
+)
+
+
+def review_metadata(document: Document, data: Any, path: Path) -> Iterator[Diagnostic]:
+    """Findings on labels and annotations of the metadata at `path`, a document's or a pod template's."""
+    for section in ("labels", "annotations"):
+        found = data.get(section) if isinstance(data, dict) else None
+        for key, value in found.items() if isinstance(found, dict) else ():
+            at = document.at(*path, section, key)
+            if not isinstance(value, str):
+                mild = key.startswith("metax-tech.com/") and isinstance(value, int) and not isinstance(value, bool)
+                severity: Severity = "warning" if mild else "error"
+                yield NOT_TEXT.at(at, f"{key} is {_type(value)}, not text", "quote the value", object=document.label, severity=severity)
+            elif section == "annotations" and key.startswith(OURS) and key not in ANNOTATIONS:
+                near = did_you_mean(key, ANNOTATIONS)
+                help = f"did you mean {near!r}?" if near else f"the annotations are {', '.join(ANNOTATIONS)}"
+                yield OUR_ANNOTATION.at(at, f"nothing reads {key}", help, object=document.label)
 
 
 def _diagnostic(document: Document, model: type[BaseModel], below: Path, error: dict[str, Any]) -> Diagnostic:

@@ -106,6 +106,7 @@ class SubgroupSpec:
 class GangSpec:
     """A job of any kind. `priority` is None until a PriorityClass gives it. submitted_at: seconds since the epoch, None when unknown.
 
+    queue: the cluster's default queue when the job names none.
     paths: where the fields that messages speak of stand in the document ("queue", "minimum", "priority_class", "topology").
     schedulable: false for a job that its owner suspended, or that another scheduler places.
     scheduler: schedulerName of the job itself where its kind has one, default included; empty otherwise (then see the pods').

@@ -8,6 +8,7 @@ from compiler import metax
 from compiler.checks import Finding, Reading, check
 from compiler.diagnostics import did_you_mean
 from compiler.jobs import VOLCANO, annotation
+from compiler.kinds.pod_group import PodGroup
 from compiler.specs import GangSpec
 
 SYSTEM_CLASSES = frozenset(("system-cluster-critical", "system-node-critical"))
@@ -146,6 +147,15 @@ def pod_group_known(reading: Reading) -> Iterator[Finding]:
             near = did_you_mean(pod.group, [name for where, name in groups if where == space])
             path = ("metadata", "annotations", "scheduling.k8s.io/group-name")
             yield Finding(pod.document, path, f"there is no PodGroup {pod.group!r}", f"did you mean {near!r}?" if near else "add the PodGroup")
+
+
+@check("GP363", "subgroups of a pod group are not planned", "warning")
+def pod_group_subgroups(reading: Reading) -> Iterator[Finding]:
+    """subGroupPolicy of a bare PodGroup divides pods by their labels. The plan treats the pods as one gang without subgroups; Volcano still
+    enforces the policy. Mend: use a Volcano Job with partitionPolicy where the subgroups matter."""
+    for document, group in reading.of(PodGroup):
+        if group.spec.sub_group_policy:
+            yield Finding(document, ("spec", "subGroupPolicy"), "the plan does not know of subGroupPolicy", "use a Volcano Job with partitionPolicy")
 
 
 @check("GP354", "depends on an object with errors")

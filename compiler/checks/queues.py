@@ -173,9 +173,15 @@ def root_untouched(reading: Reading) -> Iterator[Finding]:
 
 @check("GP302", "unknown queue")
 def queue_known(reading: Reading) -> Iterator[Finding]:
-    """A job's queue is a queue of the cluster; Volcano creates root and default by itself. Mend: correct the name, or add the queue."""
-    known = {queue.name for queue in reading.specs.queues} | {ROOT, "default", reading.specs.cluster.default_queue}
-    known |= reading.broken_names(KEY)
+    """A job's queue, and the cluster's defaultQueue, is a queue of the cluster; Volcano creates root and default by itself. Mend: correct the
+    name, or add the queue."""
+    known = {queue.name for queue in reading.specs.queues} | {ROOT, "default"} | reading.broken_names(KEY)
+    cluster = reading.specs.cluster
+    if cluster.default_queue not in known:
+        near = did_you_mean(cluster.default_queue, known)
+        help = f"did you mean {near!r}?" if near else "add the queue"
+        yield Finding(cluster.document, ("spec", "defaultQueue"), f"there is no queue {cluster.default_queue!r}", help)
+        known.add(cluster.default_queue)  # told once
     for gang in reading.specs.gangs:
         if gang.queue not in known:
             near = did_you_mean(gang.queue, known)

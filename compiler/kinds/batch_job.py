@@ -66,7 +66,7 @@ def gang(document: Document, job: Job) -> GangSpec:
     queue_path: Path = (*_TEMPLATE, QUEUE) if QUEUE in notes else ("metadata", "annotations", QUEUE)
     return GangSpec(
         document=document,
-        queue=notes.get(QUEUE) or (by_job if isinstance(by_job, str) and by_job else "default"),
+        queue=notes.get(QUEUE) or (by_job if isinstance(by_job, str) and by_job else ""),
         priority_class=spec.template.spec.priority_class_name,
         minimum=minimum,
         roles=roles,
@@ -93,7 +93,7 @@ def review(document: Document) -> Iterator[Diagnostic]:
     spec = document.data.get("spec")
     template = spec.get("template") if isinstance(spec, dict) else None
     if isinstance(template, dict):
-        yield from pods.review(document, template.get("spec"), ("spec", "template", "spec"))
+        yield from pods.review(document, template, ("spec", "template"))
 
 
 KIND = Kind("Job", "batch", ("v1",), Job, specs, review)

@@ -24,7 +24,7 @@ def specs(document: Document, pod: Pod) -> Iterable[PodDraft]:
 
 
 def review(document: Document) -> Iterator[Diagnostic]:
-    yield from pods.review(document, document.data.get("spec"), ("spec",))
+    yield from pods.review(document, document.data, ())
 
 
 KIND = Kind("Pod", "", ("v1",), Pod, specs, review)

@@ -44,7 +44,7 @@ def specs(document: Document, group: PodGroup) -> Iterable[PodGroupDraft]:
     submitted, expected = times(document)
     gang = GangSpec(
         document=document,
-        queue=spec.queue or "default",
+        queue=spec.queue or "",
         priority_class=spec.priority_class_name,
         minimum=spec.min_member or 0,
         roles=(),

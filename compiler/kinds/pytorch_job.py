@@ -81,7 +81,7 @@ def gang(document: Document, job: PyTorchJob) -> GangSpec:
         priority_path = (*REPLICAS, from_template[0], "template", "spec", "priorityClassName")
     return GangSpec(
         document=document,
-        queue=policy.queue or "default",
+        queue=policy.queue or "",
         priority_class=policy.priority_class or (from_template[1] if from_template else None),
         minimum=minimum,
         roles=roles,
@@ -105,7 +105,7 @@ def review(document: Document) -> Iterator[Diagnostic]:
     for name, part in found.items() if isinstance(found, dict) else ():
         template = part.get("template") if isinstance(part, dict) else None
         if isinstance(template, dict):
-            yield from pods.review(document, template.get("spec"), (*REPLICAS, name, "template", "spec"))
+            yield from pods.review(document, template, (*REPLICAS, name, "template"))
 
 
 KIND = Kind("PyTorchJob", "kubeflow.org", ("v1",), PyTorchJob, specs, review)

@@ -112,7 +112,7 @@ def gang(document: Document, job: VolcanoJob) -> GangSpec:
     submitted, expected = times(document)
     return GangSpec(
         document=document,
-        queue=spec.queue or "default",
+        queue=spec.queue or "",
         priority_class=spec.priority_class_name,
         minimum=spec.minimum,
         roles=roles,
@@ -153,7 +153,7 @@ def review(document: Document) -> Iterator[Diagnostic]:
     for index, task in enumerate(tasks if isinstance(tasks, list) else ()):
         template = task.get("template") if isinstance(task, dict) else None
         if isinstance(template, dict):
-            yield from pods.review(document, template.get("spec"), ("spec", "tasks", index, "template", "spec"))
+            yield from pods.review(document, template, ("spec", "tasks", index, "template"))
 
 
 KIND = Kind("Job", "batch.volcano.sh", ("v1alpha1",), VolcanoJob, specs, review)

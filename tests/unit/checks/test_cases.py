@@ -36,7 +36,7 @@ _MACROS = {
     "data:\n  volcano-scheduler.conf: |\n    configurations: &off\n"
     "    - {name: allocate, arguments: {predicateErrorCacheEnable: false}}\n"
     "    - {name: backfill, arguments: {predicateErrorCacheEnable: false}}",
-    "metax": "{metadata: {annotations: {metax-tech.com/gpu-group-size: NAMEATOMIC}}, "
+    "metax": "{metadata: {annotations: {metax-tech.com/gpu-group-size: 'NAME'ATOMIC}}, "
     "spec: {containers: [{name: main, resources: {requests: {metax-tech.com/gpu: OTHER}}}]}}",
 }
 
@@ -53,7 +53,7 @@ class Case:
 def _spelled_out(match: re.Match[str]) -> str:
     name, *arguments = match.group(1).split()
     text = _MACROS[name].replace("NAME", arguments[0] if arguments else "train").replace("OTHER", arguments[1] if len(arguments) > 1 else "")
-    return text.replace("ATOMIC", f", metax-tech.com/atomic-gpu-group-size: {arguments[2]}" if len(arguments) > 2 else "")
+    return text.replace("ATOMIC", f", metax-tech.com/atomic-gpu-group-size: '{arguments[2]}'" if len(arguments) > 2 else "")
 
 
 def _files(text: str) -> dict[str, str]:

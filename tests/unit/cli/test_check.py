@@ -56,7 +56,9 @@ def test_an_error_is_one_line_with_its_source_and_exit_code_1(repo: Path) -> Non
     result = run("check", "--repo", repo)
     assert result.exit_code == 1
     assert result.stdout == (
-        "jobs/research/pretrain.yaml:10:3: error GP302: there is no queue 'reserch'. Did you mean 'research'?\n    10 |   queue: reserch\n       |   ^\n"
+        "jobs/research/pretrain.yaml:10:3: error GP302: there is no queue 'reserch'. Did you mean 'research'?\n"
+        "    10 |   queue: reserch\n"
+        "       |   ^\n"
     )
     assert result.stderr == "1 error in 3 files\n"
 
@@ -122,8 +124,7 @@ def test_an_empty_folder_is_an_error_that_names_init(tmp_path: Path) -> None:
 def test_every_cluster_is_checked_and_shared_problems_are_told_once(repo: Path) -> None:
     (repo / "cluster-specs" / "second").mkdir()
     for file in (repo / "cluster-specs" / "example").iterdir():
-        text = file.read_text().replace("name: example", "name: second")
-        (repo / "cluster-specs" / "second" / file.name).write_text(text.replace("weight", "wieght"))
+        (repo / "cluster-specs" / "second" / file.name).write_text(file.read_text().replace("name: example", "name: second"))
     assert run("check", "--repo", repo).exit_code == 0
     breach(repo)
     assert run("check", "--repo", repo).stdout.count("GP302") == 1

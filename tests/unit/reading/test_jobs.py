@@ -48,8 +48,9 @@ def test_minima_of_a_volcano_job_follow_admission_and_the_gang_plugin(spec: str,
 
 
 def test_a_volcano_job_names_queue_priority_topology_and_times() -> None:
+    head = "queue: ml, priorityClassName: system-node-critical, networkTopology: {highestTierAllowed: 2}"
     found = volcano(
-        f"{{queue: ml, priorityClassName: system-node-critical, networkTopology: {{highestTierAllowed: 2}}, tasks: [{{replicas: 1, template: {POD}}}]}}",
+        f"{{{head}, tasks: [{{replicas: 1, template: {POD}}}]}}",
         '{gangplan.dev/submitted-at: "2026-01-01T00:00:00Z", gangplan.dev/expected-duration: 1h30m}',
     )
     assert (found.queue, found.priority_class, found.topology) == ("ml", "system-node-critical", TopologySpec("hard", 2))

@@ -7,7 +7,7 @@ from typing import Literal
 
 from solver.problem import Placement, Vector
 
-Action = Literal["start", "keep", "wait"]
+Action = Literal["start", "keep", "wait", "evict"]
 Verdict = Literal["proven", "within gap", "limit reached"]
 
 
@@ -45,7 +45,11 @@ class Repair:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What happens to one gang. `placements`: all its pods, running ones included, sorted by (role, node); only running ones when it waits."""
+    """What happens to one gang. `placements`: all its pods, running ones included, sorted by (role, node); only running ones when it waits.
+
+    evicted: running pods that are taken away, sorted likewise: all of them (action "evict"), or those that a kept gang can spare.
+    evicted_for: the gangs that start because of it, sorted.
+    """
 
     gang: int
     action: Action
@@ -54,6 +58,8 @@ class Decision:
     """The leaves that the gang touches, in order of index."""
     facts: tuple[Fact, ...] = ()
     repairs: tuple[Repair, ...] = ()
+    evicted: tuple[Placement, ...] = ()
+    evicted_for: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +85,8 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class QueueUse:
-    """What a queue holds, descendants included. allocated: before the plan. admitted: added by the plan. share: weighted dominant share after it."""
+    """What a queue holds, descendants included. allocated: before the plan. admitted: added by the plan, less what it evicts (then it may be
+    negative). share: weighted dominant share after it."""
 
     queue: int
     allocated: Vector

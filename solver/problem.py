@@ -48,7 +48,7 @@ class Node:
 class Queue:
     """guarantee <= deserved <= capability, each per resource and each optional. `used`: by pods that belong to no gang of the problem.
 
-    The limits hold for the queue together with all its descendants.
+    The limits hold for the queue together with all its descendants. reclaimable: gangs of other queues may evict from it.
     """
 
     name: str
@@ -59,6 +59,7 @@ class Queue:
     deserved: Limits
     capability: Limits
     used: Vector
+    reclaimable: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,9 @@ class Gang:
     priority: higher first. age: smaller is older, unique only by convention (ties fall to the index).
     running: pods that run already; they stay where they are, and the gang may grow beside them up to its replicas.
     A gang whose running pods reach its minima is kept; one whose pods do not (it lost a node) is to be completed or waits for the rest.
+
+    evictable: running pods may be stopped for another gang, by the rules of `solver.victims`. loss: seconds that one of them has run.
+    preempts: others may be evicted for this gang (false: priority class with preemptionPolicy Never).
     """
 
     name: str
@@ -125,17 +129,26 @@ class Gang:
     topology: Topology | None = None
     subgroups: tuple[Subgroup, ...] = ()
     running: tuple[Placement, ...] = ()
+    evictable: bool = False
+    loss: int = 0
+    preempts: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """The whole input of `solver.solve`."""
+    """The whole input of `solver.solve`.
+
+    preempt: a gang may evict gangs of its own queue that have a lower priority. reclaim: it may evict gangs of other queues that hold more
+    than they deserve.
+    """
 
     resources: tuple[str, ...]
     nodes: tuple[Node, ...]
     hypernodes: tuple[HyperNode, ...]
     queues: tuple[Queue, ...]
     gangs: tuple[Gang, ...]
+    preempt: bool = False
+    reclaim: bool = False
 
 
 class InvalidProblemError(ValueError):

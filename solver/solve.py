@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from solver.fit import shortage
 from solver.greedy import Greedy
 from solver.model.sets import Place, Sets, aggregate, refine
 from solver.options import Options
@@ -17,12 +18,14 @@ from solver.reasons import Reasons
 from solver.room import Ledger, Room, demand, free_vectors
 from solver.shapes import Shape, classes, satisfied, shape_of
 from solver.stages.admit import Admission, Placements, admit
+from solver.stages.evict import Standing, cheapest_victims, total_loss
 from solver.stages.grow import grow
 from solver.stages.lexicographic import judge
 from solver.stages.pack import merged
 from solver.stages.spread import spread
 from solver.tree import Tree
 from solver.validate import validate
+from solver.victims import anybody
 
 REASON_SECONDS = 5.0
 """For one exact model that asks whether a single gang fits; the plan's own time limit is over by then."""
@@ -38,35 +41,210 @@ def solve(problem: Problem, options: Options | None = None) -> Plan:
     options = options or Options()
     validate(problem)
     timed = replace(options, deadline=time.monotonic() + options.time_limit)
-    tree, ledger = Tree(problem), Ledger(problem)
-    room = Room(free_vectors(problem))
-    before, free_before = ledger.copy(), room.free.copy()
+    tree, before = Tree(problem), Ledger(problem)
+    free_before = free_vectors(problem)
     running = {j: merged(g.running) for j, g in enumerate(problem.gangs)}
-    placements: dict[int, tuple[Placement, ...]] = {j: running[j] for j, g in enumerate(problem.gangs) if satisfied(g)}
-    kept = set(placements)
-    batches: list[Batch] = []
-    for gangs in _batches(problem, [j for j in range(len(problem.gangs)) if j not in kept], options):
-        clock = time.perf_counter()
-        chosen, objectives = _decide(problem, tree, room, ledger, gangs, timed)
-        for j, pods in chosen.items():
-            fresh = _fresh(problem, j, pods)
-            room.take_all(problem.gangs[j], fresh)
-            ledger.charge(problem.gangs[j].queue, demand(problem.gangs[j], fresh, len(problem.resources)))
-        placements |= chosen
-        batches.append(Batch(tuple(gangs), worst(objectives), objectives, time.perf_counter() - clock))
+    kept = {j for j, g in enumerate(problem.gangs) if satisfied(g)}
+    course = _decided(Course.start(problem, tree, Room(free_before), before.copy(), {j: running[j] for j in kept}, timed), running)
     totals = tuple(sum(n.capacity[r] for n in problem.nodes) for r in range(len(problem.resources)))
-    placements = grow(problem, tree, room, ledger, placements, totals)
+    shrunk = course.standing.evicted.keys() & kept
+    growing = {j: pods for j, pods in course.placements.items() if j not in shrunk}
+    placements = course.placements | grow(problem, tree, course.room, course.ledger, growing, totals)
     started = {j: pods for j, pods in placements.items() if j not in kept}
-    reasons = Reasons(
-        problem, tree, free_before, before, room.free, ledger, started, replace(options, time_limit=min(options.time_limit, REASON_SECONDS))
-    )
-    decisions = tuple(_decision(problem, j, placements.get(j), running[j], j in kept, reasons) for j in range(len(problem.gangs)))
-    return Plan(decisions, tuple(batches), _queues(problem, before, ledger, totals))
+    patience = replace(options, time_limit=min(options.time_limit, REASON_SECONDS))
+    reasons = Reasons(problem, tree, free_before, before, course.room.free, course.ledger, started, patience)
+    decisions = tuple(_decision(problem, j, placements.get(j), running[j], j in kept, course, reasons) for j in range(len(problem.gangs)))
+    return Plan(decisions, course.plan_batches(), _queues(problem, before, course.ledger, totals))
 
 
 def worst(objectives: Iterable[Objective]) -> Verdict:
     """The least certain of the objectives' verdicts."""
     return max((o.verdict for o in objectives), key=_WORST.index, default="proven")
+
+
+@dataclass
+class Course:
+    """What is decided so far. batches: gangs asked, objectives, seconds. winners: gangs that started once room had been made -> objectives."""
+
+    problem: Problem
+    tree: Tree
+    options: Options
+    room: Room
+    ledger: Ledger
+    placements: dict[int, tuple[Placement, ...]]
+    standing: Standing
+    batches: list[tuple[tuple[int, ...], tuple[Objective, ...], float]] = field(default_factory=list)
+    winners: dict[int, tuple[Objective, ...]] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @classmethod
+    def start(cls, problem: Problem, tree: Tree, room: Room, ledger: Ledger, kept: dict[int, tuple[Placement, ...]], options: Options) -> Course:
+        running = {j: merged(gang.running) for j, gang in enumerate(problem.gangs) if gang.evictable and gang.running}
+        return cls(problem, tree, options, room, ledger, kept, Standing(problem, tree, room, ledger, running))
+
+    def copy(self) -> Course:
+        """The same, to be taken further apart from this one."""
+        room, ledger = Room(self.room.free), self.ledger.copy()
+        return replace(
+            self,
+            room=room,
+            ledger=ledger,
+            placements=dict(self.placements),
+            standing=self.standing.copy(room, ledger),
+            batches=list(self.batches),
+            winners=dict(self.winners),
+        )
+
+    def decide_all(self, groups: Iterable[list[int]]) -> None:
+        for gangs in groups:
+            self.decide(gangs)
+
+    def decide(self, gangs: list[int]) -> None:
+        """One batch."""
+        clock = time.perf_counter()
+        chosen, objectives = _decide(self.problem, self.tree, self.room, self.ledger, gangs, self.options)
+        for j, pods in chosen.items():
+            self.begin(j, pods)
+        self.batches.append((tuple(gangs), objectives, time.perf_counter() - clock))
+
+    def begin(self, j: int, pods: tuple[Placement, ...], times: int = 1) -> None:
+        """Gang j starts with these pods (times -1: it does not after all)."""
+        gang, fresh = self.problem.gangs[j], _fresh(self.problem, j, pods)
+        self.room.take_all(gang, (replace(p, pods=times * p.pods) for p in fresh))
+        self.ledger.charge(gang.queue, tuple(times * x for x in demand(gang, fresh, len(self.problem.resources))))
+        self.standing.running.pop(j, None)
+        self.placements[j] = pods
+
+    def promising(self, j: int) -> bool:
+        """Whether, before anything starts, eviction may help gang j: somebody may go for it, and counting does not prove that it helps nothing."""
+        victims, _ = self.standing.candidates(j)
+        return bool(victims) and not self.standing.hopeless(j, victims)
+
+    def alone(self, j: int) -> tuple[tuple[Placement, ...], tuple[Objective, ...]] | None:
+        """Gang j in the room that is free now, and how well it is spread. Takes nothing."""
+        if shortage(self.problem, self.tree, shape_of(j, self.problem.gangs[j]), self.room.free) is not None:
+            return None
+        chosen, objectives = _decide(self.problem, self.tree, self.room, self.ledger, [j], self.options)
+        return (chosen[j], tuple(o for o in objectives if o.name == "spread")) if j in chosen else None
+
+    def make_room(self, waiting: Sequence[int], priority: int) -> None:
+        """Evict for the waiting gangs of this priority, the oldest first; those above it had their turn and may use what is left over."""
+        clock = time.perf_counter()
+        hopeless: set[object] = set()
+        for j in sorted(waiting, key=lambda j: (-self.problem.gangs[j].priority, self.problem.gangs[j].age, j)):
+            gang = self.problem.gangs[j]
+            if j in self.placements or j in self.standing.evicted:
+                continue
+            found = self.alone(j) if self.standing.evicted else None
+            if found is not None:
+                self.begin(j, found[0])
+                self.winners[j] = found[1]
+            elif gang.priority == priority:
+                alike = (gang.queue, gang.preempts, shape_of(j, gang))
+                if alike not in hopeless and self.evict_for(j):
+                    hopeless.clear()
+                else:
+                    hopeless.add(alike)
+        self.seconds += time.perf_counter() - clock
+
+    def evict_for(self, j: int) -> bool:
+        """Make room for gang j and start it; False, and nothing changed, where that cannot be."""
+        taken = cheapest_victims(self.standing, j, self.options)
+        if taken is None:
+            return False
+        for v, pods in taken.pods.items():
+            self.standing.take(v, pods, j)
+            if v in self.placements:
+                self.placements[v] = self.standing.running[v]
+                if not self.placements[v]:
+                    del self.placements[v]
+        self.standing.anchor(taken.pods, j)
+        placed, spreading = self.alone(j) or (taken.placed, ())
+        self.begin(j, placed)
+        self.winners[j] = (*taken.objectives, *spreading)
+        return True
+
+    def spared(self) -> Course:
+        """Nobody goes whom nobody needs: try to do without each victim, the dearest first. The choice for one gang alone was proved already."""
+        one = len({j for js in self.standing.winners.values() for j in js}) <= 1
+        if one and all(o.verdict == "proven" for objectives in self.winners.values() for o in objectives if o.name == "loss"):
+            return self
+        best = self
+        for v in sorted(self.standing.evicted, key=lambda v: (-total_loss(self.problem, {v: self.standing.evicted[v]}), v)):
+            for pods in self._units(v):
+                trial = best.copy()
+                if trial._without(v, pods):
+                    best = trial
+        return best
+
+    def _units(self, v: int) -> list[tuple[Placement, ...]]:
+        """What a victim may get back: everything when it goes whole, or loses parts of subgroups; else one pod after another."""
+        evicted = self.standing.evicted[v]
+        if v not in self.placements or self.problem.gangs[v].subgroups:
+            return [evicted]
+        return [(replace(p, pods=1),) for p in evicted for _ in range(p.pods)]
+
+    def _without(self, v: int, pods: tuple[Placement, ...]) -> bool:
+        """Leave these pods where they are and place again the gangs that they were to go for; False where one of them then finds no room."""
+        winners = self.standing.winners[v]
+        for j in winners:
+            self.begin(j, self.placements[j], -1)
+        try:
+            self.standing.give_back(v, pods)
+        except ValueError:
+            return False
+        if satisfied(self.problem.gangs[v]):
+            self.placements[v] = self.standing.running[v]
+        for j in winners:
+            found = self.alone(j)
+            if found is None:
+                return False
+            self.begin(j, found[0])
+        return True
+
+    def plan_batches(self) -> tuple[Batch, ...]:
+        """The batches, and one more for the gangs that room was made for: each belongs to the one that started it."""
+        found = []
+        for gangs, objectives, seconds in self.batches:
+            if left := tuple(j for j in gangs if j not in self.winners):
+                found.append(Batch(left, worst(objectives), objectives, seconds))
+        if self.winners:
+            objectives = self._evicting()
+            found.append(Batch(tuple(sorted(self.winners)), worst(objectives), objectives, self.seconds))
+        return tuple(found)
+
+    def _evicting(self) -> tuple[Objective, ...]:
+        """Sums over the winners; each was decided given those before it."""
+        values = {"loss": total_loss(self.problem, self.standing.evicted), "victims": len(self.standing.evicted)}
+        found = []
+        for name in ("loss", "victims", "spread"):
+            every = [o for objectives in self.winners.values() for o in objectives if o.name == name]
+            value = values.get(name, sum(o.value for o in every))
+            found.append(judge(name, value, sum(o.bound for o in every), self.options.gap, maximise=False))
+        return tuple(found)
+
+
+def _decided(course: Course, running: Mapping[int, tuple[Placement, ...]]) -> Course:
+    """Batch after batch; where gangs may be evicted, each priority gets its room before the next one is asked."""
+    problem, options = course.problem, course.options
+    waiting = [j for j in range(len(problem.gangs)) if j not in course.placements]
+    groups = _batches(problem, waiting, options)
+    plain = course
+    if not anybody(problem):
+        course.decide_all(groups)
+        return course
+    if any(len({problem.gangs[j].priority for j in group}) > 1 for group in groups):
+        plain = course.copy()
+        plain.decide_all(groups)
+        if not any(course.promising(j) for j in waiting if j not in plain.placements):
+            return plain
+        groups = _batches(problem, waiting, replace(options, joint_variables=-1))
+    for number, group in enumerate(groups):
+        priority = problem.gangs[group[0]].priority
+        course.decide([j for j in group if j not in course.standing.evicted])
+        if number + 1 == len(groups) or problem.gangs[groups[number + 1][0]].priority != priority:
+            course.make_room([j for j in waiting if problem.gangs[j].priority >= priority], priority)
+    return course.spared() if course.standing.evicted or plain is course else plain
 
 
 def _batches(problem: Problem, waiting: list[int], options: Options) -> list[list[int]]:
@@ -165,11 +343,16 @@ def _fresh(problem: Problem, j: int, pods: tuple[Placement, ...]) -> tuple[Place
     return merged([*pods, *(Placement(p.role, p.node, -p.pods) for p in problem.gangs[j].running)])
 
 
-def _decision(problem: Problem, j: int, pods: tuple[Placement, ...] | None, running: tuple[Placement, ...], kept: bool, reasons: Reasons) -> Decision:
+def _decision(
+    problem: Problem, j: int, pods: tuple[Placement, ...] | None, running: tuple[Placement, ...], kept: bool, course: Course, reasons: Reasons
+) -> Decision:
+    evicted, winners = course.standing.evicted.get(j, ()), course.standing.winners.get(j, ())
+    if evicted and pods is None:
+        return Decision(j, "evict", (), (), evicted=evicted, evicted_for=winners)
     placed = running if pods is None else pods
     leaves = tuple(sorted({leaf for p in placed if (leaf := problem.nodes[p.node].leaf) is not None}))
     if pods is not None:
-        return Decision(j, "keep" if kept else "start", placed, leaves)
+        return Decision(j, "keep" if kept else "start", placed, leaves, evicted=evicted, evicted_for=winners)
     return Decision(j, "wait", placed, leaves, *reasons.explain(j))
 
 

@@ -137,6 +137,7 @@ def _gang(where: Where, gang: Gang, problem: Problem) -> None:
         for kind in sorted(role.kinds, key=repr):
             _integer((*here, "kinds"), kind)
     _integer((*where, "minimum"), gang.minimum)
+    _integer((*where, "loss"), gang.loss)
     if gang.minimum > sum(role.replicas for role in gang.roles):
         raise InvalidProblemError((*where, "minimum"), f"{gang.minimum} is above the replicas of all roles")
     if gang.topology is not None:

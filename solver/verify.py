@@ -19,6 +19,7 @@ from itertools import pairwise
 
 from solver.plan import Batch, Decision, Fact, Objective, Plan
 from solver.problem import Gang, Placement, Problem, Topology, Vector
+from solver.verify_victims import VICTIM_RULES
 
 Where = tuple[str | int, ...]
 Counts = Mapping[tuple[int, int], int]
@@ -95,6 +96,11 @@ class Ledger:
             if 0 <= decision.gang < len(problem.gangs):
                 self.decisions.setdefault(decision.gang, decision)
         self.running = [_counts(gang.running) for gang in problem.gangs]
+        self.gone = [self._gone(g) for g in range(len(problem.gangs))]
+        self.stays: list[Counts] = [
+            {key: left for key, pods in running.items() if (left := pods - gone.get(key, 0)) > 0}
+            for running, gone in zip(self.running, self.gone, strict=True)
+        ]
         self.placed = [self._placed(g) for g in range(len(problem.gangs))]
         self.new: list[Counts] = [
             {key: pods - running.get(key, 0) for key, pods in sorted(placed.items()) if pods > running.get(key, 0)}
@@ -107,6 +113,13 @@ class Ledger:
         if gang not in self.decisions:
             return self.running[gang]
         return _counts(place for place in self.decisions[gang].placements if self.points_somewhere(gang, place))
+
+    def _gone(self, gang: int) -> Counts:
+        """Running pods that the plan evicts; what never ran is left to rule `evictions`."""
+        if gang not in self.decisions:
+            return {}
+        evicted = _counts(place for place in self.decisions[gang].evicted if self.points_somewhere(gang, place))
+        return {key: min(pods, self.running[gang][key]) for key, pods in sorted(evicted.items()) if key in self.running[gang]}
 
     def points_somewhere(self, gang: int, place: Placement) -> bool:
         return 0 <= place.role < len(self.problem.gangs[gang].roles) and 0 <= place.node < len(self.problem.nodes) and place.pods > 0
@@ -162,6 +175,9 @@ class Ledger:
                 _add(total[parent], total[q])
         return [tuple(amounts) for amounts in total]
 
+    def needs(self, own: Sequence[Vector]) -> list[Vector]:
+        return needs(self.problem, own)
+
     @cached_property
     def own_before(self) -> list[Vector]:
         """What each queue itself holds before the plan: `used` and its gangs' running pods."""
@@ -173,6 +189,10 @@ class Ledger:
         return self.demand(self.new)
 
     @cached_property
+    def own_gone(self) -> list[Vector]:
+        return self.demand(self.gone)
+
+    @cached_property
     def before(self) -> list[Vector]:
         return self.with_descendants(self.own_before)
 
@@ -180,9 +200,14 @@ class Ledger:
     def added(self) -> list[Vector]:
         return self.with_descendants(self.own_new)
 
+    @cached_property
+    def lost(self) -> list[Vector]:
+        """What evicted pods give back, in each queue with its descendants."""
+        return self.with_descendants(self.own_gone)
 
-def _plus(left: Vector, right: Vector) -> Vector:
-    return tuple(a + b for a, b in zip(left, right, strict=True))
+
+def _plus(left: Vector, right: Vector, times: int = 1) -> Vector:
+    return tuple(a + b * times for a, b in zip(left, right, strict=True))
 
 
 Findings = Iterator[tuple[Where, str]]
@@ -195,8 +220,8 @@ def decisions(x: Ledger) -> Findings:
     if order != list(range(len(x.problem.gangs))):
         yield ("decisions",), f"there must be one decision for each of the {len(x.problem.gangs)} gangs, in order"
     for i, decision in enumerate(x.plan.decisions):
-        if decision.action not in ("start", "keep", "wait"):
-            yield ("decisions", i, "action"), f"{decision.action!r} is none of start, keep, wait"
+        if decision.action not in ("start", "keep", "wait", "evict"):
+            yield ("decisions", i, "action"), f"{decision.action!r} is none of start, keep, wait, evict"
         if not 0 <= decision.gang < len(x.problem.gangs):
             continue
         for k, place in enumerate(decision.placements):
@@ -208,9 +233,11 @@ def decisions(x: Ledger) -> Findings:
 
 
 def actions(x: Ledger) -> Findings:
-    """keep exactly when the running pods alone meet the minima of the gang, its roles and (as totals) its subgroups; a waiting gang
-    has no new pods; an admitted one meets all these minima."""
+    """keep exactly when the running pods alone meet the minima of the gang, its roles and (as totals) its subgroups, unless the gang is
+    evicted; a waiting gang has no new pods; an admitted one meets all these minima."""
     for g, decision in sorted(x.decisions.items()):
+        if decision.action == "evict":
+            continue
         kept = x.meets_minima(g, x.running[g])
         if kept != (decision.action == "keep"):
             yield ("decisions", g, "action"), f"is {decision.action}, but its running pods {'' if kept else 'do not '}meet its minima"
@@ -221,9 +248,9 @@ def actions(x: Ledger) -> Findings:
 
 
 def running_stay(x: Ledger) -> Findings:
-    """Running pods never move: on each node each role has at least as many pods as run there."""
+    """Running pods never move: on each node each role has at least as many pods as run there and are not evicted."""
     for g in sorted(x.decisions):
-        for (role, node), pods in sorted(x.running[g].items()):
+        for (role, node), pods in sorted(x.stays[g].items()):
             if x.placed[g].get((role, node), 0) < pods:
                 yield ("decisions", g, "placements"), f"{pods} running pods of role {role} on node {node} do not all stay"
 
@@ -254,9 +281,10 @@ def eligibility(x: Ledger) -> Findings:
 
 
 def capacity(x: Ledger) -> Findings:
-    """On each node, per resource: running + new <= free. Where the running pods alone exceed it: no new pod that asks for the resource."""
+    """On each node, per resource: running - evicted + new <= free. Where the running pods alone exceed it: no new pod that asks for the
+    resource."""
     use: dict[int, tuple[list[int], list[int]]] = {}
-    for which, counts in enumerate((x.running, x.new)):
+    for which, counts in enumerate((x.stays, x.new)):
         for gang, pods in zip(x.problem.gangs, counts, strict=True):
             for (role, node), amount in pods.items():
                 if node not in use:
@@ -297,11 +325,13 @@ def subgroups(x: Ledger) -> Findings:
 
 
 def capability(x: Ledger) -> Findings:
-    """For each queue with its descendants, per resource: used + running + new <= capability. Above it already: no new pod that asks."""
+    """For each queue with its descendants, per resource: used + running - evicted + new <= capability. Above it already: no new pod that
+    asks."""
     for q, queue in enumerate(x.problem.queues):
         for r, limit in enumerate(queue.capability):
-            if limit is not None and x.added[q][r] and x.before[q][r] + x.added[q][r] > limit:
-                yield ("queues", q, "capability", r), f"{limit} {x.problem.resources[r]} for {x.before[q][r]} held and {x.added[q][r]} new"
+            held = x.before[q][r] - x.lost[q][r]
+            if limit is not None and x.added[q][r] and held + x.added[q][r] > limit:
+                yield ("queues", q, "capability", r), f"{limit} {x.problem.resources[r]} for {held} held and {x.added[q][r]} new"
 
 
 def guarantees(x: Ledger) -> Findings:
@@ -314,7 +344,8 @@ def guarantees(x: Ledger) -> Findings:
     Where the need before the plan is above the limit already, it must not grow: new pods only where a guarantee covers them.
     """
     before = needs(x.problem, x.own_before)
-    after = needs(x.problem, [_plus(held, new) for held, new in zip(x.own_before, x.own_new, strict=True)])
+    stays = [_plus(held, gone, -1) for held, gone in zip(x.own_before, x.own_gone, strict=True)]
+    after = needs(x.problem, [_plus(held, new) for held, new in zip(stays, x.own_new, strict=True)])
     roots = [q for q, queue in enumerate(x.problem.queues) if queue.parent is None]
     for r, name in enumerate(x.problem.resources):
         if not any(queue.guarantee[r] for queue in x.problem.queues):
@@ -330,7 +361,7 @@ def guarantees(x: Ledger) -> Findings:
 
 
 def queue_use(x: Ledger) -> Findings:
-    """`Plan.queues`: one for each queue in order; allocated = used + running, admitted = new, both with descendants;
+    """`Plan.queues`: one for each queue in order; allocated = used + running, admitted = new - evicted, both with descendants;
     share = max over resources of (allocated + admitted) / (capacity of all nodes) / weight."""
     if [use.queue for use in x.plan.queues] != list(range(len(x.problem.queues))):
         yield ("queues",), f"there must be one entry for each of the {len(x.problem.queues)} queues, in order"
@@ -339,21 +370,23 @@ def queue_use(x: Ledger) -> Findings:
     for q, use in enumerate(x.plan.queues):
         if use.allocated != x.before[q]:
             yield ("queues", q, "allocated"), f"is {use.allocated}, but {x.before[q]} were held before the plan"
-        if use.admitted != x.added[q]:
-            yield ("queues", q, "admitted"), f"is {use.admitted}, but the plan adds {x.added[q]}"
-        held = _plus(x.before[q], x.added[q])
+        more = _plus(x.added[q], x.lost[q], -1)
+        if use.admitted != more:
+            yield ("queues", q, "admitted"), f"is {use.admitted}, but the plan adds {more}"
+        held = _plus(x.before[q], more)
         share = max((amount / total for amount, total in zip(held, totals, strict=True) if total), default=0.0) / x.problem.queues[q].weight
         if not abs(use.share - share) <= SHARE_TOLERANCE:
             yield ("queues", q, "share"), f"is {use.share!r} instead of {share!r}"
 
 
 def batches(x: Ledger) -> Findings:
-    """Each gang that is not kept belongs to exactly one batch, a kept one to at most one. A batch's verdict is its worst objective's."""
+    """Each gang that starts or waits belongs to exactly one batch, one that is kept or evicted to at most one. A batch's verdict is its
+    worst objective's."""
     times = Counter(g for batch in x.plan.batches for g in batch.gangs)
     for g in sorted(set(times) | set(x.decisions)):
         if not 0 <= g < len(x.problem.gangs):
             yield ("batches",), f"gang {g} does not exist"
-        elif times[g] > 1 or (not times[g] and g in x.decisions and x.decisions[g].action != "keep"):
+        elif times[g] > 1 or (not times[g] and g in x.decisions and x.decisions[g].action not in ("keep", "evict")):
             yield ("batches",), f"gang {g} is decided {times[g]} times"
     for b, batch in enumerate(x.plan.batches):
         yield from _verdicts(b, batch)
@@ -492,4 +525,5 @@ RULES = (
     queue_use,
     batches,
     reasons,
+    *VICTIM_RULES,
 )

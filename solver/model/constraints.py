@@ -114,10 +114,10 @@ def capacity(s: Sets, x: Vars) -> Iterator[Row]:
             chain = all(b % a == 0 for a, b in itertools.pairwise(asked))
             for z in [z for z in asked if z in floors[r]] + ([] if chain and len(floors[r]) > 1 else [1]):
                 taken_up: list[tuple[pulp.LpVariable, float]] = [pair for request, n in here if request[r] >= z for pair in times(n, request[r] // z)]
-                yield Row("capacity", (i, r, z), _scaled(taken_up, floors[r][z][i]))
+                yield Row("capacity", (i, r, z), scaled(taken_up, floors[r][z][i]))
 
 
-def _scaled(terms: Sequence[tuple[pulp.LpVariable, float]], most: int) -> pulp.LpConstraint:
+def scaled(terms: Sequence[tuple[pulp.LpVariable, float]], most: int) -> pulp.LpConstraint:
     """The same row divided by its coefficients' common divisor, rounded down: bytes become a handful of units."""
     unit = int(np.gcd.reduce([int(c) for _, c in terms]))
     return at_most([(v, int(c) // unit) for v, c in terms], most // unit)
@@ -175,7 +175,7 @@ def queues(s: Sets, x: Vars) -> Iterator[Row]:
                 continue
             terms = taken(s, x, r, lambda of, q=q: q in s.ledger.path(of))  # type: ignore[misc]
             if terms:
-                yield Row("queue.capability", (q, r), _scaled(terms, max(0, limit - s.ledger.held[q][r])))
+                yield Row("queue.capability", (q, r), scaled(terms, max(0, limit - s.ledger.held[q][r])))
 
 
 def taken(s: Sets, x: Vars, r: int, counts: Callable[[int], bool]) -> list[tuple[pulp.LpVariable, float]]:

@@ -33,6 +33,7 @@ class QueueSpec:
     deserved: Amounts = field(default_factory=dict)
     capability: Amounts = field(default_factory=dict)
     used: Amounts = field(default_factory=dict)
+    reclaimable: bool = True
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,8 @@ class GangSpec:
     topology: Topology | None
     subgroups: tuple[Subgroup, ...]
     running: tuple[Placement, ...]
+    loss: int | None = None
+    preempts: bool = True
 
 
 def nodes(count: int, *, leaf: str | None = None, kind: int = 0, free: Amounts | None = None, **capacity: int) -> list[NodeSpec]:
@@ -65,10 +68,21 @@ def queue(
     *,
     weight: int = 1,
     guarantee: Amounts | None = None,
+    deserved: Amounts | None = None,
     capability: Amounts | None = None,
     used: Amounts | None = None,
+    reclaimable: bool = True,
 ) -> QueueSpec:
-    return QueueSpec(name, parent, weight, guarantee=guarantee or {}, capability=capability or {}, used=used or {})
+    return QueueSpec(
+        name,
+        parent,
+        weight,
+        guarantee=guarantee or {},
+        deserved=deserved or {},
+        capability=capability or {},
+        used=used or {},
+        reclaimable=reclaimable,
+    )
 
 
 def role(replicas: int, *, minimum: int | None = None, kinds: Iterable[int] = (0,), **request: int) -> RoleSpec:
@@ -84,8 +98,11 @@ def gang(
     topology: Topology | None = None,
     subgroups: tuple[Subgroup, ...] = (),
     running: tuple[Placement, ...] = (),
+    loss: int | None = None,
+    preempts: bool = True,
 ) -> GangSpec:
-    return GangSpec(name, roles, queue, priority, minimum, topology, subgroups, running)
+    """loss: seconds run, of a gang that may be evicted."""
+    return GangSpec(name, roles, queue, priority, minimum, topology, subgroups, running, loss, preempts)
 
 
 def hard(tier: int) -> Topology:
@@ -104,7 +121,12 @@ def run(role: int, node: int, pods: int) -> Placement:
     return Placement(role, node, pods)
 
 
-def problem(*things: list[NodeSpec] | QueueSpec | GangSpec, tree: Mapping[str, tuple[int, str | None]] | None = None) -> Problem:
+def problem(
+    *things: list[NodeSpec] | QueueSpec | GangSpec,
+    tree: Mapping[str, tuple[int, str | None]] | None = None,
+    preempt: bool = False,
+    reclaim: bool = False,
+) -> Problem:
     """tree: hypernode name -> (tier, parent's name)."""
     machines = [node for thing in things if isinstance(thing, list) for node in thing]
     queues = [thing for thing in things if isinstance(thing, QueueSpec)] or [QueueSpec("default")]
@@ -137,6 +159,7 @@ def problem(*things: list[NodeSpec] | QueueSpec | GangSpec, tree: Mapping[str, t
                 limits(spec.deserved),
                 limits(spec.capability),
                 vector(spec.used),
+                spec.reclaimable,
             )
             for spec in queues
         ),
@@ -151,9 +174,14 @@ def problem(*things: list[NodeSpec] | QueueSpec | GangSpec, tree: Mapping[str, t
                 spec.topology,
                 spec.subgroups,
                 spec.running,
+                spec.loss is not None,
+                spec.loss or 0,
+                spec.preempts,
             )
             for age, spec in enumerate(gangs)
         ),
+        preempt,
+        reclaim,
     )
 
 

@@ -304,7 +304,7 @@ FORM = {
     "a decision is missing": (replace(GOOD, decisions=(A, B)), {"decisions"}),
     "decisions are out of order": (replace(GOOD, decisions=(B, A, C)), {"decisions"}),
     "a decision is for no gang": (replace(GOOD, decisions=(*GOOD.decisions, replace(C, gang=3))), {"decisions"}),
-    "an action is unknown": (replace(GOOD, decisions=(A, replace(B, action="evict"), C)), {"decisions", "actions", "reasons"}),  # type: ignore[arg-type]
+    "an action is unknown": (replace(GOOD, decisions=(A, replace(B, action="stop"), C)), {"decisions", "actions", "reasons"}),  # type: ignore[arg-type]
     "placements are unsorted": (replace(GOOD, decisions=(replace(A, placements=A.placements[::-1]), B, C)), {"decisions"}),
     "placements are not merged": (
         replace(

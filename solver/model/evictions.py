@@ -1,0 +1,221 @@
+"""Room for one gang, and who gives it: the admission model of that gang, forced to start, with pods of running gangs as free variables.
+
+Letters as in docs/model.md: v a victim, z[v] it goes whole, d[v] it loses a pod, e[v,t,m] pods of role t that it loses on node m.
+The variables n, g, u of the gang and its families link, gang and subgroup are those of `solver.model`; capacity and queues are said again
+here, with what the victims give back on the right-hand side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pulp
+
+from solver.model import constraints, variables
+from solver.model.constraints import Row, at_least, at_most, equal, scaled, times
+from solver.model.sets import Sets
+from solver.model.variables import Vars
+from solver.problem import Gang, Placement
+from solver.room import Ints
+from solver.tree import ROOT
+from solver.victims import Victim, loss
+
+Terms = list[tuple[pulp.LpVariable, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Exposure:
+    """What gangs of other queues may take from one queue. most: resource -> how much of it, of which one has to hold.
+    kept: resource -> what may go at most without touching a guarantee."""
+
+    most: Mapping[int, int]
+    kept: Mapping[int, int]
+
+
+@dataclass(slots=True)
+class Evictions:
+    """
+    s: the sets of the gang that starts, free vectors counting every victim as gone; free: what is free now (node x resource)
+    victims: who may be evicted; exposures: queue -> its exposure, for the queues that the gang reclaims from
+    away: whether pods count that are on no node of the model (when a queue is what is short)
+    """
+
+    s: Sets
+    free: Ints
+    victims: Sequence[Victim]
+    exposures: Mapping[int, Exposure]
+    away: bool
+    x: Vars = field(init=False)
+    z: dict[int, pulp.LpVariable] = field(default_factory=dict)
+    d: dict[int, pulp.LpVariable] = field(default_factory=dict)
+    e: dict[tuple[int, Placement], tuple[pulp.LpVariable, int]] = field(default_factory=dict)
+    """(victim's gang, its pods at one spot) -> (variable, pods per unit of it): e, or z times all of them."""
+    b: dict[tuple[int, int], pulp.LpVariable] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.x = variables.make(self.s, fixed_admission=True)
+        constraints.build(self.s, self.x, (constraints.link, constraints.gang, constraints.subgroups))
+        inside = {n for pods in self.x.n.values() for i in pods for n in self.s.places[i].nodes}
+        for v in self.victims:
+            self._make(v, inside)
+        for number, row in enumerate(row for family in FAMILIES for row in family(self)):
+            self.x.model.addConstraint(row.constraint, f"{row.family.replace('.', '_')}_{number:06d}")
+
+    def _make(self, v: Victim, inside: set[int]) -> None:
+        model, everywhere = self.x.model, self.away or bool(self.gang(v).subgroups)
+        self.z[v.gang] = model.add_variable(f"z_{v.gang}", cat=pulp.LpBinary)
+        self.d[v.gang] = model.add_variable(f"d_{v.gang}", cat=pulp.LpBinary) if v.spare else self.z[v.gang]
+        for p in v.running:
+            if v.surplus[p.role] and v.spare and (everywhere or p.node in inside):
+                self.e[v.gang, p] = model.add_variable(f"e_{v.gang}_{p.role}_{p.node}", 0, p.pods, cat=pulp.LpInteger), 1
+            else:
+                self.e[v.gang, p] = self.z[v.gang], p.pods
+
+    def gang(self, v: Victim) -> Gang:
+        return self.s.problem.gangs[v.gang]
+
+    def gone(self, v: Victim, counts: Callable[[Placement], float] = lambda p: 1.0) -> Terms:
+        """sum over the victim's spots of counts(spot) * e, each variable once."""
+        total: dict[pulp.LpVariable, float] = {}
+        for p in v.running:
+            variable, unit = self.e[v.gang, p]
+            if factor := counts(p) * unit:
+                total[variable] = total.get(variable, 0.0) + factor
+        return list(total.items())
+
+    def given(self, r: int, counts: Callable[[Victim], bool]) -> Terms:
+        """What those victims give back of resource r."""
+        return [term for v in self.victims if counts(v) for term in self.gone(v, lambda p, v=v: self.gang(v).roles[p.role].request[r])]  # type: ignore[misc]
+
+    def losses(self) -> Terms:
+        """sum_v loss_v * sum e[v]"""
+        return [term for v in self.victims for term in times(self.gone(v), loss(self.gang(v)))]
+
+    def taken(self, values: Mapping[str, float]) -> dict[int, tuple[Placement, ...]]:
+        """Victim -> the pods that a solution takes from it."""
+        found = {}
+        for v in self.victims:
+            pods = ((p, *self.e[v.gang, p]) for p in v.running)
+            gone = tuple(Placement(p.role, p.node, number) for p, var, unit in pods if (number := round(values[var.name]) * unit))
+            if gone:
+                found[v.gang] = gone
+        return found
+
+
+def surplus(m: Evictions) -> Iterator[Row]:
+    """A gang keeps its minima or goes whole.
+
+    e[v,t,m] >= pods[v,t,m] z[v]        sum_m e[v,t,m] <= surplus[v,t] + (pods[v,t] - surplus[v,t]) z[v]        the same over all roles
+    sum_t sum_m e[v,t,m] <= pods[v] d[v]                                                                       (a spot without an e: pods z)
+    """
+    for v in m.victims:
+        if not v.spare:
+            continue
+        z, d = m.z[v.gang], m.d[v.gang]
+        own = [p for p in v.running if m.e[v.gang, p][0] is not z]
+        for p in own:
+            yield Row("victim.whole", (v.gang, p.role, p.node), at_least([(m.e[v.gang, p][0], 1), (z, -p.pods)], 0))
+        for t, most in enumerate(v.surplus):
+            here = [p for p in own if p.role == t]
+            yield from _spared(m, v, here, most, (v.gang, t))
+        yield from _spared(m, v, own, v.spare, (v.gang,))
+        yield Row("victim.touched", (v.gang,), at_most([*((m.e[v.gang, p][0], 1.0) for p in own), (d, -sum(p.pods for p in own))], 0))
+        yield Row("victim.gone", (v.gang,), at_most([(z, 1), (d, -1)], 0))
+
+
+def _spared(m: Evictions, v: Victim, spots: Sequence[Placement], most: int, key: tuple[int, ...]) -> Iterator[Row]:
+    pods = sum(p.pods for p in spots)
+    if pods > most:
+        yield Row("victim.surplus", key, at_most([*((m.e[v.gang, p][0], 1.0) for p in spots), (m.z[v.gang], most - pods)], most))
+
+
+def parts(m: Evictions) -> Iterator[Row]:
+    """Only whole parts of a victim's subgroups go: sum over the subgroup's roles and the nodes of one of its domains of e = size * integer."""
+    for v in m.victims:
+        for index, part in enumerate(m.gang(v).subgroups if v.spare else ()):
+            hard = part.topology.mode == "hard" and part.topology.tier <= m.s.tree.top
+            spots: dict[int, list[Placement]] = {}
+            for p in v.running:
+                if p.role in part.roles:
+                    h = m.s.tree.domain(m.s.problem.nodes[p.node].leaf, part.topology.tier) if hard else ROOT
+                    spots.setdefault(ROOT if h is None else h, []).append(p)
+            for h, here in sorted(spots.items()):
+                u = m.x.model.add_variable(f"u_{v.gang}_{index}_{h + 1}_gone", 0, cat=pulp.LpInteger)
+                gone = m.gone(v, lambda p, here=here: float(p in here))  # type: ignore[misc]
+                yield Row("victim.subgroup", (v.gang, index, h), equal([*gone, (u, -part.size)], 0))
+
+
+def capacity(m: Evictions) -> Iterator[Row]:
+    """On every node that may take pods: sum_t a_t n[t,m] <= free[m] + what the victims' pods there give back, per resource."""
+    s = m.s
+    shape = s.shapes[0]
+    spots: dict[int, list[tuple[Victim, Placement]]] = {}
+    for v in m.victims:
+        for p in v.running:
+            spots.setdefault(p.node, []).append((v, p))
+    nodes: dict[int, list[tuple[int, variables.Terms]]] = {}
+    for (_, t), pods in m.x.n.items():
+        for i, terms in pods.items():
+            (node,) = s.places[i].nodes
+            nodes.setdefault(node, []).append((t, terms))
+    for node, here in sorted(nodes.items()):
+        for r in range(s.width):
+            wanted = [term for t, terms in here for term in times(terms, shape.roles[t].request[r])]
+            given = [(m.e[v.gang, p][0], -m.e[v.gang, p][1] * m.gang(v).roles[p.role].request[r]) for v, p in spots.get(node, ())]
+            wanted, given = [x for x in wanted if x[1]], [x for x in given if x[1]]
+            if wanted:
+                yield Row("capacity", (node, r), scaled([*wanted, *given], int(m.free[node, r])))
+
+
+def queues(m: Evictions) -> Iterator[Row]:
+    """On the winner's path: held_q[r] + what it takes - what victims under q give back <= capability_q[r], where it takes any."""
+    s = m.s
+    ((q0, _, _),) = s.waiting
+    for q in s.ledger.path(q0):
+        for r, limit in enumerate(s.problem.queues[q].capability):
+            wanted = constraints.taken(s, m.x, r, lambda of: of == q0)
+            if limit is not None and wanted:
+                given = m.given(r, lambda v, q=q: q in s.ledger.path(m.gang(v).queue))  # type: ignore[misc]
+                yield Row("queue.capability", (q, r), scaled([*wanted, *times(given, -1)], limit - s.ledger.held[q][r]))
+
+
+def guarantees(m: Evictions) -> Iterator[Row]:
+    """As `constraints.guarantees`, with direct_q[r] less what the queue's own victims give back."""
+    s = m.s
+    for row in constraints.guarantees(s, m.x):
+        if row.family == "guarantee.need":
+            q, r = row.key
+            unit = max(1, s.ledger.total[r] // 1_000_000)
+            given = times(m.given(r, lambda v, q=q: m.gang(v).queue == q), 1 / unit)  # type: ignore[misc]
+            row = Row(row.family, row.key, at_least([*row.constraint.items(), *given], -row.constraint.constant))
+        yield row
+
+
+def reclaims(m: Evictions) -> Iterator[Row]:
+    """A queue that gangs of others take from stays at what it deserves of one resource r that they ask for, and above its guarantees.
+
+    sum_r b[q,r] = 1        taken_q[r] <= most_q[r] + M (1 - b[q,r])        d[v] <= sum over r that v frees of b[q,r]        taken_q[r] <= kept_q[r]
+    """
+    s = m.s
+    ((q0, _, _),) = s.waiting
+    for q, exposure in sorted(m.exposures.items()):
+        own = [v for v in m.victims if m.gang(v).queue == q]
+        below = [v for v in m.victims if m.gang(v).queue != q0 and q in s.ledger.path(m.gang(v).queue)]
+        everything = [sum(p.pods * m.gang(v).roles[p.role].request[r] for v in below for p in v.running) for r in range(s.width)]
+        for r in sorted(exposure.most):
+            m.b[q, r] = m.x.model.add_variable(f"b_{q}_{r}", cat=pulp.LpBinary)
+        yield Row("reclaim.one", (q,), equal([(m.b[q, r], 1) for r in sorted(exposure.most)], 1))
+        for r, most in sorted(exposure.most.items()):
+            excess = max(0, everything[r] - most)
+            yield Row("reclaim.deserved", (q, r), scaled([*m.given(r, lambda v: v in below), (m.b[q, r], excess)], most + excess))  # noqa: B023
+        for r, most in sorted(exposure.kept.items()):
+            if everything[r] > most:
+                yield Row("reclaim.guarantee", (q, r), scaled(m.given(r, lambda v: v in below), most))  # noqa: B023
+        for v in own:
+            frees = {r for p in v.running for r, a in enumerate(m.gang(v).roles[p.role].request) if a}
+            helpful: list[tuple[pulp.LpVariable, float]] = [(m.b[q, r], -1.0) for r in sorted(exposure.most) if r in frees]
+            yield Row("reclaim.helps", (v.gang,), at_most([(m.d[v.gang], 1.0), *helpful], 0))
+
+
+FAMILIES: Iterable[Callable[[Evictions], Iterator[Row]]] = (surplus, parts, capacity, queues, guarantees, reclaims)

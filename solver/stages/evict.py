@@ -1,0 +1,207 @@
+"""Room by eviction: each gang that found none, in order, is placed together with the choice of who must go for it, at the least loss.
+
+One exact model for one gang (`solver.model.evictions`), over the nodes where room is cheapest (`solver.stages.cheapest`); then the
+gang is placed as any other in the room that it got, so that it is spread no more than it must.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pulp
+
+from solver.engine import solve_model
+from solver.fit import shortage
+from solver.model.constraints import at_most
+from solver.model.evictions import Evictions, Exposure
+from solver.model.sets import Sets, aggregate, refine
+from solver.options import Options
+from solver.plan import Objective
+from solver.problem import Placement, Problem
+from solver.room import Ints, Ledger, Room
+from solver.shapes import satisfied, shape_of
+from solver.stages.admit import pods_of
+from solver.stages.cheapest import Cheapest, Choice
+from solver.stages.lexicographic import judge
+from solver.stages.pack import merged
+from solver.tree import Tree
+from solver.victims import Victim, deserved, entitled, exposed, freed, loss, may_preempt, may_reclaim, victim
+
+SIZES = (96, 768, 3_072)
+"""Nodes in the model, one try after another until the answer is proved; beyond the last the objective says how much may be missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Who goes for one gang. pods: victim -> the pods it loses. placed: the gang's new pods in the model's own answer."""
+
+    pods: Mapping[int, tuple[Placement, ...]]
+    placed: tuple[Placement, ...]
+    objectives: tuple[Objective, ...]
+
+
+@dataclass
+class Standing:
+    """What runs of every gang that may be a victim, and what was taken from it so far.
+
+    running: gang -> pods that are left, for gangs that the plan does not start. evicted: victim -> pods taken. winners: victim -> for whom.
+    anchors: queue that others took from -> the resource of which it stays at what it deserves.
+    """
+
+    problem: Problem
+    tree: Tree
+    room: Room
+    ledger: Ledger
+    running: dict[int, tuple[Placement, ...]]
+    evicted: dict[int, tuple[Placement, ...]] = field(default_factory=dict)
+    winners: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    anchors: dict[int, int] = field(default_factory=dict)
+
+    def copy(self, room: Room, ledger: Ledger) -> Standing:
+        """The same, apart from these, over other holdings."""
+        return replace(
+            self,
+            room=room,
+            ledger=ledger,
+            running=dict(self.running),
+            evicted=dict(self.evicted),
+            winners=dict(self.winners),
+            anchors=dict(self.anchors),
+        )
+
+    def candidates(self, j: int) -> tuple[list[Victim], dict[int, Exposure]]:
+        """Everybody who may be evicted for gang j, and what the queues among them can spare. A victim serves its own queue or others, not both."""
+        gangs = self.problem.gangs
+        asked = shape_of(j, gangs[j]).demand(len(self.problem.resources))
+        found: list[Victim] = []
+        exposures: dict[int, Exposure] = {}
+        reclaiming = entitled(self.problem, self.ledger, j, asked)
+        for v in sorted(self.running):
+            if v == j or not self.running[v]:
+                continue
+            before = {gangs[w].queue == gangs[v].queue for w in self.winners.get(v, ())}
+            own = may_preempt(self.problem, j, v)
+            if before - {own} or not (own or (reclaiming and may_reclaim(self.problem, j, v))):
+                continue
+            if not own and not exposures.setdefault(gangs[v].queue, self._exposure(gangs[v].queue, asked)).most:
+                continue
+            found.append(victim(self.problem, self.tree, v, self.running[v], not satisfied(gangs[v])))
+        return found, {q: exposure for q, exposure in exposures.items() if exposure.most}
+
+    def _exposure(self, q: int, asked: Sequence[int]) -> Exposure:
+        most = {r: amount for r, amount in exposed(self.problem, self.ledger, q, asked).items() if self.anchors.get(q, r) == r}
+        guarantee = self.problem.queues[q].guarantee
+        return Exposure(most, {r: self.ledger.held[q][r] - g for r, g in enumerate(guarantee) if g})
+
+    def without(self, victims: Iterable[Victim]) -> Ints:
+        """The free vectors were all of these gone."""
+        room = Room(self.room.free)
+        for v in victims:
+            for p in v.running:
+                room.take(p.node, self.problem.gangs[v.gang].roles[p.role].request, -p.pods)
+        return room.free
+
+    def hopeless(self, j: int, victims: Sequence[Victim]) -> bool:
+        """Whether counting proves that not even without all of them the gang fits."""
+        return shortage(self.problem, self.tree, shape_of(j, self.problem.gangs[j]), self.without(victims)) is not None
+
+    def take(self, v: int, pods: tuple[Placement, ...], j: int) -> None:
+        """Evict these pods of gang v for gang j."""
+        gang = self.problem.gangs[v]
+        for p in pods:
+            self.room.take(p.node, gang.roles[p.role].request, -p.pods)
+        self.ledger.charge(gang.queue, tuple(-x for x in freed(self.problem, v, pods)))
+        self.running[v] = merged([*self.running[v], *(Placement(p.role, p.node, -p.pods) for p in pods)])
+        self.evicted[v] = merged([*self.evicted.get(v, ()), *pods])
+        self.winners[v] = tuple(sorted({*self.winners.get(v, ()), j}))
+
+    def give_back(self, v: int, pods: tuple[Placement, ...]) -> None:
+        """The pods stay after all. Raises ValueError where their room is taken; then nothing has changed."""
+        gang, mark = self.problem.gangs[v], self.room.mark()
+        try:
+            self.room.take_all(gang, pods)
+        except ValueError:
+            self.room.undo(mark)
+            raise
+        self.ledger.charge(gang.queue, freed(self.problem, v, pods))
+        self.running[v] = merged([*self.running[v], *pods])
+        self.evicted[v] = merged([*self.evicted[v], *(Placement(p.role, p.node, -p.pods) for p in pods)])
+        if not self.evicted[v]:
+            del self.evicted[v], self.winners[v]
+
+    def anchor(self, pods: Mapping[int, tuple[Placement, ...]], j: int) -> None:
+        """Remember of which resource each queue that lost pods to others stays at what it deserves. Called once the pods are taken."""
+        problem, asked = self.problem, shape_of(j, self.problem.gangs[j]).demand(len(self.problem.resources))
+        for v in sorted(pods):
+            q = problem.gangs[v].queue
+            if q != problem.gangs[j].queue and q not in self.anchors:
+                most = deserved(problem.queues[q])
+                kept = [r for r, a in enumerate(asked) if a and freed(problem, v, pods[v])[r] and self.ledger.held[q][r] >= most[r]]
+                self.anchors[q] = kept[0]
+
+
+def cheapest_victims(standing: Standing, j: int, options: Options) -> Taken | None:
+    """Whom to evict for gang j, with the least loss; None where the rules allow nobody who would help, or a limit struck before an answer."""
+    problem, tree = standing.problem, standing.tree
+    victims, exposures = standing.candidates(j)
+    if not victims or standing.hopeless(j, victims):
+        return None
+    shape = shape_of(j, problem.gangs[j])
+    away = not standing.ledger.allows(problem.gangs[j].queue, shape.demand(len(problem.resources)))
+    places = aggregate(problem)
+    waiting = {(problem.gangs[j].queue, problem.gangs[j].priority, 0): (j,)}
+    rich = standing.without(victims)
+    bounds = Cheapest(Sets(problem, tree, places, rich, standing.ledger, (shape,), waiting), standing.room.free, victims)
+    best: Taken | None = None
+    for size in SIZES:
+        choice = bounds.choose(size)
+        if not choice.nodes:
+            break
+        within = [i for i, place in enumerate(places) if choice.nodes.intersection(place.nodes)]
+        free = rich.copy()
+        free[[n for n in range(len(problem.nodes)) if n not in choice.nodes]] = 0
+        s = Sets(problem, tree, refine(places, within), free, standing.ledger, (shape,), waiting)
+        useful = [v for v in victims if away or any(p.node in choice.nodes for p in v.running)]
+        best = _solve(Evictions(s, standing.room.free, useful, exposures, away), j, choice, options) or best
+        if math.isinf(choice.beyond) or (best is not None and best.objectives[0].verdict == "proven"):
+            break
+    return best
+
+
+def _solve(m: Evictions, j: int, choice: Choice, options: Options) -> Taken | None:
+    """Least loss, then fewest victims, the first held while the second is minimised."""
+    model = m.x.model
+    model.sense = pulp.LpMinimize
+    losses = m.losses()
+    unit = math.gcd(*(int(c) for _, c in losses)) or 1
+    model.setObjective(pulp.LpAffineExpression([(x, c / unit) for x, c in losses]))
+    answer = solve_model(model, options)
+    if not answer.values:
+        return None
+    value = _sum(losses, answer.values)
+    bound = min(math.ceil(answer.bound - 1e-6 * max(1.0, abs(answer.bound))) * unit if math.isfinite(answer.bound) else 0.0, choice.beyond)
+    objectives = [judge("loss", value, max(0.0, bound), options.gap, maximise=False)]
+    touched = [(d, 1.0) for d in dict.fromkeys(m.d.values())]
+    model.addConstraint(at_most([(x, c / unit) for x, c in losses], value / unit + 0.5), "held_loss")
+    model.setObjective(pulp.LpAffineExpression(touched))
+    start = {**answer.values, **{m.d[v.gang].name: float(v.gang in m.taken(answer.values)) for v in m.victims}}
+    again = solve_model(model, options, start)
+    if again.values and _sum(losses, again.values) <= value:
+        answer = again
+    number = len(m.taken(answer.values))
+    only_here = objectives[0].verdict == "proven" and choice.beyond > value
+    least = math.ceil(again.bound - 1e-6) if only_here and math.isfinite(again.bound) else min(number, 1)
+    objectives.append(judge("victims", number, least, options.gap, maximise=False))
+    fresh = tuple(Placement(t, m.s.places[i].nodes[0], pods) for (_, t, i), pods in sorted(pods_of(m.x, answer.values).items()))
+    return Taken(m.taken(answer.values), merged([*m.s.shapes[0].fixed, *fresh]), tuple(objectives))
+
+
+def _sum(terms: Iterable[tuple[pulp.LpVariable, float]], values: Mapping[str, float]) -> int:
+    return round(sum(values[x.name] * c for x, c in terms))
+
+
+def total_loss(problem: Problem, pods: Mapping[int, tuple[Placement, ...]]) -> int:
+    """sum over victims of pods x seconds run"""
+    return sum(loss(problem.gangs[v]) * p.pods for v, some in pods.items() for p in some)

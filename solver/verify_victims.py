@@ -1,0 +1,262 @@
+"""The verifier's rules about evictions, in words of their own: they share no code with `solver.victims` or the model.
+
+The words of `solver.verify` hold; besides, a *victim* is a gang with evicted pods, a *winner* a gang that some pod is evicted for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from solver.plan import Decision
+from solver.problem import Gang, Placement, Queue, Vector
+
+if TYPE_CHECKING:
+    from solver.verify import Counts, Findings, Ledger
+
+
+def evictions(x: Ledger) -> Findings:
+    """Evicted pods are running ones, sorted by (role, node) and merged, and there are gangs that they are evicted for, which start. A victim
+    goes whole (action evict, all running pods evicted, none placed), or it is kept with exactly the rest, at its minima, what its
+    subgroups lose being whole parts in each of their domains."""
+    for g, decision in sorted(x.decisions.items()):
+        where = ("decisions", g, "evicted")
+        if bool(decision.evicted) != bool(decision.evicted_for) or (decision.action == "evict" and not decision.evicted):
+            yield where, "evicted pods and the gangs they are evicted for belong together"
+        if fault := _winners(x, decision):
+            yield ("decisions", g, "evicted_for"), fault
+        if not decision.evicted:
+            continue
+        keys = [(place.role, place.node) for place in decision.evicted]
+        if any(first >= second for first, second in pairwise(keys)):
+            yield where, "not sorted by (role, node), or a pair occurs twice"
+        if any(place.pods < 1 or place.pods > x.running[g].get((place.role, place.node), 0) for place in decision.evicted):
+            yield where, "more pods than run there"
+        if decision.action == "evict":
+            if x.stays[g] or decision.placements:
+                yield where, "the gang goes, but not all of its pods do"
+        elif decision.action != "keep":
+            yield where, f"a gang cannot lose pods and {decision.action}"
+        elif x.placed[g] != x.stays[g] or not x.meets_minima(g, x.stays[g]):
+            yield where, "is kept with other pods than those that are left, or below a minimum"
+        elif not _whole_parts(x, g):
+            yield where, "takes a part of a subgroup and leaves the rest"
+
+
+def _winners(x: Ledger, decision: Decision) -> str:
+    winners = decision.evicted_for
+    if list(winners) != sorted(set(winners)):
+        return "not sorted, or one occurs twice"
+    if any(not 0 <= j < len(x.problem.gangs) or j not in x.decisions or x.decisions[j].action != "start" for j in winners):
+        return "a gang that does not start"
+    return ""
+
+
+def _whole_parts(x: Ledger, g: int) -> bool:
+    for part in x.problem.gangs[g].subgroups:
+        lost: Counter[int | None] = Counter()
+        for (role, node), pods in x.gone[g].items():
+            if role in part.roles:
+                lost[x.domain(node, part.topology.tier) if x.binds(part.topology) else None] += pods
+        if any(pods % part.size for pods in lost.values()):
+            return False
+    return True
+
+
+def legality(x: Ledger) -> Findings:
+    """Only evictable gangs are victims, only for gangs that preempt, and all winners of a victim are in its own queue or none is.
+
+    Own queue: `Problem.preempt`, and a victim has a lower priority than its winners.
+    Other queues: `Problem.reclaim`, and the victim's queue is reclaimable; rules `reclaimed` and `entitlement` say how much.
+    """
+    for g, decision in sorted(x.decisions.items()):
+        victim = x.problem.gangs[g]
+        winners = [x.problem.gangs[j] for j in decision.evicted_for if 0 <= j < len(x.problem.gangs)]
+        if not winners:
+            continue
+        where = ("decisions", g, "evicted_for")
+        inside = {winner.queue == victim.queue for winner in winners}
+        if not victim.evictable:
+            yield where, "the gang may not be evicted"
+        if not all(winner.preempts for winner in winners):
+            yield where, "for a gang that preempts nobody"
+        if len(inside) > 1:
+            yield where, "for its own queue and for others at once"
+        elif inside == {True} and not (x.problem.preempt and all(victim.priority < winner.priority for winner in winners)):
+            yield where, "inside a queue only a gang of lower priority may be evicted, and only where preemption is on"
+        elif inside == {False} and not (x.problem.reclaim and x.problem.queues[victim.queue].reclaimable):
+            yield where, "across queues only a reclaimable queue's gangs may be evicted, and only where reclaim is on"
+
+
+def _due(queue: Queue) -> Vector:
+    """What a queue deserves, unset being nothing, cut at its capability, raised to its guarantee."""
+    due = []
+    for wanted, most, least in zip(queue.deserved, queue.capability, queue.guarantee, strict=True):
+        amount = wanted if wanted is not None else 0
+        if most is not None and amount > most:
+            amount = most
+        due.append(amount if least is None or amount >= least else least)
+    return tuple(due)
+
+
+def _foreign(x: Ledger) -> Iterator[tuple[int, Gang, Decision]]:
+    """The victims that go for gangs of other queues."""
+    for g, decision in sorted(x.decisions.items()):
+        if any(x.problem.gangs[j].queue != x.problem.gangs[g].queue for j in decision.evicted_for if 0 <= j < len(x.problem.gangs)):
+            yield g, x.problem.gangs[g], decision
+
+
+def reclaimed(x: Ledger) -> Findings:
+    """A queue that lost pods to gangs of other queues keeps, descendants included, its guarantees, and what it deserves of at least one
+    resource that each of those victims gave back and each of those winners asks for. Pods that went for its own gangs count as still held."""
+    own: list[list[int]] = [[0] * len(x.problem.resources) for _ in x.problem.queues]
+    useful: dict[int, set[int]] = {}
+    foreign = {g for g, _, _ in _foreign(x)}
+    for g, gone in enumerate(x.gone):
+        gang = x.problem.gangs[g]
+        given = {r for (role, _) in gone for r, amount in enumerate(gang.roles[role].request) if amount}
+        if g in foreign:
+            asked = [{r for role in x.problem.gangs[j].roles for r, amount in enumerate(role.request) if amount} for j in x.decisions[g].evicted_for]
+            useful[gang.queue] = useful.get(gang.queue, given).intersection(given, *asked)
+        else:
+            for (role, _), pods in gone.items():
+                for r, amount in enumerate(gang.roles[role].request):
+                    own[gang.queue][r] += pods * amount
+    inside = x.with_descendants([tuple(amounts) for amounts in own])
+    for q, resources in sorted(useful.items()):
+        queue = x.problem.queues[q]
+        held = [b + a - gone + back for b, a, gone, back in zip(x.before[q], x.added[q], x.lost[q], inside[q], strict=True)]
+        if not any(held[r] >= _due(queue)[r] for r in resources):
+            yield ("queues", q, "deserved"), "gave up more than it held above what it deserves"
+        if any(amount < (least or 0) for amount, least in zip(held, queue.guarantee, strict=True)):
+            yield ("queues", q, "guarantee"), "gave up what it is guaranteed"
+
+
+def entitlement(x: Ledger) -> Findings:
+    """A winner that takes from other queues leaves its own, of at least one resource that it asks for, within what that deserves: what
+    runs there and stays, with its own minima."""
+    for j in sorted({j for _, _, decision in _foreign(x) for j in decision.evicted_for if 0 <= j < len(x.problem.gangs)}):
+        gang = x.problem.gangs[j]
+        due, stays = _due(x.problem.queues[gang.queue]), [b - gone for b, gone in zip(x.before[gang.queue], x.lost[gang.queue], strict=True)]
+        own = [sum(pods * gang.roles[role].request[r] for (role, _), pods in x.running[j].items()) for r in range(len(due))]
+        asked = [sum(role.minimum * role.request[r] for role in gang.roles) for r in range(len(due))]
+        if not any(ask and stay - mine + ask <= most for ask, stay, mine, most in zip(asked, stays, own, due, strict=True)):
+            yield ("decisions", j), "takes from other queues what its own does not deserve"
+
+
+def need(x: Ledger) -> Findings:
+    """No victim goes for nothing: with its pods back, its winners do not fit. Tried are the plan as it stands, and each winner placed again
+    by a plain search; of a victim that is kept each pod is tried by itself, unless subgroups keep its pods together."""
+    for g, decision in sorted(x.decisions.items()):
+        if not x.gone[g] or any(j not in x.decisions for j in decision.evicted_for):
+            continue
+        apart = decision.action == "keep" and not x.problem.gangs[g].subgroups
+        tries: list[Counts] = [{spot: 1} for spot in sorted(x.gone[g])] if apart else [x.gone[g]]
+        if any(_does_without(x, g, back, decision.evicted_for) for back in tries):
+            yield ("decisions", g, "evicted"), "goes, though the gangs that it goes for would fit beside it"
+
+
+def _does_without(x: Ledger, g: int, back: Counts, winners: Sequence[int]) -> bool:
+    """Whether a placement of the winners is easily seen while `back` of the victim's pods stay."""
+    free = _left(x)
+    _move(free, x.problem.gangs[g], back, -1)
+    queue = [list(amount) for amount in x.own_before]
+    for other, gang in enumerate(x.problem.gangs):
+        _charge(queue[gang.queue], gang, x.gone[other], -1)
+        _charge(queue[gang.queue], gang, x.new[other], 1)
+    _charge(queue[x.problem.gangs[g].queue], x.problem.gangs[g], back, 1)
+    if not _queues_hold(x, queue, {x.problem.gangs[j].queue for j in winners}):
+        return False
+    if _fine(free):
+        return True
+    for j in winners:
+        _move(free, x.problem.gangs[j], x.new[j], 1)
+    return _fine(free) and all(_place(x, free, j) for j in winners)
+
+
+def _left(x: Ledger) -> list[list[int]]:
+    free = [list(node.free) for node in x.problem.nodes]
+    for gang, stays, new in zip(x.problem.gangs, x.stays, x.new, strict=True):
+        _move(free, gang, stays, -1)
+        _move(free, gang, new, -1)
+    return free
+
+
+def _move(free: list[list[int]], gang: Gang, pods: Counts, sign: int) -> None:
+    for (role, node), number in pods.items():
+        for r, amount in enumerate(gang.roles[role].request):
+            free[node][r] += sign * number * amount
+
+
+def _charge(total: list[int], gang: Gang, pods: Counts, sign: int) -> None:
+    for (role, _), number in pods.items():
+        for r, amount in enumerate(gang.roles[role].request):
+            total[r] += sign * number * amount
+
+
+def _fine(free: Iterable[list[int]]) -> bool:
+    return all(amount >= 0 for node in free for amount in node)
+
+
+def _queues_hold(x: Ledger, own: Sequence[Sequence[int]], winners: set[int]) -> bool:
+    """Capabilities on the winners' paths and guarantees, with these holdings; a broken one that was broken before the plan is let pass by
+    none, so that this errs towards needing the victim."""
+    held = x.with_descendants([tuple(amounts) for amounts in own])
+    for q in winners:
+        path: int | None = q
+        while path is not None:
+            spec = x.problem.queues[path]
+            if any(most is not None and amount > most for amount, most in zip(held[path], spec.capability, strict=True)):
+                return False
+            path = spec.parent
+    needed = x.needs([tuple(amounts) for amounts in own])
+    for r in range(len(x.problem.resources)):
+        total = sum(node.free[r] for node in x.problem.nodes) + sum(queue.used[r] for queue in x.problem.queues)
+        guaranteed = any(queue.guarantee[r] for queue in x.problem.queues)
+        if guaranteed and sum(needed[q][r] for q, queue in enumerate(x.problem.queues) if queue.parent is None) > total:
+            return False
+        if guaranteed and any(queue.capability[r] is not None and needed[q][r] > queue.capability[r] for q, queue in enumerate(x.problem.queues)):  # type: ignore[operator]
+            return False
+    return True
+
+
+def _place(x: Ledger, free: list[list[int]], j: int) -> bool:
+    """The winner's minima inside one of its domains, role by role, node by node; takes the room. False proves nothing: gangs with subgroups or
+    running pods, and minima above the roles' sum, are not tried."""
+    gang = x.problem.gangs[j]
+    if gang.subgroups or gang.running or gang.minimum > sum(role.minimum for role in gang.roles):
+        return False
+    domains: dict[int | None, list[int]] = defaultdict(list)
+    for n in range(len(x.problem.nodes)):
+        domains[x.domain(n, gang.topology.tier) if gang.topology is not None and x.binds(gang.topology) else 0].append(n)
+    for domain, nodes in sorted(domains.items(), key=lambda item: -1 if item[0] is None else item[0]):
+        found = None if domain is None else _spread(x, free, gang, nodes)
+        if found is not None:
+            for place in found:
+                _move(free, gang, {(place.role, place.node): place.pods}, -1)
+            return True
+    return False
+
+
+def _spread(x: Ledger, free: Sequence[Sequence[int]], gang: Gang, nodes: Sequence[int]) -> list[Placement] | None:
+    left = {n: list(free[n]) for n in nodes}
+    found = []
+    order = sorted(range(len(gang.roles)), key=lambda t: gang.roles[t].request, reverse=True)
+    for t in order:
+        role, missing = gang.roles[t], gang.roles[t].minimum
+        for n in nodes:
+            if not missing or x.problem.nodes[n].kind not in role.kinds:
+                continue
+            pods = min((have // ask for have, ask in zip(left[n], role.request, strict=True) if ask), default=missing)
+            if pods := max(0, min(pods, missing)):
+                left[n] = [have - ask * pods for have, ask in zip(left[n], role.request, strict=True)]
+                found.append(Placement(t, n, pods))
+                missing -= pods
+        if missing:
+            return None
+    return found
+
+
+VICTIM_RULES = (evictions, legality, reclaimed, entitlement, need)

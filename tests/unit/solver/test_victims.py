@@ -1,0 +1,268 @@
+"""Who is evicted for whom, in stories. Relations are asserted, not node names."""
+
+from __future__ import annotations
+
+import pytest
+
+from solver import solve
+from solver.plan import Plan
+from solver.problem import Problem
+from solver.verify import verify
+from tests.unit.solver.builders import GangSpec, gang, hard, nodes, parts, problem, queue, role, run
+
+TREE = {"s0": (1, "spine"), "s1": (1, "spine"), "spine": (2, None)}
+
+
+def decided(world: Problem) -> Plan:
+    plan = solve(world)
+    assert verify(world, plan) == []
+    return plan
+
+
+def actions(world: Problem) -> dict[str, str]:
+    return {world.gangs[d.gang].name: d.action for d in decided(world).decisions}
+
+
+def evicted(world: Problem) -> dict[str, int]:
+    """Victim -> pods that it loses."""
+    return {world.gangs[d.gang].name: sum(p.pods for p in d.evicted) for d in decided(world).decisions if d.evicted}
+
+
+def single(name: str, node: int, *, loss: int | None = 60, priority: int = 0, gpu: int = 8, queue: str = "default") -> GangSpec:
+    """A gang of one running pod."""
+    return gang(name, role(1, gpu=gpu), running=(run(0, node, 1),), loss=loss, priority=priority, queue=queue)
+
+
+def winner(pods: int, *, gpu: int = 8, priority: int = 10, **more: object) -> GangSpec:
+    return gang("winner", role(pods, gpu=gpu), priority=priority, **more)  # type: ignore[arg-type]
+
+
+# --- the least loss
+
+
+def test_the_cheapest_victim_goes_and_is_told_for_whom() -> None:
+    world = problem(nodes(3, gpu=8), single("old", 0, loss=900), single("young", 1, loss=30), single("middle", 2, loss=300), winner(1), preempt=True)
+    assert actions(world) == {"old": "keep", "young": "evict", "middle": "keep", "winner": "start"}
+    decision = decided(world).decisions[1]
+    assert (decision.placements, decision.evicted, decision.evicted_for) == ((), (run(0, 1, 1),), (3,))
+
+
+def test_one_goes_where_ten_would_do_as_well() -> None:
+    ten = [single(f"small-{i}", 0, gpu=1) for i in range(8)] + [single(f"other-{i}", 1, gpu=1) for i in range(8)]
+    world = problem(nodes(3, gpu=8), *ten, single("large", 2), winner(1), preempt=True)
+    assert evicted(world) == {"large": 1}
+
+
+MEASURED = (
+    (4, 2, 1, 1), (2, 2, 4), (1, 1, 2, 1, 2, 1), (4, 4), (2, 2, 2, 2), (1, 1, 1, 1, 1, 1, 1, 1), (4, 2, 2), (2, 4, 2),
+)  # fmt: skip
+"""GPUs of the pods on each of eight nodes."""
+
+
+def test_on_eight_full_nodes_the_winner_of_two_whole_nodes_costs_the_fewest_pods() -> None:
+    """The case in which Volcano 1.15.1 loses 20 to 23 pods."""
+    running = [single(f"g{n}-{i}", n, gpu=gpu) for n, at in enumerate(MEASURED) for i, gpu in enumerate(at)]
+    world = problem(nodes(8, gpu=8), *running, winner(2), preempt=True)
+    assert sum(evicted(world).values()) == 5
+    loss = next(o for batch in decided(world).batches for o in batch.objectives if o.name == "loss")
+    assert (loss.value, loss.bound, loss.verdict) == (300, 300, "proven")
+
+
+def test_a_gang_on_both_nodes_is_cheaper_than_two_gangs() -> None:
+    both = gang("both", role(2, gpu=8), running=(run(0, 2, 1), run(0, 3, 1)), loss=50)
+    world = problem(nodes(4, gpu=8), single("a", 0, loss=60), single("b", 1, loss=50), both, winner(2), preempt=True)
+    assert evicted(world) == {"both": 2}
+
+
+def test_among_equal_losses_the_fewest_gangs_go() -> None:
+    pair = gang("pair", role(2, gpu=4), running=(run(0, 2, 2),), loss=60)
+    world = problem(nodes(3, gpu=8), *(single(f"s{n}{i}", n, gpu=4) for n in (0, 1) for i in (0, 1)), pair, winner(1), preempt=True)
+    assert evicted(world) == {"pair": 2}
+
+
+# --- surplus and minima
+
+
+def test_surplus_goes_before_a_whole_gang_and_the_gang_stays() -> None:
+    elastic = gang("elastic", role(4, minimum=2, gpu=4), running=(run(0, 0, 2), run(0, 1, 2)), loss=60)
+    world = problem(nodes(2, gpu=8), elastic, winner(1), preempt=True)
+    assert actions(world) == {"elastic": "keep", "winner": "start"}
+    assert evicted(world) == {"elastic": 2}
+
+
+def test_a_gang_that_cannot_spare_enough_goes_whole() -> None:
+    elastic = gang("elastic", role(3, minimum=2, gpu=4), running=(run(0, 0, 2), run(0, 1, 1)), loss=60)
+    world = problem(nodes(2, gpu=8), elastic, winner(2), preempt=True)
+    assert actions(world) == {"elastic": "evict", "winner": "start"}
+
+
+def test_the_surplus_of_one_role_cannot_stand_in_for_another() -> None:
+    mixed = gang("mixed", role(1, gpu=8), role(3, minimum=1, gpu=2), minimum=2, running=(run(0, 0, 1), run(1, 1, 3)), loss=60)
+    world = problem(nodes(2, gpu=8), mixed, gang("winner", role(1, gpu=6), priority=10), preempt=True)
+    assert evicted(world) == {"mixed": 2}
+    assert actions(world)["mixed"] == "keep"
+
+
+def test_subgroups_go_in_whole_parts() -> None:
+    grouped = gang(
+        "grouped", role(4, minimum=2, gpu=2), subgroups=(parts(2),), running=(run(0, 0, 2), run(0, 1, 2)), loss=60
+    )  # fmt: skip
+    world = problem(nodes(1, leaf="s0", gpu=4), nodes(1, leaf="s1", gpu=4), grouped, winner(1, gpu=2), tree=TREE, preempt=True)
+    assert evicted(world) == {"grouped": 2}
+
+
+def test_a_shrunk_gang_does_not_grow_back_in_the_same_plan() -> None:
+    elastic = gang("elastic", role(4, minimum=1, gpu=3), running=(run(0, 0, 2), run(0, 1, 2)), loss=60)
+    world = problem(nodes(2, gpu=8), elastic, winner(1), preempt=True)
+    assert evicted(world) == {"elastic": 2}
+
+
+def test_a_gang_below_its_minimum_can_go_whole() -> None:
+    rest = gang("rest", role(4, gpu=8), running=(run(0, 0, 1),), loss=60)
+    world = problem(nodes(1, gpu=8), rest, winner(1), preempt=True)
+    assert actions(world) == {"rest": "evict", "winner": "start"}
+
+
+# --- who may
+
+
+@pytest.mark.parametrize("priority", [10, 11])
+def test_no_gang_of_equal_or_higher_priority_goes(priority: int) -> None:
+    world = problem(nodes(1, gpu=8), single("running", 0, priority=priority), winner(1), preempt=True)
+    assert actions(world) == {"running": "keep", "winner": "wait"}
+
+
+def test_nobody_goes_for_a_gang_that_never_preempts() -> None:
+    world = problem(nodes(1, gpu=8), single("running", 0), winner(1, preempts=False), preempt=True)
+    assert actions(world) == {"running": "keep", "winner": "wait"}
+
+
+def test_a_protected_gang_stays_though_it_would_be_cheaper() -> None:
+    world = problem(nodes(2, gpu=8), single("protected", 0, loss=None), single("open", 1, loss=10_000), winner(1), preempt=True)
+    assert evicted(world) == {"open": 1}
+
+
+def test_nobody_goes_where_preemption_is_off() -> None:
+    world = problem(nodes(1, gpu=8), single("running", 0), winner(1), reclaim=True)
+    assert actions(world) == {"running": "keep", "winner": "wait"}
+
+
+def test_nobody_goes_when_nothing_would_fit_anyway() -> None:
+    world = problem(nodes(2, gpu=8), single("open", 0), single("protected", 1, loss=None), winner(2), preempt=True)
+    assert evicted(world) == {}
+
+
+def test_nobody_goes_when_it_fits_without() -> None:
+    world = problem(nodes(2, gpu=8), single("running", 0), winner(1), preempt=True)
+    assert actions(world) == {"running": "keep", "winner": "start"}
+
+
+def test_a_gang_goes_so_that_its_queue_has_quota_again() -> None:
+    world = problem(queue("team", capability={"gpu": 8}), nodes(2, gpu=8), single("running", 0, queue="team"), winner(1, queue="team"), preempt=True)
+    assert actions(world) == {"running": "evict", "winner": "start"}
+
+
+def test_a_lower_waiting_gang_does_not_take_the_room_that_the_higher_one_needs() -> None:
+    world = problem(nodes(2, gpu=8), single("running", 0), gang("low", role(1, gpu=8), priority=5), winner(2), preempt=True)
+    assert actions(world) == {"running": "evict", "low": "wait", "winner": "start"}
+
+
+def test_of_two_winners_the_older_is_served_first_and_no_victim_is_counted_twice() -> None:
+    world = problem(
+        nodes(2, gpu=8),
+        single("a", 0, loss=100),
+        single("b", 1, loss=50),
+        gang("first", role(1, gpu=8), priority=10),
+        gang("second", role(1, gpu=8), priority=10),
+        gang("third", role(1, gpu=8), priority=10),
+        preempt=True,
+    )
+    assert actions(world) == {"a": "evict", "b": "evict", "first": "start", "second": "start", "third": "wait"}
+    assert [d.evicted_for for d in decided(world).decisions[:2]] == [(3,), (2,)]
+
+
+def test_what_a_victim_leaves_over_serves_the_next_without_another_victim() -> None:
+    world = problem(
+        nodes(1, gpu=8),
+        nodes(1, gpu=4),
+        single("large", 0, loss=10),
+        single("small", 1, gpu=4, loss=600),
+        gang("first", role(1, gpu=4), priority=10),
+        gang("second", role(1, gpu=4), priority=10),
+        preempt=True,
+    )
+    assert evicted(world) == {"large": 1}
+    assert actions(world)["second"] == "start"
+
+
+# --- topology
+
+
+def test_a_gang_bound_to_one_supernode_makes_room_inside_one() -> None:
+    running = [single(f"g{n}", n, loss=10 if n in (0, 4) else 100) for n in range(8)]
+    world = problem(nodes(4, leaf="s0", gpu=8), nodes(4, leaf="s1", gpu=8), *running, winner(2, topology=hard(1)), tree=TREE, preempt=True)
+    plan = decided(world)
+    assert [world.gangs[d.gang].name for d in plan.decisions if d.action == "evict"] in (["g0", "g1"], ["g0", "g2"], ["g0", "g3"]) or (
+        sum(d.action == "evict" for d in plan.decisions) == 2
+    )
+    assert len(plan.decisions[-1].domains) == 1
+    assert sum(world.gangs[d.gang].loss for d in plan.decisions if d.evicted) == 110
+
+
+# --- across queues
+
+
+def teams(**more: object) -> list[object]:
+    return [queue("lender", deserved={"gpu": 8}, **more), queue("owner", deserved={"gpu": 16})]  # type: ignore[arg-type]
+
+
+def test_a_queue_takes_back_what_it_deserves_from_one_that_borrowed_whatever_the_priority() -> None:
+    running = [single(f"g{n}", n, queue="lender", priority=99) for n in range(3)]
+    world = problem(*teams(), nodes(3, gpu=8), *running, winner(2, queue="owner", priority=0), reclaim=True)  # type: ignore[arg-type]
+    assert sorted(actions(world).values()) == ["evict", "evict", "keep", "start"]
+
+
+def test_nobody_takes_from_a_queue_that_holds_what_it_deserves() -> None:
+    world = problem(*teams(), nodes(1, gpu=8), single("g", 0, queue="lender"), winner(1, queue="owner"), reclaim=True)  # type: ignore[arg-type]
+    assert actions(world) == {"g": "keep", "winner": "wait"}
+
+
+def test_a_queue_is_not_pressed_below_what_it_deserves() -> None:
+    running = [single(f"g{n}", n, queue="lender") for n in range(2)]
+    world = problem(*teams(), nodes(2, gpu=8), *running, winner(2, queue="owner"), reclaim=True)  # type: ignore[arg-type]
+    assert evicted(world) == {}
+
+
+def test_a_queue_that_is_not_reclaimable_keeps_everything() -> None:
+    running = [single(f"g{n}", n, queue="lender") for n in range(3)]
+    world = problem(*teams(reclaimable=False), nodes(3, gpu=8), *running, winner(1, queue="owner"), reclaim=True)  # type: ignore[arg-type]
+    assert evicted(world) == {}
+
+
+def test_a_queue_cannot_take_more_than_it_deserves_itself() -> None:
+    running = [single(f"g{n}", n, queue="lender") for n in range(4)]
+    world = problem(*teams(), nodes(4, gpu=8), *running, winner(3, queue="owner"), reclaim=True)  # type: ignore[arg-type]
+    assert evicted(world) == {}
+
+
+def test_a_guarantee_is_not_taken() -> None:
+    running = [single(f"g{n}", n, queue="lender") for n in range(2)]
+    world = problem(
+        queue("lender", guarantee={"gpu": 16}), queue("owner", deserved={"gpu": 8}), nodes(2, gpu=8), *running, winner(1, queue="owner"), reclaim=True
+    )
+    assert evicted(world) == {}
+
+
+def test_two_queues_do_not_take_the_same_pods_from_each_other_in_turn() -> None:
+    running = [single(f"g{n}", n, queue="lender") for n in range(3)]
+    world = problem(*teams(), nodes(3, gpu=8), *running, winner(1, queue="owner"), reclaim=True)  # type: ignore[arg-type]
+    lost = next(iter(evicted(world)))
+    again = problem(
+        *teams(),  # type: ignore[arg-type]
+        nodes(3, gpu=8),
+        *(spec for spec in running if spec.name != lost),
+        gang("winner", role(1, gpu=8), queue="owner", running=(run(0, int(lost[1:]), 1),), loss=1),
+        gang(lost, role(1, gpu=8), queue="lender"),
+        reclaim=True,
+    )
+    assert evicted(again) == {}

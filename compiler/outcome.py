@@ -19,7 +19,7 @@ from compiler.specs import GangSpec, Specs
 from solver.plan import Decision, Plan
 from solver.problem import Gang, Problem
 
-Action = Literal["start", "keep", "wait", "done"]
+Action = Literal["start", "keep", "wait", "evict", "done"]
 Pods = Mapping[str, Mapping[str, int]]
 """Role -> node -> number of pods, roles in the job's order, nodes in the cluster's."""
 
@@ -29,6 +29,8 @@ class Decided:
     """What happens to one job, in the user's names.
 
     running: how many of `pods` run already. index: the gang's place in the problem, None when it is in none.
+    evicted: running pods that are taken away. evicted_for: the jobs, by namespace/name, that start because of it. ran: seconds that one of
+    them has run.
     """
 
     gang: GangSpec
@@ -40,6 +42,9 @@ class Decided:
     reasons: tuple[Reason, ...] = ()
     repairs: tuple[Reason, ...] = ()
     index: int | None = None
+    evicted: int = 0
+    evicted_for: tuple[str, ...] = ()
+    ran: int = 0
 
     @property
     def key(self) -> JobKey:
@@ -104,8 +109,8 @@ class Outcome:
 
     @property
     def changes(self) -> int:
-        """How many jobs the plan starts or lets grow."""
-        return sum(decided.action in ("start", "keep") and decided.total > decided.running for decided in self.decisions)
+        """How many jobs the plan starts, lets grow, shrinks or evicts."""
+        return sum(bool(decided.evicted) or (decided.action in ("start", "keep") and decided.total > decided.running) for decided in self.decisions)
 
     def exit_code(self, detailed: bool = False) -> int:
         """0 nothing to say, 1 errors, 2 (when `detailed`) the plan has changes."""
@@ -168,9 +173,12 @@ def _decided(words: Words, problem: Problem, spec: GangSpec, gang: Gang, decisio
         action=decision.action,
         priority=gang.priority,
         pods={gang.roles[t].name: {problem.nodes[n].name: pods for n, pods in sorted(nodes.items())} for t, nodes in sorted(placed.items())},
-        running=sum(place.pods for place in gang.running),
+        running=sum(place.pods for place in gang.running) - sum(place.pods for place in decision.evicted),
         domains=tuple(problem.hypernodes[h].name for h in decision.domains),
         reasons=tuple(words.reason(gang, fact) for fact in decision.facts),
         repairs=tuple(words.repair(repair) for repair in decision.repairs),
         index=decision.gang,
+        evicted=sum(place.pods for place in decision.evicted),
+        evicted_for=tuple(problem.gangs[j].name for j in decision.evicted_for),
+        ran=gang.loss,
     )

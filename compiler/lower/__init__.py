@@ -11,6 +11,7 @@ from compiler.lower.origins import Origins, job_key
 from compiler.lower.queues import queues
 from compiler.lower.resources import add, resources, vector
 from compiler.lower.topology import hypernodes, leaves
+from compiler.lower.victims import evictable, never, ran, switches
 from compiler.specs import GangSpec, HyperNodeSpec, Specs
 from compiler.state import State
 from solver.problem import Node, Problem
@@ -47,6 +48,15 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
         live.hypernodes,
         open_to,
     )
+    preempt, reclaim = switches(specs.scheduler)
+    mild = never(specs.priority_classes)
+
+    def loss(j: int) -> int | None:
+        """Where nobody is evicted nobody's run time matters."""
+        if not (preempt or reclaim) or j not in live.running or not evictable(j, specs.gangs[j], live, specs.scheduler):
+            return None
+        return ran(j, live)
+
     problem = Problem(
         resources=names,
         nodes=nodes,
@@ -58,9 +68,13 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
                 priority=values.get(specs.gangs[j].priority_class or "", otherwise),
                 age=rank[j],
                 running=live.running.get(j, {}),
+                loss=loss(j),
+                preempts=specs.gangs[j].priority_class not in mild,
             )
             for j in chosen
         ),
+        preempt=preempt,
+        reclaim=reclaim,
     )
     origins = Origins(
         gangs=gangs,

@@ -24,8 +24,10 @@ class GangLowering:
     ) -> None:
         self.names, self.queues, self.nodes, self.hypernodes, self.open_to = names, queues, nodes, hypernodes, open_to
 
-    def gang(self, spec: GangSpec, *, priority: int, age: int, running: Mapping[tuple[int, str], int]) -> Gang:
-        """A gang of minimum 0 starts with its first pod: "starts" with none would say nothing."""
+    def gang(
+        self, spec: GangSpec, *, priority: int, age: int, running: Mapping[tuple[int, str], int], loss: int | None = None, preempts: bool = True
+    ) -> Gang:
+        """A gang of minimum 0 starts with its first pod: "starts" with none would say nothing. loss: None for one that may not be evicted."""
         index = {role.name: t for t, role in enumerate(spec.roles)}
         return Gang(
             name=f"{namespace_of(spec)}/{spec.document.name}",
@@ -40,6 +42,9 @@ class GangLowering:
                 for part in spec.subgroups
             ),
             running=tuple(Placement(t, n, pods) for t, n, pods in sorted((t, self.nodes[name], pods) for (t, name), pods in running.items())),
+            evictable=loss is not None,
+            loss=loss or 0,
+            preempts=preempts,
         )
 
     def role(self, spec: RoleSpec) -> Role:

@@ -34,6 +34,7 @@ GATE = "gangplan.dev/placement"
 HOSTNAME = "kubernetes.io/hostname"
 GROUP_NAME = "scheduling.k8s.io/group-name"
 ROLE_KEYS = ("volcano.sh/task-spec", "training.kubeflow.org/replica-type")
+EVICTION_KEYS = ("volcano.sh/preemptable", "volcano.sh/cooldown-time")
 QUEUE_KEYS = ("volcano.sh/queue-name", "scheduling.volcano.sh/queue-name")
 JOB_LABELS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "volcano.sh/job-name": (("Job", "batch.volcano.sh"),),
@@ -50,6 +51,8 @@ class Live:
 
     queue_used: queue name -> amounts held by other pods that belong to it. frozen: nodes that take nothing new whatever a pod tolerates.
     created: gang -> seconds since the epoch. finished: gangs whose jobs are over.
+    started: gang -> when its running pods started; notes: gang -> what their annotations and labels say of evictions.
+    latest: the newest time at which anything in the state began or changed, which stands in for a clock.
     """
 
     nodes: tuple[NodeSpec, ...]
@@ -60,6 +63,9 @@ class Live:
     frozen: frozenset[str] = frozenset()
     created: dict[int, int] = field(default_factory=dict)
     finished: frozenset[int] = frozenset()
+    started: dict[int, list[int]] = field(default_factory=dict)
+    notes: dict[int, list[Mapping[str, str]]] = field(default_factory=dict)
+    latest: int | None = None
 
 
 def observe(specs: Specs, state: State) -> Live:
@@ -67,7 +73,7 @@ def observe(specs: Specs, state: State) -> Live:
     gangs: dict[Identity, int] = {identity(gang): j for j, gang in enumerate(specs.gangs)}
     nodes = _nodes(specs.nodes, state.nodes)
     lost = frozenset(_name(node) for node in state.nodes if not _ready(node))
-    live = Live(nodes, _hypernodes(specs, state, nodes), frozen=lost)
+    live = Live(nodes, _hypernodes(specs, state, nodes), frozen=lost, latest=_latest(state))
     finished = {j for j, gang in enumerate(specs.gangs) if (namespace_of(gang), gang.document.name, gang.document.kind) in state.finished}
     for job in (*state.jobs, *state.pod_groups):
         if (j := gangs.get(_identity(job))) is not None:
@@ -150,7 +156,21 @@ def _counts_as_running(live: Live, gangs: Sequence[GangSpec], known: Mapping[Ide
     if sum(pods for (t, _), pods in running.items() if t == role) >= gangs[j].roles[role].replicas:
         return False
     running[role, node] += 1
+    if (start := seconds((pod.get("status") or {}).get("startTime"))) is not None:
+        live.started.setdefault(j, []).append(start)
+    for where in ("labels", "annotations"):
+        said = pod["metadata"].get(where) or {}
+        if any(key in said for key in EVICTION_KEYS):
+            live.notes.setdefault(j, []).append({key: str(said[key]) for key in EVICTION_KEYS if key in said})
     return True
+
+
+def _latest(state: State) -> int | None:
+    """Heartbeats are left out: the answer changes only when something happened."""
+    times = [item["metadata"].get("creationTimestamp") for item in (*state.pods, *state.jobs, *state.pod_groups)]
+    times += [(pod.get("status") or {}).get("startTime") for pod in state.pods]
+    times += [condition.get("lastTransitionTime") for pod in state.pods for condition in _conditions(pod)]
+    return max((at for time in times if (at := seconds(time)) is not None), default=None)
 
 
 def identity(gang: GangSpec) -> Identity:

@@ -31,6 +31,7 @@ def queues(
             limits(spec.deserved, names),
             limits(spec.capability, names),
             vector(used.get(spec.name, {}), names),
+            spec.reclaimable,
         )
         for spec in specs
     ]

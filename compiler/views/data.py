@@ -46,7 +46,7 @@ def gang(decided: Decided) -> dict[str, Any]:
         "domains": list(decided.domains),
         "reasons": [_reason(reason) for reason in decided.reasons],
         "repairs": [_reason(repair) for repair in decided.repairs],
-        "evictedFor": [],
+        "evictedFor": list(decided.evicted_for),
         "startsAt": None,
     }
 

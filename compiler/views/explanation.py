@@ -20,10 +20,13 @@ def explanation(outcome: Outcome, decided: Decided, style: Style = PLAIN) -> str
 def _explained(view: PlanView, decided: Decided) -> Iterator[str]:
     document, style = decided.gang.document, view.style
     place = document.at("metadata", "name")
-    does = {"start": "starts", "keep": "runs on", "wait": "waits", "done": "is finished"}[decided.action]
+    does = {"start": "starts", "keep": "runs on", "wait": "waits", "evict": "is evicted", "done": "is finished"}[decided.action]
     yield f"{style.paint(f'{document.kind} {decided.name}', 'head')} {style.paint(does, 'never' if decided.never else decided.action)}"
     yield f"  {place.file}:{place.line}"
     yield ""
+    if decided.evicted:
+        yield f"  {view.eviction(decided)}"
+        yield ""
     yield from view.reasons(decided, "  ")
     if decided.reasons:
         yield ""

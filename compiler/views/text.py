@@ -19,7 +19,7 @@ BAR = 24
 WIDEST_ROLES = 28
 _STUCK = "\N{NO-BREAK SPACE}"
 """Stands for a blank at which a line must not be broken."""
-COLOURS: Mapping[str, str] = {"start": "32", "keep": "36", "wait": "33", "never": "31", "done": "2", "head": "1", "dim": "2"}
+COLOURS: Mapping[str, str] = {"start": "32", "keep": "36", "wait": "33", "evict": "31", "never": "31", "done": "2", "head": "1", "dim": "2"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +87,8 @@ class PlanView:
         for action, title in (("start", "Starts"), ("keep", "Runs on")):
             if chosen := by_action.get(action):
                 yield list(self.placed(title, action, chosen))
+        if victims := [decided for decided in self.outcome.decisions if decided.evicted]:
+            yield list(self.victims(victims))
         if waiting := by_action.get("wait"):
             yield list(self.waiting(sorted(waiting, key=lambda decided: (decided.never, -decided.priority))))
         if done := by_action.get("done"):
@@ -202,6 +204,23 @@ class PlanView:
         if len(nodes) == 1:
             return f"{decided.domains[0]}: {nodes[0]}"
         return f"{compact(decided.domains, 8)} ({len(nodes)}{_STUCK}nodes)"
+
+    def victims(self, victims: Sequence[Decided]) -> Iterator[str]:
+        pods = sum(decided.evicted for decided in victims)
+        yield f"{self.style.paint('Evicts', 'head')}: {_count(pods, 'pod')} of {_count(len(victims), 'job')}"
+        for decided in sorted(victims, key=lambda decided: (decided.evicted_for, decided.name)):
+            first, *rest = textwrap.wrap(self.eviction(decided), self.style.width - 4, break_on_hyphens=False)
+            yield f"  {self.style.paint('x', 'evict')} {first}"
+            yield from (f"      {line}" for line in rest)
+
+    @staticmethod
+    def eviction(decided: Decided) -> str:
+        """What a job loses, and for whom: "evicts vision/nas-trial-1 (3 pods, 12 min) for ..."."""
+        lost = (
+            f"{_count(decided.evicted, 'pod')} of {decided.evicted + decided.running}" if decided.action == "keep" else _count(decided.evicted, "pod")
+        )
+        time = f", {_duration(decided.ran)}" if decided.ran else ""
+        return f"evicts {decided.name} ({lost}{time}) for {compact(list(decided.evicted_for), 4)}"
 
     def waiting(self, waiting: Sequence[Decided]) -> Iterator[str]:
         yield f"{self.style.paint('Waits', 'head')}: {_count(len(waiting), 'job')}"
@@ -319,6 +338,8 @@ class PlanView:
         counts = Counter(decided.action for decided in self.outcome.decisions)
         never = sum(decided.never for decided in self.outcome.decisions)
         said = [f"{counts['start']} to start", f"{counts['keep']} to keep", f"{counts['wait']} to wait"]
+        if counts["evict"]:
+            said.insert(2, f"{counts['evict']} to evict")
         if grow := sum(decided.action == "keep" and decided.total > decided.running for decided in self.outcome.decisions):
             said[1] += f" ({grow} to grow)"
         if never:
@@ -347,6 +368,14 @@ def amount(name: str, value: float) -> str:
 
 def wrapped(text: str, lead: str, width: int) -> Iterable[str]:
     return textwrap.wrap(text, width, initial_indent=lead, subsequent_indent=" " * min(len(lead), 8), break_on_hyphens=False)
+
+
+def _duration(seconds: int) -> str:
+    """In the largest unit that is there at least once: 45 s, 12 min, 3 h, 2 d."""
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"
 
 
 def _count(count: int, noun: str) -> str:

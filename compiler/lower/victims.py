@@ -1,0 +1,66 @@
+"""Who may be evicted: what the scheduler's actions switch on, and what the owner of a job protects."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from compiler.lower.gangs import SYSTEM_PRIORITIES
+from compiler.lower.live import Live
+from compiler.lower.origins import namespace_of
+from compiler.specs import GangSpec, PriorityClassSpec, SchedulerSpec
+
+PREEMPT = frozenset({"preempt", "gangpreempt"})
+RECLAIM = frozenset({"reclaim", "gangreclaim"})
+PREEMPTABLE = "volcano.sh/preemptable"
+COOLDOWN = "volcano.sh/cooldown-time"
+TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
+"""What Volcano takes for true; any other text is false."""
+_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
+_SECONDS: Mapping[str, float] = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
+
+
+def switches(scheduler: SchedulerSpec | None) -> tuple[bool, bool]:
+    """(preempt, reclaim): whether an action of the scheduler evicts inside a queue, and across queues. Volcano's own default does neither."""
+    actions = set(scheduler.actions) if scheduler else set()
+    return bool(actions & PREEMPT), bool(actions & RECLAIM)
+
+
+def never(classes: Iterable[PriorityClassSpec]) -> frozenset[str]:
+    """Priority classes whose jobs evict nobody."""
+    return frozenset(spec.name for spec in classes if spec.preemption_policy == "Never")
+
+
+def evictable(j: int, gang: GangSpec, live: Live, scheduler: SchedulerSpec | None) -> bool:
+    """Whether the running gang may lose pods.
+
+    Not where the job, a role of it or one of its pods says `volcano.sh/preemptable` other than true (nothing said is true); not in kube-system
+    or with a system priority class (Volcano's plugin conformance); not while the plugin cdp guards a pod that runs for less than its cooldown time.
+    """
+    said = [*_annotations(gang), *live.notes.get(j, ())]
+    if any(PREEMPTABLE in notes and notes[PREEMPTABLE] not in TRUE for notes in said):
+        return False
+    if namespace_of(gang) == "kube-system" or gang.priority_class in SYSTEM_PRIORITIES:
+        return False
+    guards = scheduler is not None and any(plugin.name == "cdp" for tier in scheduler.tiers for plugin in tier)
+    wait = max((seconds(notes[COOLDOWN]) for notes in said if COOLDOWN in notes), default=0.0) if guards else 0.0
+    return not wait or ran(j, live, last=True) >= wait
+
+
+def ran(j: int, live: Live, last: bool = False) -> int:
+    """Seconds that the gang's first pod (its last one) has run, at the newest time that the state knows; 0 where that is not known."""
+    starts = live.started.get(j)
+    return max(0, live.latest - (max(starts) if last else min(starts))) if starts and live.latest is not None else 0
+
+
+def seconds(duration: str) -> float:
+    """Go's durations ("1h30m", "600s"); 0 for what is none, as Volcano ignores it."""
+    parts = _PART.findall(duration)
+    return sum(float(number) * _SECONDS[unit] for number, unit in parts) if "".join(map("".join, parts)) == duration else 0.0
+
+
+def _annotations(gang: GangSpec) -> Iterable[Mapping[str, str]]:
+    """Of the job and of its roles' pods; labels count as well."""
+    metadata = gang.document.data.get("metadata") or {}
+    for found in (metadata.get("annotations"), metadata.get("labels"), *(role.annotations for role in gang.roles)):
+        yield {str(key): str(value) for key, value in (found or {}).items()}

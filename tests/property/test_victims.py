@@ -1,0 +1,230 @@
+"""Evictions against brute force on tiny problems: every way to shrink or stop what runs, tried one by one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from solver import solve
+from solver.problem import Gang, Node, Placement, Problem, Queue, Role, Subgroup, Topology
+from solver.verify import verify
+from tests.property.brute import Room, Spot, _domain, _minima_met, growths, is_kept, running
+from tests.property.strategies import TREES
+
+NONE = (None, None)
+
+
+@st.composite
+def crowded(draw: st.DrawFn) -> Problem:
+    """At most 3 nodes, nearly full with at most 3 running gangs that may mostly be evicted, and one gang, the last, that waits."""
+    tree = draw(st.sampled_from(TREES[:3]))
+    leaves = (0, 1) if tree else (None,)
+    nodes = tuple(Node(f"n{n}", 0, draw(st.sampled_from(leaves)), (4, 4), (4, 4)) for n in range(draw(st.integers(1, 3))))
+    queues = tuple(draw(_queues(q, parent)) for q, parent in enumerate(draw(st.sampled_from(((None,), (None, None), (None, None), (None, 0, 0))))))
+    homes = [q for q in range(len(queues)) if all(queue.parent != q for queue in queues)]
+    left = [list(node.free) for node in nodes]
+    gangs = [draw(_running(g, homes, left, len(tree) > 0)) for g in range(draw(st.integers(1, 3)))]
+    switches = draw(st.sampled_from(((True, True), (True, True), (True, False), (False, True))))
+    return Problem(("cpu", "gpu"), nodes, tree, queues, (*gangs, draw(_waiting(homes, len(tree) > 0))), *switches)
+
+
+@st.composite
+def _queues(draw: st.DrawFn, q: int, parent: int | None) -> Queue:
+    capability = draw(st.sampled_from((NONE, NONE, NONE, (None, 4), (None, 8))))
+    deserved = draw(st.sampled_from((NONE, (None, 2), (None, 4), (None, 8), (4, 4))))
+    guarantee = draw(st.sampled_from((NONE, NONE, NONE, (None, 1), (1, 2))))
+    return Queue(f"q{q}", parent, 1, 0, guarantee, deserved, capability, (0, 0), draw(st.sampled_from((True, True, True, False))))
+
+
+@st.composite
+def _running(draw: st.DrawFn, g: int, homes: list[int], left: list[list[int]], topology: bool) -> Gang:
+    """Pods where there is room, in whole subgroups; some gangs hold more than their minimum, some less."""
+    size = draw(st.sampled_from((1, 1, 1, 2)))
+    roles, running = [], []
+    for t in range(draw(st.sampled_from((1, 1, 2)))):
+        request = (draw(st.integers(0, 1)), draw(st.sampled_from((1, 1, 2, 4))))
+        wanted = size * draw(st.integers(1, 2 if size == 2 else 4))
+        held = 0
+        for n in draw(st.permutations(range(len(left)))):
+            fit = min((have // ask for have, ask in zip(left[n], request, strict=True) if ask), default=0)
+            pods = min(fit, wanted - held) // size * size
+            if pods:
+                running.append(Placement(t, n, pods))
+                left[n] = [have - ask * pods for have, ask in zip(left[n], request, strict=True)]
+                held += pods
+        minimum = size * draw(st.integers(0 if t else 1, max(held // size, 1)))
+        roles.append(Role(f"r{t}", max(wanted, minimum), minimum, request, frozenset({0})))
+    least = sum(role.minimum for role in roles)
+    subgroups = (Subgroup("pairs", (0,), 2, 0, Topology("hard" if topology else "soft", 1)),) if size == 2 else ()
+    return Gang(
+        f"g{g}",
+        draw(st.sampled_from(homes)),
+        draw(st.sampled_from((0, 0, 1))),
+        g,
+        least,
+        tuple(roles),
+        subgroups=subgroups,
+        running=tuple(sorted(running, key=lambda p: (p.role, p.node))),
+        evictable=draw(st.sampled_from((True, True, True, True, False))),
+        loss=draw(st.sampled_from((0, 1, 2, 5))),
+    )
+
+
+@st.composite
+def _waiting(draw: st.DrawFn, homes: list[int], topology: bool) -> Gang:
+    roles = []
+    for t in range(draw(st.sampled_from((1, 1, 2)))):
+        minimum = draw(st.integers(1, 2))
+        roles.append(Role(f"r{t}", minimum, minimum, (draw(st.integers(0, 1)), draw(st.sampled_from((1, 2, 4, 4)))), frozenset({0})))
+    hard = draw(st.sampled_from((None, Topology("hard", 1)))) if topology else None
+    return Gang("winner", draw(st.sampled_from(homes)), 1, 9, sum(r.minimum for r in roles), tuple(roles), hard, preempts=draw(st.integers(0, 9)) > 0)
+
+
+def due(world: Problem, q: int, r: int) -> int:
+    queue = world.queues[q]
+    most = queue.capability[r]
+    wanted = queue.deserved[r] or 0
+    return max(wanted if most is None else min(wanted, most), queue.guarantee[r] or 0)
+
+
+def losses(world: Problem, v: int) -> Iterator[Counter[Spot]]:
+    """What gang v may lose as far as it alone is concerned: nothing, everything, or a surplus in whole parts."""
+    gang, have = world.gangs[v], running(world.gangs[v])
+    yield Counter()
+    if not have or not gang.evictable:
+        return
+    yield have
+    spots = sorted(have)
+    for counts in product(*(range(have[spot] + 1) for spot in spots)):
+        gone = Counter({spot: n for spot, n in zip(spots, counts, strict=True) if n})
+        if gone and gone != have and is_kept(gang) and _minima_met(gang, have - gone) and _parts_whole(world, gang, have, gone):
+            yield gone
+
+
+def _parts_whole(world: Problem, gang: Gang, have: Counter[Spot], gone: Counter[Spot]) -> bool:
+    for part in gang.subgroups:
+        for counts in (have, gone):
+            inside: Counter[int | None] = Counter()
+            for (role, node), pods in counts.items():
+                if role in part.roles:
+                    inside[_domain(world, node, part.topology)] += pods
+            if inside[None] or any(pods % part.size for pods in inside.values()):
+                return False
+    return True
+
+
+def legal(world: Problem, room: Room, j: int, gone: dict[int, Counter[Spot]]) -> bool:
+    winner = world.gangs[j]
+    foreign = [v for v in gone if world.gangs[v].queue != winner.queue]
+    if gone and not winner.preempts:
+        return False
+    if any(not world.preempt or world.gangs[v].priority >= winner.priority for v in gone if v not in foreign):
+        return False
+    if not foreign:
+        return True
+    amounts = range(len(world.resources))
+    asked = [sum(role.minimum * role.request[r] for role in winner.roles) for r in amounts]
+    own = [room.holding(winner.queue, [held[r] for held in room.held]) for r in amounts]
+    if not world.reclaim or not any(asked[r] and own[r] + asked[r] <= due(world, winner.queue, r) for r in amounts):
+        return False
+    for q in {world.gangs[v].queue for v in foreign}:
+        lost = [[0] * len(world.queues) for _ in amounts]
+        helps = {r for r in amounts if asked[r]}
+        for v in foreign:
+            gang = world.gangs[v]
+            for (role, _), pods in gone[v].items():
+                for r in amounts:
+                    lost[r][gang.queue] += pods * gang.roles[role].request[r]
+            if gang.queue == q:
+                helps &= {r for r in amounts if any(gang.roles[role].request[r] for role, _ in running(gang))}
+        held = [room.holding(q, [h[r] - x for h, x in zip(room.held, lost[r], strict=True)]) for r in amounts]
+        if not world.queues[q].reclaimable or any(held[r] < (world.queues[q].guarantee[r] or 0) for r in amounts):
+            return False
+        if not any(held[r] >= due(world, q, r) for r in helps):
+            return False
+    return True
+
+
+def fits(world: Problem, room: Room, j: int, gone: dict[int, Counter[Spot]]) -> bool:
+    """Whether the gang's minima find a place once these pods are gone."""
+    amounts = range(len(world.resources))
+    free = [list(node) for node in room.free]
+    added = [[0] * len(world.resources) for _ in world.queues]
+    for v, pods in gone.items():
+        for (role, node), number in pods.items():
+            for r in amounts:
+                free[node][r] += number * world.gangs[v].roles[role].request[r]
+                added[world.gangs[v].queue][r] -= number * world.gangs[v].roles[role].request[r]
+    for option in growths(world, j):
+        use = room.use(j, option)
+        if any(use[n][r] > max(0, free[n][r]) for n in range(len(free)) for r in amounts):
+            continue
+        after = [list(vector) for vector in added]
+        for vector in use:
+            for r in amounts:
+                after[world.gangs[j].queue][r] += vector[r]
+        if room.queues_hold([tuple(vector) for vector in after]) and _within(world, room, j, use, after):
+            return True
+    return False
+
+
+def _within(world: Problem, room: Room, j: int, use: tuple[tuple[int, ...], ...], added: list[list[int]]) -> bool:
+    """New pods stay under every capability above them, also where what ran before did not."""
+    q: int | None = world.gangs[j].queue
+    while q is not None:
+        for r, limit in enumerate(world.queues[q].capability):
+            held = room.holding(q, [h[r] + a[r] for h, a in zip(room.held, added, strict=True)])
+            if limit is not None and any(vector[r] for vector in use) and held > limit:
+                return False
+        q = world.queues[q].parent
+    return True
+
+
+def least_loss(world: Problem, j: int) -> int | None:
+    room = Room(world)
+    costs = []
+    for choice in product(*(list(losses(world, v)) if v != j else [Counter[Spot]()] for v in range(len(world.gangs)))):
+        gone = {v: pods for v, pods in enumerate(choice) if pods}
+        if legal(world, room, j, gone) and fits(world, room, j, gone):
+            costs.append(sum(max(1, world.gangs[v].loss) * sum(pods.values()) for v, pods in gone.items()))
+    return min(costs, default=None)
+
+
+@settings(max_examples=400)
+@given(crowded())
+def test_a_single_waiting_gang_starts_at_the_least_loss_that_any_choice_of_victims_has(world: Problem) -> None:
+    plan = solve(world)
+    assert verify(world, plan) == []
+    assume([g for g, gang in enumerate(world.gangs) if not is_kept(gang)] == [len(world.gangs) - 1])
+    best = least_loss(world, len(world.gangs) - 1)
+    lost = sum(max(1, world.gangs[d.gang].loss) * p.pods for d in plan.decisions for p in d.evicted)
+    assert (plan.decisions[-1].action, lost) == (("wait", 0) if best is None else ("start", best))
+
+
+@st.composite
+def _two(draw: st.DrawFn) -> Problem:
+    """As `crowded`, with a second gang that waits."""
+    world = draw(crowded())
+    homes = sorted({gang.queue for gang in world.gangs})
+    return replace(
+        world, gangs=(*world.gangs, replace(draw(_waiting(homes, bool(world.hypernodes))), name="second", priority=draw(st.integers(0, 2))))
+    )
+
+
+@settings(max_examples=300)
+@given(_two())
+def test_with_several_waiting_gangs_nobody_goes_for_nothing(world: Problem) -> None:
+    assert verify(world, solve(world)) == []
+
+
+@settings(max_examples=300)
+@given(crowded())
+def test_with_evictions_switched_off_the_plan_is_the_one_without_them(world: Problem) -> None:
+    off = replace(world, preempt=False, reclaim=False)
+    plain = replace(off, gangs=tuple(replace(gang, evictable=False, loss=0) for gang in world.gangs))
+    assert solve(off).decisions == solve(plain).decisions

@@ -141,9 +141,18 @@ def entitlement(x: Ledger) -> Findings:
         gang = x.problem.gangs[j]
         due, stays = _due(x.problem.queues[gang.queue]), [b - gone for b, gone in zip(x.before[gang.queue], x.lost[gang.queue], strict=True)]
         own = [sum(pods * gang.roles[role].request[r] for (role, _), pods in x.running[j].items()) for r in range(len(due))]
-        asked = [sum(role.minimum * role.request[r] for role in gang.roles) for r in range(len(due))]
-        if not any(ask and stay - mine + ask <= most for ask, stay, mine, most in zip(asked, stays, own, due, strict=True)):
+        asked = [r for r in range(len(due)) if any(role.request[r] for role in gang.roles)]
+        if not any(stays[r] - own[r] + _least(gang, r) <= due[r] for r in asked):
             yield ("decisions", j), "takes from other queues what its own does not deserve"
+
+
+def _least(gang: Gang, r: int) -> int:
+    """The least of resource r that the gang can start with: its roles' minima, then the pods up to its own that ask for least."""
+    total, missing = 0, gang.minimum - sum(role.minimum for role in gang.roles)
+    for role in sorted(gang.roles, key=lambda role: role.request[r]):
+        more = max(0, min(missing, role.replicas - role.minimum))
+        total, missing = total + (role.minimum + more) * role.request[r], missing - more
+    return total
 
 
 def need(x: Ledger) -> Findings:

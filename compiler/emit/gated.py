@@ -23,6 +23,8 @@ def bind(data: dict[str, Any], decided: Decided) -> None:
         annotate(data, PLACEMENT, compact(decided.pods))
     elif decided.action == "wait":
         annotate(data, WAITING, "; ".join(f"{reason.code}: {reason.message}" for reason in decided.reasons))
+    elif decided.action == "evict":
+        annotate(data, WAITING, f"evicted for {', '.join(decided.evicted_for)}")
 
 
 def hold(pod: dict[str, Any]) -> None:

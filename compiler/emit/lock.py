@@ -35,4 +35,7 @@ def _job(decided: Decided) -> dict[str, Any]:
         said["pods"] = {role: dict(nodes) for role, nodes in decided.pods.items()}
     if decided.reasons:
         said["reasons"] = [reason.code for reason in decided.reasons]
+    if decided.evicted:
+        said["evicted"] = decided.evicted
+        said["evictedFor"] = list(decided.evicted_for)
     return said

@@ -80,3 +80,17 @@ def test_one_of_two_gangs_on_four_gpus_starts_whole_and_the_other_waits_whole() 
     assert (second.action, second.pods) == ("wait", {})
     assert [reason.code for reason in second.reasons] == ["GW105"]
     assert second.reasons[0].facts["gangs"] == ("team/first",)
+
+
+def test_the_urgent_gang_takes_the_nodes_that_cost_the_least_run_time() -> None:
+    """protected says volcano.sh/preemptable "false", nas-trial-2 has run for six hours, and nightly's class never preempts."""
+    found = {decided.name.removeprefix("vision/"): decided for decided in compiled("preempt").decisions}
+    assert {name: decided.action for name, decided in found.items()} == {
+        "nas-trial-1": "evict",
+        "nas-trial-2": "keep",
+        "nightly": "wait",
+        "protected": "keep",
+        "release": "start",
+        "sweep": "evict",
+    }
+    assert found["sweep"].evicted_for == ("vision/release",)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -17,11 +17,15 @@ from compiler.lower.gangs import priorities
 from compiler.lower.origins import JobKey, Origins, job_key, namespace_of
 from compiler.specs import GangSpec, Specs
 from solver.plan import Decision, Plan
-from solver.problem import Gang, Problem
+from solver.problem import Gang, Placement, Problem
 
 Action = Literal["start", "keep", "wait", "evict", "done"]
 Pods = Mapping[str, Mapping[str, int]]
 """Role -> node -> number of pods, roles in the job's order, nodes in the cluster's."""
+
+
+def _total(pods: Pods) -> int:
+    return sum(sum(nodes.values()) for nodes in pods.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,7 @@ class Decided:
     reasons: tuple[Reason, ...] = ()
     repairs: tuple[Reason, ...] = ()
     index: int | None = None
-    evicted: int = 0
+    evicted: Pods = field(default_factory=dict)
     evicted_for: tuple[str, ...] = ()
     ran: int = 0
 
@@ -57,7 +61,12 @@ class Decided:
     @property
     def total(self) -> int:
         """Pods placed, those that run included."""
-        return sum(sum(nodes.values()) for nodes in self.pods.values())
+        return _total(self.pods)
+
+    @property
+    def lost(self) -> int:
+        """Running pods that are taken away."""
+        return _total(self.evicted)
 
     @property
     def never(self) -> bool:
@@ -165,20 +174,24 @@ def _priority(spec: GangSpec, priority: tuple[Mapping[str, int], int]) -> int:
 
 
 def _decided(words: Words, problem: Problem, spec: GangSpec, gang: Gang, decision: Decision) -> Decided:
-    placed: dict[int, Counter[int]] = {}
-    for place in decision.placements:
-        placed.setdefault(place.role, Counter())[place.node] += place.pods
     return Decided(
         gang=spec,
         action=decision.action,
         priority=gang.priority,
-        pods={gang.roles[t].name: {problem.nodes[n].name: pods for n, pods in sorted(nodes.items())} for t, nodes in sorted(placed.items())},
+        pods=_named(problem, gang, decision.placements),
         running=sum(place.pods for place in gang.running) - sum(place.pods for place in decision.evicted),
         domains=tuple(problem.hypernodes[h].name for h in decision.domains),
         reasons=tuple(words.reason(gang, fact) for fact in decision.facts),
         repairs=tuple(words.repair(repair) for repair in decision.repairs),
         index=decision.gang,
-        evicted=sum(place.pods for place in decision.evicted),
+        evicted=_named(problem, gang, decision.evicted),
         evicted_for=tuple(problem.gangs[j].name for j in decision.evicted_for),
         ran=gang.loss,
     )
+
+
+def _named(problem: Problem, gang: Gang, placements: Iterable[Placement]) -> Pods:
+    placed: dict[int, Counter[int]] = {}
+    for place in placements:
+        placed.setdefault(place.role, Counter())[place.node] += place.pods
+    return {gang.roles[t].name: {problem.nodes[n].name: pods for n, pods in sorted(nodes.items())} for t, nodes in sorted(placed.items())}

@@ -100,9 +100,10 @@ class Course:
             self.decide(gangs)
 
     def decide(self, gangs: list[int]) -> None:
-        """One batch."""
+        """One batch. Gangs whose last pods were evicted before it belong to it, and wait."""
         clock = time.perf_counter()
-        chosen, objectives = _decide(self.problem, self.tree, self.room, self.ledger, gangs, self.options)
+        asking = [j for j in gangs if j not in self.standing.evicted]
+        chosen, objectives = _decide(self.problem, self.tree, self.room, self.ledger, asking, self.options)
         for j, pods in chosen.items():
             self.begin(j, pods)
         self.batches.append((tuple(gangs), objectives, time.perf_counter() - clock))
@@ -241,7 +242,7 @@ def _decided(course: Course, running: Mapping[int, tuple[Placement, ...]]) -> Co
         groups = _batches(problem, waiting, replace(options, joint_variables=-1))
     for number, group in enumerate(groups):
         priority = problem.gangs[group[0]].priority
-        course.decide([j for j in group if j not in course.standing.evicted])
+        course.decide(group)
         if number + 1 == len(groups) or problem.gangs[groups[number + 1][0]].priority != priority:
             course.make_room([j for j in waiting if problem.gangs[j].priority >= priority], priority)
     return course.spared() if course.standing.evicted or plain is course else plain

@@ -36,6 +36,6 @@ def _job(decided: Decided) -> dict[str, Any]:
     if decided.reasons:
         said["reasons"] = [reason.code for reason in decided.reasons]
     if decided.evicted:
-        said["evicted"] = decided.evicted
+        said["evicted"] = {role: dict(nodes) for role, nodes in decided.evicted.items()}
         said["evictedFor"] = list(decided.evicted_for)
     return said

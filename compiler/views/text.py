@@ -206,7 +206,7 @@ class PlanView:
         return f"{compact(decided.domains, 8)} ({len(nodes)}{_STUCK}nodes)"
 
     def victims(self, victims: Sequence[Decided]) -> Iterator[str]:
-        pods = sum(decided.evicted for decided in victims)
+        pods = sum(decided.lost for decided in victims)
         yield f"{self.style.paint('Evicts', 'head')}: {_count(pods, 'pod')} of {_count(len(victims), 'job')}"
         for decided in sorted(victims, key=lambda decided: (decided.evicted_for, decided.name)):
             first, *rest = textwrap.wrap(self.eviction(decided), self.style.width - 4, break_on_hyphens=False)
@@ -216,9 +216,7 @@ class PlanView:
     @staticmethod
     def eviction(decided: Decided) -> str:
         """What a job loses, and for whom: "evicts vision/nas-trial-1 (3 pods, 12 min) for ..."."""
-        lost = (
-            f"{_count(decided.evicted, 'pod')} of {decided.evicted + decided.running}" if decided.action == "keep" else _count(decided.evicted, "pod")
-        )
+        lost = f"{_count(decided.lost, 'pod')} of {decided.lost + decided.running}" if decided.action == "keep" else _count(decided.lost, "pod")
         time = f", {_duration(decided.ran)}" if decided.ran else ""
         return f"evicts {decided.name} ({lost}{time}) for {compact(list(decided.evicted_for), 4)}"
 

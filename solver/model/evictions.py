@@ -195,7 +195,8 @@ def guarantees(m: Evictions) -> Iterator[Row]:
 def reclaims(m: Evictions) -> Iterator[Row]:
     """A queue that gangs of others take from stays at what it deserves of one resource r that they ask for, and above its guarantees.
 
-    sum_r b[q,r] = 1        taken_q[r] <= most_q[r] + M (1 - b[q,r])        d[v] <= sum over r that v frees of b[q,r]        taken_q[r] <= kept_q[r]
+    sum_r b[q,r] = 1        taken_q[r] <= most_q[r] + M (1 - b[q,r])        taken_q[r] <= kept_q[r]
+    d[v] + b[q,r] - 1 <= pods that v loses and that hold some of r
     """
     s = m.s
     ((q0, _, _),) = s.waiting
@@ -207,15 +208,15 @@ def reclaims(m: Evictions) -> Iterator[Row]:
             m.b[q, r] = m.x.model.add_variable(f"b_{q}_{r}", cat=pulp.LpBinary)
         yield Row("reclaim.one", (q,), equal([(m.b[q, r], 1) for r in sorted(exposure.most)], 1))
         for r, most in sorted(exposure.most.items()):
-            excess = max(0, everything[r] - most)
-            yield Row("reclaim.deserved", (q, r), scaled([*m.given(r, lambda v: v in below), (m.b[q, r], excess)], most + excess))  # noqa: B023
+            excess = everything[r] - most
+            if excess > 0:
+                yield Row("reclaim.deserved", (q, r), scaled([*m.given(r, lambda v: v in below), (m.b[q, r], excess)], most + excess))  # noqa: B023
         for r, most in sorted(exposure.kept.items()):
             if everything[r] > most:
                 yield Row("reclaim.guarantee", (q, r), scaled(m.given(r, lambda v: v in below), most))  # noqa: B023
-        for v in own:
-            frees = {r for p in v.running for r, a in enumerate(m.gang(v).roles[p.role].request) if a}
-            helpful: list[tuple[pulp.LpVariable, float]] = [(m.b[q, r], -1.0) for r in sorted(exposure.most) if r in frees]
-            yield Row("reclaim.helps", (v.gang,), at_most([(m.d[v.gang], 1.0), *helpful], 0))
+        for v, r in ((v, r) for v in own for r in sorted(exposure.most)):
+            helpful = m.gone(v, lambda p, v=v, r=r: float(m.gang(v).roles[p.role].request[r] > 0))  # type: ignore[misc]
+            yield Row("reclaim.helps", (v.gang, r), at_most([(m.d[v.gang], 1.0), (m.b[q, r], 1.0), *times(helpful, -1)], 1))
 
 
 FAMILIES: Iterable[Callable[[Evictions], Iterator[Row]]] = (surplus, parts, capacity, queues, guarantees, reclaims)

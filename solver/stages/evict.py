@@ -134,12 +134,9 @@ class Standing:
     def anchor(self, pods: Mapping[int, tuple[Placement, ...]], j: int) -> None:
         """Remember of which resource each queue that lost pods to others stays at what it deserves. Called once the pods are taken."""
         problem, asked = self.problem, shape_of(j, self.problem.gangs[j]).demand(len(self.problem.resources))
-        for v in sorted(pods):
-            q = problem.gangs[v].queue
-            if q != problem.gangs[j].queue and q not in self.anchors:
-                most = deserved(problem.queues[q])
-                kept = [r for r, a in enumerate(asked) if a and freed(problem, v, pods[v])[r] and self.ledger.held[q][r] >= most[r]]
-                self.anchors[q] = kept[0]
+        for q in sorted({problem.gangs[v].queue for v in pods} - {problem.gangs[j].queue, *self.anchors}):
+            most, given = deserved(problem.queues[q]), [freed(problem, v, some) for v, some in pods.items() if problem.gangs[v].queue == q]
+            self.anchors[q] = next(r for r, a in enumerate(asked) if a and all(x[r] for x in given) and self.ledger.held[q][r] >= most[r])
 
 
 def cheapest_victims(standing: Standing, j: int, options: Options) -> Taken | None:

@@ -141,7 +141,7 @@ def legal(world: Problem, room: Room, j: int, gone: dict[int, Counter[Spot]]) ->
                 for r in amounts:
                     lost[r][gang.queue] += pods * gang.roles[role].request[r]
             if gang.queue == q:
-                helps &= {r for r in amounts if any(gang.roles[role].request[r] for role, _ in running(gang))}
+                helps &= {r for r in amounts if any(gang.roles[role].request[r] for role, _ in gone[v])}
         held = [room.holding(q, [h[r] - x for h, x in zip(room.held, lost[r], strict=True)]) for r in amounts]
         if not world.queues[q].reclaimable or any(held[r] < (world.queues[q].guarantee[r] or 0) for r in amounts):
             return False

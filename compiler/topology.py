@@ -14,6 +14,8 @@ from compiler.documents import Document, Path
 from compiler.drafts import HyperNodeDraft, Member
 from compiler.specs import HyperNodeSpec, NodeSpec
 
+LONGEST_LOOP = 8
+
 
 @dataclass(frozen=True, slots=True)
 class TreeProblem:
@@ -156,15 +158,17 @@ def _loops(hypernodes: Sequence[HyperNodeSpec], parent: Mapping[str, HyperNodeSp
     problems = []
     done: set[str] = set()
     for h in hypernodes:
-        way: list[str] = []
+        way: dict[str, None] = {}
         name: str | None = h.name
         while name is not None and name not in done and name not in way:
-            way.append(name)
+            way[name] = None
             name = parent[name].name if name in parent else None
         if name is not None and name in way:
-            loop = way[way.index(name) :]
+            names = list(way)
+            loop = names[names.index(name) :]
             culprit = next(found for found in hypernodes if found.name == min(loop))
-            message = f"hypernodes form a loop: {' in '.join([*loop, name])}"
+            circle = [*loop, name] if len(loop) < LONGEST_LOOP else [*loop[:LONGEST_LOOP], "..."]
+            message = f"hypernodes form a loop: {' in '.join(circle)}"
             problems.append(TreeProblem("loop", culprit.document, ("spec", "members"), message, "remove one membership of the loop"))
         done.update(way)
     return problems

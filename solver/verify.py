@@ -102,6 +102,7 @@ class Ledger:
         ]
         self.highest_tier = max((hypernode.tier for hypernode in problem.hypernodes), default=0)
         self._domains: dict[tuple[int | None, int], int | None] = {}
+        self._choices: dict[int | None, list[list[int]]] = {}
 
     def _placed(self, gang: int) -> Counts:
         if gang not in self.decisions:
@@ -146,6 +147,16 @@ class Ledger:
             self._domains[leaf, tier] = found
         return self._domains[leaf, tier]
 
+    def choices(self, topology: Topology | None) -> list[list[int]]:
+        """The sets of nodes of which a gang with this topology needs one."""
+        tier = topology.tier if topology is not None and self.binds(topology) else None
+        if tier not in self._choices:
+            inside = defaultdict(list)
+            for n in range(len(self.problem.nodes)):
+                inside[self.domain(n, tier) if tier is not None else 0].append(n)
+            self._choices[tier] = [nodes for domain, nodes in inside.items() if domain is not None]
+        return self._choices[tier]
+
     def demand(self, counts: Sequence[Counts]) -> list[Vector]:
         """What these pods request in each queue, descendants not included."""
         total = [[0] * len(self.problem.resources) for _ in self.problem.queues]
@@ -161,6 +172,11 @@ class Ledger:
             if parent is not None:
                 _add(total[parent], total[q])
         return [tuple(amounts) for amounts in total]
+
+    @cached_property
+    def totals(self) -> Vector:
+        """The capacity of all nodes."""
+        return tuple(sum(node.capacity[r] for node in self.problem.nodes) for r in range(len(self.problem.resources)))
 
     @cached_property
     def own_before(self) -> list[Vector]:
@@ -335,14 +351,13 @@ def queue_use(x: Ledger) -> Findings:
     if [use.queue for use in x.plan.queues] != list(range(len(x.problem.queues))):
         yield ("queues",), f"there must be one entry for each of the {len(x.problem.queues)} queues, in order"
         return
-    totals = [sum(node.capacity[r] for node in x.problem.nodes) for r in range(len(x.problem.resources))]
     for q, use in enumerate(x.plan.queues):
         if use.allocated != x.before[q]:
             yield ("queues", q, "allocated"), f"is {use.allocated}, but {x.before[q]} were held before the plan"
         if use.admitted != x.added[q]:
             yield ("queues", q, "admitted"), f"is {use.admitted}, but the plan adds {x.added[q]}"
         held = _plus(x.before[q], x.added[q])
-        share = max((amount / total for amount, total in zip(held, totals, strict=True) if total), default=0.0) / x.problem.queues[q].weight
+        share = max((amount / total for amount, total in zip(held, x.totals, strict=True) if total), default=0.0) / x.problem.queues[q].weight
         if not abs(use.share - share) <= SHARE_TOLERANCE:
             yield ("queues", q, "share"), f"is {use.share!r} instead of {share!r}"
 
@@ -429,17 +444,7 @@ def _fits_empty_cluster(x: Ledger, g: int) -> bool:
     demand = [0] * len(x.problem.resources)
     for role in gang.roles:
         _add(demand, role.request, role.minimum)
-    return _within_limits(x.problem, gang.queue, tuple(demand)) and any(_fits_nodes(x, gang, nodes) for nodes in _choices(x, gang))
-
-
-def _choices(x: Ledger, gang: Gang) -> list[list[int]]:
-    """The sets of nodes of which a hard topology allows one."""
-    if gang.topology is None or not x.binds(gang.topology):
-        return [list(range(len(x.problem.nodes)))]
-    inside = defaultdict(list)
-    for n in range(len(x.problem.nodes)):
-        inside[x.domain(n, gang.topology.tier)].append(n)
-    return [nodes for domain, nodes in inside.items() if domain is not None]
+    return _within_limits(x, gang.queue, tuple(demand)) and any(_fits_nodes(x, gang, nodes) for nodes in x.choices(gang.topology))
 
 
 def _fits_nodes(x: Ledger, gang: Gang, nodes: Iterable[int]) -> bool:
@@ -456,15 +461,14 @@ def _fits_nodes(x: Ledger, gang: Gang, nodes: Iterable[int]) -> bool:
     return True
 
 
-def _within_limits(problem: Problem, queue: int, demand: Vector) -> bool:
+def _within_limits(x: Ledger, queue: int, demand: Vector) -> bool:
     """Whether `demand` in one queue keeps every capability and guarantee when no queue holds anything else."""
-    nothing = (0,) * len(demand)
+    problem, nothing = x.problem, (0,) * len(demand)
     before = needs(problem, [nothing] * len(problem.queues))
     after = needs(problem, [demand if q == queue else nothing for q in range(len(problem.queues))])
     roots = [q for q, spec in enumerate(problem.queues) if spec.parent is None]
     for r in range(len(demand)):
-        total = sum(node.capacity[r] for node in problem.nodes)
-        if sum(after[q][r] for q in roots) > max(total, sum(before[q][r] for q in roots)):
+        if sum(after[q][r] for q in roots) > max(x.totals[r], sum(before[q][r] for q in roots)):
             return False
         limits = [(spec.capability[r], before[q][r], after[q][r]) for q, spec in enumerate(problem.queues)]
         if any(limit is not None and need > max(limit, idle) for limit, idle, need in limits):

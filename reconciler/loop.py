@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 SUSPICION = 300.0
 """Seconds for which a node where pods could not be bound takes nothing new."""
 COMPILE_RETRY = 30.0
+SETTLE = 0.5
 UNKNOWN_END = "Unknown"
 """How a run ended that vanished, with a time to live, while nobody watched."""
 
@@ -45,6 +46,7 @@ class Pass:
     current: Fingerprint | None = None
     wanted: list[Wanted] = field(default_factory=list)
     pods: dict[str, list[Object]] = field(default_factory=dict)
+    former: set[str] = field(default_factory=set)
     done: list[Done] = field(default_factory=list)
     held: list[Change] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
@@ -79,8 +81,12 @@ def observe(w: World) -> Pass:
             w.planning.digests = _digests(kept)
     p = Pass(w.watches.look(frozenset(w.suspects)), w.inventory)
     p.problems += p.seen.problems
-    p.pods = pods_by_job(p.seen.of("Pod"), {key: thing for key, thing in p.seen.objects.items() if key.partition("/")[0] in JOBS})
+    p.pods, p.former = pods_by_job(p.seen.of("Pod"), {key: thing for key, thing in p.seen.objects.items() if key.partition("/")[0] in JOBS})
     remember_ends(w, p)
+    for key in p.former:
+        if key.partition("/")[0] in JOBS:
+            w.departed[key] = w.departed.get(key, (now, now))[0], now
+    w.departed = {key: seen for key, seen in w.departed.items() if _settled(*seen) > now}
     return p
 
 
@@ -90,6 +96,8 @@ def remember_ends(w: World, p: Pass) -> None:
     while w.watches.vanished:
         thing, witnessed = w.watches.vanished.pop()
         key = ref_of(thing).key
+        if key.partition("/")[0] in JOBS:
+            w.departed[key] = w.clock(), w.clock()
         if key in entries and entries[key].uid == uid(thing) and key.partition("/")[0] in JOBS:
             if phase := finished(thing):
                 runs[key] = Run(ref_of(thing), _run_of(w, thing), phase)
@@ -241,7 +249,18 @@ def _change(w: World, p: Pass, item: Wanted) -> Change | None:
     if live is not None and entry is not None and entry.uid == uid(live):
         started = started or entry.started
     refused = w.actor.memory.refused.get(key) == item.digest
+    if live is None and key in w.departed:
+        return Change("held", item.ref, item, reason="its former pods are still ending; it returns when they are gone")
     return classify(item, live, done=run.digest if run else None, started=started, refused=refused)
+
+
+def _settled(gone: float, last_pod: float) -> float:
+    """When a job may be created again under the name of one that is gone.
+
+    Volcano's job controller retries its clean-up of a deleted job with doubling pauses, so one more retry may come as long after the last
+    pod as the pods took to end, and it would make the controller forget a new job of the same name (pkg/controllers/cache, processCleanupJob).
+    """
+    return last_pod + (last_pod - gone) + SETTLE
 
 
 def _wanted(w: World, manifest: Manifest) -> Wanted:
@@ -422,6 +441,7 @@ def _wake(w: World) -> float | None:
     """Seconds to the next deadline of anything that waits for time to pass."""
     now = w.clock()
     times = [since + w.settings.bind_timeout for since in w.unbound_since.values()]
+    times += [_settled(*seen) for seen in w.departed.values()]
     times += [*w.suspects.values(), *(at for _, at in w.planning.rejected.values())]
     times += [at for at in w.actor.deadlines() if at > now]
     ahead = [at - now for at in times if at > now]

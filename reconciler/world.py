@@ -168,6 +168,8 @@ class World:
     inventory: Inventory | None = None
     unbound_since: dict[str, float] = field(default_factory=dict)
     suspects: dict[str, float] = field(default_factory=dict)
+    departed: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Job -> when it was seen to be gone, and when the last of its pods was seen (on the clock)."""
     last_good: float = 0.0
 
 

@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 
 from tests.controlplane import ControlPlane
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 VCJOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 HOSTNAME = "kubernetes.io/hostname"
@@ -223,3 +223,8 @@ def clean(plane: ControlPlane) -> None:
     names = {each["metadata"]["name"] for each in plane.api("GET", QUEUES)["items"]}
     for name in names - {"root", "default"}:
         plane.wait(lambda name=name: plane.api("DELETE", f"{QUEUES}/{name}"), what=f"queue {name} to go")  # type: ignore[misc]
+
+
+def gpu_nodes(plane: ControlPlane, count: int, gpus: int) -> list[str]:
+    capacity = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": str(gpus)}
+    return plane.add_nodes([f"gpu-{at}" for at in range(count)], capacity=capacity)

@@ -10,6 +10,7 @@ import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 from reconciler import guard
 from reconciler.apply import Done, LostLease, start
@@ -405,10 +406,22 @@ def report(w: World, p: Pass) -> Report:
     busy = w.compiler.busy or bool(p.done) or bool(p.lifted) or bool(p.changes) or not _fresh(w, p)
     runs = {str(run.ref): run.phase for run in p.inventory.runs.values()}
     commit = p.snapshot.commit if p.snapshot else ""
-    plan = p.snapshot.plan if p.snapshot else {}
+    plan = _as_it_went(p)
     return Report(
         commit, head.commit, conditions, plan, diagnostics, tuple(p.done), held, p.lifted, tuple(p.evicted), runs, not busy, _wake(w), tuple(p.events)
     )
+
+
+def _as_it_went(p: Pass) -> Mapping[str, Any]:
+    """The plan, with "keep" for what was to start and has started since."""
+    if p.snapshot is None:
+        return {}
+    started = {entry.ref.key for entry in p.inventory.entries.values() if entry.started}
+    keys = [Ref(g["apiVersion"], g["kind"], g["namespace"], g["name"]).key for g in p.snapshot.plan["gangs"]]
+    went = [
+        {**g, "decision": "keep"} if g["decision"] == "start" and k in started else g for k, g in zip(keys, p.snapshot.plan["gangs"], strict=True)
+    ]
+    return {**p.snapshot.plan, "gangs": went}
 
 
 def _waiting(p: Pass) -> Iterator[tuple[Object, str, str, bool]]:

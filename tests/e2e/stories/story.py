@@ -120,10 +120,10 @@ class Repository:
 class Reconciler:
     """`gangplan reconcile` as a process, with the rights of deploy/rbac.yaml and no others."""
 
-    def __init__(self, plane: ControlPlane, repository: Repository, folder: Path, *options: str) -> None:
+    def __init__(self, plane: ControlPlane, repository: Repository, folder: Path, *options: str, cluster: str = "test") -> None:
         self.plane, self.folder, self.log = plane, folder, folder / "reconciler.log"
         folder.mkdir(parents=True, exist_ok=True)
-        where = ["--repo", str(repository.folder), "--cluster", "test", "--data", str(folder / "data")]
+        where = ["--repo", str(repository.folder), "--cluster", cluster, "--data", str(folder / "data")]
         access = ["--kubeconfig", str(plane.kubeconfig_for("gangplan"))]
         self.command = [sys.executable, "-m", "reconciler", "reconcile", *where, *access, "--poll", "0.3", *options]
         self.process: subprocess.Popen[bytes] | None = None

@@ -8,54 +8,30 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
 
 from reconciler import guard
-from reconciler.apply import Done, LostLease, start
+from reconciler.apply import LostLease, start
 from reconciler.compile_child import Manifest, Request, Snapshot, load, save
 from reconciler.drift import Change, Wanted, classify, without
-from reconciler.gates import Gang, gated, lifts, over, place, pods_by_job, scheduler_message, unbound
+from reconciler.gates import gated, lifts, over, place, pods_by_job, scheduler_message, unbound
 from reconciler.git import GitError
 from reconciler.inventory import Entry, Inventory, Run
 from reconciler.kube import ApiError, Conflict, NotFound
 from reconciler.objects import CLUSTER_LABEL, DIGEST, JOBS, MANAGED_BY, MANAGER, YIELD, Object, annotations_of, finished, ref_of, uid
-from reconciler.observe import Fingerprint, Seen, fingerprint, gangs, hosts, state
-from reconciler.report import Condition, Report
-from reconciler.world import World
+from reconciler.observe import fingerprint, gangs, hosts, state
+from reconciler.report import Report
+from reconciler.tell import report
+from reconciler.world import Pass, World, fresh, settled
 
 log = logging.getLogger(__name__)
 
 SUSPICION = 300.0
 """Seconds for which a node where pods could not be bound takes nothing new."""
 COMPILE_RETRY = 30.0
-SETTLE = 0.5
 UNKNOWN_END = "Unknown"
 """How a run ended that vanished, with a time to live, while nobody watched."""
-
-
-@dataclass(slots=True)
-class Pass:
-    """What the phases of one pass hand to one another."""
-
-    seen: Seen
-    inventory: Inventory
-    target: str = ""
-    rewritten: str = ""
-    snapshot: Snapshot | None = None
-    current: Fingerprint | None = None
-    wanted: list[Wanted] = field(default_factory=list)
-    pods: dict[str, list[Object]] = field(default_factory=dict)
-    former: set[str] = field(default_factory=set)
-    done: list[Done] = field(default_factory=list)
-    held: list[Change] = field(default_factory=list)
-    changes: list[Change] = field(default_factory=list)
-    prunes: guard.Prunes = field(default_factory=guard.Prunes)
-    lifted: dict[str, int] = field(default_factory=dict)
-    evicted: list[str] = field(default_factory=list)
-    events: list[tuple[Object, str, str, bool]] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
 
 
 def reconcile_once(w: World) -> Report:
@@ -87,7 +63,7 @@ def observe(w: World) -> Pass:
     for key in p.former:
         if key.partition("/")[0] in JOBS:
             w.departed[key] = w.departed.get(key, (now, now))[0], now
-    w.departed = {key: seen for key, seen in w.departed.items() if _settled(*seen) > now}
+    w.departed = {key: seen for key, seen in w.departed.items() if settled(*seen) > now}
     return p
 
 
@@ -182,15 +158,11 @@ def compile_(w: World, p: Pass) -> None:
     p.snapshot = planning.snapshot
     if p.snapshot is not None:
         p.current = fingerprint(p.seen, p.snapshot, over_now)
-    if _fresh(w, p) or not p.target or w.compiler.busy or p.seen.problems:
+    if fresh(w, p) or not p.target or w.compiler.busy or p.seen.problems:
         return
     if p.target in planning.rejected and w.clock() < planning.rejected[p.target][1]:
         return
     _submit(w, p, over_now)
-
-
-def _fresh(w: World, p: Pass) -> bool:
-    return p.snapshot is not None and p.snapshot.commit == p.target and p.current == w.planning.base
 
 
 def _submit(w: World, p: Pass, over_now: frozenset[str]) -> None:
@@ -253,15 +225,6 @@ def _change(w: World, p: Pass, item: Wanted) -> Change | None:
     if live is None and key in w.departed:
         return Change("held", item.ref, item, reason="its former pods are still ending; it returns when they are gone")
     return classify(item, live, done=run.digest if run else None, started=started, refused=refused)
-
-
-def _settled(gone: float, last_pod: float) -> float:
-    """When a job may be created again under the name of one that is gone.
-
-    Volcano's job controller retries its clean-up of a deleted job with doubling pauses, so one more retry may come as long after the last
-    pod as the pods took to end, and it would make the controller forget a new job of the same name (pkg/controllers/cache, processCleanupJob).
-    """
-    return last_pod + (last_pod - gone) + SETTLE
 
 
 def _wanted(w: World, manifest: Manifest) -> Wanted:
@@ -376,86 +339,3 @@ def give_up_unbound(w: World, p: Pass, snapshot: Snapshot) -> None:
             p.evicted.append(str(ref_of(pod)))
             p.events.append((pod, "NotBound", f"not bound to {node} within {w.settings.bind_timeout:g} s, so it is planned again: {said}", True))
     w.unbound_since = waiting
-
-
-# --- 6 report
-
-
-def report(w: World, p: Pass) -> Report:
-    head = w.poller.head
-    rejected = w.planning.rejected.get(head.commit)
-    failed = [d for d in p.done if d.outcome in ("conflict", "refused", "retry")]
-    fights = [d for d in p.done if d.outcome == "fight"]
-    held = (*p.held, *p.prunes.held)
-    for change in held:
-        if change.live is not None and change.wanted is not None:
-            p.events.append((change.live, "Held", change.reason, True))
-    for done in p.done:
-        if done.outcome == "done" and done.change.live is not None and done.change.action in ("update", "in-place") and done.message:
-            p.events.append((done.change.live, "Corrected", f"put back: {done.message}", False))
-        elif done.outcome in ("conflict", "refused", "fight") and done.change.live is not None:
-            p.events.append((done.change.live, "NotApplied", done.message, True))
-    p.events += _waiting(p)
-    if rejected is not None:
-        first = next((d for d in rejected[0].diagnostics if d["severity"] == "error"), None)
-        said = f"{first['file']}:{first['line']}: {first['message']}" if first else "no plan"
-        about = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": w.settings.namespace, "name": w.publisher.ref.name}}
-        p.events.append((about, "CommitRejected", f"commit {head.commit} does not compile and changes nothing: {said}", True))
-    diagnostics = rejected[0].diagnostics if rejected else p.snapshot.diagnostics if p.snapshot else ()
-    conditions = tuple(_conditions(w, p, rejected is not None, failed, fights))
-    busy = w.compiler.busy or bool(p.done) or bool(p.lifted) or bool(p.changes) or not _fresh(w, p)
-    runs = {str(run.ref): run.phase for run in p.inventory.runs.values()}
-    commit = p.snapshot.commit if p.snapshot else ""
-    plan = _as_it_went(p)
-    return Report(
-        commit, head.commit, conditions, plan, diagnostics, tuple(p.done), held, p.lifted, tuple(p.evicted), runs, not busy, _wake(w), tuple(p.events)
-    )
-
-
-def _as_it_went(p: Pass) -> Mapping[str, Any]:
-    """The plan, with "keep" for what was to start and has started since."""
-    if p.snapshot is None:
-        return {}
-    started = {entry.ref.key for entry in p.inventory.entries.values() if entry.started}
-    keys = [Ref(g["apiVersion"], g["kind"], g["namespace"], g["name"]).key for g in p.snapshot.plan["gangs"]]
-    went = [
-        {**g, "decision": "keep"} if g["decision"] == "start" and k in started else g for k, g in zip(keys, p.snapshot.plan["gangs"], strict=True)
-    ]
-    return {**p.snapshot.plan, "gangs": went}
-
-
-def _waiting(p: Pass) -> Iterator[tuple[Object, str, str, bool]]:
-    for key, gang in _gangs(p).items():
-        if gang.decision == "wait" and key in p.seen.objects and gang.reasons:
-            yield p.seen.objects[key], "Waiting", "; ".join(gang.reasons), False
-
-
-def _gangs(p: Pass) -> Mapping[str, Gang]:
-    return gangs(p.snapshot) if p.snapshot else {}
-
-
-def _conditions(w: World, p: Pass, rejected: bool, failed: Sequence[Done], fights: Sequence[Done]) -> Iterator[Condition]:
-    head = w.poller.head
-    yield Condition("Fetched", not head.problem, "GitFailed" if head.problem else "Fetched", head.problem)
-    in_force = p.snapshot.commit if p.snapshot else "nothing"
-    if rejected:
-        yield Condition("Compiled", False, "CommitRejected", f"commit {head.commit} does not compile; {in_force} is in force")
-    else:
-        yield Condition("Compiled", p.snapshot is not None, "Compiled" if p.snapshot else "NoPlan")
-    yield Condition("HistoryRewritten", bool(p.rewritten), "Held" if p.rewritten else "Descends", p.rewritten)
-    yield Condition("Observed", not p.problems, "ReadFailed" if p.problems else "Observed", p.problems[0] if p.problems else "")
-    applied = p.snapshot is not None and not failed
-    yield Condition("Applied", applied, "Applied" if applied else "Outstanding", f"{failed[0].change.ref}: {failed[0].message}" if failed else "")
-    yield Condition("PruneHeld", bool(p.prunes.held), "Held" if p.prunes.held else "None", p.prunes.held[0].reason if p.prunes.held else "")
-    yield Condition("Fighting", bool(fights), "Fighting" if fights else "None", f"{fights[0].change.ref}: {fights[0].message}" if fights else "")
-
-
-def _wake(w: World) -> float | None:
-    """Seconds to the next deadline of anything that waits for time to pass."""
-    now = w.clock()
-    times = [since + w.settings.bind_timeout for since in w.unbound_since.values()]
-    times += [_settled(*seen) for seen in w.departed.values()]
-    times += [*w.suspects.values(), *(at for _, at in w.planning.rejected.values())]
-    times += [at for at in w.actor.deadlines() if at > now]
-    ahead = [at - now for at in times if at > now]
-    return min(ahead, default=None)

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from compiler.tree import Tree
-from reconciler.apply import Actor, Memory
+from reconciler import guard
+from reconciler.apply import Actor, Done, Memory
 from reconciler.compile_child import Compiler, Snapshot
+from reconciler.drift import Change, Wanted
 from reconciler.git import GitError, Mirror
 from reconciler.inventory import Inventory, Store
 from reconciler.kube import Client, Resource
@@ -23,6 +25,8 @@ from reconciler.report import Metrics, Publisher
 from reconciler.watch import Informer
 
 log = logging.getLogger(__name__)
+
+SETTLE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +177,29 @@ class World:
     last_good: float = 0.0
 
 
+@dataclass(slots=True)
+class Pass:
+    """What the phases of one pass hand to one another."""
+
+    seen: Seen
+    inventory: Inventory
+    target: str = ""
+    rewritten: str = ""
+    snapshot: Snapshot | None = None
+    current: Fingerprint | None = None
+    wanted: list[Wanted] = field(default_factory=list)
+    pods: dict[str, list[Object]] = field(default_factory=dict)
+    former: set[str] = field(default_factory=set)
+    done: list[Done] = field(default_factory=list)
+    held: list[Change] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    prunes: guard.Prunes = field(default_factory=guard.Prunes)
+    lifted: dict[str, int] = field(default_factory=dict)
+    evicted: list[str] = field(default_factory=list)
+    events: list[tuple[Object, str, str, bool]] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
 def build(settings: Settings, client: Client, identity: str) -> World:
     """Put the parts together; nothing is started and nothing is sent yet. Raises GitError for an address that git is never given."""
     woken, metrics = threading.Event(), Metrics()
@@ -209,3 +236,16 @@ def identity(data: Path) -> str:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(name))
         return name
+
+
+def fresh(w: World, p: Pass) -> bool:
+    return p.snapshot is not None and p.snapshot.commit == p.target and p.current == w.planning.base
+
+
+def settled(gone: float, last_pod: float) -> float:
+    """When a job may be created again under the name of one that is gone.
+
+    Volcano's job controller retries its clean-up of a deleted job with doubling pauses, so one more retry may come as long after the last
+    pod as the pods took to end, and it would make the controller forget a new job of the same name (pkg/controllers/cache, processCleanupJob).
+    """
+    return last_pod + (last_pod - gone) + SETTLE

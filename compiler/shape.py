@@ -162,7 +162,8 @@ def fit(document: Document, model: type[BaseModel], data: Any = None, below: Pat
 
 
 ANNOTATIONS = tuple(
-    f"{OURS}{name}" for name in ("adopt", "expected-duration", "gang", "placement", "prune", "replace", "run", "submitted-at", "waiting", "yield")
+    f"{OURS}{name}"
+    for name in ("adopt", "closed", "expected-duration", "gang", "placement", "prune", "replace", "run", "submitted-at", "waiting", "yield")
 )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from solver.problem import Gang, Placement, Problem, Subgroup, Vector
+from solver.quotas import gang_share, rank
 from solver.room import Ledger, Room
 from solver.shapes import Shape, broken, shape_of
 from solver.tree import ROOT, Tree
@@ -27,17 +28,24 @@ class Greedy:
         self._kinds = np.array([n.kind for n in problem.nodes], dtype=np.int64)
 
     def order(self, gangs: Iterable[int], ledger: Ledger, totals: Vector) -> Iterable[int]:
-        """Priority first, then the queue with the lowest weighted dominant share at that moment, then age. Charge the ledger between two of them."""
-        waiting: dict[int, dict[int, list[int]]] = {}
-        for j in sorted(gangs, key=lambda j: (self.problem.gangs[j].age, j), reverse=True):
-            waiting.setdefault(-self.problem.gangs[j].priority, {}).setdefault(self.problem.gangs[j].queue, []).append(j)
+        """Priority first, then that of the queue, then the queue with the lowest share at that moment, then age (with drf: after what each holds).
+
+        Charge the ledger between two of them.
+        """
+        waiting: dict[tuple[int, int], dict[int, list[int]]] = {}
+        for j in sorted(gangs, key=lambda j: (self._holds(j, totals), self.problem.gangs[j].age, j), reverse=True):
+            queue = self.problem.gangs[j].queue
+            waiting.setdefault((-self.problem.gangs[j].priority, -rank(self.problem, queue)), {}).setdefault(queue, []).append(j)
         for p in sorted(waiting):
             queues = waiting[p]
             while queues:
-                q = min(queues, key=lambda q: (ledger.share(q, totals), q))
+                q = min(queues, key=ledger.standing)
                 yield queues[q].pop()
                 if not queues[q]:
                     del queues[q]
+
+    def _holds(self, j: int, totals: Vector) -> float:
+        return gang_share(self.problem, self.problem.gangs[j], self.problem.gangs[j].running, totals)
 
     def place(self, index: int, shape: Shape | None = None) -> tuple[Placement, ...] | None:
         """The new pods of a gang at their nodes, taken from the room; None (and nothing taken) when this greedy finds no way."""

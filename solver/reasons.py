@@ -1,7 +1,8 @@
 """Why a gang waits: the first sufficient cause, each tested by itself, with its numbers; and what would let it start, tried out.
 
 Codes, for ever: GW101 queue capability, GW102 not enough free, GW103 no node holds a pod, GW104 no domain has room, GW105 others go first,
-GW106 kept for guarantees, GW107 no node is open to it, GW108 the empty cluster cannot hold it, GW109 no whole subgroups, GW110 limit reached.
+GW106 kept for guarantees, GW107 no node is open to it, GW108 the empty cluster cannot hold it, GW109 no whole subgroups, GW110 limit reached,
+GW112 the queue's proportional share is used up, GW113 the queue takes nothing new (GW111 is the compiler's).
 Repairs: GR101 more capability, GR102 a higher tier.
 """
 
@@ -57,6 +58,7 @@ class Reasons:
             self._hopeless_roles(fresh, capacity),
             self._hopeless_queue(gang.queue, fresh.demand(len(self.problem.resources))),
             self._no_room(j, fresh, capacity, never=True),
+            self._closed(gang.queue),
             self._queue_full(gang.queue, amount, self.before),
             self._no_room(j, shape, self.free_before, never=False),
             self._guaranteed(gang.queue, amount, self.before),
@@ -95,15 +97,25 @@ class Reasons:
                     return (Fact("GW101", never=True, queue=q, resource=r, asked=asked, limit=limit, available=limit),)
         return ()
 
+    def _closed(self, queue: int) -> tuple[Fact, ...]:
+        """GW113: the queue, or one above it, is closed, or takes no gangs because it has children."""
+        if self.before.rules.takes[queue]:
+            return ()
+        return (Fact("GW113", queue=next((q for q in self.before.path(queue) if not self.problem.queues[q].open), queue)),)
+
     def _queue_full(self, queue: int, amount: Vector, ledger: Ledger) -> tuple[Fact, ...]:
-        """GW101: with what its queue holds, the gang is more than a capability on the path."""
-        over = ledger.over_capability(queue, amount)
+        """GW101, GW106, GW112: with what its queue holds, the gang is more than a capability on the path, than what guarantees leave of it, or than
+        the queue's proportional share."""
+        over = ledger.over_ceiling(queue, amount)
         if over is None:
             return ()
-        q, r = over
-        limit = self.problem.queues[q].capability[r] or 0
+        ceiling, r = over
+        q, limit = ceiling.queue, ceiling.most[r] or 0
+        available = max(0, limit - ledger.under_ceiling(ceiling)[r])
+        if ceiling.code == "GW106":
+            return (Fact("GW106", queue=q, resource=r, asked=amount[r], available=available),)
         inside = tuple(j for j in sorted(self.started) if q in ledger.path(self.problem.gangs[j].queue)) if ledger is self.after else ()
-        return (Fact("GW101", queue=q, resource=r, asked=amount[r], limit=limit, available=max(0, limit - ledger.held[q][r]), gangs=inside),)
+        return (Fact(ceiling.code, queue=q, resource=r, asked=amount[r], limit=limit, available=available, gangs=inside),)
 
     def _guaranteed(self, queue: int, amount: Vector, ledger: Ledger) -> tuple[Fact, ...]:
         """GW106: what is free is kept for guarantees of other queues."""
@@ -208,6 +220,4 @@ class Reasons:
         """Whether q's capability of r is the only limit that the gang meets beside the plan."""
         queues = list(self.problem.queues)
         queues[q] = replace(queues[q], capability=tuple(None if i == r else x for i, x in enumerate(queues[q].capability)))
-        loosened = self.after.copy()
-        loosened.problem = replace(self.problem, queues=tuple(queues))
-        return loosened.allows(queue, amount)
+        return self.after.under(replace(self.problem, queues=tuple(queues))).allows(queue, amount)

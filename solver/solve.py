@@ -13,6 +13,7 @@ from solver.model.sets import Place, Sets, aggregate, refine
 from solver.options import Options
 from solver.plan import Batch, Decision, Objective, Plan, QueueUse, Verdict
 from solver.problem import Placement, Problem
+from solver.quotas import rank
 from solver.reasons import Reasons
 from solver.room import Ledger, Room, demand, free_vectors
 from solver.shapes import Shape, classes, satisfied, shape_of
@@ -78,7 +79,7 @@ def _batches(problem: Problem, waiting: list[int], options: Options) -> list[lis
         return [sorted(waiting)] if waiting else []
     batches: list[list[int]] = []
     known: set[Shape] = set()
-    for j in sorted(waiting, key=lambda j: (-problem.gangs[j].priority, problem.gangs[j].age, j)):
+    for j in sorted(waiting, key=lambda j: (-problem.gangs[j].priority, -rank(problem, problem.gangs[j].queue), problem.gangs[j].age, j)):
         another = not batches or problem.gangs[batches[-1][0]].priority != problem.gangs[j].priority
         if another or sum(size[shape] for shape in known | {shapes[j]}) > options.batch_variables:
             batches.append([])
@@ -90,6 +91,7 @@ def _batches(problem: Problem, waiting: list[int], options: Options) -> list[lis
 
 def _decide(problem: Problem, tree: Tree, room: Room, ledger: Ledger, gangs: list[int], options: Options) -> tuple[Placements, tuple[Objective, ...]]:
     """Stages A, B and C of one batch, again with finer places as long as a place proves too coarse to be packed."""
+    gangs = [j for j in gangs if ledger.rules.takes[problem.gangs[j].queue]]  # the others wait, and are in no model
     waiting = classes(problem, gangs)
     shapes = tuple(dict.fromkeys(shape for _, _, shape in waiting))
     index = {shape: k for k, shape in enumerate(shapes)}
@@ -121,10 +123,10 @@ def _filled(s: Sets, placements: Placements, gangs: list[int]) -> Placements:
 def _restated(s: Sets, objectives: tuple[Objective, ...], started: set[int], options: Options) -> tuple[Objective, ...]:
     """The sums again for the gangs that start in the end, with the bounds that were proved."""
     sums: dict[str, int] = {}
-    for (_, p, k), js in s.waiting.items():
-        number = len(started.intersection(js))
-        sums[f"placed[{p}]"] = sums.get(f"placed[{p}]", 0) + s.worth[k] * number
-        sums[f"gangs[{p}]"] = sums.get(f"gangs[{p}]", 0) + number
+    for (q, p, k), js in s.waiting.items():
+        number, label = len(started.intersection(js)), s.label(s.level(q, p))
+        sums[f"placed[{label}]"] = sums.get(f"placed[{label}]", 0) + s.worth[k] * number
+        sums[f"gangs[{label}]"] = sums.get(f"gangs[{label}]", 0) + number
     return tuple(judge(o.name, sums[o.name], o.bound, options.gap) if o.name in sums else o for o in objectives)
 
 
@@ -153,10 +155,10 @@ def _floor(problem: Problem, tree: Tree, room: Room, ledger: Ledger, gangs: list
 def _everyone(s: Sets, gangs: list[int]) -> Admission:
     """Every gang starts: each goal is at its bound, and no model need be asked."""
     objectives = []
-    for p in s.priorities:
-        worth = sum(s.worth[k] * len(js) for (_, of, k), js in s.waiting.items() if of == p)
-        number = sum(len(js) for (_, of, _), js in s.waiting.items() if of == p)
-        objectives += [judge(f"placed[{p}]", worth, worth, 0), judge(f"gangs[{p}]", number, number, 0)]
+    for level in s.levels:
+        here = [(k, len(js)) for (q, p, k), js in s.waiting.items() if s.level(q, p) == level]
+        worth, number = sum(s.worth[k] * count for k, count in here), sum(count for _, count in here)
+        objectives += [judge(f"placed[{s.label(level)}]", worth, worth, 0), judge(f"gangs[{s.label(level)}]", number, number, 0)]
     return Admission(tuple(gangs), {}, tuple(objectives))
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
+from solver import verify_queues
 from solver.plan import Batch, Decision, Fact, Objective, Plan
 from solver.problem import Gang, Placement, Problem, Topology, Vector
 
@@ -320,6 +321,31 @@ def capability(x: Ledger) -> Findings:
                 yield ("queues", q, "capability", r), f"{limit} {x.problem.resources[r]} for {x.before[q][r]} held and {x.added[q][r]} new"
 
 
+def closed(x: Ledger) -> Findings:
+    """No new pod in a queue that is closed or below a closed one; with capacity's hierarchy in none that has children."""
+    refused = verify_queues.takes_nothing(x.problem)
+    for g, gang in enumerate(x.problem.gangs):
+        if gang.queue in refused and x.new[g]:
+            yield ("decisions", g, "placements"), f"gets new pods in queue {gang.queue}, which takes none"
+
+
+def real_capability(x: Ledger) -> Findings:
+    """With capacity or proportion: as `capability`, of what the guarantees of others leave of it."""
+    for q, r, limit, tree in verify_queues.real_capability(x.problem):
+        before, added = (x.before[q][r], x.added[q][r]) if tree else (x.own_before[q][r], x.own_new[q][r])
+        if added and before + added > limit:
+            yield ("queues", q, "guarantee", r), f"others' guarantees leave {limit} {x.problem.resources[r]} for {before} held and {added} new"
+
+
+def proportion(x: Ledger) -> Findings:
+    """With proportion: used + running + new of the queue itself <= its share by weight, per resource. Above it already: no new pod that asks."""
+    for q, share in sorted(verify_queues.proportional(x.problem).items()):
+        for name, most in share.items():
+            r = x.problem.resources.index(name)
+            if x.own_new[q][r] and x.own_before[q][r] + x.own_new[q][r] > most + verify_queues.RESOLUTION:
+                yield ("queues", q, "deserved", r), f"{most:f} {name} deserved for {x.own_before[q][r]} held and {x.own_new[q][r]} new"
+
+
 def guarantees(x: Ledger) -> Findings:
     """What is guaranteed and not used stays free for its queue. With `needs` before the plan and after it, for each resource of which
     some queue is guaranteed more than 0:
@@ -492,6 +518,9 @@ RULES = (
     topology,
     subgroups,
     capability,
+    closed,
+    real_capability,
+    proportion,
     guarantees,
     queue_use,
     batches,

@@ -48,7 +48,8 @@ JOB_LABELS: Mapping[str, tuple[tuple[str, str], ...]] = {
 class Live:
     """running: gang (index into Specs.gangs) -> (role index, node name) -> pods. held: node name -> amounts held by all other pods.
 
-    queue_used: queue name -> amounts held by other pods that belong to it. frozen: nodes that take nothing new whatever a pod tolerates.
+    queue_used: queue name -> amounts held by other pods that belong to it. closed_queues: by Command CloseQueue.
+    frozen: nodes that take nothing new whatever a pod tolerates.
     created: gang -> seconds since the epoch. finished: gangs whose jobs are over.
     """
 
@@ -57,6 +58,7 @@ class Live:
     running: dict[int, Counter[tuple[int, str]]] = field(default_factory=dict)
     held: dict[str, Amounts] = field(default_factory=dict)
     queue_used: dict[str, Amounts] = field(default_factory=dict)
+    closed_queues: frozenset[str] = frozenset()
     frozen: frozenset[str] = frozenset()
     created: dict[int, int] = field(default_factory=dict)
     finished: frozenset[int] = frozenset()
@@ -67,7 +69,7 @@ def observe(specs: Specs, state: State) -> Live:
     gangs: dict[Identity, int] = {identity(gang): j for j, gang in enumerate(specs.gangs)}
     nodes = _nodes(specs.nodes, state.nodes)
     lost = frozenset(_name(node) for node in state.nodes if not _ready(node))
-    live = Live(nodes, _hypernodes(specs, state, nodes), frozen=lost)
+    live = Live(nodes, _hypernodes(specs, state, nodes), frozen=lost, closed_queues=_closed(state.queues))
     finished = {j for j, gang in enumerate(specs.gangs) if (namespace_of(gang), gang.document.name, gang.document.kind) in state.finished}
     for job in (*state.jobs, *state.pod_groups):
         if (j := gangs.get(_identity(job))) is not None:
@@ -223,6 +225,11 @@ def _hypernodes(specs: Specs, state: State, nodes: Sequence[NodeSpec]) -> tuple[
         raise StateError(f"a HyperNode of the state cannot be read: {error.errors()[0]['msg']}") from error
     made, _ = resolve(drafts, [spec for spec in specs.hypernodes if spec.document.kind != HYPERNODE.name], nodes)  # type: ignore[arg-type]
     return tuple(sorted(made, key=lambda spec: natural(spec.name)))
+
+
+def _closed(queues: Iterable[Object]) -> frozenset[str]:
+    """There is no spec for it: status.state is the truth. A queue that is closing takes nothing new either."""
+    return frozenset(_name(queue) for queue in queues if (queue.get("status") or {}).get("state") in ("Closed", "Closing"))
 
 
 def _node(found: Object, declared: NodeSpec | None) -> NodeSpec:

@@ -56,7 +56,7 @@ class PlanView:
             raise ValueError("only an outcome with a plan can be shown")
         self.outcome, self.style = outcome, style
         self.problem, self.origins = outcome.problem, outcome.origins
-        self.data = views_data.plan(outcome)
+        self.data = {**views_data.plan(outcome), "queues": views_data.as_shared(outcome)}
 
     # ---- header
 

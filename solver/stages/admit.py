@@ -11,11 +11,12 @@ from solver.engine import FEASIBILITY
 from solver.model import constraints, objectives, variables
 from solver.model.constraints import at_least
 from solver.model.objectives import Goal
-from solver.model.sets import Sets
+from solver.model.sets import Level, Sets
 from solver.model.variables import Vars
 from solver.options import Options
 from solver.plan import Objective
 from solver.problem import Placement
+from solver.quotas import Siblings
 from solver.shapes import Shape
 from solver.stages.lexicographic import Lexicographic, maximin, relaxed_maximin
 from solver.tree import ROOT
@@ -43,37 +44,40 @@ def admit(s: Sets, greedy: Placements, options: Options) -> Admission:
     x = variables.make(s)
     constraints.build(s, x)
     lex = Lexicographic(x, options, incumbent(s, x, greedy))
-    for p in s.priorities:
-        everything = objectives.placed(s, x, p)
+    for level in s.levels:
+        everything = objectives.placed(s, x, level)
         known = dict(lex.values)
         value, _ = lex.reach(everything)
         if value < everything.top:
             lex.values = known  # the greedy's shares, not those that a solution for the sum alone happens to have
-        if value < everything.top and len({q for q, of, _ in s.waiting if of == p}) > 1:
+        if value < everything.top:
             fairly = _fairly if x.model.numVariables() <= options.joint_variables else _as_fair_as_greedy
-            fairly(s, x, lex, p)
+            for group in s.ledger.rules.siblings:
+                if len(s.sharing(level, group)) > 1:
+                    fairly(s, x, lex, level, group)
         lex.maximise(everything)
-        lex.maximise(objectives.started(s, x, p))
+        lex.maximise(objectives.started(s, x, level))
     last = objectives.oldest(s, x)
     lex.values |= _ranks(s, x, lex.values)
     lex.maximise(last)
     return Admission(_names(s, x, lex.values), pods_of(x, lex.values), tuple(lex.objectives))
 
 
-def _fairly(s: Sets, x: Vars, lex: Lexicographic, p: int) -> None:
+def _fairly(s: Sets, x: Vars, lex: Lexicographic, at: Level, group: Siblings) -> None:
     """Progressive filling: raise a water level under which each queue is filled as far as it asks, freeze the queues that hold it down, go on.
 
     level t:  share_q >= min(t, top_q) for all active q        top_q: the share with all its gangs of this priority
 
     After each level as many queues as possible are kept above it; with two queues left both ways are tried.
     """
-    shares, unit = objectives.shares(s, x, p)
+    shares, unit = objectives.shares(s, x, at, group)
+    label = f"share[{s.label(at)}]{group.name}"
     for share in shares.values():
         lex.values |= share.complete(lex.values)
     active = {q: share.goal for q, share in shares.items()}
-    floors = _floors(lex, active, p)
+    floors = _floors(lex, active)
     for level in range(1, lex.options.fair_levels + 1):
-        name = f"share[{p}] level {level}"
+        name = f"{label} level {level}"
         filled, proved = _fill(lex, active, floors)
         rest = {q: goal for q, goal in active.items() if goal.top > filled}
         if not rest:
@@ -82,16 +86,16 @@ def _fairly(s: Sets, x: Vars, lex: Lexicographic, p: int) -> None:
         if len(rest) == 1:
             return
         if len(rest) == 2:
-            _last_two(lex, list(rest.values()), f"share[{p}] level {level + 1}", unit)
+            _last_two(lex, list(rest.values()), f"{label} level {level + 1}", unit)
             return
-        active = _above(lex, rest, reached, f"share[{p}] queues above level {level}", p)
+        active = _above(lex, rest, reached, f"{label} queues above level {level}")
         if not active:
             return
 
 
-def _as_fair_as_greedy(s: Sets, x: Vars, lex: Lexicographic, p: int) -> None:
+def _as_fair_as_greedy(s: Sets, x: Vars, lex: Lexicographic, at: Level, group: Siblings) -> None:
     """For a large model: hold every queue at its share in the known solution, the greedy's (lowest share first); an LP bounds the level."""
-    shares, unit = objectives.shares(s, x, p)
+    shares, unit = objectives.shares(s, x, at, group)
     for share in shares.values():
         lex.values |= share.complete(lex.values)
     short = [share.goal for share in shares.values() if lex.value(share.goal) < share.goal.top]
@@ -99,16 +103,16 @@ def _as_fair_as_greedy(s: Sets, x: Vars, lex: Lexicographic, p: int) -> None:
         lex.hold(share.goal, lex.value(share.goal))
     if short:
         level = min(lex.value(goal) for goal in short)
-        lex.record(f"share[{p}] level 1", level * unit, max(level, relaxed_maximin(lex, short)) * unit)
+        lex.record(f"share[{s.label(at)}]{group.name} level 1", level * unit, max(level, relaxed_maximin(lex, short)) * unit)
 
 
-def _floors(lex: Lexicographic, goals: dict[int, Goal], p: int) -> dict[int, pulp.LpVariable]:
+def _floors(lex: Lexicographic, goals: dict[int, Goal]) -> dict[int, pulp.LpVariable]:
     """A variable under each share whose lower bound holds the queue at a level."""
     floors = {}
     for q, goal in goals.items():
-        floors[q] = f = lex.x.model.add_variable(f"f_{p + 2**31}_{q}", 0, goal.top)
+        floors[q] = f = lex.x.model.add_variable(f"f_{len(lex.objectives):04d}_{q}", 0, goal.top)
         lex.values[f.name] = 0.0
-        lex.x.model.addConstraint(at_least([*goal.terms, (f, -1.0)], -goal.offset - FEASIBILITY), f"floor_{p + 2**31}_{q}")
+        lex.x.model.addConstraint(at_least([*goal.terms, (f, -1.0)], -goal.offset - FEASIBILITY), f"floor_{len(lex.objectives):04d}_{q}")
     return floors
 
 
@@ -143,7 +147,7 @@ def _last_two(lex: Lexicographic, goals: list[Goal], name: str, unit: float) -> 
     lex.hold(tried[best][2], lex.value(tried[best][2]))
 
 
-def _above(lex: Lexicographic, active: dict[int, Goal], level: float, name: str, p: int) -> dict[int, Goal]:
+def _above(lex: Lexicographic, active: dict[int, Goal], level: float, name: str) -> dict[int, Goal]:
     """Keep as many queues as possible strictly above a level, and hold each of those there.
 
     max  sum_q b_q        share_q >= level + b_q / 2        no rise is smaller than 1 unit
@@ -153,7 +157,7 @@ def _above(lex: Lexicographic, active: dict[int, Goal], level: float, name: str,
     for q, goal in active.items():
         if goal.top < level + RISE:
             continue
-        b = x.model.add_variable(f"b_{p + 2**31}_{len(lex.objectives):04d}_{q}", cat=pulp.LpBinary)
+        b = x.model.add_variable(f"b_{len(lex.objectives):04d}_{q}", cat=pulp.LpBinary)
         lex.values[b.name] = float(lex.value(goal) >= level + RISE)
         x.model.addConstraint(at_least([*goal.terms, (b, -RISE)], level - goal.offset - FEASIBILITY), b.name + "_row")
         risen[q] = b

@@ -1,4 +1,4 @@
-"""Growth: elastic gangs take what is left, one unit at a time, the queue with the lowest weighted dominant share first."""
+"""Growth: elastic gangs take what is left, one unit at a time, the queue with the lowest share first."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from solver.greedy import Greedy
 from solver.problem import Gang, Placement, Problem, Vector
+from solver.quotas import gang_share, rank
 from solver.room import Ledger, Room, add
 from solver.shapes import Shape, broken, growing_shape
 from solver.stages.admit import Placements
@@ -21,11 +22,17 @@ def grow(problem: Problem, tree: Tree, room: Room, ledger: Ledger, placements: P
     grown = dict(placements)
     greedy = Greedy(problem, tree, room)
     wanting = {j: _units(problem.gangs[j], pods) for j, pods in placements.items() if not broken(tree, problem.gangs[j], pods)}
+    holds = {j: gang_share(problem, problem.gangs[j], placements[j], totals) for j in wanting}
+
+    def turn(j: int) -> tuple[int, int, tuple[tuple[float, int], ...], float, int, int]:
+        gang = problem.gangs[j]
+        return -gang.priority, -rank(problem, gang.queue), ledger.standing(gang.queue), holds[j], gang.age, j
+
     while True:
         wanting = {j: units for j, units in wanting.items() if units}
         if not wanting:
             break
-        j = min(wanting, key=lambda j: (-problem.gangs[j].priority, ledger.share(problem.gangs[j].queue, totals), problem.gangs[j].age, j))
+        j = min(wanting, key=turn)
         t, pods = wanting[j][0]
         gang = problem.gangs[j]
         amount: Vector = add((0,) * len(problem.resources), gang.roles[t].request, pods)
@@ -35,6 +42,7 @@ def grow(problem: Problem, tree: Tree, room: Room, ledger: Ledger, placements: P
             continue
         ledger.charge(gang.queue, amount)
         grown[j] = merged([*grown[j], *more])
+        holds[j] = gang_share(problem, gang, grown[j], totals)
         wanting[j] = _units(gang, grown[j], wanting[j][0][0])
     return grown
 

@@ -119,6 +119,7 @@ def test_compile_writes_waves_jobs_and_the_lock_and_removes_what_is_stale(tmp_pa
     assert first == {
         "0-foundation.yaml",
         "1-queues.yaml",
+        "3-scheduler.yaml",
         "gangplan.lock",
         *(f"5-jobs/team/{name}.job.yaml" for name in ("ci", "dev", "elsewhere", "greedy", "too-much")),
     }

@@ -99,7 +99,7 @@ def _decide(problem: Problem, tree: Tree, room: Room, ledger: Ledger, gangs: lis
     while True:
         s = Sets(problem, tree, places, room.free, ledger, shapes, by_class)
         admission = _everyone(s, gangs) if len(floor) == len(gangs) else admit(s, floor, options)
-        found = spread(s, admission, options)
+        found = spread(s, admission, floor, options)
         if not found.coarse:
             placements = _filled(s, found.placements, gangs)
             spreading = (found.objective,) if found.objective is not None else ()

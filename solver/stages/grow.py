@@ -7,7 +7,7 @@ from dataclasses import replace
 from solver.greedy import Greedy
 from solver.problem import Gang, Placement, Problem, Vector
 from solver.room import Ledger, Room, add
-from solver.shapes import Shape, broken, growing_shape
+from solver.shapes import Shape, broken, growing_shape, uneven
 from solver.stages.admit import Placements
 from solver.stages.pack import merged
 from solver.tree import Tree
@@ -20,7 +20,7 @@ def grow(problem: Problem, tree: Tree, room: Room, ledger: Ledger, placements: P
     """
     grown = dict(placements)
     greedy = Greedy(problem, tree, room)
-    wanting = {j: _units(problem.gangs[j], pods) for j, pods in placements.items() if not broken(tree, problem.gangs[j], pods)}
+    wanting = {j: _units(problem.gangs[j], pods) for j, pods in placements.items() if not _stuck(tree, problem.gangs[j], pods)}
     while True:
         wanting = {j: units for j, units in wanting.items() if units}
         if not wanting:
@@ -37,6 +37,10 @@ def grow(problem: Problem, tree: Tree, room: Room, ledger: Ledger, placements: P
         grown[j] = merged([*grown[j], *more])
         wanting[j] = _units(gang, grown[j], wanting[j][0][0])
     return grown
+
+
+def _stuck(tree: Tree, gang: Gang, placed: tuple[Placement, ...]) -> bool:
+    return broken(tree, gang, placed) or uneven(tree, gang, placed)
 
 
 def _units(gang: Gang, pods: tuple[Placement, ...], first: int = 0) -> list[tuple[int, int]]:

@@ -41,12 +41,17 @@ class Spread:
     coarse: tuple[int, ...] = ()
 
 
-def spread(s: Sets, admission: Admission, options: Options) -> Spread:
-    """Node-level placements for the admitted gangs, tight ones; the greedy first, the admission's own assignment where the greedy finds no way."""
+def spread(s: Sets, admission: Admission, floor: Placements, options: Options) -> Spread:
+    """Node-level placements for the admitted gangs, tight ones; the greedy first, where it finds no way the floor's own, else the admission's.
+
+    floor: what the greedy admitted gang by gang, in another order than here.
+    """
     if not admission.admitted:
         return Spread({}, None)
     least = {j: lower_bound(s, j) for j in admission.admitted}
     placements = by_greedy(s, admission.admitted)
+    if placements is None and floor.keys() >= set(admission.admitted):
+        placements = {j: floor[j] for j in admission.admitted}
     if placements is None:
         realised = realise(s, admission.admitted, shared_out(s, admission), options)
         if isinstance(realised, tuple):

@@ -51,11 +51,13 @@ def reconcile_once(w: World) -> Report:
 def observe(w: World) -> Pass:
     now = w.clock()
     w.suspects = {node: until for node, until in w.suspects.items() if until > now}
-    if w.inventory is None:
+    holder = w.lease.held()
+    if w.inventory is None or not holder or not w.holder:
         w.inventory = w.store.read()
-        if (kept := load(w.settings.data / "snapshot.json")) is not None and kept.commit == w.inventory.commit:
+        if w.planning.snapshot is None and (kept := load(w.settings.data / "snapshot.json")) is not None and kept.commit == w.inventory.commit:
             w.planning.snapshot = kept
             w.planning.digests = _digests(kept)
+    w.holder = holder
     p = Pass(w.watches.look(frozenset(w.suspects)), w.inventory)
     p.problems += p.seen.problems
     p.pods, p.former = pods_by_job(p.seen.of("Pod"), {key: thing for key, thing in p.seen.objects.items() if key.partition("/")[0] in JOBS})
@@ -89,22 +91,22 @@ def remember_ends(w: World, p: Pass) -> None:
     for key in {*w.planning.digests, *entries} & p.seen.objects.keys():
         if key.partition("/")[0] in JOBS and (phase := finished(p.seen.objects[key])):
             runs[key] = Run(ref_of(p.seen.objects[key]), _run_of(w, p.seen.objects[key]), phase)
-    for key, entry in _vanished_unseen(w, p):
-        runs[key] = Run(entry.ref, w.planning.digests[key], UNKNOWN_END)
 
 
 def _run_of(w: World, job: Object) -> str:
     return annotations_of(job).get(DIGEST) or w.planning.digests.get(ref_of(job).key, "")
 
 
-def _vanished_unseen(w: World, p: Pass) -> Iterator[tuple[str, Entry]]:
+def _vanished_unseen(w: World, p: Pass) -> Iterator[tuple[str, Run]]:
     """Started jobs with a time to live that are gone although nobody saw them go: most likely they finished, and a doubled run is worse
     than one that a person has to ask for again."""
-    timed = {m.ref.key for m in w.planning.snapshot.manifests if m.digest and _time_to_live(m.object)} if w.planning.snapshot else set()
-    for key, entry in p.inventory.entries.items():
-        missing = entry.uid and key not in p.seen.objects and entry.ref.group_kind in p.seen.kinds and key not in w.actor.memory.written
-        if missing and entry.started and key in timed and key not in p.inventory.runs:
-            yield key, entry
+    timed = {m.ref.key: m.digest for m in p.snapshot.manifests if m.digest and _time_to_live(m.object)} if p.snapshot else {}
+    for key, run in timed.items():
+        entry, before = p.inventory.entries.get(key), p.inventory.runs.get(key)
+        if entry is None or not entry.uid or not entry.started or (before is not None and before.digest == run):
+            continue
+        if key not in p.seen.objects and entry.ref.group_kind in p.seen.kinds and key not in w.actor.memory.written:
+            yield key, Run(entry.ref, run, UNKNOWN_END)
 
 
 def _time_to_live(job: Object) -> bool:
@@ -156,6 +158,9 @@ def compile_(w: World, p: Pass) -> None:
             if p.target == commit and planning.snapshot is not None:
                 p.target = planning.snapshot.commit
     p.snapshot = planning.snapshot
+    if (ended := dict(_vanished_unseen(w, p))) != {}:
+        p.inventory.runs.update(ended)
+        over_now = _over(w, p.inventory)
     if p.snapshot is not None:
         p.current = fingerprint(p.seen, p.snapshot, over_now)
     if fresh(w, p) or not p.target or w.compiler.busy or p.seen.problems:
@@ -211,6 +216,26 @@ def diff(w: World, p: Pass) -> None:
     for item in p.wanted:
         if item.ref.group_kind in p.seen.kinds and (change := _change(w, p, item)) is not None:
             (p.held if change.action in ("held", "forbidden") else p.changes).append(change)
+    withhold(p, p.snapshot)
+
+
+def withhold(p: Pass, snapshot: Snapshot) -> None:
+    """Jobs that only wait are created, gated, until their pods reach the cluster's `maxWaitingPods`; the rest stays out of the cluster."""
+    waiting = {key for key, gang in gangs(snapshot).items() if gang.decision == "wait"}
+    pods = {manifest.ref.key: manifest.pods for manifest in snapshot.manifests}
+    room = snapshot.max_waiting_pods - sum(pods.get(key, 0) for key in waiting & p.seen.objects.keys())
+    kept = []
+    for change in p.changes:
+        key = change.ref.key
+        if change.action == "create" and key in waiting:
+            room -= pods.get(key, 0)
+            if room < 0:
+                room += pods.get(key, 0)
+                reason = f"it waits, and the cluster holds as many waiting pods as it may ({snapshot.max_waiting_pods})"
+                p.held.append(Change("held", change.ref, change.wanted, reason=reason))
+                continue
+        kept.append(change)
+    p.changes = kept
 
 
 def _change(w: World, p: Pass, item: Wanted) -> Change | None:
@@ -271,7 +296,7 @@ def _sight(w: World, p: Pass) -> guard.Sight:
 
 def act(w: World, p: Pass) -> None:
     """Nothing is written without the lease; LostLease ends the pass in the middle, which is as good as a kill."""
-    if not w.lease.held() or p.snapshot is None:
+    if not w.holder or not w.lease.held() or p.snapshot is None:
         return
     try:
         due = [change for change in p.changes if w.actor.due(change)]

@@ -175,6 +175,8 @@ class World:
     departed: dict[str, tuple[float, float]] = field(default_factory=dict)
     """Job -> when it was seen to be gone, and when the last of its pods was seen (on the clock)."""
     last_good: float = 0.0
+    holder: bool = False
+    """Whether the lease was ours when the last pass began; the inventory is read afresh until then."""
 
 
 @dataclass(slots=True)

@@ -130,7 +130,7 @@ def _restated(s: Sets, objectives: tuple[Objective, ...], started: set[int], opt
 
 def _floor(problem: Problem, tree: Tree, room: Room, ledger: Ledger, gangs: list[int]) -> Placements:
     """What the greedy admits, gang by gang: the incumbent of the model, and the plan that no plan may be worse than."""
-    ledger, totals = ledger.copy(), tuple(int(x) for x in np.sum([n.capacity for n in problem.nodes], axis=0)) if problem.nodes else ()
+    ledger, totals = ledger.copy(), tuple(sum(n.capacity[r] for n in problem.nodes) for r in range(len(problem.resources)))
     greedy = Greedy(problem, tree, Room(room.free))
     found: dict[int, tuple[Placement, ...]] = {}
     for j in greedy.order(gangs, ledger, totals):

@@ -25,7 +25,7 @@ from solver.stages.lexicographic import judge
 from solver.stages.pack import merged, pack
 from solver.tree import ROOT, Tree
 
-SMALL = 1_500
+SMALL = 800
 """Variables up to which the spread of gangs is put into one model."""
 
 NODES = 20
@@ -234,7 +234,7 @@ def _solve(s: Sets, placements: Placements, options: Options) -> tuple[Placement
         start[touched.name] = float(any(s.tree.line(leaf)[level] == d for leaf in leaves))
     x.model.sense = pulp.LpMinimize
     x.model.setObjective(pulp.LpAffineExpression(cost))
-    answer = solve_model(x.model, replace(options, max_nodes=min(options.max_nodes, NODES)), start)
+    answer = solve_model(x.model, replace(options, max_nodes=min(options.max_nodes, NODES)), start, quick=True)
     ideal = sum(s.tree.weights) * len(s.shapes)
     bound = int(np.ceil(answer.bound - 1e-6)) - ideal if np.isfinite(answer.bound) else 0
     if not answer.values:

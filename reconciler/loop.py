@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 SUSPICION = 300.0
 """Seconds for which a node where pods could not be bound takes nothing new."""
-COMPILE_RETRY = 30.0
+COMPILE_RETRY = 10.0
 UNKNOWN_END = "Unknown"
 """How a run ended that vanished, with a time to live, while nobody watched."""
 
@@ -155,6 +155,8 @@ def compile_(w: World, p: Pass) -> None:
             over_now = _over(w, p.inventory)
         else:
             planning.rejected[commit] = result, w.clock() + COMPILE_RETRY
+            first = next((found["message"] for found in result.diagnostics if found["severity"] == "error"), "no plan")
+            log.warning("commit rejected", extra={"commit": commit, "reason": first})
             if p.target == commit and planning.snapshot is not None:
                 p.target = planning.snapshot.commit
     p.snapshot = planning.snapshot
@@ -201,13 +203,17 @@ def _digests(snapshot: Snapshot) -> dict[str, str]:
 def diff(w: World, p: Pass) -> None:
     if p.snapshot is None:
         return
+    known = w.planning.wanted if w.planning.wanted_of is p.snapshot else {}
     for manifest in p.snapshot.manifests:
         try:
-            p.wanted.append(_wanted(w, manifest))
+            item = known.get(id(manifest)) or _wanted(w, manifest)
+            known[id(manifest)] = item
+            p.wanted.append(item)
         except NotFound as error:
             p.held.append(Change("held", manifest.ref, reason=str(error)))
         except ApiError as error:
             p.problems.append(str(error))
+    w.planning.wanted_of, w.planning.wanted = p.snapshot, known
     refs = {item.ref for item in p.wanted}
     if {ref.group_kind for ref in refs} - w.watches.informers.keys():
         w.watches.cover(refs)
@@ -249,7 +255,17 @@ def _change(w: World, p: Pass, item: Wanted) -> Change | None:
     refused = w.actor.memory.refused.get(key) == item.digest
     if live is None and key in w.departed:
         return Change("held", item.ref, item, reason="its former pods are still ending; it returns when they are gone")
-    return classify(item, live, done=run.digest if run else None, started=started, refused=refused)
+    about = (_version(live), run.digest if run else None, started, refused)
+    if (calm := w.planning.calm.get(key)) is not None and calm[0] is item and calm[1] == about:
+        return None
+    change = classify(item, live, done=about[1], started=started, refused=refused)
+    if change is None:
+        w.planning.calm[key] = item, about
+    return change
+
+
+def _version(live: Object | None) -> tuple[str, str]:
+    return (uid(live), str(live["metadata"].get("resourceVersion"))) if live is not None else ("", "")
 
 
 def _wanted(w: World, manifest: Manifest) -> Wanted:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
 from tests.controlplane import ApiError, ControlPlane
 from tests.e2e.stories.story import (
@@ -163,3 +164,9 @@ def test_jobs_that_only_wait_are_withheld_beyond_the_clusters_limit(plane: Contr
         assert len(held) == 1
         assert "as many waiting pods as it may (5)" in held[0]["reason"]
         assert len([name for name in ("one", "two", "three") if exists(plane, name)]) == 2
+
+
+def test_the_files_in_deploy_are_accepted(installed: ControlPlane) -> None:
+    for thing in YAML(typ="safe").load_all((ROOT / "deploy" / "deployment.yaml").read_text()):
+        path = f"/apis/{thing['apiVersion']}/namespaces/gangplan-system/{thing['kind'].lower()}s?dryRun=All&fieldValidation=Strict"
+        assert installed.api("POST", path, thing)["metadata"]["uid"]

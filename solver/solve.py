@@ -6,8 +6,6 @@ import time
 from collections.abc import Iterable
 from dataclasses import replace
 
-import numpy as np
-
 from solver.greedy import Greedy
 from solver.model.sets import Place, Sets, aggregate, refine
 from solver.options import Options

@@ -339,3 +339,8 @@ def test_an_order_in_which_the_gangs_do_not_fit_does_not_lose_the_one_in_which_t
     room = (nodes(1, cpu=7, gpu=8, kind=1), nodes(1, cpu=1, gpu=4))
     world = problem(*room, gang("single", role(1, cpu=1)), gang("pair", role(2, cpu=1, gpu=1, kinds=(0, 1)), topology=soft(1)))
     assert starting(world) == {"single", "pair"}
+
+
+def test_without_nodes_every_gang_waits() -> None:
+    made = solve(problem(gang("a", role(2, gpu=1)), gang("b", role(1, gpu=1))))
+    assert [(decision.action, [fact.code for fact in decision.facts]) for decision in made.decisions] == [("wait", ["GW107"])] * 2

@@ -10,6 +10,9 @@ import pytest
 from reconciler.drift import Wanted, classify, differences, without
 from reconciler.objects import DIGEST, REPLACE, Object, ref_of, run_digest
 
+REPLACED: Any = {REPLACE: "true"}
+AGAIN: Any = {"gangplan.dev/run": "2"}
+
 
 def queue(**spec: Any) -> Object:
     return {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "team"}, "spec": spec}
@@ -56,7 +59,7 @@ def test_each_differing_field_is_named(want: Object, live: Object, found: list[s
 
 def test_a_field_that_we_applied_and_no_longer_want_is_a_difference_and_a_foreign_one_is_not() -> None:
     live = queue(weight=1, capability={"cpu": "1", "memory": "1Gi"})
-    ours = {"f:spec": {"f:weight": {}, "f:capability": {"f:cpu": {}}}}
+    ours: Object = {"f:spec": {"f:weight": {}, "f:capability": {"f:cpu": {}}}}
     assert paths(queue(weight=1), applied(live, ours)) == ["spec.capability"]
     assert paths(queue(weight=1, capability={}), applied(live, ours)) == ["spec.capability.cpu"]
     assert paths(queue(weight=1), live) == []
@@ -108,7 +111,7 @@ def decide(want: Object, live: Object | None, *, done: str | None = None, starte
         (job(digest="new", gpus=2), job(digest="new"), {"started": True}, "forbidden"),
         (job(digest="new"), job(digest="old"), {"started": True, "refused": True}, "held"),
         (job(digest="new"), job(digest="old"), {"started": False, "refused": True}, "replace"),
-        (job(digest="new", gpus=2, **{REPLACE: "true"}), job(digest="old", **{REPLACE: "true"}), {"started": True}, "replace"),
+        (job(digest="new", gpus=2, **REPLACED), job(digest="old", **REPLACED), {"started": True}, "replace"),
     ],
 )
 def test_a_change_of_a_job_is_classified(want: Object, live: Object | None, about: dict[str, Any], action: str) -> None:
@@ -137,4 +140,4 @@ def test_a_run_is_named_by_what_the_user_specified_and_nothing_else() -> None:
     base = job()
     assert run_digest(base) == run_digest({**base, "status": {"state": {}}, "metadata": {"name": "train", "labels": {"a": "b"}}})
     assert run_digest(base) != run_digest(job(replicas=5))
-    assert run_digest(base) != run_digest(job(**{"gangplan.dev/run": "2"}))
+    assert run_digest(base) != run_digest(job(**AGAIN))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -108,7 +109,8 @@ def test_symbolic_links_and_submodules_are_refused_by_name(source: Source, mirro
 
 
 def test_a_name_with_control_characters_is_refused_and_shown_escaped(source: Source, mirror: Mirror) -> None:
-    source.commit(**{"two\nlines": "x\n"})
+    odd: Any = {"two\nlines": "x\n"}
+    source.commit(**odd)
     tree = mirror.read(mirror.fetch())
     assert tree.files == {}
     (problem,) = tree.problems

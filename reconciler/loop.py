@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 SUSPICION = 300.0
 """Seconds for which a node where pods could not be bound takes nothing new."""
-COMPILE_RETRY = 30.0
+COMPILE_RETRY = 10.0
 UNKNOWN_END = "Unknown"
 """How a run ended that vanished, with a time to live, while nobody watched."""
 
@@ -51,11 +51,13 @@ def reconcile_once(w: World) -> Report:
 def observe(w: World) -> Pass:
     now = w.clock()
     w.suspects = {node: until for node, until in w.suspects.items() if until > now}
-    if w.inventory is None:
+    holder = w.lease.held()
+    if w.inventory is None or not holder or not w.holder:
         w.inventory = w.store.read()
-        if (kept := load(w.settings.data / "snapshot.json")) is not None and kept.commit == w.inventory.commit:
+        if w.planning.snapshot is None and (kept := load(w.settings.data / "snapshot.json")) is not None and kept.commit == w.inventory.commit:
             w.planning.snapshot = kept
             w.planning.digests = _digests(kept)
+    w.holder = holder
     p = Pass(w.watches.look(frozenset(w.suspects)), w.inventory)
     p.problems += p.seen.problems
     p.pods, p.former = pods_by_job(p.seen.of("Pod"), {key: thing for key, thing in p.seen.objects.items() if key.partition("/")[0] in JOBS})
@@ -89,22 +91,22 @@ def remember_ends(w: World, p: Pass) -> None:
     for key in {*w.planning.digests, *entries} & p.seen.objects.keys():
         if key.partition("/")[0] in JOBS and (phase := finished(p.seen.objects[key])):
             runs[key] = Run(ref_of(p.seen.objects[key]), _run_of(w, p.seen.objects[key]), phase)
-    for key, entry in _vanished_unseen(w, p):
-        runs[key] = Run(entry.ref, w.planning.digests[key], UNKNOWN_END)
 
 
 def _run_of(w: World, job: Object) -> str:
     return annotations_of(job).get(DIGEST) or w.planning.digests.get(ref_of(job).key, "")
 
 
-def _vanished_unseen(w: World, p: Pass) -> Iterator[tuple[str, Entry]]:
+def _vanished_unseen(w: World, p: Pass) -> Iterator[tuple[str, Run]]:
     """Started jobs with a time to live that are gone although nobody saw them go: most likely they finished, and a doubled run is worse
     than one that a person has to ask for again."""
-    timed = {m.ref.key for m in w.planning.snapshot.manifests if m.digest and _time_to_live(m.object)} if w.planning.snapshot else set()
-    for key, entry in p.inventory.entries.items():
-        missing = entry.uid and key not in p.seen.objects and entry.ref.group_kind in p.seen.kinds and key not in w.actor.memory.written
-        if missing and entry.started and key in timed and key not in p.inventory.runs:
-            yield key, entry
+    timed = {m.ref.key: m.digest for m in p.snapshot.manifests if m.digest and _time_to_live(m.object)} if p.snapshot else {}
+    for key, run in timed.items():
+        entry, before = p.inventory.entries.get(key), p.inventory.runs.get(key)
+        if entry is None or not entry.uid or not entry.started or (before is not None and before.digest == run):
+            continue
+        if key not in p.seen.objects and entry.ref.group_kind in p.seen.kinds and key not in w.actor.memory.written:
+            yield key, Run(entry.ref, run, UNKNOWN_END)
 
 
 def _time_to_live(job: Object) -> bool:
@@ -153,9 +155,14 @@ def compile_(w: World, p: Pass) -> None:
             over_now = _over(w, p.inventory)
         else:
             planning.rejected[commit] = result, w.clock() + COMPILE_RETRY
+            first = next((found["message"] for found in result.diagnostics if found["severity"] == "error"), "no plan")
+            log.warning("commit rejected", extra={"commit": commit, "reason": first})
             if p.target == commit and planning.snapshot is not None:
                 p.target = planning.snapshot.commit
     p.snapshot = planning.snapshot
+    if (ended := dict(_vanished_unseen(w, p))) != {}:
+        p.inventory.runs.update(ended)
+        over_now = _over(w, p.inventory)
     if p.snapshot is not None:
         p.current = fingerprint(p.seen, p.snapshot, over_now)
     if fresh(w, p) or not p.target or w.compiler.busy or p.seen.problems:
@@ -196,13 +203,17 @@ def _digests(snapshot: Snapshot) -> dict[str, str]:
 def diff(w: World, p: Pass) -> None:
     if p.snapshot is None:
         return
+    known = w.planning.wanted if w.planning.wanted_of is p.snapshot else {}
     for manifest in p.snapshot.manifests:
         try:
-            p.wanted.append(_wanted(w, manifest))
+            item = known.get(id(manifest)) or _wanted(w, manifest)
+            known[id(manifest)] = item
+            p.wanted.append(item)
         except NotFound as error:
             p.held.append(Change("held", manifest.ref, reason=str(error)))
         except ApiError as error:
             p.problems.append(str(error))
+    w.planning.wanted_of, w.planning.wanted = p.snapshot, known
     refs = {item.ref for item in p.wanted}
     if {ref.group_kind for ref in refs} - w.watches.informers.keys():
         w.watches.cover(refs)
@@ -211,6 +222,26 @@ def diff(w: World, p: Pass) -> None:
     for item in p.wanted:
         if item.ref.group_kind in p.seen.kinds and (change := _change(w, p, item)) is not None:
             (p.held if change.action in ("held", "forbidden") else p.changes).append(change)
+    withhold(p, p.snapshot)
+
+
+def withhold(p: Pass, snapshot: Snapshot) -> None:
+    """Jobs that only wait are created, gated, until their pods reach the cluster's `maxWaitingPods`; the rest stays out of the cluster."""
+    waiting = {key for key, gang in gangs(snapshot).items() if gang.decision == "wait"}
+    pods = {manifest.ref.key: manifest.pods for manifest in snapshot.manifests}
+    room = snapshot.max_waiting_pods - sum(pods.get(key, 0) for key in waiting & p.seen.objects.keys())
+    kept = []
+    for change in p.changes:
+        key = change.ref.key
+        if change.action == "create" and key in waiting:
+            room -= pods.get(key, 0)
+            if room < 0:
+                room += pods.get(key, 0)
+                reason = f"it waits, and the cluster holds as many waiting pods as it may ({snapshot.max_waiting_pods})"
+                p.held.append(Change("held", change.ref, change.wanted, reason=reason))
+                continue
+        kept.append(change)
+    p.changes = kept
 
 
 def _change(w: World, p: Pass, item: Wanted) -> Change | None:
@@ -224,7 +255,17 @@ def _change(w: World, p: Pass, item: Wanted) -> Change | None:
     refused = w.actor.memory.refused.get(key) == item.digest
     if live is None and key in w.departed:
         return Change("held", item.ref, item, reason="its former pods are still ending; it returns when they are gone")
-    return classify(item, live, done=run.digest if run else None, started=started, refused=refused)
+    about = (_version(live), run.digest if run else None, started, refused)
+    if (calm := w.planning.calm.get(key)) is not None and calm[0] is item and calm[1] == about:
+        return None
+    change = classify(item, live, done=about[1], started=started, refused=refused)
+    if change is None:
+        w.planning.calm[key] = item, about
+    return change
+
+
+def _version(live: Object | None) -> tuple[str, str]:
+    return (uid(live), str(live["metadata"].get("resourceVersion"))) if live is not None else ("", "")
 
 
 def _wanted(w: World, manifest: Manifest) -> Wanted:
@@ -271,7 +312,7 @@ def _sight(w: World, p: Pass) -> guard.Sight:
 
 def act(w: World, p: Pass) -> None:
     """Nothing is written without the lease; LostLease ends the pass in the middle, which is as good as a kill."""
-    if not w.lease.held() or p.snapshot is None:
+    if not w.holder or not w.lease.held() or p.snapshot is None:
         return
     try:
         due = [change for change in p.changes if w.actor.due(change)]

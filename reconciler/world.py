@@ -144,6 +144,7 @@ class Planning:
     snapshot: the last good one. base: what its plan rests on. under_way: commit, sight and finished jobs of the compile that runs.
     rejected: commit -> its diagnostics (and, on the clock, when a failure without diagnostics may be tried again).
     digests: job -> digest of its run in the newest commit that compiled.
+    wanted: what the manifests of `wanted_of` come to, by their id(). calm: object -> for which wish and sight of it there was nothing to do.
     """
 
     snapshot: Snapshot | None = None
@@ -151,6 +152,9 @@ class Planning:
     under_way: tuple[str, Seen, frozenset[str]] | None = None
     rejected: dict[str, tuple[Snapshot, float]] = field(default_factory=dict)
     digests: dict[str, str] = field(default_factory=dict)
+    wanted_of: Snapshot | None = None
+    wanted: dict[int, Wanted] = field(default_factory=dict)
+    calm: dict[str, tuple[Wanted, tuple[object, ...]]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -175,6 +179,8 @@ class World:
     departed: dict[str, tuple[float, float]] = field(default_factory=dict)
     """Job -> when it was seen to be gone, and when the last of its pods was seen (on the clock)."""
     last_good: float = 0.0
+    holder: bool = False
+    """Whether the lease was ours when the last pass began; the inventory is read afresh until then."""
 
 
 @dataclass(slots=True)

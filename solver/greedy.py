@@ -25,7 +25,6 @@ class Greedy:
     def __init__(self, problem: Problem, tree: Tree, room: Room) -> None:
         self.problem, self.tree, self.room = problem, tree, room
         self._open: dict[frozenset[int], np.ndarray] = {}
-        self._kinds = np.array([n.kind for n in problem.nodes], dtype=np.int64)
 
     def order(self, gangs: Iterable[int], ledger: Ledger, totals: Vector) -> Iterable[int]:
         """Priority first, then that of the queue, then the queue with the lowest share at that moment, then age (with drf: after what each holds).
@@ -89,7 +88,7 @@ class Greedy:
     def _slots(self, shape: Shape, t: int) -> np.ndarray:
         role = shape.roles[t]
         if role.kinds not in self._open:
-            self._open[role.kinds] = np.isin(self._kinds, sorted(role.kinds))
+            self._open[role.kinds] = np.isin(self.tree.kinds, sorted(role.kinds))
         return np.where(self._open[role.kinds], self.room.slots(role.request), 0)
 
     def _candidates(self, shape: Shape, want: list[int], reach: list[dict[int, int]]) -> list[int]:

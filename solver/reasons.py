@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -35,8 +36,14 @@ class Reasons:
     after: Ledger
     started: dict[int, tuple[Placement, ...]]
     options: Options
+    _given: dict[int, tuple[Ints, Ints]] = field(default_factory=dict)
     _blockers: dict[tuple[int, Shape], tuple[Fact, ...]] = field(default_factory=dict)
     _known: dict[object, tuple[tuple[Fact, ...], tuple[Repair, ...]]] = field(default_factory=dict)
+
+    @cached_property
+    def _capacity(self) -> Ints:
+        shape = len(self.problem.nodes), len(self.problem.resources)
+        return np.array([n.capacity for n in self.problem.nodes], dtype=np.int64).reshape(shape)
 
     def explain(self, j: int) -> tuple[tuple[Fact, ...], tuple[Repair, ...]]:
         """Facts and repairs of a gang that waits. Gangs of one shape and queue wait for one reason."""
@@ -53,7 +60,7 @@ class Reasons:
         gang = self.problem.gangs[j]
         fresh = shape_of(j, replace(gang, running=()))
         amount = shape.demand(len(self.problem.resources))
-        capacity = np.array([n.capacity for n in self.problem.nodes], dtype=np.int64).reshape(len(self.problem.nodes), len(self.problem.resources))
+        capacity = self._capacity
         for facts in (
             self._hopeless_roles(fresh, capacity),
             self._hopeless_queue(gang.queue, fresh.demand(len(self.problem.resources))),
@@ -180,7 +187,8 @@ class Reasons:
         def fits(without: Iterable[int]) -> bool:
             free = self.free_after.copy()
             for i in without:
-                self._give_back(free, i)
+                nodes, amounts = self._taken(i)
+                np.add.at(free, nodes, amounts)
             return Greedy(self.problem, self.tree, Room(free)).place(j, shape) is not None
 
         low, high = 0, len(order)
@@ -194,10 +202,14 @@ class Reasons:
                 chosen = rest
         return chosen
 
-    def _give_back(self, free: Ints, i: int) -> None:
-        for sign, placements in ((1, self.started[i]), (-1, self.problem.gangs[i].running)):
-            for p in placements:
-                free[p.node] += sign * p.pods * np.array(self.problem.gangs[i].roles[p.role].request, dtype=np.int64)
+    def _taken(self, i: int) -> tuple[Ints, Ints]:
+        """(nodes, amounts) that the plan gives gang i beyond what it runs."""
+        if i not in self._given:
+            roles = self.problem.gangs[i].roles
+            rows = [(p.node, [p.pods * a for a in roles[p.role].request]) for p in self.started[i]]
+            rows += [(p.node, [-p.pods * a for a in roles[p.role].request]) for p in self.problem.gangs[i].running]
+            self._given[i] = np.array([n for n, _ in rows], dtype=np.int64), np.array([a for _, a in rows], dtype=np.int64)
+        return self._given[i]
 
     def _repairs(self, j: int, shape: Shape, facts: tuple[Fact, ...]) -> Iterator[Repair]:
         """Only what was tried: with this one change the gang fits beside the plan."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from solver.problem import Gang, Placement, Problem, Subgroup, Vector
 from solver.room import add
-from solver.tree import Tree
+from solver.tree import ROOT, Tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,23 +116,30 @@ def _shape(index: int, gang: Gang, fixed: tuple[Placement, ...], need: Sequence[
 
 
 def broken(tree: Tree, gang: Gang, placed: Iterable[Placement]) -> bool:
-    """Whether these pods break the gang's own hard topology: then no further pod may join them."""
+    """Whether these pods break the gang's own hard topology for good: then no further pod may join them."""
     placed = tuple(placed)
-    leaf = [n.leaf for n in tree.problem.nodes]
     tier = hard_tier(gang)
     if tier is not None and placed:
-        at = {tree.domain(leaf[p.node], tier) for p in placed}
+        at = {tree.domain(tree.problem.nodes[p.node].leaf, tier) for p in placed}
         if len(at) > 1 or None in at:
             return True
-    for s in gang.subgroups:
-        count: dict[int | None, int] = {}
-        for p in placed:
-            if p.role in s.roles:
-                domain = tree.domain(leaf[p.node], s.topology.tier) if s.topology.mode == "hard" else 0
-                count[domain] = count.get(domain, 0) + p.pods
-        if count.get(None) or any(pods % s.size for pods in count.values()):
-            return True
-    return False
+    return any(None in _parts(tree, s, placed) for s in gang.subgroups)
+
+
+def uneven(tree: Tree, gang: Gang, placed: Iterable[Placement]) -> bool:
+    """Whether a subgroup is not whole: such a gang may be completed, but grows no further."""
+    placed = tuple(placed)
+    return any(pods % s.size for s in gang.subgroups for pods in _parts(tree, s, placed).values())
+
+
+def _parts(tree: Tree, part: Subgroup, placed: Iterable[Placement]) -> dict[int | None, int]:
+    """Domain of the subgroup's tier -> pods of its roles there; None for pods outside every domain, ROOT for a soft one."""
+    count: dict[int | None, int] = {}
+    for p in placed:
+        if p.role in part.roles:
+            domain = tree.domain(tree.problem.nodes[p.node].leaf, part.topology.tier) if part.topology.mode == "hard" else ROOT
+            count[domain] = count.get(domain, 0) + p.pods
+    return count
 
 
 def classes(problem: Problem, gangs: Iterable[int]) -> dict[tuple[int, int, Shape], tuple[int, ...]]:

@@ -6,8 +6,6 @@ import time
 from collections.abc import Iterable
 from dataclasses import replace
 
-import numpy as np
-
 from solver.greedy import Greedy
 from solver.model.sets import Place, Sets, aggregate, refine
 from solver.options import Options
@@ -101,7 +99,7 @@ def _decide(problem: Problem, tree: Tree, room: Room, ledger: Ledger, gangs: lis
     while True:
         s = Sets(problem, tree, places, room.free, ledger, shapes, by_class)
         admission = _everyone(s, gangs) if len(floor) == len(gangs) else admit(s, floor, options)
-        found = spread(s, admission, options)
+        found = spread(s, admission, floor, options)
         if not found.coarse:
             placements = _filled(s, found.placements, gangs)
             spreading = (found.objective,) if found.objective is not None else ()
@@ -132,7 +130,7 @@ def _restated(s: Sets, objectives: tuple[Objective, ...], started: set[int], opt
 
 def _floor(problem: Problem, tree: Tree, room: Room, ledger: Ledger, gangs: list[int]) -> Placements:
     """What the greedy admits, gang by gang: the incumbent of the model, and the plan that no plan may be worse than."""
-    ledger, totals = ledger.copy(), tuple(int(x) for x in np.sum([n.capacity for n in problem.nodes], axis=0)) if problem.nodes else ()
+    ledger, totals = ledger.copy(), tuple(sum(n.capacity[r] for n in problem.nodes) for r in range(len(problem.resources)))
     greedy = Greedy(problem, tree, Room(room.free))
     found: dict[int, tuple[Placement, ...]] = {}
     for j in greedy.order(gangs, ledger, totals):

@@ -234,7 +234,7 @@ def _closed(queues: Iterable[Object]) -> frozenset[str]:
 
 def _node(found: Object, declared: NodeSpec | None) -> NodeSpec:
     spec, status = found.get("spec") or {}, found.get("status") or {}
-    taints = tuple(Taint(t["key"], t.get("value") or "", t["effect"]) for t in spec.get("taints") or ())
+    taints = tuple(Taint(t["key"], t.get("value") or "", t["effect"]) for t in spec.get("taints") or () if t.get("key") and t.get("effect"))
     allocatable = _allocatable(found) if status.get("allocatable") else declared.allocatable if declared else {}
     return NodeSpec(
         document=declared.document if declared else Document("state", 1, "", dict(found), {}),

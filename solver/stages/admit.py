@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pulp
 
@@ -22,7 +22,7 @@ from solver.stages.lexicographic import Lexicographic, maximin, relaxed_maximin
 from solver.tree import ROOT
 
 FEW_NODES = 100
-"""Branch-and-bound nodes for the question which queues can rise above a level."""
+"""Branch-and-bound nodes for questions that refine: which queues can rise above a level, which of the gangs waited longest."""
 
 RISE = 0.5
 """A queue that is this much above a level, in the unit of `objectives.shares`, is above it."""
@@ -47,19 +47,18 @@ def admit(s: Sets, greedy: Placements, options: Options) -> Admission:
     for level in s.levels:
         everything = objectives.placed(s, x, level)
         known = dict(lex.values)
-        value, _ = lex.reach(everything)
+        value, bound = lex.reach(everything)
         if value < everything.top:
             lex.values = known  # the greedy's shares, not those that a solution for the sum alone happens to have
-        if value < everything.top:
             fairly = _fairly if x.model.numVariables() <= options.joint_variables else _as_fair_as_greedy
             for group in s.ledger.rules.siblings:
                 if len(s.sharing(level, group)) > 1:
                     fairly(s, x, lex, level, group)
-        lex.maximise(everything)
+        lex.maximise(replace(everything, top=bound))
         lex.maximise(objectives.started(s, x, level))
     last = objectives.oldest(s, x)
     lex.values |= _ranks(s, x, lex.values)
-    lex.maximise(last)
+    lex.maximise(last, FEW_NODES)
     return Admission(_names(s, x, lex.values), pods_of(x, lex.values), tuple(lex.objectives))
 
 

@@ -8,7 +8,7 @@ from solver.greedy import Greedy
 from solver.problem import Gang, Placement, Problem, Vector
 from solver.quotas import gang_share, rank
 from solver.room import Ledger, Room, add
-from solver.shapes import Shape, broken, growing_shape
+from solver.shapes import Shape, broken, growing_shape, uneven
 from solver.stages.admit import Placements
 from solver.stages.pack import merged
 from solver.tree import Tree
@@ -21,7 +21,7 @@ def grow(problem: Problem, tree: Tree, room: Room, ledger: Ledger, placements: P
     """
     grown = dict(placements)
     greedy = Greedy(problem, tree, room)
-    wanting = {j: _units(problem.gangs[j], pods) for j, pods in placements.items() if not broken(tree, problem.gangs[j], pods)}
+    wanting = {j: _units(problem.gangs[j], pods) for j, pods in placements.items() if not _stuck(tree, problem.gangs[j], pods)}
     holds = {j: gang_share(problem, problem.gangs[j], placements[j], totals) for j in wanting}
 
     def turn(j: int) -> tuple[int, int, tuple[tuple[float, int], ...], float, int, int]:
@@ -45,6 +45,10 @@ def grow(problem: Problem, tree: Tree, room: Room, ledger: Ledger, placements: P
         holds[j] = gang_share(problem, gang, grown[j], totals)
         wanting[j] = _units(gang, grown[j], wanting[j][0][0])
     return grown
+
+
+def _stuck(tree: Tree, gang: Gang, placed: tuple[Placement, ...]) -> bool:
+    return broken(tree, gang, placed) or uneven(tree, gang, placed)
 
 
 def _units(gang: Gang, pods: tuple[Placement, ...], first: int = 0) -> list[tuple[int, int]]:

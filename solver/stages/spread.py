@@ -25,7 +25,7 @@ from solver.stages.lexicographic import judge
 from solver.stages.pack import merged, pack
 from solver.tree import ROOT, Tree
 
-SMALL = 1_500
+SMALL = 800
 """Variables up to which the spread of gangs is put into one model."""
 
 NODES = 20
@@ -41,12 +41,17 @@ class Spread:
     coarse: tuple[int, ...] = ()
 
 
-def spread(s: Sets, admission: Admission, options: Options) -> Spread:
-    """Node-level placements for the admitted gangs, tight ones; the greedy first, the admission's own assignment where the greedy finds no way."""
+def spread(s: Sets, admission: Admission, floor: Placements, options: Options) -> Spread:
+    """Node-level placements for the admitted gangs, tight ones; the greedy first, where it finds no way the floor's own, else the admission's.
+
+    floor: what the greedy admitted gang by gang, in another order than here.
+    """
     if not admission.admitted:
         return Spread({}, None)
     least = {j: lower_bound(s, j) for j in admission.admitted}
     placements = by_greedy(s, admission.admitted)
+    if placements is None and floor.keys() >= set(admission.admitted):
+        placements = {j: floor[j] for j in admission.admitted}
     if placements is None:
         realised = realise(s, admission.admitted, shared_out(s, admission), options)
         if isinstance(realised, tuple):
@@ -229,7 +234,7 @@ def _solve(s: Sets, placements: Placements, options: Options) -> tuple[Placement
         start[touched.name] = float(any(s.tree.line(leaf)[level] == d for leaf in leaves))
     x.model.sense = pulp.LpMinimize
     x.model.setObjective(pulp.LpAffineExpression(cost))
-    answer = solve_model(x.model, replace(options, max_nodes=min(options.max_nodes, NODES)), start)
+    answer = solve_model(x.model, replace(options, max_nodes=min(options.max_nodes, NODES)), start, quick=True)
     ideal = sum(s.tree.weights) * len(s.shapes)
     bound = int(np.ceil(answer.bound - 1e-6)) - ideal if np.isfinite(answer.bound) else 0
     if not answer.values:

@@ -66,9 +66,9 @@ def queue(name: str, gpus: int | None = None, weight: int = 1) -> Object:
 
 def role(name: str, replicas: int, *, gpus: int = 0, cpu: str = "1", run_for: str = "", **task: Any) -> Object:
     """A task of a Volcano Job; its pods end after `run_for` (a test bed's annotation), or run for ever."""
-    resources = {"requests": {"cpu": cpu}, **({"limits": {"nvidia.com/gpu": gpus}} if gpus else {})}
+    resources: Object = {"requests": {"cpu": cpu}, **({"limits": {"nvidia.com/gpu": gpus}} if gpus else {})}
     if gpus:
-        resources["requests"]["nvidia.com/gpu"] = gpus  # type: ignore[assignment]
+        resources["requests"]["nvidia.com/gpu"] = gpus
     meta = {"annotations": {"gangplan.test/run-for": run_for}} if run_for else {}
     pod = {"restartPolicy": "OnFailure", "containers": [{"name": "main", "image": "none", "resources": resources}]}
     return {"name": name, "replicas": replicas, "template": {"metadata": meta, "spec": pod}, **task}

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
 from tests.controlplane import ApiError, ControlPlane
 from tests.e2e.stories.story import (
@@ -148,3 +149,24 @@ def test_every_manifest_of_the_repositorys_own_example_is_accepted(control_plane
     jobs = control_plane.api("GET", "/apis/batch.volcano.sh/v1alpha1/jobs")["items"]
     assert len(jobs) >= 10
     assert len(control_plane.api("GET", "/apis/topology.volcano.sh/v1alpha1/hypernodes")["items"]) == 40
+
+
+def test_jobs_that_only_wait_are_withheld_beyond_the_clusters_limit(plane: ControlPlane, tmp_path: Path) -> None:
+    gpu_nodes(plane, 1, gpus=1)
+    repository = Repository(tmp_path / "repo")
+    cluster = CLUSTER.replace("binding: gated", "binding: gated, maxWaitingPods: 5")
+    repository.write("cluster-specs/test/cluster.yaml", cluster, SCHEDULER, node_pool("gpu", 1, gpus=1), queue("team"))
+    for name in ("one", "two", "three"):
+        repository.write(f"jobs/{name}.yaml", vcjob(name, role("worker", 2, gpus=1), queue="team"))
+    repository.commit()
+    with Reconciler(plane, repository, tmp_path / "one") as reconciler:
+        held = plane.wait(lambda: reconciler.status()["held"], what="a job to be withheld")
+        assert len(held) == 1
+        assert "as many waiting pods as it may (5)" in held[0]["reason"]
+        assert len([name for name in ("one", "two", "three") if exists(plane, name)]) == 2
+
+
+def test_the_files_in_deploy_are_accepted(installed: ControlPlane) -> None:
+    for thing in YAML(typ="safe").load_all((ROOT / "deploy" / "deployment.yaml").read_text()):
+        path = f"/apis/{thing['apiVersion']}/namespaces/gangplan-system/{thing['kind'].lower()}s?dryRun=All&fieldValidation=Strict"
+        assert installed.api("POST", path, thing)["metadata"]["uid"]

@@ -317,3 +317,30 @@ def test_a_problem_that_contradicts_itself_names_the_index() -> None:
     with pytest.raises(InvalidProblemError) as found:
         solve(replace(world, gangs=(replace(world.gangs[0], queue=3),)))
     assert found.value.where == ("gangs", 0, "queue")
+
+
+# --- found by random worlds
+
+
+def test_a_part_that_lost_a_pod_is_completed() -> None:
+    world = supernodes(gang("a", role(4, gpu=1), subgroups=(parts(2),), running=(run(0, 0, 1),)))
+    assert starting(world) == {"a"}
+
+
+def test_a_gang_bound_tighter_than_its_subgroups_is_not_said_to_fit_never() -> None:
+    world = supernodes(
+        queue("q", used={"gpu": 64}, capability={"gpu": 64}), gang("a", role(2, gpu=1), queue="q", topology=hard(1), subgroups=(parts(2, tier=2),))
+    )
+    assert facts(world, "a") == (Fact("GW101", queue=0, resource=0, asked=2, limit=64, available=0),)
+
+
+def test_an_order_in_which_the_gangs_do_not_fit_does_not_lose_the_one_in_which_they_do() -> None:
+    # The pair is larger and would be placed first, on the only node that the single pod may use.
+    room = (nodes(1, cpu=7, gpu=8, kind=1), nodes(1, cpu=1, gpu=4))
+    world = problem(*room, gang("single", role(1, cpu=1)), gang("pair", role(2, cpu=1, gpu=1, kinds=(0, 1)), topology=soft(1)))
+    assert starting(world) == {"single", "pair"}
+
+
+def test_without_nodes_every_gang_waits() -> None:
+    made = solve(problem(gang("a", role(2, gpu=1)), gang("b", role(1, gpu=1))))
+    assert [(decision.action, [fact.code for fact in decision.facts]) for decision in made.decisions] == [("wait", ["GW107"])] * 2

@@ -338,11 +338,12 @@ def real_capability(x: Ledger) -> Findings:
 
 
 def proportion(x: Ledger) -> Findings:
-    """With proportion: used + running + new of the queue itself <= its share by weight, per resource. Above it already: no new pod that asks."""
+    """With proportion: used + running + new of the queue itself <= its share by weight, per resource, where that is less than the whole cluster.
+    Above it already: no new pod that asks."""
     for q, share in sorted(verify_queues.proportional(x.problem).items()):
         for name, most in share.items():
             r = x.problem.resources.index(name)
-            if x.own_new[q][r] and x.own_before[q][r] + x.own_new[q][r] > most + verify_queues.RESOLUTION:
+            if most < x.totals[r] and x.own_new[q][r] and x.own_before[q][r] + x.own_new[q][r] > most + verify_queues.RESOLUTION:
                 yield ("queues", q, "deserved", r), f"{most:f} {name} deserved for {x.own_before[q][r]} held and {x.own_new[q][r]} new"
 
 

@@ -37,6 +37,8 @@ def _along_the_tree(problem: Problem) -> bool:
 def real_capability(problem: Problem) -> Iterator[tuple[int, int, int, bool]]:
     """(queue, resource, most that it may hold, whether with all below it) for each limit that guarantees of others make or tighten.
 
+    One that leaves the whole cluster is none: a queue that holds more than the cluster has lost nodes, not room.
+
     flat:       max(0, total - all guarantees) + its own, at most the capability
     hierarchy:  the same inside the parent's limit; there is none where nobody above names the resource
     """
@@ -54,7 +56,7 @@ def real_capability(problem: Problem) -> Iterator[tuple[int, int, int, bool]]:
             else:
                 most = max(0, total - everything) + own
                 most = most if queue.capability[r] is None else min(most, queue.capability[r] or 0)
-            if most is not None:
+            if most is not None and most < total:
                 yield q, r, most, _along_the_tree(problem)
 
 

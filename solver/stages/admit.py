@@ -87,7 +87,11 @@ def _fairly(s: Sets, x: Vars, lex: Lexicographic, at: Level, group: Siblings) ->
         if len(rest) == 2:
             _last_two(lex, list(rest.values()), f"{label} level {level + 1}", unit)
             return
-        active = _above(lex, rest, reached, f"{label} queues above level {level}")
+        risen = _above(lex, rest, reached, f"{label} queues above level {level}")
+        if any(lex.values[b.name] < RISE for b in risen.values()):
+            _which(lex, rest, risen, reached, label, level, unit)
+            return
+        active = {q: rest[q] for q in risen}
         if not active:
             return
 
@@ -146,8 +150,8 @@ def _last_two(lex: Lexicographic, goals: list[Goal], name: str, unit: float) -> 
     lex.hold(tried[best][2], lex.value(tried[best][2]))
 
 
-def _above(lex: Lexicographic, active: dict[int, Goal], level: float, name: str) -> dict[int, Goal]:
-    """Keep as many queues as possible strictly above a level, and hold each of those there.
+def _above(lex: Lexicographic, active: dict[int, Goal], level: float, name: str) -> dict[int, pulp.LpVariable]:
+    """Keep as many queues as possible strictly above a level: b for each that may be.
 
     max  sum_q b_q        share_q >= level + b_q / 2        no rise is smaller than 1 unit
     """
@@ -163,7 +167,35 @@ def _above(lex: Lexicographic, active: dict[int, Goal], level: float, name: str)
     if not risen:
         return {}
     lex.maximise(Goal(name, [(b, 1.0) for b in risen.values()], len(risen), 1), FEW_NODES)
-    return {q: active[q] for q, b in risen.items() if lex.values[b.name] > RISE}
+    return risen
+
+
+def _which(lex: Lexicographic, goals: dict[int, Goal], risen: dict[int, pulp.LpVariable], low: float, label: str, level: int, unit: float) -> None:
+    """The levels above `low` where not all queues that may be above it can be so together: which ones are is left open until the end.
+
+    max t       share_q >= t - (T - low) (1 - b_q)                     the lowest of those that are above, whoever they are
+    max sum c   share_q >= low + (t - low) b_q + c_q / 2,  c_q <= b_q   how many of them are above t; these are the b of the next level
+    """
+    model, top = lex.x.model, max(goals[q].top for q in risen)
+    while level < lex.options.fair_levels and any(lex.values[b.name] > RISE for b in risen.values()):
+        level += 1
+        tag = f"{len(lex.objectives):04d}"
+        t = model.add_variable(f"t_{tag}", low, top)
+        reached = lex.values[t.name] = min(lex.value(goals[q]) for q, b in risen.items() if lex.values[b.name] > RISE)
+        for q, b in risen.items():
+            model.addConstraint(at_least([*goals[q].terms, (t, -1.0), (b, low - top)], low - top - goals[q].offset), f"t_{tag}_{q}")
+        _, bound = lex.reach(Goal(label, [(t, 1.0)], top, 0))
+        reached = min(lex.value(goals[q]) for q, b in risen.items() if lex.values[b.name] > RISE)
+        lex.record(f"{label} level {level}", reached * unit, bound * unit)
+        above = {}
+        for q, b in risen.items():
+            c = above[q] = model.add_variable(f"b_{tag}_{q}", cat=pulp.LpBinary)
+            lex.values[c.name] = float(lex.values[b.name] > RISE and lex.value(goals[q]) >= reached + RISE)
+            least = low - goals[q].offset - FEASIBILITY
+            model.addConstraint(at_least([*goals[q].terms, (b, low - reached), (c, -RISE)], least), f"b_{tag}_{q}_row")
+            model.addConstraint(at_least([(b, 1.0), (c, -1.0)], 0), f"b_{tag}_{q}_under")
+        lex.maximise(Goal(f"{label} queues above level {level}", [(c, 1.0) for c in above.values()], len(above), 1), FEW_NODES)
+        risen = above
 
 
 def incumbent(s: Sets, x: Vars, placements: Placements) -> dict[str, float]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from solver.plan import Action, Batch, Decision, Fact, Objective, Plan, QueueUse
-from solver.problem import Gang, HyperNode, Limits, Mode, Node, Placement, Problem, Queue, Role, Subgroup, Topology, Vector
+from solver.problem import Gang, HyperNode, Limits, Mode, Node, Placement, Policy, Problem, Queue, Role, Subgroup, Topology, Vector
 
 Amounts = Mapping[str, int]
 
@@ -33,6 +33,8 @@ class QueueSpec:
     deserved: Amounts = field(default_factory=dict)
     capability: Amounts = field(default_factory=dict)
     used: Amounts = field(default_factory=dict)
+    open: bool = True
+    hierarchy: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -64,11 +66,15 @@ def queue(
     parent: str | None = None,
     *,
     weight: int = 1,
+    priority: int = 0,
     guarantee: Amounts | None = None,
+    deserved: Amounts | None = None,
     capability: Amounts | None = None,
     used: Amounts | None = None,
+    closed: bool = False,
+    hierarchy: tuple[tuple[str, int], ...] = (),
 ) -> QueueSpec:
-    return QueueSpec(name, parent, weight, guarantee=guarantee or {}, capability=capability or {}, used=used or {})
+    return QueueSpec(name, parent, weight, priority, guarantee or {}, deserved or {}, capability or {}, used or {}, not closed, hierarchy)
 
 
 def role(replicas: int, *, minimum: int | None = None, kinds: Iterable[int] = (0,), **request: int) -> RoleSpec:
@@ -104,7 +110,9 @@ def run(role: int, node: int, pods: int) -> Placement:
     return Placement(role, node, pods)
 
 
-def problem(*things: list[NodeSpec] | QueueSpec | GangSpec, tree: Mapping[str, tuple[int, str | None]] | None = None) -> Problem:
+def problem(
+    *things: list[NodeSpec] | QueueSpec | GangSpec, tree: Mapping[str, tuple[int, str | None]] | None = None, policy: Policy | None = None
+) -> Problem:
     """tree: hypernode name -> (tier, parent's name)."""
     machines = [node for thing in things if isinstance(thing, list) for node in thing]
     queues = [thing for thing in things if isinstance(thing, QueueSpec)] or [QueueSpec("default")]
@@ -137,6 +145,8 @@ def problem(*things: list[NodeSpec] | QueueSpec | GangSpec, tree: Mapping[str, t
                 limits(spec.deserved),
                 limits(spec.capability),
                 vector(spec.used),
+                spec.open,
+                spec.hierarchy,
             )
             for spec in queues
         ),
@@ -154,6 +164,7 @@ def problem(*things: list[NodeSpec] | QueueSpec | GangSpec, tree: Mapping[str, t
             )
             for age, spec in enumerate(gangs)
         ),
+        policy or Policy(),
     )
 
 

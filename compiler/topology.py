@@ -6,12 +6,12 @@ Volcano's admission checks none of this; its scheduler then marks hypernodes not
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from compiler.documents import Document, Path
 from compiler.drafts import HyperNodeDraft, Member
+from compiler.regex import Regex
 from compiler.specs import HyperNodeSpec, NodeSpec
 
 LONGEST_LOOP = 8
@@ -73,30 +73,12 @@ class _Resolver:
         if member.pattern is not None:
             path = (*member.path, "selector", "regexMatch", "pattern")
             try:
-                pattern = _compiled(member.pattern)
+                pattern = Regex(member.pattern)
             except ValueError as problem:
                 self.wrong("regex", draft, path, f"the pattern {member.pattern!r} does not compile: {problem}", "correct the regular expression")
                 return set()
             return {name for name in self.nodes if pattern.search(name)}
         return {name for name, node in self.nodes.items() if all(_holds(node.labels, *row) for row in member.labels or ())}
-
-
-_FOREIGN = re.compile(r"\(\?(?:[=!#>(]|<[=!]|P[=>])|(?<!\\)(?:\\\\)*\\[1-9]")
-_REPEATED_REPEAT = re.compile(r"\([^()]*[*+}][^()]*\)[*+{]")
-
-
-def _compiled(pattern: str) -> re.Pattern[str]:
-    """ValueError for what Volcano's matcher (Go's RE2) refuses, and for what Python's would need exponential time for."""
-    if len(pattern) > 1000:
-        raise ValueError("longer than 1000 characters")
-    if _FOREIGN.search(pattern):
-        raise ValueError("look-around and back-references are no part of Go's syntax")
-    if _REPEATED_REPEAT.search(pattern):
-        raise ValueError("a repeated group repeats something inside")
-    try:
-        return re.compile(pattern)
-    except (re.error, OverflowError, RecursionError) as problem:
-        raise ValueError(str(problem)) from None
 
 
 def _holds(labels: Mapping[str, str], key: str, operator: str, values: Sequence[str]) -> bool:

@@ -52,7 +52,7 @@ class Greedy:
         shape = shape or shape_of(index, gang)
         if shape.fixed and broken(self.tree, gang, shape.fixed):
             return None
-        want = self._mix(shape)
+        want = shape.mixed()
         reach = [self.reach(shape, t) for t in range(len(shape.roles))]
         for h in self._near(shape, self._candidates(shape, want, reach)):
             mark = self.room.mark()
@@ -65,7 +65,7 @@ class Greedy:
 
     def most(self, index: int, shape: Shape) -> int:
         """The most pods of the gang that this greedy gets into one of its domains, short of all of them; the room stays as it was."""
-        best, want = 0, self._mix(shape)
+        best, want = 0, shape.mixed()
         for h in self.tree.domains(shape.tier) if shape.tier is not None else (ROOT,):
             mark, left = self.room.mark(), list(want)
             self._fill(h, self.problem.gangs[index], shape, left)
@@ -76,14 +76,6 @@ class Greedy:
     def reach(self, shape: Shape, t: int) -> dict[int, int]:
         """Domain -> pods of role t that fit under it by number."""
         return self.tree.sums(self._slots(shape, t))
-
-    @staticmethod
-    def _mix(shape: Shape) -> list[int]:
-        """Pods wanted of each role: the needs, then from the first role on up to `least`."""
-        want = [r.need for r in shape.roles]
-        for t, role in enumerate(shape.roles):
-            want[t] += min(role.room - role.need, max(0, shape.least - sum(want)))
-        return want
 
     def _slots(self, shape: Shape, t: int) -> np.ndarray:
         role = shape.roles[t]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from solver.problem import Gang, Placement, Problem, Subgroup, Vector
 from solver.room import add
 from solver.tree import ROOT, Tree
+from solver.units import mix, required
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,22 @@ class Shape:
         """Whether every gang of the shape places the same pods of each role."""
         return self.least == self.most == sum(r.need for r in self.roles)
 
+    def running(self) -> list[int]:
+        """Pods per role that run already."""
+        have = [0] * len(self.roles)
+        for p in self.fixed:
+            have[p.role] += p.pods
+        return have
+
+    def mixed(self) -> list[int]:
+        """New pods per role, `least` in sum, whole subgroups only."""
+        return mix([r.need for r in self.roles], [r.room for r in self.roles], self.running(), self.subgroups, self.least)
+
+    def pinned(self, pods: Sequence[int]) -> Shape:
+        """The same shape with its mix of roles settled."""
+        roles = tuple(ShapeRole(n, n, r.request, r.kinds) for n, r in zip(pods, self.roles, strict=True))
+        return Shape(roles, sum(pods), sum(pods), self.tier, self.subgroups, self.fixed, self.alone)
+
     def demand(self, width: int) -> Vector:
         """What one gang asks for at least, in resources: the needs, then the cheapest pods up to `least`. Exact for a rigid shape."""
         total: Vector = (0,) * width
@@ -54,28 +71,6 @@ class Shape:
 
 def hard_tier(gang: Gang) -> int | None:
     return gang.topology.tier if gang.topology is not None and gang.topology.mode == "hard" else None
-
-
-def required(gang: Gang) -> tuple[tuple[int, ...], int]:
-    """Pods per role and in total that the gang must reach, with its subgroups rounded up to whole ones.
-
-    The needs of a role that alone makes up a subgroup are rounded themselves; of several roles only their sum is.
-    """
-    need = [r.minimum for r in gang.roles]
-    least = max(gang.minimum, sum(need))
-    for s in gang.subgroups:
-        if len(s.roles) == 1:
-            (t,) = s.roles
-            need[t] = s.size * max(s.minimum, -(-need[t] // s.size))
-    least = max(least, sum(need))
-    for s in gang.subgroups:
-        if len(s.roles) > 1:
-            inside, outside = sum(need[t] for t in s.roles), sum(x for t, x in enumerate(need) if t not in s.roles)
-            everything = set(s.roles) == set(range(len(gang.roles)))
-            wanted = max(inside, least - outside) if everything else inside
-            whole = s.size * max(s.minimum, -(-wanted // s.size))
-            least = max(least, outside + whole)
-    return tuple(need), least
 
 
 def satisfied(gang: Gang) -> bool:

@@ -11,7 +11,7 @@ from compiler.emit import static
 from compiler.lower import Origins, lower
 from compiler.outcome import Outcome
 from compiler.read import EMPTY, NO_SUCH_CLUSTER, SEVERAL, read_specs
-from compiler.specs import Specs
+from compiler.specs import GangSpec, Specs
 from compiler.state import State
 from compiler.tree import Tree
 from solver.options import Options
@@ -49,11 +49,20 @@ def compile_repository(tree: Tree, cluster: str | None = None, state: State | No
     outcome = Outcome(specs.diagnostics, specs, inputs(tree, specs))
     if chosen := tuple(diagnostic for diagnostic in specs.diagnostics if diagnostic.code in NOTHING_CHOSEN):
         return replace(outcome, diagnostics=chosen)
-    try:
+    while True:
         problem, origins = lower(specs, state, tree.dates)  # 3 lower
-        plan = solve(problem, options or Options(gap=specs.cluster.gap, time_limit=specs.cluster.time_limit))  # 4 solve
-    except InvalidProblemError as error:
-        return _with(outcome, [CONTRADICTION.at(_position(specs, origins, error.where), str(error), "correct what stands there")])
+        try:
+            plan = solve(problem, options or Options(gap=specs.cluster.gap, time_limit=specs.cluster.time_limit))  # 4 solve
+            break
+        except InvalidProblemError as error:
+            culprit = _culprit(problem, error.where)
+            where = error.where if culprit is None or error.where[1] == culprit else ("gangs", culprit)
+            found = CONTRADICTION.at(_position(specs, origins, where), str(error), "correct what stands there")
+            if culprit is None:
+                return _with(outcome, [found])
+            # One job that cannot be counted with does not take the others with it.
+            specs = _without(specs, origins.gangs[culprit], found)
+            outcome = replace(outcome, specs=specs, diagnostics=specs.diagnostics)
     if refused := _refusals(specs, origins, problem, plan):  # 5 verify
         return _with(outcome, refused)
     outcome = replace(outcome, problem=problem, origins=origins, plan=plan)  # 6 outcome
@@ -64,6 +73,28 @@ def inputs(tree: Tree, specs: Specs) -> dict[str, str]:
     """Digest of every file that a document of the cluster stands in."""
     read = sorted({specs.cluster.document.file, *(document.file for document in specs.documents)} & tree.files.keys())
     return {file: f"sha256:{hashlib.sha256(tree.files[file]).hexdigest()}" for file in read}
+
+
+def _culprit(problem: Problem, where: tuple[str | int, ...]) -> int | None:
+    """The gang that a refusal names; of a sum over all gangs, the one that asks for most."""
+    match where:
+        case ("gangs", int(), "roles", int(), "request", int(r)):
+            asked = [max((role.replicas * role.request[r] for role in gang.roles), default=0) for gang in problem.gangs]
+            return max(range(len(asked)), key=lambda j: (asked[j], j))
+        case ("gangs", int(j), *_):
+            return j
+    return None
+
+
+def _without(specs: Specs, gang: GangSpec, found: Diagnostic) -> Specs:
+    """The specs less one gang: its document is broken from now on, and pods of its own go with it."""
+    pods = {pod.identity for role in gang.roles for pod in role.pods}
+    return replace(
+        specs,
+        documents=tuple(document for document in specs.documents if document.identity not in pods),
+        gangs=tuple(other for other in specs.gangs if other is not gang),
+        diagnostics=in_order((*specs.diagnostics, replace(found, object=gang.document.label))),
+    )
 
 
 def _with(outcome: Outcome, found: Iterable[Diagnostic]) -> Outcome:

@@ -137,6 +137,22 @@ REASONS: Mapping[str, Sentence] = {
         ("its owner suspended it, or it names another scheduler",),
         mend="Resume the job.",
     ),
+    "GW112": Sentence(
+        "the queue's proportional share is used up",
+        (
+            "queue {queue} deserves {limit} by its weight and has {available:n} of it left; the job asks for {asked:n}",
+            "queue {queue} has used up what it deserves by its weight",
+        ),
+        mend="Raise the queue's weight, ask for less, or wait until other queues ask for less: the plugin proportion lets no queue exceed its share.",
+    ),
+    "GW113": Sentence(
+        "the queue takes no jobs",
+        (
+            "queue {queue} is closed, or has children that take the jobs",
+            "its queue is closed, or has children that take the jobs",
+        ),
+        mend="Open the queue, or name another one.",
+    ),
 }
 
 REPAIRS: Mapping[str, Sentence] = {

@@ -38,7 +38,7 @@ class Root(Shape):
 
 class NetworkTopology(Shape):
     mode: Literal["hard", "soft"] | None = None
-    highest_tier_allowed: Natural | None = None
+    highest_tier_allowed: Positive | None = None
     highest_tier_name: Name | None = None
 
     def spec(self) -> TopologySpec:

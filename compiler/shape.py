@@ -162,7 +162,8 @@ def fit(document: Document, model: type[BaseModel], data: Any = None, below: Pat
 
 
 ANNOTATIONS = tuple(
-    f"{OURS}{name}" for name in ("adopt", "expected-duration", "gang", "placement", "prune", "replace", "run", "submitted-at", "waiting", "yield")
+    f"{OURS}{name}"
+    for name in ("adopt", "closed", "expected-duration", "gang", "placement", "prune", "replace", "run", "submitted-at", "waiting", "yield")
 )
 
 
@@ -204,7 +205,7 @@ def _said(model: type[BaseModel], loc: Path, kind: str, context: dict[str, Any],
         near = did_you_mean(str(value), _quoted(context["expected"]))
         return NOT_ALLOWED, f"{field} is {_shown(value)}", (f"did you mean {near!r}? " if near else "") + f"allowed: {context['expected']}"
     if kind in _RANGE:
-        return OUT_OF_RANGE, f"{field}: {error['msg'][0].lower()}{error['msg'][1:]}", "correct the value"
+        return _range(field, value, context)
     if kind == "string_pattern_mismatch":
         return (
             BAD_NAME,
@@ -212,6 +213,17 @@ def _said(model: type[BaseModel], loc: Path, kind: str, context: dict[str, Any],
             "use lower-case letters, digits and -, beginning and ending with a letter or digit",
         )
     return WRONG_TYPE, f"{field} is {_type(value)}, not {_WANTED.get(kind, kind.replace('_', ' '))}", _type_help(kind, value)
+
+
+def _range(field: str, value: object, context: dict[str, Any]) -> tuple[Rule, str, str]:
+    least = next((context[key] for key in ("ge", "gt", "min_length") if key in context), None)
+    most = next((context[key] for key in ("le", "lt", "max_length") if key in context), None)
+    what = (
+        f"has {len(value)} {'characters' if isinstance(value, str) else 'items'}" if isinstance(value, str | list | dict) else f"is {_shown(value)}"
+    )
+    if least is not None:
+        return OUT_OF_RANGE, f"{field} {what}", f"the least is {least}"
+    return OUT_OF_RANGE, f"{field} {what}", f"the most is {most}" if "lt" not in context else f"it must be below {most}"
 
 
 _OWN = {

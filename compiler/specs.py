@@ -128,6 +128,8 @@ class GangSpec:
 
 @dataclass(frozen=True, slots=True)
 class QueueSpec:
+    """open: what the document says; a cluster may know better. hierarchy: Volcano's annotations as (name, weight) pairs, the root left out."""
+
     document: Document
     name: str
     parent: str | None
@@ -137,6 +139,8 @@ class QueueSpec:
     deserved: Amounts
     capability: Amounts
     reclaimable: bool = True
+    open: bool = True
+    hierarchy: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,63 @@ def load_state(text: str | bytes) -> State:
     data = _parse(text)
     if not isinstance(data, Mapping) or not isinstance(data.get("items"), list):
         raise StateError("the state must be one `kind: List` with `items`, as `gangplan snapshot` or `kubectl get -o yaml` writes it")
+    seen: dict[tuple[str, ...], int] = {}
+    for at, item in enumerate(data["items"]):
+        _fit(item, _OBJECT, ("items", at))
+        if isinstance(item, Mapping) and isinstance(item.get("metadata"), Mapping):
+            _fit(item.get("spec"), _SPECS.get(item.get("kind"), dict), ("items", at, "spec"))
+            name = str(item["metadata"].get("name"))
+            key = group_of(item), str(item.get("kind")), str(item["metadata"].get("namespace") or ""), name
+            if seen.setdefault(key, at) != at:
+                raise StateError(f"items {seen[key]} and {at} of the state are both {item.get('kind')} {name}: keep one")
     return State.from_objects(data["items"])
+
+
+_TEXTS: Any = {"*": str}
+_CONTAINERS: Any = [{"resources": dict, "restartPolicy": str}]
+_OBJECT: Any = {
+    "apiVersion": str,
+    "kind": str,
+    "metadata": {
+        "name": str,
+        "namespace": str,
+        "labels": _TEXTS,
+        "annotations": _TEXTS,
+        "ownerReferences": [{"apiVersion": str, "kind": str, "name": str}],
+    },
+    "spec": dict,
+    "status": {"allocatable": dict, "conditions": [{"type": str, "status": str}], "phase": str},
+}
+_SPECS: Any = {
+    "Node": {"taints": [{"key": str, "value": str, "effect": str}]},
+    "Pod": {
+        "containers": _CONTAINERS,
+        "initContainers": _CONTAINERS,
+        "nodeName": str,
+        "nodeSelector": _TEXTS,
+        "schedulingGates": [{"name": str}],
+    },
+    "PodGroup": {"queue": str},
+}
+"""What `compiler.lower.live` reads of an object: an API server gives nothing else, but a file may hold anything. Every field may be missing."""
+
+_WORDS: Mapping[type, str] = {dict: "a mapping", list: "a list", str: "text"}
+
+
+def _fit(value: Any, shape: Any, path: tuple[str | int, ...]) -> None:
+    """Raises StateError at the first part of `value` that is of another type than `shape` says."""
+    if value is None:
+        return
+    wanted: Any = shape if isinstance(shape, type) else type(shape)
+    if not isinstance(value, wanted):
+        where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
+        raise StateError(f"{where} of the state is not {_WORDS[wanted]}")
+    if isinstance(shape, list):
+        for at, item in enumerate(value):
+            _fit(item if item is not None else "", shape[0], (*path, at))
+    elif isinstance(shape, dict):
+        for key in value if "*" in shape else shape:
+            _fit(value.get(key), shape.get(key, shape.get("*")), (*path, key))
 
 
 def _parse(text: str | bytes) -> Any:
@@ -76,6 +132,8 @@ def _parse(text: str | bytes) -> Any:
         return parse(content)
     except UnicodeDecodeError as error:
         raise StateError(f"the state is not UTF-8 text: byte {error.start} cannot be read") from error
+    except RecursionError as error:
+        raise StateError("the state nests too deeply") from error
     except (yaml.YAMLError, json.JSONDecodeError) as error:
         raise StateError(f"the state is neither JSON nor YAML: {' '.join(str(error).split())}") from error
 

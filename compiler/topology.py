@@ -6,13 +6,15 @@ Volcano's admission checks none of this; its scheduler then marks hypernodes not
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from compiler.documents import Document, Path
 from compiler.drafts import HyperNodeDraft, Member
+from compiler.regex import Regex
 from compiler.specs import HyperNodeSpec, NodeSpec
+
+LONGEST_LOOP = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,30 +73,12 @@ class _Resolver:
         if member.pattern is not None:
             path = (*member.path, "selector", "regexMatch", "pattern")
             try:
-                pattern = _compiled(member.pattern)
+                pattern = Regex(member.pattern)
             except ValueError as problem:
                 self.wrong("regex", draft, path, f"the pattern {member.pattern!r} does not compile: {problem}", "correct the regular expression")
                 return set()
             return {name for name in self.nodes if pattern.search(name)}
         return {name for name, node in self.nodes.items() if all(_holds(node.labels, *row) for row in member.labels or ())}
-
-
-_FOREIGN = re.compile(r"\(\?(?:[=!#>(]|<[=!]|P[=>])|(?<!\\)(?:\\\\)*\\[1-9]")
-_REPEATED_REPEAT = re.compile(r"\([^()]*[*+}][^()]*\)[*+{]")
-
-
-def _compiled(pattern: str) -> re.Pattern[str]:
-    """ValueError for what Volcano's matcher (Go's RE2) refuses, and for what Python's would need exponential time for."""
-    if len(pattern) > 1000:
-        raise ValueError("longer than 1000 characters")
-    if _FOREIGN.search(pattern):
-        raise ValueError("look-around and back-references are no part of Go's syntax")
-    if _REPEATED_REPEAT.search(pattern):
-        raise ValueError("a repeated group repeats something inside")
-    try:
-        return re.compile(pattern)
-    except (re.error, OverflowError, RecursionError) as problem:
-        raise ValueError(str(problem)) from None
 
 
 def _holds(labels: Mapping[str, str], key: str, operator: str, values: Sequence[str]) -> bool:
@@ -156,15 +140,17 @@ def _loops(hypernodes: Sequence[HyperNodeSpec], parent: Mapping[str, HyperNodeSp
     problems = []
     done: set[str] = set()
     for h in hypernodes:
-        way: list[str] = []
+        way: dict[str, None] = {}
         name: str | None = h.name
         while name is not None and name not in done and name not in way:
-            way.append(name)
+            way[name] = None
             name = parent[name].name if name in parent else None
         if name is not None and name in way:
-            loop = way[way.index(name) :]
+            names = list(way)
+            loop = names[names.index(name) :]
             culprit = next(found for found in hypernodes if found.name == min(loop))
-            message = f"hypernodes form a loop: {' in '.join([*loop, name])}"
+            circle = [*loop, name] if len(loop) < LONGEST_LOOP else [*loop[:LONGEST_LOOP], "..."]
+            message = f"hypernodes form a loop: {' in '.join(circle)}"
             problems.append(TreeProblem("loop", culprit.document, ("spec", "members"), message, "remove one membership of the loop"))
         done.update(way)
     return problems

@@ -1,14 +1,3 @@
-"""Which gangplan this is."""
+"""Which gangplan this is; pyproject.toml reads it from here, so that an installed copy and a checkout say the same."""
 
-from __future__ import annotations
-
-
-def version() -> str:
-    """As installed; "unknown" in a checkout that was never installed."""
-    from importlib.metadata import PackageNotFoundError
-    from importlib.metadata import version as installed
-
-    try:
-        return installed("gangplan")
-    except PackageNotFoundError:
-        return "unknown"
+VERSION = "0.1.0"

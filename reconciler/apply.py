@@ -109,7 +109,7 @@ class Actor:
         assert change.wanted is not None  # noqa: S101 (only changes that want something get here)
         key, now = change.ref.key, self.clock()
         if self.memory.fights.paused(key, now):
-            return Done(change, "fight", f"left alone for {self.memory.fights.until[key] - now:.0f} s more: another manager keeps changing it")
+            return Done(change, "fight", self.memory.fights.who[key])
         try:
             if change.action == "replace":
                 return self._replace(change, inventory)
@@ -139,8 +139,9 @@ class Actor:
         self.memory.settled[key] = _stubborn(wanted, rest)
         same, self.memory.applied[key] = self.memory.applied.get(key) == digest(wanted.object), digest(wanted.object)
         taken = "; ".join(f"{owner.field} was set by {owner.manager}" for owner in owners)
-        if same and self.memory.fights.corrected(key, self.clock()):
-            return Done(change, "fight", f"put back again and again, so it is left alone for a while; {taken or 'who changes it is not known'}")
+        who = f"put back again and again, so it is left alone for a while: {taken or 'who changes it is not known'}"
+        if same and self.memory.fights.corrected(key, who, self.clock()):
+            return Done(change, "fight", who)
         return Done(change, "done", taken)
 
     def _replace(self, change: Change, inventory: Inventory) -> Done:
@@ -215,7 +216,8 @@ class Actor:
     def due(self, change: Change) -> bool:
         """Whether a change is to be tried now: not while it pauses after a failure, unless what is wanted has changed."""
         key = change.ref.key
-        if change.wanted is not None and self.memory.settled.get(key) == _stubborn(change.wanted, change.fields) and change.action != "replace":
+        stays = _stubborn(change.wanted, change.fields) if change.wanted is not None and change.action != "replace" else ""
+        if stays and self.memory.settled.get(key) == stays:
             return False
         failed = self.memory.paused.get(key)
         return failed is None or failed[0] != _wish(change) or self.clock() >= failed[2]

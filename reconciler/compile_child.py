@@ -50,12 +50,13 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """As `compiler.outcome.Manifest`, with the digest of its run (jobs only) and where it stands in the repository."""
+    """As `compiler.outcome.Manifest`, with where it stands in the repository and, for a job, the digest of its run and its pods at most."""
 
     wave: int
     object: Object
     digest: str
     position: str
+    pods: int = 0
 
     @property
     def ref(self) -> Ref:
@@ -76,6 +77,7 @@ class Snapshot:
     manifests: tuple[Manifest, ...] = ()
     leaves: Mapping[str, str] = field(default_factory=dict)
     diagnostics: tuple[Mapping[str, Any], ...] = ()
+    max_waiting_pods: int = 0
 
     def as_json(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)
@@ -215,12 +217,16 @@ def compile_request(request: Request) -> Snapshot:
     if not outcome.ok or outcome.errors:
         return Snapshot(request.commit, ok=False, diagnostics=found)
     problem, manifests = outcome.problem, []
+    pods = {id(gang.document): sum(role.replicas for role in gang.roles) for gang in outcome.specs.gangs}
     for made in outcome.manifests():
         ref = ref_of(made.object)
         run = run_digest(made.document.data) if ref.group_kind in JOBS else ""
-        manifests.append(Manifest(made.wave, made.object, run, f"{made.document.file}:{made.document.line}"))
+        place = f"{made.document.file}:{made.document.line}"
+        manifests.append(Manifest(made.wave, made.object, run, place, pods.get(id(made.document), 0)))
     leaves = {n.name: problem.hypernodes[n.leaf].name for n in problem.nodes if n.leaf is not None} if problem else {}
-    return Snapshot(request.commit, True, outcome.specs.cluster.binding == "gated", data.plan(outcome), tuple(manifests), leaves, found)
+    cluster = outcome.specs.cluster
+    plan = data.plan(outcome)
+    return Snapshot(request.commit, True, cluster.binding == "gated", plan, tuple(manifests), leaves, found, cluster.max_waiting_pods)
 
 
 def _plain(diagnostic: Any) -> dict[str, Any]:

@@ -125,14 +125,15 @@ def _owned(live: Object) -> Mapping[str, Any]:
 
 
 def _same(want: Any, live: Any, path: Path) -> bool:
-    if want == live and type(want) is type(live):
-        return True
-    if isinstance(want, (str, int, float)) and isinstance(live, (str, int, float)) and any(name in _AMOUNTS for name in path[-3:-1]):
-        try:
-            return bool(parse(str(want)) == parse(str(live)))
-        except QuantityError:
-            return False
-    return bool(want == live)
+    """true is not 1. Amounts are equal by value; elsewhere 1 and "1" are two things."""
+    if want == live:
+        return isinstance(want, bool) == isinstance(live, bool)
+    if not any(name in _AMOUNTS for name in path[-3:-1]):
+        return False
+    try:
+        return parse(want) == parse(live)
+    except QuantityError:
+        return False
 
 
 def text(path: Path) -> str:

@@ -180,12 +180,15 @@ def scheduler_message(pod: Object) -> str:
     return ""
 
 
-def pods_by_job(pods: Sequence[Object], jobs: Mapping[str, Object]) -> dict[str, list[Object]]:
-    """Ref.key of a live job -> its pods. A pod whose controller has another uid belonged to an earlier job of the same name."""
+def pods_by_job(pods: Sequence[Object], jobs: Mapping[str, Object]) -> tuple[dict[str, list[Object]], set[str]]:
+    """Ref.key of a live job -> its pods; and the keys of jobs whose former namesakes (by uid) still have pods."""
     found: dict[str, list[Object]] = {key: [] for key in jobs}
+    former: set[str] = set()
     for pod in pods:
         for owner in pod["metadata"].get("ownerReferences") or ():
             ref = Ref(owner["apiVersion"], owner["kind"], ref_of(pod).namespace, owner["name"])
             if ref.key in jobs and uid(jobs[ref.key]) == owner["uid"]:
                 found[ref.key].append(pod)
-    return found
+            else:
+                former.add(ref.key)
+    return found, former

@@ -88,9 +88,10 @@ class Fights:
 
     heat: dict[str, tuple[float, float]] = field(default_factory=dict)
     until: dict[str, float] = field(default_factory=dict)
+    who: dict[str, str] = field(default_factory=dict)
 
-    def corrected(self, key: str, now: float) -> bool:
-        """Count a correction; True when this object has just become a fight."""
+    def corrected(self, key: str, who: str, now: float) -> bool:
+        """Count a correction; True when this object has just become a fight. `who` says in a sentence with whom."""
         level, at = self.heat.get(key, (0.0, now))
         level = max(0.0, level - (now - at) * FIGHT / COOLING) + 1.0
         self.heat[key] = (level, now)
@@ -98,6 +99,7 @@ class Fights:
             return False
         self.heat[key] = (0.0, now)
         self.until[key] = now + PAUSE
+        self.who[key] = who
         return True
 
     def paused(self, key: str, now: float) -> bool:
@@ -105,9 +107,3 @@ class Fights:
             return True
         self.until.pop(key, None)
         return False
-
-
-def rivals(live: Object) -> tuple[str, ...]:
-    """Other managers of the object, the last writer first, as far as its managedFields were kept (a fresh read has them all)."""
-    entries = sorted(live["metadata"].get("managedFields") or (), key=lambda e: str(e.get("time") or ""), reverse=True)
-    return tuple(dict.fromkeys(str(e.get("manager")) for e in entries if e.get("manager") != "gangplan" and not e.get("subresource")))

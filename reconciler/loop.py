@@ -8,51 +8,30 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
 
 from reconciler import guard
-from reconciler.apply import Done, LostLease, start
+from reconciler.apply import LostLease, start
 from reconciler.compile_child import Manifest, Request, Snapshot, load, save
 from reconciler.drift import Change, Wanted, classify, without
-from reconciler.gates import Gang, gated, lifts, over, place, pods_by_job, scheduler_message, unbound
+from reconciler.gates import gated, lifts, over, place, pods_by_job, scheduler_message, unbound
 from reconciler.git import GitError
 from reconciler.inventory import Entry, Inventory, Run
 from reconciler.kube import ApiError, Conflict, NotFound
 from reconciler.objects import CLUSTER_LABEL, DIGEST, JOBS, MANAGED_BY, MANAGER, YIELD, Object, annotations_of, finished, ref_of, uid
-from reconciler.observe import Fingerprint, Seen, fingerprint, gangs, hosts, state
-from reconciler.report import Condition, Report
-from reconciler.world import World
+from reconciler.observe import fingerprint, gangs, hosts, state
+from reconciler.report import Report
+from reconciler.tell import report
+from reconciler.world import Pass, World, fresh, settled
 
 log = logging.getLogger(__name__)
 
 SUSPICION = 300.0
 """Seconds for which a node where pods could not be bound takes nothing new."""
-COMPILE_RETRY = 30.0
+COMPILE_RETRY = 10.0
 UNKNOWN_END = "Unknown"
 """How a run ended that vanished, with a time to live, while nobody watched."""
-
-
-@dataclass(slots=True)
-class Pass:
-    """What the phases of one pass hand to one another."""
-
-    seen: Seen
-    inventory: Inventory
-    target: str = ""
-    rewritten: str = ""
-    snapshot: Snapshot | None = None
-    current: Fingerprint | None = None
-    wanted: list[Wanted] = field(default_factory=list)
-    pods: dict[str, list[Object]] = field(default_factory=dict)
-    done: list[Done] = field(default_factory=list)
-    held: list[Change] = field(default_factory=list)
-    changes: list[Change] = field(default_factory=list)
-    prunes: guard.Prunes = field(default_factory=guard.Prunes)
-    lifted: dict[str, int] = field(default_factory=dict)
-    evicted: list[str] = field(default_factory=list)
-    events: list[tuple[Object, str, str, bool]] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
 
 
 def reconcile_once(w: World) -> Report:
@@ -72,15 +51,21 @@ def reconcile_once(w: World) -> Report:
 def observe(w: World) -> Pass:
     now = w.clock()
     w.suspects = {node: until for node, until in w.suspects.items() if until > now}
-    if w.inventory is None:
+    holder = w.lease.held()
+    if w.inventory is None or not holder or not w.holder:
         w.inventory = w.store.read()
-        if (kept := load(w.settings.data / "snapshot.json")) is not None and kept.commit == w.inventory.commit:
+        if w.planning.snapshot is None and (kept := load(w.settings.data / "snapshot.json")) is not None and kept.commit == w.inventory.commit:
             w.planning.snapshot = kept
             w.planning.digests = _digests(kept)
+    w.holder = holder
     p = Pass(w.watches.look(frozenset(w.suspects)), w.inventory)
     p.problems += p.seen.problems
-    p.pods = pods_by_job(p.seen.of("Pod"), {key: thing for key, thing in p.seen.objects.items() if key.partition("/")[0] in JOBS})
+    p.pods, p.former = pods_by_job(p.seen.of("Pod"), {key: thing for key, thing in p.seen.objects.items() if key.partition("/")[0] in JOBS})
     remember_ends(w, p)
+    for key in p.former:
+        if key.partition("/")[0] in JOBS:
+            w.departed[key] = w.departed.get(key, (now, now))[0], now
+    w.departed = {key: seen for key, seen in w.departed.items() if settled(*seen) > now}
     return p
 
 
@@ -90,6 +75,8 @@ def remember_ends(w: World, p: Pass) -> None:
     while w.watches.vanished:
         thing, witnessed = w.watches.vanished.pop()
         key = ref_of(thing).key
+        if key.partition("/")[0] in JOBS:
+            w.departed[key] = w.clock(), w.clock()
         if key in entries and entries[key].uid == uid(thing) and key.partition("/")[0] in JOBS:
             if phase := finished(thing):
                 runs[key] = Run(ref_of(thing), _run_of(w, thing), phase)
@@ -104,22 +91,22 @@ def remember_ends(w: World, p: Pass) -> None:
     for key in {*w.planning.digests, *entries} & p.seen.objects.keys():
         if key.partition("/")[0] in JOBS and (phase := finished(p.seen.objects[key])):
             runs[key] = Run(ref_of(p.seen.objects[key]), _run_of(w, p.seen.objects[key]), phase)
-    for key, entry in _vanished_unseen(w, p):
-        runs[key] = Run(entry.ref, w.planning.digests[key], UNKNOWN_END)
 
 
 def _run_of(w: World, job: Object) -> str:
     return annotations_of(job).get(DIGEST) or w.planning.digests.get(ref_of(job).key, "")
 
 
-def _vanished_unseen(w: World, p: Pass) -> Iterator[tuple[str, Entry]]:
+def _vanished_unseen(w: World, p: Pass) -> Iterator[tuple[str, Run]]:
     """Started jobs with a time to live that are gone although nobody saw them go: most likely they finished, and a doubled run is worse
     than one that a person has to ask for again."""
-    timed = {m.ref.key for m in w.planning.snapshot.manifests if m.digest and _time_to_live(m.object)} if w.planning.snapshot else set()
-    for key, entry in p.inventory.entries.items():
-        missing = entry.uid and key not in p.seen.objects and entry.ref.group_kind in p.seen.kinds and key not in w.actor.memory.written
-        if missing and entry.started and key in timed and key not in p.inventory.runs:
-            yield key, entry
+    timed = {m.ref.key: m.digest for m in p.snapshot.manifests if m.digest and _time_to_live(m.object)} if p.snapshot else {}
+    for key, run in timed.items():
+        entry, before = p.inventory.entries.get(key), p.inventory.runs.get(key)
+        if entry is None or not entry.uid or not entry.started or (before is not None and before.digest == run):
+            continue
+        if key not in p.seen.objects and entry.ref.group_kind in p.seen.kinds and key not in w.actor.memory.written:
+            yield key, Run(entry.ref, run, UNKNOWN_END)
 
 
 def _time_to_live(job: Object) -> bool:
@@ -168,20 +155,21 @@ def compile_(w: World, p: Pass) -> None:
             over_now = _over(w, p.inventory)
         else:
             planning.rejected[commit] = result, w.clock() + COMPILE_RETRY
+            first = next((found["message"] for found in result.diagnostics if found["severity"] == "error"), "no plan")
+            log.warning("commit rejected", extra={"commit": commit, "reason": first})
             if p.target == commit and planning.snapshot is not None:
                 p.target = planning.snapshot.commit
     p.snapshot = planning.snapshot
+    if (ended := dict(_vanished_unseen(w, p))) != {}:
+        p.inventory.runs.update(ended)
+        over_now = _over(w, p.inventory)
     if p.snapshot is not None:
         p.current = fingerprint(p.seen, p.snapshot, over_now)
-    if _fresh(w, p) or not p.target or w.compiler.busy or p.seen.problems:
+    if fresh(w, p) or not p.target or w.compiler.busy or p.seen.problems:
         return
     if p.target in planning.rejected and w.clock() < planning.rejected[p.target][1]:
         return
     _submit(w, p, over_now)
-
-
-def _fresh(w: World, p: Pass) -> bool:
-    return p.snapshot is not None and p.snapshot.commit == p.target and p.current == w.planning.base
 
 
 def _submit(w: World, p: Pass, over_now: frozenset[str]) -> None:
@@ -215,13 +203,17 @@ def _digests(snapshot: Snapshot) -> dict[str, str]:
 def diff(w: World, p: Pass) -> None:
     if p.snapshot is None:
         return
+    known = w.planning.wanted if w.planning.wanted_of is p.snapshot else {}
     for manifest in p.snapshot.manifests:
         try:
-            p.wanted.append(_wanted(w, manifest))
+            item = known.get(id(manifest)) or _wanted(w, manifest)
+            known[id(manifest)] = item
+            p.wanted.append(item)
         except NotFound as error:
             p.held.append(Change("held", manifest.ref, reason=str(error)))
         except ApiError as error:
             p.problems.append(str(error))
+    w.planning.wanted_of, w.planning.wanted = p.snapshot, known
     refs = {item.ref for item in p.wanted}
     if {ref.group_kind for ref in refs} - w.watches.informers.keys():
         w.watches.cover(refs)
@@ -230,6 +222,26 @@ def diff(w: World, p: Pass) -> None:
     for item in p.wanted:
         if item.ref.group_kind in p.seen.kinds and (change := _change(w, p, item)) is not None:
             (p.held if change.action in ("held", "forbidden") else p.changes).append(change)
+    withhold(p, p.snapshot)
+
+
+def withhold(p: Pass, snapshot: Snapshot) -> None:
+    """Jobs that only wait are created, gated, until their pods reach the cluster's `maxWaitingPods`; the rest stays out of the cluster."""
+    waiting = {key for key, gang in gangs(snapshot).items() if gang.decision == "wait"}
+    pods = {manifest.ref.key: manifest.pods for manifest in snapshot.manifests}
+    room = snapshot.max_waiting_pods - sum(pods.get(key, 0) for key in waiting & p.seen.objects.keys())
+    kept = []
+    for change in p.changes:
+        key = change.ref.key
+        if change.action == "create" and key in waiting:
+            room -= pods.get(key, 0)
+            if room < 0:
+                room += pods.get(key, 0)
+                reason = f"it waits, and the cluster holds as many waiting pods as it may ({snapshot.max_waiting_pods})"
+                p.held.append(Change("held", change.ref, change.wanted, reason=reason))
+                continue
+        kept.append(change)
+    p.changes = kept
 
 
 def _change(w: World, p: Pass, item: Wanted) -> Change | None:
@@ -241,7 +253,19 @@ def _change(w: World, p: Pass, item: Wanted) -> Change | None:
     if live is not None and entry is not None and entry.uid == uid(live):
         started = started or entry.started
     refused = w.actor.memory.refused.get(key) == item.digest
-    return classify(item, live, done=run.digest if run else None, started=started, refused=refused)
+    if live is None and key in w.departed:
+        return Change("held", item.ref, item, reason="its former pods are still ending; it returns when they are gone")
+    about = (_version(live), run.digest if run else None, started, refused)
+    if (calm := w.planning.calm.get(key)) is not None and calm[0] is item and calm[1] == about:
+        return None
+    change = classify(item, live, done=about[1], started=started, refused=refused)
+    if change is None:
+        w.planning.calm[key] = item, about
+    return change
+
+
+def _version(live: Object | None) -> tuple[str, str]:
+    return (uid(live), str(live["metadata"].get("resourceVersion"))) if live is not None else ("", "")
 
 
 def _wanted(w: World, manifest: Manifest) -> Wanted:
@@ -288,7 +312,7 @@ def _sight(w: World, p: Pass) -> guard.Sight:
 
 def act(w: World, p: Pass) -> None:
     """Nothing is written without the lease; LostLease ends the pass in the middle, which is as good as a kill."""
-    if not w.lease.held() or p.snapshot is None:
+    if not w.holder or not w.lease.held() or p.snapshot is None:
         return
     try:
         due = [change for change in p.changes if w.actor.due(change)]
@@ -356,73 +380,3 @@ def give_up_unbound(w: World, p: Pass, snapshot: Snapshot) -> None:
             p.evicted.append(str(ref_of(pod)))
             p.events.append((pod, "NotBound", f"not bound to {node} within {w.settings.bind_timeout:g} s, so it is planned again: {said}", True))
     w.unbound_since = waiting
-
-
-# --- 6 report
-
-
-def report(w: World, p: Pass) -> Report:
-    head = w.poller.head
-    rejected = w.planning.rejected.get(head.commit)
-    failed = [d for d in p.done if d.outcome in ("conflict", "refused", "retry")]
-    fights = [d for d in p.done if d.outcome == "fight"]
-    held = (*p.held, *p.prunes.held)
-    for change in held:
-        if change.live is not None and change.wanted is not None:
-            p.events.append((change.live, "Held", change.reason, True))
-    for done in p.done:
-        if done.outcome == "done" and done.change.live is not None and done.change.action in ("update", "in-place") and done.message:
-            p.events.append((done.change.live, "Corrected", f"put back: {done.message}", False))
-        elif done.outcome in ("conflict", "refused", "fight") and done.change.live is not None:
-            p.events.append((done.change.live, "NotApplied", done.message, True))
-    p.events += _waiting(p)
-    if rejected is not None:
-        first = next((d for d in rejected[0].diagnostics if d["severity"] == "error"), None)
-        said = f"{first['file']}:{first['line']}: {first['message']}" if first else "no plan"
-        about = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": w.settings.namespace, "name": w.publisher.ref.name}}
-        p.events.append((about, "CommitRejected", f"commit {head.commit} does not compile and changes nothing: {said}", True))
-    diagnostics = rejected[0].diagnostics if rejected else p.snapshot.diagnostics if p.snapshot else ()
-    conditions = tuple(_conditions(w, p, rejected is not None, failed, fights))
-    busy = w.compiler.busy or bool(p.done) or bool(p.lifted) or bool(p.changes) or not _fresh(w, p)
-    runs = {str(run.ref): run.phase for run in p.inventory.runs.values()}
-    commit = p.snapshot.commit if p.snapshot else ""
-    plan = p.snapshot.plan if p.snapshot else {}
-    return Report(
-        commit, head.commit, conditions, plan, diagnostics, tuple(p.done), held, p.lifted, tuple(p.evicted), runs, not busy, _wake(w), tuple(p.events)
-    )
-
-
-def _waiting(p: Pass) -> Iterator[tuple[Object, str, str, bool]]:
-    for key, gang in _gangs(p).items():
-        if gang.decision == "wait" and key in p.seen.objects and gang.reasons:
-            yield p.seen.objects[key], "Waiting", "; ".join(gang.reasons), False
-
-
-def _gangs(p: Pass) -> Mapping[str, Gang]:
-    return gangs(p.snapshot) if p.snapshot else {}
-
-
-def _conditions(w: World, p: Pass, rejected: bool, failed: Sequence[Done], fights: Sequence[Done]) -> Iterator[Condition]:
-    head = w.poller.head
-    yield Condition("Fetched", not head.problem, "GitFailed" if head.problem else "Fetched", head.problem)
-    in_force = p.snapshot.commit if p.snapshot else "nothing"
-    if rejected:
-        yield Condition("Compiled", False, "CommitRejected", f"commit {head.commit} does not compile; {in_force} is in force")
-    else:
-        yield Condition("Compiled", p.snapshot is not None, "Compiled" if p.snapshot else "NoPlan")
-    yield Condition("HistoryRewritten", bool(p.rewritten), "Held" if p.rewritten else "Descends", p.rewritten)
-    yield Condition("Observed", not p.problems, "ReadFailed" if p.problems else "Observed", p.problems[0] if p.problems else "")
-    applied = p.snapshot is not None and not failed
-    yield Condition("Applied", applied, "Applied" if applied else "Outstanding", f"{failed[0].change.ref}: {failed[0].message}" if failed else "")
-    yield Condition("PruneHeld", bool(p.prunes.held), "Held" if p.prunes.held else "None", p.prunes.held[0].reason if p.prunes.held else "")
-    yield Condition("Fighting", bool(fights), "Fighting" if fights else "None", f"{fights[0].change.ref}: {fights[0].message}" if fights else "")
-
-
-def _wake(w: World) -> float | None:
-    """Seconds to the next deadline of anything that waits for time to pass."""
-    now = w.clock()
-    times = [since + w.settings.bind_timeout for since in w.unbound_since.values()]
-    times += [*w.suspects.values(), *(at for _, at in w.planning.rejected.values())]
-    times += [at for at in w.actor.deadlines() if at > now]
-    ahead = [at - now for at in times if at > now]
-    return min(ahead, default=None)

@@ -85,7 +85,7 @@ def fingerprint(seen: Seen, snapshot: Snapshot, finished_jobs: frozenset[str]) -
         found[suspect].append("suspect")
     jobs = {key: thing for key, thing in seen.objects.items() if key in planned}
     pods = seen.of("Pod")
-    expected = _as_planned(pods_by_job(pods, jobs), planned, nodes)
+    expected = _as_planned(pods_by_job(pods, jobs)[0], planned, nodes)
     for pod in pods:
         node = place(pod, nodes)
         if node in found and uid(pod) not in expected and (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed"):

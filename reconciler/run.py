@@ -71,6 +71,7 @@ def _repeat(w: World, stop: Callable[[], bool], once: bool) -> Report | None:
     last: Report | None = None
     failures = 0
     pause = 0.0
+    started = time.monotonic()
     while not stop():
         w.woken.wait(pause)
         time.sleep(DEBOUNCE)
@@ -90,6 +91,9 @@ def _repeat(w: World, stop: Callable[[], bool], once: bool) -> Report | None:
             w.metrics.add("passes_total", result="failed")
             continue
         _tell(w, last, time.monotonic() - began)
+        if once and not w.lease.held() and time.monotonic() - started > w.lease.duration + w.lease.deadline:
+            log.error("another reconciler holds the lease of this cluster, and keeps it")
+            return None
         if once and w.lease.held() and last.quiet:
             return last
         if once and w.lease.held() and not w.compiler.busy and _hopeless(last):

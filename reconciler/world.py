@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from compiler.tree import Tree
-from reconciler.apply import Actor, Memory
+from reconciler import guard
+from reconciler.apply import Actor, Done, Memory
 from reconciler.compile_child import Compiler, Snapshot
+from reconciler.drift import Change, Wanted
 from reconciler.git import GitError, Mirror
 from reconciler.inventory import Inventory, Store
 from reconciler.kube import Client, Resource
@@ -23,6 +25,8 @@ from reconciler.report import Metrics, Publisher
 from reconciler.watch import Informer
 
 log = logging.getLogger(__name__)
+
+SETTLE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +144,7 @@ class Planning:
     snapshot: the last good one. base: what its plan rests on. under_way: commit, sight and finished jobs of the compile that runs.
     rejected: commit -> its diagnostics (and, on the clock, when a failure without diagnostics may be tried again).
     digests: job -> digest of its run in the newest commit that compiled.
+    wanted: what the manifests of `wanted_of` come to, by their id(). calm: object -> for which wish and sight of it there was nothing to do.
     """
 
     snapshot: Snapshot | None = None
@@ -147,6 +152,9 @@ class Planning:
     under_way: tuple[str, Seen, frozenset[str]] | None = None
     rejected: dict[str, tuple[Snapshot, float]] = field(default_factory=dict)
     digests: dict[str, str] = field(default_factory=dict)
+    wanted_of: Snapshot | None = None
+    wanted: dict[int, Wanted] = field(default_factory=dict)
+    calm: dict[str, tuple[Wanted, tuple[object, ...]]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -168,7 +176,34 @@ class World:
     inventory: Inventory | None = None
     unbound_since: dict[str, float] = field(default_factory=dict)
     suspects: dict[str, float] = field(default_factory=dict)
+    departed: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Job -> when it was seen to be gone, and when the last of its pods was seen (on the clock)."""
     last_good: float = 0.0
+    holder: bool = False
+    """Whether the lease was ours when the last pass began; the inventory is read afresh until then."""
+
+
+@dataclass(slots=True)
+class Pass:
+    """What the phases of one pass hand to one another."""
+
+    seen: Seen
+    inventory: Inventory
+    target: str = ""
+    rewritten: str = ""
+    snapshot: Snapshot | None = None
+    current: Fingerprint | None = None
+    wanted: list[Wanted] = field(default_factory=list)
+    pods: dict[str, list[Object]] = field(default_factory=dict)
+    former: set[str] = field(default_factory=set)
+    done: list[Done] = field(default_factory=list)
+    held: list[Change] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    prunes: guard.Prunes = field(default_factory=guard.Prunes)
+    lifted: dict[str, int] = field(default_factory=dict)
+    evicted: list[str] = field(default_factory=list)
+    events: list[tuple[Object, str, str, bool]] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
 
 
 def build(settings: Settings, client: Client, identity: str) -> World:
@@ -207,3 +242,16 @@ def identity(data: Path) -> str:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(name))
         return name
+
+
+def fresh(w: World, p: Pass) -> bool:
+    return p.snapshot is not None and p.snapshot.commit == p.target and p.current == w.planning.base
+
+
+def settled(gone: float, last_pod: float) -> float:
+    """When a job may be created again under the name of one that is gone.
+
+    Volcano's job controller retries its clean-up of a deleted job with doubling pauses, so one more retry may come as long after the last
+    pod as the pods took to end, and it would make the controller forget a new job of the same name (pkg/controllers/cache, processCleanupJob).
+    """
+    return last_pod + (last_pod - gone) + SETTLE

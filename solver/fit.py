@@ -16,7 +16,7 @@ from solver.room import Ints, Ledger, Room
 from solver.shapes import Shape
 from solver.stages.admit import Admission, pods_of
 from solver.stages.spread import realise, shared_out
-from solver.tree import Tree
+from solver.tree import ROOT, Tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +37,16 @@ def shortage(problem: Problem, tree: Tree, shape: Shape, free: Ints) -> Shortage
     """A proof by counting that the gang does not fit: a role alone, all roles together, every domain, every subgroup. None proves nothing."""
     greedy = Greedy(problem, tree, Room(free))
     reach = [greedy.reach(shape, t) for t in range(len(shape.roles))]
-    everywhere = -1
     for t, role in enumerate(shape.roles):
-        if reach[t][everywhere] < role.need:
+        if reach[t][ROOT] < role.need:
             r = _scarcest(free, role.request)
-            return Shortage("GW102", t, r, asked=role.need * role.request[r], available=reach[t][everywhere] * role.request[r])
-    total = sum(min(role.room, reach[t][everywhere]) for t, role in enumerate(shape.roles))
+            return Shortage("GW102", t, r, asked=role.need * role.request[r], available=reach[t][ROOT] * role.request[r])
+    short = _subgroup_shortage(tree, shape, reach)
+    if short is not None:
+        return short
+    total = sum(min(role.room, reach[t][ROOT]) for t, role in enumerate(shape.roles))
     if total < shape.least:
-        r = _scarcest(free, shape.roles[0].request)
-        unit = min(role.request[r] for role in shape.roles)
-        return Shortage("GW102", None, r, asked=shape.least * unit, available=total * unit)
+        return Shortage("GW102", asked=shape.least, available=total)
     if shape.tier is not None and shape.tier <= tree.top:
         best, at = -1, None
         for h in tree.domains(shape.tier):
@@ -56,7 +56,7 @@ def shortage(problem: Problem, tree: Tree, shape: Shape, free: Ints) -> Shortage
             best, at = (pods, h) if pods > best else (best, at)
         else:
             return Shortage("GW104", tier=shape.tier, hypernode=at, asked=shape.least, available=max(0, min(best, shape.least - 1)))
-    return _subgroup_shortage(tree, shape, reach)
+    return None
 
 
 def _subgroup_shortage(tree: Tree, shape: Shape, reach: list[dict[int, int]]) -> Shortage | None:
@@ -64,16 +64,21 @@ def _subgroup_shortage(tree: Tree, shape: Shape, reach: list[dict[int, int]]) ->
     for part in shape.subgroups:
         if part.topology.mode != "hard" or part.topology.tier > tree.top or shape.fixed:
             continue
-        wanted = -(-sum(shape.roles[t].need for t in part.roles) // part.size)
+        others = sum(role.room for t, role in enumerate(shape.roles) if t not in part.roles)
+        wanted = -(-max(sum(shape.roles[t].need for t in part.roles), shape.least - others) // part.size)
         domains = tree.domains(part.topology.tier)
-        homes = tree.domains(shape.tier) if shape.tier is not None and shape.tier <= tree.top else (-1,)
-        parts = max(
-            (sum(sum(reach[t][h] for t in part.roles) // part.size for h in domains if home == -1 or home in tree.path(h)) for home in homes),
-            default=0,
-        )
+        homes = tree.domains(shape.tier) if shape.tier is not None and shape.tier <= tree.top else (ROOT,)
+        parts = max((sum(sum(reach[t][h] for t in part.roles) // part.size for h in _meet(tree, domains, home)) for home in homes), default=0)
         if parts < wanted:
             return Shortage("GW109", tier=part.topology.tier, asked=wanted, available=parts, size=part.size)
     return None
+
+
+def _meet(tree: Tree, domains: tuple[int, ...], home: int) -> list[int]:
+    """What the domains of a subgroup have in common with the home of the whole gang, be they smaller or larger."""
+    if home == ROOT:
+        return list(domains)
+    return [h for h in domains if home in tree.path(h)] or [home for h in domains if h in tree.path(home)]
 
 
 def _scarcest(free: Ints, request: tuple[int, ...]) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from solver.problem import Gang, Placement, Problem, Subgroup, Vector
+from solver.quotas import gang_share, rank
 from solver.room import Ledger, Room
 from solver.shapes import Shape, broken, shape_of
 from solver.tree import ROOT, Tree
@@ -24,20 +25,26 @@ class Greedy:
     def __init__(self, problem: Problem, tree: Tree, room: Room) -> None:
         self.problem, self.tree, self.room = problem, tree, room
         self._open: dict[frozenset[int], np.ndarray] = {}
-        self._kinds = np.array([n.kind for n in problem.nodes], dtype=np.int64)
 
     def order(self, gangs: Iterable[int], ledger: Ledger, totals: Vector) -> Iterable[int]:
-        """Priority first, then the queue with the lowest weighted dominant share at that moment, then age. Charge the ledger between two of them."""
-        waiting: dict[int, dict[int, list[int]]] = {}
-        for j in sorted(gangs, key=lambda j: (self.problem.gangs[j].age, j), reverse=True):
-            waiting.setdefault(-self.problem.gangs[j].priority, {}).setdefault(self.problem.gangs[j].queue, []).append(j)
+        """Priority first, then that of the queue, then the queue with the lowest share at that moment, then age (with drf: after what each holds).
+
+        Charge the ledger between two of them.
+        """
+        waiting: dict[tuple[int, int], dict[int, list[int]]] = {}
+        for j in sorted(gangs, key=lambda j: (self._holds(j, totals), self.problem.gangs[j].age, j), reverse=True):
+            queue = self.problem.gangs[j].queue
+            waiting.setdefault((-self.problem.gangs[j].priority, -rank(self.problem, queue)), {}).setdefault(queue, []).append(j)
         for p in sorted(waiting):
             queues = waiting[p]
             while queues:
-                q = min(queues, key=lambda q: (ledger.share(q, totals), q))
+                q = min(queues, key=ledger.standing)
                 yield queues[q].pop()
                 if not queues[q]:
                     del queues[q]
+
+    def _holds(self, j: int, totals: Vector) -> float:
+        return gang_share(self.problem, self.problem.gangs[j], self.problem.gangs[j].running, totals)
 
     def place(self, index: int, shape: Shape | None = None) -> tuple[Placement, ...] | None:
         """The new pods of a gang at their nodes, taken from the room; None (and nothing taken) when this greedy finds no way."""
@@ -45,7 +52,7 @@ class Greedy:
         shape = shape or shape_of(index, gang)
         if shape.fixed and broken(self.tree, gang, shape.fixed):
             return None
-        want = self._mix(shape)
+        want = shape.mixed()
         reach = [self.reach(shape, t) for t in range(len(shape.roles))]
         for h in self._near(shape, self._candidates(shape, want, reach)):
             mark = self.room.mark()
@@ -58,7 +65,7 @@ class Greedy:
 
     def most(self, index: int, shape: Shape) -> int:
         """The most pods of the gang that this greedy gets into one of its domains, short of all of them; the room stays as it was."""
-        best, want = 0, self._mix(shape)
+        best, want = 0, shape.mixed()
         for h in self.tree.domains(shape.tier) if shape.tier is not None else (ROOT,):
             mark, left = self.room.mark(), list(want)
             self._fill(h, self.problem.gangs[index], shape, left)
@@ -70,18 +77,10 @@ class Greedy:
         """Domain -> pods of role t that fit under it by number."""
         return self.tree.sums(self._slots(shape, t))
 
-    @staticmethod
-    def _mix(shape: Shape) -> list[int]:
-        """Pods wanted of each role: the needs, then from the first role on up to `least`."""
-        want = [r.need for r in shape.roles]
-        for t, role in enumerate(shape.roles):
-            want[t] += min(role.room - role.need, max(0, shape.least - sum(want)))
-        return want
-
     def _slots(self, shape: Shape, t: int) -> np.ndarray:
         role = shape.roles[t]
         if role.kinds not in self._open:
-            self._open[role.kinds] = np.isin(self._kinds, sorted(role.kinds))
+            self._open[role.kinds] = np.isin(self.tree.kinds, sorted(role.kinds))
         return np.where(self._open[role.kinds], self.room.slots(role.request), 0)
 
     def _candidates(self, shape: Shape, want: list[int], reach: list[dict[int, int]]) -> list[int]:

@@ -27,6 +27,6 @@ class Options:
     seed: int = 7
     joint_variables: int = 800
     fair_levels: int = 4
-    batch_variables: int = 120_000
+    batch_variables: int = 15_000
     deadline: float | None = None
     engine: Literal["highs", "cbc"] | None = None

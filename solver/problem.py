@@ -48,7 +48,10 @@ class Node:
 class Queue:
     """guarantee <= deserved <= capability, each per resource and each optional. `used`: by pods that belong to no gang of the problem.
 
-    The limits hold for the queue together with all its descendants. reclaimable: gangs of other queues may evict from it.
+    The limits hold for the queue together with all its descendants. open: a queue that is not, or that is below one that is not, takes
+    nothing new. hierarchy: the way from the root to this queue as (name, weight) pairs, for `Policy.drf_hierarchy`; () stands right below the
+    root with the queue's own name and weight. Two queues may share the beginning of their ways, and the first one's weights count.
+    reclaimable: gangs of other queues may evict from it.
     """
 
     name: str
@@ -59,7 +62,30 @@ class Queue:
     deserved: Limits
     capability: Limits
     used: Vector
+    open: bool = True
+    hierarchy: tuple[tuple[str, int], ...] = ()
     reclaimable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What decides between queues, named after Volcano's plugins. Where nothing is chosen: the limits of `Queue`, and fair shares by weight.
+
+    capacity: a queue is measured by what it holds of what it deserves. capacity_hierarchy: along the tree of parents.
+    proportion: no queue holds more than its part of the cluster by weight. drf: of the gangs of a queue the one that holds least is next.
+    drf_hierarchy: fair shares along `Queue.hierarchy`. With capacity or proportion queues of higher priority are served first.
+    """
+
+    capacity: bool = False
+    capacity_hierarchy: bool = False
+    proportion: bool = False
+    drf: bool = False
+    drf_hierarchy: bool = False
+
+    @property
+    def measured_by_tree(self) -> bool:
+        """Whether queues are compared along the tree of their parents."""
+        return self.capacity and self.capacity_hierarchy
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +173,7 @@ class Problem:
     hypernodes: tuple[HyperNode, ...]
     queues: tuple[Queue, ...]
     gangs: tuple[Gang, ...]
+    policy: Policy = Policy()
     preempt: bool = False
     reclaim: bool = False
 

@@ -1,7 +1,8 @@
 """Why a gang waits: the first sufficient cause, each tested by itself, with its numbers; and what would let it start, tried out.
 
 Codes, for ever: GW101 queue capability, GW102 not enough free, GW103 no node holds a pod, GW104 no domain has room, GW105 others go first,
-GW106 kept for guarantees, GW107 no node is open to it, GW108 the empty cluster cannot hold it, GW109 no whole subgroups, GW110 limit reached.
+GW106 kept for guarantees, GW107 no node is open to it, GW108 the empty cluster cannot hold it, GW109 no whole subgroups, GW110 limit reached,
+GW112 the queue's proportional share is used up, GW113 the queue takes nothing new (GW111 is the compiler's).
 Repairs: GR101 more capability, GR102 a higher tier.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -34,8 +36,14 @@ class Reasons:
     after: Ledger
     started: dict[int, tuple[Placement, ...]]
     options: Options
+    _given: dict[int, tuple[Ints, Ints]] = field(default_factory=dict)
     _blockers: dict[tuple[int, Shape], tuple[Fact, ...]] = field(default_factory=dict)
     _known: dict[object, tuple[tuple[Fact, ...], tuple[Repair, ...]]] = field(default_factory=dict)
+
+    @cached_property
+    def _capacity(self) -> Ints:
+        shape = len(self.problem.nodes), len(self.problem.resources)
+        return np.array([n.capacity for n in self.problem.nodes], dtype=np.int64).reshape(shape)
 
     def explain(self, j: int) -> tuple[tuple[Fact, ...], tuple[Repair, ...]]:
         """Facts and repairs of a gang that waits. Gangs of one shape and queue wait for one reason."""
@@ -52,11 +60,12 @@ class Reasons:
         gang = self.problem.gangs[j]
         fresh = shape_of(j, replace(gang, running=()))
         amount = shape.demand(len(self.problem.resources))
-        capacity = np.array([n.capacity for n in self.problem.nodes], dtype=np.int64).reshape(len(self.problem.nodes), len(self.problem.resources))
+        capacity = self._capacity
         for facts in (
             self._hopeless_roles(fresh, capacity),
             self._hopeless_queue(gang.queue, fresh.demand(len(self.problem.resources))),
             self._no_room(j, fresh, capacity, never=True),
+            self._closed(gang.queue),
             self._queue_full(gang.queue, amount, self.before),
             self._no_room(j, shape, self.free_before, never=False),
             self._guaranteed(gang.queue, amount, self.before),
@@ -95,15 +104,25 @@ class Reasons:
                     return (Fact("GW101", never=True, queue=q, resource=r, asked=asked, limit=limit, available=limit),)
         return ()
 
+    def _closed(self, queue: int) -> tuple[Fact, ...]:
+        """GW113: the queue, or one above it, is closed, or takes no gangs because it has children."""
+        if self.before.rules.takes[queue]:
+            return ()
+        return (Fact("GW113", queue=next((q for q in self.before.path(queue) if not self.problem.queues[q].open), queue)),)
+
     def _queue_full(self, queue: int, amount: Vector, ledger: Ledger) -> tuple[Fact, ...]:
-        """GW101: with what its queue holds, the gang is more than a capability on the path."""
-        over = ledger.over_capability(queue, amount)
+        """GW101, GW106, GW112: with what its queue holds, the gang is more than a capability on the path, than what guarantees leave of it, or than
+        the queue's proportional share."""
+        over = ledger.over_ceiling(queue, amount)
         if over is None:
             return ()
-        q, r = over
-        limit = self.problem.queues[q].capability[r] or 0
+        ceiling, r = over
+        q, limit = ceiling.queue, ceiling.most[r] or 0
+        available = max(0, limit - ledger.under_ceiling(ceiling)[r])
+        if ceiling.code == "GW106":
+            return (Fact("GW106", queue=q, resource=r, asked=amount[r], available=available),)
         inside = tuple(j for j in sorted(self.started) if q in ledger.path(self.problem.gangs[j].queue)) if ledger is self.after else ()
-        return (Fact("GW101", queue=q, resource=r, asked=amount[r], limit=limit, available=max(0, limit - ledger.held[q][r]), gangs=inside),)
+        return (Fact(ceiling.code, queue=q, resource=r, asked=amount[r], limit=limit, available=available, gangs=inside),)
 
     def _guaranteed(self, queue: int, amount: Vector, ledger: Ledger) -> tuple[Fact, ...]:
         """GW106: what is free is kept for guarantees of other queues."""
@@ -168,7 +187,8 @@ class Reasons:
         def fits(without: Iterable[int]) -> bool:
             free = self.free_after.copy()
             for i in without:
-                self._give_back(free, i)
+                nodes, amounts = self._taken(i)
+                np.add.at(free, nodes, amounts)
             return Greedy(self.problem, self.tree, Room(free)).place(j, shape) is not None
 
         low, high = 0, len(order)
@@ -182,10 +202,14 @@ class Reasons:
                 chosen = rest
         return chosen
 
-    def _give_back(self, free: Ints, i: int) -> None:
-        for sign, placements in ((1, self.started[i]), (-1, self.problem.gangs[i].running)):
-            for p in placements:
-                free[p.node] += sign * p.pods * np.array(self.problem.gangs[i].roles[p.role].request, dtype=np.int64)
+    def _taken(self, i: int) -> tuple[Ints, Ints]:
+        """(nodes, amounts) that the plan gives gang i beyond what it runs."""
+        if i not in self._given:
+            roles = self.problem.gangs[i].roles
+            rows = [(p.node, [p.pods * a for a in roles[p.role].request]) for p in self.started[i]]
+            rows += [(p.node, [-p.pods * a for a in roles[p.role].request]) for p in self.problem.gangs[i].running]
+            self._given[i] = np.array([n for n, _ in rows], dtype=np.int64), np.array([a for _, a in rows], dtype=np.int64)
+        return self._given[i]
 
     def _repairs(self, j: int, shape: Shape, facts: tuple[Fact, ...]) -> Iterator[Repair]:
         """Only what was tried: with this one change the gang fits beside the plan."""
@@ -208,6 +232,4 @@ class Reasons:
         """Whether q's capability of r is the only limit that the gang meets beside the plan."""
         queues = list(self.problem.queues)
         queues[q] = replace(queues[q], capability=tuple(None if i == r else x for i, x in enumerate(queues[q].capability)))
-        loosened = self.after.copy()
-        loosened.problem = replace(self.problem, queues=tuple(queues))
-        return loosened.allows(queue, amount)
+        return self.after.under(replace(self.problem, queues=tuple(queues))).allows(queue, amount)

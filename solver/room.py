@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from solver import hierarchy, quotas
 from solver.problem import Gang, Placement, Problem, Vector
 
 PLENTY = 1 << 31
@@ -87,6 +90,40 @@ def demand(gang: Gang, placements: Iterable[Placement], resources: int) -> Vecto
     return total
 
 
+@dataclass(frozen=True)
+class Rules:
+    """What the policy makes of the queues (`quotas`), worked out when first asked for."""
+
+    problem: Problem
+
+    @cached_property
+    def ceilings(self) -> tuple[tuple[quotas.Ceiling, ...], ...]:
+        """Every limit on what queues hold, by queue."""
+        every = quotas.ceilings(self.problem)
+        return tuple(tuple(ceiling for ceiling in every if ceiling.queue == q) for q in range(len(self.problem.queues)))
+
+    @cached_property
+    def takes(self) -> tuple[bool, ...]:
+        """Whether a queue takes anything new at all."""
+        return tuple(quotas.takes(self.problem, q) for q in range(len(self.problem.queues)))
+
+    @cached_property
+    def yardsticks(self) -> tuple[quotas.Yardstick, ...]:
+        """By what each queue is measured against others."""
+        return quotas.yardsticks(self.problem, hierarchy.entitlements(self.problem) if self.problem.policy.drf_hierarchy else ())
+
+    @cached_property
+    def siblings(self) -> tuple[quotas.Siblings, ...]:
+        return quotas.siblings(self.problem)
+
+    @cached_property
+    def lines(self) -> tuple[tuple[int, ...], ...]:
+        """Queue -> the queues on its way from the top by which it is compared with others; alone itself without a tree."""
+        if not self.problem.policy.measured_by_tree:
+            return tuple((q,) for q in range(len(self.problem.queues)))
+        return tuple(tuple(reversed(quotas.path(self.problem, q))) for q in range(len(self.problem.queues)))
+
+
 class Ledger:
     """What each queue holds and may still take, along the whole path to its root.
 
@@ -95,7 +132,7 @@ class Ledger:
     """
 
     def __init__(self, problem: Problem) -> None:
-        self.problem = problem
+        self.problem, self.rules = problem, Rules(problem)
         width = len(problem.resources)
         self.direct: list[Vector] = [q.used for q in problem.queues]
         self.children: list[list[int]] = [[] for _ in problem.queues]
@@ -118,15 +155,19 @@ class Ledger:
         other.direct, other.held = list(self.direct), list(self.held)
         return other
 
+    def under(self, problem: Problem) -> Ledger:
+        """The same holdings under the limits of another problem, which differs in nothing else."""
+        other = self.copy()
+        other.problem, other.rules = problem, Rules(problem)
+        return other
+
+    def standing(self, queue: int) -> tuple[tuple[float, int], ...]:
+        """By which queues take turns, the smallest first: shares along the tree, compared where the ways of two queues part."""
+        return tuple((self.rules.yardsticks[q].share(self.held[q]), q) for q in self.rules.lines[queue])
+
     def path(self, queue: int) -> list[int]:
         """The queue and its ancestors, itself first."""
-        found, q = [], queue
-        while True:
-            found.append(q)
-            parent = self.problem.queues[q].parent
-            if parent is None:
-                return found
-            q = parent
+        return quotas.path(self.problem, queue)
 
     def charge(self, queue: int, amount: Vector) -> None:
         self.direct[queue] = add(self.direct[queue], amount)
@@ -147,13 +188,18 @@ class Ledger:
             need[q] = max(self.problem.queues[q].guarantee[r] or 0, self.direct[q][r] + sum(need[c] for c in self.children[q]))
         return need
 
-    def over_capability(self, queue: int, amount: Vector) -> tuple[int, int] | None:
-        """The first (queue, resource) on the path whose capability `amount` more would exceed."""
+    def under_ceiling(self, ceiling: quotas.Ceiling) -> Vector:
+        """What counts against a ceiling."""
+        return self.held[ceiling.queue] if ceiling.tree else self.direct[ceiling.queue]
+
+    def over_ceiling(self, queue: int, amount: Vector) -> tuple[quotas.Ceiling, int] | None:
+        """The first (ceiling, resource) on the path that `amount` more would exceed."""
         for q in self.path(queue):
-            for r, asked in enumerate(amount):
-                limit = self.problem.queues[q].capability[r]
-                if asked and limit is not None and self.held[q][r] + asked > limit:
-                    return q, r
+            for ceiling in self.rules.ceilings[q]:
+                have = self.under_ceiling(ceiling)
+                for r, (asked, limit) in enumerate(zip(amount, ceiling.most, strict=True)):
+                    if asked and limit is not None and have[r] + asked > limit and (ceiling.tree or q == queue):
+                        return ceiling, r
         return None
 
     def over_guarantee(self, queue: int, amount: Vector) -> tuple[int | None, int] | None:
@@ -176,7 +222,7 @@ class Ledger:
             self.charge(queue, tuple(-x for x in amount))
 
     def allows(self, queue: int, amount: Vector) -> bool:
-        return self.over_capability(queue, amount) is None and self.over_guarantee(queue, amount) is None
+        return self.rules.takes[queue] and self.over_ceiling(queue, amount) is None and self.over_guarantee(queue, amount) is None
 
     def share(self, queue: int, totals: Sequence[int]) -> float:
         """Weighted dominant share: max over r of held_r / total_r, divided by the weight (Ghodsi et al., NSDI 2011)."""

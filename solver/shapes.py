@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from solver.problem import Gang, Placement, Problem, Subgroup, Vector
 from solver.room import add
-from solver.tree import Tree
+from solver.tree import ROOT, Tree
+from solver.units import mix, required
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,22 @@ class Shape:
         """Whether every gang of the shape places the same pods of each role."""
         return self.least == self.most == sum(r.need for r in self.roles)
 
+    def running(self) -> list[int]:
+        """Pods per role that run already."""
+        have = [0] * len(self.roles)
+        for p in self.fixed:
+            have[p.role] += p.pods
+        return have
+
+    def mixed(self) -> list[int]:
+        """New pods per role, `least` in sum, whole subgroups only."""
+        return mix([r.need for r in self.roles], [r.room for r in self.roles], self.running(), self.subgroups, self.least)
+
+    def pinned(self, pods: Sequence[int]) -> Shape:
+        """The same shape with its mix of roles settled."""
+        roles = tuple(ShapeRole(n, n, r.request, r.kinds) for n, r in zip(pods, self.roles, strict=True))
+        return Shape(roles, sum(pods), sum(pods), self.tier, self.subgroups, self.fixed, self.alone)
+
     def demand(self, width: int) -> Vector:
         """What one gang asks for at least, in resources: the needs, then the cheapest pods up to `least`. Exact for a rigid shape."""
         total: Vector = (0,) * width
@@ -54,28 +71,6 @@ class Shape:
 
 def hard_tier(gang: Gang) -> int | None:
     return gang.topology.tier if gang.topology is not None and gang.topology.mode == "hard" else None
-
-
-def required(gang: Gang) -> tuple[tuple[int, ...], int]:
-    """Pods per role and in total that the gang must reach, with its subgroups rounded up to whole ones.
-
-    The needs of a role that alone makes up a subgroup are rounded themselves; of several roles only their sum is.
-    """
-    need = [r.minimum for r in gang.roles]
-    least = max(gang.minimum, sum(need))
-    for s in gang.subgroups:
-        if len(s.roles) == 1:
-            (t,) = s.roles
-            need[t] = s.size * max(s.minimum, -(-need[t] // s.size))
-    least = max(least, sum(need))
-    for s in gang.subgroups:
-        if len(s.roles) > 1:
-            inside, outside = sum(need[t] for t in s.roles), sum(x for t, x in enumerate(need) if t not in s.roles)
-            everything = set(s.roles) == set(range(len(gang.roles)))
-            wanted = max(inside, least - outside) if everything else inside
-            whole = s.size * max(s.minimum, -(-wanted // s.size))
-            least = max(least, outside + whole)
-    return tuple(need), least
 
 
 def satisfied(gang: Gang) -> bool:
@@ -116,23 +111,30 @@ def _shape(index: int, gang: Gang, fixed: tuple[Placement, ...], need: Sequence[
 
 
 def broken(tree: Tree, gang: Gang, placed: Iterable[Placement]) -> bool:
-    """Whether these pods break the gang's own hard topology: then no further pod may join them."""
+    """Whether these pods break the gang's own hard topology for good: then no further pod may join them."""
     placed = tuple(placed)
-    leaf = [n.leaf for n in tree.problem.nodes]
     tier = hard_tier(gang)
     if tier is not None and placed:
-        at = {tree.domain(leaf[p.node], tier) for p in placed}
+        at = {tree.domain(tree.problem.nodes[p.node].leaf, tier) for p in placed}
         if len(at) > 1 or None in at:
             return True
-    for s in gang.subgroups:
-        count: dict[int | None, int] = {}
-        for p in placed:
-            if p.role in s.roles:
-                domain = tree.domain(leaf[p.node], s.topology.tier) if s.topology.mode == "hard" else 0
-                count[domain] = count.get(domain, 0) + p.pods
-        if count.get(None) or any(pods % s.size for pods in count.values()):
-            return True
-    return False
+    return any(None in _parts(tree, s, placed) for s in gang.subgroups)
+
+
+def uneven(tree: Tree, gang: Gang, placed: Iterable[Placement]) -> bool:
+    """Whether a subgroup is not whole: such a gang may be completed, but grows no further."""
+    placed = tuple(placed)
+    return any(pods % s.size for s in gang.subgroups for pods in _parts(tree, s, placed).values())
+
+
+def _parts(tree: Tree, part: Subgroup, placed: Iterable[Placement]) -> dict[int | None, int]:
+    """Domain of the subgroup's tier -> pods of its roles there; None for pods outside every domain, ROOT for a soft one."""
+    count: dict[int | None, int] = {}
+    for p in placed:
+        if p.role in part.roles:
+            domain = tree.domain(tree.problem.nodes[p.node].leaf, part.topology.tier) if part.topology.mode == "hard" else ROOT
+            count[domain] = count.get(domain, 0) + p.pods
+    return count
 
 
 def classes(problem: Problem, gangs: Iterable[int]) -> dict[tuple[int, int, Shape], tuple[int, ...]]:

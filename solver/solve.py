@@ -6,14 +6,13 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
 from solver.fit import shortage
 from solver.greedy import Greedy
 from solver.model.sets import Place, Sets, aggregate, refine
 from solver.options import Options
 from solver.plan import Batch, Decision, Objective, Plan, QueueUse, Verdict
 from solver.problem import Placement, Problem
+from solver.quotas import rank
 from solver.reasons import Reasons
 from solver.room import Ledger, Room, demand, free_vectors
 from solver.shapes import Shape, classes, satisfied, shape_of
@@ -132,7 +131,7 @@ class Course:
         """Evict for the waiting gangs of this priority, the oldest first; those above it had their turn and may use what is left over."""
         clock = time.perf_counter()
         hopeless: set[object] = set()
-        for j in sorted(waiting, key=lambda j: (-self.problem.gangs[j].priority, self.problem.gangs[j].age, j)):
+        for j in sorted(waiting, key=self._turn):
             gang = self.problem.gangs[j]
             if j in self.placements or j in self.standing.evicted:
                 continue
@@ -148,6 +147,10 @@ class Course:
                     hopeless.add(alike)
         self.seconds += time.perf_counter() - clock
 
+    def _turn(self, j: int) -> tuple[int, int, int, int]:
+        gang = self.problem.gangs[j]
+        return -gang.priority, -rank(self.problem, gang.queue), gang.age, j
+
     def evict_for(self, j: int) -> bool:
         """Make room for gang j and start it; False, and nothing changed, where that cannot be."""
         taken = cheapest_victims(self.standing, j, self.options)
@@ -159,7 +162,7 @@ class Course:
                 self.placements[v] = self.standing.running[v]
                 if not self.placements[v]:
                     del self.placements[v]
-        self.standing.anchor(taken.pods, j)
+        self.standing.anchor(taken.pods, j, taken.exposures)
         placed, spreading = self.alone(j) or (taken.placed, ())
         self.begin(j, placed)
         self.winners[j] = (*taken.objectives, *spreading)
@@ -257,7 +260,7 @@ def _batches(problem: Problem, waiting: list[int], options: Options) -> list[lis
         return [sorted(waiting)] if waiting else []
     batches: list[list[int]] = []
     known: set[Shape] = set()
-    for j in sorted(waiting, key=lambda j: (-problem.gangs[j].priority, problem.gangs[j].age, j)):
+    for j in sorted(waiting, key=lambda j: (-problem.gangs[j].priority, -rank(problem, problem.gangs[j].queue), problem.gangs[j].age, j)):
         another = not batches or problem.gangs[batches[-1][0]].priority != problem.gangs[j].priority
         if another or sum(size[shape] for shape in known | {shapes[j]}) > options.batch_variables:
             batches.append([])
@@ -269,6 +272,7 @@ def _batches(problem: Problem, waiting: list[int], options: Options) -> list[lis
 
 def _decide(problem: Problem, tree: Tree, room: Room, ledger: Ledger, gangs: list[int], options: Options) -> tuple[Placements, tuple[Objective, ...]]:
     """Stages A, B and C of one batch, again with finer places as long as a place proves too coarse to be packed."""
+    gangs = [j for j in gangs if ledger.rules.takes[problem.gangs[j].queue]]  # the others wait, and are in no model
     waiting = classes(problem, gangs)
     shapes = tuple(dict.fromkeys(shape for _, _, shape in waiting))
     index = {shape: k for k, shape in enumerate(shapes)}
@@ -278,7 +282,7 @@ def _decide(problem: Problem, tree: Tree, room: Room, ledger: Ledger, gangs: lis
     while True:
         s = Sets(problem, tree, places, room.free, ledger, shapes, by_class)
         admission = _everyone(s, gangs) if len(floor) == len(gangs) else admit(s, floor, options)
-        found = spread(s, admission, options)
+        found = spread(s, admission, floor, options)
         if not found.coarse:
             placements = _filled(s, found.placements, gangs)
             spreading = (found.objective,) if found.objective is not None else ()
@@ -300,16 +304,16 @@ def _filled(s: Sets, placements: Placements, gangs: list[int]) -> Placements:
 def _restated(s: Sets, objectives: tuple[Objective, ...], started: set[int], options: Options) -> tuple[Objective, ...]:
     """The sums again for the gangs that start in the end, with the bounds that were proved."""
     sums: dict[str, int] = {}
-    for (_, p, k), js in s.waiting.items():
-        number = len(started.intersection(js))
-        sums[f"placed[{p}]"] = sums.get(f"placed[{p}]", 0) + s.worth[k] * number
-        sums[f"gangs[{p}]"] = sums.get(f"gangs[{p}]", 0) + number
+    for (q, p, k), js in s.waiting.items():
+        number, label = len(started.intersection(js)), s.label(s.level(q, p))
+        sums[f"placed[{label}]"] = sums.get(f"placed[{label}]", 0) + s.worth[k] * number
+        sums[f"gangs[{label}]"] = sums.get(f"gangs[{label}]", 0) + number
     return tuple(judge(o.name, sums[o.name], o.bound, options.gap) if o.name in sums else o for o in objectives)
 
 
 def _floor(problem: Problem, tree: Tree, room: Room, ledger: Ledger, gangs: list[int]) -> Placements:
     """What the greedy admits, gang by gang: the incumbent of the model, and the plan that no plan may be worse than."""
-    ledger, totals = ledger.copy(), tuple(int(x) for x in np.sum([n.capacity for n in problem.nodes], axis=0)) if problem.nodes else ()
+    ledger, totals = ledger.copy(), tuple(sum(n.capacity[r] for n in problem.nodes) for r in range(len(problem.resources)))
     greedy = Greedy(problem, tree, Room(room.free))
     found: dict[int, tuple[Placement, ...]] = {}
     for j in greedy.order(gangs, ledger, totals):
@@ -332,10 +336,10 @@ def _floor(problem: Problem, tree: Tree, room: Room, ledger: Ledger, gangs: list
 def _everyone(s: Sets, gangs: list[int]) -> Admission:
     """Every gang starts: each goal is at its bound, and no model need be asked."""
     objectives = []
-    for p in s.priorities:
-        worth = sum(s.worth[k] * len(js) for (_, of, k), js in s.waiting.items() if of == p)
-        number = sum(len(js) for (_, of, _), js in s.waiting.items() if of == p)
-        objectives += [judge(f"placed[{p}]", worth, worth, 0), judge(f"gangs[{p}]", number, number, 0)]
+    for level in s.levels:
+        here = [(k, len(js)) for (q, p, k), js in s.waiting.items() if s.level(q, p) == level]
+        worth, number = sum(s.worth[k] * count for k, count in here), sum(count for _, count in here)
+        objectives += [judge(f"placed[{s.label(level)}]", worth, worth, 0), judge(f"gangs[{s.label(level)}]", number, number, 0)]
     return Admission(tuple(gangs), {}, tuple(objectives))
 
 

@@ -64,6 +64,11 @@ class Tree:
         """Node -> its leaf, ROOT for none."""
         return np.array([ROOT if n.leaf is None else n.leaf for n in self.problem.nodes], dtype=np.intp)
 
+    @cached_property
+    def kinds(self) -> Counts:
+        """Node -> its kind."""
+        return np.array([n.kind for n in self.problem.nodes], dtype=np.int64)
+
     def path(self, leaf: int | None) -> tuple[int, ...]:
         """The leaf and its ancestors, lowest first; empty for None."""
         found: list[int] = []

@@ -108,6 +108,8 @@ def _queue(where: Where, queue: Queue, problem: Problem) -> None:
     for name in ("guarantee", "deserved", "capability"):
         _vector((*where, name), getattr(queue, name), problem, optional=True)
     _vector((*where, "used"), queue.used, problem)
+    for step, (_, weight) in enumerate(queue.hierarchy):
+        _integer((*where, "hierarchy", step), weight, 1)
 
 
 def _no_queue_loop(queues: Sequence[Queue]) -> None:

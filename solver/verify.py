@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
+from solver import verify_queues
 from solver.plan import Batch, Decision, Fact, Objective, Plan
 from solver.problem import Gang, Placement, Problem, Topology, Vector
 from solver.verify_victims import VICTIM_RULES
@@ -108,6 +109,7 @@ class Ledger:
         ]
         self.highest_tier = max((hypernode.tier for hypernode in problem.hypernodes), default=0)
         self._domains: dict[tuple[int | None, int], int | None] = {}
+        self._choices: dict[int | None, list[list[int]]] = {}
 
     def _placed(self, gang: int) -> Counts:
         if gang not in self.decisions:
@@ -159,6 +161,16 @@ class Ledger:
             self._domains[leaf, tier] = found
         return self._domains[leaf, tier]
 
+    def choices(self, topology: Topology | None) -> list[list[int]]:
+        """The sets of nodes of which a gang with this topology needs one."""
+        tier = topology.tier if topology is not None and self.binds(topology) else None
+        if tier not in self._choices:
+            inside = defaultdict(list)
+            for n in range(len(self.problem.nodes)):
+                inside[self.domain(n, tier) if tier is not None else 0].append(n)
+            self._choices[tier] = [nodes for domain, nodes in inside.items() if domain is not None]
+        return self._choices[tier]
+
     def demand(self, counts: Sequence[Counts]) -> list[Vector]:
         """What these pods request in each queue, descendants not included."""
         total = [[0] * len(self.problem.resources) for _ in self.problem.queues]
@@ -177,6 +189,11 @@ class Ledger:
 
     def needs(self, own: Sequence[Vector]) -> list[Vector]:
         return needs(self.problem, own)
+
+    @cached_property
+    def totals(self) -> Vector:
+        """The capacity of all nodes."""
+        return tuple(sum(node.capacity[r] for node in self.problem.nodes) for r in range(len(self.problem.resources)))
 
     @cached_property
     def own_before(self) -> list[Vector]:
@@ -334,6 +351,34 @@ def capability(x: Ledger) -> Findings:
                 yield ("queues", q, "capability", r), f"{limit} {x.problem.resources[r]} for {held} held and {x.added[q][r]} new"
 
 
+def closed(x: Ledger) -> Findings:
+    """No new pod in a queue that is closed or below a closed one; with capacity's hierarchy in none that has children."""
+    refused = verify_queues.takes_nothing(x.problem)
+    for g, gang in enumerate(x.problem.gangs):
+        if gang.queue in refused and x.new[g]:
+            yield ("decisions", g, "placements"), f"gets new pods in queue {gang.queue}, which takes none"
+
+
+def real_capability(x: Ledger) -> Findings:
+    """With capacity or proportion: as `capability`, of what the guarantees of others leave of it."""
+    for q, r, limit, tree in verify_queues.real_capability(x.problem):
+        before, added = (x.before[q][r], x.added[q][r]) if tree else (x.own_before[q][r], x.own_new[q][r])
+        before -= x.lost[q][r] if tree else x.own_gone[q][r]
+        if added and before + added > limit:
+            yield ("queues", q, "guarantee", r), f"others' guarantees leave {limit} {x.problem.resources[r]} for {before} held and {added} new"
+
+
+def proportion(x: Ledger) -> Findings:
+    """With proportion: used + running + new of the queue itself <= its share by weight, per resource, where that is less than the whole cluster.
+    Above it already: no new pod that asks."""
+    for q, share in sorted(verify_queues.proportional(x.problem).items()):
+        for name, most in share.items():
+            r = x.problem.resources.index(name)
+            held, new = x.own_before[q][r] - x.own_gone[q][r], x.own_new[q][r]
+            if most < x.totals[r] and new and held + new > most + verify_queues.RESOLUTION:
+                yield ("queues", q, "deserved", r), f"{most:f} {name} deserved for {held} held and {new} new"
+
+
 def guarantees(x: Ledger) -> Findings:
     """What is guaranteed and not used stays free for its queue. With `needs` before the plan and after it, for each resource of which
     some queue is guaranteed more than 0:
@@ -366,7 +411,6 @@ def queue_use(x: Ledger) -> Findings:
     if [use.queue for use in x.plan.queues] != list(range(len(x.problem.queues))):
         yield ("queues",), f"there must be one entry for each of the {len(x.problem.queues)} queues, in order"
         return
-    totals = [sum(node.capacity[r] for node in x.problem.nodes) for r in range(len(x.problem.resources))]
     for q, use in enumerate(x.plan.queues):
         if use.allocated != x.before[q]:
             yield ("queues", q, "allocated"), f"is {use.allocated}, but {x.before[q]} were held before the plan"
@@ -374,7 +418,7 @@ def queue_use(x: Ledger) -> Findings:
         if use.admitted != more:
             yield ("queues", q, "admitted"), f"is {use.admitted}, but the plan adds {more}"
         held = _plus(x.before[q], more)
-        share = max((amount / total for amount, total in zip(held, totals, strict=True) if total), default=0.0) / x.problem.queues[q].weight
+        share = max((amount / total for amount, total in zip(held, x.totals, strict=True) if total), default=0.0) / x.problem.queues[q].weight
         if not abs(use.share - share) <= SHARE_TOLERANCE:
             yield ("queues", q, "share"), f"is {use.share!r} instead of {share!r}"
 
@@ -462,17 +506,7 @@ def _fits_empty_cluster(x: Ledger, g: int) -> bool:
     demand = [0] * len(x.problem.resources)
     for role in gang.roles:
         _add(demand, role.request, role.minimum)
-    return _within_limits(x.problem, gang.queue, tuple(demand)) and any(_fits_nodes(x, gang, nodes) for nodes in _choices(x, gang))
-
-
-def _choices(x: Ledger, gang: Gang) -> list[list[int]]:
-    """The sets of nodes of which a hard topology allows one."""
-    if gang.topology is None or not x.binds(gang.topology):
-        return [list(range(len(x.problem.nodes)))]
-    inside = defaultdict(list)
-    for n in range(len(x.problem.nodes)):
-        inside[x.domain(n, gang.topology.tier)].append(n)
-    return [nodes for domain, nodes in inside.items() if domain is not None]
+    return _within_limits(x, gang.queue, tuple(demand)) and any(_fits_nodes(x, gang, nodes) for nodes in x.choices(gang.topology))
 
 
 def _fits_nodes(x: Ledger, gang: Gang, nodes: Iterable[int]) -> bool:
@@ -489,15 +523,14 @@ def _fits_nodes(x: Ledger, gang: Gang, nodes: Iterable[int]) -> bool:
     return True
 
 
-def _within_limits(problem: Problem, queue: int, demand: Vector) -> bool:
+def _within_limits(x: Ledger, queue: int, demand: Vector) -> bool:
     """Whether `demand` in one queue keeps every capability and guarantee when no queue holds anything else."""
-    nothing = (0,) * len(demand)
+    problem, nothing = x.problem, (0,) * len(demand)
     before = needs(problem, [nothing] * len(problem.queues))
     after = needs(problem, [demand if q == queue else nothing for q in range(len(problem.queues))])
     roots = [q for q, spec in enumerate(problem.queues) if spec.parent is None]
     for r in range(len(demand)):
-        total = sum(node.capacity[r] for node in problem.nodes)
-        if sum(after[q][r] for q in roots) > max(total, sum(before[q][r] for q in roots)):
+        if sum(after[q][r] for q in roots) > max(x.totals[r], sum(before[q][r] for q in roots)):
             return False
         limits = [(spec.capability[r], before[q][r], after[q][r]) for q, spec in enumerate(problem.queues)]
         if any(limit is not None and need > max(limit, idle) for limit, idle, need in limits):
@@ -521,6 +554,9 @@ RULES = (
     topology,
     subgroups,
     capability,
+    closed,
+    real_capability,
+    proportion,
     guarantees,
     queue_use,
     batches,

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from solver import verify_queues
 from solver.plan import Decision
-from solver.problem import Gang, Placement, Queue, Vector
+from solver.problem import Gang, Placement
 
 if TYPE_CHECKING:
     from solver.verify import Counts, Findings, Ledger
@@ -90,17 +91,6 @@ def legality(x: Ledger) -> Findings:
             yield where, "across queues only a reclaimable queue's gangs may be evicted, and only where reclaim is on"
 
 
-def _due(queue: Queue) -> Vector:
-    """What a queue deserves, unset being nothing, cut at its capability, raised to its guarantee."""
-    due = []
-    for wanted, most, least in zip(queue.deserved, queue.capability, queue.guarantee, strict=True):
-        amount = wanted if wanted is not None else 0
-        if most is not None and amount > most:
-            amount = most
-        due.append(amount if least is None or amount >= least else least)
-    return tuple(due)
-
-
 def _foreign(x: Ledger) -> Iterator[tuple[int, Gang, Decision]]:
     """The victims that go for gangs of other queues."""
     for g, decision in sorted(x.decisions.items()):
@@ -110,16 +100,21 @@ def _foreign(x: Ledger) -> Iterator[tuple[int, Gang, Decision]]:
 
 def reclaimed(x: Ledger) -> Findings:
     """A queue that lost pods to gangs of other queues keeps, descendants included, its guarantees, and what it deserves of at least one
-    resource that each of those victims gave back and each of those winners asks for. Pods that went for its own gangs count as still held."""
+    resource that each of those victims gave back and each of those winners asks for. Where it deserves something that a winner asks for, only
+    that counts. Pods that went for its own gangs count as still held. The number of pods is no such resource."""
+    deserved = verify_queues.deserved(x.problem)
+    named: dict[int, set[int]] = defaultdict(set)
     own: list[list[int]] = [[0] * len(x.problem.resources) for _ in x.problem.queues]
     useful: dict[int, set[int]] = {}
+    counted = {r for r, name in enumerate(x.problem.resources) if name != "pods"}
     foreign = {g for g, _, _ in _foreign(x)}
     for g, gone in enumerate(x.gone):
         gang = x.problem.gangs[g]
         given = {r for (role, _) in gone for r, amount in enumerate(gang.roles[role].request) if amount}
         if g in foreign:
             asked = [{r for role in x.problem.gangs[j].roles for r, amount in enumerate(role.request) if amount} for j in x.decisions[g].evicted_for]
-            useful[gang.queue] = useful.get(gang.queue, given).intersection(given, *asked)
+            useful[gang.queue] = useful.get(gang.queue, counted).intersection(given, *asked)
+            named[gang.queue] |= counted.intersection(set().union(*asked))
         else:
             for (role, _), pods in gone.items():
                 for r, amount in enumerate(gang.roles[role].request):
@@ -128,7 +123,9 @@ def reclaimed(x: Ledger) -> Findings:
     for q, resources in sorted(useful.items()):
         queue = x.problem.queues[q]
         held = [b + a - gone + back for b, a, gone, back in zip(x.before[q], x.added[q], x.lost[q], inside[q], strict=True)]
-        if not any(held[r] >= _due(queue)[r] for r in resources):
+        due = {x.problem.resources.index(name): amount for name, amount in deserved[q].items()}
+        counts = {r for r in resources if r in due} if named[q] & due.keys() else resources
+        if not any(held[r] >= int(due.get(r, 0)) for r in counts):
             yield ("queues", q, "deserved"), "gave up more than it held above what it deserves"
         if any(amount < (least or 0) for amount, least in zip(held, queue.guarantee, strict=True)):
             yield ("queues", q, "guarantee"), "gave up what it is guaranteed"
@@ -139,10 +136,11 @@ def entitlement(x: Ledger) -> Findings:
     runs there and stays, with its own minima."""
     for j in sorted({j for _, _, decision in _foreign(x) for j in decision.evicted_for if 0 <= j < len(x.problem.gangs)}):
         gang = x.problem.gangs[j]
-        due, stays = _due(x.problem.queues[gang.queue]), [b - gone for b, gone in zip(x.before[gang.queue], x.lost[gang.queue], strict=True)]
-        own = [sum(pods * gang.roles[role].request[r] for (role, _), pods in x.running[j].items()) for r in range(len(due))]
-        asked = [r for r in range(len(due)) if any(role.request[r] for role in gang.roles)]
-        if not any(stays[r] - own[r] + _least(gang, r) <= due[r] for r in asked):
+        due = {x.problem.resources.index(name): amount for name, amount in verify_queues.deserved(x.problem)[gang.queue].items()}
+        stays = [b - gone for b, gone in zip(x.before[gang.queue], x.lost[gang.queue], strict=True)]
+        own = [sum(pods * gang.roles[role].request[r] for (role, _), pods in x.running[j].items()) for r in range(len(stays))]
+        asked = [r for r in due if any(role.request[r] for role in gang.roles)]
+        if not any(stays[r] - own[r] + _least(gang, r) <= due[r] + verify_queues.RESOLUTION for r in asked):
             yield ("decisions", j), "takes from other queues what its own does not deserve"
 
 
@@ -220,6 +218,12 @@ def _queues_hold(x: Ledger, own: Sequence[Sequence[int]], winners: set[int]) -> 
             if any(most is not None and amount > most for amount, most in zip(held[path], spec.capability, strict=True)):
                 return False
             path = spec.parent
+    for q, r, most, tree in verify_queues.real_capability(x.problem):
+        if (held[q][r] if tree else own[q][r]) > most:
+            return False
+    for q, share in verify_queues.proportional(x.problem).items():
+        if q in winners and any(own[q][x.problem.resources.index(name)] > amount for name, amount in share.items()):
+            return False
     needed = x.needs([tuple(amounts) for amounts in own])
     for r in range(len(x.problem.resources)):
         total = sum(node.free[r] for node in x.problem.nodes) + sum(queue.used[r] for queue in x.problem.queues)

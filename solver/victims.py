@@ -6,10 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from solver.problem import Gang, Placement, Problem, Queue, Vector
+from solver import quotas
+from solver.problem import Gang, Limits, Placement, Problem, Vector
 from solver.room import Ledger, demand
-from solver.shapes import broken, required
+from solver.shapes import broken, uneven
 from solver.tree import Tree
+from solver.units import required
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,34 +51,37 @@ def may_reclaim(problem: Problem, j: int, v: int) -> bool:
     return problem.reclaim and winner.preempts and victim.evictable and winner.queue != victim.queue and problem.queues[victim.queue].reclaimable
 
 
-def deserved(queue: Queue) -> Vector:
-    """max(min(deserved, capability), guarantee) per resource; nothing said is 0 (Volcano, plugin capacity)."""
-    return tuple(
-        max(d or 0 if c is None else min(d or 0, c), g or 0) for d, c, g in zip(queue.deserved, queue.capability, queue.guarantee, strict=True)
-    )
+def deserved(problem: Problem) -> tuple[Limits, ...]:
+    """What each queue deserves, None where nothing is said: the share by weight with Volcano's plugin proportion, else what is written, as the
+    plugin capacity reads it. The number of pods is never asked."""
+    if problem.policy.proportion:
+        found: Sequence[Limits] = [share or (0,) * len(problem.resources) for share in quotas.water_filling(problem)]
+    else:
+        found = quotas.deserved(problem)
+    return tuple(tuple(None if name == quotas.PODS else d for name, d in zip(problem.resources, due, strict=True)) for due in found)
 
 
-def entitled(problem: Problem, ledger: Ledger, j: int, amount: Vector) -> bool:
-    """Whether gang j, asking for `amount`, may reclaim: on some resource that it asks for, its queue stays within what it deserves.
+def entitled(ledger: Ledger, q: int, due: Limits, amount: Vector) -> bool:
+    """Whether a gang of queue q that asks for `amount` may reclaim: on some resource that it asks for, the queue stays within what it deserves.
 
-    held_q[r] + amount[r] <= deserved_q[r]       for one r with amount[r] > 0          (Volcano, plugin capacity, Preemptive)
+    held_q[r] + amount[r] <= due[r]       for one r with amount[r] > 0          (Volcano, plugin capacity, Preemptive)
     """
-    q = problem.gangs[j].queue
-    return any(a and held + a <= most for a, held, most in zip(amount, ledger.held[q], deserved(problem.queues[q]), strict=True))
+    return any(a and d is not None and held + a <= d for a, held, d in zip(amount, ledger.held[q], due, strict=True))
 
 
-def exposed(problem: Problem, ledger: Ledger, q: int, asked: Sequence[int]) -> dict[int, int]:
+def exposed(problem: Problem, ledger: Ledger, q: int, due: Limits, asked: Sequence[int]) -> dict[int, int]:
     """Resource -> how much of it other queues' gangs may take from queue q so that it stays at what it deserves, for the resources `asked`
-    for of which it holds more. Empty while any guarantee of the queue is not met.
+    for of which it holds more. Where it deserves none of them by name, all of them are free to take. Empty while a guarantee is not met.
 
     Volcano lets a queue fall below what it deserves by its last pod; staying at it is within that rule, and does not make two queues
     take the same pods from each other in turn.
     """
-    queue, held = problem.queues[q], ledger.held[q]
-    if any((g or 0) > h for g, h in zip(queue.guarantee, held, strict=True)):
+    held = ledger.held[q]
+    if any((g or 0) > h for g, h in zip(problem.queues[q].guarantee, held, strict=True)):
         return {}
-    most = deserved(queue)
-    return {r: held[r] - most[r] for r, a in enumerate(asked) if a and held[r] > most[r]}
+    wanted = [r for r, a in enumerate(asked) if a and problem.resources[r] != quotas.PODS]
+    named = [r for r in wanted if due[r] is not None] or wanted
+    return {r: held[r] - (due[r] or 0) for r in named if held[r] > (due[r] or 0)}
 
 
 def victim(problem: Problem, tree: Tree, v: int, running: tuple[Placement, ...], whole: bool) -> Victim:
@@ -89,7 +94,7 @@ def victim(problem: Problem, tree: Tree, v: int, running: tuple[Placement, ...],
     for p in running:
         have[p.role] += p.pods
     need, least = required(gang)
-    if whole or any(len(s.roles) > 1 for s in gang.subgroups) or (gang.subgroups and broken(tree, gang, running)):
+    if whole or any(len(s.roles) > 1 for s in gang.subgroups) or (gang.subgroups and (broken(tree, gang, running) or uneven(tree, gang, running))):
         need, least = tuple(have), sum(have)
     surplus = tuple(max(0, h - n) for h, n in zip(have, need, strict=True))
     return Victim(v, running, surplus, min(max(0, sum(have) - least), sum(surplus)))

@@ -12,6 +12,7 @@ from compiler.specs import Amounts, QueueSpec
 
 ROOT = "root"
 DEEPEST = 5
+LONGEST_LOOP = 8
 KEY = "Queue.scheduling.volcano.sh"
 _PATHS: Mapping[str, Path] = {"guarantee": ("spec", "guarantee", "resource"), "deserved": ("spec", "deserved"), "capability": ("spec", "capability")}
 
@@ -21,11 +22,11 @@ def _queues(reading: Reading) -> dict[str, QueueSpec]:
 
 
 def _ancestors(queue: QueueSpec, by_name: Mapping[str, QueueSpec]) -> list[QueueSpec]:
-    """From the parent upwards, root included where it is declared; ends where the path is broken or runs in a circle."""
+    """From the parent upwards, root included where it is declared; ends where the path is broken, runs in a circle or is too deep anyway."""
     way: list[QueueSpec] = []
     seen = {queue.name}
     parent = queue.parent
-    while parent is not None and parent not in seen and parent in by_name:
+    while parent is not None and parent not in seen and parent in by_name and len(way) <= DEEPEST:
         seen.add(parent)
         way.append(by_name[parent])
         parent = by_name[parent].parent
@@ -58,12 +59,20 @@ def parent_known(reading: Reading) -> Iterator[Finding]:
 def no_loop(reading: Reading) -> Iterator[Finding]:
     """Following parents from a queue must end at the root. Mend: give one queue of the loop another parent."""
     by_name = _queues(reading)
+    done: set[str] = set()
     for queue in reading.specs.queues:
-        way = [queue.name]
-        while (parent := by_name[way[-1]].parent if way[-1] in by_name else None) is not None and parent not in way:
-            way.append(parent)
-        if parent == queue.name:
-            yield Finding(queue.document, ("spec", "parent"), f"queues form a loop: {' under '.join([*way, parent])}", "change one parent")
+        way: dict[str, None] = {}
+        name: str | None = queue.name
+        while name in by_name and name not in done and name not in way:
+            way[name] = None
+            name = by_name[name].parent
+        names = list(way)
+        loop = names[names.index(name) :] if name in way else []
+        for index, member in enumerate(loop):
+            circle = [*loop[index:], *loop[:index], member]
+            shown_names = circle if len(circle) <= LONGEST_LOOP else [*circle[:LONGEST_LOOP], "..."]
+            yield Finding(by_name[member].document, ("spec", "parent"), f"queues form a loop: {' under '.join(shown_names)}", "change one parent")
+        done.update(way)
 
 
 @check("GP305", "queues nested too deeply")

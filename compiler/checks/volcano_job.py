@@ -12,6 +12,7 @@ from compiler.kinds.volcano_job import Policy, Task, VolcanoJob
 EVENTS = ("*", "PodFailed", "PodEvicted", "PodPending", "Unknown", "TaskCompleted", "TaskFailed", "JobUpdated")
 ACTIONS = ("AbortJob", "RestartJob", "RestartTask", "RestartPod", "RestartPartition", "TerminateJob", "CompleteJob", "ResumeJob")
 PLUGINS = ("env", "svc", "ssh", "pytorch", "tensorflow", "mpi", "ray", "hcclrank")
+LONGEST_CIRCLE = 8
 
 
 def _tasks(reading: Reading) -> Iterator[tuple[Document, Path, str, Task]]:
@@ -131,28 +132,26 @@ def depends_acyclic(reading: Reading) -> Iterator[Finding]:
         places = {task.name or f"default{index}": index for index, task in enumerate(job.spec.tasks)}
         if circle := _circle(needs):
             path = ("spec", "tasks", places[circle[0]], "dependsOn")
-            yield Finding(document, path, f"tasks wait in a circle: {' for '.join(circle)}", "remove one dependency")
+            shown = circle if len(circle) <= LONGEST_CIRCLE else [*circle[:LONGEST_CIRCLE], "..."]
+            yield Finding(document, path, f"tasks wait in a circle: {' for '.join(shown)}", "remove one dependency")
 
 
 def _circle(needs: dict[str, list[str]]) -> list[str]:
     """A circle of dependencies, its first task at both ends; empty when there is none. No recursion: a job may have very many tasks."""
     done: set[str] = set()
     for start in needs:
-        way: list[str] = []
-        stack = [(start, iter(needs[start]))] if start not in done else []
-        while stack:
-            name, rest = stack[-1]
-            if not way or way[-1] != name:
-                way.append(name)
+        way = {start: iter(needs[start])} if start not in done else {}
+        while way:
+            name, rest = next(reversed(way.items()))
             found = next((other for other in rest if other in needs and other not in done), None)
             if found is None:
                 done.add(name)
-                stack.pop()
-                way.pop()
+                del way[name]
             elif found in way:
-                return [*way[way.index(found) :], found]
+                names = list(way)
+                return [*names[names.index(found) :], found]
             else:
-                stack.append((found, iter(needs[found])))
+                way[found] = iter(needs[found])
     return []
 
 

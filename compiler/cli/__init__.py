@@ -60,9 +60,9 @@ class LazyGroup(click.Group):
 
 def _version(ctx: click.Context, param: click.Parameter, wanted: bool) -> None:
     if wanted:
-        from compiler.version import version
+        from compiler.version import VERSION
 
-        click.echo(f"gangplan {version()}")
+        click.echo(f"gangplan {VERSION}")
         ctx.exit(0)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -25,7 +26,9 @@ def compile(ctx: click.Context, repo: Path, cluster: str | None, state_file: Pat
     if folder is None:
         echo("---\n".join(manifest.text for manifest in manifests))
         ctx.exit(outcome.exit_code())
-    files = {**by_file(manifests), FILE: lock(outcome)}
+    files = {FILE: lock(outcome), **by_file(manifests)}  # the lock first: it marks the folder as ours
+    if foreign := _foreign(folder, files):
+        raise click.ClickException(f"{foreign} is not gangplan's: it made nothing in this folder yet. Name another folder, or remove the file")
     try:
         write(folder, files)
     except OSError as error:
@@ -45,13 +48,25 @@ def write(folder: Path, files: dict[str, str]) -> None:
         path.write_text(text, encoding="utf-8", newline="\n")
 
 
-def _ours(folder: Path) -> list[Path]:
-    """Only where a lock shows that the folder is an output of ours, and only names that we make."""
-    from compiler.emit import WAVES
+def _foreign(folder: Path, files: Iterable[str]) -> Path | None:
+    """A file that somebody else put where we would write now, or remove the next time."""
     from compiler.emit.lock import FILE
 
-    if not (folder / FILE).is_file():
-        return []
+    if (folder / FILE).is_file():
+        return None
+    return next((path for path in (*(folder / name for name in files), *_named_as_ours(folder)) if path.exists()), None)
+
+
+def _ours(folder: Path) -> list[Path]:
+    """Only where a lock shows that the folder is an output of ours, and only names that we make."""
+    from compiler.emit.lock import FILE
+
+    return _named_as_ours(folder) if (folder / FILE).is_file() else []
+
+
+def _named_as_ours(folder: Path) -> list[Path]:
+    from compiler.emit import WAVES
+
     tops = [folder / f"{wave}-{name}.yaml" for wave, name in enumerate(WAVES)]
     jobs = folder / f"{len(WAVES) - 1}-{WAVES[-1]}"
     return [path for path in (*tops, *sorted(jobs.glob("*/*.yaml"))) if path.is_file()]

@@ -6,7 +6,7 @@ from typing import Any
 
 from compiler.emit.block import dump
 from compiler.outcome import Decided, Outcome
-from compiler.version import version
+from compiler.version import VERSION
 from compiler.views.data import API_VERSION, batches
 
 FILE = "gangplan.lock"
@@ -18,7 +18,7 @@ def lock(outcome: Outcome) -> str:
         {
             "apiVersion": API_VERSION,
             "kind": "Lock",
-            "gangplan": version(),
+            "gangplan": VERSION,
             "cluster": outcome.specs.cluster.name,
             "binding": outcome.specs.cluster.binding,
             "digest": outcome.digest,

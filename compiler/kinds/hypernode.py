@@ -9,7 +9,7 @@ from pydantic import Field
 
 from compiler.documents import Document
 from compiler.drafts import HyperNodeDraft, Member
-from compiler.jobs import Natural, Root
+from compiler.jobs import Positive, Root
 from compiler.kinds import Kind
 from compiler.shape import Name, Shape
 
@@ -45,7 +45,7 @@ class MemberModel(Shape):
 
 
 class Spec(Shape):
-    tier: Natural
+    tier: Positive
     tier_name: Name | None = None
     members: list[MemberModel] = Field(min_length=1)
 

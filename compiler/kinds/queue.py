@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from compiler.diagnostics import Diagnostic, rule
 from compiler.documents import Document
-from compiler.jobs import Natural, Root
+from compiler.jobs import Natural, Root, annotation, finding
 from compiler.kinds import Kind
 from compiler.pods import WholeResources
 from compiler.quantity import amounts
 from compiler.shape import Bool, Int, Name, Shape
 from compiler.specs import QueueSpec
+
+HIERARCHY, WEIGHTS = "volcano.sh/hierarchy", "volcano.sh/hierarchy-weights"
+CLOSED = "gangplan.dev/closed"
+
+BAD_HIERARCHY = rule(
+    "GP317",
+    "error",
+    "hierarchy annotations that do not belong together",
+    f"""{HIERARCHY} is a way such as root/science/dev, {WEIGHTS} a weight above 0 for each name in it, such as 1/2/3. Volcano's admission refuses the
+    queue. Mend: write as many weights as names.""",
+)
 
 
 class Guarantee(Shape):
@@ -62,7 +74,33 @@ def specs(document: Document, queue: Queue) -> Iterable[QueueSpec]:
         deserved=amounts(spec.deserved or {}, "up"),
         capability=amounts(spec.capability or {}, "up"),
         reclaimable=spec.reclaimable is not False,
+        open=annotation(document, CLOSED) != "true",
+        hierarchy=hierarchy(document) or (),
     )
 
 
-KIND = Kind("Queue", "scheduling.volcano.sh", ("v1beta1",), Queue, specs, namespaced=False)
+def hierarchy(document: Document) -> tuple[tuple[str, float], ...] | None:
+    """Names and weights of `volcano.sh/hierarchy` and its weights, the root left out; None when they do not belong together.
+
+    Volcano's admission puts root/ and 1/ in front where they are missing, and takes a weight below 1 for 1.
+    """
+    names, weights = (str(annotation(document, key) or "").split("/") for key in (HIERARCHY, WEIGHTS))
+    try:
+        numbers = [float(weight) for weight in weights if weight]
+    except ValueError:
+        return None
+    if names == [""] and not numbers:
+        return ()
+    if len(names) != len(numbers) or not all(names) or not all(0 < number < 2**31 for number in numbers):
+        return None
+    pairs = [(name, max(1.0, number)) for name, number in zip(names, numbers, strict=True)]
+    return tuple(pairs[1:] if names[0] == "root" else pairs)
+
+
+def review(document: Document) -> Iterator[Diagnostic]:
+    if hierarchy(document) is None:
+        message = f"{HIERARCHY} and {WEIGHTS} do not belong together"
+        yield finding(BAD_HIERARCHY, document, ("metadata", "annotations", HIERARCHY), message, "write as many weights above 0 as there are names")
+
+
+KIND = Kind("Queue", "scheduling.volcano.sh", ("v1beta1",), Queue, specs, review, namespaced=False)

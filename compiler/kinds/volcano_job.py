@@ -98,11 +98,12 @@ class VolcanoJob(Root):
 
 def gang(document: Document, job: VolcanoJob) -> GangSpec:
     spec = job.spec
+    relaxed = spec.roles_relaxed
     roles = tuple(
         pods.role(
             task.name or f"default{index}",
             task.replicas or 0,
-            0 if spec.roles_relaxed else min(task.minimum, task.replicas or 0),
+            0 if relaxed else min(task.minimum, task.replicas or 0),
             task.template,
             ("spec", "tasks", index),
         )

@@ -8,6 +8,7 @@ from compiler.lower.eligibility import Eligibility, eligibility
 from compiler.lower.gangs import GangLowering, ages, priorities, submitted
 from compiler.lower.live import Live, observe
 from compiler.lower.origins import Origins, job_key
+from compiler.lower.policy import policy
 from compiler.lower.queues import queues
 from compiler.lower.resources import add, resources, vector
 from compiler.lower.topology import hypernodes, leaves
@@ -34,7 +35,7 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
     gangs = tuple(specs.gangs[j] for j in chosen)
 
     names = resources(gangs, specs.queues)
-    made_queues, queue_origins = queues(specs.queues, specs.cluster.default_queue, live.queue_used, names)
+    made_queues, queue_origins = queues(specs.queues, specs.cluster.default_queue, live.queue_used, names, live.closed_queues)
     open_to = eligibility(live.nodes, (role.pod for gang in gangs for role in gang.roles))
     nodes = _nodes(live, gangs, chosen, live.hypernodes, open_to, names)
 
@@ -73,6 +74,7 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
             )
             for j in chosen
         ),
+        policy=policy(specs.scheduler),
         preempt=preempt,
         reclaim=reclaim,
     )

@@ -38,7 +38,7 @@ def eligibility(nodes: Sequence[NodeSpec], pods: Iterable[PodSpec]) -> Eligibili
     index = _Index(nodes)
     masks = {wanted: index.matching(wanted) for wanted in dict.fromkeys(map(requirement, pods))}
     distinct = list(dict.fromkeys(masks.values()))
-    rows = [format(mask, f"0{len(nodes)}b")[::-1] for mask in distinct]
+    rows = [format(mask, f"0{len(nodes)}b")[::-1][: len(nodes)] for mask in distinct]  # of no nodes no digit, not one "0"
     signatures = list(zip(*rows, strict=True)) if rows else [()] * len(nodes)
     kinds = {signature: kind for kind, signature in enumerate(dict.fromkeys(signatures))}
     column = {mask: c for c, mask in enumerate(distinct)}

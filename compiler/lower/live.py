@@ -49,7 +49,8 @@ JOB_LABELS: Mapping[str, tuple[tuple[str, str], ...]] = {
 class Live:
     """running: gang (index into Specs.gangs) -> (role index, node name) -> pods. held: node name -> amounts held by all other pods.
 
-    queue_used: queue name -> amounts held by other pods that belong to it. frozen: nodes that take nothing new whatever a pod tolerates.
+    queue_used: queue name -> amounts held by other pods that belong to it. closed_queues: by Command CloseQueue.
+    frozen: nodes that take nothing new whatever a pod tolerates.
     created: gang -> seconds since the epoch. finished: gangs whose jobs are over.
     started: gang -> when its running pods started; notes: gang -> what their annotations and labels say of evictions.
     latest: the newest time at which anything in the state began or changed, which stands in for a clock.
@@ -60,6 +61,7 @@ class Live:
     running: dict[int, Counter[tuple[int, str]]] = field(default_factory=dict)
     held: dict[str, Amounts] = field(default_factory=dict)
     queue_used: dict[str, Amounts] = field(default_factory=dict)
+    closed_queues: frozenset[str] = frozenset()
     frozen: frozenset[str] = frozenset()
     created: dict[int, int] = field(default_factory=dict)
     finished: frozenset[int] = frozenset()
@@ -73,7 +75,7 @@ def observe(specs: Specs, state: State) -> Live:
     gangs: dict[Identity, int] = {identity(gang): j for j, gang in enumerate(specs.gangs)}
     nodes = _nodes(specs.nodes, state.nodes)
     lost = frozenset(_name(node) for node in state.nodes if not _ready(node))
-    live = Live(nodes, _hypernodes(specs, state, nodes), frozen=lost, latest=_latest(state))
+    live = Live(nodes, _hypernodes(specs, state, nodes), frozen=lost, closed_queues=_closed(state.queues), latest=_latest(state))
     finished = {j for j, gang in enumerate(specs.gangs) if (namespace_of(gang), gang.document.name, gang.document.kind) in state.finished}
     for job in (*state.jobs, *state.pod_groups):
         if (j := gangs.get(_identity(job))) is not None:
@@ -245,9 +247,14 @@ def _hypernodes(specs: Specs, state: State, nodes: Sequence[NodeSpec]) -> tuple[
     return tuple(sorted(made, key=lambda spec: natural(spec.name)))
 
 
+def _closed(queues: Iterable[Object]) -> frozenset[str]:
+    """There is no spec for it: status.state is the truth. A queue that is closing takes nothing new either."""
+    return frozenset(_name(queue) for queue in queues if (queue.get("status") or {}).get("state") in ("Closed", "Closing"))
+
+
 def _node(found: Object, declared: NodeSpec | None) -> NodeSpec:
     spec, status = found.get("spec") or {}, found.get("status") or {}
-    taints = tuple(Taint(t["key"], t.get("value") or "", t["effect"]) for t in spec.get("taints") or ())
+    taints = tuple(Taint(t["key"], t.get("value") or "", t["effect"]) for t in spec.get("taints") or () if t.get("key") and t.get("effect"))
     allocatable = _allocatable(found) if status.get("allocatable") else declared.allocatable if declared else {}
     return NodeSpec(
         document=declared.document if declared else Document("state", 1, "", dict(found), {}),

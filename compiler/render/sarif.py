@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 from urllib.parse import quote
 
 from compiler.diagnostics import RULES, Diagnostic, Position
 from compiler.render.words import sentence
+from compiler.version import VERSION
 
 _LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 
 
 def render(diagnostics: Sequence[Diagnostic]) -> str:
     codes = sorted({diagnostic.code for diagnostic in diagnostics})
-    driver = {"name": "gangplan", "version": _version(), "rules": [_rule(code) for code in codes]}
+    driver = {"name": "gangplan", "version": VERSION, "rules": [_rule(code) for code in codes]}
     run = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
@@ -24,13 +24,6 @@ def render(diagnostics: Sequence[Diagnostic]) -> str:
     }
     log = {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [run]}
     return json.dumps(log, indent=2) + "\n"
-
-
-def _version() -> str:
-    try:
-        return version("gangplan")
-    except PackageNotFoundError:  # run from a checkout that nobody installed
-        return "0"
 
 
 def _rule(code: str) -> dict[str, Any]:

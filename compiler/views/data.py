@@ -14,6 +14,7 @@ from compiler.lower.origins import namespace_of
 from compiler.outcome import Decided, Outcome
 from solver.plan import Batch
 from solver.problem import Problem
+from solver.quotas import water_filling
 
 API_VERSION = "gangplan.dev/v1alpha1"
 
@@ -98,6 +99,15 @@ def queues(outcome: Outcome) -> list[dict[str, Any]]:
         }
         for use, queue in zip(outcome.plan.queues, problem.queues, strict=True)
     ]
+
+
+def as_shared(outcome: Outcome) -> list[dict[str, Any]]:
+    """`queues`, where deserved is what counts: with the plugin proportion the share by weight that it works out for each queue with jobs."""
+    found, problem = queues(outcome), outcome.problem
+    if problem is None or not problem.policy.proportion:
+        return found
+    shares = [tuple(amount or None for amount in share or (None,) * len(problem.resources)) for share in water_filling(problem)]
+    return [{**queue, "deserved": amounts(problem.resources, share)} for queue, share in zip(found, shares, strict=True)]
 
 
 def amounts(resources: Sequence[str], vector: Sequence[int | None]) -> dict[str, int | float]:

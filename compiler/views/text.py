@@ -47,13 +47,16 @@ def plan(outcome: Outcome, style: Style = PLAIN, *, timings: bool = False) -> st
     return "\n\n".join("\n".join(section) for section in map(list, sections) if section) + "\n"
 
 
+NO_BREAK = "\N{NO-BREAK SPACE}"
+
+
 class PlanView:
     def __init__(self, outcome: Outcome, style: Style) -> None:
         if outcome.problem is None or outcome.origins is None:
             raise ValueError("only an outcome with a plan can be shown")
         self.outcome, self.style = outcome, style
         self.problem, self.origins = outcome.problem, outcome.origins
-        self.data = views_data.plan(outcome)
+        self.data = {**views_data.plan(outcome), "queues": views_data.as_shared(outcome)}
 
     # ---- header
 
@@ -67,7 +70,11 @@ class PlanView:
             noun = names[0] if len(set(names)) == 1 else "hypernode"
             parts.append(f"{len(names)} {noun} (tier {tier})")
         title = f"Cluster {self.outcome.specs.cluster.name}"
-        first, *rest = textwrap.wrap(f"{title}: {', '.join(parts)}", self.style.width, subsequent_indent="  ", break_on_hyphens=False)
+        # A part of the list stays on one line: textwrap does not break at the spaces that it does not know.
+        whole = f"{title}: {', '.join(part.replace(' ', NO_BREAK) for part in parts)}"
+        first, *rest = (
+            line.replace(NO_BREAK, " ") for line in textwrap.wrap(whole, self.style.width, subsequent_indent="  ", break_on_hyphens=False)
+        )
         yield first.replace(title, self.style.paint(title, "head"), 1)
         yield from rest
 

@@ -165,17 +165,21 @@ def subgroups(s: Sets, x: Vars) -> Iterator[Row]:
 
 
 def queues(s: Sets, x: Vars) -> Iterator[Row]:
-    """A queue with all below it stays under its capability; what it holds already counts, also where it is too much.
+    """A queue stays under each of its ceilings; what it holds already counts, also where it is too much.
 
-    held_q[r] + sum_{classes under q} demand_k[r] * y[q',p,k]  <=  max(capability_q[r], held_q[r])
+    held_q[r] + sum_{classes under q} demand_k[r] * y[q',p,k]  <=  max(most_q[r], held_q[r])
+
+    most: capability; with capacity or proportion what guarantees leave of it; with proportion the share by weight, of q without those below it.
     """
-    for q, queue in enumerate(s.problem.queues):
-        for r, limit in enumerate(queue.capability):
-            if limit is None:
-                continue
-            terms = taken(s, x, r, lambda of, q=q: q in s.ledger.path(of))  # type: ignore[misc]
-            if terms:
-                yield Row("queue.capability", (q, r), scaled(terms, max(0, limit - s.ledger.held[q][r])))
+    for q, ceilings in enumerate(s.ledger.rules.ceilings):
+        for ceiling in ceilings:
+            under = {of for of in range(len(s.problem.queues)) if of == q or (ceiling.tree and q in s.ledger.path(of))}
+            for r, limit in enumerate(ceiling.most):
+                if limit is None:
+                    continue
+                terms = taken(s, x, r, under.__contains__)
+                if terms:
+                    yield Row("queue.ceiling", (q, r), scaled(terms, max(0, limit - s.ledger.under_ceiling(ceiling)[r])))
 
 
 def taken(s: Sets, x: Vars, r: int, counts: Callable[[int], bool]) -> list[tuple[pulp.LpVariable, float]]:

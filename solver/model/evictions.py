@@ -169,15 +169,16 @@ def capacity(m: Evictions) -> Iterator[Row]:
 
 
 def queues(m: Evictions) -> Iterator[Row]:
-    """On the winner's path: held_q[r] + what it takes - what victims under q give back <= capability_q[r], where it takes any."""
+    """Every ceiling on the winner's path: held_q[r] + what it takes - what victims under q give back <= most_q[r], where it takes any."""
     s = m.s
     ((q0, _, _),) = s.waiting
     for q in s.ledger.path(q0):
-        for r, limit in enumerate(s.problem.queues[q].capability):
-            wanted = constraints.taken(s, m.x, r, lambda of: of == q0)
-            if limit is not None and wanted:
-                given = m.given(r, lambda v, q=q: q in s.ledger.path(m.gang(v).queue))  # type: ignore[misc]
-                yield Row("queue.capability", (q, r), scaled([*wanted, *times(given, -1)], limit - s.ledger.held[q][r]))
+        for ceiling in s.ledger.rules.ceilings[q]:
+            for r, limit in enumerate(ceiling.most):
+                wanted = constraints.taken(s, m.x, r, lambda of: of == q0)
+                if limit is not None and wanted and (ceiling.tree or q == q0):
+                    given = m.given(r, lambda v: q in s.ledger.path(m.gang(v).queue) if ceiling.tree else m.gang(v).queue == q)  # noqa: B023
+                    yield Row("queue.ceiling", (q, r), scaled([*wanted, *times(given, -1)], limit - s.ledger.under_ceiling(ceiling)[r]))
 
 
 def guarantees(m: Evictions) -> Iterator[Row]:

@@ -9,12 +9,16 @@ from functools import cached_property
 import numpy as np
 
 from solver.problem import Problem, Vector
+from solver.quotas import Siblings, gang_share, rank
 from solver.room import Ints, Ledger, slots
 from solver.shapes import Shape, broken
 from solver.tree import ROOT, Tree
 
 Class = tuple[int, int, int]
 """(queue, priority, shape index)."""
+
+Level = tuple[int, int]
+"""(priority of gangs, priority of their queues): what is decided together. The second is 0 where no plugin looks at it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,9 +185,28 @@ class Sets:
         """k -> what one gang of the shape asks for (at least, for a shape that is not rigid)."""
         return tuple(shape.demand(self.width) for shape in self.shapes)
 
+    def level(self, q: int, p: int) -> Level:
+        return p, rank(self.problem, q)
+
     @cached_property
-    def priorities(self) -> tuple[int, ...]:
-        return tuple(sorted({p for _, p, _ in self.waiting}, reverse=True))
+    def levels(self) -> tuple[Level, ...]:
+        """The highest first."""
+        return tuple(sorted({self.level(q, p) for q, p, _ in self.waiting}, reverse=True))
+
+    def sharing(self, level: Level, group: Siblings) -> list[int]:
+        """The queues of a group that have gangs of this level, inside them or below."""
+        asking = {q for q, p, _ in self.waiting if self.level(q, p) == level}
+        return [q for q, inside in sorted(group.members.items()) if asking & inside]
+
+    def turn(self, j: int) -> tuple[float, int, int]:
+        """By which the gangs of a queue take turns, the smallest first: what drf says of what they hold, then age."""
+        gang = self.problem.gangs[j]
+        return gang_share(self.problem, gang, gang.running, self.totals), gang.age, j
+
+    def label(self, level: Level) -> str:
+        """The level in an objective's name: the priority, and that of the queues where it makes a difference."""
+        alone = sum(1 for p, _ in self.levels if p == level[0]) == 1
+        return f"{level[0]}" if alone else f"{level[0]}, queues {level[1]}"
 
     @cached_property
     def worth(self) -> tuple[int, ...]:

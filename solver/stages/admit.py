@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pulp
 
@@ -11,17 +11,18 @@ from solver.engine import FEASIBILITY
 from solver.model import constraints, objectives, variables
 from solver.model.constraints import at_least
 from solver.model.objectives import Goal
-from solver.model.sets import Sets
+from solver.model.sets import Level, Sets
 from solver.model.variables import Vars
 from solver.options import Options
 from solver.plan import Objective
 from solver.problem import Placement
+from solver.quotas import Siblings
 from solver.shapes import Shape
 from solver.stages.lexicographic import Lexicographic, maximin, relaxed_maximin
 from solver.tree import ROOT
 
 FEW_NODES = 100
-"""Branch-and-bound nodes for the question which queues can rise above a level."""
+"""Branch-and-bound nodes for questions that refine: which queues can rise above a level, which of the gangs waited longest."""
 
 RISE = 0.5
 """A queue that is this much above a level, in the unit of `objectives.shares`, is above it."""
@@ -43,37 +44,39 @@ def admit(s: Sets, greedy: Placements, options: Options) -> Admission:
     x = variables.make(s)
     constraints.build(s, x)
     lex = Lexicographic(x, options, incumbent(s, x, greedy))
-    for p in s.priorities:
-        everything = objectives.placed(s, x, p)
+    for level in s.levels:
+        everything = objectives.placed(s, x, level)
         known = dict(lex.values)
-        value, _ = lex.reach(everything)
+        value, bound = lex.reach(everything)
         if value < everything.top:
             lex.values = known  # the greedy's shares, not those that a solution for the sum alone happens to have
-        if value < everything.top and len({q for q, of, _ in s.waiting if of == p}) > 1:
             fairly = _fairly if x.model.numVariables() <= options.joint_variables else _as_fair_as_greedy
-            fairly(s, x, lex, p)
-        lex.maximise(everything)
-        lex.maximise(objectives.started(s, x, p))
+            for group in s.ledger.rules.siblings:
+                if len(s.sharing(level, group)) > 1:
+                    fairly(s, x, lex, level, group)
+        lex.maximise(replace(everything, top=bound))
+        lex.maximise(objectives.started(s, x, level))
     last = objectives.oldest(s, x)
     lex.values |= _ranks(s, x, lex.values)
-    lex.maximise(last)
+    lex.maximise(last, FEW_NODES)
     return Admission(_names(s, x, lex.values), pods_of(x, lex.values), tuple(lex.objectives))
 
 
-def _fairly(s: Sets, x: Vars, lex: Lexicographic, p: int) -> None:
+def _fairly(s: Sets, x: Vars, lex: Lexicographic, at: Level, group: Siblings) -> None:
     """Progressive filling: raise a water level under which each queue is filled as far as it asks, freeze the queues that hold it down, go on.
 
     level t:  share_q >= min(t, top_q) for all active q        top_q: the share with all its gangs of this priority
 
     After each level as many queues as possible are kept above it; with two queues left both ways are tried.
     """
-    shares, unit = objectives.shares(s, x, p)
+    shares, unit = objectives.shares(s, x, at, group)
+    label = f"share[{s.label(at)}]{group.name}"
     for share in shares.values():
         lex.values |= share.complete(lex.values)
     active = {q: share.goal for q, share in shares.items()}
-    floors = _floors(lex, active, p)
+    floors = _floors(lex, active)
     for level in range(1, lex.options.fair_levels + 1):
-        name = f"share[{p}] level {level}"
+        name = f"{label} level {level}"
         filled, proved = _fill(lex, active, floors)
         rest = {q: goal for q, goal in active.items() if goal.top > filled}
         if not rest:
@@ -82,16 +85,20 @@ def _fairly(s: Sets, x: Vars, lex: Lexicographic, p: int) -> None:
         if len(rest) == 1:
             return
         if len(rest) == 2:
-            _last_two(lex, list(rest.values()), f"share[{p}] level {level + 1}", unit)
+            _last_two(lex, list(rest.values()), f"{label} level {level + 1}", unit)
             return
-        active = _above(lex, rest, reached, f"share[{p}] queues above level {level}", p)
+        risen = _above(lex, rest, reached, f"{label} queues above level {level}")
+        if any(lex.values[b.name] < RISE for b in risen.values()):
+            _which(lex, rest, risen, reached, label, level, unit)
+            return
+        active = {q: rest[q] for q in risen}
         if not active:
             return
 
 
-def _as_fair_as_greedy(s: Sets, x: Vars, lex: Lexicographic, p: int) -> None:
+def _as_fair_as_greedy(s: Sets, x: Vars, lex: Lexicographic, at: Level, group: Siblings) -> None:
     """For a large model: hold every queue at its share in the known solution, the greedy's (lowest share first); an LP bounds the level."""
-    shares, unit = objectives.shares(s, x, p)
+    shares, unit = objectives.shares(s, x, at, group)
     for share in shares.values():
         lex.values |= share.complete(lex.values)
     short = [share.goal for share in shares.values() if lex.value(share.goal) < share.goal.top]
@@ -99,16 +106,16 @@ def _as_fair_as_greedy(s: Sets, x: Vars, lex: Lexicographic, p: int) -> None:
         lex.hold(share.goal, lex.value(share.goal))
     if short:
         level = min(lex.value(goal) for goal in short)
-        lex.record(f"share[{p}] level 1", level * unit, max(level, relaxed_maximin(lex, short)) * unit)
+        lex.record(f"share[{s.label(at)}]{group.name} level 1", level * unit, max(level, relaxed_maximin(lex, short)) * unit)
 
 
-def _floors(lex: Lexicographic, goals: dict[int, Goal], p: int) -> dict[int, pulp.LpVariable]:
+def _floors(lex: Lexicographic, goals: dict[int, Goal]) -> dict[int, pulp.LpVariable]:
     """A variable under each share whose lower bound holds the queue at a level."""
     floors = {}
     for q, goal in goals.items():
-        floors[q] = f = lex.x.model.add_variable(f"f_{p + 2**31}_{q}", 0, goal.top)
+        floors[q] = f = lex.x.model.add_variable(f"f_{len(lex.objectives):04d}_{q}", 0, goal.top)
         lex.values[f.name] = 0.0
-        lex.x.model.addConstraint(at_least([*goal.terms, (f, -1.0)], -goal.offset - FEASIBILITY), f"floor_{p + 2**31}_{q}")
+        lex.x.model.addConstraint(at_least([*goal.terms, (f, -1.0)], -goal.offset - FEASIBILITY), f"floor_{len(lex.objectives):04d}_{q}")
     return floors
 
 
@@ -143,8 +150,8 @@ def _last_two(lex: Lexicographic, goals: list[Goal], name: str, unit: float) -> 
     lex.hold(tried[best][2], lex.value(tried[best][2]))
 
 
-def _above(lex: Lexicographic, active: dict[int, Goal], level: float, name: str, p: int) -> dict[int, Goal]:
-    """Keep as many queues as possible strictly above a level, and hold each of those there.
+def _above(lex: Lexicographic, active: dict[int, Goal], level: float, name: str) -> dict[int, pulp.LpVariable]:
+    """Keep as many queues as possible strictly above a level: b for each that may be.
 
     max  sum_q b_q        share_q >= level + b_q / 2        no rise is smaller than 1 unit
     """
@@ -153,14 +160,42 @@ def _above(lex: Lexicographic, active: dict[int, Goal], level: float, name: str,
     for q, goal in active.items():
         if goal.top < level + RISE:
             continue
-        b = x.model.add_variable(f"b_{p + 2**31}_{len(lex.objectives):04d}_{q}", cat=pulp.LpBinary)
+        b = x.model.add_variable(f"b_{len(lex.objectives):04d}_{q}", cat=pulp.LpBinary)
         lex.values[b.name] = float(lex.value(goal) >= level + RISE)
         x.model.addConstraint(at_least([*goal.terms, (b, -RISE)], level - goal.offset - FEASIBILITY), b.name + "_row")
         risen[q] = b
     if not risen:
         return {}
     lex.maximise(Goal(name, [(b, 1.0) for b in risen.values()], len(risen), 1), FEW_NODES)
-    return {q: active[q] for q, b in risen.items() if lex.values[b.name] > RISE}
+    return risen
+
+
+def _which(lex: Lexicographic, goals: dict[int, Goal], risen: dict[int, pulp.LpVariable], low: float, label: str, level: int, unit: float) -> None:
+    """The levels above `low` where not all queues that may be above it can be so together: which ones are is left open until the end.
+
+    max t       share_q >= t - (T - low) (1 - b_q)                     the lowest of those that are above, whoever they are
+    max sum c   share_q >= low + (t - low) b_q + c_q / 2,  c_q <= b_q   how many of them are above t; these are the b of the next level
+    """
+    model, top = lex.x.model, max(goals[q].top for q in risen)
+    while level < lex.options.fair_levels and any(lex.values[b.name] > RISE for b in risen.values()):
+        level += 1
+        tag = f"{len(lex.objectives):04d}"
+        t = model.add_variable(f"t_{tag}", low, top)
+        reached = lex.values[t.name] = min(lex.value(goals[q]) for q, b in risen.items() if lex.values[b.name] > RISE)
+        for q, b in risen.items():
+            model.addConstraint(at_least([*goals[q].terms, (t, -1.0), (b, low - top)], low - top - goals[q].offset), f"t_{tag}_{q}")
+        _, bound = lex.reach(Goal(label, [(t, 1.0)], top, 0))
+        reached = min(lex.value(goals[q]) for q, b in risen.items() if lex.values[b.name] > RISE)
+        lex.record(f"{label} level {level}", reached * unit, bound * unit)
+        above = {}
+        for q, b in risen.items():
+            c = above[q] = model.add_variable(f"b_{tag}_{q}", cat=pulp.LpBinary)
+            lex.values[c.name] = float(lex.values[b.name] > RISE and lex.value(goals[q]) >= reached + RISE)
+            least = low - goals[q].offset - FEASIBILITY
+            model.addConstraint(at_least([*goals[q].terms, (b, low - reached), (c, -RISE)], least), f"b_{tag}_{q}_row")
+            model.addConstraint(at_least([(b, 1.0), (c, -1.0)], 0), f"b_{tag}_{q}_under")
+        lex.maximise(Goal(f"{label} queues above level {level}", [(c, 1.0) for c in above.values()], len(above), 1), FEW_NODES)
+        risen = above
 
 
 def incumbent(s: Sets, x: Vars, placements: Placements) -> dict[str, float]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import pulp
 
@@ -19,7 +20,7 @@ from solver.model.evictions import Evictions, Exposure
 from solver.model.sets import Sets, aggregate, refine
 from solver.options import Options
 from solver.plan import Objective
-from solver.problem import Placement, Problem
+from solver.problem import Limits, Placement, Problem
 from solver.room import Ints, Ledger, Room
 from solver.shapes import satisfied, shape_of
 from solver.stages.admit import pods_of
@@ -40,6 +41,7 @@ class Taken:
     pods: Mapping[int, tuple[Placement, ...]]
     placed: tuple[Placement, ...]
     objectives: tuple[Objective, ...]
+    exposures: Mapping[int, Exposure]
 
 
 @dataclass
@@ -59,6 +61,10 @@ class Standing:
     winners: dict[int, tuple[int, ...]] = field(default_factory=dict)
     anchors: dict[int, int] = field(default_factory=dict)
 
+    @cached_property
+    def due(self) -> tuple[Limits, ...]:
+        return deserved(self.problem)
+
     def copy(self, room: Room, ledger: Ledger) -> Standing:
         """The same, apart from these, over other holdings."""
         return replace(
@@ -73,11 +79,13 @@ class Standing:
 
     def candidates(self, j: int) -> tuple[list[Victim], dict[int, Exposure]]:
         """Everybody who may be evicted for gang j, and what the queues among them can spare. A victim serves its own queue or others, not both."""
-        gangs = self.problem.gangs
+        gangs, home = self.problem.gangs, self.problem.gangs[j].queue
+        if not self.ledger.rules.takes[home]:
+            return [], {}
         asked = shape_of(j, gangs[j]).demand(len(self.problem.resources))
         found: list[Victim] = []
         exposures: dict[int, Exposure] = {}
-        reclaiming = entitled(self.problem, self.ledger, j, asked)
+        reclaiming = self.problem.reclaim and entitled(self.ledger, home, self.due[home], asked)
         for v in sorted(self.running):
             if v == j or not self.running[v]:
                 continue
@@ -91,7 +99,7 @@ class Standing:
         return found, {q: exposure for q, exposure in exposures.items() if exposure.most}
 
     def _exposure(self, q: int, asked: Sequence[int]) -> Exposure:
-        most = {r: amount for r, amount in exposed(self.problem, self.ledger, q, asked).items() if self.anchors.get(q, r) == r}
+        most = {r: amount for r, amount in exposed(self.problem, self.ledger, q, self.due[q], asked).items() if self.anchors.get(q, r) == r}
         guarantee = self.problem.queues[q].guarantee
         return Exposure(most, {r: self.ledger.held[q][r] - g for r, g in enumerate(guarantee) if g})
 
@@ -131,12 +139,13 @@ class Standing:
         if not self.evicted[v]:
             del self.evicted[v], self.winners[v]
 
-    def anchor(self, pods: Mapping[int, tuple[Placement, ...]], j: int) -> None:
+    def anchor(self, pods: Mapping[int, tuple[Placement, ...]], j: int, before: Mapping[int, Exposure]) -> None:
         """Remember of which resource each queue that lost pods to others stays at what it deserves. Called once the pods are taken."""
-        problem, asked = self.problem, shape_of(j, self.problem.gangs[j]).demand(len(self.problem.resources))
+        problem = self.problem
         for q in sorted({problem.gangs[v].queue for v in pods} - {problem.gangs[j].queue, *self.anchors}):
-            most, given = deserved(problem.queues[q]), [freed(problem, v, some) for v, some in pods.items() if problem.gangs[v].queue == q]
-            self.anchors[q] = next(r for r, a in enumerate(asked) if a and all(x[r] for x in given) and self.ledger.held[q][r] >= most[r])
+            given = [freed(problem, v, some) for v, some in pods.items() if problem.gangs[v].queue == q]
+            held, most = self.ledger.held[q], before[q].most
+            self.anchors[q] = next(r for r in sorted(most) if all(x[r] for x in given) and held[r] >= (self.due[q][r] or 0))
 
 
 def cheapest_victims(standing: Standing, j: int, options: Options) -> Taken | None:
@@ -192,7 +201,7 @@ def _solve(m: Evictions, j: int, choice: Choice, options: Options) -> Taken | No
     least = math.ceil(again.bound - 1e-6) if only_here and math.isfinite(again.bound) else min(number, 1)
     objectives.append(judge("victims", number, least, options.gap, maximise=False))
     fresh = tuple(Placement(t, m.s.places[i].nodes[0], pods) for (_, t, i), pods in sorted(pods_of(m.x, answer.values).items()))
-    return Taken(m.taken(answer.values), merged([*m.s.shapes[0].fixed, *fresh]), tuple(objectives))
+    return Taken(m.taken(answer.values), merged([*m.s.shapes[0].fixed, *fresh]), tuple(objectives), m.exposures)
 
 
 def _sum(terms: Iterable[tuple[pulp.LpVariable, float]], values: Mapping[str, float]) -> int:

@@ -1,16 +1,30 @@
-"""Growth: elastic gangs take what is left, one unit at a time, the queue with the lowest weighted dominant share first."""
+"""Growth: elastic gangs take what is left, one unit at a time, the queue with the lowest share first."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+from dataclasses import dataclass
 
 from solver.greedy import Greedy
 from solver.problem import Gang, Placement, Problem, Vector
+from solver.quotas import gang_share, rank
 from solver.room import Ledger, Room, add
-from solver.shapes import Shape, broken, growing_shape
+from solver.shapes import Shape, broken, growing_shape, uneven
 from solver.stages.admit import Placements
 from solver.stages.pack import merged
 from solver.tree import Tree
+
+STEPS = 32
+"""Into so many strides the growth of a role is divided, so that queues take turns and a job of 100,000 pods still grows in seconds."""
+
+
+@dataclass(slots=True)
+class Wish:
+    """What a gang would still like: whole units of one role after another, `stride` units at a time, fewer where that many do not fit."""
+
+    role: int
+    unit: int
+    stride: int
 
 
 def grow(problem: Problem, tree: Tree, room: Room, ledger: Ledger, placements: Placements, totals: Vector) -> dict[int, tuple[Placement, ...]]:
@@ -20,40 +34,53 @@ def grow(problem: Problem, tree: Tree, room: Room, ledger: Ledger, placements: P
     """
     grown = dict(placements)
     greedy = Greedy(problem, tree, room)
-    wanting = {j: _units(problem.gangs[j], pods) for j, pods in placements.items() if not broken(tree, problem.gangs[j], pods)}
-    while True:
-        wanting = {j: units for j, units in wanting.items() if units}
-        if not wanting:
-            break
-        j = min(wanting, key=lambda j: (-problem.gangs[j].priority, ledger.share(problem.gangs[j].queue, totals), problem.gangs[j].age, j))
-        t, pods = wanting[j][0]
+    able = (j for j, pods in placements.items() if not _stuck(tree, problem.gangs[j], pods))
+    wanting = {j: wish for j in able if (wish := _wish(problem.gangs[j], grown[j], 0)) is not None}
+    holds = {j: gang_share(problem, problem.gangs[j], grown[j], totals) for j in wanting}
+
+    def turn(j: int) -> tuple[int, int, tuple[tuple[float, int], ...], float, int, int]:
         gang = problem.gangs[j]
-        amount: Vector = add((0,) * len(problem.resources), gang.roles[t].request, pods)
-        more = greedy.place(j, _unit_shape(j, gang, grown[j], t, pods)) if ledger.allows(gang.queue, amount) else None
-        if more is None:
-            wanting[j] = wanting[j][1:]
+        return -gang.priority, -rank(problem, gang.queue), ledger.standing(gang.queue), holds[j], gang.age, j
+
+    while wanting:
+        j = min(wanting, key=turn)
+        gang, wish = problem.gangs[j], wanting[j]
+        pods = wish.stride * wish.unit
+        amount: Vector = add((0,) * len(problem.resources), gang.roles[wish.role].request, pods)
+        more = greedy.place(j, _stride_shape(j, gang, grown[j], wish.role, pods)) if ledger.allows(gang.queue, amount) else None
+        if more is None and wish.stride > 1:
+            wish.stride //= 2
             continue
-        ledger.charge(gang.queue, amount)
-        grown[j] = merged([*grown[j], *more])
-        wanting[j] = _units(gang, grown[j], wanting[j][0][0])
+        if more is not None:
+            ledger.charge(gang.queue, amount)
+            grown[j] = merged([*grown[j], *more])
+            holds[j] = gang_share(problem, gang, grown[j], totals)
+        again = _wish(gang, grown[j], wish.role + (more is None), wish)
+        if again is None:
+            del wanting[j]
+        else:
+            wanting[j] = again
     return grown
 
 
-def _units(gang: Gang, pods: tuple[Placement, ...], first: int = 0) -> list[tuple[int, int]]:
-    """(role, pods) of the next unit of each role from role `first` on that has not reached its replicas."""
+def _wish(gang: Gang, pods: tuple[Placement, ...], first: int, before: Wish | None = None) -> Wish | None:
+    """The next stride of the first role, from `first` on, that has not reached its replicas; never longer than the one before it in that role."""
     have = [0] * len(gang.roles)
     for p in pods:
         have[p.role] += p.pods
-    found = []
     for t, role in enumerate(gang.roles):
-        size = max((s.size for s in gang.subgroups if t in s.roles), default=1)
-        if t >= first and have[t] + size <= role.replicas:
-            found.append((t, size))
-    return found
+        unit = math.lcm(*(s.size for s in gang.subgroups if t in s.roles))
+        left = (role.replicas - have[t]) // unit
+        if t >= first and left > 0:
+            stride = max(1, left // STEPS) if before is None or before.role != t else min(before.stride, left)
+            return Wish(t, unit, stride)
+    return None
 
 
-def _unit_shape(j: int, gang: Gang, placed: tuple[Placement, ...], t: int, pods: int) -> Shape:
+def _stuck(tree: Tree, gang: Gang, placed: tuple[Placement, ...]) -> bool:
+    return broken(tree, gang, placed) or uneven(tree, gang, placed)
+
+
+def _stride_shape(j: int, gang: Gang, placed: tuple[Placement, ...], t: int, pods: int) -> Shape:
     """A shape that asks for just these pods beside the placed ones."""
-    shape = growing_shape(j, gang, placed)
-    roles = tuple(replace(r, need=pods if i == t else 0, room=pods if i == t else 0) for i, r in enumerate(shape.roles))
-    return replace(shape, roles=roles, least=pods, most=pods)
+    return growing_shape(j, gang, placed).pinned([pods if i == t else 0 for i in range(len(gang.roles))])

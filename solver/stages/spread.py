@@ -25,7 +25,7 @@ from solver.stages.lexicographic import judge
 from solver.stages.pack import merged, pack
 from solver.tree import ROOT, Tree
 
-SMALL = 1_500
+SMALL = 800
 """Variables up to which the spread of gangs is put into one model."""
 
 NODES = 20
@@ -41,23 +41,44 @@ class Spread:
     coarse: tuple[int, ...] = ()
 
 
-def spread(s: Sets, admission: Admission, options: Options) -> Spread:
-    """Node-level placements for the admitted gangs, tight ones; the greedy first, the admission's own assignment where the greedy finds no way."""
+def spread(s: Sets, admission: Admission, floor: Placements, options: Options) -> Spread:
+    """Node-level placements for the admitted gangs, tight ones; the greedy first, where it finds no way the floor's own, else the admission's.
+
+    floor: what the greedy admitted gang by gang, in another order than here.
+    """
     if not admission.admitted:
         return Spread({}, None)
-    least = {j: lower_bound(s, j) for j in admission.admitted}
-    placements = by_greedy(s, admission.admitted)
+    shapes = settled(s, admission, floor)
+    least = {j: lower_bound(s, shape) for j, shape in shapes.items()}
+    placements = by_greedy(s, shapes)
+    if placements is None and floor.keys() >= set(admission.admitted):
+        placements = {j: floor[j] for j in admission.admitted}
     if placements is None:
         realised = realise(s, admission.admitted, shared_out(s, admission), options)
         if isinstance(realised, tuple):
             return Spread({}, None, realised)
         placements = realised
-    placements = _improved(s, placements, least)
+    placements = _improved(s, shapes, placements, least)
     cost, bound = sum(costs(s.problem, s.tree, placements).values()), sum(least.values())
     if cost > bound:
-        placements, bound = _by_model(s, placements, least, options)
+        placements, bound = _by_model(s, shapes, placements, least, options)
         cost = sum(costs(s.problem, s.tree, placements).values())
     return Spread(placements, judge("spread", cost, bound, options.gap, maximise=False))
+
+
+def settled(s: Sets, admission: Admission, floor: Placements) -> dict[int, Shape]:
+    """Gang -> its shape, with the mix of roles that the admission chose where it was open; the queues are charged for that mix."""
+    found = {}
+    for j in admission.admitted:
+        shape = shape_of(j, s.problem.gangs[j])
+        if not shape.rigid:
+            k = s.shapes.index(shape)
+            pods = [sum(admission.pods.get((k, t, i), 0) for i in range(len(s.places))) for t in range(len(shape.roles))]
+            if not any(pods) and j in floor:
+                pods = [sum(p.pods for p in _fresh(s, j, floor[j]) if p.role == t) for t in range(len(shape.roles))]
+            shape = shape.pinned(pods)
+        found[j] = shape
+    return found
 
 
 def costs(problem: Problem, tree: Tree, placements: Placements) -> dict[int, int]:
@@ -65,13 +86,12 @@ def costs(problem: Problem, tree: Tree, placements: Placements) -> dict[int, int
     return {j: tree.span(problem.nodes[p.node].leaf for p in pods) for j, pods in placements.items()}
 
 
-def lower_bound(s: Sets, j: int) -> int:
-    """No placement of gang j is less spread than this, were it alone in the free room: at each tier the fewest domains that hold its pods.
+def lower_bound(s: Sets, shape: Shape) -> int:
+    """No gang of this shape is less spread than this, were it alone in the free room: at each tier the fewest domains that hold its pods.
 
     sum over tiers of weight * ( max min m : the m largest domains of the tier hold need_t pods of each role t,
                                              and the m with most free hold demand[r] of each resource r      -  1 )
     """
-    shape = shape_of(j, s.problem.gangs[j])
     if shape.fixed:
         return 0
     asked = [(role.need, s.reach(role.request, role.kinds)) for role in shape.roles]
@@ -90,11 +110,10 @@ def _fewest(amount: int, domains: tuple[int, ...]) -> int:
     return len(domains)
 
 
-def by_greedy(s: Sets, gangs: Iterable[int]) -> Placements | None:
+def by_greedy(s: Sets, shapes: Mapping[int, Shape]) -> Placements | None:
     """All of them by the greedy, the most constrained and the largest first; None when one finds no place."""
     room = Room(s.free)
     greedy = Greedy(s.problem, s.tree, room)
-    shapes = {j: shape_of(j, s.problem.gangs[j]) for j in gangs}
     found: dict[int, tuple[Placement, ...]] = {}
     tier = {j: shape.tier if shape.tier is not None else s.tree.top + 1 for j, shape in shapes.items()}
     for j in sorted(shapes, key=lambda j: (tier[j], not shapes[j].subgroups, -_size(s, shapes[j]), j)):
@@ -154,7 +173,7 @@ def realise(s: Sets, gangs: Iterable[int], wishes: Mapping[int, Mapping[tuple[in
     return tuple(coarse) if coarse else {j: merged(pods) for j, pods in sorted(found.items())}
 
 
-def _improved(s: Sets, placements: Placements, least: Mapping[int, int]) -> Placements:
+def _improved(s: Sets, shapes: Mapping[int, Shape], placements: Placements, least: Mapping[int, int]) -> Placements:
     """Take each gang that is spread more than it must out and place it again, as long as that helps."""
     best = dict(placements)
     room = Room(s.free)
@@ -169,9 +188,8 @@ def _improved(s: Sets, placements: Placements, least: Mapping[int, int]) -> Plac
             mark = room.mark()
             for p in _fresh(s, j, best[j]):
                 room.take(p.node, s.problem.gangs[j].roles[p.role].request, -p.pods)
-            shape = shape_of(j, s.problem.gangs[j])
-            placed = greedy.place(j, shape)
-            again = None if placed is None else merged([*shape.fixed, *placed])
+            placed = greedy.place(j, shapes[j])
+            again = None if placed is None else merged([*shapes[j].fixed, *placed])
             if again is None or s.tree.span(s.problem.nodes[p.node].leaf for p in again) >= now[j]:
                 room.undo(mark)
             else:
@@ -185,13 +203,13 @@ def _fresh(s: Sets, j: int, placements: tuple[Placement, ...]) -> tuple[Placemen
     return merged([*placements, *minus])
 
 
-def _by_model(s: Sets, placements: Placements, least: Mapping[int, int], options: Options) -> tuple[Placements, int]:
+def _by_model(s: Sets, shapes: Mapping[int, Shape], placements: Placements, least: Mapping[int, int], options: Options) -> tuple[Placements, int]:
     """All gangs in one model where it is small, which also proves a bound; else only those that are spread more than they must, the rest held."""
     now = costs(s.problem, s.tree, placements)
     bound = sum(least.values())
     everyone = sorted(placements)
     for movable in (everyone, [j for j in everyone if now[j] > least[j]]):
-        sets = _singled(s, placements, movable)
+        sets = _singled(s, shapes, placements, movable)
         if sum(len(places) for places in sets.limits.values()) > SMALL:
             continue
         found, proved = _solve(sets, {j: placements[j] for j in movable}, options)
@@ -202,13 +220,13 @@ def _by_model(s: Sets, placements: Placements, least: Mapping[int, int], options
     return placements, bound
 
 
-def _singled(s: Sets, placements: Placements, movable: list[int]) -> Sets:
+def _singled(s: Sets, gangs: Mapping[int, Shape], placements: Placements, movable: list[int]) -> Sets:
     """The same sets with each movable gang as a shape of its own, in the room that the others leave."""
     room = Room(s.free)
     for j, pods in placements.items():
         if j not in movable:
             room.take_all(s.problem.gangs[j], _fresh(s, j, pods))
-    shapes = tuple(replace(shape_of(j, s.problem.gangs[j]), alone=j) for j in movable)
+    shapes = tuple(replace(gangs[j], alone=j) for j in movable)
     waiting = {(s.problem.gangs[j].queue, s.problem.gangs[j].priority, k): (j,) for k, j in enumerate(movable)}
     return Sets(s.problem, s.tree, s.places, room.free, s.ledger, shapes, waiting)
 
@@ -229,7 +247,7 @@ def _solve(s: Sets, placements: Placements, options: Options) -> tuple[Placement
         start[touched.name] = float(any(s.tree.line(leaf)[level] == d for leaf in leaves))
     x.model.sense = pulp.LpMinimize
     x.model.setObjective(pulp.LpAffineExpression(cost))
-    answer = solve_model(x.model, replace(options, max_nodes=min(options.max_nodes, NODES)), start)
+    answer = solve_model(x.model, replace(options, max_nodes=min(options.max_nodes, NODES)), start, quick=True)
     ideal = sum(s.tree.weights) * len(s.shapes)
     bound = int(np.ceil(answer.bound - 1e-6)) - ideal if np.isfinite(answer.bound) else 0
     if not answer.values:

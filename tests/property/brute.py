@@ -196,13 +196,13 @@ def emptied(problem: Problem, g: int) -> Problem:
     return Problem(problem.resources, nodes, problem.hypernodes, queues, (alone,))
 
 
-Score = tuple[tuple[tuple[Fraction, ...], Fraction, int], ...]
+Score = tuple[tuple[bool, tuple[Fraction, ...], Fraction, int], ...]
 
 
 def score(problem: Problem, admitted: frozenset[int]) -> Score:
     """The objectives that decide who is admitted, for priorities from the highest: the weighted dominant shares, ascending, of the
     queues with gangs that ask to start at this priority; the sum of these gangs' own dominant shares; their number.
-    A queue that asks alone has nobody to share with, and the second says what it gets.
+    Shares do not matter where all of these gangs start, nor to a queue that asks alone: the sum says what it gets.
 
     Shares count what the queues hold already and the minima of all that is admitted at this priority or above it.
     """
@@ -219,10 +219,11 @@ def score(problem: Problem, admitted: frozenset[int]) -> Score:
             placed += max((Fraction(amount, total) for amount, total in zip(demand, totals, strict=True) if total), default=Fraction(0))
         shares = []
         queues = {problem.gangs[g].queue for g in level}
-        for q in queues if len(queues) > 1 else ():
+        everyone = admitted.issuperset(level)
+        for q in queues if len(queues) > 1 and not everyone else ():
             parts = [Fraction(amount, total) for amount, total in zip(held[q], totals, strict=True) if total]
             shares.append(max(parts, default=Fraction(0)) / problem.queues[q].weight)
-        levels.append((tuple(sorted(shares)), placed, len(admitted & set(level))))
+        levels.append((everyone, tuple(sorted(shares)), placed, len(admitted & set(level))))
     return tuple(levels)
 
 

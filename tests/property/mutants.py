@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 from solver.plan import Fact, Objective, Plan
-from solver.problem import Placement, Problem, Queue, Subgroup, Topology
+from solver.problem import Gang, Placement, Policy, Problem, Queue, Role, Subgroup, Topology
 from tests.property.brute import Room, Spot, emptied, feasible_sets, growths, is_kept, running
 from tests.unit.solver.builders import plan, queue_uses
 
@@ -177,6 +177,48 @@ def guarantee_of_another_taken(world: Problem, placed: Placed, random: Random) -
         guarantee = tuple(max(0, left) + 1 if k == r else None for k in range(len(world.resources)))
         richer = replace(world, queues=(*world.queues, Queue("rich", None, 1, 0, guarantee, unset, unset, zero)))
         yield richer, as_plan(richer, placed)
+
+
+def queue_closed(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    """The queue of a gang with new pods, or one above it."""
+    for g, _ in _some(random, _new(world, placed)):
+        q, above = world.gangs[g].queue, world.queues[world.gangs[g].queue].parent
+        shut = replace(world, queues=_edit(world.queues, q if above is None else random.choice((q, above)), open=False))
+        yield shut, as_plan(shut, placed)
+
+
+def guarantee_counted_twice(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    """Flat capacity knows no tree: what a queue and its parent are guaranteed counts twice, for everybody else."""
+    made = as_plan(world, placed)
+    grown = [(g, r) for g, (role, _) in _new(world, placed) for r, amount in enumerate(world.gangs[g].roles[role].request) if amount]
+    for g, r in _some(random, [(g, r) for g, r in grown if not any(queue.guarantee[r] for queue in world.queues)]):
+        total = sum(node.free[r] for node in world.nodes) + sum(queue.used[r] for queue in world.queues)
+        left = total - sum(use.allocated[r] + use.admitted[r] for use in made.queues if world.queues[use.queue].parent is None)
+        whole = sum(node.capacity[r] for node in world.nodes)
+        mine = sum(use.allocated[r] + use.admitted[r] for use in made.queues if use.queue == world.gangs[g].queue)
+        if left <= 0 or whole - 2 * left >= mine:
+            continue
+        unset, zero = (None,) * len(world.resources), (0,) * len(world.resources)
+        guarantee = tuple(left if k == r else None for k in range(len(world.resources)))
+        pair = (
+            Queue("rich", None, 1, 0, guarantee, unset, unset, zero),
+            Queue("heir", len(world.queues), 1, 0, guarantee, unset, unset, zero),
+        )
+        flat = replace(world, queues=(*world.queues, *pair), policy=Policy(capacity=True))
+        yield flat, as_plan(flat, placed)
+
+
+def share_by_weight_exceeded(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    """A rival appears that is so heavy, and asks for so much, that next to nothing is left for everybody else."""
+    grown = [(g, r) for g, (role, _) in _new(world, placed) for r, amount in enumerate(world.gangs[g].roles[role].request) if amount]
+    for _, r in _some(random, [(g, r) for g, r in grown if not any(queue.guarantee[r] for queue in world.queues)]):
+        unset, zero = (None,) * len(world.resources), (0,) * len(world.resources)
+        whole = sum(node.capacity[r] for node in world.nodes)
+        request = tuple(int(k == r) for k in range(len(world.resources)))
+        rival = Gang("rival", len(world.queues), 0, 99, 2 * whole + 1, (Role("r", 2 * whole + 1, 2 * whole + 1, request, frozenset({0})),))
+        heavy = Queue("heavy", None, 1000, 0, unset, unset, unset, zero)
+        crowded = replace(world, queues=(*world.queues, heavy), gangs=(*world.gangs, rival), policy=Policy(proportion=True))
+        yield crowded, as_plan(crowded, placed)
 
 
 def running_pod_removed(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
@@ -358,6 +400,9 @@ MUTATORS: dict[Callable[[Problem, Placed, Random], Iterator[Mutant]], str] = {
     part_split_over_domains: "subgroups",
     capability_lowered: "capability",
     guarantee_of_another_taken: "guarantees",
+    queue_closed: "closed",
+    guarantee_counted_twice: "real_capability",
+    share_by_weight_exceeded: "proportion",
     running_pod_removed: "running_stay",
     waiting_with_new_pods: "actions",
     kept_and_started_confused: "actions",

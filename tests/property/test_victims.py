@@ -11,12 +11,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from solver import solve
-from solver.problem import Gang, Node, Placement, Problem, Queue, Role, Subgroup, Topology
+from solver.problem import Gang, Node, Placement, Policy, Problem, Queue, Role, Subgroup, Topology
 from solver.verify import verify
 from tests.property.brute import Room, Spot, _domain, _minima_met, growths, is_kept, running
 from tests.property.strategies import TREES
 
 NONE = (None, None)
+POLICIES = (Policy(), Policy(), Policy(capacity=True), Policy(capacity=True, capacity_hierarchy=True), Policy(proportion=True, drf=True))
 
 
 @st.composite
@@ -30,7 +31,8 @@ def crowded(draw: st.DrawFn) -> Problem:
     left = [list(node.free) for node in nodes]
     gangs = [draw(_running(g, homes, left, len(tree) > 0)) for g in range(draw(st.integers(1, 3)))]
     switches = draw(st.sampled_from(((True, True), (True, True), (True, False), (False, True))))
-    return Problem(("cpu", "gpu"), nodes, tree, queues, (*gangs, draw(_waiting(homes, len(tree) > 0))), *switches)
+    waiting = draw(_waiting(homes, len(tree) > 0))
+    return Problem(("cpu", "gpu"), nodes, tree, queues, (*gangs, waiting), preempt=switches[0], reclaim=switches[1])
 
 
 @st.composite
@@ -38,7 +40,7 @@ def _queues(draw: st.DrawFn, q: int, parent: int | None) -> Queue:
     capability = draw(st.sampled_from((NONE, NONE, NONE, (None, 4), (None, 8))))
     deserved = draw(st.sampled_from((NONE, (None, 2), (None, 4), (None, 8), (4, 4))))
     guarantee = draw(st.sampled_from((NONE, NONE, NONE, (None, 1), (1, 2))))
-    return Queue(f"q{q}", parent, 1, 0, guarantee, deserved, capability, (0, 0), draw(st.sampled_from((True, True, True, False))))
+    return Queue(f"q{q}", parent, 1, 0, guarantee, deserved, capability, (0, 0), reclaimable=draw(st.sampled_from((True, True, True, False))))
 
 
 @st.composite
@@ -85,11 +87,15 @@ def _waiting(draw: st.DrawFn, homes: list[int], topology: bool) -> Gang:
     return Gang("winner", draw(st.sampled_from(homes)), 1, 9, sum(r.minimum for r in roles), tuple(roles), hard, preempts=draw(st.integers(0, 9)) > 0)
 
 
-def due(world: Problem, q: int, r: int) -> int:
+def due(world: Problem, q: int, r: int) -> int | None:
+    """What is written, inside what guarantees leave of the capability; at least the guarantee."""
     queue = world.queues[q]
+    if queue.deserved[r] is None and queue.guarantee[r] is None:
+        return None
+    total, guaranteed = sum(node.capacity[r] for node in world.nodes), sum(other.guarantee[r] or 0 for other in world.queues)
+    real = max(0, total - guaranteed) + (queue.guarantee[r] or 0)
     most = queue.capability[r]
-    wanted = queue.deserved[r] or 0
-    return max(wanted if most is None else min(wanted, most), queue.guarantee[r] or 0)
+    return max(min(queue.deserved[r] or 0, real if most is None else min(real, most)), queue.guarantee[r] or 0)
 
 
 def losses(world: Problem, v: int) -> Iterator[Counter[Spot]]:
@@ -130,24 +136,29 @@ def legal(world: Problem, room: Room, j: int, gone: dict[int, Counter[Spot]]) ->
     amounts = range(len(world.resources))
     asked = [sum(role.minimum * role.request[r] for role in winner.roles) for r in amounts]
     own = [room.holding(winner.queue, [held[r] for held in room.held]) for r in amounts]
-    if not world.reclaim or not any(asked[r] and own[r] + asked[r] <= due(world, winner.queue, r) for r in amounts):
+    if not world.reclaim or not any(asked[r] and (most := due(world, winner.queue, r)) is not None and own[r] + asked[r] <= most for r in amounts):
         return False
-    for q in {world.gangs[v].queue for v in foreign}:
-        lost = [[0] * len(world.queues) for _ in amounts]
-        helps = {r for r in amounts if asked[r]}
-        for v in foreign:
-            gang = world.gangs[v]
-            for (role, _), pods in gone[v].items():
-                for r in amounts:
-                    lost[r][gang.queue] += pods * gang.roles[role].request[r]
-            if gang.queue == q:
-                helps &= {r for r in amounts if any(gang.roles[role].request[r] for role, _ in gone[v])}
-        held = [room.holding(q, [h[r] - x for h, x in zip(room.held, lost[r], strict=True)]) for r in amounts]
-        if not world.queues[q].reclaimable or any(held[r] < (world.queues[q].guarantee[r] or 0) for r in amounts):
-            return False
-        if not any(held[r] >= due(world, q, r) for r in helps):
-            return False
-    return True
+    return all(_spared(world, room, q, foreign, gone, asked) for q in {world.gangs[v].queue for v in foreign})
+
+
+def _spared(world: Problem, room: Room, q: int, foreign: list[int], gone: dict[int, Counter[Spot]], asked: list[int]) -> bool:
+    """Whether the queue can spare what others take from it."""
+    amounts = range(len(world.resources))
+    lost = [[0] * len(world.queues) for _ in amounts]
+    helps = {r for r in amounts if asked[r]}
+    for v in foreign:
+        gang = world.gangs[v]
+        for (role, _), pods in gone[v].items():
+            for r in amounts:
+                lost[r][gang.queue] += pods * gang.roles[role].request[r]
+        if gang.queue == q:
+            helps &= {r for r in amounts if any(gang.roles[role].request[r] for role, _ in gone[v])}
+    held = [room.holding(q, [h[r] - x for h, x in zip(room.held, lost[r], strict=True)]) for r in amounts]
+    if not world.queues[q].reclaimable or any(held[r] < (world.queues[q].guarantee[r] or 0) for r in amounts):
+        return False
+    if any(asked[r] and due(world, q, r) is not None for r in amounts):
+        helps = {r for r in helps if due(world, q, r) is not None}
+    return any(held[r] >= (due(world, q, r) or 0) for r in helps)
 
 
 def fits(world: Problem, room: Room, j: int, gone: dict[int, Counter[Spot]]) -> bool:
@@ -208,7 +219,7 @@ def test_a_single_waiting_gang_starts_at_the_least_loss_that_any_choice_of_victi
 
 @st.composite
 def _two(draw: st.DrawFn) -> Problem:
-    """As `crowded`, with a second gang that waits."""
+    """As `crowded`, with a second gang that waits, and every policy."""
     world = draw(crowded())
     homes = sorted({gang.queue for gang in world.gangs})
     return replace(

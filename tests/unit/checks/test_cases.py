@@ -68,7 +68,9 @@ def _load(path: Path) -> list[Case]:
     cases = []
     for code, outcome, title, body in zip(found[1::4], found[2::4], found[3::4], found[4::4], strict=True):
         files = {name: text for name, text in {**base, **_files(body)}.items() if text}
-        expected = [(name, int(line), None, what) for name, line, what in re.findall(r"^expect (\S+):(\d+) (GP\d+)$", body, flags=re.MULTILINE)]
+        expected: list[tuple[str, int, int | None, str]] = [
+            (name, int(line), None, what) for name, line, what in re.findall(r"^expect (\S+):(\d+) (GP\d+)$", body, flags=re.MULTILINE)
+        ]
         for name, text in files.items():
             for number, line in enumerate(text.split("\n"), start=1):
                 if told := re.search(r"# expect: (.+)$", line):

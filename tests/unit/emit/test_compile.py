@@ -28,13 +28,36 @@ def test_a_refused_plan_is_a_finding_at_the_job_and_emits_nothing(monkeypatch: p
 
 def test_a_problem_that_contradicts_itself_is_a_finding_at_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(problem: Problem, options: object) -> None:
-        raise InvalidProblemError(("gangs", 0, "roles", 0, "request"), "too odd")
+        raise InvalidProblemError(("nodes", 0, "capacity", 1), "too odd")
 
     monkeypatch.setattr(compiler.compile, "solve", refuse)
     outcome = compile_repository(Tree(FILES))
     (finding,) = [d for d in outcome.diagnostics if d.severity == "error"]
-    assert (finding.code, finding.position.file, finding.position.line) == ("GP501", "jobs/a.yaml", 6)
+    assert (finding.code, finding.position.file, finding.position.line) == ("GP501", "cluster-specs/t/all.yaml", 8)
     assert not outcome.ok
+
+
+HUGE = JOB.replace("cpu: 4", "cpu: 4, memory: AMOUNT")
+
+
+@pytest.mark.parametrize(("name", "amount", "replicas"), [("a", "7Ei", 2), ("z", "7Ei", 2), ("a", "10Gi", 2_000_000_000)])
+def test_a_job_beyond_all_numbers_does_not_take_the_others_with_it(name: str, amount: str, replicas: int) -> None:
+    huge = HUGE.replace("NAME", name).replace("AMOUNT", amount).replace("replicas: 2", f"replicas: {replicas}")
+    plain = HUGE.replace("NAME", "m").replace("AMOUNT", "1Gi")
+    outcome = compile_repository(Tree({**FILES, "jobs/a.yaml": huge.encode(), "jobs/m.yaml": plain.encode()}))
+    (finding,) = [d for d in outcome.diagnostics if d.severity == "error"]
+    assert (finding.code, finding.position.file, finding.object) == ("GP501", "jobs/a.yaml", f"Job {name}")
+    assert [decided.name for decided in outcome.decisions] == ["default/m"]
+    assert [m.object["metadata"]["name"] for m in outcome.manifests() if m.object["kind"] == "Job"] == ["m"]
+    assert outcome.exit_code() == 1
+
+
+def test_a_cluster_without_nodes_has_a_plan_in_which_every_job_waits() -> None:
+    outcome = compile_repository(
+        Tree({"cluster-specs/t/all.yaml": CLUSTER.replace("BINDING", "gated").encode(), "jobs/a.yaml": FILES["jobs/a.yaml"]})
+    )
+    (decided,) = outcome.decisions
+    assert (decided.action, [reason.code for reason in decided.reasons]) == ("wait", ["GW107"])
 
 
 def test_an_empty_repository_and_an_unknown_cluster_have_no_plan() -> None:

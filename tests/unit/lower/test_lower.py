@@ -89,7 +89,7 @@ def test_age_is_what_the_job_says_then_the_cluster_then_the_repository_then_its_
 
 def test_bound_pods_of_our_gangs_run_and_all_others_hold_their_node_and_queue() -> None:
     job = gang("a", role("ps", 1), role("worker", 2), queue="ads")
-    other = {"annotations": {"volcano.sh/queue-name": "ads"}}
+    other: Any = {"annotations": {"volcano.sh/queue-name": "ads"}}
     problem, _ = lowered(
         pod("a-ps-0", "n1", job="a", labels={"volcano.sh/task-spec": "ps"}),
         pod("a-worker-0", "n2", job="a", labels={"volcano.sh/task-spec": "worker"}),

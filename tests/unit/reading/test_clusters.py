@@ -138,3 +138,22 @@ def test_the_order_of_files_and_documents_does_not_matter_to_the_specs() -> None
     first = read(pool=pool("{count: 3, capacity: {cpu: 1}}"), job1=job("b"), job2=job("a"))
     second = read(job2=job("a"), job1=job("b"), pool=pool("{count: 3, capacity: {cpu: 1}}"))
     assert first == second
+
+
+def test_circles_of_thousands_are_found_without_recursion_and_told_shortly() -> None:
+    size = 1500
+    queue = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {{name: q{}}}\nspec: {{parent: q{}}}\n"
+    domain = "apiVersion: topology.volcano.sh/v1alpha1\nkind: HyperNode\nmetadata: {{name: h{}}}\nspec: {{tier: 1, members: [{}]}}\n"
+    member = "{{type: HyperNode, selector: {{exactMatch: {{name: h{}}}}}}}"
+    task = "{{name: t{}, replicas: 1, dependsOn: {{name: [t{}]}}, template: " + POD.replace("{", "{{").replace("}", "}}") + "}}"
+    tasks = ", ".join(task.format(n, (n + 1) % size) for n in range(size))
+    specs = read(
+        pool=pool("{count: 2, capacity: {cpu: 1}}"),
+        queues="---\n".join(queue.format(n, (n + 1) % size) for n in range(size)),
+        domains="---\n".join(domain.format(n, member.format((n + 1) % size)) for n in range(size)),
+        jobs=f"apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {{name: j}}\nspec: {{tasks: [{tasks}]}}\n",
+    )
+    codes = [d.code for d in specs.diagnostics]
+    assert {"GP304", "GP329", "GP346", "GP348"} <= set(codes)
+    assert (codes.count("GP304"), codes.count("GP329"), codes.count("GP346")) == (size, 1, 1)
+    assert max(len(d.message) for d in specs.diagnostics) < 200

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -77,7 +78,7 @@ def test_mutations_of_valid_repositories(seed: int) -> None:
             read_everything({"cluster-specs/demo/a.yaml": bytes(changed), "jobs/b.yaml": bytes(content)})
 
 
-WRONG = (None, 5, -1, 1.5, True, "", "text", [], [1], [None], [{}], {}, {"a": {}}, {"": None}, "9" * 400, [[[]]])
+WRONG: tuple[Any, ...] = (None, 5, -1, 1.5, True, "", "text", [], [1], [None], [{}], {}, {"a": {}}, {"": None}, "9" * 400, [[[]]])
 
 
 def _paths(data: object, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
@@ -98,7 +99,7 @@ def test_every_value_of_every_kind_replaced_by_every_wrong_one() -> None:
             paths = _paths(document.data)[1:]
             for number, path in enumerate(paths[:: max(1, len(paths) // 12)]):
                 changed = copy.deepcopy(document.data)
-                place = changed
+                place: Any = changed
                 for key in path[:-1]:
                     place = place[key]
                 place[path[-1]] = WRONG[(number + len(paths)) % len(WRONG)]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from solver.plan import Action, Batch, Decision, Fact, Objective, Plan, QueueUse
-from solver.problem import Gang, HyperNode, Limits, Mode, Node, Placement, Problem, Queue, Role, Subgroup, Topology, Vector
+from solver.problem import Gang, HyperNode, Limits, Mode, Node, Placement, Policy, Problem, Queue, Role, Subgroup, Topology, Vector
 
 Amounts = Mapping[str, int]
 
@@ -33,6 +33,8 @@ class QueueSpec:
     deserved: Amounts = field(default_factory=dict)
     capability: Amounts = field(default_factory=dict)
     used: Amounts = field(default_factory=dict)
+    open: bool = True
+    hierarchy: tuple[tuple[str, int], ...] = ()
     reclaimable: bool = True
 
 
@@ -67,21 +69,17 @@ def queue(
     parent: str | None = None,
     *,
     weight: int = 1,
+    priority: int = 0,
     guarantee: Amounts | None = None,
     deserved: Amounts | None = None,
     capability: Amounts | None = None,
     used: Amounts | None = None,
+    closed: bool = False,
+    hierarchy: tuple[tuple[str, int], ...] = (),
     reclaimable: bool = True,
 ) -> QueueSpec:
     return QueueSpec(
-        name,
-        parent,
-        weight,
-        guarantee=guarantee or {},
-        deserved=deserved or {},
-        capability=capability or {},
-        used=used or {},
-        reclaimable=reclaimable,
+        name, parent, weight, priority, guarantee or {}, deserved or {}, capability or {}, used or {}, not closed, hierarchy, reclaimable
     )
 
 
@@ -124,6 +122,7 @@ def run(role: int, node: int, pods: int) -> Placement:
 def problem(
     *things: list[NodeSpec] | QueueSpec | GangSpec,
     tree: Mapping[str, tuple[int, str | None]] | None = None,
+    policy: Policy | None = None,
     preempt: bool = False,
     reclaim: bool = False,
 ) -> Problem:
@@ -159,6 +158,8 @@ def problem(
                 limits(spec.deserved),
                 limits(spec.capability),
                 vector(spec.used),
+                spec.open,
+                spec.hierarchy,
                 spec.reclaimable,
             )
             for spec in queues
@@ -180,6 +181,7 @@ def problem(
             )
             for age, spec in enumerate(gangs)
         ),
+        policy or Policy(),
         preempt,
         reclaim,
     )

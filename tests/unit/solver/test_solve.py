@@ -317,3 +317,68 @@ def test_a_problem_that_contradicts_itself_names_the_index() -> None:
     with pytest.raises(InvalidProblemError) as found:
         solve(replace(world, gangs=(replace(world.gangs[0], queue=3),)))
     assert found.value.where == ("gangs", 0, "queue")
+
+
+# --- found by random worlds
+
+
+def test_a_part_that_lost_a_pod_is_completed() -> None:
+    world = supernodes(gang("a", role(4, gpu=1), subgroups=(parts(2),), running=(run(0, 0, 1),)))
+    assert starting(world) == {"a"}
+
+
+def test_a_gang_bound_tighter_than_its_subgroups_is_not_said_to_fit_never() -> None:
+    world = supernodes(
+        queue("q", used={"gpu": 64}, capability={"gpu": 64}), gang("a", role(2, gpu=1), queue="q", topology=hard(1), subgroups=(parts(2, tier=2),))
+    )
+    assert facts(world, "a") == (Fact("GW101", queue=0, resource=0, asked=2, limit=64, available=0),)
+
+
+def test_an_order_in_which_the_gangs_do_not_fit_does_not_lose_the_one_in_which_they_do() -> None:
+    # The pair is larger and would be placed first, on the only node that the single pod may use.
+    room = (nodes(1, cpu=7, gpu=8, kind=1), nodes(1, cpu=1, gpu=4))
+    world = problem(*room, gang("single", role(1, cpu=1)), gang("pair", role(2, cpu=1, gpu=1, kinds=(0, 1)), topology=soft(1)))
+    assert starting(world) == {"single", "pair"}
+
+
+def test_without_nodes_every_gang_waits() -> None:
+    made = solve(problem(gang("a", role(2, gpu=1)), gang("b", role(1, gpu=1))))
+    assert [(decision.action, [fact.code for fact in decision.facts]) for decision in made.decisions] == [("wait", ["GW107"])] * 2
+
+
+def test_a_minimum_that_is_no_multiple_of_its_parts_is_rounded_up_to_whole_ones() -> None:
+    world = problem(nodes(2, gpu=4), gang("a", role(8, minimum=4, gpu=1), minimum=5, subgroups=(parts(4, minimum=1, mode="soft"),)))
+    assert starting(world) == {"a"}
+    assert pods(world, "a") == 8
+
+
+def test_a_part_across_roles_counts_beside_a_role_of_its_own() -> None:
+    both = parts(3, minimum=2, mode="soft", roles=(1, 2))
+    world = problem(
+        nodes(1, gpu=8), gang("a", role(1, minimum=0), role(4, minimum=0, gpu=1), role(2, minimum=0, gpu=1), minimum=1, subgroups=(both,))
+    )
+    assert starting(world) == {"a"}
+    assert pods(world, "a") == 7
+
+
+def test_the_mix_of_roles_that_was_admitted_is_the_one_that_is_placed() -> None:
+    # Each of a and c may be made of cheap pods; a plan that counts the cheap ones and places the dear ones would break the capability.
+    world = problem(
+        nodes(4, cpu=64, gpu=8),
+        queue("q", capability={"gpu": 5}),
+        gang("a", role(1, minimum=0, cpu=1, gpu=3), role(1, minimum=0, cpu=1), queue="q", minimum=1),
+        gang("b", role(1, cpu=1, gpu=4), queue="q"),
+        gang("c", role(1, minimum=0, cpu=1, gpu=1), role(4, minimum=0, cpu=1), queue="q", minimum=5),
+    )
+    assert starting(world) == {"a", "b", "c"}
+
+
+def test_a_shortage_never_asks_for_less_than_there_is() -> None:
+    world = problem(nodes(1, gpu=2), gang("a", role(1, minimum=0, kinds=(2,)), minimum=1))
+    for fact in facts(world, "a"):
+        assert fact.asked is None or fact.available is None or fact.asked > fact.available
+
+
+def test_large_growth_is_taken_in_strides() -> None:
+    world = problem(nodes(50, cpu=100), gang("a", role(20_000, minimum=1, cpu=1)))
+    assert pods(world, "a") == 5_000

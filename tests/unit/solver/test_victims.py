@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from solver import solve
 from solver.plan import Plan
-from solver.problem import Problem
+from solver.problem import Policy, Problem
 from solver.verify import verify
 from tests.unit.solver.builders import GangSpec, gang, hard, nodes, parts, problem, queue, role, run
 
@@ -266,3 +268,37 @@ def test_two_queues_do_not_take_the_same_pods_from_each_other_in_turn() -> None:
         reclaim=True,
     )
     assert evicted(again) == {}
+
+
+def test_what_a_queue_holds_of_things_that_nobody_said_it_deserves_opens_no_door() -> None:
+    """It holds the GPUs that it deserves, and besides cpu and pods of which nothing was said."""
+    world = problem(
+        *teams(),  # type: ignore[arg-type]
+        nodes(1, gpu=8, cpu=64, pods=110),
+        gang("g", role(2, gpu=4, cpu=8, pods=1), queue="lender", running=(run(0, 0, 2),), loss=60),
+        gang("winner", role(1, gpu=4, cpu=8, pods=1), queue="owner"),
+        reclaim=True,
+    )
+    assert actions(world) == {"g": "keep", "winner": "wait"}
+
+
+def test_a_queue_that_deserves_nothing_by_name_lends_everything() -> None:
+    world = problem(
+        queue("lender"), queue("owner", deserved={"gpu": 8}), nodes(1, gpu=8), single("g", 0, queue="lender"), winner(1, queue="owner"), reclaim=True
+    )
+    assert actions(world) == {"g": "evict", "winner": "start"}
+
+
+def test_with_proportion_shares_by_weight_say_what_may_be_taken_back() -> None:
+    """Eight nodes by weights 1 and 3: two for the lender, six for the owner."""
+    running = [single(f"g{n}", n, queue="lender") for n in range(8)]
+    waiting = [gang(f"w{n}", role(1, gpu=8), queue="owner") for n in range(7)]
+    world = problem(
+        queue("lender"), queue("owner", weight=3), nodes(8, gpu=8), *running, *waiting, policy=Policy(proportion=True), reclaim=True
+    )  # fmt: skip
+    assert Counter(actions(world).values()) == {"keep": 2, "evict": 6, "start": 6, "wait": 1}
+
+
+def test_nobody_goes_for_a_gang_of_a_closed_queue() -> None:
+    world = problem(queue("shut", closed=True), nodes(1, gpu=8), single("running", 0, queue="shut"), winner(1, queue="shut"), preempt=True)
+    assert actions(world) == {"running": "keep", "winner": "wait"}

@@ -119,6 +119,7 @@ def test_compile_writes_waves_jobs_and_the_lock_and_removes_what_is_stale(tmp_pa
     assert first == {
         "0-foundation.yaml",
         "1-queues.yaml",
+        "3-scheduler.yaml",
         "gangplan.lock",
         *(f"5-jobs/team/{name}.job.yaml" for name in ("ci", "dev", "elsewhere", "greedy", "too-much")),
     }
@@ -128,10 +129,19 @@ def test_compile_writes_waves_jobs_and_the_lock_and_removes_what_is_stale(tmp_pa
     assert second == {"gangplan.lock", "5-jobs/team/notes.txt", "5-jobs/team/first.job.yaml", "5-jobs/team/second.job.yaml"}
 
 
-def test_compile_touches_nothing_in_a_folder_that_is_not_its_own(tmp_path: Path) -> None:
-    (tmp_path / "1-queues.yaml").write_text("mine")
-    run("compile", *repo("deadlock"), "-o", str(tmp_path))
-    assert (tmp_path / "1-queues.yaml").read_text() == "mine"
+@pytest.mark.parametrize("name", ["1-queues.yaml", "5-jobs/team/first.job.yaml", "5-jobs/x/user.yaml", "gangplan.lock/x"])
+def test_compile_touches_nothing_in_a_folder_that_is_not_its_own(name: str, tmp_path: Path) -> None:
+    mine = tmp_path / name
+    mine.parent.mkdir(parents=True, exist_ok=True)
+    mine.write_text("mine")
+    result = run("compile", *repo("deadlock"), "-o", str(tmp_path))
+    assert (result.exit_code, mine.read_text()) == (1, "mine")
+    assert "is not gangplan's" in result.stderr
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [mine]
+    (tmp_path / "beside").mkdir()
+    (tmp_path / "beside/notes.yaml").write_text("mine")
+    assert run("compile", *repo("deadlock"), "-o", str(tmp_path / "beside")).exit_code == 0
+    assert (tmp_path / "beside/notes.yaml").read_text() == "mine"
 
 
 def test_the_tree_comes_from_a_higher_layer_when_it_has_one() -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.controlplane import ControlPlane
-from tests.e2e.story import (
+from tests.e2e.stories.story import (
     CLUSTER,
     GATE,
     SCHEDULER,
@@ -17,9 +16,8 @@ from tests.e2e.story import (
     Reconciler,
     Repository,
     bound,
-    clean,
     gated,
-    install,
+    gpu_nodes,
     node_pool,
     phase,
     placement,
@@ -30,24 +28,6 @@ from tests.e2e.story import (
 )
 
 pytestmark = pytest.mark.e2e
-
-
-@pytest.fixture(scope="module")
-def installed(shared_control_plane: ControlPlane) -> ControlPlane:
-    install(shared_control_plane)
-    shared_control_plane.follow_scheduler_configmap("volcano-system", "volcano-scheduler-configmap")
-    return shared_control_plane
-
-
-@pytest.fixture
-def plane(installed: ControlPlane) -> Iterator[ControlPlane]:
-    yield installed
-    clean(installed)
-
-
-def gpu_nodes(plane: ControlPlane, count: int, gpus: int) -> list[str]:
-    capacity = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": str(gpus)}
-    return plane.add_nodes([f"gpu-{at}" for at in range(count)], capacity=capacity)
 
 
 def as_planned(plane: ControlPlane, job: str) -> None:

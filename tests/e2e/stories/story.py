@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 
 from tests.controlplane import ControlPlane
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 VCJOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
 HOSTNAME = "kubernetes.io/hostname"
@@ -66,9 +66,9 @@ def queue(name: str, gpus: int | None = None, weight: int = 1) -> Object:
 
 def role(name: str, replicas: int, *, gpus: int = 0, cpu: str = "1", run_for: str = "", **task: Any) -> Object:
     """A task of a Volcano Job; its pods end after `run_for` (a test bed's annotation), or run for ever."""
-    resources = {"requests": {"cpu": cpu}, **({"limits": {"nvidia.com/gpu": gpus}} if gpus else {})}
+    resources: Object = {"requests": {"cpu": cpu}, **({"limits": {"nvidia.com/gpu": gpus}} if gpus else {})}
     if gpus:
-        resources["requests"]["nvidia.com/gpu"] = gpus  # type: ignore[assignment]
+        resources["requests"]["nvidia.com/gpu"] = gpus
     meta = {"annotations": {"gangplan.test/run-for": run_for}} if run_for else {}
     pod = {"restartPolicy": "OnFailure", "containers": [{"name": "main", "image": "none", "resources": resources}]}
     return {"name": name, "replicas": replicas, "template": {"metadata": meta, "spec": pod}, **task}
@@ -120,10 +120,10 @@ class Repository:
 class Reconciler:
     """`gangplan reconcile` as a process, with the rights of deploy/rbac.yaml and no others."""
 
-    def __init__(self, plane: ControlPlane, repository: Repository, folder: Path, *options: str) -> None:
+    def __init__(self, plane: ControlPlane, repository: Repository, folder: Path, *options: str, cluster: str = "test") -> None:
         self.plane, self.folder, self.log = plane, folder, folder / "reconciler.log"
         folder.mkdir(parents=True, exist_ok=True)
-        where = ["--repo", str(repository.folder), "--cluster", "test", "--data", str(folder / "data")]
+        where = ["--repo", str(repository.folder), "--cluster", cluster, "--data", str(folder / "data")]
         access = ["--kubeconfig", str(plane.kubeconfig_for("gangplan"))]
         self.command = [sys.executable, "-m", "reconciler", "reconcile", *where, *access, "--poll", "0.3", *options]
         self.process: subprocess.Popen[bytes] | None = None
@@ -223,3 +223,8 @@ def clean(plane: ControlPlane) -> None:
     names = {each["metadata"]["name"] for each in plane.api("GET", QUEUES)["items"]}
     for name in names - {"root", "default"}:
         plane.wait(lambda name=name: plane.api("DELETE", f"{QUEUES}/{name}"), what=f"queue {name} to go")  # type: ignore[misc]
+
+
+def gpu_nodes(plane: ControlPlane, count: int, gpus: int) -> list[str]:
+    capacity = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": str(gpus)}
+    return plane.add_nodes([f"gpu-{at}" for at in range(count)], capacity=capacity)

@@ -1,0 +1,94 @@
+"""How many pods of which roles make a gang: minima, replicas, and subgroups that count only as wholes.
+
+Roles that share a subgroup are one block; a block grows in units, a role without subgroups pod by pod. A total is reachable when it is a sum of
+units, each block between what it needs and what it has replicas for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from solver.problem import Gang, Subgroup
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Roles that change together, `base` pods at least and `extra` more units of `unit` pods at most."""
+
+    roles: tuple[int, ...]
+    unit: int
+    base: int
+    extra: int
+
+
+def required(gang: Gang) -> tuple[tuple[int, ...], int]:
+    """(pods per role, pods in total) that the gang must reach: its minima, whole subgroups, the smallest total that can be made.
+
+    A total that cannot be made at all (7 pods in parts of 4, at most 7 replicas) stays as it was asked for: no placement will reach it.
+    """
+    need = [r.minimum for r in gang.roles]
+    for s in gang.subgroups:
+        if len(s.roles) == 1:
+            (t,) = s.roles
+            need[t] = s.size * max(s.minimum, -(-need[t] // s.size))
+    made = blocks(need, [r.replicas for r in gang.roles], gang.subgroups)
+    base = sum(b.base for b in made)
+    missing = max(0, gang.minimum - base)
+    widest = max((b.unit for b in made), default=1)
+    extra = next((x for x in range(missing, missing + widest) if _reach(made, x) >> x & 1), missing)
+    return tuple(need), base + extra
+
+
+def blocks(need: Sequence[int], most: Sequence[int], subgroups: Iterable[Subgroup]) -> list[Block]:
+    """The blocks of a gang in the order of their first roles. need, most: pods per role."""
+    parts = tuple(subgroups)
+    home = list(range(len(need)))
+    for s in parts:
+        first = min(home[t] for t in s.roles)
+        joined = {home[t] for t in s.roles}
+        home = [first if h in joined else h for h in home]
+    found = []
+    for h in sorted(set(home)):
+        roles = tuple(t for t, at in enumerate(home) if at == h)
+        inside = [s for s in parts if home[s.roles[0]] == h]
+        unit = math.lcm(*(s.size for s in inside))
+        least = max([sum(need[t] for t in roles), *(s.minimum * s.size for s in inside)])
+        base = unit * -(-least // unit)
+        found.append(Block(roles, unit, base, max(0, (sum(most[t] for t in roles) - base) // unit)))
+    return found
+
+
+def mix(need: Sequence[int], most: Sequence[int], have: Sequence[int], subgroups: Iterable[Subgroup], total: int) -> list[int]:
+    """New pods per role that sum up to `total`, beside the `have` that run: the first blocks take most. The needs alone where it cannot be made.
+
+    need, most: new pods per role at least and at most.
+    """
+    made = blocks([n + h for n, h in zip(need, have, strict=True)], [m + h for m, h in zip(most, have, strict=True)], subgroups)
+    missing = total - sum(b.base for b in made) + sum(have)
+    want = list(need)
+    if missing < 0 or not _reach(made, missing) >> missing & 1:
+        return want
+    for number, block in enumerate(made):
+        rest = _reach(made[number + 1 :], missing)
+        units = next(u for u in range(min(block.extra, missing // block.unit), -1, -1) if rest >> (missing - u * block.unit) & 1)
+        missing -= units * block.unit
+        pods = block.base + units * block.unit - sum(have[t] + want[t] for t in block.roles)
+        for t in block.roles:
+            some = min(pods, most[t] - want[t])
+            want[t] += some
+            pods -= some
+    return want
+
+
+def _reach(made: Sequence[Block], most: int) -> int:
+    """The sums of extra units up to `most`, as the bits of a number."""
+    bits, mask = 1, (1 << (most + 1)) - 1
+    for block in made:
+        left, step = block.extra, 1
+        while left and step * block.unit <= most:
+            some = min(step, left)
+            bits |= bits << (some * block.unit) & mask
+            left, step = left - some, step * 2
+    return bits & mask

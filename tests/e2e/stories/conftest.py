@@ -1,0 +1,23 @@
+"""A cluster with gangplan's rights installed and the scheduler's ConfigMap followed, cleaned after each story."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.controlplane import ControlPlane
+from tests.e2e.stories.story import clean, install
+
+
+@pytest.fixture(scope="module")
+def installed(shared_control_plane: ControlPlane) -> ControlPlane:
+    install(shared_control_plane)
+    shared_control_plane.follow_scheduler_configmap("volcano-system", "volcano-scheduler-configmap")
+    return shared_control_plane
+
+
+@pytest.fixture
+def plane(installed: ControlPlane) -> Iterator[ControlPlane]:
+    yield installed
+    clean(installed)

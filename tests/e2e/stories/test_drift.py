@@ -1,0 +1,224 @@
+"""What is changed by hand comes back, what is committed takes effect, and nothing is deleted on the strength of an error."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.controlplane import ApiError, ControlPlane
+from tests.e2e.stories.story import (
+    CLUSTER,
+    QUEUES,
+    SCHEDULER,
+    VCJOBS,
+    Reconciler,
+    Repository,
+    clean,
+    gpu_nodes,
+    node_pool,
+    phase,
+    queue,
+    role,
+    vcjob,
+)
+
+pytestmark = pytest.mark.e2e
+
+CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
+SCHEDULER_CONF = "/api/v1/namespaces/volcano-system/configmaps/volcano-scheduler-configmap"
+
+
+class Kept:
+    """A cluster that a reconciler keeps at a small repository."""
+
+    def __init__(self, plane: ControlPlane, repository: Repository, reconciler: Reconciler) -> None:
+        self.plane, self.repository, self.reconciler = plane, repository, reconciler
+
+    def api(self, method: str, path: str, body: Any = None) -> Any:
+        return self.plane.api(method, path, body)
+
+    def wait(self, look: Callable[[], Any], until: Callable[[Any], object] = bool, what: str = "") -> Any:
+        return self.plane.wait(look, until, what=what)
+
+    def commit(self) -> str:
+        """Commit, and wait until that commit is in force with everything applied."""
+        commit = self.repository.commit()
+        self.wait(self.reconciler.status, lambda seen: seen["commit"] == commit and self.holds("Applied"), what=f"commit {commit} in force")
+        return commit
+
+    def holds(self, condition: str) -> bool:
+        return bool(self.reconciler.condition(condition)["status"] == "True")
+
+    def missing(self, path: str) -> bool:
+        try:
+            self.api("GET", path)
+        except ApiError as error:
+            return error.status == 404
+        return False
+
+
+@pytest.fixture(scope="module")
+def kept(installed: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
+    folder: Path = tmp_path_factory.mktemp("kept")
+    gpu_nodes(installed, 2, gpus=8)
+    repository = Repository(folder / "repo")
+    repository.write("cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 2), queue("team", gpus=16, weight=3))
+    repository.write("jobs/steady.yaml", vcjob("steady", role("worker", 4, gpus=1), queue="team"))
+    settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings", "namespace": "default"}, "data": {"mode": "fast"}}
+    repository.write("jobs/settings.yaml", settings)
+    repository.commit()
+    with Reconciler(installed, repository, folder / "one") as reconciler:
+        installed.wait(lambda: phase(installed, "steady"), lambda seen: seen == "Running", what="the job to run")
+        yield Kept(installed, repository, reconciler)
+    clean(installed)
+
+
+def test_what_is_changed_by_hand_is_put_back(kept: Kept) -> None:
+    kept.api("PATCH", f"{QUEUES}/team", {"spec": {"weight": 77}})
+    kept.wait(lambda: kept.api("GET", f"{QUEUES}/team")["spec"]["weight"], lambda seen: seen == 3, what="the queue's weight")
+
+    kept.api("PATCH", f"{VCJOBS}/steady", {"metadata": {"annotations": {"gangplan.dev/placement": "{}"}}})
+    kept.wait(lambda: kept.api("GET", f"{VCJOBS}/steady")["metadata"]["annotations"]["gangplan.dev/placement"], lambda seen: seen != "{}")
+    kept.api("PATCH", f"{VCJOBS}/steady", {"spec": {"minAvailable": 1}})
+    kept.wait(lambda: kept.api("GET", f"{VCJOBS}/steady")["spec"]["minAvailable"], lambda seen: seen == 4, what="the job's minAvailable")
+
+    kept.api("PATCH", f"{CONFIGMAPS}/settings", {"data": {"mode": "slow", "extra": "not ours"}})
+    data = kept.wait(lambda: kept.api("GET", f"{CONFIGMAPS}/settings")["data"], lambda seen: seen["mode"] == "fast", what="the ConfigMap's data")
+    assert data["extra"] == "not ours", "a field that gangplan never set is left to whoever did"
+    assert phase(kept.plane, "steady") == "Running"
+
+
+def test_the_same_amount_in_another_spelling_is_no_drift(kept: Kept) -> None:
+    kept.api("PATCH", f"{QUEUES}/team", {"spec": {"capability": {"nvidia.com/gpu": "16000m"}}})
+    before = kept.api("GET", f"{QUEUES}/team")["metadata"]["generation"]
+    kept.api("PATCH", f"{QUEUES}/team", {"spec": {"weight": 78}})
+    kept.wait(lambda: kept.api("GET", f"{QUEUES}/team")["metadata"]["generation"], lambda seen: seen >= before + 2, what="a correction of the weight")
+    changes = [line["change"] for line in kept.reconciler.lines() if line["message"] == "change"]
+    assert not [change for change in changes if "capability" in change]
+
+
+def test_a_deleted_object_returns(kept: Kept) -> None:
+    for path in (f"{CONFIGMAPS}/settings", f"{VCJOBS}/steady"):
+        gone = kept.api("GET", path)["metadata"]["uid"]
+        kept.api("DELETE", path)
+        kept.wait(lambda path=path: kept.api("GET", path)["metadata"]["uid"], lambda seen, gone=gone: seen != gone, what=f"{path} to return")  # type: ignore[misc]
+    kept.wait(lambda: phase(kept.plane, "steady"), lambda seen: seen == "Running", what="the job to run again")
+
+
+def test_a_broken_commit_is_reported_and_changes_nothing_until_it_is_reverted(kept: Kept) -> None:
+    good = kept.commit()
+    kept.repository.write("jobs/steady.yaml", "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\n\tmetadata: {}\n")
+    bad = kept.repository.commit("break it")
+    said = kept.wait(lambda: kept.reconciler.condition("Compiled"), lambda seen: seen["reason"] == "CommitRejected", what="the rejection")
+    assert bad in said["message"]
+    status = kept.reconciler.status()
+    assert status["commit"] == good
+    assert any(line.startswith("jobs/steady.yaml:3:1: error GP") for line in status["diagnostics"])
+    events = kept.api("GET", "/api/v1/namespaces/gangplan-system/events")["items"]
+    assert any(event["reason"] == "CommitRejected" and bad in event["message"] for event in events)
+    assert phase(kept.plane, "steady") == "Running", "the job whose file broke lives on"
+    kept.api("PATCH", f"{QUEUES}/team", {"spec": {"weight": 79}})
+    kept.wait(lambda: kept.api("GET", f"{QUEUES}/team")["spec"]["weight"], lambda seen: seen == 3, what="drift to be put back meanwhile")
+    kept.repository.git("revert", "--no-edit", "HEAD")
+    kept.commit()
+    assert kept.holds("Compiled")
+
+
+def test_what_leaves_the_repository_is_pruned_if_it_is_ours_and_not_protected(kept: Kept) -> None:
+    def config(name: str, **annotations: str) -> dict[str, Any]:
+        meta = {"name": name, "namespace": "default", "annotations": {f"gangplan.dev/{key}": value for key, value in annotations.items()}}
+        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"key": "value"}}
+
+    kept.repository.write("jobs/two.yaml", config("leaves"), config("stays", prune="disabled"))
+    kept.api(
+        "POST", CONFIGMAPS, {"metadata": {"name": "foreign", "labels": {"app.kubernetes.io/managed-by": "gangplan", "gangplan.dev/cluster": "test"}}}
+    )
+    kept.commit()
+    kept.repository.remove("jobs/two.yaml")
+    kept.commit()
+    kept.wait(lambda: kept.missing(f"{CONFIGMAPS}/leaves"), what="the ConfigMap to go")
+    assert not kept.missing(f"{CONFIGMAPS}/stays")
+    assert not kept.missing(f"{CONFIGMAPS}/foreign"), "labels make nothing ours, only the inventory does"
+    assert any(row["object"].endswith("stays") for row in kept.reconciler.status()["held"])
+
+
+def test_a_repository_that_is_suddenly_empty_deletes_nothing(kept: Kept) -> None:
+    before = kept.commit()
+    kept.repository.git("rm", "-r", "-q", "--", "jobs", "cluster-specs")
+    kept.repository.commit("remove everything")
+    kept.wait(lambda: kept.reconciler.condition("Compiled")["reason"], lambda seen: seen == "CommitRejected", what="the rejection")
+    assert kept.reconciler.status()["commit"] == before
+    assert not kept.missing(f"{VCJOBS}/steady")
+    kept.repository.git("revert", "--no-edit", "HEAD")
+    kept.commit()
+
+
+def test_more_deletions_than_the_limit_are_held_until_the_commit_is_allowed(kept: Kept) -> None:
+    many = [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"many-{at}", "namespace": "default"}} for at in range(11)]
+    kept.repository.write("jobs/many.yaml", *many)
+    kept.commit()
+    kept.repository.remove("jobs/many.yaml")
+    commit = kept.commit()
+    allow = f"--allow-prune {commit}"
+    held = kept.wait(lambda: [row for row in kept.reconciler.status()["held"] if allow in row["reason"]], what="the pruning to be held")
+    assert len(held) == 11
+    assert not kept.missing(f"{CONFIGMAPS}/many-0")
+    assert kept.reconciler.signal(15) == 0
+    kept.reconciler.command += ["--allow-prune", commit]
+    kept.reconciler.start()
+    kept.wait(lambda: all(kept.missing(f"{CONFIGMAPS}/many-{at}") for at in range(11)), what="all of them to go")
+
+
+def test_a_rewritten_history_is_held(kept: Kept) -> None:
+    old = kept.commit()
+    kept.repository.git("commit", "--quiet", "--allow-empty", "--amend", "-m", "another past")
+    fresh = kept.repository.git("rev-parse", "HEAD")
+    said = kept.wait(lambda: kept.reconciler.condition("HistoryRewritten"), lambda seen: seen["status"] == "True", what="the rewritten history")
+    assert old in said["message"]
+    assert fresh in said["message"]
+    assert kept.reconciler.status()["commit"] == old
+    kept.repository.git("reset", "--quiet", "--hard", old)
+    kept.wait(lambda: kept.holds("HistoryRewritten"), lambda seen: not seen, what="the old history again")
+
+
+def test_an_object_of_somebody_else_is_not_taken_unless_the_repository_says_so(kept: Kept) -> None:
+    theirs = {"metadata": {"name": "shared"}, "data": {"mode": "theirs"}}
+    kept.api("POST", f"{CONFIGMAPS}?fieldManager=their-tool", theirs)
+    ours: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shared", "namespace": "default"}, "data": {"mode": "ours"}}
+    kept.repository.write("jobs/shared.yaml", ours)
+    kept.repository.commit()
+    held = kept.wait(
+        lambda: kept.reconciler.status()["held"], lambda seen: any(row["object"].endswith("shared") for row in seen), what="the conflict"
+    )
+    (row,) = (row for row in held if row["object"].endswith("shared"))
+    assert ".data.mode is held by their-tool" in row["reason"]
+    assert kept.api("GET", f"{CONFIGMAPS}/shared")["data"] == {"mode": "theirs"}
+    ours["metadata"]["annotations"] = {"gangplan.dev/adopt": "true"}
+    kept.repository.write("jobs/shared.yaml", ours)
+    kept.commit()
+    assert kept.api("GET", f"{CONFIGMAPS}/shared")["data"] == {"mode": "ours"}
+
+
+def test_two_who_set_the_same_field_again_and_again_are_a_fight_and_the_other_is_named(kept: Kept) -> None:
+    for turn in range(30):
+        path = f"{CONFIGMAPS}/settings?fieldManager=their-tool"
+        kept.plane.api("PATCH", path, {"data": {"mode": f"theirs {turn}"}})
+        if kept.holds("Fighting"):
+            break
+        time.sleep(0.3)
+    said = kept.reconciler.condition("Fighting")
+    assert "their-tool" in said["message"]
+    assert "ConfigMap default/settings" in said["message"]
+    kept.api("PATCH", f"{QUEUES}/team", {"spec": {"weight": 80}})
+    kept.wait(lambda: kept.api("GET", f"{QUEUES}/team")["spec"]["weight"], lambda seen: seen == 3, what="other objects to be kept all the same")
+
+
+def test_the_scheduler_runs_with_the_configuration_from_the_repository(kept: Kept) -> None:
+    text = kept.api("GET", SCHEDULER_CONF)["data"]["volcano-scheduler.conf"]
+    assert "predicateErrorCacheEnable: false" in text
+    kept.wait(kept.plane.scheduler_conf.read_text, lambda seen: seen == text, what="the file of the scheduler")
+    assert "failed to find Action" not in kept.plane.logs("volcano-scheduler")

@@ -1,0 +1,172 @@
+"""A job runs once; the repository's own example is accepted as a whole; what people ask of the command line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from tests.controlplane import ApiError, ControlPlane
+from tests.e2e.stories.story import (
+    CLUSTER,
+    ROOT,
+    SCHEDULER,
+    VCJOBS,
+    Reconciler,
+    Repository,
+    gpu_nodes,
+    install,
+    node_pool,
+    phase,
+    pods,
+    queue,
+    role,
+    vcjob,
+)
+
+pytestmark = pytest.mark.e2e
+
+
+def gangplan(*arguments: str) -> str:
+    done = subprocess.run([sys.executable, "-m", "reconciler", *arguments], cwd=ROOT, check=True, capture_output=True, text=True)
+    return done.stdout
+
+
+def exists(plane: ControlPlane, job: str) -> bool:
+    try:
+        plane.api("GET", f"{VCJOBS}/{job}")
+    except ApiError as error:
+        if error.status != 404:
+            raise
+        return False
+    return True
+
+
+def test_a_finished_job_never_runs_again_and_a_changed_one_does(plane: ControlPlane, tmp_path: Path) -> None:
+    gpu_nodes(plane, 1, gpus=4)
+    repository = Repository(tmp_path / "repo")
+    repository.write("cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 1, gpus=4), queue("team"))
+    repository.write("jobs/short.yaml", vcjob("short", role("worker", 2, gpus=1, run_for="1s"), queue="team", ttlSecondsAfterFinished=2))
+    repository.write("jobs/kept.yaml", vcjob("kept", role("worker", 1, gpus=1, run_for="1s"), queue="team"))
+    repository.commit()
+    with Reconciler(plane, repository, tmp_path / "one") as reconciler:
+        plane.wait(lambda: reconciler.status()["finished"], lambda seen: len(seen) == 2, timeout=60, what="both jobs to finish")
+        first = plane.api("GET", f"{VCJOBS}/kept")["metadata"]["uid"]
+        plane.wait(lambda: exists(plane, "short"), lambda seen: not seen, timeout=60, what="the finished job to be deleted after its time")
+        reconciler.kill()
+        plane.api("DELETE", "/api/v1/namespaces/gangplan-system/configmaps/gangplan-test-status")
+        reconciler.start()
+        repository.write("jobs/more.yaml", vcjob("more", role("worker", 4, gpus=1), queue="team"))
+        commit = repository.commit()
+        plane.wait(lambda: reconciler.status()["commit"], lambda seen: seen == commit, what="the next commit")
+        plane.wait(lambda: phase(plane, "more"), lambda seen: seen == "Running", what="a job that needs all room")
+        assert not exists(plane, "short")
+        assert plane.api("GET", f"{VCJOBS}/kept")["metadata"]["uid"] == first
+        assert {gang["name"]: gang["decision"] for gang in reconciler.status()["gangs"]} == {"short": "done", "kept": "done", "more": "keep"}
+
+        repository.remove("jobs/more.yaml")
+        repository.write("jobs/kept.yaml", vcjob("kept", role("worker", 2, gpus=1, run_for="1s"), queue="team"))
+        repository.commit()
+        plane.wait(lambda: plane.api("GET", f"{VCJOBS}/kept")["metadata"]["uid"], lambda seen: seen != first, what="a new run of the changed job")
+        plane.wait(lambda: phase(plane, "kept"), lambda seen: seen == "Completed", what="its end")
+        assert not exists(plane, "short")
+
+
+def test_a_changed_specification_waits_for_the_end_of_a_running_job_unless_told_otherwise(plane: ControlPlane, tmp_path: Path) -> None:
+    gpu_nodes(plane, 1, gpus=4)
+    repository = Repository(tmp_path / "repo")
+    repository.write("cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 1, gpus=4), queue("team"))
+    repository.write("jobs/long.yaml", vcjob("long", role("worker", 2, gpus=1), queue="team"))
+    repository.commit()
+    with Reconciler(plane, repository, tmp_path / "one") as reconciler:
+        plane.wait(lambda: phase(plane, "long"), lambda seen: seen == "Running", what="the job to run")
+        first = plane.api("GET", f"{VCJOBS}/long")["metadata"]["uid"]
+        changed = vcjob("long", role("worker", 2, gpus=2), queue="team")
+        repository.write("jobs/long.yaml", changed)
+        repository.commit()
+        held = plane.wait(lambda: reconciler.status()["held"], what="the change to be held")
+        assert "waits for the end" in held[0]["reason"]
+        assert plane.api("GET", f"{VCJOBS}/long")["metadata"]["uid"] == first
+        changed["metadata"]["annotations"] = {"gangplan.dev/replace": "true"}
+        repository.write("jobs/long.yaml", changed)
+        repository.commit()
+        plane.wait(lambda: plane.api("GET", f"{VCJOBS}/long")["metadata"]["uid"], lambda seen: seen != first, what="the new run")
+        plane.wait(lambda: phase(plane, "long"), lambda seen: seen == "Running", what="it to run")
+        assert {pod["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] for pod in pods(plane, "long")} == {"2"}
+
+
+def test_once_applies_and_ends_and_a_second_time_writes_nothing(plane: ControlPlane, tmp_path: Path) -> None:
+    repository = Repository(tmp_path / "repo")
+    repository.write("cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 1), queue("team"))
+    repository.commit()
+    with Reconciler(plane, repository, tmp_path / "one", "--once") as reconciler:
+        assert reconciler.process is not None
+        assert reconciler.process.wait(60) == 0
+        assert any(line["message"] == "change" for line in reconciler.lines())
+        reconciler.log.unlink()
+        reconciler.start()
+        assert reconciler.process.wait(60) == 0
+        assert not [line for line in reconciler.lines() if line["message"] == "change"]
+
+
+def test_snapshot_and_status_say_what_the_cluster_holds(plane: ControlPlane, tmp_path: Path) -> None:
+    gpu_nodes(plane, 2, gpus=4)
+    repository = Repository(tmp_path / "repo")
+    repository.write("cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 2, gpus=4), queue("team"))
+    repository.write("jobs/runs.yaml", vcjob("runs", role("worker", 6, gpus=1), queue="team"))
+    repository.write("jobs/waits.yaml", vcjob("waits", role("worker", 4, gpus=1), queue="team"))
+    commit = repository.commit()
+    access = ("--kubeconfig", str(plane.kubeconfig_for("gangplan")))
+    with Reconciler(plane, repository, tmp_path / "one"):
+        plane.wait(lambda: phase(plane, "runs"), lambda seen: seen == "Running", what="the job to run")
+        said = gangplan("status", "--cluster", "test", *access)
+        assert commit in said
+        assert "default/waits" in said
+        gangplan("snapshot", *access, "-o", str(tmp_path / "state.json"))
+    plan = json.loads(gangplan("plan", "--repo", str(repository.folder), "--state", str(tmp_path / "state.json"), "-o", "json"))
+    decisions = {gang["name"]: gang["decision"] for gang in plan["gangs"]}
+    assert decisions == {"runs": "keep", "waits": "wait"}, "the decision can be replayed without the cluster"
+
+
+def test_every_manifest_of_the_repositorys_own_example_is_accepted(control_plane: ControlPlane, tmp_path: Path) -> None:
+    install(control_plane)
+    repository = Repository(tmp_path / "repo")
+    for file in sorted((ROOT / "cluster-specs" / "demo").rglob("*.yaml")) + sorted((ROOT / "jobs").rglob("*.yaml")):
+        repository.write(str(file.relative_to(ROOT)), file.read_text())
+    repository.commit()
+    spaces = {gang["namespace"] for gang in json.loads(gangplan("plan", "--repo", str(repository.folder), "-o", "json"))["gangs"]}
+    for space in spaces - {"default"}:
+        control_plane.api("POST", "/api/v1/namespaces", {"metadata": {"name": space}})
+    with Reconciler(control_plane, repository, tmp_path / "one", "--once", cluster="demo") as reconciler:
+        assert reconciler.process is not None
+        assert reconciler.process.wait(120) == 0
+    found = control_plane.api("GET", "/api/v1/namespaces/gangplan-system/configmaps/gangplan-demo-status")
+    assert json.loads(found["data"]["status.json"])["held"] == []
+    jobs = control_plane.api("GET", "/apis/batch.volcano.sh/v1alpha1/jobs")["items"]
+    assert len(jobs) >= 10
+    assert len(control_plane.api("GET", "/apis/topology.volcano.sh/v1alpha1/hypernodes")["items"]) == 40
+
+
+def test_jobs_that_only_wait_are_withheld_beyond_the_clusters_limit(plane: ControlPlane, tmp_path: Path) -> None:
+    gpu_nodes(plane, 1, gpus=1)
+    repository = Repository(tmp_path / "repo")
+    cluster = CLUSTER.replace("binding: gated", "binding: gated, maxWaitingPods: 5")
+    repository.write("cluster-specs/test/cluster.yaml", cluster, SCHEDULER, node_pool("gpu", 1, gpus=1), queue("team"))
+    for name in ("one", "two", "three"):
+        repository.write(f"jobs/{name}.yaml", vcjob(name, role("worker", 2, gpus=1), queue="team"))
+    repository.commit()
+    with Reconciler(plane, repository, tmp_path / "one") as reconciler:
+        held = plane.wait(lambda: reconciler.status()["held"], what="a job to be withheld")
+        assert len(held) == 1
+        assert "as many waiting pods as it may (5)" in held[0]["reason"]
+        assert len([name for name in ("one", "two", "three") if exists(plane, name)]) == 2
+
+
+def test_the_files_in_deploy_are_accepted(installed: ControlPlane) -> None:
+    for thing in YAML(typ="safe").load_all((ROOT / "deploy" / "deployment.yaml").read_text()):
+        path = f"/apis/{thing['apiVersion']}/namespaces/gangplan-system/{thing['kind'].lower()}s?dryRun=All&fieldValidation=Strict"
+        assert installed.api("POST", path, thing)["metadata"]["uid"]

@@ -1,0 +1,166 @@
+"""Git is read as what it is: input from strangers."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compiler.parse import LARGEST_FILE
+from reconciler.git import GitError, Mirror, UnsafeError, dates_of, redact
+
+
+class Source:
+    """A repository that a user commits to."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir()
+        self.git("init", "--quiet", "--initial-branch=main")
+
+    def git(self, *arguments: str, when: int = 1_700_000_000) -> str:
+        stamp = f"{when} +0000"
+        environment = {**os.environ, "GIT_AUTHOR_DATE": stamp, "GIT_COMMITTER_DATE": stamp, "GIT_CONFIG_GLOBAL": "/dev/null"}
+        command = ["git", "-c", "user.name=tester", "-c", "user.email=tester@example.com", *arguments]
+        return subprocess.run(command, cwd=self.folder, env=environment, check=True, capture_output=True, text=True).stdout.strip()
+
+    def commit(self, when: int = 1_700_000_000, **files: str) -> str:
+        """Keyword names are paths below jobs/, without the suffix."""
+        for name, text in files.items():
+            path = self.folder / "jobs" / f"{name}.yaml"
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text)
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--allow-empty", "-m", "change", when=when)
+        return self.git("rev-parse", "HEAD")
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Source:
+    return Source(tmp_path / "source")
+
+
+@pytest.fixture
+def mirror(source: Source, tmp_path: Path) -> Mirror:
+    return Mirror(str(source.folder), "main", tmp_path / "mirror.git")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "ext::sh -c id",
+        "file:///etc",
+        "git://example.com/x",
+        "--upload-pack=id",
+        "http://example.com/x",
+        "https://example.com/a b",
+        "nowhere",
+        "ssh://",
+    ],
+)
+def test_an_address_that_could_do_more_than_fetch_is_never_given_to_git(address: str, tmp_path: Path) -> None:
+    with pytest.raises(UnsafeError):
+        Mirror(address, "main", tmp_path)
+
+
+@pytest.mark.parametrize("branch", ["-u", "a..b", "a b", "x.lock", "a@{1}", "", "a:b", "end/"])
+def test_a_branch_that_is_no_name_is_refused(branch: str, tmp_path: Path) -> None:
+    with pytest.raises(UnsafeError):
+        Mirror("https://example.com/repo", branch, tmp_path)
+
+
+@pytest.mark.parametrize("address", ["https://example.com/team/repo.git", "ssh://git@example.com/repo", "git@example.com:team/repo.git"])
+def test_https_and_ssh_are_spoken(address: str, tmp_path: Path) -> None:
+    assert not Mirror(address, "release/1.2", tmp_path).local
+
+
+def test_credentials_never_reach_a_message() -> None:
+    assert redact("cannot reach https://user:secret@example.com/repo") == "cannot reach https://example.com/repo"
+
+
+def test_files_come_from_the_object_database_with_the_date_that_brought_them(source: Source, mirror: Mirror) -> None:
+    source.commit(1_700_000_100, a="first\n")
+    commit = source.commit(1_700_000_200, a="second\n", b="new\n")
+    assert mirror.fetch() == commit
+    tree = mirror.read(commit)
+    assert tree.files == {"jobs/a.yaml": b"second\n", "jobs/b.yaml": b"new\n"}
+    assert tree.dates == {"jobs/a.yaml": 1_700_000_100, "jobs/b.yaml": 1_700_000_200}
+    assert not (mirror.directory / "jobs").exists(), "nothing is checked out"
+    assert dates_of(source.folder) == tree.dates
+
+
+def test_a_folder_without_history_has_no_dates(tmp_path: Path) -> None:
+    assert dates_of(tmp_path) == {}
+
+
+def test_symbolic_links_and_submodules_are_refused_by_name(source: Source, mirror: Mirror) -> None:
+    source.commit(a="fine\n")
+    (source.folder / "jobs" / "leak.yaml").symlink_to("/etc/passwd")
+    other = source.commit()
+    source.git("update-index", "--add", "--cacheinfo", f"160000,{other},jobs/module")
+    source.git("commit", "--quiet", "-m", "submodule")
+    mirror.fetch()
+    tree = mirror.read(source.git("rev-parse", "HEAD"))
+    assert set(tree.files) == {"jobs/a.yaml"}
+    assert [(problem.code, problem.position.file) for problem in tree.problems] == [("GP119", "jobs/leak.yaml"), ("GP130", "jobs/module")]
+
+
+def test_a_name_with_control_characters_is_refused_and_shown_escaped(source: Source, mirror: Mirror) -> None:
+    odd: Any = {"two\nlines": "x\n"}
+    source.commit(**odd)
+    tree = mirror.read(mirror.fetch())
+    assert tree.files == {}
+    (problem,) = tree.problems
+    assert problem.code == "GP122"
+    assert "\n" not in problem.position.file
+
+
+def test_a_file_above_the_limit_is_never_loaded(source: Source, mirror: Mirror) -> None:
+    source.commit(big="x" * (LARGEST_FILE + 100), small="y\n")
+    tree = mirror.read(mirror.fetch())
+    assert tree.files["jobs/small.yaml"] == b"y\n"
+    assert tree.files["jobs/big.yaml"] == b" " * (LARGEST_FILE + 1), "one byte above the limit, and none of its own"
+
+
+def test_hooks_and_configuration_of_the_repository_do_nothing(source: Source, mirror: Mirror, tmp_path: Path) -> None:
+    commit = source.commit(a="x\n")
+    mirror.fetch()
+    trap = tmp_path / "trap"
+    hook = mirror.directory / "hooks" / "reference-transaction"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f"#!/bin/sh\ntouch {trap}\n")
+    hook.chmod(0o755)
+    mirror.keep(commit)
+    assert not trap.exists()
+
+
+def test_ancestry_tells_a_rewritten_history(source: Source, mirror: Mirror) -> None:
+    first = source.commit(a="1\n")
+    second = source.commit(a="2\n")
+    mirror.fetch()
+    assert mirror.descends(first, second)
+    assert mirror.descends(second, second)
+    assert not mirror.descends(second, first)
+    source.git("reset", "--quiet", "--hard", first)
+    third = source.commit(a="3\n")
+    assert mirror.fetch() == third
+    assert not mirror.descends(second, third)
+    assert not mirror.descends("0" * 40, third), "what is not known here is no ancestor"
+
+
+def test_locks_that_a_killed_git_left_are_no_obstacle(source: Source, mirror: Mirror) -> None:
+    source.commit(a="1\n")
+    mirror.fetch()
+    for lock in ("shallow.lock", "packed-refs.lock", "refs/gangplan/head.lock"):
+        (mirror.directory / lock).write_text("")
+    commit = source.commit(a="2\n")
+    assert mirror.fetch() == commit
+
+
+def test_a_branch_that_is_not_there_is_said_so(source: Source, tmp_path: Path) -> None:
+    source.commit(a="1\n")
+    with pytest.raises(GitError, match="has no branch release"):
+        Mirror(str(source.folder), "release", tmp_path / "m").fetch()

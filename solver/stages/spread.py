@@ -225,7 +225,7 @@ def _by_model(s: Sets, shapes: Mapping[int, Shape], placements: Placements, leas
 
 
 def _neighbourhood(s: Sets, shapes: Mapping[int, Shape], placements: Placements, least: Mapping[int, int], treated: set[int]) -> list[int]:
-    """The gang that is spread furthest beyond what it must, of those not treated yet, and those who share leaves with it, as many as one model holds."""
+    """The gang not treated yet that is spread furthest beyond what it must, and those who share leaves with it, as many as one model holds."""
     now = costs(s.problem, s.tree, placements)
     spread_out = sorted((j for j in placements if now[j] > least[j] and j not in treated), key=lambda j: (least[j] - now[j], j))
     if not spread_out:

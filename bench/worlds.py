@@ -106,7 +106,10 @@ def _cluster(nodes: int) -> Iterator[tuple[str, str]]:
         ),
     )
     yield "queues", "---\n".join(_queues(nodes * GPUS_PER_NODE))
-    plugins = ("{name: priority}, {name: gang}", "{name: drf}, {name: predicates}, {name: capacity, enableHierarchy: true}")
+    plugins = (
+        "{name: priority}, {name: gang}",
+        "{name: drf}, {name: predicates}, {name: capacity, enableHierarchy: true}, {name: network-topology-aware}",
+    )
     tiers = ", ".join(f"{{plugins: [{tier}]}}" for tier in plugins)
     conf = "metadata: {name: volcano-scheduler-configmap, namespace: volcano-system}"
     yield "scheduler", f"{own}\nkind: SchedulerConfiguration\n{conf}\nspec: {{actions: [allocate, backfill], tiers: [{tiers}]}}\n"

@@ -23,13 +23,18 @@ OVER = frozenset({"Succeeded", "Failed"})
 
 @dataclass(frozen=True, slots=True)
 class Gang:
-    """A job as planned. pods: role -> node name -> pods, roles in the job's order. later: roles whose pods appear only after other roles run."""
+    """A job as planned. pods: role -> node name -> pods, roles in the job's order. later: roles whose pods appear only after other roles run.
+
+    evicted: role -> node name -> running pods that the plan takes away, for the jobs ("namespace/name") in evicted_for.
+    """
 
     job: Ref
     decision: str
     pods: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     reasons: tuple[str, ...] = ()
     later: frozenset[str] = frozenset()
+    evicted: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    evicted_for: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +136,23 @@ def lifts(gang: Gang, pods: Sequence[Object], nodes: Nodes) -> tuple[Lift, ...]:
         room = planned - sum(taken.values()) - succeeded
         waiting = sorted((pod for pod in alive if gated(pod)), key=index_of)
         found += _assign(waiting, [node for node in free if node in nodes.host], alive, nodes)[: max(room, 0)]
+    return tuple(found)
+
+
+def evictions(gang: Gang, pods: Sequence[Object], nodes: Nodes) -> tuple[Object, ...]:
+    """The pods that the plan takes away and that are still there: of each role and node the last ones, never below what the plan leaves."""
+    roles = tuple(dict.fromkeys((*gang.pods, *gang.evicted)))
+    at: dict[tuple[str, str], list[Object]] = {}
+    for pod in sorted(pods, key=index_of):
+        role, node = role_of(pod, roles), place(pod, nodes)
+        if role is not None and node is not None and not over(pod):
+            at.setdefault((role, node), []).append(pod)
+    found: list[Object] = []
+    for role, counts in gang.evicted.items():
+        for node, number in sorted(counts.items()):
+            here = at.get((role, node), [])
+            spare = min(number, len(here) - gang.pods.get(role, {}).get(node, 0))
+            found += here[len(here) - spare :] if spare > 0 else []
     return tuple(found)
 
 

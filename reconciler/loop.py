@@ -15,7 +15,7 @@ from reconciler import guard
 from reconciler.apply import LostLease, start
 from reconciler.compile_child import Manifest, Request, Snapshot, load, save
 from reconciler.drift import Change, Wanted, classify, without
-from reconciler.gates import gated, lifts, over, place, pods_by_job, scheduler_message, unbound
+from reconciler.gates import Gang, evictions, gated, lifts, over, place, pods_by_job, scheduler_message, unbound
 from reconciler.git import GitError
 from reconciler.inventory import Entry, Inventory, Run
 from reconciler.kube import ApiError, Conflict, NotFound
@@ -325,6 +325,7 @@ def act(w: World, p: Pass) -> None:
         for key in p.prunes.forget:
             p.inventory.entries.pop(key, None)
         if p.snapshot.gated and p.current is not None and w.planning.base is not None:
+            make_room(w, p, p.snapshot)
             lift_gates(w, p, p.snapshot)
             give_up_unbound(w, p, p.snapshot)
         w.actor.fence()
@@ -334,19 +335,42 @@ def act(w: World, p: Pass) -> None:
         raise LostLease(str(error)) from error
 
 
-def lift_gates(w: World, p: Pass, snapshot: Snapshot) -> None:
-    """Gang by gang: those whose nodes are as the plan took them to be, and whose run is the planned one."""
+def make_room(w: World, p: Pass, snapshot: Snapshot) -> None:
+    """Evict what the plan takes away. Their gates hold these pods back when they return, and when they are gone the cluster is planned again."""
+    nodes = hosts(p.seen.of("Node"), snapshot.leaves)
+    for key, gang in gangs(snapshot).items():
+        if not gang.evicted or not _as_planned(w, p, key, gang):
+            continue
+        for pod in evictions(gang, p.pods.get(key, ()), nodes):
+            if refusal := w.actor.evict(pod):
+                p.problems.append(refusal)
+                continue
+            p.evicted.append(str(ref_of(pod)))
+            p.events.append((pod, "Preempted", f"evicted to make room for {', '.join(gang.evicted_for)}", True))
+
+
+def _as_planned(w: World, p: Pass, key: str, gang: Gang) -> bool:
+    """Whether the job's run is the planned one, and its nodes are as the plan took them to be."""
     assert p.current is not None  # noqa: S101
     assert w.planning.base is not None  # noqa: S101
-    nodes = hosts(p.seen.of("Node"), snapshot.leaves)
+    job = p.seen.objects.get(key)
+    if job is None or annotations_of(job).get(DIGEST) != w.planning.digests.get(key):
+        return False
     now, then = p.current.nodes, w.planning.base.nodes
-    for key, gang in gangs(snapshot).items():
-        job = p.seen.objects.get(key)
-        if job is None or gang.decision not in ("start", "keep") or annotations_of(job).get(DIGEST) != w.planning.digests.get(key):
+    return all(now.get(node) == then.get(node) for pods in (gang.pods, gang.evicted) for counts in pods.values() for node in counts)
+
+
+def lift_gates(w: World, p: Pass, snapshot: Snapshot) -> None:
+    """Gang by gang: those whose nodes are as the plan took them to be, and whose run is the planned one.
+
+    A gang that others make room for starts with the plan that is made once they are gone.
+    """
+    nodes, planned = hosts(p.seen.of("Node"), snapshot.leaves), gangs(snapshot)
+    winners = {name for gang in planned.values() for name in gang.evicted_for}
+    for key, gang in planned.items():
+        if gang.decision not in ("start", "keep") or f"{gang.job.namespace}/{gang.job.name}" in winners or not _as_planned(w, p, key, gang):
             continue
-        planned = {node for counts in gang.pods.values() for node in counts}
-        if any(now.get(node) != then.get(node) for node in planned):
-            continue
+        job = p.seen.objects[key]
         found = lifts(gang, [_latest(w, pod) for pod in p.pods.get(key, ())], nodes)
         if found:
             start(p.inventory, gang.job)

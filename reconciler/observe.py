@@ -67,7 +67,9 @@ def gangs(snapshot: Snapshot) -> dict[str, Gang]:
     for gang in snapshot.plan.get("gangs", ()):
         job = Ref(gang["apiVersion"], gang["kind"], gang["namespace"], gang["name"])
         reasons = tuple(f"{reason['code']}: {reason['message']}" for reason in gang["reasons"])
-        found[job.key] = Gang(job, gang["decision"], gang["pods"], reasons, later.get(job.key, frozenset()))
+        found[job.key] = Gang(
+            job, gang["decision"], gang["pods"], reasons, later.get(job.key, frozenset()), gang.get("evicted", {}), tuple(gang["evictedFor"])
+        )
     return found
 
 

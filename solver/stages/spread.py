@@ -25,8 +25,11 @@ from solver.stages.lexicographic import judge
 from solver.stages.pack import merged, pack
 from solver.tree import ROOT, Tree
 
-SMALL = 800
+SMALL = 400
 """Variables up to which the spread of gangs is put into one model."""
+
+ROUNDS = 8
+"""Neighbourhoods that are tried where all gangs are too many for one model."""
 
 NODES = 20
 """Branch-and-bound nodes for it: being spread a little is no reason to keep everybody waiting."""
@@ -204,20 +207,42 @@ def _fresh(s: Sets, j: int, placements: tuple[Placement, ...]) -> tuple[Placemen
 
 
 def _by_model(s: Sets, shapes: Mapping[int, Shape], placements: Placements, least: Mapping[int, int], options: Options) -> tuple[Placements, int]:
-    """All gangs in one model where it is small, which also proves a bound; else only those that are spread more than they must, the rest held."""
+    """All gangs in one model where it is small, which also proves a bound; else a few neighbourhoods, one after another, the other gangs held."""
+    bound, everyone = sum(least.values()), sorted(placements)
+    sets = _singled(s, shapes, placements, everyone)
+    if sum(len(places) for places in sets.limits.values()) <= SMALL:
+        found, proved = _solve(sets, placements, options)
+        return found, max(bound, proved)
+    result = dict(placements)
+    treated: set[int] = set()
+    for _ in range(ROUNDS):
+        movable = _neighbourhood(s, shapes, result, least, treated)
+        if not movable:
+            break
+        treated.update(movable)
+        result.update(_solve(_singled(s, shapes, result, movable), {j: result[j] for j in movable}, options)[0])
+    return result, bound
+
+
+def _neighbourhood(s: Sets, shapes: Mapping[int, Shape], placements: Placements, least: Mapping[int, int], treated: set[int]) -> list[int]:
+    """The gang not treated yet that is spread furthest beyond what it must, and those who share leaves with it, as many as one model holds."""
     now = costs(s.problem, s.tree, placements)
-    bound = sum(least.values())
-    everyone = sorted(placements)
-    for movable in (everyone, [j for j in everyone if now[j] > least[j]]):
-        sets = _singled(s, shapes, placements, movable)
-        if sum(len(places) for places in sets.limits.values()) > SMALL:
-            continue
-        found, proved = _solve(sets, {j: placements[j] for j in movable}, options)
-        result = {**placements, **found}
-        if movable == everyone:
-            bound = max(bound, proved)
-        return result, bound
-    return placements, bound
+    spread_out = sorted((j for j in placements if now[j] > least[j] and j not in treated), key=lambda j: (least[j] - now[j], j))
+    if not spread_out:
+        return []
+    leaves = {j: {s.problem.nodes[p.node].leaf for p in pods} for j, pods in placements.items()}
+    near = sorted(
+        (j for j in placements if j != spread_out[0]),
+        key=lambda j: (-len(leaves[j] & leaves[spread_out[0]]), least[j] - now[j], j),
+    )
+    movable: list[int] = []
+    size = 0
+    for j in [spread_out[0], *near]:
+        size += len(s.places) * len(shapes[j].roles)
+        if movable and size > SMALL:
+            break
+        movable.append(j)
+    return sorted(movable)
 
 
 def _singled(s: Sets, gangs: Mapping[int, Shape], placements: Placements, movable: list[int]) -> Sets:

@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.gates import Gang, Nodes, lifts, pods_by_job, unbound
+from reconciler.gates import Gang, Nodes, evictions, lifts, pods_by_job, unbound
 from reconciler.objects import GATE, HOSTNAME, Object, Ref
 
 JOB = Ref("batch.volcano.sh/v1alpha1", "Job", "default", "train")
@@ -102,6 +102,21 @@ def test_gates_of_others_are_left() -> None:
     other = {"name": "example.com/quota"}
     (lift,) = lifts(gang({"worker": {"n1": 1}}), [pod("worker", 0, schedulingGates=[other, {"name": GATE}])], FLAT)
     assert lift.operations()[-1] == {"op": "replace", "path": "/spec/schedulingGates", "value": [other]}
+
+
+def test_a_gang_that_goes_loses_all_its_pods_and_one_that_shrinks_only_what_the_plan_takes_away() -> None:
+    pods = [pod("worker", 0, node="n1"), pod("worker", 1, node="n1"), pod("worker", 2, node="n2"), pod("worker", 3)]
+    gone = Gang(JOB, "evict", evicted={"worker": {"n1": 2, "n2": 1}}, evicted_for=("default/urgent",))
+    assert [p["metadata"]["name"] for p in evictions(gone, pods, FLAT)] == ["train-worker-0", "train-worker-1", "train-worker-2"]
+    smaller = Gang(JOB, "keep", {"worker": {"n1": 1, "n2": 1}}, evicted={"worker": {"n1": 1}}, evicted_for=("default/urgent",))
+    assert [p["metadata"]["name"] for p in evictions(smaller, pods, FLAT)] == ["train-worker-1"]
+
+
+def test_pods_that_are_on_their_way_out_are_not_replaced_as_victims() -> None:
+    ending = pod("worker", 1, node="n1", nodeName="n1")
+    ending["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    smaller = Gang(JOB, "keep", {"worker": {"n1": 1}}, evicted={"worker": {"n1": 1}}, evicted_for=("default/urgent",))
+    assert evictions(smaller, [pod("worker", 0, node="n1", nodeName="n1"), ending], FLAT) == ()
 
 
 def test_kubeflow_writes_roles_in_small_letters() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -18,9 +19,10 @@ PROPORTION, CAPACITY = Policy(proportion=True), Policy(capacity=True)
 TREE, DRF_TREE = Policy(capacity=True, capacity_hierarchy=True), Policy(drf=True, drf_hierarchy=True)
 
 
-def singles(count: int, of: str, **request: int) -> list[GangSpec]:
+def singles(count: int, of: str, **request: Any) -> list[GangSpec]:
     """`count` gangs of one pod in queue `of`, of 1 GPU if nothing else is said."""
-    return [gang(f"{of}{i}", role(1, **(request or {"gpu": 1})), queue=of) for i in range(count)]
+    one = role(1, **request) if request else role(1, gpu=1)
+    return [gang(f"{of}{i}", one, queue=of) for i in range(count)]
 
 
 def decided(world: Problem) -> Plan:

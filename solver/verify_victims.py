@@ -70,7 +70,8 @@ def legality(x: Ledger) -> Findings:
     """Only evictable gangs are victims, only for gangs that preempt, and all winners of a victim are in its own queue or none is.
 
     Own queue: `Problem.preempt`, and a victim has a lower priority than its winners.
-    Other queues: `Problem.reclaim`, and the victim's queue is reclaimable; rules `reclaimed` and `entitlement` say how much.
+    Other queues: `Problem.reclaim`, the victim's queue is reclaimable, and its priority is not higher;
+    rules `reclaimed` and `entitlement` say how much.
     """
     for g, decision in sorted(x.decisions.items()):
         victim = x.problem.gangs[g]
@@ -89,6 +90,8 @@ def legality(x: Ledger) -> Findings:
             yield where, "inside a queue only a gang of lower priority may be evicted, and only where preemption is on"
         elif inside == {False} and not (x.problem.reclaim and x.problem.queues[victim.queue].reclaimable):
             yield where, "across queues only a reclaimable queue's gangs may be evicted, and only where reclaim is on"
+        elif inside == {False} and any(victim.priority > winner.priority for winner in winners):
+            yield where, "across queues no gang of higher priority may be evicted"
 
 
 def _foreign(x: Ledger) -> Iterator[tuple[int, Gang, Decision]]:

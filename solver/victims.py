@@ -43,12 +43,15 @@ def may_preempt(problem: Problem, j: int, v: int) -> bool:
 
 
 def may_reclaim(problem: Problem, j: int, v: int) -> bool:
-    """Across queues: the victim's queue lets itself be reclaimed; priorities are not asked (Volcano, action reclaim).
+    """Across queues: the victim's queue lets itself be reclaimed (Volcano, action reclaim), and the victim's priority is not higher.
 
+    Volcano asks for no priority here. Our batches do, in all queues: the next plan would give a victim of higher priority its room back,
+    and the one after would evict it again, for ever.
     How much of the queue may go is `exposed`, whether the winner may take it is `entitled`.
     """
     winner, victim = problem.gangs[j], problem.gangs[v]
-    return problem.reclaim and winner.preempts and victim.evictable and winner.queue != victim.queue and problem.queues[victim.queue].reclaimable
+    allowed = problem.reclaim and winner.preempts and victim.evictable and victim.priority <= winner.priority
+    return allowed and winner.queue != victim.queue and problem.queues[victim.queue].reclaimable
 
 
 def deserved(problem: Problem) -> tuple[Limits, ...]:

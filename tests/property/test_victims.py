@@ -66,7 +66,7 @@ def _running(draw: st.DrawFn, g: int, homes: list[int], left: list[list[int]], t
     return Gang(
         f"g{g}",
         draw(st.sampled_from(homes)),
-        draw(st.sampled_from((0, 0, 1))),
+        draw(st.sampled_from((0, 0, 1, 2))),
         g,
         least,
         tuple(roles),
@@ -133,6 +133,8 @@ def legal(world: Problem, room: Room, j: int, gone: dict[int, Counter[Spot]]) ->
         return False
     if not foreign:
         return True
+    if any(world.gangs[v].priority > winner.priority for v in foreign):
+        return False
     amounts = range(len(world.resources))
     asked = [sum(role.minimum * role.request[r] for role in winner.roles) for r in amounts]
     own = [room.holding(winner.queue, [held[r] for held in room.held]) for r in amounts]

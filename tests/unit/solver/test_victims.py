@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -218,10 +219,25 @@ def teams(**more: object) -> list[object]:
     return [queue("lender", deserved={"gpu": 8}, **more), queue("owner", deserved={"gpu": 16})]  # type: ignore[arg-type]
 
 
-def test_a_queue_takes_back_what_it_deserves_from_one_that_borrowed_whatever_the_priority() -> None:
-    running = [single(f"g{n}", n, queue="lender", priority=99) for n in range(3)]
+def test_a_queue_takes_back_what_it_deserves_from_one_that_borrowed_though_priorities_are_equal() -> None:
+    running = [single(f"g{n}", n, queue="lender") for n in range(3)]
     world = problem(*teams(), nodes(3, gpu=8), *running, winner(2, queue="owner", priority=0), reclaim=True)  # type: ignore[arg-type]
     assert sorted(actions(world).values()) == ["evict", "evict", "keep", "start"]
+
+
+def test_nobody_takes_back_from_a_gang_that_would_be_first_in_the_next_plan() -> None:
+    running = [single(f"g{n}", n, queue="lender", priority=1) for n in range(3)]
+    world = problem(*teams(), nodes(3, gpu=8), *running, winner(1, queue="owner", priority=0), reclaim=True)  # type: ignore[arg-type]
+    assert evicted(world) == {}
+
+
+def test_the_plan_after_an_eviction_starts_the_winner_and_evicts_nobody() -> None:
+    running = [single(f"g{n}", n, queue="lender") for n in range(3)]
+    world = problem(*teams(), nodes(3, gpu=8), *running, winner(1, queue="owner", priority=0), reclaim=True)  # type: ignore[arg-type]
+    gone = {d.gang for d in decided(world).decisions if d.action == "evict"}
+    after = replace(world, gangs=tuple(replace(g, running=()) if i in gone else g for i, g in enumerate(world.gangs)))
+    assert actions(after)["winner"] == "start"
+    assert evicted(after) == {}
 
 
 def test_nobody_takes_from_a_queue_that_holds_what_it_deserves() -> None:

@@ -25,7 +25,7 @@ OVER = frozenset({"Succeeded", "Failed"})
 class Gang:
     """A job as planned. pods: role -> node name -> pods, roles in the job's order. later: roles whose pods appear only after other roles run.
 
-    evicted: role -> node name -> running pods that the plan takes away, for the jobs ("namespace/name") in evicted_for.
+    evicted_for: the jobs ("namespace/name") for which the plan takes running pods away: what stands beyond `pods` has to go.
     """
 
     job: Ref
@@ -33,7 +33,6 @@ class Gang:
     pods: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     reasons: tuple[str, ...] = ()
     later: frozenset[str] = frozenset()
-    evicted: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     evicted_for: tuple[str, ...] = ()
 
 
@@ -140,20 +139,15 @@ def lifts(gang: Gang, pods: Sequence[Object], nodes: Nodes) -> tuple[Lift, ...]:
 
 
 def evictions(gang: Gang, pods: Sequence[Object], nodes: Nodes) -> tuple[Object, ...]:
-    """The pods that the plan takes away and that are still there: of each role and node the last ones, never below what the plan leaves."""
-    roles = tuple(dict.fromkeys((*gang.pods, *gang.evicted)))
+    """The pods of a gang that makes room for others which stand beyond what the plan leaves it: of each role and node the last ones."""
+    if not gang.evicted_for:
+        return ()
+    roles = tuple(gang.pods)
     at: dict[tuple[str, str], list[Object]] = {}
     for pod in sorted(pods, key=index_of):
-        role, node = role_of(pod, roles), place(pod, nodes)
-        if role is not None and node is not None and not over(pod):
-            at.setdefault((role, node), []).append(pod)
-    found: list[Object] = []
-    for role, counts in gang.evicted.items():
-        for node, number in sorted(counts.items()):
-            here = at.get((role, node), [])
-            spare = min(number, len(here) - gang.pods.get(role, {}).get(node, 0))
-            found += here[len(here) - spare :] if spare > 0 else []
-    return tuple(found)
+        if (node := place(pod, nodes)) is not None and not over(pod):
+            at.setdefault((role_of(pod, roles) or "", node), []).append(pod)
+    return tuple(pod for (role, node), here in sorted(at.items()) for pod in here[gang.pods.get(role, {}).get(node, 0) :])
 
 
 def _assign(waiting: Sequence[Object], free: list[str], alive: Sequence[Object], nodes: Nodes) -> list[Lift]:

@@ -336,10 +336,14 @@ def act(w: World, p: Pass) -> None:
 
 
 def make_room(w: World, p: Pass, snapshot: Snapshot) -> None:
-    """Evict what the plan takes away. Their gates hold these pods back when they return, and when they are gone the cluster is planned again."""
-    nodes = hosts(p.seen.of("Node"), snapshot.leaves)
-    for key, gang in gangs(snapshot).items():
-        if not gang.evicted or not _as_planned(w, p, key, gang):
+    """Evict what the plan takes away, as long as the winners and their nodes are still as planned.
+
+    Gates hold these pods back when they return, and when they are gone the cluster is planned again.
+    """
+    nodes, planned = hosts(p.seen.of("Node"), snapshot.leaves), gangs(snapshot)
+    standing = {f"{gang.job.namespace}/{gang.job.name}" for key, gang in planned.items() if gang.decision == "start" and _as_planned(w, p, key, gang)}
+    for key, gang in planned.items():
+        if not gang.evicted_for or not standing.issuperset(gang.evicted_for) or not _as_planned(w, p, key, gang):
             continue
         for pod in evictions(gang, p.pods.get(key, ()), nodes):
             if refusal := w.actor.evict(pod):
@@ -357,7 +361,7 @@ def _as_planned(w: World, p: Pass, key: str, gang: Gang) -> bool:
     if job is None or annotations_of(job).get(DIGEST) != w.planning.digests.get(key):
         return False
     now, then = p.current.nodes, w.planning.base.nodes
-    return all(now.get(node) == then.get(node) for pods in (gang.pods, gang.evicted) for counts in pods.values() for node in counts)
+    return all(now.get(node) == then.get(node) for counts in gang.pods.values() for node in counts)
 
 
 def lift_gates(w: World, p: Pass, snapshot: Snapshot) -> None:

@@ -67,9 +67,7 @@ def gangs(snapshot: Snapshot) -> dict[str, Gang]:
     for gang in snapshot.plan.get("gangs", ()):
         job = Ref(gang["apiVersion"], gang["kind"], gang["namespace"], gang["name"])
         reasons = tuple(f"{reason['code']}: {reason['message']}" for reason in gang["reasons"])
-        found[job.key] = Gang(
-            job, gang["decision"], gang["pods"], reasons, later.get(job.key, frozenset()), gang.get("evicted", {}), tuple(gang["evictedFor"])
-        )
+        found[job.key] = Gang(job, gang["decision"], gang["pods"], reasons, later.get(job.key, frozenset()), tuple(gang["evictedFor"]))
     return found
 
 

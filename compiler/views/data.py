@@ -47,7 +47,6 @@ def gang(decided: Decided) -> dict[str, Any]:
         "domains": list(decided.domains),
         "reasons": [_reason(reason) for reason in decided.reasons],
         "repairs": [_reason(repair) for repair in decided.repairs],
-        "evicted": {role: dict(nodes) for role, nodes in decided.evicted.items()},
         "evictedFor": list(decided.evicted_for),
         "startsAt": None,
     }

@@ -106,16 +106,16 @@ def test_gates_of_others_are_left() -> None:
 
 def test_a_gang_that_goes_loses_all_its_pods_and_one_that_shrinks_only_what_the_plan_takes_away() -> None:
     pods = [pod("worker", 0, node="n1"), pod("worker", 1, node="n1"), pod("worker", 2, node="n2"), pod("worker", 3)]
-    gone = Gang(JOB, "evict", evicted={"worker": {"n1": 2, "n2": 1}}, evicted_for=("default/urgent",))
+    gone = Gang(JOB, "evict", evicted_for=("default/urgent",))
     assert [p["metadata"]["name"] for p in evictions(gone, pods, FLAT)] == ["train-worker-0", "train-worker-1", "train-worker-2"]
-    smaller = Gang(JOB, "keep", {"worker": {"n1": 1, "n2": 1}}, evicted={"worker": {"n1": 1}}, evicted_for=("default/urgent",))
+    smaller = Gang(JOB, "keep", {"worker": {"n1": 1, "n2": 1}}, evicted_for=("default/urgent",))
     assert [p["metadata"]["name"] for p in evictions(smaller, pods, FLAT)] == ["train-worker-1"]
 
 
 def test_pods_that_are_on_their_way_out_are_not_replaced_as_victims() -> None:
     ending = pod("worker", 1, node="n1", nodeName="n1")
     ending["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    smaller = Gang(JOB, "keep", {"worker": {"n1": 1}}, evicted={"worker": {"n1": 1}}, evicted_for=("default/urgent",))
+    smaller = Gang(JOB, "keep", {"worker": {"n1": 1}}, evicted_for=("default/urgent",))
     assert evictions(smaller, [pod("worker", 0, node="n1", nodeName="n1"), ending], FLAT) == ()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from reconciler.compile_child import Snapshot
 from reconciler.gates import Gang, Nodes, over, place, pods_by_job, role_of
-from reconciler.objects import HOSTNAME, Object, Ref, digest, finished, labels_of, uid
+from reconciler.objects import HOSTNAME, Object, Ref, digest, labels_of, uid
 
 STATE_KINDS = (
     ("v1", "Node"),
@@ -130,8 +130,3 @@ def state(seen: Seen, stale: frozenset[str] = frozenset()) -> list[Object]:
 def plain(thing: Object) -> Object:
     """As people expect to see it in a file: without the server's bookkeeping."""
     return {**thing, "metadata": {k: v for k, v in thing["metadata"].items() if k not in ("managedFields", "generation", "selfLink")}}
-
-
-def over_jobs(objects: Mapping[str, Object]) -> dict[str, str]:
-    """Ref.key -> final phase of the jobs that have finished and are still there."""
-    return {key: phase for key, thing in objects.items() if key.startswith(("Job.", "PyTorchJob.")) and (phase := finished(thing))}

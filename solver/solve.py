@@ -12,7 +12,7 @@ from solver.model.sets import Place, Sets, aggregate, refine
 from solver.options import Options
 from solver.plan import Batch, Decision, Objective, Plan, QueueUse, Verdict
 from solver.problem import Placement, Problem
-from solver.quotas import rank
+from solver.quotas import rank, totals
 from solver.reasons import Reasons
 from solver.room import Ledger, Room, demand, free_vectors
 from solver.shapes import Shape, classes, satisfied, shape_of
@@ -20,7 +20,7 @@ from solver.stages.admit import Admission, Placements, admit
 from solver.stages.evict import Standing, cheapest_victims, total_loss
 from solver.stages.grow import grow
 from solver.stages.lexicographic import judge
-from solver.stages.pack import merged
+from solver.stages.pack import fresh, merged
 from solver.stages.spread import spread
 from solver.tree import Tree
 from solver.validate import validate
@@ -45,15 +45,15 @@ def solve(problem: Problem, options: Options | None = None) -> Plan:
     running = {j: merged(g.running) for j, g in enumerate(problem.gangs)}
     kept = {j for j, g in enumerate(problem.gangs) if satisfied(g)}
     course = _decided(Course.start(problem, tree, Room(free_before), before.copy(), {j: running[j] for j in kept}, timed), running)
-    totals = tuple(sum(n.capacity[r] for n in problem.nodes) for r in range(len(problem.resources)))
+    whole = totals(problem)
     shrunk = course.standing.evicted.keys() & kept
     growing = {j: pods for j, pods in course.placements.items() if j not in shrunk}
-    placements = course.placements | grow(problem, tree, course.room, course.ledger, growing, totals)
+    placements = course.placements | grow(problem, tree, course.room, course.ledger, growing, whole)
     started = {j: pods for j, pods in placements.items() if j not in kept}
     patience = replace(options, time_limit=min(options.time_limit, REASON_SECONDS))
     reasons = Reasons(problem, tree, free_before, before, course.room.free, course.ledger, started, patience)
     decisions = tuple(_decision(problem, j, placements.get(j), running[j], j in kept, course, reasons) for j in range(len(problem.gangs)))
-    return Plan(decisions, course.plan_batches(), _queues(problem, before, course.ledger, totals))
+    return Plan(decisions, course.plan_batches(), _queues(problem, before, course.ledger, whole))
 
 
 def worst(objectives: Iterable[Objective]) -> Verdict:
@@ -109,9 +109,10 @@ class Course:
 
     def begin(self, j: int, pods: tuple[Placement, ...], times: int = 1) -> None:
         """Gang j starts with these pods (times -1: it does not after all)."""
-        gang, fresh = self.problem.gangs[j], _fresh(self.problem, j, pods)
-        self.room.take_all(gang, (replace(p, pods=times * p.pods) for p in fresh))
-        self.ledger.charge(gang.queue, tuple(times * x for x in demand(gang, fresh, len(self.problem.resources))))
+        gang = self.problem.gangs[j]
+        new = fresh(gang, pods)
+        self.room.take_all(gang, (replace(p, pods=times * p.pods) for p in new))
+        self.ledger.charge(gang.queue, tuple(times * x for x in demand(gang, new, len(self.problem.resources))))
         self.standing.running.pop(j, None)
         self.placements[j] = pods
 
@@ -292,11 +293,13 @@ def _decide(problem: Problem, tree: Tree, room: Room, ledger: Ledger, gangs: lis
 
 def _filled(s: Sets, placements: Placements, gangs: list[int]) -> Placements:
     """The gangs that a struck limit left out although they still fit. Where the goals are proved there are none."""
+    if len(placements) == len(gangs):
+        return placements
     room, ledger = Room(s.free), s.ledger.copy()
     for j, pods in placements.items():
-        fresh = _fresh(s.problem, j, pods)
-        room.take_all(s.problem.gangs[j], fresh)
-        ledger.charge(s.problem.gangs[j].queue, demand(s.problem.gangs[j], fresh, s.width))
+        new = fresh(s.problem.gangs[j], pods)
+        room.take_all(s.problem.gangs[j], new)
+        ledger.charge(s.problem.gangs[j].queue, demand(s.problem.gangs[j], new, s.width))
     more = _floor(s.problem, s.tree, room, ledger, [j for j in gangs if j not in placements])
     return {**placements, **more}
 
@@ -313,10 +316,10 @@ def _restated(s: Sets, objectives: tuple[Objective, ...], started: set[int], opt
 
 def _floor(problem: Problem, tree: Tree, room: Room, ledger: Ledger, gangs: list[int]) -> Placements:
     """What the greedy admits, gang by gang: the incumbent of the model, and the plan that no plan may be worse than."""
-    ledger, totals = ledger.copy(), tuple(sum(n.capacity[r] for n in problem.nodes) for r in range(len(problem.resources)))
+    ledger = ledger.copy()
     greedy = Greedy(problem, tree, Room(room.free))
     found: dict[int, tuple[Placement, ...]] = {}
-    for j in greedy.order(gangs, ledger, totals):
+    for j in greedy.order(gangs, ledger, totals(problem)):
         shape = shape_of(j, problem.gangs[j])
         if not ledger.allows(problem.gangs[j].queue, shape.demand(len(problem.resources))):
             continue
@@ -343,11 +346,6 @@ def _everyone(s: Sets, gangs: list[int]) -> Admission:
     return Admission(tuple(gangs), {}, tuple(objectives))
 
 
-def _fresh(problem: Problem, j: int, pods: tuple[Placement, ...]) -> tuple[Placement, ...]:
-    """The pods that do not run yet."""
-    return merged([*pods, *(Placement(p.role, p.node, -p.pods) for p in problem.gangs[j].running)])
-
-
 def _decision(
     problem: Problem, j: int, pods: tuple[Placement, ...] | None, running: tuple[Placement, ...], kept: bool, course: Course, reasons: Reasons
 ) -> Decision:
@@ -361,9 +359,9 @@ def _decision(
     return Decision(j, "wait", placed, leaves, *reasons.explain(j))
 
 
-def _queues(problem: Problem, before: Ledger, after: Ledger, totals: tuple[int, ...]) -> tuple[QueueUse, ...]:
+def _queues(problem: Problem, before: Ledger, after: Ledger, whole: tuple[int, ...]) -> tuple[QueueUse, ...]:
     found = []
     for q in range(len(problem.queues)):
         admitted = tuple(b - a for a, b in zip(before.held[q], after.held[q], strict=True))
-        found.append(QueueUse(q, before.held[q], admitted, after.share(q, totals)))
+        found.append(QueueUse(q, before.held[q], admitted, after.share(q, whole)))
     return tuple(found)

@@ -28,18 +28,18 @@ class Row:
 
 
 def at_most(terms: Iterable[tuple[pulp.LpVariable, float]], most: float) -> pulp.LpConstraint:
-    return pulp.LpConstraint(_sum(terms), pulp.LpConstraintLE, rhs=most)
+    return pulp.LpConstraint(linear(terms), pulp.LpConstraintLE, rhs=most)
 
 
 def at_least(terms: Iterable[tuple[pulp.LpVariable, float]], least: float) -> pulp.LpConstraint:
-    return pulp.LpConstraint(_sum(terms), pulp.LpConstraintGE, rhs=least)
+    return pulp.LpConstraint(linear(terms), pulp.LpConstraintGE, rhs=least)
 
 
 def equal(terms: Iterable[tuple[pulp.LpVariable, float]], value: float) -> pulp.LpConstraint:
-    return pulp.LpConstraint(_sum(terms), pulp.LpConstraintEQ, rhs=value)
+    return pulp.LpConstraint(linear(terms), pulp.LpConstraintEQ, rhs=value)
 
 
-def _sum(terms: Iterable[tuple[pulp.LpVariable, float]]) -> pulp.LpAffineExpression:
+def linear(terms: Iterable[tuple[pulp.LpVariable, float]]) -> pulp.LpAffineExpression:
     """Adds up repeated variables, which PuLP's own constructor would let the last one win."""
     total: dict[pulp.LpVariable, float] = {}
     for v, c in terms:

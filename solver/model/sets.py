@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from solver.problem import Problem, Vector
-from solver.quotas import Siblings, gang_share, rank
+from solver.quotas import Siblings, gang_share, rank, totals
 from solver.room import Ints, Ledger, slots
 from solver.shapes import Shape, broken
 from solver.tree import ROOT, Tree
@@ -178,7 +178,7 @@ class Sets:
     @cached_property
     def totals(self) -> Vector:
         """Allocatable amount of the whole cluster, the denominator of dominant shares."""
-        return tuple(sum(n.capacity[r] for n in self.problem.nodes) for r in range(self.width))
+        return totals(self.problem)
 
     @cached_property
     def demands(self) -> tuple[Vector, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import pulp
 
 from solver.engine import FEASIBILITY, solve_model
-from solver.model.constraints import at_least
+from solver.model.constraints import at_least, linear
 from solver.model.objectives import Goal, above
 from solver.model.variables import Vars
 from solver.options import Options
@@ -42,7 +42,7 @@ class Lexicographic:
         if value >= goal.top - FEASIBILITY:
             return value, value
         self.x.model.sense = pulp.LpMaximize
-        self.x.model.setObjective(pulp.LpAffineExpression(_merged(goal.terms)))
+        self.x.model.setObjective(linear(goal.terms))
         answer = solve_model(self.x.model, replace(self.options, max_nodes=min(nodes or self.options.max_nodes, self.options.max_nodes)), self.values)
         if answer.values and answer.value + goal.offset >= value - FEASIBILITY:
             self.values = dict(answer.values)
@@ -110,10 +110,3 @@ def relaxed_maximin(lex: Lexicographic, goals: list[Goal]) -> float:
     model.setObjective(pulp.LpAffineExpression([(t, 1.0)]))
     answer = solve_model(model, lex.options, relaxed=True)
     return answer.value if answer.status == "optimal" else min(g.top for g in goals)
-
-
-def _merged(terms: list[tuple[pulp.LpVariable, float]]) -> dict[pulp.LpVariable, float]:
-    total: dict[pulp.LpVariable, float] = {}
-    for v, c in terms:
-        total[v] = total.get(v, 0.0) + c
-    return total

@@ -11,7 +11,7 @@ from solver.engine import solve_model
 from solver.model.constraints import at_least, at_most
 from solver.model.sets import Place
 from solver.options import Options
-from solver.problem import Placement, Problem, Vector
+from solver.problem import Gang, Placement, Problem, Vector
 from solver.room import Room
 
 Wish = tuple[int, int]
@@ -89,6 +89,11 @@ def _exactly(
                 pods -= some
                 found.setdefault(wish[0], []).append(Placement(wish[1], v, some))
     return found
+
+
+def fresh(gang: Gang, placements: Iterable[Placement]) -> tuple[Placement, ...]:
+    """Those of a gang's pods that do not run yet."""
+    return merged([*placements, *(Placement(p.role, p.node, -p.pods) for p in gang.running)])
 
 
 def merged(placements: Iterable[Placement]) -> tuple[Placement, ...]:

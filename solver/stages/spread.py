@@ -22,7 +22,7 @@ from solver.room import Room
 from solver.shapes import Shape, shape_of
 from solver.stages.admit import Admission, Placements, incumbent
 from solver.stages.lexicographic import judge
-from solver.stages.pack import merged, pack
+from solver.stages.pack import fresh, merged, pack
 from solver.tree import ROOT, Tree
 
 SMALL = 400
@@ -78,7 +78,7 @@ def settled(s: Sets, admission: Admission, floor: Placements) -> dict[int, Shape
             k = s.shapes.index(shape)
             pods = [sum(admission.pods.get((k, t, i), 0) for i in range(len(s.places))) for t in range(len(shape.roles))]
             if not any(pods) and j in floor:
-                pods = [sum(p.pods for p in _fresh(s, j, floor[j]) if p.role == t) for t in range(len(shape.roles))]
+                pods = [sum(p.pods for p in fresh(s.problem.gangs[j], floor[j]) if p.role == t) for t in range(len(shape.roles))]
             shape = shape.pinned(pods)
         found[j] = shape
     return found
@@ -181,7 +181,7 @@ def _improved(s: Sets, shapes: Mapping[int, Shape], placements: Placements, leas
     best = dict(placements)
     room = Room(s.free)
     for j, pods in best.items():
-        room.take_all(s.problem.gangs[j], _fresh(s, j, pods))
+        room.take_all(s.problem.gangs[j], fresh(s.problem.gangs[j], pods))
     greedy = Greedy(s.problem, s.tree, room)
     improved = True
     while improved:
@@ -189,7 +189,7 @@ def _improved(s: Sets, shapes: Mapping[int, Shape], placements: Placements, leas
         now = costs(s.problem, s.tree, best)
         for j in sorted((j for j in best if now[j] > least[j]), key=lambda j: (least[j] - now[j], j)):
             mark = room.mark()
-            for p in _fresh(s, j, best[j]):
+            for p in fresh(s.problem.gangs[j], best[j]):
                 room.take(p.node, s.problem.gangs[j].roles[p.role].request, -p.pods)
             placed = greedy.place(j, shapes[j])
             again = None if placed is None else merged([*shapes[j].fixed, *placed])
@@ -198,12 +198,6 @@ def _improved(s: Sets, shapes: Mapping[int, Shape], placements: Placements, leas
             else:
                 best[j], improved = again, True
     return best
-
-
-def _fresh(s: Sets, j: int, placements: tuple[Placement, ...]) -> tuple[Placement, ...]:
-    """The pods that do not run yet."""
-    minus = [replace(p, pods=-p.pods) for p in s.problem.gangs[j].running]
-    return merged([*placements, *minus])
 
 
 def _by_model(s: Sets, shapes: Mapping[int, Shape], placements: Placements, least: Mapping[int, int], options: Options) -> tuple[Placements, int]:
@@ -250,7 +244,7 @@ def _singled(s: Sets, gangs: Mapping[int, Shape], placements: Placements, movabl
     room = Room(s.free)
     for j, pods in placements.items():
         if j not in movable:
-            room.take_all(s.problem.gangs[j], _fresh(s, j, pods))
+            room.take_all(s.problem.gangs[j], fresh(s.problem.gangs[j], pods))
     shapes = tuple(replace(gangs[j], alone=j) for j in movable)
     waiting = {(s.problem.gangs[j].queue, s.problem.gangs[j].priority, k): (j,) for k, j in enumerate(movable)}
     return Sets(s.problem, s.tree, s.places, room.free, s.ledger, shapes, waiting)

@@ -92,11 +92,11 @@ def _jobs(rng: random.Random, gangs: int, gpus: float) -> list[_Job]:
     return [job.scaled(high) for job in drawn]
 
 
-def _cluster(nodes: int, tiers: int) -> Iterator[tuple[str, str]]:
+def _cluster(nodes: int, height: int) -> Iterator[tuple[str, str]]:
     own = "apiVersion: gangplan.dev/v1alpha1"
     yield "cluster", f"{own}\nkind: Cluster\nmetadata: {{name: bench}}\nspec: {{binding: gated}}\n"
     sizes = {"sn": SUPERNODE, "spine": SPINE, "core": CORE}
-    topology = f"[{', '.join(f'{{name: {tier}, size: {size}}}' for tier, size in list(sizes.items())[:tiers])}]"
+    topology = f"[{', '.join(f'{{name: {tier}, size: {size}}}' for tier, size in list(sizes.items())[:height])}]"
     capacity = f'{{cpu: "128", memory: 1Ti, {GPU}: {GPUS_PER_NODE}}}'
     yield "nodes", f"{own}\nkind: NodePool\nmetadata: {{name: gpu}}\nspec:\n  count: {nodes}\n  capacity: {capacity}\n  topology: {topology}\n"
     yield (

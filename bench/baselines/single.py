@@ -5,7 +5,7 @@ Best fit: of the nodes that hold the pod the one with least left over, summed ov
 Fragmentation gradient descent (Weng et al., Beware of Fragmentation, USENIX ATC'23): the GPUs of a node that a pod of the workload cannot use
 are fragments to it; the expectation over a pod drawn from the workload is the node's fragmentation. A pod goes where it makes that rise least.
 
-    F(node) = sum over kinds of pods m of popularity_m * (free GPUs of the node if it cannot hold m, else 0)         whole GPUs
+    F(node) = sum over the workload's pods m of (free GPUs of the node if it cannot hold m, else 0)         whole GPUs; not divided by their number
 
 Pods without GPUs see every GPU as a fragment on every node alike, so that they make no difference to the choice.
 The workload is known beforehand, as in the paper, where it is taken from the past.
@@ -64,12 +64,12 @@ class Gradient:
 
     problem: Problem
     gpu: int
-    rises: dict[tuple[State, Vector], float] = field(default_factory=dict)
-    levels: dict[State, float] = field(default_factory=dict)
+    rises: dict[tuple[State, Vector], int] = field(default_factory=dict)
+    levels: dict[State, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         asked = Counter((role.request, role.kinds) for j in range(len(self.problem.gangs)) if (role := _one_pod(self.problem, j)).request[self.gpu])
-        self.workload = [(request, kinds, number / asked.total()) for (request, kinds), number in asked.items()]
+        self.workload = [(request, kinds, number) for (request, kinds), number in asked.items()]
 
     def __call__(self, site: Site, role: Role, nodes: Ints) -> int:
         states: dict[State, int] = {}
@@ -77,17 +77,17 @@ class Gradient:
             states.setdefault((self.problem.nodes[n].kind, tuple(site.room.free[n].tolist())), n)
         return min((self._rise(state, role.request), n) for state, n in states.items())[1]
 
-    def _rise(self, state: State, request: Vector) -> float:
+    def _rise(self, state: State, request: Vector) -> int:
         if (state, request) not in self.rises:
             after = state[0], tuple(have - ask for have, ask in zip(state[1], request, strict=True))
             self.rises[state, request] = self.level(after) - self.level(state)
         return self.rises[state, request]
 
-    def level(self, state: State) -> float:
+    def level(self, state: State) -> int:
         """F of a node in this state."""
         if state not in self.levels:
             kind, free = state
             row = np.array([free], dtype=np.int64)
-            useless = sum(part for request, kinds, part in self.workload if kind not in kinds or not slots(row, request)[0])
+            useless = sum(number for request, kinds, number in self.workload if kind not in kinds or not slots(row, request)[0])
             self.levels[state] = free[self.gpu] * useless
         return self.levels[state]

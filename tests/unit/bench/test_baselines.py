@@ -132,7 +132,7 @@ def test_gradient_descent_keeps_whole_what_the_workload_needs_whole() -> None:
 def test_the_fragmentation_of_a_node_is_what_the_workload_cannot_use() -> None:
     # 3 free GPUs: of use to the pods of 1 and 2, not to those of 4, which are half of the workload
     world = problem(nodes(1, gpu=8), *(gang(f"g{size}{i}", role(1, gpu=size)) for i, size in enumerate((1, 2, 4, 4))))
-    assert single.Gradient(world, 0).level((0, (3,))) == 1.5
+    assert single.Gradient(world, 0).level((0, (3,))) == 3 * 2
 
 
 def test_single_pods_only() -> None:

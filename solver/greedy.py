@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from solver.costs import torn
+from solver.fragments import Fragments
 from solver.problem import Gang, Placement, Problem, Subgroup, Topology, Vector
 from solver.quotas import gang_share, rank
 from solver.room import Ledger, Room
@@ -24,8 +25,9 @@ TRIES = 6
 class Greedy:
     """Places gangs into a `Room`, one after another."""
 
-    def __init__(self, problem: Problem, tree: Tree, room: Room) -> None:
-        self.problem, self.tree, self.room = problem, tree, room
+    def __init__(self, problem: Problem, tree: Tree, room: Room, fragments: Fragments | None = None) -> None:
+        """fragments: of the same room; pods then go where they leave least of no use to others, instead of where the fewest still fit."""
+        self.problem, self.tree, self.room, self.fragments = problem, tree, room, fragments
         self._open: dict[frozenset[int], np.ndarray] = {}
 
     def order(self, gangs: Iterable[int], ledger: Ledger, totals: Vector) -> Iterable[int]:
@@ -213,7 +215,7 @@ class Greedy:
         placed: list[Placement] = []
         for t in sorted((t for t in range(len(left)) if left[t] and t not in barred), key=lambda t: shape.roles[t].request, reverse=True):
             fits = self._slots(shape, t)[nodes]
-            for at in np.argsort(fits, kind="stable"):
+            for at in np.argsort(fits if self.fragments is None else self.fragments.rise(shape.roles[t].request)[nodes], kind="stable"):
                 pods = min(int(fits[at]), left[t])
                 if pods:
                     self.room.take(int(nodes[at]), shape.roles[t].request, pods)

@@ -52,7 +52,7 @@ class Room:
             known = slots(self.free, request), len(self._log)
         counts, seen = known
         if seen < len(self._log):
-            changed = np.array(sorted({node for node, _, _ in self._log[seen:]}), dtype=np.intp)
+            changed = self.changed(seen)
             counts[changed] = slots(self.free[changed], request)
         self._slots[request] = counts, len(self._log)
         return counts
@@ -66,6 +66,10 @@ class Room:
 
     def mark(self) -> int:
         return len(self._log)
+
+    def changed(self, mark: int) -> npt.NDArray[np.intp]:
+        """The nodes that something was taken from or given back to since `mark`, in order."""
+        return np.array(sorted({node for node, _, _ in self._log[mark:]}), dtype=np.intp)
 
     def undo(self, mark: int) -> None:
         """Give back everything taken since `mark`."""

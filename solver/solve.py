@@ -23,6 +23,7 @@ from solver.stages.grow import grow
 from solver.stages.lexicographic import judge
 from solver.stages.pack import fresh, merged
 from solver.stages.scatter import scatter
+from solver.stages.sparing import no_less, sparing
 from solver.stages.spread import spread
 from solver.tree import Tree
 from solver.validate import validate
@@ -285,6 +286,9 @@ def _decide(problem: Problem, tree: Tree, room: Room, ledger: Ledger, gangs: lis
     index = {shape: k for k, shape in enumerate(shapes)}
     by_class = {(q, p, index[shape]): js for (q, p, shape), js in waiting.items()}
     floor = _floor(problem, tree, room, ledger, gangs)
+    second = sparing(problem, tree, room, gangs) if len(floor) < len(gangs) else None
+    if second is not None and no_less(problem, other := _floor(problem, tree, room, ledger, gangs, second), floor):
+        floor = other
     places: tuple[Place, ...] = aggregate(problem)
     while True:
         s = Sets(problem, tree, places, room.free, ledger, shapes, by_class)
@@ -319,10 +323,13 @@ def _restated(s: Sets, objectives: tuple[Objective, ...], started: set[int], opt
     return tuple(judge(o.name, sums[o.name], o.bound, options.gap) if o.name in sums else o for o in objectives)
 
 
-def _floor(problem: Problem, tree: Tree, room: Room, ledger: Ledger, gangs: list[int]) -> Placements:
-    """What the greedy admits, gang by gang: the incumbent of the model, and the plan that no plan may be worse than."""
+def _floor(problem: Problem, tree: Tree, room: Room, ledger: Ledger, gangs: list[int], greedy: Greedy | None = None) -> Placements:
+    """What the greedy admits, gang by gang: the incumbent of the model, and the plan that no plan may be worse than.
+
+    greedy: another one than the usual, in a room of its own.
+    """
     ledger = ledger.copy()
-    greedy = Greedy(problem, tree, Room(room.free))
+    greedy = greedy or Greedy(problem, tree, Room(room.free))
     found: dict[int, tuple[Placement, ...]] = {}
     for j in greedy.order(gangs, ledger, totals(problem)):
         shape = shape_of(j, problem.gangs[j])

@@ -14,7 +14,7 @@ from solver.costs import torn
 from solver.fragments import Fragments
 from solver.problem import Gang, Placement, Problem, Subgroup, Topology, Vector
 from solver.quotas import gang_share, rank
-from solver.room import Ledger, Room
+from solver.room import Ints, Ledger, Room
 from solver.shapes import Shape, broken, shape_of
 from solver.tree import ROOT, Tree
 
@@ -57,7 +57,7 @@ class Greedy:
         if shape.fixed and broken(self.tree, gang, shape.fixed):
             return None
         want = shape.mixed()
-        reach = [self.reach(shape, t) for t in range(len(shape.roles))]
+        reach = [self.tree.totals(self._slots(shape, t)) for t in range(len(shape.roles))]
         steps = [*self._stricter(gang, shape), gang]
         best: tuple[int, tuple[Placement, ...]] | None = None
         for h in self._near(shape, self._candidates(shape, want, reach)):
@@ -112,31 +112,35 @@ class Greedy:
             self._open[role.kinds] = np.isin(self.tree.kinds, sorted(role.kinds))
         return np.where(self._open[role.kinds], self.room.slots(role.request), 0)
 
-    def _candidates(self, shape: Shape, want: list[int], reach: list[dict[int, int]]) -> list[int]:
+    def _candidates(self, shape: Shape, want: list[int], reach: list[Ints]) -> list[int]:
         """Domains in which every role fits by number: lowest tier first; room to grow first, then least left over."""
-        hypernodes = self.problem.hypernodes
-        homes = {self.tree.domain(self.problem.nodes[p.node].leaf, shape.tier) for p in shape.fixed} if shape.tier is not None else set()
-        by_tier: dict[int, list[int]] = {}
-        for h, x in enumerate(hypernodes):
-            if shape.tier is not None and x.tier > shape.tier:
-                continue
-            if homes and not homes & set(self.tree.path(h)):
-                continue
-            if all(slots[h] >= n for slots, n in zip(reach, want, strict=True)):
-                by_tier.setdefault(x.tier, []).append(h)
-        found = []
-        for tier in sorted(by_tier):
-            best = sorted(by_tier[tier], key=lambda h: (*self._fit(h, shape, want, reach), h))
-            found += best if shape.fixed else best[:TRIES]
-        if (shape.tier is None or shape.tier > self.tree.top) and all(s[ROOT] >= n for s, n in zip(reach, want, strict=True)):
+        holding, found = self._holding(shape, want, reach), list[int]()
+        for tier in self.tree.tiers:
+            here = np.flatnonzero(holding & (self.tree.tier_of == tier))
+            found += self._by_fit(here, shape, want, reach)[: None if shape.fixed else TRIES]
+        if (shape.tier is None or shape.tier > self.tree.top) and all(s[0] >= n for s, n in zip(reach, want, strict=True)):
             found.append(ROOT)
         return found
 
+    def _holding(self, shape: Shape, want: list[int], reach: list[Ints]) -> np.ndarray:
+        """Per hypernode, whether the wanted pods of each role fit by number where the gang may be."""
+        fits = self.tree.tier_of <= (self.tree.top if shape.tier is None else shape.tier)
+        for slots, n in zip(reach, want, strict=True):
+            fits &= slots[1:] >= n
+        homes = {self.tree.domain(self.problem.nodes[p.node].leaf, shape.tier) for p in shape.fixed} if shape.tier is not None else set()
+        if homes:
+            fits &= [bool(homes & set(self.tree.path(h))) for h in range(len(fits))]
+        return fits
+
     @staticmethod
-    def _fit(h: int, shape: Shape, want: list[int], reach: list[dict[int, int]]) -> tuple[bool, int]:
-        """(whether the gang would have to leave the domain to grow, slots that it would leave over)."""
-        cramped = any(slots[h] < role.room for slots, role in zip(reach, shape.roles, strict=True))
-        return cramped, sum(slots[h] for slots, n in zip(reach, want, strict=True) if n)
+    def _by_fit(domains: np.ndarray, shape: Shape, want: list[int], reach: list[Ints]) -> list[int]:
+        """The domains sorted: first those in which the gang could grow to its most, then by the slots that it would leave over."""
+        cramped, over = np.zeros(len(domains), dtype=np.bool_), np.zeros(len(domains), dtype=np.int64)
+        for slots, role, n in zip(reach, shape.roles, want, strict=True):
+            cramped |= slots[1:][domains] < role.room
+            over += slots[1:][domains] if n else 0
+        order: list[int] = domains[np.lexsort((domains, over, cramped))].tolist()
+        return order
 
     def _near(self, shape: Shape, candidates: list[int]) -> list[int]:
         """Pods that join others go where they spread the gang least; without any, the order stands."""

@@ -10,6 +10,7 @@ from solver.engine import solve_model
 from solver.greedy import Greedy
 from solver.model import constraints, variables
 from solver.model.sets import Sets, aggregate, refine
+from solver.neighbours import Neighbours
 from solver.options import Options
 from solver.problem import Problem
 from solver.room import Ints, Ledger, Room
@@ -87,13 +88,14 @@ def _scarcest(free: Ints, request: tuple[int, ...]) -> int:
     return min(asked, key=lambda r: (int((free[:, r] // request[r]).sum()), r), default=0)
 
 
-def holds(problem: Problem, tree: Tree, j: int, shape: Shape, free: Ints, options: Options) -> bool | None:
-    """Whether the gang fits, queues aside: exact; None when a limit struck before an answer."""
-    if Greedy(problem, tree, Room(free)).place(j, shape) is not None:
+def holds(problem: Problem, tree: Tree, j: int, shape: Shape, free: Ints, options: Options, neighbours: Neighbours | None = None) -> bool | None:
+    """Whether the gang fits, queues aside: exact; None when a limit struck before an answer. Without neighbours relations are not minded."""
+    if Greedy(problem, tree, Room(free, neighbours)).place(j, shape) is not None:
         return True
     places = aggregate(problem)
+    waiting = {(problem.gangs[j].queue, problem.gangs[j].priority, 0): (j,)}
     while True:
-        s = Sets(problem, tree, places, free, Ledger(problem), (shape,), {(problem.gangs[j].queue, problem.gangs[j].priority, 0): (j,)})
+        s = Sets(problem, tree, places, free, Ledger(problem), (shape,), waiting, neighbours)
         x = variables.make(s)
         constraints.build(s, x, constraints.PLACEMENT)
         (y,) = x.y.values()

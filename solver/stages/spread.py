@@ -12,7 +12,7 @@ import pulp
 from solver.engine import solve_model
 from solver.greedy import Greedy
 from solver.model import constraints, variables
-from solver.model.constraints import at_least, at_most
+from solver.model.rows import at_least, at_most
 from solver.model.sets import Sets
 from solver.model.variables import Vars
 from solver.options import Options
@@ -54,7 +54,7 @@ def spread(s: Sets, admission: Admission, floor: Placements, options: Options) -
     shapes = settled(s, admission, floor)
     least = {j: lower_bound(s, shape) for j, shape in shapes.items()}
     placements = by_greedy(s, shapes)
-    if placements is None and floor.keys() >= set(admission.admitted):
+    if placements is None and _serves(s, admission, floor):
         placements = {j: floor[j] for j in admission.admitted}
     if placements is None:
         realised = realise(s, admission.admitted, shared_out(s, admission), options)
@@ -67,6 +67,11 @@ def spread(s: Sets, admission: Admission, floor: Placements, options: Options) -
         placements, bound = _by_model(s, shapes, placements, least, options)
         cost = sum(costs(s.problem, s.tree, placements).values())
     return Spread(placements, judge("spread", cost, bound, options.gap, maximise=False))
+
+
+def _serves(s: Sets, admission: Admission, floor: Placements) -> bool:
+    """Whether the floor places all of them, and its placements stand without those of others: where relations count, only if there are no others."""
+    return floor.keys() == set(admission.admitted) if s.neighbours is not None else floor.keys() >= set(admission.admitted)
 
 
 def settled(s: Sets, admission: Admission, floor: Placements) -> dict[int, Shape]:
@@ -115,7 +120,7 @@ def _fewest(amount: int, domains: tuple[int, ...]) -> int:
 
 def by_greedy(s: Sets, shapes: Mapping[int, Shape]) -> Placements | None:
     """All of them by the greedy, the most constrained and the largest first; None when one finds no place."""
-    room = Room(s.free)
+    room = s.room()
     greedy = Greedy(s.problem, s.tree, room)
     found: dict[int, tuple[Placement, ...]] = {}
     tier = {j: shape.tier if shape.tier is not None else s.tree.top + 1 for j, shape in shapes.items()}
@@ -163,7 +168,7 @@ def shared_out(s: Sets, admission: Admission) -> dict[int, dict[tuple[int, int],
 
 def realise(s: Sets, gangs: Iterable[int], wishes: Mapping[int, Mapping[tuple[int, int], int]], options: Options) -> Placements | tuple[int, ...]:
     """Pack every place; the indices of those that cannot be packed if there are any."""
-    room = Room(s.free)
+    room = s.room()
     found: dict[int, list[Placement]] = {j: list(s.problem.gangs[j].running) for j in gangs}
     coarse = []
     for i, here in sorted(wishes.items()):
@@ -173,13 +178,31 @@ def realise(s: Sets, gangs: Iterable[int], wishes: Mapping[int, Mapping[tuple[in
             continue
         for j, pods in packed.items():
             found[j].extend(pods)
+    coarse += [] if coarse else _straddling(s, room, wishes)
     return tuple(coarse) if coarse else {j: merged(pods) for j, pods in sorted(found.items())}
+
+
+def _straddling(s: Sets, room: Room, wishes: Mapping[int, Mapping[tuple[int, int], int]]) -> list[int]:
+    """Where the packed pods break a relation, the places that straddle its domains, over which the model was too coarse: of a relation that keeps
+    pods apart those that got pods of it, else all."""
+    if room.neighbours is None or not (broken := sorted({rho for rho, _ in room.neighbours.faults()})):
+        return []
+    found: set[int] = set()
+    for rho in broken:
+        straddling = [i for i, d in enumerate(s.domain_in(room.neighbours.standing.at[rho])) if d is None]
+        if s.problem.relations[rho].kind == "apart":
+            roles = {i: [s.problem.gangs[j].roles[t] for j, t in wishes.get(i, {})] for i in straddling}
+            straddling = [i for i in straddling if any(rho in (*role.bears, *role.matches) for role in roles[i])]
+        found.update(straddling)
+    if not found:
+        raise RuntimeError(f"pods break the relations {broken}, which the model said they keep")
+    return sorted(found)
 
 
 def _improved(s: Sets, shapes: Mapping[int, Shape], placements: Placements, least: Mapping[int, int]) -> Placements:
     """Take each gang that is spread more than it must out and place it again, as long as that helps."""
     best = dict(placements)
-    room = Room(s.free)
+    room = s.room()
     for j, pods in best.items():
         room.take_all(s.problem.gangs[j], fresh(s.problem.gangs[j], pods))
     greedy = Greedy(s.problem, s.tree, room)
@@ -190,10 +213,10 @@ def _improved(s: Sets, shapes: Mapping[int, Shape], placements: Placements, leas
         for j in sorted((j for j in best if now[j] > least[j]), key=lambda j: (least[j] - now[j], j)):
             mark = room.mark()
             for p in fresh(s.problem.gangs[j], best[j]):
-                room.take(p.node, s.problem.gangs[j].roles[p.role].request, -p.pods)
+                room.put(p.node, s.problem.gangs[j].roles[p.role], -p.pods)
             placed = greedy.place(j, shapes[j])
             again = None if placed is None else merged([*shapes[j].fixed, *placed])
-            if again is None or s.tree.span(s.problem.nodes[p.node].leaf for p in again) >= now[j]:
+            if again is None or room.broken or s.tree.span(s.problem.nodes[p.node].leaf for p in again) >= now[j]:
                 room.undo(mark)
             else:
                 best[j], improved = again, True
@@ -241,13 +264,13 @@ def _neighbourhood(s: Sets, shapes: Mapping[int, Shape], placements: Placements,
 
 def _singled(s: Sets, gangs: Mapping[int, Shape], placements: Placements, movable: list[int]) -> Sets:
     """The same sets with each movable gang as a shape of its own, in the room that the others leave."""
-    room = Room(s.free)
+    room = s.room()
     for j, pods in placements.items():
         if j not in movable:
             room.take_all(s.problem.gangs[j], fresh(s.problem.gangs[j], pods))
     shapes = tuple(replace(gangs[j], alone=j) for j in movable)
     waiting = {(s.problem.gangs[j].queue, s.problem.gangs[j].priority, k): (j,) for k, j in enumerate(movable)}
-    return Sets(s.problem, s.tree, s.places, room.free, s.ledger, shapes, waiting)
+    return Sets(s.problem, s.tree, s.places, room.free, s.ledger, shapes, waiting, room.neighbours)
 
 
 def _solve(s: Sets, placements: Placements, options: Options) -> tuple[Placements, int]:

@@ -153,6 +153,15 @@ REASONS: Mapping[str, Sentence] = {
         ),
         mend="Open the queue, or name another one.",
     ),
+    "GW117": Sentence(
+        "no room beside other pods, or apart from them",
+        (
+            "there is room for it, but not under what role {role} says of other pods: {rule}",
+            "there is room for it, but not under what its pods say of other pods",
+        ),
+        ("there are never enough nodes or domains for what role {role} says of other pods: {rule}",),
+        "Soften the rule (preferred, ScheduleAnyway, a larger maxSkew), wait for the other pods to come or to go, or add nodes.",
+    ),
 }
 
 REPAIRS: Mapping[str, Sentence] = {
@@ -186,6 +195,8 @@ class Words:
         amounts = {"asked": fact.asked, "available": fact.available, "limit": fact.limit}
         known = {name: amount for name, amount in amounts.items() if amount is not None}
         facts |= {name: number(resource or "pods", amount) for name, amount in known.items()}
+        if fact.relation is not None and fact.relation < len(self.origins.relations):
+            facts["rule"] = self.origins.relations[fact.relation]
         if fact.gangs:
             facts["gangs"] = tuple(self.problem.gangs[j].name for j in fact.gangs)
         if fact.never:

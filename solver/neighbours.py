@@ -63,6 +63,7 @@ class Standing:
 
     def __init__(self, problem: Problem, bare: bool = False) -> None:
         self.relations = problem.relations
+        self.nodes = len(problem.nodes)
         self.at = _partitions(problem.relations)
         self.matched: list[dict[int, int]] = [{} for _ in self.relations]
         self.bearing: list[dict[int, int]] = [{} for _ in self.relations]
@@ -173,7 +174,7 @@ class Neighbours:
     def open_to(self, role: Related, among: frozenset[int] | None = None) -> Mask:
         """Node -> whether one more pod of the role may come there now. among: mind only these relations."""
         relations = [rho for rho in self.relations(role) if among is None or rho in among]
-        found: Mask = np.ones(len(self.standing.at[relations[0]]) if relations else 0, dtype=np.bool_)
+        found: Mask = np.ones(self.standing.nodes, dtype=np.bool_)
         for rho in relations:
             domains, outside = _OPEN[self.standing.relations[rho].kind](self, rho, rho in role.bears, rho in role.matches)
             found &= np.append(domains, outside)[self.standing.at[rho]]

@@ -30,6 +30,7 @@ class Fact:
     available: int | None = None
     limit: int | None = None
     gangs: tuple[int, ...] = ()
+    relation: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,7 +102,7 @@ class Topology:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A rule between pods, about the domains of one partition of the nodes. Roles carry it (`Role.bears`), are counted by it (`Role.matches`), or both.
+    """A rule between pods, about the domains of one partition of the nodes. Roles carry it (`Role.bears`), or are counted by it (`Role.matches`).
 
     apart: a domain that holds a pod that carries the rule holds no other pod that it counts.
     together: a domain with a pod that carries the rule holds one that it counts, which does not carry it or is there already. Where there is no such

@@ -2,7 +2,8 @@
 
 Codes, for ever: GW101 queue capability, GW102 not enough free, GW103 no node holds a pod, GW104 no domain has room, GW105 others go first,
 GW106 kept for guarantees, GW107 no node is open to it, GW108 the empty cluster cannot hold it, GW109 no whole subgroups, GW110 limit reached,
-GW112 the queue's proportional share is used up, GW113 the queue takes nothing new (GW111 is the compiler's).
+GW112 the queue's proportional share is used up, GW113 the queue takes nothing new GW117 pods that may not be, or have to be, beside others
+(GW111 is the compiler's).
 Repairs: GR101 more capability, GR102 a higher tier.
 """
 
@@ -16,17 +17,19 @@ import numpy as np
 
 from solver.fit import Shortage, holds, shortage
 from solver.greedy import Greedy
+from solver.neighbours import Neighbours, Standing, whoever_minds
 from solver.options import Options
 from solver.plan import Fact, Repair
 from solver.problem import Placement, Problem, Vector
 from solver.room import Ints, Ledger, Room, slots
 from solver.shapes import Shape, shape_of
+from solver.stages.pack import fresh
 from solver.tree import Tree
 
 
 @dataclass
 class Reasons:
-    """before: free vectors and holdings with only what runs. after: with the plan. started: what the plan starts, gang -> placements."""
+    """before: free vectors and holdings with only what runs. after, neighbours: with the plan. started: what the plan starts, gang -> placements."""
 
     problem: Problem
     tree: Tree
@@ -36,6 +39,7 @@ class Reasons:
     after: Ledger
     started: dict[int, tuple[Placement, ...]]
     options: Options
+    neighbours: Neighbours | None = None
     _given: dict[int, tuple[Ints, Ints]] = field(default_factory=dict)
     _blockers: dict[tuple[int, Shape], tuple[Fact, ...]] = field(default_factory=dict)
     _known: dict[object, tuple[tuple[Fact, ...], tuple[Repair, ...]]] = field(default_factory=dict)
@@ -44,6 +48,17 @@ class Reasons:
     def _capacity(self) -> Ints:
         shape = len(self.problem.nodes), len(self.problem.resources)
         return np.array([n.capacity for n in self.problem.nodes], dtype=np.int64).reshape(shape)
+
+    @cached_property
+    def _standing(self) -> Neighbours | None:
+        """Who is where beside what runs."""
+        return whoever_minds(self.problem)
+
+    @cached_property
+    def _alone(self) -> Neighbours | None:
+        """The empty cluster: only what keeps a gang's own pods apart is sure never to change; company may come, and make things even."""
+        apart = frozenset(rho for rho, relation in enumerate(self.problem.relations) if relation.kind == "apart")
+        return Neighbours(self.problem, Standing(self.problem, bare=True), apart) if self.problem.relations else None
 
     def explain(self, j: int) -> tuple[tuple[Fact, ...], tuple[Repair, ...]]:
         """Facts and repairs of a gang that waits. Gangs of one shape and queue wait for one reason."""
@@ -64,10 +79,10 @@ class Reasons:
         for facts in (
             self._hopeless_roles(fresh, capacity),
             self._hopeless_queue(gang.queue, fresh.demand(len(self.problem.resources))),
-            self._no_room(j, fresh, capacity, never=True),
+            self._no_room(j, fresh, capacity, self._alone, never=True),
             self._closed(gang.queue),
             self._queue_full(gang.queue, amount, self.before),
-            self._no_room(j, shape, self.free_before, never=False),
+            self._no_room(j, shape, self.free_before, self._standing, never=False),
             self._guaranteed(gang.queue, amount, self.before),
             self._queue_full(gang.queue, amount, self.after),
             self._guaranteed(gang.queue, amount, self.after),
@@ -135,15 +150,17 @@ class Reasons:
         limit, used = (ledger.total[r], sum(need[i] for i in roots)) if q is None else (self.problem.queues[q].capability[r] or 0, need[q])
         return (Fact("GW106", queue=queue if q is None else q, resource=r, asked=amount[r], available=max(0, limit - used)),)
 
-    def _no_room(self, j: int, shape: Shape, free: Ints, never: bool) -> tuple[Fact, ...]:
+    def _no_room(self, j: int, shape: Shape, free: Ints, neighbours: Neighbours | None, never: bool) -> tuple[Fact, ...]:
         """GW102, GW104, GW108, GW109: alone on these free vectors it does not fit; counted where counting proves it, else by an exact model."""
         short = shortage(self.problem, self.tree, shape, free)
         if short is None:
-            answer = holds(self.problem, self.tree, j, shape, free, self.options)
+            answer = holds(self.problem, self.tree, j, shape, free, self.options, neighbours)
             if answer:
                 return ()
             if answer is None:
                 return (Fact("GW110"),)
+            if (fact := self._company(j, shape, free, neighbours, never)) is not None:
+                return (fact,)
             short = self._partial(j, shape, free)
         code = "GW108" if never and short.code == "GW102" else short.code
         return (
@@ -152,6 +169,19 @@ class Reasons:
                 asked=short.asked, available=short.available, limit=short.size,
             ),
         )  # fmt: skip
+
+    def _company(self, j: int, shape: Shape, free: Ints, neighbours: Neighbours | None, never: bool) -> Fact | None:
+        """GW117: without the relations it fits. Named is one without which alone it would, else the first; None where they are not to blame."""
+        bound = sorted({rho for role in shape.roles for rho in (*role.bears, *role.matches)})
+        if neighbours is None or not bound or holds(self.problem, self.tree, j, shape, free, self.options) is not True:
+            return None
+        greedy = (Greedy(self.problem, self.tree, Room(free, neighbours.only(neighbours.enforced - {rho}))) for rho in bound)
+        chosen = next((rho for rho, tried in zip(bound, greedy, strict=True) if tried.place(j, shape) is not None), bound[0])
+        role = next(
+            (t for t, r in enumerate(shape.roles) if chosen in r.bears),
+            next(t for t, r in enumerate(shape.roles) if chosen in (*r.bears, *r.matches)),
+        )
+        return Fact("GW117", never, role=role, relation=chosen)
 
     def _partial(self, j: int, shape: Shape, free: Ints) -> Shortage:
         """The numbers for a gang that fits by every count and yet provably not: the pods that the greedy gets in."""
@@ -165,7 +195,7 @@ class Reasons:
         gang = self.problem.gangs[j]
         if (
             shortage(self.problem, self.tree, shape, self.free_after) is None
-            and holds(self.problem, self.tree, j, shape, self.free_after, self.options) is not False
+            and holds(self.problem, self.tree, j, shape, self.free_after, self.options, self.neighbours) is not False
         ):
             return ()
         key = (gang.priority, shape)
@@ -176,7 +206,7 @@ class Reasons:
     def _blocked(self, j: int, shape: Shape) -> Fact:
         """By how much it does not fit beside the plan, and for whom. Whose queue it is in does not matter."""
         gang = self.problem.gangs[j]
-        most = Greedy(self.problem, self.tree, Room(self.free_after)).most(j, shape)
+        most = Greedy(self.problem, self.tree, Room(self.free_after, self.neighbours)).most(j, shape)
         order = sorted(self.started, key=lambda i: (self.problem.gangs[i].priority, -self.problem.gangs[i].age, -i))
         blockers = self._least_prefix(j, shape, [i for i in order if self.problem.gangs[i].priority >= gang.priority] or order)
         return Fact("GW105", asked=shape.least, available=most, gangs=tuple(sorted(blockers)))
@@ -185,11 +215,14 @@ class Reasons:
         """The shortest prefix of `order` without which the gang fits, less the members that it does not need."""
 
         def fits(without: Iterable[int]) -> bool:
-            free = self.free_after.copy()
+            room = Room(self.free_after, self.neighbours)
             for i in without:
                 nodes, amounts = self._taken(i)
-                np.add.at(free, nodes, amounts)
-            return Greedy(self.problem, self.tree, Room(free)).place(j, shape) is not None
+                np.add.at(room.free, nodes, amounts)
+                if room.neighbours is not None:
+                    for p in fresh(self.problem.gangs[i], self.started[i]):
+                        room.neighbours.add(self.problem.gangs[i].roles[p.role], p.node, -p.pods, 0)
+            return Greedy(self.problem, self.tree, room).place(j, shape) is not None
 
         low, high = 0, len(order)
         while low < high:
@@ -226,7 +259,7 @@ class Reasons:
                         break
 
     def _fits_after(self, j: int, shape: Shape) -> bool:
-        return Greedy(self.problem, self.tree, Room(self.free_after)).place(j, shape) is not None
+        return Greedy(self.problem, self.tree, Room(self.free_after, self.neighbours)).place(j, shape) is not None
 
     def _only(self, queue: int, amount: Vector, q: int, r: int) -> bool:
         """Whether q's capability of r is the only limit that the gang meets beside the plan."""

@@ -53,7 +53,7 @@ def solve(problem: Problem, options: Options | None = None) -> Plan:
     placements = course.placements | grow(problem, tree, course.room, course.ledger, growing, whole)
     started = {j: pods for j, pods in placements.items() if j not in kept}
     patience = replace(options, time_limit=min(options.time_limit, REASON_SECONDS))
-    reasons = Reasons(problem, tree, free_before, before, course.room.free, course.ledger, started, patience)
+    reasons = Reasons(problem, tree, free_before, before, course.room.free, course.ledger, started, patience, course.room.neighbours)
     decisions = tuple(_decision(problem, j, placements.get(j), running[j], j in kept, course, reasons) for j in range(len(problem.gangs)))
     return Plan(decisions, course.plan_batches(), _queues(problem, before, course.ledger, whole))
 

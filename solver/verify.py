@@ -492,6 +492,7 @@ def _points_somewhere(problem: Problem, gang: int, fact: Fact) -> bool:
         and _within(fact.queue, problem.queues)
         and _within(fact.resource, problem.resources)
         and _within(fact.hypernode, problem.hypernodes)
+        and _within(fact.relation, problem.relations)
         and all(_within(other, problem.gangs) for other in fact.gangs)
     )
 

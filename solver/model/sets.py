@@ -53,7 +53,7 @@ def refine(places: Iterable[Place], coarse: Iterable[int]) -> tuple[Place, ...]:
 class Sets:
     """K: `shapes`; I: `places`; classes (q, p, k) with `waiting` gangs each (N in the formulas).
 
-    free: node x resource, what may be given. ledger: what the queues hold before the batch. neighbours: who is where before it, where relations count.
+    free: node x resource, what may be given. ledger: what the queues hold before the batch. neighbours: who is where before it, for relations.
     """
 
     problem: Problem

@@ -46,6 +46,8 @@ def validate(problem: Problem) -> None:
         _relation(("relations", rho), relation, problem)
     for g, gang in enumerate(problem.gangs):
         _gang(("gangs", g), gang, problem)
+    for number, r in enumerate(problem.devices):
+        _index(("devices", number), r, problem.resources)
     _sums(problem)
 
 

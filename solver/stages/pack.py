@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import pulp
 
+from solver.costs import Wholes
 from solver.engine import solve_model
 from solver.model.rows import at_least, at_most
 from solver.model.sets import Place
@@ -20,11 +21,11 @@ Wish = tuple[int, int]
 
 
 def pack(problem: Problem, room: Room, place: Place, wishes: Mapping[Wish, int], options: Options) -> dict[int, list[Placement]] | None:
-    """Gang -> its pods on the nodes of one place, taken from the room. None, and nothing taken, when they provably do not
-    fit, or when relations between pods on several of the nodes were not met one by one: then the place is too coarse."""
+    """Gang -> its pods on the nodes of one place, taken from the room. None, and nothing taken, when they provably do not fit, or when
+    relations between pods on several of the nodes were not kept one pod after another: then the place is too coarse."""
     mark = room.mark()
     roles = {wish: problem.gangs[wish[0]].roles[wish[1]] for wish in wishes}
-    requests = {wish: role.request for wish, role in roles.items()}
+    requests = {wish: problem.gangs[wish[0]].roles[wish[1]].request for wish in wishes}
     found: dict[int, list[Placement]] = {}
     nodes = np.array(place.nodes, dtype=np.intp)
     bound: list[Wish] = []
@@ -35,7 +36,7 @@ def pack(problem: Problem, room: Room, place: Place, wishes: Mapping[Wish, int],
                 room.undo(mark)
                 return None
             found.setdefault(wish[0], []).extend(beside)
-    for wish in sorted(wishes.keys() - set(bound), key=lambda w: (_size(room, nodes, requests[w]), w), reverse=True):
+    for wish in sorted(wishes.keys() - set(bound), key=lambda w: (size(room, nodes, requests[w]), w), reverse=True):
         left = wishes[wish]
         fits = room.slots(requests[wish])[nodes]
         for at in np.argsort(fits, kind="stable"):
@@ -48,7 +49,7 @@ def pack(problem: Problem, room: Room, place: Place, wishes: Mapping[Wish, int],
                 break
         if left:
             room.undo(mark)
-            return None if bound else _exactly(room, place, wishes, roles, options)
+            return None if bound else exactly(problem, room, place, wishes, options)
     return found
 
 
@@ -70,18 +71,21 @@ def _one_by_one(room: Room, neighbours: Neighbours, nodes: np.ndarray, role: Rol
     return found
 
 
-def _size(room: Room, nodes: np.ndarray, request: Vector) -> float:
+def size(room: Room, nodes: np.ndarray, request: Vector) -> float:
     """The largest part of any resource of the place that one pod takes."""
     free = room.free[nodes].sum(axis=0)
     return max((a / int(f) for a, f in zip(request, free, strict=True) if a and f), default=0.0)
 
 
-def _exactly(room: Room, place: Place, wishes: Mapping[Wish, int], roles: Mapping[Wish, Role], options: Options) -> dict[int, list[Placement]] | None:
-    """Pods of equal requests are one variable per node.
+def exactly(
+    problem: Problem, room: Room, place: Place, wishes: Mapping[Wish, int], options: Options, wholes: Wholes | None = None
+) -> dict[int, list[Placement]] | None:
+    """As `pack`, by a model in which pods of equal requests are one variable per node. wholes: and as few whole nodes are opened as can be.
 
-    sum_{nodes v} n[a,v] >= wished_a        sum_a a_r * n[a,v] <= free[v,r]
+    min sum_v w[v]
+    sum_{nodes v} n[a,v] >= wished_a        sum_a a_r * n[a,v] <= free[v,r]        ... <= free[v,r] * w[v] where v is whole and counts by r
     """
-    requests = {wish: role.request for wish, role in roles.items()}
+    requests = {wish: problem.gangs[wish[0]].roles[wish[1]].request for wish in wishes}
     wished: dict[Vector, int] = {}
     for wish, pods in wishes.items():
         wished[requests[wish]] = wished.get(requests[wish], 0) + pods
@@ -92,16 +96,18 @@ def _exactly(room: Room, place: Place, wishes: Mapping[Wish, int], roles: Mappin
         for a, request in enumerate(kinds)
         for v in place.nodes
     }
+    w = {v: model.add_variable(f"w_{v}", 0, 1, cat=pulp.LpInteger) for v in place.nodes if wholes is not None and wholes.nodes[v]}
     for a, request in enumerate(kinds):
         model.addConstraint(at_least([(n[a, v], 1) for v in place.nodes], wished[request]), f"wished_{a}")
     for v in place.nodes:
         for r, free in enumerate(room.free[v]):
             unit = int(np.gcd.reduce([request[r] for request in kinds if request[r]] or [0]))
             if unit:
-                model.addConstraint(
-                    at_most([(n[a, v], request[r] // unit) for a, request in enumerate(kinds) if request[r]], int(free) // unit), f"free_{v}_{r}"
-                )
-    model.setObjective(pulp.lpSum(n.values()))
+                taken: list[tuple[pulp.LpVariable, float]] = [(n[a, v], request[r] // unit) for a, request in enumerate(kinds) if request[r]]
+                closed = wholes is not None and v in w and bool(wholes.counted[v, r])
+                most = int(free) // unit
+                model.addConstraint(at_most([*taken, (w[v], -most)], 0) if closed else at_most(taken, most), f"free_{v}_{r}")
+    model.setObjective(pulp.lpSum(w.values()))
     answer = solve_model(model, options)
     if not answer.values:
         return None
@@ -112,7 +118,7 @@ def _exactly(room: Room, place: Place, wishes: Mapping[Wish, int], roles: Mappin
         for v in place.nodes:
             some = min(pods, left[requests[wish], v])
             if some:
-                room.put(v, roles[wish], some)
+                room.put(v, problem.gangs[wish[0]].roles[wish[1]], some)
                 left[requests[wish], v] -= some
                 pods -= some
                 found.setdefault(wish[0], []).append(Placement(wish[1], v, some))

@@ -159,7 +159,7 @@ REASONS: Mapping[str, Sentence] = {
             "there is room for it, but not under what role {role} says of other pods: {rule}",
             "there is room for it, but not under what its pods say of other pods",
         ),
-        ("there are never enough nodes or domains for what role {role} says of other pods: {rule}",),
+        ("even empty, the cluster has no room under what role {role} says of other pods: {rule}",),
         "Soften the rule (preferred, ScheduleAnyway, a larger maxSkew), wait for the other pods to come or to go, or add nodes.",
     ),
 }

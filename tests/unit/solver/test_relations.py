@@ -44,10 +44,12 @@ def test_one_pod_more_than_hosts_never_fits_and_the_relation_is_blamed() -> None
     assert [(fact.code, fact.never, fact.role, fact.relation) for fact in decision.facts] == [("GW117", True, 0, 0)]
 
 
-def test_a_gang_that_is_too_large_anyway_does_not_blame_the_relation() -> None:
-    world = problem(nodes(4, gpu=8), gang("a", role(5, bears=[0], matches=[0], gpu=8)), relations=(relation("apart", range(4)),))
+@pytest.mark.parametrize(("pods", "gpus", "codes"), [(3, 9, ["GW103"]), (5, 8, ["GW117", "GW108"])])
+def test_a_relation_is_blamed_only_where_it_is_in_the_way(pods: int, gpus: int, codes: list[str]) -> None:
+    """Five pods of eight GPUs are too many for four hosts, and for their GPUs too."""
+    world = problem(nodes(4, gpu=8), gang("a", role(pods, bears=[0], matches=[0], gpu=gpus)), relations=(relation("apart", range(4)),))
     (decision,) = solved(world).decisions
-    assert [fact.code for fact in decision.facts] == ["GW108"]
+    assert [fact.code for fact in decision.facts] == codes
 
 
 def test_the_pods_of_others_close_their_domains() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from solver import solve
 from solver.fragments import Fragments
-from solver.problem import Problem
+from solver.problem import Placement, Problem
 from solver.room import Room, free_vectors
 from solver.stages.sparing import no_less, sparing
 from solver.tree import Tree
@@ -74,7 +74,8 @@ def test_gangs_bound_to_domains_are_left_to_the_first_greedy() -> None:
 
 def test_no_less_is_asked_of_every_queue_and_priority_by_itself() -> None:
     world = problem(nodes(4, gpu=8), queue("q"), queue("r"), gang("a", role(2, gpu=8), queue="q"), gang("b", role(1, gpu=8), queue="r"))
-    a, b = {0: (run(0, 0, 1), run(0, 1, 1))}, {1: (run(0, 2, 1),)}
+    a: dict[int, tuple[Placement, ...]] = {0: (run(0, 0, 1), run(0, 1, 1))}
+    b: dict[int, tuple[Placement, ...]] = {1: (run(0, 2, 1),)}
     assert no_less(world, a | b, a)
     assert no_less(world, a, a)
     assert not no_less(world, a, b)

@@ -8,7 +8,7 @@ Repairs: GR101 more capability, GR102 a higher tier.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -38,7 +38,6 @@ class Reasons:
     options: Options
     _given: dict[int, tuple[Ints, Ints]] = field(default_factory=dict)
     _blockers: dict[tuple[int, Shape], tuple[Fact, ...]] = field(default_factory=dict)
-    _known: dict[object, tuple[tuple[Fact, ...], tuple[Repair, ...]]] = field(default_factory=dict)
 
     @cached_property
     def _capacity(self) -> Ints:
@@ -46,14 +45,16 @@ class Reasons:
         return np.array([n.capacity for n in self.problem.nodes], dtype=np.int64).reshape(shape)
 
     def explain(self, j: int) -> tuple[tuple[Fact, ...], tuple[Repair, ...]]:
-        """Facts and repairs of a gang that waits. Gangs of one shape and queue wait for one reason."""
+        """Facts and repairs of a gang that waits."""
+        shape = shape_of(j, self.problem.gangs[j])
+        facts = self._facts(j, shape)
+        return facts, tuple(self._repairs(j, shape, facts))
+
+    def kind(self, j: int) -> Hashable:
+        """Gangs of one kind wait for one reason: those of one shape and queue."""
         gang = self.problem.gangs[j]
         shape = shape_of(j, gang)
-        key = (gang.queue, shape if shape.fixed else (replace(shape, alone=None), gang.minimum, gang.roles))
-        if key not in self._known:
-            facts = self._facts(j, shape)
-            self._known[key] = facts, tuple(self._repairs(j, shape, facts))
-        return self._known[key]
+        return gang.queue, shape if shape.fixed else (replace(shape, alone=None), gang.minimum, gang.roles)
 
     def _facts(self, j: int, shape: Shape) -> tuple[Fact, ...]:
         """The stages of the question, the hopeless ones first: ever, beside what runs, beside what the plan starts."""

@@ -124,12 +124,8 @@ class Elsewhere:
         number = min(len(tasks), CHUNKS * crew.width)
         chunks = [range(first, len(tasks), number) for first in range(number)]
         futures = [crew.executor.submit(bundle, fingerprint(), sent, function, [tasks[i] for i in chunk]) for chunk in chunks]
-        try:
-            for chunk, future in zip(chunks, futures, strict=True):
-                found.update(zip(chunk, _answer(future, crew.alive), strict=True))
-        finally:
-            for future in futures:
-                future.cancel()
+        for chunk, future in zip(chunks, futures, strict=True):
+            found.update(zip(chunk, _answer(future, crew.alive), strict=True))
 
     def close(self) -> None:
         """Let the executor go; the next work worth it would start one again."""

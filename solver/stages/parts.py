@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from solver.costs import NAMES
 from solver.model.sets import Sets
 from solver.options import Options
 from solver.parallel import Mapper
@@ -47,11 +48,13 @@ def merged(parts: list[Spread], options: Options) -> Spread:
     """All parts as one. Where one of them was too coarse, all must be asked again: the places change."""
     coarse = tuple(sorted(i for part in parts for i in part.coarse))
     if coarse:
-        return Spread({}, None, coarse)
+        return Spread({}, (), coarse)
     placements = {j: pods for part in parts for j, pods in part.placements.items()}
-    objectives = [part.objective for part in parts if part.objective is not None]
-    value, bound = sum(o.value for o in objectives), sum(o.bound for o in objectives)
-    return Spread(dict(sorted(placements.items())), judge("spread", value, bound, options.gap, maximise=False))
+    said = {name: [o for part in parts for o in part.objectives if o.name == name] for name in NAMES}
+    objectives = tuple(
+        judge(name, sum(o.value for o in found), sum(o.bound for o in found), options.gap, maximise=False) for name, found in said.items() if found
+    )
+    return Spread(dict(sorted(placements.items())), objectives)
 
 
 def independent(s: Sets, gangs: tuple[int, ...]) -> list[tuple[int, ...]]:

@@ -27,7 +27,7 @@ from compiler.executor import ExecutorError, check_executor, open_executor
 from compiler.tree import Tree
 from compiler.views import data, machine
 from solver.parallel import Elsewhere
-from solver.waiting import explain
+from solver.reasons import explain
 
 ROOT = Path(__file__).parents[3]
 KINDS = 380

@@ -58,7 +58,10 @@ def merged(parts: list[Spread], options: Options) -> Spread:
 
 
 def independent(s: Sets, gangs: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """The gangs in parts, that of the first gang first. Kinds of nodes hang together when they share a leaf, or when a gang may use both of them."""
+    """The gangs in parts, that of the first gang first.
+
+    Kinds of nodes hang together when they share a leaf, when a gang may use both of them, or when a relation looks at gangs on both of them.
+    """
     shape_of = {j: k for (_, _, k), js in s.waiting.items() for j in js}
     above: dict[int, int] = {kind: kind for kind in sorted({place.kind for place in s.places})}
 
@@ -76,7 +79,12 @@ def independent(s: Sets, gangs: tuple[int, ...]) -> list[tuple[int, ...]]:
         if place.leaf is not None:
             leaves.setdefault(place.leaf, set()).add(place.kind)
     open_to = {k: {kind for role in s.shapes[k].roles for kind in role.kinds} & above.keys() for k in {shape_of[j] for j in gangs}}
-    for kinds in (*leaves.values(), *open_to.values()):
+    related: dict[int, set[int]] = {}
+    for k, kinds in open_to.items():
+        for role in s.shapes[k].roles:
+            for relation in (*role.bears, *role.matches):
+                related.setdefault(relation, set()).update(kinds)
+    for kinds in (*leaves.values(), *open_to.values(), *related.values()):
         join(kinds)
     found: dict[int, list[int]] = {}
     for j in gangs:

@@ -116,7 +116,7 @@ def test_a_large_world_gives_the_same_bytes_whoever_works_it_out(large: Path, cl
     assert min(sent) >= KINDS
 
 
-@pytest.mark.parametrize("case", ["preempt", "deadlock", "queue-limit"])
+@pytest.mark.parametrize("case", ["preempt", "deadlock", "queue-limit", "neighbours"])
 def test_small_worlds_too_when_every_bit_is_sent(case: str, cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from compiler.state import load_state
 

@@ -22,7 +22,7 @@ from solver.stages.spread import Spread
 from solver.stages.spread import spread as spread_together
 from solver.tree import Tree
 from solver.verify import verify
-from tests.unit.solver.builders import gang, nodes, problem, role
+from tests.unit.solver.builders import gang, nodes, problem, relation, role
 
 TREE = {"s0": (1, "a"), "s1": (1, "a"), "a": (2, None), "s2": (1, "b"), "s3": (1, "b"), "b": (2, None)}
 
@@ -75,6 +75,18 @@ def test_what_hangs_together_is_one_part(between: list[object]) -> None:
 def test_nodes_outside_the_topology_join_nothing() -> None:
     world = problem(nodes(2, kind=0, gpu=8), nodes(2, kind=1, gpu=8), gang("x", role(1, kinds=[0], gpu=8)), gang("y", role(1, kinds=[1], gpu=8)))
     assert split(world) == [["x"], ["y"]]
+
+
+def test_gangs_that_a_relation_looks_at_are_one_part() -> None:
+    world = problem(
+        nodes(2, leaf="s0", kind=0, gpu=8),
+        nodes(2, leaf="s1", kind=1, gpu=8),
+        gang("x", role(1, kinds=[0], bears=[0], gpu=8)),
+        gang("y", role(1, kinds=[1], matches=[0], gpu=8)),
+        tree=TREE,
+        relations=(relation("apart", [0, 0, 0, 0]),),
+    )
+    assert split(world) == [["x", "y"]]
 
 
 def halves(waiting: int = 0) -> Problem:

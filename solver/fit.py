@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import pulp
 
+from solver.cells import Free
 from solver.engine import solve_model
 from solver.greedy import Greedy
 from solver.model import constraints, variables
 from solver.model.sets import Sets, aggregate, refine
 from solver.options import Options
-from solver.problem import Problem
-from solver.room import Ints, Ledger, Room
-from solver.shapes import Shape
+from solver.problem import Ask, Problem
+from solver.room import Ledger, Room
+from solver.shapes import Shape, ShapeRole
 from solver.stages.admit import Admission, pods_of
 from solver.stages.spread import realise, shared_out
 from solver.tree import ROOT, Tree
@@ -33,12 +35,14 @@ class Shortage:
     size: int | None = None
 
 
-def shortage(problem: Problem, tree: Tree, shape: Shape, free: Ints) -> Shortage | None:
+def shortage(problem: Problem, tree: Tree, shape: Shape, free: Free) -> Shortage | None:
     """A proof by counting that the gang does not fit: a role alone, all roles together, every domain, every subgroup. None proves nothing."""
     greedy = Greedy(problem, tree, Room(free))
     reach = [greedy.reach(shape, t) for t in range(len(shape.roles))]
     for t, role in enumerate(shape.roles):
         if reach[t][ROOT] < role.need:
+            if role.ask.portions and _as_a_whole(tree, role, free) >= role.need:
+                return Shortage("GW118", t, asked=role.need, available=reach[t][ROOT])
             r = _scarcest(free, role.request)
             return Shortage("GW102", t, r, asked=role.need * role.request[r], available=reach[t][ROOT] * role.request[r])
     short = _subgroup_shortage(tree, shape, reach)
@@ -81,13 +85,18 @@ def _meet(tree: Tree, domains: tuple[int, ...], home: int) -> list[int]:
     return [h for h in domains if home in tree.path(h)] or [home for h in domains if h in tree.path(home)]
 
 
-def _scarcest(free: Ints, request: tuple[int, ...]) -> int:
+def _as_a_whole(tree: Tree, role: ShapeRole, free: Free) -> int:
+    """Pods of the role that the open nodes hold, were they not divided into cells."""
+    return int(free.slots(Ask(role.request))[np.isin(tree.kinds, sorted(role.kinds))].sum())
+
+
+def _scarcest(free: Free, request: tuple[int, ...]) -> int:
     """The resource that runs out first for pods of this request."""
     asked = [r for r, a in enumerate(request) if a]
-    return min(asked, key=lambda r: (int((free[:, r] // request[r]).sum()), r), default=0)
+    return min(asked, key=lambda r: (int((free.amounts[:, r] // request[r]).sum()), r), default=0)
 
 
-def holds(problem: Problem, tree: Tree, j: int, shape: Shape, free: Ints, options: Options) -> bool | None:
+def holds(problem: Problem, tree: Tree, j: int, shape: Shape, free: Free, options: Options) -> bool | None:
     """Whether the gang fits, queues aside: exact; None when a limit struck before an answer."""
     if Greedy(problem, tree, Room(free)).place(j, shape) is not None:
         return True

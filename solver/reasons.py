@@ -2,7 +2,8 @@
 
 Codes, for ever: GW101 queue capability, GW102 not enough free, GW103 no node holds a pod, GW104 no domain has room, GW105 others go first,
 GW106 kept for guarantees, GW107 no node is open to it, GW108 the empty cluster cannot hold it, GW109 no whole subgroups, GW110 limit reached,
-GW112 the queue's proportional share is used up, GW113 the queue takes nothing new (GW111 is the compiler's).
+GW112 the queue's proportional share is used up, GW113 the queue takes nothing new GW118 no cell has room
+(GW111 is the compiler's).
 Repairs: GR101 more capability, GR102 a higher tier.
 """
 
@@ -14,36 +15,38 @@ from functools import cached_property
 
 import numpy as np
 
+from solver.cells import Free, Ints, Uses, positions, whole
 from solver.fit import Shortage, holds, shortage
 from solver.greedy import Greedy
 from solver.options import Options
 from solver.plan import Fact, Repair
-from solver.problem import Placement, Problem, Vector
-from solver.room import Ints, Ledger, Room, slots
+from solver.problem import Ask, Placement, Problem, Vector
+from solver.room import Ledger, Room
 from solver.shapes import Shape, shape_of
 from solver.tree import Tree
 
 
 @dataclass
 class Reasons:
-    """before: free vectors and holdings with only what runs. after: with the plan. started: what the plan starts, gang -> placements."""
+    """before: free vectors and holdings with only what runs. after: with the plan. started: what the plan starts, gang -> placements;
+    uses: on which cells."""
 
     problem: Problem
     tree: Tree
-    free_before: Ints
+    free_before: Free
     before: Ledger
-    free_after: Ints
+    free_after: Free
     after: Ledger
     started: dict[int, tuple[Placement, ...]]
+    uses: Uses
     options: Options
     _given: dict[int, tuple[Ints, Ints]] = field(default_factory=dict)
     _blockers: dict[tuple[int, Shape], tuple[Fact, ...]] = field(default_factory=dict)
     _known: dict[object, tuple[tuple[Fact, ...], tuple[Repair, ...]]] = field(default_factory=dict)
 
     @cached_property
-    def _capacity(self) -> Ints:
-        shape = len(self.problem.nodes), len(self.problem.resources)
-        return np.array([n.capacity for n in self.problem.nodes], dtype=np.int64).reshape(shape)
+    def _capacity(self) -> Free:
+        return whole(self.problem)
 
     def explain(self, j: int) -> tuple[tuple[Fact, ...], tuple[Repair, ...]]:
         """Facts and repairs of a gang that waits. Gangs of one shape and queue wait for one reason."""
@@ -77,22 +80,24 @@ class Reasons:
                 return facts
         return (Fact("GW110"),)
 
-    def _hopeless_roles(self, shape: Shape, capacity: Ints) -> tuple[Fact, ...]:
-        """GW107: no node's kind is open to a role. GW103: no open node, empty, holds one of its pods."""
+    def _hopeless_roles(self, shape: Shape, capacity: Free) -> tuple[Fact, ...]:
+        """GW107: no node's kind is open to a role. GW103, GW118: no open node, empty, holds one of its pods, as a whole or on its cells."""
         found = []
         kinds = np.array([n.kind for n in self.problem.nodes])
         for t, role in enumerate(shape.roles):
             if not role.need:
                 continue
-            open_nodes = capacity[np.isin(kinds, sorted(role.kinds))] if len(kinds) else capacity
-            if not len(open_nodes):
+            open_nodes = capacity.at(np.isin(kinds, sorted(role.kinds))) if len(kinds) else capacity
+            if not len(open_nodes.amounts):
                 found.append(Fact("GW107", never=True, role=t))
-            elif not slots(open_nodes, role.request).any():
-                most = open_nodes.max(axis=0)
+            elif not open_nodes.slots(Ask(role.request)).any():
+                most = open_nodes.amounts.max(axis=0)
                 short = [r for r, a in enumerate(role.request) if a > most[r]]
                 r = short[0] if short else None
                 asked, limit = (None, None) if r is None else (role.request[r], int(most[r]))
                 found.append(Fact("GW103", never=True, role=t, resource=r, asked=asked, limit=limit, available=limit))
+            elif not open_nodes.slots(role.ask).any():
+                found.append(Fact("GW118", never=True, role=t, asked=role.need, available=0))
         return tuple(found)
 
     def _hopeless_queue(self, queue: int, amount: Vector) -> tuple[Fact, ...]:
@@ -135,7 +140,7 @@ class Reasons:
         limit, used = (ledger.total[r], sum(need[i] for i in roots)) if q is None else (self.problem.queues[q].capability[r] or 0, need[q])
         return (Fact("GW106", queue=queue if q is None else q, resource=r, asked=amount[r], available=max(0, limit - used)),)
 
-    def _no_room(self, j: int, shape: Shape, free: Ints, never: bool) -> tuple[Fact, ...]:
+    def _no_room(self, j: int, shape: Shape, free: Free, never: bool) -> tuple[Fact, ...]:
         """GW102, GW104, GW108, GW109: alone on these free vectors it does not fit; counted where counting proves it, else by an exact model."""
         short = shortage(self.problem, self.tree, shape, free)
         if short is None:
@@ -153,7 +158,7 @@ class Reasons:
             ),
         )  # fmt: skip
 
-    def _partial(self, j: int, shape: Shape, free: Ints) -> Shortage:
+    def _partial(self, j: int, shape: Shape, free: Free) -> Shortage:
         """The numbers for a gang that fits by every count and yet provably not: the pods that the greedy gets in."""
         most = Greedy(self.problem, self.tree, Room(free)).most(j, shape)
         if shape.tier is not None and shape.tier <= self.tree.top:
@@ -188,7 +193,8 @@ class Reasons:
             free = self.free_after.copy()
             for i in without:
                 nodes, amounts = self._taken(i)
-                np.add.at(free, nodes, amounts)
+                np.add.at(free.amounts, nodes, amounts)
+                self._give_back_cells(free, i)
             return Greedy(self.problem, self.tree, Room(free)).place(j, shape) is not None
 
         low, high = 0, len(order)
@@ -210,6 +216,17 @@ class Reasons:
             rows += [(p.node, [-p.pods * a for a in roles[p.role].request]) for p in self.problem.gangs[i].running]
             self._given[i] = np.array([n for n, _ in rows], dtype=np.int64), np.array([a for _, a in rows], dtype=np.int64)
         return self._given[i]
+
+    def _give_back_cells(self, free: Free, i: int) -> None:
+        """What the plan gives gang i of the nodes' cells."""
+        for use in self.uses.get(i, ()):
+            division, position = self._positions[use.node][use.cell]
+            (portion,) = (p for p in self.problem.gangs[i].roles[use.role].portions if p.division == division)
+            free.cells[use.node, division, position] += np.array(portion.share, dtype=np.int64) * use.pods
+
+    @cached_property
+    def _positions(self) -> list[list[tuple[int, int]]]:
+        return positions(self.problem)
 
     def _repairs(self, j: int, shape: Shape, facts: tuple[Fact, ...]) -> Iterator[Repair]:
         """Only what was tried: with this one change the gang fits beside the plan."""

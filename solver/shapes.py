@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from solver.problem import Gang, Placement, Problem, Subgroup, Vector
+from solver.problem import Ask, Gang, Placement, Problem, Subgroup, Vector
 from solver.room import add
 from solver.tree import ROOT, Tree
 from solver.units import mix, required
@@ -13,12 +13,17 @@ from solver.units import mix, required
 
 @dataclass(frozen=True, slots=True)
 class ShapeRole:
-    """Pods still to be placed for one gang: at least `need`, at most `room`, each asking for `request` on a node of `kinds`."""
+    """Pods still to be placed for one gang: at least `need`, at most `room`, each taking `ask` on a node of `kinds`."""
 
     need: int
     room: int
-    request: Vector
+    ask: Ask
     kinds: frozenset[int]
+
+    @property
+    def request(self) -> Vector:
+        """What one pod asks of the node as a whole."""
+        return self.ask.request
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +59,7 @@ class Shape:
 
     def pinned(self, pods: Sequence[int]) -> Shape:
         """The same shape with its mix of roles settled."""
-        roles = tuple(ShapeRole(n, n, r.request, r.kinds) for n, r in zip(pods, self.roles, strict=True))
+        roles = tuple(ShapeRole(n, n, r.ask, r.kinds) for n, r in zip(pods, self.roles, strict=True))
         return Shape(roles, sum(pods), sum(pods), self.tier, self.subgroups, self.fixed, self.alone)
 
     def demand(self, width: int) -> Vector:
@@ -101,7 +106,7 @@ def _shape(index: int, gang: Gang, fixed: tuple[Placement, ...], need: Sequence[
     have = [0] * len(gang.roles)
     for p in fixed:
         have[p.role] += p.pods
-    roles = tuple(ShapeRole(max(0, n - h), max(0, r.replicas - h), r.request, r.kinds) for n, h, r in zip(need, have, gang.roles, strict=True))
+    roles = tuple(ShapeRole(max(0, n - h), max(0, r.replicas - h), r.ask, r.kinds) for n, h, r in zip(need, have, gang.roles, strict=True))
     least, most = max(0, least - sum(have)), max(0, most - sum(have))
     least = max(least, sum(r.need for r in roles))
     shape = Shape(roles, least, max(least, most), hard_tier(gang), gang.subgroups, fixed)

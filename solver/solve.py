@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from solver.cells import certificate
 from solver.fit import shortage
 from solver.greedy import Greedy
 from solver.model.sets import Place, Sets, aggregate, refine
@@ -51,9 +52,12 @@ def solve(problem: Problem, options: Options | None = None) -> Plan:
     placements = course.placements | grow(problem, tree, course.room, course.ledger, growing, whole)
     started = {j: pods for j, pods in placements.items() if j not in kept}
     patience = replace(options, time_limit=min(options.time_limit, REASON_SECONDS))
-    reasons = Reasons(problem, tree, free_before, before, course.room.free, course.ledger, started, patience)
-    decisions = tuple(_decision(problem, j, placements.get(j), running[j], j in kept, course, reasons) for j in range(len(problem.gangs)))
-    return Plan(decisions, course.plan_batches(), _queues(problem, before, course.ledger, whole))
+    uses = certificate(problem, course.room.laid, {j: fresh(problem.gangs[j], pods) for j, pods in placements.items()})
+    reasons = Reasons(problem, tree, free_before, before, course.room.free, course.ledger, started, uses, patience)
+    decisions = [_decision(problem, j, placements.get(j), running[j], j in kept, course, reasons) for j in range(len(problem.gangs))]
+    for j, cells in uses.items():
+        decisions[j] = replace(decisions[j], cells=cells)
+    return Plan(tuple(decisions), course.plan_batches(), _queues(problem, before, course.ledger, whole))
 
 
 def worst(objectives: Iterable[Objective]) -> Verdict:
@@ -83,7 +87,7 @@ class Course:
 
     def copy(self) -> Course:
         """The same, to be taken further apart from this one."""
-        room, ledger = Room(self.room.free), self.ledger.copy()
+        room, ledger = self.room.copy(), self.ledger.copy()
         return replace(
             self,
             room=room,

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from solver import verify_queues
+from solver import verify_cells, verify_queues
 from solver.plan import Batch, Decision, Fact, Objective, Plan
 from solver.problem import Gang, Placement, Problem, Topology, Vector
 from solver.verify_victims import VICTIM_RULES
@@ -498,10 +498,10 @@ def _points_somewhere(problem: Problem, gang: int, fact: Fact) -> bool:
 def _fits_empty_cluster(x: Ledger, g: int) -> bool:
     """A sufficient test only: the minima fit inside one domain with no node shared by two roles, within all queues' limits.
 
-    False for gangs whose minima are not simply the roles' (subgroups, or a minimum above the roles' sum).
+    False for gangs whose minima are not simply the roles' (subgroups, or a minimum above the roles' sum), and for pods with portions of cells.
     """
     gang = x.problem.gangs[g]
-    if gang.subgroups or gang.minimum > sum(role.minimum for role in gang.roles):
+    if gang.subgroups or gang.minimum > sum(role.minimum for role in gang.roles) or any(role.portions for role in gang.roles):
         return False
     demand = [0] * len(x.problem.resources)
     for role in gang.roles:
@@ -561,5 +561,6 @@ RULES = (
     queue_use,
     batches,
     reasons,
+    verify_cells.cells,
     *VICTIM_RULES,
 )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-import numpy as np
 import pulp
 
+from solver.engine import linear, scaled
+from solver.model.cells import on_cells
 from solver.model.sets import Sets
 from solver.model.variables import Terms, Vars
 from solver.problem import Vector
@@ -37,14 +38,6 @@ def at_least(terms: Iterable[tuple[pulp.LpVariable, float]], least: float) -> pu
 
 def equal(terms: Iterable[tuple[pulp.LpVariable, float]], value: float) -> pulp.LpConstraint:
     return pulp.LpConstraint(linear(terms), pulp.LpConstraintEQ, rhs=value)
-
-
-def linear(terms: Iterable[tuple[pulp.LpVariable, float]]) -> pulp.LpAffineExpression:
-    """Adds up repeated variables, which PuLP's own constructor would let the last one win."""
-    total: dict[pulp.LpVariable, float] = {}
-    for v, c in terms:
-        total[v] = total.get(v, 0) + c
-    return pulp.LpAffineExpression(total)
 
 
 def times(terms: Iterable[tuple[pulp.LpVariable, float]], factor: float) -> list[tuple[pulp.LpVariable, float]]:
@@ -102,7 +95,7 @@ def capacity(s: Sets, x: Vars) -> Iterator[Row]:
     A resource is left out at a place where another one always runs out first.
     """
     sizes = [sorted({role.request[r] for shape in s.shapes for role in shape.roles if role.request[r]}) for r in range(s.width)]
-    floors = [{z: s.per_place(s.free[:, r] // z) for z in ({*sizes[r], 1} if len(sizes[r]) <= FEW_SIZES else {1})} for r in range(s.width)]
+    floors = [{z: s.per_place(s.free.amounts[:, r] // z) for z in ({*sizes[r], 1} if len(sizes[r]) <= FEW_SIZES else {1})} for r in range(s.width)]
     users: dict[int, list[tuple[Vector, Terms]]] = {}
     for (k, t), pods in x.n.items():
         for i, terms in pods.items():
@@ -117,15 +110,9 @@ def capacity(s: Sets, x: Vars) -> Iterator[Row]:
                 yield Row("capacity", (i, r, z), scaled(taken_up, floors[r][z][i]))
 
 
-def scaled(terms: Sequence[tuple[pulp.LpVariable, float]], most: int) -> pulp.LpConstraint:
-    """The same row divided by its coefficients' common divisor, rounded down: bytes become a handful of units."""
-    unit = int(np.gcd.reduce([int(c) for _, c in terms]))
-    return at_most([(v, int(c) // unit) for v, c in terms], most // unit)
-
-
 def _binding(s: Sets, i: int, requests: list[Vector]) -> list[int]:
     """The resources of a place that can run out: r is implied by b when max(a_r / a_b) * free_b <= free_r on each node of the place."""
-    free = s.free[list(s.places[i].nodes)]
+    free = s.free.amounts[list(s.places[i].nodes)]
     asked = [r for r in range(s.width) if any(a[r] for a in requests)]
     kept: list[int] = []
     # Try to explain every resource by the scarcest one, the one with the fewest slots for its largest pod.
@@ -139,6 +126,12 @@ def _binding(s: Sets, i: int, requests: list[Vector]) -> list[int]:
         if not implied:
             kept.append(r)
     return sorted(kept)
+
+
+def cells(s: Sets, x: Vars) -> Iterator[Row]:
+    """What the cells of the nodes hold of the portions of pods: `solver.model.cells`."""
+    for key, constraint in on_cells(s, x):
+        yield Row("cells", key, constraint)
 
 
 def subgroups(s: Sets, x: Vars) -> Iterator[Row]:
@@ -221,10 +214,10 @@ def guarantees(s: Sets, x: Vars) -> Iterator[Row]:
         yield Row("guarantee.cluster", (r,), at_most([(x.w[q, r], 1) for q in roots], max(s.ledger.total[r], sum(before[q] for q in roots)) / unit))
 
 
-CONSTRAINTS = (link, gang, capacity, subgroups, queues, guarantees)
+CONSTRAINTS = (link, gang, capacity, cells, subgroups, queues, guarantees)
 """The table of contents: topology is in the domains of `link` and `gang`, eligibility in which n exist."""
 
-PLACEMENT = (link, gang, capacity, subgroups)
+PLACEMENT = (link, gang, capacity, cells, subgroups)
 """What nodes and topology allow, queues aside."""
 
 

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 
 import pulp
 
+from solver.cells import Free
+from solver.engine import scaled
 from solver.model import constraints, variables
-from solver.model.constraints import Row, at_least, at_most, equal, scaled, times
+from solver.model.constraints import Row, at_least, at_most, equal, times
 from solver.model.sets import Sets
 from solver.model.variables import Vars
 from solver.problem import Gang, Placement
-from solver.room import Ints
 from solver.tree import ROOT
 from solver.victims import Victim, loss
 
@@ -36,13 +37,13 @@ class Exposure:
 @dataclass(slots=True)
 class Evictions:
     """
-    s: the sets of the gang that starts, free vectors counting every victim as gone; free: what is free now (node x resource)
+    s: the sets of the gang that starts, its free amounts counting every victim as gone; free: what is free now
     victims: who may be evicted; exposures: queue -> its exposure, for the queues that the gang reclaims from
     away: whether pods count that are on no node of the model (when a queue is what is short)
     """
 
     s: Sets
-    free: Ints
+    free: Free
     victims: Sequence[Victim]
     exposures: Mapping[int, Exposure]
     away: bool
@@ -55,7 +56,7 @@ class Evictions:
 
     def __post_init__(self) -> None:
         self.x = variables.make(self.s, fixed_admission=True)
-        constraints.build(self.s, self.x, (constraints.link, constraints.gang, constraints.subgroups))
+        constraints.build(self.s, self.x, (constraints.link, constraints.gang, constraints.subgroups, constraints.cells))
         inside = {n for pods in self.x.n.values() for i in pods for n in self.s.places[i].nodes}
         for v in self.victims:
             self._make(v, inside)
@@ -165,7 +166,7 @@ def capacity(m: Evictions) -> Iterator[Row]:
             given = [(m.e[v.gang, p][0], -m.e[v.gang, p][1] * m.gang(v).roles[p.role].request[r]) for v, p in spots.get(node, ())]
             wanted, given = [x for x in wanted if x[1]], [x for x in given if x[1]]
             if wanted:
-                yield Row("capacity", (node, r), scaled([*wanted, *given], int(m.free[node, r])))
+                yield Row("capacity", (node, r), scaled([*wanted, *given], int(m.free.amounts[node, r])))
 
 
 def queues(m: Evictions) -> Iterator[Row]:

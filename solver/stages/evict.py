@@ -13,6 +13,7 @@ from functools import cached_property
 
 import pulp
 
+from solver.cells import Free
 from solver.engine import solve_model
 from solver.fit import shortage
 from solver.model.constraints import at_most
@@ -21,7 +22,7 @@ from solver.model.sets import Sets, aggregate, refine
 from solver.options import Options
 from solver.plan import Objective
 from solver.problem import Limits, Placement, Problem
-from solver.room import Ints, Ledger, Room
+from solver.room import Ledger, Room
 from solver.shapes import satisfied, shape_of
 from solver.stages.admit import pods_of
 from solver.stages.cheapest import Cheapest, Choice
@@ -103,12 +104,11 @@ class Standing:
         guarantee = self.problem.queues[q].guarantee
         return Exposure(most, {r: self.ledger.held[q][r] - g for r, g in enumerate(guarantee) if g})
 
-    def without(self, victims: Iterable[Victim]) -> Ints:
-        """The free vectors were all of these gone."""
+    def without(self, victims: Iterable[Victim]) -> Free:
+        """The free amounts were all of these gone."""
         room = Room(self.room.free)
         for v in victims:
-            for p in v.running:
-                room.take(p.node, self.problem.gangs[v.gang].roles[p.role].request, -p.pods)
+            room.take_running(self.problem.gangs[v.gang], v.running, -1)
         return room.free
 
     def hopeless(self, j: int, victims: Sequence[Victim]) -> bool:
@@ -118,8 +118,7 @@ class Standing:
     def take(self, v: int, pods: tuple[Placement, ...], j: int) -> None:
         """Evict these pods of gang v for gang j."""
         gang = self.problem.gangs[v]
-        for p in pods:
-            self.room.take(p.node, gang.roles[p.role].request, -p.pods)
+        self.room.take_running(gang, pods, -1)
         self.ledger.charge(gang.queue, tuple(-x for x in freed(self.problem, v, pods)))
         self.running[v] = merged([*self.running[v], *(Placement(p.role, p.node, -p.pods) for p in pods)])
         self.evicted[v] = merged([*self.evicted.get(v, ()), *pods])
@@ -129,7 +128,7 @@ class Standing:
         """The pods stay after all. Raises ValueError where their room is taken; then nothing has changed."""
         gang, mark = self.problem.gangs[v], self.room.mark()
         try:
-            self.room.take_all(gang, pods)
+            self.room.take_running(gang, pods)
         except ValueError:
             self.room.undo(mark)
             raise
@@ -167,7 +166,7 @@ def cheapest_victims(standing: Standing, j: int, options: Options) -> Taken | No
             break
         within = [i for i, place in enumerate(places) if choice.nodes.intersection(place.nodes)]
         free = rich.copy()
-        free[[n for n in range(len(problem.nodes)) if n not in choice.nodes]] = 0
+        free.amounts[[n for n in range(len(problem.nodes)) if n not in choice.nodes]] = 0
         s = Sets(problem, tree, refine(places, within), free, standing.ledger, (shape,), waiting)
         useful = [v for v in victims if away or any(p.node in choice.nodes for p in v.running)]
         best = _solve(Evictions(s, standing.room.free, useful, exposures, away), j, choice, options) or best

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import pulp
 
-from solver.engine import solve_model
-from solver.model.constraints import at_least, at_most
+from solver.cells import counters, rows
+from solver.engine import scaled, solve_model
+from solver.model.constraints import at_least
 from solver.model.sets import Place
 from solver.options import Options
-from solver.problem import Gang, Placement, Problem, Vector
+from solver.problem import Ask, Gang, Placement, Portion, Problem
 from solver.room import Room
 
 Wish = tuple[int, int]
@@ -21,74 +22,84 @@ Wish = tuple[int, int]
 def pack(problem: Problem, room: Room, place: Place, wishes: Mapping[Wish, int], options: Options) -> dict[int, list[Placement]] | None:
     """Gang -> its pods on the nodes of one place, taken from the room. None, and nothing taken, when they provably do not fit."""
     mark = room.mark()
-    requests = {wish: problem.gangs[wish[0]].roles[wish[1]].request for wish in wishes}
+    asks = {wish: problem.gangs[wish[0]].roles[wish[1]].ask for wish in wishes}
     found: dict[int, list[Placement]] = {}
     nodes = np.array(place.nodes, dtype=np.intp)
-    for wish in sorted(wishes, key=lambda w: (_size(room, nodes, requests[w]), w), reverse=True):
+    for wish in sorted(wishes, key=lambda w: (_size(room, nodes, asks[w]), w), reverse=True):
         left = wishes[wish]
-        fits = room.slots(requests[wish])[nodes]
+        fits = room.slots(asks[wish])[nodes]
         for at in np.argsort(fits, kind="stable"):
             pods = min(int(fits[at]), left)
             if pods:
-                room.take(int(nodes[at]), requests[wish], pods)
+                room.take(int(nodes[at]), asks[wish], pods)
                 found.setdefault(wish[0], []).append(Placement(wish[1], int(nodes[at]), pods))
                 left -= pods
             if not left:
                 break
         if left:
             room.undo(mark)
-            return _exactly(room, place, wishes, requests, options)
+            return _exactly(room, place, wishes, asks, options)
     return found
 
 
-def _size(room: Room, nodes: np.ndarray, request: Vector) -> float:
+def _size(room: Room, nodes: np.ndarray, ask: Ask) -> float:
     """The largest part of any resource of the place that one pod takes."""
-    free = room.free[nodes].sum(axis=0)
-    return max((a / int(f) for a, f in zip(request, free, strict=True) if a and f), default=0.0)
+    free = room.free.amounts[nodes].sum(axis=0)
+    return max((a / int(f) for a, f in zip(ask.request, free, strict=True) if a and f), default=0.0)
 
 
-def _exactly(
-    room: Room, place: Place, wishes: Mapping[Wish, int], requests: Mapping[Wish, Vector], options: Options
-) -> dict[int, list[Placement]] | None:
-    """Pods of equal requests are one variable per node.
+def _exactly(room: Room, place: Place, wishes: Mapping[Wish, int], asks: Mapping[Wish, Ask], options: Options) -> dict[int, list[Placement]] | None:
+    """Pods of equal asks are one variable per node.
 
-    sum_{nodes v} n[a,v] >= wished_a        sum_a a_r * n[a,v] <= free[v,r]
+    sum_{nodes v} n[a,v] >= wished_a        sum_a a_r * n[a,v] <= free[v,r]        and on the cells of v as `solver.cells.rows`
     """
-    wished: dict[Vector, int] = {}
+    wished: dict[Ask, int] = {}
     for wish, pods in wishes.items():
-        wished[requests[wish]] = wished.get(requests[wish], 0) + pods
+        wished[asks[wish]] = wished.get(asks[wish], 0) + pods
     model = pulp.LpProblem("pack", pulp.LpMinimize)
     kinds = sorted(wished)
     n = {
-        (a, v): model.add_variable(f"n_{a}_{v}", 0, min(wished[request], int(room.slots(request)[v])), cat=pulp.LpInteger)
-        for a, request in enumerate(kinds)
+        (a, v): model.add_variable(f"n_{a}_{v}", 0, min(wished[ask], int(room.slots(ask)[v])), cat=pulp.LpInteger)
+        for a, ask in enumerate(kinds)
         for v in place.nodes
     }
-    for a, request in enumerate(kinds):
-        model.addConstraint(at_least([(n[a, v], 1) for v in place.nodes], wished[request]), f"wished_{a}")
+    for a, ask in enumerate(kinds):
+        model.addConstraint(at_least([(n[a, v], 1) for v in place.nodes], wished[ask]), f"wished_{a}")
     for v in place.nodes:
-        for r, free in enumerate(room.free[v]):
-            unit = int(np.gcd.reduce([request[r] for request in kinds if request[r]] or [0]))
-            if unit:
-                model.addConstraint(
-                    at_most([(n[a, v], request[r] // unit) for a, request in enumerate(kinds) if request[r]], int(free) // unit), f"free_{v}_{r}"
-                )
+        for r, free in enumerate(room.free.amounts[v]):
+            taken = [(n[a, v], ask.request[r]) for a, ask in enumerate(kinds) if ask.request[r]]
+            if taken:
+                model.addConstraint(scaled(taken, int(free)), f"free_{v}_{r}")
+        _on_cells(model, room, v, [(ask, n[a, v]) for a, ask in enumerate(kinds)])
     model.setObjective(pulp.lpSum(n.values()))
     answer = solve_model(model, options)
     if not answer.values:
         return None
-    left = {(request, v): round(answer.values[n[a, v].name]) for a, request in enumerate(kinds) for v in place.nodes}
+    left = {(ask, v): round(answer.values[n[a, v].name]) for a, ask in enumerate(kinds) for v in place.nodes}
     found: dict[int, list[Placement]] = {}
     for wish in sorted(wishes):
         pods = wishes[wish]
         for v in place.nodes:
-            some = min(pods, left[requests[wish], v])
+            some = min(pods, left[asks[wish], v])
             if some:
-                room.take(v, requests[wish], some)
-                left[requests[wish], v] -= some
+                room.take(v, asks[wish], some)
+                left[asks[wish], v] -= some
                 pods -= some
                 found.setdefault(wish[0], []).append(Placement(wish[1], v, some))
     return found
+
+
+def _on_cells(model: pulp.LpProblem, room: Room, v: int, users: Iterable[tuple[Ask, pulp.LpVariable]]) -> None:
+    pods: dict[Portion, list[tuple[pulp.LpVariable, float]]] = {}
+    for ask, n in users:
+        for portion in ask.portions:
+            pods.setdefault(portion, []).append((n, 1.0))
+    for division in sorted({portion.division for portion in pods}):
+        here = {portion: terms for portion, terms in sorted(pods.items()) if portion.division == division}
+        cells = room.free.cells[v, division]
+        m = counters(model, f"m_{v}", cells, [(portion, sum(n.upBound for n, _ in terms)) for portion, terms in here.items()])
+        for number, row in enumerate(rows(cells, {portion: (terms, 0) for portion, terms in here.items()}, m)):
+            model.addConstraint(row, f"cells_{v}_{division}_{number}")
 
 
 def fresh(gang: Gang, placements: Iterable[Placement]) -> tuple[Placement, ...]:

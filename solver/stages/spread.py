@@ -97,7 +97,7 @@ def lower_bound(s: Sets, shape: Shape) -> int:
     """
     if shape.fixed:
         return 0
-    asked = [(role.need, s.reach(role.request, role.kinds)) for role in shape.roles]
+    asked = [(role.need, s.reach(role.ask, role.kinds)) for role in shape.roles]
     kinds = frozenset(kind for role in shape.roles for kind in role.kinds)
     asked += [(amount, s.reach_of(r, kinds)) for r, amount in enumerate(shape.demand(s.width)) if amount and shape.rigid]
     fewest = [max((_fewest(amount, tiers[level]) for amount, tiers in asked), default=1) for level in range(len(s.tree.tiers))]
@@ -190,7 +190,7 @@ def _improved(s: Sets, shapes: Mapping[int, Shape], placements: Placements, leas
         for j in sorted((j for j in best if now[j] > least[j]), key=lambda j: (least[j] - now[j], j)):
             mark = room.mark()
             for p in fresh(s.problem.gangs[j], best[j]):
-                room.take(p.node, s.problem.gangs[j].roles[p.role].request, -p.pods)
+                room.take(p.node, s.problem.gangs[j].roles[p.role].ask, -p.pods)
             placed = greedy.place(j, shapes[j])
             again = None if placed is None else merged([*shapes[j].fixed, *placed])
             if again is None or s.tree.span(s.problem.nodes[p.node].leaf for p in again) >= now[j]:

@@ -153,6 +153,18 @@ REASONS: Mapping[str, Sentence] = {
         ),
         mend="Open the queue, or name another one.",
     ),
+    "GW118": Sentence(
+        "no device or NUMA cell has room",
+        (
+            "its nodes have room in sum, but their devices or NUMA cells for {available:n} of {asked:pods} of role {role}",
+            "its nodes have room in sum, but their devices or NUMA cells have not",
+        ),
+        (
+            "its nodes are large enough, but their devices or NUMA cells, even empty, hold {available:n} of {asked:pods} of role {role}",
+            "its nodes are large enough, but their devices or NUMA cells are not",
+        ),
+        "Ask each pod for less of one device or NUMA cell, wait for one to be free, or use nodes that are divided otherwise.",
+    ),
 }
 
 REPAIRS: Mapping[str, Sentence] = {

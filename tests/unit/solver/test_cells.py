@@ -114,6 +114,12 @@ def test_what_cannot_be_packed_onto_a_leaf_counted_together_is_packed_node_by_no
     world = problem(nodes(2, gpu=10, cells=cells("device", 1, gpu=10)), gang("a", *AWKWARD, LITTLE))
     plan = planned(world)
     assert actions(plan) == ["start"]
+    crowded = problem(
+        nodes(2, gpu=20, cells=cells("device", 2, gpu=10)), gang("a", role(4, gpu=7, portions=one(gpu=7)), role(1, gpu=4, portions=one(gpu=4)))
+    )
+    plan = planned(crowded)
+    assert actions(plan) == ["wait"], "every count allows it: 32 of 40, and the exact rows of the single nodes do not"
+    assert {objective.verdict for batch in plan.batches for objective in batch.objectives} == {"proven"}
     too_much = problem(nodes(2, gpu=10, cells=cells("device", 1, gpu=10)), gang("a", role(3, gpu=6, portions=one(gpu=6))))
     assert planned(too_much).decisions[0].facts[0].code == "GW108"
 

@@ -17,7 +17,8 @@ from solver.problem import Ask, Problem
 from solver.room import Ledger, Room
 from solver.shapes import Shape, ShapeRole
 from solver.stages.admit import Admission, pods_of
-from solver.stages.spread import realise, shared_out
+from solver.stages.realise import realise
+from solver.stages.spread import shared_out
 from solver.tree import ROOT, Tree
 
 

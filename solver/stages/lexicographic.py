@@ -25,12 +25,16 @@ def judge(name: str, value: float, bound: float, allowed: float, maximise: bool 
 
 @dataclass(slots=True)
 class Lexicographic:
-    """values: the best known solution by variable name; it always satisfies every row, so a limit never leaves us empty-handed."""
+    """values: the best known solution by variable name; it always satisfies every row, so a limit never leaves us empty-handed.
+
+    quick: see `solve_model`.
+    """
 
     x: Vars
     options: Options
     values: dict[str, float]
     objectives: list[Objective] = field(default_factory=list)
+    quick: bool = False
     _held: int = 0
 
     def value(self, goal: Goal) -> float:
@@ -43,7 +47,8 @@ class Lexicographic:
             return value, value
         self.x.model.sense = pulp.LpMaximize
         self.x.model.setObjective(linear(goal.terms))
-        answer = solve_model(self.x.model, replace(self.options, max_nodes=min(nodes or self.options.max_nodes, self.options.max_nodes)), self.values)
+        limited = replace(self.options, max_nodes=min(nodes or self.options.max_nodes, self.options.max_nodes))
+        answer = solve_model(self.x.model, limited, self.values, quick=self.quick)
         if answer.values and answer.value + goal.offset >= value - FEASIBILITY:
             self.values = dict(answer.values)
             value = self.value(goal)

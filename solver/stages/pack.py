@@ -8,8 +8,9 @@ import numpy as np
 import pulp
 
 from solver.cells import counters, rows
-from solver.engine import scaled, solve_model
-from solver.model.constraints import at_least
+from solver.costs import Wholes
+from solver.engine import solve_model
+from solver.model.constraints import at_least, at_most
 from solver.model.sets import Place
 from solver.options import Options
 from solver.problem import Ask, Gang, Placement, Portion, Problem
@@ -25,7 +26,7 @@ def pack(problem: Problem, room: Room, place: Place, wishes: Mapping[Wish, int],
     asks = {wish: problem.gangs[wish[0]].roles[wish[1]].ask for wish in wishes}
     found: dict[int, list[Placement]] = {}
     nodes = np.array(place.nodes, dtype=np.intp)
-    for wish in sorted(wishes, key=lambda w: (_size(room, nodes, asks[w]), w), reverse=True):
+    for wish in sorted(wishes, key=lambda w: (size(room, nodes, asks[w]), w), reverse=True):
         left = wishes[wish]
         fits = room.slots(asks[wish])[nodes]
         for at in np.argsort(fits, kind="stable"):
@@ -38,21 +39,26 @@ def pack(problem: Problem, room: Room, place: Place, wishes: Mapping[Wish, int],
                 break
         if left:
             room.undo(mark)
-            return _exactly(room, place, wishes, asks, options)
+            return exactly(problem, room, place, wishes, options)
     return found
 
 
-def _size(room: Room, nodes: np.ndarray, ask: Ask) -> float:
+def size(room: Room, nodes: np.ndarray, ask: Ask) -> float:
     """The largest part of any resource of the place that one pod takes."""
     free = room.free.amounts[nodes].sum(axis=0)
     return max((a / int(f) for a, f in zip(ask.request, free, strict=True) if a and f), default=0.0)
 
 
-def _exactly(room: Room, place: Place, wishes: Mapping[Wish, int], asks: Mapping[Wish, Ask], options: Options) -> dict[int, list[Placement]] | None:
-    """Pods of equal asks are one variable per node.
+def exactly(
+    problem: Problem, room: Room, place: Place, wishes: Mapping[Wish, int], options: Options, wholes: Wholes | None = None
+) -> dict[int, list[Placement]] | None:
+    """As `pack`, by a model in which pods of equal asks are one variable per node. wholes: and as few whole nodes are opened as can be.
 
-    sum_{nodes v} n[a,v] >= wished_a        sum_a a_r * n[a,v] <= free[v,r]        and on the cells of v as `solver.cells.rows`
+    min sum_v w[v]
+    sum_{nodes v} n[a,v] >= wished_a        sum_a a_r * n[a,v] <= free[v,r]        ... <= free[v,r] * w[v] where v is whole and counts by r
+    and on the cells of v as `solver.cells.rows`
     """
+    asks = {wish: problem.gangs[wish[0]].roles[wish[1]].ask for wish in wishes}
     wished: dict[Ask, int] = {}
     for wish, pods in wishes.items():
         wished[asks[wish]] = wished.get(asks[wish], 0) + pods
@@ -63,15 +69,19 @@ def _exactly(room: Room, place: Place, wishes: Mapping[Wish, int], asks: Mapping
         for a, ask in enumerate(kinds)
         for v in place.nodes
     }
+    w = {v: model.add_variable(f"w_{v}", 0, 1, cat=pulp.LpInteger) for v in place.nodes if wholes is not None and wholes.nodes[v]}
     for a, ask in enumerate(kinds):
         model.addConstraint(at_least([(n[a, v], 1) for v in place.nodes], wished[ask]), f"wished_{a}")
     for v in place.nodes:
         for r, free in enumerate(room.free.amounts[v]):
-            taken = [(n[a, v], ask.request[r]) for a, ask in enumerate(kinds) if ask.request[r]]
-            if taken:
-                model.addConstraint(scaled(taken, int(free)), f"free_{v}_{r}")
+            unit = int(np.gcd.reduce([ask.request[r] for ask in kinds if ask.request[r]] or [0]))
+            if unit:
+                taken: list[tuple[pulp.LpVariable, float]] = [(n[a, v], ask.request[r] // unit) for a, ask in enumerate(kinds) if ask.request[r]]
+                closed = wholes is not None and v in w and bool(wholes.counted[v, r])
+                most = int(free) // unit
+                model.addConstraint(at_most([*taken, (w[v], -most)], 0) if closed else at_most(taken, most), f"free_{v}_{r}")
         _on_cells(model, room, v, [(ask, n[a, v]) for a, ask in enumerate(kinds)])
-    model.setObjective(pulp.lpSum(n.values()))
+    model.setObjective(pulp.lpSum(w.values()))
     answer = solve_model(model, options)
     if not answer.values:
         return None

@@ -225,7 +225,7 @@ def problem(
         policy or Policy(),
         preempt,
         reclaim,
-        divisions,
+        divisions=divisions,
     )
 
 

@@ -86,10 +86,10 @@ class Lexicographic:
         return self.record(goal.name, value, bound)
 
 
-def maximin(lex: Lexicographic, goals: list[Goal], name: str, unit: float, instead: float | None) -> float:
+def maximin(lex: Lexicographic, goals: list[Goal], name: str, unit: float, instead: float | None = None, nodes: int | None = None) -> float:
     """max t  with  t <= goal  for each of the goals; then each of them is held at t, which is returned and, times `unit`, recorded.
 
-    instead: the bound to record where that of t is not the whole story.
+    instead: the bound to record where that of t is not the whole story. nodes: as in `Lexicographic.reach`.
     """
     value, top = min(lex.value(g) for g in goals), min(g.top for g in goals)
     tag = f"{len(lex.objectives):04d}"
@@ -97,7 +97,7 @@ def maximin(lex: Lexicographic, goals: list[Goal], name: str, unit: float, inste
     lex.values[t.name] = value
     for number, g in enumerate(goals):
         lex.x.model.addConstraint(at_least([*g.terms, (t, -1.0)], -g.offset), f"t_{tag}_{number:04d}")
-    _, bound = lex.reach(Goal(name, [(t, 1.0)], top, 0))
+    _, bound = lex.reach(Goal(name, [(t, 1.0)], top, 0), nodes)
     value = min(lex.value(g) for g in goals)
     for g in goals:
         lex.hold(g, value)

@@ -222,6 +222,23 @@ def test_a_queue_that_asks_for_little_gets_it_and_the_rest_is_shared() -> None:
     assert [sum(n.startswith(q) for n in chosen) for q in "abc"] == [2, 5, 5]
 
 
+@pytest.mark.parametrize(
+    ("options", "expected", "verdict"),
+    [
+        (Options(), {"a3", "b5"}, "proven"),
+        (Options(joint_variables=0), {"a3", "b5"}, "proven"),
+        (Options(joint_variables=0, share_variables=0), {"a5", "a3"}, "limit reached"),
+    ],
+)
+def test_the_lowest_share_is_raised_above_the_greedys_in_large_models_too(options: Options, expected: set[str], verdict: str) -> None:
+    """Lowest share first, then oldest: a5 starts, b5 does not fit any more, and b is left with nothing. The options stand for the size."""
+    gangs = [gang(name, role(int(name[1]), gpu=1), queue=name[0]) for name in ("a5", "a3", "b5")]
+    world = problem(nodes(1, gpu=8), queue("a"), queue("b"), *gangs)
+    made = decided(world, options)
+    assert starting(world, options) == expected
+    assert [o.verdict for batch in made.batches for o in batch.objectives if "level 1" in o.name] == [verdict]
+
+
 def test_what_a_queue_holds_already_counts_for_its_share() -> None:
     holder = gang("holder", role(4, gpu=1), queue="a", running=(run(0, 0, 4),))
     gangs = [gang(f"{q}{i}", role(1, gpu=1), queue=q) for q in "ab" for i in range(8)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -13,7 +14,7 @@ from compiler.documents import Document
 from compiler.jobs import VOLCANO, Natural, NetworkTopology, Positive, Root, review_times, times
 from compiler.kinds import Kind
 from compiler.shape import Int, Name, Shape
-from compiler.specs import GangSpec, SubgroupSpec, TopologySpec
+from compiler.specs import GangSpec, RoleSpec, SubgroupSpec, TopologySpec
 
 
 class Policy(Shape):
@@ -99,16 +100,7 @@ class VolcanoJob(Root):
 def gang(document: Document, job: VolcanoJob) -> GangSpec:
     spec = job.spec
     relaxed = spec.roles_relaxed
-    roles = tuple(
-        pods.role(
-            task.name or f"default{index}",
-            task.replicas or 0,
-            0 if relaxed else min(task.minimum, task.replicas or 0),
-            task.template,
-            ("spec", "tasks", index),
-        )
-        for index, task in enumerate(spec.tasks)
-    )
+    roles = tuple(_role(task, index, relaxed) for index, task in enumerate(spec.tasks))
     scheduler = spec.scheduler_name or VOLCANO
     submitted, expected = times(document)
     return GangSpec(
@@ -131,6 +123,15 @@ def gang(document: Document, job: VolcanoJob) -> GangSpec:
         },
         scheduler=scheduler,
     )
+
+
+def _role(task: Task, index: int, relaxed: bool) -> RoleSpec:
+    replicas = task.replicas or 0
+    minimum = 0 if relaxed else min(task.minimum, replicas)
+    role = pods.role(task.name or f"default{index}", replicas, minimum, task.template, ("spec", "tasks", index))
+    if task.topology_policy in (None, "none"):
+        return role
+    return replace(role, pod=replace(role.pod, topology_policy=task.topology_policy))
 
 
 def _partitions(spec: Spec) -> Iterator[SubgroupSpec]:

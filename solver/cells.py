@@ -53,6 +53,14 @@ class Free:
     def copy(self) -> Free:
         return Free(self.amounts.copy(), self.cells.copy())
 
+    def less(self, other: Free) -> Free:
+        """What is left without the other, maybe below 0."""
+        return Free(self.amounts - other.amounts, self.cells - other.cells)
+
+    def clipped(self) -> Free:
+        """The same, nothing below 0."""
+        return Free(np.maximum(self.amounts, 0), np.maximum(self.cells, 0))
+
     def at(self, nodes: Sequence[int] | npt.NDArray[np.intp] | npt.NDArray[np.bool_]) -> Free:
         """Of these nodes only, in their order."""
         return Free(self.amounts[nodes], self.cells[nodes])

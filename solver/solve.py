@@ -15,7 +15,7 @@ from solver.options import Options
 from solver.plan import Batch, Decision, Objective, Plan, QueueUse, Verdict
 from solver.problem import Placement, Problem
 from solver.quotas import rank, totals
-from solver.reasons import Reasons
+from solver.reasons import Reasons, World
 from solver.room import Ledger, Room, demand, free_vectors
 from solver.shapes import Shape, classes, satisfied, shape_of
 from solver.stages.admit import Admission, Placements, admit
@@ -57,7 +57,7 @@ def solve(problem: Problem, options: Options | None = None) -> Plan:
     started = {j: pods for j, pods in placements.items() if j not in kept}
     patience = replace(options, time_limit=min(options.time_limit, REASON_SECONDS))
     uses = certificate(problem, course.room.laid, {j: fresh(problem.gangs[j], pods) for j, pods in placements.items()})
-    reasons = Reasons(problem, tree, free_before, before, course.room.free, course.ledger, started, uses, patience)
+    reasons = Reasons(World(problem, tree, free_before, before, course.room.free, course.ledger, started, patience, uses))
     decisions = [_decision(problem, j, placements.get(j), running[j], j in kept, course, reasons) for j in range(len(problem.gangs))]
     for j, cells in uses.items():
         decisions[j] = replace(decisions[j], cells=cells)

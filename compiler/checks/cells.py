@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from compiler.checks import Finding, Reading, check
 from compiler.devices import MEMORY
-from compiler.kinds.node_pool import NodePool
+from compiler.documents import Document, Path
+from compiler.kinds.node_pool import NodePool, SharedDevices
 from compiler.kinds.numatopology import Numatopology
 from compiler.kinds.volcano_job import VolcanoJob
 from compiler.lower.cells import numa_aware
@@ -34,7 +35,7 @@ def equal_devices(reading: Reading) -> Iterator[Finding]:
     """A resource of shared devices means one thing in a cluster: every device offers the same amount of it, and whole devices are asked for by
     the same name, so that "one device" is one amount. (volcano.sh/vgpu-memory is excepted: a pod says how much it wants.) Mend: use another
     resource for the other devices."""
-    first = {}
+    first: dict[str, tuple[SharedDevices, tuple[Document, Path]]] = {}
     for document, pool in reading.of(NodePool):
         for index, shared in enumerate(pool.spec.shared_devices or ()):
             path = ("spec", "sharedDevices", index)
@@ -96,17 +97,18 @@ def vgpus_are_scheduled(reading: Reading) -> Iterator[Finding]:
     """Only the plugin deviceshare with deviceshare.VGPUEnable puts pods that ask for volcano.sh/vgpu-* onto devices; without it Volcano counts sums
     over nodes. Mend: add the plugin with that argument."""
     scheduler = reading.specs.scheduler
-    if scheduler is None or any(
-        p.name == "deviceshare" and p.arguments.get("deviceshare.VGPUEnable") is True for tier in scheduler.tiers for p in tier
-    ):
+    if scheduler is None or any(_shares(plugin) for tier in scheduler.tiers for plugin in tier):
         return
     for gang in reading.specs.gangs:
         for role in gang.roles:
             if role.pod.vgpus:
                 where = (role.pods[0], ("spec",)) if role.pods else (gang.document, role.template)
-                yield Finding(
-                    *where, f"role {role.name} asks for virtual GPUs, and the scheduler does not share devices", "add the plugin deviceshare"
-                )
+                message = f"role {role.name} asks for virtual GPUs, and the scheduler does not share devices"
+                yield Finding(*where, message, "add the plugin deviceshare with deviceshare.VGPUEnable: true")
+
+
+def _shares(plugin: PluginSpec) -> bool:
+    return plugin.name == "deviceshare" and plugin.arguments.get("deviceshare.VGPUEnable") is True
 
 
 @check("GP376", "Numatopology of no node", "warning")

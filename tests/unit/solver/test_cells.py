@@ -121,7 +121,7 @@ def test_what_cannot_be_packed_onto_a_leaf_counted_together_is_packed_node_by_no
     assert actions(plan) == ["wait"], "every count allows it: 32 of 40, and the exact rows of the single nodes do not"
     assert {objective.verdict for batch in plan.batches for objective in batch.objectives} == {"proven"}
     too_much = problem(nodes(2, gpu=10, cells=cells("device", 1, gpu=10)), gang("a", role(3, gpu=6, portions=one(gpu=6))))
-    assert planned(too_much).decisions[0].facts[0].code == "GW108"
+    assert planned(too_much).decisions[0].facts[0].code == "GW119"
 
 
 def test_several_gangs_that_only_one_arrangement_holds_all_start() -> None:

@@ -12,6 +12,7 @@ from compiler.kinds.numatopology import Numatopology
 from compiler.kinds.volcano_job import VolcanoJob
 from compiler.lower.cells import numa_aware
 from compiler.quantity import amounts, shown
+from compiler.specs import PluginSpec
 
 
 @check("GP370", "NUMA cells hold more than the node")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import field_validator
+from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
 
 from compiler.documents import Document
@@ -14,6 +14,9 @@ from compiler.kinds import Kind
 from compiler.numa import cpus, numa_spec
 from compiler.shape import WRONG_TYPE, Int, Open
 from compiler.specs import NumaTopologySpec
+
+
+Id = Annotated[str, Field(pattern=r"^[0-9]{1,9}$")]
 
 
 class Detail(Open):
@@ -37,8 +40,8 @@ class Resource(Open):
 class Spec(Open):
     policies: dict[str, str] | None = None
     numares: dict[str, Resource] | None = None
-    cpu_detail: dict[Int, Detail | None] | None = None
-    gpu_detail: dict[Int, Detail | None] | None = None
+    cpu_detail: dict[Id, Detail | None] | None = None
+    gpu_detail: dict[Id, Detail | None] | None = None
 
 
 class Numatopology(Open):
@@ -53,8 +56,8 @@ def specs(document: Document, found: Numatopology) -> Iterable[NumaTopologySpec]
     yield NumaTopologySpec(document, document.name, numa)
 
 
-def _plain(details: dict[int, Detail | None] | None) -> dict[str, Any]:
-    return {str(key): detail.model_dump() if detail else {} for key, detail in (details or {}).items()}
+def _plain(details: dict[str, Detail | None] | None) -> dict[str, Any]:
+    return {key: detail.model_dump() if detail else {} for key, detail in (details or {}).items()}
 
 
 KIND = Kind("Numatopology", "nodeinfo.volcano.sh", ("v1alpha1",), Numatopology, specs, namespaced=False)

@@ -15,7 +15,6 @@ from compiler.numa import cpus, numa_spec
 from compiler.shape import WRONG_TYPE, Int, Open
 from compiler.specs import NumaTopologySpec
 
-
 Id = Annotated[str, Field(pattern=r"^[0-9]{1,9}$")]
 
 

@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pulp
 
-from solver.engine import linear, solve_model
+from solver.engine import solve_model
+from solver.model.rows import linear
 from solver.options import Options
 from solver.plan import CellUse
 from solver.problem import Ask, Placement, Portion, Problem, Vector

@@ -7,7 +7,7 @@ whole model over in one `passModel`, sets the start, and reads value, bound and 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -39,20 +39,6 @@ class Answer:
     value: float
     bound: float
     values: Mapping[str, float]
-
-
-def linear(terms: Iterable[tuple[pulp.LpVariable, float]]) -> pulp.LpAffineExpression:
-    """Adds up repeated variables, which PuLP's own constructor would let the last one win."""
-    total: dict[pulp.LpVariable, float] = {}
-    for v, c in terms:
-        total[v] = total.get(v, 0) + c
-    return pulp.LpAffineExpression(total)
-
-
-def scaled(terms: Collection[tuple[pulp.LpVariable, float]], most: int) -> pulp.LpConstraint:
-    """sum of terms <= most, divided by its coefficients' common divisor, rounded down: bytes become a handful of units."""
-    unit = int(np.gcd.reduce([int(c) for _, c in terms]))
-    return pulp.LpConstraint(linear((v, int(c) // unit) for v, c in terms), pulp.LpConstraintLE, rhs=most // unit)
 
 
 def solve_model(

@@ -6,12 +6,17 @@ import copy
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from solver import hierarchy, quotas
 from solver.cells import Counts, Free, Ints, arrange, best_fit, fewer, left
-from solver.problem import Ask, Gang, Placement, Portion, Problem, Vector
+from solver.neighbours import Neighbours
+from solver.problem import Ask, Gang, Placement, Portion, Problem, Role, Vector
+
+if TYPE_CHECKING:
+    from solver.shapes import ShapeRole
 
 Laid = tuple[int, tuple[Counts, ...]]
 """Pods that lie on a node's cells, and for each of their portions the counts."""
@@ -40,18 +45,19 @@ class Room:
     """Free amounts per node with undo. Slot counts per ask are kept and refreshed only for nodes that changed.
 
     From which cells a pod takes its portions is open as long as the room lives: pods that came through it are laid anew where that is what
-    it takes to fit another one in.
+    it takes to fit another one in. neighbours: who is where, for the relations between pods; None where none is to be minded.
     """
 
-    def __init__(self, free: Free) -> None:
+    def __init__(self, free: Free, neighbours: Neighbours | None = None) -> None:
         self.free = free.copy()
+        self.neighbours = None if neighbours is None else neighbours.copy()
         self.laid: dict[int, dict[tuple[Portion, ...], Laid]] = {}
         self._log: list[Taking] = []
         self._slots: dict[Ask, tuple[Ints, int]] = {}
 
     def copy(self) -> Room:
         """The same, to be taken further apart from this one; what was taken before cannot be undone there."""
-        other = Room(self.free)
+        other = Room(self.free, self.neighbours)
         other.laid = {node: dict(laid) for node, laid in self.laid.items()}
         return other
 
@@ -108,6 +114,18 @@ class Room:
         self.laid[node] = {portions: (wanted[portions], counts) for portions, counts in found.items()}
         return True
 
+    def put(self, node: int, role: Role | ShapeRole, pods: int) -> None:
+        """As `take`, and remember who is there now; whether relations allow it is the caller's matter."""
+        stamp = len(self._log)
+        self.take(node, role.ask, pods)
+        if self.neighbours is not None:
+            self.neighbours.add(role, node, pods, stamp)
+
+    @property
+    def broken(self) -> bool:
+        """Whether what was put here breaks a relation."""
+        return self.neighbours is not None and bool(self.neighbours.faults())
+
     def mark(self) -> int:
         return len(self._log)
 
@@ -118,13 +136,15 @@ class Room:
             if taking.before is not None:
                 self.laid[taking.node], self.free.cells[taking.node] = taking.before
             self._log.append(Taking(taking.node, taking.ask, -taking.pods))
+        if self.neighbours is not None:
+            self.neighbours.undo(mark)
 
     def take_all(self, gang: Gang, placements: Iterable[Placement]) -> None:
         for p in placements:
-            self.take(p.node, gang.roles[p.role].ask, p.pods)
+            self.put(p.node, gang.roles[p.role], p.pods)
 
     def take_running(self, gang: Gang, placements: Iterable[Placement], times: int = 1) -> None:
-        """Running pods, which hold their cells whatever happens. times -1: they go."""
+        """Running pods, which hold their cells whatever happens, and whom relations never take for gone. times -1: they go."""
         for p in placements:
             self.take(p.node, Ask(gang.roles[p.role].request), times * p.pods)
 

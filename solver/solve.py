@@ -11,6 +11,7 @@ from solver.costs import NAMES
 from solver.fit import shortage
 from solver.greedy import Greedy
 from solver.model.sets import Place, Sets, aggregate, refine
+from solver.neighbours import whoever_minds
 from solver.options import Options
 from solver.plan import Batch, Decision, Objective, Plan, QueueUse, Verdict
 from solver.problem import Placement, Problem
@@ -45,9 +46,10 @@ def solve(problem: Problem, options: Options | None = None) -> Plan:
     timed = replace(options, deadline=time.monotonic() + options.time_limit)
     tree, before = Tree(problem), Ledger(problem)
     free_before = free_vectors(problem)
+    neighbours = whoever_minds(problem)
     running = {j: merged(g.running) for j, g in enumerate(problem.gangs)}
     kept = {j for j, g in enumerate(problem.gangs) if satisfied(g)}
-    course = _decided(Course.start(problem, tree, Room(free_before), before.copy(), {j: running[j] for j in kept}, timed), running)
+    course = _decided(Course.start(problem, tree, Room(free_before, neighbours), before.copy(), {j: running[j] for j in kept}, timed), running)
     whole = totals(problem)
     shrunk = course.standing.evicted.keys() & kept
     growing = {j: pods for j, pods in course.placements.items() if j not in shrunk}
@@ -57,7 +59,7 @@ def solve(problem: Problem, options: Options | None = None) -> Plan:
     started = {j: pods for j, pods in placements.items() if j not in kept}
     patience = replace(options, time_limit=min(options.time_limit, REASON_SECONDS))
     uses = certificate(problem, course.room.laid, {j: fresh(problem.gangs[j], pods) for j, pods in placements.items()})
-    reasons = Reasons(World(problem, tree, free_before, before, course.room.free, course.ledger, started, patience, uses))
+    reasons = Reasons(World(problem, tree, free_before, before, course.room.free, course.ledger, started, patience, course.room.neighbours, uses))
     decisions = [_decision(problem, j, placements.get(j), running[j], j in kept, course, reasons) for j in range(len(problem.gangs))]
     for j, cells in uses.items():
         decisions[j] = replace(decisions[j], cells=cells)
@@ -213,7 +215,7 @@ class Course:
             if found is None:
                 return False
             self.begin(j, found[0])
-        return True
+        return not self.room.broken
 
     def plan_batches(self) -> tuple[Batch, ...]:
         """The batches, and one more for the gangs that room was made for: each belongs to the one that started it."""
@@ -291,7 +293,7 @@ def _decide(problem: Problem, tree: Tree, room: Room, ledger: Ledger, gangs: lis
     floor = _floor(problem, tree, room, ledger, gangs)
     places: tuple[Place, ...] = aggregate(problem)
     while True:
-        s = Sets(problem, tree, places, room.free, ledger, shapes, by_class)
+        s = Sets(problem, tree, places, room.free, ledger, shapes, by_class, room.neighbours)
         admission = _everyone(s, gangs) if len(floor) == len(gangs) else admit(s, floor, options)
         found = spread(s, admission, floor, options)
         if not found.coarse:
@@ -304,7 +306,7 @@ def _filled(s: Sets, placements: Placements, gangs: list[int]) -> Placements:
     """The gangs that a struck limit left out although they still fit. Where the goals are proved there are none."""
     if len(placements) == len(gangs):
         return placements
-    room, ledger = Room(s.free), s.ledger.copy()
+    room, ledger = s.room(), s.ledger.copy()
     for j, pods in placements.items():
         new = fresh(s.problem.gangs[j], pods)
         room.take_all(s.problem.gangs[j], new)
@@ -326,7 +328,7 @@ def _restated(s: Sets, objectives: tuple[Objective, ...], started: set[int], opt
 def _floor(problem: Problem, tree: Tree, room: Room, ledger: Ledger, gangs: list[int]) -> Placements:
     """What the greedy admits, gang by gang: the incumbent of the model, and the plan that no plan may be worse than."""
     ledger = ledger.copy()
-    greedy = Greedy(problem, tree, Room(room.free))
+    greedy = Greedy(problem, tree, room.copy())
     found: dict[int, tuple[Placement, ...]] = {}
     for j in greedy.order(gangs, ledger, totals(problem)):
         shape = shape_of(j, problem.gangs[j])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
@@ -100,7 +100,9 @@ class VolcanoJob(Root):
 def gang(document: Document, job: VolcanoJob) -> GangSpec:
     spec = job.spec
     relaxed = spec.roles_relaxed
-    roles = tuple(_role(task, index, relaxed) for index, task in enumerate(spec.tasks))
+    common = {"volcano.sh/job-name": document.name, "volcano.sh/job-namespace": document.namespace or "default"}
+    common["volcano.sh/queue-name"] = spec.queue or "default"
+    roles = tuple(_role(task, index, relaxed, common) for index, task in enumerate(spec.tasks))
     scheduler = spec.scheduler_name or VOLCANO
     submitted, expected = times(document)
     return GangSpec(
@@ -125,10 +127,11 @@ def gang(document: Document, job: VolcanoJob) -> GangSpec:
     )
 
 
-def _role(task: Task, index: int, relaxed: bool) -> RoleSpec:
-    replicas = task.replicas or 0
+def _role(task: Task, index: int, relaxed: bool, labels: Mapping[str, str]) -> RoleSpec:
+    """labels: what the controller gives all pods of the job."""
+    name, replicas = task.name or f"default{index}", task.replicas or 0
     minimum = 0 if relaxed else min(task.minimum, replicas)
-    role = pods.role(task.name or f"default{index}", replicas, minimum, task.template, ("spec", "tasks", index))
+    role = pods.role(name, replicas, minimum, task.template, ("spec", "tasks", index), added={**labels, "volcano.sh/task-spec": name})
     if task.topology_policy in (None, "none"):
         return role
     return replace(role, pod=replace(role.pod, topology_policy=task.topology_policy))

@@ -57,7 +57,7 @@ class GangLowering:
     def role(self, spec: RoleSpec) -> Role:
         kinds = self.open_to.of_requirement[requirement(spec.pod)]
         portions = self.parted.portions(spec.pod, self.names)
-        return Role(spec.name, spec.replicas, spec.minimum, vector(spec.pod.requests, self.names), kinds, portions)
+        return Role(spec.name, spec.replicas, spec.minimum, vector(spec.pod.requests, self.names), kinds, portions=portions)
 
 
 def priorities(classes: Sequence[PriorityClassSpec]) -> tuple[Mapping[str, int], int]:

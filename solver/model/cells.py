@@ -8,22 +8,19 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 
-import pulp
-
 from solver.cells import Ints, counters, rows
-from solver.engine import scaled
+from solver.model.rows import Row, scaled
 from solver.model.sets import Sets
 from solver.model.variables import Terms, Vars
 from solver.problem import Portion
-
-Keyed = Iterator[tuple[tuple[int, ...], pulp.LpConstraint]]
 
 FEW_SIZES = 12
 """Floor rows are written for every share of a resource up to this many; beyond it for some of them."""
 
 
-def on_cells(s: Sets, x: Vars) -> Keyed:
-    """Rows with their index: at a single node exact, with a variable for each cell (`solver.cells.rows`); elsewhere `_together`."""
+def cells(s: Sets, x: Vars) -> Iterator[Row]:
+    """What the cells of the nodes hold of the portions of pods: at a single node exact, with a variable for each cell (`solver.cells.rows`);
+    elsewhere `_together`."""
     for i, users in sorted(_users(s, x).items()):
         for division in sorted({portion.division for portion in users}):
             here = {portion: terms for portion, terms in sorted(users.items()) if portion.division == division}
@@ -35,7 +32,7 @@ def on_cells(s: Sets, x: Vars) -> Keyed:
             m = counters(x.model, f"m_{i}", free[0], most)
             x.m.update({(i, portion, c): v for (portion, c), v in m.items()})
             for row in rows(free[0], {portion: (terms, 0) for portion, terms in here.items()}, m):
-                yield (i, division), row
+                yield Row("cells", (i, division), row)
 
 
 def _users(s: Sets, x: Vars) -> dict[int, dict[Portion, Terms]]:
@@ -49,7 +46,7 @@ def _users(s: Sets, x: Vars) -> dict[int, dict[Portion, Terms]]:
     return users
 
 
-def _together(free: Ints, pods: Mapping[Portion, Terms], key: tuple[int, int]) -> Keyed:
+def _together(free: Ints, pods: Mapping[Portion, Terms], key: tuple[int, int]) -> Iterator[Row]:
     """Nested floors over all cells of the place, per resource; exact where sizes divide one another and each pod takes from one cell.
 
     sum_a number_a floor(share_a[r] / z) n_a  <=  sum_c floor(free_c[r] / z)         z among `thresholds`, and 1
@@ -59,7 +56,7 @@ def _together(free: Ints, pods: Mapping[Portion, Terms], key: tuple[int, int]) -
         amounts = free[..., r].ravel()
         for z in thresholds(asked, int(amounts.max(initial=0))):
             large = [(portion.number * (portion.share[r] // z), n) for portion, n in pods.items() if portion.share[r] >= z]
-            yield (*key, r, z), scaled([(v, c * times) for times, n in large for v, c in n], int((amounts // z).sum()))
+            yield Row("cells.floor", (*key, r, z), scaled([(v, c * times) for times, n in large for v, c in n], int((amounts // z).sum())))
 
 
 def thresholds(asked: list[int], largest: int) -> list[int]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 
 import pulp
 
-from solver.engine import linear, scaled
-from solver.model.cells import on_cells
+from solver.model.cells import cells
+from solver.model.relations import relations
+from solver.model.rows import Row, at_least, at_most, equal, scaled, times
 from solver.model.sets import Sets
 from solver.model.variables import Terms, Vars
 from solver.problem import Vector
@@ -17,31 +17,6 @@ from solver.tree import ROOT
 
 FEW_SIZES = 12
 """Floor rows are written for every pod size of a resource up to this many sizes; beyond it (bytes of memory) the plain sum must do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A constraint, its family and its index; never parsed out of a name."""
-
-    family: str
-    key: tuple[int, ...]
-    constraint: pulp.LpConstraint
-
-
-def at_most(terms: Iterable[tuple[pulp.LpVariable, float]], most: float) -> pulp.LpConstraint:
-    return pulp.LpConstraint(linear(terms), pulp.LpConstraintLE, rhs=most)
-
-
-def at_least(terms: Iterable[tuple[pulp.LpVariable, float]], least: float) -> pulp.LpConstraint:
-    return pulp.LpConstraint(linear(terms), pulp.LpConstraintGE, rhs=least)
-
-
-def equal(terms: Iterable[tuple[pulp.LpVariable, float]], value: float) -> pulp.LpConstraint:
-    return pulp.LpConstraint(linear(terms), pulp.LpConstraintEQ, rhs=value)
-
-
-def times(terms: Iterable[tuple[pulp.LpVariable, float]], factor: float) -> list[tuple[pulp.LpVariable, float]]:
-    return [(v, c * factor) for v, c in terms]
 
 
 def whole_gangs(s: Sets, x: Vars, k: int, h: int) -> Terms:
@@ -128,12 +103,6 @@ def _binding(s: Sets, i: int, requests: list[Vector]) -> list[int]:
     return sorted(kept)
 
 
-def cells(s: Sets, x: Vars) -> Iterator[Row]:
-    """What the cells of the nodes hold of the portions of pods: `solver.model.cells`."""
-    for key, constraint in on_cells(s, x):
-        yield Row("cells", key, constraint)
-
-
 def subgroups(s: Sets, x: Vars) -> Iterator[Row]:
     """The pods of a subgroup's roles come in whole parts; running ones count.
 
@@ -214,11 +183,11 @@ def guarantees(s: Sets, x: Vars) -> Iterator[Row]:
         yield Row("guarantee.cluster", (r,), at_most([(x.w[q, r], 1) for q in roots], max(s.ledger.total[r], sum(before[q] for q in roots)) / unit))
 
 
-CONSTRAINTS = (link, gang, capacity, cells, subgroups, queues, guarantees)
+CONSTRAINTS = (link, gang, capacity, cells, subgroups, relations, queues, guarantees)
 """The table of contents: topology is in the domains of `link` and `gang`, eligibility in which n exist."""
 
-PLACEMENT = (link, gang, capacity, cells, subgroups)
-"""What nodes and topology allow, queues aside."""
+PLACEMENT = (link, gang, capacity, cells, subgroups, relations)
+"""What nodes, topology and relations allow, queues aside."""
 
 
 def build(s: Sets, x: Vars, families: Iterable[Callable[[Sets, Vars], Iterator[Row]]] = CONSTRAINTS) -> None:

@@ -23,6 +23,7 @@ class Vars:
     u[k, s, h]   whole subgroups s of shape k in domain h                     integer
     m[i, a, c]   pods of portion a at the single node i that use its cell c   integer
     w[q, r]      what queue q needs of resource r: held, or guaranteed        continuous
+    c[rho, a, d] what the new pods of relation rho are to domain d            binary    (a: bears, counted, opens; "least": integer)
     """
 
     model: pulp.LpProblem
@@ -32,6 +33,7 @@ class Vars:
     u: dict[tuple[int, int, int], pulp.LpVariable] = field(default_factory=dict)
     w: dict[tuple[int, int], pulp.LpVariable] = field(default_factory=dict)
     m: dict[tuple[int, Portion, int], pulp.LpVariable] = field(default_factory=dict)
+    c: dict[tuple[int, str, int], pulp.LpVariable] = field(default_factory=dict)
 
 
 def make(s: Sets, fixed_admission: bool = False) -> Vars:

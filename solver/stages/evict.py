@@ -16,8 +16,8 @@ import pulp
 from solver.cells import Free
 from solver.engine import solve_model
 from solver.fit import shortage
-from solver.model.constraints import at_most
 from solver.model.evictions import Evictions, Exposure
+from solver.model.rows import at_most
 from solver.model.sets import Sets, aggregate, refine
 from solver.options import Options
 from solver.plan import Objective
@@ -167,7 +167,7 @@ def cheapest_victims(standing: Standing, j: int, options: Options) -> Taken | No
         within = [i for i, place in enumerate(places) if choice.nodes.intersection(place.nodes)]
         free = rich.copy()
         free.amounts[[n for n in range(len(problem.nodes)) if n not in choice.nodes]] = 0
-        s = Sets(problem, tree, refine(places, within), free, standing.ledger, (shape,), waiting)
+        s = Sets(problem, tree, refine(places, within), free, standing.ledger, (shape,), waiting, standing.room.neighbours)
         useful = [v for v in victims if away or any(p.node in choice.nodes for p in v.running)]
         best = _solve(Evictions(s, standing.room.free, useful, exposures, away), j, choice, options) or best
         if math.isinf(choice.beyond) or (best is not None and best.objectives[0].verdict == "proven"):

@@ -7,13 +7,14 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import pulp
 
-from solver.cells import counters, rows
+from solver.cells import PLENTY, counters, rows
 from solver.costs import Wholes
 from solver.engine import solve_model
-from solver.model.constraints import at_least, at_most
+from solver.model.rows import at_least, at_most
 from solver.model.sets import Place
+from solver.neighbours import Neighbours
 from solver.options import Options
-from solver.problem import Ask, Gang, Placement, Portion, Problem
+from solver.problem import Ask, Gang, Placement, Portion, Problem, Role
 from solver.room import Room
 
 Wish = tuple[int, int]
@@ -21,25 +22,53 @@ Wish = tuple[int, int]
 
 
 def pack(problem: Problem, room: Room, place: Place, wishes: Mapping[Wish, int], options: Options) -> dict[int, list[Placement]] | None:
-    """Gang -> its pods on the nodes of one place, taken from the room. None, and nothing taken, when they provably do not fit."""
+    """Gang -> its pods on the nodes of one place, taken from the room. None, and nothing taken, when they provably do not fit, or when
+    relations between pods on several of the nodes were not kept one pod after another: then the place is too coarse."""
     mark = room.mark()
-    asks = {wish: problem.gangs[wish[0]].roles[wish[1]].ask for wish in wishes}
+    roles = {wish: problem.gangs[wish[0]].roles[wish[1]] for wish in wishes}
+    asks = {wish: role.ask for wish, role in roles.items()}
     found: dict[int, list[Placement]] = {}
     nodes = np.array(place.nodes, dtype=np.intp)
-    for wish in sorted(wishes, key=lambda w: (size(room, nodes, asks[w]), w), reverse=True):
+    bound: list[Wish] = []
+    if room.neighbours is not None and (minded := straddled(room.neighbours, nodes)):
+        bound = [wish for wish in sorted(wishes) if minded.intersection((*roles[wish].bears, *roles[wish].matches))]
+        for wish in bound:
+            if not (beside := _one_by_one(room, room.neighbours, nodes, roles[wish], wish, wishes[wish], minded)):
+                room.undo(mark)
+                return None
+            found.setdefault(wish[0], []).extend(beside)
+    for wish in sorted(wishes.keys() - set(bound), key=lambda w: (size(room, nodes, asks[w]), w), reverse=True):
         left = wishes[wish]
         fits = room.slots(asks[wish])[nodes]
         for at in np.argsort(fits, kind="stable"):
             pods = min(int(fits[at]), left)
             if pods:
-                room.take(int(nodes[at]), asks[wish], pods)
+                room.put(int(nodes[at]), roles[wish], pods)
                 found.setdefault(wish[0], []).append(Placement(wish[1], int(nodes[at]), pods))
                 left -= pods
             if not left:
                 break
         if left:
             room.undo(mark)
-            return exactly(problem, room, place, wishes, options)
+            return None if bound else exactly(problem, room, place, wishes, options)
+    return found
+
+
+def straddled(neighbours: Neighbours, nodes: np.ndarray) -> frozenset[int]:
+    """The relations of which these nodes are in several domains: only of them the model of aggregated places knows too little."""
+    return frozenset(rho for rho in neighbours.enforced if len(np.unique(neighbours.standing.at[rho][nodes])) > 1)
+
+
+def _one_by_one(room: Room, neighbours: Neighbours, nodes: np.ndarray, role: Role, wish: Wish, pods: int, minded: frozenset[int]) -> list[Placement]:
+    """The fullest node that these relations leave open, pod after pod; empty where for one none is left. What is placed stays."""
+    found = []
+    for _ in range(pods):
+        fits = np.where(neighbours.open_to(role, minded), room.slots(role.ask), 0)[nodes]
+        if not fits.any():
+            return []
+        at = int(nodes[int(np.argmin(np.where(fits > 0, fits, PLENTY + 1)))])
+        room.put(at, role, 1)
+        found.append(Placement(wish[1], at, 1))
     return found
 
 
@@ -92,7 +121,7 @@ def exactly(
         for v in place.nodes:
             some = min(pods, left[asks[wish], v])
             if some:
-                room.take(v, asks[wish], some)
+                room.put(v, problem.gangs[wish[0]].roles[wish[1]], some)
                 left[asks[wish], v] -= some
                 pods -= some
                 found.setdefault(wish[0], []).append(Placement(wish[1], v, some))

@@ -10,7 +10,25 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from solver.plan import Action, Batch, Decision, Fact, Objective, Plan, QueueUse
-from solver.problem import Cell, Gang, HyperNode, Limits, Mode, Node, Placement, Policy, Portion, Problem, Queue, Role, Subgroup, Topology, Vector
+from solver.problem import (
+    Bond,
+    Cell,
+    Gang,
+    HyperNode,
+    Limits,
+    Mode,
+    Node,
+    Placement,
+    Policy,
+    Portion,
+    Problem,
+    Queue,
+    Relation,
+    Role,
+    Subgroup,
+    Topology,
+    Vector,
+)
 
 Amounts = Mapping[str, int]
 
@@ -45,6 +63,8 @@ class RoleSpec:
     minimum: int
     request: Amounts
     kinds: frozenset[int]
+    bears: tuple[int, ...] = ()
+    matches: tuple[int, ...] = ()
     portions: tuple[tuple[str, int, Amounts], ...] = ()
 
 
@@ -103,11 +123,21 @@ def role(
     *,
     minimum: int | None = None,
     kinds: Iterable[int] = (0,),
+    bears: Iterable[int] = (),
+    matches: Iterable[int] = (),
     portions: Iterable[tuple[str, int, Amounts]] = (),
     **request: int,
 ) -> RoleSpec:
     """portions: (division, number of cells, share of each)."""
-    return RoleSpec(replicas, replicas if minimum is None else minimum, request, frozenset(kinds), tuple(portions))
+    least = replicas if minimum is None else minimum
+    return RoleSpec(replicas, least, request, frozenset(kinds), tuple(bears), tuple(matches), tuple(portions))
+
+
+def relation(kind: Bond, domains: Iterable[int | None], *, present: Mapping[int, int] | None = None, skew: int = 1, least: int = 1) -> Relation:
+    """present: domain -> counted pods of others."""
+    at = tuple(domains)
+    known = {d for d in at if d is not None}
+    return Relation(kind, at, tuple((present or {}).get(d, 0) for d in range(len(known))), (), skew, least)
 
 
 def gang(
@@ -148,6 +178,7 @@ def problem(
     policy: Policy | None = None,
     preempt: bool = False,
     reclaim: bool = False,
+    relations: tuple[Relation, ...] = (),
 ) -> Problem:
     """tree: hypernode name -> (tier, parent's name)."""
     machines = [node for thing in things if isinstance(thing, list) for node in thing]
@@ -209,6 +240,8 @@ def problem(
                         role.minimum,
                         vector(role.request),
                         role.kinds,
+                        role.bears,
+                        role.matches,
                         tuple(Portion(divisions.index(name), number, vector(share)) for name, number, share in role.portions),
                     )
                     for t, role in enumerate(spec.roles)
@@ -225,6 +258,7 @@ def problem(
         policy or Policy(),
         preempt,
         reclaim,
+        relations=relations,
         divisions=divisions,
     )
 

@@ -12,7 +12,7 @@ import numpy as np
 from solver.problem import Gang, Placement, Problem, Subgroup, Vector
 from solver.quotas import gang_share, rank
 from solver.room import Ledger, Room
-from solver.shapes import Shape, broken, shape_of
+from solver.shapes import Shape, broken, shape_of, uneven
 from solver.tree import ROOT, Tree
 
 TRIES = 6
@@ -50,7 +50,7 @@ class Greedy:
         """The new pods of a gang at their nodes, taken from the room; None (and nothing taken) when this greedy finds no way."""
         gang = self.problem.gangs[index]
         shape = shape or shape_of(index, gang)
-        if shape.fixed and broken(self.tree, gang, shape.fixed):
+        if not shape.possible or (shape.fixed and broken(self.tree, gang, shape.fixed)):
             return None
         want = shape.mixed()
         reach = [self.reach(shape, t) for t in range(len(shape.roles))]
@@ -58,7 +58,7 @@ class Greedy:
             mark = self.room.mark()
             left = list(want)
             placed = self._fill(h, gang, shape, left)
-            if not any(left):
+            if not any(left) and not (shape.fixed and uneven(self.tree, gang, [*shape.fixed, *placed])):
                 return placed
             self.room.undo(mark)
         return None

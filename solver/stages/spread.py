@@ -13,7 +13,7 @@ from solver.engine import solve_model
 from solver.greedy import Greedy
 from solver.model import constraints, variables
 from solver.model.constraints import at_least, at_most
-from solver.model.sets import Sets
+from solver.model.sets import Sets, refine
 from solver.model.variables import Vars
 from solver.options import Options
 from solver.plan import Objective
@@ -204,9 +204,14 @@ def _by_model(s: Sets, shapes: Mapping[int, Shape], placements: Placements, leas
     """All gangs in one model where it is small, which also proves a bound; else a few neighbourhoods, one after another, the other gangs held."""
     bound, everyone = sum(least.values()), sorted(placements)
     sets = _singled(s, shapes, placements, everyone)
-    if sum(len(places) for places in sets.limits.values()) <= SMALL:
-        found, proved = _solve(sets, placements, options)
-        return found, max(bound, proved)
+    while sum(len(places) for places in sets.limits.values()) <= SMALL:
+        placements, proved, coarse = _solve(sets, placements, options)
+        bound = max(bound, proved)
+        if not coarse or sum(costs(s.problem, s.tree, placements).values()) <= bound:
+            return placements, bound
+        sets = replace(sets, places=refine(sets.places, coarse))
+    if sets.places is not s.places:
+        return placements, bound
     result = dict(placements)
     treated: set[int] = set()
     for _ in range(ROUNDS):
@@ -250,8 +255,8 @@ def _singled(s: Sets, gangs: Mapping[int, Shape], placements: Placements, movabl
     return Sets(s.problem, s.tree, s.places, room.free, s.ledger, shapes, waiting)
 
 
-def _solve(s: Sets, placements: Placements, options: Options) -> tuple[Placements, int]:
-    """The spread of these gangs, and a proved lower bound on it.
+def _solve(s: Sets, placements: Placements, options: Options) -> tuple[Placements, int, tuple[int, ...]]:
+    """The spread of these gangs, a proved lower bound on it, and the places that were too coarse for the model's own answer.
 
     min  sum_{k, tier, d} weight_tier * e[k,tier,d]        less the first domain of each tier
     n[k,t,i] <= limit[k,t,i] * e[k, lowest tier, domain of i]      e[k, tier, d] <= e[k, tier above, domain of d]
@@ -270,7 +275,7 @@ def _solve(s: Sets, placements: Placements, options: Options) -> tuple[Placement
     ideal = sum(s.tree.weights) * len(s.shapes)
     bound = int(np.ceil(answer.bound - 1e-6)) - ideal if np.isfinite(answer.bound) else 0
     if not answer.values:
-        return placements, bound
+        return placements, bound, ()
     wishes: dict[int, dict[tuple[int, int], int]] = {}
     for (k, t), pods in x.n.items():
         j = s.shapes[k].alone
@@ -279,9 +284,10 @@ def _solve(s: Sets, placements: Placements, options: Options) -> tuple[Placement
             if number and j is not None:
                 wishes.setdefault(i, {})[j, t] = number
     realised = realise(s, placements, wishes, options)
-    if isinstance(realised, tuple) or sum(costs(s.problem, s.tree, realised).values()) >= sum(costs(s.problem, s.tree, placements).values()):
-        return placements, bound
-    return realised, bound
+    if isinstance(realised, tuple):
+        return placements, bound, realised
+    better = sum(costs(s.problem, s.tree, realised).values()) < sum(costs(s.problem, s.tree, placements).values())
+    return (realised if better else placements), bound, ()
 
 
 def _touches(s: Sets, x: Vars) -> tuple[dict[tuple[int, int, int], pulp.LpVariable], dict[pulp.LpVariable, float]]:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from compiler.documents import Document, Path
-from compiler.specs import GangSpec, PodSpec
+from compiler.labels import Row
+from compiler.specs import GangSpec, PodSpec, TopologySpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +18,8 @@ class Member:
     path: Path
     name: str | None = None
     pattern: str | None = None
-    labels: tuple[tuple[str, str, tuple[str, ...]], ...] | None = None
-    """(label, operator, values), all of which hold"""
+    labels: tuple[Row, ...] | None = None
+    """all of which hold"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +32,35 @@ class HyperNodeDraft:
 
 
 @dataclass(frozen=True, slots=True)
+class PolicyDraft:
+    """One entry of spec.subGroupPolicy: it divides the pods that `selector` matches by their values of the labels `keys`, all of them present;
+    without keys they are one subgroup. size, minimum: subGroupSize and minSubGroups. path: where the entry stands."""
+
+    name: str
+    selector: tuple[Row, ...]
+    keys: tuple[str, ...]
+    size: int
+    minimum: int
+    topology: TopologySpec
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
 class PodGroupDraft:
-    """gang: complete but for its roles. minimums: spec.minTaskMember."""
+    """gang: complete but for its roles and subgroups. minimums: spec.minTaskMember."""
 
     gang: GangSpec
     minimums: Mapping[str, int]
+    policies: tuple[PolicyDraft, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class PodDraft:
-    """A bare pod; group: the PodGroup that it names, None for a pod on its own. role: annotation volcano.sh/task-spec."""
+    """A bare pod; group: the PodGroup that it names, None for a pod on its own. role: annotation volcano.sh/task-spec. labels: its own."""
 
     document: Document
     group: str | None
     role: str
     pod: PodSpec
     annotations: Mapping[str, str]
+    labels: Mapping[str, str]

@@ -144,8 +144,15 @@ class Template(Open):
 
     @property
     def annotations(self) -> dict[str, str]:
-        found = self.metadata.annotations if self.metadata else None
-        return {key: str(value) for key, value in (found or {}).items() if isinstance(value, str | int) and not isinstance(value, bool)}
+        return _texts(self.metadata.annotations if self.metadata else None)
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return _texts(self.metadata.labels if self.metadata else None)
+
+
+def _texts(found: Mapping[str, Any] | None) -> dict[str, str]:
+    return {key: str(value) for key, value in (found or {}).items() if isinstance(value, str | int) and not isinstance(value, bool)}
 
 
 def requests(pod: Pod) -> dict[str, int]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from compiler.documents import Document, Path
 from compiler.drafts import HyperNodeDraft, Member
+from compiler.labels import matches
 from compiler.regex import Regex
 from compiler.specs import HyperNodeSpec, NodeSpec
 
@@ -78,19 +79,7 @@ class _Resolver:
                 self.wrong("regex", draft, path, f"the pattern {member.pattern!r} does not compile: {problem}", "correct the regular expression")
                 return set()
             return {name for name in self.nodes if pattern.search(name)}
-        return {name for name, node in self.nodes.items() if all(_holds(node.labels, *row) for row in member.labels or ())}
-
-
-def _holds(labels: Mapping[str, str], key: str, operator: str, values: Sequence[str]) -> bool:
-    match operator:
-        case "In":
-            return labels.get(key) in values
-        case "NotIn":
-            return labels.get(key) not in values
-        case "Exists":
-            return key in labels
-        case _:
-            return key not in labels
+        return {name for name, node in self.nodes.items() if matches(member.labels or (), node.labels)}
 
 
 def resolve(

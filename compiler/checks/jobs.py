@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from compiler import metax
 from compiler.checks import Finding, Reading, check
 from compiler.diagnostics import did_you_mean
 from compiler.jobs import VOLCANO, annotation
-from compiler.kinds.pod_group import PodGroup
+from compiler.kinds.pod_group import PodGroup, specs
+from compiler.podgroups import group_key, members, part_of
 from compiler.specs import GangSpec
 
 SYSTEM_CLASSES = frozenset(("system-cluster-critical", "system-node-critical"))
@@ -149,13 +151,19 @@ def pod_group_known(reading: Reading) -> Iterator[Finding]:
             yield Finding(pod.document, path, f"there is no PodGroup {pod.group!r}", f"did you mean {near!r}?" if near else "add the PodGroup")
 
 
-@check("GP363", "subgroups of a pod group are not planned", "warning")
+@check("GP363", "too few pods for a pod group's subgroups", "warning")
 def pod_group_subgroups(reading: Reading) -> Iterator[Finding]:
-    """subGroupPolicy of a bare PodGroup divides pods by their labels. The plan treats the pods as one gang without subgroups; Volcano still
-    enforces the policy. Mend: use a Volcano Job with partitionPolicy where the subgroups matter."""
+    """subGroupPolicy of a bare PodGroup divides its pods by their labels. A subgroup is ready with subGroupSize pods, and minSubGroups of them must
+    be, or Volcano starts none of the pods. Mend: label more pods, or lower the numbers."""
+    mine = members(reading.pods)
     for document, group in reading.of(PodGroup):
-        if group.spec.sub_group_policy:
-            yield Finding(document, ("spec", "subGroupPolicy"), "the plan does not know of subGroupPolicy", "use a Volcano Job with partitionPolicy")
+        for draft in specs(document, group):
+            parts = Counter(part_of(draft.policies, pod.labels) for pod in mine.get(group_key(document), ()))
+            for index, policy in enumerate(draft.policies):
+                ready = sum(part is not None and part[0] == index and pods >= policy.size for part, pods in parts.items())
+                if parts and ready < policy.minimum:
+                    message = f"{policy.minimum} subgroups of {policy.size} pods must be ready, and the pods make {ready}"
+                    yield Finding(document, policy.path, message, "label more pods, or lower minSubGroups or subGroupSize")
 
 
 @check("GP354", "depends on an object with errors")

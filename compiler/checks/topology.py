@@ -77,8 +77,8 @@ def _asked(reading: Reading) -> Iterator[tuple[Document, Path, TopologySpec]]:
     for gang in reading.specs.gangs:
         if gang.topology is not None:
             yield gang.document, gang.paths["topology"], gang.topology
-        for part in gang.subgroups:
-            if part.path[-1] == "partitionPolicy":
+        for part in {part.path: part for part in gang.subgroups}.values():  # one field may ask for many subgroups
+            if "partitionPolicy" in part.path or "subGroupPolicy" in part.path:
                 yield gang.document, (*part.path, "networkTopology"), part.topology
 
 

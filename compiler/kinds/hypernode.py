@@ -11,6 +11,7 @@ from compiler.documents import Document
 from compiler.drafts import HyperNodeDraft, Member
 from compiler.jobs import Positive, Root
 from compiler.kinds import Kind
+from compiler.labels import LabelSelector
 from compiler.shape import Name, Shape
 
 
@@ -22,21 +23,10 @@ class RegexMatch(Shape):
     pattern: str
 
 
-class LabelRequirement(Shape):
-    key: str
-    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
-    values: list[str] | None = None
-
-
-class LabelMatch(Shape):
-    match_labels: dict[str, str] | None = None
-    match_expressions: list[LabelRequirement] | None = None
-
-
 class Selector(Shape):
     exact_match: ExactMatch | None = None
     regex_match: RegexMatch | None = None
-    label_match: LabelMatch | None = None
+    label_match: LabelSelector | None = None
 
 
 class MemberModel(Shape):
@@ -61,17 +51,12 @@ def specs(document: Document, hypernode: HyperNode) -> Iterable[HyperNodeDraft]:
 
 def _member(member: MemberModel, index: int) -> Member:
     selector, labels = member.selector, member.selector.label_match
-    rows = None
-    if labels is not None:
-        rows = tuple((key, "In", (value,)) for key, value in (labels.match_labels or {}).items()) + tuple(
-            (row.key, str(row.operator), tuple(row.values or ())) for row in labels.match_expressions or ()
-        )
     return Member(
         type=member.type,
         path=("spec", "members", index),
         name=selector.exact_match.name if selector.exact_match else None,
         pattern=selector.regex_match.pattern if selector.regex_match else None,
-        labels=rows,
+        labels=labels.rows() if labels is not None else None,
     )
 
 

@@ -20,7 +20,7 @@ class Pod(pods.Template):
 
 def specs(document: Document, pod: Pod) -> Iterable[PodDraft]:
     notes = pod.annotations
-    yield PodDraft(document, notes.get(GROUP_NAME) or None, notes.get(TASK, ""), pods.pod_spec(pod.spec), notes)
+    yield PodDraft(document, notes.get(GROUP_NAME) or None, notes.get(TASK, ""), pods.pod_spec(pod.spec), notes, pod.labels)
 
 
 def review(document: Document) -> Iterator[Diagnostic]:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from pydantic import Field
 
 from compiler.documents import Document
-from compiler.drafts import PodGroupDraft
+from compiler.drafts import PodGroupDraft, PolicyDraft
 from compiler.jobs import VOLCANO, Natural, NetworkTopology, Positive, Root, review_times, times
 from compiler.kinds import Kind
+from compiler.labels import LabelSelector
 from compiler.pods import WholeResources
 from compiler.shape import Name, Shape
-from compiler.specs import GangSpec
+from compiler.specs import GangSpec, TopologySpec
 
 
 class SubGroupPolicy(Shape):
@@ -21,7 +21,7 @@ class SubGroupPolicy(Shape):
     network_topology: NetworkTopology | None = None
     sub_group_size: Positive | None = None
     min_sub_groups: Natural | None = None
-    label_selector: Any = None
+    label_selector: LabelSelector | None = None
     match_label_keys: list[str] | None = None
 
 
@@ -59,7 +59,20 @@ def specs(document: Document, group: PodGroup) -> Iterable[PodGroupDraft]:
         },
         scheduler=VOLCANO,
     )
-    yield PodGroupDraft(gang, spec.min_task_member or {})
+    yield PodGroupDraft(gang, spec.min_task_member or {}, tuple(_policy(index, policy) for index, policy in enumerate(spec.sub_group_policy or ())))
+
+
+def _policy(index: int, policy: SubGroupPolicy) -> PolicyDraft:
+    """With Volcano's defaults: a subgroup is ready with its first pod, and none need be."""
+    return PolicyDraft(
+        name=policy.name or f"subgroup{index}",
+        selector=policy.label_selector.rows() if policy.label_selector else (),
+        keys=tuple(policy.match_label_keys or ()),
+        size=policy.sub_group_size or 1,
+        minimum=policy.min_sub_groups or 0,
+        topology=policy.network_topology.spec() if policy.network_topology else TopologySpec("soft"),
+        path=("spec", "subGroupPolicy", index),
+    )
 
 
 KIND = Kind("PodGroup", "scheduling.volcano.sh", ("v1beta1",), PodGroup, specs, review_times)

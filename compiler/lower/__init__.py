@@ -10,7 +10,7 @@ from compiler.lower.live import Live, observe
 from compiler.lower.origins import Origins, job_key
 from compiler.lower.policy import policy
 from compiler.lower.queues import queues
-from compiler.lower.resources import add, resources, vector
+from compiler.lower.resources import add, devices, resources, vector
 from compiler.lower.topology import hypernodes, leaves
 from compiler.lower.victims import evictable, never, ran, switches
 from compiler.specs import GangSpec, HyperNodeSpec, Specs
@@ -77,6 +77,7 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
         policy=policy(specs.scheduler),
         preempt=preempt,
         reclaim=reclaim,
+        devices=devices(names),
     )
     origins = Origins(
         gangs=gangs,

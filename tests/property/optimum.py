@@ -11,7 +11,7 @@ from fractions import Fraction
 from itertools import product
 
 from solver.hierarchy import entitlements
-from solver.problem import Gang, Limits, Problem, Vector
+from solver.problem import Gang, Problem, Vector
 from tests.property.brute import Room, Spot, growths, is_kept, running, smallest
 
 _State = tuple[tuple[Vector, ...], tuple[Vector, ...]]
@@ -118,7 +118,12 @@ class Ceilings:
                     rows.append((frozenset(below), r, Fraction(most)))
         if problem.policy.proportion:
             shares = weighted(problem)
-            rows += [(frozenset({q}), r, most + 5 * CRUMB) for q, amounts in shares.items() for r, most in enumerate(amounts) if most + 5 * CRUMB < whole[r]]
+            rows += [
+                (frozenset({q}), r, most + 5 * CRUMB)
+                for q, amounts in shares.items()
+                for r, most in enumerate(amounts)
+                if most + 5 * CRUMB < whole[r]
+            ]
         return cls(tuple(rows))
 
     def hold(self, before: Sequence[Sequence[int]], added: Sequence[Vector]) -> bool:
@@ -136,53 +141,90 @@ class Ceilings:
 def spans(problem: Problem, pods: Iterable[int]) -> int:
     """The communication cost of a gang on these nodes: per tier the domains beyond the first, four times as much from tier to tier. A node
     without a domain of some tier counts with the one below, a node outside with itself and all the others outside."""
-    tiers = sorted({hypernode.tier for hypernode in problem.hypernodes})
-    touched: list[set[int | None]] = [set() for _ in tiers]
-    for node in pods:
-        here = problem.nodes[node].leaf
-        at: dict[int, int] = {}
-        while here is not None:
-            at[problem.hypernodes[here].tier] = here
-            here = problem.hypernodes[here].parent
-        last = problem.nodes[node].leaf
-        for domains, tier in zip(touched, tiers, strict=True):
-            last = at.get(tier, last)
-            domains.add(last)
-    return sum(4**level * (len(domains) - 1) for level, domains in enumerate(touched) if domains)
+    lines = [_line(problem, node) for node in sorted(set(pods))]
+    return sum(4**level * (len(set(domains)) - 1) for level, domains in enumerate(zip(*lines, strict=True)))
 
 
-def minimal(problem: Problem, g: int) -> list[tuple[tuple[Vector, ...], int]]:
-    """The ways to start gang g: what its pods take from each node, and how far they are spread, the least for each."""
+def _line(problem: Problem, node: int) -> list[int | None]:
+    """The node's domain at every tier."""
+    here = problem.nodes[node].leaf
+    at: dict[int, int] = {}
+    while here is not None:
+        at[problem.hypernodes[here].tier] = here
+        here = problem.hypernodes[here].parent
+    found: list[int | None] = []
+    last = problem.nodes[node].leaf
+    for tier in sorted({hypernode.tier for hypernode in problem.hypernodes}):
+        last = at.get(tier, last)
+        found.append(last)
+    return found
+
+
+def torn(problem: Problem, gang: Gang, pods: Mapping[Spot, int]) -> int:
+    """Parts of subgroups that are not whole in one domain, four times as much from tier to tier. Domains as in `spans`."""
+    cost = 0
+    for part in gang.subgroups:
+        mine = {node: sum(n for (t, at), n in pods.items() if at == node and t in part.roles) for _, node in pods}
+        for level in range(len({hypernode.tier for hypernode in problem.hypernodes})):
+            inside: dict[int | None, int] = {}
+            for node, n in mine.items():
+                domain = _line(problem, node)[level]
+                inside[domain] = inside.get(domain, 0) + n
+            cost += 4**level * (sum(mine.values()) // part.size - sum(n // part.size for n in inside.values()))
+    return cost
+
+
+def opened(problem: Problem, room: Room, use: Sequence[Vector]) -> tuple[int, int]:
+    """(whole supernodes, whole nodes) that are used now."""
+    whole, fresh = set(), set()
+    for n, node in enumerate(problem.nodes):
+        has = [r for r, amount in enumerate(node.capacity) if amount]
+        counts = [r for r in has if r in problem.devices] or has
+        if counts and all(room.free[n][r] == node.capacity[r] for r in counts):
+            whole.add(n)
+            if any(use[n][r] for r in counts):
+                fresh.add(n)
+    leaves = {leaf: [n for n, node in enumerate(problem.nodes) if node.leaf == leaf] for leaf in range(len(problem.hypernodes))}
+    return sum(1 for nodes in leaves.values() if nodes and whole.issuperset(nodes) and fresh.intersection(nodes)), len(fresh)
+
+
+Cost = tuple[int, int, int, int]
+"""Subgroups, spread, supernodes, nodes."""
+
+
+def minimal(problem: Problem, g: int) -> list[tuple[tuple[Vector, ...], tuple[int, int]]]:
+    """The ways to start gang g: what its pods take from each node, and how far they are torn and spread, the least for each."""
     room, gang = Room(problem), problem.gangs[g]
-    found: dict[tuple[Vector, ...], int] = {}
+    found: dict[tuple[Vector, ...], tuple[int, int]] = {}
     for option in smallest(growths(problem, g)):
-        use = room.use(g, option)
-        cost = spans(problem, {node for _, node in [*option, *running(gang)]})
+        use, pods = room.use(g, option), option + running(gang)
+        cost = torn(problem, gang, pods), spans(problem, {node for _, node in pods})
         found[use] = min(cost, found.get(use, cost))
     return sorted(found.items())
 
 
-def least_spread(problem: Problem) -> dict[frozenset[int], int]:
-    """Every set of gangs that can start together (those that are kept apart) -> the least sum of their spreads."""
+def least_costs(problem: Problem) -> dict[frozenset[int], Cost]:
+    """Every set of gangs that can start together (those that are kept apart) -> the least that their places cost."""
     room, ceilings = Room(problem), Ceilings.of(problem)
     nothing = (0,) * len(problem.resources)
     start: _State = ((nothing,) * len(problem.nodes), (nothing,) * len(problem.queues))
-    reached: dict[frozenset[int], dict[_State, int]] = {frozenset(): {start: 0}}
+    reached: dict[frozenset[int], dict[_State, tuple[int, int]]] = {frozenset(): {start: (0, 0)}}
     for g, gang in enumerate(problem.gangs):
         if is_kept(gang) or not takes(problem, gang.queue):
             continue
         ways = minimal(problem, g)
         for admitted, states in list(reached.items()):
-            more: dict[_State, int] = {}
-            for ((use, added), cost), (extra, own) in product(states.items(), ways):
+            more: dict[_State, tuple[int, int]] = {}
+            for ((use, added), (parts, spread)), (extra, own) in product(states.items(), ways):
                 both = tuple(_plus(a, b) for a, b in zip(use, extra, strict=True))
                 demand = tuple(sum(column) for column in zip(*extra, strict=True))
                 charged = tuple(_plus(vector, demand) if q == gang.queue else vector for q, vector in enumerate(added))
                 if room.nodes_hold(both) and room.queues_hold(charged) and ceilings.hold(room.held, charged):
-                    more[both, charged] = min(cost + own, more.get((both, charged), cost + own))
+                    cost = parts + own[0], spread + own[1]
+                    more[both, charged] = min(cost, more.get((both, charged), cost))
             if more:
                 reached[admitted | {g}] = more
-    return {admitted: min(states.values()) for admitted, states in reached.items()}
+    return {admitted: min((*near, *opened(problem, room, use)) for (use, _), near in states.items()) for admitted, states in reached.items()}
 
 
 def _plus(left: Vector, right: Vector) -> Vector:
@@ -290,7 +332,7 @@ def _holds(problem: Problem, g: int) -> Fraction:
     return max((Fraction(amount, total) for amount, total in zip(mine, totals(problem), strict=True) if total), default=Fraction(0))
 
 
-def best(problem: Problem, sets: Mapping[frozenset[int], int]) -> tuple[Value, list[frozenset[int]]]:
+def best(problem: Problem, sets: Iterable[frozenset[int]]) -> tuple[Value, list[frozenset[int]]]:
     """The most that can be had, and who may start for it."""
     values = {started: worth(problem, started) for started in sets}
     most = max(values.values())

@@ -59,7 +59,8 @@ WAYS = ((), (("x", 2), ("own", 1)), (("x", 2), ("y", 3), ("own", 2)))
 
 @st.composite
 def policies(draw: st.DrawFn, worlds: st.SearchStrategy[Problem]) -> Problem:
-    """The same worlds under any of Volcano's queue plugins: with what queues deserve, queue priorities, weights along a hierarchy, closed queues."""
+    """The same worlds under any of Volcano's queue plugins: with what queues deserve, queue priorities, weights
+    along a hierarchy, closed queues; and with what makes a node whole."""
     world, policy = draw(worlds), draw(st.sampled_from(POLICIES))
     queues = tuple(
         replace(
@@ -71,7 +72,8 @@ def policies(draw: st.DrawFn, worlds: st.SearchStrategy[Problem]) -> Problem:
         )
         for queue in world.queues
     )
-    return replace(world, queues=queues, policy=policy)
+    devices, scatter = draw(st.sampled_from(((), (1,)))), draw(st.sampled_from((False, False, True)))
+    return replace(world, queues=queues, devices=devices, policy=replace(policy, scatter=scatter))
 
 
 @st.composite

@@ -27,6 +27,8 @@ _MACROS = {
     "hypernode": "apiVersion: topology.volcano.sh/v1alpha1\nkind: HyperNode\nmetadata: {name: NAME}",
     "priority": "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: NAME}",
     "podgroup": "apiVersion: scheduling.volcano.sh/v1beta1\nkind: PodGroup\nmetadata: {name: NAME, namespace: team-a}",
+    "member": "apiVersion: v1\nkind: Pod\nmetadata: {name: NAME, namespace: team-a, labels: {OTHER: x}, "
+    "annotations: {scheduling.k8s.io/group-name: ring}}\nspec: {schedulerName: volcano, containers: [{name: main, resources: {requests: {cpu: 1}}}]}",
     "configmap": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME}",
     "cluster": "apiVersion: gangplan.dev/v1alpha1\nkind: NodePool\nspec: {count: 4, capacity: {cpu: 8}}\nmetadata: {name: gpu}",
     "node": "apiVersion: v1\nkind: Node\nmetadata: {name: NAME, labels: {zone: 'OTHER', kubernetes.io/hostname: NAME}}\n"

@@ -150,6 +150,24 @@ def test_bare_pods_and_their_group_are_one_gang() -> None:
     assert [[document.name for document in role.pods] for role in found.roles] == [["a"], ["b", "c"]]
 
 
+def test_subgroups_of_a_pod_group_are_the_pods_that_share_labels() -> None:
+    pod = (
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: {0}, labels: {{stage: '{1}', app: {2}}}, "
+        "annotations: {{scheduling.k8s.io/group-name: ring}}}}\n" + POD[1:-1].replace("{", "{{").replace("}", "}}") + "\n"
+    )
+    group = (
+        "apiVersion: scheduling.volcano.sh/v1beta1\nkind: PodGroup\nmetadata: {name: ring}\nspec:\n  minMember: 4\n  subGroupPolicy:\n"
+        "  - {name: stage, subGroupSize: 2, minSubGroups: 1, matchLabelKeys: [stage], labelSelector: {matchLabels: {app: train}}, "
+        "networkTopology: {mode: hard, highestTierAllowed: 1}}\n"
+    )
+    rows = (("a", "1", "train"), ("b", "0", "train"), ("c", "1", "train"), ("d", "0", "train"), ("e", "", "train"), ("f", "0", "log"))
+    found = gang("---\n".join([group, *(pod.format(*row) for row in rows)]))
+    parts = [(part.name, part.roles, part.size, part.minimum, part.topology.mode) for part in found.subgroups]
+    assert parts == [("stage/0", ("pods-1",), 2, 1, "hard"), ("stage/1", ("pods",), 2, 0, "hard")]
+    pods = {role.name: [document.name for document in role.pods] for role in found.roles}
+    assert pods == {"pods": ["a", "c"], "pods-1": ["b", "d"], "pods-2": ["e", "f"]}
+
+
 def requests(pod: str) -> dict[str, int]:
     return dict(volcano(f"{{tasks: [{{replicas: 1, template: {{spec: {pod}}}}}]}}").roles[0].pod.requests)
 

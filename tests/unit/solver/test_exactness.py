@@ -5,7 +5,7 @@ from __future__ import annotations
 from solver import solve
 from solver.plan import Action, Plan
 from solver.verify import verify
-from tests.unit.solver.builders import gang, hard, nodes, parts, problem, queue, role, run
+from tests.unit.solver.builders import gang, nodes, parts, problem, role, run
 
 
 def actions(made: Plan) -> list[Action]:
@@ -28,9 +28,7 @@ def test_a_gang_of_which_no_number_of_pods_is_whole_waits() -> None:
 
 
 def test_a_gang_that_lost_half_a_part_gets_it_back_with_whatever_else_it_needs() -> None:
-    torn = gang(
-        "torn", role(4, minimum=0, gpu=1), role(3, minimum=1, gpu=1), minimum=2, running=(run(0, 0, 1),), subgroups=(parts(2, mode="soft"),)
-    )
+    torn = gang("torn", role(4, minimum=0, gpu=1), role(3, minimum=1, gpu=1), minimum=2, running=(run(0, 0, 1),), subgroups=(parts(2, mode="soft"),))
     world = problem(nodes(1, gpu=3), torn)
     made = solve(world)
     assert actions(made) == ["start"]

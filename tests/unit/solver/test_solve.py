@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from solver import InvalidProblemError, Options, solve
+from solver.costs import NAMES
 from solver.plan import Fact, Plan, Repair
 from solver.problem import Problem
 from solver.verify import verify
@@ -86,7 +87,7 @@ def test_two_small_gangs_do_not_keep_out_a_more_important_large_one() -> None:
 
 def test_pods_that_fit_by_their_sum_but_not_by_node_wait() -> None:
     world = problem(nodes(2, gpu=6), gang("a", role(3, gpu=4)))
-    assert facts(world, "a")[0].code == "GW108"
+    assert facts(world, "a") == (Fact("GW119", never=True, role=0, asked=3, available=2),)
 
 
 def test_sizes_that_do_not_divide_one_another_are_packed_exactly() -> None:
@@ -105,7 +106,7 @@ def test_two_resources_that_only_together_do_not_pack_are_seen_through() -> None
 
 def test_foreign_pods_and_other_kinds_of_nodes_are_no_room() -> None:
     world = problem(nodes(1, gpu=8, free={"gpu": 4}), nodes(4, gpu=8, kind=1), gang("a", role(1, gpu=8)))
-    assert facts(world, "a") == (Fact("GW102", role=0, resource=0, asked=8, available=0),)
+    assert facts(world, "a") == (Fact("GW102", role=0, resource=0, asked=8, available=4),)
     assert facts(problem(nodes(1, gpu=8), gang("a", role(1, gpu=8, kinds=(7,)))), "a") == (Fact("GW107", never=True, role=0),)
     assert facts(problem(nodes(1, gpu=8), gang("a", role(1, gpu=9))), "a") == (
         Fact("GW103", never=True, role=0, resource=0, asked=9, limit=8, available=8),
@@ -164,7 +165,7 @@ def test_a_subgroup_of_several_roles_counts_them_together() -> None:
 
 def test_subgroups_that_no_supernode_holds_are_named() -> None:
     world = supernodes(gang("a", role(5, gpu=8), subgroups=(parts(5),)))
-    assert facts(world, "a") == (Fact("GW109", never=True, tier=1, asked=1, available=0, limit=5),)
+    assert facts(world, "a") == (Fact("GW109", never=True, tier=1, asked=1, available=0, limit=5, subgroup=0),)
 
 
 # --- queues
@@ -186,7 +187,7 @@ def test_a_gang_above_its_queues_capability_never_starts() -> None:
 def test_what_others_are_guaranteed_stays_free_and_a_queue_may_use_its_own() -> None:
     queues = (queue("safe", guarantee={"gpu": 8}), queue("other"))
     world = problem(nodes(2, gpu=8), *queues, gang("x", role(2, gpu=8), queue="other"))
-    assert facts(world, "x") == (Fact("GW106", queue=1, resource=0, asked=16, available=8),)
+    assert facts(world, "x") == (Fact("GW106", never=True, queue=1, resource=0, asked=16, available=8, queues=(0,)),)
     assert starting(problem(nodes(2, gpu=8), *queues, gang("x", role(1, gpu=8), queue="other"), gang("y", role(1, gpu=8), queue="safe"))) == {
         "x",
         "y",
@@ -219,6 +220,23 @@ def test_a_queue_that_asks_for_little_gets_it_and_the_rest_is_shared() -> None:
     gangs = [gang(f"{q}{i}", role(1, gpu=1), queue=q) for q, number in (("a", 2), ("b", 9), ("c", 9)) for i in range(number)]
     chosen = starting(problem(nodes(1, gpu=12), queue("a"), queue("b"), queue("c"), *gangs))
     assert [sum(n.startswith(q) for n in chosen) for q in "abc"] == [2, 5, 5]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected", "verdict"),
+    [
+        (Options(), {"a3", "b5"}, "proven"),
+        (Options(joint_variables=0), {"a3", "b5"}, "proven"),
+        (Options(joint_variables=0, share_variables=0), {"a5", "a3"}, "limit reached"),
+    ],
+)
+def test_the_lowest_share_is_raised_above_the_greedys_in_large_models_too(options: Options, expected: set[str], verdict: str) -> None:
+    """Lowest share first, then oldest: a5 starts, b5 does not fit any more, and b is left with nothing. The options stand for the size."""
+    gangs = [gang(name, role(int(name[1]), gpu=1), queue=name[0]) for name in ("a5", "a3", "b5")]
+    world = problem(nodes(1, gpu=8), queue("a"), queue("b"), *gangs)
+    made = decided(world, options)
+    assert starting(world, options) == expected
+    assert [o.verdict for batch in made.batches for o in batch.objectives if "level 1" in o.name] == [verdict]
 
 
 def test_what_a_queue_holds_already_counts_for_its_share() -> None:
@@ -287,7 +305,7 @@ def test_a_gap_that_was_asked_for_is_no_proof() -> None:
 def test_cbc_and_highs_admit_as_much() -> None:
     def reached(engine: str) -> list[tuple[str, float]]:
         plan = decided(crowd(), Options(engine=engine))  # type: ignore[arg-type]
-        return [(o.name, round(o.value, 6)) for b in plan.batches for o in b.objectives if o.name != "spread"]
+        return [(o.name, round(o.value, 6)) for b in plan.batches for o in b.objectives if o.name not in NAMES]
 
     assert reached("cbc") == reached("highs")
 

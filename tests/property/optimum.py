@@ -87,12 +87,12 @@ def weighted(problem: Problem) -> dict[int, list[Fraction]]:
         met = []
         for q in unmet:
             part = Fraction(problem.queues[q].weight, weights)
-            most = [min(want[q][r], real(flat, q, r) or 0) for r in amounts]
-            new = [max(min(share[q][r] + left[r] * part, most[r]), guaranteed(problem, q, r)) for r in amounts]
+            most = [Fraction(min(want[q][r], real(flat, q, r) or 0)) for r in amounts]
+            new = [max(min(share[q][r] + left[r] * part, most[r]), Fraction(guaranteed(problem, q, r))) for r in amounts]
             if new == share[q] or all(new[r] >= want[q][r] for r in amounts):
                 met.append(q)
             grown = [grown[r] + new[r] - share[q][r] for r in amounts]
-            share[q] = [Fraction(amount) for amount in new]
+            share[q] = new
         unmet = [q for q in unmet if q not in met]
         if not any(grown):
             break

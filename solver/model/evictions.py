@@ -36,7 +36,8 @@ class Exposure:
 @dataclass(slots=True)
 class Evictions:
     """
-    s: the sets of the gang that starts, free vectors counting every victim as gone; free: what is free now (node x resource), below 0 where what runs exceeds the node
+    s: the sets of the gang that starts, free vectors counting every victim as gone; free: what is free now (node x resource),
+    below 0 where what runs exceeds the node
     victims: who may be evicted; exposures: queue -> its exposure, for the queues that the gang reclaims from
     away: whether pods count that are on no node of the model (when a queue is what is short)
     """

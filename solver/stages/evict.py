@@ -49,7 +49,8 @@ class Taken:
 class Standing:
     """What runs of every gang that may be a victim, and what was taken from it so far.
 
-    running: gang -> pods that are left, for gangs that the plan does not start. owed: `room.owed_vectors`, which pods that go pay first. evicted: victim -> pods taken. winners: victim -> for whom.
+    running: gang -> pods that are left, for gangs that the plan does not start. owed: `room.owed_vectors`, which pods that go
+    pay first. evicted: victim -> pods taken. winners: victim -> for whom.
     anchors: queue that others took from -> the resource of which it stays at what it deserves.
     """
 

@@ -9,7 +9,7 @@ import pytest
 
 from solver import Options
 from solver.engine import solve_model
-from solver.model.constraints import at_most
+from solver.model.rows import at_most
 
 
 def model() -> tuple[pulp.LpProblem, pulp.LpVariable]:

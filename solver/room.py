@@ -24,11 +24,21 @@ Laid = tuple[int, tuple[Counts, ...]]
 
 def free_vectors(problem: Problem) -> Free:
     """What is left beside foreign pods and all running pods, never below 0."""
+    free = _left(problem)
+    return Free(np.maximum(free.amounts, 0), free.cells)
+
+
+def owed_vectors(problem: Problem) -> Ints:
+    """Node x resource: by how much what runs exceeds the node (it shrank, or foreign pods came); 0 on most."""
+    return np.maximum(-_left(problem).amounts, 0)
+
+
+def _left(problem: Problem) -> Free:
     free = left(problem)
     for gang in problem.gangs:
         for p in gang.running:
             free.amounts[p.node] -= np.array(gang.roles[p.role].request, dtype=np.int64) * p.pods
-    return Free(np.maximum(free.amounts, 0), free.cells)
+    return free
 
 
 @dataclass(frozen=True, slots=True)

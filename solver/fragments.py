@@ -10,8 +10,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from solver.cells import Ints
 from solver.problem import Problem, Vector
-from solver.room import Ints, Room
+from solver.room import Room
 
 Pod = tuple[Vector, frozenset[int]]
 """(request, kinds of node that it may use)."""
@@ -27,7 +28,7 @@ class Fragments:
 
     def __init__(self, problem: Problem, room: Room, pods: Iterable[Pod]) -> None:
         every = Counter(pods)
-        total, free = np.zeros(len(problem.resources)), room.free.sum(axis=0)
+        total, free = np.zeros(len(problem.resources)), room.free.amounts.sum(axis=0)
         for (request, _), number in every.items():
             total += np.array(request, dtype=np.float64) * number
         self.scarce = int(np.argmax(total / np.maximum(free, 1)))
@@ -41,10 +42,10 @@ class Fragments:
 
     def rise(self, request: Vector) -> Ints:
         """Per node, by how much F rises when a pod of this request comes; of no meaning where it does not fit. Do not write to the result."""
-        rises, seen = self._known.get(request, (np.zeros(len(self.room.free), dtype=np.int64), -1))
-        changed = np.arange(len(self.room.free), dtype=np.int64) if seen < 0 else self.room.changed(seen)
+        rises, seen = self._known.get(request, (np.zeros(len(self.room.free.amounts), dtype=np.int64), -1))
+        changed = np.arange(len(self.room.free.amounts), dtype=np.int64) if seen < 0 else self.room.changed(seen)
         if len(changed):
-            free = self.room.free[changed]
+            free = self.room.free.amounts[changed]
             rises[changed] = self._level(changed, free - np.array(request, dtype=np.int64)) - self._level(changed, free)
         self._known[request] = rises, self.room.mark()
         return rises

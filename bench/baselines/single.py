@@ -19,8 +19,8 @@ from collections.abc import Callable
 import numpy as np
 
 from bench.baselines.site import Placements, Site
+from solver.cells import Ints
 from solver.problem import Placement, Problem, Role, Vector
-from solver.room import Ints
 
 State = tuple[int, Vector]
 """(kind of the node, what is free on it): nodes of one state are as good as one another."""
@@ -42,14 +42,14 @@ def _fill(problem: Problem, choose: Callable[[Site, Role, Ints], int]) -> Placem
         nodes = np.flatnonzero(site.slots(role))
         if len(nodes) and site.allows(j):
             node = choose(site, role, nodes)
-            site.room.take(node, role.request, 1)
+            site.room.take(node, role.ask, 1)
             site.start(j, (Placement(0, node, 1),))
     return site.placements
 
 
 def best_fit(problem: Problem) -> Placements:
     largest = np.maximum(np.array([n.capacity for n in problem.nodes]).max(axis=0), 1)
-    return _fill(problem, lambda site, role, nodes: int(nodes[np.argmin((site.room.free[nodes] / largest).sum(axis=1))]))
+    return _fill(problem, lambda site, role, nodes: int(nodes[np.argmin((site.room.free.amounts[nodes] / largest).sum(axis=1))]))
 
 
 def gradient_descent(problem: Problem, gpu: str) -> Placements:
@@ -83,7 +83,7 @@ class Gradient:
         return self.last
 
     def _state(self, site: Site, n: int) -> int:
-        state = self.problem.nodes[n].kind, tuple(site.room.free[n].tolist())
+        state = self.problem.nodes[n].kind, tuple(site.room.free.amounts[n].tolist())
         if state not in self.states:
             self.states[state] = len(self.known)
             self.known.append(state)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from solver import solve
 from solver.fragments import Fragments
-from solver.problem import Placement, Problem
+from solver.problem import Ask, Placement, Problem
 from solver.room import Room, free_vectors
 from solver.stages.sparing import no_less, sparing
 from solver.tree import Tree
@@ -37,7 +37,7 @@ def test_rises_follow_what_is_taken_and_given_back() -> None:
     of = fragments(world)
     before = of.rise((1,)).tolist()
     mark = of.room.mark()
-    of.room.take(0, (1,), 1)
+    of.room.take(0, Ask((1,)), 1)
     assert of.rise((1,)).tolist() == [-1, 7]
     of.room.undo(mark)
     assert of.rise((1,)).tolist() == before
@@ -57,7 +57,7 @@ def test_the_second_greedy_starts_what_the_first_broke_the_room_of() -> None:
     assert second is not None
     placed = [second.place(j) is not None for j in range(4)]
     assert placed == [True, True, True, False]
-    assert room.free.tolist() == free_vectors(world).tolist()
+    assert room.free.amounts.tolist() == free_vectors(world).amounts.tolist()
 
 
 def test_the_plan_is_no_worse_than_the_second_greedy() -> None:

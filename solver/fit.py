@@ -11,6 +11,7 @@ from solver.greedy import Greedy
 from solver.model import constraints, variables
 from solver.model.sets import Sets, aggregate, refine
 from solver.options import Options
+from solver.order import urgency
 from solver.problem import Problem
 from solver.room import Ints, Ledger, Room
 from solver.shapes import Shape
@@ -93,7 +94,7 @@ def holds(problem: Problem, tree: Tree, j: int, shape: Shape, free: Ints, option
         return True
     places = aggregate(problem)
     while True:
-        s = Sets(problem, tree, places, free, Ledger(problem), (shape,), {(problem.gangs[j].queue, problem.gangs[j].priority, 0): (j,)})
+        s = Sets(problem, tree, places, free, Ledger(problem), (shape,), {(problem.gangs[j].queue, urgency(problem.gangs[j]), 0): (j,)})
         x = variables.make(s)
         constraints.build(s, x, constraints.PLACEMENT)
         (y,) = x.y.values()

@@ -51,7 +51,8 @@ class Queue:
     The limits hold for the queue together with all its descendants. open: a queue that is not, or that is below one that is not, takes
     nothing new. hierarchy: the way from the root to this queue as (name, weight) pairs, for `Policy.drf_hierarchy`; () stands right below the
     root with the queue's own name and weight. Two queues may share the beginning of their ways, and the first one's weights count.
-    reclaimable: gangs of other queues may evict from it.
+    reclaimable: gangs of other queues may evict from it. strict: its waiting gangs start in their order, none before an earlier one.
+    kept: hypernodes that are guaranteed to the queue and its descendants; no other gang gets new pods there.
     """
 
     name: str
@@ -65,6 +66,8 @@ class Queue:
     open: bool = True
     hierarchy: tuple[tuple[str, int], ...] = ()
     reclaimable: bool = True
+    strict: bool = False
+    kept: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +147,10 @@ class Gang:
 
     evictable: running pods may be stopped for another gang, by the rules of `solver.victims`. loss: seconds that one of them has run.
     preempts: others may be evicted for this gang (false: priority class with preemptionPolicy Never).
+
+    duration: seconds that it is expected to run in all. ends: of a gang with running pods, seconds from now until it is expected to end.
+    None where nobody knows, or where it should have ended already. overdue: it waited longer than it should have to, and is decided before
+    the others of its priority; who is overdue is for those who have a clock to say.
     """
 
     name: str
@@ -158,6 +165,9 @@ class Gang:
     evictable: bool = False
     loss: int = 0
     preempts: bool = True
+    duration: int | None = None
+    ends: int | None = None
+    overdue: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
+from solver.closing import closed, kept_from
 from solver.fit import shortage
 from solver.greedy import Greedy
-from solver.model.sets import Place, Sets, aggregate, refine
+from solver.model.sets import Level, Place, Sets, aggregate, refine
 from solver.options import Options
-from solver.plan import Batch, Decision, Objective, Plan, QueueUse, Verdict
+from solver.order import in_turn, level_of, passed, turn, urgency
+from solver.plan import Batch, Decision, Objective, Plan, QueueUse, Reservation, Verdict
 from solver.problem import Placement, Problem
-from solver.quotas import rank, totals
+from solver.quotas import totals
 from solver.reasons import Reasons
-from solver.room import Ledger, Room, demand, free_vectors
+from solver.room import Ints, Ledger, Room, demand, free_vectors
 from solver.shapes import Shape, classes, satisfied, shape_of
 from solver.stages.admit import Admission, Placements, admit
 from solver.stages.evict import Standing, cheapest_victims, total_loss
 from solver.stages.grow import grow
 from solver.stages.lexicographic import judge
 from solver.stages.pack import fresh, merged
+from solver.stages.reserve import Outlook, barred, shut, timed
 from solver.stages.spread import spread
 from solver.tree import Tree
 from solver.validate import validate
 from solver.victims import anybody
+from solver.waits import Waits
 
 REASON_SECONDS = 5.0
 """For one exact model that asks whether a single gang fits; the plan's own time limit is over by then."""
@@ -39,21 +44,24 @@ def solve(problem: Problem, options: Options | None = None) -> Plan:
     """
     options = options or Options()
     validate(problem)
-    timed = replace(options, deadline=time.monotonic() + options.time_limit)
+    timely = replace(options, deadline=time.monotonic() + options.time_limit)
     tree, before = Tree(problem), Ledger(problem)
     free_before = free_vectors(problem)
     running = {j: merged(g.running) for j, g in enumerate(problem.gangs)}
     kept = {j for j, g in enumerate(problem.gangs) if satisfied(g)}
-    course = _decided(Course.start(problem, tree, Room(free_before), before.copy(), {j: running[j] for j in kept}, timed), running)
+    guarded = closed(problem, kept_from(problem))
+    guarded_tree = tree if guarded is problem else Tree(guarded)
+    course = _planned(Course.start(guarded, guarded_tree, Room(free_before), before.copy(), {j: running[j] for j in kept}, timely))
     whole = totals(problem)
     shrunk = course.standing.evicted.keys() & kept
     growing = {j: pods for j, pods in course.placements.items() if j not in shrunk}
-    placements = course.placements | grow(problem, tree, course.room, course.ledger, growing, whole)
+    placements = course.placements | grow(course.problem, course.tree, course.room, course.ledger, growing, whole, course.later, course.lasting)
     started = {j: pods for j, pods in placements.items() if j not in kept}
     patience = replace(options, time_limit=min(options.time_limit, REASON_SECONDS))
     reasons = Reasons(problem, tree, free_before, before, course.room.free, course.ledger, started, patience)
-    decisions = tuple(_decision(problem, j, placements.get(j), running[j], j in kept, course, reasons) for j in range(len(problem.gangs)))
-    return Plan(decisions, course.plan_batches(), _queues(problem, before, course.ledger, whole))
+    waits = Waits(reasons, guarded, guarded_tree, course.problem, course.tree, course.reservation, course.barred, course.waiting())
+    decisions = tuple(_decision(problem, j, placements.get(j), running[j], j in kept, course, waits) for j in range(len(problem.gangs)))
+    return Plan(decisions, course.plan_batches(), _queues(problem, before, course.ledger, whole), course.reservation)
 
 
 def worst(objectives: Iterable[Objective]) -> Verdict:
@@ -63,7 +71,11 @@ def worst(objectives: Iterable[Objective]) -> Verdict:
 
 @dataclass
 class Course:
-    """What is decided so far. batches: gangs asked, objectives, seconds. winners: gangs that started once room had been made -> objectives."""
+    """What is decided so far. batches: gangs asked, objectives, seconds. winners: gangs that started once room had been made -> objectives.
+
+    With a reservation: later, what the queues hold when it falls due; lasting: gangs that would still be there then; barred: those of them that
+    may not start for the sake of its queues. `problem` then keeps the lasting ones off its nodes.
+    """
 
     problem: Problem
     tree: Tree
@@ -75,6 +87,10 @@ class Course:
     batches: list[tuple[tuple[int, ...], tuple[Objective, ...], float]] = field(default_factory=list)
     winners: dict[int, tuple[Objective, ...]] = field(default_factory=dict)
     seconds: float = 0.0
+    reservation: Reservation | None = None
+    later: Ledger | None = None
+    lasting: frozenset[int] = frozenset()
+    barred: frozenset[int] = frozenset()
 
     @classmethod
     def start(cls, problem: Problem, tree: Tree, room: Room, ledger: Ledger, kept: dict[int, tuple[Placement, ...]], options: Options) -> Course:
@@ -92,7 +108,12 @@ class Course:
             standing=self.standing.copy(room, ledger),
             batches=list(self.batches),
             winners=dict(self.winners),
+            later=None if self.later is None else self.later.copy(),
         )
+
+    def waiting(self) -> list[int]:
+        """Gangs that neither run nor start, those that are evicted apart."""
+        return [j for j in range(len(self.problem.gangs)) if j not in self.placements and j not in self.standing.evicted]
 
     def decide_all(self, groups: Iterable[list[int]]) -> None:
         for gangs in groups:
@@ -101,7 +122,7 @@ class Course:
     def decide(self, gangs: list[int]) -> None:
         """One batch. Gangs whose last pods were evicted before it belong to it, and wait."""
         clock = time.perf_counter()
-        asking = [j for j in gangs if j not in self.standing.evicted]
+        asking = in_turn(self.problem, self.waiting(), [j for j in gangs if j not in self.standing.evicted and j not in self.barred])
         chosen, objectives = _decide(self.problem, self.tree, self.room, self.ledger, asking, self.options)
         for j, pods in chosen.items():
             self.begin(j, pods)
@@ -112,7 +133,10 @@ class Course:
         gang = self.problem.gangs[j]
         new = fresh(gang, pods)
         self.room.take_all(gang, (replace(p, pods=times * p.pods) for p in new))
-        self.ledger.charge(gang.queue, tuple(times * x for x in demand(gang, new, len(self.problem.resources))))
+        amount = tuple(times * x for x in demand(gang, new, len(self.problem.resources)))
+        self.ledger.charge(gang.queue, amount)
+        if self.later is not None and j in self.lasting:
+            self.later.charge(gang.queue, amount)
         self.standing.running.pop(j, None)
         self.placements[j] = pods
 
@@ -128,29 +152,25 @@ class Course:
         chosen, objectives = _decide(self.problem, self.tree, self.room, self.ledger, [j], self.options)
         return (chosen[j], tuple(o for o in objectives if o.name == "spread")) if j in chosen else None
 
-    def make_room(self, waiting: Sequence[int], priority: int) -> None:
-        """Evict for the waiting gangs of this priority, the oldest first; those above it had their turn and may use what is left over."""
+    def make_room(self, waiting: Sequence[int], urgent: int) -> None:
+        """Evict for the waiting gangs of this urgency, the oldest first; those above it had their turn and may use what is left over."""
         clock = time.perf_counter()
         hopeless: set[object] = set()
-        for j in sorted(waiting, key=self._turn):
+        for j in sorted(waiting, key=partial(turn, self.problem)):
             gang = self.problem.gangs[j]
-            if j in self.placements or j in self.standing.evicted:
+            if j in self.placements or j in self.standing.evicted or j in self.barred or not in_turn(self.problem, self.waiting(), [j]):
                 continue
             found = self.alone(j) if self.standing.evicted else None
             if found is not None:
                 self.begin(j, found[0])
                 self.winners[j] = found[1]
-            elif gang.priority == priority:
+            elif urgency(gang) == urgent:
                 alike = (gang.queue, gang.preempts, shape_of(j, gang))
                 if alike not in hopeless and self.evict_for(j):
                     hopeless.clear()
                 else:
                     hopeless.add(alike)
         self.seconds += time.perf_counter() - clock
-
-    def _turn(self, j: int) -> tuple[int, int, int, int]:
-        gang = self.problem.gangs[j]
-        return -gang.priority, -rank(self.problem, gang.queue), gang.age, j
 
     def evict_for(self, j: int) -> bool:
         """Make room for gang j and start it; False, and nothing changed, where that cannot be."""
@@ -168,6 +188,51 @@ class Course:
         self.begin(j, placed)
         self.winners[j] = (*taken.objectives, *spreading)
         return True
+
+    def outlook(self, above: Collection[int]) -> Outlook:
+        """Who holds what before the gangs are decided that are not in `above`."""
+        problem, evicted = self.problem, self.standing.evicted
+        holding = {j: self.placements[j] for j, gang in enumerate(problem.gangs) if j in self.placements and (satisfied(gang) or j in above)}
+        holding |= {j: merged(gang.running) for j, gang in enumerate(problem.gangs) if gang.running and j not in holding and j not in evicted}
+        ledger = Ledger(problem)
+        for j, pods in holding.items():
+            gang = problem.gangs[j]
+            now, before = (demand(gang, some, len(problem.resources)) for some in (pods, gang.running))
+            ledger.charge(gang.queue, tuple(a - b for a, b in zip(now, before, strict=True)))
+        for j in evicted.keys() - holding.keys():
+            ledger.charge(problem.gangs[j].queue, tuple(-x for x in demand(problem.gangs[j], problem.gangs[j].running, len(problem.resources))))
+        return Outlook(problem, holding, ledger, self.fitted)
+
+    def fitted(self, j: int, free: Ints, ledger: Ledger) -> tuple[Placement, ...] | None:
+        """The pods of gang j alone on these free vectors, where it fits by room and queues."""
+        if shortage(self.problem, self.tree, shape_of(j, self.problem.gangs[j]), free) is not None:
+            return None
+        return _decide(self.problem, self.tree, Room(free), ledger, [j], self.options)[0].get(j)
+
+    def promise(self, waiting: Iterable[int], level: Level, evicting: bool) -> Reservation | None:
+        """The reservation of the first gang of this level that cannot start even alone beside those of the levels above it.
+
+        evicting: those levels and no others are decided, so that eviction may be tried.
+        """
+        left = self.waiting()
+        behind, above = passed(self.problem, left, ()), {j for j in waiting if level_of(self.problem, j) > level}
+        heads = [j for j in left if j not in behind and level_of(self.problem, j) == level]
+        outlook = self.outlook(above)
+
+        def starts(j: int) -> bool:
+            return self.fitted(j, *outlook.without(())) is not None or (evicting and self.promising(j) and self.copy().evict_for(j))
+
+        return outlook.first(sorted(heads, key=partial(turn, self.problem)), starts) if heads else None
+
+    def reserve(self, held: Reservation, above: Collection[int], rest: Iterable[int]) -> None:
+        """From now on nobody delays this start. above: who was decided before; rest: who is still to be decided."""
+        self.reservation, self.later = held, self.outlook(above).at_start(held)
+        closing = shut(self.problem, held)
+        self.lasting = frozenset(closing)
+        self.barred = barred(self.problem, held, self.later, sorted(rest, key=partial(turn, self.problem)))
+        self.problem = closed(self.problem, closing)
+        self.tree = Tree(self.problem)
+        self.standing = replace(self.standing, problem=self.problem, tree=self.tree)
 
     def spared(self) -> Course:
         """Nobody goes whom nobody needs: try to do without each victim, the dearest first. The choice for one gang alone was proved already."""
@@ -229,31 +294,50 @@ class Course:
         return tuple(found)
 
 
-def _decided(course: Course, running: Mapping[int, tuple[Placement, ...]]) -> Course:
-    """Batch after batch; where gangs may be evicted, each priority gets its room before the next one is asked."""
+def _planned(course: Course) -> Course:
+    """Everybody is decided; where a gang gets a reservation, those of its level and below are decided again with its room kept."""
+    problem, waiting = course.problem, course.waiting()
+    if not timed(problem):
+        return _decided(course, waiting)
+    trial = _decided(course.copy(), waiting)
+    for level in sorted({level_of(problem, j) for j in waiting}, reverse=True):
+        if trial.promise(waiting, level, evicting=False) is None:
+            continue
+        above = [j for j in waiting if level_of(problem, j) > level]
+        again = _decided(course.copy(), above)
+        held = again.promise(waiting, level, evicting=True)
+        if held is not None:
+            rest = [j for j in waiting if level_of(problem, j) <= level]
+            again.reserve(held, above, rest)
+            again = _decided(again, rest)
+            return trial if held.gang in again.placements else again
+    return trial
+
+
+def _decided(course: Course, waiting: list[int]) -> Course:
+    """Batch after batch; where gangs may be evicted, each urgency gets its room before the next one is asked."""
     problem, options = course.problem, course.options
-    waiting = [j for j in range(len(problem.gangs)) if j not in course.placements]
     groups = _batches(problem, waiting, options)
     plain = course
     if not anybody(problem):
         course.decide_all(groups)
         return course
-    if any(len({problem.gangs[j].priority for j in group}) > 1 for group in groups):
+    if any(len({urgency(problem.gangs[j]) for j in group}) > 1 for group in groups):
         plain = course.copy()
         plain.decide_all(groups)
         if not any(course.promising(j) for j in waiting if j not in plain.placements):
             return plain
         groups = _batches(problem, waiting, replace(options, joint_variables=-1))
     for number, group in enumerate(groups):
-        priority = problem.gangs[group[0]].priority
+        urgent = urgency(problem.gangs[group[0]])
         course.decide(group)
-        if number + 1 == len(groups) or problem.gangs[groups[number + 1][0]].priority != priority:
-            course.make_room([j for j in waiting if problem.gangs[j].priority >= priority], priority)
+        if number + 1 == len(groups) or urgency(problem.gangs[groups[number + 1][0]]) != urgent:
+            course.make_room([j for j in waiting if urgency(problem.gangs[j]) >= urgent], urgent)
     return course.spared() if course.standing.evicted or plain is course else plain
 
 
 def _batches(problem: Problem, waiting: list[int], options: Options) -> list[list[int]]:
-    """All gangs in one model where it is small; else one for each priority, and as many of it as one model holds, the oldest first."""
+    """All gangs in one model where it is small; else one for each urgency, and as many of it as one model holds, the oldest first."""
     places = len({(n.leaf, n.kind) for n in problem.nodes})
     shapes = {j: shape_of(j, problem.gangs[j]) for j in waiting}
     size = {shape: places * max(1, len(shape.roles)) for shape in shapes.values()}
@@ -261,8 +345,8 @@ def _batches(problem: Problem, waiting: list[int], options: Options) -> list[lis
         return [sorted(waiting)] if waiting else []
     batches: list[list[int]] = []
     known: set[Shape] = set()
-    for j in sorted(waiting, key=lambda j: (-problem.gangs[j].priority, -rank(problem, problem.gangs[j].queue), problem.gangs[j].age, j)):
-        another = not batches or problem.gangs[batches[-1][0]].priority != problem.gangs[j].priority
+    for j in sorted(waiting, key=partial(turn, problem)):
+        another = not batches or urgency(problem.gangs[batches[-1][0]]) != urgency(problem.gangs[j])
         if another or sum(size[shape] for shape in known | {shapes[j]}) > options.batch_variables:
             batches.append([])
             known = set()
@@ -319,21 +403,33 @@ def _floor(problem: Problem, tree: Tree, room: Room, ledger: Ledger, gangs: list
     ledger = ledger.copy()
     greedy = Greedy(problem, tree, Room(room.free))
     found: dict[int, tuple[Placement, ...]] = {}
+    stopped: set[int] = set()
     for j in greedy.order(gangs, ledger, totals(problem)):
-        shape = shape_of(j, problem.gangs[j])
-        if not ledger.allows(problem.gangs[j].queue, shape.demand(len(problem.resources))):
-            continue
-        mark = greedy.room.mark()
-        placed = greedy.place(j, shape)
-        if placed is None:
-            continue
-        amount = demand(problem.gangs[j], placed, len(problem.resources))
-        if not ledger.allows(problem.gangs[j].queue, amount):  # a mix of roles dearer than the cheapest
-            greedy.room.undo(mark)
-            continue
-        ledger.charge(problem.gangs[j].queue, amount)
-        found[j] = merged([*shape.fixed, *placed])
+        queue = problem.gangs[j].queue
+        pods = None if queue in stopped else _fitted(greedy, ledger, j)
+        if pods is not None:
+            found[j] = pods
+        elif problem.queues[queue].strict:
+            stopped.add(queue)
     return found
+
+
+def _fitted(greedy: Greedy, ledger: Ledger, j: int) -> tuple[Placement, ...] | None:
+    """All pods of gang j where the greedy finds a place and its queue allows it; charges both."""
+    gang, width = greedy.problem.gangs[j], len(greedy.problem.resources)
+    shape = shape_of(j, gang)
+    if not ledger.allows(gang.queue, shape.demand(width)):
+        return None
+    mark = greedy.room.mark()
+    placed = greedy.place(j, shape)
+    if placed is None:
+        return None
+    amount = demand(gang, placed, width)
+    if not ledger.allows(gang.queue, amount):  # a mix of roles dearer than the cheapest
+        greedy.room.undo(mark)
+        return None
+    ledger.charge(gang.queue, amount)
+    return merged([*shape.fixed, *placed])
 
 
 def _everyone(s: Sets, gangs: list[int]) -> Admission:
@@ -347,7 +443,7 @@ def _everyone(s: Sets, gangs: list[int]) -> Admission:
 
 
 def _decision(
-    problem: Problem, j: int, pods: tuple[Placement, ...] | None, running: tuple[Placement, ...], kept: bool, course: Course, reasons: Reasons
+    problem: Problem, j: int, pods: tuple[Placement, ...] | None, running: tuple[Placement, ...], kept: bool, course: Course, waits: Waits
 ) -> Decision:
     evicted, winners = course.standing.evicted.get(j, ()), course.standing.winners.get(j, ())
     if evicted and pods is None:
@@ -356,7 +452,8 @@ def _decision(
     leaves = tuple(sorted({leaf for p in placed if (leaf := problem.nodes[p.node].leaf) is not None}))
     if pods is not None:
         return Decision(j, "keep" if kept else "start", placed, leaves, evicted=evicted, evicted_for=winners)
-    return Decision(j, "wait", placed, leaves, *reasons.explain(j))
+    held = course.reservation
+    return Decision(j, "wait", placed, leaves, *waits.explain(j), starts_in=held.starts_in if held is not None and held.gang == j else None)
 
 
 def _queues(problem: Problem, before: Ledger, after: Ledger, whole: tuple[int, ...]) -> tuple[QueueUse, ...]:

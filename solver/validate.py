@@ -108,6 +108,8 @@ def _queue(where: Where, queue: Queue, problem: Problem) -> None:
     for name in ("guarantee", "deserved", "capability"):
         _vector((*where, name), getattr(queue, name), problem, optional=True)
     _vector((*where, "used"), queue.used, problem)
+    for k, hypernode in enumerate(queue.kept):
+        _index((*where, "kept", k), hypernode, problem.hypernodes)
     for step, (_, weight) in enumerate(queue.hierarchy):
         _integer((*where, "hierarchy", step), weight, 1)
 
@@ -140,6 +142,11 @@ def _gang(where: Where, gang: Gang, problem: Problem) -> None:
             _integer((*here, "kinds"), kind)
     _integer((*where, "minimum"), gang.minimum)
     _integer((*where, "loss"), gang.loss)
+    for name in ("duration", "ends"):
+        if getattr(gang, name) is not None:
+            _integer((*where, name), getattr(gang, name))
+    if gang.ends is not None and not gang.running:
+        raise InvalidProblemError((*where, "ends"), "nothing of the gang runs that could end")
     if gang.minimum > sum(role.replicas for role in gang.roles):
         raise InvalidProblemError((*where, "minimum"), f"{gang.minimum} is above the replicas of all roles")
     if gang.topology is not None:

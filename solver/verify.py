@@ -20,6 +20,7 @@ from itertools import pairwise
 from solver import verify_queues
 from solver.plan import Batch, Decision, Fact, Objective, Plan
 from solver.problem import Gang, Placement, Problem, Topology, Vector
+from solver.verify_time import TIME_RULES
 from solver.verify_victims import VICTIM_RULES
 
 Where = tuple[str | int, ...]
@@ -562,4 +563,5 @@ RULES = (
     batches,
     reasons,
     *VICTIM_RULES,
+    *TIME_RULES,
 )

@@ -21,6 +21,7 @@ class Vars:
     n[k, t, i]   pods of role t of shape k at place i, as terms               integer   (terms of g where the domain is one place)
     u[k, s, h]   whole subgroups s of shape k in domain h                     integer
     w[q, r]      what queue q needs of resource r: held, or guaranteed        continuous
+    o[j]         gang j of a queue with strict order is among the first       binary
     """
 
     model: pulp.LpProblem
@@ -29,6 +30,7 @@ class Vars:
     n: dict[tuple[int, int], dict[int, Terms]] = field(default_factory=dict)
     u: dict[tuple[int, int, int], pulp.LpVariable] = field(default_factory=dict)
     w: dict[tuple[int, int], pulp.LpVariable] = field(default_factory=dict)
+    o: dict[int, pulp.LpVariable] = field(default_factory=dict)
 
 
 def make(s: Sets, fixed_admission: bool = False) -> Vars:
@@ -36,7 +38,7 @@ def make(s: Sets, fixed_admission: bool = False) -> Vars:
     x = Vars(pulp.LpProblem("batch", pulp.LpMaximize))
     for (q, p, k), gangs in s.waiting.items():
         low = len(gangs) if fixed_admission else 0
-        x.y[q, p, k] = x.model.add_variable(f"y_{q}_{p + 2**31}_{k}", low, len(gangs), cat=pulp.LpInteger)
+        x.y[q, p, k] = x.model.add_variable(f"y_{q}_{p + 2**32}_{k}", low, len(gangs), cat=pulp.LpInteger)
     for k in range(len(s.shapes)):
         _place_shape(s, x, k)
     return x

@@ -210,7 +210,7 @@ def incumbent(s: Sets, x: Vars, placements: Placements) -> dict[str, float]:
     for (k, index, h), u in x.u.items():
         values[u.name] = float(_parts(s, x, values, k, index, h))
     _set_needs(s, x, values)
-    return values
+    return values | {o.name: float(j in placements) for j, o in x.o.items()}
 
 
 def _new(placements: tuple[Placement, ...], shape: Shape) -> dict[tuple[int, int], int]:

@@ -16,6 +16,7 @@ from solver.model.constraints import at_least, at_most
 from solver.model.sets import Sets
 from solver.model.variables import Vars
 from solver.options import Options
+from solver.order import urgency
 from solver.plan import Objective
 from solver.problem import Placement, Problem
 from solver.room import Room
@@ -246,7 +247,7 @@ def _singled(s: Sets, gangs: Mapping[int, Shape], placements: Placements, movabl
         if j not in movable:
             room.take_all(s.problem.gangs[j], fresh(s.problem.gangs[j], pods))
     shapes = tuple(replace(gangs[j], alone=j) for j in movable)
-    waiting = {(s.problem.gangs[j].queue, s.problem.gangs[j].priority, k): (j,) for k, j in enumerate(movable)}
+    waiting = {(s.problem.gangs[j].queue, urgency(s.problem.gangs[j]), k): (j,) for k, j in enumerate(movable)}
     return Sets(s.problem, s.tree, s.places, room.free, s.ledger, shapes, waiting)
 
 

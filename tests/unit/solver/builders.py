@@ -36,6 +36,8 @@ class QueueSpec:
     open: bool = True
     hierarchy: tuple[tuple[str, int], ...] = ()
     reclaimable: bool = True
+    strict: bool = False
+    kept: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,9 @@ class GangSpec:
     running: tuple[Placement, ...]
     loss: int | None = None
     preempts: bool = True
+    duration: int | None = None
+    ends: int | None = None
+    overdue: bool = False
 
 
 def nodes(count: int, *, leaf: str | None = None, kind: int = 0, free: Amounts | None = None, **capacity: int) -> list[NodeSpec]:
@@ -77,10 +82,12 @@ def queue(
     closed: bool = False,
     hierarchy: tuple[tuple[str, int], ...] = (),
     reclaimable: bool = True,
+    strict: bool = False,
+    kept: tuple[str, ...] = (),
 ) -> QueueSpec:
-    return QueueSpec(
-        name, parent, weight, priority, guarantee or {}, deserved or {}, capability or {}, used or {}, not closed, hierarchy, reclaimable
-    )
+    """kept: names of hypernodes."""
+    limits = guarantee or {}, deserved or {}, capability or {}, used or {}
+    return QueueSpec(name, parent, weight, priority, *limits, not closed, hierarchy, reclaimable, strict, kept)
 
 
 def role(replicas: int, *, minimum: int | None = None, kinds: Iterable[int] = (0,), **request: int) -> RoleSpec:
@@ -98,9 +105,12 @@ def gang(
     running: tuple[Placement, ...] = (),
     loss: int | None = None,
     preempts: bool = True,
+    duration: int | None = None,
+    ends: int | None = None,
+    overdue: bool = False,
 ) -> GangSpec:
     """loss: seconds run, of a gang that may be evicted."""
-    return GangSpec(name, roles, queue, priority, minimum, topology, subgroups, running, loss, preempts)
+    return GangSpec(name, roles, queue, priority, minimum, topology, subgroups, running, loss, preempts, duration, ends, overdue)
 
 
 def hard(tier: int) -> Topology:
@@ -161,6 +171,8 @@ def problem(
                 spec.open,
                 spec.hierarchy,
                 spec.reclaimable,
+                spec.strict,
+                tuple(leaf_index[name] for name in spec.kept),
             )
             for spec in queues
         ),
@@ -178,6 +190,9 @@ def problem(
                 spec.loss is not None,
                 spec.loss or 0,
                 spec.preempts,
+                spec.duration,
+                spec.ends,
+                spec.overdue,
             )
             for age, spec in enumerate(gangs)
         ),

@@ -153,6 +153,16 @@ REASONS: Mapping[str, Sentence] = {
         ),
         mend="Open the queue, or name another one.",
     ),
+    "GW114": Sentence(
+        "room is reserved",
+        ("there is room for it, but it would still be there when {gangs} needs what is reserved for it",),
+        mend="Wait, or say with gangplan.dev/expected-duration that it ends before the reserved job starts.",
+    ),
+    "GW115": Sentence(
+        "an earlier job of its queue waits",
+        ("{gangs} comes before it in queue {queue}, which starts its jobs in strict order", "its queue starts its jobs in strict order"),
+        mend="Wait, raise the job's priority, or see what the earlier job waits for.",
+    ),
 }
 
 REPAIRS: Mapping[str, Sentence] = {

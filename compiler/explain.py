@@ -98,6 +98,7 @@ REASONS: Mapping[str, Sentence] = {
         "the room is kept for guarantees",
         (
             "{available} free beyond what other queues are guaranteed; the job asks for {asked:n}",
+            "what it would fit into is kept for queue {queue}, which is guaranteed whole domains of tier {tier}",
             "what is free is kept for the guarantees of other queues",
         ),
         ("beyond what other queues are guaranteed there is never more than {available}; the job asks for {asked:n}",),

@@ -164,6 +164,11 @@ REASONS: Mapping[str, Sentence] = {
         ("{gangs} comes before it in queue {queue}, which starts its jobs in strict order", "its queue starts its jobs in strict order"),
         mend="Wait, raise the job's priority, or see what the earlier job waits for.",
     ),
+    "GW116": Sentence(
+        "maintenance comes first",
+        ("the nodes that have room for it close for maintenance before it would end",),
+        mend="Wait until it is over, or say with gangplan.dev/expected-duration that the job ends before.",
+    ),
 }
 
 REPAIRS: Mapping[str, Sentence] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from solver.order import end
 from solver.problem import Problem
 from solver.quotas import path
 from solver.tree import Tree
@@ -35,6 +36,33 @@ def closed(problem: Problem, shut: Mapping[int, Nodes]) -> Problem:
         gangs.append(replace(gang, roles=tuple(replace(role, kinds=kinds(role.kinds, which)) for role in gang.roles)))
     nodes = tuple(replace(node, kind=kind) for node, kind in zip(problem.nodes, kind_of, strict=True))
     return replace(problem, nodes=nodes, gangs=tuple(gangs))
+
+
+def guarded(problem: Problem) -> Problem:
+    """The problem with every node closed to whom it is closed whatever the plan: in a domain that another queue keeps, or soon in maintenance."""
+    return closed(problem, both(kept_from(problem), closing_on(problem)))
+
+
+def both(one: Mapping[int, Nodes], other: Mapping[int, Nodes]) -> dict[int, Nodes]:
+    """What is closed for one reason or another."""
+    return {j: one.get(j, frozenset()) | other.get(j, frozenset()) for j in sorted(one.keys() | other.keys())}
+
+
+def closing_on(problem: Problem) -> dict[int, Nodes]:
+    """Gang -> the nodes that are closed before it would have ended: closes_in < end, or an end that nobody knows."""
+    times = sorted({node.closes_in for node in problem.nodes if node.closes_in is not None})
+    if not times:
+        return {}
+    before = {t: frozenset(n for n, node in enumerate(problem.nodes) if node.closes_in is not None and node.closes_in < t) for t in times}
+    every = frozenset(n for n, node in enumerate(problem.nodes) if node.closes_in is not None)
+    found = {}
+    for j in range(len(problem.gangs)):
+        ends = end(problem, j)
+        # Gangs that end between the same two closings are kept off the same nodes.
+        nodes = every if ends is None or ends > times[-1] else before[next(t for t in times if ends <= t)]
+        if nodes:
+            found[j] = nodes
+    return found
 
 
 def kept_from(problem: Problem, keepers: frozenset[int] | None = None) -> dict[int, Nodes]:

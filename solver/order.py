@@ -24,6 +24,11 @@ def level_of(problem: Problem, j: int) -> tuple[int, int]:
     return urgency(problem.gangs[j]), rank(problem, problem.gangs[j].queue)
 
 
+def end(problem: Problem, j: int) -> int | None:
+    """Seconds from now until gang j is expected to end, were it to start now if it does not run; None where nobody knows."""
+    return problem.gangs[j].ends if problem.gangs[j].running else problem.gangs[j].duration
+
+
 def line(problem: Problem, gangs: Iterable[int]) -> list[int]:
     """Gangs of one queue in the order in which they start where the queue is strict."""
     return sorted(gangs, key=lambda j: (-urgency(problem.gangs[j]), problem.gangs[j].age, j))

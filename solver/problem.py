@@ -35,6 +35,7 @@ class Node:
     kind: nodes of one kind are open to exactly the same roles (selectors, affinity, taints are settled before the solver).
     leaf: the hypernode that directly holds the node; None for a node outside the topology.
     capacity: allocatable. free: capacity less the pods that belong to no gang of the problem; the pods in `Gang.running` are not taken off.
+    closes_in: seconds from now until nothing may run there for a while (maintenance); 0 where it is so now, None where nobody plans it.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Node:
     leaf: int | None
     capacity: Vector
     free: Vector
+    closes_in: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

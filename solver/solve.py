@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from solver.closing import closed, kept_from
+from solver.closing import closed, guarded
 from solver.fit import shortage
 from solver.greedy import Greedy
 from solver.model.sets import Level, Place, Sets, aggregate, refine
@@ -49,9 +49,9 @@ def solve(problem: Problem, options: Options | None = None) -> Plan:
     free_before = free_vectors(problem)
     running = {j: merged(g.running) for j, g in enumerate(problem.gangs)}
     kept = {j for j, g in enumerate(problem.gangs) if satisfied(g)}
-    guarded = closed(problem, kept_from(problem))
-    guarded_tree = tree if guarded is problem else Tree(guarded)
-    course = _planned(Course.start(guarded, guarded_tree, Room(free_before), before.copy(), {j: running[j] for j in kept}, timely))
+    usable = guarded(problem)
+    usable_tree = tree if usable is problem else Tree(usable)
+    course = _planned(Course.start(usable, usable_tree, Room(free_before), before.copy(), {j: running[j] for j in kept}, timely))
     whole = totals(problem)
     shrunk = course.standing.evicted.keys() & kept
     growing = {j: pods for j, pods in course.placements.items() if j not in shrunk}
@@ -59,7 +59,7 @@ def solve(problem: Problem, options: Options | None = None) -> Plan:
     started = {j: pods for j, pods in placements.items() if j not in kept}
     patience = replace(options, time_limit=min(options.time_limit, REASON_SECONDS))
     reasons = Reasons(problem, tree, free_before, before, course.room.free, course.ledger, started, patience)
-    waits = Waits(reasons, guarded, guarded_tree, course.problem, course.tree, course.reservation, course.barred, course.waiting())
+    waits = Waits(reasons, usable, usable_tree, course.problem, course.tree, course.reservation, course.barred, course.waiting())
     decisions = tuple(_decision(problem, j, placements.get(j), running[j], j in kept, course, waits) for j in range(len(problem.gangs)))
     return Plan(decisions, course.plan_batches(), _queues(problem, before, course.ledger, whole), course.reservation)
 

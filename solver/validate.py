@@ -95,6 +95,8 @@ def _node(where: Where, node: Node, problem: Problem) -> None:
         _index((*where, "leaf"), node.leaf, problem.hypernodes)
     _vector((*where, "capacity"), node.capacity, problem)
     _vector((*where, "free"), node.free, problem)
+    if node.closes_in is not None:
+        _integer((*where, "closes_in"), node.closes_in)
     for r, (free, capacity) in enumerate(zip(node.free, node.capacity, strict=True)):
         if free > capacity:
             raise InvalidProblemError((*where, "free", r), f"{free} are free of a capacity of {capacity}")

@@ -61,6 +61,22 @@ def _above(problem: Problem, node: int) -> set[int]:
     return found
 
 
+def maintenance(x: Ledger) -> Findings:
+    """No new pod on a node that closes, unless the gang is expected to end by then, and no reservation there unless its gang would."""
+    for g, new in enumerate(x.new):
+        for _, node in sorted(new):
+            closes = x.problem.nodes[node].closes_in
+            if closes is not None and not _ends_by(x.problem.gangs[g], closes):
+                yield ("decisions", g, "placements"), f"gets new pods on node {node}, which closes in {closes} seconds"
+    held = x.plan.reservation
+    for place in held.placements if held is not None and 0 <= held.gang < len(x.problem.gangs) else ():
+        closes = x.problem.nodes[place.node].closes_in if 0 <= place.node < len(x.problem.nodes) else None
+        if held is not None and closes is not None:
+            lasts = x.problem.gangs[held.gang].duration
+            if held.starts_in is None or lasts is None or held.starts_in + lasts > closes:
+                yield ("reservation", "placements"), f"on node {place.node}, which closes in {closes} seconds"
+
+
 def reservation(x: Ledger) -> Findings:
     """The reserved gang waits; it and nobody else has the reservation's start. Its placements are new pods that, with what it runs, make it whole.
     `until` are other gangs that hold pods in the plan; `starts_in` is the latest of their ends, None when one is unknown.
@@ -188,4 +204,4 @@ def _level(problem: Problem, g: int) -> tuple[int, bool, int]:
     return gang.priority, gang.overdue, problem.queues[gang.queue].priority if policy.capacity or policy.proportion else 0
 
 
-TIME_RULES = (strict_order, kept_domains, reservation)
+TIME_RULES = (strict_order, kept_domains, maintenance, reservation)

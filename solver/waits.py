@@ -1,15 +1,15 @@
-"""Why a gang waits that could start were it not for others' sake: its queue's order, a reservation, domains that a queue keeps. Else `Reasons`.
+"""Why a gang waits for which there is room: its queue's order, a reservation, domains that a queue keeps, maintenance. Else `Reasons`.
 
-Codes, for ever: GW106 kept for a guarantee, GW114 reserved for another gang, GW115 an earlier gang of its queue waits.
+Codes, for ever: GW106 kept for a guarantee, GW114 reserved for another gang, GW115 an earlier gang of its queue waits, GW116 maintenance.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from solver.closing import closed, kept_from
+from solver.closing import both, closed, closing_on, kept_from
 from solver.fit import holds, shortage
 from solver.order import level_of, passed
 from solver.plan import Fact, Repair, Reservation
@@ -25,7 +25,7 @@ Why = tuple[tuple[Fact, ...], tuple[Repair, ...]]
 
 @dataclass(frozen=True)
 class Waits:
-    """reasons: of the problem as it is. guarded: with the kept domains closed to strangers. final: with the reserved nodes closed as well.
+    """reasons: of the problem as it is. guarded: as `closing.guarded`. final: with the reserved nodes closed as well.
 
     barred: gangs that may not start for the sake of the reservation's queues. waiting: all that wait.
     """
@@ -49,16 +49,16 @@ class Waits:
         return Reasons(self.guarded, self.guarded_tree, r.free_before, r.before, r.free_after, r.after, r.started, r.options)
 
     @cached_property
-    def _strangers(self) -> dict[int, frozenset[int]]:
-        return kept_from(self.reasons.problem)
+    def _shut_out(self) -> dict[int, frozenset[int]]:
+        return both(kept_from(self.reasons.problem), closing_on(self.reasons.problem))
 
     def explain(self, j: int) -> Why:
         """Facts and repairs of a gang that waits. What it lacks by itself is told first."""
         reasons = self.reasons
-        if j in self._strangers:
+        if j in self._shut_out:
             if not self._fits(self.guarded, self.guarded_tree, j, reasons.free_before, reasons.before):
                 alone = self._fits(reasons.problem, reasons.tree, j, reasons.free_before, reasons.before)
-                return (self._kept(j), ()) if alone else reasons.explain(j)
+                return (self._closed(j), ()) if alone else reasons.explain(j)
             reasons = self._guarded_reasons
         first = self._behind.get(j)
         if first is not None and self._fits(self.guarded, self.guarded_tree, j, reasons.free_before, reasons.before):
@@ -76,15 +76,21 @@ class Waits:
             return False
         return j in self.barred or not self._fits(self.final, self.final_tree, j, r.free_after, r.after)
 
-    def _kept(self, j: int) -> tuple[Fact, ...]:
-        """The queue whose domains alone would do; the first that keeps any where several together are in the way."""
-        problem, r = self.reasons.problem, self.reasons
-        keepers = [q for q, queue in enumerate(problem.queues) if queue.kept and q not in r.before.path(problem.gangs[j].queue)]
-        for q in keepers:
-            others = closed(problem, kept_from(problem, frozenset(keepers) - {q}))
-            if len(keepers) == 1 or self._fits(others, Tree(others), j, r.free_before, r.before):
-                return (Fact("GW106", queue=q, tier=self._tier(q)),)
-        return tuple(Fact("GW106", queue=q, tier=self._tier(q)) for q in keepers)
+    def _closed(self, j: int) -> tuple[Fact, ...]:
+        """The one closing without which it would fit: of a queue that keeps domains, or for maintenance. All, where no single one would do."""
+        problem, path = self.reasons.problem, self.reasons.before.path(self.reasons.problem.gangs[j].queue)
+        keepers = [q for q, queue in enumerate(problem.queues) if queue.kept and q not in path]
+        facts = {q: Fact("GW106", queue=q, tier=self._tier(q)) for q in keepers}
+        closing = closing_on(problem)
+        without = [(fact, both(closing, kept_from(problem, frozenset(keepers) - {q}))) for q, fact in facts.items()]
+        if j in closing:
+            without.append((Fact("GW116"), kept_from(problem)))
+        enough = [fact for fact, shut in without if self._fits_when_closed(j, shut)]
+        return (enough[0],) if enough else tuple(fact for fact, _ in without)
+
+    def _fits_when_closed(self, j: int, shut: Mapping[int, frozenset[int]]) -> bool:
+        problem = closed(self.reasons.problem, {j: shut[j]} if j in shut else {})
+        return self._fits(problem, Tree(problem), j, self.reasons.free_before, self.reasons.before)
 
     def _tier(self, q: int) -> int:
         return max(self.guarded.hypernodes[h].tier for h in self.guarded.queues[q].kept)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from compiler.documents import Document
@@ -14,7 +14,7 @@ from compiler.jobs import Positive, Root
 from compiler.kinds import Kind
 from compiler.pods import WholeResources
 from compiler.quantity import amounts
-from compiler.shape import BAD_NAME, MISSING_FIELD, NOT_ALLOWED, OUT_OF_RANGE, Shape
+from compiler.shape import BAD_NAME, MISSING_FIELD, NOT_ALLOWED, OUT_OF_RANGE, Moment, Seconds, Shape
 from compiler.specs import HyperNodeSpec, NodeSpec, Taint
 
 MOST_NODES = 100_000
@@ -29,6 +29,12 @@ class PoolTaint(Shape):
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 
 
+def _some_time(seconds: int) -> int:
+    if not seconds:
+        raise _error(OUT_OF_RANGE.code, "a window of no time", "the least is 1 second")
+    return seconds
+
+
 class Tier(Shape):
     name: Annotated[str, Field(max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")] = Field(
         description="Becomes tierName and part of the names."
@@ -38,6 +44,11 @@ class Tier(Shape):
     )
 
 
+class Window(Shape):
+    start: Moment = Field(description="When the nodes close: RFC 3339, such as 2026-01-31T12:00:00Z.")
+    duration: Annotated[Seconds, AfterValidator(_some_time)] = Field(description="For how long: seconds, or like 4h.")
+
+
 class Spec(Shape):
     count: Annotated[int, Field(ge=1, le=MOST_NODES)] | None = Field(None, description="Number of nodes, named <pool>-000 and so on.")
     names: list[str] | None = Field(None, description="Names of the nodes, instead of count; gpu-[000-255] is a range.")
@@ -45,6 +56,7 @@ class Spec(Shape):
     labels: dict[str, str] | None = None
     taints: list[PoolTaint] | None = None
     topology: list[Tier] | None = Field(None, description="The network domains, the tightest first: tier 1, tier 2 and so on.")
+    maintenance: list[Window] | None = Field(None, description="When the nodes are closed; a job starts there only if it is expected to end before.")
 
     @model_validator(mode="after")
     def one_way_to_name(self) -> Self:
@@ -103,8 +115,9 @@ def specs(document: Document, pool: NodePool) -> Iterable[NodeSpec | HyperNodeSp
     names = numbered(document.name, spec.count) if spec.count is not None else [name for text in spec.names or () for name in expand(text)]
     taints = tuple(Taint(taint.key, taint.value or "", taint.effect) for taint in spec.taints or ())
     allocatable = {"pods": 110, **amounts(spec.capacity, "down")}
+    windows = tuple(sorted((window.start, window.start + window.duration) for window in spec.maintenance or ()))
     for name in names:
-        yield NodeSpec(document, name, {**(spec.labels or {}), HOSTNAME: name}, taints, allocatable)
+        yield NodeSpec(document, name, {**(spec.labels or {}), HOSTNAME: name}, taints, allocatable, maintenance=windows)
     below, nodes = names, True
     for index, tier in enumerate(spec.topology or ()):
         size = tier.size or len(below)

@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from compiler.lower.eligibility import Eligibility, eligibility
 from compiler.lower.gangs import GangLowering, ages, priorities, submitted
+from compiler.lower.kept import keep
 from compiler.lower.live import Live, observe
 from compiler.lower.origins import Origins, job_key
 from compiler.lower.policy import policy
 from compiler.lower.queues import queues
 from compiler.lower.resources import add, resources, vector
+from compiler.lower.times import closes_in, times
 from compiler.lower.topology import hypernodes, leaves
 from compiler.lower.victims import evictable, never, ran, switches
 from compiler.specs import GangSpec, HyperNodeSpec, Specs
@@ -40,8 +42,8 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
     nodes = _nodes(live, gangs, chosen, live.hypernodes, open_to, names)
 
     values, otherwise = priorities(specs.priority_classes)
-    times = submitted(specs.gangs, live, dates or {})
-    rank = ages(specs.gangs, times)
+    submission = submitted(specs.gangs, live, dates or {})
+    rank = ages(specs.gangs, submission)
     lowering = GangLowering(
         names,
         {queue.name: q for q, queue in enumerate(made_queues)},
@@ -71,6 +73,7 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
                 running=live.running.get(j, {}),
                 loss=loss(j),
                 preempts=specs.gangs[j].priority_class not in mild,
+                known=times(j, specs.gangs[j], live, submission.get(j), specs.cluster.patience),
             )
             for j in chosen
         ),
@@ -86,9 +89,11 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
         done=tuple(gang for j, gang in enumerate(specs.gangs) if j in live.finished),
         set_aside=tuple(specs.gangs[j] for j in open_gangs if not specs.gangs[j].schedulable),
         empty=tuple(specs.gangs[j] for j in open_gangs if specs.gangs[j].schedulable and not _pods(specs.gangs[j])),
-        submitted={job_key(specs.gangs[j]): time for j, time in times.items()},
+        submitted={job_key(specs.gangs[j]): time for j, time in submission.items()},
+        now=live.latest,
+        promised={job_key(specs.gangs[j]): time for j, time in live.promised.items()},
     )
-    return problem, origins
+    return keep(problem, {spec.name: spec for spec in specs.queues}, live.hypernodes), origins
 
 
 def _pods(gang: GangSpec) -> int:
@@ -113,5 +118,5 @@ def _nodes(
             free = capacity = running
         else:
             free = tuple(max(c - o, r) for c, o, r in zip(capacity, others, running, strict=True))
-        made.append(Node(spec.name, kind, leaf.get(spec.name), tuple(map(max, capacity, free)), free))
+        made.append(Node(spec.name, kind, leaf.get(spec.name), tuple(map(max, capacity, free)), free, closes_in(spec, live.latest)))
     return tuple(made)

@@ -14,6 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
+from solver.order import end
 from solver.plan import Reservation
 from solver.problem import Placement, Problem, Vector
 from solver.room import Ints, Ledger, add, demand
@@ -28,11 +29,6 @@ Place = Callable[[int, Ints, Ledger], Placed | None]
 def timed(problem: Problem) -> bool:
     """Whether anything is known of time; else there is nothing to promise."""
     return any(gang.overdue or gang.ends is not None or gang.duration is not None for gang in problem.gangs)
-
-
-def end(problem: Problem, j: int) -> int | None:
-    """Seconds from now until gang j is expected to end, were it to start now if it does not run; None where nobody knows."""
-    return problem.gangs[j].ends if problem.gangs[j].running else problem.gangs[j].duration
 
 
 @dataclass(frozen=True)
@@ -93,11 +89,18 @@ class Outlook:
         line = sorted(ends, key=lambda v: (ends[v], gangs[v].age, v))
         if gangs[j].overdue:
             line += sorted((v for v in others if v not in ends), key=lambda v: (gangs[v].age, v))
-        placed = self.place(j, *self.without(line)) if line else None
+
+        def after(number: int) -> Placed | None:
+            gone = line[:number]
+            free, ledger = self.without(gone)
+            free[self._closed_by(j, max(ends[v] for v in gone) if ends.keys() >= set(gone) else None)] = 0
+            return self.place(j, free, ledger)
+
+        placed = after(len(line)) if line else None
         low, high = 1, len(line)
         while placed is not None and low < high:
             middle = (low + high) // 2
-            found = self.place(j, *self.without(line[:middle]))
+            found = after(middle)
             placed, low, high = (found, low, middle) if found is not None else (placed, middle + 1, high)
         if placed is None:
             return None
@@ -107,6 +110,12 @@ class Outlook:
             return None
         start = max(ends[v] for v in until) if all(v in ends for v in until) else None
         return Reservation(j, start, new, tuple(sorted(until)))
+
+    def _closed_by(self, j: int, start: int | None) -> list[int]:
+        """Nodes that are closed before gang j would have ended, starting then."""
+        lasts = self.problem.gangs[j].duration
+        done = None if start is None or lasts is None else start + lasts
+        return [n for n, node in enumerate(self.problem.nodes) if node.closes_in is not None and (done is None or done > node.closes_in)]
 
     def _needed(self, j: int, new: Placed, line: Sequence[int]) -> list[int]:
         """Those of the line whose end these pods need, trying to do without the last ones first."""

@@ -411,6 +411,15 @@ def pod_in_a_kept_domain(world: Problem, placed: Placed, random: Random) -> Iter
         yield guarded, as_plan(guarded, placed)
 
 
+def pod_on_a_node_that_closes(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    """Before the gang is to end, or whenever it does if nobody knows."""
+    for g, (_, node) in _some(random, _new(world, placed)):
+        ends = random.choice((None, 101))
+        gangs = _edit(world.gangs, g, duration=ends, ends=ends if world.gangs[g].running else None)
+        closing = replace(world, gangs=gangs, nodes=_edit(world.nodes, node, closes_in=random.choice((0, 100))))
+        yield closing, as_plan(closing, placed)
+
+
 def _reserved(world: Problem, placed: Placed, random: Random) -> Iterator[tuple[Problem, Placed, Reservation]]:
     """A gang that starts waits instead, with its pods reserved until another one, which is to end in 100 seconds, is gone."""
     starting = [g for g in sorted(placed) if not is_kept(world.gangs[g]) and not world.gangs[g].running]
@@ -493,6 +502,7 @@ MUTATORS: dict[Callable[[Problem, Placed, Random], Iterator[Mutant]], str] = {
     evicted_for_a_queue_that_deserves_nothing: "entitlement",
     started_out_of_turn: "strict_order",
     pod_in_a_kept_domain: "kept_domains",
+    pod_on_a_node_that_closes: "maintenance",
     reservation_wrong: "reservation",
     reserved_node_taken: "reservation",
 }

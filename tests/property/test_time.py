@@ -32,11 +32,12 @@ def ordered(draw: st.DrawFn) -> Problem:
 
 @st.composite
 def timed(draw: st.DrawFn) -> Problem:
-    """As `ordered`, with durations, ends and kept domains; what runs may be anything."""
+    """As `ordered`, with durations, ends, maintenance and kept domains; what runs may be anything."""
     world = draw(ordered()) if draw(st.booleans()) else draw(problems(running="anything"))
     hypernodes = range(len(world.hypernodes))
     queues = [replace(q, kept=(draw(st.sampled_from(hypernodes)),) if hypernodes and not draw(st.integers(0, 3)) else ()) for q in world.queues]
-    return replace(world, queues=tuple(queues), gangs=tuple(draw(_in_time(gang)) for gang in world.gangs))
+    nodes = tuple(replace(node, closes_in=draw(st.sampled_from((None, None, None, 0, 2, 4)))) for node in world.nodes)
+    return replace(world, nodes=nodes, queues=tuple(queues), gangs=tuple(draw(_in_time(gang)) for gang in world.gangs))
 
 
 @st.composite

@@ -21,6 +21,7 @@ class NodeSpec:
     free: Amounts
     kind: int
     leaf: str | None
+    closes_in: int | None = None
 
 
 @dataclass(frozen=True)
@@ -65,8 +66,10 @@ class GangSpec:
     overdue: bool = False
 
 
-def nodes(count: int, *, leaf: str | None = None, kind: int = 0, free: Amounts | None = None, **capacity: int) -> list[NodeSpec]:
-    return [NodeSpec(capacity, capacity if free is None else free, kind, leaf)] * count
+def nodes(
+    count: int, *, leaf: str | None = None, kind: int = 0, free: Amounts | None = None, closes_in: int | None = None, **capacity: int
+) -> list[NodeSpec]:
+    return [NodeSpec(capacity, capacity if free is None else free, kind, leaf, closes_in)] * count
 
 
 def queue(
@@ -154,7 +157,7 @@ def problem(
     return Problem(
         resources,
         tuple(
-            Node(f"n{n}", spec.kind, None if spec.leaf is None else leaf_index[spec.leaf], vector(spec.capacity), vector(spec.free))
+            Node(f"n{n}", spec.kind, None if spec.leaf is None else leaf_index[spec.leaf], vector(spec.capacity), vector(spec.free), spec.closes_in)
             for n, spec in enumerate(machines)
         ),
         tuple(HyperNode(name, tier, None if parent is None else leaf_index[parent]) for name, (tier, parent) in hypernodes.items()),

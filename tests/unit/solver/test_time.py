@@ -352,3 +352,32 @@ def test_pods_that_run_in_a_kept_domain_stay_and_grow_elsewhere() -> None:
         tree=TREE,
     )
     assert [(place.node, place.pods) for place in of(world, plan(world), "elastic").placements] == [(0, 1), (1, 4)]
+
+
+# ---- nodes that close for maintenance
+
+
+@pytest.mark.parametrize(("duration", "node"), [(None, 1), (601, 1), (600, 0)])
+def test_a_gang_uses_a_node_that_closes_only_when_it_ends_before(duration: int | None, node: int) -> None:
+    world = problem(nodes(1, gpu=8, closes_in=600), nodes(1, gpu=9), gang("job", role(1, gpu=8), duration=duration))
+    assert [place.node for place in of(world, plan(world), "job").placements] == [node]
+
+
+def test_a_gang_for_which_only_closing_nodes_have_room_is_told_so() -> None:
+    world = problem(nodes(2, gpu=8, closes_in=0), gang("job", role(1, gpu=8), duration=1), gang("large", role(1, gpu=9)))
+    made = plan(world)
+    assert codes(world, made, "job") == ["GW116"]
+    assert not of(world, made, "job").facts[0].never
+    assert codes(world, made, "large") == ["GW103"]
+
+
+def test_nothing_is_promised_on_a_node_that_closes_meanwhile() -> None:
+    for duration, starts in ((100, 300), (400, 900)):
+        world = problem(
+            nodes(1, gpu=8, closes_in=500),
+            nodes(1, gpu=8),
+            busy("a", 0, ends=300),
+            busy("b", 1, ends=900),
+            gang("next", role(1, gpu=8), duration=duration),
+        )
+        assert of(world, plan(world), "next").starts_in == starts

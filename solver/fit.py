@@ -16,7 +16,8 @@ from solver.problem import Problem
 from solver.room import Ints, Ledger, Room
 from solver.shapes import Shape
 from solver.stages.admit import Admission, pods_of
-from solver.stages.spread import realise, shared_out
+from solver.stages.realise import realise
+from solver.stages.spread import shared_out
 from solver.tree import ROOT, Tree
 
 

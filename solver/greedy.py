@@ -6,11 +6,13 @@ After Kueue's topology-aware best fit and Volcano's hypernode gradient, describe
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
+from solver.costs import torn
 from solver.order import urgency
-from solver.problem import Gang, Placement, Problem, Subgroup, Vector
+from solver.problem import Gang, Placement, Problem, Subgroup, Topology, Vector
 from solver.quotas import gang_share, rank
 from solver.room import Ledger, Room
 from solver.shapes import Shape, broken, shape_of
@@ -57,14 +59,39 @@ class Greedy:
             return None
         want = shape.mixed()
         reach = [self.reach(shape, t) for t in range(len(shape.roles))]
+        steps = [*self._stricter(gang, shape), gang]
+        best: tuple[int, tuple[Placement, ...]] | None = None
         for h in self._near(shape, self._candidates(shape, want, reach)):
             mark = self.room.mark()
             left = list(want)
-            placed = self._fill(h, gang, shape, left)
-            if not any(left):
+            placed = tuple(p for step in steps for p in self._fill(h, step, shape, left))
+            cost = torn(self.tree, gang, placed) if len(steps) > 1 else 0
+            if not any(left) and not cost:
                 return placed
             self.room.undo(mark)
-        return None
+            if not any(left) and (best is None or cost < best[0]):
+                best = cost, placed
+        if best is None:
+            return None
+        self.room.take_all(gang, best[1])
+        return best[1]
+
+    def _stricter(self, gang: Gang, shape: Shape) -> list[Gang]:
+        """The gang with its subgroups bound to ever higher tiers: first as many parts as can be are whole in a domain of the lowest tier, then of
+        the next one, and only the rest obeys no more than it must. None where all obey the lowest tier anyway, or pods run already."""
+        if shape.fixed:
+            return []
+        found = []
+        for tier in self.tree.tiers:
+            parts = tuple(s if s.topology.mode == "hard" and s.topology.tier <= tier else self._bound(s, tier) for s in gang.subgroups)
+            if parts == gang.subgroups:
+                break
+            found.append(replace(gang, subgroups=parts))
+        return found
+
+    @staticmethod
+    def _bound(part: Subgroup, tier: int) -> Subgroup:
+        return replace(part, topology=Topology("hard", tier))
 
     def most(self, index: int, shape: Shape) -> int:
         """The most pods of the gang that this greedy gets into one of its domains, short of all of them; the room stays as it was."""

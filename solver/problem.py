@@ -74,11 +74,15 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What decides between queues, named after Volcano's plugins. Where nothing is chosen: the limits of `Queue`, and fair shares by weight.
+    """What decides between queues, named after Volcano's plugins, and how nodes are filled.
+
+    Where nothing is chosen: the limits of `Queue`, and fair shares by weight.
 
     capacity: a queue is measured by what it holds of what it deserves. capacity_hierarchy: along the tree of parents.
     proportion: no queue holds more than its part of the cluster by weight. drf: of the gangs of a queue the one that holds least is next.
     drf_hierarchy: fair shares along `Queue.hierarchy`. With capacity or proportion queues of higher priority are served first.
+
+    scatter: the pods in one supernode go to its least loaded nodes, and whole nodes are not saved. Otherwise they fill the fullest first.
     """
 
     capacity: bool = False
@@ -86,6 +90,7 @@ class Policy:
     proportion: bool = False
     drf: bool = False
     drf_hierarchy: bool = False
+    scatter: bool = False
 
     @property
     def measured_by_tree(self) -> bool:
@@ -177,7 +182,7 @@ class Problem:
     """The whole input of `solver.solve`.
 
     preempt: a gang may evict gangs of its own queue that have a lower priority. reclaim: it may evict gangs of other queues that hold more
-    than they deserve.
+    than they deserve. devices: the resources by which nodes are kept whole, see `costs.Wholes`; () for all of them.
     """
 
     resources: tuple[str, ...]
@@ -188,6 +193,7 @@ class Problem:
     policy: Policy = Policy()
     preempt: bool = False
     reclaim: bool = False
+    devices: tuple[int, ...] = ()
 
 
 class InvalidProblemError(ValueError):

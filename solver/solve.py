@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from solver.closing import closed, guarded
+from solver.costs import NAMES
 from solver.fit import shortage
 from solver.greedy import Greedy
 from solver.model.sets import Level, Place, Sets, aggregate, refine
@@ -25,6 +26,7 @@ from solver.stages.grow import grow
 from solver.stages.lexicographic import judge
 from solver.stages.pack import fresh, merged
 from solver.stages.reserve import Outlook, barred, shut, timed
+from solver.stages.scatter import scatter
 from solver.stages.spread import spread
 from solver.tree import Tree
 from solver.validate import validate
@@ -56,6 +58,8 @@ def solve(problem: Problem, options: Options | None = None) -> Plan:
     shrunk = course.standing.evicted.keys() & kept
     growing = {j: pods for j, pods in course.placements.items() if j not in shrunk}
     placements = course.placements | grow(course.problem, course.tree, course.room, course.ledger, growing, whole, course.later, course.lasting)
+    if problem.policy.scatter and not course.standing.evicted and course.reservation is None:  # both were proved for the nodes as they are
+        placements = scatter(course.problem, course.room, placements)
     started = {j: pods for j, pods in placements.items() if j not in kept}
     patience = replace(options, time_limit=min(options.time_limit, REASON_SECONDS))
     reasons = Reasons(problem, tree, free_before, before, course.room.free, course.ledger, started, patience)
@@ -150,7 +154,7 @@ class Course:
         if shortage(self.problem, self.tree, shape_of(j, self.problem.gangs[j]), self.room.free) is not None:
             return None
         chosen, objectives = _decide(self.problem, self.tree, self.room, self.ledger, [j], self.options)
-        return (chosen[j], tuple(o for o in objectives if o.name == "spread")) if j in chosen else None
+        return (chosen[j], tuple(o for o in objectives if o.name in NAMES)) if j in chosen else None
 
     def make_room(self, waiting: Sequence[int], urgent: int) -> None:
         """Evict for the waiting gangs of this urgency, the oldest first; those above it had their turn and may use what is left over."""
@@ -287,8 +291,10 @@ class Course:
         """Sums over the winners; each was decided given those before it."""
         values = {"loss": total_loss(self.problem, self.standing.evicted), "victims": len(self.standing.evicted)}
         found = []
-        for name in ("loss", "victims", "spread"):
+        for name in ("loss", "victims", *NAMES):
             every = [o for objectives in self.winners.values() for o in objectives if o.name == name]
+            if not every and name not in values:
+                continue
             value = values.get(name, sum(o.value for o in every))
             found.append(judge(name, value, sum(o.bound for o in every), self.options.gap, maximise=False))
         return tuple(found)
@@ -370,8 +376,7 @@ def _decide(problem: Problem, tree: Tree, room: Room, ledger: Ledger, gangs: lis
         found = spread(s, admission, floor, options)
         if not found.coarse:
             placements = _filled(s, found.placements, gangs)
-            spreading = (found.objective,) if found.objective is not None else ()
-            return placements, _restated(s, admission.objectives, set(placements), options) + spreading
+            return placements, _restated(s, admission.objectives, set(placements), options) + found.objectives
         places = refine(places, found.coarse)
 
 

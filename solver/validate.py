@@ -42,6 +42,8 @@ def validate(problem: Problem) -> None:
     _no_queue_loop(problem.queues)
     for g, gang in enumerate(problem.gangs):
         _gang(("gangs", g), gang, problem)
+    for number, r in enumerate(problem.devices):
+        _index(("devices", number), r, problem.resources)
     _sums(problem)
 
 

@@ -11,7 +11,7 @@ from compiler.lower.live import Live, observe
 from compiler.lower.origins import Origins, job_key
 from compiler.lower.policy import policy
 from compiler.lower.queues import queues
-from compiler.lower.resources import add, resources, vector
+from compiler.lower.resources import add, devices, resources, vector
 from compiler.lower.times import closes_in, times
 from compiler.lower.topology import hypernodes, leaves
 from compiler.lower.victims import evictable, never, ran, switches
@@ -80,6 +80,7 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
         policy=policy(specs.scheduler),
         preempt=preempt,
         reclaim=reclaim,
+        devices=devices(names),
     )
     origins = Origins(
         gangs=gangs,

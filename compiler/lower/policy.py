@@ -1,6 +1,9 @@
-"""The plugins of the scheduler's configuration -> what decides between queues."""
+"""The plugins of the scheduler's configuration -> what decides between queues, and how nodes are filled."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 from compiler.specs import PluginSpec, SchedulerSpec
 from solver.problem import Policy
@@ -23,7 +26,43 @@ def policy(scheduler: SchedulerSpec | None) -> Policy:
         proportion=_on(plugins.get("proportion"), "enabledAllocatable"),
         drf=_on(plugins.get("drf"), "enableJobOrder"),
         drf_hierarchy=_on(plugins.get("drf"), "enableQueueOrder") and _hierarchical(plugins["drf"]),
+        scatter=_scatters(plugins) and not _packs(plugins),
     )
+
+
+def _scatters(plugins: Mapping[str, PluginSpec]) -> bool:
+    """Whether the configuration asks for the least loaded node in so many words. What nodeorder does by default (leastrequested.weight 1) is no
+    wish, and the score of one plugin among many."""
+    order = _scoring(plugins.get("nodeorder"))
+    least, most = (_number(order.get(f"{which}requested.weight", 0)) for which in ("least", "most"))
+    return least > most or "LeastAllocated" in _strategies(plugins)
+
+
+def _packs(plugins: Mapping[str, PluginSpec]) -> bool:
+    """Whether it asks for full nodes: binpack, MetaX's gpu-aware with a loss to avoid, or MostAllocated of a device."""
+    fit = plugins.get("binpack")
+    binpack = fit is not None and fit.flags.get("enableNodeOrder", True) and _number(fit.arguments.get("binpack.weight", 1)) > 0
+    aware = _number(_scoring(plugins.get("gpu-aware")).get("loss.weight", 0)) > 0
+    return binpack or aware or "MostAllocated" in _strategies(plugins)
+
+
+def _strategies(plugins: Mapping[str, PluginSpec]) -> set[str]:
+    """How resource-strategy-fit scores the devices that it names."""
+    rows = _scoring(plugins.get("resource-strategy-fit")).get("resources", {})
+    return {str(row.get("type")) for name, row in rows.items() if "/" in name and isinstance(row, Mapping)} if isinstance(rows, Mapping) else set()
+
+
+def _scoring(plugin: PluginSpec | None) -> Mapping[str, Any]:
+    """The arguments of a plugin that scores nodes; none of one that does not."""
+    return plugin.arguments if plugin is not None and plugin.flags.get("enableNodeOrder", True) else {}
+
+
+def _number(value: object) -> float:
+    """What an argument weighs; the check of arguments reports one that is no number."""
+    try:
+        return float(str(value))
+    except ValueError:
+        return 0.0
 
 
 def _on(plugin: PluginSpec | None, flag: str) -> bool:

@@ -22,6 +22,11 @@ def resources(gangs: Iterable[GangSpec], queues: Iterable[QueueSpec]) -> tuple[s
     return tuple(sorted(named, key=lambda name: (name not in FIRST, name)))
 
 
+def devices(names: Sequence[str]) -> tuple[int, ...]:
+    """Indices of the extended resources, whose names have a vendor's domain: nodes are kept whole by these, whatever daemons take of the rest."""
+    return tuple(r for r, name in enumerate(names) if "/" in name)
+
+
 def vector(amounts: Amounts, names: Sequence[str]) -> Vector:
     return tuple(amounts.get(name, 0) for name in names)
 

@@ -24,6 +24,9 @@ from solver.tree import ROOT
 FEW_NODES = 100
 """Branch-and-bound nodes for questions that refine: which queues can rise above a level, which of the gangs waited longest."""
 
+ROOT_NODES = 10
+"""For the fair shares of a model that is too large for all of them: the root mostly settles it."""
+
 RISE = 0.5
 """A queue that is this much above a level, in the unit of `objectives.shares`, is above it."""
 
@@ -50,7 +53,8 @@ def admit(s: Sets, greedy: Placements, options: Options) -> Admission:
         value, bound = lex.reach(everything)
         if value < everything.top:
             lex.values = known  # the greedy's shares, not those that a solution for the sum alone happens to have
-            fairly = _fairly if x.model.numVariables() <= options.joint_variables else _as_fair_as_greedy
+            size = x.model.numVariables()
+            fairly = _fairly if size <= options.joint_variables else _lowest_raised if size <= options.share_variables else _as_fair_as_greedy
             for group in s.ledger.rules.siblings:
                 if len(s.sharing(level, group)) > 1:
                     fairly(s, x, lex, level, group)
@@ -96,17 +100,48 @@ def _fairly(s: Sets, x: Vars, lex: Lexicographic, at: Level, group: Siblings) ->
             return
 
 
+def _lowest_raised(s: Sets, x: Vars, lex: Lexicographic, at: Level, group: Siblings) -> None:
+    """For a large model: progressive filling as far as the level that holds some queue down, its search cut short.
+
+    max t   share_q >= t    for all queues that ask for more than the known solution's level, the greedy's; those that ask for less get it all
+
+    Where no better solution is found every queue is held at its share in the known one; else the queues above the level share by what is placed.
+    """
+    shares, unit = objectives.shares(s, x, at, group)
+    for share in shares.values():
+        lex.values |= share.complete(lex.values)
+    goals, raised = [share.goal for share in shares.values()], False
+    for level in range(1, lex.options.fair_levels + 1):
+        low = min((lex.value(goal) for goal in goals if lex.value(goal) < goal.top - FEASIBILITY), default=None)
+        if low is None:
+            break
+        for goal in [goal for goal in goals if goal.top <= low]:
+            lex.hold(goal, goal.top)
+            goals.remove(goal)
+        known = dict(lex.values)
+        reached = maximin(lex, goals, f"share[{s.label(at)}]{group.name} level {level}", unit, nodes=ROOT_NODES)
+        if reached <= low + FEASIBILITY * max(1.0, low):
+            lex.values |= known
+            break
+        raised = True
+        if reached < min(goal.top for goal in goals) - FEASIBILITY:
+            break
+    for goal in goals if not raised else ():
+        lex.hold(goal, lex.value(goal))
+
+
 def _as_fair_as_greedy(s: Sets, x: Vars, lex: Lexicographic, at: Level, group: Siblings) -> None:
-    """For a large model: hold every queue at its share in the known solution, the greedy's (lowest share first); an LP bounds the level."""
+    """For a very large model: hold every queue at its share in the known solution, the greedy's (lowest share first); an LP bounds the level."""
     shares, unit = objectives.shares(s, x, at, group)
     for share in shares.values():
         lex.values |= share.complete(lex.values)
     short = [share.goal for share in shares.values() if lex.value(share.goal) < share.goal.top]
-    for share in shares.values():
-        lex.hold(share.goal, lex.value(share.goal))
     if short:
         level = min(lex.value(goal) for goal in short)
-        lex.record(f"share[{s.label(at)}]{group.name} level 1", level * unit, max(level, relaxed_maximin(lex, short)) * unit)
+        rising = [share.goal for share in shares.values() if share.goal.top > level]
+        lex.record(f"share[{s.label(at)}]{group.name} level 1", level * unit, max(level, relaxed_maximin(lex, rising)) * unit)
+    for share in shares.values():
+        lex.hold(share.goal, lex.value(share.goal))
 
 
 def _floors(lex: Lexicographic, goals: dict[int, Goal]) -> dict[int, pulp.LpVariable]:

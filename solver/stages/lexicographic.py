@@ -25,12 +25,16 @@ def judge(name: str, value: float, bound: float, allowed: float, maximise: bool 
 
 @dataclass(slots=True)
 class Lexicographic:
-    """values: the best known solution by variable name; it always satisfies every row, so a limit never leaves us empty-handed."""
+    """values: the best known solution by variable name; it always satisfies every row, so a limit never leaves us empty-handed.
+
+    quick: see `solve_model`.
+    """
 
     x: Vars
     options: Options
     values: dict[str, float]
     objectives: list[Objective] = field(default_factory=list)
+    quick: bool = False
     _held: int = 0
 
     def value(self, goal: Goal) -> float:
@@ -43,7 +47,8 @@ class Lexicographic:
             return value, value
         self.x.model.sense = pulp.LpMaximize
         self.x.model.setObjective(linear(goal.terms))
-        answer = solve_model(self.x.model, replace(self.options, max_nodes=min(nodes or self.options.max_nodes, self.options.max_nodes)), self.values)
+        limited = replace(self.options, max_nodes=min(nodes or self.options.max_nodes, self.options.max_nodes))
+        answer = solve_model(self.x.model, limited, self.values, quick=self.quick)
         if answer.values and answer.value + goal.offset >= value - FEASIBILITY:
             self.values = dict(answer.values)
             value = self.value(goal)
@@ -81,10 +86,10 @@ class Lexicographic:
         return self.record(goal.name, value, bound)
 
 
-def maximin(lex: Lexicographic, goals: list[Goal], name: str, unit: float, instead: float | None) -> float:
+def maximin(lex: Lexicographic, goals: list[Goal], name: str, unit: float, instead: float | None = None, nodes: int | None = None) -> float:
     """max t  with  t <= goal  for each of the goals; then each of them is held at t, which is returned and, times `unit`, recorded.
 
-    instead: the bound to record where that of t is not the whole story.
+    instead: the bound to record where that of t is not the whole story. nodes: as in `Lexicographic.reach`.
     """
     value, top = min(lex.value(g) for g in goals), min(g.top for g in goals)
     tag = f"{len(lex.objectives):04d}"
@@ -92,7 +97,7 @@ def maximin(lex: Lexicographic, goals: list[Goal], name: str, unit: float, inste
     lex.values[t.name] = value
     for number, g in enumerate(goals):
         lex.x.model.addConstraint(at_least([*g.terms, (t, -1.0)], -g.offset), f"t_{tag}_{number:04d}")
-    _, bound = lex.reach(Goal(name, [(t, 1.0)], top, 0))
+    _, bound = lex.reach(Goal(name, [(t, 1.0)], top, 0), nodes)
     value = min(lex.value(g) for g in goals)
     for g in goals:
         lex.hold(g, value)

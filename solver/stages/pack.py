@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import pulp
 
+from solver.costs import Wholes
 from solver.engine import solve_model
 from solver.model.constraints import at_least, at_most
 from solver.model.sets import Place
@@ -24,7 +25,7 @@ def pack(problem: Problem, room: Room, place: Place, wishes: Mapping[Wish, int],
     requests = {wish: problem.gangs[wish[0]].roles[wish[1]].request for wish in wishes}
     found: dict[int, list[Placement]] = {}
     nodes = np.array(place.nodes, dtype=np.intp)
-    for wish in sorted(wishes, key=lambda w: (_size(room, nodes, requests[w]), w), reverse=True):
+    for wish in sorted(wishes, key=lambda w: (size(room, nodes, requests[w]), w), reverse=True):
         left = wishes[wish]
         fits = room.slots(requests[wish])[nodes]
         for at in np.argsort(fits, kind="stable"):
@@ -37,23 +38,25 @@ def pack(problem: Problem, room: Room, place: Place, wishes: Mapping[Wish, int],
                 break
         if left:
             room.undo(mark)
-            return _exactly(room, place, wishes, requests, options)
+            return exactly(problem, room, place, wishes, options)
     return found
 
 
-def _size(room: Room, nodes: np.ndarray, request: Vector) -> float:
+def size(room: Room, nodes: np.ndarray, request: Vector) -> float:
     """The largest part of any resource of the place that one pod takes."""
     free = room.free[nodes].sum(axis=0)
     return max((a / int(f) for a, f in zip(request, free, strict=True) if a and f), default=0.0)
 
 
-def _exactly(
-    room: Room, place: Place, wishes: Mapping[Wish, int], requests: Mapping[Wish, Vector], options: Options
+def exactly(
+    problem: Problem, room: Room, place: Place, wishes: Mapping[Wish, int], options: Options, wholes: Wholes | None = None
 ) -> dict[int, list[Placement]] | None:
-    """Pods of equal requests are one variable per node.
+    """As `pack`, by a model in which pods of equal requests are one variable per node. wholes: and as few whole nodes are opened as can be.
 
-    sum_{nodes v} n[a,v] >= wished_a        sum_a a_r * n[a,v] <= free[v,r]
+    min sum_v w[v]
+    sum_{nodes v} n[a,v] >= wished_a        sum_a a_r * n[a,v] <= free[v,r]        ... <= free[v,r] * w[v] where v is whole and counts by r
     """
+    requests = {wish: problem.gangs[wish[0]].roles[wish[1]].request for wish in wishes}
     wished: dict[Vector, int] = {}
     for wish, pods in wishes.items():
         wished[requests[wish]] = wished.get(requests[wish], 0) + pods
@@ -64,16 +67,18 @@ def _exactly(
         for a, request in enumerate(kinds)
         for v in place.nodes
     }
+    w = {v: model.add_variable(f"w_{v}", 0, 1, cat=pulp.LpInteger) for v in place.nodes if wholes is not None and wholes.nodes[v]}
     for a, request in enumerate(kinds):
         model.addConstraint(at_least([(n[a, v], 1) for v in place.nodes], wished[request]), f"wished_{a}")
     for v in place.nodes:
         for r, free in enumerate(room.free[v]):
             unit = int(np.gcd.reduce([request[r] for request in kinds if request[r]] or [0]))
             if unit:
-                model.addConstraint(
-                    at_most([(n[a, v], request[r] // unit) for a, request in enumerate(kinds) if request[r]], int(free) // unit), f"free_{v}_{r}"
-                )
-    model.setObjective(pulp.lpSum(n.values()))
+                taken: list[tuple[pulp.LpVariable, float]] = [(n[a, v], request[r] // unit) for a, request in enumerate(kinds) if request[r]]
+                closed = wholes is not None and v in w and bool(wholes.counted[v, r])
+                most = int(free) // unit
+                model.addConstraint(at_most([*taken, (w[v], -most)], 0) if closed else at_most(taken, most), f"free_{v}_{r}")
+    model.setObjective(pulp.lpSum(w.values()))
     answer = solve_model(model, options)
     if not answer.values:
         return None

@@ -43,6 +43,33 @@ def test_plugins_decide(tiers: tuple[tuple[PluginSpec, ...], ...], expected: Pol
     assert policy(scheduler(*tiers)) == expected
 
 
+SPREADING = PluginSpec("nodeorder", {"leastrequested.weight": 5, "mostrequested.weight": 1}, {})
+LEAST = PluginSpec("resource-strategy-fit", {"resources": {"nvidia.com/gpu": {"type": "LeastAllocated", "weight": 2}}}, {})
+
+
+@pytest.mark.parametrize(
+    ("plugins", "expected"),
+    [
+        ((SPREADING,), True),
+        ((LEAST,), True),
+        ((PluginSpec("nodeorder", {"leastrequested.weight": "2"}, {}),), True),
+        ((PluginSpec("nodeorder", {}, {}),), False),
+        ((PluginSpec("nodeorder", {"leastrequested.weight": 1, "mostrequested.weight": 1}, {}),), False),
+        ((PluginSpec("nodeorder", SPREADING.arguments, {"enableNodeOrder": False}),), False),
+        ((PluginSpec("nodeorder", {"leastrequested.weight": "much"}, {}),), False),
+        ((PluginSpec("resource-strategy-fit", {"resources": {"cpu": {"type": "LeastAllocated"}}}, {}),), False),
+        ((PluginSpec("resource-strategy-fit", {"resources": "all"}, {}),), False),
+        ((SPREADING, PluginSpec("binpack", {}, {})), False),
+        ((SPREADING, PluginSpec("binpack", {"binpack.weight": 0}, {})), True),
+        ((SPREADING, PluginSpec("gpu-aware", {"weight": 1, "loss.weight": 0.5}, {})), False),
+        ((SPREADING, PluginSpec("gpu-aware", {"weight": 1, "loss.weight": 0}, {})), True),
+        ((SPREADING, PluginSpec("resource-strategy-fit", {"resources": {"a.b/gpu*": {"type": "MostAllocated"}}}, {})), False),
+    ],
+)
+def test_nodes_are_filled_evenly_only_where_a_plugin_clearly_asks_for_it(plugins: tuple[PluginSpec, ...], expected: bool) -> None:
+    assert policy(scheduler(plugins)).scatter is expected
+
+
 def test_without_a_configuration_volcanos_own_default_decides() -> None:
     problem, _ = lower(specs(nodes=(node("n"),)))
     assert problem.policy == DEFAULT == Policy(proportion=True, drf=True)

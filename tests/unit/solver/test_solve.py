@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from solver import InvalidProblemError, Options, solve
+from solver.costs import NAMES
 from solver.plan import Fact, Plan, Repair
 from solver.problem import Problem
 from solver.verify import verify
@@ -221,6 +222,23 @@ def test_a_queue_that_asks_for_little_gets_it_and_the_rest_is_shared() -> None:
     assert [sum(n.startswith(q) for n in chosen) for q in "abc"] == [2, 5, 5]
 
 
+@pytest.mark.parametrize(
+    ("options", "expected", "verdict"),
+    [
+        (Options(), {"a3", "b5"}, "proven"),
+        (Options(joint_variables=0), {"a3", "b5"}, "proven"),
+        (Options(joint_variables=0, share_variables=0), {"a5", "a3"}, "limit reached"),
+    ],
+)
+def test_the_lowest_share_is_raised_above_the_greedys_in_large_models_too(options: Options, expected: set[str], verdict: str) -> None:
+    """Lowest share first, then oldest: a5 starts, b5 does not fit any more, and b is left with nothing. The options stand for the size."""
+    gangs = [gang(name, role(int(name[1]), gpu=1), queue=name[0]) for name in ("a5", "a3", "b5")]
+    world = problem(nodes(1, gpu=8), queue("a"), queue("b"), *gangs)
+    made = decided(world, options)
+    assert starting(world, options) == expected
+    assert [o.verdict for batch in made.batches for o in batch.objectives if "level 1" in o.name] == [verdict]
+
+
 def test_what_a_queue_holds_already_counts_for_its_share() -> None:
     holder = gang("holder", role(4, gpu=1), queue="a", running=(run(0, 0, 4),))
     gangs = [gang(f"{q}{i}", role(1, gpu=1), queue=q) for q in "ab" for i in range(8)]
@@ -287,7 +305,7 @@ def test_a_gap_that_was_asked_for_is_no_proof() -> None:
 def test_cbc_and_highs_admit_as_much() -> None:
     def reached(engine: str) -> list[tuple[str, float]]:
         plan = decided(crowd(), Options(engine=engine))  # type: ignore[arg-type]
-        return [(o.name, round(o.value, 6)) for b in plan.batches for o in b.objectives if o.name != "spread"]
+        return [(o.name, round(o.value, 6)) for b in plan.batches for o in b.objectives if o.name not in NAMES]
 
     assert reached("cbc") == reached("highs")
 

@@ -1,0 +1,162 @@
+"""Stage B's exact model: all gangs of a small batch, or a few neighbours of a large one, placed again with the goals one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from solver.costs import Cost, Wholes, nearness
+from solver.model import constraints, variables
+from solver.model import nearness as goals
+from solver.model.sets import Sets, refine
+from solver.options import Options
+from solver.order import urgency
+from solver.room import Room
+from solver.shapes import Shape
+from solver.stages import bounds
+from solver.stages.admit import Placements, incumbent
+from solver.stages.bounds import Nearness, excess
+from solver.stages.lexicographic import Lexicographic
+from solver.stages.pack import fresh
+from solver.stages.realise import cost_of, realise, repacked
+
+SMALL = 400
+"""Pod variables up to which gangs are put into one model."""
+
+ROUNDS = 8
+"""Neighbourhoods that are tried where all gangs are too many for one model."""
+
+NODES = 20
+"""Branch-and-bound nodes for a model of `SMALL` variables, more for a smaller one: being spread a little is no reason to keep everybody waiting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """reached: the model's own costs, below those of the placements where stage C could not follow. proved: a bound on each, given those before it
+    as they were reached. coarse: places that could not be packed."""
+
+    placements: Placements
+    reached: Cost
+    proved: Cost
+    coarse: tuple[int, ...] = ()
+
+
+def by_model(
+    s: Sets,
+    shapes: Mapping[int, Shape],
+    placements: Placements,
+    least: Mapping[int, Nearness],
+    low: Cost,
+    wholes: Wholes,
+    options: Options,
+) -> tuple[Placements, Cost]:
+    """(placements that cost no more, a lower bound): all gangs in one model where it is small; else a few neighbourhoods, the other gangs held."""
+    if _size(_singled(s, shapes, placements, sorted(placements))) <= SMALL:
+        return _all_in_one(s, shapes, placements, low, wholes, options)
+    treated: set[int] = set()
+    for _ in range(ROUNDS):
+        movable = _neighbourhood(s, shapes, placements, least, treated)
+        if not movable:
+            break
+        treated.update(movable)
+        held = {j: placements[j] for j in movable}
+        moved = _solve(_singled(s, shapes, placements, movable), held, options, near_only=True).placements
+        again = repacked(s, {**placements, **moved}, wholes, options)
+        if cost_of(s, again, wholes) < cost_of(s, placements, wholes):
+            placements = again
+    return placements, low
+
+
+def _all_in_one(s: Sets, shapes: Mapping[int, Shape], placements: Placements, low: Cost, wholes: Wholes, options: Options) -> tuple[Placements, Cost]:
+    """The exact model, again over single nodes where its costs could not be reached on the nodes that its places count together."""
+    while True:
+        sets = _singled(s, shapes, placements, sorted(placements))
+        found = _solve(sets, placements, options)
+        again = repacked(s, found.placements, wholes, options)
+        if cost_of(s, again, wholes) < cost_of(s, placements, wholes):
+            placements = again
+        value = cost_of(s, placements, wholes)
+        bound = _given(value, found.reached, found.proved, low)
+        finer = replace(s, places=refine(s.places, found.coarse or range(len(s.places))))
+        if value <= found.reached or len(finer.places) == len(s.places) or _size(_singled(finer, shapes, placements, sorted(placements))) > SMALL:
+            return placements, bound
+        s = finer
+
+
+def _given(value: Cost, reached: Cost, proved: Cost, low: Cost) -> Cost:
+    """A bound on an entry holds while those before it are what the model had them at; else what counting says."""
+    found, same = [], True
+    for mine, model, bound, least in zip(value.entries, reached.entries, proved.entries, low.entries, strict=True):
+        found.append(max(bound, least) if same else least)
+        same = same and mine == model
+    return Cost(*found)
+
+
+def _neighbourhood(s: Sets, shapes: Mapping[int, Shape], placements: Placements, least: Mapping[int, Nearness], treated: set[int]) -> list[int]:
+    """The gang not treated yet that is furthest from what it could be alone, and those who share leaves with it, as many as one model holds."""
+    now = {j: nearness(s.tree, s.problem.gangs[j], pods) for j, pods in placements.items()}
+    apart = {j: excess(least[j], now[j]) for j in placements}
+    first = min((j for j in placements if now[j] > least[j] and j not in treated), key=lambda j: (apart[j], j), default=None)
+    if first is None:
+        return []
+    leaves = {j: {s.problem.nodes[p.node].leaf for p in pods} for j, pods in placements.items()}
+    near = sorted((j for j in placements if j != first), key=lambda j: (-len(leaves[j] & leaves[first]), apart[j], j))
+    movable: list[int] = []
+    size = 0
+    for j in [first, *near]:
+        size += len(s.places) * len(shapes[j].roles)
+        if movable and size > SMALL:
+            break
+        movable.append(j)
+    return sorted(movable)
+
+
+def _singled(s: Sets, gangs: Mapping[int, Shape], placements: Placements, movable: list[int]) -> Sets:
+    """The same sets with each movable gang as a shape of its own, in the room that the others leave."""
+    room = Room(s.free)
+    for j, pods in placements.items():
+        if j not in movable:
+            room.take_all(s.problem.gangs[j], fresh(s.problem.gangs[j], pods))
+    shapes = tuple(replace(gangs[j], alone=j) for j in movable)
+    waiting = {(s.problem.gangs[j].queue, urgency(s.problem.gangs[j]), k): (j,) for k, j in enumerate(movable)}
+    return Sets(s.problem, s.tree, s.places, room.free, s.ledger, shapes, waiting)
+
+
+def _size(s: Sets) -> int:
+    return sum(len(places) for places in s.limits.values())
+
+
+def _solve(s: Sets, placements: Placements, options: Options, near_only: bool = False) -> Found:
+    """These gangs placed anew, goal after goal. near_only: how near they are, whatever they open."""
+    x = variables.make(s, fixed_admission=True)
+    constraints.build(s, x)
+    start = incumbent(s, x, placements)
+    wholes = Wholes(s.problem, s.tree, s.free)
+    new = {j: fresh(s.problem.gangs[j], pods) for j, pods in placements.items()}
+    wanted = [goals.subgroups(s, x, start), goals.spread(s, x, start, [bounds.fewest(s, shape) for shape in s.shapes])]
+    if not near_only:
+        wanted += goals.opened(s, x, start, wholes.opened_nodes(new))
+    low = bounds.bound(s, {shape.alone: shape for shape in s.shapes if shape.alone is not None}, wholes)
+    nodes = min(options.max_nodes, NODES * max(1, SMALL // max(1, _size(s))))
+    lex = Lexicographic(x, replace(options, max_nodes=nodes), start, quick=True)
+    reached, proved = [], []
+    for goal, least in zip(wanted, low.entries, strict=False):
+        value, bound = lex.reach(replace(goal, top=min(goal.top, -float(least))))
+        lex.hold(goal, value)
+        reached.append(-round(value))
+        proved.append(-round(bound))
+    filled = [0] * (len(low.entries) - len(wanted))
+    realised = realise(s, placements, _wishes(s, x, lex.values), options)
+    coarse = realised if isinstance(realised, tuple) else ()
+    return Found(placements if isinstance(realised, tuple) else realised, Cost(*reached, *filled), Cost(*proved, *filled), coarse)
+
+
+def _wishes(s: Sets, x: variables.Vars, values: Mapping[str, float]) -> dict[int, dict[tuple[int, int], int]]:
+    wishes: dict[int, dict[tuple[int, int], int]] = {}
+    for (k, t), pods in x.n.items():
+        j = s.shapes[k].alone
+        for i, terms in pods.items():
+            number = round(sum(values[v.name] * c for v, c in terms))
+            if number and j is not None:
+                wishes.setdefault(i, {})[j, t] = number
+    return wishes

@@ -16,7 +16,7 @@ from solver.problem import Gang, Problem
 
 Value = str | int | float | bool | tuple[str, ...]
 MOST_GANGS = 3
-"""How many other gangs a sentence names before it counts the rest."""
+"""How many other gangs, queues or nodes a sentence names before it counts the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +67,9 @@ REASONS: Mapping[str, Sentence] = {
             "no node open to it has room for one pod of role {role}",
         ),
         (
-            "no node is large enough for one pod of role {role}: a pod asks for {asked}, the largest node has {available:n}",
-            "no node has enough {resource} for one pod of role {role}",
-            "no node is large enough for one pod of role {role}",
+            "no node open to it is large enough for one pod of role {role}: a pod asks for {asked}, the largest node has {available:n}",
+            "no node open to it has enough {resource} for one pod of role {role}",
+            "no node open to it is large enough for one pod of role {role}",
         ),
         "Make the pod smaller, or add a larger kind of node.",
     ),
@@ -97,11 +97,15 @@ REASONS: Mapping[str, Sentence] = {
     "GW106": Sentence(
         "the room is kept for guarantees",
         (
+            "{available} free beyond what other queues are guaranteed ({queues}); the job asks for {asked:n}",
             "{available} free beyond what other queues are guaranteed; the job asks for {asked:n}",
             "what it would fit into is kept for queue {queue}, which is guaranteed whole domains of tier {tier}",
             "what is free is kept for the guarantees of other queues",
         ),
-        ("beyond what other queues are guaranteed there is never more than {available}; the job asks for {asked:n}",),
+        (
+            "beyond what other queues are guaranteed ({queues}) there is never more than {available}; the job asks for {asked:n}",
+            "beyond what other queues are guaranteed there is never more than {available}; the job asks for {asked:n}",
+        ),
         "Lower the other queues' guarantees, or give this queue one.",
     ),
     "GW107": Sentence(
@@ -120,12 +124,14 @@ REASONS: Mapping[str, Sentence] = {
     "GW109": Sentence(
         "subgroups cannot be formed whole",
         (
-            "each group of {asked:pods} must sit inside one tier-{tier} domain; the best has room for {available:pods}",
-            "each group of {asked:pods} must sit inside one domain; the best has room for {available:pods}",
-            "not enough domains have room for a whole group of {asked:pods}",
+            "it needs {asked:groups} of {limit:pods}, each whole inside one tier-{tier} domain; the domains have room for {available:n}",
+            "it needs groups of {limit:pods}, each whole inside one tier-{tier} domain, and the domains have not enough room",
             "not enough domains have room for a whole group",
         ),
-        ("each group of {asked:pods} must sit inside one domain; even empty, none holds more than {available:pods}",),
+        (
+            "it needs {asked:groups} of {limit:pods}, each whole inside one tier-{tier} domain; even empty, the domains hold {available:n}",
+            "it needs groups of {limit:pods}, each whole inside one tier-{tier} domain, and even empty the domains do not hold enough of them",
+        ),
         "Make the groups smaller, or allow a higher tier.",
     ),
     "GW110": Sentence(
@@ -169,6 +175,29 @@ REASONS: Mapping[str, Sentence] = {
         ("the nodes that have room for it close for maintenance before it would end",),
         mend="Wait until it is over, or say with gangplan.dev/expected-duration that the job ends before.",
     ),
+    "GW119": Sentence(
+        "the free room is in pieces",
+        (
+            "enough is free on the nodes open to it, but in pieces: there is room for {available:n} of {asked:pods} of role {role}",
+            "enough is free on the nodes open to it, but in pieces: there is room for {available:n} of {asked:pods}",
+            "enough is free on the nodes open to it, but in pieces that are too small for its pods",
+        ),
+        (
+            "the nodes open to it have enough in sum, but even empty they hold {available:n} of {asked:pods} of role {role}",
+            "the nodes open to it have enough in sum, but even empty they hold {available:n} of {asked:pods}",
+        ),
+        "Wait for whole nodes, make the pods smaller, or ask for fewer.",
+    ),
+    "GW120": Sentence(
+        "too few nodes are open to a role",
+        ("the nodes that match the node selector, affinity and tolerations of role {role} hold {available:n} of {asked:pods}, even empty",),
+        mend="Widen the selector or affinity, add the toleration, or ask for fewer pods.",
+    ),
+    "GW121": Sentence(
+        "its own pods stand in the way",
+        ("{asked:pods} of it are missing and find no room beside its pods that run; were those to stop, all of it would fit elsewhere",),
+        mend="Let its running pods be deleted, so that it starts anew, or wait for room beside them.",
+    ),
 }
 
 REPAIRS: Mapping[str, Sentence] = {
@@ -202,11 +231,18 @@ class Words:
         amounts = {"asked": fact.asked, "available": fact.available, "limit": fact.limit}
         known = {name: amount for name, amount in amounts.items() if amount is not None}
         facts |= {name: number(resource or "pods", amount) for name, amount in known.items()}
-        if fact.gangs:
-            facts["gangs"] = tuple(self.problem.gangs[j].name for j in fact.gangs)
+        if fact.subgroup is not None:
+            facts["subgroup"] = gang.subgroups[fact.subgroup].name
+        objects = {
+            "gangs": tuple(self.problem.gangs[j].name for j in fact.gangs),
+            "queues": tuple(self.problem.queues[q].name for q in fact.queues),
+            "nodes": tuple(self.problem.nodes[n].name for n in fact.nodes),
+        }
+        facts |= {name: named for name, named in objects.items() if named}
         if fact.never:
             facts["never"] = True
-        names = {**facts, **{name: _Amount(resource, amount) for name, amount in known.items()}, "gangs": _listed(facts.get("gangs"))}
+        listed = {name: _listed(named) for name, named in objects.items()}
+        names = {**facts, **{name: _Amount(resource, amount) for name, amount in known.items()}, **listed}
         texts = (*sentence.never, *sentence.texts) if fact.never else sentence.texts
         return Reason(fact.code, _say(texts, names, sentence.title), facts, fact.never)
 
@@ -246,8 +282,8 @@ class _Amount:
         return f"{self.amount} {noun[:-1] if self.amount == 1 else noun}"
 
 
-def _listed(names: object) -> str | None:
-    if not isinstance(names, tuple):
+def _listed(names: Sequence[str]) -> str | None:
+    if not names:
         return None
     rest = len(names) - MOST_GANGS
     return ", ".join(names[:MOST_GANGS]) + (f" and {rest} more" if rest > 0 else "")

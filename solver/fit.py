@@ -12,7 +12,7 @@ from solver.model import constraints, variables
 from solver.model.sets import Sets, aggregate, refine
 from solver.options import Options
 from solver.order import urgency
-from solver.problem import Problem
+from solver.problem import Placement, Problem, Subgroup
 from solver.room import Ints, Ledger, Room
 from solver.shapes import Shape
 from solver.stages.admit import Admission, pods_of
@@ -36,44 +36,65 @@ class Shortage:
 
 
 def shortage(problem: Problem, tree: Tree, shape: Shape, free: Ints) -> Shortage | None:
-    """A proof by counting that the gang does not fit: a role alone, all roles together, every domain, every subgroup. None proves nothing."""
+    """A proof by counting that the gang does not fit: a role alone, all roles together, every subgroup, every domain. None proves nothing."""
+    reach = reaches(problem, tree, shape, free)
+    return (
+        role_shortage(shape, reach, free)
+        or next((short for part in shape.subgroups if (short := subgroup_shortage(tree, shape, part, reach)) is not None), None)
+        or total_shortage(shape, reach)
+        or domain_shortage(tree, shape, reach)
+    )
+
+
+def reaches(problem: Problem, tree: Tree, shape: Shape, free: Ints) -> list[dict[int, int]]:
+    """Role -> domain -> pods of the role that fit under it by number."""
     greedy = Greedy(problem, tree, Room(free))
-    reach = [greedy.reach(shape, t) for t in range(len(shape.roles))]
+    return [greedy.reach(shape, t) for t in range(len(shape.roles))]
+
+
+def role_shortage(shape: Shape, reach: list[dict[int, int]], free: Ints) -> Shortage | None:
+    """GW102: all nodes that are open to a role hold too few of its pods."""
     for t, role in enumerate(shape.roles):
         if reach[t][ROOT] < role.need:
             r = _scarcest(free, role.request)
             return Shortage("GW102", t, r, asked=role.need * role.request[r], available=reach[t][ROOT] * role.request[r])
-    short = _subgroup_shortage(tree, shape, reach)
-    if short is not None:
-        return short
+    return None
+
+
+def total_shortage(shape: Shape, reach: list[dict[int, int]]) -> Shortage | None:
+    """GW102: all roles together find room for too few pods."""
     total = sum(min(role.room, reach[t][ROOT]) for t, role in enumerate(shape.roles))
-    if total < shape.least:
-        return Shortage("GW102", asked=shape.least, available=total)
-    if shape.tier is not None and shape.tier <= tree.top:
-        best, at = -1, None
-        for h in tree.domains(shape.tier):
-            if all(reach[t][h] >= role.need for t, role in enumerate(shape.roles)) and sum(r[h] for r in reach) >= shape.least:
-                break
-            pods = sum(min(reach[t][h], role.need) for t, role in enumerate(shape.roles))
-            best, at = (pods, h) if pods > best else (best, at)
-        else:
-            return Shortage("GW104", tier=shape.tier, hypernode=at, asked=shape.least, available=max(0, min(best, shape.least - 1)))
-    return None
+    return Shortage("GW102", asked=shape.least, available=total) if total < shape.least else None
 
 
-def _subgroup_shortage(tree: Tree, shape: Shape, reach: list[dict[int, int]]) -> Shortage | None:
-    """Whole subgroups that the domains of their tier hold by number, inside the best domain of the gang."""
-    for part in shape.subgroups:
-        if part.topology.mode != "hard" or part.topology.tier > tree.top or shape.fixed:
-            continue
-        others = sum(role.room for t, role in enumerate(shape.roles) if t not in part.roles)
-        wanted = -(-max(sum(shape.roles[t].need for t in part.roles), shape.least - others) // part.size)
-        domains = tree.domains(part.topology.tier)
-        homes = tree.domains(shape.tier) if shape.tier is not None and shape.tier <= tree.top else (ROOT,)
-        parts = max((sum(sum(reach[t][h] for t in part.roles) // part.size for h in _meet(tree, domains, home)) for home in homes), default=0)
-        if parts < wanted:
-            return Shortage("GW109", tier=part.topology.tier, asked=wanted, available=parts, size=part.size)
-    return None
+def domain_shortage(tree: Tree, shape: Shape, reach: list[dict[int, int]]) -> Shortage | None:
+    """GW104: no domain of the gang's tier has room by number; the best of them."""
+    if shape.tier is None or shape.tier > tree.top:
+        return None
+    best, at = -1, None
+    for h in tree.domains(shape.tier):
+        if all(reach[t][h] >= role.need for t, role in enumerate(shape.roles)) and sum(r[h] for r in reach) >= shape.least:
+            return None
+        pods = sum(min(reach[t][h], role.need) for t, role in enumerate(shape.roles))
+        best, at = (pods, h) if pods > best else (best, at)
+    return Shortage("GW104", tier=shape.tier, hypernode=at, asked=shape.least, available=max(0, min(best, shape.least - 1)))
+
+
+def subgroup_shortage(tree: Tree, shape: Shape, part: Subgroup, reach: list[dict[int, int]]) -> Shortage | None:
+    """GW109: the domains of the subgroup's tier hold too few whole parts by number, inside the best domain of the gang. asked, available: parts."""
+    if part.topology.mode != "hard" or part.topology.tier > tree.top or shape.fixed:
+        return None
+    wanted = parts_wanted(shape, part)
+    domains = tree.domains(part.topology.tier)
+    homes = tree.domains(shape.tier) if shape.tier is not None and shape.tier <= tree.top else (ROOT,)
+    parts = max((sum(sum(reach[t][h] for t in part.roles) // part.size for h in _meet(tree, domains, home)) for home in homes), default=0)
+    return Shortage("GW109", tier=part.topology.tier, asked=wanted, available=parts, size=part.size) if parts < wanted else None
+
+
+def parts_wanted(shape: Shape, part: Subgroup) -> int:
+    """How many parts of the subgroup the gang needs at least, those that run not counted."""
+    others = sum(role.room for t, role in enumerate(shape.roles) if t not in part.roles)
+    return -(-max(sum(shape.roles[t].need for t in part.roles), shape.least - others) // part.size)
 
 
 def _meet(tree: Tree, domains: tuple[int, ...], home: int) -> list[int]:
@@ -91,8 +112,16 @@ def _scarcest(free: Ints, request: tuple[int, ...]) -> int:
 
 def holds(problem: Problem, tree: Tree, j: int, shape: Shape, free: Ints, options: Options) -> bool | None:
     """Whether the gang fits, queues aside: exact; None when a limit struck before an answer."""
-    if Greedy(problem, tree, Room(free)).place(j, shape) is not None:
-        return True
+    return True if found(problem, tree, j, shape, free) is not None else exactly(problem, tree, j, shape, free, options)
+
+
+def found(problem: Problem, tree: Tree, j: int, shape: Shape, free: Ints) -> tuple[Placement, ...] | None:
+    """A place for the gang as the greedy finds it; None proves nothing."""
+    return Greedy(problem, tree, Room(free)).place(j, shape)
+
+
+def exactly(problem: Problem, tree: Tree, j: int, shape: Shape, free: Ints, options: Options) -> bool | None:
+    """`holds` by the model alone."""
     places = aggregate(problem)
     while True:
         s = Sets(problem, tree, places, free, Ledger(problem), (shape,), {(problem.gangs[j].queue, urgency(problem.gangs[j]), 0): (j,)})

@@ -17,6 +17,7 @@ class Fact:
 
     never: true when the fact would hold on the empty cluster too, so that waiting cannot help.
     Which of the optional fields are set depends on the code; amounts are in the resource's own unit or, for `pods`, pods.
+    gangs, queues, nodes: of other gangs, the queues or the nodes that the fact comes from. subgroup: index into the gang's own.
     """
 
     code: str
@@ -30,6 +31,9 @@ class Fact:
     available: int | None = None
     limit: int | None = None
     gangs: tuple[int, ...] = ()
+    queues: tuple[int, ...] = ()
+    nodes: tuple[int, ...] = ()
+    subgroup: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -203,23 +203,26 @@ class Ledger:
         return None
 
     def over_guarantee(self, queue: int, amount: Vector) -> tuple[int | None, int] | None:
-        """The (queue, resource) where `amount` more would eat into other queues' guarantees; queue None for the whole cluster."""
-        self.charge(queue, amount)
-        try:
-            for r in self._guaranteed:
-                if not amount[r]:
-                    continue
-                need, before = self.needs(r), self._start_need[r]
-                roots = [q for q, x in enumerate(self.problem.queues) if x.parent is None]
-                if sum(need[q] for q in roots) > max(self.total[r], sum(before[q] for q in roots)):
-                    return None, r
-                for q in self.path(queue):
-                    limit = self.problem.queues[q].capability[r]
-                    if limit is not None and need[q] > max(limit, before[q]):
-                        return q, r
-            return None
-        finally:
-            self.charge(queue, tuple(-x for x in amount))
+        """The first of `over_guarantees`."""
+        return next(self.over_guarantees(queue, amount), None)
+
+    def over_guarantees(self, queue: int, amount: Vector) -> Iterator[tuple[int | None, int]]:
+        """Each (queue, resource) where `amount` more would eat into other queues' guarantees; queue None for the whole cluster."""
+        if not any(amount[r] for r in self._guaranteed):
+            return
+        after = self.copy()
+        after.charge(queue, amount)
+        roots = [q for q, x in enumerate(self.problem.queues) if x.parent is None]
+        for r in self._guaranteed:
+            if not amount[r]:
+                continue
+            need, before = after.needs(r), self._start_need[r]
+            if sum(need[q] for q in roots) > max(self.total[r], sum(before[q] for q in roots)):
+                yield None, r
+            for q in self.path(queue):
+                limit = self.problem.queues[q].capability[r]
+                if limit is not None and need[q] > max(limit, before[q]):
+                    yield q, r
 
     def allows(self, queue: int, amount: Vector) -> bool:
         return self.rules.takes[queue] and self.over_ceiling(queue, amount) is None and self.over_guarantee(queue, amount) is None

@@ -17,7 +17,7 @@ from solver.order import in_turn, level_of, passed, turn, urgency
 from solver.plan import Batch, Decision, Objective, Plan, QueueUse, Reservation, Verdict
 from solver.problem import Placement, Problem
 from solver.quotas import totals
-from solver.reasons import Reasons
+from solver.reasons import World
 from solver.room import Ints, Ledger, Room, demand, free_vectors
 from solver.shapes import Shape, classes, satisfied, shape_of
 from solver.stages.admit import Admission, Placements, admit
@@ -62,8 +62,8 @@ def solve(problem: Problem, options: Options | None = None) -> Plan:
         placements = scatter(course.problem, course.room, placements)
     started = {j: pods for j, pods in placements.items() if j not in kept}
     patience = replace(options, time_limit=min(options.time_limit, REASON_SECONDS))
-    reasons = Reasons(problem, tree, free_before, before, course.room.free, course.ledger, started, patience)
-    waits = Waits(reasons, usable, usable_tree, course.problem, course.tree, course.reservation, course.barred, course.waiting())
+    world = World(problem, tree, free_before, before, course.room.free, course.ledger, started, patience)
+    waits = Waits(world, usable, usable_tree, course.problem, course.tree, course.reservation, course.barred, course.waiting())
     decisions = tuple(_decision(problem, j, placements.get(j), running[j], j in kept, course, waits) for j in range(len(problem.gangs)))
     return Plan(decisions, course.plan_batches(), _queues(problem, before, course.ledger, whole), course.reservation)
 

@@ -473,7 +473,7 @@ def reasons(x: Ledger) -> Findings:
             yield ("decisions", g, "facts"), "is admitted, yet has reasons to wait or repairs"
         for f, fact in enumerate(decision.facts):
             if not _points_somewhere(x.problem, g, fact):
-                yield ("decisions", g, "facts", f), "points at a role, queue, resource, hypernode or gang that does not exist"
+                yield ("decisions", g, "facts", f), "points at a role, subgroup, queue, resource, hypernode, node or gang that does not exist"
         for p, repair in enumerate(decision.repairs):
             if not (_within(repair.queue, x.problem.queues) and _within(repair.resource, x.problem.resources)):
                 yield ("decisions", g, "repairs", p), "points at a queue or resource that does not exist"
@@ -493,6 +493,9 @@ def _points_somewhere(problem: Problem, gang: int, fact: Fact) -> bool:
         and _within(fact.resource, problem.resources)
         and _within(fact.hypernode, problem.hypernodes)
         and all(_within(other, problem.gangs) for other in fact.gangs)
+        and all(_within(other, problem.queues) for other in fact.queues)
+        and all(_within(other, problem.nodes) for other in fact.nodes)
+        and _within(fact.subgroup, problem.gangs[gang].subgroups)
     )
 
 
@@ -536,12 +539,14 @@ def _within_limits(x: Ledger, queue: int, demand: Vector) -> bool:
         limits = [(spec.capability[r], before[q][r], after[q][r]) for q, spec in enumerate(problem.queues)]
         if any(limit is not None and need > max(limit, idle) for limit, idle, need in limits):
             return False
-    path: int | None = queue
-    while path is not None:
-        if any(limit is not None and amount > limit for limit, amount in zip(problem.queues[path].capability, demand, strict=True)):
-            return False
-        path = problem.queues[path].parent
-    return True
+    path, above = [], x.problem.queues[queue].parent
+    while above is not None:
+        path.append(above)
+        above = problem.queues[above].parent
+    if any(q == queue or (tree and q in path) for q, r, most, tree in verify_queues.real_capability(problem) if demand[r] > most):
+        return False
+    limits_of = [problem.queues[q].capability for q in (queue, *path)]
+    return all(limit is None or amount <= limit for limits in limits_of for limit, amount in zip(limits, demand, strict=True))
 
 
 RULES = (

@@ -6,7 +6,7 @@ Codes, for ever: GW106 kept for a guarantee, GW114 reserved for another gang, GW
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from solver.closing import both, closed, closing_on, kept_from
@@ -14,7 +14,7 @@ from solver.fit import holds, shortage
 from solver.order import level_of, passed
 from solver.plan import Fact, Repair, Reservation
 from solver.problem import Problem
-from solver.reasons import Reasons
+from solver.reasons import Reasons, World
 from solver.room import Ints, Ledger
 from solver.shapes import shape_of
 from solver.stages.reserve import in_time
@@ -25,12 +25,12 @@ Why = tuple[tuple[Fact, ...], tuple[Repair, ...]]
 
 @dataclass(frozen=True)
 class Waits:
-    """reasons: of the problem as it is. guarded: as `closing.guarded`. final: with the reserved nodes closed as well.
+    """world: the problem as it is. guarded: as `closing.guarded`. final: with the reserved nodes closed as well.
 
     barred: gangs that may not start for the sake of the reservation's queues. waiting: all that wait.
     """
 
-    reasons: Reasons
+    world: World
     guarded: Problem
     guarded_tree: Tree
     final: Problem
@@ -44,24 +44,27 @@ class Waits:
         return passed(self.guarded, self.waiting, ())
 
     @cached_property
+    def _reasons(self) -> Reasons:
+        return Reasons(self.world)
+
+    @cached_property
     def _guarded_reasons(self) -> Reasons:
-        r = self.reasons
-        return Reasons(self.guarded, self.guarded_tree, r.free_before, r.before, r.free_after, r.after, r.started, r.options)
+        return Reasons(replace(self.world, problem=self.guarded, tree=self.guarded_tree, blockers={}))
 
     @cached_property
     def _shut_out(self) -> dict[int, frozenset[int]]:
-        return both(kept_from(self.reasons.problem), closing_on(self.reasons.problem))
+        return both(kept_from(self.world.problem), closing_on(self.world.problem))
 
     def explain(self, j: int) -> Why:
         """Facts and repairs of a gang that waits. What it lacks by itself is told first."""
-        reasons = self.reasons
+        reasons, world = self._reasons, self.world
         if j in self._shut_out:
-            if not self._fits(self.guarded, self.guarded_tree, j, reasons.free_before, reasons.before):
-                alone = self._fits(reasons.problem, reasons.tree, j, reasons.free_before, reasons.before)
+            if not self._fits(self.guarded, self.guarded_tree, j, world.free_before, world.before):
+                alone = self._fits(world.problem, world.tree, j, world.free_before, world.before)
                 return (self._closed(j), ()) if alone else reasons.explain(j)
             reasons = self._guarded_reasons
         first = self._behind.get(j)
-        if first is not None and self._fits(self.guarded, self.guarded_tree, j, reasons.free_before, reasons.before):
+        if first is not None and self._fits(self.guarded, self.guarded_tree, j, world.free_before, world.before):
             return (Fact("GW115", queue=self.guarded.gangs[j].queue, gangs=(first,)),), ()
         if self._held_back(j):
             return (Fact("GW114", gangs=(self.reservation.gang,) if self.reservation else ()),), ()
@@ -69,7 +72,7 @@ class Waits:
 
     def _held_back(self, j: int) -> bool:
         """Whether it fits beside the plan, and only the reservation keeps it from starting."""
-        held, r = self.reservation, self.reasons
+        held, r = self.reservation, self.world
         if held is None or j == held.gang or in_time(self.guarded, j, held) or level_of(self.guarded, j) > level_of(self.guarded, held.gang):
             return False
         if not self._fits(self.guarded, self.guarded_tree, j, r.free_after, r.after):
@@ -78,7 +81,7 @@ class Waits:
 
     def _closed(self, j: int) -> tuple[Fact, ...]:
         """The one closing without which it would fit: of a queue that keeps domains, or for maintenance. All, where no single one would do."""
-        problem, path = self.reasons.problem, self.reasons.before.path(self.reasons.problem.gangs[j].queue)
+        problem, path = self.world.problem, self.world.before.path(self.world.problem.gangs[j].queue)
         keepers = [q for q, queue in enumerate(problem.queues) if queue.kept and q not in path]
         facts = {q: Fact("GW106", queue=q, tier=self._tier(q)) for q in keepers}
         closing = closing_on(problem)
@@ -89,8 +92,8 @@ class Waits:
         return (enough[0],) if enough else tuple(fact for fact, _ in without)
 
     def _fits_when_closed(self, j: int, shut: Mapping[int, frozenset[int]]) -> bool:
-        problem = closed(self.reasons.problem, {j: shut[j]} if j in shut else {})
-        return self._fits(problem, Tree(problem), j, self.reasons.free_before, self.reasons.before)
+        problem = closed(self.world.problem, {j: shut[j]} if j in shut else {})
+        return self._fits(problem, Tree(problem), j, self.world.free_before, self.world.before)
 
     def _tier(self, q: int) -> int:
         return max(self.guarded.hypernodes[h].tier for h in self.guarded.queues[q].kept)
@@ -99,4 +102,4 @@ class Waits:
         shape = shape_of(j, problem.gangs[j])
         if not ledger.allows(problem.gangs[j].queue, shape.demand(len(problem.resources))) or shortage(problem, tree, shape, free) is not None:
             return False
-        return holds(problem, tree, j, shape, free, self.reasons.options) is True
+        return holds(problem, tree, j, shape, free, self.world.options) is True

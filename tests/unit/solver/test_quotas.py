@@ -186,7 +186,7 @@ def test_flat_capacity_counts_guarantees_of_a_tree_twice_and_says_so() -> None:
     """total 12 - (4 + 4) = 4 for others, where the tree alone would leave them 8."""
     tree = (queue("top", guarantee={"gpu": 4}), queue("heir", "top", guarantee={"gpu": 4}), queue("b"))
     world = problem(nodes(12, gpu=1), *tree, gang("wide", role(6, gpu=1), queue="b"), policy=CAPACITY)
-    assert facts(world, "wide") == (Fact("GW106", queue=2, resource=0, asked=6, available=4),)
+    assert facts(world, "wide") == (Fact("GW106", never=True, queue=2, resource=0, asked=6, available=4, queues=(0, 1)),)
     assert started(replace(world, policy=Policy())) == [0, 0, 1]
 
 

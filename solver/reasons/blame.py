@@ -1,0 +1,54 @@
+"""Which gangs are in the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from solver.fit import found
+from solver.greedy import Greedy
+from solver.reasons.minimal import spared
+from solver.reasons.world import Case, Setting
+from solver.room import Room
+
+FEW = 32
+"""Up to so many gangs each is tried whether it can be spared."""
+
+
+def blockers(case: Case, s: Setting) -> tuple[int, tuple[int, ...]]:
+    """(pods of the gang that fit beside the plan, the gangs that the plan starts without which all of it would, none of them to spare).
+
+    Whose queue they are in does not matter. Those of the gang's priority and above come first into question, the lowest and youngest first.
+    """
+    world, priority = case.world, case.gang.priority
+    key = (priority, s)
+    if key not in world.blockers:
+        q = case.question(s)
+        gangs = world.problem.gangs
+        order = sorted(world.started, key=lambda i: (gangs[i].priority, -gangs[i].age, -i))
+        order = [i for i in order if gangs[i].priority >= priority] or order
+        most = Greedy(q.problem, q.tree, Room(q.free)).most(0, q.shape)
+        world.blockers[key] = most, tuple(sorted(_least_prefix(case, s, order)))
+    return world.blockers[key]
+
+
+def _least_prefix(case: Case, s: Setting, order: list[int]) -> tuple[int, ...]:
+    """The shortest prefix of `order` without which the gang fits, less the members that it does not need."""
+    world, q = case.world, case.question(replace(s, started=False))
+    left = q.free - world.given
+
+    def fits(without: Iterable[int]) -> bool:
+        free = left.copy()
+        for i in without:
+            nodes, amounts = world.taken(i)
+            np.add.at(free, nodes, amounts)
+        return found(q.problem, q.tree, 0, q.shape, np.maximum(free, 0)) is not None
+
+    low, high = 0, len(order)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(order[:middle]) else (middle + 1, high)
+    chosen = tuple(reversed(order[:low]))
+    return spared(chosen, fits) if len(chosen) <= FEW else chosen

@@ -1,0 +1,211 @@
+"""What may keep a gang from finding room: for each family of obstacles the gang or the world without it, and the fact that says it with its numbers.
+
+A new kind of obstacle is one more `Family` in `now` or `never`, and a function that makes its fact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from solver.fit import domain_shortage, parts_wanted, reaches, subgroup_shortage, total_shortage
+from solver.greedy import Greedy
+from solver.plan import Fact
+from solver.problem import Gang, Role, Topology
+from solver.reasons.blame import blockers
+from solver.reasons.world import Case, Question, Setting
+from solver.room import Ints, Room, slots
+from solver.tree import ROOT
+
+ANYWHERE = Topology("soft", 1)
+
+
+@dataclass(frozen=True)
+class Family:
+    """relax: the setting without this obstacle. fact: what to say of it, given a setting in which all else that is blamed is out of the way."""
+
+    relax: Callable[[Setting], Setting]
+    fact: Callable[[Setting], Fact]
+
+
+def now(case: Case) -> list[Family]:
+    """What may be in the way now of a gang that the empty cluster holds; whom to blame first stands first."""
+    *first, last = of_the_world(case)
+    anew = [Family(_anew, partial(own_pods, case))] if case.gang.running else []
+    return [*first, *topologies(case, case.gang), last, *anew]
+
+
+def of_the_world(case: Case) -> list[Family]:
+    """What does not lie in the gang itself."""
+    return [Family(_without_running, partial(no_room, case))]
+
+
+def never(case: Case) -> list[Family]:
+    """What may be in the way of a gang even on the empty cluster."""
+    gang = case.empty.gang
+    roles = range(len(gang.roles))
+    found = topologies(case, gang)
+    found += [Family(partial(_resized, (t,)), partial(pod_too_large, case, t)) for t in oversized(case, case.empty)]
+    found += [Family(partial(_opened, case, t), partial(not_open, case, t)) for t in roles]
+    return [*found, Family(partial(_resized, roles), partial(too_large, case))]
+
+
+def topologies(case: Case, gang: Gang) -> list[Family]:
+    """The hard topology of the whole gang, and that of each kind of subgroup."""
+    found = []
+    top = case.world.tree.top
+    if gang.topology is not None and gang.topology.mode == "hard" and gang.topology.tier <= top:
+        found.append(Family(_scattered, partial(no_domain, case)))
+    for i, part in enumerate(gang.subgroups):
+        if part.topology.mode == "hard" and part.topology.tier <= top:
+            found.append(Family(partial(_loosened, i), partial(no_parts, case, i)))
+    return found
+
+
+# ---- what is taken away
+
+
+def _without_running(s: Setting) -> Setting:
+    return replace(s, running=False)
+
+
+def _anew(s: Setting) -> Setting:
+    """The gang's own pods stop, and all of it is placed together."""
+    return replace(s, gang=replace(s.gang, running=()))
+
+
+def _scattered(s: Setting) -> Setting:
+    return replace(s, gang=replace(s.gang, topology=ANYWHERE))
+
+
+def _loosened(i: int, s: Setting) -> Setting:
+    """Subgroups of kind i are still whole, but anywhere."""
+    parts = tuple(replace(part, topology=ANYWHERE) if k == i else part for k, part in enumerate(s.gang.subgroups))
+    return replace(s, gang=replace(s.gang, subgroups=parts))
+
+
+def _resized(roles: Iterable[int], s: Setting) -> Setting:
+    """The pods of these roles ask for nothing, as though every node that is open to them were large enough."""
+    nothing = tuple(replace(role, request=(0,) * len(role.request)) if t in roles else role for t, role in enumerate(s.gang.roles))
+    return replace(s, gang=replace(s.gang, roles=nothing))
+
+
+def _opened(case: Case, t: int, s: Setting) -> Setting:
+    """All nodes are open to role t."""
+    kinds = frozenset(node.kind for node in case.world.returned)
+    return replace(s, gang=replace(s.gang, roles=tuple(replace(role, kinds=kinds) if i == t else role for i, role in enumerate(s.gang.roles))))
+
+
+def oversized(case: Case, s: Setting) -> list[int]:
+    """Roles of which no open node holds a single pod, although there are open nodes."""
+    q = case.question(s)
+    found = []
+    for t, role in enumerate(s.gang.roles):
+        nodes = _open_to(q, (role,))
+        if q.shape.roles[t].need and len(nodes) and not slots(nodes, role.request).any():
+            found.append(t)
+    return found
+
+
+# ---- what is said
+
+
+def others_first(case: Case, s: Setting) -> Fact:
+    """GW105: the gangs of the plan without which it would fit, none of them to spare."""
+    most, gangs = blockers(case, s)
+    return Fact("GW105", asked=case.question(s).shape.least, available=most, gangs=gangs)
+
+
+def no_domain(case: Case, s: Setting) -> Fact:
+    """GW104: no domain of the allowed tier has room. available: pods that the best one holds, as far as counting or the greedy tell."""
+    q = case.question(s)
+    short = domain_shortage(q.tree, q.shape, reaches(q.problem, q.tree, q.shape, q.free))
+    if short is not None:
+        return Fact("GW104", tier=short.tier, hypernode=short.hypernode, asked=short.asked, available=short.available)
+    return Fact("GW104", tier=q.shape.tier, asked=q.shape.least, available=_most(q))
+
+
+def no_parts(case: Case, i: int, s: Setting) -> Fact:
+    """GW109: the domains of the tier hold too few whole parts. asked, available: parts; limit: pods of one."""
+    q, part = case.question(s), s.gang.subgroups[i]
+    short = subgroup_shortage(q.tree, q.shape, part, reaches(q.problem, q.tree, q.shape, q.free))
+    available = None if short is None else short.available
+    return Fact("GW109", tier=part.topology.tier, asked=parts_wanted(q.shape, part), available=available, limit=part.size, subgroup=i)
+
+
+def no_room(case: Case, s: Setting) -> Fact:
+    """What runs takes the room, wherever the gang may be: GW102 too little is free, GW119 enough, but in pieces."""
+    for i in range(len(s.gang.subgroups)):
+        s = _loosened(i, s)
+    return _short(case.question(_scattered(s)), "GW102")
+
+
+def own_pods(case: Case, s: Setting) -> Fact:
+    """GW121: beside the pods that run already the rest finds no room, and elsewhere all of it would. asked: the pods that are missing."""
+    q = case.question(s)
+    return Fact("GW121", asked=q.shape.least, available=_most(q))
+
+
+def pod_too_large(case: Case, t: int, s: Setting) -> Fact:
+    """GW103: no open node, empty, holds one pod of the role. No resource is named where it is two together that no node has."""
+    role = s.gang.roles[t]
+    most = _open_to(case.question(s), (role,)).max(axis=0)
+    r = next((r for r, a in enumerate(role.request) if a > most[r]), None)
+    if r is None:
+        return Fact("GW103", role=t)
+    return Fact("GW103", role=t, resource=r, asked=role.request[r], limit=int(most[r]), available=int(most[r]))
+
+
+def not_open(case: Case, t: int, s: Setting) -> Fact:
+    """GW107: no node is open to the role. GW120: some are, but too few."""
+    q, role = case.question(s), s.gang.roles[t]
+    nodes = _open_to(q, (role,))
+    if not len(nodes):
+        return Fact("GW107", role=t)
+    return Fact("GW120", role=t, asked=q.shape.roles[t].need, available=int(slots(nodes, role.request).sum()))
+
+
+def too_large(case: Case, s: Setting) -> Fact:
+    """GW108: the cluster, empty, has less of a resource than the gang asks for. GW119: it has enough, but in pieces."""
+    return _short(case.question(s), "GW108")
+
+
+def _short(q: Question, code: str) -> Fact:
+    """Too little of a resource on the nodes that are open to a role, or to the whole gang (`code`); else the pieces are too small (GW119)."""
+    reach = reaches(q.problem, q.tree, q.shape, q.free)
+    (gang,) = q.problem.gangs
+    for t, role in enumerate(q.shape.roles):
+        if reach[t][ROOT] < role.need:
+            r = _scarce([a * role.need for a in role.request], total := _sum(_open_to(q, (gang.roles[t],))))
+            if r is not None:
+                return Fact(code, role=t, resource=r, asked=role.request[r] * role.need, available=total[r])
+            return Fact("GW119", role=t, asked=role.need, available=reach[t][ROOT])
+    asked = q.shape.demand(q.free.shape[1])
+    r = _scarce(asked, total := _sum(_open_to(q, gang.roles)))
+    if r is not None:
+        return Fact(code, resource=r, asked=asked[r], available=total[r])
+    short = total_shortage(q.shape, reach)
+    return Fact("GW119", asked=q.shape.least, available=_most(q) if short is None else short.available)
+
+
+def _scarce(asked: Iterable[int], total: list[int]) -> int | None:
+    """The resource of which least is there, measured by what is asked; None where all of them suffice."""
+    short = [(total[r] / a, r) for r, a in enumerate(asked) if a > total[r]]
+    return min(short)[1] if short else None
+
+
+def _open_to(q: Question, roles: Iterable[Role]) -> Ints:
+    """What is free on each of the nodes that are open to one of the roles."""
+    return q.free[np.isin(q.tree.kinds, sorted({kind for role in roles for kind in role.kinds}))]
+
+
+def _sum(free: Ints) -> list[int]:
+    return [int(x) for x in free.sum(axis=0)]
+
+
+def _most(q: Question) -> int:
+    """Pods of the gang that the greedy gets in, short of all of them."""
+    return Greedy(q.problem, q.tree, Room(q.free)).most(0, q.shape)

@@ -1,0 +1,175 @@
+"""What a gang is asked about: the world as it is, or as it would be with something out of the way; and whether the gang fits there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from solver.fit import exactly, found, shortage
+from solver.options import Options
+from solver.problem import Gang, Node, Placement, Problem, Vector
+from solver.room import Ints, Ledger
+from solver.shapes import Shape, shape_of
+from solver.tree import Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A gang, as written or with something about it relaxed, and who is in its way: gangs that the plan starts, all that runs, and the absence
+    of nodes that are away for now.
+
+    own: the pods of it that run in truth; where `gang.running` is empty they have given their room back.
+    """
+
+    gang: Gang
+    own: tuple[Placement, ...] = ()
+    started: bool = True
+    running: bool = True
+    away: bool = True
+
+
+@dataclass
+class World:
+    """before: free vectors and holdings with only what runs. after: with the plan. started: what the plan starts, gang -> placements.
+
+    Nothing in it changes but what it remembers, so that it may be sent to another process.
+    """
+
+    problem: Problem
+    tree: Tree
+    free_before: Ints
+    before: Ledger
+    free_after: Ints
+    after: Ledger
+    started: dict[int, tuple[Placement, ...]]
+    options: Options
+    blockers: dict[tuple[int, Setting], tuple[int, tuple[int, ...]]] = field(default_factory=dict)
+    """Priority and setting -> (pods that fit, gangs of the plan in the way): the dearest question, and the same for all queues."""
+
+    @cached_property
+    def returned(self) -> tuple[Node, ...]:
+        """The nodes as they are once those that are away for now are back."""
+        return self.problem.nodes
+
+    @cached_property
+    def returned_tree(self) -> Tree:
+        return self.tree
+
+    @cached_property
+    def idle(self) -> Ledger:
+        """The queues with nothing held, and the empty cluster with all its nodes."""
+        nothing = (0,) * len(self.problem.resources)
+        nodes = tuple(replace(node, free=node.capacity) for node in self.returned)
+        return Ledger(replace(self.problem, nodes=nodes, queues=tuple(replace(q, used=nothing) for q in self.problem.queues), gangs=()))
+
+    @cached_property
+    def capacity(self) -> Ints:
+        """Node x resource: allocatable."""
+        return self._vectors([node.capacity for node in self.problem.nodes])
+
+    @cached_property
+    def given(self) -> Ints:
+        """Node x resource: what the plan gives the gangs that it starts, beyond what they run."""
+        total = np.zeros_like(self.capacity)
+        for i in self.started:
+            nodes, amounts = self.taken(i)
+            np.add.at(total, nodes, amounts)
+        return total
+
+    def taken(self, i: int) -> tuple[Ints, Ints]:
+        """(nodes, amounts) that the plan gives gang i beyond what it runs."""
+        if i not in self._taken:
+            roles = self.problem.gangs[i].roles
+            rows = [(p.node, [p.pods * a for a in roles[p.role].request]) for p in self.started[i]]
+            rows += [(p.node, [-p.pods * a for a in roles[p.role].request]) for p in self.problem.gangs[i].running]
+            self._taken[i] = np.array([n for n, _ in rows], dtype=np.int64), self._vectors([a for _, a in rows])
+        return self._taken[i]
+
+    @cached_property
+    def _taken(self) -> dict[int, tuple[Ints, Ints]]:
+        return {}
+
+    def free(self, s: Setting) -> Ints:
+        """Node x resource: what is left for the gang."""
+        beside = self.free_after if s.started else self.free_before
+        free = beside if s.running else self.capacity - self.given if s.started else self.capacity
+        if s.own and s.running != bool(s.gang.running):
+            free = free.copy()
+            for p in s.own:
+                free[p.node] += np.array(s.gang.roles[p.role].request, dtype=np.int64) * (p.pods if s.running else -p.pods)
+        return np.maximum(free, 0)
+
+    def _vectors(self, rows: Iterable[Iterable[int]]) -> Ints:
+        return np.array(list(rows), dtype=np.int64).reshape(-1, len(self.problem.resources))
+
+
+@dataclass(frozen=True)
+class Question:
+    """One gang alone in one setting."""
+
+    problem: Problem
+    tree: Tree
+    shape: Shape
+    free: Ints
+
+
+@dataclass
+class Case:
+    """One gang that waits, and what was found out about it.
+
+    models: how many exact models may still be asked; beyond them an answer that neither counting nor the greedy gives stays open.
+    """
+
+    world: World
+    gang: Gang
+    models: int
+    _answers: dict[Setting, bool | None] = field(default_factory=dict)
+
+    @cached_property
+    def now(self) -> Setting:
+        """The gang as written, the world as it is."""
+        return Setting(plain(self.gang), self.gang.running)
+
+    @cached_property
+    def empty(self) -> Setting:
+        """The gang as written, with nothing of it running, on the empty cluster with all its nodes."""
+        return Setting(replace(plain(self.gang), running=()), (), started=False, running=False, away=False)
+
+    @cached_property
+    def amount(self) -> Vector:
+        """What it asks for at least, beside its pods that run."""
+        return self.question(self.now).shape.demand(len(self.world.problem.resources))
+
+    @cached_property
+    def whole(self) -> Vector:
+        """What it asks for at least, with nothing of it running."""
+        return self.question(self.empty).shape.demand(len(self.world.problem.resources))
+
+    def question(self, s: Setting) -> Question:
+        world = self.world
+        nodes, tree = (world.problem.nodes, world.tree) if s.away else (world.returned, world.returned_tree)
+        return Question(replace(world.problem, nodes=nodes, gangs=(s.gang,)), tree, shape_of(0, s.gang), world.free(s))
+
+    def fits(self, s: Setting) -> bool | None:
+        """Whether the gang finds room, queues aside: by counting a no, by the greedy a yes, else by an exact model. None: not known."""
+        if s not in self._answers:
+            self._answers[s] = self._ask(self.question(s))
+        return self._answers[s]
+
+    def _ask(self, q: Question) -> bool | None:
+        if shortage(q.problem, q.tree, q.shape, q.free) is not None:
+            return False
+        if found(q.problem, q.tree, 0, q.shape, q.free) is not None:
+            return True
+        if not self.models:
+            return None
+        self.models -= 1
+        return exactly(q.problem, q.tree, 0, q.shape, q.free, self.world.options)
+
+
+def plain(gang: Gang) -> Gang:
+    """The gang without what does not matter to its reasons, so that gangs of one kind are equal."""
+    return replace(gang, name="", queue=0, priority=0, age=0, duration=None, ends=None, overdue=False)

@@ -12,13 +12,14 @@ from solver.costs import NAMES
 from solver.fit import shortage
 from solver.greedy import Greedy
 from solver.model.sets import Level, Place, Sets, aggregate, refine
+from solver.neighbours import whoever_minds
 from solver.options import Options
 from solver.order import in_turn, level_of, passed, turn, urgency
 from solver.plan import Batch, Decision, Objective, Plan, QueueUse, Reservation, Verdict
 from solver.problem import Placement, Problem
 from solver.quotas import totals
 from solver.reasons import World
-from solver.room import Ints, Ledger, Room, demand, free_vectors
+from solver.room import Ledger, Room, demand, free_vectors
 from solver.shapes import Shape, classes, satisfied, shape_of
 from solver.stages.admit import Admission, Placements, admit
 from solver.stages.evict import Standing, cheapest_victims, total_loss
@@ -49,11 +50,12 @@ def solve(problem: Problem, options: Options | None = None) -> Plan:
     timely = replace(options, deadline=time.monotonic() + options.time_limit)
     tree, before = Tree(problem), Ledger(problem)
     free_before = free_vectors(problem)
+    neighbours = whoever_minds(problem)
     running = {j: merged(g.running) for j, g in enumerate(problem.gangs)}
     kept = {j for j, g in enumerate(problem.gangs) if satisfied(g)}
     usable = guarded(problem)
     usable_tree = tree if usable is problem else Tree(usable)
-    course = _planned(Course.start(usable, usable_tree, Room(free_before), before.copy(), {j: running[j] for j in kept}, timely))
+    course = _planned(Course.start(usable, usable_tree, Room(free_before, neighbours), before.copy(), {j: running[j] for j in kept}, timely))
     whole = totals(problem)
     shrunk = course.standing.evicted.keys() & kept
     growing = {j: pods for j, pods in course.placements.items() if j not in shrunk}
@@ -62,7 +64,7 @@ def solve(problem: Problem, options: Options | None = None) -> Plan:
         placements = scatter(course.problem, course.room, placements)
     started = {j: pods for j, pods in placements.items() if j not in kept}
     patience = replace(options, time_limit=min(options.time_limit, REASON_SECONDS))
-    world = World(problem, tree, free_before, before, course.room.free, course.ledger, started, patience)
+    world = World(problem, tree, free_before, before, course.room.free, course.ledger, started, patience, course.room.neighbours)
     waits = Waits(world, usable, usable_tree, course.problem, course.tree, course.reservation, course.barred, course.waiting())
     decisions = tuple(_decision(problem, j, placements.get(j), running[j], j in kept, course, waits) for j in range(len(problem.gangs)))
     return Plan(decisions, course.plan_batches(), _queues(problem, before, course.ledger, whole), course.reservation)
@@ -103,7 +105,7 @@ class Course:
 
     def copy(self) -> Course:
         """The same, to be taken further apart from this one."""
-        room, ledger = Room(self.room.free), self.ledger.copy()
+        room, ledger = self.room.copy(), self.ledger.copy()
         return replace(
             self,
             room=room,
@@ -207,11 +209,11 @@ class Course:
             ledger.charge(problem.gangs[j].queue, tuple(-x for x in demand(problem.gangs[j], problem.gangs[j].running, len(problem.resources))))
         return Outlook(problem, holding, ledger, self.fitted)
 
-    def fitted(self, j: int, free: Ints, ledger: Ledger) -> tuple[Placement, ...] | None:
-        """The pods of gang j alone on these free vectors, where it fits by room and queues."""
-        if shortage(self.problem, self.tree, shape_of(j, self.problem.gangs[j]), free) is not None:
+    def fitted(self, j: int, room: Room, ledger: Ledger) -> tuple[Placement, ...] | None:
+        """The pods of gang j alone in this room, where it fits there and in its queues."""
+        if shortage(self.problem, self.tree, shape_of(j, self.problem.gangs[j]), room.free) is not None:
             return None
-        return _decide(self.problem, self.tree, Room(free), ledger, [j], self.options)[0].get(j)
+        return _decide(self.problem, self.tree, room, ledger, [j], self.options)[0].get(j)
 
     def promise(self, waiting: Iterable[int], level: Level, evicting: bool) -> Reservation | None:
         """The reservation of the first gang of this level that cannot start even alone beside those of the levels above it.
@@ -274,7 +276,7 @@ class Course:
             if found is None:
                 return False
             self.begin(j, found[0])
-        return True
+        return not self.room.broken
 
     def plan_batches(self) -> tuple[Batch, ...]:
         """The batches, and one more for the gangs that room was made for: each belongs to the one that started it."""
@@ -371,7 +373,7 @@ def _decide(problem: Problem, tree: Tree, room: Room, ledger: Ledger, gangs: lis
     floor = _floor(problem, tree, room, ledger, gangs)
     places: tuple[Place, ...] = aggregate(problem)
     while True:
-        s = Sets(problem, tree, places, room.free, ledger, shapes, by_class)
+        s = Sets(problem, tree, places, room.free, ledger, shapes, by_class, room.neighbours)
         admission = _everyone(s, gangs) if len(floor) == len(gangs) else admit(s, floor, options)
         found = spread(s, admission, floor, options)
         if not found.coarse:
@@ -384,7 +386,7 @@ def _filled(s: Sets, placements: Placements, gangs: list[int]) -> Placements:
     """The gangs that a struck limit left out although they still fit. Where the goals are proved there are none."""
     if len(placements) == len(gangs):
         return placements
-    room, ledger = Room(s.free), s.ledger.copy()
+    room, ledger = s.room(), s.ledger.copy()
     for j, pods in placements.items():
         new = fresh(s.problem.gangs[j], pods)
         room.take_all(s.problem.gangs[j], new)
@@ -406,7 +408,7 @@ def _restated(s: Sets, objectives: tuple[Objective, ...], started: set[int], opt
 def _floor(problem: Problem, tree: Tree, room: Room, ledger: Ledger, gangs: list[int]) -> Placements:
     """What the greedy admits, gang by gang: the incumbent of the model, and the plan that no plan may be worse than."""
     ledger = ledger.copy()
-    greedy = Greedy(problem, tree, Room(room.free))
+    greedy = Greedy(problem, tree, room.copy())
     found: dict[int, tuple[Placement, ...]] = {}
     stopped: set[int] = set()
     for j in greedy.order(gangs, ledger, totals(problem)):

@@ -11,11 +11,11 @@ from functools import cached_property
 
 from solver.closing import both, closed, closing_on, kept_from
 from solver.fit import holds, shortage
+from solver.neighbours import Neighbours, whoever_minds
 from solver.order import level_of, passed
 from solver.plan import Fact, Repair, Reservation
 from solver.problem import Problem
 from solver.reasons import Reasons, World
-from solver.room import Ints, Ledger
 from solver.shapes import shape_of
 from solver.stages.reserve import in_time
 from solver.tree import Tree
@@ -59,12 +59,12 @@ class Waits:
         """Facts and repairs of a gang that waits. What it lacks by itself is told first."""
         reasons, world = self._reasons, self.world
         if j in self._shut_out:
-            if not self._fits(self.guarded, self.guarded_tree, j, world.free_before, world.before):
-                alone = self._fits(world.problem, world.tree, j, world.free_before, world.before)
+            if not self._fits(self.guarded, self.guarded_tree, j):
+                alone = self._fits(world.problem, world.tree, j)
                 return (self._closed(j), ()) if alone else reasons.explain(j)
             reasons = self._guarded_reasons
         first = self._behind.get(j)
-        if first is not None and self._fits(self.guarded, self.guarded_tree, j, world.free_before, world.before):
+        if first is not None and self._fits(self.guarded, self.guarded_tree, j):
             return (Fact("GW115", queue=self.guarded.gangs[j].queue, gangs=(first,)),), ()
         if self._held_back(j):
             return (Fact("GW114", gangs=(self.reservation.gang,) if self.reservation else ()),), ()
@@ -72,12 +72,12 @@ class Waits:
 
     def _held_back(self, j: int) -> bool:
         """Whether it fits beside the plan, and only the reservation keeps it from starting."""
-        held, r = self.reservation, self.world
+        held = self.reservation
         if held is None or j == held.gang or in_time(self.guarded, j, held) or level_of(self.guarded, j) > level_of(self.guarded, held.gang):
             return False
-        if not self._fits(self.guarded, self.guarded_tree, j, r.free_after, r.after):
+        if not self._fits(self.guarded, self.guarded_tree, j, after=True):
             return False
-        return j in self.barred or not self._fits(self.final, self.final_tree, j, r.free_after, r.after)
+        return j in self.barred or not self._fits(self.final, self.final_tree, j, after=True)
 
     def _closed(self, j: int) -> tuple[Fact, ...]:
         """The one closing without which it would fit: of a queue that keeps domains, or for maintenance. All, where no single one would do."""
@@ -93,13 +93,19 @@ class Waits:
 
     def _fits_when_closed(self, j: int, shut: Mapping[int, frozenset[int]]) -> bool:
         problem = closed(self.world.problem, {j: shut[j]} if j in shut else {})
-        return self._fits(problem, Tree(problem), j, self.world.free_before, self.world.before)
+        return self._fits(problem, Tree(problem), j)
 
     def _tier(self, q: int) -> int:
         return max(self.guarded.hypernodes[h].tier for h in self.guarded.queues[q].kept)
 
-    def _fits(self, problem: Problem, tree: Tree, j: int, free: Ints, ledger: Ledger) -> bool:
-        shape = shape_of(j, problem.gangs[j])
+    def _fits(self, problem: Problem, tree: Tree, j: int, after: bool = False) -> bool:
+        """Whether it provably fits, by room and queues, beside what runs, or (after) beside the plan."""
+        shape, world = shape_of(j, problem.gangs[j]), self.world
+        free, ledger = (world.free_after, world.after) if after else (world.free_before, world.before)
         if not ledger.allows(problem.gangs[j].queue, shape.demand(len(problem.resources))) or shortage(problem, tree, shape, free) is not None:
             return False
-        return holds(problem, tree, j, shape, free, self.world.options) is True
+        return holds(problem, tree, j, shape, free, world.options, world.neighbours if after else self._present) is True
+
+    @cached_property
+    def _present(self) -> Neighbours | None:
+        return whoever_minds(self.world.problem)

@@ -11,6 +11,7 @@ from compiler.lower.live import Live, observe
 from compiler.lower.origins import Origins, job_key
 from compiler.lower.policy import policy
 from compiler.lower.queues import queues
+from compiler.lower.relations import relations
 from compiler.lower.resources import add, devices, resources, vector
 from compiler.lower.times import closes_in, times
 from compiler.lower.topology import hypernodes, leaves
@@ -51,6 +52,7 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
         live.hypernodes,
         open_to,
     )
+    bonds = relations(gangs, live.nodes, live.bystanders, specs.scheduler)
     preempt, reclaim = switches(specs.scheduler)
     mild = never(specs.priority_classes)
 
@@ -65,7 +67,7 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
         nodes=nodes,
         hypernodes=hypernodes(live.hypernodes),
         queues=made_queues,
-        gangs=tuple(
+        gangs=bonds.tied(
             lowering.gang(
                 specs.gangs[j],
                 priority=values.get(specs.gangs[j].priority_class or "", otherwise),
@@ -80,6 +82,7 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
         policy=policy(specs.scheduler),
         preempt=preempt,
         reclaim=reclaim,
+        relations=bonds.relations,
         devices=devices(names),
     )
     origins = Origins(
@@ -93,6 +96,7 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
         submitted={job_key(specs.gangs[j]): time for j, time in submission.items()},
         now=live.latest,
         promised={job_key(specs.gangs[j]): time for j, time in live.promised.items()},
+        relations=bonds.words,
     )
     return keep(problem, {spec.name: spec for spec in specs.queues}, live.hypernodes), origins
 

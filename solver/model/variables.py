@@ -22,6 +22,7 @@ class Vars:
     u[k, s, h]   whole subgroups s of shape k in domain h                     integer
     w[q, r]      what queue q needs of resource r: held, or guaranteed        continuous
     o[j]         gang j of a queue with strict order is among the first       binary
+    c[rho, a, d] what the new pods of relation rho are to domain d            binary    (a: bears, counted, opens; "least": integer)
     """
 
     model: pulp.LpProblem
@@ -31,6 +32,7 @@ class Vars:
     u: dict[tuple[int, int, int], pulp.LpVariable] = field(default_factory=dict)
     w: dict[tuple[int, int], pulp.LpVariable] = field(default_factory=dict)
     o: dict[int, pulp.LpVariable] = field(default_factory=dict)
+    c: dict[tuple[int, str, int], pulp.LpVariable] = field(default_factory=dict)
 
 
 def make(s: Sets, fixed_admission: bool = False) -> Vars:

@@ -8,22 +8,23 @@ where nobody said how long the others run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
+from solver.neighbours import Neighbours, whoever_minds
 from solver.order import end
 from solver.plan import Reservation
 from solver.problem import Placement, Problem, Vector
-from solver.room import Ints, Ledger, add, demand
+from solver.room import Ints, Ledger, Room, add, demand
 from solver.shapes import Shape, shape_of
 from solver.stages.pack import fresh
 
 Placed = tuple[Placement, ...]
-Place = Callable[[int, Ints, Ledger], Placed | None]
-"""(gang, free vectors, ledger) -> all pods of the gang where it fits there by room and queues, else None."""
+Place = Callable[[int, Room, Ledger], Placed | None]
+"""(gang, room, ledger) -> all pods of the gang where it fits there by room and queues, else None."""
 
 
 def timed(problem: Problem) -> bool:
@@ -55,14 +56,22 @@ class Outlook:
         for p in self.holding[v]:
             left[p.node] += np.array(self.problem.gangs[v].roles[p.role].request, dtype=np.int64) * (times * p.pods)
 
-    def without(self, gone: Iterable[int]) -> tuple[Ints, Ledger]:
-        """(free vectors, ledger) once these have ended."""
+    def without(self, gone: Collection[int], closed: Sequence[int] = ()) -> tuple[Room, Ledger]:
+        """(room, ledger) once these have ended, with some nodes closed."""
         left, ledger = self._left.copy(), self.ledger.copy()
         for v in gone:
             gang = self.problem.gangs[v]
             self._give(left, v, 1)
             ledger.charge(gang.queue, tuple(-x for x in demand(gang, self.holding[v], len(self.problem.resources))))
-        return np.maximum(left, 0), ledger
+        left[list(closed)] = 0
+        return Room(np.maximum(left, 0), self._beside(gone)), ledger
+
+    def _beside(self, gone: Collection[int]) -> Neighbours | None:
+        """Who is where then, if relations ask."""
+        if not self.problem.relations:
+            return None
+        stay = (replace(gang, running=() if v in gone else self.holding.get(v, ())) for v, gang in enumerate(self.problem.gangs))
+        return whoever_minds(replace(self.problem, gangs=tuple(stay)))
 
     def first(self, waiting: Sequence[int], starts: Callable[[int], bool]) -> Reservation | None:
         """The reservation of the first of these gangs that cannot start now and has one. starts: whether a gang can, alone and at once."""
@@ -92,9 +101,8 @@ class Outlook:
 
         def after(number: int) -> Placed | None:
             gone = line[:number]
-            free, ledger = self.without(gone)
-            free[self._closed_by(j, max(ends[v] for v in gone) if ends.keys() >= set(gone) else None)] = 0
-            return self.place(j, free, ledger)
+            start = max(ends[v] for v in gone) if ends.keys() >= set(gone) else None
+            return self.place(j, *self.without(gone, self._closed_by(j, start)))
 
         placed = after(len(line)) if line else None
         low, high = 1, len(line)

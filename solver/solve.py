@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from solver.closing import closed, guarded
+from solver.closing import guarded
 from solver.costs import NAMES
 from solver.fit import shortage
 from solver.greedy import Greedy
-from solver.model.sets import Level, Place, Sets, aggregate, refine
+from solver.model.sets import Place, Sets, aggregate, refine
 from solver.neighbours import whoever_minds
 from solver.options import Options
-from solver.order import in_turn, level_of, passed, turn, urgency
+from solver.order import in_turn, turn, urgency
+from solver.parallel import HERE, Mapper
 from solver.plan import Batch, Decision, Objective, Plan, QueueUse, Reservation, Verdict
 from solver.problem import Placement, Problem
+from solver.promises import planned
 from solver.quotas import totals
-from solver.reasons import World
+from solver.reasons import Explanation, World
 from solver.room import Ledger, Room, demand, free_vectors
 from solver.shapes import Shape, classes, satisfied, shape_of
 from solver.stages.admit import Admission, Placements, admit
@@ -26,9 +28,8 @@ from solver.stages.evict import Standing, cheapest_victims, total_loss
 from solver.stages.grow import grow
 from solver.stages.lexicographic import judge
 from solver.stages.pack import fresh, merged
-from solver.stages.reserve import Outlook, barred, shut, timed
+from solver.stages.parts import spread
 from solver.stages.scatter import scatter
-from solver.stages.spread import spread
 from solver.tree import Tree
 from solver.validate import validate
 from solver.victims import anybody
@@ -40,8 +41,8 @@ REASON_SECONDS = 5.0
 _WORST: tuple[Verdict, ...] = ("proven", "within gap", "limit reached")
 
 
-def solve(problem: Problem, options: Options | None = None) -> Plan:
-    """Decide every gang of the problem. Same problem and options, same plan (its `seconds` apart).
+def solve(problem: Problem, options: Options | None = None, mapper: Mapper = HERE) -> Plan:
+    """Decide every gang of the problem. Same problem and options, same plan (its `seconds` apart), wherever `mapper` has its parts worked out.
 
     Raises InvalidProblemError, naming the index, for a problem that contradicts itself.
     """
@@ -55,7 +56,9 @@ def solve(problem: Problem, options: Options | None = None) -> Plan:
     kept = {j for j, g in enumerate(problem.gangs) if satisfied(g)}
     usable = guarded(problem)
     usable_tree = tree if usable is problem else Tree(usable)
-    course = _planned(Course.start(usable, usable_tree, Room(free_before, neighbours), before.copy(), {j: running[j] for j in kept}, timely))
+    room = Room(free_before, neighbours)
+    start = Course.start(usable, usable_tree, room, before.copy(), {j: running[j] for j in kept}, timely, mapper)
+    course = planned(start, _decided)
     whole = totals(problem)
     shrunk = course.standing.evicted.keys() & kept
     growing = {j: pods for j, pods in course.placements.items() if j not in shrunk}
@@ -66,7 +69,8 @@ def solve(problem: Problem, options: Options | None = None) -> Plan:
     patience = replace(options, time_limit=min(options.time_limit, REASON_SECONDS))
     world = World(problem, tree, free_before, before, course.room.free, course.ledger, started, patience, course.room.neighbours)
     waits = Waits(world, usable, usable_tree, course.problem, course.tree, course.reservation, course.barred, course.waiting())
-    decisions = tuple(_decision(problem, j, placements.get(j), running[j], j in kept, course, waits) for j in range(len(problem.gangs)))
+    why = waits.explain(mapper)
+    decisions = tuple(_decision(problem, j, placements.get(j), running[j], j in kept, course, why.get(j)) for j in range(len(problem.gangs)))
     return Plan(decisions, course.plan_batches(), _queues(problem, before, course.ledger, whole), course.reservation)
 
 
@@ -86,6 +90,7 @@ class Course:
     problem: Problem
     tree: Tree
     options: Options
+    mapper: Mapper
     room: Room
     ledger: Ledger
     placements: dict[int, tuple[Placement, ...]]
@@ -99,9 +104,11 @@ class Course:
     barred: frozenset[int] = frozenset()
 
     @classmethod
-    def start(cls, problem: Problem, tree: Tree, room: Room, ledger: Ledger, kept: dict[int, tuple[Placement, ...]], options: Options) -> Course:
+    def start(
+        cls, problem: Problem, tree: Tree, room: Room, ledger: Ledger, kept: dict[int, tuple[Placement, ...]], options: Options, mapper: Mapper
+    ) -> Course:
         running = {j: merged(gang.running) for j, gang in enumerate(problem.gangs) if gang.evictable and gang.running}
-        return cls(problem, tree, options, room, ledger, kept, Standing(problem, tree, room, ledger, running))
+        return cls(problem, tree, options, mapper, room, ledger, kept, Standing(problem, tree, room, ledger, running))
 
     def copy(self) -> Course:
         """The same, to be taken further apart from this one."""
@@ -129,7 +136,7 @@ class Course:
         """One batch. Gangs whose last pods were evicted before it belong to it, and wait."""
         clock = time.perf_counter()
         asking = in_turn(self.problem, self.waiting(), [j for j in gangs if j not in self.standing.evicted and j not in self.barred])
-        chosen, objectives = _decide(self.problem, self.tree, self.room, self.ledger, asking, self.options)
+        chosen, objectives = _decide(self.problem, self.tree, self.room, self.ledger, asking, self.options, self.mapper)
         for j, pods in chosen.items():
             self.begin(j, pods)
         self.batches.append((tuple(gangs), objectives, time.perf_counter() - clock))
@@ -155,7 +162,7 @@ class Course:
         """Gang j in the room that is free now, and how well it is spread. Takes nothing."""
         if shortage(self.problem, self.tree, shape_of(j, self.problem.gangs[j]), self.room.free) is not None:
             return None
-        chosen, objectives = _decide(self.problem, self.tree, self.room, self.ledger, [j], self.options)
+        chosen, objectives = _decide(self.problem, self.tree, self.room, self.ledger, [j], self.options, self.mapper)
         return (chosen[j], tuple(o for o in objectives if o.name in NAMES)) if j in chosen else None
 
     def make_room(self, waiting: Sequence[int], urgent: int) -> None:
@@ -195,50 +202,11 @@ class Course:
         self.winners[j] = (*taken.objectives, *spreading)
         return True
 
-    def outlook(self, above: Collection[int]) -> Outlook:
-        """Who holds what before the gangs are decided that are not in `above`."""
-        problem, evicted = self.problem, self.standing.evicted
-        holding = {j: self.placements[j] for j, gang in enumerate(problem.gangs) if j in self.placements and (satisfied(gang) or j in above)}
-        holding |= {j: merged(gang.running) for j, gang in enumerate(problem.gangs) if gang.running and j not in holding and j not in evicted}
-        ledger = Ledger(problem)
-        for j, pods in holding.items():
-            gang = problem.gangs[j]
-            now, before = (demand(gang, some, len(problem.resources)) for some in (pods, gang.running))
-            ledger.charge(gang.queue, tuple(a - b for a, b in zip(now, before, strict=True)))
-        for j in evicted.keys() - holding.keys():
-            ledger.charge(problem.gangs[j].queue, tuple(-x for x in demand(problem.gangs[j], problem.gangs[j].running, len(problem.resources))))
-        return Outlook(problem, holding, ledger, self.fitted)
-
     def fitted(self, j: int, room: Room, ledger: Ledger) -> tuple[Placement, ...] | None:
         """The pods of gang j alone in this room, where it fits there and in its queues."""
         if shortage(self.problem, self.tree, shape_of(j, self.problem.gangs[j]), room.free) is not None:
             return None
-        return _decide(self.problem, self.tree, room, ledger, [j], self.options)[0].get(j)
-
-    def promise(self, waiting: Iterable[int], level: Level, evicting: bool) -> Reservation | None:
-        """The reservation of the first gang of this level that cannot start even alone beside those of the levels above it.
-
-        evicting: those levels and no others are decided, so that eviction may be tried.
-        """
-        left = self.waiting()
-        behind, above = passed(self.problem, left, ()), {j for j in waiting if level_of(self.problem, j) > level}
-        heads = [j for j in left if j not in behind and level_of(self.problem, j) == level]
-        outlook = self.outlook(above)
-
-        def starts(j: int) -> bool:
-            return self.fitted(j, *outlook.without(())) is not None or (evicting and self.promising(j) and self.copy().evict_for(j))
-
-        return outlook.first(sorted(heads, key=partial(turn, self.problem)), starts) if heads else None
-
-    def reserve(self, held: Reservation, above: Collection[int], rest: Iterable[int]) -> None:
-        """From now on nobody delays this start. above: who was decided before; rest: who is still to be decided."""
-        self.reservation, self.later = held, self.outlook(above).at_start(held)
-        closing = shut(self.problem, held)
-        self.lasting = frozenset(closing)
-        self.barred = barred(self.problem, held, self.later, sorted(rest, key=partial(turn, self.problem)))
-        self.problem = closed(self.problem, closing)
-        self.tree = Tree(self.problem)
-        self.standing = replace(self.standing, problem=self.problem, tree=self.tree)
+        return _decide(self.problem, self.tree, room, ledger, [j], self.options, self.mapper)[0].get(j)
 
     def spared(self) -> Course:
         """Nobody goes whom nobody needs: try to do without each victim, the dearest first. The choice for one gang alone was proved already."""
@@ -302,26 +270,6 @@ class Course:
         return tuple(found)
 
 
-def _planned(course: Course) -> Course:
-    """Everybody is decided; where a gang gets a reservation, those of its level and below are decided again with its room kept."""
-    problem, waiting = course.problem, course.waiting()
-    if not timed(problem):
-        return _decided(course, waiting)
-    trial = _decided(course.copy(), waiting)
-    for level in sorted({level_of(problem, j) for j in waiting}, reverse=True):
-        if trial.promise(waiting, level, evicting=False) is None:
-            continue
-        above = [j for j in waiting if level_of(problem, j) > level]
-        again = _decided(course.copy(), above)
-        held = again.promise(waiting, level, evicting=True)
-        if held is not None:
-            rest = [j for j in waiting if level_of(problem, j) <= level]
-            again.reserve(held, above, rest)
-            again = _decided(again, rest)
-            return trial if held.gang in again.placements else again
-    return trial
-
-
 def _decided(course: Course, waiting: list[int]) -> Course:
     """Batch after batch; where gangs may be evicted, each urgency gets its room before the next one is asked."""
     problem, options = course.problem, course.options
@@ -363,7 +311,9 @@ def _batches(problem: Problem, waiting: list[int], options: Options) -> list[lis
     return [sorted(batch) for batch in batches]
 
 
-def _decide(problem: Problem, tree: Tree, room: Room, ledger: Ledger, gangs: list[int], options: Options) -> tuple[Placements, tuple[Objective, ...]]:
+def _decide(
+    problem: Problem, tree: Tree, room: Room, ledger: Ledger, gangs: list[int], options: Options, mapper: Mapper
+) -> tuple[Placements, tuple[Objective, ...]]:
     """Stages A, B and C of one batch, again with finer places as long as a place proves too coarse to be packed."""
     gangs = [j for j in gangs if ledger.rules.takes[problem.gangs[j].queue]]  # the others wait, and are in no model
     waiting = classes(problem, gangs)
@@ -375,7 +325,7 @@ def _decide(problem: Problem, tree: Tree, room: Room, ledger: Ledger, gangs: lis
     while True:
         s = Sets(problem, tree, places, room.free, ledger, shapes, by_class, room.neighbours)
         admission = _everyone(s, gangs) if len(floor) == len(gangs) else admit(s, floor, options)
-        found = spread(s, admission, floor, options)
+        found = spread(s, admission, floor, options, mapper)
         if not found.coarse:
             placements = _filled(s, found.placements, gangs)
             return placements, _restated(s, admission.objectives, set(placements), options) + found.objectives
@@ -450,7 +400,7 @@ def _everyone(s: Sets, gangs: list[int]) -> Admission:
 
 
 def _decision(
-    problem: Problem, j: int, pods: tuple[Placement, ...] | None, running: tuple[Placement, ...], kept: bool, course: Course, waits: Waits
+    problem: Problem, j: int, pods: tuple[Placement, ...] | None, running: tuple[Placement, ...], kept: bool, course: Course, why: Explanation | None
 ) -> Decision:
     evicted, winners = course.standing.evicted.get(j, ()), course.standing.winners.get(j, ())
     if evicted and pods is None:
@@ -460,7 +410,8 @@ def _decision(
     if pods is not None:
         return Decision(j, "keep" if kept else "start", placed, leaves, evicted=evicted, evicted_for=winners)
     held = course.reservation
-    return Decision(j, "wait", placed, leaves, *waits.explain(j), starts_in=held.starts_in if held is not None and held.gang == j else None)
+    facts, repairs = why or ((), ())
+    return Decision(j, "wait", placed, leaves, facts, repairs, starts_in=held.starts_in if held is not None and held.gang == j else None)
 
 
 def _queues(problem: Problem, before: Ledger, after: Ledger, whole: tuple[int, ...]) -> tuple[QueueUse, ...]:

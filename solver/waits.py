@@ -13,14 +13,14 @@ from solver.closing import both, closed, closing_on, kept_from
 from solver.fit import holds, shortage
 from solver.neighbours import Neighbours, whoever_minds
 from solver.order import level_of, passed
-from solver.plan import Fact, Repair, Reservation
+from solver.parallel import Mapper
+from solver.plan import Fact, Reservation
 from solver.problem import Problem
-from solver.reasons import Reasons, World
+from solver.reasons import Explanation, World
 from solver.shapes import shape_of
 from solver.stages.reserve import in_time
 from solver.tree import Tree
-
-Why = tuple[tuple[Fact, ...], tuple[Repair, ...]]
+from solver.waiting import explanations
 
 
 @dataclass(frozen=True)
@@ -44,36 +44,34 @@ class Waits:
         return passed(self.guarded, self.waiting, ())
 
     @cached_property
-    def _reasons(self) -> Reasons:
-        return Reasons(self.world)
-
-    @cached_property
-    def _guarded_reasons(self) -> Reasons:
-        return Reasons(replace(self.world, problem=self.guarded, tree=self.guarded_tree, blockers={}))
+    def _guarded_world(self) -> World:
+        return replace(self.world, problem=self.guarded, tree=self.guarded_tree, blockers={})
 
     @cached_property
     def _shut_out(self) -> dict[int, frozenset[int]]:
         return both(kept_from(self.world.problem), closing_on(self.world.problem))
 
-    def explain(self, j: int) -> Why:
-        """Facts and repairs of a gang that waits. What it lacks by itself is told first."""
-        reasons, world = self._reasons, self.world
-        if j in self._shut_out:
-            if not self._fits(self.guarded, self.guarded_tree, j):
-                alone = self._fits(world.problem, world.tree, j)
-                return (self._closed(j), ()) if alone else reasons.explain(j)
-            reasons = self._guarded_reasons
-        first = self._behind.get(j)
-        if first is not None and self._fits(self.guarded, self.guarded_tree, j):
-            return (Fact("GW115", queue=self.guarded.gangs[j].queue, gangs=(first,)),), ()
-        if self._held_back(j):
-            return (Fact("GW114", gangs=(self.reservation.gang,) if self.reservation else ()),), ()
-        return reasons.explain(j)
+    def explain(self, mapper: Mapper) -> dict[int, Explanation]:
+        """Facts and repairs of each waiting gang. What one lacks by itself is told first."""
+        found: dict[int, Explanation] = {}
+        plain: list[int] = []
+        usable: list[int] = []
+        for j in self.waiting:
+            beside = self._fits(self.guarded, self.guarded_tree, j) if j in self._shut_out or j in self._behind else True
+            if not beside and j in self._shut_out and self._fits(self.world.problem, self.world.tree, j):
+                found[j] = self._closed(j), ()
+            elif beside and j in self._behind:
+                found[j] = (Fact("GW115", queue=self.guarded.gangs[j].queue, gangs=(self._behind[j],)),), ()
+            elif self.reservation is not None and self._held_back(j, self.reservation):
+                found[j] = (Fact("GW114", gangs=(self.reservation.gang,)),), ()
+            else:
+                (usable if beside and j in self._shut_out else plain).append(j)
+        found |= explanations(self.world, plain, mapper)
+        return found | (dict(explanations(self._guarded_world, usable, mapper)) if usable else {})
 
-    def _held_back(self, j: int) -> bool:
+    def _held_back(self, j: int, held: Reservation) -> bool:
         """Whether it fits beside the plan, and only the reservation keeps it from starting."""
-        held = self.reservation
-        if held is None or j == held.gang or in_time(self.guarded, j, held) or level_of(self.guarded, j) > level_of(self.guarded, held.gang):
+        if j == held.gang or in_time(self.guarded, j, held) or level_of(self.guarded, j) > level_of(self.guarded, held.gang):
             return False
         if not self._fits(self.guarded, self.guarded_tree, j, after=True):
             return False

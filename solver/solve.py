@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from solver.cells import certificate
 from solver.closing import guarded
 from solver.costs import NAMES
 from solver.fit import shortage
@@ -67,11 +68,14 @@ def solve(problem: Problem, options: Options | None = None, mapper: Mapper = HER
         placements = scatter(course.problem, course.room, placements)
     started = {j: pods for j, pods in placements.items() if j not in kept}
     patience = replace(options, time_limit=min(options.time_limit, REASON_SECONDS))
-    world = World(problem, tree, free_before, before, course.room.free, course.ledger, started, patience, course.room.neighbours)
+    uses = certificate(problem, course.room.laid, {j: fresh(problem.gangs[j], pods) for j, pods in placements.items()})
+    world = World(problem, tree, free_before, before, course.room.free, course.ledger, started, patience, course.room.neighbours, uses)
     waits = Waits(world, usable, usable_tree, course.problem, course.tree, course.reservation, course.barred, course.waiting())
     why = waits.explain(mapper)
-    decisions = tuple(_decision(problem, j, placements.get(j), running[j], j in kept, course, why.get(j)) for j in range(len(problem.gangs)))
-    return Plan(decisions, course.plan_batches(), _queues(problem, before, course.ledger, whole), course.reservation)
+    decisions = [_decision(problem, j, placements.get(j), running[j], j in kept, course, why.get(j)) for j in range(len(problem.gangs))]
+    for j, cells in uses.items():
+        decisions[j] = replace(decisions[j], cells=cells)
+    return Plan(tuple(decisions), course.plan_batches(), _queues(problem, before, course.ledger, whole), course.reservation)
 
 
 def worst(objectives: Iterable[Objective]) -> Verdict:

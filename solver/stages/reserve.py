@@ -14,11 +14,12 @@ from functools import cached_property
 
 import numpy as np
 
+from solver.cells import Free, Ints, left, whole
 from solver.neighbours import Neighbours, whoever_minds
 from solver.order import end
 from solver.plan import Reservation
 from solver.problem import Placement, Problem, Vector
-from solver.room import Ints, Ledger, Room, add, demand
+from solver.room import Ledger, Room, add, demand
 from solver.shapes import Shape, shape_of
 from solver.stages.pack import fresh
 
@@ -58,13 +59,26 @@ class Outlook:
 
     def without(self, gone: Collection[int], closed: Sequence[int] = ()) -> tuple[Room, Ledger]:
         """(room, ledger) once these have ended, with some nodes closed."""
-        left, ledger = self._left.copy(), self.ledger.copy()
+        amounts, ledger = self._left.copy(), self.ledger.copy()
         for v in gone:
             gang = self.problem.gangs[v]
-            self._give(left, v, 1)
+            self._give(amounts, v, 1)
             ledger.charge(gang.queue, tuple(-x for x in demand(gang, self.holding[v], len(self.problem.resources))))
-        left[list(closed)] = 0
-        return Room(np.maximum(left, 0), self._beside(gone)), ledger
+        amounts[list(closed)] = 0
+        return Room(Free(np.maximum(amounts, 0), self._cells(gone)), self._beside(gone)), ledger
+
+    def _cells(self, gone: Collection[int]) -> Ints:
+        """What is left on the cells then, as far as it is known: nobody says from which cells the pods that run took theirs, so those come back
+        only on a node that is empty then; and where a gang starts before, it may take any."""
+        cells, problem = left(self.problem).cells, self.problem
+        if not problem.divisions:
+            return cells
+        stay = [(v, p) for v, pods in self.holding.items() if v not in gone for p in pods]
+        held = {p.node for _, p in stay}
+        empty = [n for n, node in enumerate(problem.nodes) if n not in held and node.free == node.capacity]
+        cells[empty] = whole(problem).cells[empty]
+        cells[sorted({p.node for v, p in stay if p not in problem.gangs[v].running})] = 0
+        return cells
 
     def _beside(self, gone: Collection[int]) -> Neighbours | None:
         """Who is where then, if relations ask."""

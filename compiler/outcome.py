@@ -16,7 +16,7 @@ from compiler.explain import Reason, Words
 from compiler.lower.gangs import priorities
 from compiler.lower.origins import JobKey, Origins, job_key, namespace_of
 from compiler.specs import GangSpec, Specs
-from solver.plan import Decision, Plan
+from solver.plan import CellUse, Decision, Plan
 from solver.problem import Gang, Placement, Problem
 
 Action = Literal["start", "keep", "wait", "evict", "done"]
@@ -29,10 +29,22 @@ def _total(pods: Pods) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """`pods` new pods of a role take their share on a node from its cell number `cell` of a division ("numa", or a shared device's resource)."""
+
+    role: str
+    node: str
+    division: str
+    cell: int
+    pods: int
+
+
+@dataclass(frozen=True, slots=True)
 class Decided:
     """What happens to one job, in the user's names.
 
     running: how many of `pods` run already. index: the gang's place in the problem, None when it is in none.
+    cells: from which parts of nodes the new pods may take what has to come from one.
     evicted: running pods that are taken away. evicted_for: the jobs, by namespace/name, that start because of it. ran: seconds that one of
     them has run.
     """
@@ -49,6 +61,7 @@ class Decided:
     evicted: Pods = field(default_factory=dict)
     evicted_for: tuple[str, ...] = ()
     ran: int = 0
+    cells: tuple[Part, ...] = ()
 
     @property
     def key(self) -> JobKey:
@@ -199,7 +212,15 @@ def _decided(words: Words, problem: Problem, spec: GangSpec, gang: Gang, decisio
         evicted=_named(problem, gang, decision.evicted),
         evicted_for=tuple(problem.gangs[j].name for j in decision.evicted_for),
         ran=gang.loss,
+        cells=tuple(_part(problem, gang, use) for use in decision.cells),
     )
+
+
+def _part(problem: Problem, gang: Gang, use: CellUse) -> Part:
+    node = problem.nodes[use.node]
+    division = node.cells[use.cell].division
+    before = sum(cell.division == division for cell in node.cells[: use.cell])
+    return Part(gang.roles[use.role].name, node.name, problem.divisions[division], before, use.pods)
 
 
 def _named(problem: Problem, gang: Gang, placements: Iterable[Placement]) -> Pods:

@@ -17,7 +17,7 @@ from compiler.explain import Reason, Words
 from compiler.lower.gangs import priorities
 from compiler.lower.origins import JobKey, Origins, job_key, namespace_of
 from compiler.specs import GangSpec, Specs
-from solver.plan import Decision, Plan, Reservation
+from solver.plan import CellUse, Decision, Plan, Reservation
 from solver.problem import Gang, Placement, Problem
 
 Action = Literal["start", "keep", "wait", "evict", "done"]
@@ -30,10 +30,22 @@ def _total(pods: Pods) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """`pods` new pods of a role take their share on a node from its cell number `cell` of a division ("numa", or a shared device's resource)."""
+
+    role: str
+    node: str
+    division: str
+    cell: int
+    pods: int
+
+
+@dataclass(frozen=True, slots=True)
 class Decided:
     """What happens to one job, in the user's names.
 
     running: how many of `pods` run already. index: the gang's place in the problem, None when it is in none.
+    cells: from which parts of nodes the new pods may take what has to come from one.
     evicted: running pods that are taken away. evicted_for: the jobs, by namespace/name, that start because of it. ran: seconds that one of
     them has run.
     awaits: the jobs whose end it waits for, when room is reserved for it. starts_in: seconds until then; starts_at: since the epoch. None where
@@ -52,6 +64,7 @@ class Decided:
     evicted: Pods = field(default_factory=dict)
     evicted_for: tuple[str, ...] = ()
     ran: int = 0
+    cells: tuple[Part, ...] = ()
     awaits: tuple[str, ...] = ()
     starts_in: int | None = None
     starts_at: int | None = None
@@ -206,7 +219,15 @@ def _decided(words: Words, problem: Problem, spec: GangSpec, gang: Gang, decisio
         evicted=_named(problem, gang, decision.evicted),
         evicted_for=tuple(problem.gangs[j].name for j in decision.evicted_for),
         ran=gang.loss,
+        cells=tuple(_part(problem, gang, use) for use in decision.cells),
     )
+
+
+def _part(problem: Problem, gang: Gang, use: CellUse) -> Part:
+    node = problem.nodes[use.node]
+    division = node.cells[use.cell].division
+    before = sum(cell.division == division for cell in node.cells[: use.cell])
+    return Part(gang.roles[use.role].name, node.name, problem.divisions[division], before, use.pods)
 
 
 def _in_time(decided: Decided, problem: Problem, held: Reservation | None, origins: Origins) -> Decided:

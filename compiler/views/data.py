@@ -6,6 +6,7 @@ Amounts are numbers: cpu in cores, memory in bytes, everything else as a count.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from compiler.amounts import number
@@ -49,6 +50,8 @@ def gang(decided: Decided) -> dict[str, Any]:
         "repairs": [_reason(repair) for repair in decided.repairs],
         "evictedFor": list(decided.evicted_for),
         "startsAt": None if decided.starts_at is None else rfc3339(decided.starts_at),
+        **({"startsAfter": list(decided.awaits)} if decided.awaits else {}),
+        **({"cells": [asdict(part) for part in decided.cells]} if decided.cells else {}),
     }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from solver.fragments import Fragments
 from solver.greedy import Greedy
+from solver.order import urgency
 from solver.problem import Problem
 from solver.quotas import totals
 from solver.room import Room, demand
@@ -29,7 +30,7 @@ def sparing(problem: Problem, tree: Tree, room: Room, gangs: Iterable[int]) -> G
 
 
 def no_less(problem: Problem, one: Placements, other: Placements) -> bool:
-    """Whether the first starts, of every queue and priority, at least as much as the second, each gang counted by its dominant share."""
+    """Whether the first starts, of every queue and urgency, at least as much as the second, each gang counted by its dominant share."""
     mine, theirs = _started(problem, one), _started(problem, other)
     return all(mine.get(key, 0.0) >= amount for key, amount in theirs.items())
 
@@ -41,5 +42,6 @@ def _started(problem: Problem, placements: Placements) -> dict[tuple[int, int], 
         gang = problem.gangs[j]
         amount = demand(gang, fresh(gang, pods), len(whole))
         share = max((a / t for a, t in zip(amount, whole, strict=True) if t), default=0.0)
-        found[gang.queue, gang.priority] = found.get((gang.queue, gang.priority), 0.0) + share
+        key = gang.queue, urgency(gang)
+        found[key] = found.get(key, 0.0) + share
     return found

@@ -21,6 +21,7 @@ from solver import verify_queues
 from solver.plan import Batch, Decision, Fact, Objective, Plan
 from solver.problem import Gang, Placement, Problem, Topology, Vector
 from solver.verify_relations import RELATION_RULES
+from solver.verify_values import VALUE_RULES
 from solver.verify_victims import VICTIM_RULES
 
 Where = tuple[str | int, ...]
@@ -572,4 +573,5 @@ RULES = (
     reasons,
     *VICTIM_RULES,
     *RELATION_RULES,
+    *VALUE_RULES,
 )

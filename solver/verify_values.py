@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from solver.verify import Findings, Ledger
 
 MINIMISED = frozenset({"loss", "victims", "subgroups", "spread", "supernodes", "nodes"})
-LEVEL = re.compile(r"gangs\[(?P<priority>-?\d+)(?:, queues (?P<rank>-?\d+))?\]")
-"""Name of an objective that counts the gangs of one priority, and of queues of one priority where that matters."""
+LEVEL = re.compile(r"gangs\[(?P<priority>-?\d+)(?P<overdue>, overdue)?(?:, queues (?P<rank>-?\d+))?\]")
+"""Name of an objective that counts the gangs of one priority, overdue or not, and of queues of one priority where that matters."""
 ROUNDING = 1e-6
 
 
@@ -39,7 +39,7 @@ def _started(x: Ledger, batch: Batch) -> Iterator[tuple[str, int]]:
     for objective in batch.objectives:
         level = LEVEL.fullmatch(objective.name)
         if level is not None:
-            mine = [gang for gang in gangs if gang.priority == int(level["priority"])]
+            mine = [gang for gang in gangs if gang.priority == int(level["priority"]) and gang.overdue == bool(level["overdue"])]
             yield objective.name, sum(1 for gang in mine if level["rank"] is None or x.problem.queues[gang.queue].priority == int(level["rank"]))
 
 

@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from solver.fit import domain_shortage, parts_wanted, reaches, subgroup_shortage, total_shortage
+from solver.fit import domain_shortage, found, parts_wanted, reaches, subgroup_shortage, total_shortage
 from solver.greedy import Greedy
 from solver.plan import Fact
 from solver.problem import Gang, Role, Topology
@@ -34,6 +34,7 @@ class Family:
 def now(case: Case) -> list[Family]:
     """What may be in the way now of a gang that the empty cluster holds; whom to blame first stands first."""
     *first, last = of_the_world(case)
+    first = [*first, *company(case)]
     anew = [Family(_anew, partial(own_pods, case))] if case.gang.running else []
     return [*first, *topologies(case, case.gang), last, *anew]
 
@@ -47,10 +48,16 @@ def never(case: Case) -> list[Family]:
     """What may be in the way of a gang even on the empty cluster."""
     gang = case.empty.gang
     roles = range(len(gang.roles))
-    found = topologies(case, gang)
+    found = [*company(case), *topologies(case, gang)]
     found += [Family(partial(_resized, (t,)), partial(pod_too_large, case, t)) for t in oversized(case, case.empty)]
     found += [Family(partial(_opened, case, t), partial(not_open, case, t)) for t in roles]
     return [*found, Family(partial(_resized, roles), partial(too_large, case))]
+
+
+def company(case: Case) -> list[Family]:
+    """What the gang's pods say of others, and others of them."""
+    related = case.world.neighbours is not None and any(role.bears or role.matches for role in case.gang.roles)
+    return [Family(_alone, partial(not_beside, case))] if related else []
 
 
 def topologies(case: Case, gang: Gang) -> list[Family]:
@@ -70,6 +77,11 @@ def topologies(case: Case, gang: Gang) -> list[Family]:
 
 def _without_running(s: Setting) -> Setting:
     return replace(s, running=False)
+
+
+def _alone(s: Setting) -> Setting:
+    """Nobody asks who is where."""
+    return replace(s, related=False)
 
 
 def _anew(s: Setting) -> Setting:
@@ -117,6 +129,17 @@ def others_first(case: Case, s: Setting) -> Fact:
     """GW105: the gangs of the plan without which it would fit, none of them to spare."""
     most, gangs = blockers(case, s)
     return Fact("GW105", asked=case.question(s).shape.least, available=most, gangs=gangs)
+
+
+def not_beside(case: Case, s: Setting) -> Fact:
+    """GW117: a relation between pods. Named is one without which alone the greedy finds room, else the first."""
+    q = case.question(s)
+    bound = sorted({rho for role in s.gang.roles for rho in (*role.bears, *role.matches)})
+    tried = ((rho, q.neighbours.only(q.neighbours.enforced - {rho})) for rho in bound if q.neighbours is not None)
+    chosen = next((rho for rho, others in tried if found(q.problem, q.tree, 0, q.shape, q.free, others) is not None), bound[0])
+    bears = [t for t, role in enumerate(s.gang.roles) if chosen in role.bears]
+    matches = [t for t, role in enumerate(s.gang.roles) if chosen in role.matches]
+    return Fact("GW117", role=[*bears, *matches][0], relation=chosen)
 
 
 def no_domain(case: Case, s: Setting) -> Fact:

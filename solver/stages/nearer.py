@@ -10,10 +10,10 @@ from solver.costs import Cost, Wholes, nearness
 from solver.engine import FEASIBILITY, solve_model
 from solver.model import constraints, variables
 from solver.model import nearness as goals
+from solver.model.rows import linear
 from solver.model.sets import Sets, refine
 from solver.options import Options
 from solver.problem import Vector
-from solver.room import Room
 from solver.shapes import Shape
 from solver.stages import bounds
 from solver.stages.admit import Placements, incumbent
@@ -85,7 +85,7 @@ def _relaxed(s: Sets, placements: Placements, options: Options) -> int:
     x = variables.make(s, fixed_admission=True)
     constraints.build(s, x, constraints.PLACEMENT)
     goal = goals.spread(s, x, incumbent(s, x, placements), [bounds.fewest(s, shape) for shape in s.shapes])
-    x.model.setObjective(constraints.linear(goal.terms))
+    x.model.setObjective(linear(goal.terms))
     answer = solve_model(x.model, options, relaxed=True)
     return math.ceil(-answer.value - goal.offset - FEASIBILITY) if answer.status == "optimal" else 0
 
@@ -137,7 +137,7 @@ def _neighbourhood(s: Sets, shapes: Mapping[int, Shape], placements: Placements,
 
 def _vacant(s: Sets, shapes: Mapping[int, Shape], placements: Placements) -> dict[int, list[set[int]]]:
     """Gang -> for each role the places that still have room for one of its pods beside everything that is placed."""
-    room = Room(s.free)
+    room = s.room()
     for j, pods in placements.items():
         room.take_all(s.problem.gangs[j], fresh(s.problem.gangs[j], pods))
     at: dict[Vector, set[int]] = {}
@@ -148,13 +148,13 @@ def _vacant(s: Sets, shapes: Mapping[int, Shape], placements: Placements) -> dic
 
 def _singled(s: Sets, gangs: Mapping[int, Shape], placements: Placements, movable: list[int]) -> Sets:
     """The same sets with each movable gang as a shape of its own, in the room that the others leave."""
-    room = Room(s.free)
+    room = s.room()
     for j, pods in placements.items():
         if j not in movable:
             room.take_all(s.problem.gangs[j], fresh(s.problem.gangs[j], pods))
     shapes = tuple(replace(gangs[j], alone=j) for j in movable)
     waiting = {(s.problem.gangs[j].queue, s.problem.gangs[j].priority, k): (j,) for k, j in enumerate(movable)}
-    return Sets(s.problem, s.tree, s.places, room.free, s.ledger, shapes, waiting)
+    return Sets(s.problem, s.tree, s.places, room.free, s.ledger, shapes, waiting, room.neighbours)
 
 
 def _size(s: Sets) -> int:

@@ -124,7 +124,7 @@ class Greedy:
         role = shape.roles[t]
         if role.kinds not in self._open:
             self._open[role.kinds] = np.isin(self.tree.kinds, sorted(role.kinds))
-        found = np.where(self._open[role.kinds], self.room.slots(role.request), 0)
+        found = np.where(self._open[role.kinds], self.room.slots(role.ask), 0)
         return found if self.room.neighbours is None else self.room.neighbours.cap(role, found)
 
     def _candidates(self, shape: Shape, want: list[int], reach: list[dict[int, int]]) -> list[int]:
@@ -228,12 +228,12 @@ class Greedy:
             if s.topology.mode == "hard" and self.tree.domain(None if h == ROOT else h, s.topology.tier) is None
         }
         placed: list[Placement] = []
-        for t in sorted((t for t in range(len(left)) if left[t] and t not in barred), key=lambda t: shape.roles[t].request, reverse=True):
+        for t in sorted((t for t in range(len(left)) if left[t] and t not in barred), key=lambda t: shape.roles[t].ask, reverse=True):
             fits = self._slots(shape, t)[nodes]
             for at in np.argsort(fits, kind="stable"):
                 pods = min(int(fits[at]), left[t])
                 if pods:
-                    self.room.take(int(nodes[at]), shape.roles[t].request, pods)
+                    self.room.take(int(nodes[at]), shape.roles[t].ask, pods)
                     placed.append(Placement(t, int(nodes[at]), pods))
                     left[t] -= pods
                 if not left[t]:

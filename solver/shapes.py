@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from solver.problem import Gang, Placement, Problem, Subgroup, Vector
+from solver.problem import Ask, Gang, Placement, Problem, Subgroup, Vector
 from solver.room import add
 from solver.tree import ROOT, Tree
 from solver.units import mix, required
@@ -13,14 +13,19 @@ from solver.units import mix, required
 
 @dataclass(frozen=True, slots=True)
 class ShapeRole:
-    """Pods still to be placed for one gang: at least `need`, at most `room`, each asking for `request` on a node of `kinds`; as in `Role`."""
+    """Pods still to be placed for one gang: at least `need`, at most `room`, each taking `ask` on a node of `kinds`; as in `Role`."""
 
     need: int
     room: int
-    request: Vector
+    ask: Ask
     kinds: frozenset[int]
     bears: tuple[int, ...] = ()
     matches: tuple[int, ...] = ()
+
+    @property
+    def request(self) -> Vector:
+        """What one pod asks of the node as a whole."""
+        return self.ask.request
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +127,7 @@ def growing_shape(index: int, gang: Gang, placed: Sequence[Placement]) -> Shape:
 def _shape(index: int, gang: Gang, fixed: tuple[Placement, ...], need: Sequence[int], least: int, most: int) -> Shape:
     have = _per_role(gang, fixed)
     roles = tuple(
-        ShapeRole(max(0, n - h), max(0, r.replicas - h), r.request, r.kinds, r.bears, r.matches)
-        for n, h, r in zip(need, have, gang.roles, strict=True)
+        ShapeRole(max(0, n - h), max(0, r.replicas - h), r.ask, r.kinds, r.bears, r.matches) for n, h, r in zip(need, have, gang.roles, strict=True)
     )
     least, most = max(0, least - sum(have)), max(0, most - sum(have))
     least = max(least, sum(r.need for r in roles))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from compiler.lower.cells import Divisions
 from compiler.lower.eligibility import Eligibility, requirement
 from compiler.lower.live import Live
 from compiler.lower.origins import namespace_of
@@ -20,9 +21,15 @@ class GangLowering:
     """Turns one gang after another into the problem's terms; holds what all of them share."""
 
     def __init__(
-        self, names: Sequence[str], queues: Mapping[str, int], nodes: Mapping[str, int], hypernodes: Sequence[HyperNodeSpec], open_to: Eligibility
+        self,
+        names: Sequence[str],
+        queues: Mapping[str, int],
+        nodes: Mapping[str, int],
+        hypernodes: Sequence[HyperNodeSpec],
+        open_to: Eligibility,
+        parted: Divisions,
     ) -> None:
-        self.names, self.queues, self.nodes, self.hypernodes, self.open_to = names, queues, nodes, hypernodes, open_to
+        self.names, self.queues, self.nodes, self.hypernodes, self.open_to, self.parted = names, queues, nodes, hypernodes, open_to, parted
 
     def gang(
         self, spec: GangSpec, *, priority: int, age: int, running: Mapping[tuple[int, str], int], loss: int | None = None, preempts: bool = True
@@ -48,7 +55,9 @@ class GangLowering:
         )
 
     def role(self, spec: RoleSpec) -> Role:
-        return Role(spec.name, spec.replicas, spec.minimum, vector(spec.pod.requests, self.names), self.open_to.of_requirement[requirement(spec.pod)])
+        kinds = self.open_to.of_requirement[requirement(spec.pod)]
+        portions = self.parted.portions(spec.pod, self.names)
+        return Role(spec.name, spec.replicas, spec.minimum, vector(spec.pod.requests, self.names), kinds, portions=portions)
 
 
 def priorities(classes: Sequence[PriorityClassSpec]) -> tuple[Mapping[str, int], int]:

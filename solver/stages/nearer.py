@@ -166,7 +166,7 @@ def _solve(s: Sets, placements: Placements, options: Options, nodes: int, near_o
     x = variables.make(s, fixed_admission=True)
     constraints.build(s, x)
     start = incumbent(s, x, placements)
-    wholes = Wholes(s.problem, s.tree, s.free)
+    wholes = Wholes(s.problem, s.tree, s.free.amounts)
     new = {j: fresh(s.problem.gangs[j], pods) for j, pods in placements.items()}
     wanted = [goals.subgroups(s, x, start), goals.spread(s, x, start, [bounds.fewest(s, shape) for shape in s.shapes])]
     if not near_only:

@@ -13,7 +13,8 @@ from solver.model import nearness as goals
 from solver.model.rows import linear
 from solver.model.sets import Sets, refine
 from solver.options import Options
-from solver.problem import Vector
+from solver.order import urgency
+from solver.problem import Ask
 from solver.shapes import Shape
 from solver.stages import bounds
 from solver.stages.admit import Placements, incumbent
@@ -140,10 +141,10 @@ def _vacant(s: Sets, shapes: Mapping[int, Shape], placements: Placements) -> dic
     room = s.room()
     for j, pods in placements.items():
         room.take_all(s.problem.gangs[j], fresh(s.problem.gangs[j], pods))
-    at: dict[Vector, set[int]] = {}
-    for request in {role.request for shape in shapes.values() for role in shape.roles}:
-        at[request] = {i for i, slots in enumerate(s.per_place(room.slots(request))) if slots}
-    return {j: [at[role.request] for role in shape.roles] for j, shape in shapes.items()}
+    at: dict[Ask, set[int]] = {}
+    for ask in {role.ask for shape in shapes.values() for role in shape.roles}:
+        at[ask] = {i for i, slots in enumerate(s.per_place(room.slots(ask))) if slots}
+    return {j: [at[role.ask] for role in shape.roles] for j, shape in shapes.items()}
 
 
 def _singled(s: Sets, gangs: Mapping[int, Shape], placements: Placements, movable: list[int]) -> Sets:
@@ -153,7 +154,7 @@ def _singled(s: Sets, gangs: Mapping[int, Shape], placements: Placements, movabl
         if j not in movable:
             room.take_all(s.problem.gangs[j], fresh(s.problem.gangs[j], pods))
     shapes = tuple(replace(gangs[j], alone=j) for j in movable)
-    waiting = {(s.problem.gangs[j].queue, s.problem.gangs[j].priority, k): (j,) for k, j in enumerate(movable)}
+    waiting = {(s.problem.gangs[j].queue, urgency(s.problem.gangs[j]), k): (j,) for k, j in enumerate(movable)}
     return Sets(s.problem, s.tree, s.places, room.free, s.ledger, shapes, waiting, room.neighbours)
 
 

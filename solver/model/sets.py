@@ -182,6 +182,12 @@ class Sets:
             known = self._reach[request, kinds] = self._by_tier(slots(self.free, request), kinds)
         return known
 
+    def reach_beside(self, role: ShapeRole) -> tuple[tuple[int, ...], ...]:
+        """As `reach` for a role, less what relations keep from it whatever else is placed."""
+        if self.neighbours is None or not self.neighbours.relations(role):
+            return self.reach(role.request, role.kinds)
+        return self._by_tier(self.neighbours.cap(role, slots(self.free, role.request)), role.kinds)
+
     def reach_of(self, r: int, kinds: frozenset[int]) -> tuple[tuple[int, ...], ...]:
         """As `reach`, of what is free of resource r."""
         known = self._reach.get((r, kinds))

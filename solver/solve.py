@@ -19,6 +19,7 @@ from solver.reasons import Reasons, World
 from solver.room import Ledger, Room, demand, free_vectors
 from solver.shapes import Shape, classes, satisfied, shape_of
 from solver.stages.admit import Admission, Placements, admit
+from solver.stages.company import together
 from solver.stages.evict import Standing, cheapest_victims, total_loss
 from solver.stages.grow import grow
 from solver.stages.lexicographic import judge
@@ -55,6 +56,8 @@ def solve(problem: Problem, options: Options | None = None) -> Plan:
     placements = course.placements | grow(problem, tree, course.room, course.ledger, growing, whole)
     if problem.policy.scatter and not course.standing.evicted:  # who goes for whom was proved for the nodes as they are
         placements = scatter(problem, course.room, placements)
+    if not course.standing.evicted:
+        placements = together(problem, course.room, placements)
     started = {j: pods for j, pods in placements.items() if j not in kept}
     patience = replace(options, time_limit=min(options.time_limit, REASON_SECONDS))
     reasons = Reasons(World(problem, tree, free_before, before, course.room.free, course.ledger, started, patience, course.room.neighbours))

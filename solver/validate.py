@@ -180,6 +180,11 @@ def _gang(where: Where, gang: Gang, problem: Problem) -> None:
         _integer((*where, "topology", "tier"), gang.topology.tier, 1)
     for k, subgroup in enumerate(gang.subgroups):
         _subgroup((*where, "subgroups", k), subgroup, gang)
+    for position, (a, b, value) in enumerate(gang.affinities):
+        for role_index in (a, b):
+            _index((*where, "affinities", position), role_index, gang.roles)
+        if value not in (1, -1):
+            raise InvalidProblemError((*where, "affinities", position), f"{value} is neither 1 nor -1")
     for p, placement in enumerate(gang.running):
         here = (*where, "running", p)
         _index((*here, "role"), placement.role, gang.roles)

@@ -49,6 +49,7 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
         {node.name: n for n, node in enumerate(nodes)},
         live.hypernodes,
         open_to,
+        specs.scheduler,
     )
     bonds = relations(gangs, live.nodes, live.bystanders, specs.scheduler)
     preempt, reclaim = switches(specs.scheduler)

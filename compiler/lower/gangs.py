@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from compiler.lower.company import affinities
 from compiler.lower.eligibility import Eligibility, requirement
 from compiler.lower.live import Live
 from compiler.lower.origins import namespace_of
 from compiler.lower.resources import vector
 from compiler.lower.topology import topology
-from compiler.specs import GangSpec, HyperNodeSpec, PriorityClassSpec, RoleSpec
+from compiler.specs import GangSpec, HyperNodeSpec, PriorityClassSpec, RoleSpec, SchedulerSpec
 from solver.problem import Gang, Placement, Role, Subgroup
 
 SYSTEM_PRIORITIES: Mapping[str, int] = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
@@ -20,9 +21,16 @@ class GangLowering:
     """Turns one gang after another into the problem's terms; holds what all of them share."""
 
     def __init__(
-        self, names: Sequence[str], queues: Mapping[str, int], nodes: Mapping[str, int], hypernodes: Sequence[HyperNodeSpec], open_to: Eligibility
+        self,
+        names: Sequence[str],
+        queues: Mapping[str, int],
+        nodes: Mapping[str, int],
+        hypernodes: Sequence[HyperNodeSpec],
+        open_to: Eligibility,
+        scheduler: SchedulerSpec | None = None,
     ) -> None:
         self.names, self.queues, self.nodes, self.hypernodes, self.open_to = names, queues, nodes, hypernodes, open_to
+        self.scheduler = scheduler
 
     def gang(
         self, spec: GangSpec, *, priority: int, age: int, running: Mapping[tuple[int, str], int], loss: int | None = None, preempts: bool = True
@@ -45,6 +53,7 @@ class GangLowering:
             evictable=loss is not None,
             loss=loss or 0,
             preempts=preempts,
+            affinities=affinities(spec, self.scheduler),
         )
 
     def role(self, spec: RoleSpec) -> Role:

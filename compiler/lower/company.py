@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from compiler.specs import GangSpec, SchedulerSpec
-
-AFFINITY = "volcano.sh/task-topology-affinity"
-ANTI_AFFINITY = "volcano.sh/task-topology-anti-affinity"
+from compiler.task_topology import AFFINITY, ANTI_AFFINITY, groups
 
 
 def affinities(gang: GangSpec, scheduler: SchedulerSpec | None) -> tuple[tuple[int, int, int], ...]:
@@ -25,12 +21,6 @@ def affinities(gang: GangSpec, scheduler: SchedulerSpec | None) -> tuple[tuple[i
     near, far = ({(min(a, b), max(a, b)) for group in side for a, b in _pairs([index[name] for name in group])} for side in found)
     own = {pair for pair in near if pair[0] == pair[1]} & far
     return tuple(sorted([(a, b, 1) for a, b in near - own] + [(a, b, -1) for a, b in far - (near - own)]))
-
-
-def groups(notes: Mapping[str, object], key: str) -> list[list[str]]:
-    """ "ps,worker;ps,evaluator" -> [[ps, worker], [ps, evaluator]]"""
-    said = notes.get(key)
-    return [[name.strip() for name in group.split(",")] for group in said.split(";")] if isinstance(said, str) and said else []
 
 
 def _pairs(group: list[int]) -> list[tuple[int, int]]:

@@ -168,6 +168,18 @@ REASONS: Mapping[str, Sentence] = {
         ("even empty, the cluster has no room under what role {role} says of other pods: {rule}",),
         "Soften the rule (preferred, ScheduleAnyway, a larger maxSkew), wait for the other pods to come or to go, or add nodes.",
     ),
+    "GW118": Sentence(
+        "no device or NUMA cell has room",
+        (
+            "its nodes have room in sum, but their devices or NUMA cells for {available:n} of {asked:pods} of role {role}",
+            "its nodes have room in sum, but their devices or NUMA cells have not",
+        ),
+        (
+            "its nodes are large enough, but their devices or NUMA cells, even empty, hold {available:n} of {asked:pods} of role {role}",
+            "its nodes are large enough, but their devices or NUMA cells are not",
+        ),
+        "Ask each pod for less of one device or NUMA cell, wait for one to be free, or use nodes that are divided otherwise.",
+    ),
     "GW119": Sentence(
         "the free room is in pieces",
         (

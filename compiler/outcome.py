@@ -73,6 +73,10 @@ class Decided:
         return any(reason.never for reason in self.reasons)
 
 
+UNUSED = (", cells=()", ", portions=()", ", divisions=()")
+"""Fields of `solver.problem` that came later, at their defaults."""
+
+
 @dataclass(frozen=True)
 class Manifest:
     """One object to apply. Waves are applied in order: 0 namespaces and priority classes, 1 queues (parents first), 2 hypernodes,
@@ -154,7 +158,7 @@ class Outcome:
     def digest(self) -> str:
         """Names the inputs: the files and, through the problem, what the state said of the cluster."""
         whole = hashlib.sha256(json.dumps(self.inputs, sort_keys=True).encode())
-        whole.update(repr(self.problem).encode())
+        whole.update(_said(self.problem).encode())
         return f"sha256:{whole.hexdigest()}"
 
     def manifests(self) -> tuple[Manifest, ...]:
@@ -166,6 +170,14 @@ class Outcome:
         from compiler.emit import manifests
 
         return manifests(self) if self.ok else ()
+
+
+def _said(problem: Problem | None) -> str:
+    """The problem in words, without what most problems do not use: the name of a plan does not change with what gangplan learns."""
+    text = repr(problem)
+    for unused in UNUSED:
+        text = text.replace(unused, "")
+    return text
 
 
 def _priority(spec: GangSpec, priority: tuple[Mapping[str, int], int]) -> int:

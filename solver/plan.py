@@ -49,11 +49,22 @@ class Repair:
 
 
 @dataclass(frozen=True, slots=True)
+class CellUse:
+    """`pods` of the new pods of role `role` on node `node` take their share from its cell `cell` (index into `Node.cells`)."""
+
+    role: int
+    node: int
+    cell: int
+    pods: int
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
     """What happens to one gang. `placements`: all its pods, running ones included, sorted by (role, node); only running ones when it waits.
 
     evicted: running pods that are taken away, sorted likewise: all of them (action "evict"), or those that a kept gang can spare.
     evicted_for: the gangs that start because of it, sorted.
+    cells: from which cells the new pods take their portions, sorted: one way to do it, which shows that they fit.
     """
 
     gang: int
@@ -65,6 +76,7 @@ class Decision:
     repairs: tuple[Repair, ...] = ()
     evicted: tuple[Placement, ...] = ()
     evicted_for: tuple[int, ...] = ()
+    cells: tuple[CellUse, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,12 +30,42 @@ class HyperNode:
 
 
 @dataclass(frozen=True, slots=True)
+class Cell:
+    """A part of a node: a NUMA cell, a device. division: index into `Problem.divisions`.
+
+    capacity: of the empty cell. free: less whatever runs there, the pods in `Gang.running` included (unlike `Node.free`).
+    """
+
+    division: int
+    capacity: Vector
+    free: Vector
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Portion:
+    """Of what a pod asks for, `share` has to come from each of `number` different cells of one division of its node."""
+
+    division: int
+    number: int
+    share: Vector
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Ask:
+    """What one pod takes: `request` from its node as a whole, and of that its portions from cells, at most one portion for each division."""
+
+    request: Vector
+    portions: tuple[Portion, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """A machine.
 
     kind: nodes of one kind are open to exactly the same roles (selectors, affinity, taints are settled before the solver).
     leaf: the hypernode that directly holds the node; None for a node outside the topology.
     capacity: allocatable. free: capacity less the pods that belong to no gang of the problem; the pods in `Gang.running` are not taken off.
+    cells: the parts of the node that pods take portions from; a node without cells of a division has no room for a pod with such a portion.
     """
 
     name: str
@@ -43,6 +73,7 @@ class Node:
     leaf: int | None
     capacity: Vector
     free: Vector
+    cells: tuple[Cell, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +161,8 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """`minimum` <= placed pods <= `replicas` once the gang is admitted; each pod needs `request` on a node whose kind is in `kinds`.
+    """`minimum` <= placed pods <= `replicas` once the gang is admitted; each pod needs `request` on a node whose kind is in `kinds`, and its
+    `portions` from that node's cells.
 
     bears, matches: the relations that its pods carry, and those that count them (indices into `Problem.relations`, ascending).
     """
@@ -142,6 +174,12 @@ class Role:
     kinds: frozenset[int]
     bears: tuple[int, ...] = ()
     matches: tuple[int, ...] = ()
+    portions: tuple[Portion, ...] = ()
+
+    @property
+    def ask(self) -> Ask:
+        """What one pod takes."""
+        return Ask(self.request, self.portions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +240,7 @@ class Problem:
 
     preempt: a gang may evict gangs of its own queue that have a lower priority. reclaim: it may evict gangs of other queues that hold more
     than they deserve. devices: the resources by which nodes are kept whole, see `costs.Wholes`; () for all of them.
+    divisions: names of the ways in which nodes are divided into cells.
     """
 
     resources: tuple[str, ...]
@@ -214,6 +253,7 @@ class Problem:
     reclaim: bool = False
     relations: tuple[Relation, ...] = ()
     devices: tuple[int, ...] = ()
+    divisions: tuple[str, ...] = ()
 
 
 class InvalidProblemError(ValueError):

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from solver.cells import certificate
 from solver.costs import NAMES
 from solver.fit import shortage
 from solver.greedy import Greedy
@@ -17,7 +18,7 @@ from solver.plan import Batch, Decision, Objective, Plan, QueueUse, Verdict
 from solver.problem import Placement, Problem
 from solver.quotas import rank, totals
 from solver.reasons import Explanation, World
-from solver.room import Ledger, Room, demand, free_vectors
+from solver.room import Ledger, Room, demand, free_vectors, owed_vectors
 from solver.shapes import Shape, classes, satisfied, shape_of
 from solver.stages.admit import Admission, Placements, admit
 from solver.stages.company import together
@@ -63,11 +64,14 @@ def solve(problem: Problem, options: Options | None = None, mapper: Mapper = HER
         placements = together(problem, course.room, placements)
     started = {j: pods for j, pods in placements.items() if j not in kept}
     patience = replace(options, time_limit=min(options.time_limit, REASON_SECONDS))
-    world = World(problem, tree, free_before, before, course.room.free, course.ledger, started, patience, course.room.neighbours)
+    uses = certificate(problem, course.room.laid, {j: fresh(problem.gangs[j], pods) for j, pods in placements.items()})
+    world = World(problem, tree, free_before, before, course.room.free, course.ledger, started, patience, course.room.neighbours, uses)
     waiting = [j for j in range(len(problem.gangs)) if j not in placements and not course.standing.evicted.get(j)]
     why = explanations(world, waiting, mapper)
-    decisions = tuple(_decision(problem, j, placements.get(j), running[j], j in kept, course, why.get(j)) for j in range(len(problem.gangs)))
-    return Plan(decisions, course.plan_batches(), _queues(problem, before, course.ledger, whole))
+    decisions = [_decision(problem, j, placements.get(j), running[j], j in kept, course, why.get(j)) for j in range(len(problem.gangs))]
+    for j, cells in uses.items():
+        decisions[j] = replace(decisions[j], cells=cells)
+    return Plan(tuple(decisions), course.plan_batches(), _queues(problem, before, course.ledger, whole))
 
 
 def worst(objectives: Iterable[Objective]) -> Verdict:
@@ -96,7 +100,7 @@ class Course:
         cls, problem: Problem, tree: Tree, room: Room, ledger: Ledger, kept: dict[int, tuple[Placement, ...]], options: Options, mapper: Mapper
     ) -> Course:
         running = {j: merged(gang.running) for j, gang in enumerate(problem.gangs) if gang.evictable and gang.running}
-        return cls(problem, tree, options, mapper, room, ledger, kept, Standing(problem, tree, room, ledger, running))
+        return cls(problem, tree, options, mapper, room, ledger, kept, Standing(problem, tree, room, ledger, running, owed_vectors(problem)))
 
     def copy(self) -> Course:
         """The same, to be taken further apart from this one."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from solver import verify_queues
+from solver import verify_cells, verify_queues
 from solver.plan import Batch, Decision, Fact, Objective, Plan
 from solver.problem import Gang, Placement, Problem, Topology, Vector
 from solver.verify_relations import RELATION_RULES
@@ -503,10 +503,11 @@ def _points_somewhere(problem: Problem, gang: int, fact: Fact) -> bool:
 def _fits_empty_cluster(x: Ledger, g: int) -> bool:
     """A sufficient test only: the minima fit inside one domain with no node shared by two roles, within all queues' limits.
 
-    False for gangs whose minima are not simply the roles' (subgroups, or a minimum above the roles' sum), and for those in relations.
+    False for gangs whose minima are not simply the roles' (subgroups, or a minimum above the roles' sum), for those in relations and for pods
+    with portions of cells.
     """
     gang = x.problem.gangs[g]
-    if any(role.bears or role.matches for role in gang.roles):
+    if any(role.bears or role.matches or role.portions for role in gang.roles):
         return False
     if gang.subgroups or gang.minimum > sum(role.minimum for role in gang.roles):
         return False
@@ -570,6 +571,7 @@ RULES = (
     queue_use,
     batches,
     reasons,
+    verify_cells.cells,
     *VICTIM_RULES,
     *RELATION_RULES,
 )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+from compiler.lower.cells import Divisions, divisions
 from compiler.lower.eligibility import Eligibility, eligibility
 from compiler.lower.gangs import GangLowering, ages, priorities, submitted
 from compiler.lower.live import Live, observe
@@ -35,10 +37,11 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
     chosen = [j for j in open_gangs if specs.gangs[j].schedulable and _pods(specs.gangs[j])]
     gangs = tuple(specs.gangs[j] for j in chosen)
 
-    names = resources(gangs, specs.queues)
+    parted = divisions(live, (role.pod for gang in gangs for role in gang.roles), specs.scheduler)
+    names = resources(gangs, specs.queues, parted.resources)
     made_queues, queue_origins = queues(specs.queues, specs.cluster.default_queue, live.queue_used, names, live.closed_queues)
-    open_to = eligibility(live.nodes, (role.pod for gang in gangs for role in gang.roles))
-    nodes = _nodes(live, gangs, chosen, live.hypernodes, open_to, names)
+    open_to = eligibility(live.nodes, (role.pod for gang in gangs for role in gang.roles), parted.aware)
+    nodes = _nodes(live, gangs, chosen, live.hypernodes, open_to, parted, names)
 
     values, otherwise = priorities(specs.priority_classes)
     times = submitted(specs.gangs, live, dates or {})
@@ -49,6 +52,7 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
         {node.name: n for n, node in enumerate(nodes)},
         live.hypernodes,
         open_to,
+        parted,
         specs.scheduler,
     )
     bonds = relations(gangs, live.nodes, live.bystanders, specs.scheduler)
@@ -80,6 +84,7 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
         policy=policy(specs.scheduler),
         preempt=preempt,
         reclaim=reclaim,
+        divisions=parted.names,
         relations=bonds.relations,
         devices=devices(names),
     )
@@ -102,7 +107,13 @@ def _pods(gang: GangSpec) -> int:
 
 
 def _nodes(
-    live: Live, gangs: Sequence[GangSpec], chosen: Sequence[int], tree: Sequence[HyperNodeSpec], open_to: Eligibility, names: Sequence[str]
+    live: Live,
+    gangs: Sequence[GangSpec],
+    chosen: Sequence[int],
+    tree: Sequence[HyperNodeSpec],
+    open_to: Eligibility,
+    parted: Divisions,
+    names: Sequence[str],
 ) -> tuple[Node, ...]:
     """Capacity less what others hold. A node that is over-committed, or lost, has exactly the room that our running pods fill."""
     leaf = leaves(tree)
@@ -119,5 +130,8 @@ def _nodes(
             free = capacity = running
         else:
             free = tuple(max(c - o, r) for c, o, r in zip(capacity, others, running, strict=True))
-        made.append(Node(spec.name, kind, leaf.get(spec.name), tuple(map(max, capacity, free)), free))
+        cells = parted.cells(spec, live.tenants.get(spec.name, ()), names) if parted.names else ()
+        if spec.name in live.frozen:
+            cells = tuple(replace(cell, free=(0,) * len(names)) for cell in cells)
+        made.append(Node(spec.name, kind, leaf.get(spec.name), tuple(map(max, capacity, free)), free, cells))
     return tuple(made)

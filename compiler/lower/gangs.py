@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from compiler.lower.cells import Divisions
 from compiler.lower.company import affinities
 from compiler.lower.eligibility import Eligibility, requirement
 from compiler.lower.live import Live
@@ -27,9 +28,10 @@ class GangLowering:
         nodes: Mapping[str, int],
         hypernodes: Sequence[HyperNodeSpec],
         open_to: Eligibility,
+        parted: Divisions,
         scheduler: SchedulerSpec | None = None,
     ) -> None:
-        self.names, self.queues, self.nodes, self.hypernodes, self.open_to = names, queues, nodes, hypernodes, open_to
+        self.names, self.queues, self.nodes, self.hypernodes, self.open_to, self.parted = names, queues, nodes, hypernodes, open_to, parted
         self.scheduler = scheduler
 
     def gang(
@@ -57,7 +59,9 @@ class GangLowering:
         )
 
     def role(self, spec: RoleSpec) -> Role:
-        return Role(spec.name, spec.replicas, spec.minimum, vector(spec.pod.requests, self.names), self.open_to.of_requirement[requirement(spec.pod)])
+        kinds = self.open_to.of_requirement[requirement(spec.pod)]
+        portions = self.parted.portions(spec.pod, self.names)
+        return Role(spec.name, spec.replicas, spec.minimum, vector(spec.pod.requests, self.names), kinds, portions=portions)
 
 
 def priorities(classes: Sequence[PriorityClassSpec]) -> tuple[Mapping[str, int], int]:

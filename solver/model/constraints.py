@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pulp
 
+from solver.model.cells import cells
 from solver.model.relations import relations
 from solver.model.rows import Row, at_least, at_most, equal, scaled, times
 from solver.model.sets import Sets
@@ -69,7 +70,7 @@ def capacity(s: Sets, x: Vars) -> Iterator[Row]:
     A resource is left out at a place where another one always runs out first.
     """
     sizes = [sorted({role.request[r] for shape in s.shapes for role in shape.roles if role.request[r]}) for r in range(s.width)]
-    floors = [{z: s.per_place(s.free[:, r] // z) for z in ({*sizes[r], 1} if len(sizes[r]) <= FEW_SIZES else {1})} for r in range(s.width)]
+    floors = [{z: s.per_place(s.free.amounts[:, r] // z) for z in ({*sizes[r], 1} if len(sizes[r]) <= FEW_SIZES else {1})} for r in range(s.width)]
     users: dict[int, list[tuple[Vector, Terms]]] = {}
     for (k, t), pods in x.n.items():
         for i, terms in pods.items():
@@ -86,7 +87,7 @@ def capacity(s: Sets, x: Vars) -> Iterator[Row]:
 
 def _binding(s: Sets, i: int, requests: list[Vector]) -> list[int]:
     """The resources of a place that can run out: r is implied by b when max(a_r / a_b) * free_b <= free_r on each node of the place."""
-    free = s.free[list(s.places[i].nodes)]
+    free = s.free.amounts[list(s.places[i].nodes)]
     asked = [r for r in range(s.width) if any(a[r] for a in requests)]
     kept: list[int] = []
     # Try to explain every resource by the scarcest one, the one with the fewest slots for its largest pod.
@@ -103,9 +104,9 @@ def _binding(s: Sets, i: int, requests: list[Vector]) -> list[int]:
 
 
 def subgroups(s: Sets, x: Vars) -> Iterator[Row]:
-    """The pods of a subgroup's roles come in whole parts; running ones count.
+    """The pods of a subgroup's roles come in whole parts; running ones count, where their gang starts.
 
-    sum_{t in S} sum_{i in h} n[k,t,i] + running  =  size * u[k,S,h]        h: each domain of a hard subgroup's tier; else the whole cluster
+    sum_{t in S} sum_{i in h} n[k,t,i] + running_h * y  =  size * u[k,S,h]      h: each domain of a hard subgroup's tier; else the whole cluster
     """
     for k, shape in enumerate(s.shapes):
         for index, part in enumerate(shape.subgroups):
@@ -120,9 +121,11 @@ def subgroups(s: Sets, x: Vars) -> Iterator[Row]:
                 if p.role in part.roles:
                     at = s.tree.domain(s.problem.nodes[p.node].leaf, part.topology.tier) if hard else ROOT
                     running[ROOT if at is None else at] = running.get(ROOT if at is None else at, 0) + p.pods
-            for h, terms in sorted(pods.items()):
+            starts = [(y, 1) for (_, _, of), y in x.y.items() if of == k]
+            for h in sorted(pods.keys() | running.keys()):
                 u = x.u[k, index, h] = x.model.add_variable(f"u_{k}_{index}_{h + 1}", 0, cat=pulp.LpInteger)
-                yield Row("subgroup", (k, index, h), equal([*terms, (u, -part.size)], -running.get(h, 0)))
+                held = times(starts, running[h]) if h in running else []
+                yield Row("subgroup", (k, index, h), equal([*pods.get(h, []), *held, (u, -part.size)], 0))
 
 
 def queues(s: Sets, x: Vars) -> Iterator[Row]:
@@ -182,10 +185,10 @@ def guarantees(s: Sets, x: Vars) -> Iterator[Row]:
         yield Row("guarantee.cluster", (r,), at_most([(x.w[q, r], 1) for q in roots], max(s.ledger.total[r], sum(before[q] for q in roots)) / unit))
 
 
-CONSTRAINTS = (link, gang, capacity, subgroups, relations, queues, guarantees)
+CONSTRAINTS = (link, gang, capacity, cells, subgroups, relations, queues, guarantees)
 """The table of contents: topology is in the domains of `link` and `gang`, eligibility in which n exist."""
 
-PLACEMENT = (link, gang, capacity, subgroups, relations)
+PLACEMENT = (link, gang, capacity, cells, subgroups, relations)
 """What nodes, topology and relations allow, queues aside."""
 
 

@@ -7,18 +7,22 @@ from dataclasses import dataclass, replace
 
 import pulp
 
+from solver.cells import Counts
 from solver.engine import FEASIBILITY
 from solver.model import constraints, objectives, relations, variables
+from solver.model.cells import laid_out
 from solver.model.objectives import Goal
 from solver.model.rows import at_least
 from solver.model.sets import Level, Sets
 from solver.model.variables import Vars
 from solver.options import Options
 from solver.plan import Objective
-from solver.problem import Placement
+from solver.problem import Placement, Portion
 from solver.quotas import Siblings
+from solver.room import Room, add
 from solver.shapes import Shape
 from solver.stages.lexicographic import Lexicographic, maximin, relaxed_maximin
+from solver.stages.pack import fresh
 from solver.tree import ROOT
 
 FEW_NODES = 100
@@ -77,6 +81,7 @@ def _fairly(s: Sets, x: Vars, lex: Lexicographic, at: Level, group: Siblings) ->
     label = f"share[{s.label(at)}]{group.name}"
     for share in shares.values():
         lex.values |= share.complete(lex.values)
+        lex.settle.append(share.complete)
     active = {q: share.goal for q, share in shares.items()}
     floors = _floors(lex, active)
     for level in range(1, lex.options.fair_levels + 1):
@@ -110,6 +115,7 @@ def _lowest_raised(s: Sets, x: Vars, lex: Lexicographic, at: Level, group: Sibli
     shares, unit = objectives.shares(s, x, at, group)
     for share in shares.values():
         lex.values |= share.complete(lex.values)
+        lex.settle.append(share.complete)
     goals, raised = [share.goal for share in shares.values()], False
     for level in range(1, lex.options.fair_levels + 1):
         low = min((lex.value(goal) for goal in goals if lex.value(goal) < goal.top - FEASIBILITY), default=None)
@@ -135,6 +141,7 @@ def _as_fair_as_greedy(s: Sets, x: Vars, lex: Lexicographic, at: Level, group: S
     shares, unit = objectives.shares(s, x, at, group)
     for share in shares.values():
         lex.values |= share.complete(lex.values)
+        lex.settle.append(share.complete)
     short = [share.goal for share in shares.values() if lex.value(share.goal) < share.goal.top]
     if short:
         level = min(lex.value(goal) for goal in short)
@@ -246,7 +253,22 @@ def incumbent(s: Sets, x: Vars, placements: Placements) -> dict[str, float]:
         values[u.name] = float(_parts(s, x, values, k, index, h))
     relations.settle(s, x, values)
     _set_needs(s, x, values)
+    if x.m:
+        values |= laid_out(s, x, _laid(s, placements))
     return values
+
+
+def _laid(s: Sets, placements: Placements) -> dict[int, dict[Portion, Counts]]:
+    """Node -> portion -> cell -> pods of these placements that take their share there."""
+    room = Room(s.free)
+    for j, pods in placements.items():
+        room.take_all(s.problem.gangs[j], fresh(s.problem.gangs[j], pods))
+    taken: dict[int, dict[Portion, Counts]] = {}
+    for node, laid in room.laid.items():
+        for portions, (_, counts) in laid.items():
+            for portion, of in zip(portions, counts, strict=True):
+                taken.setdefault(node, {})[portion] = add(taken.get(node, {}).get(portion, (0,) * len(of)), of)
+    return taken
 
 
 def _new(placements: tuple[Placement, ...], shape: Shape) -> dict[tuple[int, int], int]:
@@ -282,7 +304,8 @@ def _parts(s: Sets, x: Vars, values: dict[str, float], k: int, index: int, h: in
         return ROOT if found is None else found
 
     pods = sum(values[v.name] * c for t in part.roles for i, terms in x.n[k, t].items() if at(i) == h for v, c in terms)
-    pods += sum(p.pods for p in shape.fixed if p.role in part.roles and at(int(s.place_of[p.node])) == h)
+    if any(values[y.name] for (_, _, of), y in x.y.items() if of == k):
+        pods += sum(p.pods for p in shape.fixed if p.role in part.roles and at(int(s.place_of[p.node])) == h)
     return round(pods) // part.size
 
 

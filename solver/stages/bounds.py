@@ -65,7 +65,7 @@ def torn(s: Sets, shape: Shape) -> int:
         if len(part.roles) != 1:
             continue
         role = shape.roles[part.roles[0]]
-        for weight, domains in zip(s.tree.weights, s.reach(role.request, role.kinds), strict=True):
+        for weight, domains in zip(s.tree.weights, s.reach(role.ask, role.kinds), strict=True):
             cost += weight * max(0, role.need // part.size - sum(holds // part.size for holds in domains))
     return cost
 
@@ -99,7 +99,7 @@ def beside(s: Sets, wholes: Wholes, nodes: npt.NDArray[np.intp], asked: Mapping[
     apart = ~np.isin(leaf, sorted(wholes.supernodes))
     found = [(0, 0)]
     for r, z in sorted({(r, amount) for request in asked for r, amount in enumerate(request) if amount}):
-        slots = s.free[nodes, r] // z
+        slots = s.free.amounts[nodes, r] // z
         closed = whole & wholes.counted[nodes, r]
         missing = sum(number * (request[r] // z) for request, number in asked.items()) - int(slots[~closed].sum())
         if missing > 0:

@@ -68,7 +68,7 @@ class _Leaf:
 
     def _steps(self) -> Iterator[tuple[int, Step]]:
         """Those that help and are possible, with what they gain."""
-        roles = [t for t, role in enumerate(self.gang.roles) if not role.bears and not role.matches]
+        roles = [t for t, role in enumerate(self.gang.roles) if not (role.bears or role.matches or role.portions)]
         for u in self.new:
             for a in (t for t in roles if self.new[u][t]):
                 for v in (n for n in self.new if n != u):

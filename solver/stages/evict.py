@@ -11,8 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+import numpy as np
 import pulp
 
+from solver.cells import Free, Ints
 from solver.engine import solve_model
 from solver.fit import shortage
 from solver.model.evictions import Evictions, Exposure
@@ -20,8 +22,8 @@ from solver.model.rows import at_most
 from solver.model.sets import Sets, aggregate, refine
 from solver.options import Options
 from solver.plan import Objective
-from solver.problem import Limits, Placement, Problem
-from solver.room import Ints, Ledger, Room
+from solver.problem import Ask, Limits, Placement, Problem
+from solver.room import Ledger, Room
 from solver.shapes import satisfied, shape_of
 from solver.stages.admit import pods_of
 from solver.stages.cheapest import Cheapest, Choice
@@ -48,7 +50,8 @@ class Taken:
 class Standing:
     """What runs of every gang that may be a victim, and what was taken from it so far.
 
-    running: gang -> pods that are left, for gangs that the plan does not start. evicted: victim -> pods taken. winners: victim -> for whom.
+    running: gang -> pods that are left, for gangs that the plan does not start. owed: `room.owed_vectors`, which pods that go
+    pay first. evicted: victim -> pods taken. winners: victim -> for whom.
     anchors: queue that others took from -> the resource of which it stays at what it deserves.
     """
 
@@ -57,6 +60,7 @@ class Standing:
     room: Room
     ledger: Ledger
     running: dict[int, tuple[Placement, ...]]
+    owed: Ints
     evicted: dict[int, tuple[Placement, ...]] = field(default_factory=dict)
     winners: dict[int, tuple[int, ...]] = field(default_factory=dict)
     anchors: dict[int, int] = field(default_factory=dict)
@@ -72,6 +76,7 @@ class Standing:
             room=room,
             ledger=ledger,
             running=dict(self.running),
+            owed=self.owed.copy(),
             evicted=dict(self.evicted),
             winners=dict(self.winners),
             anchors=dict(self.anchors),
@@ -103,13 +108,18 @@ class Standing:
         guarantee = self.problem.queues[q].guarantee
         return Exposure(most, {r: self.ledger.held[q][r] - g for r, g in enumerate(guarantee) if g})
 
-    def without(self, victims: Iterable[Victim]) -> Ints:
-        """The free vectors were all of these gone."""
-        room = Room(self.room.free)
+    def without(self, victims: Iterable[Victim]) -> Free:
+        """What is free were all of these gone."""
+        free = self.bare
         for v in victims:
             for p in v.running:
-                room.take(p.node, self.problem.gangs[v.gang].roles[p.role].request, -p.pods)
-        return room.free
+                free.amounts[p.node] += np.array(self.problem.gangs[v.gang].roles[p.role].request, dtype=np.int64) * p.pods
+        return free.clipped()
+
+    @property
+    def bare(self) -> Free:
+        """What is free, below 0 where what runs exceeds the node."""
+        return Free(self.room.free.amounts - self.owed, self.room.free.cells.copy())
 
     def hopeless(self, j: int, victims: Sequence[Victim]) -> bool:
         """Whether counting proves that not even without all of them the gang fits."""
@@ -119,7 +129,10 @@ class Standing:
         """Evict these pods of gang v for gang j."""
         gang = self.problem.gangs[v]
         for p in pods:
-            self.room.take(p.node, gang.roles[p.role].request, -p.pods)
+            back = np.array(gang.roles[p.role].request, dtype=np.int64) * p.pods
+            paid = np.minimum(self.owed[p.node], back)
+            self.owed[p.node] -= paid
+            self.room.take(p.node, Ask(tuple(int(x) for x in back - paid)), -1)
         self.ledger.charge(gang.queue, tuple(-x for x in freed(self.problem, v, pods)))
         self.running[v] = merged([*self.running[v], *(Placement(p.role, p.node, -p.pods) for p in pods)])
         self.evicted[v] = merged([*self.evicted.get(v, ()), *pods])
@@ -129,8 +142,7 @@ class Standing:
         """The pods stay after all. Raises ValueError where their room is taken; then nothing has changed."""
         gang, mark = self.problem.gangs[v], self.room.mark()
         try:
-            for p in pods:  # relations never took them for gone
-                self.room.take(p.node, gang.roles[p.role].request, p.pods)
+            self.room.take_running(gang, pods)
         except ValueError:
             self.room.undo(mark)
             raise
@@ -168,10 +180,10 @@ def cheapest_victims(standing: Standing, j: int, options: Options) -> Taken | No
             break
         within = [i for i, place in enumerate(places) if choice.nodes.intersection(place.nodes)]
         free = rich.copy()
-        free[[n for n in range(len(problem.nodes)) if n not in choice.nodes]] = 0
+        free.amounts[[n for n in range(len(problem.nodes)) if n not in choice.nodes]] = 0
         s = Sets(problem, tree, refine(places, within), free, standing.ledger, (shape,), waiting, standing.room.neighbours)
         useful = [v for v in victims if away or any(p.node in choice.nodes for p in v.running)]
-        best = _solve(Evictions(s, standing.room.free, useful, exposures, away), j, choice, options) or best
+        best = _solve(Evictions(s, standing.bare, useful, exposures, away), j, choice, options) or best
         if math.isinf(choice.beyond) or (best is not None and best.objectives[0].verdict == "proven"):
             break
     return best

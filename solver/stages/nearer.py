@@ -129,7 +129,7 @@ def _solve(s: Sets, placements: Placements, options: Options, near_only: bool = 
     x = variables.make(s, fixed_admission=True)
     constraints.build(s, x)
     start = incumbent(s, x, placements)
-    wholes = Wholes(s.problem, s.tree, s.free)
+    wholes = Wholes(s.problem, s.tree, s.free.amounts)
     new = {j: fresh(s.problem.gangs[j], pods) for j, pods in placements.items()}
     wanted = [goals.subgroups(s, x, start), goals.spread(s, x, start, [bounds.fewest(s, shape) for shape in s.shapes])]
     if not near_only:

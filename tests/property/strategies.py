@@ -7,7 +7,24 @@ from typing import Literal
 
 from hypothesis import strategies as st
 
-from solver.problem import Bond, Gang, HyperNode, Limits, Node, Placement, Problem, Queue, Relation, Role, Subgroup, Topology
+from solver.problem import (
+    Bond,
+    Cell,
+    Gang,
+    HyperNode,
+    Limits,
+    Node,
+    Placement,
+    Policy,
+    Portion,
+    Problem,
+    Queue,
+    Relation,
+    Role,
+    Subgroup,
+    Topology,
+    Vector,
+)
 
 RESOURCES = ("cpu", "gpu")
 TREES = (
@@ -41,6 +58,66 @@ def problems(draw: st.DrawFn, *, running: Running = "nothing", elastic: bool = T
         left = [list(node.free) for node in nodes]
         gangs = [draw(_started(gang, left, running)) if draw(st.booleans()) else gang for gang in gangs]
     return Problem(RESOURCES, nodes, tree, queues, tuple(gangs))
+
+
+POLICIES = (
+    Policy(),
+    Policy(capacity=True),
+    Policy(capacity=True, capacity_hierarchy=True),
+    Policy(proportion=True),
+    Policy(proportion=True, drf=True),
+    Policy(drf=True),
+    Policy(drf=True, drf_hierarchy=True),
+    Policy(capacity=True, proportion=True),
+)
+
+WAYS = ((), (("x", 2), ("own", 1)), (("x", 2), ("y", 3), ("own", 2)))
+
+
+@st.composite
+def policies(draw: st.DrawFn, worlds: st.SearchStrategy[Problem]) -> Problem:
+    """The same worlds under any of Volcano's queue plugins: with what queues deserve, queue priorities, weights
+    along a hierarchy, closed queues; and with what makes a node whole."""
+    world, policy = draw(worlds), draw(st.sampled_from(POLICIES))
+    queues = tuple(
+        replace(
+            queue,
+            priority=draw(st.integers(0, 1)),
+            deserved=draw(st.tuples(st.sampled_from((None, 1, 4)), st.sampled_from((None, 0, 4)))),
+            open=draw(st.sampled_from((True, True, True, False))),
+            hierarchy=draw(st.sampled_from(WAYS)) if policy.drf_hierarchy else (),
+        )
+        for queue in world.queues
+    )
+    devices, scatter = draw(st.sampled_from(((), (1,)))), draw(st.sampled_from((False, False, True)))
+    return replace(world, queues=queues, devices=devices, policy=replace(policy, scatter=scatter))
+
+
+@st.composite
+def celled(draw: st.DrawFn, *, running: Running = "nothing") -> Problem:
+    """The same worlds, nodes divided into two devices with half of the GPUs each (1, 2 or 4 units) and some into two NUMA cells of half their
+    CPUs; pods take their GPUs from one device or half of them from each of two, and some take CPU and GPU from one NUMA cell."""
+    world = draw(problems(running=running))
+    nodes = tuple(replace(node, cells=tuple(draw(_cells(node)))) for node in world.nodes)
+    gangs = tuple(replace(gang, roles=tuple(replace(role, portions=draw(_portions(role.request))) for role in gang.roles)) for gang in world.gangs)
+    return replace(world, nodes=nodes, gangs=gangs, divisions=("device", "numa"))
+
+
+@st.composite
+def _cells(draw: st.DrawFn, node: Node) -> list[Cell]:
+    cpu, gpu = node.capacity
+    found = [Cell(0, (0, gpu // 2), (0, draw(st.integers(gpu // 4, gpu // 2)))) for _ in range(2)]
+    numa = [Cell(1, (cpu // 2, gpu // 2), (draw(st.integers(cpu // 4, cpu // 2)), gpu // 2)) for _ in range(2)]
+    return found + (numa if draw(st.booleans()) else [])
+
+
+@st.composite
+def _portions(draw: st.DrawFn, request: Vector) -> tuple[Portion, ...]:
+    cpu, gpu = request
+    halves = [(Portion(0, 2, (0, gpu // 2)),)] if gpu and gpu % 2 == 0 else []
+    one = [(Portion(0, 1, (0, gpu)),)] * 2 if gpu else []
+    numa = [(Portion(1, 1, request),), (Portion(1, 1, (cpu, 0)),)] if cpu else []
+    return draw(st.sampled_from((*halves, *one, *numa, *(single + aligned for single in halves for aligned in numa), ())))
 
 
 @st.composite

@@ -10,7 +10,25 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from solver.plan import Action, Batch, Decision, Fact, Objective, Plan, QueueUse
-from solver.problem import Bond, Gang, HyperNode, Limits, Mode, Node, Placement, Policy, Problem, Queue, Relation, Role, Subgroup, Topology, Vector
+from solver.problem import (
+    Bond,
+    Cell,
+    Gang,
+    HyperNode,
+    Limits,
+    Mode,
+    Node,
+    Placement,
+    Policy,
+    Portion,
+    Problem,
+    Queue,
+    Relation,
+    Role,
+    Subgroup,
+    Topology,
+    Vector,
+)
 
 Amounts = Mapping[str, int]
 
@@ -21,6 +39,7 @@ class NodeSpec:
     free: Amounts
     kind: int
     leaf: str | None
+    cells: tuple[tuple[str, Amounts, Amounts], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -46,6 +65,7 @@ class RoleSpec:
     kinds: frozenset[int]
     bears: tuple[int, ...] = ()
     matches: tuple[int, ...] = ()
+    portions: tuple[tuple[str, int, Amounts], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -62,8 +82,21 @@ class GangSpec:
     preempts: bool = True
 
 
-def nodes(count: int, *, leaf: str | None = None, kind: int = 0, free: Amounts | None = None, **capacity: int) -> list[NodeSpec]:
-    return [NodeSpec(capacity, capacity if free is None else free, kind, leaf)] * count
+def nodes(
+    count: int,
+    *,
+    leaf: str | None = None,
+    kind: int = 0,
+    free: Amounts | None = None,
+    cells: Iterable[tuple[str, Amounts, Amounts]] = (),
+    **capacity: int,
+) -> list[NodeSpec]:
+    """cells: made by `cells` below."""
+    return [NodeSpec(capacity, capacity if free is None else free, kind, leaf, tuple(cells))] * count
+
+
+def cells(division: str, count: int, free: Amounts | None = None, **capacity: int) -> list[tuple[str, Amounts, Amounts]]:
+    return [(division, capacity, capacity if free is None else free)] * count
 
 
 def queue(
@@ -86,9 +119,18 @@ def queue(
 
 
 def role(
-    replicas: int, *, minimum: int | None = None, kinds: Iterable[int] = (0,), bears: Iterable[int] = (), matches: Iterable[int] = (), **request: int
+    replicas: int,
+    *,
+    minimum: int | None = None,
+    kinds: Iterable[int] = (0,),
+    bears: Iterable[int] = (),
+    matches: Iterable[int] = (),
+    portions: Iterable[tuple[str, int, Amounts]] = (),
+    **request: int,
 ) -> RoleSpec:
-    return RoleSpec(replicas, replicas if minimum is None else minimum, request, frozenset(kinds), tuple(bears), tuple(matches))
+    """portions: (division, number of cells, share of each)."""
+    least = replicas if minimum is None else minimum
+    return RoleSpec(replicas, least, request, frozenset(kinds), tuple(bears), tuple(matches), tuple(portions))
 
 
 def relation(kind: Bond, domains: Iterable[int | None], *, present: Mapping[int, int] | None = None, skew: int = 1, least: int = 1) -> Relation:
@@ -145,6 +187,7 @@ def problem(
     hypernodes = tree or {}
     resources = _resources(machines, queues, gangs)
     queue_index = {queue.name: q for q, queue in enumerate(queues)}
+    divisions = tuple(dict.fromkeys(name for spec in machines for name, _, _ in spec.cells))
     leaf_index = {name: h for h, name in enumerate(hypernodes)}
 
     def vector(amounts: Amounts) -> Vector:
@@ -156,7 +199,14 @@ def problem(
     return Problem(
         resources,
         tuple(
-            Node(f"n{n}", spec.kind, None if spec.leaf is None else leaf_index[spec.leaf], vector(spec.capacity), vector(spec.free))
+            Node(
+                f"n{n}",
+                spec.kind,
+                None if spec.leaf is None else leaf_index[spec.leaf],
+                vector(spec.capacity),
+                vector(spec.free),
+                tuple(Cell(divisions.index(name), vector(whole), vector(free)) for name, whole, free in spec.cells),
+            )
             for n, spec in enumerate(machines)
         ),
         tuple(HyperNode(name, tier, None if parent is None else leaf_index[parent]) for name, (tier, parent) in hypernodes.items()),
@@ -184,7 +234,16 @@ def problem(
                 age,
                 sum(role.minimum for role in spec.roles) if spec.minimum is None else spec.minimum,
                 tuple(
-                    Role(f"r{t}", role.replicas, role.minimum, vector(role.request), role.kinds, role.bears, role.matches)
+                    Role(
+                        f"r{t}",
+                        role.replicas,
+                        role.minimum,
+                        vector(role.request),
+                        role.kinds,
+                        role.bears,
+                        role.matches,
+                        tuple(Portion(divisions.index(name), number, vector(share)) for name, number, share in role.portions),
+                    )
                     for t, role in enumerate(spec.roles)
                 ),
                 spec.topology,
@@ -199,7 +258,8 @@ def problem(
         policy or Policy(),
         preempt,
         reclaim,
-        relations,
+        relations=relations,
+        divisions=divisions,
     )
 
 

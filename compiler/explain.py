@@ -99,6 +99,7 @@ REASONS: Mapping[str, Sentence] = {
         (
             "{available} free beyond what other queues are guaranteed ({queues}); the job asks for {asked:n}",
             "{available} free beyond what other queues are guaranteed; the job asks for {asked:n}",
+            "what it would fit into is kept for queue {queue}, which is guaranteed whole domains of tier {tier}",
             "what is free is kept for the guarantees of other queues",
         ),
         (
@@ -158,6 +159,21 @@ REASONS: Mapping[str, Sentence] = {
             "its queue is closed, or has children that take the jobs",
         ),
         mend="Open the queue, or name another one.",
+    ),
+    "GW114": Sentence(
+        "room is reserved",
+        ("there is room for it, but it would still be there when {gangs} needs what is reserved for it",),
+        mend="Wait, or say with gangplan.dev/expected-duration that it ends before the reserved job starts.",
+    ),
+    "GW115": Sentence(
+        "an earlier job of its queue waits",
+        ("{gangs} comes before it in queue {queue}, which starts its jobs in strict order", "its queue starts its jobs in strict order"),
+        mend="Wait, raise the job's priority, or see what the earlier job waits for.",
+    ),
+    "GW116": Sentence(
+        "maintenance comes first",
+        ("the nodes that have room for it close for maintenance before it would end",),
+        mend="Wait until it is over, or say with gangplan.dev/expected-duration that the job ends before.",
     ),
     "GW117": Sentence(
         "no room beside other pods, or apart from them",

@@ -177,7 +177,10 @@ class GangSpec:
 
 @dataclass(frozen=True, slots=True)
 class QueueSpec:
-    """open: what the document says; a cluster may know better. hierarchy: Volcano's annotations as (name, weight) pairs, the root left out."""
+    """open: what the document says; a cluster may know better. hierarchy: Volcano's annotations as (name, weight) pairs, the root left out.
+
+    strict: its jobs start in their order. domains: (how many, of which tier by number or name) hypernodes are guaranteed to it whole.
+    """
 
     document: Document
     name: str
@@ -190,6 +193,8 @@ class QueueSpec:
     reclaimable: bool = True
     open: bool = True
     hierarchy: tuple[tuple[str, float], ...] = ()
+    strict: bool = False
+    domains: tuple[int, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +243,7 @@ class SharedSpec:
 
 @dataclass(frozen=True, slots=True)
 class NodeSpec:
-    """A Node object, or one node that a NodePool makes (then `document` is the pool's)."""
+    """A Node object, or one node that a NodePool makes (then `document` is the pool's). maintenance: (from, to) in seconds since the epoch."""
 
     document: Document
     name: str
@@ -248,6 +253,7 @@ class NodeSpec:
     unschedulable: bool = False
     numa: NumaSpec | None = None
     shared: tuple[SharedSpec, ...] = ()
+    maintenance: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,6 +301,7 @@ class SchedulerSpec:
 @dataclass(frozen=True, slots=True)
 class ClusterSpec:
     """Our Cluster kind. gap: relative MIP gap at which an objective may stop; 0 asks for a proof. time_limit: seconds, the last safety.
+    patience: seconds after which a waiting job is decided before the others of its priority.
 
     document: when nobody wrote one, an empty Cluster of the folder's name at the folder's first line, that is not among `Specs.documents`.
     """
@@ -306,6 +313,7 @@ class ClusterSpec:
     gap: float = 0.0
     time_limit: float = 60.0
     max_waiting_pods: int = 1000
+    patience: int = 86_400
 
 
 @dataclass(frozen=True, slots=True)

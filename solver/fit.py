@@ -13,6 +13,7 @@ from solver.model import constraints, variables
 from solver.model.sets import Sets, aggregate, refine
 from solver.neighbours import Neighbours
 from solver.options import Options
+from solver.order import urgency
 from solver.problem import Placement, Problem, Subgroup
 from solver.room import Ledger, Room
 from solver.shapes import Shape
@@ -125,7 +126,7 @@ def found(problem: Problem, tree: Tree, j: int, shape: Shape, free: Free, neighb
 def exactly(problem: Problem, tree: Tree, j: int, shape: Shape, free: Free, options: Options, neighbours: Neighbours | None = None) -> bool | None:
     """`holds` by the model alone."""
     places = aggregate(problem)
-    waiting = {(problem.gangs[j].queue, problem.gangs[j].priority, 0): (j,)}
+    waiting = {(problem.gangs[j].queue, urgency(problem.gangs[j]), 0): (j,)}
     while True:
         s = Sets(problem, tree, places, free, Ledger(problem), (shape,), waiting, neighbours)
         x = variables.make(s)

@@ -65,6 +65,7 @@ class Decision:
     evicted: running pods that are taken away, sorted likewise: all of them (action "evict"), or those that a kept gang can spare.
     evicted_for: the gangs that start because of it, sorted.
     cells: from which cells the new pods take their portions, sorted: one way to do it, which shows that they fit.
+    starts_in: seconds until a waiting gang is expected to start; only of the gang with the reservation, and only where that is known.
     """
 
     gang: int
@@ -77,6 +78,21 @@ class Decision:
     evicted: tuple[Placement, ...] = ()
     evicted_for: tuple[int, ...] = ()
     cells: tuple[CellUse, ...] = ()
+    starts_in: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Room that is held for one waiting gang until it starts there, sorted by (role, node): `placements`, its pods beyond those that run.
+
+    starts_in: seconds until all of `until`, the gangs whose end it waits for, are expected to have ended; None where one of them has no known
+    end. Until then no gang of its level or a lower one gets new pods on these nodes, unless it is expected to end before.
+    """
+
+    gang: int
+    starts_in: int | None
+    placements: tuple[Placement, ...]
+    until: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,3 +134,4 @@ class Plan:
     batches: tuple[Batch, ...]
     queues: tuple[QueueUse, ...]
     """One for each queue, in the problem's order."""
+    reservation: Reservation | None = None

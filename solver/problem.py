@@ -66,6 +66,7 @@ class Node:
     leaf: the hypernode that directly holds the node; None for a node outside the topology.
     capacity: allocatable. free: capacity less the pods that belong to no gang of the problem; the pods in `Gang.running` are not taken off.
     cells: the parts of the node that pods take portions from; a node without cells of a division has no room for a pod with such a portion.
+    closes_in: seconds from now until nothing may run there for a while (maintenance); 0 where it is so now, None where nobody plans it.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Node:
     capacity: Vector
     free: Vector
     cells: tuple[Cell, ...] = ()
+    closes_in: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,8 @@ class Queue:
     The limits hold for the queue together with all its descendants. open: a queue that is not, or that is below one that is not, takes
     nothing new. hierarchy: the way from the root to this queue as (name, weight) pairs, for `Policy.drf_hierarchy`; () stands right below the
     root with the queue's own name and weight. Two queues may share the beginning of their ways, and the first one's weights count.
-    reclaimable: gangs of other queues may evict from it.
+    reclaimable: gangs of other queues may evict from it. strict: its waiting gangs start in their order, none before an earlier one.
+    kept: hypernodes that are guaranteed to the queue and its descendants; no other gang gets new pods there.
     """
 
     name: str
@@ -97,6 +100,8 @@ class Queue:
     open: bool = True
     hierarchy: tuple[tuple[str, int], ...] = ()
     reclaimable: bool = True
+    strict: bool = False
+    kept: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +222,10 @@ class Gang:
     evictable: running pods may be stopped for another gang, by the rules of `solver.victims`. loss: seconds that one of them has run.
     affinities: (role, role, 1 or -1): their pods like to share a node, or not to; the same role twice is its pods among themselves. A wish only.
     preempts: others may be evicted for this gang (false: priority class with preemptionPolicy Never).
+
+    duration: seconds that it is expected to run in all. ends: of a gang with running pods, seconds from now until it is expected to end.
+    None where nobody knows, or where it should have ended already. overdue: it waited longer than it should have to, and is decided before
+    the others of its priority; who is overdue is for those who have a clock to say.
     """
 
     name: str
@@ -231,6 +240,9 @@ class Gang:
     evictable: bool = False
     loss: int = 0
     preempts: bool = True
+    duration: int | None = None
+    ends: int | None = None
+    overdue: bool = False
     affinities: tuple[tuple[int, int, int], ...] = ()
 
 

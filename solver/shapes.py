@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from solver.order import urgency
 from solver.problem import Ask, Gang, Placement, Problem, Subgroup, Vector
 from solver.room import add
 from solver.tree import ROOT, Tree
@@ -166,9 +167,9 @@ def _parts(tree: Tree, part: Subgroup, placed: Iterable[Placement]) -> dict[int 
 
 
 def classes(problem: Problem, gangs: Iterable[int]) -> dict[tuple[int, int, Shape], tuple[int, ...]]:
-    """(queue, priority, shape) -> its gangs, oldest first. Order of keys: first appearance among `gangs`."""
+    """(queue, urgency, shape) -> its gangs, oldest first. Order of keys: first appearance among `gangs`."""
     found: dict[tuple[int, int, Shape], list[int]] = {}
     for j in gangs:
         gang = problem.gangs[j]
-        found.setdefault((gang.queue, gang.priority, shape_of(j, gang)), []).append(j)
+        found.setdefault((gang.queue, urgency(gang), shape_of(j, gang)), []).append(j)
     return {key: tuple(sorted(js, key=lambda j: (problem.gangs[j].age, j))) for key, js in found.items()}

@@ -106,6 +106,8 @@ def _node(where: Where, node: Node, problem: Problem) -> None:
         _index((*where, "leaf"), node.leaf, problem.hypernodes)
     _vector((*where, "capacity"), node.capacity, problem)
     _vector((*where, "free"), node.free, problem)
+    if node.closes_in is not None:
+        _integer((*where, "closes_in"), node.closes_in)
     _within_capacity(where, node)
     for c, cell in enumerate(node.cells):
         here = (*where, "cells", c)
@@ -141,6 +143,8 @@ def _queue(where: Where, queue: Queue, problem: Problem) -> None:
     for name in ("guarantee", "deserved", "capability"):
         _vector((*where, name), getattr(queue, name), problem, optional=True)
     _vector((*where, "used"), queue.used, problem)
+    for k, hypernode in enumerate(queue.kept):
+        _index((*where, "kept", k), hypernode, problem.hypernodes)
     for step, (_, weight) in enumerate(queue.hierarchy):
         _integer((*where, "hierarchy", step), weight, 1)
 
@@ -202,22 +206,31 @@ def _gang(where: Where, gang: Gang, problem: Problem) -> None:
         _bonds((*here, "matches"), role.matches, problem)
     _integer((*where, "minimum"), gang.minimum)
     _integer((*where, "loss"), gang.loss)
+    for name in ("duration", "ends"):
+        if getattr(gang, name) is not None:
+            _integer((*where, name), getattr(gang, name))
+    if gang.ends is not None and not gang.running:
+        raise InvalidProblemError((*where, "ends"), "nothing of the gang runs that could end")
     if gang.minimum > sum(role.replicas for role in gang.roles):
         raise InvalidProblemError((*where, "minimum"), f"{gang.minimum} is above the replicas of all roles")
     if gang.topology is not None:
         _integer((*where, "topology", "tier"), gang.topology.tier, 1)
     for k, subgroup in enumerate(gang.subgroups):
         _subgroup((*where, "subgroups", k), subgroup, gang)
-    for position, (a, b, value) in enumerate(gang.affinities):
-        for role_index in (a, b):
-            _index((*where, "affinities", position), role_index, gang.roles)
-        if value not in (1, -1):
-            raise InvalidProblemError((*where, "affinities", position), f"{value} is neither 1 nor -1")
+    _affinities((*where, "affinities"), gang)
     for p, placement in enumerate(gang.running):
         here = (*where, "running", p)
         _index((*here, "role"), placement.role, gang.roles)
         _index((*here, "node"), placement.node, problem.nodes)
         _integer((*here, "pods"), placement.pods, 1)
+
+
+def _affinities(where: Where, gang: Gang) -> None:
+    for position, (a, b, value) in enumerate(gang.affinities):
+        for role in (a, b):
+            _index((*where, position), role, gang.roles)
+        if value not in (1, -1):
+            raise InvalidProblemError((*where, position), f"{value} is neither 1 nor -1")
 
 
 def _subgroup(where: Where, subgroup: Subgroup, gang: Gang) -> None:

@@ -21,6 +21,7 @@ from solver import verify_cells, verify_queues
 from solver.plan import Batch, Decision, Fact, Objective, Plan
 from solver.problem import Gang, Placement, Problem, Topology, Vector
 from solver.verify_relations import RELATION_RULES
+from solver.verify_time import TIME_RULES
 from solver.verify_victims import VICTIM_RULES
 
 Where = tuple[str | int, ...]
@@ -574,4 +575,5 @@ RULES = (
     verify_cells.cells,
     *VICTIM_RULES,
     *RELATION_RULES,
+    *TIME_RULES,
 )

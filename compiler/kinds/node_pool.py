@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from compiler.devices import MEMORY, SHARES, vgpu_devices
@@ -15,7 +15,7 @@ from compiler.jobs import Positive, Root
 from compiler.kinds import Kind
 from compiler.pods import WholeResources
 from compiler.quantity import amounts
-from compiler.shape import BAD_NAME, MISSING_FIELD, NOT_ALLOWED, OUT_OF_RANGE, Shape
+from compiler.shape import BAD_NAME, MISSING_FIELD, NOT_ALLOWED, OUT_OF_RANGE, Moment, Seconds, Shape
 from compiler.specs import Amounts, HyperNodeSpec, NodeSpec, NumaSpec, SharedSpec, Taint
 
 MOST_NODES = 100_000
@@ -30,6 +30,12 @@ class PoolTaint(Shape):
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 
 
+def _some_time(seconds: int) -> int:
+    if not seconds:
+        raise _error(OUT_OF_RANGE.code, "a window of no time", "the least is 1 second")
+    return seconds
+
+
 class Tier(Shape):
     name: Annotated[str, Field(max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")] = Field(
         description="Becomes tierName and part of the names."
@@ -37,6 +43,11 @@ class Tier(Shape):
     size: Positive | None = Field(
         None, description="Members of one domain: nodes in the first tier, domains of the tier below in the others. Missing: all of them."
     )
+
+
+class Window(Shape):
+    start: Moment = Field(description="When the nodes close: RFC 3339, such as 2026-01-31T12:00:00Z.")
+    duration: Annotated[Seconds, AfterValidator(_some_time)] = Field(description="For how long: seconds, or like 4h.")
 
 
 class NumaCells(Shape):
@@ -74,6 +85,7 @@ class Spec(Shape):
     numa: NumaCells | None = Field(None, description="The NUMA cells of each node.")
     shared_devices: list[SharedDevices] | None = Field(None, description="Devices of each node of which pods take parts.")
     topology: list[Tier] | None = Field(None, description="The network domains, the tightest first: tier 1, tier 2 and so on.")
+    maintenance: list[Window] | None = Field(None, description="When the nodes are closed; a job starts there only if it is expected to end before.")
 
     @model_validator(mode="after")
     def one_way_to_name(self) -> Self:
@@ -134,8 +146,9 @@ def specs(document: Document, pool: NodePool) -> Iterable[NodeSpec | HyperNodeSp
     devices = spec.shared_devices or ()
     allocatable = {"pods": 110, **{name: amount for some in devices for name, amount in some.allocatable().items()}, **amounts(spec.capacity, "down")}
     numa, shared = _numa(spec.numa), tuple(some.spec() for some in devices)
+    windows = tuple(sorted((window.start, window.start + window.duration) for window in spec.maintenance or ()))
     for name in names:
-        yield NodeSpec(document, name, {**(spec.labels or {}), HOSTNAME: name}, taints, allocatable, numa=numa, shared=shared)
+        yield NodeSpec(document, name, {**(spec.labels or {}), HOSTNAME: name}, taints, allocatable, numa=numa, shared=shared, maintenance=windows)
     below, nodes = names, True
     for index, tier in enumerate(spec.topology or ()):
         size = tier.size or len(below)

@@ -13,7 +13,7 @@ from compiler.diagnostics import Diagnostic
 from compiler.documents import Document
 from compiler.jobs import VOLCANO, Natural, NetworkTopology, Positive, Root, review_times, times
 from compiler.kinds import Kind
-from compiler.shape import Int, Name, Shape
+from compiler.shape import Int, Name, Seconds, Shape
 from compiler.specs import GangSpec, RoleSpec, SubgroupSpec, TopologySpec
 
 
@@ -75,7 +75,7 @@ class Spec(Shape):
     priority_class_name: Name | None = None
     max_retry: Int | None = None
     ttl_seconds_after_finished: Natural | None = None
-    running_estimate: str | None = None
+    running_estimate: Seconds | None = None
     network_topology: NetworkTopology | None = None
     plugins: dict[str, list[str] | None] | None = None
     policies: list[Policy] | None = None
@@ -114,7 +114,7 @@ def gang(document: Document, job: VolcanoJob) -> GangSpec:
         topology=spec.network_topology.spec() if spec.network_topology else None,
         subgroups=(*_partitions(spec), *metax.subgroups(roles)),
         submitted_at=submitted,
-        expected_duration=expected,
+        expected_duration=expected if expected is not None else spec.running_estimate,
         schedulable=scheduler == VOLCANO,
         paths={
             "queue": ("spec", "queue"),

@@ -8,12 +8,14 @@ from dataclasses import replace
 from compiler.lower.cells import Divisions, divisions
 from compiler.lower.eligibility import Eligibility, eligibility
 from compiler.lower.gangs import GangLowering, ages, priorities, submitted
+from compiler.lower.kept import keep
 from compiler.lower.live import Live, observe
 from compiler.lower.origins import Origins, job_key
 from compiler.lower.policy import policy
 from compiler.lower.queues import queues
 from compiler.lower.relations import relations
 from compiler.lower.resources import add, devices, resources, vector
+from compiler.lower.times import closes_in, times
 from compiler.lower.topology import hypernodes, leaves
 from compiler.lower.victims import evictable, never, ran, switches
 from compiler.specs import GangSpec, HyperNodeSpec, Specs
@@ -44,8 +46,8 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
     nodes = _nodes(live, gangs, chosen, live.hypernodes, open_to, parted, names)
 
     values, otherwise = priorities(specs.priority_classes)
-    times = submitted(specs.gangs, live, dates or {})
-    rank = ages(specs.gangs, times)
+    submission = submitted(specs.gangs, live, dates or {})
+    rank = ages(specs.gangs, submission)
     lowering = GangLowering(
         names,
         {queue.name: q for q, queue in enumerate(made_queues)},
@@ -78,6 +80,7 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
                 running=live.running.get(j, {}),
                 loss=loss(j),
                 preempts=specs.gangs[j].priority_class not in mild,
+                known=times(j, specs.gangs[j], live, submission.get(j), specs.cluster.patience),
             )
             for j in chosen
         ),
@@ -96,10 +99,12 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
         done=tuple(gang for j, gang in enumerate(specs.gangs) if j in live.finished),
         set_aside=tuple(specs.gangs[j] for j in open_gangs if not specs.gangs[j].schedulable),
         empty=tuple(specs.gangs[j] for j in open_gangs if specs.gangs[j].schedulable and not _pods(specs.gangs[j])),
-        submitted={job_key(specs.gangs[j]): time for j, time in times.items()},
+        submitted={job_key(specs.gangs[j]): time for j, time in submission.items()},
+        now=live.latest,
+        promised={job_key(specs.gangs[j]): time for j, time in live.promised.items()},
         relations=bonds.words,
     )
-    return problem, origins
+    return keep(problem, {spec.name: spec for spec in specs.queues}, live.hypernodes), origins
 
 
 def _pods(gang: GangSpec) -> int:
@@ -133,5 +138,5 @@ def _nodes(
         cells = parted.cells(spec, live.tenants.get(spec.name, ()), names) if parted.names else ()
         if spec.name in live.frozen:
             cells = tuple(replace(cell, free=(0,) * len(names)) for cell in cells)
-        made.append(Node(spec.name, kind, leaf.get(spec.name), tuple(map(max, capacity, free)), free, cells))
+        made.append(Node(spec.name, kind, leaf.get(spec.name), tuple(map(max, capacity, free)), free, cells, closes_in(spec, live.latest)))
     return tuple(made)

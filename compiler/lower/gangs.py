@@ -10,6 +10,7 @@ from compiler.lower.eligibility import Eligibility, requirement
 from compiler.lower.live import Live
 from compiler.lower.origins import namespace_of
 from compiler.lower.resources import vector
+from compiler.lower.times import Times
 from compiler.lower.topology import topology
 from compiler.specs import GangSpec, HyperNodeSpec, PriorityClassSpec, RoleSpec, SchedulerSpec
 from solver.problem import Gang, Placement, Role, Subgroup
@@ -35,10 +36,19 @@ class GangLowering:
         self.scheduler = scheduler
 
     def gang(
-        self, spec: GangSpec, *, priority: int, age: int, running: Mapping[tuple[int, str], int], loss: int | None = None, preempts: bool = True
+        self,
+        spec: GangSpec,
+        *,
+        priority: int,
+        age: int,
+        running: Mapping[tuple[int, str], int],
+        loss: int | None = None,
+        preempts: bool = True,
+        known: Times | None = None,
     ) -> Gang:
         """A gang of minimum 0 starts with its first pod: "starts" with none would say nothing. loss: None for one that may not be evicted."""
         index = {role.name: t for t, role in enumerate(spec.roles)}
+        known = known or Times()
         return Gang(
             name=f"{namespace_of(spec)}/{spec.document.name}",
             queue=self.queues[spec.queue],
@@ -56,6 +66,9 @@ class GangLowering:
             loss=loss or 0,
             preempts=preempts,
             affinities=affinities(spec, self.scheduler),
+            duration=known.duration,
+            ends=known.ends,
+            overdue=known.overdue,
         )
 
     def role(self, spec: RoleSpec) -> Role:

@@ -36,6 +36,7 @@ FINISHED_CONDITION = frozenset({"Complete", "Succeeded", "Failed"})
 """Condition types by which batch/v1 and Kubeflow jobs say that they are over."""
 
 GATE = "gangplan.dev/placement"
+STARTS_AT = "gangplan.dev/starts-at"
 HOSTNAME = "kubernetes.io/hostname"
 GROUP_NAME = "scheduling.k8s.io/group-name"
 ROLE_KEYS = ("volcano.sh/task-spec", "training.kubeflow.org/replica-type")
@@ -72,6 +73,7 @@ class Live:
     started: gang -> when its running pods started; notes: gang -> what their annotations and labels say of evictions.
     tenants: node name -> all pods that hold it, whoever's they are.
     latest: the newest time at which anything in the state began or changed, which stands in for a clock.
+    promised: gang -> the start that an earlier plan promised it, as its job still says.
     """
 
     nodes: tuple[NodeSpec, ...]
@@ -87,6 +89,7 @@ class Live:
     started: dict[int, list[int]] = field(default_factory=dict)
     notes: dict[int, list[Mapping[str, str]]] = field(default_factory=dict)
     latest: int | None = None
+    promised: dict[int, str] = field(default_factory=dict)
     tenants: dict[str, list[Object]] = field(default_factory=dict)
 
 
@@ -101,6 +104,8 @@ def observe(specs: Specs, state: State) -> Live:
         if (j := gangs.get(_identity(job))) is not None:
             if (created := seconds(job["metadata"].get("creationTimestamp"))) is not None:
                 live.created[j] = created
+            if (promised := _annotations(job).get(STARTS_AT)) is not None:
+                live.promised[j] = str(promised)
             if _finished(job):
                 finished.add(j)
     live.finished = frozenset(finished)
@@ -305,6 +310,7 @@ def _node(found: Object, declared: NodeSpec | None) -> NodeSpec:
         taints=taints,
         allocatable=allocatable,
         unschedulable=bool(spec.get("unschedulable")) or not _ready(found),
+        maintenance=declared.maintenance if declared else (),
         numa=declared.numa if declared else None,
         shared=shared(_annotations(found), allocatable) or (declared.shared if declared else ()),
     )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pulp
 
+from solver import order
 from solver.model.cells import cells
 from solver.model.relations import relations
 from solver.model.rows import Row, at_least, at_most, equal, scaled, times
@@ -185,7 +186,23 @@ def guarantees(s: Sets, x: Vars) -> Iterator[Row]:
         yield Row("guarantee.cluster", (r,), at_most([(x.w[q, r], 1) for q in roots], max(s.ledger.total[r], sum(before[q] for q in roots)) / unit))
 
 
-CONSTRAINTS = (link, gang, capacity, cells, subgroups, relations, queues, guarantees)
+def strict(s: Sets, x: Vars) -> Iterator[Row]:
+    """In a queue with strict order those who start are the first of its gangs in `order.line`.
+
+    sum_{j in class} o[j]  =  y[class]          o[j]  >=  o[j']          j' right behind j in the queue
+    """
+    at = {j: key for key, js in s.waiting.items() if s.problem.queues[key[0]].strict for j in js}
+    for q in sorted({key[0] for key in at.values()}):
+        line = order.line(s.problem, (j for j, key in at.items() if key[0] == q))
+        for j in line:
+            x.o[j] = x.model.add_variable(f"o_{j}", cat=pulp.LpBinary)
+        for first, second in itertools.pairwise(line):
+            yield Row("strict.order", (first, second), at_least([(x.o[first], 1), (x.o[second], -1)], 0))
+    for key in sorted(set(at.values())):
+        yield Row("strict.class", key, equal([*((x.o[j], 1.0) for j in s.waiting[key]), (x.y[key], -1.0)], 0))
+
+
+CONSTRAINTS = (link, gang, capacity, cells, subgroups, relations, queues, guarantees, strict)
 """The table of contents: topology is in the domains of `link` and `gang`, eligibility in which n exist."""
 
 PLACEMENT = (link, gang, capacity, cells, subgroups, relations)

@@ -17,10 +17,10 @@ from solver.shapes import Shape, ShapeRole, broken
 from solver.tree import ROOT, Tree
 
 Class = tuple[int, int, int]
-"""(queue, priority, shape index)."""
+"""(queue, urgency of gangs, shape index)."""
 
 Level = tuple[int, int]
-"""(priority of gangs, priority of their queues): what is decided together. The second is 0 where no plugin looks at it."""
+"""(urgency of gangs, priority of their queues): what is decided together. The second is 0 where no plugin looks at it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,9 +237,14 @@ class Sets:
         return gang_share(self.problem, gang, gang.running, self.totals), gang.age, j
 
     def label(self, level: Level) -> str:
-        """The level in an objective's name: the priority, and that of the queues where it makes a difference."""
-        alone = sum(1 for p, _ in self.levels if p == level[0]) == 1
-        return f"{level[0]}" if alone else f"{level[0]}, queues {level[1]}"
+        """The level in an objective's name: the priority, whether it is the overdue's, and that of the queues where it makes a difference."""
+        priority, overdue = divmod(level[0], 2)
+        name = f"{priority}, overdue" if overdue else f"{priority}"
+        return name if self.alone(level) else f"{name}, queues {level[1]}"
+
+    def alone(self, level: Level) -> bool:
+        """Whether no other level has gangs of the same urgency."""
+        return sum(1 for p, _ in self.levels if p == level[0]) == 1
 
     @cached_property
     def worth(self) -> tuple[int, ...]:

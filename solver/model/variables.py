@@ -23,6 +23,7 @@ class Vars:
     u[k, s, h]   whole subgroups s of shape k in domain h                     integer
     m[i, a, c]   pods of portion a at the single node i that use its cell c   integer
     w[q, r]      what queue q needs of resource r: held, or guaranteed        continuous
+    o[j]         gang j of a queue with strict order is among the first       binary
     c[rho, a, d] what the new pods of relation rho are to domain d            binary    (a: bears, counted, opens; "least": integer)
     """
 
@@ -32,6 +33,7 @@ class Vars:
     n: dict[tuple[int, int], dict[int, Terms]] = field(default_factory=dict)
     u: dict[tuple[int, int, int], pulp.LpVariable] = field(default_factory=dict)
     w: dict[tuple[int, int], pulp.LpVariable] = field(default_factory=dict)
+    o: dict[int, pulp.LpVariable] = field(default_factory=dict)
     m: dict[tuple[int, Portion, int], pulp.LpVariable] = field(default_factory=dict)
     c: dict[tuple[int, str, int], pulp.LpVariable] = field(default_factory=dict)
 
@@ -41,7 +43,7 @@ def make(s: Sets, fixed_admission: bool = False) -> Vars:
     x = Vars(pulp.LpProblem("batch", pulp.LpMaximize))
     for (q, p, k), gangs in s.waiting.items():
         low = len(gangs) if fixed_admission else 0
-        x.y[q, p, k] = x.model.add_variable(f"y_{q}_{p + 2**31}_{k}", low, len(gangs), cat=pulp.LpInteger)
+        x.y[q, p, k] = x.model.add_variable(f"y_{q}_{p + 2**32}_{k}", low, len(gangs), cat=pulp.LpInteger)
     for k in range(len(s.shapes)):
         _place_shape(s, x, k)
     return x

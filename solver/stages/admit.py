@@ -255,7 +255,7 @@ def incumbent(s: Sets, x: Vars, placements: Placements) -> dict[str, float]:
     _set_needs(s, x, values)
     if x.m:
         values |= laid_out(s, x, _laid(s, placements))
-    return values
+    return values | {o.name: float(j in placements) for j, o in x.o.items()}
 
 
 def _laid(s: Sets, placements: Placements) -> dict[int, dict[Portion, Counts]]:

@@ -21,6 +21,7 @@ from solver.model.evictions import Evictions, Exposure
 from solver.model.rows import at_most
 from solver.model.sets import Sets, aggregate, refine
 from solver.options import Options
+from solver.order import urgency
 from solver.plan import Objective
 from solver.problem import Ask, Limits, Placement, Problem
 from solver.room import Ledger, Room
@@ -170,7 +171,7 @@ def cheapest_victims(standing: Standing, j: int, options: Options) -> Taken | No
     shape = shape_of(j, problem.gangs[j])
     away = not standing.ledger.allows(problem.gangs[j].queue, shape.demand(len(problem.resources)))
     places = aggregate(problem)
-    waiting = {(problem.gangs[j].queue, problem.gangs[j].priority, 0): (j,)}
+    waiting = {(problem.gangs[j].queue, urgency(problem.gangs[j]), 0): (j,)}
     rich = standing.without(victims)
     bounds = Cheapest(Sets(problem, tree, places, rich, standing.ledger, (shape,), waiting), standing.room.free, victims)
     best: Taken | None = None

@@ -230,8 +230,8 @@ Score = tuple[tuple[bool, tuple[Fraction, ...], Fraction, int], ...]
 
 
 def score(problem: Problem, admitted: frozenset[int]) -> Score:
-    """The objectives that decide who is admitted, for priorities from the highest: the weighted dominant shares, ascending, of the
-    queues with gangs that ask to start at this priority; the sum of these gangs' own dominant shares; their number.
+    """The objectives that decide who is admitted, for priorities from the highest, in each first those who are overdue: the weighted dominant
+    shares, ascending, of the queues with gangs that ask to start at this priority; the sum of these gangs' own dominant shares; their number.
     Shares do not matter where all of these gangs start, nor to a queue that asks alone: the sum says what it gets.
 
     Shares count what the queues hold already and the minima of all that is admitted at this priority or above it.
@@ -240,8 +240,8 @@ def score(problem: Problem, admitted: frozenset[int]) -> Score:
     held = [list(vector) for vector in Room(problem).held]
     asking = [g for g, gang in enumerate(problem.gangs) if not is_kept(gang)]
     levels = []
-    for priority in sorted({problem.gangs[g].priority for g in asking}, reverse=True):
-        level = [g for g in asking if problem.gangs[g].priority == priority]
+    for step in steps(problem):
+        level = [g for g in asking if (problem.gangs[g].priority, problem.gangs[g].overdue) == step]
         placed = Fraction(0)
         for g in sorted(admitted & set(level)):
             demand = _demand(problem.gangs[g], len(totals))
@@ -255,6 +255,22 @@ def score(problem: Problem, admitted: frozenset[int]) -> Score:
             shares.append(max(parts, default=Fraction(0)) / problem.queues[q].weight)
         levels.append((everyone, tuple(sorted(shares)), placed, len(admitted & set(level))))
     return tuple(levels)
+
+
+def steps(problem: Problem) -> list[tuple[int, bool]]:
+    """(priority, overdue) of the gangs that ask to start, in the order in which they are served."""
+    return sorted({(gang.priority, gang.overdue) for gang in problem.gangs if not is_kept(gang)}, reverse=True)
+
+
+def in_order(problem: Problem, admitted: frozenset[int]) -> bool:
+    """Whether in each queue with strict order those who start come before those who wait."""
+    for q, queue in enumerate(problem.queues):
+        mine = [g for g, gang in enumerate(problem.gangs) if gang.queue == q and not is_kept(gang)]
+        mine.sort(key=lambda g: (-problem.gangs[g].priority, not problem.gangs[g].overdue, problem.gangs[g].age))
+        starts = [g in admitted for g in mine]
+        if queue.strict and starts != sorted(starts, reverse=True):
+            return False
+    return True
 
 
 def _demand(gang: Gang, resources: int) -> list[int]:

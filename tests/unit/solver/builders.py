@@ -40,6 +40,7 @@ class NodeSpec:
     kind: int
     leaf: str | None
     cells: tuple[tuple[str, Amounts, Amounts], ...] = ()
+    closes_in: int | None = None
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,8 @@ class QueueSpec:
     open: bool = True
     hierarchy: tuple[tuple[str, int], ...] = ()
     reclaimable: bool = True
+    strict: bool = False
+    kept: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,9 @@ class GangSpec:
     running: tuple[Placement, ...]
     loss: int | None = None
     preempts: bool = True
+    duration: int | None = None
+    ends: int | None = None
+    overdue: bool = False
 
 
 def nodes(
@@ -89,10 +95,11 @@ def nodes(
     kind: int = 0,
     free: Amounts | None = None,
     cells: Iterable[tuple[str, Amounts, Amounts]] = (),
+    closes_in: int | None = None,
     **capacity: int,
 ) -> list[NodeSpec]:
     """cells: made by `cells` below."""
-    return [NodeSpec(capacity, capacity if free is None else free, kind, leaf, tuple(cells))] * count
+    return [NodeSpec(capacity, capacity if free is None else free, kind, leaf, tuple(cells), closes_in)] * count
 
 
 def cells(division: str, count: int, free: Amounts | None = None, **capacity: int) -> list[tuple[str, Amounts, Amounts]]:
@@ -112,10 +119,12 @@ def queue(
     closed: bool = False,
     hierarchy: tuple[tuple[str, int], ...] = (),
     reclaimable: bool = True,
+    strict: bool = False,
+    kept: tuple[str, ...] = (),
 ) -> QueueSpec:
-    return QueueSpec(
-        name, parent, weight, priority, guarantee or {}, deserved or {}, capability or {}, used or {}, not closed, hierarchy, reclaimable
-    )
+    """kept: names of hypernodes."""
+    limits = guarantee or {}, deserved or {}, capability or {}, used or {}
+    return QueueSpec(name, parent, weight, priority, *limits, not closed, hierarchy, reclaimable, strict, kept)
 
 
 def role(
@@ -151,9 +160,12 @@ def gang(
     running: tuple[Placement, ...] = (),
     loss: int | None = None,
     preempts: bool = True,
+    duration: int | None = None,
+    ends: int | None = None,
+    overdue: bool = False,
 ) -> GangSpec:
     """loss: seconds run, of a gang that may be evicted."""
-    return GangSpec(name, roles, queue, priority, minimum, topology, subgroups, running, loss, preempts)
+    return GangSpec(name, roles, queue, priority, minimum, topology, subgroups, running, loss, preempts, duration, ends, overdue)
 
 
 def hard(tier: int) -> Topology:
@@ -206,6 +218,7 @@ def problem(
                 vector(spec.capacity),
                 vector(spec.free),
                 tuple(Cell(divisions.index(name), vector(whole), vector(free)) for name, whole, free in spec.cells),
+                spec.closes_in,
             )
             for n, spec in enumerate(machines)
         ),
@@ -223,6 +236,8 @@ def problem(
                 spec.open,
                 spec.hierarchy,
                 spec.reclaimable,
+                spec.strict,
+                tuple(leaf_index[name] for name in spec.kept),
             )
             for spec in queues
         ),
@@ -252,6 +267,9 @@ def problem(
                 spec.loss is not None,
                 spec.loss or 0,
                 spec.preempts,
+                spec.duration,
+                spec.ends,
+                spec.overdue,
             )
             for age, spec in enumerate(gangs)
         ),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from solver.costs import Flags
 from solver.problem import Gang, Placement, Problem
 from solver.room import Room
 from solver.stages.admit import Placements
@@ -21,8 +22,11 @@ Step = tuple[int, int, int, int | None]
 """(role, from node, to node, role that comes back in exchange or None)"""
 
 
-def together(problem: Problem, room: Room, placements: Placements) -> dict[int, tuple[Placement, ...]]:
-    """The same pods per role and leaf, nearer to what their gangs like. room: what is free beside these placements, kept up to date."""
+def together(problem: Problem, room: Room, placements: Placements, whole: Flags) -> dict[int, tuple[Placement, ...]]:
+    """The same pods per role and leaf, nearer to what their gangs like. room: what is free beside these placements, kept up to date.
+
+    whole: node -> whether it was whole before the plan (`costs.Wholes`): its new pods keep asking for the same resources, so that it opens as it did.
+    """
     found = dict(placements)
     for j in sorted(placements):
         gang = problem.gangs[j]
@@ -32,7 +36,7 @@ def together(problem: Problem, room: Room, placements: Placements) -> dict[int, 
         leaves: dict[int | None, list[Placement]] = {}
         for p in new:
             leaves.setdefault(problem.nodes[p.node].leaf, []).append(p)
-        moved = [p for pods in leaves.values() for p in _Leaf.of(problem, room, gang, pods).improved()]
+        moved = [p for pods in leaves.values() for p in _Leaf.of(problem, room, gang, pods, whole).improved()]
         found[j] = merged([*gang.running, *moved])
     return found
 
@@ -47,10 +51,11 @@ class _Leaf:
     new: dict[int, list[int]]
     all: dict[int, list[int]]
     liking: Mapping[tuple[int, int], int]
+    whole: Flags
     looks: int = 0
 
     @classmethod
-    def of(cls, problem: Problem, room: Room, gang: Gang, pods: Sequence[Placement]) -> _Leaf:
+    def of(cls, problem: Problem, room: Room, gang: Gang, pods: Sequence[Placement], whole: Flags) -> _Leaf:
         new = {n: [0] * len(gang.roles) for n in sorted({p.node for p in pods})}
         for p in pods:
             new[p.node][p.role] += p.pods
@@ -58,7 +63,7 @@ class _Leaf:
         for p in gang.running:
             if p.node in both:
                 both[p.node][p.role] += p.pods
-        return cls(problem, room, gang, new, both, {(a, b): value for x, y, value in gang.affinities for a, b in ((x, y), (y, x))})
+        return cls(problem, room, gang, new, both, {(a, b): value for x, y, value in gang.affinities for a, b in ((x, y), (y, x))}, whole)
 
     def improved(self) -> list[Placement]:
         """The best step as long as one helps."""
@@ -99,7 +104,7 @@ class _Leaf:
         """The kinds are open, the room is there, and no node is left by all of the gang: whoever counts opened nodes sees the same ones."""
         a, u, v, b = step
         roles = self.gang.roles
-        if b is None and sum(self.new[u]) == 1:
+        if (b is None and sum(self.new[u]) == 1) or any(self.whole[n] and self._asked(n) != self._asked(n, step) for n in (u, v)):
             return False
         if self.problem.nodes[v].kind not in roles[a].kinds or (b is not None and self.problem.nodes[u].kind not in roles[b].kinds):
             return False
@@ -111,6 +116,17 @@ class _Leaf:
         finally:
             self.room.undo(mark)
         return True
+
+    def _asked(self, n: int, step: Step | None = None) -> set[int]:
+        """The resources that the gang's new pods on a node ask for, now or after the step."""
+        pods = list(self.new[n])
+        if step is not None:
+            a, u, _, b = step
+            sign = -1 if n == u else 1
+            pods[a] += sign
+            if b is not None:
+                pods[b] -= sign
+        return {r for t, number in enumerate(pods) if number for r, amount in enumerate(self.gang.roles[t].request) if amount}
 
     def _exchange(self, step: Step) -> None:
         """In the room. Raises ValueError where there is too little."""

@@ -107,7 +107,7 @@ class Greedy:
         best, want = 0, shape.mixed()
         for h in self.tree.domains(shape.tier) if shape.tier is not None else (ROOT,):
             mark, left = self.room.mark(), list(want)
-            self._try(h, self.problem.gangs[index], shape, left)
+            self._try(h, self.problem.gangs[index], shape, left, whole=False)
             self.room.undo(mark)
             best = max(best, sum(want) - sum(left))
         return min(best, shape.least - 1)
@@ -116,10 +116,12 @@ class Greedy:
         """Whether relations ask where its pods are."""
         return shape.related and self.room.neighbours is not None
 
-    def _try(self, h: int, gang: Gang, shape: Shape, left: list[int]) -> tuple[Placement, ...]:
-        """As many of `left` under h as fit, pod by pod where relations ask who is where; counts `left` down."""
+    def _try(self, h: int, gang: Gang, shape: Shape, left: list[int], whole: bool = True) -> tuple[Placement, ...]:
+        """As many of `left` under h as fit, pod by pod where relations ask who is where; counts `left` down. whole: less than all is of no use."""
         if shape.related and self.room.neighbours is not None:
-            return merged(Podwise(self.tree, self.room, self.room.neighbours, gang, shape).fill(h, left))
+            open_to = [self._open_to(role.kinds) for role in shape.roles]
+            one_by_one = Podwise(self.tree, self.room, self.room.neighbours, gang, shape, open_to)
+            return () if whole and one_by_one.hopeless(h, left) else merged(one_by_one.fill(h, left))
         return self._fill(h, gang, shape, left)
 
     def reach(self, shape: Shape, t: int) -> dict[int, int]:
@@ -128,10 +130,14 @@ class Greedy:
 
     def _slots(self, shape: Shape, t: int) -> np.ndarray:
         role = shape.roles[t]
-        if role.kinds not in self._open:
-            self._open[role.kinds] = np.isin(self.tree.kinds, sorted(role.kinds))
-        found = np.where(self._open[role.kinds], self.room.slots(role.ask), 0)
+        found = np.where(self._open_to(role.kinds), self.room.slots(role.ask), 0)
         return found if self.room.neighbours is None else self.room.neighbours.cap(role, found)
+
+    def _open_to(self, kinds: frozenset[int]) -> np.ndarray:
+        """Node -> whether it is of one of these kinds."""
+        if kinds not in self._open:
+            self._open[kinds] = np.isin(self.tree.kinds, sorted(kinds))
+        return self._open[kinds]
 
     def _candidates(self, shape: Shape, want: list[int], reach: list[Ints]) -> list[int]:
         """Domains in which every role fits by number: lowest tier first; room to grow first, then least left over."""

@@ -9,7 +9,7 @@ from functools import partial
 
 from solver.cells import certificate
 from solver.closing import guarded
-from solver.costs import NAMES
+from solver.costs import NAMES, Wholes
 from solver.fit import shortage
 from solver.greedy import Greedy
 from solver.model.sets import Place, Sets, aggregate, refine
@@ -25,6 +25,7 @@ from solver.reasons import Explanation, World
 from solver.room import Ledger, Room, demand, free_vectors, owed_vectors
 from solver.shapes import Shape, classes, satisfied, shape_of
 from solver.stages.admit import Admission, Placements, admit
+from solver.stages.company import together
 from solver.stages.evict import Standing, cheapest_victims, total_loss
 from solver.stages.grow import grow
 from solver.stages.lexicographic import judge
@@ -67,6 +68,8 @@ def solve(problem: Problem, options: Options | None = None, mapper: Mapper = HER
     placements = course.placements | grow(course.problem, course.tree, course.room, course.ledger, growing, whole, course.later, course.lasting)
     if problem.policy.scatter and not course.standing.evicted and course.reservation is None:  # both were proved for the nodes as they are
         placements = scatter(course.problem, course.room, placements)
+    if any(gang.affinities for gang in problem.gangs) and not course.standing.evicted and course.reservation is None:
+        placements = together(course.problem, course.room, placements, Wholes(problem, tree, free_before.amounts).nodes)
     started = {j: pods for j, pods in placements.items() if j not in kept}
     patience = replace(options, time_limit=min(options.time_limit, REASON_SECONDS))
     uses = certificate(problem, course.room.laid, {j: fresh(problem.gangs[j], pods) for j, pods in placements.items()})

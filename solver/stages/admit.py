@@ -28,7 +28,7 @@ from solver.tree import ROOT
 FEW_NODES = 100
 """Branch-and-bound nodes for questions that refine: which queues can rise above a level, which of the gangs waited longest."""
 
-ROOT_NODES = 10
+ROOT_NODES = 1
 """For the fair shares of a model that is too large for all of them: the root mostly settles it."""
 
 RISE = 0.5

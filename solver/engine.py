@@ -24,8 +24,8 @@ except ImportError:  # a platform without the HiGHS wheel; CBC comes with PuLP
 Status = Literal["optimal", "feasible", "infeasible", "unknown"]
 FEASIBILITY = 1e-6
 
-QUICK_POOL = 100
-"""Cuts that HiGHS keeps in a quick solve (10,000 by default): most of the time at the root of a spread model goes into separating them."""
+CUTS = 100
+"""Cuts that HiGHS keeps (10,000 by default): most of the time at the root of a crowded model goes into separating them, and its bound is as good."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def solve_model(
 ) -> Answer:
     """Solve `model` (objective set). `start`: variable name -> value of a known solution; names that are missing are completed by HiGHS.
 
-    relaxed: integers may be fractions; the values then are not rounded. quick: few cuts, for a model where a limit is likely to strike anyway.
+    relaxed: integers may be fractions; the values then are not rounded. quick: without presolve, for a model where a limit is likely to strike anyway.
 
     Raises RuntimeError when the engine that is asked for, or any, is not installed; ValueError when two variables have one name.
     """
@@ -75,8 +75,8 @@ def _by_highs(model: pulp.LpProblem, options: Options, start: Mapping[str, float
         "mip_max_nodes": options.max_nodes,
     }.items():
         highs.setOptionValue(key, value)
+    highs.setOptionValue("mip_pool_soft_limit", CUTS)
     if quick:
-        highs.setOptionValue("mip_pool_soft_limit", QUICK_POOL)
         highs.setOptionValue("presolve", "off")  # a third of the time on spread models, and solutions as good
     variables = model.variables()
     column = {id(v): i for i, v in enumerate(variables)}

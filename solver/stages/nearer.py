@@ -29,8 +29,11 @@ SMALL = 400
 NODES = 20
 """Branch-and-bound nodes for a model of `SMALL` variables, more for a smaller one: being spread a little is no reason to keep everybody waiting."""
 
-ROUNDS = 8
-"""Neighbourhoods that are tried where all gangs are too many for one model, each at its root only."""
+NEIGHBOURS = 250
+"""Pod variables of one neighbourhood where all gangs are too many for one model: the root of a larger one takes seconds."""
+
+ROUNDS = 4
+"""Neighbourhoods that are tried, each at its root only."""
 
 VAIN = 2
 """Neighbourhoods that may bring nothing before no more are tried."""
@@ -130,7 +133,7 @@ def _neighbourhood(s: Sets, shapes: Mapping[int, Shape], placements: Placements,
     touched: set[int] = set()
     for j in [first, *near]:
         touched |= {int(s.place_of[p.node]) for p in placements[j]}
-        if movable and sum(len(touched | places) for of in [*movable, j] for places in open_to[of]) > SMALL:
+        if movable and sum(len(touched | places) for of in [*movable, j] for places in open_to[of]) > NEIGHBOURS:
             break
         movable.append(j)
     return sorted(movable)

@@ -21,12 +21,16 @@ MOST_GANGS = 3
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """A code, its sentence, and the numbers in it (amounts as in `compiler.amounts.number`). never: waiting cannot help."""
+    """A code, its sentence, and the numbers in it (amounts as in `compiler.amounts.number`). never: waiting cannot help.
+
+    also: of a repair, the changes that must come with it; its message says them too.
+    """
 
     code: str
     message: str
     facts: Mapping[str, Value] = field(default_factory=dict)
     never: bool = False
+    also: tuple[Reason, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +181,11 @@ REASONS: Mapping[str, Sentence] = {
         ("the nodes that match the node selector, affinity and tolerations of role {role} hold {available:n} of {asked:pods}, even empty",),
         mend="Widen the selector or affinity, add the toleration, or ask for fewer pods.",
     ),
+    "GW122": Sentence(
+        "nodes are away",
+        ("there would be room with {nodes}, not ready or cordoned for now", "there would be room with nodes that are not ready or cordoned for now"),
+        mend="Bring the nodes back, or wait.",
+    ),
     "GW121": Sentence(
         "its own pods stand in the way",
         ("{asked:pods} of it are missing and find no room beside its pods that run; were those to stop, all of it would fit elsewhere",),
@@ -186,9 +195,35 @@ REASONS: Mapping[str, Sentence] = {
 
 REPAIRS: Mapping[str, Sentence] = {
     "GR101": Sentence("raise a capability", ("{amount} more of capability for queue {queue}",)),
-    "GR102": Sentence("allow a higher tier", ("highestTierAllowed: {tier}",)),
+    "GR102": Sentence("allow a higher tier", ("highestTierAllowed: {tier} for its groups ({subgroup})", "highestTierAllowed: {tier}")),
     "GR103": Sentence("wait for room", ("{amount} to be freed", "room to be freed by jobs that run")),
-    "GR104": Sentence("add nodes", ("{amount} more in the cluster", "{amount:nodes} more", "more nodes")),
+    "GR104": Sentence(
+        "add nodes",
+        (
+            "{amount:nodes} more like {nodes} under {hypernode}",
+            "{amount:nodes} more like {nodes}",
+            "{amount:nodes} more",
+            "more nodes",
+        ),
+    ),
+    "GR105": Sentence(
+        "ask for fewer pods",
+        ("{amount:pods} of role {role} instead of {now:n}", "{amount:pods} at least instead of {now:n}", "fewer pods"),
+    ),
+    "GR106": Sentence("make the subgroups smaller", ("groups of {amount:pods} instead of {now:n} ({subgroup})", "smaller groups")),
+    "GR107": Sentence(
+        "make the topology a wish",
+        ("a soft topology instead of a hard one for its groups ({subgroup})", "a soft topology instead of a hard one"),
+    ),
+    "GR108": Sentence("lower a guarantee of another queue", ("{amount} less of guarantee for queue {queue}", "a smaller guarantee of another queue")),
+    "GR109": Sentence("wait for others to end", ("wait for the end of {gangs}", "wait for running jobs to end")),
+    "GR110": Sentence("raise a queue's weight", ("weight {amount:n} instead of {now:n} for queue {queue}", "more weight for its queue")),
+    "GR111": Sentence("open a queue", ("open queue {queue}", "open its queue")),
+    "GR112": Sentence("let a role use other nodes", ("let role {role} use nodes like {nodes} as well", "let it use other nodes as well")),
+    "GR113": Sentence("start anew", ("delete its pods that run, so that it starts anew where all of it fits",)),
+    "GR115": Sentence("make the pods smaller", ("{amount} for a pod of role {role} instead of {now:n}", "smaller pods")),
+    "GR116": Sentence("bring nodes back", ("wait for {nodes} to be ready and open again", "wait for nodes to come back")),
+    "GR114": Sentence("raise its priority", ("a priority above {amount:n}", "a higher priority")),
 }
 
 
@@ -235,21 +270,29 @@ class Words:
         """For a job that is in no problem at all."""
         return Reason("GW111", REASONS["GW111"].texts[0])
 
-    def repair(self, repair: Repair) -> Reason:
-        sentence = REPAIRS[repair.code]
-        resource = None if repair.resource is None else self.problem.resources[repair.resource]
-        facts: dict[str, Value] = {}
-        if repair.queue is not None:
-            facts["queue"] = self.problem.queues[repair.queue].name
-        if resource is not None:
-            facts["resource"] = resource
-        if repair.tier is not None:
-            facts["tier"] = repair.tier
-        names: dict[str, object] = dict(facts)
-        if repair.amount is not None:
-            facts["amount"] = number(resource or "pods", repair.amount)
-            names["amount"] = _Amount(resource, repair.amount)
-        return Reason(repair.code, _say(sentence.texts, names, sentence.title), facts)
+    def repair(self, gang: Gang, repair: Repair) -> Reason:
+        """One change; its sentence and facts tell of those that must come with it."""
+        sentence, problem = REPAIRS[repair.code], self.problem
+        resource = None if repair.resource is None else problem.resources[repair.resource]
+        said: dict[str, Value | None] = {
+            "role": None if repair.role is None else gang.roles[repair.role].name,
+            "subgroup": None if repair.subgroup is None else gang.subgroups[repair.subgroup].name,
+            "queue": None if repair.queue is None else problem.queues[repair.queue].name,
+            "resource": resource,
+            "hypernode": None if repair.hypernode is None else problem.hypernodes[repair.hypernode].name,
+            "tier": repair.tier,
+            "gangs": tuple(problem.gangs[j].name for j in repair.gangs) or None,
+            "nodes": tuple(problem.nodes[n].name for n in repair.nodes) or None,
+        }
+        facts: dict[str, Value] = {name: value for name, value in said.items() if value is not None}
+        names: dict[str, object] = {**facts, "gangs": _listed(facts.get("gangs", ())), "nodes": _listed(facts.get("nodes", ()))}
+        for name, amount in (("amount", repair.amount), ("now", repair.now)):
+            if amount is not None:
+                facts[name] = number(resource or "pods", amount)
+                names[name] = _Amount(resource, amount)
+        also = tuple(self.repair(gang, other) for other in repair.also)
+        message = " and ".join((_say(sentence.texts, names, sentence.title), *(other.message for other in also)))
+        return Reason(repair.code, message, facts, also=also)
 
 
 class _Amount:
@@ -266,8 +309,8 @@ class _Amount:
         return f"{self.amount} {noun[:-1] if self.amount == 1 else noun}"
 
 
-def _listed(names: Sequence[str]) -> str | None:
-    if not names:
+def _listed(names: object) -> str | None:
+    if not isinstance(names, tuple) or not names:
         return None
     rest = len(names) - MOST_GANGS
     return ", ".join(names[:MOST_GANGS]) + (f" and {rest} more" if rest > 0 else "")
@@ -295,7 +338,7 @@ def reference() -> str:
         rows.append(f"{sentence.mend}\n")
     rows.append("# What would help\n")
     rows.append("Each repair was checked: with it, the job starts.\n")
-    rows += [f"* **{code}** {sentence.title}: {_plain(sentence.texts[0])}" for code, sentence in REPAIRS.items()]
+    rows += [f"* **{code}** {sentence.title}: {_plain(min(sentence.texts[:-1] or sentence.texts, key=len))}" for code, sentence in REPAIRS.items()]
     return "\n".join(rows) + "\n"
 
 

@@ -29,12 +29,22 @@ class HyperNode:
 
 
 @dataclass(frozen=True, slots=True)
+class Back:
+    """What a node that is away for now (not ready, cordoned) will be once it is back: as in `Node`."""
+
+    kind: int
+    capacity: Vector
+    free: Vector
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """A machine.
 
     kind: nodes of one kind are open to exactly the same roles (selectors, affinity, taints are settled before the solver).
     leaf: the hypernode that directly holds the node; None for a node outside the topology.
     capacity: allocatable. free: capacity less the pods that belong to no gang of the problem; the pods in `Gang.running` are not taken off.
+    back: of a node that is away for now; no plan uses it, but nothing that it would hold is said to fit never.
     """
 
     name: str
@@ -42,6 +52,7 @@ class Node:
     leaf: int | None
     capacity: Vector
     free: Vector
+    back: Back | None = None
 
 
 @dataclass(frozen=True, slots=True)

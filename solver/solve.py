@@ -54,8 +54,9 @@ def solve(problem: Problem, options: Options | None = None) -> Plan:
     if problem.policy.scatter and not course.standing.evicted:  # who goes for whom was proved for the nodes as they are
         placements = scatter(problem, course.room, placements)
     started = {j: pods for j, pods in placements.items() if j not in kept}
+    staying = {j: pods for j, pods in placements.items() if j in kept}
     patience = replace(options, time_limit=min(options.time_limit, REASON_SECONDS))
-    reasons = Reasons(World(problem, tree, free_before, before, course.room.free, course.ledger, started, patience))
+    reasons = Reasons(World(problem, tree, free_before, before, course.room.free, course.ledger, started, staying, patience))
     decisions = tuple(_decision(problem, j, placements.get(j), running[j], j in kept, course, reasons) for j in range(len(problem.gangs)))
     return Plan(decisions, course.plan_batches(), _queues(problem, before, course.ledger, whole))
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import lcm
 from typing import Protocol
 
-from solver.problem import Gang, HyperNode, InvalidProblemError, Limits, Node, Problem, Queue, Subgroup, Vector
+from solver.problem import Back, Gang, HyperNode, InvalidProblemError, Limits, Node, Problem, Queue, Subgroup, Vector
 
 LARGEST = 2**62
 """No amount, and no sum of amounts over the cluster or over all gangs, may be larger: it has to fit a signed 64-bit integer with room to add."""
@@ -92,9 +92,15 @@ def _hypernode(where: Where, hypernode: HyperNode, problem: Problem) -> None:
 
 
 def _node(where: Where, node: Node, problem: Problem) -> None:
-    _integer((*where, "kind"), node.kind)
     if node.leaf is not None:
         _index((*where, "leaf"), node.leaf, problem.hypernodes)
+    _room(where, node, problem)
+    if node.back is not None:
+        _room((*where, "back"), node.back, problem)
+
+
+def _room(where: Where, node: Node | Back, problem: Problem) -> None:
+    _integer((*where, "kind"), node.kind)
     _vector((*where, "capacity"), node.capacity, problem)
     _vector((*where, "free"), node.free, problem)
     for r, (free, capacity) in enumerate(zip(node.free, node.capacity, strict=True)):

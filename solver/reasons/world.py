@@ -18,22 +18,23 @@ from solver.tree import Tree
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A gang, as written or with something about it relaxed, and who is in its way: gangs that the plan starts, all that runs, and the absence
-    of nodes that are away for now.
+    """A gang, as written or with something about it relaxed, and who is in its way: gangs that the plan starts, all that runs.
 
-    own: the pods of it that run in truth; where `gang.running` is empty they have given their room back.
+    own: the pods of it that run in truth; where `gang.running` is empty they have given their room back. back: nodes that are away for now and
+    would be there again.
     """
 
     gang: Gang
     own: tuple[Placement, ...] = ()
     started: bool = True
     running: bool = True
-    away: bool = True
+    back: tuple[int, ...] = ()
 
 
 @dataclass
 class World:
-    """before: free vectors and holdings with only what runs. after: with the plan. started: what the plan starts, gang -> placements.
+    """before: free vectors and holdings with only what runs. after: with the plan. started, kept: what the plan starts and what it keeps, gang ->
+    placements.
 
     Nothing in it changes but what it remembers, so that it may be sent to another process.
     """
@@ -45,24 +46,37 @@ class World:
     free_after: Ints
     after: Ledger
     started: dict[int, tuple[Placement, ...]]
+    kept: dict[int, tuple[Placement, ...]]
     options: Options
     blockers: dict[tuple[int, Setting], tuple[int, tuple[int, ...]]] = field(default_factory=dict)
     """Priority and setting -> (pods that fit, gangs of the plan in the way): the dearest question, and the same for all queues."""
 
     @cached_property
-    def returned(self) -> tuple[Node, ...]:
-        """The nodes as they are once those that are away for now are back."""
-        return self.problem.nodes
+    def away(self) -> tuple[int, ...]:
+        """Nodes that are away for now."""
+        return tuple(n for n, node in enumerate(self.problem.nodes) if node.back is not None)
+
+    def nodes(self, back: tuple[int, ...]) -> tuple[tuple[Node, ...], Tree]:
+        """The nodes and their tree, with some that are back."""
+        if not back:
+            return self.problem.nodes, self.tree
+        if back not in self._nodes:
+            nodes = list(self.problem.nodes)
+            for n in back:
+                if (then := nodes[n].back) is not None:
+                    nodes[n] = replace(nodes[n], kind=then.kind, capacity=then.capacity, free=then.free, back=None)
+            self._nodes[back] = tuple(nodes), Tree(replace(self.problem, nodes=tuple(nodes)))
+        return self._nodes[back]
 
     @cached_property
-    def returned_tree(self) -> Tree:
-        return self.tree
+    def _nodes(self) -> dict[tuple[int, ...], tuple[tuple[Node, ...], Tree]]:
+        return {}
 
     @cached_property
     def idle(self) -> Ledger:
         """The queues with nothing held, and the empty cluster with all its nodes."""
         nothing = (0,) * len(self.problem.resources)
-        nodes = tuple(replace(node, free=node.capacity) for node in self.returned)
+        nodes = tuple(replace(node, free=node.capacity) for node in self.nodes(self.away)[0])
         return Ledger(replace(self.problem, nodes=nodes, queues=tuple(replace(q, used=nothing) for q in self.problem.queues), gangs=()))
 
     @cached_property
@@ -96,10 +110,15 @@ class World:
         """Node x resource: what is left for the gang."""
         beside = self.free_after if s.started else self.free_before
         free = beside if s.running else self.capacity - self.given if s.started else self.capacity
-        if s.own and s.running != bool(s.gang.running):
+        again = bool(s.own) and s.running != bool(s.gang.running)
+        if again or s.back:
             free = free.copy()
-            for p in s.own:
-                free[p.node] += np.array(s.gang.roles[p.role].request, dtype=np.int64) * (p.pods if s.running else -p.pods)
+        for p in s.own if again else ():
+            free[p.node] += np.array(s.gang.roles[p.role].request, dtype=np.int64) * (p.pods if s.running else -p.pods)
+        for n in s.back:
+            node, then = self.problem.nodes[n], self.nodes(s.back)[0][n]
+            more = zip(then.free, node.free, strict=True) if s.running else zip(then.capacity, node.capacity, strict=True)
+            free[n] += np.array([x - y for x, y in more], dtype=np.int64)
         return np.maximum(free, 0)
 
     def _vectors(self, rows: Iterable[Iterable[int]]) -> Ints:
@@ -136,7 +155,7 @@ class Case:
     @cached_property
     def empty(self) -> Setting:
         """The gang as written, with nothing of it running, on the empty cluster with all its nodes."""
-        return Setting(replace(plain(self.gang), running=()), (), started=False, running=False, away=False)
+        return Setting(replace(plain(self.gang), running=()), (), started=False, running=False, back=self.world.away)
 
     @cached_property
     def amount(self) -> Vector:
@@ -150,7 +169,7 @@ class Case:
 
     def question(self, s: Setting) -> Question:
         world = self.world
-        nodes, tree = (world.problem.nodes, world.tree) if s.away else (world.returned, world.returned_tree)
+        nodes, tree = world.nodes(s.back)
         return Question(replace(world.problem, nodes=nodes, gangs=(s.gang,)), tree, shape_of(0, s.gang), world.free(s))
 
     def fits(self, s: Setting) -> bool | None:

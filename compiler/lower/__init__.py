@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from compiler.lower.eligibility import Eligibility, eligibility
+from compiler.lower.eligibility import Eligibility, eligibility, returned
 from compiler.lower.gangs import GangLowering, ages, priorities, submitted
 from compiler.lower.live import Live, observe
 from compiler.lower.origins import Origins, job_key
@@ -15,7 +15,7 @@ from compiler.lower.topology import hypernodes, leaves
 from compiler.lower.victims import evictable, never, ran, switches
 from compiler.specs import GangSpec, HyperNodeSpec, Specs
 from compiler.state import State
-from solver.problem import Node, Problem
+from solver.problem import Back, Node, Problem
 
 PODS_PER_NODE = 110
 """How many pods a node takes that does not say: the kubelet's default."""
@@ -36,7 +36,8 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
 
     names = resources(gangs, specs.queues)
     made_queues, queue_origins = queues(specs.queues, specs.cluster.default_queue, live.queue_used, names, live.closed_queues)
-    open_to = eligibility(live.nodes, (role.pod for gang in gangs for role in gang.roles))
+    away = {node.name: returned(node) for node in live.nodes if node.unschedulable}
+    open_to = eligibility((*live.nodes, *away.values()), (role.pod for gang in gangs for role in gang.roles))
     nodes = _nodes(live, gangs, chosen, live.hypernodes, open_to, names)
 
     values, otherwise = priorities(specs.priority_classes)
@@ -101,18 +102,20 @@ def _nodes(
 ) -> tuple[Node, ...]:
     """Capacity less what others hold. A node that is over-committed, or lost, has exactly the room that our running pods fill."""
     leaf = leaves(tree)
+    away = dict(zip((spec.name for spec in live.nodes if spec.unschedulable), open_to.of_node[len(live.nodes) :], strict=True))
     ours: dict[str, dict[str, int]] = {}
     for gang, j in zip(gangs, chosen, strict=True):
         for (t, name), pods in live.running.get(j, {}).items():
             held = {resource: amount * pods for resource, amount in gang.roles[t].pod.requests.items()}
             ours[name] = dict(add(ours.get(name, {}), held))
     made = []
-    for spec, kind in zip(live.nodes, open_to.of_node, strict=True):
-        capacity = vector({"pods": PODS_PER_NODE, **spec.allocatable}, names)
+    for spec, kind in zip(live.nodes, open_to.of_node, strict=False):
+        allocatable = vector({"pods": PODS_PER_NODE, **spec.allocatable}, names)
         others, running = vector(live.held.get(spec.name, {}), names), vector(ours.get(spec.name, {}), names)
+        free = tuple(max(c - o, r) for c, o, r in zip(allocatable, others, running, strict=True))
+        capacity = tuple(map(max, allocatable, free))
+        back = Back(away[spec.name], capacity, free) if spec.name in away else None
         if spec.name in live.frozen:
             free = capacity = running
-        else:
-            free = tuple(max(c - o, r) for c, o, r in zip(capacity, others, running, strict=True))
-        made.append(Node(spec.name, kind, leaf.get(spec.name), tuple(map(max, capacity, free)), free))
+        made.append(Node(spec.name, kind, leaf.get(spec.name), capacity, free, back))
     return tuple(made)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from solver.plan import Repair
 from solver.problem import Problem, Queue
 from solver.quotas import path
-from solver.reasons.queues import Obstacle, against, keepers
+from solver.reasons.queues import Obstacle, keepers, obstacles
 from solver.reasons.trial import Bench, Trial
 from solver.room import Ledger
 
@@ -28,10 +28,10 @@ def mended(bench: Bench, t: Trial) -> Trial:
     for _ in range(ROUNDS):
         now = replace(t, limits=limits)
         ledger = bench.ledger(now)
-        broken = against(ledger, queue, amount)
-        if not broken:
+        broken = min(obstacles(ledger, queue, amount), key=lambda o: o.code, default=None)
+        if broken is None:
             return replace(now, changes=tuple(made))
-        mend = _mend(ledger, queue, broken[0], amount[broken[0].r])
+        mend = _mend(ledger, queue, broken, amount[broken.r])
         if mend is None:
             return t
         made.append(mend[0])

@@ -20,7 +20,7 @@ from solver.reasons.world import Case
 MOST = 4
 """Repairs that are said."""
 ENOUGH = 2
-"""With fewer repairs of one change those of two are tried."""
+"""With fewer repairs of one change more nodes are tried, then two changes, until there is one more. One repair is enough where others go first."""
 TRIES = 60
 """Questions about nodes for the repairs of one kind of gang, and how many of them may be put to an exact model."""
 MODELS = 6
@@ -31,11 +31,13 @@ def repairs(case: Case, facts: Sequence[Fact]) -> tuple[Repair, ...]:
     if any(fact.code == "GW110" for fact in facts):
         return ()
     bench = Bench(case, TRIES, MODELS)
-    found: dict[tuple[Repair, ...], None] = {}
-    for trials in (_single(bench, facts), _double(bench)):
-        if len(found) < ENOUGH:
-            for trial in islice(trials, MOST - len(found)):
-                found.setdefault(trial.changes)
+    found = [trial.changes for trial in islice(_single(bench, facts), MOST)]
+    enough = 1 if all(fact.code == "GW105" for fact in facts) else ENOUGH
+    for trials in (_nodes(bench), _double(bench)):
+        for trial in trials if len(found) < enough else ():
+            # Nothing that holds a repair which is enough without the rest.
+            if len(found) <= enough and not any(set(known) <= set(trial.changes) for known in found):
+                found.append(trial.changes)
     return tuple(replace(first, also=tuple(rest)) for first, *rest in found)
 
 
@@ -55,7 +57,12 @@ def _single(bench: Bench, facts: Sequence[Fact]) -> Iterator[Trial]:
     yield from _least(bench, start, [smaller(bench, role, start) for role in roles])
     for role in roles:
         yield from islice(_least(bench, start, openings(bench, role, start)), 1)
-    yield from islice(_least(bench, start, more_nodes(bench, start)), 1)
+
+
+def _nodes(bench: Bench) -> Iterator[Trial]:
+    """More nodes, the dearest to try and to have."""
+    if bench.allowed(bench.start):
+        yield from islice(_least(bench, bench.start, more_nodes(bench, bench.start)), 1)
 
 
 def _waiting(bench: Bench, t: Trial, facts: Sequence[Fact]) -> Iterator[Trial]:
@@ -97,11 +104,10 @@ def raised(bench: Bench, t: Trial) -> Trial | None:
 
 
 def _double(bench: Bench) -> Iterator[Trial]:
-    """Trials of two kinds of change: of the gang and of the queues, of the gang twice, of the gang and its priority."""
+    """Trials of two kinds of change: of the gang or the nodes and of the queues, of the gang twice, of the gang and its priority."""
     start = bench.start
     kinds = [*every(bench, start), *_fewer(bench, start)]
-    queues = mended(bench, start)
-    if queues is not start:
+    if not bench.allowed(start) and not bench.fits(start):
         for steps in kinds:
             yield from _then_mended(bench, start, steps)
         for steps in more_nodes(bench, start)[:1]:
@@ -111,16 +117,16 @@ def _double(bench: Bench) -> Iterator[Trial]:
             yield from _both(bench, start, first, second)
     for steps in kinds:
         above = raised(bench, start)
-        if above is not None:
-            yield from _least(bench, above, [steps])
+        for trial in _least(bench, above, [steps]) if above is not None else ():
+            priority, *others = trial.changes
+            yield replace(trial, changes=(*others, priority))
 
 
 def _then_mended(bench: Bench, start: Trial, steps: Sequence[Step]) -> Iterator[Trial]:
     """The least step with which it finds room, and what the queues then lack."""
-    if steps and bench.fits(steps[-1](start)):
-        low = next((step(start) for step in steps if bench.fits(step(start))), None)
-        if low is not None:
-            yield from _if_works(bench, mended(bench, low))
+    least = bench.least(start, steps, bench.fits)
+    if least is not None:
+        yield from _if_works(bench, mended(bench, least))
 
 
 def _both(bench: Bench, start: Trial, first: Sequence[Step], second: Sequence[Step]) -> Iterator[Trial]:

@@ -10,7 +10,6 @@ import numpy as np
 from solver.fit import exactly, found, shortage
 from solver.plan import Repair
 from solver.problem import Node, Placement, Problem, Vector
-from solver.reasons.queues import against
 from solver.reasons.world import Case, Question, Setting
 from solver.room import Ints, Ledger, demand
 from solver.shapes import shape_of
@@ -54,8 +53,7 @@ class Bench:
 
     def allowed(self, t: Trial) -> bool:
         """Whether the queues let it start."""
-        ledger = self.ledger(t)
-        return ledger.rules.takes[self.case.gang.queue] and not against(ledger, self.case.gang.queue, self.amount(t))
+        return self.ledger(t).allows(self.case.gang.queue, self.amount(t))
 
     def amount(self, t: Trial) -> Vector:
         """What the gang asks for at least."""
@@ -114,14 +112,15 @@ class Bench:
         problem = replace(q.problem, nodes=(*q.problem.nodes, *more))
         return Question(problem, Tree(problem), q.shape, np.vstack([free, np.array([node.capacity] * count, dtype=np.int64)]))
 
-    def least(self, t: Trial, steps: Sequence[Step]) -> Trial | None:
-        """The trial with the first of the steps that works; each step must help at least as much as those before it."""
-        if not steps or not self.works(steps[-1](t)):
+    def least(self, t: Trial, steps: Sequence[Step], by: Callable[[Trial], bool] | None = None) -> Trial | None:
+        """The trial with the first of the steps that works (or is good `by` another test); none must help less than those before it."""
+        good = by or self.works
+        if not steps or not good(steps[-1](t)):
             return None
         low, high = 0, len(steps) - 1
         while low < high:
             middle = (low + high) // 2
-            low, high = (low, middle) if self.works(steps[middle](t)) else (middle + 1, high)
+            low, high = (low, middle) if good(steps[middle](t)) else (middle + 1, high)
         return steps[low](t)
 
 

@@ -126,9 +126,17 @@ def others_first(case: Case, s: Setting) -> Fact:
 
 
 def no_domain(case: Case, s: Setting) -> Fact:
-    """GW104: no domain of the allowed tier has room. available: pods that the best one holds, as far as counting or the greedy tell."""
+    """GW104: no domain of the allowed tier has room. available: pods that the best one holds, as far as counting or the greedy tell.
+
+    A gang that runs in part has no choice of domain any more.
+    """
     q = case.question(s)
-    short = domain_shortage(q.tree, q.shape, reaches(q.problem, q.tree, q.shape, q.free))
+    reach = reaches(q.problem, q.tree, q.shape, q.free)
+    if q.shape.fixed and q.shape.tier is not None:
+        home = q.tree.domain(q.problem.nodes[q.shape.fixed[0].node].leaf, q.shape.tier)
+        pods = sum(min(r[home], role.need) for r, role in zip(reach, q.shape.roles, strict=True)) if home is not None else 0
+        return Fact("GW104", tier=q.shape.tier, hypernode=home, asked=q.shape.least, available=max(0, min(pods, q.shape.least - 1)))
+    short = domain_shortage(q.tree, q.shape, reach)
     if short is not None:
         return Fact("GW104", tier=short.tier, hypernode=short.hypernode, asked=short.asked, available=short.available)
     return Fact("GW104", tier=q.shape.tier, asked=q.shape.least, available=_most(q))

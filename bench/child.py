@@ -8,23 +8,34 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench.registry import Figures, cases, figures
+from bench.registry import AbsentError, Figures, cases, figures
 
 ROOT = Path(__file__).resolve().parents[1]
 LONGEST = 900.0
 """Seconds after which a case counts as failed."""
 
 
+ABSENT = 3
+"""Exit code of a child that lacks something its case needs."""
+
+
 def apart(name: str) -> Figures | str:
-    """The figures of a case, or in a few words why there are none."""
+    """The figures of a case, or in a few words why there are none. Raises AbsentError, with the reason, for a case that cannot be run here."""
     try:
         done = subprocess.run([sys.executable, "-m", "bench.child", name], cwd=ROOT, capture_output=True, text=True, timeout=LONGEST)
     except subprocess.TimeoutExpired:
         return f"no end after {LONGEST:.0f} s"
+    if done.returncode == ABSENT:
+        raise AbsentError(done.stderr.strip())
     if done.returncode:
         return (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
     return figures(json.loads(done.stdout))
 
 
 if __name__ == "__main__":
-    json.dump(dataclasses.asdict(cases()[sys.argv[1]].run()), sys.stdout)
+    try:
+        measured = cases()[sys.argv[1]].run()
+    except AbsentError as absent:
+        sys.stderr.write(f"{absent}\n")
+        sys.exit(ABSENT)
+    json.dump(dataclasses.asdict(measured), sys.stdout)

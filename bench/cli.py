@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from pathlib import Path
 
 import click
 
 from bench import table
 from bench.child import apart
-from bench.registry import Case, Figures, cases
+from bench.registry import USUAL, AbsentError, Case, Figures, cases
+from bench.traces import VARIABLE
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--only", "chosen", metavar="CASE", multiple=True, help="Run this case; may be repeated. [default: all]")
+@click.option("--only", "chosen", metavar="CASE", multiple=True, help="Run this case; may be repeated.")
+@click.option(
+    "--group", "groups", metavar="GROUP", multiple=True, help="Run the cases of this group; may be repeated. [default: usual; all with --markdown]"
+)
 @click.option("--list", "listed", is_flag=True, help="Name the cases and run none.")
 @click.option("--json", "as_json", is_flag=True, help="All figures as JSON.")
 @click.option(
@@ -23,21 +28,30 @@ from bench.registry import Case, Figures, cases
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help=f"Also put the tables into this page, between {table.BEGIN} and {table.END}.",
 )
+@click.option(
+    "--traces",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help=f"Where the published traces lie. [default: {VARIABLE}, else shared/traces beside the checkout]",
+)
 @click.pass_context
-def bench(ctx: click.Context, chosen: tuple[str, ...], listed: bool, as_json: bool, page: Path | None) -> None:
+def bench(
+    ctx: click.Context, chosen: tuple[str, ...], groups: tuple[str, ...], listed: bool, as_json: bool, page: Path | None, traces: Path | None
+) -> None:
     """Measure each case in a process of its own, one after another. Exits with 1 when a case fails or misses its bar."""
-    known = cases()
-    if unknown := [name for name in chosen if name not in known]:
-        raise click.BadParameter(f"there is no case {unknown[0]!r}; see --list", param_hint="--only")
-    picked = [case for case in known.values() if not chosen or case.name in chosen]
+    picked = _picked(chosen, groups, everything=listed or page is not None)
     if listed:
         for case in picked:
-            click.echo(f"{case.name:18} {case.title}")
+            click.echo(f"{case.group:8} {case.name:28} {case.title}")
         return
+    if traces is not None:
+        os.environ[VARIABLE] = str(traces.resolve())
     results: list[tuple[Case, Figures | str]] = []
     for case in picked:
         click.echo(f"{case.name} ...", err=True)
-        results.append((case, apart(case.name)))
+        try:
+            results.append((case, apart(case.name)))
+        except AbsentError as absent:
+            click.echo(f"{case.name}: {absent}", err=True)
     click.echo(_json(results) if as_json else table.text(results), nl=False)
     if page is not None:
         page.write_text(table.refreshed(page.read_text(), results))
@@ -45,6 +59,19 @@ def bench(ctx: click.Context, chosen: tuple[str, ...], listed: bool, as_json: bo
     for problem in problems:
         click.echo(problem, err=True)
     ctx.exit(1 if problems else 0)
+
+
+def _picked(chosen: tuple[str, ...], groups: tuple[str, ...], everything: bool) -> list[Case]:
+    """The cases that are named, those of the groups that are named, or else the usual ones."""
+    known = cases()
+    if unknown := [name for name in chosen if name not in known]:
+        raise click.BadParameter(f"there is no case {unknown[0]!r}; see --list", param_hint="--only")
+    there = {case.group for case in known.values()}
+    if strange := [group for group in groups if group not in there]:
+        raise click.BadParameter(f"there is no group {strange[0]!r}, only {', '.join(sorted(there))}", param_hint="--group")
+    if not chosen and not groups:
+        return [case for case in known.values() if everything or case.group == USUAL]
+    return [case for case in known.values() if case.name in chosen or case.group in groups]
 
 
 def _json(results: table.Results) -> str:

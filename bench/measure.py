@@ -87,8 +87,8 @@ def reading(world: World) -> Figures:
     return Figures(wall, cpu, most, _phases(stopwatch))
 
 
-def compilation(world: World) -> Figures:
-    """Compile a world against its state and emit the manifests; then, off the clock, judge the plan.
+def compilation(world: World, judged: bool = True) -> Figures:
+    """Compile a world against its state and emit the manifests; then, off the clock, judge the plan where that is wanted.
 
     Raises RuntimeError when there is no verified plan: a figure without one is worth nothing.
     """
@@ -108,7 +108,7 @@ def compilation(world: World) -> Figures:
     if not outcome.ok or outcome.errors:
         raise RuntimeError(f"no clean plan came out: {outcome.diagnostics[:1]}")
     parts = {name: stopwatch.seconds[name] for name in SOLVE}
-    return Figures(wall, cpu, most, _phases(stopwatch), parts, quality(outcome))
+    return Figures(wall, cpu, most, _phases(stopwatch), parts, quality(outcome) if judged else None)
 
 
 def _phases(stopwatch: Stopwatch) -> dict[str, float]:

@@ -12,6 +12,9 @@ Run = Callable[[], "Figures"]
 
 _CASES: dict[str, Case] = {}
 
+USUAL = "usual"
+"""The group that is run when nothing is asked for."""
+
 
 @dataclass(frozen=True, slots=True)
 class Quality:
@@ -32,10 +35,20 @@ class Quality:
 
 
 @dataclass(frozen=True, slots=True)
+class Comparison:
+    """The plan beside the baselines. Cases of one title share a table; the first column names the row, all others are figures."""
+
+    title: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Figures:
     """seconds: wall clock. cpu: seconds of all its threads. peak: bytes of resident memory at most. phases: name -> seconds, in order.
 
-    parts: seconds of the parts of a phase, e.g. those of `solve`; they need not add up.
+    parts: seconds of the parts of a phase, e.g. those of `solve`; they need not add up. claims: what the case promises beyond seconds and
+    memory, in words -> whether it held.
     """
 
     seconds: float
@@ -44,24 +57,31 @@ class Figures:
     phases: Mapping[str, float] = field(default_factory=dict)
     parts: Mapping[str, float] = field(default_factory=dict)
     quality: Quality | None = None
+    comparison: Comparison | None = None
+    claims: Mapping[str, bool] = field(default_factory=dict)
+
+
+class AbsentError(Exception):
+    """The case needs something that is not here (a trace); it is left out, and that is no failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """seconds, peak: the bars, None for a case that only informs. run: measures in the process that calls it."""
+    """seconds, peak: the bars, None for a case that only informs. run: measures in the process that calls it. group: what it is run with."""
 
     name: str
     title: str
     run: Run
     seconds: float | None = None
     peak: int | None = None
+    group: str = USUAL
 
 
-def case(name: str, title: str, run: Run, *, seconds: float | None = None, peak: int | None = None) -> None:
+def case(name: str, title: str, run: Run, *, seconds: float | None = None, peak: int | None = None, group: str = USUAL) -> None:
     """Register one. Raises ValueError for a name that is taken."""
     if name in _CASES:
         raise ValueError(f"two cases are named {name}")
-    _CASES[name] = Case(name, title, run, seconds, peak)
+    _CASES[name] = Case(name, title, run, seconds, peak, group)
 
 
 def cases() -> Mapping[str, Case]:
@@ -74,8 +94,10 @@ def cases() -> Mapping[str, Case]:
 
 def figures(data: Mapping[str, Any]) -> Figures:
     """The inverse of `dataclasses.asdict`, after JSON."""
-    quality = data["quality"]
+    quality, comparison = data["quality"], data["comparison"]
     if quality is not None:
         spread = tuple(quality["spread"]) if quality["spread"] is not None else None
         quality = Quality(**{**quality, "greedy": tuple(quality["greedy"]), "spread": spread})
-    return Figures(**{**data, "quality": quality})
+    if comparison is not None:
+        comparison = Comparison(comparison["title"], tuple(comparison["heads"]), tuple(tuple(row) for row in comparison["rows"]))
+    return Figures(**{**data, "quality": quality, "comparison": comparison})

@@ -34,7 +34,7 @@ def missed(case: Case, result: Figures | str) -> list[str]:
         found.append(f"{case.name}: {result.seconds:.1f} s, the bar is {case.seconds:g} s")
     if case.peak is not None and result.peak > case.peak:
         found.append(f"{case.name}: {result.peak // MIB} MiB, the bar is {case.peak // MIB} MiB")
-    return found
+    return found + [f"{case.name}: it does not hold that {claim}" for claim, held in result.claims.items() if not held]
 
 
 def tables(results: Results) -> list[Table]:
@@ -47,7 +47,23 @@ def tables(results: Results) -> list[Table]:
         made.append(("Seconds by phase; on the right the parts of solve", ["name", *PHASES, *PARTS], phased))
     if judged:
         made.append(("What the plan starts, against a bound and against the greedy alone", ["name", *QUALITY], judged))
-    return made
+    return made + _compared(good)
+
+
+def _compared(results: Sequence[tuple[Case, Figures]]) -> list[Table]:
+    """The comparisons, those of one title under one another, and what the cases promise."""
+    made: dict[str, Table] = {}
+    for _, result in results:
+        if (found := result.comparison) is not None:
+            made.setdefault(found.title, (found.title, list(found.heads), []))[2].extend(list(row) for row in found.rows)
+    claims = [[case.name, *_claims(result.claims)] for case, result in results if result.claims]
+    return [*made.values(), *([("Promised besides", ["name", "held", "of", "what"], claims)] if claims else [])]
+
+
+def _claims(claims: Mapping[str, bool]) -> list[str]:
+    """How many held, of how many, and which did not; all of them where all held."""
+    wrong = [claim for claim, held in claims.items() if not held]
+    return [str(len(claims) - len(wrong)), str(len(claims)), "; ".join(f"MISSED: {claim}" for claim in wrong) or "; ".join(claims)]
 
 
 def _whole(case: Case, result: Figures | str) -> list[str]:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 GPU = "nvidia.com/gpu"
-GPUS_PER_NODE, SUPERNODE, SPINE = 8, 16, 16
-"""GPUs of a node, nodes of a supernode (tier 1), supernodes of a spine (tier 2)."""
+GPUS_PER_NODE, SUPERNODE, SPINE, CORE = 8, 16, 16, 8
+"""GPUs of a node, nodes of a supernode (tier 1), supernodes of a spine (tier 2), spines of a core (tier 3, where there is one)."""
 
 TEAMS, QUEUES_PER_TEAM = 4, 4
 PRIORITIES = {"deadline": 10_000, "training": 1_000, "filler": 10}
@@ -62,13 +62,13 @@ class _Job:
         return _Job(self.nearness, self.gpus, max(self.step, min(most, round(self.pods * factor / self.step) * self.step)), self.roles)
 
 
-def world(nodes: int, gangs: int, load: float, *, busy: bool = False, seed: int = 1) -> World:
+def world(nodes: int, gangs: int, load: float, *, busy: bool = False, seed: int = 1, tiers: int = 2) -> World:
     """A repository of that many nodes and jobs. load: GPUs asked for over GPUs there are; met by scaling the jobs' sizes.
 
-    busy: about half of the GPUs are held by foreign pods, supernode by supernode: some full, some half full, some empty.
+    busy: about half of the GPUs are held by foreign pods, supernode by supernode: some full, some half full, some empty. tiers: 2 or 3.
     """
     rng = random.Random(seed)  # noqa: S311  # a benchmark wants the same draw each time, not an unpredictable one
-    files = {f"cluster-specs/bench/{name}.yaml": text.encode() for name, text in _cluster(nodes)}
+    files = {f"cluster-specs/bench/{name}.yaml": text.encode() for name, text in _cluster(nodes, tiers)}
     for number, job in enumerate(_jobs(rng, gangs, load * nodes * GPUS_PER_NODE)):
         files[f"jobs/job-{number:04d}.yaml"] = _volcano_job(rng, number, job).encode()
     return World(files, gangs, _state(rng, nodes) if busy else None)
@@ -92,10 +92,11 @@ def _jobs(rng: random.Random, gangs: int, gpus: float) -> list[_Job]:
     return [job.scaled(high) for job in drawn]
 
 
-def _cluster(nodes: int) -> Iterator[tuple[str, str]]:
+def _cluster(nodes: int, height: int) -> Iterator[tuple[str, str]]:
     own = "apiVersion: gangplan.dev/v1alpha1"
     yield "cluster", f"{own}\nkind: Cluster\nmetadata: {{name: bench}}\nspec: {{binding: gated}}\n"
-    topology = f"[{{name: sn, size: {SUPERNODE}}}, {{name: spine, size: {SPINE}}}]"
+    sizes = {"sn": SUPERNODE, "spine": SPINE, "core": CORE}
+    topology = f"[{', '.join(f'{{name: {tier}, size: {size}}}' for tier, size in list(sizes.items())[:height])}]"
     capacity = f'{{cpu: "128", memory: 1Ti, {GPU}: {GPUS_PER_NODE}}}'
     yield "nodes", f"{own}\nkind: NodePool\nmetadata: {{name: gpu}}\nspec:\n  count: {nodes}\n  capacity: {capacity}\n  topology: {topology}\n"
     yield (

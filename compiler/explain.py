@@ -163,6 +163,15 @@ REASONS: Mapping[str, Sentence] = {
         ),
         mend="Open the queue, or name another one.",
     ),
+    "GW117": Sentence(
+        "no room beside other pods, or apart from them",
+        (
+            "there is room for it, but not under what role {role} says of other pods: {rule}",
+            "there is room for it, but not under what its pods say of other pods",
+        ),
+        ("even empty, the cluster has no room under what role {role} says of other pods: {rule}",),
+        "Soften the rule (preferred, ScheduleAnyway, a larger maxSkew), wait for the other pods to come or to go, or add nodes.",
+    ),
     "GW119": Sentence(
         "the free room is in pieces",
         (
@@ -250,6 +259,8 @@ class Words:
         amounts = {"asked": fact.asked, "available": fact.available, "limit": fact.limit}
         known = {name: amount for name, amount in amounts.items() if amount is not None}
         facts |= {name: number(resource or "pods", amount) for name, amount in known.items()}
+        if fact.relation is not None and fact.relation < len(self.origins.relations):
+            facts["rule"] = self.origins.relations[fact.relation]
         if fact.subgroup is not None:
             facts["subgroup"] = gang.subgroups[fact.subgroup].name
         objects = {

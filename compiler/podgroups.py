@@ -68,7 +68,8 @@ def _roles(policies: Sequence[PolicyDraft], pods: Iterable[PodDraft], minimums: 
         minimums[role] = minimums.get(role, 0) - least
         title = f"{name}-{number}" if number else name
         documents = tuple(pod.document for pod in same)
-        roles.append((part, RoleSpec(title, len(same), least, same[0].pod, (), (), same[0].annotations, documents)))
+        shared = {key: value for key, value in same[0].labels.items() if all(pod.labels.get(key) == value for pod in same)}
+        roles.append((part, RoleSpec(title, len(same), least, same[0].pod, (), (), same[0].annotations, documents, shared)))
     return roles
 
 

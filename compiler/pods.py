@@ -10,19 +10,13 @@ from pydantic import Field
 from pydantic.functional_validators import AfterValidator
 from pydantic_core import PydanticCustomError
 
-from compiler.diagnostics import Diagnostic, did_you_mean, rule
+from compiler import podrules
+from compiler.diagnostics import Diagnostic, did_you_mean
 from compiler.documents import Document, Path
+from compiler.podrules import PodAffinity, SpreadConstraint
 from compiler.quantity import amounts
 from compiler.shape import FRACTION, MILLI_BYTES, MISSPELT, Open, Resources, review_metadata
 from compiler.specs import Expression, PodSpec, RoleSpec, Taint, Term, Toleration
-
-NOT_PLANNED = rule(
-    "GP219",
-    "warning",
-    "placement rule that is not planned",
-    """Required affinity between pods and topology spread that forbids are Volcano's to enforce, but no part of the model: a planned node may turn out
-    forbidden, and the pod then waits until it is planned again. Mend: say it with networkTopology, subgroups or node labels where possible.""",
-)
 
 _POD_FIELDS = """
     activeDeadlineSeconds affinity automountServiceAccountToken containers dnsConfig dnsPolicy enableServiceLinks ephemeralContainers
@@ -98,6 +92,8 @@ class NodeAffinity(Open):
 
 class Affinity(Open):
     node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
 
 
 class TolerationModel(Open):
@@ -129,6 +125,7 @@ class Pod(Open):
     scheduler_name: str | None = None
     node_name: str | None = None
     priority_class_name: str | None = None
+    topology_spread_constraints: list[SpreadConstraint] | None = None
 
 
 class TemplateMetadata(Open):
@@ -196,6 +193,11 @@ def pod_spec(pod: Pod) -> PodSpec:
         tolerations=tuple(Toleration(t.key or "", t.operator or "Equal", t.value or "", t.effect or "") for t in pod.tolerations or ()),
         scheduler=pod.scheduler_name or "",
         node_name=pod.node_name or "",
+        rules=podrules.rules(
+            pod.affinity.pod_affinity if pod.affinity else None,
+            pod.affinity.pod_anti_affinity if pod.affinity else None,
+            pod.topology_spread_constraints,
+        ),
     )
 
 
@@ -203,9 +205,12 @@ def _term(term: SelectorTerm) -> Term:
     return Term(tuple(row.spec() for row in term.match_expressions or ()), tuple(row.spec() for row in term.match_fields or ()))
 
 
-def role(name: str, replicas: int, minimum: int, template: Template, path: Path, below: Path = ("template",)) -> RoleSpec:
-    """A role whose pod template stands at `path` + `below`."""
-    return RoleSpec(name, replicas, minimum, pod_spec(template.spec), path, path + below, template.annotations)
+def role(
+    name: str, replicas: int, minimum: int, template: Template, path: Path, below: Path = ("template",), added: Mapping[str, str] | None = None
+) -> RoleSpec:
+    """A role whose pod template stands at `path` + `below`. added: the labels that its controller gives each pod."""
+    labels = {key: value for key, value in {**template.labels, **(added or {})}.items() if key not in podrules.OF_EACH_POD}
+    return RoleSpec(name, replicas, minimum, pod_spec(template.spec), path, path + below, template.annotations, labels=labels)
 
 
 def review(document: Document, template: Any, path: Path) -> Iterator[Diagnostic]:
@@ -226,12 +231,7 @@ def _review_spec(document: Document, data: dict[str, Any], path: Path) -> Iterat
         yield from _misspelt(document, affinity, (*path, "affinity"), AFFINITY_FIELDS)
         if isinstance(affinity.get("nodeAffinity"), dict):
             yield from _misspelt(document, affinity["nodeAffinity"], (*path, "affinity", "nodeAffinity"), NODE_AFFINITY_FIELDS)
-        for key in ("podAffinity", "podAntiAffinity"):
-            if isinstance(affinity.get(key), dict) and affinity[key].get("requiredDuringSchedulingIgnoredDuringExecution"):
-                yield _not_planned(document, (*path, "affinity", key), f"required {key}")
-    spread = data.get("topologySpreadConstraints")
-    if any(isinstance(row, dict) and row.get("whenUnsatisfiable") != "ScheduleAnyway" for row in (spread if isinstance(spread, list) else ())):
-        yield _not_planned(document, (*path, "topologySpreadConstraints"), "topologySpreadConstraints with DoNotSchedule")
+    yield from podrules.review(document, data, path)
     for key in ("containers", "initContainers"):
         containers = data.get(key)
         for index, container in enumerate(containers if isinstance(containers, list) else ()):
@@ -239,12 +239,6 @@ def _review_spec(document: Document, data: dict[str, Any], path: Path) -> Iterat
                 at = (*path, key, index)
                 yield from _misspelt(document, container, at, CONTAINER_FIELDS)
                 yield from _resources(document, container.get("resources"), (*at, "resources"))
-
-
-def _not_planned(document: Document, path: Path, what: str) -> Diagnostic:
-    return NOT_PLANNED.at(
-        document.at(*path), f"the plan does not know of {what}", "say it with networkTopology or node labels", object=document.label
-    )
 
 
 def _resources(document: Document, data: Any, path: Path) -> Iterator[Diagnostic]:

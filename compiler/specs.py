@@ -49,11 +49,42 @@ class Toleration:
 
 
 @dataclass(frozen=True, slots=True)
+class PodTerm:
+    """Which other pods a rule is about. selector: rows (label, operator, values) that all hold; None matches no pod, as in Kubernetes.
+
+    namespaces: () is the pod's own, None is all. match_keys, mismatch_keys: labels in which they are like the pod itself, or unlike it.
+    """
+
+    selector: tuple[tuple[str, str, tuple[str, ...]], ...] | None
+    namespaces: tuple[str, ...] | None = ()
+    match_keys: tuple[str, ...] = ()
+    mismatch_keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PodRule:
+    """What a pod requires of the pods around it, in the domains that the values of node label `key` make.
+
+    together: required affinity, to pods that match all terms. apart: required anti-affinity. even: topology spread that forbids; skew and
+    least_domains are maxSkew and minDomains, minds_affinity and minds_taints say whether it leaves out nodes that the pod could not go to for these.
+    """
+
+    kind: Literal["apart", "together", "even"]
+    key: str
+    terms: tuple[PodTerm, ...]
+    skew: int = 1
+    least_domains: int = 1
+    minds_affinity: bool = True
+    minds_taints: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class PodSpec:
     """What one pod asks of a node. `requests` follow Kubernetes' rule for containers, init containers, sidecars and overhead; "pods" is 1.
 
     affinity: required node affinity, terms are alternatives; None when nothing is required. tolerations and selector as in Kubernetes.
     scheduler: schedulerName of the pod, empty when it names none. node_name: spec.nodeName, which goes past every scheduler.
+    rules: what it requires of other pods.
     """
 
     requests: Amounts
@@ -62,6 +93,7 @@ class PodSpec:
     tolerations: tuple[Toleration, ...] = ()
     scheduler: str = ""
     node_name: str = ""
+    rules: tuple[PodRule, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +109,8 @@ class TopologySpec:
 class RoleSpec:
     """path: where the role stands in the document, e.g. ("spec", "tasks", 0). template: path of its pod template.
 
-    annotations: of the pod template. pods: only for a gang of bare pods, the document of each pod of the role; `path` and `template` are then ().
+    annotations: of the pod template. labels: those that all its pods have, the controller's own included. pods: only for a gang of bare pods, the
+    document of each pod of the role; `path` and `template` are then ().
     """
 
     name: str
@@ -88,6 +121,7 @@ class RoleSpec:
     template: tuple[str | int, ...]
     annotations: Mapping[str, str] = field(default_factory=dict)
     pods: tuple[Document, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from solver.engine import solve_model
 from solver.greedy import Greedy
 from solver.model import constraints, variables
 from solver.model.sets import Sets, aggregate, refine
+from solver.neighbours import Neighbours
 from solver.options import Options
 from solver.problem import Placement, Problem, Subgroup
 from solver.room import Ints, Ledger, Room
@@ -109,21 +110,23 @@ def _scarcest(free: Ints, request: tuple[int, ...]) -> int:
     return min(asked, key=lambda r: (int((free[:, r] // request[r]).sum()), r), default=0)
 
 
-def holds(problem: Problem, tree: Tree, j: int, shape: Shape, free: Ints, options: Options) -> bool | None:
-    """Whether the gang fits, queues aside: exact; None when a limit struck before an answer."""
-    return True if found(problem, tree, j, shape, free) is not None else exactly(problem, tree, j, shape, free, options)
+def holds(problem: Problem, tree: Tree, j: int, shape: Shape, free: Ints, options: Options, neighbours: Neighbours | None = None) -> bool | None:
+    """Whether the gang fits, queues aside: exact; None when a limit struck before an answer. Without neighbours relations are not minded."""
+    placed = found(problem, tree, j, shape, free, neighbours)
+    return True if placed is not None else exactly(problem, tree, j, shape, free, options, neighbours)
 
 
-def found(problem: Problem, tree: Tree, j: int, shape: Shape, free: Ints) -> tuple[Placement, ...] | None:
+def found(problem: Problem, tree: Tree, j: int, shape: Shape, free: Ints, neighbours: Neighbours | None = None) -> tuple[Placement, ...] | None:
     """A place for the gang as the greedy finds it; None proves nothing."""
-    return Greedy(problem, tree, Room(free)).place(j, shape)
+    return Greedy(problem, tree, Room(free, neighbours)).place(j, shape)
 
 
-def exactly(problem: Problem, tree: Tree, j: int, shape: Shape, free: Ints, options: Options) -> bool | None:
+def exactly(problem: Problem, tree: Tree, j: int, shape: Shape, free: Ints, options: Options, neighbours: Neighbours | None = None) -> bool | None:
     """`holds` by the model alone."""
     places = aggregate(problem)
+    waiting = {(problem.gangs[j].queue, problem.gangs[j].priority, 0): (j,)}
     while True:
-        s = Sets(problem, tree, places, free, Ledger(problem), (shape,), {(problem.gangs[j].queue, problem.gangs[j].priority, 0): (j,)})
+        s = Sets(problem, tree, places, free, Ledger(problem), (shape,), waiting, neighbours)
         x = variables.make(s)
         constraints.build(s, x, constraints.PLACEMENT)
         (y,) = x.y.values()

@@ -11,14 +11,19 @@ from dataclasses import replace
 import numpy as np
 
 from solver.costs import torn
+from solver.podwise import Podwise
 from solver.problem import Gang, Placement, Problem, Subgroup, Topology, Vector
 from solver.quotas import gang_share, rank
 from solver.room import Ledger, Room
 from solver.shapes import Shape, broken, shape_of
+from solver.stages.pack import merged
 from solver.tree import ROOT, Tree
 
 TRIES = 6
 """Domains of one tier that are really tried, best fit first."""
+
+RELATED_TRIES = 32
+"""The same for a gang in relations, of which the count of slots says less."""
 
 
 class Greedy:
@@ -56,12 +61,12 @@ class Greedy:
             return None
         want = shape.mixed()
         reach = [self.reach(shape, t) for t in range(len(shape.roles))]
-        steps = [*self._stricter(gang, shape), gang]
+        steps = [gang] if self._beside(shape) else [*self._stricter(gang, shape), gang]
         best: tuple[int, tuple[Placement, ...]] | None = None
         for h in self._near(shape, self._candidates(shape, want, reach)):
             mark = self.room.mark()
             left = list(want)
-            placed = tuple(p for step in steps for p in self._fill(h, step, shape, left))
+            placed = tuple(p for step in steps for p in self._try(h, step, shape, left))
             cost = torn(self.tree, gang, placed) if len(steps) > 1 else 0
             if not any(left) and not cost:
                 return placed
@@ -95,10 +100,20 @@ class Greedy:
         best, want = 0, shape.mixed()
         for h in self.tree.domains(shape.tier) if shape.tier is not None else (ROOT,):
             mark, left = self.room.mark(), list(want)
-            self._fill(h, self.problem.gangs[index], shape, left)
+            self._try(h, self.problem.gangs[index], shape, left)
             self.room.undo(mark)
             best = max(best, sum(want) - sum(left))
         return min(best, shape.least - 1)
+
+    def _beside(self, shape: Shape) -> bool:
+        """Whether relations ask where its pods are."""
+        return shape.related and self.room.neighbours is not None
+
+    def _try(self, h: int, gang: Gang, shape: Shape, left: list[int]) -> tuple[Placement, ...]:
+        """As many of `left` under h as fit, pod by pod where relations ask who is where; counts `left` down."""
+        if shape.related and self.room.neighbours is not None:
+            return merged(Podwise(self.tree, self.room, self.room.neighbours, gang, shape).fill(h, left))
+        return self._fill(h, gang, shape, left)
 
     def reach(self, shape: Shape, t: int) -> dict[int, int]:
         """Domain -> pods of role t that fit under it by number."""
@@ -108,7 +123,8 @@ class Greedy:
         role = shape.roles[t]
         if role.kinds not in self._open:
             self._open[role.kinds] = np.isin(self.tree.kinds, sorted(role.kinds))
-        return np.where(self._open[role.kinds], self.room.slots(role.request), 0)
+        found = np.where(self._open[role.kinds], self.room.slots(role.request), 0)
+        return found if self.room.neighbours is None else self.room.neighbours.cap(role, found)
 
     def _candidates(self, shape: Shape, want: list[int], reach: list[dict[int, int]]) -> list[int]:
         """Domains in which every role fits by number: lowest tier first; room to grow first, then least left over."""
@@ -125,7 +141,7 @@ class Greedy:
         found = []
         for tier in sorted(by_tier):
             best = sorted(by_tier[tier], key=lambda h: (*self._fit(h, shape, want, reach), h))
-            found += best if shape.fixed else best[:TRIES]
+            found += best if shape.fixed else best[: RELATED_TRIES if shape.related else TRIES]
         if (shape.tier is None or shape.tier > self.tree.top) and all(s[ROOT] >= n for s, n in zip(reach, want, strict=True)):
             found.append(ROOT)
         return found

@@ -31,6 +31,7 @@ class Fact:
     available: int | None = None
     limit: int | None = None
     gangs: tuple[int, ...] = ()
+    relation: int | None = None
     queues: tuple[int, ...] = ()
     nodes: tuple[int, ...] = ()
     subgroup: int | None = None

@@ -17,6 +17,7 @@ Limits = tuple[int | None, ...]
 """As `Vector`, but None where nothing was said about the resource."""
 
 Mode = Literal["hard", "soft"]
+Bond = Literal["apart", "together", "even"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,14 +117,42 @@ class Topology:
 
 
 @dataclass(frozen=True, slots=True)
+class Relation:
+    """A rule between pods, about the domains of one partition of the nodes. Roles carry it (`Role.bears`), or are counted by it (`Role.matches`).
+
+    apart: a domain that holds a pod that carries the rule holds no other pod that it counts.
+    together: a domain with a pod that carries the rule holds one that it counts, which does not carry it or is there already. Where there is no such
+    pod anywhere, all that carry the rule share one domain, and one of them must be counted itself.
+    even: a domain with a pod that carries the rule holds at most `skew` counted pods more than the domain with the fewest; with less than
+    `least_domains` domains at most `skew`.
+
+    All of this is said of the final state, and of new pods: what runs may break it. domains: node -> its domain; None for a node outside the
+    partition, where apart asks for nothing and the other two allow no pod that carries the rule. present: domain -> counted pods that belong to no
+    gang of the problem. guards: the same of pods that carry the rule; only apart minds them, and () means none.
+    """
+
+    kind: Bond
+    domains: tuple[int | None, ...]
+    present: tuple[int, ...]
+    guards: tuple[int, ...] = ()
+    skew: int = 1
+    least_domains: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class Role:
-    """`minimum` <= placed pods <= `replicas` once the gang is admitted; each pod needs `request` on a node whose kind is in `kinds`."""
+    """`minimum` <= placed pods <= `replicas` once the gang is admitted; each pod needs `request` on a node whose kind is in `kinds`.
+
+    bears, matches: the relations that its pods carry, and those that count them (indices into `Problem.relations`, ascending).
+    """
 
     name: str
     replicas: int
     minimum: int
     request: Vector
     kinds: frozenset[int]
+    bears: tuple[int, ...] = ()
+    matches: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +221,7 @@ class Problem:
     policy: Policy = Policy()
     preempt: bool = False
     reclaim: bool = False
+    relations: tuple[Relation, ...] = ()
     devices: tuple[int, ...] = ()
 
 

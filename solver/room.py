@@ -6,12 +6,17 @@ import copy
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from solver import hierarchy, quotas
-from solver.problem import Gang, Placement, Problem, Vector
+from solver.neighbours import Neighbours
+from solver.problem import Gang, Placement, Problem, Role, Vector
+
+if TYPE_CHECKING:
+    from solver.shapes import ShapeRole
 
 PLENTY = 1 << 31
 """Slots for a pod that asks for nothing."""
@@ -38,10 +43,14 @@ def slots(free: Ints, request: Vector) -> Ints:
 
 
 class Room:
-    """Free amounts per node with undo. Slot counts per request are kept and refreshed only for nodes that changed."""
+    """Free amounts per node with undo. Slot counts per request are kept and refreshed only for nodes that changed.
 
-    def __init__(self, free: Ints) -> None:
+    neighbours: who is where, for the relations between pods; None where none is to be minded.
+    """
+
+    def __init__(self, free: Ints, neighbours: Neighbours | None = None) -> None:
         self.free = free.copy()
+        self.neighbours = None if neighbours is None else neighbours.copy()
         self._log: list[tuple[int, Vector, int]] = []
         self._slots: dict[Vector, tuple[Ints, int]] = {}
 
@@ -64,6 +73,22 @@ class Room:
         if (self.free[node] < 0).any():
             raise ValueError(f"node {node} cannot hold {pods} more pods of {request}")
 
+    def put(self, node: int, role: Role | ShapeRole, pods: int) -> None:
+        """As `take`, and remember who is there now; whether relations allow it is the caller's matter."""
+        stamp = len(self._log)
+        self.take(node, role.request, pods)
+        if self.neighbours is not None:
+            self.neighbours.add(role, node, pods, stamp)
+
+    @property
+    def broken(self) -> bool:
+        """Whether what was put here breaks a relation."""
+        return self.neighbours is not None and bool(self.neighbours.faults())
+
+    def copy(self) -> Room:
+        """The same, to be filled apart from this one."""
+        return Room(self.free, self.neighbours)
+
     def mark(self) -> int:
         return len(self._log)
 
@@ -72,10 +97,12 @@ class Room:
         for node, request, pods in reversed(self._log[mark:]):
             self.free[node] += np.array(request, dtype=np.int64) * pods
             self._log.append((node, request, -pods))
+        if self.neighbours is not None:
+            self.neighbours.undo(mark)
 
     def take_all(self, gang: Gang, placements: Iterable[Placement]) -> None:
         for p in placements:
-            self.take(p.node, gang.roles[p.role].request, p.pods)
+            self.put(p.node, gang.roles[p.role], p.pods)
 
 
 def add(a: Sequence[int], b: Sequence[int], times: int = 1) -> Vector:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from solver.problem import Gang, Placement, Problem, Subgroup, Vector
 from solver.room import add
@@ -13,12 +13,14 @@ from solver.units import mix, required
 
 @dataclass(frozen=True, slots=True)
 class ShapeRole:
-    """Pods still to be placed for one gang: at least `need`, at most `room`, each asking for `request` on a node of `kinds`."""
+    """Pods still to be placed for one gang: at least `need`, at most `room`, each asking for `request` on a node of `kinds`; as in `Role`."""
 
     need: int
     room: int
     request: Vector
     kinds: frozenset[int]
+    bears: tuple[int, ...] = ()
+    matches: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,11 @@ class Shape:
         """Whether every gang of the shape places the same pods of each role."""
         return self.least == self.most == sum(r.need for r in self.roles)
 
+    @property
+    def related(self) -> bool:
+        """Whether relations bind its pods, or count them."""
+        return any(role.bears or role.matches for role in self.roles)
+
     def running(self) -> list[int]:
         """Pods per role that run already."""
         have = [0] * len(self.roles)
@@ -54,7 +61,7 @@ class Shape:
 
     def pinned(self, pods: Sequence[int]) -> Shape:
         """The same shape with its mix of roles settled."""
-        roles = tuple(ShapeRole(n, n, r.request, r.kinds) for n, r in zip(pods, self.roles, strict=True))
+        roles = tuple(replace(r, need=n, room=n) for n, r in zip(pods, self.roles, strict=True))
         return Shape(roles, sum(pods), sum(pods), self.tier, self.subgroups, self.fixed, self.alone)
 
     def demand(self, width: int) -> Vector:
@@ -101,12 +108,16 @@ def _shape(index: int, gang: Gang, fixed: tuple[Placement, ...], need: Sequence[
     have = [0] * len(gang.roles)
     for p in fixed:
         have[p.role] += p.pods
-    roles = tuple(ShapeRole(max(0, n - h), max(0, r.replicas - h), r.request, r.kinds) for n, h, r in zip(need, have, gang.roles, strict=True))
+    roles = tuple(
+        ShapeRole(max(0, n - h), max(0, r.replicas - h), r.request, r.kinds, r.bears, r.matches)
+        for n, h, r in zip(need, have, gang.roles, strict=True)
+    )
     least, most = max(0, least - sum(have)), max(0, most - sum(have))
     least = max(least, sum(r.need for r in roles))
     shape = Shape(roles, least, max(least, most), hard_tier(gang), gang.subgroups, fixed)
-    # Pods of several roles in one subgroup, and pods whose mix is open, cannot be told apart again once they are summed over gangs.
-    apart = bool(fixed) or not shape.rigid or any(len(s.roles) > 1 for s in gang.subgroups)
+    # Pods of several roles in one subgroup, and pods whose mix is open, cannot be told apart again once they are summed over gangs; and a relation
+    # asks of each gang where it is.
+    apart = bool(fixed) or not shape.rigid or shape.related or any(len(s.roles) > 1 for s in gang.subgroups)
     return Shape(shape.roles, shape.least, shape.most, shape.tier, shape.subgroups, fixed, index if apart else None)
 
 

@@ -10,6 +10,7 @@ from solver.costs import NAMES
 from solver.fit import shortage
 from solver.greedy import Greedy
 from solver.model.sets import Place, Sets, aggregate, refine
+from solver.neighbours import whoever_minds
 from solver.options import Options
 from solver.plan import Batch, Decision, Objective, Plan, QueueUse, Verdict
 from solver.problem import Placement, Problem
@@ -44,9 +45,10 @@ def solve(problem: Problem, options: Options | None = None) -> Plan:
     timed = replace(options, deadline=time.monotonic() + options.time_limit)
     tree, before = Tree(problem), Ledger(problem)
     free_before = free_vectors(problem)
+    neighbours = whoever_minds(problem)
     running = {j: merged(g.running) for j, g in enumerate(problem.gangs)}
     kept = {j for j, g in enumerate(problem.gangs) if satisfied(g)}
-    course = _decided(Course.start(problem, tree, Room(free_before), before.copy(), {j: running[j] for j in kept}, timed), running)
+    course = _decided(Course.start(problem, tree, Room(free_before, neighbours), before.copy(), {j: running[j] for j in kept}, timed), running)
     whole = totals(problem)
     shrunk = course.standing.evicted.keys() & kept
     growing = {j: pods for j, pods in course.placements.items() if j not in shrunk}
@@ -56,7 +58,8 @@ def solve(problem: Problem, options: Options | None = None) -> Plan:
     started = {j: pods for j, pods in placements.items() if j not in kept}
     staying = {j: pods for j, pods in placements.items() if j in kept}
     patience = replace(options, time_limit=min(options.time_limit, REASON_SECONDS))
-    reasons = Reasons(World(problem, tree, free_before, before, course.room.free, course.ledger, started, staying, patience))
+    world = World(problem, tree, free_before, before, course.room.free, course.ledger, started, staying, patience, course.room.neighbours)
+    reasons = Reasons(world)
     decisions = tuple(_decision(problem, j, placements.get(j), running[j], j in kept, course, reasons) for j in range(len(problem.gangs)))
     return Plan(decisions, course.plan_batches(), _queues(problem, before, course.ledger, whole))
 
@@ -88,7 +91,7 @@ class Course:
 
     def copy(self) -> Course:
         """The same, to be taken further apart from this one."""
-        room, ledger = Room(self.room.free), self.ledger.copy()
+        room, ledger = self.room.copy(), self.ledger.copy()
         return replace(
             self,
             room=room,
@@ -210,7 +213,7 @@ class Course:
             if found is None:
                 return False
             self.begin(j, found[0])
-        return True
+        return not self.room.broken
 
     def plan_batches(self) -> tuple[Batch, ...]:
         """The batches, and one more for the gangs that room was made for: each belongs to the one that started it."""
@@ -288,7 +291,7 @@ def _decide(problem: Problem, tree: Tree, room: Room, ledger: Ledger, gangs: lis
     floor = _floor(problem, tree, room, ledger, gangs)
     places: tuple[Place, ...] = aggregate(problem)
     while True:
-        s = Sets(problem, tree, places, room.free, ledger, shapes, by_class)
+        s = Sets(problem, tree, places, room.free, ledger, shapes, by_class, room.neighbours)
         admission = _everyone(s, gangs) if len(floor) == len(gangs) else admit(s, floor, options)
         found = spread(s, admission, floor, options)
         if not found.coarse:
@@ -301,7 +304,7 @@ def _filled(s: Sets, placements: Placements, gangs: list[int]) -> Placements:
     """The gangs that a struck limit left out although they still fit. Where the goals are proved there are none."""
     if len(placements) == len(gangs):
         return placements
-    room, ledger = Room(s.free), s.ledger.copy()
+    room, ledger = s.room(), s.ledger.copy()
     for j, pods in placements.items():
         new = fresh(s.problem.gangs[j], pods)
         room.take_all(s.problem.gangs[j], new)
@@ -323,7 +326,7 @@ def _restated(s: Sets, objectives: tuple[Objective, ...], started: set[int], opt
 def _floor(problem: Problem, tree: Tree, room: Room, ledger: Ledger, gangs: list[int]) -> Placements:
     """What the greedy admits, gang by gang: the incumbent of the model, and the plan that no plan may be worse than."""
     ledger = ledger.copy()
-    greedy = Greedy(problem, tree, Room(room.free))
+    greedy = Greedy(problem, tree, room.copy())
     found: dict[int, tuple[Placement, ...]] = {}
     for j in greedy.order(gangs, ledger, totals(problem)):
         shape = shape_of(j, problem.gangs[j])

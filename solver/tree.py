@@ -48,6 +48,16 @@ class Tree:
             by_leaf[ROOT if node.leaf is None else node.leaf].append(n)
         return {h: np.array(nodes, dtype=np.intp) for h, nodes in by_leaf.items()}
 
+    def under(self, h: int) -> npt.NDArray[np.intp]:
+        """All nodes under a domain, ascending."""
+        if h not in self._under:
+            self._under[h] = np.sort(np.concatenate([self.held[h], *(self.under(child) for child in self.children[h])]))
+        return self._under[h]
+
+    @cached_property
+    def _under(self) -> dict[int, npt.NDArray[np.intp]]:
+        return {}
+
     @cached_property
     def upward(self) -> tuple[int, ...]:
         """All hypernodes, children before their parents."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import lcm
 from typing import Protocol
 
-from solver.problem import Back, Gang, HyperNode, InvalidProblemError, Limits, Node, Problem, Queue, Subgroup, Vector
+from solver.problem import Back, Gang, HyperNode, InvalidProblemError, Limits, Node, Problem, Queue, Relation, Subgroup, Vector
 
 LARGEST = 2**62
 """No amount, and no sum of amounts over the cluster or over all gangs, may be larger: it has to fit a signed 64-bit integer with room to add."""
@@ -26,6 +26,8 @@ def validate(problem: Problem) -> None:
       among its kind (roles and subgroups: in their gang);
     * a hypernode's parent has a higher tier (so there is no loop), and queues have no loop;
     * on each node free <= capacity; each role's minimum <= replicas, a gang's minimum and each subgroup's parts within the replicas they cover;
+    * a relation has one domain for each node and one count for each domain, no domain is without nodes, skew and least_domains are positive, and
+      what a role bears and matches is ascending;
     * no sum of amounts is above `LARGEST`.
 
     A problem without nodes, hypernodes, queues or gangs is well formed. A gang that cannot fit is well formed too: it waits.
@@ -40,6 +42,8 @@ def validate(problem: Problem) -> None:
     for q, queue in enumerate(problem.queues):
         _queue(("queues", q), queue, problem)
     _no_queue_loop(problem.queues)
+    for rho, relation in enumerate(problem.relations):
+        _relation(("relations", rho), relation, problem)
     for g, gang in enumerate(problem.gangs):
         _gang(("gangs", g), gang, problem)
     for number, r in enumerate(problem.devices):
@@ -131,6 +135,32 @@ def _no_queue_loop(queues: Sequence[Queue]) -> None:
             raise InvalidProblemError(("queues", q, "parent"), "the way up never ends: the queues form a loop")
 
 
+def _relation(where: Where, relation: Relation, problem: Problem) -> None:
+    if relation.kind not in ("apart", "together", "even"):
+        raise InvalidProblemError((*where, "kind"), f"{relation.kind!r} is none of apart, together, even")
+    if len(relation.domains) != len(problem.nodes):
+        raise InvalidProblemError((*where, "domains"), f"has {len(relation.domains)} entries for {len(problem.nodes)} nodes")
+    for n, d in enumerate(relation.domains):
+        if d is not None:
+            _index((*where, "domains", n), d, relation.present)
+    if empty := set(range(len(relation.present))) - set(relation.domains):
+        raise InvalidProblemError((*where, "present", min(empty)), "no node is in this domain")
+    for name in ("present", "guards"):
+        for d, pods in enumerate(getattr(relation, name)):
+            _integer((*where, name, d), pods)
+    if relation.guards and len(relation.guards) != len(relation.present):
+        raise InvalidProblemError((*where, "guards"), f"has {len(relation.guards)} entries for {len(relation.present)} domains")
+    _integer((*where, "skew"), relation.skew, 1)
+    _integer((*where, "least_domains"), relation.least_domains, 1)
+
+
+def _bonds(where: Where, bonds: tuple[int, ...], problem: Problem) -> None:
+    for position, rho in enumerate(bonds):
+        _index((*where, position), rho, problem.relations)
+    if list(bonds) != sorted(set(bonds)):
+        raise InvalidProblemError(where, "must be ascending, each relation once")
+
+
 def _gang(where: Where, gang: Gang, problem: Problem) -> None:
     _index((*where, "queue"), gang.queue, problem.queues)
     for name in ("priority", "age"):
@@ -146,6 +176,8 @@ def _gang(where: Where, gang: Gang, problem: Problem) -> None:
         _vector((*here, "request"), role.request, problem)
         for kind in sorted(role.kinds, key=repr):
             _integer((*here, "kinds"), kind)
+        _bonds((*here, "bears"), role.bears, problem)
+        _bonds((*here, "matches"), role.matches, problem)
     _integer((*where, "minimum"), gang.minimum)
     _integer((*where, "loss"), gang.loss)
     if gang.minimum > sum(role.replicas for role in gang.roles):

@@ -20,6 +20,7 @@ from itertools import pairwise
 from solver import verify_queues
 from solver.plan import Batch, Decision, Fact, Objective, Plan
 from solver.problem import Gang, Placement, Problem, Topology, Vector
+from solver.verify_relations import RELATION_RULES
 from solver.verify_victims import VICTIM_RULES
 
 Where = tuple[str | int, ...]
@@ -491,6 +492,7 @@ def _points_somewhere(problem: Problem, gang: int, fact: Fact) -> bool:
         and _within(fact.queue, problem.queues)
         and _within(fact.resource, problem.resources)
         and _within(fact.hypernode, problem.hypernodes)
+        and _within(fact.relation, problem.relations)
         and all(_within(other, problem.gangs) for other in fact.gangs)
         and all(_within(other, problem.queues) for other in fact.queues)
         and all(_within(other, problem.nodes) for other in fact.nodes)
@@ -501,9 +503,11 @@ def _points_somewhere(problem: Problem, gang: int, fact: Fact) -> bool:
 def _fits_empty_cluster(x: Ledger, g: int) -> bool:
     """A sufficient test only: the minima fit inside one domain with no node shared by two roles, within all queues' limits.
 
-    False for gangs whose minima are not simply the roles' (subgroups, or a minimum above the roles' sum).
+    False for gangs whose minima are not simply the roles' (subgroups, or a minimum above the roles' sum), and for those in relations.
     """
     gang = x.problem.gangs[g]
+    if any(role.bears or role.matches for role in gang.roles):
+        return False
     if gang.subgroups or gang.minimum > sum(role.minimum for role in gang.roles):
         return False
     demand = [0] * len(x.problem.resources)
@@ -567,4 +571,5 @@ RULES = (
     batches,
     reasons,
     *VICTIM_RULES,
+    *RELATION_RULES,
 )

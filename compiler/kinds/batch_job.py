@@ -60,7 +60,16 @@ def gang(document: Document, job: Job) -> GangSpec:
         minimum = width
     elif told.isascii() and told.isdigit():
         minimum = int(told[:10])
-    roles = (pods.role("pods", width, min(minimum, width), spec.template, ("spec",)),)
+    roles = (
+        pods.role(
+            "pods",
+            width,
+            min(minimum, width),
+            spec.template,
+            ("spec",),
+            added={"batch.kubernetes.io/job-name": document.name, "job-name": document.name},
+        ),
+    )
     submitted, expected = times(document)
     by_job = annotation(document, QUEUE)
     queue_path: Path = (*_TEMPLATE, QUEUE) if QUEUE in notes else ("metadata", "annotations", QUEUE)

@@ -73,7 +73,19 @@ def gang(document: Document, job: PyTorchJob) -> GangSpec:
     total = sum(part.count for _, part in parts)
     minimum = total if policy.min_available is None else policy.min_available
     whole = minimum >= total
-    roles = tuple(pods.role(name, part.count, part.count if whole else 0, part.template, (*REPLICAS, name)) for name, part in parts)
+    common = {"training.kubeflow.org/job-name": document.name, "training.kubeflow.org/operator-name": "pytorchjob-controller"}
+    leading = {"training.kubeflow.org/job-role": "master"}
+    roles = tuple(
+        pods.role(
+            name,
+            part.count,
+            part.count if whole else 0,
+            part.template,
+            (*REPLICAS, name),
+            added={**common, "training.kubeflow.org/replica-type": name.lower(), **(leading if name == "Master" else {})},
+        )
+        for name, part in parts
+    )
     submitted, expected = times(document)
     from_template = next(((name, part.template.spec.priority_class_name) for name, part in parts if part.template.spec.priority_class_name), None)
     priority_path: Path = (*POLICY, "priorityClass")

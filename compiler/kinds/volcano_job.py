@@ -99,6 +99,8 @@ class VolcanoJob(Root):
 def gang(document: Document, job: VolcanoJob) -> GangSpec:
     spec = job.spec
     relaxed = spec.roles_relaxed
+    common = {"volcano.sh/job-name": document.name, "volcano.sh/job-namespace": document.namespace or "default"}
+    common["volcano.sh/queue-name"] = spec.queue or "default"
     roles = tuple(
         pods.role(
             task.name or f"default{index}",
@@ -106,6 +108,7 @@ def gang(document: Document, job: VolcanoJob) -> GangSpec:
             0 if relaxed else min(task.minimum, task.replicas or 0),
             task.template,
             ("spec", "tasks", index),
+            added={**common, "volcano.sh/task-spec": task.name or f"default{index}"},
         )
         for index, task in enumerate(spec.tasks)
     )

@@ -10,6 +10,7 @@ from compiler.lower.live import Live, observe
 from compiler.lower.origins import Origins, job_key
 from compiler.lower.policy import policy
 from compiler.lower.queues import queues
+from compiler.lower.relations import relations
 from compiler.lower.resources import add, devices, resources, vector
 from compiler.lower.topology import hypernodes, leaves
 from compiler.lower.victims import evictable, never, ran, switches
@@ -50,6 +51,7 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
         live.hypernodes,
         open_to,
     )
+    bonds = relations(gangs, live.nodes, live.bystanders, specs.scheduler)
     preempt, reclaim = switches(specs.scheduler)
     mild = never(specs.priority_classes)
 
@@ -64,7 +66,7 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
         nodes=nodes,
         hypernodes=hypernodes(live.hypernodes),
         queues=made_queues,
-        gangs=tuple(
+        gangs=bonds.tied(
             lowering.gang(
                 specs.gangs[j],
                 priority=values.get(specs.gangs[j].priority_class or "", otherwise),
@@ -78,6 +80,7 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
         policy=policy(specs.scheduler),
         preempt=preempt,
         reclaim=reclaim,
+        relations=bonds.relations,
         devices=devices(names),
     )
     origins = Origins(
@@ -89,6 +92,7 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
         set_aside=tuple(specs.gangs[j] for j in open_gangs if not specs.gangs[j].schedulable),
         empty=tuple(specs.gangs[j] for j in open_gangs if specs.gangs[j].schedulable and not _pods(specs.gangs[j])),
         submitted={job_key(specs.gangs[j]): time for j, time in times.items()},
+        relations=bonds.words,
     )
     return problem, origins
 

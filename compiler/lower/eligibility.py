@@ -44,7 +44,7 @@ def requirement(pod: PodSpec) -> Requirement:
 
 def eligibility(nodes: Sequence[NodeSpec], pods: Iterable[PodSpec]) -> Eligibility:
     """Divide the nodes into kinds, numbered by their first node."""
-    index = _Index(nodes)
+    index = NodeMasks(nodes)
     masks = {wanted: index.matching(wanted) for wanted in dict.fromkeys(map(requirement, pods))}
     distinct = list(dict.fromkeys(masks.values()))
     rows = [format(mask, f"0{len(nodes)}b")[::-1][: len(nodes)] for mask in distinct]  # of no nodes no digit, not one "0"
@@ -57,7 +57,7 @@ def eligibility(nodes: Sequence[NodeSpec], pods: Iterable[PodSpec]) -> Eligibili
     )
 
 
-class _Index:
+class NodeMasks:
     """Masks of the nodes by label value and by set of taints, each made when first asked for."""
 
     def __init__(self, nodes: Sequence[NodeSpec]) -> None:
@@ -82,6 +82,10 @@ class _Index:
             if not all(any(_tolerates(toleration, taint) for toleration in tolerations) for taint in taints):
                 mask &= ~carriers
         return mask
+
+    def labelled(self, key: str) -> int:
+        """The nodes that have the label, whatever its value."""
+        return _union(self._label(key).values())
 
     def _term(self, term: Term) -> int:
         """An empty term matches nothing, as in Kubernetes."""

@@ -10,14 +10,16 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from compiler import podrules
 from compiler.documents import Document
 from compiler.kinds.hypernode import KIND as HYPERNODE
 from compiler.lower.origins import namespace_of
 from compiler.lower.resources import add
+from compiler.podrules import REQUIRED, PodAffinity
 from compiler.pods import Pod, requests
 from compiler.quantity import QuantityError, amounts, parse
 from compiler.read import natural
-from compiler.specs import Amounts, GangSpec, HyperNodeSpec, NodeSpec, Specs, Taint
+from compiler.specs import Amounts, GangSpec, HyperNodeSpec, NodeSpec, PodRule, Specs, Taint
 from compiler.state import Object, State, StateError, group_of
 from compiler.topology import resolve
 
@@ -45,6 +47,17 @@ JOB_LABELS: Mapping[str, tuple[tuple[str, str], ...]] = {
 """Label whose value is a job's name -> the kinds of job that set it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Bystander:
+    """A pod on a node that belongs to no gang of the problem. rules: the anti-affinity by which it keeps others away. leaving: being deleted."""
+
+    node: str
+    namespace: str
+    labels: Mapping[str, str]
+    rules: tuple[PodRule, ...] = ()
+    leaving: bool = False
+
+
 @dataclass(slots=True)
 class Live:
     """running: gang (index into Specs.gangs) -> (role index, node name) -> pods. held: node name -> amounts held by all other pods.
@@ -52,6 +65,7 @@ class Live:
     queue_used: queue name -> amounts held by other pods that belong to it. closed_queues: by Command CloseQueue.
     frozen: nodes that take nothing new whatever a pod tolerates.
     created: gang -> seconds since the epoch. finished: gangs whose jobs are over.
+    bystanders: the other pods, one by one.
     started: gang -> when its running pods started; notes: gang -> what their annotations and labels say of evictions.
     latest: the newest time at which anything in the state began or changed, which stands in for a clock.
     """
@@ -65,6 +79,7 @@ class Live:
     frozen: frozenset[str] = frozenset()
     created: dict[int, int] = field(default_factory=dict)
     finished: frozenset[int] = frozenset()
+    bystanders: list[Bystander] = field(default_factory=list)
     started: dict[int, list[int]] = field(default_factory=dict)
     notes: dict[int, list[Mapping[str, str]]] = field(default_factory=dict)
     latest: int | None = None
@@ -94,6 +109,7 @@ def observe(specs: Specs, state: State) -> Live:
             continue
         group = groups.get((_namespace(pod), _annotations(pod).get(GROUP_NAME, "")))
         if not _counts_as_running(live, specs.gangs, gangs, pod, node, group):
+            live.bystanders.append(bystander(pod, node))
             holds = requests_of(pod)
             live.held[node] = add(live.held.get(node, {}), holds)
             if queue := _queue(pod, group):
@@ -115,6 +131,17 @@ def _node_of(pod: Object, hostnames: Mapping[str, str]) -> str | None:
     if any(gate.get("name") == GATE for gate in spec.get("schedulingGates") or ()):
         return None
     return hostnames.get((spec.get("nodeSelector") or {}).get(HOSTNAME, ""))
+
+
+def bystander(pod: Object, node: str) -> Bystander:
+    """Of a pod whose affinity cannot be read no rule is known: the API server would not have let it in."""
+    anti = ((pod["spec"].get("affinity") or {}).get("podAntiAffinity") or {}).get(REQUIRED)
+    try:
+        rules = podrules.rules(None, PodAffinity.model_validate({REQUIRED: anti}), None) if anti else ()
+    except ValidationError:
+        rules = ()
+    labels = {str(key): str(value) for key, value in (pod["metadata"].get("labels") or {}).items()}
+    return Bystander(node, _namespace(pod), labels, rules, bool(pod["metadata"].get("deletionTimestamp")))
 
 
 class _Requests:

@@ -27,7 +27,7 @@ class Origins:
 
     done: gangs left out because they finished. set_aside: gangs left out because their owner suspended them or another scheduler places them.
     empty: gangs left out because they have no pods (all replicas are 0).
-    submitted: seconds since the epoch for the gangs whose age is known by time.
+    submitted: seconds since the epoch for the gangs whose age is known by time. relations: as in the problem, each in the words of its rule.
     """
 
     gangs: tuple[GangSpec, ...]
@@ -38,6 +38,7 @@ class Origins:
     set_aside: tuple[GangSpec, ...] = ()
     empty: tuple[GangSpec, ...] = ()
     submitted: Mapping[JobKey, int] | None = None
+    relations: tuple[str, ...] = ()
 
     def position(self, where: tuple[str | int, ...]) -> Position | None:
         """The line for a path of indices such as ("gangs", 3, "roles", 0, "request"); None for what nobody declared."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 
-import numpy as np
 import pulp
 
+from solver.model.relations import relations
+from solver.model.rows import Row, at_least, at_most, equal, scaled, times
 from solver.model.sets import Sets
 from solver.model.variables import Terms, Vars
 from solver.problem import Vector
@@ -16,39 +16,6 @@ from solver.tree import ROOT
 
 FEW_SIZES = 12
 """Floor rows are written for every pod size of a resource up to this many sizes; beyond it (bytes of memory) the plain sum must do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A constraint, its family and its index; never parsed out of a name."""
-
-    family: str
-    key: tuple[int, ...]
-    constraint: pulp.LpConstraint
-
-
-def at_most(terms: Iterable[tuple[pulp.LpVariable, float]], most: float) -> pulp.LpConstraint:
-    return pulp.LpConstraint(linear(terms), pulp.LpConstraintLE, rhs=most)
-
-
-def at_least(terms: Iterable[tuple[pulp.LpVariable, float]], least: float) -> pulp.LpConstraint:
-    return pulp.LpConstraint(linear(terms), pulp.LpConstraintGE, rhs=least)
-
-
-def equal(terms: Iterable[tuple[pulp.LpVariable, float]], value: float) -> pulp.LpConstraint:
-    return pulp.LpConstraint(linear(terms), pulp.LpConstraintEQ, rhs=value)
-
-
-def linear(terms: Iterable[tuple[pulp.LpVariable, float]]) -> pulp.LpAffineExpression:
-    """Adds up repeated variables, which PuLP's own constructor would let the last one win."""
-    total: dict[pulp.LpVariable, float] = {}
-    for v, c in terms:
-        total[v] = total.get(v, 0) + c
-    return pulp.LpAffineExpression(total)
-
-
-def times(terms: Iterable[tuple[pulp.LpVariable, float]], factor: float) -> list[tuple[pulp.LpVariable, float]]:
-    return [(v, c * factor) for v, c in terms]
 
 
 def whole_gangs(s: Sets, x: Vars, k: int, h: int) -> Terms:
@@ -115,12 +82,6 @@ def capacity(s: Sets, x: Vars) -> Iterator[Row]:
             for z in [z for z in asked if z in floors[r]] + ([] if chain and len(floors[r]) > 1 else [1]):
                 taken_up: list[tuple[pulp.LpVariable, float]] = [pair for request, n in here if request[r] >= z for pair in times(n, request[r] // z)]
                 yield Row("capacity", (i, r, z), scaled(taken_up, floors[r][z][i]))
-
-
-def scaled(terms: Sequence[tuple[pulp.LpVariable, float]], most: int) -> pulp.LpConstraint:
-    """The same row divided by its coefficients' common divisor, rounded down: bytes become a handful of units."""
-    unit = int(np.gcd.reduce([int(c) for _, c in terms]))
-    return at_most([(v, int(c) // unit) for v, c in terms], most // unit)
 
 
 def _binding(s: Sets, i: int, requests: list[Vector]) -> list[int]:
@@ -221,11 +182,11 @@ def guarantees(s: Sets, x: Vars) -> Iterator[Row]:
         yield Row("guarantee.cluster", (r,), at_most([(x.w[q, r], 1) for q in roots], max(s.ledger.total[r], sum(before[q] for q in roots)) / unit))
 
 
-CONSTRAINTS = (link, gang, capacity, subgroups, queues, guarantees)
+CONSTRAINTS = (link, gang, capacity, subgroups, relations, queues, guarantees)
 """The table of contents: topology is in the domains of `link` and `gang`, eligibility in which n exist."""
 
-PLACEMENT = (link, gang, capacity, subgroups)
-"""What nodes and topology allow, queues aside."""
+PLACEMENT = (link, gang, capacity, subgroups, relations)
+"""What nodes, topology and relations allow, queues aside."""
 
 
 def build(s: Sets, x: Vars, families: Iterable[Callable[[Sets, Vars], Iterator[Row]]] = CONSTRAINTS) -> None:

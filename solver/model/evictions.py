@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 import pulp
 
 from solver.model import constraints, variables
-from solver.model.constraints import Row, at_least, at_most, equal, scaled, times
+from solver.model.relations import relations
+from solver.model.rows import Row, at_least, at_most, equal, scaled, times
 from solver.model.sets import Sets
 from solver.model.variables import Vars
 from solver.problem import Gang, Placement
@@ -55,7 +56,7 @@ class Evictions:
 
     def __post_init__(self) -> None:
         self.x = variables.make(self.s, fixed_admission=True)
-        constraints.build(self.s, self.x, (constraints.link, constraints.gang, constraints.subgroups))
+        constraints.build(self.s, self.x, (constraints.link, constraints.gang, constraints.subgroups, relations))
         inside = {n for pods in self.x.n.values() for i in pods for n in self.s.places[i].nodes}
         for v in self.victims:
             self._make(v, inside)

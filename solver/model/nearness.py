@@ -14,8 +14,9 @@ import numpy as np
 import pulp
 
 from solver.costs import Wholes
-from solver.model.constraints import FEW_SIZES, at_least, at_most, times
+from solver.model.constraints import FEW_SIZES
 from solver.model.objectives import Goal
+from solver.model.rows import at_least, at_most, times
 from solver.model.sets import Sets
 from solver.model.variables import Terms, Vars
 from solver.problem import Subgroup, Vector

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pulp
 
-from solver.model.constraints import Row, at_least, at_most, equal, times
+from solver.model.rows import Row, at_least, at_most, equal, times
 from solver.model.sets import Level, Sets
 from solver.model.variables import Vars
 from solver.quotas import Siblings

@@ -8,10 +8,11 @@ from functools import cached_property
 
 import numpy as np
 
+from solver.neighbours import NOWHERE, Neighbours
 from solver.problem import Problem, Vector
 from solver.quotas import Siblings, gang_share, rank, totals
-from solver.room import Ints, Ledger, slots
-from solver.shapes import Shape, broken
+from solver.room import Ints, Ledger, Room, slots
+from solver.shapes import Shape, ShapeRole, broken
 from solver.tree import ROOT, Tree
 
 Class = tuple[int, int, int]
@@ -31,11 +32,13 @@ class Place:
 
 
 def aggregate(problem: Problem) -> tuple[Place, ...]:
-    """The coarsest places: one for each (leaf, kind)."""
-    found: dict[tuple[int, int], list[int]] = {}
+    """The coarsest places: one for each (leaf, kind), and for each domain of the relations whose domains are more than single nodes."""
+    wide = [at for at in dict.fromkeys(relation.domains for relation in problem.relations) if len(set(at)) < len(at)]
+    found: dict[tuple[int, ...], list[int]] = {}
     for n, node in enumerate(problem.nodes):
-        found.setdefault((ROOT if node.leaf is None else node.leaf, node.kind), []).append(n)
-    return tuple(Place(None if leaf == ROOT else leaf, kind, tuple(nodes)) for (leaf, kind), nodes in sorted(found.items()))
+        key = (ROOT if node.leaf is None else node.leaf, node.kind, *(NOWHERE if (d := at[n]) is None else d for at in wide))
+        found.setdefault(key, []).append(n)
+    return tuple(Place(None if key[0] == ROOT else key[0], key[1], tuple(nodes)) for key, nodes in sorted(found.items()))
 
 
 def refine(places: Iterable[Place], coarse: Iterable[int]) -> tuple[Place, ...]:
@@ -50,7 +53,7 @@ def refine(places: Iterable[Place], coarse: Iterable[int]) -> tuple[Place, ...]:
 class Sets:
     """K: `shapes`; I: `places`; classes (q, p, k) with `waiting` gangs each (N in the formulas).
 
-    free: node x resource, what may be given. ledger: what the queues hold before the batch.
+    free: node x resource, what may be given. ledger: what the queues hold before the batch. neighbours: who is where before it, for relations.
     """
 
     problem: Problem
@@ -60,6 +63,11 @@ class Sets:
     ledger: Ledger
     shapes: tuple[Shape, ...]
     waiting: Mapping[Class, tuple[int, ...]]
+    neighbours: Neighbours | None = None
+
+    def room(self) -> Room:
+        """What may be given, to be taken."""
+        return Room(self.free, self.neighbours)
 
     @cached_property
     def width(self) -> int:
@@ -139,7 +147,7 @@ class Sets:
             for t, role in enumerate(shape.roles):
                 if role.request not in per_request:
                     per_request[role.request] = self.per_place(slots(self.free, role.request))
-                fits = per_request[role.request]
+                fits = self._beside(role, per_request[role.request])
                 most = min(role.room, shape.most) * self.count[k]
                 parted = [self.domain_at[g.topology.tier] for g in shape.subgroups if g.topology.mode == "hard" and t in g.roles]
                 found[k, t] = {
@@ -148,6 +156,24 @@ class Sets:
                     if fits[i] and most and self.places[i].kind in role.kinds and all(at[i] is not None for at in parted)
                 }
         return found
+
+    def _beside(self, role: ShapeRole, fits: list[int]) -> list[int]:
+        """Place -> what relations leave of the slots of a role that they bind."""
+        if self.neighbours is None or not self.neighbours.relations(role):
+            return fits
+        return self.per_place(self.neighbours.cap(role, slots(self.free, role.request)))
+
+    @cached_property
+    def _straddles(self) -> dict[int, tuple[int | None, ...]]:
+        return {}
+
+    def domain_in(self, at: Ints) -> tuple[int | None, ...]:
+        """Place -> the domain that all its nodes are in; None where it straddles several. at: a partition of `neighbours.Standing`."""
+        known = self._straddles.get(id(at))
+        if known is None:
+            inside = (set(at[list(place.nodes)].tolist()) for place in self.places)
+            known = self._straddles[id(at)] = tuple(domains.pop() if len(domains) == 1 else None for domains in inside)
+        return known
 
     def reach(self, request: Vector, kinds: frozenset[int]) -> tuple[tuple[int, ...], ...]:
         """For each tier the pods of `request` that its domains (Tree.line) hold, largest first; only nodes of `kinds`."""

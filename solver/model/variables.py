@@ -21,6 +21,7 @@ class Vars:
     n[k, t, i]   pods of role t of shape k at place i, as terms               integer   (terms of g where the domain is one place)
     u[k, s, h]   whole subgroups s of shape k in domain h                     integer
     w[q, r]      what queue q needs of resource r: held, or guaranteed        continuous
+    c[rho, a, d] what the new pods of relation rho are to domain d            binary    (a: bears, counted, opens; "least": integer)
     """
 
     model: pulp.LpProblem
@@ -29,6 +30,7 @@ class Vars:
     n: dict[tuple[int, int], dict[int, Terms]] = field(default_factory=dict)
     u: dict[tuple[int, int, int], pulp.LpVariable] = field(default_factory=dict)
     w: dict[tuple[int, int], pulp.LpVariable] = field(default_factory=dict)
+    c: dict[tuple[int, str, int], pulp.LpVariable] = field(default_factory=dict)
 
 
 def make(s: Sets, fixed_admission: bool = False) -> Vars:

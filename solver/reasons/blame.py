@@ -29,7 +29,7 @@ def blockers(case: Case, s: Setting) -> tuple[int, tuple[int, ...]]:
         gangs = world.problem.gangs
         order = sorted(world.started, key=lambda i: (gangs[i].priority, -gangs[i].age, -i))
         order = [i for i in order if gangs[i].priority >= priority] or order
-        most = Greedy(q.problem, q.tree, Room(q.free)).most(0, q.shape)
+        most = Greedy(q.problem, q.tree, Room(q.free, q.neighbours)).most(0, q.shape)
         world.blockers[key] = most, tuple(sorted(_least_prefix(case, s, order)))
     return world.blockers[key]
 
@@ -44,7 +44,7 @@ def _least_prefix(case: Case, s: Setting, order: list[int]) -> tuple[int, ...]:
         for i in without:
             nodes, amounts = world.taken(i)
             np.add.at(free, nodes, amounts)
-        return found(q.problem, q.tree, 0, q.shape, np.maximum(free, 0)) is not None
+        return found(q.problem, q.tree, 0, q.shape, np.maximum(free, 0), world.without(without) if s.related else None) is not None
 
     low, high = 0, len(order)
     while low < high:

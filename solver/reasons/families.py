@@ -35,6 +35,7 @@ class Family:
 def now(case: Case) -> list[Family]:
     """What may be in the way now of a gang that the empty cluster holds; whom to blame first stands first."""
     *first, last = of_the_world(case)
+    first = [*first, *company(case)]
     anew = [Family(_anew, partial(own_pods, case))] if case.gang.running else []
     return [*first, *topologies(case, case.gang), last, *anew]
 
@@ -49,10 +50,16 @@ def never(case: Case) -> list[Family]:
     """What may be in the way of a gang even on the empty cluster."""
     gang = case.empty.gang
     roles = range(len(gang.roles))
-    made = topologies(case, gang)
+    made = [*company(case), *topologies(case, gang)]
     made += [Family(partial(_resized, (t,)), partial(pod_too_large, case, t)) for t in oversized(case, case.empty)]
     made += [Family(partial(_opened, case, t), partial(not_open, case, t)) for t in roles]
     return [*made, Family(partial(_resized, roles), partial(too_large, case))]
+
+
+def company(case: Case) -> list[Family]:
+    """What the gang's pods say of others, and others of them."""
+    related = case.world.neighbours is not None and any(role.bears or role.matches for role in case.gang.roles)
+    return [Family(_alone, partial(not_beside, case))] if related else []
 
 
 def topologies(case: Case, gang: Gang) -> list[Family]:
@@ -76,6 +83,11 @@ def _back(nodes: tuple[int, ...], s: Setting) -> Setting:
 
 def _without_running(s: Setting) -> Setting:
     return replace(s, running=False)
+
+
+def _alone(s: Setting) -> Setting:
+    """Nobody asks who is where."""
+    return replace(s, related=False)
 
 
 def _anew(s: Setting) -> Setting:
@@ -123,6 +135,17 @@ def others_first(case: Case, s: Setting) -> Fact:
     """GW105: the gangs of the plan without which it would fit, none of them to spare."""
     most, gangs = blockers(case, s)
     return Fact("GW105", asked=case.question(s).shape.least, available=most, gangs=gangs)
+
+
+def not_beside(case: Case, s: Setting) -> Fact:
+    """GW117: a relation between pods. Named is one without which alone the greedy finds room, else the first."""
+    q = case.question(s)
+    bound = sorted({rho for role in s.gang.roles for rho in (*role.bears, *role.matches)})
+    tried = ((rho, q.neighbours.only(q.neighbours.enforced - {rho})) for rho in bound if q.neighbours is not None)
+    chosen = next((rho for rho, others in tried if found(q.problem, q.tree, 0, q.shape, q.free, others) is not None), bound[0])
+    bears = [t for t, role in enumerate(s.gang.roles) if chosen in role.bears]
+    matches = [t for t, role in enumerate(s.gang.roles) if chosen in role.matches]
+    return Fact("GW117", role=[*bears, *matches][0], relation=chosen)
 
 
 def no_domain(case: Case, s: Setting) -> Fact:

@@ -11,7 +11,7 @@ from solver.fit import exactly, found, shortage
 from solver.plan import Repair
 from solver.problem import Node, Placement, Problem, Vector
 from solver.reasons.world import Case, Question, Setting
-from solver.room import Ints, Ledger, demand
+from solver.room import Ledger, demand
 from solver.shapes import shape_of
 from solver.tree import Tree
 
@@ -90,22 +90,28 @@ class Bench:
     def _ask(self, q: Question) -> bool:
         if shortage(q.problem, q.tree, q.shape, q.free) is not None:
             return False
-        if found(q.problem, q.tree, 0, q.shape, q.free) is not None:
+        if found(q.problem, q.tree, 0, q.shape, q.free, q.neighbours) is not None:
             return True
         if not self.models:
             return False
         self.models -= 1
-        return exactly(q.problem, q.tree, 0, q.shape, q.free, self.case.world.options) is True
+        return exactly(q.problem, q.tree, 0, q.shape, q.free, self.case.world.options, q.neighbours) is True
 
     def question(self, t: Trial) -> Question:
+        """The same asked of the nodes alone. More nodes are never tried together with relations between pods."""
         q = self.case.question(t.setting)
-        free = q.free
-        if t.gone:
-            free = free.copy()
-            for i in t.gone:
-                _give_back(free, self.case.world.problem, i, self.holds(t, i))
+        free, left = q.free.copy(), None if q.neighbours is None else q.neighbours.copy()
+        leaving = [(self.case.world.problem.gangs[i], self.holds(t, i)) for i in t.gone]
+        for gang, pods in leaving:
+            for p in pods:
+                free[p.node] += np.array(gang.roles[p.role].request, dtype=np.int64) * p.pods
+        if t.setting.own and not t.setting.gang.running:
+            leaving.append((self.case.gang, t.setting.own))
+        if left is not None:
+            for gang, p in [(gang, p) for gang, pods in leaving for p in pods]:
+                left.add(gang.roles[p.role], p.node, -p.pods, 0)
         if t.added is None:
-            return replace(q, free=free)
+            return replace(q, free=free, neighbours=left)
         like, leaf, count = t.added
         node = q.problem.nodes[like]
         more = tuple(Node(f"{node.name} again {n}", node.kind, leaf, node.capacity, node.capacity) for n in range(count))
@@ -122,8 +128,3 @@ class Bench:
             middle = (low + high) // 2
             low, high = (low, middle) if good(steps[middle](t)) else (middle + 1, high)
         return steps[low](t)
-
-
-def _give_back(free: Ints, problem: Problem, i: int, pods: tuple[Placement, ...]) -> None:
-    for p in pods:
-        free[p.node] += np.array(problem.gangs[i].roles[p.role].request, dtype=np.int64) * p.pods

@@ -9,16 +9,19 @@ from functools import cached_property
 import numpy as np
 
 from solver.fit import exactly, found, shortage
+from solver.neighbours import Neighbours, Standing
 from solver.options import Options
 from solver.problem import Gang, Node, Placement, Problem, Vector
 from solver.room import Ints, Ledger
 from solver.shapes import Shape, shape_of
+from solver.stages.pack import fresh
 from solver.tree import Tree
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A gang, as written or with something about it relaxed, and who is in its way: gangs that the plan starts, all that runs.
+    """A gang, as written or with something about it relaxed, and who is in its way: gangs that the plan starts, all that runs, and what pods say of
+    one another.
 
     own: the pods of it that run in truth; where `gang.running` is empty they have given their room back. back: nodes that are away for now and
     would be there again.
@@ -29,12 +32,13 @@ class Setting:
     started: bool = True
     running: bool = True
     back: tuple[int, ...] = ()
+    related: bool = True
 
 
 @dataclass
 class World:
-    """before: free vectors and holdings with only what runs. after: with the plan. started, kept: what the plan starts and what it keeps, gang ->
-    placements.
+    """before: free vectors and holdings with only what runs. after, neighbours: with the plan. started, kept: what the plan starts and what it keeps,
+    gang -> placements.
 
     Nothing in it changes but what it remembers, so that it may be sent to another process.
     """
@@ -48,6 +52,7 @@ class World:
     started: dict[int, tuple[Placement, ...]]
     kept: dict[int, tuple[Placement, ...]]
     options: Options
+    neighbours: Neighbours | None = None
     blockers: dict[tuple[int, Setting], tuple[int, tuple[int, ...]]] = field(default_factory=dict)
     """Priority and setting -> (pods that fit, gangs of the plan in the way): the dearest question, and the same for all queues."""
 
@@ -106,6 +111,34 @@ class World:
     def _taken(self) -> dict[int, tuple[Ints, Ints]]:
         return {}
 
+    @cached_property
+    def _apart(self) -> Neighbours:
+        """The empty cluster: only what keeps a gang's own pods apart is sure never to change; company may come, and make things even."""
+        apart = frozenset(rho for rho, relation in enumerate(self.problem.relations) if relation.kind == "apart")
+        return Neighbours(self.problem, Standing(self.problem, bare=True), apart)
+
+    @cached_property
+    def _standing(self) -> Neighbours | None:
+        return None if self.neighbours is None else Neighbours(self.problem, self.neighbours.standing)
+
+    def beside(self, s: Setting) -> Neighbours | None:
+        """Who is where, for the relations that the setting minds; None for none."""
+        if not s.related or self.neighbours is None:
+            return None
+        if not s.running:
+            return self._apart
+        return self.neighbours if s.started else self._standing
+
+    def without(self, gangs: Iterable[int]) -> Neighbours | None:
+        """As it is with the plan, some of the gangs that it starts left out."""
+        if self.neighbours is None:
+            return None
+        left = self.neighbours.copy()
+        for i in gangs:
+            for p in fresh(self.problem.gangs[i], self.started[i]):
+                left.add(self.problem.gangs[i].roles[p.role], p.node, -p.pods, 0)
+        return left
+
     def free(self, s: Setting) -> Ints:
         """Node x resource: what is left for the gang."""
         beside = self.free_after if s.started else self.free_before
@@ -133,6 +166,7 @@ class Question:
     tree: Tree
     shape: Shape
     free: Ints
+    neighbours: Neighbours | None = None
 
 
 @dataclass
@@ -170,7 +204,7 @@ class Case:
     def question(self, s: Setting) -> Question:
         world = self.world
         nodes, tree = world.nodes(s.back)
-        return Question(replace(world.problem, nodes=nodes, gangs=(s.gang,)), tree, shape_of(0, s.gang), world.free(s))
+        return Question(replace(world.problem, nodes=nodes, gangs=(s.gang,)), tree, shape_of(0, s.gang), world.free(s), world.beside(s))
 
     def fits(self, s: Setting) -> bool | None:
         """Whether the gang finds room, queues aside: by counting a no, by the greedy a yes, else by an exact model. None: not known."""
@@ -181,12 +215,12 @@ class Case:
     def _ask(self, q: Question) -> bool | None:
         if shortage(q.problem, q.tree, q.shape, q.free) is not None:
             return False
-        if found(q.problem, q.tree, 0, q.shape, q.free) is not None:
+        if found(q.problem, q.tree, 0, q.shape, q.free, q.neighbours) is not None:
             return True
         if not self.models:
             return None
         self.models -= 1
-        return exactly(q.problem, q.tree, 0, q.shape, q.free, self.world.options)
+        return exactly(q.problem, q.tree, 0, q.shape, q.free, self.world.options, q.neighbours)
 
 
 def plain(gang: Gang) -> Gang:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import pulp
 
 from solver.engine import FEASIBILITY
-from solver.model import constraints, objectives, variables
-from solver.model.constraints import at_least
+from solver.model import constraints, objectives, relations, variables
 from solver.model.objectives import Goal
+from solver.model.rows import at_least
 from solver.model.sets import Level, Sets
 from solver.model.variables import Vars
 from solver.options import Options
@@ -244,6 +244,7 @@ def incumbent(s: Sets, x: Vars, placements: Placements) -> dict[str, float]:
                 _add_gang(s, x, values, k, shape, _new(placements[j], shape))
     for (k, index, h), u in x.u.items():
         values[u.name] = float(_parts(s, x, values, k, index, h))
+    relations.settle(s, x, values)
     _set_needs(s, x, values)
     return values
 

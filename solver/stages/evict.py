@@ -15,8 +15,8 @@ import pulp
 
 from solver.engine import solve_model
 from solver.fit import shortage
-from solver.model.constraints import at_most
 from solver.model.evictions import Evictions, Exposure
+from solver.model.rows import at_most
 from solver.model.sets import Sets, aggregate, refine
 from solver.options import Options
 from solver.plan import Objective
@@ -129,7 +129,8 @@ class Standing:
         """The pods stay after all. Raises ValueError where their room is taken; then nothing has changed."""
         gang, mark = self.problem.gangs[v], self.room.mark()
         try:
-            self.room.take_all(gang, pods)
+            for p in pods:  # relations never took them for gone
+                self.room.take(p.node, gang.roles[p.role].request, p.pods)
         except ValueError:
             self.room.undo(mark)
             raise
@@ -168,7 +169,7 @@ def cheapest_victims(standing: Standing, j: int, options: Options) -> Taken | No
         within = [i for i, place in enumerate(places) if choice.nodes.intersection(place.nodes)]
         free = rich.copy()
         free[[n for n in range(len(problem.nodes)) if n not in choice.nodes]] = 0
-        s = Sets(problem, tree, refine(places, within), free, standing.ledger, (shape,), waiting)
+        s = Sets(problem, tree, refine(places, within), free, standing.ledger, (shape,), waiting, standing.room.neighbours)
         useful = [v for v in victims if away or any(p.node in choice.nodes for p in v.running)]
         best = _solve(Evictions(s, standing.room.free, useful, exposures, away), j, choice, options) or best
         if math.isinf(choice.beyond) or (best is not None and best.objectives[0].verdict == "proven"):

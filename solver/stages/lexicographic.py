@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 import pulp
 
 from solver.engine import FEASIBILITY, solve_model
-from solver.model.constraints import at_least, linear
 from solver.model.objectives import Goal, above
+from solver.model.rows import at_least, linear
 from solver.model.variables import Vars
 from solver.options import Options
 from solver.plan import Objective, Verdict

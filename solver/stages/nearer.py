@@ -10,7 +10,6 @@ from solver.model import constraints, variables
 from solver.model import nearness as goals
 from solver.model.sets import Sets, refine
 from solver.options import Options
-from solver.room import Room
 from solver.shapes import Shape
 from solver.stages import bounds
 from solver.stages.admit import Placements, incumbent
@@ -112,13 +111,13 @@ def _neighbourhood(s: Sets, shapes: Mapping[int, Shape], placements: Placements,
 
 def _singled(s: Sets, gangs: Mapping[int, Shape], placements: Placements, movable: list[int]) -> Sets:
     """The same sets with each movable gang as a shape of its own, in the room that the others leave."""
-    room = Room(s.free)
+    room = s.room()
     for j, pods in placements.items():
         if j not in movable:
             room.take_all(s.problem.gangs[j], fresh(s.problem.gangs[j], pods))
     shapes = tuple(replace(gangs[j], alone=j) for j in movable)
     waiting = {(s.problem.gangs[j].queue, s.problem.gangs[j].priority, k): (j,) for k, j in enumerate(movable)}
-    return Sets(s.problem, s.tree, s.places, room.free, s.ledger, shapes, waiting)
+    return Sets(s.problem, s.tree, s.places, room.free, s.ledger, shapes, waiting, room.neighbours)
 
 
 def _size(s: Sets) -> int:

@@ -9,36 +9,65 @@ import pulp
 
 from solver.costs import Wholes
 from solver.engine import solve_model
-from solver.model.constraints import at_least, at_most
+from solver.model.rows import at_least, at_most
 from solver.model.sets import Place
+from solver.neighbours import Neighbours
 from solver.options import Options
-from solver.problem import Gang, Placement, Problem, Vector
-from solver.room import Room
+from solver.problem import Gang, Placement, Problem, Role, Vector
+from solver.room import PLENTY, Room
 
 Wish = tuple[int, int]
 """(gang, role)."""
 
 
 def pack(problem: Problem, room: Room, place: Place, wishes: Mapping[Wish, int], options: Options) -> dict[int, list[Placement]] | None:
-    """Gang -> its pods on the nodes of one place, taken from the room. None, and nothing taken, when they provably do not fit."""
+    """Gang -> its pods on the nodes of one place, taken from the room. None, and nothing taken, when they provably do not fit, or when
+    relations between pods on several of the nodes were not kept one pod after another: then the place is too coarse."""
     mark = room.mark()
+    roles = {wish: problem.gangs[wish[0]].roles[wish[1]] for wish in wishes}
     requests = {wish: problem.gangs[wish[0]].roles[wish[1]].request for wish in wishes}
     found: dict[int, list[Placement]] = {}
     nodes = np.array(place.nodes, dtype=np.intp)
-    for wish in sorted(wishes, key=lambda w: (size(room, nodes, requests[w]), w), reverse=True):
+    bound: list[Wish] = []
+    if room.neighbours is not None and (minded := straddled(room.neighbours, nodes)):
+        bound = [wish for wish in sorted(wishes) if minded.intersection((*roles[wish].bears, *roles[wish].matches))]
+        for wish in bound:
+            if not (beside := _one_by_one(room, room.neighbours, nodes, roles[wish], wish, wishes[wish], minded)):
+                room.undo(mark)
+                return None
+            found.setdefault(wish[0], []).extend(beside)
+    for wish in sorted(wishes.keys() - set(bound), key=lambda w: (size(room, nodes, requests[w]), w), reverse=True):
         left = wishes[wish]
         fits = room.slots(requests[wish])[nodes]
         for at in np.argsort(fits, kind="stable"):
             pods = min(int(fits[at]), left)
             if pods:
-                room.take(int(nodes[at]), requests[wish], pods)
+                room.put(int(nodes[at]), roles[wish], pods)
                 found.setdefault(wish[0], []).append(Placement(wish[1], int(nodes[at]), pods))
                 left -= pods
             if not left:
                 break
         if left:
             room.undo(mark)
-            return exactly(problem, room, place, wishes, options)
+            return None if bound else exactly(problem, room, place, wishes, options)
+    return found
+
+
+def straddled(neighbours: Neighbours, nodes: np.ndarray) -> frozenset[int]:
+    """The relations of which these nodes are in several domains: only of them the model of aggregated places knows too little."""
+    return frozenset(rho for rho in neighbours.enforced if len(np.unique(neighbours.standing.at[rho][nodes])) > 1)
+
+
+def _one_by_one(room: Room, neighbours: Neighbours, nodes: np.ndarray, role: Role, wish: Wish, pods: int, minded: frozenset[int]) -> list[Placement]:
+    """The fullest node that these relations leave open, pod after pod; empty where for one none is left. What is placed stays."""
+    found = []
+    for _ in range(pods):
+        fits = np.where(neighbours.open_to(role, minded), room.slots(role.request), 0)[nodes]
+        if not fits.any():
+            return []
+        at = int(nodes[int(np.argmin(np.where(fits > 0, fits, PLENTY + 1)))])
+        room.put(at, role, 1)
+        found.append(Placement(wish[1], at, 1))
     return found
 
 
@@ -89,7 +118,7 @@ def exactly(
         for v in place.nodes:
             some = min(pods, left[requests[wish], v])
             if some:
-                room.take(v, requests[wish], some)
+                room.put(v, problem.gangs[wish[0]].roles[wish[1]], some)
                 left[requests[wish], v] -= some
                 pods -= some
                 found.setdefault(wish[0], []).append(Placement(wish[1], v, some))

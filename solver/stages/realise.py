@@ -26,7 +26,7 @@ EXACT = 200
 
 def realise(s: Sets, gangs: Iterable[int], wishes: Wishes, options: Options) -> Placements | tuple[int, ...]:
     """Pack every place; the indices of those that cannot be packed if there are any."""
-    room = Room(s.free)
+    room = s.room()
     found: dict[int, list[Placement]] = {j: list(s.problem.gangs[j].running) for j in gangs}
     coarse = []
     for i, here in sorted(wishes.items()):
@@ -36,7 +36,30 @@ def realise(s: Sets, gangs: Iterable[int], wishes: Wishes, options: Options) -> 
             continue
         for j, pods in packed.items():
             found[j].extend(pods)
+    coarse += [] if coarse else _straddling(s, room, wishes)
     return tuple(coarse) if coarse else {j: merged(pods) for j, pods in sorted(found.items())}
+
+
+def _straddling(s: Sets, room: Room, wishes: Wishes) -> list[int]:
+    """Where the packed pods break a relation, the places that straddle its domains, over which the model was too coarse: of a relation that keeps
+    pods apart those that got pods of it, else all."""
+    if room.neighbours is None or not (broken := sorted({rho for rho, _ in room.neighbours.faults()})):
+        return []
+    found: set[int] = set()
+    for rho in broken:
+        straddling = [i for i, d in enumerate(s.domain_in(room.neighbours.standing.at[rho])) if d is None]
+        if s.problem.relations[rho].kind == "apart":
+            straddling = [i for i in straddling if rho in _related(s, wishes.get(i, ()))]
+        found.update(straddling)
+    if not found:
+        raise RuntimeError(f"pods break the relations {broken}, which the model said they keep")
+    return sorted(found)
+
+
+def _related(s: Sets, wishes: Iterable[tuple[int, int]]) -> set[int]:
+    """The relations of these pods."""
+    roles = [s.problem.gangs[j].roles[t] for j, t in wishes]
+    return {rho for role in roles for rho in (*role.bears, *role.matches)}
 
 
 def cost_of(s: Sets, placements: Placements, wholes: Wholes) -> Cost:
@@ -62,7 +85,7 @@ def repacked(s: Sets, placements: Placements, wholes: Wholes, options: Options) 
             request = s.problem.gangs[j].roles[t].request
             asked[request] = asked.get(request, 0) + number
         least = beside(s, wholes, np.array(s.places[i].nodes, dtype=np.intp), asked)[1]
-        packed = _tighter(s, i, wishes[i], nodes, least, wholes, options) if nodes > least else None
+        packed = _tighter(s, i, wishes[i], nodes, least, wholes, options) if nodes > least and _movable(s, i, wishes[i]) else None
         if packed is not None:
             changed.add(i)
             for j, places in packed.items():
@@ -74,6 +97,12 @@ def repacked(s: Sets, placements: Placements, wholes: Wholes, options: Options) 
         for j, pods in placements.items()
     }
     return {j: merged([*pods, *again.get(j, [])]) for j, pods in stays.items()}
+
+
+def _movable(s: Sets, i: int, wishes: Iterable[tuple[int, int]]) -> bool:
+    """Whether no relation cares on which of the place's nodes these pods are."""
+    there = s.neighbours
+    return there is None or all(s.domain_in(there.standing.at[rho])[i] is not None for rho in _related(s, wishes))
 
 
 def _tighter(

@@ -14,7 +14,8 @@ from solver.stages.pack import Wish, fresh, merged, size
 
 
 def scatter(problem: Problem, room: Room, placements: Placements) -> dict[int, tuple[Placement, ...]]:
-    """The same new pods per place (one leaf, one kind of node), dealt out evenly; a place where that finds no way stays as it is.
+    """The same new pods per place (one leaf, one kind of node), dealt out evenly; a place where that finds no way stays as it is,
+    and so do pods in relations.
 
     room: what is free beside these placements, kept up to date.
     """
@@ -25,6 +26,10 @@ def scatter(problem: Problem, room: Room, placements: Placements) -> dict[int, t
     here: dict[int, list[tuple[int, Placement]]] = {}
     for j, pods in new.items():
         for p in pods:
+            role = problem.gangs[j].roles[p.role]
+            if role.bears or role.matches:  # relations ask on which node it is
+                found[j].append(p)
+                continue
             here.setdefault(place_of[p.node], []).append((j, p))
     for i, packed in sorted(here.items()):
         mark = room.mark()

@@ -11,7 +11,6 @@ from solver.model.sets import Sets
 from solver.options import Options
 from solver.plan import Objective
 from solver.problem import Placement
-from solver.room import Room
 from solver.shapes import Shape, shape_of
 from solver.stages import bounds
 from solver.stages.admit import Admission, Placements
@@ -41,7 +40,7 @@ def spread(s: Sets, admission: Admission, floor: Placements, options: Options) -
         return Spread({}, ())
     shapes = settled(s, admission, floor)
     placements = by_greedy(s, shapes)
-    if placements is None and floor.keys() >= set(admission.admitted):
+    if placements is None and _serves(s, admission, floor):
         placements = {j: floor[j] for j in admission.admitted}
     if placements is None:
         realised = realise(s, admission.admitted, shared_out(s, admission), options)
@@ -70,6 +69,11 @@ def _judged(s: Sets, shapes: Mapping[int, Shape], value: Cost, low: Cost, wholes
     return tuple(judge(name, reached, least, options.gap, maximise=False) for name, reached, least, here in found if here)
 
 
+def _serves(s: Sets, admission: Admission, floor: Placements) -> bool:
+    """Whether the floor places all of them, and its placements stand without those of others: where relations count, only if there are no others."""
+    return floor.keys() == set(admission.admitted) if s.neighbours is not None else floor.keys() >= set(admission.admitted)
+
+
 def settled(s: Sets, admission: Admission, floor: Placements) -> dict[int, Shape]:
     """Gang -> its shape, with the mix of roles that the admission chose where it was open; the queues are charged for that mix."""
     found = {}
@@ -87,7 +91,7 @@ def settled(s: Sets, admission: Admission, floor: Placements) -> dict[int, Shape
 
 def by_greedy(s: Sets, shapes: Mapping[int, Shape]) -> Placements | None:
     """All of them by the greedy, the most constrained and the largest first; None when one finds no place."""
-    room = Room(s.free)
+    room = s.room()
     greedy = Greedy(s.problem, s.tree, room)
     found: dict[int, tuple[Placement, ...]] = {}
     tier = {j: shape.tier if shape.tier is not None else s.tree.top + 1 for j, shape in shapes.items()}
@@ -136,7 +140,7 @@ def shared_out(s: Sets, admission: Admission) -> dict[int, dict[tuple[int, int],
 def _improved(s: Sets, shapes: Mapping[int, Shape], placements: Placements, least: Mapping[int, Nearness]) -> Placements:
     """Take each gang that is torn or spread more than it must out and place it again, as long as that helps."""
     best = dict(placements)
-    room = Room(s.free)
+    room = s.room()
     for j, pods in best.items():
         room.take_all(s.problem.gangs[j], fresh(s.problem.gangs[j], pods))
     greedy = Greedy(s.problem, s.tree, room)
@@ -147,10 +151,10 @@ def _improved(s: Sets, shapes: Mapping[int, Shape], placements: Placements, leas
         for j in sorted((j for j in best if now[j] > least[j]), key=lambda j: (excess(least[j], now[j]), j)):
             mark = room.mark()
             for p in fresh(s.problem.gangs[j], best[j]):
-                room.take(p.node, s.problem.gangs[j].roles[p.role].request, -p.pods)
+                room.put(p.node, s.problem.gangs[j].roles[p.role], -p.pods)
             placed = greedy.place(j, shapes[j])
             again = None if placed is None else merged([*shapes[j].fixed, *placed])
-            if again is None or nearness(s.tree, s.problem.gangs[j], again) >= now[j]:
+            if again is None or room.broken or nearness(s.tree, s.problem.gangs[j], again) >= now[j]:
                 room.undo(mark)
             else:
                 best[j], improved = again, True

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -94,3 +95,21 @@ def test_the_urgent_gang_takes_the_nodes_that_cost_the_least_run_time() -> None:
         "sweep": "evict",
     }
     assert found["sweep"].evicted_for == ("vision/release",)
+
+
+def test_pods_apart_together_and_even() -> None:
+    """A server on each node, workers even over the zones, readers in the zone of the cache that runs; five servers do not fit four nodes."""
+    found = {decided.name.removeprefix("team/"): decided for decided in compiled("neighbours").decisions}
+    assert {name: decided.action for name, decided in found.items()} == {
+        "readers": "start",
+        "servers": "start",
+        "surplus": "wait",
+        "workers": "start",
+    }
+    assert set(found["servers"].pods["ps"].values()) == {1}
+    zones = Counter({node[0]: 0 for node in found["workers"].pods["worker"]})
+    for node, pods in found["workers"].pods["worker"].items():
+        zones[node[0]] += pods
+    assert zones == {"a": 3, "b": 3}
+    assert {node[0] for node in found["readers"].pods["reader"]} == {"b"}
+    assert [(reason.code, reason.never) for reason in found["surplus"].reasons] == [("GW117", True)]

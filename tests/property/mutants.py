@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 from solver.plan import Fact, Objective, Plan
-from solver.problem import Gang, Placement, Policy, Problem, Queue, Role, Subgroup, Topology
+from solver.problem import Gang, Placement, Policy, Problem, Queue, Relation, Role, Subgroup, Topology
 from tests.property.brute import Room, Spot, emptied, feasible_sets, growths, is_kept, running
 from tests.unit.solver.builders import plan, queue_uses
 
@@ -328,6 +328,46 @@ def never_said_of_one_that_fits_plainly(world: Problem, placed: Placed, random: 
         yield world, replace(made, decisions=_edit(made.decisions, g, facts=(Fact("GW000", never=True),)))
 
 
+def _bound(world: Problem, g: int, t: int, relation: Relation, counted: bool) -> Problem:
+    """The same with a relation that role t of gang g carries, and that may count it."""
+    gang, rho = world.gangs[g], len(world.relations)
+    role = gang.roles[t]
+    matches = (*role.matches, rho) if counted else role.matches
+    roles = _edit(gang.roles, t, bears=(*role.bears, rho), matches=matches)
+    return replace(world, gangs=_edit(world.gangs, g, roles=roles), relations=(*world.relations, relation))
+
+
+def pod_beside_one_that_it_keeps_away(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    """Another owner's pod on the very node, or a second pod of its own role in the cluster, which is one domain."""
+    hosts = tuple(range(len(world.nodes)))
+    for g, (role, node) in _some(random, _new(world, placed)):
+        foreign = _bound(world, g, role, Relation("apart", hosts, tuple(int(n == node) for n in hosts)), counted=False)
+        yield foreign, as_plan(foreign, placed)
+        if sum(pods for (t, _), pods in placed[g].items() if t == role) > 1:
+            alike = _bound(world, g, role, Relation("apart", (0,) * len(hosts), (0,)), counted=True)
+            yield alike, as_plan(alike, placed)
+
+
+def pod_without_its_company(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    """The pods that it must be beside are nowhere, or on every other node."""
+    hosts = tuple(range(len(world.nodes)))
+    for g, (role, node) in _some(random, _new(world, placed)):
+        elsewhere = random.choice((0, 1))
+        lonely = _bound(world, g, role, Relation("together", hosts, tuple(elsewhere * int(n != node) for n in hosts)), counted=False)
+        yield lonely, as_plan(lonely, placed)
+
+
+def pod_where_there_are_too_many(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    """Its node has two counted pods more than the emptiest, or its domain is one of too few."""
+    hosts = tuple(range(len(world.nodes)))
+    for g, (role, node) in _some(random, _new(world, placed)):
+        few = Relation("even", hosts, tuple(2 * int(n == node) for n in hosts), (), 1, 1 if len(hosts) > 1 else 2)
+        crowded = _bound(world, g, role, few, counted=False)
+        yield crowded, as_plan(crowded, placed)
+        outside = _bound(world, g, role, Relation("even", (None,) * len(hosts), ()), counted=True)
+        yield outside, as_plan(outside, placed)
+
+
 def _evicting(world: Problem, made: Plan, g: int, j: int, evicted: Iterable[Placement], **changes: object) -> Plan:
     """The plan with gang g gone for gang j."""
     decisions = _edit(
@@ -421,5 +461,8 @@ MUTATORS: dict[Callable[[Problem, Placed, Random], Iterator[Mutant]], str] = {
     evicted_but_for_a_pod: "evictions",
     evicted_from_a_queue_that_deserves_it: "reclaimed",
     evicted_for_a_queue_that_deserves_nothing: "entitlement",
+    pod_beside_one_that_it_keeps_away: "apart",
+    pod_without_its_company: "together",
+    pod_where_there_are_too_many: "even",
 }
 """A way to break a plan -> the rule that it breaks."""

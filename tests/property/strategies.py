@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 from hypothesis import strategies as st
 
-from solver.problem import Gang, HyperNode, Limits, Node, Placement, Problem, Queue, Role, Subgroup, Topology
+from solver.problem import Bond, Gang, HyperNode, Limits, Node, Placement, Problem, Queue, Relation, Role, Subgroup, Topology
 
 RESOURCES = ("cpu", "gpu")
 TREES = (
@@ -101,3 +102,34 @@ def _started(draw: st.DrawFn, gang: Gang, left: list[list[int]], running: Runnin
     whole = sum(place.pods for place in placements) == gang.minimum
     started = tuple(placements) if whole or running == "anything" else ()
     return Gang(gang.name, gang.queue, gang.priority, gang.age, gang.minimum, gang.roles, gang.topology, gang.subgroups, started)
+
+
+@st.composite
+def related(draw: st.DrawFn, *, running: Running = "nothing", elastic: bool = False) -> Problem:
+    """As `problems`, with at most 3 gangs, and 1 or 2 relations that some of their roles carry or are counted by."""
+    world = draw(problems(running=running, elastic=elastic))
+    relations = tuple(draw(_relations(len(world.nodes))) for _ in range(draw(st.integers(1, 2))))
+    gangs = []
+    for gang in world.gangs[:3]:
+        roles = []
+        for role in gang.roles:
+            ties = [draw(st.sampled_from(("", "", "b", "m", "bm", "bm"))) for _ in relations]
+            bears, matches = (tuple(rho for rho, tie in enumerate(ties) if mark in tie) for mark in "bm")
+            roles.append(replace(role, bears=bears, matches=matches))
+        gangs.append(replace(gang, roles=tuple(roles)))
+    return replace(world, gangs=tuple(gangs), relations=relations)
+
+
+@st.composite
+def _relations(draw: st.DrawFn, nodes: int) -> Relation:
+    """Hosts, or a partition of the nodes, some of them perhaps outside; now and then pods of others."""
+    label = st.sampled_from((0, 0, 1, 1, None))
+    said = draw(st.one_of(st.just(list(range(nodes))), st.lists(label, min_size=nodes, max_size=nodes)))
+    known = sorted({d for d in said if d is not None})
+    kinds: tuple[Bond, ...] = ("apart", "together", "even")
+    kind = draw(st.sampled_from(kinds))
+    counts = st.sampled_from((0, 0, 0, 1, 2))
+    present = tuple(draw(counts) for _ in known)
+    guards = tuple(draw(counts) for _ in known) if kind == "apart" and draw(st.booleans()) else ()
+    domains = tuple(None if d is None else known.index(d) for d in said)
+    return Relation(kind, domains, present, guards, draw(st.integers(1, 2)), draw(st.sampled_from((1, 1, 1, 2, 5))))

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from bench import table
+from bench import table, traces
 from bench.bound import greedy, most_placed
-from bench.registry import Case, Figures, Quality, cases, figures
+from bench.child import ABSENT, apart
+from bench.cli import bench
+from bench.registry import AbsentError, Case, Comparison, Figures, Quality, cases, figures
 from bench.worlds import GPU, world
 from compiler.compile import compile_repository
 from compiler.read import read_specs
@@ -19,6 +23,7 @@ from tests.unit.solver.builders import gang, nodes, problem, queue, role
 
 QUALITY = Quality(8, 7, 8, 3, 2, (1, 4), {"proven": 2}, (1.0, 0.0))
 FIGURES = Figures(1.5, 1.25, 3 << 20, {"read": 0.5}, {"admit": 0.25}, QUALITY)
+BESIDE = Comparison("Who wins", ("who", "GPUs"), (("plan", "8"), ("greedy", "7")))
 
 
 def measured(seconds: float | None, peak: int | None) -> Case:
@@ -73,8 +78,53 @@ def test_a_case_that_fails_is_missed_even_without_a_bar() -> None:
     assert "failed" in table.text([(measured(None, None), "it broke")])
 
 
-def test_figures_survive_the_way_from_the_child() -> None:
-    assert figures(json.loads(json.dumps(asdict(FIGURES)))) == FIGURES
+@pytest.mark.parametrize("made", [FIGURES, replace(FIGURES, comparison=BESIDE, claims={"it wins": True})])
+def test_figures_survive_the_way_from_the_child(made: Figures) -> None:
+    assert figures(json.loads(json.dumps(asdict(made)))) == made
+
+
+def test_a_claim_that_does_not_hold_is_missed_and_said() -> None:
+    case, beaten = measured(None, None), replace(FIGURES, claims={"it wins": False, "it ends": True})
+    assert table.missed(case, beaten) == ["one: it does not hold that it wins"]
+    assert "MISSED: it wins" in table.text([(case, beaten)])
+    assert "MISSED" not in table.text([(case, replace(FIGURES, claims={"it wins": True}))])
+
+
+def test_comparisons_of_one_title_are_one_table() -> None:
+    results = [(measured(None, None), replace(FIGURES, comparison=BESIDE))] * 2
+    assert table.markdown(results).count("Who wins:") == 1
+    assert table.markdown(results).count("| plan | 8 |") == 2
+
+
+def test_a_case_whose_trace_is_not_here_is_left_out(tmp_path: Path) -> None:
+    ran = CliRunner().invoke(bench, ["--only", "lingjun-60-1", "--traces", str(tmp_path)])
+    assert (ran.exit_code, "trace not here" in ran.stderr) == (0, True)
+    assert "lingjun" not in ran.stdout
+
+
+def test_the_child_says_what_is_absent_apart_from_what_is_broken(tmp_path: Path) -> None:
+    with pytest.raises(AbsentError, match="trace not here"):
+        apart_without_traces(tmp_path)
+    assert ABSENT not in (0, 1, 2)
+
+
+def apart_without_traces(nowhere: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(traces.VARIABLE, str(nowhere))
+        apart("openb-default")
+
+
+def test_a_switch_is_its_whole_way_and_the_lowest_tier_holds_the_hosts() -> None:
+    tree, hosts = traces.clos([("d", "p1", "a"), ("d", "p2", "a"), ("d", "p1", "a")])
+    assert [(h.name, h.tier, h.parent) for h in tree] == [("d", 3, None), ("d/p1", 2, 0), ("d/p2", 2, 0), ("d/p1/a", 1, 1), ("d/p2/a", 1, 2)]
+    assert [host.leaf for host in hosts] == [3, 3, 4]
+
+
+def test_groups_are_run_when_asked_for_and_the_usual_ones_else() -> None:
+    usual, scale = (CliRunner().invoke(bench, ["--list", *words]).stdout for words in (["--group", "usual"], ["--group", "scale"]))
+    assert ("10000x1000-busy" in usual, "10000x1000-busy" in scale) == (False, True)
+    assert ("example" in usual, "example" in scale) == (True, False)
+    assert CliRunner().invoke(bench, ["--group", "other"]).exit_code != 0
 
 
 def test_only_what_stands_between_the_markers_is_replaced() -> None:
@@ -92,4 +142,6 @@ def test_only_what_stands_between_the_markers_is_replaced() -> None:
 def test_the_promised_bars_are_those_of_the_cases() -> None:
     known = cases()
     assert known["example"].seconds == 5
-    assert {(c.seconds, c.peak) for name, c in known.items() if name.startswith("1000x100")} == {(10, 1 << 30)}
+    assert {(c.seconds, c.peak) for name, c in known.items() if name.startswith("1000x100-")} == {(10, 1 << 30)}
+    assert (known["10000x1000-busy"].seconds, known["10000x1000-busy"].peak) == (60, 2 << 30)
+    assert {c.seconds for name, c in known.items() if name.startswith("never-") or name == "one-more"} == {1}

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from solver.plan import Action, Batch, Decision, Fact, Objective, Plan, QueueUse
-from solver.problem import Gang, HyperNode, Limits, Mode, Node, Placement, Policy, Problem, Queue, Role, Subgroup, Topology, Vector
+from solver.problem import Bond, Gang, HyperNode, Limits, Mode, Node, Placement, Policy, Problem, Queue, Relation, Role, Subgroup, Topology, Vector
 
 Amounts = Mapping[str, int]
 
@@ -44,6 +44,8 @@ class RoleSpec:
     minimum: int
     request: Amounts
     kinds: frozenset[int]
+    bears: tuple[int, ...] = ()
+    matches: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -83,8 +85,17 @@ def queue(
     )
 
 
-def role(replicas: int, *, minimum: int | None = None, kinds: Iterable[int] = (0,), **request: int) -> RoleSpec:
-    return RoleSpec(replicas, replicas if minimum is None else minimum, request, frozenset(kinds))
+def role(
+    replicas: int, *, minimum: int | None = None, kinds: Iterable[int] = (0,), bears: Iterable[int] = (), matches: Iterable[int] = (), **request: int
+) -> RoleSpec:
+    return RoleSpec(replicas, replicas if minimum is None else minimum, request, frozenset(kinds), tuple(bears), tuple(matches))
+
+
+def relation(kind: Bond, domains: Iterable[int | None], *, present: Mapping[int, int] | None = None, skew: int = 1, least: int = 1) -> Relation:
+    """present: domain -> counted pods of others."""
+    at = tuple(domains)
+    known = {d for d in at if d is not None}
+    return Relation(kind, at, tuple((present or {}).get(d, 0) for d in range(len(known))), (), skew, least)
 
 
 def gang(
@@ -125,6 +136,7 @@ def problem(
     policy: Policy | None = None,
     preempt: bool = False,
     reclaim: bool = False,
+    relations: tuple[Relation, ...] = (),
 ) -> Problem:
     """tree: hypernode name -> (tier, parent's name)."""
     machines = [node for thing in things if isinstance(thing, list) for node in thing]
@@ -171,7 +183,10 @@ def problem(
                 spec.priority,
                 age,
                 sum(role.minimum for role in spec.roles) if spec.minimum is None else spec.minimum,
-                tuple(Role(f"r{t}", role.replicas, role.minimum, vector(role.request), role.kinds) for t, role in enumerate(spec.roles)),
+                tuple(
+                    Role(f"r{t}", role.replicas, role.minimum, vector(role.request), role.kinds, role.bears, role.matches)
+                    for t, role in enumerate(spec.roles)
+                ),
                 spec.topology,
                 spec.subgroups,
                 spec.running,
@@ -184,6 +199,7 @@ def problem(
         policy or Policy(),
         preempt,
         reclaim,
+        relations,
     )
 
 

@@ -1,0 +1,115 @@
+"""Volcano's gangpreempt (v1.15: actions/gangpreempt, actions/utils/bundle; design: docs/design/gang-aware-eviction-design.md): room for one gang.
+
+* Domains: hypernodes from the highest tier that the gang allows downwards, the whole cluster without a hard limit; those whose allocatable
+  covers the gang.
+* Bundles in a domain, from the gangs that may be evicted: *safe*, a gang's surplus there over its own minimum and its roles', before *whole*,
+  all its pods if they all lie in the domain. Of one type the lowest priority first, then the youngest, then the most of its resources
+  inside the domain.
+* Bundles are taken as long as the gang's request exceeds what is idle and freed there in sum; then the pods are tried on the nodes, with one
+  more bundle each time they do not fit. The first domain where they do is the answer. A bundle goes as a whole.
+
+Left out: the limit on the number of domains (all are tried, which favours Volcano) and what releasing pods will free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from bench.baselines.site import Placements, Site
+from bench.baselines.volcano import hypernodes, pods_inside
+from solver.problem import Gang, Placement, Problem
+from solver.room import Ints, demand
+from solver.stages.pack import merged
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """Pods of one gang that go together. safe: the gang keeps its minimum."""
+
+    gang: int
+    pods: tuple[Placement, ...]
+    safe: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Preemption:
+    """placed: the gang's pods. evicted: gang -> the pods that go."""
+
+    placed: tuple[Placement, ...]
+    evicted: Placements
+
+
+def preempt(problem: Problem, j: int) -> Preemption | None:
+    """Room for gang j by evicting gangs of its queue with lower priority; None where the port finds no way."""
+    gang, site = problem.gangs[j], Site(problem)
+    whole = site.tree.top + 1
+    hard = gang.topology is not None and gang.topology.mode == "hard"
+    highest = min(gang.topology.tier, whole) if gang.topology is not None and hard else whole
+    for tier in range(highest, 0 if hard else highest - 1, -1):
+        for h in hypernodes(site, tier):
+            mark, nodes = site.room.mark(), site.under[h]
+            if (site.capacity[nodes].sum(axis=0) >= np.array(site.asked(j))).all() and (found := _in_domain(site, j, nodes)):
+                return found
+            site.room.undo(mark)
+    return None
+
+
+def _in_domain(site: Site, j: int, nodes: Ints) -> Preemption | None:
+    gang, need = site.problem.gangs[j], np.array(site.asked(j))
+    evicted: dict[int, tuple[Placement, ...]] = {}
+    bundles = bundles_in(site.problem, j, frozenset(nodes.tolist()))
+    while True:
+        if (need <= site.room.free[nodes].sum(axis=0)).all():
+            mark = site.room.mark()
+            if (placed := pods_inside(site, gang, nodes)) is not None:
+                return Preemption(placed, evicted)
+            site.room.undo(mark)
+        bundle = next(bundles, None)
+        if bundle is None:
+            return None
+        pods = _rest(bundle, evicted.get(bundle.gang, ()))
+        for p in pods:
+            site.room.take(p.node, site.problem.gangs[bundle.gang].roles[p.role].request, -p.pods)
+        evicted[bundle.gang] = merged([*evicted.get(bundle.gang, ()), *pods])
+
+
+def _rest(bundle: Bundle, gone: tuple[Placement, ...]) -> tuple[Placement, ...]:
+    """A whole bundle after the safe one of the same gang takes what is left."""
+    return merged([*bundle.pods, *(Placement(p.role, p.node, -p.pods) for p in gone)])
+
+
+def bundles_in(problem: Problem, j: int, domain: frozenset[int]) -> Iterator[Bundle]:
+    """All bundles of the domain in Volcano's order."""
+    winner = problem.gangs[j]
+    victims = [v for v, g in enumerate(problem.gangs) if g.running and g.evictable and g.queue == winner.queue and g.priority < winner.priority]
+    found = []
+    for v in victims if problem.preempt and winner.preempts else []:
+        gang = problem.gangs[v]
+        inside = tuple(p for p in gang.running if p.node in domain)
+        if surplus := _surplus(gang, inside):
+            found.append(Bundle(v, surplus, True))
+        if inside and len(inside) == len(gang.running):
+            found.append(Bundle(v, gang.running, False))
+    yield from sorted(found, key=lambda b: (not b.safe, problem.gangs[b.gang].priority, -problem.gangs[b.gang].age, -_local(problem, b), b.gang))
+
+
+def _local(problem: Problem, bundle: Bundle) -> float:
+    """What the bundle gives back, as a part of what its gang holds."""
+    gang, width = problem.gangs[bundle.gang], len(problem.resources)
+    holds = demand(gang, gang.running, width)
+    return max((a / b for a, b in zip(demand(gang, bundle.pods, width), holds, strict=True) if b), default=0.0)
+
+
+def _surplus(gang: Gang, inside: tuple[Placement, ...]) -> tuple[Placement, ...]:
+    """The gang's pods in the domain that it can spare, its own minimum and its roles' kept; the last roles and nodes first."""
+    have = [sum(p.pods for p in gang.running if p.role == t) for t in range(len(gang.roles))]
+    spare, found = sum(have) - gang.minimum, []
+    for p in reversed(inside):
+        pods = min(p.pods, spare, have[p.role] - gang.roles[p.role].minimum)
+        if pods > 0:
+            found.append(Placement(p.role, p.node, pods))
+            spare, have[p.role] = spare - pods, have[p.role] - pods
+    return merged(found)

@@ -1,0 +1,102 @@
+"""Kueue's topology-aware scheduling, algorithm BestFit (v0.13 and later: pkg/cache/scheduler, tas_flavor_snapshot).
+
+* Order: of the queues' first workloads the highest priority, then the queue with the lowest share, then the oldest.
+* Pods are counted, not placed: each node says how many fit, each domain the sum below it.
+* Required at a level (hard): the domain of that level that holds all pods with the least to spare, or none. Preferred (soft): the same from
+  the lowest level upwards; if not even one domain of the highest level holds them, several do. Without a wish: as at the highest level.
+* Several domains: the largest first, and for the last pods the smallest domain that holds them. Level by level downwards this repeats over
+  all children of the domains chosen so far, down to the nodes.
+* Roles one after another into the same domain, which must hold each of them by number; where they do not fit together after all, the next best domain
+  (Kueue counts a leader and its workers together, which comes to the same).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from bench.baselines.site import Placements, Site
+from solver.problem import Gang, Placement, Problem
+from solver.tree import ROOT
+
+Item = tuple[bool, int]
+"""(whether it is a node, index)."""
+
+
+def place(problem: Problem) -> Placements:
+    site = Site(problem)
+    gangs = problem.gangs
+    for j in site.in_turn(lambda q, j: (-gangs[j].priority, site.ledger.standing(q), gangs[j].age)):
+        if site.allows(j) and (pods := _workload(site, gangs[j])) is not None:
+            site.start(j, pods)
+    return site.placements
+
+
+def _workload(site: Site, gang: Gang) -> tuple[Placement, ...] | None:
+    for home in _homes(site, gang):
+        mark = site.room.mark()
+        if (pods := _inside(site, gang, home)) is not None:
+            return pods
+        site.room.undo(mark)
+    return None
+
+
+def _inside(site: Site, gang: Gang, home: list[int]) -> tuple[Placement, ...] | None:
+    """Role after role into the domains of a home, taken from the room; None when one does not fit beside those before it."""
+    found = []
+    for t, role in enumerate(gang.roles):
+        per_node = site.slots(role)
+        counts = site.tree.sums(per_node)
+        if sum(counts[h] for h in home) < role.minimum:
+            return None
+        for node, pods in _downwards(site, home, counts, per_node, role.minimum):
+            site.room.take(node, role.request, pods)
+            found.append(Placement(t, node, pods))
+    return tuple(found)
+
+
+def _homes(site: Site, gang: Gang) -> Iterator[list[int]]:
+    """The domains to begin with, best first: one that holds every role by number, the tightest fit; several where that is allowed."""
+    counts = [site.tree.sums(site.slots(role)) for role in gang.roles]
+    levels: list[list[int]] = []
+    if gang.topology is not None and gang.topology.mode == "hard":
+        levels = [list(site.tree.domains(gang.topology.tier))]
+    elif gang.topology is not None:
+        levels = [[h for h, x in enumerate(site.problem.hypernodes) if x.tier == tier] for tier in site.tree.tiers]
+    for level in levels:
+        fits = [h for h in level if all(count[h] >= role.minimum for count, role in zip(counts, gang.roles, strict=True))]
+        yield from ([h] for h in sorted(fits, key=lambda h: (sum(count[h] for count in counts), h)))
+    if gang.topology is None or gang.topology.mode == "soft":
+        yield [ROOT]
+
+
+def _downwards(site: Site, home: list[int], counts: dict[int, int], per_node: np.ndarray, pods: int) -> list[tuple[int, int]]:
+    """(node, pods), from the domains of the home down."""
+    chosen: list[tuple[Item, int]] = [((False, h), counts[h]) for h in home]
+    while any(not is_node for (is_node, _), _ in chosen):
+        below: list[tuple[Item, int]] = []
+        for (is_node, index), amount in chosen:
+            if is_node:
+                below.append(((True, index), amount))
+                continue
+            below += [((False, c), counts[c]) for c in site.tree.children[index]]
+            below += [((True, int(n)), int(per_node[n])) for n in site.tree.held[index]]
+        chosen = _fewest([(item, amount) for item, amount in below if amount], pods)
+    found, left = [], pods
+    for (_, node), amount in chosen:
+        found.append((node, min(left, amount)))
+        left -= found[-1][1]
+    return [(node, amount) for node, amount in found if amount]
+
+
+def _fewest(items: list[tuple[Item, int]], pods: int) -> list[tuple[Item, int]]:
+    """The largest first; as soon as one of the rest holds all that is left, the smallest that does."""
+    rest, found, left = sorted(items, key=lambda item: (-item[1], item[0])), [], pods
+    while left > 0 and rest:
+        enough = [item for item in rest if item[1] >= left]
+        chosen = min(enough, key=lambda item: (item[1], item[0])) if enough else rest[0]
+        rest.remove(chosen)
+        found.append(chosen)
+        left -= chosen[1]
+    return found

@@ -1,0 +1,92 @@
+"""The books that every baseline keeps: what is free on the nodes, what the queues hold, and who waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from solver.problem import Placement, Problem, Role, Vector
+from solver.quotas import rank
+from solver.room import Ints, Ledger, Room, demand, free_vectors
+from solver.shapes import satisfied
+from solver.tree import Tree
+
+Placements = Mapping[int, tuple[Placement, ...]]
+
+
+class Site:
+    """A cluster while it is filled. Gangs that run already are in it and stay.
+
+    Raises ValueError for what the baselines do not know: subgroups, and gangs whose mix of roles is open or that run in part.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        for gang in problem.gangs:
+            if gang.subgroups or gang.minimum != sum(role.minimum for role in gang.roles) or (gang.running and not satisfied(gang)):
+                raise ValueError(f"gang {gang.name}: the baselines know no subgroups, no open mix of roles and no gang that runs in part")
+        self.problem, self.tree = problem, Tree(problem)
+        self.room, self.ledger = Room(free_vectors(problem)), Ledger(problem)
+        self.placements: dict[int, tuple[Placement, ...]] = {j: gang.running for j, gang in enumerate(problem.gangs) if gang.running}
+        self._open: dict[frozenset[int], np.ndarray] = {}
+
+    @cached_property
+    def capacity(self) -> Ints:
+        """Node x resource."""
+        return np.array([n.capacity for n in self.problem.nodes], dtype=np.int64).reshape(len(self.problem.nodes), len(self.problem.resources))
+
+    def slots(self, role: Role) -> Ints:
+        """Pods of the role that each node holds, 0 where its kind is closed to it."""
+        if role.kinds not in self._open:
+            self._open[role.kinds] = np.isin(self.tree.kinds, sorted(role.kinds))
+        return np.where(self._open[role.kinds], self.room.slots(role.request), 0)
+
+    def asked(self, j: int) -> Vector:
+        """What the gang needs to start."""
+        gang = self.problem.gangs[j]
+        return demand(gang, [Placement(t, 0, role.minimum) for t, role in enumerate(gang.roles)], len(self.problem.resources))
+
+    def in_turn(self, key: Callable[[int, int], Any]) -> Iterable[int]:
+        """The waiting gangs, of each queue the highest priority and then the oldest first; among queues the one with the smallest key(queue, gang).
+
+        Charge the ledger between two of them.
+        """
+        queues: dict[int, list[int]] = {}
+        gangs = self.problem.gangs
+        for j in sorted((j for j in range(len(gangs)) if j not in self.placements), key=lambda j: (gangs[j].priority, -gangs[j].age, -j)):
+            queues.setdefault(gangs[j].queue, []).append(j)
+        while queues:
+            q = min(queues, key=lambda q: (key(q, queues[q][-1]), q))
+            yield queues[q].pop()
+            if not queues[q]:
+                del queues[q]
+
+    def by_share(self, q: int, j: int) -> Any:
+        """Volcano's order of queues: their own priority, then their share."""
+        return -rank(self.problem, q), self.ledger.standing(q)
+
+    def allows(self, j: int) -> bool:
+        return self.ledger.allows(self.problem.gangs[j].queue, self.asked(j))
+
+    def start(self, j: int, pods: tuple[Placement, ...]) -> None:
+        """Book a gang whose pods are taken from the room already."""
+        gang = self.problem.gangs[j]
+        self.ledger.charge(gang.queue, demand(gang, pods, len(self.problem.resources)))
+        self.placements[j] = pods
+
+    @cached_property
+    def under(self) -> dict[int, Ints]:
+        """Domain -> all nodes under it."""
+        members: dict[int, list[int]] = {h: [] for h in self.tree.children}
+        for n, node in enumerate(self.problem.nodes):
+            for h in (-1, *self.tree.path(node.leaf)):
+                members[h].append(n)
+        return {h: np.array(nodes, dtype=np.int64) for h, nodes in members.items()}
+
+    @cached_property
+    def lines(self) -> list[Ints]:
+        """For each tier the domain of every node, numbered from 0."""
+        lines = [self.tree.line(node.leaf) for node in self.problem.nodes]
+        return [np.unique([line[level] for line in lines], return_inverse=True)[1] for level in range(len(self.tree.tiers))]

@@ -1,0 +1,95 @@
+"""One gang added to a running 1,000, in a process that has planned before: how long until there is a verified plan."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from bench.measure import peak
+from bench.registry import Comparison, Figures, case
+from bench.worlds import world
+
+if TYPE_CHECKING:
+    from compiler.outcome import Outcome
+
+NODES, RUNNING, ADDED, LOAD = 10_000, 1_000, 5, 0.6
+SECONDS = 1
+
+
+def added() -> Figures:
+    """The slowest of `ADDED` gangs, each added by itself to the same 1,000 that run."""
+    from compiler.compile import compile_repository
+    from compiler.read import read_specs
+    from compiler.state import State
+    from compiler.tree import Tree
+
+    made = world(NODES, RUNNING + ADDED, LOAD, tiers=3)
+    jobs = sorted(name for name in made.files if name.startswith("jobs/"))
+    before = {name: text for name, text in made.files.items() if name not in jobs[RUNNING:]}
+    state = State.from_objects(pods(compile_repository(Tree(before))))
+    compile_repository(Tree(before), state=state)
+    rows, slowest = [], Figures(0, 0, 0)
+    for name in jobs[RUNNING:]:
+        found, started, size = _planned(read_specs(Tree({**before, name: made.files[name]})), state)
+        rows.append((size, *(f"{found.phases[phase]:.2f}" for phase in ("lower", "solve", "verify")), f"{found.seconds:.2f}", f"{found.cpu:.2f}"))
+        slowest = max(slowest, found, key=lambda figures: figures.seconds)
+        if not started:
+            raise RuntimeError(f"{name} does not start beside the {RUNNING} that run")
+    comparison = Comparison(
+        f"One gang more, {RUNNING:,} run on {NODES:,} nodes", ("gang", "lower", "solve", "verify", "seconds", "cpu s"), tuple(rows)
+    )
+    return Figures(slowest.seconds, slowest.cpu, peak(), slowest.phases, comparison=comparison)
+
+
+def _planned(specs: Any, state: Any) -> tuple[Figures, bool, str]:
+    """Figures from the specs to a verified plan, whether the new gang starts beside all others, and what it is."""
+    from compiler.lower import lower
+    from solver.solve import solve
+    from solver.verify import verify
+
+    marks, cpu = [time.perf_counter()], time.process_time()
+    problem, _ = lower(specs, state)
+    marks.append(time.perf_counter())
+    plan = solve(problem)
+    marks.append(time.perf_counter())
+    faults = verify(problem, plan)
+    marks.append(time.perf_counter())
+    cpu = time.process_time() - cpu
+    if faults:
+        raise RuntimeError(f"not a valid plan: {faults[0]}")
+    new = [d for d in plan.decisions if d.action == "start"]
+    phases = dict(zip(("lower", "solve", "verify"), (b - a for a, b in itertools.pairwise(marks)), strict=True))
+    gang = problem.gangs[new[0].gang] if new else None
+    wish = "" if gang is None else "anywhere" if gang.topology is None else f"{gang.topology.mode} tier {gang.topology.tier}"
+    size = "" if gang is None else f"{gang.minimum} pods, {wish}"
+    return Figures(marks[-1] - marks[0], cpu, 0, phases), [d.action for d in plan.decisions].count("keep") == RUNNING and len(new) == 1, size
+
+
+def pods(outcome: Outcome) -> Iterator[dict[str, Any]]:
+    """What the cluster would hold once everything that the plan starts runs: its pods, as the job controller labels them."""
+    for decided in outcome.decisions:
+        roles = {role.name: role for role in decided.gang.roles}
+        for role, nodes in decided.pods.items():
+            requests = {name: f"{amount}m" if name == "cpu" else str(amount) for name, amount in roles[role].pod.requests.items() if name != "pods"}
+            for node, count in nodes.items():
+                for number in range(count):
+                    yield _pod(decided.gang.document, role, node, f"{decided.gang.document.name}-{role}-{node}-{number}", requests)
+
+
+def _pod(job: Any, role: str, node: str, name: str, requests: dict[str, str]) -> dict[str, Any]:
+    labels = {"volcano.sh/job-name": job.name, "volcano.sh/task-spec": role}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": job.namespace, "labels": labels},
+        "spec": {
+            "nodeName": node,
+            "containers": [{"name": "main", "image": "registry.example.com/bench/main:1", "resources": {"requests": requests}}],
+        },
+        "status": {"phase": "Running", "startTime": "2026-02-01T00:00:00Z"},
+    }
+
+
+case("one-more", f"plan one gang more, {RUNNING:,} run on {NODES:,} nodes, warm", added, seconds=SECONDS)

@@ -1,0 +1,56 @@
+"""Rules between pods on the real cluster: Volcano's own predicates let every pod onto the node that the plan gave it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.controlplane import ControlPlane
+from tests.e2e.stories.story import CLUSTER, SCHEDULER, Reconciler, Repository, bound, node_pool, phase, placement, queue, role, vcjob
+
+pytestmark = pytest.mark.e2e
+
+ZONE = "topology.kubernetes.io/zone"
+CAPACITY = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": "8"}
+
+
+def ruled(replicas: int, app: str, gpus: int, **rules: Any) -> dict[str, Any]:
+    """A role whose pods have a label of their own and these rules about others."""
+    made = role("worker", replicas, gpus=gpus)
+    made["template"]["metadata"]["labels"] = {"app": app}
+    made["template"]["spec"].update(rules)
+    return made
+
+
+def required(key: str, app: str) -> dict[str, Any]:
+    return {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}}]}
+
+
+def test_pods_apart_even_and_together_run_where_the_plan_put_them(plane: ControlPlane, tmp_path: Path) -> None:
+    for zone in ("a", "b"):
+        plane.add_nodes([f"{zone}-{at}" for at in range(2)], capacity=CAPACITY, labels={ZONE: zone})
+    repository = Repository(tmp_path / "repo")
+    pools = [node_pool(zone, 2).replace("  count:", f"  labels: {{{ZONE}: {zone}}}\n  count:") for zone in ("a", "b")]
+    repository.write("cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, *pools, queue("team"))
+    even = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "even"}}}
+    jobs = {
+        "apart": ruled(4, "apart", 1, affinity={"podAntiAffinity": required("kubernetes.io/hostname", "apart")}),
+        "even": ruled(6, "even", 2, topologySpreadConstraints=[even]),
+        "together": ruled(3, "together", 1, affinity={"podAffinity": required(ZONE, "together")}),
+    }
+    for name, worker in jobs.items():
+        repository.write(f"jobs/{name}.yaml", vcjob(name, worker, queue="team"))
+    repository.commit()
+    with Reconciler(plane, repository, tmp_path / "one"):
+        for name in jobs:
+            plane.wait(lambda name=name: phase(plane, name), lambda seen: seen == "Running", what=f"job {name} to run")  # type: ignore[misc]
+            assert bound(plane, name) == placement(plane, name)
+    assert bound(plane, "apart") == {"worker": {f"{zone}-{at}": 1 for zone in "ab" for at in range(2)}}
+    zones: Counter[str] = Counter()
+    for node, pods in bound(plane, "even")["worker"].items():
+        zones[node[0]] += pods
+    assert zones == {"a": 3, "b": 3}
+    assert len({node[0] for node in bound(plane, "together")["worker"]}) == 1

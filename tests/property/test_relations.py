@@ -1,0 +1,83 @@
+"""Relations between pods: the solver and the verifier against brute force on tiny problems."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from solver import solve
+from solver.problem import Problem
+from solver.verify import verify
+from tests.property.brute import emptied, score
+from tests.property.brute_relations import allowed, related_sets
+from tests.property.mutants import MUTATORS, Placed
+from tests.property.strategies import related
+from tests.property.test_solve import admitted
+
+
+@settings(max_examples=400)
+@given(related())
+def test_the_admitted_set_is_feasible_and_the_best_by_the_objectives(world: Problem) -> None:
+    made = solve(world)
+    assert verify(world, made) == []
+    sets = related_sets(world)
+    assert admitted(made) in sets
+    assert score(world, admitted(made)) == max(score(world, candidate) for candidate in sets)
+
+
+@settings(max_examples=300)
+@given(related(running="whole gangs"))
+def test_beside_running_gangs_too(world: Problem) -> None:
+    made = solve(world)
+    assert verify(world, made) == []
+    sets = related_sets(world)
+    assert admitted(made) in sets
+    assert score(world, admitted(made)) == max(score(world, candidate) for candidate in sets)
+
+
+@settings(max_examples=200)
+@given(related(running="anything", elastic=True))
+def test_whatever_runs_and_however_gangs_grow_the_plan_keeps_every_relation(world: Problem) -> None:
+    made = solve(world)
+    assert verify(world, made) == []
+    new = Counter({(d.gang, p.role, p.node): p.pods for d in made.decisions for p in d.placements if d.action != "wait"})
+    for g, gang in enumerate(world.gangs):
+        for p in gang.running:
+            new[g, p.role, p.node] -= p.pods
+    assert allowed(world, +new)
+
+
+@settings(max_examples=300)
+@given(related(running="whole gangs"))
+def test_what_is_said_to_fit_never_does_not_fit_alone(world: Problem) -> None:
+    for decision in solve(world).decisions:
+        if any(fact.never for fact in decision.facts):
+            assert related_sets(alone(world, decision.gang)) == [frozenset()]
+
+
+def alone(world: Problem, g: int) -> Problem:
+    """Gang g on the empty cluster, among all the company that it may ask for: only what keeps pods apart is left."""
+    empty = [replace(r, present=(0,) * len(r.present), guards=()) for r in world.relations]
+    apart = {rho for rho, relation in enumerate(world.relations) if relation.kind == "apart"}
+    lone = emptied(world, g)
+    (gang,) = lone.gangs
+    roles = tuple(replace(r, bears=tuple(b for b in r.bears if b in apart), matches=tuple(m for m in r.matches if m in apart)) for r in gang.roles)
+    return replace(lone, gangs=(replace(gang, roles=roles),), relations=tuple(empty))
+
+
+@settings(max_examples=200)
+@given(related(running="whole gangs"), st.randoms(use_true_random=True))
+def test_mutants_of_plans_with_relations_are_caught_each_by_its_rule(world: Problem, random: Random) -> None:
+    placed: Placed = {
+        decision.gang: Counter({(place.role, place.node): place.pods for place in decision.placements})
+        for decision in solve(world).decisions
+        if decision.action != "wait"
+    }
+    for mutate, rule in MUTATORS.items():
+        if rule in ("apart", "together", "even"):
+            for problem, broken in mutate(world, placed, random):
+                assert rule in {violation.rule for violation in verify(problem, broken)}, mutate.__name__

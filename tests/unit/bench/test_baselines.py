@@ -1,0 +1,190 @@
+"""The ports of the peers' ideas: each does what its module says, in cases small enough to work out by hand, and the verifier accepts its plans."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.baselines import kueue, single, volcano
+from bench.baselines.gangpreempt import bundles_in, preempt
+from bench.baselines.plan import plan_of
+from bench.baselines.site import Placements, Site
+from solver.problem import Placement, Problem
+from solver.verify import verify
+from tests.unit.solver.builders import gang, hard, nodes, parts, problem, queue, role, run, soft
+
+SPINE = {"s0": (1, "spine"), "s1": (1, "spine"), "spine": (2, None)}
+POLICIES = {"volcano": volcano.place, "kueue": kueue.place}
+
+
+def spread_over(placements: Placements) -> dict[int, list[tuple[int, int]]]:
+    """Gang -> (node, pods)."""
+    return {j: sorted((p.node, p.pods) for p in pods) for j, pods in sorted(placements.items())}
+
+
+def valid(world: Problem, placements: Placements) -> bool:
+    return verify(world, plan_of(world, placements)) == []
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_gang_starts_whole_or_not_at_all(name: str) -> None:
+    world = problem(nodes(2, gpu=8), gang("a", role(3, gpu=8)), gang("b", role(1, gpu=8)))
+    placements = POLICIES[name](world)
+    assert spread_over(placements) == {1: [(0, 1)]}
+    assert valid(world, placements)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_limits_of_queues_hold(name: str) -> None:
+    world = problem(nodes(4, gpu=8), queue("q", capability={"gpu": 16}), *(gang(f"g{i}", role(1, gpu=8), queue="q") for i in range(4)))
+    placements = POLICIES[name](world)
+    assert sorted(placements) == [0, 1]
+    assert valid(world, placements)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_hard_limit_holds_even_when_the_gang_would_fit_across(name: str) -> None:
+    world = problem(nodes(2, leaf="s0", gpu=8), nodes(2, leaf="s1", gpu=8), gang("a", role(3, gpu=8), topology=hard(1)), tree=SPINE)
+    placements = POLICIES[name](world)
+    assert placements == {}
+    assert valid(world, placements)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_soft_wish_gives_way(name: str) -> None:
+    world = problem(nodes(2, leaf="s0", gpu=8), nodes(2, leaf="s1", gpu=8), gang("a", role(3, gpu=8), topology=soft(1)), tree=SPINE)
+    placements = POLICIES[name](world)
+    assert sum(pods for _, pods in spread_over(placements)[0]) == 3
+    assert valid(world, placements)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_running_gangs_stay_and_hold_their_nodes(name: str) -> None:
+    world = problem(nodes(2, gpu=8), gang("old", role(1, gpu=8), running=(run(0, 0, 1),)), gang("new", role(1, gpu=8)))
+    assert spread_over(POLICIES[name](world)) == {0: [(0, 1)], 1: [(1, 1)]}
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_what_a_baseline_does_not_know_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="no subgroups"):
+        POLICIES[name](problem(nodes(2, gpu=8), gang("a", role(2, gpu=8), subgroups=(parts(2),))))
+
+
+def test_volcano_serves_the_queue_with_the_lowest_share_and_there_the_highest_priority() -> None:
+    both = [gang("a", role(1, gpu=8), queue="one"), gang("b", role(1, gpu=8), queue="one", priority=5), gang("c", role(1, gpu=8), queue="two")]
+    world = problem(nodes(2, gpu=8), queue("one"), queue("two"), *both)
+    assert sorted(volcano.place(world)) == [1, 2]  # b before a; then two, which holds nothing yet
+
+
+def test_volcano_fills_the_fullest_hypernode_of_the_lowest_tier() -> None:
+    half = [*nodes(1, leaf="s1", gpu=8, free={"gpu": 4}), *nodes(1, leaf="s1", gpu=8)]
+    world = problem(nodes(2, leaf="s0", gpu=8), half, gang("a", role(1, gpu=8), topology=soft(2)), tree=SPINE)
+    assert spread_over(volcano.place(world)) == {0: [(3, 1)]}
+
+
+def test_volcano_packs_a_plain_pod_onto_the_fullest_node_that_holds_it() -> None:
+    world = problem([*nodes(1, gpu=8), *nodes(1, gpu=8, free={"gpu": 4}), *nodes(1, gpu=8, free={"gpu": 1})], gang("a", role(1, gpu=2)))
+    assert spread_over(volcano.place(world)) == {0: [(1, 1)]}
+
+
+def test_volcano_draws_plain_pods_into_hypernodes_that_are_in_use() -> None:
+    world = problem(
+        nodes(2, leaf="s0", gpu=8), [*nodes(1, leaf="s1", gpu=8, free={"gpu": 0}), *nodes(1, leaf="s1", gpu=8)], gang("a", role(1, gpu=8)), tree=SPINE
+    )
+    assert spread_over(volcano.place(world)) == {0: [(3, 1)]}
+
+
+def test_kueue_takes_the_domain_with_least_to_spare() -> None:
+    world = problem(
+        nodes(4, leaf="s0", gpu=8), nodes(2, leaf="s1", gpu=8), gang("a", role(2, gpu=8), topology=hard(1)), gang("b", role(4, gpu=8)), tree=SPINE
+    )
+    assert spread_over(kueue.place(world)) == {0: [(4, 1), (5, 1)], 1: [(0, 1), (1, 1), (2, 1), (3, 1)]}
+
+
+def test_kueue_takes_the_largest_domains_and_for_the_rest_the_smallest_that_holds_it() -> None:
+    tree = {"s0": (1, None), "s1": (1, None), "s2": (1, None)}
+    world = problem(nodes(2, leaf="s0", gpu=8), nodes(4, leaf="s1", gpu=8), nodes(1, leaf="s2", gpu=8), gang("a", role(5, gpu=8)), tree=tree)
+    assert spread_over(kueue.place(world)) == {0: [(2, 1), (3, 1), (4, 1), (5, 1), (6, 1)]}
+
+
+def test_kueue_with_two_roles_goes_where_both_fit() -> None:
+    world = problem(nodes(1, leaf="s0", gpu=8), nodes(2, leaf="s1", gpu=8), gang("a", role(1, gpu=8), role(1, gpu=8), topology=hard(1)), tree=SPINE)
+    assert {node for node, _ in spread_over(kueue.place(world))[0]} == {1, 2}
+
+
+def test_best_fit_takes_the_node_with_least_left() -> None:
+    world = problem([*nodes(1, cpu=8, gpu=8), *nodes(1, cpu=8, gpu=8, free={"cpu": 8, "gpu": 2})], gang("a", role(1, cpu=1, gpu=1)))
+    assert spread_over(single.best_fit(world)) == {0: [(1, 1)]}
+
+
+def test_gradient_descent_keeps_whole_what_the_workload_needs_whole() -> None:
+    # Best fit would break the node with less CPU; the workload's pods of 8 GPUs make that a loss of 7 GPUs, the half-used node loses none.
+    world = problem(
+        [*nodes(1, cpu=10, gpu=8), *nodes(1, cpu=90, gpu=8, free={"cpu": 90, "gpu": 7})],
+        gang("a", role(1, cpu=1, gpu=1)),
+        gang("b", role(1, cpu=1, gpu=8)),
+    )
+    assert spread_over(single.best_fit(world)) == {0: [(0, 1)]}
+    placements = single.gradient_descent(world, "gpu")
+    assert spread_over(placements) == {0: [(1, 1)], 1: [(0, 1)]}
+    assert valid(world, placements)
+
+
+def test_the_fragmentation_of_a_node_is_what_the_workload_cannot_use() -> None:
+    # 3 free GPUs: of use to the pods of 1 and 2, not to those of 4, which are half of the workload
+    world = problem(nodes(1, gpu=8), *(gang(f"g{size}{i}", role(1, gpu=size)) for i, size in enumerate((1, 2, 4, 4))))
+    assert single.Gradient(world, 0).level((0, (3,))) == 3 * 2
+
+
+def test_single_pods_only() -> None:
+    with pytest.raises(ValueError, match="more than one pod"):
+        single.best_fit(problem(nodes(2, gpu=8), gang("a", role(2, gpu=8))))
+
+
+def victims(*gangs_: tuple[int, int, int], priority: int = 0) -> Problem:
+    """One leaf of nodes with 8 GPUs, each held by a gang of (pods, minimum, GPUs of a pod); a gang of 1 pod x 2 GPUs asks."""
+    running = [
+        gang(f"g{n}", role(pods, minimum=least, gpu=size), running=(run(0, n, pods),), loss=60, priority=priority)
+        for n, (pods, least, size) in enumerate(gangs_)
+    ]
+    return problem(nodes(len(gangs_), leaf="s0", gpu=8), *running, gang("winner", role(1, gpu=2), priority=9), tree=SPINE, preempt=True)
+
+
+def test_gangpreempt_takes_the_whole_safe_bundle_before_any_whole_gang() -> None:
+    world = victims((4, 4, 2), (8, 2, 1))
+    found = preempt(world, 2)
+    assert found is not None
+    assert dict(found.evicted) == {1: (Placement(0, 1, 6),)}  # two pods would do
+    assert found.placed == (Placement(0, 1, 1),)
+
+
+def test_gangpreempt_goes_on_to_whole_gangs_the_youngest_first() -> None:
+    found = preempt(victims((4, 4, 2), (8, 8, 1)), 2)
+    assert found is not None
+    assert dict(found.evicted) == {1: (Placement(0, 1, 8),)}
+
+
+def test_gangpreempt_evicts_nobody_of_its_own_priority() -> None:
+    assert preempt(victims((4, 4, 2), priority=9), 1) is None
+
+
+def test_a_gang_outside_the_domain_is_no_whole_bundle_of_it() -> None:
+    world = problem(
+        nodes(1, leaf="s0", gpu=8), nodes(1, leaf="s1", gpu=8),
+        gang("wide", role(2, gpu=8), running=(run(0, 0, 1), run(0, 1, 1)), loss=60), gang("winner", role(1, gpu=8), priority=9, topology=hard(1)),
+        tree=SPINE, preempt=True,
+    )  # fmt: skip
+    assert list(bundles_in(world, 1, frozenset({0}))) == []
+    assert preempt(world, 1) is None
+
+
+def test_what_a_port_evicts_too_much_is_all_that_the_verifier_finds() -> None:
+    world = victims((4, 4, 2), (8, 2, 1))
+    found = preempt(world, 2)
+    assert found is not None
+    kept = {0: world.gangs[0].running, 1: (Placement(0, 1, 2),), 2: found.placed}
+    assert {fault.rule for fault in verify(world, plan_of(world, kept, found.evicted, 2))} == {"need"}
+
+
+def test_the_site_counts_what_runs() -> None:
+    world = problem(nodes(2, gpu=8), gang("a", role(2, gpu=4), running=(run(0, 1, 2),)))
+    assert Site(world).room.free.tolist() == [[8], [0]]

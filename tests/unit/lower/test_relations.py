@@ -1,0 +1,160 @@
+"""From affinity, anti-affinity and spread to the problem's relations."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from compiler.lower import lower
+from compiler.specs import Expression, PluginSpec, PodRule, PodTerm, RoleSpec, SchedulerSpec, Taint, Term, Toleration
+from compiler.state import State
+from solver.problem import Problem
+from tests.unit.lower.build import document, gang, node, role, specs
+
+HOST = "kubernetes.io/hostname"
+WEB = PodTerm((("app", "In", ("web",)),))
+
+
+def zoned(*zones: str | None) -> tuple[Any, ...]:
+    return tuple(node(f"n{n}", labels={} if zone is None else {"zone": zone}) for n, zone in enumerate(zones))
+
+
+def web(name: str, replicas: int, *rules: PodRule, labels: dict[str, str] | None = None, **pod: Any) -> RoleSpec:
+    return replace(role(name, replicas, rules=rules, **pod), labels={"app": "web"} if labels is None else labels)
+
+
+def lowered(*gangs: Any, nodes: tuple[Any, ...] = zoned("a", "a", "b"), pods: list[dict[str, Any]] | None = None, **more: Any) -> Problem:
+    return lower(specs(nodes=nodes, gangs=gangs, **more), State.from_objects(pods or ()))[0]
+
+
+def pod(name: str, at: str, namespace: str = "team", anti: list[Any] | None = None, leaving: bool = False, **labels: str) -> dict[str, Any]:
+    meta = {"name": name, "namespace": namespace, "labels": labels, **({"deletionTimestamp": "2026-01-01T00:00:00Z"} if leaving else {})}
+    affinity = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": anti}}} if anti else {}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"nodeName": at, "containers": [{"name": "main"}], **affinity}}
+
+
+def test_anti_affinity_by_hostname_is_a_relation_over_single_nodes() -> None:
+    problem = lowered(gang("a", web("w", 2, PodRule("apart", HOST, (WEB,)))))
+    (relation,) = problem.relations
+    assert (relation.kind, relation.domains, relation.present, relation.guards) == ("apart", (0, 1, 2), (0, 0, 0), ())
+    assert (problem.gangs[0].roles[0].bears, problem.gangs[0].roles[0].matches) == ((0,), (0,))
+
+
+def test_a_selector_counts_the_roles_of_other_jobs_in_the_namespace() -> None:
+    other = replace(gang("c", web("w", 1)), document=document("Job", "c", "elsewhere", "batch.volcano.sh/v1alpha1", spec={}))
+    problem = lowered(gang("a", web("w", 1, PodRule("apart", "zone", (WEB,)), labels={})), gang("b", web("w", 1)), other)
+    assert [g.roles[0].bears for g in problem.gangs] == [(0,), (), ()]
+    assert [g.roles[0].matches for g in problem.gangs] == [(), (0,), ()]
+
+
+def test_namespaces_by_name_or_all() -> None:
+    other = replace(gang("c", web("w", 1)), document=document("Job", "c", "elsewhere", "batch.volcano.sh/v1alpha1", spec={}))
+    for namespaces in (("elsewhere",), None):
+        term = replace(WEB, namespaces=namespaces)
+        problem = lowered(gang("a", web("w", 1, PodRule("apart", "zone", (term,)), labels={})), other)
+        assert problem.gangs[1].roles[0].matches == (0,)
+
+
+def test_a_selector_that_is_missing_matches_no_pod() -> None:
+    problem = lowered(gang("a", web("w", 1, PodRule("together", "zone", (PodTerm(None),)))))
+    assert problem.gangs[0].roles[0].matches == ()
+
+
+def test_keys_to_match_narrow_the_selector_to_pods_alike() -> None:
+    term = replace(WEB, match_keys=("version", "missing"))
+    rule = PodRule("apart", "zone", (term,))
+    new, old = {"app": "web", "version": "2"}, {"app": "web", "version": "1"}
+    problem = lowered(gang("a", web("w", 1, rule, labels=new)), gang("b", web("w", 1, labels=old)), gang("c", web("w", 1, labels=new)))
+    assert [g.roles[0].matches for g in problem.gangs] == [(0,), (), (0,)]
+
+
+def test_all_terms_of_an_affinity_ask_for_the_same_pods() -> None:
+    both = (WEB, PodTerm((("tier", "Exists", ()),)))
+    rules = (PodRule("together", HOST, both), PodRule("together", "zone", both))
+    problem = lowered(gang("a", web("w", 1, *rules)), gang("b", web("w", 1, labels={"app": "web", "tier": "x"})))
+    assert [g.roles[0].matches for g in problem.gangs] == [(), (0, 1)]
+
+
+def test_pods_of_others_are_counted_where_they_are() -> None:
+    pods = [pod("x", "n0", app="web"), pod("y", "n1", app="web"), pod("z", "n2", app="db"), pod("e", "n2", namespace="other", app="web")]
+    problem = lowered(gang("a", web("w", 1, PodRule("apart", "zone", (WEB,)))), pods=pods)
+    assert problem.relations[0].present == (2, 0)
+
+
+def test_a_spread_no_longer_counts_pods_that_are_being_deleted() -> None:
+    pods = [pod("x", "n0", leaving=True, app="web")]
+    for kind, present in (("even", (0, 0)), ("apart", (1, 0))):
+        problem = lowered(gang("a", web("w", 1, PodRule(kind, "zone", (WEB,)))), pods=pods)  # type: ignore[arg-type]
+        assert problem.relations[0].present == present
+
+
+def test_the_anti_affinity_of_others_keeps_our_pods_away() -> None:
+    anti = [{"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "web"}}}]
+    problem = lowered(gang("a", web("w", 1)), pods=[pod("x", "n0", anti=anti, app="db")])
+    (relation,) = problem.relations
+    assert (relation.kind, relation.domains, relation.guards) == ("apart", (0, 0, 1), (1, 0))
+    assert (problem.gangs[0].roles[0].bears, problem.gangs[0].roles[0].matches) == ((), (0,))
+
+
+def test_the_anti_affinity_of_others_that_counts_none_of_ours_is_left_out() -> None:
+    anti = [{"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "db"}}}]
+    assert lowered(gang("a", web("w", 1)), pods=[pod("x", "n0", anti=anti, app="db")]).relations == ()
+
+
+def test_a_spread_leaves_out_nodes_without_the_label_and_those_that_the_pod_could_not_use() -> None:
+    nodes = (
+        node("n0", labels={"zone": "a"}),
+        node("n1", labels={"zone": "b", "old": "yes"}),
+        node("n2", labels={}),
+        node("n3", labels={"zone": "c"}, taints=(Taint("busy", "", "NoSchedule"),)),
+    )
+    away = (Term((Expression("old", "DoesNotExist"),)),)
+    for minds, domains in (
+        ({}, (0, None, None, 1)),
+        ({"minds_affinity": False}, (0, 1, None, 2)),
+        ({"minds_taints": True}, (0, None, None, None)),
+    ):
+        problem = lowered(gang("a", web("w", 1, PodRule("even", "zone", (WEB,), **minds), affinity=away)), nodes=nodes)
+        assert problem.relations[0].domains == domains
+    tolerant = web("w", 1, PodRule("even", "zone", (WEB,), minds_taints=True), tolerations=(Toleration("busy", "Exists"),))
+    assert lowered(gang("a", tolerant), nodes=nodes).relations[0].domains == (0, 1, None, 2)
+
+
+def test_a_spread_over_two_labels_counts_nodes_that_have_both() -> None:
+    nodes = (node("n0", labels={"zone": "a", "rack": "1"}), node("n1", labels={"zone": "b"}))
+    problem = lowered(gang("a", web("w", 1, PodRule("even", "zone", (WEB,)), PodRule("even", "rack", (WEB,)))), nodes=nodes)
+    assert [relation.domains for relation in problem.relations] == [(0, None), (0, None)]
+
+
+def test_a_minimum_of_domains_also_limits_each_node_since_a_pinned_pod_sees_one_domain() -> None:
+    problem = lowered(gang("a", web("w", 2, PodRule("even", "zone", (WEB,), skew=2, least_domains=2))))
+    zone, host = problem.relations
+    assert (zone.domains, zone.skew, zone.least_domains) == ((0, 0, 1), 2, 2)
+    assert (host.domains, host.skew, host.least_domains > 1000) == ((0, 1, 2), 2, True)
+
+
+def scheduler(**arguments: bool) -> SchedulerSpec:
+    made = document("SchedulerConfiguration", "s")
+    return SchedulerSpec(made, "s", "volcano-system", ("allocate",), ((PluginSpec("predicates", arguments, {}),),), {})
+
+
+def test_what_the_scheduler_does_not_enforce_is_no_relation() -> None:
+    rules = (PodRule("apart", "zone", (WEB,)), PodRule("even", "zone", (WEB,)))
+
+    def kinds(made: SchedulerSpec | None) -> list[str]:
+        return [relation.kind for relation in lowered(gang("a", web("w", 1, *rules)), scheduler=made).relations]
+
+    assert kinds(None) == kinds(scheduler()) == ["apart", "even"]
+    assert kinds(scheduler(**{"predicate.PodAffinityEnable": False})) == ["even"]
+    assert kinds(scheduler(**{"predicate.PodTopologySpreadEnable": False})) == ["apart"]
+    assert kinds(replace(scheduler(), tiers=())) == []
+
+
+def test_the_words_of_a_relation_say_rule_label_and_pods() -> None:
+    rules = (PodRule("apart", HOST, (WEB,)), PodRule("even", "zone", (WEB,), skew=2))
+    _, origins = lower(specs(nodes=zoned("a"), gangs=(gang("a", web("w", 1, *rules)),)))
+    assert origins.relations == (f"required pod anti-affinity by {HOST} to app=web", "topology spread by zone, maxSkew 2")
+
+
+def test_without_rules_there_are_no_relations() -> None:
+    assert lowered(gang("a", web("w", 2)), pods=[pod("x", "n0", app="web")]).relations == ()

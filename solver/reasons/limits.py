@@ -52,7 +52,7 @@ def _mend(ledger: Ledger, queue: int, o: Obstacle, asked: int) -> tuple[Repair, 
         return _capability(ledger, o.queue, o.r, asked)
     if o.code == "GW112" and o.queue is not None:
         return _weight(ledger, o.queue, o.r, asked)
-    return _guarantee(ledger, queue, o, asked)
+    return _guarantee(ledger, queue, o)
 
 
 def _capability(ledger: Ledger, q: int, r: int, asked: int) -> tuple[Repair, Problem]:
@@ -84,9 +84,8 @@ def _weight(ledger: Ledger, q: int, r: int, asked: int) -> tuple[Repair, Problem
     return Repair("GR110", queue=q, amount=low, now=spec.weight), heavier(low)
 
 
-def _guarantee(ledger: Ledger, queue: int, o: Obstacle, asked: int) -> tuple[Repair, Problem] | None:
+def _guarantee(ledger: Ledger, queue: int, o: Obstacle) -> tuple[Repair, Problem] | None:
     """GR108: a smaller guarantee of another queue; of the one that keeps most, so that one change is enough where it can be."""
-    missing = asked - o.left
     need = ledger.needs(o.r)
 
     def kept(q: int) -> int:
@@ -95,10 +94,10 @@ def _guarantee(ledger: Ledger, queue: int, o: Obstacle, asked: int) -> tuple[Rep
         return guaranteed if o.ceiling else min(guaranteed, need[q] - held)
 
     others = sorted(keepers(ledger, queue, o), key=lambda q: (-kept(q), q))
-    if not others or missing <= 0:
+    if not others:
         return None
     q = others[0]
-    less = min(missing, kept(q))
+    less = min(o.missing, kept(q))
     spec = ledger.problem.queues[q]
     smaller = tuple((x or 0) - less if i == o.r else x for i, x in enumerate(spec.guarantee))
     return Repair("GR108", queue=q, resource=o.r, amount=less), _set(ledger.problem, q, replace(spec, guarantee=smaller))

@@ -15,6 +15,7 @@ from compiler.specs import GangSpec, Specs
 from compiler.state import State
 from compiler.tree import Tree
 from solver.options import Options
+from solver.parallel import HERE, Mapper
 from solver.plan import Plan
 from solver.problem import InvalidProblemError, Problem
 from solver.solve import solve
@@ -26,6 +27,13 @@ CONTRADICTION = rule(
     "the problem contradicts itself",
     """What the documents and the state say together cannot be: the solver refuses the problem that they make. Mend: the place it names; if
     nothing is wrong there, it is a mistake of gangplan that is worth a report.""",
+)
+FAULT = rule(
+    "GP503",
+    "warning",
+    "the executor failed",
+    """Parts of the plan were sent to worker processes or to a Dask cluster, and no answer came: a worker died, the scheduler is gone, or it has other
+    code. They were worked out in this process instead, so the plan is the same and took longer. Mend: the executor, or use `--executor local`.""",
 )
 REFUSED = rule(
     "GP502",
@@ -40,10 +48,12 @@ NOTHING_CHOSEN = frozenset((EMPTY.code, SEVERAL.code, NO_SUCH_CLUSTER.code))
 cluster that was not chosen is nobody's mistake."""
 
 
-def compile_repository(tree: Tree, cluster: str | None = None, state: State | None = None, options: Options | None = None) -> Outcome:
+def compile_repository(
+    tree: Tree, cluster: str | None = None, state: State | None = None, options: Options | None = None, mapper: Mapper = HERE
+) -> Outcome:
     """Compile one cluster of the repository against what the cluster holds (nothing, without a state).
 
-    options: as `solver.solve`; by default the cluster's own gap and time limit.
+    options, mapper: as `solver.solve`; by default the cluster's own gap and time limit, and this process.
     """
     specs = read_specs(tree, cluster)  # 1 read, 2 check
     outcome = Outcome(specs.diagnostics, specs, inputs(tree, specs))
@@ -52,7 +62,7 @@ def compile_repository(tree: Tree, cluster: str | None = None, state: State | No
     while True:
         problem, origins = lower(specs, state, tree.dates)  # 3 lower
         try:
-            plan = solve(problem, options or Options(gap=specs.cluster.gap, time_limit=specs.cluster.time_limit))  # 4 solve
+            plan = solve(problem, options or Options(gap=specs.cluster.gap, time_limit=specs.cluster.time_limit), mapper)  # 4 solve
             break
         except InvalidProblemError as error:
             culprit = _culprit(problem, error.where)
@@ -66,7 +76,7 @@ def compile_repository(tree: Tree, cluster: str | None = None, state: State | No
     if refused := _refusals(specs, origins, problem, plan):  # 5 verify
         return _with(outcome, refused)
     outcome = replace(outcome, problem=problem, origins=origins, plan=plan)  # 6 outcome
-    return _with(outcome, static.findings(outcome))
+    return _with(outcome, (*static.findings(outcome), *_faults(specs, mapper)))
 
 
 def inputs(tree: Tree, specs: Specs) -> dict[str, str]:
@@ -110,6 +120,12 @@ def _refusals(specs: Specs, origins: Origins, problem: Problem, plan: Plan) -> l
         )
         for violation in verify(problem, plan)
     ]
+
+
+def _faults(specs: Specs, mapper: Mapper) -> list[Diagnostic]:
+    help = "mend the executor, or do without one: --executor local"
+    at = specs.cluster.document.at()
+    return [FAULT.at(at, f"the executor failed ({fault}); the plan was made in this process, and is the same", help) for fault in mapper.faults]
 
 
 def _in_problem(where: tuple[str | int, ...]) -> tuple[str | int, ...]:

@@ -11,6 +11,7 @@ from types import FrameType
 
 import click
 
+from compiler.cli import executor_option
 from reconciler.cli import cluster_options, kubeconfig_options, state_folder
 from reconciler.git import GitError
 from reconciler.kube import ApiError, Client, NotFound, connector
@@ -37,6 +38,7 @@ from reconciler.world import Settings, build, identity
 @click.option("--allow-prune", default="", metavar="COMMIT", help="Let this commit delete more objects than the limit.")
 @click.option("--allow-rewrite", default="", metavar="COMMIT", help="Accept this commit although it does not descend from the one in force.")
 @click.option("--listen", default="", metavar="HOST:PORT", help="Serve /healthz, /readyz and /metrics.")
+@executor_option
 @click.option("--once", is_flag=True, help="End when there is nothing to do now; 1 if something could not be done.")
 @click.pass_context
 def reconcile(ctx: click.Context, /, kubeconfig: Path | None, context: str | None, once: bool, git_auth: Path | None, **given: object) -> None:

@@ -32,7 +32,10 @@ SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """files, dates, problems: of the tree at `commit`. state: the cluster's objects. finished: (namespace, name, kind) of jobs that are over."""
+    """files, dates, problems: of the tree at `commit`. state: the cluster's objects. finished: (namespace, name, kind) of jobs that are over.
+
+    executor: as `compiler.executor.open_executor`.
+    """
 
     commit: str
     cluster: str
@@ -41,6 +44,7 @@ class Request:
     problems: Sequence[Mapping[str, Any]] = ()
     state: Sequence[Object] = ()
     finished: Sequence[tuple[str, str, str]] = ()
+    executor: str = "processes"
 
     @property
     def digest(self) -> str:
@@ -206,13 +210,15 @@ def compile_request(request: Request) -> Snapshot:
     """Compile here and now. A commit with any error is not ok: in a reconciler, a job that became unreadable must not look like one that left."""
     from compiler.compile import compile_repository
     from compiler.diagnostics import Diagnostic, Position
+    from compiler.executor import open_executor
     from compiler.state import State
     from compiler.tree import Tree
     from compiler.views import data
 
     problems = tuple(Diagnostic(**{**p, "position": Position(**p["position"]), "see": None}) for p in request.problems)
     tree = Tree(request.files, request.dates, problems)
-    outcome = compile_repository(tree, request.cluster, State.from_objects(request.state, request.finished))
+    with open_executor(request.executor) as mapper:
+        outcome = compile_repository(tree, request.cluster, State.from_objects(request.state, request.finished), mapper=mapper)
     found = tuple(_plain(diagnostic) for diagnostic in outcome.diagnostics)
     if not outcome.ok or outcome.errors:
         return Snapshot(request.commit, ok=False, diagnostics=found)

@@ -182,7 +182,8 @@ def _submit(w: World, p: Pass, over_now: frozenset[str]) -> None:
     finished_jobs = [(ref.namespace, ref.name, ref.kind) for key in sorted(over_now) for ref in (p.inventory.runs[key].ref,)]
     stale = frozenset(p.inventory.runs.keys() - over_now)
     problems = [asdict(problem) for problem in tree.problems]
-    request = Request(p.target, w.settings.cluster, tree.files, tree.dates, problems, state(p.seen, stale), finished_jobs)
+    seen, executor = state(p.seen, stale), w.settings.executor
+    request = Request(p.target, w.settings.cluster, tree.files, tree.dates, problems, seen, finished_jobs, executor)
     w.planning.under_way = p.target, p.seen, over_now
     w.compiler.submit(request)
 

@@ -44,6 +44,7 @@ class Settings:
     allow_prune: str = ""
     allow_rewrite: str = ""
     listen: str = ""
+    executor: str = "processes"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+import time
+from dataclasses import dataclass, fields
+from typing import Any, Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +19,7 @@ class Options:
     share_variables: beyond this many even those are held at the greedy's, and only bounded.
     fair_levels: levels of progressive filling that are solved per priority; queues beyond them share by resources placed.
     batch_variables: gangs of one priority are taken into one model until it would have more variables than this.
-    deadline: `time.monotonic()` at which the time limit ends; set by `solve` itself.
+    deadline: `time.monotonic()` at which the time limit ends; set by `solve` itself. Pickled as seconds left, since each machine has its own clock.
     engine: "highs", or "cbc" where HiGHS is missing; None takes the first that is there.
     """
 
@@ -32,3 +33,11 @@ class Options:
     batch_variables: int = 15_000
     deadline: float | None = None
     engine: Literal["highs", "cbc"] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {field.name: getattr(self, field.name) for field in fields(self)}
+        return state if self.deadline is None else {**state, "deadline": self.deadline - time.monotonic()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            object.__setattr__(self, name, value if name != "deadline" or value is None else time.monotonic() + value)

@@ -12,22 +12,24 @@ from solver.greedy import Greedy
 from solver.model.sets import Place, Sets, aggregate, refine
 from solver.neighbours import whoever_minds
 from solver.options import Options
+from solver.parallel import HERE, Mapper
 from solver.plan import Batch, Decision, Objective, Plan, QueueUse, Verdict
 from solver.problem import Placement, Problem
 from solver.quotas import rank, totals
-from solver.reasons import Reasons, World
-from solver.room import Ledger, Room, demand, free_vectors
+from solver.reasons import Explanation, World
+from solver.room import Ledger, Room, demand, free_vectors, owed_vectors
 from solver.shapes import Shape, classes, satisfied, shape_of
 from solver.stages.admit import Admission, Placements, admit
 from solver.stages.evict import Standing, cheapest_victims, total_loss
 from solver.stages.grow import grow
 from solver.stages.lexicographic import judge
 from solver.stages.pack import fresh, merged
+from solver.stages.parts import spread
 from solver.stages.scatter import scatter
-from solver.stages.spread import spread
 from solver.tree import Tree
 from solver.validate import validate
 from solver.victims import anybody
+from solver.waiting import explanations
 
 REASON_SECONDS = 5.0
 """For one exact model that asks whether a single gang fits; the plan's own time limit is over by then."""
@@ -35,8 +37,8 @@ REASON_SECONDS = 5.0
 _WORST: tuple[Verdict, ...] = ("proven", "within gap", "limit reached")
 
 
-def solve(problem: Problem, options: Options | None = None) -> Plan:
-    """Decide every gang of the problem. Same problem and options, same plan (its `seconds` apart).
+def solve(problem: Problem, options: Options | None = None, mapper: Mapper = HERE) -> Plan:
+    """Decide every gang of the problem. Same problem and options, same plan (its `seconds` apart), wherever `mapper` has its parts worked out.
 
     Raises InvalidProblemError, naming the index, for a problem that contradicts itself.
     """
@@ -48,7 +50,8 @@ def solve(problem: Problem, options: Options | None = None) -> Plan:
     neighbours = whoever_minds(problem)
     running = {j: merged(g.running) for j, g in enumerate(problem.gangs)}
     kept = {j for j, g in enumerate(problem.gangs) if satisfied(g)}
-    course = _decided(Course.start(problem, tree, Room(free_before, neighbours), before.copy(), {j: running[j] for j in kept}, timed), running)
+    room = Room(free_before, neighbours)
+    course = _decided(Course.start(problem, tree, room, before.copy(), {j: running[j] for j in kept}, timed, mapper), running)
     whole = totals(problem)
     shrunk = course.standing.evicted.keys() & kept
     growing = {j: pods for j, pods in course.placements.items() if j not in shrunk}
@@ -59,8 +62,9 @@ def solve(problem: Problem, options: Options | None = None) -> Plan:
     staying = {j: pods for j, pods in placements.items() if j in kept}
     patience = replace(options, time_limit=min(options.time_limit, REASON_SECONDS))
     world = World(problem, tree, free_before, before, course.room.free, course.ledger, started, staying, patience, course.room.neighbours)
-    reasons = Reasons(world)
-    decisions = tuple(_decision(problem, j, placements.get(j), running[j], j in kept, course, reasons) for j in range(len(problem.gangs)))
+    waiting = [j for j in range(len(problem.gangs)) if j not in placements and not course.standing.evicted.get(j)]
+    why = explanations(world, waiting, mapper)
+    decisions = tuple(_decision(problem, j, placements.get(j), running[j], j in kept, course, why.get(j)) for j in range(len(problem.gangs)))
     return Plan(decisions, course.plan_batches(), _queues(problem, before, course.ledger, whole))
 
 
@@ -76,6 +80,7 @@ class Course:
     problem: Problem
     tree: Tree
     options: Options
+    mapper: Mapper
     room: Room
     ledger: Ledger
     placements: dict[int, tuple[Placement, ...]]
@@ -85,9 +90,11 @@ class Course:
     seconds: float = 0.0
 
     @classmethod
-    def start(cls, problem: Problem, tree: Tree, room: Room, ledger: Ledger, kept: dict[int, tuple[Placement, ...]], options: Options) -> Course:
+    def start(
+        cls, problem: Problem, tree: Tree, room: Room, ledger: Ledger, kept: dict[int, tuple[Placement, ...]], options: Options, mapper: Mapper
+    ) -> Course:
         running = {j: merged(gang.running) for j, gang in enumerate(problem.gangs) if gang.evictable and gang.running}
-        return cls(problem, tree, options, room, ledger, kept, Standing(problem, tree, room, ledger, running))
+        return cls(problem, tree, options, mapper, room, ledger, kept, Standing(problem, tree, room, ledger, running, owed_vectors(problem)))
 
     def copy(self) -> Course:
         """The same, to be taken further apart from this one."""
@@ -110,7 +117,7 @@ class Course:
         """One batch. Gangs whose last pods were evicted before it belong to it, and wait."""
         clock = time.perf_counter()
         asking = [j for j in gangs if j not in self.standing.evicted]
-        chosen, objectives = _decide(self.problem, self.tree, self.room, self.ledger, asking, self.options)
+        chosen, objectives = _decide(self.problem, self.tree, self.room, self.ledger, asking, self.options, self.mapper)
         for j, pods in chosen.items():
             self.begin(j, pods)
         self.batches.append((tuple(gangs), objectives, time.perf_counter() - clock))
@@ -133,7 +140,7 @@ class Course:
         """Gang j in the room that is free now, and how well it is spread. Takes nothing."""
         if shortage(self.problem, self.tree, shape_of(j, self.problem.gangs[j]), self.room.free) is not None:
             return None
-        chosen, objectives = _decide(self.problem, self.tree, self.room, self.ledger, [j], self.options)
+        chosen, objectives = _decide(self.problem, self.tree, self.room, self.ledger, [j], self.options, self.mapper)
         return (chosen[j], tuple(o for o in objectives if o.name in NAMES)) if j in chosen else None
 
     def make_room(self, waiting: Sequence[int], priority: int) -> None:
@@ -281,7 +288,9 @@ def _batches(problem: Problem, waiting: list[int], options: Options) -> list[lis
     return [sorted(batch) for batch in batches]
 
 
-def _decide(problem: Problem, tree: Tree, room: Room, ledger: Ledger, gangs: list[int], options: Options) -> tuple[Placements, tuple[Objective, ...]]:
+def _decide(
+    problem: Problem, tree: Tree, room: Room, ledger: Ledger, gangs: list[int], options: Options, mapper: Mapper
+) -> tuple[Placements, tuple[Objective, ...]]:
     """Stages A, B and C of one batch, again with finer places as long as a place proves too coarse to be packed."""
     gangs = [j for j in gangs if ledger.rules.takes[problem.gangs[j].queue]]  # the others wait, and are in no model
     waiting = classes(problem, gangs)
@@ -293,7 +302,7 @@ def _decide(problem: Problem, tree: Tree, room: Room, ledger: Ledger, gangs: lis
     while True:
         s = Sets(problem, tree, places, room.free, ledger, shapes, by_class, room.neighbours)
         admission = _everyone(s, gangs) if len(floor) == len(gangs) else admit(s, floor, options)
-        found = spread(s, admission, floor, options)
+        found = spread(s, admission, floor, options, mapper)
         if not found.coarse:
             placements = _filled(s, found.placements, gangs)
             return placements, _restated(s, admission.objectives, set(placements), options) + found.objectives
@@ -356,7 +365,7 @@ def _everyone(s: Sets, gangs: list[int]) -> Admission:
 
 
 def _decision(
-    problem: Problem, j: int, pods: tuple[Placement, ...] | None, running: tuple[Placement, ...], kept: bool, course: Course, reasons: Reasons
+    problem: Problem, j: int, pods: tuple[Placement, ...] | None, running: tuple[Placement, ...], kept: bool, course: Course, why: Explanation | None
 ) -> Decision:
     evicted, winners = course.standing.evicted.get(j, ()), course.standing.winners.get(j, ())
     if evicted and pods is None:
@@ -365,7 +374,7 @@ def _decision(
     leaves = tuple(sorted({leaf for p in placed if (leaf := problem.nodes[p.node].leaf) is not None}))
     if pods is not None:
         return Decision(j, "keep" if kept else "start", placed, leaves, evicted=evicted, evicted_for=winners)
-    return Decision(j, "wait", placed, leaves, *reasons.explain(j))
+    return Decision(j, "wait", placed, leaves, *(why or ()))
 
 
 def _queues(problem: Problem, before: Ledger, after: Ledger, whole: tuple[int, ...]) -> tuple[QueueUse, ...]:

@@ -96,19 +96,43 @@ def repo_options(command: Command) -> Command:
     return command
 
 
+def _executor(ctx: click.Context, param: click.Parameter, name: str) -> str:
+    from compiler.executor import ExecutorError, check_executor
+
+    try:
+        check_executor(name)
+    except ExecutorError as error:
+        raise click.BadParameter(str(error), ctx, param) from error
+    return name
+
+
+def executor_option(command: Command) -> Command:
+    """--executor: where independent parts of the plan are worked out."""
+    return click.option(
+        "--executor",
+        default="processes",
+        callback=_executor,
+        show_default=True,
+        metavar="processes|local|dask://HOST:PORT",
+        help="Who works out parts of a large plan: processes of this machine, nobody else, or a running Dask cluster. The plan is the same.",
+    )(command)
+
+
 def output_option(command: Command) -> Command:
     """-o: text for people, JSON or YAML for machines."""
     formats = click.Choice(["text", "json", "yaml"])
     return click.option("-o", "--output", type=formats, default="text", show_default=True, help="Output format.")(command)
 
 
-def compiled(ctx: click.Context, repo: Path, cluster: str | None, state_file: Path | None) -> Outcome:
+def compiled(ctx: click.Context, repo: Path, cluster: str | None, state_file: Path | None, executor: str) -> Outcome:
     """Compile, and say what is wrong on stderr."""
     from compiler.compile import compile_repository
+    from compiler.executor import open_executor
     from compiler.state import StateError
 
     try:
-        outcome = compile_repository(load_tree(ctx, repo), cluster, load_state_file(state_file))
+        with open_executor(executor) as mapper:
+            outcome = compile_repository(load_tree(ctx, repo), cluster, load_state_file(state_file), mapper=mapper)
     except StateError as error:
         raise click.ClickException(f"{state_file}: {error}") from error
     report(outcome)

@@ -7,19 +7,20 @@ from pathlib import Path
 
 import click
 
-from compiler.cli import compiled, echo, repo_options
+from compiler.cli import compiled, echo, executor_option, repo_options
 
 
 @click.command(name="compile")
 @repo_options
+@executor_option
 @click.option("-o", "--output", "folder", type=click.Path(file_okay=False, path_type=Path), help="Folder to write to. [default: stdout]")
 @click.pass_context
-def compile(ctx: click.Context, repo: Path, cluster: str | None, state_file: Path | None, folder: Path | None) -> None:  # noqa: A001
+def compile(ctx: click.Context, repo: Path, cluster: str | None, state_file: Path | None, executor: str, folder: Path | None) -> None:  # noqa: A001
     """Write the bound manifests in the order of their application, the scheduler ConfigMap and gangplan.lock."""
     from compiler.emit import by_file
     from compiler.emit.lock import FILE, lock
 
-    outcome = compiled(ctx, repo, cluster, state_file)
+    outcome = compiled(ctx, repo, cluster, state_file, executor)
     if not outcome.ok:
         ctx.exit(outcome.exit_code())
     manifests = outcome.manifests()

@@ -6,22 +6,23 @@ from pathlib import Path
 
 import click
 
-from compiler.cli import compiled, echo, output_option, repo_options, style
+from compiler.cli import compiled, echo, executor_option, output_option, repo_options, style
 
 
 @click.command()
 @click.argument("job")
 @repo_options
+@executor_option
 @output_option
 @click.pass_context
-def explain(ctx: click.Context, job: str, repo: Path, cluster: str | None, state_file: Path | None, output: str) -> None:
+def explain(ctx: click.Context, job: str, repo: Path, cluster: str | None, state_file: Path | None, executor: str, output: str) -> None:
     """Say why JOB (its name, or namespace/name) starts or waits, and what would help."""
     import difflib
 
     from compiler.views import data, machine
     from compiler.views.explanation import explanation
 
-    outcome = compiled(ctx, repo, cluster, state_file)
+    outcome = compiled(ctx, repo, cluster, state_file, executor)
     found = [decided for decided in outcome.decisions if job in (decided.name, decided.gang.document.name)]
     broken = {d.object for d in outcome.diagnostics if d.severity == "error"}
     if not found and any(

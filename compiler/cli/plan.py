@@ -6,20 +6,23 @@ from pathlib import Path
 
 import click
 
-from compiler.cli import compiled, echo, output_option, repo_options, style
+from compiler.cli import compiled, echo, executor_option, output_option, repo_options, style
 
 
 @click.command()
 @repo_options
+@executor_option
 @output_option
 @click.option("--detailed-exitcode", is_flag=True, help="Exit with 2 when the plan changes something.")
 @click.option("--timings", is_flag=True, help="Show how long each batch took (no longer the same bytes each time).")
 @click.pass_context
-def plan(ctx: click.Context, repo: Path, cluster: str | None, state_file: Path | None, output: str, detailed_exitcode: bool, timings: bool) -> None:
+def plan(
+    ctx: click.Context, repo: Path, cluster: str | None, state_file: Path | None, executor: str, output: str, detailed_exitcode: bool, timings: bool
+) -> None:
     """Show what would start where, what is kept, and what waits and why. Nothing is changed anywhere."""
     from compiler.views import data, machine, text
 
-    outcome = compiled(ctx, repo, cluster, state_file)
+    outcome = compiled(ctx, repo, cluster, state_file, executor)
     if output == "text":
         echo(text.plan(outcome, style(), timings=timings))
     else:

@@ -16,15 +16,13 @@ queues (`limits`), of the nodes (`machines`), and waiting (`waits`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from solver.plan import Fact, Repair
 from solver.problem import Gang
 from solver.reasons.facts import facts
 from solver.reasons.repairs import repairs
 from solver.reasons.world import Case, World, plain
 
-__all__ = ["Reasons", "World", "explain"]
+__all__ = ["World", "explain", "kind"]
 
 MODELS = 12
 """Exact models asked for one kind of gang that waits."""
@@ -43,17 +41,3 @@ def kind(world: World, j: int) -> tuple[Gang, int, int]:
     """Gangs of one kind wait for one reason: of one make, one queue and one priority."""
     gang = world.problem.gangs[j]
     return plain(gang), gang.queue, gang.priority
-
-
-@dataclass
-class Reasons:
-    """The answers for one plan, each kind of gang asked once."""
-
-    world: World
-    known: dict[tuple[Gang, int, int], Explanation] = field(default_factory=dict)
-
-    def explain(self, j: int) -> Explanation:
-        key = kind(self.world, j)
-        if key not in self.known:
-            self.known[key] = explain(self.world, j)
-        return self.known[key]

@@ -65,7 +65,7 @@ def _size(i: int, size: int, t: Trial) -> Trial:
 def fewer(role: int, t: Trial) -> list[Step]:
     """GR105: fewer pods of a role, whole subgroups; of an elastic role a smaller minimum. Not where other roles share the subgroup."""
     gang = t.setting.gang
-    need = required(gang)[0][role]
+    need = required(gang, (0,) * len(gang.roles))[0][role]
     parts = [part for part in gang.subgroups if role in part.roles]
     if gang.running or any(len(part.roles) > 1 for part in parts):
         return []
@@ -77,7 +77,7 @@ def _fewer(role: int, pods: int, t: Trial) -> Trial:
     gang = t.setting.gang
     was = gang.roles[role]
     rigid = was.minimum >= was.replicas
-    now = was.replicas if rigid else required(gang)[0][role]
+    now = was.replicas if rigid else required(gang, (0,) * len(gang.roles))[0][role]
     less = replace(was, minimum=min(was.minimum, pods), replicas=pods if rigid else was.replicas)
     roles = tuple(less if k == role else other for k, other in enumerate(gang.roles))
     parts = tuple(replace(p, minimum=min(p.minimum, pods // p.size)) if role in p.roles else p for p in gang.subgroups)
@@ -88,7 +88,7 @@ def _fewer(role: int, pods: int, t: Trial) -> Trial:
 def fewer_in_all(t: Trial) -> list[Step]:
     """GR105 without a role: a smaller minimum of a gang that leaves open which roles meet it."""
     gang = t.setting.gang
-    need, least = required(gang)
+    need, least = required(gang, (0,) * len(gang.roles))
     return [] if gang.running else [partial(_fewer_in_all, pods) for pods in range(least - 1, max(sum(need), 1) - 1, -1)]
 
 

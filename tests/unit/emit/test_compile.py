@@ -27,7 +27,7 @@ def test_a_refused_plan_is_a_finding_at_the_job_and_emits_nothing(monkeypatch: p
 
 
 def test_a_problem_that_contradicts_itself_is_a_finding_at_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(problem: Problem, options: object) -> None:
+    def refuse(problem: Problem, options: object, mapper: object) -> None:
         raise InvalidProblemError(("nodes", 0, "capacity", 1), "too odd")
 
     monkeypatch.setattr(compiler.compile, "solve", refuse)

@@ -11,7 +11,7 @@ MANUAL = Path(__file__).parents[3] / "docs" / "solver.md"
 
 
 def test_the_example_of_the_manual_prints_what_the_manual_shows() -> None:
-    code, shown = re.findall(r"```(?:python|text)\n(.*?)```", MANUAL.read_text(encoding="utf-8"), re.DOTALL)
+    code, shown, *_ = re.findall(r"```(?:python|text)\n(.*?)```", MANUAL.read_text(encoding="utf-8"), re.DOTALL)
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(compile(code, str(MANUAL), "exec"), {})  # noqa: S102 - our own page

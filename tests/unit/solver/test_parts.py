@@ -1,0 +1,141 @@
+"""Gangs that cannot meet are spread in parts: as well as together, and better where together they are too many for a model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from solver import solve
+from solver.costs import NAMES
+from solver.model.sets import Sets, aggregate
+from solver.options import Options
+from solver.parallel import HERE, processes
+from solver.plan import Plan
+from solver.problem import Problem
+from solver.room import Ledger, free_vectors
+from solver.shapes import classes
+from solver.stages import parts
+from solver.stages.admit import Admission, Placements
+from solver.stages.parts import independent
+from solver.stages.spread import Spread
+from solver.stages.spread import spread as spread_together
+from solver.tree import Tree
+from solver.verify import verify
+from tests.unit.solver.builders import gang, nodes, problem, relation, role
+
+TREE = {"s0": (1, "a"), "s1": (1, "a"), "a": (2, None), "s2": (1, "b"), "s3": (1, "b"), "b": (2, None)}
+
+
+def sets(world: Problem) -> Sets:
+    gangs = range(len(world.gangs))
+    waiting = classes(world, gangs)
+    shapes = tuple(dict.fromkeys(shape for _, _, shape in waiting))
+    by_class = {(q, p, shapes.index(shape)): js for (q, p, shape), js in waiting.items()}
+    return Sets(world, Tree(world), aggregate(world), free_vectors(world), Ledger(world), shapes, by_class)
+
+
+def split(world: Problem) -> list[list[str]]:
+    return [[world.gangs[j].name for j in part] for part in independent(sets(world), tuple(range(len(world.gangs))))]
+
+
+def test_gangs_for_different_kinds_of_nodes_are_parts() -> None:
+    world = problem(
+        nodes(2, leaf="s0", kind=0, gpu=8),
+        nodes(2, leaf="s1", kind=1, gpu=8),
+        gang("x", role(1, kinds=[0], gpu=8)),
+        gang("y", role(1, kinds=[1], gpu=8)),
+        gang("z", role(2, kinds=[0], gpu=8)),
+        tree=TREE,
+    )
+    assert split(world) == [["x", "z"], ["y"]]
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        [nodes(1, leaf="s0", kind=1, gpu=8)],
+        [gang("both", role(1, kinds=[0, 1], gpu=8))],
+        [gang("roles", role(1, kinds=[0], gpu=8), role(1, kinds=[1], gpu=8))],
+    ],
+    ids=["a leaf with both kinds", "a gang open to both", "a gang with a role on each"],
+)
+def test_what_hangs_together_is_one_part(between: list[object]) -> None:
+    world = problem(
+        nodes(2, leaf="s0", kind=0, gpu=8),
+        nodes(2, leaf="s1", kind=1, gpu=8),
+        gang("x", role(1, kinds=[0], gpu=8)),
+        gang("y", role(1, kinds=[1], gpu=8)),
+        *between,  # type: ignore[arg-type]
+        tree=TREE,
+    )
+    assert len(split(world)) == 1
+
+
+def test_nodes_outside_the_topology_join_nothing() -> None:
+    world = problem(nodes(2, kind=0, gpu=8), nodes(2, kind=1, gpu=8), gang("x", role(1, kinds=[0], gpu=8)), gang("y", role(1, kinds=[1], gpu=8)))
+    assert split(world) == [["x"], ["y"]]
+
+
+def test_gangs_that_a_relation_looks_at_are_one_part() -> None:
+    world = problem(
+        nodes(2, leaf="s0", kind=0, gpu=8),
+        nodes(2, leaf="s1", kind=1, gpu=8),
+        gang("x", role(1, kinds=[0], bears=[0], gpu=8)),
+        gang("y", role(1, kinds=[1], matches=[0], gpu=8)),
+        tree=TREE,
+        relations=(relation("apart", [0, 0, 0, 0]),),
+    )
+    assert split(world) == [["x", "y"]]
+
+
+def halves(waiting: int = 0) -> Problem:
+    """Two pools of two supernodes, two gangs for each that need more than one supernode, and perhaps gangs that find no room."""
+    return problem(
+        nodes(3, leaf="s0", kind=0, gpu=8),
+        nodes(3, leaf="s1", kind=0, gpu=8),
+        nodes(3, leaf="s2", kind=1, gpu=8),
+        nodes(3, leaf="s3", kind=1, gpu=8),
+        *(gang(f"g{kind}{n}", role(size, kinds=[kind], gpu=8)) for kind in (0, 1) for n, size in enumerate((4, 2))),
+        *(gang(f"w{n}", role(20 + n, kinds=[n % 2], gpu=8)) for n in range(waiting)),
+        tree=TREE,
+    )
+
+
+def timeless(plan: Plan) -> Plan:
+    return replace(plan, batches=tuple(replace(batch, seconds=0.0) for batch in plan.batches))
+
+
+def test_costs_and_bounds_of_the_parts_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = halves()
+    apart = solve(world)
+    assert verify(world, apart) == []
+    asked: list[int] = []
+
+    def together(s: Sets, admission: Admission, floor: Placements, options: Options) -> Spread:
+        asked.append(len(admission.admitted))
+        return spread_together(s, admission, floor, options)
+
+    monkeypatch.setattr(parts, "spread_together", together)
+    assert timeless(solve(world)) == timeless(apart)
+    assert asked == [2, 2]
+    monkeypatch.setattr(parts, "independent", lambda _, gangs: [gangs])
+    whole = solve(world)
+    assert asked[2:] == [4]
+    assert whole.batches[0].objectives == apart.batches[0].objectives
+    assert {o.name: o.value for o in apart.batches[0].objectives if o.name in NAMES} == {"spread": 2, "supernodes": 4, "nodes": 12}
+
+
+def test_parts_of_which_one_is_too_coarse_are_all_asked_again() -> None:
+    fine = Spread({0: ()}, ())
+    assert parts.merged([fine, Spread({}, (), (5,)), Spread({}, (), (2,))], Options()) == Spread({}, (), (2, 5))
+
+
+def test_the_plan_is_the_same_from_processes_as_from_here() -> None:
+    world = halves(waiting=6)
+    with processes(2, worth=0) as mapper:
+        there = timeless(solve(world, mapper=mapper))
+        assert mapper.faults == []
+    assert there == timeless(solve(world, mapper=HERE))
+    assert sum(d.action == "wait" for d in there.decisions) == 6
+    assert all(d.facts for d in there.decisions if d.action == "wait")

@@ -205,7 +205,7 @@ REASONS: Mapping[str, Sentence] = {
 REPAIRS: Mapping[str, Sentence] = {
     "GR101": Sentence("raise a capability", ("{amount} more of capability for queue {queue}",)),
     "GR102": Sentence("allow a higher tier", ("highestTierAllowed: {tier} for its groups ({subgroup})", "highestTierAllowed: {tier}")),
-    "GR103": Sentence("wait for room", ("{amount} to be freed", "room to be freed by jobs that run")),
+    "GR103": Sentence("wait for room", ("room to be freed by jobs that run",)),
     "GR104": Sentence(
         "add nodes",
         (
@@ -219,7 +219,10 @@ REPAIRS: Mapping[str, Sentence] = {
         "ask for fewer pods",
         ("{amount:pods} of role {role} instead of {now:n}", "{amount:pods} at least instead of {now:n}", "fewer pods"),
     ),
-    "GR106": Sentence("make the subgroups smaller", ("groups of {amount:pods} instead of {now:n} ({subgroup})", "smaller groups")),
+    "GR106": Sentence(
+        "make the subgroups smaller",
+        ("groups of {amount:pods} instead of {now:n} ({subgroup})", "groups of {amount:pods} instead of {now:n}", "smaller groups"),
+    ),
     "GR107": Sentence(
         "make the topology a wish",
         ("a soft topology instead of a hard one for its groups ({subgroup})", "a soft topology instead of a hard one"),
@@ -230,9 +233,9 @@ REPAIRS: Mapping[str, Sentence] = {
     "GR111": Sentence("open a queue", ("open queue {queue}", "open its queue")),
     "GR112": Sentence("let a role use other nodes", ("let role {role} use nodes like {nodes} as well", "let it use other nodes as well")),
     "GR113": Sentence("start anew", ("delete its pods that run, so that it starts anew where all of it fits",)),
+    "GR114": Sentence("raise its priority", ("a priority above {amount:n}", "a higher priority")),
     "GR115": Sentence("make the pods smaller", ("{amount} for a pod of role {role} instead of {now:n}", "smaller pods")),
     "GR116": Sentence("bring nodes back", ("wait for {nodes} to be ready and open again", "wait for nodes to come back")),
-    "GR114": Sentence("raise its priority", ("a priority above {amount:n}", "a higher priority")),
 }
 
 
@@ -334,12 +337,28 @@ def _say(texts: Sequence[str], names: Mapping[str, object], otherwise: str) -> s
     return otherwise
 
 
+HOW_REASONS = """\
+A job gets the smallest set of reasons that suffices: with all of them out of the way it would start, with one of them left it would not.
+First those that waiting does not help (`never`, always proved), then what is in its way beside the jobs that run, in its queues and on the
+nodes. What the plan gives to others is blamed only where nothing else is: a job that cannot start anyway is not kept out by those who got
+the room.
+"""
+
+HOW_REPAIRS = """\
+Each repair was tried: with it the job starts beside the rest of the plan, and it is the least of its kind. At most a few are said, in this
+order: what the job's owner can change without giving up pods; waiting; fewer pods; a higher priority (with which the job is decided first,
+so that others may wait instead); the queues; the nodes. Where fewer than two single changes are known, two together are tried as well;
+`also` in the JSON holds what must come with a change. How many are tried is limited by count, never by the clock.
+"""
+
+
 def reference() -> str:
     """docs/reasons.md."""
     rows = [
         "# Why a job waits: the codes\n",
         "Made from `compiler/explain.py`; a test keeps it current. A code never changes its meaning.",
         "`gangplan plan -o json` gives the same codes with their numbers: cpu in cores, memory in bytes, everything else as a count.\n",
+        HOW_REASONS,
     ]
     for code, sentence in REASONS.items():
         rows.append(f"## {code}: {sentence.title}\n")
@@ -347,10 +366,14 @@ def reference() -> str:
         if sentence.never:
             rows.append(f"Or, when waiting cannot help:\n\n> {_plain(sentence.never[0])}\n")
         rows.append(f"{sentence.mend}\n")
-    rows.append("# What would help\n")
-    rows.append("Each repair was checked: with it, the job starts.\n")
-    rows += [f"* **{code}** {sentence.title}: {_plain(min(sentence.texts[:-1] or sentence.texts, key=len))}" for code, sentence in REPAIRS.items()]
+    rows += ["# What would help\n", HOW_REPAIRS]
+    rows += [f"* **{code}** {sentence.title}: {_plain(_usual(sentence))}" for code, sentence in REPAIRS.items()]
     return "\n".join(rows) + "\n"
+
+
+def _usual(sentence: Sentence) -> str:
+    """The sentence about the whole job, where there is another one about its groups."""
+    return next(text for text in sentence.texts if "{subgroup}" not in text or text is sentence.texts[-1])
 
 
 def _plain(text: str) -> str:

@@ -18,7 +18,7 @@ def more_nodes(bench: Bench, t: Trial) -> list[list[Step]]:
     gang, world = t.setting.gang, bench.case.world
     pods = sum(role.minimum for role in gang.roles) or gang.minimum
     open_to = {kind for role in gang.roles for kind in role.kinds}
-    if world.neighbours is not None:
+    if world.neighbours is not None or world.problem.divisions:
         return []
     makes: dict[tuple[int, tuple[int, ...]], int] = {}
     tight = any(x is not None and x.mode == "hard" for x in (gang.topology, *(part.topology for part in gang.subgroups)))

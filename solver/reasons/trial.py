@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from solver.cells import Free
 from solver.fit import exactly, found, shortage
 from solver.plan import Repair
 from solver.problem import Node, Placement, Problem, Vector
@@ -98,25 +99,29 @@ class Bench:
         return exactly(q.problem, q.tree, 0, q.shape, q.free, self.case.world.options, q.neighbours) is True
 
     def question(self, t: Trial) -> Question:
-        """The same asked of the nodes alone. More nodes are never tried together with relations between pods."""
+        """The same asked of the nodes alone. More nodes are never tried together with relations between pods or cells of nodes."""
         q = self.case.question(t.setting)
         free, left = q.free.copy(), None if q.neighbours is None else q.neighbours.copy()
         leaving = [(self.case.world.problem.gangs[i], self.holds(t, i)) for i in t.gone]
         for gang, pods in leaving:
             for p in pods:
-                free[p.node] += np.array(gang.roles[p.role].request, dtype=np.int64) * p.pods
+                free.amounts[p.node] += np.array(gang.roles[p.role].request, dtype=np.int64) * p.pods
         if t.setting.own and not t.setting.gang.running:
             leaving.append((self.case.gang, t.setting.own))
         if left is not None:
             for gang, p in [(gang, p) for gang, pods in leaving for p in pods]:
                 left.add(gang.roles[p.role], p.node, -p.pods, 0)
+        if t.setting.started:
+            free.amounts[list(self.case.world.reserved)] = 0
         if t.added is None:
             return replace(q, free=free, neighbours=left)
         like, leaf, count = t.added
         node = q.problem.nodes[like]
         more = tuple(Node(f"{node.name} again {n}", node.kind, leaf, node.capacity, node.capacity) for n in range(count))
         problem = replace(q.problem, nodes=(*q.problem.nodes, *more))
-        return Question(problem, Tree(problem), q.shape, np.vstack([free, np.array([node.capacity] * count, dtype=np.int64)]))
+        amounts = np.vstack([free.amounts, np.array([node.capacity] * count, dtype=np.int64)])
+        cells = np.concatenate([free.cells, np.zeros((count, *free.cells.shape[1:]), dtype=np.int64)])
+        return Question(problem, Tree(problem), q.shape, Free(amounts, cells))
 
     def least(self, t: Trial, steps: Sequence[Step], by: Callable[[Trial], bool] | None = None) -> Trial | None:
         """The trial with the first of the steps that works (or is good `by` another test); none must help less than those before it."""

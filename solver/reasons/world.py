@@ -8,11 +8,12 @@ from functools import cached_property
 
 import numpy as np
 
+from solver.cells import Free, Ints, Uses, left, positions, whole
 from solver.fit import exactly, found, shortage
 from solver.neighbours import Neighbours, Standing
 from solver.options import Options
 from solver.problem import Gang, Node, Placement, Problem, Vector
-from solver.room import Ints, Ledger
+from solver.room import Ledger
 from solver.shapes import Shape, shape_of
 from solver.stages.pack import fresh
 from solver.tree import Tree
@@ -38,21 +39,23 @@ class Setting:
 @dataclass
 class World:
     """before: free vectors and holdings with only what runs. after, neighbours: with the plan. started, kept: what the plan starts and what it keeps,
-    gang -> placements.
+    gang -> placements; uses: on which cells. reserved: nodes that it holds for a gang that waits.
 
     Nothing in it changes but what it remembers, so that it may be sent to another process.
     """
 
     problem: Problem
     tree: Tree
-    free_before: Ints
+    free_before: Free
     before: Ledger
-    free_after: Ints
+    free_after: Free
     after: Ledger
     started: dict[int, tuple[Placement, ...]]
     kept: dict[int, tuple[Placement, ...]]
     options: Options
     neighbours: Neighbours | None = None
+    uses: Uses = field(default_factory=dict)
+    reserved: tuple[int, ...] = ()
     blockers: dict[tuple[int, Setting], tuple[int, tuple[int, ...]]] = field(default_factory=dict)
     """Priority and setting -> (pods that fit, gangs of the plan in the way): the dearest question, and the same for all queues."""
 
@@ -69,7 +72,7 @@ class World:
             nodes = list(self.problem.nodes)
             for n in back:
                 if (then := nodes[n].back) is not None:
-                    nodes[n] = replace(nodes[n], kind=then.kind, capacity=then.capacity, free=then.free, back=None)
+                    nodes[n] = replace(nodes[n], kind=then.kind, capacity=then.capacity, free=then.free, cells=then.cells, back=None)
             self._nodes[back] = tuple(nodes), Tree(replace(self.problem, nodes=tuple(nodes)))
         return self._nodes[back]
 
@@ -85,20 +88,32 @@ class World:
         return Ledger(replace(self.problem, nodes=nodes, queues=tuple(replace(q, used=nothing) for q in self.problem.queues), gangs=()))
 
     @cached_property
-    def capacity(self) -> Ints:
-        """Node x resource: allocatable."""
-        return self._vectors([node.capacity for node in self.problem.nodes])
+    def capacity(self) -> Free:
+        """What is allocatable."""
+        return whole(self.problem)
 
     @cached_property
-    def given(self) -> Ints:
-        """Node x resource: what the plan gives the gangs that it starts, beyond what they run."""
-        total = np.zeros_like(self.capacity)
+    def given(self) -> Free:
+        """What the plan gives the gangs that it starts, beyond what they run."""
+        total = Free(np.zeros_like(self.capacity.amounts), np.zeros_like(self.capacity.cells))
         for i in self.started:
-            nodes, amounts = self.taken(i)
-            np.add.at(total, nodes, amounts)
+            self.give_back(total, i)
         return total
 
-    def taken(self, i: int) -> tuple[Ints, Ints]:
+    def give_back(self, free: Free, i: int) -> None:
+        """Add what the plan gives gang i beyond what it runs."""
+        nodes, amounts = self._taken_by(i)
+        np.add.at(free.amounts, nodes, amounts)
+        for use in self.uses.get(i, ()):
+            division, position = self._positions[use.node][use.cell]
+            (portion,) = (p for p in self.problem.gangs[i].roles[use.role].portions if p.division == division)
+            free.cells[use.node, division, position] += np.array(portion.share, dtype=np.int64) * use.pods
+
+    @cached_property
+    def _positions(self) -> list[list[tuple[int, int]]]:
+        return positions(self.problem)
+
+    def _taken_by(self, i: int) -> tuple[Ints, Ints]:
         """(nodes, amounts) that the plan gives gang i beyond what it runs."""
         if i not in self._taken:
             roles = self.problem.gangs[i].roles
@@ -139,20 +154,28 @@ class World:
                 left.add(self.problem.gangs[i].roles[p.role], p.node, -p.pods, 0)
         return left
 
-    def free(self, s: Setting) -> Ints:
-        """Node x resource: what is left for the gang."""
+    def free(self, s: Setting) -> Free:
+        """What is left for the gang. Of its own running pods the cells are not known: they stay as they are."""
         beside = self.free_after if s.started else self.free_before
-        free = beside if s.running else self.capacity - self.given if s.started else self.capacity
-        again = bool(s.own) and s.running != bool(s.gang.running)
-        if again or s.back:
+        free = beside if s.running else self.capacity.less(self.given) if s.started else self.capacity
+        if s.own and s.running != bool(s.gang.running):
             free = free.copy()
-        for p in s.own if again else ():
-            free[p.node] += np.array(s.gang.roles[p.role].request, dtype=np.int64) * (p.pods if s.running else -p.pods)
-        for n in s.back:
-            node, then = self.problem.nodes[n], self.nodes(s.back)[0][n]
-            more = zip(then.free, node.free, strict=True) if s.running else zip(then.capacity, node.capacity, strict=True)
-            free[n] += np.array([x - y for x, y in more], dtype=np.int64)
-        return np.maximum(free, 0)
+            for p in s.own:
+                free.amounts[p.node] += np.array(s.gang.roles[p.role].request, dtype=np.int64) * (p.pods if s.running else -p.pods)
+        if s.back:
+            free = free.less(self._missing(s.back, s.running))
+        return free.clipped()
+
+    def _missing(self, back: tuple[int, ...], running: bool) -> Free:
+        """What nodes have less while they are away: of what may be given, or of all that they hold."""
+        if (back, running) not in self._gaps:
+            then = replace(self.problem, nodes=self.nodes(back)[0])
+            self._gaps[back, running] = left(self.problem).less(left(then)) if running else whole(self.problem).less(whole(then))
+        return self._gaps[back, running]
+
+    @cached_property
+    def _gaps(self) -> dict[tuple[tuple[int, ...], bool], Free]:
+        return {}
 
     def _vectors(self, rows: Iterable[Iterable[int]]) -> Ints:
         return np.array(list(rows), dtype=np.int64).reshape(-1, len(self.problem.resources))
@@ -165,7 +188,7 @@ class Question:
     problem: Problem
     tree: Tree
     shape: Shape
-    free: Ints
+    free: Free
     neighbours: Neighbours | None = None
 
 
@@ -225,4 +248,4 @@ class Case:
 
 def plain(gang: Gang) -> Gang:
     """The gang without what does not matter to its reasons, so that gangs of one kind are equal."""
-    return replace(gang, name="", queue=0, priority=0, age=0)
+    return replace(gang, name="", queue=0, priority=0, age=0, duration=None, ends=None, overdue=False)

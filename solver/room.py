@@ -246,6 +246,14 @@ class Ledger:
         other._start_need = [start.needs(r) for r in range(len(problem.resources))]
         return other
 
+    def release(self, queue: int, amount: Vector, at_start: Vector) -> None:
+        """Take `amount` off what the queue holds, as though `at_start` of it had not been there at the start either."""
+        self.charge(queue, tuple(-x for x in amount))
+        self._start = [add(held, at_start, -1) if q == queue else held for q, held in enumerate(self._start)]
+        start = copy.copy(self)
+        start.direct = self._start
+        self._start_need = [start.needs(r) for r in range(len(self.problem.resources))]
+
     def standing(self, queue: int) -> tuple[tuple[float, int], ...]:
         """By which queues take turns, the smallest first: shares along the tree, compared where the ways of two queues part."""
         return tuple((self.rules.yardsticks[q].share(self.held[q]), q) for q in self.rules.lines[queue])

@@ -65,12 +65,12 @@ class Bench:
         world = self.case.world
         held = world.after if t.setting.started else world.before
         ledger = held.copy() if t.limits is world.problem else held.under(t.limits)
+        gangs, width = world.problem.gangs, len(world.problem.resources)
         for i in t.gone:
-            pods = demand(world.problem.gangs[i], self.holds(t, i), len(world.problem.resources))
-            ledger.charge(world.problem.gangs[i].queue, tuple(-x for x in pods))
+            ledger.release(gangs[i].queue, demand(gangs[i], self.holds(t, i), width), demand(gangs[i], gangs[i].running, width))
         if t.setting.own and not t.setting.gang.running:
-            pods = demand(self.case.gang, t.setting.own, len(world.problem.resources))
-            ledger.charge(self.case.gang.queue, tuple(-x for x in pods))
+            pods = demand(self.case.gang, t.setting.own, width)
+            ledger.release(self.case.gang.queue, pods, pods)
         return ledger
 
     def holds(self, t: Trial, i: int) -> tuple[Placement, ...]:

@@ -21,12 +21,16 @@ MOST_GANGS = 3
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """A code, its sentence, and the numbers in it (amounts as in `compiler.amounts.number`). never: waiting cannot help."""
+    """A code, its sentence, and the numbers in it (amounts as in `compiler.amounts.number`). never: waiting cannot help.
+
+    also: of a repair, the changes that must come with it; its message says them too.
+    """
 
     code: str
     message: str
     facts: Mapping[str, Value] = field(default_factory=dict)
     never: bool = False
+    also: tuple[Reason, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +218,11 @@ REASONS: Mapping[str, Sentence] = {
         ("the nodes that match the node selector, affinity and tolerations of role {role} hold {available:n} of {asked:pods}, even empty",),
         mend="Widen the selector or affinity, add the toleration, or ask for fewer pods.",
     ),
+    "GW122": Sentence(
+        "nodes are away",
+        ("there would be room with {nodes}, not ready or cordoned for now", "there would be room with nodes that are not ready or cordoned for now"),
+        mend="Bring the nodes back, or wait.",
+    ),
     "GW121": Sentence(
         "its own pods stand in the way",
         ("{asked:pods} of it are missing and find no room beside its pods that run; were those to stop, all of it would fit elsewhere",),
@@ -223,9 +232,38 @@ REASONS: Mapping[str, Sentence] = {
 
 REPAIRS: Mapping[str, Sentence] = {
     "GR101": Sentence("raise a capability", ("{amount} more of capability for queue {queue}",)),
-    "GR102": Sentence("allow a higher tier", ("highestTierAllowed: {tier}",)),
-    "GR103": Sentence("wait for room", ("{amount} to be freed", "room to be freed by jobs that run")),
-    "GR104": Sentence("add nodes", ("{amount} more in the cluster", "{amount:nodes} more", "more nodes")),
+    "GR102": Sentence("allow a higher tier", ("highestTierAllowed: {tier} for its groups ({subgroup})", "highestTierAllowed: {tier}")),
+    "GR103": Sentence("wait for room", ("room to be freed by jobs that run",)),
+    "GR104": Sentence(
+        "add nodes",
+        (
+            "{amount:nodes} more like {nodes} under {hypernode}",
+            "{amount:nodes} more like {nodes}",
+            "{amount:nodes} more",
+            "more nodes",
+        ),
+    ),
+    "GR105": Sentence(
+        "ask for fewer pods",
+        ("{amount:pods} of role {role} instead of {now:n}", "{amount:pods} at least instead of {now:n}", "fewer pods"),
+    ),
+    "GR106": Sentence(
+        "make the subgroups smaller",
+        ("groups of {amount:pods} instead of {now:n} ({subgroup})", "groups of {amount:pods} instead of {now:n}", "smaller groups"),
+    ),
+    "GR107": Sentence(
+        "make the topology a wish",
+        ("a soft topology instead of a hard one for its groups ({subgroup})", "a soft topology instead of a hard one"),
+    ),
+    "GR108": Sentence("lower a guarantee of another queue", ("{amount} less of guarantee for queue {queue}", "a smaller guarantee of another queue")),
+    "GR109": Sentence("wait for others to end", ("wait for the end of {gangs}", "wait for running jobs to end")),
+    "GR110": Sentence("raise a queue's weight", ("weight {amount:n} instead of {now:n} for queue {queue}", "more weight for its queue")),
+    "GR111": Sentence("open a queue", ("open queue {queue}", "open its queue")),
+    "GR112": Sentence("let a role use other nodes", ("let role {role} use nodes like {nodes} as well", "let it use other nodes as well")),
+    "GR113": Sentence("start anew", ("delete its pods that run, so that it starts anew where all of it fits",)),
+    "GR114": Sentence("raise its priority", ("a priority above {amount:n}", "a higher priority")),
+    "GR115": Sentence("make the pods smaller", ("{amount} for a pod of role {role} instead of {now:n}", "smaller pods")),
+    "GR116": Sentence("bring nodes back", ("wait for {nodes} to be ready and open again", "wait for nodes to come back")),
 }
 
 
@@ -274,21 +312,29 @@ class Words:
         """For a job that is in no problem at all."""
         return Reason("GW111", REASONS["GW111"].texts[0])
 
-    def repair(self, repair: Repair) -> Reason:
-        sentence = REPAIRS[repair.code]
-        resource = None if repair.resource is None else self.problem.resources[repair.resource]
-        facts: dict[str, Value] = {}
-        if repair.queue is not None:
-            facts["queue"] = self.problem.queues[repair.queue].name
-        if resource is not None:
-            facts["resource"] = resource
-        if repair.tier is not None:
-            facts["tier"] = repair.tier
-        names: dict[str, object] = dict(facts)
-        if repair.amount is not None:
-            facts["amount"] = number(resource or "pods", repair.amount)
-            names["amount"] = _Amount(resource, repair.amount)
-        return Reason(repair.code, _say(sentence.texts, names, sentence.title), facts)
+    def repair(self, gang: Gang, repair: Repair) -> Reason:
+        """One change; its sentence and facts tell of those that must come with it."""
+        sentence, problem = REPAIRS[repair.code], self.problem
+        resource = None if repair.resource is None else problem.resources[repair.resource]
+        said: dict[str, Value | None] = {
+            "role": None if repair.role is None else gang.roles[repair.role].name,
+            "subgroup": None if repair.subgroup is None else gang.subgroups[repair.subgroup].name,
+            "queue": None if repair.queue is None else problem.queues[repair.queue].name,
+            "resource": resource,
+            "hypernode": None if repair.hypernode is None else problem.hypernodes[repair.hypernode].name,
+            "tier": repair.tier,
+            "gangs": tuple(problem.gangs[j].name for j in repair.gangs) or None,
+            "nodes": tuple(problem.nodes[n].name for n in repair.nodes) or None,
+        }
+        facts: dict[str, Value] = {name: value for name, value in said.items() if value is not None}
+        names: dict[str, object] = {**facts, "gangs": _listed(facts.get("gangs", ())), "nodes": _listed(facts.get("nodes", ()))}
+        for name, amount in (("amount", repair.amount), ("now", repair.now)):
+            if amount is not None:
+                facts[name] = number(resource or "pods", amount)
+                names[name] = _Amount(resource, amount)
+        also = tuple(self.repair(gang, other) for other in repair.also)
+        message = " and ".join((_say(sentence.texts, names, sentence.title), *(other.message for other in also)))
+        return Reason(repair.code, message, facts, also=also)
 
 
 class _Amount:
@@ -305,8 +351,8 @@ class _Amount:
         return f"{self.amount} {noun[:-1] if self.amount == 1 else noun}"
 
 
-def _listed(names: Sequence[str]) -> str | None:
-    if not names:
+def _listed(names: object) -> str | None:
+    if not isinstance(names, tuple) or not names:
         return None
     rest = len(names) - MOST_GANGS
     return ", ".join(names[:MOST_GANGS]) + (f" and {rest} more" if rest > 0 else "")
@@ -319,12 +365,28 @@ def _say(texts: Sequence[str], names: Mapping[str, object], otherwise: str) -> s
     return otherwise
 
 
+HOW_REASONS = """\
+A job gets the smallest set of reasons that suffices: with all of them out of the way it would start, with one of them left it would not.
+First those that waiting does not help (`never`, always proved), then what is in its way beside the jobs that run, in its queues and on the
+nodes. What the plan gives to others is blamed only where nothing else is: a job that cannot start anyway is not kept out by those who got
+the room.
+"""
+
+HOW_REPAIRS = """\
+Each repair was tried: with it the job starts beside the rest of the plan, and it is the least of its kind. At most a few are said, in this
+order: what the job's owner can change without giving up pods; waiting; fewer pods; a higher priority (with which the job is decided first,
+so that others may wait instead); the queues; the nodes. Where fewer than two single changes are known, two together are tried as well;
+`also` in the JSON holds what must come with a change. How many are tried is limited by count, never by the clock.
+"""
+
+
 def reference() -> str:
     """docs/reasons.md."""
     rows = [
         "# Why a job waits: the codes\n",
         "Made from `compiler/explain.py`; a test keeps it current. A code never changes its meaning.",
         "`gangplan plan -o json` gives the same codes with their numbers: cpu in cores, memory in bytes, everything else as a count.\n",
+        HOW_REASONS,
     ]
     for code, sentence in REASONS.items():
         rows.append(f"## {code}: {sentence.title}\n")
@@ -332,10 +394,14 @@ def reference() -> str:
         if sentence.never:
             rows.append(f"Or, when waiting cannot help:\n\n> {_plain(sentence.never[0])}\n")
         rows.append(f"{sentence.mend}\n")
-    rows.append("# What would help\n")
-    rows.append("Each repair was checked: with it, the job starts.\n")
-    rows += [f"* **{code}** {sentence.title}: {_plain(sentence.texts[0])}" for code, sentence in REPAIRS.items()]
+    rows += ["# What would help\n", HOW_REPAIRS]
+    rows += [f"* **{code}** {sentence.title}: {_plain(_usual(sentence))}" for code, sentence in REPAIRS.items()]
     return "\n".join(rows) + "\n"
+
+
+def _usual(sentence: Sentence) -> str:
+    """The sentence about the whole job, where there is another one about its groups."""
+    return next(text for text in sentence.texts if "{subgroup}" not in text or text is sentence.texts[-1])
 
 
 def _plain(text: str) -> str:

@@ -214,7 +214,7 @@ def _decided(words: Words, problem: Problem, spec: GangSpec, gang: Gang, decisio
         running=sum(place.pods for place in gang.running) - sum(place.pods for place in decision.evicted),
         domains=tuple(problem.hypernodes[h].name for h in decision.domains),
         reasons=tuple(words.reason(gang, fact) for fact in decision.facts),
-        repairs=tuple(words.repair(repair) for repair in decision.repairs),
+        repairs=tuple(words.repair(gang, repair) for repair in decision.repairs),
         index=decision.gang,
         evicted=_named(problem, gang, decision.evicted),
         evicted_for=tuple(problem.gangs[j].name for j in decision.evicted_for),

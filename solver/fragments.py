@@ -36,7 +36,7 @@ class Fragments:
         asking = {pod: number for pod, number in every.items() if pod[0][self.scarce]}
         self._requests = np.array([request for request, _ in asking], dtype=np.int64).reshape(len(asking), len(problem.resources))
         self._pods = np.array(list(asking.values()), dtype=np.int64)
-        kinds = np.array([node.kind for node in problem.nodes], dtype=np.int64)
+        self._kinds = kinds = np.array([node.kind for node in problem.nodes], dtype=np.int64)
         self._open = np.array([np.isin(kinds, sorted(allowed)) for _, allowed in asking], dtype=np.bool_).reshape(len(asking), len(kinds)).T
         self._known: dict[Vector, tuple[Ints, int]] = {}
 
@@ -49,6 +49,14 @@ class Fragments:
             rises[changed] = self._level(changed, free - np.array(request, dtype=np.int64)) - self._level(changed, free)
         self._known[request] = rises, self.room.mark()
         return rises
+
+    def order(self, request: Vector, nodes: Ints) -> Ints:
+        """Positions in `nodes`, those first where F rises least; among equals those with least free, of the scarcest resource before all, then by
+        kind: nodes that still tie are as good as one another, so that the order in which they are written decides nothing."""
+        free = self.room.free.amounts[nodes]
+        others = [free[:, r] for r in reversed(range(free.shape[1])) if r != self.scarce]
+        found: Ints = np.lexsort((self._kinds[nodes], *others, free[:, self.scarce], self.rise(request)[nodes]))
+        return found
 
     def _level(self, nodes: Ints, free: Ints) -> Ints:
         held = (free[:, None, :] >= self._requests).all(axis=2) & self._open[nodes]

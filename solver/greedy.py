@@ -247,7 +247,7 @@ class Greedy:
         placed: list[Placement] = []
         for t in sorted((t for t in range(len(left)) if left[t] and t not in barred), key=lambda t: shape.roles[t].ask, reverse=True):
             fits = self._slots(shape, t)[nodes]
-            for at in np.argsort(fits if self.fragments is None else self.fragments.rise(shape.roles[t].request)[nodes], kind="stable"):
+            for at in np.argsort(fits, kind="stable") if self.fragments is None else self.fragments.order(shape.roles[t].request, nodes):
                 pods = min(int(fits[at]), left[t])
                 if pods:
                     self.room.take(int(nodes[at]), shape.roles[t].ask, pods)

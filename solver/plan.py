@@ -39,13 +39,24 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """A change that would let the gang start, checked by solving: e.g. GR101, `amount` more of `resource` as capability of `queue`."""
+    """A change that would let the gang start beside the plan, tried out, and the least of its kind: e.g. GR101, `amount` more of `resource` as
+    capability of `queue`. Which fields are set depends on the code.
+
+    now: what is there in place of `amount` today. nodes: one that stands for its kind. also: what must be changed together with it.
+    """
 
     code: str
     queue: int | None = None
     resource: int | None = None
     tier: int | None = None
     amount: int | None = None
+    now: int | None = None
+    role: int | None = None
+    subgroup: int | None = None
+    hypernode: int | None = None
+    gangs: tuple[int, ...] = ()
+    nodes: tuple[int, ...] = ()
+    also: tuple[Repair, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,16 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
+class Back:
+    """What a node that is away for now (not ready, cordoned) will be once it is back: as in `Node`."""
+
+    kind: int
+    capacity: Vector
+    free: Vector
+    cells: tuple[Cell, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """A machine.
 
@@ -67,6 +77,7 @@ class Node:
     capacity: allocatable. free: capacity less the pods that belong to no gang of the problem; the pods in `Gang.running` are not taken off.
     cells: the parts of the node that pods take portions from; a node without cells of a division has no room for a pod with such a portion.
     closes_in: seconds from now until nothing may run there for a while (maintenance); 0 where it is so now, None where nobody plans it.
+    back: of a node that is away for now; no plan uses it, but nothing that it would hold is said to fit never.
     """
 
     name: str
@@ -76,6 +87,7 @@ class Node:
     free: Vector
     cells: tuple[Cell, ...] = ()
     closes_in: int | None = None
+    back: Back | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ class Siblings:
 
 def totals(problem: Problem) -> Vector:
     """Allocatable amounts of the whole cluster."""
-    return tuple(sum(node.capacity[r] for node in problem.nodes) for r in range(len(problem.resources)))
+    return tuple(map(sum, zip(*(node.capacity for node in problem.nodes), strict=True))) or (0,) * len(problem.resources)
 
 
 def held(problem: Problem) -> list[list[int]]:
@@ -177,10 +177,11 @@ def water_filling(problem: Problem) -> tuple[Vector | None, ...]:
     """
     counted = [r for r, name in enumerate(problem.resources) if name != PODS]
     guarantee, real = [[(queue.guarantee[r] or 0) * GRAIN for r in counted] for queue in problem.queues], _flat_capability(problem)
+    whole = totals(problem)
     want = {q: [total[r] * GRAIN for r in counted] for q, total in enumerate(asked(problem)) if total is not None}
     most = {q: [min(w, real[q][r] * GRAIN) for w, r in zip(wanted, counted, strict=True)] for q, wanted in want.items()}
     share = {q: [0] * len(counted) for q in want}
-    unmet, remaining = list(want), [totals(problem)[r] * GRAIN for r in counted]
+    unmet, remaining = list(want), [whole[r] * GRAIN for r in counted]
     while unmet and any(left >= EMPTY for left in remaining):
         weights, before, grown = sum(problem.queues[q].weight for q in unmet), remaining, [0] * len(counted)
         for q in list(unmet):

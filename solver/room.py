@@ -231,6 +231,7 @@ class Ledger:
             self.charge(gang.queue, demand(gang, gang.running, width))
         self.total: Vector = tuple(sum(n.free[r] for n in problem.nodes) + sum(q.used[r] for q in problem.queues) for r in range(width))
         self.upward = [q for root in range(len(problem.queues)) if problem.queues[root].parent is None for q in self._below(root)]
+        self._start = list(self.direct)
         self._start_need = [self.needs(r) for r in range(width)]
         self._guaranteed = [r for r in range(width) if any(q.guarantee[r] for q in problem.queues)]
 
@@ -241,10 +242,21 @@ class Ledger:
         return other
 
     def under(self, problem: Problem) -> Ledger:
-        """The same holdings under the limits of another problem, which differs in nothing else."""
+        """The same holdings, and those at the start, under the limits of another problem, which differs in nothing else."""
         other = self.copy()
         other.problem, other.rules = problem, Rules(problem)
+        start = copy.copy(other)
+        start.direct = self._start
+        other._start_need = [start.needs(r) for r in range(len(problem.resources))]
         return other
+
+    def release(self, queue: int, amount: Vector, at_start: Vector) -> None:
+        """Take `amount` off what the queue holds, as though `at_start` of it had not been there at the start either."""
+        self.charge(queue, tuple(-x for x in amount))
+        self._start = [add(held, at_start, -1) if q == queue else held for q, held in enumerate(self._start)]
+        start = copy.copy(self)
+        start.direct = self._start
+        self._start_need = [start.needs(r) for r in range(len(self.problem.resources))]
 
     def standing(self, queue: int) -> tuple[tuple[float, int], ...]:
         """By which queues take turns, the smallest first: shares along the tree, compared where the ways of two queues part."""

@@ -71,9 +71,12 @@ def solve(problem: Problem, options: Options | None = None, mapper: Mapper = HER
     if any(gang.affinities for gang in problem.gangs) and not course.standing.evicted and course.reservation is None:
         placements = together(course.problem, course.room, placements, Wholes(problem, tree, free_before.amounts).nodes)
     started = {j: pods for j, pods in placements.items() if j not in kept}
+    staying = {j: pods for j, pods in placements.items() if j in kept}
     patience = replace(options, time_limit=min(options.time_limit, REASON_SECONDS))
     uses = certificate(problem, course.room.laid, {j: fresh(problem.gangs[j], pods) for j, pods in placements.items()})
-    world = World(problem, tree, free_before, before, course.room.free, course.ledger, started, patience, course.room.neighbours, uses)
+    held = tuple(sorted({p.node for p in course.reservation.placements})) if course.reservation is not None else ()
+    beside = course.room.neighbours
+    world = World(problem, tree, free_before, before, course.room.free, course.ledger, started, staying, patience, beside, uses, held)
     waits = Waits(world, usable, usable_tree, course.problem, course.tree, course.reservation, course.barred, course.waiting())
     why = waits.explain(mapper)
     decisions = [_decision(problem, j, placements.get(j), running[j], j in kept, course, why.get(j)) for j in range(len(problem.gangs))]

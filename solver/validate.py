@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import lcm
 from typing import Protocol
 
-from solver.problem import Cell, Gang, HyperNode, InvalidProblemError, Limits, Node, Problem, Queue, Relation, Role, Subgroup, Vector
+from solver.problem import Back, Cell, Gang, HyperNode, InvalidProblemError, Limits, Node, Problem, Queue, Relation, Role, Subgroup, Vector
 
 LARGEST = 2**62
 """No amount, and no sum of amounts over the cluster or over all gangs, may be larger: it has to fit a signed 64-bit integer with room to add."""
@@ -101,13 +101,21 @@ def _hypernode(where: Where, hypernode: HyperNode, problem: Problem) -> None:
 
 
 def _node(where: Where, node: Node, problem: Problem) -> None:
-    _integer((*where, "kind"), node.kind)
     if node.leaf is not None:
         _index((*where, "leaf"), node.leaf, problem.hypernodes)
-    _vector((*where, "capacity"), node.capacity, problem)
-    _vector((*where, "free"), node.free, problem)
     if node.closes_in is not None:
         _integer((*where, "closes_in"), node.closes_in)
+    _room(where, node, problem)
+    if node.back is not None:
+        _room((*where, "back"), node.back, problem)
+        if [cell.division for cell in node.back.cells] != [cell.division for cell in node.cells]:
+            raise InvalidProblemError((*where, "back", "cells"), "are not the node's own")
+
+
+def _room(where: Where, node: Node | Back, problem: Problem) -> None:
+    _integer((*where, "kind"), node.kind)
+    _vector((*where, "capacity"), node.capacity, problem)
+    _vector((*where, "free"), node.free, problem)
     _within_capacity(where, node)
     for c, cell in enumerate(node.cells):
         here = (*where, "cells", c)
@@ -117,7 +125,7 @@ def _node(where: Where, node: Node, problem: Problem) -> None:
         _within_capacity(here, cell)
 
 
-def _within_capacity(where: Where, part: Node | Cell) -> None:
+def _within_capacity(where: Where, part: Node | Back | Cell) -> None:
     for r, (free, capacity) in enumerate(zip(part.free, part.capacity, strict=True)):
         if free > capacity:
             raise InvalidProblemError((*where, "free", r), f"{free} are free of a capacity of {capacity}")

@@ -79,7 +79,9 @@ class Gradient:
         elif self.last >= 0:
             self.at[self.last] = self._state(site, self.last)
         found, first = np.unique(self.at[nodes], return_index=True)
-        self.last = min((self._rise(state, role.request), int(nodes[n])) for state, n in zip(found.tolist(), first.tolist(), strict=True))[1]
+        self.last = min(
+            (self._rise(state, role.request), *self._fullest(state), int(nodes[n])) for state, n in zip(found.tolist(), first.tolist(), strict=True)
+        )[-1]
         return self.last
 
     def _state(self, site: Site, n: int) -> int:
@@ -88,6 +90,11 @@ class Gradient:
             self.states[state] = len(self.known)
             self.known.append(state)
         return self.states[state]
+
+    def _fullest(self, number: int) -> tuple[int, ...]:
+        """What settles ties, of which the paper says nothing: the least GPUs free, then the least of the rest."""
+        kind, free = self.known[number]
+        return free[self.gpu], *(amount for r, amount in enumerate(free) if r != self.gpu), kind
 
     def _rise(self, number: int, request: Vector) -> int:
         if (number, request) not in self._rises:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from compiler.lower.cells import Divisions, divisions
-from compiler.lower.eligibility import Eligibility, eligibility
+from compiler.lower.eligibility import Eligibility, eligibility, returned
 from compiler.lower.gangs import GangLowering, ages, priorities, submitted
 from compiler.lower.kept import keep
 from compiler.lower.live import Live, observe
@@ -20,7 +20,7 @@ from compiler.lower.topology import hypernodes, leaves
 from compiler.lower.victims import evictable, never, ran, switches
 from compiler.specs import GangSpec, HyperNodeSpec, Specs
 from compiler.state import State
-from solver.problem import Node, Problem
+from solver.problem import Back, Node, Problem
 
 PODS_PER_NODE = 110
 """How many pods a node takes that does not say: the kubelet's default."""
@@ -42,7 +42,8 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
     parted = divisions(live, (role.pod for gang in gangs for role in gang.roles), specs.scheduler)
     names = resources(gangs, specs.queues, parted.resources)
     made_queues, queue_origins = queues(specs.queues, specs.cluster.default_queue, live.queue_used, names, live.closed_queues)
-    open_to = eligibility(live.nodes, (role.pod for gang in gangs for role in gang.roles), parted.aware)
+    away = {node.name: returned(node) for node in live.nodes if node.unschedulable}
+    open_to = eligibility((*live.nodes, *away.values()), (role.pod for gang in gangs for role in gang.roles), parted.aware)
     nodes = _nodes(live, gangs, chosen, live.hypernodes, open_to, parted, names)
 
     values, otherwise = priorities(specs.priority_classes)
@@ -122,21 +123,22 @@ def _nodes(
 ) -> tuple[Node, ...]:
     """Capacity less what others hold. A node that is over-committed, or lost, has exactly the room that our running pods fill."""
     leaf = leaves(tree)
+    away = dict(zip((spec.name for spec in live.nodes if spec.unschedulable), open_to.of_node[len(live.nodes) :], strict=True))
     ours: dict[str, dict[str, int]] = {}
     for gang, j in zip(gangs, chosen, strict=True):
         for (t, name), pods in live.running.get(j, {}).items():
             held = {resource: amount * pods for resource, amount in gang.roles[t].pod.requests.items()}
             ours[name] = dict(add(ours.get(name, {}), held))
     made = []
-    for spec, kind in zip(live.nodes, open_to.of_node, strict=True):
-        capacity = vector({"pods": PODS_PER_NODE, **spec.allocatable}, names)
+    for spec, kind in zip(live.nodes, open_to.of_node, strict=False):
+        allocatable = vector({"pods": PODS_PER_NODE, **spec.allocatable}, names)
         others, running = vector(live.held.get(spec.name, {}), names), vector(ours.get(spec.name, {}), names)
+        free = tuple(max(c - o, r) for c, o, r in zip(allocatable, others, running, strict=True))
+        capacity = tuple(map(max, allocatable, free))
+        cells = parted.cells(spec, live.tenants.get(spec.name, ()), names) if parted.names else ()
+        back = Back(away[spec.name], capacity, free, cells) if spec.name in away else None
         if spec.name in live.frozen:
             free = capacity = running
-        else:
-            free = tuple(max(c - o, r) for c, o, r in zip(capacity, others, running, strict=True))
-        cells = parted.cells(spec, live.tenants.get(spec.name, ()), names) if parted.names else ()
-        if spec.name in live.frozen:
             cells = tuple(replace(cell, free=(0,) * len(names)) for cell in cells)
-        made.append(Node(spec.name, kind, leaf.get(spec.name), tuple(map(max, capacity, free)), free, cells, closes_in(spec, live.latest)))
+        made.append(Node(spec.name, kind, leaf.get(spec.name), capacity, free, cells, closes_in(spec, live.latest), back))
     return tuple(made)

@@ -7,7 +7,7 @@ large integers instead of millions of comparisons. Rules: Kubernetes' nodeSelect
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from compiler.specs import Expression, NodeSpec, PodSpec, Taint, Term, Toleration
@@ -28,6 +28,15 @@ class Eligibility:
 
     of_node: tuple[int, ...]
     of_requirement: Mapping[Requirement, frozenset[int]]
+
+
+AWAY = frozenset({"node.kubernetes.io/unschedulable", "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
+"""Taints that Kubernetes itself sets while a node is cordoned or not ready, and takes off afterwards."""
+
+
+def returned(node: NodeSpec) -> NodeSpec:
+    """A cordoned or lost node as it is once it is back."""
+    return replace(node, unschedulable=False, taints=tuple(taint for taint in node.taints if taint.key not in AWAY))
 
 
 def requirement(pod: PodSpec) -> Requirement:

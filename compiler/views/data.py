@@ -57,7 +57,8 @@ def gang(decided: Decided) -> dict[str, Any]:
 
 def _reason(reason: Reason) -> dict[str, Any]:
     facts = {name: list(value) if isinstance(value, tuple) else value for name, value in reason.facts.items()}
-    return {"code": reason.code, "message": reason.message, **facts}
+    also = {"also": [_reason(other) for other in reason.also]} if reason.also else {}
+    return {"code": reason.code, "message": reason.message, **facts, **also}
 
 
 def batches(outcome: Outcome, *, timings: bool = False) -> list[dict[str, Any]]:

@@ -45,8 +45,9 @@ def node_facts(case: Case) -> tuple[list[Fact], Setting]:
 
 def _beside_the_plan(case: Case, asking: Asking) -> tuple[Fact, ...]:
     """What the plan gives to others before it: in its queues, and on the nodes."""
-    found = queue_facts(case.world, case.world.after, asking, case.world.after)
-    if case.fits(case.now) is False:
+    full = case.fits(case.now) is False
+    found = queue_facts(case.world, case.world.after, asking, None if full else case.world.after)
+    if full:
         found.append(others_first(case, case.now))
     return tuple(found) or (Fact("GW110"),)
 

@@ -16,7 +16,8 @@ from solver.fit import domain_shortage, found, parts_wanted, reaches, subgroup_s
 from solver.greedy import Greedy
 from solver.plan import Fact
 from solver.problem import Ask, Gang, Role, Topology
-from solver.reasons.blame import blockers
+from solver.reasons.blame import FEW, blockers
+from solver.reasons.minimal import spared
 from solver.reasons.world import Case, Question, Setting
 from solver.room import Room
 from solver.tree import ROOT
@@ -42,17 +43,18 @@ def now(case: Case) -> list[Family]:
 
 def of_the_world(case: Case) -> list[Family]:
     """What does not lie in the gang itself."""
-    return [Family(_without_running, partial(no_room, case))]
+    away = [Family(partial(_back, case.world.away), partial(nodes_away, case))] if case.world.away else []
+    return [*away, Family(_without_running, partial(no_room, case))]
 
 
 def never(case: Case) -> list[Family]:
     """What may be in the way of a gang even on the empty cluster."""
     gang = case.empty.gang
     roles = range(len(gang.roles))
-    found = [*company(case), *topologies(case, gang), *divided(case, gang)]
-    found += [Family(partial(_resized, (t,)), partial(pod_too_large, case, t)) for t in oversized(case, case.empty)]
-    found += [Family(partial(_opened, case, t), partial(not_open, case, t)) for t in roles]
-    return [*found, Family(partial(_resized, roles), partial(too_large, case))]
+    made = [*company(case), *topologies(case, gang), *divided(case, gang)]
+    made += [Family(partial(_resized, (t,)), partial(pod_too_large, case, t)) for t in oversized(case, case.empty)]
+    made += [Family(partial(_opened, case, t), partial(not_open, case, t)) for t in roles]
+    return [*made, Family(partial(_resized, roles), partial(too_large, case))]
 
 
 def company(case: Case) -> list[Family]:
@@ -63,14 +65,14 @@ def company(case: Case) -> list[Family]:
 
 def topologies(case: Case, gang: Gang) -> list[Family]:
     """The hard topology of the whole gang, and that of each kind of subgroup."""
-    found = []
+    made = []
     top = case.world.tree.top
     if gang.topology is not None and gang.topology.mode == "hard" and gang.topology.tier <= top:
-        found.append(Family(_scattered, partial(no_domain, case)))
+        made.append(Family(_scattered, partial(no_domain, case)))
     for i, part in enumerate(gang.subgroups):
         if part.topology.mode == "hard" and part.topology.tier <= top:
-            found.append(Family(partial(_loosened, i), partial(no_parts, case, i)))
-    return found
+            made.append(Family(partial(_loosened, i), partial(no_parts, case, i)))
+    return made
 
 
 def divided(case: Case, gang: Gang) -> list[Family]:
@@ -79,6 +81,10 @@ def divided(case: Case, gang: Gang) -> list[Family]:
 
 
 # ---- what is taken away
+
+
+def _back(nodes: tuple[int, ...], s: Setting) -> Setting:
+    return replace(s, back=nodes)
 
 
 def _without_running(s: Setting) -> Setting:
@@ -118,19 +124,19 @@ def _resized(roles: Iterable[int], s: Setting) -> Setting:
 
 def _opened(case: Case, t: int, s: Setting) -> Setting:
     """All nodes are open to role t."""
-    kinds = frozenset(node.kind for node in case.world.returned)
+    kinds = frozenset(node.kind for node in case.world.nodes(s.back)[0])
     return replace(s, gang=replace(s.gang, roles=tuple(replace(role, kinds=kinds) if i == t else role for i, role in enumerate(s.gang.roles))))
 
 
 def oversized(case: Case, s: Setting) -> list[int]:
     """Roles of which no open node holds a single pod, although there are open nodes."""
     q = case.question(s)
-    found = []
+    large = []
     for t, role in enumerate(s.gang.roles):
         nodes = _open_to(q, (role,))
         if q.shape.roles[t].need and len(nodes.amounts) and not nodes.slots(Ask(role.request)).any():
-            found.append(t)
-    return found
+            large.append(t)
+    return large
 
 
 # ---- what is said
@@ -154,9 +160,17 @@ def not_beside(case: Case, s: Setting) -> Fact:
 
 
 def no_domain(case: Case, s: Setting) -> Fact:
-    """GW104: no domain of the allowed tier has room. available: pods that the best one holds, as far as counting or the greedy tell."""
+    """GW104: no domain of the allowed tier has room. available: pods that the best one holds, as far as counting or the greedy tell.
+
+    A gang that runs in part has no choice of domain any more.
+    """
     q = case.question(s)
-    short = domain_shortage(q.tree, q.shape, reaches(q.problem, q.tree, q.shape, q.free))
+    reach = reaches(q.problem, q.tree, q.shape, q.free)
+    if q.shape.fixed and q.shape.tier is not None:
+        home = q.tree.domain(q.problem.nodes[q.shape.fixed[0].node].leaf, q.shape.tier)
+        pods = sum(min(r[home], role.need) for r, role in zip(reach, q.shape.roles, strict=True)) if home is not None else 0
+        return Fact("GW104", tier=q.shape.tier, hypernode=home, asked=q.shape.least, available=max(0, min(pods, q.shape.least - 1)))
+    short = domain_shortage(q.tree, q.shape, reach)
     if short is not None:
         return Fact("GW104", tier=short.tier, hypernode=short.hypernode, asked=short.asked, available=short.available)
     return Fact("GW104", tier=q.shape.tier, asked=q.shape.least, available=_most(q))
@@ -181,13 +195,21 @@ def no_room(case: Case, s: Setting) -> Fact:
     """What runs takes the room, wherever the gang may be: GW102 too little is free, GW119 enough, but in pieces."""
     for i in range(len(s.gang.subgroups)):
         s = _loosened(i, s)
-    return _short(case.question(_scattered(s)), "GW102")
+    return _short(case.question(_scattered(s)))
 
 
 def own_pods(case: Case, s: Setting) -> Fact:
     """GW121: beside the pods that run already the rest finds no room, and elsewhere all of it would. asked: the pods that are missing."""
     q = case.question(s)
     return Fact("GW121", asked=q.shape.least, available=_most(q))
+
+
+def nodes_away(case: Case, s: Setting) -> Fact:
+    """GW122: nodes that are away for now, none of them to spare, with which it would fit."""
+    q = case.question(_back(case.world.away, s))
+    placed = found(q.problem, q.tree, 0, q.shape, q.free)
+    used = case.world.away if placed is None else tuple(n for n in case.world.away if n in {p.node for p in placed})
+    return Fact("GW122", nodes=spared(used, lambda nodes: case.fits(_back(nodes, s)) is True) if len(used) <= FEW else used)
 
 
 def pod_too_large(case: Case, t: int, s: Setting) -> Fact:
@@ -210,24 +232,27 @@ def not_open(case: Case, t: int, s: Setting) -> Fact:
 
 
 def too_large(case: Case, s: Setting) -> Fact:
-    """GW108: the cluster, empty, has less of a resource than the gang asks for. GW119: it has enough, but in pieces."""
-    return _short(case.question(s), "GW108")
+    """GW108: the cluster, empty, has less of a resource than the gang asks for. GW102: the nodes open to it have. GW119: enough, but in pieces."""
+    q = case.question(s)
+    asked, total = q.shape.demand(q.free.amounts.shape[1]), _sum(q.free)
+    r = _scarce(asked, total)
+    return _short(q) if r is None else Fact("GW108", resource=r, asked=asked[r], available=total[r], limit=total[r])
 
 
-def _short(q: Question, code: str) -> Fact:
-    """Too little of a resource on the nodes that are open to a role, or to the whole gang (`code`); else the pieces are too small (GW119)."""
+def _short(q: Question) -> Fact:
+    """Too little of a resource on the nodes that are open to a role, or to the whole gang (GW102); else the pieces are too small (GW119)."""
     reach = reaches(q.problem, q.tree, q.shape, q.free)
     (gang,) = q.problem.gangs
     for t, role in enumerate(q.shape.roles):
         if reach[t][ROOT] < role.need:
             r = _scarce([a * role.need for a in role.request], total := _sum(_open_to(q, (gang.roles[t],))))
             if r is not None:
-                return Fact(code, role=t, resource=r, asked=role.request[r] * role.need, available=total[r])
+                return Fact("GW102", role=t, resource=r, asked=role.request[r] * role.need, available=total[r])
             return Fact("GW119", role=t, asked=role.need, available=reach[t][ROOT])
     asked = q.shape.demand(q.free.amounts.shape[1])
     r = _scarce(asked, total := _sum(_open_to(q, gang.roles)))
     if r is not None:
-        return Fact(code, resource=r, asked=asked[r], available=total[r])
+        return Fact("GW102", resource=r, asked=asked[r], available=total[r])
     short = total_shortage(q.shape, reach)
     return Fact("GW119", asked=q.shape.least, available=_most(q) if short is None else short.available)
 

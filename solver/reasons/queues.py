@@ -15,7 +15,8 @@ from solver.room import Ledger
 class Obstacle:
     """A limit that the gang would break. queue: whose; None for what is kept for guarantees in the whole cluster.
 
-    most: what may be held of resource r; left: how much of it is. ceiling: it is one of `quotas.ceilings`, else a guarantee.
+    most: what may be held of resource r; left: how much of it is; missing: what is too little. ceiling: it is one of `quotas.ceilings`, else a
+    guarantee.
     """
 
     code: str
@@ -24,6 +25,7 @@ class Obstacle:
     ceiling: bool
     most: int
     left: int
+    missing: int
 
     @property
     def key(self) -> tuple[str, int, int, bool]:
@@ -37,11 +39,13 @@ def obstacles(ledger: Ledger, queue: int, amount: Vector) -> Iterator[Obstacle]:
             have = ledger.under_ceiling(ceiling)
             for r, (asked, most) in enumerate(zip(amount, ceiling.most, strict=True)):
                 if asked and most is not None and have[r] + asked > most and (ceiling.tree or q == queue):
-                    yield Obstacle(ceiling.code, q, r, True, most, max(0, most - have[r]))
+                    yield Obstacle(ceiling.code, q, r, True, most, max(0, most - have[r]), have[r] + asked - most)
+    then = ledger.copy()
+    then.charge(queue, amount)
     for at, r in ledger.over_guarantees(queue, amount):
-        need = ledger.needs(r)
-        most, used = (ledger.total[r], _sum_of_roots(ledger.problem, need)) if at is None else (_capability(ledger.problem, at, r), need[at])
-        yield Obstacle("GW106", at, r, False, most, max(0, most - used))
+        most = ledger.total[r] if at is None else _capability(ledger.problem, at, r)
+        need, later = (_sum_of_roots(x.problem, x.needs(r)) if at is None else x.needs(r)[at] for x in (ledger, then))
+        yield Obstacle("GW106", at, r, False, most, max(0, most - need), later - most)
 
 
 def _sum_of_roots(problem: Problem, amounts: Sequence[int]) -> int:

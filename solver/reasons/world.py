@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from solver.cells import Free, Ints, Uses, positions, whole
+from solver.cells import Free, Ints, Uses, left, positions, whole
 from solver.fit import exactly, found, shortage
 from solver.neighbours import Neighbours, Standing
 from solver.options import Options
@@ -21,24 +21,25 @@ from solver.tree import Tree
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A gang, as written or with something about it relaxed, and who is in its way: gangs that the plan starts, all that runs, the absence
-    of nodes that are away for now, and what pods say of one another.
+    """A gang, as written or with something about it relaxed, and who is in its way: gangs that the plan starts, all that runs, and what pods say of
+    one another.
 
-    own: the pods of it that run in truth; where `gang.running` is empty they have given their room back.
+    own: the pods of it that run in truth; where `gang.running` is empty they have given their room back. back: nodes that are away for now and
+    would be there again.
     """
 
     gang: Gang
     own: tuple[Placement, ...] = ()
     started: bool = True
     running: bool = True
-    away: bool = True
+    back: tuple[int, ...] = ()
     related: bool = True
 
 
 @dataclass
 class World:
-    """before: free vectors and holdings with only what runs. after, neighbours: with the plan. started: what the plan starts, gang -> placements;
-    uses: on which cells.
+    """before: free vectors and holdings with only what runs. after, neighbours: with the plan. started, kept: what the plan starts and what it keeps,
+    gang -> placements; uses: on which cells. reserved: nodes that it holds for a gang that waits.
 
     Nothing in it changes but what it remembers, so that it may be sent to another process.
     """
@@ -50,26 +51,40 @@ class World:
     free_after: Free
     after: Ledger
     started: dict[int, tuple[Placement, ...]]
+    kept: dict[int, tuple[Placement, ...]]
     options: Options
     neighbours: Neighbours | None = None
     uses: Uses = field(default_factory=dict)
+    reserved: tuple[int, ...] = ()
     blockers: dict[tuple[int, Setting], tuple[int, tuple[int, ...]]] = field(default_factory=dict)
     """Priority and setting -> (pods that fit, gangs of the plan in the way): the dearest question, and the same for all queues."""
 
     @cached_property
-    def returned(self) -> tuple[Node, ...]:
-        """The nodes as they are once those that are away for now are back."""
-        return self.problem.nodes
+    def away(self) -> tuple[int, ...]:
+        """Nodes that are away for now."""
+        return tuple(n for n, node in enumerate(self.problem.nodes) if node.back is not None)
+
+    def nodes(self, back: tuple[int, ...]) -> tuple[tuple[Node, ...], Tree]:
+        """The nodes and their tree, with some that are back."""
+        if not back:
+            return self.problem.nodes, self.tree
+        if back not in self._nodes:
+            nodes = list(self.problem.nodes)
+            for n in back:
+                if (then := nodes[n].back) is not None:
+                    nodes[n] = replace(nodes[n], kind=then.kind, capacity=then.capacity, free=then.free, cells=then.cells, back=None)
+            self._nodes[back] = tuple(nodes), Tree(replace(self.problem, nodes=tuple(nodes)))
+        return self._nodes[back]
 
     @cached_property
-    def returned_tree(self) -> Tree:
-        return self.tree
+    def _nodes(self) -> dict[tuple[int, ...], tuple[tuple[Node, ...], Tree]]:
+        return {}
 
     @cached_property
     def idle(self) -> Ledger:
         """The queues with nothing held, and the empty cluster with all its nodes."""
         nothing = (0,) * len(self.problem.resources)
-        nodes = tuple(replace(node, free=node.capacity) for node in self.returned)
+        nodes = tuple(replace(node, free=node.capacity) for node in self.nodes(self.away)[0])
         return Ledger(replace(self.problem, nodes=nodes, queues=tuple(replace(q, used=nothing) for q in self.problem.queues), gangs=()))
 
     @cached_property
@@ -147,7 +162,20 @@ class World:
             free = free.copy()
             for p in s.own:
                 free.amounts[p.node] += np.array(s.gang.roles[p.role].request, dtype=np.int64) * (p.pods if s.running else -p.pods)
+        if s.back:
+            free = free.less(self._missing(s.back, s.running))
         return free.clipped()
+
+    def _missing(self, back: tuple[int, ...], running: bool) -> Free:
+        """What nodes have less while they are away: of what may be given, or of all that they hold."""
+        if (back, running) not in self._gaps:
+            then = replace(self.problem, nodes=self.nodes(back)[0])
+            self._gaps[back, running] = left(self.problem).less(left(then)) if running else whole(self.problem).less(whole(then))
+        return self._gaps[back, running]
+
+    @cached_property
+    def _gaps(self) -> dict[tuple[tuple[int, ...], bool], Free]:
+        return {}
 
     def _vectors(self, rows: Iterable[Iterable[int]]) -> Ints:
         return np.array(list(rows), dtype=np.int64).reshape(-1, len(self.problem.resources))
@@ -184,7 +212,7 @@ class Case:
     @cached_property
     def empty(self) -> Setting:
         """The gang as written, with nothing of it running, on the empty cluster with all its nodes."""
-        return Setting(replace(plain(self.gang), running=()), (), started=False, running=False, away=False)
+        return Setting(replace(plain(self.gang), running=()), (), started=False, running=False, back=self.world.away)
 
     @cached_property
     def amount(self) -> Vector:
@@ -198,7 +226,7 @@ class Case:
 
     def question(self, s: Setting) -> Question:
         world = self.world
-        nodes, tree = (world.problem.nodes, world.tree) if s.away else (world.returned, world.returned_tree)
+        nodes, tree = world.nodes(s.back)
         return Question(replace(world.problem, nodes=nodes, gangs=(s.gang,)), tree, shape_of(0, s.gang), world.free(s), world.beside(s))
 
     def fits(self, s: Setting) -> bool | None:

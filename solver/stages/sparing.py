@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import fsum
 
 from solver.fragments import Fragments
 from solver.greedy import Greedy
@@ -37,11 +38,9 @@ def no_less(problem: Problem, one: Placements, other: Placements) -> bool:
 
 def _started(problem: Problem, placements: Placements) -> dict[tuple[int, int], float]:
     whole = totals(problem)
-    found: dict[tuple[int, int], float] = {}
-    for j, pods in sorted(placements.items()):
+    shares: dict[tuple[int, int], list[float]] = {}
+    for j, pods in placements.items():
         gang = problem.gangs[j]
         amount = demand(gang, fresh(gang, pods), len(whole))
-        share = max((a / t for a, t in zip(amount, whole, strict=True) if t), default=0.0)
-        key = gang.queue, urgency(gang)
-        found[key] = found.get(key, 0.0) + share
-    return found
+        shares.setdefault((gang.queue, urgency(gang)), []).append(max((a / t for a, t in zip(amount, whole, strict=True) if t), default=0.0))
+    return {key: fsum(found) for key, found in shares.items()}  # exact, so that the order of the gangs decides nothing

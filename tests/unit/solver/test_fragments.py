@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from solver import solve
 from solver.fragments import Fragments
 from solver.problem import Ask, Placement, Problem
@@ -80,3 +82,11 @@ def test_no_less_is_asked_of_every_queue_and_priority_by_itself() -> None:
     assert no_less(world, a, a)
     assert not no_less(world, a, b)
     assert not no_less(world, b, a)
+
+
+def test_nodes_that_tie_are_taken_by_what_is_free_and_not_as_they_are_written() -> None:
+    small, large = nodes(1, gpu=2), nodes(1, gpu=4)
+    for first, second in ((small, large), (large, small)):
+        of = fragments(problem([*first, *second], gang("a", role(1, gpu=2))))
+        assert of.rise((2,)).tolist() == [0, 0]
+        assert [int(of.room.free.amounts[n, 0]) for n in of.order((2,), np.array([0, 1]))] == [2, 4]

@@ -59,7 +59,7 @@ def test_of_two_gangs_where_one_fits_one_starts_whole_and_the_other_waits_whole(
 
 def test_a_gang_waits_whole_when_one_pod_does_not_fit() -> None:
     world = problem(nodes(4, gpu=8), gang("a", role(5, gpu=8)))
-    assert facts(world, "a") == (Fact("GW108", never=True, role=0, resource=0, asked=40, available=32),)
+    assert facts(world, "a") == (Fact("GW108", never=True, resource=0, asked=40, available=32, limit=32),)
 
 
 def test_the_minimum_of_the_gang_may_be_met_by_any_role() -> None:
@@ -133,7 +133,7 @@ def test_small_gangs_make_way_inside_one_plan_so_that_a_hard_gang_fits() -> None
 def test_a_hard_gang_larger_than_any_supernode_never_starts_and_a_higher_tier_would_help() -> None:
     world = supernodes(gang("a", role(5, gpu=8), topology=hard(1)))
     assert facts(world, "a") == (Fact("GW104", never=True, hypernode=0, tier=1, asked=5, available=4),)
-    assert repairs(world, "a") == (Repair("GR102", tier=2),)
+    assert repairs(world, "a") == (Repair("GR102", tier=2), Repair("GR105", role=0, amount=4, now=5))
 
 
 def test_a_soft_gang_is_kept_together_where_that_is_possible_and_spread_where_not() -> None:
@@ -176,7 +176,7 @@ def test_a_capability_holds_along_the_whole_path() -> None:
     world = problem(nodes(4, gpu=8), *tree, gang("x", role(1, gpu=8), queue="a"), gang("y", role(1, gpu=8), queue="b"))
     assert starting(world) == {"x"}
     assert facts(world, "y") == (Fact("GW101", queue=0, resource=0, asked=8, available=0, limit=8, gangs=(0,)),)
-    assert repairs(world, "y") == (Repair("GR101", queue=0, resource=0, amount=8),)
+    assert repairs(world, "y") == (Repair("GR114", amount=0), Repair("GR101", queue=0, resource=0, amount=8))
 
 
 def test_a_gang_above_its_queues_capability_never_starts() -> None:

@@ -87,12 +87,12 @@ def test_every_code_has_a_sentence_even_for_a_bare_fact(code: str) -> None:
 
 
 def test_a_repair_says_how_much_of_what() -> None:
-    repair = WORDS.repair(Repair("GR101", queue=0, resource=1, amount=24))
+    repair = WORDS.repair(PROBLEM.gangs[0], Repair("GR101", queue=0, resource=1, amount=24))
     assert (repair.message, dict(repair.facts)) == (
         "24 nvidia.com/gpu more of capability for queue ads",
         {"queue": "ads", "resource": "nvidia.com/gpu", "amount": 24},
     )
-    assert all(WORDS.repair(Repair(code)).message for code in REPAIRS)
+    assert all(WORDS.repair(PROBLEM.gangs[0], Repair(code)).message for code in REPAIRS)
 
 
 def test_the_page_of_reasons_is_current() -> None:

@@ -1,0 +1,135 @@
+"""A change, or several, tried out: would the gang start beside the plan?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from solver.cells import Free
+from solver.fit import exactly, found, shortage
+from solver.plan import Repair
+from solver.problem import Node, Placement, Problem, Vector
+from solver.reasons.world import Case, Question, Setting
+from solver.room import Ledger, demand
+from solver.shapes import shape_of
+from solver.tree import Tree
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What would be: the gang's setting, the queues' limits, running gangs that ended, nodes that were added (`count` like one, at a leaf).
+
+    changes: what was done for it.
+    """
+
+    setting: Setting
+    limits: Problem
+    gone: tuple[int, ...] = ()
+    added: tuple[int, int | None, int] | None = None
+    changes: tuple[Repair, ...] = ()
+
+
+Step = Callable[[Trial], Trial]
+
+
+@dataclass
+class Bench:
+    """Where trials are made for one case. tries: how many more questions about nodes may be asked; models: how many of them by an exact model."""
+
+    case: Case
+    tries: int
+    models: int
+    _answers: dict[tuple[Setting, tuple[int, ...], tuple[int, int | None, int] | None], bool] = field(default_factory=dict)
+
+    @property
+    def start(self) -> Trial:
+        """Nothing changed yet."""
+        return Trial(self.case.now, self.case.world.problem)
+
+    def works(self, t: Trial) -> bool:
+        """Whether the gang is allowed and finds room; false too where no answer is known."""
+        return self.allowed(t) and self.fits(t)
+
+    def allowed(self, t: Trial) -> bool:
+        """Whether the queues let it start."""
+        return self.ledger(t).allows(self.case.gang.queue, self.amount(t))
+
+    def amount(self, t: Trial) -> Vector:
+        """What the gang asks for at least."""
+        return shape_of(0, t.setting.gang).demand(len(self.case.world.problem.resources))
+
+    def ledger(self, t: Trial) -> Ledger:
+        """What the queues hold then, under the limits of then."""
+        world = self.case.world
+        held = world.after if t.setting.started else world.before
+        ledger = held.copy() if t.limits is world.problem else held.under(t.limits)
+        gangs, width = world.problem.gangs, len(world.problem.resources)
+        for i in t.gone:
+            ledger.release(gangs[i].queue, demand(gangs[i], self.holds(t, i), width), demand(gangs[i], gangs[i].running, width))
+        if t.setting.own and not t.setting.gang.running:
+            pods = demand(self.case.gang, t.setting.own, width)
+            ledger.release(self.case.gang.queue, pods, pods)
+        return ledger
+
+    def holds(self, t: Trial, i: int) -> tuple[Placement, ...]:
+        """The pods of a gang that runs, its growth by the plan included."""
+        world = self.case.world
+        return world.kept[i] if t.setting.started else world.problem.gangs[i].running
+
+    def fits(self, t: Trial) -> bool:
+        """Whether it finds room."""
+        key = (t.setting, t.gone, t.added)
+        if key not in self._answers:
+            if not self.tries:
+                return False
+            self.tries -= 1
+            self._answers[key] = self._ask(self.question(t))
+        return self._answers[key]
+
+    def _ask(self, q: Question) -> bool:
+        if shortage(q.problem, q.tree, q.shape, q.free) is not None:
+            return False
+        if found(q.problem, q.tree, 0, q.shape, q.free, q.neighbours) is not None:
+            return True
+        if not self.models:
+            return False
+        self.models -= 1
+        return exactly(q.problem, q.tree, 0, q.shape, q.free, self.case.world.options, q.neighbours) is True
+
+    def question(self, t: Trial) -> Question:
+        """The same asked of the nodes alone. More nodes are never tried together with relations between pods or cells of nodes."""
+        q = self.case.question(t.setting)
+        free, left = q.free.copy(), None if q.neighbours is None else q.neighbours.copy()
+        leaving = [(self.case.world.problem.gangs[i], self.holds(t, i)) for i in t.gone]
+        for gang, pods in leaving:
+            for p in pods:
+                free.amounts[p.node] += np.array(gang.roles[p.role].request, dtype=np.int64) * p.pods
+        if t.setting.own and not t.setting.gang.running:
+            leaving.append((self.case.gang, t.setting.own))
+        if left is not None:
+            for gang, p in [(gang, p) for gang, pods in leaving for p in pods]:
+                left.add(gang.roles[p.role], p.node, -p.pods, 0)
+        if t.setting.started:
+            free.amounts[list(self.case.world.reserved)] = 0
+        if t.added is None:
+            return replace(q, free=free, neighbours=left)
+        like, leaf, count = t.added
+        node = q.problem.nodes[like]
+        more = tuple(Node(f"{node.name} again {n}", node.kind, leaf, node.capacity, node.capacity) for n in range(count))
+        problem = replace(q.problem, nodes=(*q.problem.nodes, *more))
+        amounts = np.vstack([free.amounts, np.array([node.capacity] * count, dtype=np.int64)])
+        cells = np.concatenate([free.cells, np.zeros((count, *free.cells.shape[1:]), dtype=np.int64)])
+        return Question(problem, Tree(problem), q.shape, Free(amounts, cells))
+
+    def least(self, t: Trial, steps: Sequence[Step], by: Callable[[Trial], bool] | None = None) -> Trial | None:
+        """The trial with the first of the steps that works (or is good `by` another test); none must help less than those before it."""
+        good = by or self.works
+        if not steps or not good(steps[-1](t)):
+            return None
+        low, high = 0, len(steps) - 1
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if good(steps[middle](t)) else (middle + 1, high)
+        return steps[low](t)

@@ -1,0 +1,254 @@
+"""Facts against brute force: with all of them out of the way a gang starts, with one of them left it does not; and repairs do what they say.
+
+What "out of the way" means is written here once more, from the words of docs/reasons.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from hypothesis import event, given, settings
+
+from solver import solve
+from solver.plan import Decision, Fact, Plan, Repair
+from solver.problem import Gang, Node, Problem, Queue, Subgroup, Topology
+from solver.verify import verify
+from tests.property.brute import Room, emptied, feasible_sets, growths, smallest
+from tests.property.strategies import problems
+
+ANYWHERE = Topology("soft", 1)
+BUSY = {"GW102", "GW119"}
+"""Facts of what runs, where they do not say never."""
+
+
+def alone(world: Problem, plan: Plan, g: int, beside: bool) -> Problem:
+    """Gang g by itself on what is left beside all that runs or (beside) that the plan places; what the others hold of their queues is `used`."""
+    nodes, queues = [list(node.free) for node in world.nodes], [list(queue.used) for queue in world.queues]
+    for decision in plan.decisions:
+        other = world.gangs[decision.gang]
+        for place in () if decision.gang == g else decision.placements if beside else other.running:
+            for r, amount in enumerate(other.roles[place.role].request):
+                nodes[place.node][r] -= amount * place.pods
+                queues[other.queue][r] += amount * place.pods
+    return replace(
+        world,
+        nodes=tuple(replace(node, free=tuple(max(0, x) for x in free)) for node, free in zip(world.nodes, nodes, strict=True)),
+        queues=tuple(replace(queue, used=tuple(used)) for queue, used in zip(world.queues, queues, strict=True)),
+        gangs=(world.gangs[g],),
+    )
+
+
+def starts(nodes: Problem, queues: Problem, cluster: str = "held") -> bool:
+    """Whether the one gang finds a place on the nodes of one world that the queues of the other allow.
+
+    cluster: what holds it where guarantees are kept in all of it: "held" as said, "idle" nothing, "none": that is not asked.
+    """
+    (gang,), here, there = queues.gangs, Room(nodes), Room(queues)
+    if cluster != "held":
+        there.total = [10**9] * len(there.total)
+    idle = Room(
+        replace(
+            queues,
+            nodes=tuple(replace(node, free=node.capacity) for node in queues.nodes),
+            queues=tuple(replace(queue, used=(0, 0), capability=(None, None)) for queue in queues.queues),
+            gangs=(replace(gang, running=()),),
+        )
+    )
+    for option in smallest(growths(nodes, 0)):
+        pods = there.use(0, option)
+        demand = tuple(sum(column) for column in zip(*pods, strict=True))
+        added = [demand if q == gang.queue else (0, 0) for q in range(len(queues.queues))]
+        if here.nodes_hold(here.use(0, option)) and there.queues_hold(added) and (cluster != "idle" or idle.queues_hold(added)):
+            return True
+    return False
+
+
+def up(world: Problem, queue: int) -> set[int]:
+    """The queue and those above it."""
+    path = {queue}
+    while (above := world.queues[queue].parent) is not None:
+        path.add(queue := above)
+    return path
+
+
+def without(limits: Sequence[int | None], r: int) -> tuple[int | None, ...]:
+    return tuple(None if i == r else limit for i, limit in enumerate(limits))
+
+
+def more(limits: Sequence[int | None], r: int, amount: int) -> tuple[int | None, ...]:
+    return tuple((limit or 0) + amount if i == r else limit for i, limit in enumerate(limits))
+
+
+def with_queues(world: Problem, change: Iterator[Queue]) -> Problem:
+    return replace(world, queues=tuple(change))
+
+
+def with_gang(world: Problem, **changes: object) -> Problem:
+    (gang,) = world.gangs
+    return replace(world, gangs=(replace(gang, **changes),))  # type: ignore[arg-type]
+
+
+def with_role(world: Problem, t: int | None, **changes: object) -> Problem:
+    """Role t, or every one where it is None, changed."""
+    (gang,) = world.gangs
+    roles = tuple(replace(role, **changes) if t in (None, k) else role for k, role in enumerate(gang.roles))  # type: ignore[arg-type]
+    return with_gang(world, roles=roles)
+
+
+def with_part(world: Problem, i: int | None, **changes: object) -> Problem:
+    (gang,) = world.gangs
+    parts = tuple(replace(part, **changes) if k == i else part for k, part in enumerate(gang.subgroups))  # type: ignore[arg-type]
+    return with_gang(world, subgroups=parts)
+
+
+def queues_without(world: Problem, fact: Fact) -> Problem:
+    """The limits of queues without what a fact says of them."""
+    path, r = up(world, world.gangs[0].queue), fact.resource or 0
+    if fact.code == "GW101":
+        return with_queues(world, (replace(x, capability=without(x.capability, r)) if q == fact.queue else x for q, x in enumerate(world.queues)))
+    if fact.code == "GW106":
+        return with_queues(world, (x if q in path else replace(x, guarantee=without(x.guarantee, r)) for q, x in enumerate(world.queues)))
+    return world
+
+
+def nodes_without(world: Problem, fact: Fact) -> Problem:
+    """The gang and the nodes without what a fact says of them."""
+    if fact.code == "GW104":
+        return with_gang(world, topology=ANYWHERE)
+    if fact.code == "GW109":
+        return with_part(world, fact.subgroup, topology=ANYWHERE)
+    if fact.code in ("GW107", "GW120"):
+        return with_role(world, fact.role, kinds=frozenset({0, 1}))
+    if fact.code == "GW103":
+        return with_role(world, fact.role, request=(0, 0))
+    if fact.code == "GW108" or (fact.code in BUSY and fact.never):
+        return with_role(world, None, request=(0, 0))
+    if fact.code in BUSY:
+        return replace(world, nodes=tuple(replace(node, free=node.capacity) for node in world.nodes))
+    return world
+
+
+def starts_without(world: Problem, plan: Plan, g: int, facts: Sequence[Fact], every: Sequence[Fact]) -> bool:
+    """Whether gang g starts with some of its facts out of the way. every: all of them, which say beside whom it is asked."""
+    late = not any(fact.code in NODES or fact.never for fact in every) and starts(beside_what_runs := alone(world, plan, g, False), beside_what_runs)
+    gone = {j for fact in facts if fact.code == "GW105" for j in fact.gangs}
+    kept = replace(plan, decisions=tuple(replace(d, placements=()) if d.gang in gone else d for d in plan.decisions))
+    nodes, queues = alone(world, kept, g, late), alone(world, plan, g, late)
+    for fact in facts:
+        nodes, queues = nodes_without(nodes, fact), queues_without(queues, fact)
+    sized = any(
+        any(a != b for a, b in zip(x.request, y.request, strict=True)) for x, y in zip(nodes.gangs[0].roles, world.gangs[g].roles, strict=True)
+    )
+    idle = any(fact.code in BUSY and not fact.never for fact in facts)
+    crowded = any(fact.code == "GW105" for fact in every)
+    return starts(nodes, queues, "none" if sized or crowded else "idle" if idle else "held")
+
+
+NODES = {"GW102", "GW103", "GW104", "GW107", "GW108", "GW109", "GW119", "GW120"}
+
+
+def waiting(world: Problem) -> Iterator[tuple[Plan, Decision]]:
+    plan = solve(world)
+    assert verify(world, plan) == []
+    for decision in plan.decisions:
+        if decision.action == "wait" and not world.gangs[decision.gang].running:
+            event(" ".join(sorted({fact.code for fact in decision.facts})))
+            yield plan, decision
+
+
+@settings(max_examples=300)
+@given(problems(running="whole gangs"))
+def test_without_its_facts_a_gang_starts_and_with_one_of_them_it_does_not(world: Problem) -> None:
+    for plan, decision in waiting(world):
+        assert "GW110" not in {fact.code for fact in decision.facts}
+        assert starts_without(world, plan, decision.gang, decision.facts, decision.facts)
+        for fact in decision.facts:
+            rest = [other for other in decision.facts if other is not fact]
+            assert not starts_without(world, plan, decision.gang, rest, decision.facts), fact
+
+
+@settings(max_examples=300)
+@given(problems(running="whole gangs"))
+def test_of_a_gang_that_never_fits_something_is_said_never(world: Problem) -> None:
+    for _, decision in waiting(world):
+        fits = feasible_sets(emptied(world, decision.gang)) != [frozenset()]
+        assert any(fact.never for fact in decision.facts) != fits
+
+
+def changed(world: Problem, repair: Repair) -> Problem:
+    """The one gang's world with one change made."""
+    (gang,), queues, amount = world.gangs, list(world.queues), repair.amount or 0
+    r, t = repair.resource or 0, repair.role
+    match repair.code:
+        case "GR101" | "GR108" if repair.queue is not None:
+            queue = queues[repair.queue]
+            if repair.code == "GR101":
+                queues[repair.queue] = replace(queue, capability=more(queue.capability, r, amount))
+            else:
+                queues[repair.queue] = replace(queue, guarantee=more(queue.guarantee, r, -amount))
+            return replace(world, queues=tuple(queues))
+        case "GR102" | "GR107":
+            topology = Topology("soft", 1) if repair.tier is None else Topology("hard", repair.tier)
+            return with_gang(world, topology=topology) if repair.subgroup is None else with_part(world, repair.subgroup, topology=topology)
+        case "GR103":
+            return replace(world, nodes=tuple(replace(node, free=node.capacity) for node in world.nodes))
+        case "GR104":
+            like = world.nodes[repair.nodes[0]]
+            return replace(world, nodes=(*world.nodes, *(Node(f"new{n}", like.kind, like.leaf, like.capacity, like.capacity) for n in range(amount))))
+        case "GR105" if t is not None:
+            return fewer(world, gang, t, amount)
+        case "GR106" if repair.subgroup is not None:
+            part = gang.subgroups[repair.subgroup]
+            return with_part(world, repair.subgroup, size=amount, minimum=part.minimum * part.size // amount)
+        case "GR112" if t is not None:
+            return with_role(world, t, kinds=gang.roles[t].kinds | {world.nodes[repair.nodes[0]].kind})
+        case "GR115":
+            return with_role(world, t, request=tuple(amount if i == r else x for i, x in enumerate(gang.roles[t or 0].request)))
+        case "GR109" | "GR114":
+            return world
+    raise AssertionError(repair)
+
+
+def fewer(world: Problem, gang: Gang, t: int, pods: int) -> Problem:
+    role = gang.roles[t]
+    rigid = role.minimum == role.replicas
+    roles = tuple(replace(x, minimum=pods, replicas=pods if rigid else x.replicas) if k == t else x for k, x in enumerate(gang.roles))
+    parts = tuple(_less(part, pods) if t in part.roles else part for part in gang.subgroups)
+    return with_gang(world, roles=roles, subgroups=parts, minimum=sum(x.minimum for x in roles))
+
+
+def _less(part: Subgroup, pods: int) -> Subgroup:
+    return replace(part, minimum=min(part.minimum, pods // part.size))
+
+
+def beside(world: Problem, plan: Plan, g: int, repairs: Iterable[Repair]) -> Problem:
+    """Gang g beside the plan with all these changes made."""
+    made = list(repairs)
+    gone = {j for repair in made for j in repair.gangs}
+    first = any(repair.code == "GR114" for repair in made)
+    left = [replace(d, placements=()) if d.gang in gone else d for d in plan.decisions]
+    gangs = tuple(replace(gang, running=()) if j in gone else gang for j, gang in enumerate(world.gangs))
+    there = alone(replace(world, gangs=gangs), replace(plan, decisions=tuple(left)), g, not first)
+    for repair in made:
+        there = changed(there, repair)
+    return there
+
+
+@settings(max_examples=300)
+@given(problems(running="whole gangs"))
+def test_with_a_repair_the_gang_starts_beside_the_plan_and_with_a_little_less_it_does_not(world: Problem) -> None:
+    for plan, decision in waiting(world):
+        g = decision.gang
+        for repair in decision.repairs:
+            event(f"{repair.code} and {len(repair.also)}")
+            there = beside(world, plan, g, (repair, *repair.also))
+            assert starts(there, there), repair
+            step = {"GR101": -1, "GR104": -1, "GR108": -1, "GR105": 1}.get(repair.code)
+            if step and not repair.also and not world.gangs[g].subgroups and repair.amount and repair.amount + step > 0:
+                less = beside(world, plan, g, (replace(repair, amount=repair.amount + step),))
+                assert not starts(less, less), repair
+            if repair.code == "GR114" and not repair.also:
+                urgent = replace(world.gangs[g], priority=(repair.amount or 0) + 1)
+                again = solve(replace(world, gangs=tuple(urgent if j == g else gang for j, gang in enumerate(world.gangs))))
+                assert again.decisions[g].action == "start"

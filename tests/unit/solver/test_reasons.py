@@ -1,0 +1,324 @@
+"""Why a gang waits, in situations: the exact facts and repairs, and what must not be blamed."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass, replace
+
+import pytest
+
+from solver import Options, solve
+from solver.plan import Decision, Fact, Repair
+from solver.problem import Back, Policy, Problem
+from solver.reasons import World, explain
+from solver.reasons.minimal import smallest, spared
+from solver.room import Ledger, Room, demand, free_vectors
+from solver.tree import Tree
+from solver.verify import verify
+from tests.unit.solver.builders import GangSpec, NodeSpec, QueueSpec, gang, hard, nodes, parts, problem, queue, role, run
+
+TREE = {"s0": (1, "spine"), "s1": (1, "spine"), "spine": (2, None)}
+
+
+def supernodes(*things: list[NodeSpec] | QueueSpec | GangSpec) -> Problem:
+    """Two supernodes of four nodes with 8 GPUs each, under one spine."""
+    return problem(nodes(4, leaf="s0", gpu=8), nodes(4, leaf="s1", gpu=8), *things, tree=TREE)
+
+
+def decision(world: Problem, name: str = "asks") -> Decision:
+    plan = solve(world)
+    assert verify(world, plan) == []
+    return next(d for d in plan.decisions if world.gangs[d.gang].name == name)
+
+
+@dataclass(frozen=True)
+class Situation:
+    """facts, repairs: exactly those of the gang "asks"."""
+
+    world: Problem
+    facts: tuple[Fact, ...]
+    repairs: tuple[Repair, ...]
+
+
+def busy(first: int, count: int, name: str = "runs", where: str = "default") -> GangSpec:
+    """A gang that runs with one pod of 8 GPUs on each of so many nodes."""
+    return gang(f"{name}{first}", role(count, gpu=8), queue=where, running=tuple(run(0, first + n, 1) for n in range(count)))
+
+
+SITUATIONS = {
+    "its queue is full, and there is room on the nodes": Situation(
+        problem(nodes(4, gpu=8), queue("q", capability={"gpu": 16}), busy(0, 1, where="q"), gang("asks", role(2, gpu=8), queue="q")),
+        (Fact("GW101", queue=0, resource=0, asked=16, available=8, limit=16),),
+        (
+            Repair("GR109", gangs=(0,)),
+            Repair("GR105", role=0, amount=1, now=2),
+            Repair("GR101", queue=0, resource=0, amount=8),
+        ),
+    ),
+    "its queue and the one above are full": Situation(
+        problem(
+            nodes(4, gpu=8),
+            queue("org", capability={"gpu": 8}),
+            queue("q", "org", capability={"gpu": 8}),
+            gang("asks", role(2, gpu=8), queue="q"),
+        ),
+        (
+            Fact("GW101", never=True, queue=1, resource=0, asked=16, available=8, limit=8),
+            Fact("GW101", never=True, queue=0, resource=0, asked=16, available=8, limit=8),
+        ),
+        (
+            Repair("GR105", role=0, amount=1, now=2),
+            Repair("GR101", queue=1, resource=0, amount=8, also=(Repair("GR101", queue=0, resource=0, amount=8),)),
+        ),
+    ),
+    "it is over its queue's capability and too wide for its domain": Situation(
+        supernodes(queue("q", capability={"gpu": 24}), gang("asks", role(5, gpu=8), queue="q", topology=hard(1))),
+        (
+            Fact("GW101", never=True, queue=0, resource=0, asked=40, available=24, limit=24),
+            Fact("GW104", never=True, hypernode=0, tier=1, asked=5, available=4),
+        ),
+        (
+            Repair("GR105", role=0, amount=3, now=5),
+            Repair("GR102", tier=2, also=(Repair("GR101", queue=0, resource=0, amount=16),)),
+            Repair("GR105", role=0, amount=4, now=5, also=(Repair("GR101", queue=0, resource=0, amount=8),)),
+        ),
+    ),
+    "the queue is full for good, and the nodes are now": Situation(
+        problem(
+            nodes(2, gpu=8), queue("q", capability={"gpu": 8}), queue("other"), busy(0, 1, where="other"), gang("asks", role(2, gpu=8), queue="q")
+        ),
+        (
+            Fact("GW101", never=True, queue=0, resource=0, asked=16, available=8, limit=8),
+            Fact("GW102", role=0, resource=0, asked=16, available=8),
+        ),
+        (
+            Repair("GR105", role=0, amount=1, now=2),
+            Repair("GR104", nodes=(0,), amount=1, also=(Repair("GR101", queue=0, resource=0, amount=8),)),
+        ),
+    ),
+    "it would fit but for its topology": Situation(
+        supernodes(busy(0, 1), busy(4, 1), gang("asks", role(4, gpu=8), topology=hard(1))),
+        (Fact("GW104", hypernode=0, tier=1, asked=4, available=3),),
+        (
+            Repair("GR102", tier=2),
+            Repair("GR109", gangs=(0,)),
+            Repair("GR105", role=0, amount=3, now=4),
+        ),
+    ),
+    "no tier helps, a wish does": Situation(
+        problem(nodes(2, leaf="s0", gpu=8), nodes(1, gpu=8), gang("asks", role(3, gpu=8), topology=hard(1)), tree={"s0": (1, None)}),
+        (Fact("GW104", never=True, hypernode=0, tier=1, asked=3, available=2),),
+        (Repair("GR107"), Repair("GR105", role=0, amount=2, now=3)),
+    ),
+    "too little is free anywhere, topology or not": Situation(
+        supernodes(busy(0, 3), busy(4, 3, "more"), gang("asks", role(4, gpu=8), topology=hard(1))),
+        (Fact("GW102", role=0, resource=0, asked=32, available=16),),
+        (Repair("GR109", gangs=(0,)), Repair("GR105", role=0, amount=1, now=4)),
+    ),
+    "what is free is in pieces": Situation(
+        problem(nodes(2, gpu=8), gang("runs", role(2, gpu=3), running=(run(0, 0, 1), run(0, 1, 1))), gang("asks", role(1, gpu=8))),
+        (Fact("GW119", role=0, asked=1, available=0),),
+        (Repair("GR109", gangs=(0,)), Repair("GR104", nodes=(0,), amount=1)),
+    ),
+    "no groups of five in domains of four": Situation(
+        supernodes(gang("asks", role(5, gpu=8), subgroups=(parts(5),))),
+        (Fact("GW109", never=True, tier=1, asked=1, available=0, limit=5, subgroup=0),),
+        (Repair("GR102", subgroup=0, tier=2), Repair("GR106", subgroup=0, amount=1, now=5)),
+    ),
+    "groups of six, and three would do": Situation(
+        supernodes(busy(0, 1), gang("asks", role(6, gpu=8), subgroups=(parts(6, tier=1),))),
+        (Fact("GW109", never=True, tier=1, asked=1, available=0, limit=6, subgroup=0),),
+        (Repair("GR102", subgroup=0, tier=2), Repair("GR106", subgroup=0, amount=3, now=6)),
+    ),
+    "others are served first": Situation(
+        problem(nodes(4, gpu=8), gang("urgent", role(3, gpu=8), priority=5), gang("asks", role(2, gpu=8))),
+        (Fact("GW105", asked=2, available=1, gangs=(0,)),),
+        (Repair("GR105", role=0, amount=1, now=2), Repair("GR114", amount=5)),
+    ),
+    "others are served first in its queue too": Situation(
+        problem(
+            nodes(4, gpu=8),
+            queue("q", capability={"gpu": 24}),
+            gang("urgent", role(3, gpu=8), priority=5, queue="q"),
+            gang("asks", role(2, gpu=8), queue="q"),
+        ),
+        (
+            Fact("GW101", queue=0, resource=0, asked=16, available=0, limit=24, gangs=(0,)),
+            Fact("GW105", asked=2, available=1, gangs=(0,)),
+        ),
+        (
+            Repair("GR114", amount=5),
+            Repair("GR105", role=0, amount=1, now=2, also=(Repair("GR101", queue=0, resource=0, amount=8),)),
+            Repair("GR104", nodes=(0,), amount=1, also=(Repair("GR101", queue=0, resource=0, amount=16),)),
+        ),
+    ),
+    "what others are guaranteed is never its own": Situation(
+        problem(nodes(2, gpu=8), queue("safe", guarantee={"gpu": 8}), queue("q"), gang("asks", role(2, gpu=8), queue="q")),
+        (Fact("GW106", never=True, queue=1, resource=0, asked=16, available=8, queues=(0,)),),
+        (Repair("GR105", role=0, amount=1, now=2), Repair("GR108", queue=0, resource=0, amount=8)),
+    ),
+    "it asks for more than its share by weight": Situation(
+        problem(
+            nodes(12, gpu=1),
+            queue("a"),
+            queue("q"),
+            *(gang(f"single{i}", role(1, gpu=1), queue="a") for i in range(8)),
+            gang("asks", role(8, gpu=1), queue="q"),
+            policy=Policy(proportion=True),
+        ),
+        (Fact("GW112", queue=1, resource=0, asked=8, available=6, limit=6),),
+        (
+            Repair("GR105", role=0, amount=6, now=8),
+            Repair("GR104", nodes=(0,), amount=2, also=(Repair("GR110", queue=1, amount=2, now=1),)),
+        ),
+    ),
+    "its queue is closed": Situation(
+        problem(nodes(1, gpu=8), queue("q", closed=True), gang("asks", role(1, gpu=8), queue="q")),
+        (Fact("GW113", queue=0),),
+        (Repair("GR111", queue=0),),
+    ),
+    "a pod is larger than any node": Situation(
+        problem(nodes(2, gpu=8), gang("asks", role(2, gpu=12))),
+        (Fact("GW103", never=True, role=0, resource=0, asked=12, available=8, limit=8),),
+        (Repair("GR115", role=0, resource=0, amount=8, now=12),),
+    ),
+    "the whole cluster is too small": Situation(
+        problem(nodes(2, gpu=8), gang("asks", role(3, gpu=8))),
+        (Fact("GW108", never=True, resource=0, asked=24, available=16, limit=16),),
+        (Repair("GR105", role=0, amount=2, now=3), Repair("GR104", nodes=(0,), amount=1)),
+    ),
+    "the cluster has enough only in pieces": Situation(
+        problem(nodes(2, gpu=6), gang("asks", role(3, gpu=4))),
+        (Fact("GW119", never=True, role=0, asked=3, available=2),),
+        (Repair("GR105", role=0, amount=2, now=3), Repair("GR104", nodes=(0,), amount=1)),
+    ),
+    "no node is open to it": Situation(
+        problem(nodes(2, gpu=8, kind=1), gang("asks", role(1, gpu=8))),
+        (Fact("GW107", never=True, role=0),),
+        (Repair("GR112", role=0, nodes=(0,)),),
+    ),
+    "too few nodes are open to it": Situation(
+        problem(nodes(2, gpu=8), nodes(2, gpu=8, kind=1), gang("asks", role(3, gpu=8))),
+        (Fact("GW120", never=True, role=0, asked=3, available=2),),
+        (Repair("GR105", role=0, amount=2, now=3), Repair("GR112", role=0, nodes=(2,))),
+    ),
+    "pods of nobody fill the nodes": Situation(
+        problem(nodes(2, gpu=8, free={"gpu": 0}), gang("asks", role(1, gpu=8))),
+        (Fact("GW102", role=0, resource=0, asked=8, available=0),),
+        (Repair("GR103"), Repair("GR104", nodes=(0,), amount=1)),
+    ),
+    "its own pod is in a domain that has no room for the rest": Situation(
+        supernodes(busy(1, 3), gang("asks", role(4, gpu=8), topology=hard(1), running=(run(0, 0, 1),))),
+        (Fact("GW104", hypernode=0, tier=1, asked=3, available=0),),
+        (Repair("GR113"), Repair("GR102", tier=2), Repair("GR109", gangs=(0,))),
+    ),
+}
+
+
+@pytest.mark.parametrize("sentence", SITUATIONS)
+def test_exactly_these_facts_and_repairs(sentence: str) -> None:
+    """So nothing else is blamed."""
+    situation = SITUATIONS[sentence]
+    waits = decision(situation.world)
+    assert waits.action == "wait"
+    assert waits.facts == situation.facts
+    assert waits.repairs == situation.repairs
+
+
+def test_a_job_that_only_its_queue_keeps_out_blames_no_node_and_no_job() -> None:
+    """What the plan gives to others it gives because this one cannot have it."""
+    world = problem(
+        nodes(2, gpu=8),
+        queue("q", capability={"gpu": 8}),
+        queue("other"),
+        gang("asks", role(2, gpu=8), queue="q"),
+        gang("b", role(2, gpu=8), queue="other"),
+    )
+    assert [fact.code for fact in decision(world).facts] == ["GW101"]
+
+
+def test_a_guarantee_that_is_used_is_not_blamed_where_nodes_are_full() -> None:
+    world = problem(
+        nodes(2, gpu=8),
+        queue("safe", guarantee={"gpu": 8}),
+        queue("q"),
+        busy(0, 1, where="safe"),
+        busy(1, 1, where="q"),
+        gang("asks", role(1, gpu=8), queue="q"),
+    )
+    assert [fact.code for fact in decision(world).facts] == ["GW102"]
+
+
+def test_a_share_that_comes_from_the_capability_is_not_blamed_beside_it() -> None:
+    world = problem(nodes(4, gpu=8), queue("q", capability={"gpu": 8}), gang("asks", role(2, gpu=8), queue="q"), policy=Policy(proportion=True))
+    assert [fact.code for fact in decision(world).facts] == ["GW101"]
+
+
+def test_only_the_gangs_that_are_really_in_the_way_are_named() -> None:
+    """Of three gangs that start the one in the other supernode is not."""
+    world = supernodes(
+        gang("left", role(4, gpu=8), topology=hard(1), priority=2),
+        gang("right", role(2, gpu=8), topology=hard(1), priority=1),
+        gang("asks", role(3, gpu=8), topology=hard(1)),
+    )
+    (fact,) = decision(world).facts
+    assert (fact.code, fact.gangs) == ("GW105", (1,))
+
+
+# --- nodes that are away
+
+
+def away(world: Problem, *names: int) -> Problem:
+    """The same world, some of its nodes not ready: they take nothing, and are of a kind that is open to nobody."""
+    nothing = (0,) * len(world.resources)
+    gone = {
+        n: replace(node, kind=99, capacity=nothing, free=nothing, back=Back(node.kind, node.capacity, node.free))
+        for n, node in enumerate(world.nodes)
+    }
+    return replace(world, nodes=tuple(gone[n] if n in names else node for n, node in enumerate(world.nodes)))
+
+
+def test_a_node_that_is_away_for_now_makes_nothing_impossible() -> None:
+    world = away(problem(nodes(4, gpu=8), gang("asks", role(3, gpu=8))), 1, 2)
+    waits = decision(world)
+    assert waits.facts == (Fact("GW122", nodes=(1,)),)
+    assert Repair("GR116", nodes=(1,)) in waits.repairs
+
+
+def test_what_does_not_fit_with_all_nodes_back_never_fits() -> None:
+    world = away(problem(nodes(4, gpu=8), gang("asks", role(5, gpu=8))), 1)
+    assert [(fact.code, fact.never) for fact in decision(world).facts] == [("GW108", True)]
+
+
+def test_nodes_that_are_away_are_not_blamed_where_others_go_first() -> None:
+    world = away(problem(nodes(4, gpu=8), gang("urgent", role(2, gpu=8), priority=1), gang("asks", role(2, gpu=8))), 3)
+    assert [fact.code for fact in decision(world).facts] == ["GW105"]
+
+
+# --- the machinery
+
+
+def test_the_smallest_set_prefers_one_then_two_then_what_cannot_be_spared() -> None:
+    asked: list[str] = []
+
+    def suffices(some: tuple[str, ...]) -> bool:
+        asked.append("".join(some))
+        return {"b", "c"} <= set(some) or "d" in some
+
+    assert smallest("abc", suffices) == ("b", "c")
+    assert smallest("abcd", suffices) == ("d",)
+    assert smallest("ab", suffices) is None
+    assert spared(tuple("abc"), suffices) == ("b", "c")
+    assert "a" in asked
+
+
+def test_explaining_is_a_pure_function_of_what_can_be_sent_elsewhere() -> None:
+    world = problem(nodes(4, gpu=8), gang("urgent", role(3, gpu=8), priority=5), gang("asks", role(2, gpu=8)))
+    plan = solve(world)
+    before, room, after = Ledger(world), Room(free_vectors(world)), Ledger(world)
+    urgent = plan.decisions[0].placements
+    room.take_all(world.gangs[0], urgent)
+    after.charge(0, demand(world.gangs[0], urgent, 1))
+    seen = World(world, Tree(world), free_vectors(world), before, room.free, after, {0: urgent}, {}, Options())
+    sent = pickle.loads(pickle.dumps(seen))  # noqa: S301 our own bytes
+    assert explain(sent, 1) == explain(seen, 1) == (plan.decisions[1].facts, plan.decisions[1].repairs)

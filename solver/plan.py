@@ -106,3 +106,5 @@ class Plan:
     batches: tuple[Batch, ...]
     queues: tuple[QueueUse, ...]
     """One for each queue, in the problem's order."""
+    clock_struck: bool = False
+    """Whether the time limit ended a solve before its deterministic limits did: then the same problem may give another plan."""

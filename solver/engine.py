@@ -77,7 +77,7 @@ def solve_model(
 
     relaxed: integers may be fractions; the values then are not rounded. quick: few cuts, for a model where a limit is likely to strike anyway.
 
-    Raises RuntimeError when neither HiGHS nor CBC is installed.
+    Raises RuntimeError when the engine that is asked for, or any, is not installed; ValueError when two variables have one name.
     """
     if options.deadline is not None:
         options = replace(options, time_limit=max(0.0, options.deadline - time.monotonic()))
@@ -85,6 +85,8 @@ def solve_model(
             strike()
             worst, best = (float("-inf"), float("inf")) if model.sense == pulp.LpMaximize else (float("inf"), float("-inf"))
             return Answer("unknown", worst, best, {})
+    if len({v.name for v in model.variables()}) < model.numVariables():
+        raise ValueError("two variables of the model have the same name, so that its solution cannot be told")
     engine = options.engine or ("highs" if highspy is not None else "cbc")
     if engine == "highs" and highspy is None:
         raise RuntimeError("the HiGHS engine was asked for, and the package highspy is not installed")
@@ -171,6 +173,9 @@ def _by_cbc(model: pulp.LpProblem, options: Options, relaxed: bool) -> Answer:
 
     CBC tells no bound through PuLP: a proof gives the value, a limit gives none (an infinite gap, said as such).
     """
+    if not model.objective:
+        # PuLP would give an empty objective a variable of its own, and leave it behind in the model, in no row, where CBC's reader rejects it.
+        model.setObjective(pulp.LpAffineExpression([(v, 0.0) for row in model.constraints() for v in row][:1]))
     began = time.monotonic()
     model.solve(
         pulp.COIN_CMD(

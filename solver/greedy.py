@@ -15,7 +15,7 @@ from solver.podwise import Podwise
 from solver.problem import Gang, Placement, Problem, Subgroup, Topology, Vector
 from solver.quotas import gang_share, rank
 from solver.room import Ledger, Room
-from solver.shapes import Shape, broken, shape_of
+from solver.shapes import Shape, broken, shape_of, uneven
 from solver.stages.pack import merged
 from solver.tree import ROOT, Tree
 
@@ -57,7 +57,7 @@ class Greedy:
         """The new pods of a gang at their nodes, taken from the room; None (and nothing taken) when this greedy finds no way."""
         gang = self.problem.gangs[index]
         shape = shape or shape_of(index, gang)
-        if shape.fixed and broken(self.tree, gang, shape.fixed):
+        if not shape.possible or (shape.fixed and broken(self.tree, gang, shape.fixed)):
             return None
         want = shape.mixed()
         reach = [self.reach(shape, t) for t in range(len(shape.roles))]
@@ -68,10 +68,11 @@ class Greedy:
             left = list(want)
             placed = tuple(p for step in steps for p in self._try(h, step, shape, left))
             cost = torn(self.tree, gang, placed) if len(steps) > 1 else 0
-            if not any(left) and not cost:
+            done = not any(left) and not (shape.fixed and uneven(self.tree, gang, [*shape.fixed, *placed]))
+            if done and not cost:
                 return placed
             self.room.undo(mark)
-            if not any(left) and (best is None or cost < best[0]):
+            if done and (best is None or cost < best[0]):
                 best = cost, placed
         if best is None:
             return None

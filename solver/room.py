@@ -26,11 +26,20 @@ Ints = npt.NDArray[np.int64]
 
 def free_vectors(problem: Problem) -> Ints:
     """Node x resource: what is left beside foreign pods and all running pods, never below 0."""
+    return np.maximum(_left(problem), 0)
+
+
+def owed_vectors(problem: Problem) -> Ints:
+    """Node x resource: by how much what runs exceeds the node (it shrank, or foreign pods came); 0 on most."""
+    return np.maximum(-_left(problem), 0)
+
+
+def _left(problem: Problem) -> Ints:
     free = np.array([n.free for n in problem.nodes], dtype=np.int64).reshape(len(problem.nodes), len(problem.resources))
     for gang in problem.gangs:
         for p in gang.running:
             free[p.node] -= np.array(gang.roles[p.role].request, dtype=np.int64) * p.pods
-    return np.maximum(free, 0)
+    return free
 
 
 def slots(free: Ints, request: Vector) -> Ints:

@@ -55,6 +55,16 @@ class Shape:
             have[p.role] += p.pods
         return have
 
+    @property
+    def possible(self) -> bool:
+        """Whether numbers of pods alone, wherever they lie, can be a gang: inside the replicas, `least` in sum, whole subgroups."""
+        want, have = self.mixed(), self.running()
+        return (
+            sum(want) >= self.least
+            and all(n <= role.room for n, role in zip(want, self.roles, strict=True))
+            and all(sum(want[t] + have[t] for t in s.roles) % s.size == 0 for s in self.subgroups)
+        )
+
     def mixed(self) -> list[int]:
         """New pods per role, `least` in sum, whole subgroups only."""
         return mix([r.need for r in self.roles], [r.room for r in self.roles], self.running(), self.subgroups, self.least)
@@ -80,11 +90,16 @@ def hard_tier(gang: Gang) -> int | None:
     return gang.topology.tier if gang.topology is not None and gang.topology.mode == "hard" else None
 
 
+def _per_role(gang: Gang, placed: Iterable[Placement]) -> list[int]:
+    have = [0] * len(gang.roles)
+    for p in placed:
+        have[p.role] += p.pods
+    return have
+
+
 def satisfied(gang: Gang) -> bool:
     """Whether the running pods alone meet every minimum."""
-    running = [0] * len(gang.roles)
-    for p in gang.running:
-        running[p.role] += p.pods
+    running = _per_role(gang, gang.running)
     return (
         bool(gang.running)
         and sum(running) >= gang.minimum
@@ -95,7 +110,7 @@ def satisfied(gang: Gang) -> bool:
 
 def shape_of(index: int, gang: Gang) -> Shape:
     """The shape of a gang that waits."""
-    need, least = required(gang)
+    need, least = required(gang, _per_role(gang, gang.running))
     return _shape(index, gang, gang.running, need, least, least)
 
 
@@ -105,9 +120,7 @@ def growing_shape(index: int, gang: Gang, placed: Sequence[Placement]) -> Shape:
 
 
 def _shape(index: int, gang: Gang, fixed: tuple[Placement, ...], need: Sequence[int], least: int, most: int) -> Shape:
-    have = [0] * len(gang.roles)
-    for p in fixed:
-        have[p.role] += p.pods
+    have = _per_role(gang, fixed)
     roles = tuple(
         ShapeRole(max(0, n - h), max(0, r.replicas - h), r.request, r.kinds, r.bears, r.matches)
         for n, h, r in zip(need, have, gang.roles, strict=True)

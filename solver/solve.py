@@ -20,7 +20,7 @@ from solver.plan import Batch, Decision, Objective, Plan, QueueUse, Verdict
 from solver.problem import Placement, Problem
 from solver.quotas import rank, totals
 from solver.reasons import Explanation, World
-from solver.room import Ledger, Room, demand, free_vectors
+from solver.room import Ledger, Room, demand, free_vectors, owed_vectors
 from solver.shapes import Shape, classes, satisfied, shape_of
 from solver.stages.admit import Admission, Placements, admit
 from solver.stages.evict import Standing, cheapest_victims, total_loss
@@ -102,7 +102,7 @@ class Course:
         cls, problem: Problem, tree: Tree, room: Room, ledger: Ledger, kept: dict[int, tuple[Placement, ...]], options: Options, mapper: Mapper
     ) -> Course:
         running = {j: merged(gang.running) for j, gang in enumerate(problem.gangs) if gang.evictable and gang.running}
-        return cls(problem, tree, options, mapper, room, ledger, kept, Standing(problem, tree, room, ledger, running))
+        return cls(problem, tree, options, mapper, room, ledger, kept, Standing(problem, tree, room, ledger, running, owed_vectors(problem)))
 
     def copy(self) -> Course:
         """The same, to be taken further apart from this one."""

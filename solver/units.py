@@ -23,12 +23,13 @@ class Block:
     extra: int
 
 
-def required(gang: Gang) -> tuple[tuple[int, ...], int]:
-    """(pods per role, pods in total) that the gang must reach: its minima, whole subgroups, the smallest total that can be made.
+def required(gang: Gang, have: Sequence[int]) -> tuple[tuple[int, ...], int]:
+    """(pods per role, pods in total) that the gang must reach with the `have` per role that run: its minima, whole subgroups, the smallest
+    total that can be made.
 
     A total that cannot be made at all (7 pods in parts of 4, at most 7 replicas) stays as it was asked for: no placement will reach it.
     """
-    need = [r.minimum for r in gang.roles]
+    need = [max(r.minimum, h) for r, h in zip(gang.roles, have, strict=True)]
     for s in gang.subgroups:
         if len(s.roles) == 1:
             (t,) = s.roles

@@ -96,7 +96,7 @@ def victim(problem: Problem, tree: Tree, v: int, running: tuple[Placement, ...],
     have = [0] * len(gang.roles)
     for p in running:
         have[p.role] += p.pods
-    need, least = required(gang)
+    need, least = required(gang, [0] * len(gang.roles))
     if whole or any(len(s.roles) > 1 for s in gang.subgroups) or (gang.subgroups and (broken(tree, gang, running) or uneven(tree, gang, running))):
         need, least = tuple(have), sum(have)
     surplus = tuple(max(0, h - n) for h, n in zip(have, need, strict=True))

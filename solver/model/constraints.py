@@ -103,9 +103,9 @@ def _binding(s: Sets, i: int, requests: list[Vector]) -> list[int]:
 
 
 def subgroups(s: Sets, x: Vars) -> Iterator[Row]:
-    """The pods of a subgroup's roles come in whole parts; running ones count.
+    """The pods of a subgroup's roles come in whole parts; running ones count, where their gang starts.
 
-    sum_{t in S} sum_{i in h} n[k,t,i] + running  =  size * u[k,S,h]        h: each domain of a hard subgroup's tier; else the whole cluster
+    sum_{t in S} sum_{i in h} n[k,t,i] + running_h * y  =  size * u[k,S,h]      h: each domain of a hard subgroup's tier; else the whole cluster
     """
     for k, shape in enumerate(s.shapes):
         for index, part in enumerate(shape.subgroups):
@@ -120,9 +120,11 @@ def subgroups(s: Sets, x: Vars) -> Iterator[Row]:
                 if p.role in part.roles:
                     at = s.tree.domain(s.problem.nodes[p.node].leaf, part.topology.tier) if hard else ROOT
                     running[ROOT if at is None else at] = running.get(ROOT if at is None else at, 0) + p.pods
-            for h, terms in sorted(pods.items()):
+            starts = [(y, 1) for (_, _, of), y in x.y.items() if of == k]
+            for h in sorted(pods.keys() | running.keys()):
                 u = x.u[k, index, h] = x.model.add_variable(f"u_{k}_{index}_{h + 1}", 0, cat=pulp.LpInteger)
-                yield Row("subgroup", (k, index, h), equal([*terms, (u, -part.size)], -running.get(h, 0)))
+                held = times(starts, running[h]) if h in running else []
+                yield Row("subgroup", (k, index, h), equal([*pods.get(h, []), *held, (u, -part.size)], 0))
 
 
 def queues(s: Sets, x: Vars) -> Iterator[Row]:

@@ -37,7 +37,8 @@ class Exposure:
 @dataclass(slots=True)
 class Evictions:
     """
-    s: the sets of the gang that starts, free vectors counting every victim as gone; free: what is free now (node x resource)
+    s: the sets of the gang that starts, free vectors counting every victim as gone; free: what is free now (node x resource),
+    below 0 where what runs exceeds the node
     victims: who may be evicted; exposures: queue -> its exposure, for the queues that the gang reclaims from
     away: whether pods count that are on no node of the model (when a queue is what is short)
     """
@@ -148,7 +149,10 @@ def parts(m: Evictions) -> Iterator[Row]:
 
 
 def capacity(m: Evictions) -> Iterator[Row]:
-    """On every node that may take pods: sum_t a_t n[t,m] <= free[m] + what the victims' pods there give back, per resource."""
+    """On every node that may take pods: sum_t a_t n[t,m] <= free[m] + what the victims' pods there give back, per resource.
+
+    Where what runs exceeds the node, free[m] is below 0 and binds only what takes pods: free[m] * s[m,r], with sum_t a_t n[t,m] <= M s[m,r].
+    """
     s = m.s
     shape = s.shapes[0]
     spots: dict[int, list[tuple[Victim, Placement]]] = {}
@@ -165,8 +169,13 @@ def capacity(m: Evictions) -> Iterator[Row]:
             wanted = [term for t, terms in here for term in times(terms, shape.roles[t].request[r])]
             given = [(m.e[v.gang, p][0], -m.e[v.gang, p][1] * m.gang(v).roles[p.role].request[r]) for v, p in spots.get(node, ())]
             wanted, given = [x for x in wanted if x[1]], [x for x in given if x[1]]
-            if wanted:
-                yield Row("capacity", (node, r), scaled([*wanted, *given], int(m.free[node, r])))
+            free = int(m.free[node, r])
+            if wanted and free < 0:
+                takes = m.x.model.add_variable(f"s_{node}_{r}", cat=pulp.LpBinary)
+                yield Row("capacity.takes", (node, r), scaled([*wanted, (takes, -sum(int(v.upBound * c) for v, c in wanted))], 0))
+                yield Row("capacity", (node, r), scaled([*wanted, *given, (takes, -free)], 0))
+            elif wanted:
+                yield Row("capacity", (node, r), scaled([*wanted, *given], free))
 
 
 def queues(m: Evictions) -> Iterator[Row]:

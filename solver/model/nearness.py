@@ -168,7 +168,7 @@ def _stocks(s: Sets, x: Vars, wholes: Wholes, i: int) -> list[Stock]:
         if wholes.nodes[n]:
             found.setdefault((s.problem.nodes[n].capacity, tuple(map(bool, wholes.counted[n]))), []).append(n)
     return [
-        Stock(capacity, counts, tuple(nodes), x.model.add_variable(f"w_{i}_{c}", 0, len(nodes), cat=pulp.LpInteger))
+        Stock(capacity, counts, tuple(nodes), x.model.add_variable(f"whole_{i}_{c}", 0, len(nodes), cat=pulp.LpInteger))
         for c, ((capacity, counts), nodes) in enumerate(found.items())
     ]
 

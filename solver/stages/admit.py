@@ -77,6 +77,7 @@ def _fairly(s: Sets, x: Vars, lex: Lexicographic, at: Level, group: Siblings) ->
     label = f"share[{s.label(at)}]{group.name}"
     for share in shares.values():
         lex.values |= share.complete(lex.values)
+        lex.settle.append(share.complete)
     active = {q: share.goal for q, share in shares.items()}
     floors = _floors(lex, active)
     for level in range(1, lex.options.fair_levels + 1):
@@ -110,6 +111,7 @@ def _lowest_raised(s: Sets, x: Vars, lex: Lexicographic, at: Level, group: Sibli
     shares, unit = objectives.shares(s, x, at, group)
     for share in shares.values():
         lex.values |= share.complete(lex.values)
+        lex.settle.append(share.complete)
     goals, raised = [share.goal for share in shares.values()], False
     for level in range(1, lex.options.fair_levels + 1):
         low = min((lex.value(goal) for goal in goals if lex.value(goal) < goal.top - FEASIBILITY), default=None)
@@ -135,6 +137,7 @@ def _as_fair_as_greedy(s: Sets, x: Vars, lex: Lexicographic, at: Level, group: S
     shares, unit = objectives.shares(s, x, at, group)
     for share in shares.values():
         lex.values |= share.complete(lex.values)
+        lex.settle.append(share.complete)
     short = [share.goal for share in shares.values() if lex.value(share.goal) < share.goal.top]
     if short:
         level = min(lex.value(goal) for goal in short)
@@ -282,7 +285,8 @@ def _parts(s: Sets, x: Vars, values: dict[str, float], k: int, index: int, h: in
         return ROOT if found is None else found
 
     pods = sum(values[v.name] * c for t in part.roles for i, terms in x.n[k, t].items() if at(i) == h for v, c in terms)
-    pods += sum(p.pods for p in shape.fixed if p.role in part.roles and at(int(s.place_of[p.node])) == h)
+    if any(values[y.name] for (_, _, of), y in x.y.items() if of == k):
+        pods += sum(p.pods for p in shape.fixed if p.role in part.roles and at(int(s.place_of[p.node])) == h)
     return round(pods) // part.size
 
 

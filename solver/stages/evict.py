@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+import numpy as np
 import pulp
 
 from solver.engine import solve_model
@@ -48,7 +49,8 @@ class Taken:
 class Standing:
     """What runs of every gang that may be a victim, and what was taken from it so far.
 
-    running: gang -> pods that are left, for gangs that the plan does not start. evicted: victim -> pods taken. winners: victim -> for whom.
+    running: gang -> pods that are left, for gangs that the plan does not start. owed: `room.owed_vectors`, which pods that go
+    pay first. evicted: victim -> pods taken. winners: victim -> for whom.
     anchors: queue that others took from -> the resource of which it stays at what it deserves.
     """
 
@@ -57,6 +59,7 @@ class Standing:
     room: Room
     ledger: Ledger
     running: dict[int, tuple[Placement, ...]]
+    owed: Ints
     evicted: dict[int, tuple[Placement, ...]] = field(default_factory=dict)
     winners: dict[int, tuple[int, ...]] = field(default_factory=dict)
     anchors: dict[int, int] = field(default_factory=dict)
@@ -72,6 +75,7 @@ class Standing:
             room=room,
             ledger=ledger,
             running=dict(self.running),
+            owed=self.owed.copy(),
             evicted=dict(self.evicted),
             winners=dict(self.winners),
             anchors=dict(self.anchors),
@@ -105,11 +109,16 @@ class Standing:
 
     def without(self, victims: Iterable[Victim]) -> Ints:
         """The free vectors were all of these gone."""
-        room = Room(self.room.free)
+        free = self.bare
         for v in victims:
             for p in v.running:
-                room.take(p.node, self.problem.gangs[v.gang].roles[p.role].request, -p.pods)
-        return room.free
+                free[p.node] += np.array(self.problem.gangs[v.gang].roles[p.role].request, dtype=np.int64) * p.pods
+        return np.maximum(free, 0)
+
+    @property
+    def bare(self) -> Ints:
+        """The free vectors, below 0 where what runs exceeds the node."""
+        return self.room.free - self.owed
 
     def hopeless(self, j: int, victims: Sequence[Victim]) -> bool:
         """Whether counting proves that not even without all of them the gang fits."""
@@ -119,7 +128,10 @@ class Standing:
         """Evict these pods of gang v for gang j."""
         gang = self.problem.gangs[v]
         for p in pods:
-            self.room.take(p.node, gang.roles[p.role].request, -p.pods)
+            back = np.array(gang.roles[p.role].request, dtype=np.int64) * p.pods
+            paid = np.minimum(self.owed[p.node], back)
+            self.owed[p.node] -= paid
+            self.room.take(p.node, tuple(int(x) for x in back - paid), -1)
         self.ledger.charge(gang.queue, tuple(-x for x in freed(self.problem, v, pods)))
         self.running[v] = merged([*self.running[v], *(Placement(p.role, p.node, -p.pods) for p in pods)])
         self.evicted[v] = merged([*self.evicted.get(v, ()), *pods])
@@ -171,7 +183,7 @@ def cheapest_victims(standing: Standing, j: int, options: Options) -> Taken | No
         free[[n for n in range(len(problem.nodes)) if n not in choice.nodes]] = 0
         s = Sets(problem, tree, refine(places, within), free, standing.ledger, (shape,), waiting, standing.room.neighbours)
         useful = [v for v in victims if away or any(p.node in choice.nodes for p in v.running)]
-        best = _solve(Evictions(s, standing.room.free, useful, exposures, away), j, choice, options) or best
+        best = _solve(Evictions(s, standing.bare, useful, exposures, away), j, choice, options) or best
         if math.isinf(choice.beyond) or (best is not None and best.objectives[0].verdict == "proven"):
             break
     return best

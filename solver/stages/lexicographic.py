@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import pulp
@@ -27,13 +28,14 @@ def judge(name: str, value: float, bound: float, allowed: float, maximise: bool 
 class Lexicographic:
     """values: the best known solution by variable name; it always satisfies every row, so a limit never leaves us empty-handed.
 
-    quick: see `solve_model`.
+    settle: what follows from a solution and is better worked out than left to the solver's tolerances. quick: see `solve_model`.
     """
 
     x: Vars
     options: Options
     values: dict[str, float]
     objectives: list[Objective] = field(default_factory=list)
+    settle: list[Callable[[Mapping[str, float]], Mapping[str, float]]] = field(default_factory=list)
     quick: bool = False
     _held: int = 0
 
@@ -50,9 +52,9 @@ class Lexicographic:
         limited = replace(self.options, max_nodes=min(nodes or self.options.max_nodes, self.options.max_nodes))
         answer = solve_model(self.x.model, limited, self.values, quick=self.quick)
         if answer.values and answer.value + goal.offset >= value - FEASIBILITY:
-            self.values = dict(answer.values)
+            self._keep(answer.values)
             value = self.value(goal)
-        bound = min(goal.top, answer.bound + goal.offset) if answer.status != "infeasible" else value
+        bound = min(goal.top, answer.bound + goal.offset) if answer.status != "infeasible" else goal.top  # we hold a solution: that proves nothing
         if goal.step:
             bound = goal.step * math.floor(bound / goal.step + FEASIBILITY)
         return value, bound
@@ -65,9 +67,14 @@ class Lexicographic:
         self.x.model.setObjective(pulp.LpAffineExpression())
         answer = solve_model(self.x.model, self.options)
         if answer.values:
-            self.values = dict(answer.values)
+            self._keep(answer.values)
             return True
         return False if answer.status == "infeasible" else None
+
+    def _keep(self, values: Mapping[str, float]) -> None:
+        self.values = dict(values)
+        for settle in self.settle:
+            self.values.update(settle(self.values))
 
     def hold(self, goal: Goal, least: float) -> None:
         """Add the row goal >= least, with room for rounding only."""

@@ -7,7 +7,7 @@ from typing import Literal
 
 from hypothesis import strategies as st
 
-from solver.problem import Bond, Gang, HyperNode, Limits, Node, Placement, Problem, Queue, Relation, Role, Subgroup, Topology
+from solver.problem import Bond, Gang, HyperNode, Limits, Node, Placement, Policy, Problem, Queue, Relation, Role, Subgroup, Topology
 
 RESOURCES = ("cpu", "gpu")
 TREES = (
@@ -41,6 +41,39 @@ def problems(draw: st.DrawFn, *, running: Running = "nothing", elastic: bool = T
         left = [list(node.free) for node in nodes]
         gangs = [draw(_started(gang, left, running)) if draw(st.booleans()) else gang for gang in gangs]
     return Problem(RESOURCES, nodes, tree, queues, tuple(gangs))
+
+
+POLICIES = (
+    Policy(),
+    Policy(capacity=True),
+    Policy(capacity=True, capacity_hierarchy=True),
+    Policy(proportion=True),
+    Policy(proportion=True, drf=True),
+    Policy(drf=True),
+    Policy(drf=True, drf_hierarchy=True),
+    Policy(capacity=True, proportion=True),
+)
+
+WAYS = ((), (("x", 2), ("own", 1)), (("x", 2), ("y", 3), ("own", 2)))
+
+
+@st.composite
+def policies(draw: st.DrawFn, worlds: st.SearchStrategy[Problem]) -> Problem:
+    """The same worlds under any of Volcano's queue plugins: with what queues deserve, queue priorities, weights
+    along a hierarchy, closed queues; and with what makes a node whole."""
+    world, policy = draw(worlds), draw(st.sampled_from(POLICIES))
+    queues = tuple(
+        replace(
+            queue,
+            priority=draw(st.integers(0, 1)),
+            deserved=draw(st.tuples(st.sampled_from((None, 1, 4)), st.sampled_from((None, 0, 4)))),
+            open=draw(st.sampled_from((True, True, True, False))),
+            hierarchy=draw(st.sampled_from(WAYS)) if policy.drf_hierarchy else (),
+        )
+        for queue in world.queues
+    )
+    devices, scatter = draw(st.sampled_from(((), (1,)))), draw(st.sampled_from((False, False, True)))
+    return replace(world, queues=queues, devices=devices, policy=replace(policy, scatter=scatter))
 
 
 @st.composite

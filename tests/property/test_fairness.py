@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solver import solve
-from solver.problem import Limits, Policy, Problem
+from solver.problem import Problem
 from solver.verify import verify
-from tests.property.strategies import problems
+from tests.property.strategies import policies, problems
 from tests.unit.solver.builders import gang, nodes, problem, queue, role
 
 
@@ -50,36 +50,9 @@ def test_the_sorted_shares_are_never_below_those_of_lowest_share_first(world: Pr
     assert shares(world, held) >= shares(world, lowest_first(world))
 
 
-POLICIES = [
-    Policy(capacity=True),
-    Policy(capacity=True, capacity_hierarchy=True),
-    Policy(proportion=True, drf=True),
-    Policy(drf=True, drf_hierarchy=True),
-    Policy(capacity=True, proportion=True),
-]
-
-
 @settings(max_examples=300)
-@given(problems(running="anything"), st.sampled_from(POLICIES), st.data())
-def test_whatever_decides_between_queues_the_plan_is_valid_and_the_same_twice(world: Problem, policy: Policy, data: st.DataObject) -> None:
-    limits: st.SearchStrategy[Limits] = st.tuples(st.sampled_from((None, 1, 4)), st.sampled_from((None, 0, 4)))
-    ways = st.sampled_from(((), (("x", 2), ("own", 1)), (("x", 2), ("y", 3), ("own", 2))))
-    queues = [
-        type(spec)(
-            spec.name,
-            spec.parent,
-            spec.weight,
-            data.draw(st.integers(0, 1)),
-            spec.guarantee,
-            data.draw(limits),
-            spec.capability,
-            spec.used,
-            data.draw(st.sampled_from((True, True, True, False))),
-            data.draw(ways),
-        )
-        for spec in world.queues
-    ]
-    changed = Problem(world.resources, world.nodes, world.hypernodes, tuple(queues), world.gangs, policy)
-    plan = solve(changed)
-    assert verify(changed, plan) == []
-    assert [decision.action for decision in solve(changed).decisions] == [decision.action for decision in plan.decisions]
+@given(policies(problems(running="anything")))
+def test_whatever_decides_between_queues_the_plan_is_valid_and_the_same_twice(world: Problem) -> None:
+    plan = solve(world)
+    assert verify(world, plan) == []
+    assert [decision.action for decision in solve(world).decisions] == [decision.action for decision in plan.decisions]

@@ -16,7 +16,7 @@ from solver.plan import Plan
 from solver.problem import Problem
 from solver.verify import verify
 from tests.property.brute import emptied, feasible_sets, growths, is_kept, score
-from tests.property.strategies import problems
+from tests.property.strategies import policies, problems
 from tests.unit.solver.builders import plan as rebuilt
 
 
@@ -91,8 +91,8 @@ def test_an_elastic_gang_stops_growing_only_where_no_larger_one_is_valid(world: 
                 assert verify(world, rebuilt(world, placements | {g: larger})) != []
 
 
-@settings(max_examples=200)
-@given(problems(running="whole gangs"))
+@settings(max_examples=300)
+@given(policies(problems(running="whole gangs")))
 def test_the_model_never_needs_its_floor(world: Problem) -> None:
     """The check at run time is a net: where the goals are proved, nobody falls into it."""
     with pytest.MonkeyPatch.context() as patch:

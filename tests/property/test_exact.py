@@ -1,0 +1,110 @@
+"""Every objective against brute force, under every queue policy; and the same whatever nodes are counted together, in any order, by both engines."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from solver import Options, Plan, solve
+from solver.plan import Objective
+from solver.problem import Placement, Problem
+from solver.verify import verify
+from tests.property.optimum import age_of, best, least_costs, worth
+from tests.property.strategies import policies, problems
+
+COSTS = ("subgroups", "spread", "supernodes", "nodes")
+
+
+def started(made: Plan) -> frozenset[int]:
+    return frozenset(decision.gang for decision in made.decisions if decision.action == "start")
+
+
+def objectives(made: Plan) -> dict[str, Objective]:
+    return {objective.name: objective for batch in made.batches for objective in batch.objectives}
+
+
+def measured(made: Plan) -> dict[str, float]:
+    """The objectives' values, to the digits that floats of another order of summation share."""
+    return {name: round(objective.value, 6) for name, objective in objectives(made).items()}
+
+
+@settings(max_examples=500)
+@given(policies(problems(running="whole gangs")))
+def test_every_objective_is_what_brute_force_finds_and_proven(world: Problem) -> None:
+    made = solve(world)
+    assert verify(world, made) == []
+    sets = least_costs(world)
+    most, winners = best(world, sets)
+    assert started(made) in sets
+    assert worth(world, started(made)) == most, winners
+    reached = objectives(made)
+    assert {objective.verdict for objective in reached.values()} <= {"proven"}
+    if "oldest first" in reached:
+        assert reached["oldest first"].value == age_of(world, started(made))
+    for name, least in zip(COSTS, sets[started(made)], strict=True):
+        assert name not in reached or reached[name].value == least
+
+
+def single_kinds(world: Problem) -> Problem:
+    """The same with every node a kind of its own, so that no two are ever counted together."""
+    nodes = tuple(replace(node, kind=n) for n, node in enumerate(world.nodes))
+
+    def open_to(kinds: frozenset[int]) -> frozenset[int]:
+        return frozenset(n for n, node in enumerate(world.nodes) if node.kind in kinds)
+
+    gangs = tuple(replace(gang, roles=tuple(replace(role, kinds=open_to(role.kinds)) for role in gang.roles)) for gang in world.gangs)
+    return replace(world, nodes=nodes, gangs=gangs)
+
+
+@settings(max_examples=300)
+@given(policies(problems(running="whole gangs")))
+def test_nodes_counted_together_and_nodes_counted_alone_are_worth_the_same(world: Problem) -> None:
+    made, alone = solve(world), solve(single_kinds(world))
+    if started(made) == started(alone):
+        assert measured(made) == measured(alone)
+    else:  # equally old, and no objective left to choose by
+        assert same_until_age(made, alone)
+
+
+@st.composite
+def shuffled(draw: st.DrawFn) -> tuple[Problem, Problem, list[int]]:
+    """A world, the same with nodes and gangs in another order, and the gangs' new places. Ages tell the gangs apart as before."""
+    world = draw(policies(problems(running="whole gangs")))
+    nodes, gangs = draw(st.permutations(range(len(world.nodes)))), draw(st.permutations(range(len(world.gangs))))
+    moved = [replace(world.gangs[g], running=_moved(world.gangs[g].running, nodes)) for g in gangs]
+    return world, replace(world, nodes=tuple(world.nodes[n] for n in nodes), gangs=tuple(moved)), [gangs.index(g) for g in range(len(gangs))]
+
+
+def _moved(running: tuple[Placement, ...], nodes: list[int]) -> tuple[Placement, ...]:
+    return tuple(sorted((replace(p, node=nodes.index(p.node)) for p in running), key=lambda p: (p.role, p.node)))
+
+
+@settings(max_examples=300)
+@given(shuffled())
+def test_the_order_of_nodes_and_gangs_changes_no_objective(worlds: tuple[Problem, Problem, list[int]]) -> None:
+    world, other, place = worlds
+    made, again = solve(world), solve(other)
+    if {place[g] for g in started(made)} == started(again):
+        assert measured(made) == measured(again)
+    else:
+        assert same_until_age(made, again)
+
+
+def same_until_age(one: Plan, other: Plan) -> bool:
+    """Two sets of gangs that are worth the same, their places apart."""
+    first, second = ({name: value for name, value in measured(made).items() if name not in COSTS} for made in (one, other))
+    return first == second
+
+
+@settings(max_examples=30)
+@given(policies(problems(running="whole gangs")))
+def test_both_engines_reach_and_prove_the_same(world: Problem) -> None:
+    highs, cbc = solve(world, Options(engine="highs")), solve(world, Options(engine="cbc"))
+    assert verify(world, cbc) == []
+    assert {objective.verdict for objective in objectives(cbc).values()} <= {"proven"}
+    if started(highs) == started(cbc):
+        assert measured(highs) == measured(cbc)
+    else:
+        assert same_until_age(highs, cbc)

@@ -99,6 +99,7 @@ REASONS: Mapping[str, Sentence] = {
         (
             "{available} free beyond what other queues are guaranteed ({queues}); the job asks for {asked:n}",
             "{available} free beyond what other queues are guaranteed; the job asks for {asked:n}",
+            "what it would fit into is kept for queue {queue}, which is guaranteed whole domains of tier {tier}",
             "what is free is kept for the guarantees of other queues",
         ),
         (
@@ -159,6 +160,21 @@ REASONS: Mapping[str, Sentence] = {
         ),
         mend="Open the queue, or name another one.",
     ),
+    "GW114": Sentence(
+        "room is reserved",
+        ("there is room for it, but it would still be there when {gangs} needs what is reserved for it",),
+        mend="Wait, or say with gangplan.dev/expected-duration that it ends before the reserved job starts.",
+    ),
+    "GW115": Sentence(
+        "an earlier job of its queue waits",
+        ("{gangs} comes before it in queue {queue}, which starts its jobs in strict order", "its queue starts its jobs in strict order"),
+        mend="Wait, raise the job's priority, or see what the earlier job waits for.",
+    ),
+    "GW116": Sentence(
+        "maintenance comes first",
+        ("the nodes that have room for it close for maintenance before it would end",),
+        mend="Wait until it is over, or say with gangplan.dev/expected-duration that the job ends before.",
+    ),
     "GW117": Sentence(
         "no room beside other pods, or apart from them",
         (
@@ -167,6 +183,18 @@ REASONS: Mapping[str, Sentence] = {
         ),
         ("even empty, the cluster has no room under what role {role} says of other pods: {rule}",),
         "Soften the rule (preferred, ScheduleAnyway, a larger maxSkew), wait for the other pods to come or to go, or add nodes.",
+    ),
+    "GW118": Sentence(
+        "no device or NUMA cell has room",
+        (
+            "its nodes have room in sum, but their devices or NUMA cells for {available:n} of {asked:pods} of role {role}",
+            "its nodes have room in sum, but their devices or NUMA cells have not",
+        ),
+        (
+            "its nodes are large enough, but their devices or NUMA cells, even empty, hold {available:n} of {asked:pods} of role {role}",
+            "its nodes are large enough, but their devices or NUMA cells are not",
+        ),
+        "Ask each pod for less of one device or NUMA cell, wait for one to be free, or use nodes that are divided otherwise.",
     ),
     "GW119": Sentence(
         "the free room is in pieces",

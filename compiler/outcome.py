@@ -6,7 +6,8 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Literal
 
@@ -16,7 +17,7 @@ from compiler.explain import Reason, Words
 from compiler.lower.gangs import priorities
 from compiler.lower.origins import JobKey, Origins, job_key, namespace_of
 from compiler.specs import GangSpec, Specs
-from solver.plan import Decision, Plan
+from solver.plan import CellUse, Decision, Plan, Reservation
 from solver.problem import Gang, Placement, Problem
 
 Action = Literal["start", "keep", "wait", "evict", "done"]
@@ -29,12 +30,26 @@ def _total(pods: Pods) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """`pods` new pods of a role take their share on a node from its cell number `cell` of a division ("numa", or a shared device's resource)."""
+
+    role: str
+    node: str
+    division: str
+    cell: int
+    pods: int
+
+
+@dataclass(frozen=True, slots=True)
 class Decided:
     """What happens to one job, in the user's names.
 
     running: how many of `pods` run already. index: the gang's place in the problem, None when it is in none.
+    cells: from which parts of nodes the new pods may take what has to come from one.
     evicted: running pods that are taken away. evicted_for: the jobs, by namespace/name, that start because of it. ran: seconds that one of
     them has run.
+    awaits: the jobs whose end it waits for, when room is reserved for it. starts_in: seconds until then; starts_at: since the epoch. None where
+    nobody knows. promised: when it is to start, as a time, by this plan or an earlier one.
     """
 
     gang: GangSpec
@@ -49,6 +64,11 @@ class Decided:
     evicted: Pods = field(default_factory=dict)
     evicted_for: tuple[str, ...] = ()
     ran: int = 0
+    cells: tuple[Part, ...] = ()
+    awaits: tuple[str, ...] = ()
+    starts_in: int | None = None
+    starts_at: int | None = None
+    promised: str | None = None
 
     @property
     def key(self) -> JobKey:
@@ -71,6 +91,10 @@ class Decided:
     @property
     def never(self) -> bool:
         return any(reason.never for reason in self.reasons)
+
+
+UNUSED = (", cells=()", ", portions=()", ", divisions=()")
+"""Fields of `solver.problem` that came later, at their defaults."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +158,7 @@ class Outcome:
             return ()
         words, priority = Words(self.problem, self.origins), priorities(self.specs.priority_classes)
         found = {
-            id(spec): _decided(words, self.problem, spec, self.problem.gangs[d.gang], d)
+            id(spec): _in_time(_decided(words, self.problem, spec, self.problem.gangs[d.gang], d), self.problem, self.plan.reservation, self.origins)
             for spec, d in zip(self.origins.gangs, self.plan.decisions, strict=True)
         }
         for spec in self.origins.done:
@@ -154,7 +178,7 @@ class Outcome:
     def digest(self) -> str:
         """Names the inputs: the files and, through the problem, what the state said of the cluster."""
         whole = hashlib.sha256(json.dumps(self.inputs, sort_keys=True).encode())
-        whole.update(repr(self.problem).encode())
+        whole.update(_said(self.problem).encode())
         return f"sha256:{whole.hexdigest()}"
 
     def manifests(self) -> tuple[Manifest, ...]:
@@ -166,6 +190,14 @@ class Outcome:
         from compiler.emit import manifests
 
         return manifests(self) if self.ok else ()
+
+
+def _said(problem: Problem | None) -> str:
+    """The problem in words, without what most problems do not use: the name of a plan does not change with what gangplan learns."""
+    text = repr(problem)
+    for unused in UNUSED:
+        text = text.replace(unused, "")
+    return text
 
 
 def _priority(spec: GangSpec, priority: tuple[Mapping[str, int], int]) -> int:
@@ -187,7 +219,32 @@ def _decided(words: Words, problem: Problem, spec: GangSpec, gang: Gang, decisio
         evicted=_named(problem, gang, decision.evicted),
         evicted_for=tuple(problem.gangs[j].name for j in decision.evicted_for),
         ran=gang.loss,
+        cells=tuple(_part(problem, gang, use) for use in decision.cells),
     )
+
+
+def _part(problem: Problem, gang: Gang, use: CellUse) -> Part:
+    node = problem.nodes[use.node]
+    division = node.cells[use.cell].division
+    before = sum(cell.division == division for cell in node.cells[: use.cell])
+    return Part(gang.roles[use.role].name, node.name, problem.divisions[division], before, use.pods)
+
+
+def _in_time(decided: Decided, problem: Problem, held: Reservation | None, origins: Origins) -> Decided:
+    """With what the plan, or an earlier one, says of its start."""
+    if decided.action != "wait":
+        return decided
+    before = origins.promised.get(decided.key)
+    if held is None or held.gang != decided.index:
+        return replace(decided, promised=before) if before else decided
+    at = None if held.starts_in is None or origins.now is None else origins.now + held.starts_in
+    awaits = tuple(problem.gangs[j].name for j in held.until)
+    return replace(decided, awaits=awaits, starts_in=held.starts_in, starts_at=at, promised=before if at is None else rfc3339(at))
+
+
+def rfc3339(seconds: int) -> str:
+    """Seconds since the epoch as 2026-01-31T12:00:00Z."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _named(problem: Problem, gang: Gang, placements: Iterable[Placement]) -> Pods:

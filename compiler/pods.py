@@ -11,6 +11,7 @@ from pydantic.functional_validators import AfterValidator
 from pydantic_core import PydanticCustomError
 
 from compiler import podrules
+from compiler.devices import vgpu
 from compiler.diagnostics import Diagnostic, did_you_mean
 from compiler.documents import Document, Path
 from compiler.podrules import PodAffinity, SpreadConstraint
@@ -193,12 +194,23 @@ def pod_spec(pod: Pod) -> PodSpec:
         tolerations=tuple(Toleration(t.key or "", t.operator or "Equal", t.value or "", t.effect or "") for t in pod.tolerations or ()),
         scheduler=pod.scheduler_name or "",
         node_name=pod.node_name or "",
+        guaranteed=_guaranteed(pod),
+        vgpus=tuple(asked for container in pod.containers if (asked := vgpu(container.effective)) is not None),
         rules=podrules.rules(
             pod.affinity.pod_affinity if pod.affinity else None,
             pod.affinity.pod_anti_affinity if pod.affinity else None,
             pod.topology_spread_constraints,
         ),
     )
+
+
+def _guaranteed(pod: Pod) -> bool:
+    """Kubernetes' QoS class: every container has limits of cpu and memory, and no requests that differ from them."""
+    for container in (*pod.containers, *(pod.init_containers or ())):
+        limits = (container.resources.limits or {}) if container.resources else {}
+        if any(not limits.get(name) or container.effective.get(name) != limits[name] for name in ("cpu", "memory")):
+            return False
+    return True
 
 
 def _term(term: SelectorTerm) -> Term:

@@ -16,6 +16,7 @@ from compiler.diagnostics import Diagnostic, Position, did_you_mean, in_order, r
 from compiler.documents import Document
 from compiler.drafts import HyperNodeDraft, PodDraft, PodGroupDraft
 from compiler.kinds import kinds
+from compiler.numa import with_numa
 from compiler.parse import parse
 from compiler.podgroups import assemble
 from compiler.shape import fit, review_metadata
@@ -24,6 +25,7 @@ from compiler.specs import (
     GangSpec,
     HyperNodeSpec,
     NodeSpec,
+    NumaTopologySpec,
     PriorityClassSpec,
     QueueSpec,
     SchedulerSpec,
@@ -220,7 +222,7 @@ def _cluster(name: str, found: _Found) -> ClusterSpec:
 
 def _checked(cluster: ClusterSpec, found: _Found) -> Specs:
     """Run the checks on everything, then leave out what they object to, and what depends on it."""
-    nodes = found.of(NodeSpec)
+    nodes = with_numa(found.of(NodeSpec), found.of(NumaTopologySpec))
     hypernodes, tree = resolve(found.of(HyperNodeDraft), found.of(HyperNodeSpec), nodes)
     pods = found.of(PodDraft)
     said = [*found.of(GangSpec), *assemble(found.of(PodGroupDraft), pods)]

@@ -152,6 +152,19 @@ def _seconds(value: Any) -> int:
 Seconds = Annotated[int, PlainValidator(_seconds), WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}]})]
 
 
+def _moment(value: Any) -> int:
+    try:
+        return timestamp(value)
+    except ValueError:
+        raise PydanticCustomError(
+            BAD_TIME.code, "{message}", {"message": f"{value!r} is not a time", "help": "write a time such as 2026-01-31T12:00:00Z"}
+        ) from None
+
+
+Moment = Annotated[int, PlainValidator(_moment), WithJsonSchema({"type": "string", "format": "date-time"})]
+"""Seconds since the epoch of an RFC 3339 time."""
+
+
 def fit(document: Document, model: type[BaseModel], data: Any = None, below: Path = ()) -> tuple[Any, list[Diagnostic]]:
     """The document as `model`, or None, with every problem found. data, below: a part of the document and the path that leads to it."""
     try:
@@ -163,7 +176,22 @@ def fit(document: Document, model: type[BaseModel], data: Any = None, below: Pat
 
 ANNOTATIONS = tuple(
     f"{OURS}{name}"
-    for name in ("adopt", "closed", "expected-duration", "gang", "placement", "prune", "replace", "run", "submitted-at", "waiting", "yield")
+    for name in (
+        "adopt",
+        "closed",
+        "expected-duration",
+        "gang",
+        "guaranteed-domains",
+        "order",
+        "placement",
+        "prune",
+        "replace",
+        "run",
+        "starts-at",
+        "submitted-at",
+        "waiting",
+        "yield",
+    )
 )
 
 

@@ -85,6 +85,7 @@ class PodSpec:
     affinity: required node affinity, terms are alternatives; None when nothing is required. tolerations and selector as in Kubernetes.
     scheduler: schedulerName of the pod, empty when it names none. node_name: spec.nodeName, which goes past every scheduler.
     rules: what it requires of other pods.
+    guaranteed: the pod's QoS class. vgpus: for each container that asks for some. topology_policy: of a Volcano task, "" for none.
     """
 
     requests: Amounts
@@ -94,6 +95,20 @@ class PodSpec:
     scheduler: str = ""
     node_name: str = ""
     rules: tuple[PodRule, ...] = ()
+    guaranteed: bool = False
+    vgpus: tuple[VgpuAsk, ...] = ()
+    topology_policy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class VgpuAsk:
+    """What one container asks of Volcano's virtual GPUs: `number` devices, of each `memory` MiB (where that is 0 `percentage` of it) and
+    `cores` percent."""
+
+    number: int
+    memory: int
+    percentage: int
+    cores: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +177,10 @@ class GangSpec:
 
 @dataclass(frozen=True, slots=True)
 class QueueSpec:
-    """open: what the document says; a cluster may know better. hierarchy: Volcano's annotations as (name, weight) pairs, the root left out."""
+    """open: what the document says; a cluster may know better. hierarchy: Volcano's annotations as (name, weight) pairs, the root left out.
+
+    strict: its jobs start in their order. domains: (how many, of which tier by number or name) hypernodes are guaranteed to it whole.
+    """
 
     document: Document
     name: str
@@ -175,6 +193,8 @@ class QueueSpec:
     reclaimable: bool = True
     open: bool = True
     hierarchy: tuple[tuple[str, float], ...] = ()
+    strict: bool = False
+    domains: tuple[int, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +207,43 @@ class PriorityClassSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class NumaSpec:
+    """The NUMA cells of a node. policy: of the kubelet's topology manager. static: its CPU manager hands out whole CPUs.
+
+    cells: what each offers of the resources that are divided. free: what is left of those of them that the cluster speaks of, None where it
+    says nothing.
+    """
+
+    policy: str
+    static: bool
+    cells: tuple[Amounts, ...]
+    free: tuple[Amounts, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NumaTopologySpec:
+    """Volcano's Numatopology: the NUMA cells of the node of its name."""
+
+    document: Document
+    name: str
+    numa: NumaSpec
+
+
+@dataclass(frozen=True, slots=True)
+class SharedSpec:
+    """Devices of a node of which pods take parts. resource: by which they ask for a part of one; whole: for whole ones, "" for none.
+
+    devices: (id, what one offers), in the order of the node.
+    """
+
+    resource: str
+    whole: str
+    devices: tuple[tuple[str, Amounts], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class NodeSpec:
-    """A Node object, or one node that a NodePool makes (then `document` is the pool's)."""
+    """A Node object, or one node that a NodePool makes (then `document` is the pool's). maintenance: (from, to) in seconds since the epoch."""
 
     document: Document
     name: str
@@ -196,6 +251,9 @@ class NodeSpec:
     taints: tuple[Taint, ...]
     allocatable: Amounts
     unschedulable: bool = False
+    numa: NumaSpec | None = None
+    shared: tuple[SharedSpec, ...] = ()
+    maintenance: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +301,7 @@ class SchedulerSpec:
 @dataclass(frozen=True, slots=True)
 class ClusterSpec:
     """Our Cluster kind. gap: relative MIP gap at which an objective may stop; 0 asks for a proof. time_limit: seconds, the last safety.
+    patience: seconds after which a waiting job is decided before the others of its priority.
 
     document: when nobody wrote one, an empty Cluster of the folder's name at the folder's first line, that is not among `Specs.documents`.
     """
@@ -254,6 +313,7 @@ class ClusterSpec:
     gap: float = 0.0
     time_limit: float = 60.0
     max_waiting_pods: int = 1000
+    patience: int = 86_400
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ _FIELDS: Mapping[str, str] = {
     "Queue.scheduling.volcano.sh": "queues",
     "HyperNode.topology.volcano.sh": "hypernodes",
     "ResourceQuota.": "resource_quotas",
+    "Numatopology.nodeinfo.volcano.sh": "numatopologies",
 }
 """Kind.group -> where the object goes; everything else is a job."""
 
@@ -46,6 +47,7 @@ class State:
     queues: tuple[Object, ...] = ()
     hypernodes: tuple[Object, ...] = ()
     resource_quotas: tuple[Object, ...] = ()
+    numatopologies: tuple[Object, ...] = ()
     finished: frozenset[tuple[str, str, str]] = frozenset()
 
     @classmethod

@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from solver.cells import Ints
 from solver.problem import Gang, Placement, Problem
-from solver.room import Ints
 from solver.tree import Tree
 
 NAMES = ("subgroups", "spread", "supernodes", "nodes")

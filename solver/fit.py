@@ -6,14 +6,16 @@ from dataclasses import dataclass
 
 import pulp
 
+from solver.cells import Free
 from solver.engine import solve_model
 from solver.greedy import Greedy
 from solver.model import constraints, variables
 from solver.model.sets import Sets, aggregate, refine
 from solver.neighbours import Neighbours
 from solver.options import Options
+from solver.order import urgency
 from solver.problem import Placement, Problem, Subgroup
-from solver.room import Ints, Ledger, Room
+from solver.room import Ledger, Room
 from solver.shapes import Shape
 from solver.stages.admit import Admission, pods_of
 from solver.stages.realise import realise
@@ -35,7 +37,7 @@ class Shortage:
     size: int | None = None
 
 
-def shortage(problem: Problem, tree: Tree, shape: Shape, free: Ints) -> Shortage | None:
+def shortage(problem: Problem, tree: Tree, shape: Shape, free: Free) -> Shortage | None:
     """A proof by counting that the gang does not fit: a role alone, all roles together, every subgroup, every domain. None proves nothing."""
     reach = reaches(problem, tree, shape, free)
     return (
@@ -46,13 +48,13 @@ def shortage(problem: Problem, tree: Tree, shape: Shape, free: Ints) -> Shortage
     )
 
 
-def reaches(problem: Problem, tree: Tree, shape: Shape, free: Ints) -> list[dict[int, int]]:
+def reaches(problem: Problem, tree: Tree, shape: Shape, free: Free) -> list[dict[int, int]]:
     """Role -> domain -> pods of the role that fit under it by number."""
     greedy = Greedy(problem, tree, Room(free))
     return [greedy.reach(shape, t) for t in range(len(shape.roles))]
 
 
-def role_shortage(shape: Shape, reach: list[dict[int, int]], free: Ints) -> Shortage | None:
+def role_shortage(shape: Shape, reach: list[dict[int, int]], free: Free) -> Shortage | None:
     """GW102: all nodes that are open to a role hold too few of its pods."""
     for t, role in enumerate(shape.roles):
         if reach[t][ROOT] < role.need:
@@ -104,27 +106,27 @@ def _meet(tree: Tree, domains: tuple[int, ...], home: int) -> list[int]:
     return [h for h in domains if home in tree.path(h)] or [home for h in domains if h in tree.path(home)]
 
 
-def _scarcest(free: Ints, request: tuple[int, ...]) -> int:
+def _scarcest(free: Free, request: tuple[int, ...]) -> int:
     """The resource that runs out first for pods of this request."""
     asked = [r for r, a in enumerate(request) if a]
-    return min(asked, key=lambda r: (int((free[:, r] // request[r]).sum()), r), default=0)
+    return min(asked, key=lambda r: (int((free.amounts[:, r] // request[r]).sum()), r), default=0)
 
 
-def holds(problem: Problem, tree: Tree, j: int, shape: Shape, free: Ints, options: Options, neighbours: Neighbours | None = None) -> bool | None:
+def holds(problem: Problem, tree: Tree, j: int, shape: Shape, free: Free, options: Options, neighbours: Neighbours | None = None) -> bool | None:
     """Whether the gang fits, queues aside: exact; None when a limit struck before an answer. Without neighbours relations are not minded."""
     placed = found(problem, tree, j, shape, free, neighbours)
     return True if placed is not None else exactly(problem, tree, j, shape, free, options, neighbours)
 
 
-def found(problem: Problem, tree: Tree, j: int, shape: Shape, free: Ints, neighbours: Neighbours | None = None) -> tuple[Placement, ...] | None:
+def found(problem: Problem, tree: Tree, j: int, shape: Shape, free: Free, neighbours: Neighbours | None = None) -> tuple[Placement, ...] | None:
     """A place for the gang as the greedy finds it; None proves nothing."""
     return Greedy(problem, tree, Room(free, neighbours)).place(j, shape)
 
 
-def exactly(problem: Problem, tree: Tree, j: int, shape: Shape, free: Ints, options: Options, neighbours: Neighbours | None = None) -> bool | None:
+def exactly(problem: Problem, tree: Tree, j: int, shape: Shape, free: Free, options: Options, neighbours: Neighbours | None = None) -> bool | None:
     """`holds` by the model alone."""
     places = aggregate(problem)
-    waiting = {(problem.gangs[j].queue, problem.gangs[j].priority, 0): (j,)}
+    waiting = {(problem.gangs[j].queue, urgency(problem.gangs[j]), 0): (j,)}
     while True:
         s = Sets(problem, tree, places, free, Ledger(problem), (shape,), waiting, neighbours)
         x = variables.make(s)

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from solver.costs import torn
+from solver.order import urgency
 from solver.podwise import Podwise
 from solver.problem import Gang, Placement, Problem, Subgroup, Topology, Vector
 from solver.quotas import gang_share, rank
@@ -34,14 +35,15 @@ class Greedy:
         self._open: dict[frozenset[int], np.ndarray] = {}
 
     def order(self, gangs: Iterable[int], ledger: Ledger, totals: Vector) -> Iterable[int]:
-        """Priority first, then that of the queue, then the queue with the lowest share at that moment, then age (with drf: after what each holds).
+        """Urgency first, then the queue's priority, then the queue with the lowest share at that moment, then age (with drf: after what each holds;
+        not in a queue with strict order).
 
         Charge the ledger between two of them.
         """
         waiting: dict[tuple[int, int], dict[int, list[int]]] = {}
         for j in sorted(gangs, key=lambda j: (self._holds(j, totals), self.problem.gangs[j].age, j), reverse=True):
             queue = self.problem.gangs[j].queue
-            waiting.setdefault((-self.problem.gangs[j].priority, -rank(self.problem, queue)), {}).setdefault(queue, []).append(j)
+            waiting.setdefault((-urgency(self.problem.gangs[j]), -rank(self.problem, queue)), {}).setdefault(queue, []).append(j)
         for p in sorted(waiting):
             queues = waiting[p]
             while queues:
@@ -51,7 +53,8 @@ class Greedy:
                     del queues[q]
 
     def _holds(self, j: int, totals: Vector) -> float:
-        return gang_share(self.problem, self.problem.gangs[j], self.problem.gangs[j].running, totals)
+        gang = self.problem.gangs[j]
+        return 0.0 if self.problem.queues[gang.queue].strict else gang_share(self.problem, gang, gang.running, totals)
 
     def place(self, index: int, shape: Shape | None = None) -> tuple[Placement, ...] | None:
         """The new pods of a gang at their nodes, taken from the room; None (and nothing taken) when this greedy finds no way."""
@@ -124,7 +127,7 @@ class Greedy:
         role = shape.roles[t]
         if role.kinds not in self._open:
             self._open[role.kinds] = np.isin(self.tree.kinds, sorted(role.kinds))
-        found = np.where(self._open[role.kinds], self.room.slots(role.request), 0)
+        found = np.where(self._open[role.kinds], self.room.slots(role.ask), 0)
         return found if self.room.neighbours is None else self.room.neighbours.cap(role, found)
 
     def _candidates(self, shape: Shape, want: list[int], reach: list[dict[int, int]]) -> list[int]:
@@ -228,12 +231,12 @@ class Greedy:
             if s.topology.mode == "hard" and self.tree.domain(None if h == ROOT else h, s.topology.tier) is None
         }
         placed: list[Placement] = []
-        for t in sorted((t for t in range(len(left)) if left[t] and t not in barred), key=lambda t: shape.roles[t].request, reverse=True):
+        for t in sorted((t for t in range(len(left)) if left[t] and t not in barred), key=lambda t: shape.roles[t].ask, reverse=True):
             fits = self._slots(shape, t)[nodes]
             for at in np.argsort(fits, kind="stable"):
                 pods = min(int(fits[at]), left[t])
                 if pods:
-                    self.room.take(int(nodes[at]), shape.roles[t].request, pods)
+                    self.room.take(int(nodes[at]), shape.roles[t].ask, pods)
                     placed.append(Placement(t, int(nodes[at]), pods))
                     left[t] -= pods
                 if not left[t]:

@@ -49,11 +49,23 @@ class Repair:
 
 
 @dataclass(frozen=True, slots=True)
+class CellUse:
+    """`pods` of the new pods of role `role` on node `node` take their share from its cell `cell` (index into `Node.cells`)."""
+
+    role: int
+    node: int
+    cell: int
+    pods: int
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
     """What happens to one gang. `placements`: all its pods, running ones included, sorted by (role, node); only running ones when it waits.
 
     evicted: running pods that are taken away, sorted likewise: all of them (action "evict"), or those that a kept gang can spare.
     evicted_for: the gangs that start because of it, sorted.
+    cells: from which cells the new pods take their portions, sorted: one way to do it, which shows that they fit.
+    starts_in: seconds until a waiting gang is expected to start; only of the gang with the reservation, and only where that is known.
     """
 
     gang: int
@@ -65,6 +77,22 @@ class Decision:
     repairs: tuple[Repair, ...] = ()
     evicted: tuple[Placement, ...] = ()
     evicted_for: tuple[int, ...] = ()
+    cells: tuple[CellUse, ...] = ()
+    starts_in: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Room that is held for one waiting gang until it starts there, sorted by (role, node): `placements`, its pods beyond those that run.
+
+    starts_in: seconds until all of `until`, the gangs whose end it waits for, are expected to have ended; None where one of them has no known
+    end. Until then no gang of its level or a lower one gets new pods on these nodes, unless it is expected to end before.
+    """
+
+    gang: int
+    starts_in: int | None
+    placements: tuple[Placement, ...]
+    until: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,5 +134,6 @@ class Plan:
     batches: tuple[Batch, ...]
     queues: tuple[QueueUse, ...]
     """One for each queue, in the problem's order."""
+    reservation: Reservation | None = None
     clock_struck: bool = False
     """Whether the time limit ended a solve before its deterministic limits did: then the same problem may give another plan."""

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from solver.cells import Ints
 from solver.neighbours import Neighbours
 from solver.problem import Gang, Placement, Subgroup
-from solver.room import Ints, Room
+from solver.room import Room
 from solver.shapes import Shape
 from solver.tree import ROOT, Tree
 
@@ -31,7 +32,7 @@ class Podwise:
 
     def slots(self, t: int) -> Ints:
         role = self.shape.roles[t]
-        return self.neighbours.cap(role, np.where(self.open[t], self.room.slots(role.request), 0))
+        return self.neighbours.cap(role, np.where(self.open[t], self.room.slots(role.ask), 0))
 
     def fill(self, h: int, left: list[int]) -> tuple[Placement, ...]:
         """As many of `left` (pods per role, counted down) under h as come one after another; nothing where a subgroup would not be whole."""

@@ -30,12 +30,43 @@ class HyperNode:
 
 
 @dataclass(frozen=True, slots=True)
+class Cell:
+    """A part of a node: a NUMA cell, a device. division: index into `Problem.divisions`.
+
+    capacity: of the empty cell. free: less whatever runs there, the pods in `Gang.running` included (unlike `Node.free`).
+    """
+
+    division: int
+    capacity: Vector
+    free: Vector
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Portion:
+    """Of what a pod asks for, `share` has to come from each of `number` different cells of one division of its node."""
+
+    division: int
+    number: int
+    share: Vector
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Ask:
+    """What one pod takes: `request` from its node as a whole, and of that its portions from cells, at most one portion for each division."""
+
+    request: Vector
+    portions: tuple[Portion, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """A machine.
 
     kind: nodes of one kind are open to exactly the same roles (selectors, affinity, taints are settled before the solver).
     leaf: the hypernode that directly holds the node; None for a node outside the topology.
     capacity: allocatable. free: capacity less the pods that belong to no gang of the problem; the pods in `Gang.running` are not taken off.
+    cells: the parts of the node that pods take portions from; a node without cells of a division has no room for a pod with such a portion.
+    closes_in: seconds from now until nothing may run there for a while (maintenance); 0 where it is so now, None where nobody plans it.
     """
 
     name: str
@@ -43,6 +74,8 @@ class Node:
     leaf: int | None
     capacity: Vector
     free: Vector
+    cells: tuple[Cell, ...] = ()
+    closes_in: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +85,8 @@ class Queue:
     The limits hold for the queue together with all its descendants. open: a queue that is not, or that is below one that is not, takes
     nothing new. hierarchy: the way from the root to this queue as (name, weight) pairs, for `Policy.drf_hierarchy`; () stands right below the
     root with the queue's own name and weight. Two queues may share the beginning of their ways, and the first one's weights count.
-    reclaimable: gangs of other queues may evict from it.
+    reclaimable: gangs of other queues may evict from it. strict: its waiting gangs start in their order, none before an earlier one.
+    kept: hypernodes that are guaranteed to the queue and its descendants; no other gang gets new pods there.
     """
 
     name: str
@@ -66,6 +100,8 @@ class Queue:
     open: bool = True
     hierarchy: tuple[tuple[str, int], ...] = ()
     reclaimable: bool = True
+    strict: bool = False
+    kept: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +166,8 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """`minimum` <= placed pods <= `replicas` once the gang is admitted; each pod needs `request` on a node whose kind is in `kinds`.
+    """`minimum` <= placed pods <= `replicas` once the gang is admitted; each pod needs `request` on a node whose kind is in `kinds`, and its
+    `portions` from that node's cells.
 
     bears, matches: the relations that its pods carry, and those that count them (indices into `Problem.relations`, ascending).
     """
@@ -142,6 +179,12 @@ class Role:
     kinds: frozenset[int]
     bears: tuple[int, ...] = ()
     matches: tuple[int, ...] = ()
+    portions: tuple[Portion, ...] = ()
+
+    @property
+    def ask(self) -> Ask:
+        """What one pod takes."""
+        return Ask(self.request, self.portions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +221,10 @@ class Gang:
 
     evictable: running pods may be stopped for another gang, by the rules of `solver.victims`. loss: seconds that one of them has run.
     preempts: others may be evicted for this gang (false: priority class with preemptionPolicy Never).
+
+    duration: seconds that it is expected to run in all. ends: of a gang with running pods, seconds from now until it is expected to end.
+    None where nobody knows, or where it should have ended already. overdue: it waited longer than it should have to, and is decided before
+    the others of its priority; who is overdue is for those who have a clock to say.
     """
 
     name: str
@@ -192,6 +239,9 @@ class Gang:
     evictable: bool = False
     loss: int = 0
     preempts: bool = True
+    duration: int | None = None
+    ends: int | None = None
+    overdue: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +250,7 @@ class Problem:
 
     preempt: a gang may evict gangs of its own queue that have a lower priority. reclaim: it may evict gangs of other queues that hold more
     than they deserve. devices: the resources by which nodes are kept whole, see `costs.Wholes`; () for all of them.
+    divisions: names of the ways in which nodes are divided into cells.
     """
 
     resources: tuple[str, ...]
@@ -212,6 +263,7 @@ class Problem:
     reclaim: bool = False
     relations: tuple[Relation, ...] = ()
     devices: tuple[int, ...] = ()
+    divisions: tuple[str, ...] = ()
 
 
 class InvalidProblemError(ValueError):

@@ -9,83 +9,125 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from solver import hierarchy, quotas
+from solver.cells import Counts, Free, Ints, arrange, best_fit, fewer, left
 from solver.neighbours import Neighbours
-from solver.problem import Gang, Placement, Problem, Role, Vector
+from solver.problem import Ask, Gang, Placement, Portion, Problem, Role, Vector
 
 if TYPE_CHECKING:
     from solver.shapes import ShapeRole
 
-PLENTY = 1 << 31
-"""Slots for a pod that asks for nothing."""
-
-Ints = npt.NDArray[np.int64]
+Laid = tuple[int, tuple[Counts, ...]]
+"""Pods that lie on a node's cells, and for each of their portions the counts."""
 
 
-def free_vectors(problem: Problem) -> Ints:
-    """Node x resource: what is left beside foreign pods and all running pods, never below 0."""
-    return np.maximum(_left(problem), 0)
+def free_vectors(problem: Problem) -> Free:
+    """What is left beside foreign pods and all running pods, never below 0."""
+    free = _left(problem)
+    return Free(np.maximum(free.amounts, 0), free.cells)
 
 
 def owed_vectors(problem: Problem) -> Ints:
     """Node x resource: by how much what runs exceeds the node (it shrank, or foreign pods came); 0 on most."""
-    return np.maximum(-_left(problem), 0)
+    return np.maximum(-_left(problem).amounts, 0)
 
 
-def _left(problem: Problem) -> Ints:
-    free = np.array([n.free for n in problem.nodes], dtype=np.int64).reshape(len(problem.nodes), len(problem.resources))
+def _left(problem: Problem) -> Free:
+    free = left(problem)
     for gang in problem.gangs:
         for p in gang.running:
-            free[p.node] -= np.array(gang.roles[p.role].request, dtype=np.int64) * p.pods
+            free.amounts[p.node] -= np.array(gang.roles[p.role].request, dtype=np.int64) * p.pods
     return free
 
 
-def slots(free: Ints, request: Vector) -> Ints:
-    """Pods of `request` that each row of `free` holds alone: min over r with request_r > 0 of floor(free_r / request_r)."""
-    result = np.full(len(free), PLENTY, dtype=np.int64)
-    for r, amount in enumerate(request):
-        if amount:
-            np.minimum(result, free[:, r] // amount, out=result)
-    return result
+@dataclass(frozen=True, slots=True)
+class Taking:
+    """One entry of a room's log. before: what lay on the node's cells, and what was free there, where the pods have portions."""
+
+    node: int
+    ask: Ask
+    pods: int
+    before: tuple[dict[tuple[Portion, ...], Laid], Ints] | None = None
 
 
 class Room:
-    """Free amounts per node with undo. Slot counts per request are kept and refreshed only for nodes that changed.
+    """Free amounts per node with undo. Slot counts per ask are kept and refreshed only for nodes that changed.
 
-    neighbours: who is where, for the relations between pods; None where none is to be minded.
+    From which cells a pod takes its portions is open as long as the room lives: pods that came through it are laid anew where that is what
+    it takes to fit another one in. neighbours: who is where, for the relations between pods; None where none is to be minded.
     """
 
-    def __init__(self, free: Ints, neighbours: Neighbours | None = None) -> None:
+    def __init__(self, free: Free, neighbours: Neighbours | None = None) -> None:
         self.free = free.copy()
         self.neighbours = None if neighbours is None else neighbours.copy()
-        self._log: list[tuple[int, Vector, int]] = []
-        self._slots: dict[Vector, tuple[Ints, int]] = {}
+        self.laid: dict[int, dict[tuple[Portion, ...], Laid]] = {}
+        self._log: list[Taking] = []
+        self._slots: dict[Ask, tuple[Ints, int]] = {}
 
-    def slots(self, request: Vector) -> Ints:
-        """Pods of `request` that fit, per node. Do not write to the result."""
-        known = self._slots.get(request)
+    def copy(self) -> Room:
+        """The same, to be taken further apart from this one; what was taken before cannot be undone there."""
+        other = Room(self.free, self.neighbours)
+        other.laid = {node: dict(laid) for node, laid in self.laid.items()}
+        return other
+
+    def slots(self, ask: Ask) -> Ints:
+        """Pods of `ask` that fit, per node, with the others where they lie. Do not write to the result."""
+        known = self._slots.get(ask)
         if known is None:
-            known = slots(self.free, request), len(self._log)
+            known = self.free.slots(ask), len(self._log)
         counts, seen = known
         if seen < len(self._log):
-            changed = np.array(sorted({node for node, _, _ in self._log[seen:]}), dtype=np.intp)
-            counts[changed] = slots(self.free[changed], request)
-        self._slots[request] = counts, len(self._log)
+            changed = np.array(sorted({taking.node for taking in self._log[seen:]}), dtype=np.intp)
+            counts[changed] = self.free.at(changed).slots(ask)
+        self._slots[ask] = counts, len(self._log)
         return counts
 
-    def take(self, node: int, request: Vector, pods: int) -> None:
-        """Raises ValueError when the node has not that much left."""
-        self.free[node] -= np.array(request, dtype=np.int64) * pods
-        self._log.append((node, request, pods))
-        if (self.free[node] < 0).any():
-            raise ValueError(f"node {node} cannot hold {pods} more pods of {request}")
+    def take(self, node: int, ask: Ask, pods: int) -> None:
+        """Raises ValueError when the node, or its cells, have not that much left. pods < 0: of those that were taken before, some go."""
+        before = (self.laid.get(node, {}), self.free.cells[node].copy()) if ask.portions else None
+        self._log.append(Taking(node, ask, pods, before))
+        self.free.amounts[node] -= np.array(ask.request, dtype=np.int64) * pods
+        fits = not ask.portions or self._lay(node, ask.portions, pods)
+        if not fits or (self.free.amounts[node] < 0).any():
+            raise ValueError(f"node {node} cannot hold {pods} more pods of {ask}")
+
+    def _lay(self, node: int, portions: tuple[Portion, ...], pods: int) -> bool:
+        """Put the pods onto the node's cells, or take them off; False, and nothing changed, where they do not fit."""
+        laid = dict(self.laid.get(node, {}))
+        there, counts = laid.pop(portions, (0, tuple((0,) * self.free.cells.shape[2] for _ in portions)))
+        cells = self.free.cells[node]
+        if pods < 0:
+            new = tuple(fewer(of, portion.number, there + pods) for portion, of in zip(portions, counts, strict=True))
+        else:
+            more = [best_fit(cells[portion.division], portion, pods) for portion in portions]
+            if any(found is None for found in more):
+                return self._lay_anew(node, {key: number for key, (number, _) in [*laid.items(), (portions, (there + pods, counts))]})
+            new = tuple(add(of, found) for of, found in zip(counts, more, strict=True) if found is not None)
+        for portion, before, after in zip(portions, counts, new, strict=True):
+            cells[portion.division] -= np.outer(np.subtract(after, before), portion.share)
+        self.laid[node] = {**laid, portions: (there + pods, new)} if there + pods else laid
+        return True
+
+    def _lay_anew(self, node: int, wanted: dict[tuple[Portion, ...], int]) -> bool:
+        empty = self.free.cells[node].copy()
+        for portions, (_, counts) in self.laid.get(node, {}).items():
+            for portion, of in zip(portions, counts, strict=True):
+                empty[portion.division] += np.outer(of, portion.share)
+        found = arrange(empty, wanted)
+        if found is None:
+            return False
+        for portions, new in found.items():
+            for portion, of in zip(portions, new, strict=True):
+                empty[portion.division] -= np.outer(of, portion.share)
+        self.free.cells[node] = empty
+        self.laid[node] = {portions: (wanted[portions], counts) for portions, counts in found.items()}
+        return True
 
     def put(self, node: int, role: Role | ShapeRole, pods: int) -> None:
         """As `take`, and remember who is there now; whether relations allow it is the caller's matter."""
         stamp = len(self._log)
-        self.take(node, role.request, pods)
+        self.take(node, role.ask, pods)
         if self.neighbours is not None:
             self.neighbours.add(role, node, pods, stamp)
 
@@ -94,24 +136,27 @@ class Room:
         """Whether what was put here breaks a relation."""
         return self.neighbours is not None and bool(self.neighbours.faults())
 
-    def copy(self) -> Room:
-        """The same, to be filled apart from this one."""
-        return Room(self.free, self.neighbours)
-
     def mark(self) -> int:
         return len(self._log)
 
     def undo(self, mark: int) -> None:
         """Give back everything taken since `mark`."""
-        for node, request, pods in reversed(self._log[mark:]):
-            self.free[node] += np.array(request, dtype=np.int64) * pods
-            self._log.append((node, request, -pods))
+        for taking in reversed(self._log[mark:]):
+            self.free.amounts[taking.node] += np.array(taking.ask.request, dtype=np.int64) * taking.pods
+            if taking.before is not None:
+                self.laid[taking.node], self.free.cells[taking.node] = taking.before
+            self._log.append(Taking(taking.node, taking.ask, -taking.pods))
         if self.neighbours is not None:
             self.neighbours.undo(mark)
 
     def take_all(self, gang: Gang, placements: Iterable[Placement]) -> None:
         for p in placements:
             self.put(p.node, gang.roles[p.role], p.pods)
+
+    def take_running(self, gang: Gang, placements: Iterable[Placement], times: int = 1) -> None:
+        """Running pods, which hold their cells whatever happens, and whom relations never take for gone. times -1: they go."""
+        for p in placements:
+            self.take(p.node, Ask(gang.roles[p.role].request), times * p.pods)
 
 
 def add(a: Sequence[int], b: Sequence[int], times: int = 1) -> Vector:

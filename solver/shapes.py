@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from solver.problem import Gang, Placement, Problem, Subgroup, Vector
+from solver.order import urgency
+from solver.problem import Ask, Gang, Placement, Problem, Subgroup, Vector
 from solver.room import add
 from solver.tree import ROOT, Tree
 from solver.units import mix, required
@@ -13,14 +14,19 @@ from solver.units import mix, required
 
 @dataclass(frozen=True, slots=True)
 class ShapeRole:
-    """Pods still to be placed for one gang: at least `need`, at most `room`, each asking for `request` on a node of `kinds`; as in `Role`."""
+    """Pods still to be placed for one gang: at least `need`, at most `room`, each taking `ask` on a node of `kinds`; as in `Role`."""
 
     need: int
     room: int
-    request: Vector
+    ask: Ask
     kinds: frozenset[int]
     bears: tuple[int, ...] = ()
     matches: tuple[int, ...] = ()
+
+    @property
+    def request(self) -> Vector:
+        """What one pod asks of the node as a whole."""
+        return self.ask.request
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +128,7 @@ def growing_shape(index: int, gang: Gang, placed: Sequence[Placement]) -> Shape:
 def _shape(index: int, gang: Gang, fixed: tuple[Placement, ...], need: Sequence[int], least: int, most: int) -> Shape:
     have = _per_role(gang, fixed)
     roles = tuple(
-        ShapeRole(max(0, n - h), max(0, r.replicas - h), r.request, r.kinds, r.bears, r.matches)
-        for n, h, r in zip(need, have, gang.roles, strict=True)
+        ShapeRole(max(0, n - h), max(0, r.replicas - h), r.ask, r.kinds, r.bears, r.matches) for n, h, r in zip(need, have, gang.roles, strict=True)
     )
     least, most = max(0, least - sum(have)), max(0, most - sum(have))
     least = max(least, sum(r.need for r in roles))
@@ -162,9 +167,9 @@ def _parts(tree: Tree, part: Subgroup, placed: Iterable[Placement]) -> dict[int 
 
 
 def classes(problem: Problem, gangs: Iterable[int]) -> dict[tuple[int, int, Shape], tuple[int, ...]]:
-    """(queue, priority, shape) -> its gangs, oldest first. Order of keys: first appearance among `gangs`."""
+    """(queue, urgency, shape) -> its gangs, oldest first. Order of keys: first appearance among `gangs`."""
     found: dict[tuple[int, int, Shape], list[int]] = {}
     for j in gangs:
         gang = problem.gangs[j]
-        found.setdefault((gang.queue, gang.priority, shape_of(j, gang)), []).append(j)
+        found.setdefault((gang.queue, urgency(gang), shape_of(j, gang)), []).append(j)
     return {key: tuple(sorted(js, key=lambda j: (problem.gangs[j].age, j))) for key, js in found.items()}

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
+from solver.cells import certificate
+from solver.closing import guarded
 from solver.costs import NAMES
 from solver.engine import watching
 from solver.fit import shortage
@@ -15,10 +18,12 @@ from solver.greedy import Greedy
 from solver.model.sets import Place, Sets, aggregate, refine
 from solver.neighbours import whoever_minds
 from solver.options import Options
+from solver.order import in_turn, turn, urgency
 from solver.parallel import HERE, Mapper
-from solver.plan import Batch, Decision, Objective, Plan, QueueUse, Verdict
+from solver.plan import Batch, Decision, Objective, Plan, QueueUse, Reservation, Verdict
 from solver.problem import Placement, Problem
-from solver.quotas import rank, totals
+from solver.promises import planned
+from solver.quotas import totals
 from solver.reasons import Explanation, World
 from solver.room import Ledger, Room, demand, free_vectors, owed_vectors
 from solver.shapes import Shape, classes, satisfied, shape_of
@@ -32,7 +37,7 @@ from solver.stages.scatter import scatter
 from solver.tree import Tree
 from solver.validate import validate
 from solver.victims import anybody
-from solver.waiting import explanations
+from solver.waits import Waits
 
 REASON_SECONDS = 5.0
 """For one exact model that asks whether a single gang fits; the plan's own time limit is over by then."""
@@ -53,27 +58,33 @@ def solve(problem: Problem, options: Options | None = None, mapper: Mapper = HER
 def _solved(problem: Problem, options: Options, mapper: Mapper) -> Plan:
     """`solve`, without noticing the clock."""
     validate(problem)
-    timed = replace(options, deadline=time.monotonic() + options.time_limit)
+    timely = replace(options, deadline=time.monotonic() + options.time_limit)
     tree, before = Tree(problem), Ledger(problem)
     free_before = free_vectors(problem)
     neighbours = whoever_minds(problem)
     running = {j: merged(g.running) for j, g in enumerate(problem.gangs)}
     kept = {j for j, g in enumerate(problem.gangs) if satisfied(g)}
+    usable = guarded(problem)
+    usable_tree = tree if usable is problem else Tree(usable)
     room = Room(free_before, neighbours)
-    course = _decided(Course.start(problem, tree, room, before.copy(), {j: running[j] for j in kept}, timed, mapper), running)
+    start = Course.start(usable, usable_tree, room, before.copy(), {j: running[j] for j in kept}, timely, mapper)
+    course = planned(start, _decided)
     whole = totals(problem)
     shrunk = course.standing.evicted.keys() & kept
     growing = {j: pods for j, pods in course.placements.items() if j not in shrunk}
-    placements = course.placements | grow(problem, tree, course.room, course.ledger, growing, whole)
-    if problem.policy.scatter and not course.standing.evicted:  # who goes for whom was proved for the nodes as they are
-        placements = scatter(problem, course.room, placements)
+    placements = course.placements | grow(course.problem, course.tree, course.room, course.ledger, growing, whole, course.later, course.lasting)
+    if problem.policy.scatter and not course.standing.evicted and course.reservation is None:  # both were proved for the nodes as they are
+        placements = scatter(course.problem, course.room, placements)
     started = {j: pods for j, pods in placements.items() if j not in kept}
     patience = replace(options, time_limit=min(options.time_limit, REASON_SECONDS))
-    world = World(problem, tree, free_before, before, course.room.free, course.ledger, started, patience, course.room.neighbours)
-    waiting = [j for j in range(len(problem.gangs)) if j not in placements and not course.standing.evicted.get(j)]
-    why = explanations(world, waiting, mapper)
-    decisions = tuple(_decision(problem, j, placements.get(j), running[j], j in kept, course, why.get(j)) for j in range(len(problem.gangs)))
-    return Plan(decisions, course.plan_batches(), _queues(problem, before, course.ledger, whole))
+    uses = certificate(problem, course.room.laid, {j: fresh(problem.gangs[j], pods) for j, pods in placements.items()})
+    world = World(problem, tree, free_before, before, course.room.free, course.ledger, started, patience, course.room.neighbours, uses)
+    waits = Waits(world, usable, usable_tree, course.problem, course.tree, course.reservation, course.barred, course.waiting())
+    why = waits.explain(mapper)
+    decisions = [_decision(problem, j, placements.get(j), running[j], j in kept, course, why.get(j)) for j in range(len(problem.gangs))]
+    for j, cells in uses.items():
+        decisions[j] = replace(decisions[j], cells=cells)
+    return Plan(tuple(decisions), course.plan_batches(), _queues(problem, before, course.ledger, whole), course.reservation)
 
 
 def worst(objectives: Iterable[Objective]) -> Verdict:
@@ -83,7 +94,11 @@ def worst(objectives: Iterable[Objective]) -> Verdict:
 
 @dataclass
 class Course:
-    """What is decided so far. batches: gangs asked, objectives, seconds. winners: gangs that started once room had been made -> objectives."""
+    """What is decided so far. batches: gangs asked, objectives, seconds. winners: gangs that started once room had been made -> objectives.
+
+    With a reservation: later, what the queues hold when it falls due; lasting: gangs that would still be there then; barred: those of them that
+    may not start for the sake of its queues. `problem` then keeps the lasting ones off its nodes.
+    """
 
     problem: Problem
     tree: Tree
@@ -96,6 +111,10 @@ class Course:
     batches: list[tuple[tuple[int, ...], tuple[Objective, ...], float]] = field(default_factory=list)
     winners: dict[int, tuple[Objective, ...]] = field(default_factory=dict)
     seconds: float = 0.0
+    reservation: Reservation | None = None
+    later: Ledger | None = None
+    lasting: frozenset[int] = frozenset()
+    barred: frozenset[int] = frozenset()
 
     @classmethod
     def start(
@@ -115,7 +134,12 @@ class Course:
             standing=self.standing.copy(room, ledger),
             batches=list(self.batches),
             winners=dict(self.winners),
+            later=None if self.later is None else self.later.copy(),
         )
+
+    def waiting(self) -> list[int]:
+        """Gangs that neither run nor start, those that are evicted apart."""
+        return [j for j in range(len(self.problem.gangs)) if j not in self.placements and j not in self.standing.evicted]
 
     def decide_all(self, groups: Iterable[list[int]]) -> None:
         for gangs in groups:
@@ -124,7 +148,7 @@ class Course:
     def decide(self, gangs: list[int]) -> None:
         """One batch. Gangs whose last pods were evicted before it belong to it, and wait."""
         clock = time.perf_counter()
-        asking = [j for j in gangs if j not in self.standing.evicted]
+        asking = in_turn(self.problem, self.waiting(), [j for j in gangs if j not in self.standing.evicted and j not in self.barred])
         chosen, objectives = _decide(self.problem, self.tree, self.room, self.ledger, asking, self.options, self.mapper)
         for j, pods in chosen.items():
             self.begin(j, pods)
@@ -135,7 +159,10 @@ class Course:
         gang = self.problem.gangs[j]
         new = fresh(gang, pods)
         self.room.take_all(gang, (replace(p, pods=times * p.pods) for p in new))
-        self.ledger.charge(gang.queue, tuple(times * x for x in demand(gang, new, len(self.problem.resources))))
+        amount = tuple(times * x for x in demand(gang, new, len(self.problem.resources)))
+        self.ledger.charge(gang.queue, amount)
+        if self.later is not None and j in self.lasting:
+            self.later.charge(gang.queue, amount)
         self.standing.running.pop(j, None)
         self.placements[j] = pods
 
@@ -151,29 +178,25 @@ class Course:
         chosen, objectives = _decide(self.problem, self.tree, self.room, self.ledger, [j], self.options, self.mapper)
         return (chosen[j], tuple(o for o in objectives if o.name in NAMES)) if j in chosen else None
 
-    def make_room(self, waiting: Sequence[int], priority: int) -> None:
-        """Evict for the waiting gangs of this priority, the oldest first; those above it had their turn and may use what is left over."""
+    def make_room(self, waiting: Sequence[int], urgent: int) -> None:
+        """Evict for the waiting gangs of this urgency, the oldest first; those above it had their turn and may use what is left over."""
         clock = time.perf_counter()
         hopeless: set[object] = set()
-        for j in sorted(waiting, key=self._turn):
+        for j in sorted(waiting, key=partial(turn, self.problem)):
             gang = self.problem.gangs[j]
-            if j in self.placements or j in self.standing.evicted:
+            if j in self.placements or j in self.standing.evicted or j in self.barred or not in_turn(self.problem, self.waiting(), [j]):
                 continue
             found = self.alone(j) if self.standing.evicted else None
             if found is not None:
                 self.begin(j, found[0])
                 self.winners[j] = found[1]
-            elif gang.priority == priority:
+            elif urgency(gang) == urgent:
                 alike = (gang.queue, gang.preempts, shape_of(j, gang))
                 if alike not in hopeless and self.evict_for(j):
                     hopeless.clear()
                 else:
                     hopeless.add(alike)
         self.seconds += time.perf_counter() - clock
-
-    def _turn(self, j: int) -> tuple[int, int, int, int]:
-        gang = self.problem.gangs[j]
-        return -gang.priority, -rank(self.problem, gang.queue), gang.age, j
 
     def evict_for(self, j: int) -> bool:
         """Make room for gang j and start it; False, and nothing changed, where that cannot be."""
@@ -191,6 +214,12 @@ class Course:
         self.begin(j, placed)
         self.winners[j] = (*taken.objectives, *spreading)
         return True
+
+    def fitted(self, j: int, room: Room, ledger: Ledger) -> tuple[Placement, ...] | None:
+        """The pods of gang j alone in this room, where it fits there and in its queues."""
+        if shortage(self.problem, self.tree, shape_of(j, self.problem.gangs[j]), room.free) is not None:
+            return None
+        return _decide(self.problem, self.tree, room, ledger, [j], self.options, self.mapper)[0].get(j)
 
     def spared(self) -> Course:
         """Nobody goes whom nobody needs: try to do without each victim, the dearest first. The choice for one gang alone was proved already."""
@@ -254,31 +283,30 @@ class Course:
         return tuple(found)
 
 
-def _decided(course: Course, running: Mapping[int, tuple[Placement, ...]]) -> Course:
-    """Batch after batch; where gangs may be evicted, each priority gets its room before the next one is asked."""
+def _decided(course: Course, waiting: list[int]) -> Course:
+    """Batch after batch; where gangs may be evicted, each urgency gets its room before the next one is asked."""
     problem, options = course.problem, course.options
-    waiting = [j for j in range(len(problem.gangs)) if j not in course.placements]
     groups = _batches(problem, waiting, options)
     plain = course
     if not anybody(problem):
         course.decide_all(groups)
         return course
-    if any(len({problem.gangs[j].priority for j in group}) > 1 for group in groups):
+    if any(len({urgency(problem.gangs[j]) for j in group}) > 1 for group in groups):
         plain = course.copy()
         plain.decide_all(groups)
         if not any(course.promising(j) for j in waiting if j not in plain.placements):
             return plain
         groups = _batches(problem, waiting, replace(options, joint_variables=-1))
     for number, group in enumerate(groups):
-        priority = problem.gangs[group[0]].priority
+        urgent = urgency(problem.gangs[group[0]])
         course.decide(group)
-        if number + 1 == len(groups) or problem.gangs[groups[number + 1][0]].priority != priority:
-            course.make_room([j for j in waiting if problem.gangs[j].priority >= priority], priority)
+        if number + 1 == len(groups) or urgency(problem.gangs[groups[number + 1][0]]) != urgent:
+            course.make_room([j for j in waiting if urgency(problem.gangs[j]) >= urgent], urgent)
     return course.spared() if course.standing.evicted or plain is course else plain
 
 
 def _batches(problem: Problem, waiting: list[int], options: Options) -> list[list[int]]:
-    """All gangs in one model where it is small; else one for each priority, and as many of it as one model holds, the oldest first."""
+    """All gangs in one model where it is small; else one for each urgency, and as many of it as one model holds, the oldest first."""
     places = len({(n.leaf, n.kind) for n in problem.nodes})
     shapes = {j: shape_of(j, problem.gangs[j]) for j in waiting}
     size = {shape: places * max(1, len(shape.roles)) for shape in shapes.values()}
@@ -286,8 +314,8 @@ def _batches(problem: Problem, waiting: list[int], options: Options) -> list[lis
         return [sorted(waiting)] if waiting else []
     batches: list[list[int]] = []
     known: set[Shape] = set()
-    for j in sorted(waiting, key=lambda j: (-problem.gangs[j].priority, -rank(problem, problem.gangs[j].queue), problem.gangs[j].age, j)):
-        another = not batches or problem.gangs[batches[-1][0]].priority != problem.gangs[j].priority
+    for j in sorted(waiting, key=partial(turn, problem)):
+        another = not batches or urgency(problem.gangs[batches[-1][0]]) != urgency(problem.gangs[j])
         if another or sum(size[shape] for shape in known | {shapes[j]}) > options.batch_variables:
             batches.append([])
             known = set()
@@ -348,21 +376,33 @@ def _floor(problem: Problem, tree: Tree, room: Room, ledger: Ledger, gangs: list
     ledger = ledger.copy()
     greedy = Greedy(problem, tree, room.copy())
     found: dict[int, tuple[Placement, ...]] = {}
+    stopped: set[int] = set()
     for j in greedy.order(gangs, ledger, totals(problem)):
-        shape = shape_of(j, problem.gangs[j])
-        if not ledger.allows(problem.gangs[j].queue, shape.demand(len(problem.resources))):
-            continue
-        mark = greedy.room.mark()
-        placed = greedy.place(j, shape)
-        if placed is None:
-            continue
-        amount = demand(problem.gangs[j], placed, len(problem.resources))
-        if not ledger.allows(problem.gangs[j].queue, amount):  # a mix of roles dearer than the cheapest
-            greedy.room.undo(mark)
-            continue
-        ledger.charge(problem.gangs[j].queue, amount)
-        found[j] = merged([*shape.fixed, *placed])
+        queue = problem.gangs[j].queue
+        pods = None if queue in stopped else _fitted(greedy, ledger, j)
+        if pods is not None:
+            found[j] = pods
+        elif problem.queues[queue].strict:
+            stopped.add(queue)
     return found
+
+
+def _fitted(greedy: Greedy, ledger: Ledger, j: int) -> tuple[Placement, ...] | None:
+    """All pods of gang j where the greedy finds a place and its queue allows it; charges both."""
+    gang, width = greedy.problem.gangs[j], len(greedy.problem.resources)
+    shape = shape_of(j, gang)
+    if not ledger.allows(gang.queue, shape.demand(width)):
+        return None
+    mark = greedy.room.mark()
+    placed = greedy.place(j, shape)
+    if placed is None:
+        return None
+    amount = demand(gang, placed, width)
+    if not ledger.allows(gang.queue, amount):  # a mix of roles dearer than the cheapest
+        greedy.room.undo(mark)
+        return None
+    ledger.charge(gang.queue, amount)
+    return merged([*shape.fixed, *placed])
 
 
 def _everyone(s: Sets, gangs: list[int]) -> Admission:
@@ -385,7 +425,9 @@ def _decision(
     leaves = tuple(sorted({leaf for p in placed if (leaf := problem.nodes[p.node].leaf) is not None}))
     if pods is not None:
         return Decision(j, "keep" if kept else "start", placed, leaves, evicted=evicted, evicted_for=winners)
-    return Decision(j, "wait", placed, leaves, *(why or ()))
+    held = course.reservation
+    facts, repairs = why or ((), ())
+    return Decision(j, "wait", placed, leaves, facts, repairs, starts_in=held.starts_in if held is not None and held.gang == j else None)
 
 
 def _queues(problem: Problem, before: Ledger, after: Ledger, whole: tuple[int, ...]) -> tuple[QueueUse, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import lcm
 from typing import Protocol
 
-from solver.problem import Gang, HyperNode, InvalidProblemError, Limits, Node, Problem, Queue, Relation, Subgroup, Vector
+from solver.problem import Cell, Gang, HyperNode, InvalidProblemError, Limits, Node, Problem, Queue, Relation, Role, Subgroup, Vector
 
 LARGEST = 2**62
 """No amount, and no sum of amounts over the cluster or over all gangs, may be larger: it has to fit a signed 64-bit integer with room to add."""
@@ -25,7 +25,9 @@ def validate(problem: Problem) -> None:
     * every number is an integer within its range, every vector as long as `resources`, every index inside its tuple, every name unique
       among its kind (roles and subgroups: in their gang);
     * a hypernode's parent has a higher tier (so there is no loop), and queues have no loop;
-    * on each node free <= capacity; each role's minimum <= replicas, a gang's minimum and each subgroup's parts within the replicas they cover;
+    * divisions are named once each; a role has at most one portion of each, and it asks for something;
+    * on each node and cell free <= capacity;
+    * each role's minimum <= replicas, a gang's minimum and each subgroup's parts within the replicas they cover;
     * a relation has one domain for each node and one count for each domain, no domain is without nodes, skew and least_domains are positive, and
       what a role bears and matches is ascending;
     * no sum of amounts is above `LARGEST`.
@@ -33,6 +35,9 @@ def validate(problem: Problem) -> None:
     A problem without nodes, hypernodes, queues or gangs is well formed. A gang that cannot fit is well formed too: it waits.
     """
     _resources(problem.resources)
+    for d, name in enumerate(problem.divisions):
+        if name in problem.divisions[:d]:
+            raise InvalidProblemError(("divisions", d), f"{name!r} occurs twice")
     for collection in ("nodes", "hypernodes", "queues", "gangs"):
         _unique((collection,), getattr(problem, collection))
     for h, hypernode in enumerate(problem.hypernodes):
@@ -101,9 +106,33 @@ def _node(where: Where, node: Node, problem: Problem) -> None:
         _index((*where, "leaf"), node.leaf, problem.hypernodes)
     _vector((*where, "capacity"), node.capacity, problem)
     _vector((*where, "free"), node.free, problem)
-    for r, (free, capacity) in enumerate(zip(node.free, node.capacity, strict=True)):
+    if node.closes_in is not None:
+        _integer((*where, "closes_in"), node.closes_in)
+    _within_capacity(where, node)
+    for c, cell in enumerate(node.cells):
+        here = (*where, "cells", c)
+        _index((*here, "division"), cell.division, problem.divisions)
+        _vector((*here, "capacity"), cell.capacity, problem)
+        _vector((*here, "free"), cell.free, problem)
+        _within_capacity(here, cell)
+
+
+def _within_capacity(where: Where, part: Node | Cell) -> None:
+    for r, (free, capacity) in enumerate(zip(part.free, part.capacity, strict=True)):
         if free > capacity:
             raise InvalidProblemError((*where, "free", r), f"{free} are free of a capacity of {capacity}")
+
+
+def _portions(where: Where, role: Role, problem: Problem) -> None:
+    for k, portion in enumerate(role.portions):
+        here = (*where, "portions", k)
+        _index((*here, "division"), portion.division, problem.divisions)
+        if portion.division in [other.division for other in role.portions[:k]]:
+            raise InvalidProblemError((*here, "division"), "there is a portion of this division already")
+        _integer((*here, "number"), portion.number, 1)
+        _vector((*here, "share"), portion.share, problem)
+        if not any(portion.share):
+            raise InvalidProblemError((*here, "share"), "asks for nothing")
 
 
 def _queue(where: Where, queue: Queue, problem: Problem) -> None:
@@ -114,6 +143,8 @@ def _queue(where: Where, queue: Queue, problem: Problem) -> None:
     for name in ("guarantee", "deserved", "capability"):
         _vector((*where, name), getattr(queue, name), problem, optional=True)
     _vector((*where, "used"), queue.used, problem)
+    for k, hypernode in enumerate(queue.kept):
+        _index((*where, "kept", k), hypernode, problem.hypernodes)
     for step, (_, weight) in enumerate(queue.hierarchy):
         _integer((*where, "hierarchy", step), weight, 1)
 
@@ -168,12 +199,18 @@ def _gang(where: Where, gang: Gang, problem: Problem) -> None:
         if role.minimum > role.replicas:
             raise InvalidProblemError((*here, "minimum"), f"{role.minimum} is above the {role.replicas} replicas")
         _vector((*here, "request"), role.request, problem)
+        _portions(here, role, problem)
         for kind in sorted(role.kinds, key=repr):
             _integer((*here, "kinds"), kind)
         _bonds((*here, "bears"), role.bears, problem)
         _bonds((*here, "matches"), role.matches, problem)
     _integer((*where, "minimum"), gang.minimum)
     _integer((*where, "loss"), gang.loss)
+    for name in ("duration", "ends"):
+        if getattr(gang, name) is not None:
+            _integer((*where, name), getattr(gang, name))
+    if gang.ends is not None and not gang.running:
+        raise InvalidProblemError((*where, "ends"), "nothing of the gang runs that could end")
     if gang.minimum > sum(role.replicas for role in gang.roles):
         raise InvalidProblemError((*where, "minimum"), f"{gang.minimum} is above the replicas of all roles")
     if gang.topology is not None:

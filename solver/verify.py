@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from solver import verify_queues
+from solver import verify_cells, verify_queues
 from solver.plan import Batch, Decision, Fact, Objective, Plan
 from solver.problem import Gang, Placement, Problem, Topology, Vector
 from solver.verify_relations import RELATION_RULES
+from solver.verify_time import TIME_RULES
 from solver.verify_victims import VICTIM_RULES
 
 Where = tuple[str | int, ...]
@@ -503,10 +504,11 @@ def _points_somewhere(problem: Problem, gang: int, fact: Fact) -> bool:
 def _fits_empty_cluster(x: Ledger, g: int) -> bool:
     """A sufficient test only: the minima fit inside one domain with no node shared by two roles, within all queues' limits.
 
-    False for gangs whose minima are not simply the roles' (subgroups, or a minimum above the roles' sum), and for those in relations.
+    False for gangs whose minima are not simply the roles' (subgroups, or a minimum above the roles' sum), for those in relations and for pods
+    with portions of cells.
     """
     gang = x.problem.gangs[g]
-    if any(role.bears or role.matches for role in gang.roles):
+    if any(role.bears or role.matches or role.portions for role in gang.roles):
         return False
     if gang.subgroups or gang.minimum > sum(role.minimum for role in gang.roles):
         return False
@@ -570,6 +572,8 @@ RULES = (
     queue_use,
     batches,
     reasons,
+    verify_cells.cells,
     *VICTIM_RULES,
     *RELATION_RULES,
+    *TIME_RULES,
 )

@@ -239,10 +239,10 @@ def _queues_hold(x: Ledger, own: Sequence[Sequence[int]], winners: set[int]) -> 
 
 
 def _place(x: Ledger, free: list[list[int]], j: int) -> bool:
-    """The winner's minima inside one of its domains, role by role, node by node; takes the room. False proves nothing: gangs with subgroups or
-    running pods, minima above the roles' sum, and gangs in relations are not tried."""
+    """The winner's minima inside one of its domains, role by role, node by node; takes the room. False proves nothing: gangs with subgroups,
+    running pods or portions of cells, minima above the roles' sum, and gangs in relations are not tried."""
     gang = x.problem.gangs[j]
-    if any(role.bears or role.matches for role in gang.roles):
+    if any(role.bears or role.matches or role.portions for role in gang.roles):
         return False
     if gang.subgroups or gang.running or gang.minimum > sum(role.minimum for role in gang.roles):
         return False

@@ -20,8 +20,9 @@ import numpy as np
 
 from bench.baselines.site import Placements, Site
 from bench.baselines.volcano import hypernodes, pods_inside
+from solver.cells import Ints
 from solver.problem import Gang, Placement, Problem
-from solver.room import Ints, demand
+from solver.room import demand
 from solver.stages.pack import merged
 
 
@@ -62,7 +63,7 @@ def _in_domain(site: Site, j: int, nodes: Ints) -> Preemption | None:
     evicted: dict[int, tuple[Placement, ...]] = {}
     bundles = bundles_in(site.problem, j, frozenset(nodes.tolist()))
     while True:
-        if (need <= site.room.free[nodes].sum(axis=0)).all():
+        if (need <= site.room.free.amounts[nodes].sum(axis=0)).all():
             mark = site.room.mark()
             if (placed := pods_inside(site, gang, nodes)) is not None:
                 return Preemption(placed, evicted)
@@ -71,8 +72,7 @@ def _in_domain(site: Site, j: int, nodes: Ints) -> Preemption | None:
         if bundle is None:
             return None
         pods = _rest(bundle, evicted.get(bundle.gang, ()))
-        for p in pods:
-            site.room.take(p.node, site.problem.gangs[bundle.gang].roles[p.role].request, -p.pods)
+        site.room.take_running(site.problem.gangs[bundle.gang], pods, -1)
         evicted[bundle.gang] = merged([*evicted.get(bundle.gang, ()), *pods])
 
 

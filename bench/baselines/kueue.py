@@ -51,7 +51,7 @@ def _inside(site: Site, gang: Gang, home: list[int]) -> tuple[Placement, ...] | 
         if sum(counts[h] for h in home) < role.minimum:
             return None
         for node, pods in _downwards(site, home, counts, per_node, role.minimum):
-            site.room.take(node, role.request, pods)
+            site.room.take(node, role.ask, pods)
             found.append(Placement(t, node, pods))
     return tuple(found)
 

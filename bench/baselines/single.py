@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from bench.baselines.site import Placements, Site
+from solver.cells import Ints
 from solver.problem import Placement, Problem, Role, Vector
-from solver.room import Ints, slots
 
 State = tuple[int, Vector]
 """(kind of the node, what is free on it): nodes of one state are as good as one another."""
@@ -43,14 +43,14 @@ def _fill(problem: Problem, choose: Callable[[Site, Role, Ints], int]) -> Placem
         nodes = np.flatnonzero(site.slots(role))
         if len(nodes) and site.allows(j):
             node = choose(site, role, nodes)
-            site.room.take(node, role.request, 1)
+            site.room.take(node, role.ask, 1)
             site.start(j, (Placement(0, node, 1),))
     return site.placements
 
 
 def best_fit(problem: Problem) -> Placements:
     largest = np.maximum(np.array([n.capacity for n in problem.nodes]).max(axis=0), 1)
-    return _fill(problem, lambda site, role, nodes: int(nodes[np.argmin((site.room.free[nodes] / largest).sum(axis=1))]))
+    return _fill(problem, lambda site, role, nodes: int(nodes[np.argmin((site.room.free.amounts[nodes] / largest).sum(axis=1))]))
 
 
 def gradient_descent(problem: Problem, gpu: str) -> Placements:
@@ -74,7 +74,7 @@ class Gradient:
     def __call__(self, site: Site, role: Role, nodes: Ints) -> int:
         states: dict[State, int] = {}
         for n in nodes.tolist():
-            states.setdefault((self.problem.nodes[n].kind, tuple(site.room.free[n].tolist())), n)
+            states.setdefault((self.problem.nodes[n].kind, tuple(site.room.free.amounts[n].tolist())), n)
         return min((self._rise(state, role.request), n) for state, n in states.items())[1]
 
     def _rise(self, state: State, request: Vector) -> int:
@@ -87,7 +87,6 @@ class Gradient:
         """F of a node in this state."""
         if state not in self.levels:
             kind, free = state
-            row = np.array([free], dtype=np.int64)
-            useless = sum(number for request, kinds, number in self.workload if kind not in kinds or not slots(row, request)[0])
+            useless = sum(n for request, kinds, n in self.workload if kind not in kinds or any(a > f for a, f in zip(request, free, strict=True)))
             self.levels[state] = free[self.gpu] * useless
         return self.levels[state]

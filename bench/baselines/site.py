@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from solver.cells import Ints
 from solver.problem import Placement, Problem, Role, Vector
 from solver.quotas import rank
-from solver.room import Ints, Ledger, Room, demand, free_vectors
+from solver.room import Ledger, Room, demand, free_vectors
 from solver.shapes import satisfied
 from solver.tree import Tree
 
@@ -41,7 +42,7 @@ class Site:
         """Pods of the role that each node holds, 0 where its kind is closed to it."""
         if role.kinds not in self._open:
             self._open[role.kinds] = np.isin(self.tree.kinds, sorted(role.kinds))
-        return np.where(self._open[role.kinds], self.room.slots(role.request), 0)
+        return np.where(self._open[role.kinds], self.room.slots(role.ask), 0)
 
     def asked(self, j: int) -> Vector:
         """What the gang needs to start."""

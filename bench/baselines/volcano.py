@@ -16,8 +16,8 @@ from __future__ import annotations
 import numpy as np
 
 from bench.baselines.site import Placements, Site
+from solver.cells import Ints
 from solver.problem import Gang, Placement, Problem
-from solver.room import Ints
 from solver.stages.pack import merged
 from solver.tree import ROOT
 
@@ -42,7 +42,7 @@ def _job(site: Site, j: int) -> tuple[Placement, ...] | None:
         for h in hypernodes(site, tier):
             nodes = site.under[h]
             mark = site.room.mark()
-            if (site.room.free[nodes].sum(axis=0) >= asked).all() and (pods := pods_inside(site, gang, nodes)) is not None:
+            if (site.room.free.amounts[nodes].sum(axis=0) >= asked).all() and (pods := pods_inside(site, gang, nodes)) is not None:
                 site.room.undo(mark)
                 found.append((fullness(site, nodes, asked), -h, pods))
         if found:
@@ -61,7 +61,7 @@ def hypernodes(site: Site, tier: int) -> list[int]:
 
 def fullness(site: Site, nodes: Ints, asked: Ints) -> float:
     """How full these nodes are in sum with the request, 0 to 1 over the resources that are asked for; 0 when one overflows."""
-    whole, free = site.capacity[nodes].sum(axis=0), site.room.free[nodes].sum(axis=0)
+    whole, free = site.capacity[nodes].sum(axis=0), site.room.free.amounts[nodes].sum(axis=0)
     wanted = [r for r, a in enumerate(asked) if a]
     used = [(whole[r] - free[r] + asked[r]) / whole[r] if whole[r] else 2.0 for r in wanted]
     return sum(used) / len(used) if used and max(used) <= 1 else 0.0
@@ -79,7 +79,7 @@ def pods_inside(site: Site, gang: Gang, nodes: Ints, plain: bool = False) -> tup
         for _ in range(role.minimum):
             total = scores + _around(site, nodes, request) if plain and site.tree.tiers else scores
             at = int(np.argmax(np.where(slots > 0, total, -1.0)))
-            site.room.take(int(nodes[at]), role.request, 1)
+            site.room.take(int(nodes[at]), role.ask, 1)
             slots[at] -= 1
             scores[at] = _binpack(site, nodes[at : at + 1], request)[0]
             found.append(Placement(t, int(nodes[at]), 1))
@@ -89,7 +89,7 @@ def pods_inside(site: Site, gang: Gang, nodes: Ints, plain: bool = False) -> tup
 def _binpack(site: Site, nodes: Ints, request: Ints) -> np.ndarray:
     """sum over the resources asked for of (used + request) / allocatable, divided by their number."""
     wanted = np.flatnonzero(request)
-    whole, free = site.capacity[nodes][:, wanted], site.room.free[nodes][:, wanted]
+    whole, free = site.capacity[nodes][:, wanted], site.room.free.amounts[nodes][:, wanted]
     scores: np.ndarray = ((whole - free + request[wanted]) / np.maximum(whole, 1)).mean(axis=1) if len(wanted) else np.zeros(len(nodes))
     return scores
 
@@ -100,7 +100,7 @@ def _around(site: Site, nodes: Ints, request: Ints) -> np.ndarray:
     for level, domains in enumerate(site.lines):
         whole, free = (np.zeros((len(domains), len(request))) for _ in range(2))
         np.add.at(whole, domains, site.capacity)
-        np.add.at(free, domains, site.room.free)
+        np.add.at(free, domains, site.room.free.amounts)
         wanted = np.flatnonzero(request)
         part = ((whole - free + request)[:, wanted] / np.maximum(whole[:, wanted], 1)).mean(axis=1)
         score += FADING**level * part[domains[nodes]]

@@ -9,6 +9,7 @@ import json
 from typing import Any
 
 from compiler.emit.templates import annotate, templates
+from compiler.lower.live import STARTS_AT
 from compiler.outcome import Decided
 
 GATE = "gangplan.dev/placement"
@@ -23,6 +24,8 @@ def bind(data: dict[str, Any], decided: Decided) -> None:
         annotate(data, PLACEMENT, compact(decided.pods))
     elif decided.action == "wait":
         annotate(data, WAITING, "; ".join(f"{reason.code}: {reason.message}" for reason in decided.reasons))
+        if decided.promised is not None:
+            annotate(data, STARTS_AT, decided.promised)
     elif decided.action == "evict":
         annotate(data, WAITING, f"evicted for {', '.join(decided.evicted_for)}")
 

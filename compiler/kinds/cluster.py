@@ -22,6 +22,9 @@ class Spec(Shape):
     gap: Annotated[float, Field(ge=0, lt=1)] = Field(0.0, description="Relative gap at which an objective may stop; 0 asks for a proof.")
     time_limit: Seconds = Field(60, description="Seconds that one model may take, the last safety.")
     max_waiting_pods: Natural = Field(1000, description="Most pods of waiting gangs that are kept in the cluster, gated.")
+    patience: Seconds = Field(
+        86_400, description="How long a job waits before it goes before the others of its priority, with room held for it: seconds, or like 36h."
+    )
 
 
 class Cluster(Root):
@@ -30,7 +33,8 @@ class Cluster(Root):
 
 def specs(document: Document, cluster: Cluster) -> Iterable[ClusterSpec]:
     spec = cluster.spec
-    yield ClusterSpec(document, document.name, spec.binding, spec.default_queue, float(spec.gap), float(spec.time_limit), spec.max_waiting_pods)
+    limits = float(spec.gap), float(spec.time_limit), spec.max_waiting_pods, spec.patience
+    yield ClusterSpec(document, document.name, spec.binding, spec.default_queue, *limits)
 
 
 KIND = Kind("Cluster", "gangplan.dev", ("v1alpha1",), Cluster, specs, namespaced=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from compiler.devices import shared
 from compiler.documents import Document
 from compiler.jobs import Metadata
 from compiler.kinds import Kind
@@ -42,7 +43,9 @@ def specs(document: Document, node: Node) -> Iterable[NodeSpec]:
     ready = all(condition.status == "True" for condition in status.conditions or () if condition.type == "Ready")
     labels = {key: str(value) for key, value in (node.metadata.labels or {}).items()}
     taints = tuple(taint.spec() for taint in spec.taints or ())
-    yield NodeSpec(document, document.name, labels, taints, amounts(resources or {}, "down"), bool(spec.unschedulable) or not ready)
+    allocatable = amounts(resources or {}, "down")
+    said = {key: str(value) for key, value in (node.metadata.annotations or {}).items()}
+    yield NodeSpec(document, document.name, labels, taints, allocatable, bool(spec.unschedulable) or not ready, shared=shared(said, allocatable))
 
 
 KIND = Kind("Node", "", ("v1",), Node, specs, namespaced=False)

@@ -6,16 +6,17 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from compiler.devices import MEMORY, SHARES, vgpu_devices
 from compiler.documents import Document
 from compiler.jobs import Positive, Root
 from compiler.kinds import Kind
 from compiler.pods import WholeResources
 from compiler.quantity import amounts
-from compiler.shape import BAD_NAME, MISSING_FIELD, NOT_ALLOWED, OUT_OF_RANGE, Shape
-from compiler.specs import HyperNodeSpec, NodeSpec, Taint
+from compiler.shape import BAD_NAME, MISSING_FIELD, NOT_ALLOWED, OUT_OF_RANGE, Moment, Seconds, Shape
+from compiler.specs import Amounts, HyperNodeSpec, NodeSpec, NumaSpec, SharedSpec, Taint
 
 MOST_NODES = 100_000
 HOSTNAME = "kubernetes.io/hostname"
@@ -29,6 +30,12 @@ class PoolTaint(Shape):
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 
 
+def _some_time(seconds: int) -> int:
+    if not seconds:
+        raise _error(OUT_OF_RANGE.code, "a window of no time", "the least is 1 second")
+    return seconds
+
+
 class Tier(Shape):
     name: Annotated[str, Field(max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")] = Field(
         description="Becomes tierName and part of the names."
@@ -38,13 +45,47 @@ class Tier(Shape):
     )
 
 
+class Window(Shape):
+    start: Moment = Field(description="When the nodes close: RFC 3339, such as 2026-01-31T12:00:00Z.")
+    duration: Annotated[Seconds, AfterValidator(_some_time)] = Field(description="For how long: seconds, or like 4h.")
+
+
+class NumaCells(Shape):
+    topology_manager_policy: Literal["none", "best-effort", "restricted", "single-numa-node"] = Field(
+        "none", description="The kubelet's, which a task's topologyPolicy has to equal."
+    )
+    cpu_manager_policy: Literal["none", "static"] = Field("static", description="The kubelet's; topology policies need static.")
+    cells: list[WholeResources] = Field(min_length=1, description="What each NUMA cell offers, of the resources that it divides.")
+
+
+class SharedDevices(Shape):
+    resource: str = Field(description="By which a pod asks for a part of one device, e.g. example.com/gpu-milli, volcano.sh/vgpu-memory.")
+    devices: Annotated[int, Field(ge=1, le=64)] = Field(description="Devices of one node.")
+    each: Positive = Field(description="What one device offers of the resource.")
+    whole: str | None = Field(None, description="The resource by which a pod asks for whole devices.")
+    shares: Positive | None = Field(None, description="Of volcano.sh/vgpu-memory only: pods that may share one device, 10 unless given.")
+
+    def spec(self) -> SharedSpec:
+        if self.resource == MEMORY:
+            return vgpu_devices(self.devices, self.each, self.shares or SHARES)
+        return SharedSpec(self.resource, self.whole or "", tuple((f"device-{i}", {self.resource: self.each}) for i in range(self.devices)))
+
+    def allocatable(self) -> Amounts:
+        """What the node offers in sum."""
+        totals = {name: self.devices * amount for name, amount in self.spec().devices[0][1].items()}
+        return {**totals, **({self.whole: self.devices} if self.whole else {})}
+
+
 class Spec(Shape):
     count: Annotated[int, Field(ge=1, le=MOST_NODES)] | None = Field(None, description="Number of nodes, named <pool>-000 and so on.")
     names: list[str] | None = Field(None, description="Names of the nodes, instead of count; gpu-[000-255] is a range.")
     capacity: WholeResources = Field(description="What one node offers (allocatable). pods is 110 unless given.")
     labels: dict[str, str] | None = None
     taints: list[PoolTaint] | None = None
+    numa: NumaCells | None = Field(None, description="The NUMA cells of each node.")
+    shared_devices: list[SharedDevices] | None = Field(None, description="Devices of each node of which pods take parts.")
     topology: list[Tier] | None = Field(None, description="The network domains, the tightest first: tier 1, tier 2 and so on.")
+    maintenance: list[Window] | None = Field(None, description="When the nodes are closed; a job starts there only if it is expected to end before.")
 
     @model_validator(mode="after")
     def one_way_to_name(self) -> Self:
@@ -102,9 +143,12 @@ def specs(document: Document, pool: NodePool) -> Iterable[NodeSpec | HyperNodeSp
     spec = pool.spec
     names = numbered(document.name, spec.count) if spec.count is not None else [name for text in spec.names or () for name in expand(text)]
     taints = tuple(Taint(taint.key, taint.value or "", taint.effect) for taint in spec.taints or ())
-    allocatable = {"pods": 110, **amounts(spec.capacity, "down")}
+    devices = spec.shared_devices or ()
+    allocatable = {"pods": 110, **{name: amount for some in devices for name, amount in some.allocatable().items()}, **amounts(spec.capacity, "down")}
+    numa, shared = _numa(spec.numa), tuple(some.spec() for some in devices)
+    windows = tuple(sorted((window.start, window.start + window.duration) for window in spec.maintenance or ()))
     for name in names:
-        yield NodeSpec(document, name, {**(spec.labels or {}), HOSTNAME: name}, taints, allocatable)
+        yield NodeSpec(document, name, {**(spec.labels or {}), HOSTNAME: name}, taints, allocatable, numa=numa, shared=shared, maintenance=windows)
     below, nodes = names, True
     for index, tier in enumerate(spec.topology or ()):
         size = tier.size or len(below)
@@ -113,6 +157,13 @@ def specs(document: Document, pool: NodePool) -> Iterable[NodeSpec | HyperNodeSp
             members = tuple(sorted(below[number * size : (number + 1) * size]))
             yield HyperNodeSpec(document, domain, index + 1, tier.name, members if nodes else (), () if nodes else members)
         below, nodes = domains, False
+
+
+def _numa(written: NumaCells | None) -> NumaSpec | None:
+    if written is None:
+        return None
+    cells = tuple(amounts(cell, "down") for cell in written.cells)
+    return NumaSpec(written.topology_manager_policy, written.cpu_manager_policy == "static", cells)
 
 
 KIND = Kind("NodePool", "gangplan.dev", ("v1alpha1",), NodePool, specs, namespaced=False)

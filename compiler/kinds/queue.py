@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal
 
@@ -18,6 +19,9 @@ from compiler.specs import QueueSpec
 
 HIERARCHY, WEIGHTS = "volcano.sh/hierarchy", "volcano.sh/hierarchy-weights"
 CLOSED = "gangplan.dev/closed"
+ORDER, STRICT = "gangplan.dev/order", "strict"
+DOMAINS = "gangplan.dev/guaranteed-domains"
+_DOMAINS = re.compile(r"\s*([1-9]\d{0,6}) of tier (\S+)\s*\Z", re.ASCII)
 
 BAD_HIERARCHY = rule(
     "GP317",
@@ -25,6 +29,22 @@ BAD_HIERARCHY = rule(
     "hierarchy annotations that do not belong together",
     f"""{HIERARCHY} is a way such as root/science/dev, {WEIGHTS} a weight above 0 for each name in it, such as 1/2/3. Volcano's admission refuses the
     queue. Mend: write as many weights as names.""",
+)
+
+
+BAD_ORDER = rule(
+    "GP380",
+    "error",
+    "queue order that nobody knows",
+    f"""{ORDER} is strict: the jobs of the queue start by priority, then age, and none passes one that waits. Without it the plan is free to let a
+    smaller one go first. Mend: write strict, or remove the annotation.""",
+)
+BAD_DOMAINS = rule(
+    "GP381",
+    "error",
+    "guaranteed domains that cannot be read",
+    f"""{DOMAINS} is a number of hypernodes of one tier that are kept free for the queue and those below it, such as "4 of tier 1" or, by tierName,
+    "4 of tier supernode". Mend: write it so.""",
 )
 
 
@@ -76,7 +96,15 @@ def specs(document: Document, queue: Queue) -> Iterable[QueueSpec]:
         reclaimable=spec.reclaimable is not False,
         open=annotation(document, CLOSED) != "true",
         hierarchy=hierarchy(document) or (),
+        strict=annotation(document, ORDER) == STRICT,
+        domains=domains(document),
     )
+
+
+def domains(document: Document) -> tuple[int, str] | None:
+    """(how many, tier by number or name) of `gangplan.dev/guaranteed-domains`; None where nothing is said, or nothing that can be read."""
+    found = _DOMAINS.match(str(annotation(document, DOMAINS) or ""))
+    return (int(found[1]), found[2]) if found else None
 
 
 def hierarchy(document: Document) -> tuple[tuple[str, float], ...] | None:
@@ -101,6 +129,11 @@ def review(document: Document) -> Iterator[Diagnostic]:
     if hierarchy(document) is None:
         message = f"{HIERARCHY} and {WEIGHTS} do not belong together"
         yield finding(BAD_HIERARCHY, document, ("metadata", "annotations", HIERARCHY), message, "write as many weights above 0 as there are names")
+    if (order := annotation(document, ORDER)) not in (None, STRICT):
+        yield finding(BAD_ORDER, document, ("metadata", "annotations", ORDER), f"{ORDER} is {order!r}", "write strict, or remove it")
+    if (said := annotation(document, DOMAINS)) is not None and domains(document) is None:
+        message = f"{DOMAINS} is {said!r}"
+        yield finding(BAD_DOMAINS, document, ("metadata", "annotations", DOMAINS), message, 'write it like "4 of tier 1"')
 
 
 KIND = Kind("Queue", "scheduling.volcano.sh", ("v1beta1",), Queue, specs, review, namespaced=False)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -12,8 +13,8 @@ from compiler.diagnostics import Diagnostic
 from compiler.documents import Document
 from compiler.jobs import VOLCANO, Natural, NetworkTopology, Positive, Root, review_times, times
 from compiler.kinds import Kind
-from compiler.shape import Int, Name, Shape
-from compiler.specs import GangSpec, SubgroupSpec, TopologySpec
+from compiler.shape import Int, Name, Seconds, Shape
+from compiler.specs import GangSpec, RoleSpec, SubgroupSpec, TopologySpec
 
 
 class Policy(Shape):
@@ -74,7 +75,7 @@ class Spec(Shape):
     priority_class_name: Name | None = None
     max_retry: Int | None = None
     ttl_seconds_after_finished: Natural | None = None
-    running_estimate: str | None = None
+    running_estimate: Seconds | None = None
     network_topology: NetworkTopology | None = None
     plugins: dict[str, list[str] | None] | None = None
     policies: list[Policy] | None = None
@@ -101,17 +102,7 @@ def gang(document: Document, job: VolcanoJob) -> GangSpec:
     relaxed = spec.roles_relaxed
     common = {"volcano.sh/job-name": document.name, "volcano.sh/job-namespace": document.namespace or "default"}
     common["volcano.sh/queue-name"] = spec.queue or "default"
-    roles = tuple(
-        pods.role(
-            task.name or f"default{index}",
-            task.replicas or 0,
-            0 if relaxed else min(task.minimum, task.replicas or 0),
-            task.template,
-            ("spec", "tasks", index),
-            added={**common, "volcano.sh/task-spec": task.name or f"default{index}"},
-        )
-        for index, task in enumerate(spec.tasks)
-    )
+    roles = tuple(_role(task, index, relaxed, common) for index, task in enumerate(spec.tasks))
     scheduler = spec.scheduler_name or VOLCANO
     submitted, expected = times(document)
     return GangSpec(
@@ -123,7 +114,7 @@ def gang(document: Document, job: VolcanoJob) -> GangSpec:
         topology=spec.network_topology.spec() if spec.network_topology else None,
         subgroups=(*_partitions(spec), *metax.subgroups(roles)),
         submitted_at=submitted,
-        expected_duration=expected,
+        expected_duration=expected if expected is not None else spec.running_estimate,
         schedulable=scheduler == VOLCANO,
         paths={
             "queue": ("spec", "queue"),
@@ -134,6 +125,16 @@ def gang(document: Document, job: VolcanoJob) -> GangSpec:
         },
         scheduler=scheduler,
     )
+
+
+def _role(task: Task, index: int, relaxed: bool, labels: Mapping[str, str]) -> RoleSpec:
+    """labels: what the controller gives all pods of the job."""
+    name, replicas = task.name or f"default{index}", task.replicas or 0
+    minimum = 0 if relaxed else min(task.minimum, replicas)
+    role = pods.role(name, replicas, minimum, task.template, ("spec", "tasks", index), added={**labels, "volcano.sh/task-spec": name})
+    if task.topology_policy in (None, "none"):
+        return role
+    return replace(role, pod=replace(role.pod, topology_policy=task.topology_policy))
 
 
 def _partitions(spec: Spec) -> Iterator[SubgroupSpec]:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+from compiler.lower.cells import Divisions, divisions
 from compiler.lower.eligibility import Eligibility, eligibility
 from compiler.lower.gangs import GangLowering, ages, priorities, submitted
+from compiler.lower.kept import keep
 from compiler.lower.live import Live, observe
 from compiler.lower.origins import Origins, job_key
 from compiler.lower.policy import policy
 from compiler.lower.queues import queues
 from compiler.lower.relations import relations
 from compiler.lower.resources import add, devices, resources, vector
+from compiler.lower.times import closes_in, times
 from compiler.lower.topology import hypernodes, leaves
 from compiler.lower.victims import evictable, never, ran, switches
 from compiler.specs import GangSpec, HyperNodeSpec, Specs
@@ -35,20 +39,22 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
     chosen = [j for j in open_gangs if specs.gangs[j].schedulable and _pods(specs.gangs[j])]
     gangs = tuple(specs.gangs[j] for j in chosen)
 
-    names = resources(gangs, specs.queues)
+    parted = divisions(live, (role.pod for gang in gangs for role in gang.roles), specs.scheduler)
+    names = resources(gangs, specs.queues, parted.resources)
     made_queues, queue_origins = queues(specs.queues, specs.cluster.default_queue, live.queue_used, names, live.closed_queues)
-    open_to = eligibility(live.nodes, (role.pod for gang in gangs for role in gang.roles))
-    nodes = _nodes(live, gangs, chosen, live.hypernodes, open_to, names)
+    open_to = eligibility(live.nodes, (role.pod for gang in gangs for role in gang.roles), parted.aware)
+    nodes = _nodes(live, gangs, chosen, live.hypernodes, open_to, parted, names)
 
     values, otherwise = priorities(specs.priority_classes)
-    times = submitted(specs.gangs, live, dates or {})
-    rank = ages(specs.gangs, times)
+    submission = submitted(specs.gangs, live, dates or {})
+    rank = ages(specs.gangs, submission)
     lowering = GangLowering(
         names,
         {queue.name: q for q, queue in enumerate(made_queues)},
         {node.name: n for n, node in enumerate(nodes)},
         live.hypernodes,
         open_to,
+        parted,
     )
     bonds = relations(gangs, live.nodes, live.bystanders, specs.scheduler)
     preempt, reclaim = switches(specs.scheduler)
@@ -73,12 +79,14 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
                 running=live.running.get(j, {}),
                 loss=loss(j),
                 preempts=specs.gangs[j].priority_class not in mild,
+                known=times(j, specs.gangs[j], live, submission.get(j), specs.cluster.patience),
             )
             for j in chosen
         ),
         policy=policy(specs.scheduler),
         preempt=preempt,
         reclaim=reclaim,
+        divisions=parted.names,
         relations=bonds.relations,
         devices=devices(names),
     )
@@ -90,10 +98,12 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
         done=tuple(gang for j, gang in enumerate(specs.gangs) if j in live.finished),
         set_aside=tuple(specs.gangs[j] for j in open_gangs if not specs.gangs[j].schedulable),
         empty=tuple(specs.gangs[j] for j in open_gangs if specs.gangs[j].schedulable and not _pods(specs.gangs[j])),
-        submitted={job_key(specs.gangs[j]): time for j, time in times.items()},
+        submitted={job_key(specs.gangs[j]): time for j, time in submission.items()},
+        now=live.latest,
+        promised={job_key(specs.gangs[j]): time for j, time in live.promised.items()},
         relations=bonds.words,
     )
-    return problem, origins
+    return keep(problem, {spec.name: spec for spec in specs.queues}, live.hypernodes), origins
 
 
 def _pods(gang: GangSpec) -> int:
@@ -101,7 +111,13 @@ def _pods(gang: GangSpec) -> int:
 
 
 def _nodes(
-    live: Live, gangs: Sequence[GangSpec], chosen: Sequence[int], tree: Sequence[HyperNodeSpec], open_to: Eligibility, names: Sequence[str]
+    live: Live,
+    gangs: Sequence[GangSpec],
+    chosen: Sequence[int],
+    tree: Sequence[HyperNodeSpec],
+    open_to: Eligibility,
+    parted: Divisions,
+    names: Sequence[str],
 ) -> tuple[Node, ...]:
     """Capacity less what others hold. A node that is over-committed, or lost, has exactly the room that our running pods fill."""
     leaf = leaves(tree)
@@ -118,5 +134,8 @@ def _nodes(
             free = capacity = running
         else:
             free = tuple(max(c - o, r) for c, o, r in zip(capacity, others, running, strict=True))
-        made.append(Node(spec.name, kind, leaf.get(spec.name), tuple(map(max, capacity, free)), free))
+        cells = parted.cells(spec, live.tenants.get(spec.name, ()), names) if parted.names else ()
+        if spec.name in live.frozen:
+            cells = tuple(replace(cell, free=(0,) * len(names)) for cell in cells)
+        made.append(Node(spec.name, kind, leaf.get(spec.name), tuple(map(max, capacity, free)), free, cells, closes_in(spec, live.latest)))
     return tuple(made)

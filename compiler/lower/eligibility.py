@@ -12,8 +12,9 @@ from typing import TypeVar
 
 from compiler.specs import Expression, NodeSpec, PodSpec, Taint, Term, Toleration
 
-Requirement = tuple[frozenset[tuple[str, str]], tuple[Term, ...] | None, tuple[Toleration, ...], str]
-"""All that a pod says about the node it wants: selector, required affinity, tolerations, and the one node it names (or "")."""
+Requirement = tuple[frozenset[tuple[str, str]], tuple[Term, ...] | None, tuple[Toleration, ...], str, str]
+"""All that a pod says about the node it wants: selector, required affinity, tolerations, the one node it names, and the policy of its NUMA
+cells ("" for neither)."""
 
 Value = TypeVar("Value")
 
@@ -30,12 +31,13 @@ class Eligibility:
 
 
 def requirement(pod: PodSpec) -> Requirement:
-    return frozenset(pod.node_selector.items()), pod.affinity, pod.tolerations, pod.node_name
+    policy = pod.topology_policy if pod.guaranteed and pod.topology_policy != "none" else ""
+    return frozenset(pod.node_selector.items()), pod.affinity, pod.tolerations, pod.node_name, policy
 
 
-def eligibility(nodes: Sequence[NodeSpec], pods: Iterable[PodSpec]) -> Eligibility:
-    """Divide the nodes into kinds, numbered by their first node."""
-    index = NodeMasks(nodes)
+def eligibility(nodes: Sequence[NodeSpec], pods: Iterable[PodSpec], numa_aware: bool = False) -> Eligibility:
+    """Divide the nodes into kinds, numbered by their first node. numa_aware: whether policies of NUMA cells count."""
+    index = NodeMasks(nodes, numa_aware)
     masks = {wanted: index.matching(wanted) for wanted in dict.fromkeys(map(requirement, pods))}
     distinct = list(dict.fromkeys(masks.values()))
     rows = [format(mask, f"0{len(nodes)}b")[::-1][: len(nodes)] for mask in distinct]  # of no nodes no digit, not one "0"
@@ -51,17 +53,20 @@ def eligibility(nodes: Sequence[NodeSpec], pods: Iterable[PodSpec]) -> Eligibili
 class NodeMasks:
     """Masks of the nodes by label value and by set of taints, each made when first asked for."""
 
-    def __init__(self, nodes: Sequence[NodeSpec]) -> None:
-        self.nodes = nodes
+    def __init__(self, nodes: Sequence[NodeSpec], numa_aware: bool = False) -> None:
+        self.nodes, self.numa_aware = nodes, numa_aware
         self.all = (1 << len(nodes)) - 1
         self._labels: dict[str, dict[str, int]] = {}
         self._names: dict[str, int] | None = None
         self._tainted = _masks(map(_hard_taints, nodes))
+        self._policies = _masks(node.numa.policy if node.numa is not None and node.numa.static else None for node in nodes)
 
     def matching(self, wanted: Requirement) -> int:
         """The selector and the affinity both hold (terms are alternatives), and every hard taint is tolerated."""
-        selector, affinity, tolerations, name = wanted
+        selector, affinity, tolerations, name, policy = wanted
         mask = self._name().get(name, 0) if name else self.all
+        if policy and self.numa_aware:  # Volcano, plugin numa-aware: the node's policy is the task's, its CPU manager static
+            mask &= self._policies.get(policy, 0)
         for key, value in selector:
             mask &= self._label(key).get(value, 0)
         if affinity is not None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from compiler.lower.cells import Divisions
 from compiler.lower.eligibility import Eligibility, requirement
 from compiler.lower.live import Live
 from compiler.lower.origins import namespace_of
 from compiler.lower.resources import vector
+from compiler.lower.times import Times
 from compiler.lower.topology import topology
 from compiler.specs import GangSpec, HyperNodeSpec, PriorityClassSpec, RoleSpec
 from solver.problem import Gang, Placement, Role, Subgroup
@@ -20,15 +22,30 @@ class GangLowering:
     """Turns one gang after another into the problem's terms; holds what all of them share."""
 
     def __init__(
-        self, names: Sequence[str], queues: Mapping[str, int], nodes: Mapping[str, int], hypernodes: Sequence[HyperNodeSpec], open_to: Eligibility
+        self,
+        names: Sequence[str],
+        queues: Mapping[str, int],
+        nodes: Mapping[str, int],
+        hypernodes: Sequence[HyperNodeSpec],
+        open_to: Eligibility,
+        parted: Divisions,
     ) -> None:
-        self.names, self.queues, self.nodes, self.hypernodes, self.open_to = names, queues, nodes, hypernodes, open_to
+        self.names, self.queues, self.nodes, self.hypernodes, self.open_to, self.parted = names, queues, nodes, hypernodes, open_to, parted
 
     def gang(
-        self, spec: GangSpec, *, priority: int, age: int, running: Mapping[tuple[int, str], int], loss: int | None = None, preempts: bool = True
+        self,
+        spec: GangSpec,
+        *,
+        priority: int,
+        age: int,
+        running: Mapping[tuple[int, str], int],
+        loss: int | None = None,
+        preempts: bool = True,
+        known: Times | None = None,
     ) -> Gang:
         """A gang of minimum 0 starts with its first pod: "starts" with none would say nothing. loss: None for one that may not be evicted."""
         index = {role.name: t for t, role in enumerate(spec.roles)}
+        known = known or Times()
         return Gang(
             name=f"{namespace_of(spec)}/{spec.document.name}",
             queue=self.queues[spec.queue],
@@ -45,10 +62,15 @@ class GangLowering:
             evictable=loss is not None,
             loss=loss or 0,
             preempts=preempts,
+            duration=known.duration,
+            ends=known.ends,
+            overdue=known.overdue,
         )
 
     def role(self, spec: RoleSpec) -> Role:
-        return Role(spec.name, spec.replicas, spec.minimum, vector(spec.pod.requests, self.names), self.open_to.of_requirement[requirement(spec.pod)])
+        kinds = self.open_to.of_requirement[requirement(spec.pod)]
+        portions = self.parted.portions(spec.pod, self.names)
+        return Role(spec.name, spec.replicas, spec.minimum, vector(spec.pod.requests, self.names), kinds, portions=portions)
 
 
 def priorities(classes: Sequence[PriorityClassSpec]) -> tuple[Mapping[str, int], int]:

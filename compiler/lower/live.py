@@ -6,20 +6,23 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 from pydantic import ValidationError
 
 from compiler import podrules
+from compiler.devices import shared
 from compiler.documents import Document
 from compiler.kinds.hypernode import KIND as HYPERNODE
+from compiler.kinds.numatopology import KIND as NUMATOPOLOGY
 from compiler.lower.origins import namespace_of
 from compiler.lower.resources import add
+from compiler.numa import with_numa
 from compiler.podrules import REQUIRED, PodAffinity
 from compiler.pods import Pod, requests
 from compiler.quantity import QuantityError, amounts, parse
 from compiler.read import natural
-from compiler.specs import Amounts, GangSpec, HyperNodeSpec, NodeSpec, PodRule, Specs, Taint
+from compiler.specs import Amounts, GangSpec, HyperNodeSpec, NodeSpec, NumaTopologySpec, PodRule, Specs, Taint
 from compiler.state import Object, State, StateError, group_of
 from compiler.topology import resolve
 
@@ -33,6 +36,7 @@ FINISHED_CONDITION = frozenset({"Complete", "Succeeded", "Failed"})
 """Condition types by which batch/v1 and Kubeflow jobs say that they are over."""
 
 GATE = "gangplan.dev/placement"
+STARTS_AT = "gangplan.dev/starts-at"
 HOSTNAME = "kubernetes.io/hostname"
 GROUP_NAME = "scheduling.k8s.io/group-name"
 ROLE_KEYS = ("volcano.sh/task-spec", "training.kubeflow.org/replica-type")
@@ -67,7 +71,9 @@ class Live:
     created: gang -> seconds since the epoch. finished: gangs whose jobs are over.
     bystanders: the other pods, one by one.
     started: gang -> when its running pods started; notes: gang -> what their annotations and labels say of evictions.
+    tenants: node name -> all pods that hold it, whoever's they are.
     latest: the newest time at which anything in the state began or changed, which stands in for a clock.
+    promised: gang -> the start that an earlier plan promised it, as its job still says.
     """
 
     nodes: tuple[NodeSpec, ...]
@@ -83,12 +89,14 @@ class Live:
     started: dict[int, list[int]] = field(default_factory=dict)
     notes: dict[int, list[Mapping[str, str]]] = field(default_factory=dict)
     latest: int | None = None
+    promised: dict[int, str] = field(default_factory=dict)
+    tenants: dict[str, list[Object]] = field(default_factory=dict)
 
 
 def observe(specs: Specs, state: State) -> Live:
     """Read the state in the light of the specs. Without nodes in the state, the declared ones stand."""
     gangs: dict[Identity, int] = {identity(gang): j for j, gang in enumerate(specs.gangs)}
-    nodes = _nodes(specs.nodes, state.nodes)
+    nodes = _nodes(specs.nodes, state.nodes, state.numatopologies)
     lost = frozenset(_name(node) for node in state.nodes if not _ready(node))
     live = Live(nodes, _hypernodes(specs, state, nodes), frozen=lost, closed_queues=_closed(state.queues), latest=_latest(state))
     finished = {j for j, gang in enumerate(specs.gangs) if (namespace_of(gang), gang.document.name, gang.document.kind) in state.finished}
@@ -96,6 +104,8 @@ def observe(specs: Specs, state: State) -> Live:
         if (j := gangs.get(_identity(job))) is not None:
             if (created := seconds(job["metadata"].get("creationTimestamp"))) is not None:
                 live.created[j] = created
+            if (promised := _annotations(job).get(STARTS_AT)) is not None:
+                live.promised[j] = str(promised)
             if _finished(job):
                 finished.add(j)
     live.finished = frozenset(finished)
@@ -107,6 +117,7 @@ def observe(specs: Specs, state: State) -> Live:
         node = _node_of(pod, hostnames)
         if node is None or node not in exists or (pod.get("status") or {}).get("phase") in FINISHED_POD:
             continue
+        live.tenants.setdefault(node, []).append(pod)
         group = groups.get((_namespace(pod), _annotations(pod).get(GROUP_NAME, "")))
         if not _counts_as_running(live, specs.gangs, gangs, pod, node, group):
             live.bystanders.append(bystander(pod, node))
@@ -251,12 +262,21 @@ def _queue(pod: Object, group: Object | None) -> str | None:
     return str((group.get("spec") or {}).get("queue") or "default") if group else None
 
 
-def _nodes(declared: Sequence[NodeSpec], found: Sequence[Object]) -> tuple[NodeSpec, ...]:
+def _nodes(declared: Sequence[NodeSpec], found: Sequence[Object], topologies: Sequence[Object]) -> tuple[NodeSpec, ...]:
     """When the cluster shows its nodes they are the truth: labels, taints, allocatable, and which ones exist at all."""
     if not found:
         return tuple(declared)
     by_name = {node.name: node for node in declared}
-    return tuple(sorted((_node(node, by_name.get(_name(node))) for node in found), key=lambda node: natural(node.name)))
+    made = (_node(node, by_name.get(_name(node))) for node in found)
+    return tuple(sorted(with_numa(made, map(_numa, topologies)), key=lambda node: natural(node.name)))
+
+
+def _numa(found: Object) -> NumaTopologySpec:
+    try:
+        (spec,) = NUMATOPOLOGY.specs(Document("state", 1, "", dict(found), {}), NUMATOPOLOGY.model.model_validate(found))
+    except ValidationError as error:
+        raise StateError(f"Numatopology {_name(found)} of the state cannot be read: {error.errors()[0]['msg']}") from error
+    return cast(NumaTopologySpec, spec)
 
 
 def _hypernodes(specs: Specs, state: State, nodes: Sequence[NodeSpec]) -> tuple[HyperNodeSpec, ...]:
@@ -290,6 +310,9 @@ def _node(found: Object, declared: NodeSpec | None) -> NodeSpec:
         taints=taints,
         allocatable=allocatable,
         unschedulable=bool(spec.get("unschedulable")) or not _ready(found),
+        maintenance=declared.maintenance if declared else (),
+        numa=declared.numa if declared else None,
+        shared=shared(_annotations(found), allocatable) or (declared.shared if declared else ()),
     )
 
 

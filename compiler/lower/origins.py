@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from compiler.diagnostics import Position
 from compiler.specs import GangSpec, HyperNodeSpec, NodeSpec, QueueSpec
@@ -27,7 +27,9 @@ class Origins:
 
     done: gangs left out because they finished. set_aside: gangs left out because their owner suspended them or another scheduler places them.
     empty: gangs left out because they have no pods (all replicas are 0).
-    submitted: seconds since the epoch for the gangs whose age is known by time. relations: as in the problem, each in the words of its rule.
+    submitted: seconds since the epoch for the gangs whose age is known by time. now: the state's newest event, from which the plan counts.
+    promised: the start that an earlier plan promised, as the cluster's job says it.
+    relations: as in the problem, each in the words of its rule.
     """
 
     gangs: tuple[GangSpec, ...]
@@ -38,6 +40,8 @@ class Origins:
     set_aside: tuple[GangSpec, ...] = ()
     empty: tuple[GangSpec, ...] = ()
     submitted: Mapping[JobKey, int] | None = None
+    now: int | None = None
+    promised: Mapping[JobKey, str] = field(default_factory=dict)
     relations: tuple[str, ...] = ()
 
     def position(self, where: tuple[str | int, ...]) -> Position | None:

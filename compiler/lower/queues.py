@@ -35,6 +35,7 @@ def queues(
             spec.open and spec.name not in closed,
             _hierarchy(spec, specs),
             spec.reclaimable,
+            spec.strict,
         )
         for spec in specs
     ]

@@ -11,9 +11,9 @@ FIRST = ("cpu", "memory")
 """Come before the others, which follow by name: the order of a person's thought."""
 
 
-def resources(gangs: Iterable[GangSpec], queues: Iterable[QueueSpec]) -> tuple[str, ...]:
-    """The resources that anything asks for or limits; what nobody speaks of would only make nodes look different that are not."""
-    named: set[str] = set()
+def resources(gangs: Iterable[GangSpec], queues: Iterable[QueueSpec], more: Iterable[str] = ()) -> tuple[str, ...]:
+    """The resources that anything asks for or limits, and `more`; what nobody speaks of would only make nodes look different that are not."""
+    named: set[str] = set(more)
     for gang in gangs:
         for role in gang.roles:
             named |= role.pod.requests.keys()

@@ -6,12 +6,13 @@ Amounts are numbers: cpu in cores, memory in bytes, everything else as a count.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from compiler.amounts import number
 from compiler.explain import Reason
 from compiler.lower.origins import namespace_of
-from compiler.outcome import Decided, Outcome
+from compiler.outcome import Decided, Outcome, rfc3339
 from solver.plan import Batch
 from solver.problem import Problem
 from solver.quotas import water_filling
@@ -49,7 +50,9 @@ def gang(decided: Decided) -> dict[str, Any]:
         "reasons": [_reason(reason) for reason in decided.reasons],
         "repairs": [_reason(repair) for repair in decided.repairs],
         "evictedFor": list(decided.evicted_for),
-        "startsAt": None,
+        "startsAt": None if decided.starts_at is None else rfc3339(decided.starts_at),
+        **({"startsAfter": list(decided.awaits)} if decided.awaits else {}),
+        **({"cells": [asdict(part) for part in decided.cells]} if decided.cells else {}),
     }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from compiler.amounts import quantity
 from compiler.explain import Reason
-from compiler.outcome import Decided, Outcome
+from compiler.outcome import Decided, Outcome, rfc3339
 from compiler.views import data as views_data
 from compiler.views.names import compact
 
@@ -241,6 +241,19 @@ class PlanView:
             yield from self.say(reason, "never" if reason.never else "wait", indent)
         for repair in decided.repairs:
             yield from self.say(repair, "start", indent, "would help: ")
+        if decided.awaits:
+            yield from wrapped(self.start(decided), indent, self.style.width)
+
+    @staticmethod
+    def start(decided: Decided) -> str:
+        """When the job with the reservation starts, and after whom: "room is reserved: starts about 14:20, after ads/ranker"."""
+        if decided.starts_at is not None:
+            when = f"expected to start about {rfc3339(decided.starts_at)}"
+        elif decided.starts_in is not None:
+            when = f"expected to start in about {_duration(decided.starts_in)}"
+        else:
+            when = "starts, nobody knows when,"
+        return f"room is reserved for it: {when} after {compact(list(decided.awaits), 4)}"
 
     def say(self, reason: Reason, role: str, indent: str, lead: str = "") -> Iterator[str]:
         code = self.style.paint(reason.code, role)

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pulp
 
+from solver import order
+from solver.model.cells import cells
 from solver.model.relations import relations
 from solver.model.rows import Row, at_least, at_most, equal, scaled, times
 from solver.model.sets import Sets
@@ -69,7 +71,7 @@ def capacity(s: Sets, x: Vars) -> Iterator[Row]:
     A resource is left out at a place where another one always runs out first.
     """
     sizes = [sorted({role.request[r] for shape in s.shapes for role in shape.roles if role.request[r]}) for r in range(s.width)]
-    floors = [{z: s.per_place(s.free[:, r] // z) for z in ({*sizes[r], 1} if len(sizes[r]) <= FEW_SIZES else {1})} for r in range(s.width)]
+    floors = [{z: s.per_place(s.free.amounts[:, r] // z) for z in ({*sizes[r], 1} if len(sizes[r]) <= FEW_SIZES else {1})} for r in range(s.width)]
     users: dict[int, list[tuple[Vector, Terms]]] = {}
     for (k, t), pods in x.n.items():
         for i, terms in pods.items():
@@ -86,7 +88,7 @@ def capacity(s: Sets, x: Vars) -> Iterator[Row]:
 
 def _binding(s: Sets, i: int, requests: list[Vector]) -> list[int]:
     """The resources of a place that can run out: r is implied by b when max(a_r / a_b) * free_b <= free_r on each node of the place."""
-    free = s.free[list(s.places[i].nodes)]
+    free = s.free.amounts[list(s.places[i].nodes)]
     asked = [r for r in range(s.width) if any(a[r] for a in requests)]
     kept: list[int] = []
     # Try to explain every resource by the scarcest one, the one with the fewest slots for its largest pod.
@@ -184,10 +186,26 @@ def guarantees(s: Sets, x: Vars) -> Iterator[Row]:
         yield Row("guarantee.cluster", (r,), at_most([(x.w[q, r], 1) for q in roots], max(s.ledger.total[r], sum(before[q] for q in roots)) / unit))
 
 
-CONSTRAINTS = (link, gang, capacity, subgroups, relations, queues, guarantees)
+def strict(s: Sets, x: Vars) -> Iterator[Row]:
+    """In a queue with strict order those who start are the first of its gangs in `order.line`.
+
+    sum_{j in class} o[j]  =  y[class]          o[j]  >=  o[j']          j' right behind j in the queue
+    """
+    at = {j: key for key, js in s.waiting.items() if s.problem.queues[key[0]].strict for j in js}
+    for q in sorted({key[0] for key in at.values()}):
+        line = order.line(s.problem, (j for j, key in at.items() if key[0] == q))
+        for j in line:
+            x.o[j] = x.model.add_variable(f"o_{j}", cat=pulp.LpBinary)
+        for first, second in itertools.pairwise(line):
+            yield Row("strict.order", (first, second), at_least([(x.o[first], 1), (x.o[second], -1)], 0))
+    for key in sorted(set(at.values())):
+        yield Row("strict.class", key, equal([*((x.o[j], 1.0) for j in s.waiting[key]), (x.y[key], -1.0)], 0))
+
+
+CONSTRAINTS = (link, gang, capacity, cells, subgroups, relations, queues, guarantees, strict)
 """The table of contents: topology is in the domains of `link` and `gang`, eligibility in which n exist."""
 
-PLACEMENT = (link, gang, capacity, subgroups, relations)
+PLACEMENT = (link, gang, capacity, cells, subgroups, relations)
 """What nodes, topology and relations allow, queues aside."""
 
 

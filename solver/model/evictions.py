@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 
 import pulp
 
+from solver.cells import Free
 from solver.model import constraints, variables
+from solver.model.cells import cells
 from solver.model.relations import relations
 from solver.model.rows import Row, at_least, at_most, equal, scaled, times
 from solver.model.sets import Sets
 from solver.model.variables import Vars
 from solver.problem import Gang, Placement
-from solver.room import Ints
 from solver.tree import ROOT
 from solver.victims import Victim, loss
 
@@ -37,14 +38,14 @@ class Exposure:
 @dataclass(slots=True)
 class Evictions:
     """
-    s: the sets of the gang that starts, free vectors counting every victim as gone; free: what is free now (node x resource),
-    below 0 where what runs exceeds the node
+    s: the sets of the gang that starts, its free amounts counting every victim as gone; free: what is free now, below 0 where what runs
+    exceeds the node
     victims: who may be evicted; exposures: queue -> its exposure, for the queues that the gang reclaims from
     away: whether pods count that are on no node of the model (when a queue is what is short)
     """
 
     s: Sets
-    free: Ints
+    free: Free
     victims: Sequence[Victim]
     exposures: Mapping[int, Exposure]
     away: bool
@@ -57,7 +58,7 @@ class Evictions:
 
     def __post_init__(self) -> None:
         self.x = variables.make(self.s, fixed_admission=True)
-        constraints.build(self.s, self.x, (constraints.link, constraints.gang, constraints.subgroups, relations))
+        constraints.build(self.s, self.x, (constraints.link, constraints.gang, constraints.subgroups, relations, cells))
         inside = {n for pods in self.x.n.values() for i in pods for n in self.s.places[i].nodes}
         for v in self.victims:
             self._make(v, inside)
@@ -169,7 +170,7 @@ def capacity(m: Evictions) -> Iterator[Row]:
             wanted = [term for t, terms in here for term in times(terms, shape.roles[t].request[r])]
             given = [(m.e[v.gang, p][0], -m.e[v.gang, p][1] * m.gang(v).roles[p.role].request[r]) for v, p in spots.get(node, ())]
             wanted, given = [x for x in wanted if x[1]], [x for x in given if x[1]]
-            free = int(m.free[node, r])
+            free = int(m.free.amounts[node, r])
             if wanted and free < 0:
                 takes = m.x.model.add_variable(f"s_{node}_{r}", cat=pulp.LpBinary)
                 yield Row("capacity.takes", (node, r), scaled([*wanted, (takes, -sum(int(v.upBound * c) for v, c in wanted))], 0))

@@ -136,7 +136,7 @@ def opened(s: Sets, x: Vars, start: Start, used: Set[int]) -> tuple[Goal, Goal]:
     for each size z of a resource by which the nodes c count: row 3 of the model, in which a whole node gives nothing until it is opened.
     Exact where the sizes divide one another and one resource decides; else a relaxation, and stage C has the last word.
     """
-    wholes = Wholes(s.problem, s.tree, s.free)
+    wholes = Wholes(s.problem, s.tree, s.free.amounts)
     users: dict[int, list[tuple[Vector, Terms]]] = {}
     for (k, t), pods in x.n.items():
         for i, terms in pods.items():
@@ -185,5 +185,5 @@ def _openings(s: Sets, wholes: Wholes, i: int, here: list[tuple[Vector, Terms]],
         for z in [z for z in sizes if len(sizes) <= FEW_SIZES] + ([] if chain and len(sizes) <= FEW_SIZES else [1]):
             unit = int(np.gcd.reduce([request[r] // z for request, _ in here if request[r] >= z] + [c.capacity[r] // z for c in stock]))
             taken = [pair for request, n in here if request[r] >= z for pair in times(n, request[r] // z // unit)]
-            free = int((s.free[other, r] // z).sum())
+            free = int((s.free.amounts[other, r] // z).sum())
             yield at_most([*taken, *((c.w, -(c.capacity[r] // z // unit)) for c in stock)], free // unit)

@@ -91,7 +91,7 @@ def shares(s: Sets, x: Vars, level: Level, group: Siblings) -> tuple[dict[int, S
     Where several resources may dominate, a binary d[q,r] picks one: share_q <= (..)_r + (1 - d[q,r]) * M, sum_r d[q,r] = 1.
     The unit is the smallest rise that one gang can make, so that a MIP solver's tolerances cannot hide it.
     """
-    tag = f"{level[0] + 2**31}" if s.label(level) == str(level[0]) else f"{level[0] + 2**31}_{level[1]}"
+    tag = f"{level[0] + 2**32}" if s.alone(level) else f"{level[0] + 2**32}_{level[1]}"
     lines = {q: _lines(s, x, q, group.members[q], level) for q in s.sharing(level, group)}
     unit = min((c for at in lines.values() for terms, _ in at for _, c in terms), default=1.0)
     found: dict[int, Share] = {}

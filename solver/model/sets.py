@@ -8,18 +8,19 @@ from functools import cached_property
 
 import numpy as np
 
+from solver.cells import Free, Ints
 from solver.neighbours import NOWHERE, Neighbours
-from solver.problem import Problem, Vector
+from solver.problem import Ask, Problem, Vector
 from solver.quotas import Siblings, gang_share, rank, totals
-from solver.room import Ints, Ledger, Room, slots
+from solver.room import Ledger, Room
 from solver.shapes import Shape, ShapeRole, broken
 from solver.tree import ROOT, Tree
 
 Class = tuple[int, int, int]
-"""(queue, priority, shape index)."""
+"""(queue, urgency of gangs, shape index)."""
 
 Level = tuple[int, int]
-"""(priority of gangs, priority of their queues): what is decided together. The second is 0 where no plugin looks at it."""
+"""(urgency of gangs, priority of their queues): what is decided together. The second is 0 where no plugin looks at it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +54,13 @@ def refine(places: Iterable[Place], coarse: Iterable[int]) -> tuple[Place, ...]:
 class Sets:
     """K: `shapes`; I: `places`; classes (q, p, k) with `waiting` gangs each (N in the formulas).
 
-    free: node x resource, what may be given. ledger: what the queues hold before the batch. neighbours: who is where before it, for relations.
+    free: what may be given. ledger: what the queues hold before the batch. neighbours: who is where before it, for relations.
     """
 
     problem: Problem
     tree: Tree
     places: tuple[Place, ...]
-    free: Ints
+    free: Free
     ledger: Ledger
     shapes: tuple[Shape, ...]
     waiting: Mapping[Class, tuple[int, ...]]
@@ -138,16 +139,16 @@ class Sets:
     def limits(self) -> dict[tuple[int, int], dict[int, int]]:
         """(k, t) -> place -> the most pods of role t of all gangs of shape k there; places that can take none are left out.
 
-        min( sum over nodes of floor(free / request), room_t * N_k )   where the node's kind is open to the role and the topology allows it
+        min( sum over nodes of slots(ask), room_t * N_k )   where the node's kind is open to the role and the topology allows it
         """
-        per_request: dict[Vector, list[int]] = {}
+        per_ask: dict[Ask, list[int]] = {}
         found: dict[tuple[int, int], dict[int, int]] = {}
         for k, shape in enumerate(self.shapes):
             inside = sorted(i for places in self.places_in[k].values() for i in places)
             for t, role in enumerate(shape.roles):
-                if role.request not in per_request:
-                    per_request[role.request] = self.per_place(slots(self.free, role.request))
-                fits = self._beside(role, per_request[role.request])
+                if role.ask not in per_ask:
+                    per_ask[role.ask] = self.per_place(self.free.slots(role.ask))
+                fits = self._beside(role, per_ask[role.ask])
                 most = min(role.room, shape.most) * self.count[k]
                 parted = [self.domain_at[g.topology.tier] for g in shape.subgroups if g.topology.mode == "hard" and t in g.roles]
                 found[k, t] = {
@@ -161,7 +162,7 @@ class Sets:
         """Place -> what relations leave of the slots of a role that they bind."""
         if self.neighbours is None or not self.neighbours.relations(role):
             return fits
-        return self.per_place(self.neighbours.cap(role, slots(self.free, role.request)))
+        return self.per_place(self.neighbours.cap(role, self.free.slots(role.ask)))
 
     @cached_property
     def _straddles(self) -> dict[int, tuple[int | None, ...]]:
@@ -175,18 +176,18 @@ class Sets:
             known = self._straddles[id(at)] = tuple(domains.pop() if len(domains) == 1 else None for domains in inside)
         return known
 
-    def reach(self, request: Vector, kinds: frozenset[int]) -> tuple[tuple[int, ...], ...]:
-        """For each tier the pods of `request` that its domains (Tree.line) hold, largest first; only nodes of `kinds`."""
-        known = self._reach.get((request, kinds))
+    def reach(self, ask: Ask, kinds: frozenset[int]) -> tuple[tuple[int, ...], ...]:
+        """For each tier the pods of `ask` that its domains (Tree.line) hold, largest first; only nodes of `kinds`."""
+        known = self._reach.get((ask, kinds))
         if known is None:
-            known = self._reach[request, kinds] = self._by_tier(slots(self.free, request), kinds)
+            known = self._reach[ask, kinds] = self._by_tier(self.free.slots(ask), kinds)
         return known
 
     def reach_of(self, r: int, kinds: frozenset[int]) -> tuple[tuple[int, ...], ...]:
         """As `reach`, of what is free of resource r."""
         known = self._reach.get((r, kinds))
         if known is None:
-            known = self._reach[r, kinds] = self._by_tier(self.free[:, r], kinds)
+            known = self._reach[r, kinds] = self._by_tier(self.free.amounts[:, r], kinds)
         return known
 
     def _by_tier(self, figure: Ints, kinds: frozenset[int]) -> tuple[tuple[int, ...], ...]:
@@ -198,7 +199,7 @@ class Sets:
         return tuple(tuple(sorted(found.values(), reverse=True)) for found in sums)
 
     @cached_property
-    def _reach(self) -> dict[tuple[Vector | int, frozenset[int]], tuple[tuple[int, ...], ...]]:
+    def _reach(self) -> dict[tuple[Ask | int, frozenset[int]], tuple[tuple[int, ...], ...]]:
         return {}
 
     @cached_property
@@ -230,9 +231,14 @@ class Sets:
         return gang_share(self.problem, gang, gang.running, self.totals), gang.age, j
 
     def label(self, level: Level) -> str:
-        """The level in an objective's name: the priority, and that of the queues where it makes a difference."""
-        alone = sum(1 for p, _ in self.levels if p == level[0]) == 1
-        return f"{level[0]}" if alone else f"{level[0]}, queues {level[1]}"
+        """The level in an objective's name: the priority, whether it is the overdue's, and that of the queues where it makes a difference."""
+        priority, overdue = divmod(level[0], 2)
+        name = f"{priority}, overdue" if overdue else f"{priority}"
+        return name if self.alone(level) else f"{name}, queues {level[1]}"
+
+    def alone(self, level: Level) -> bool:
+        """Whether no other level has gangs of the same urgency."""
+        return sum(1 for p, _ in self.levels if p == level[0]) == 1
 
     @cached_property
     def worth(self) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pulp
 
 from solver.model.sets import Class, Sets
+from solver.problem import Portion
 from solver.tree import ROOT
 
 Terms = list[tuple[pulp.LpVariable, int]]
@@ -20,7 +21,9 @@ class Vars:
     g[k, h]      gangs of shape k that lie whole in domain h                  integer   (shapes with a hard tier only; else sum of y)
     n[k, t, i]   pods of role t of shape k at place i, as terms               integer   (terms of g where the domain is one place)
     u[k, s, h]   whole subgroups s of shape k in domain h                     integer
+    m[i, a, c]   pods of portion a at the single node i that use its cell c   integer
     w[q, r]      what queue q needs of resource r: held, or guaranteed        continuous
+    o[j]         gang j of a queue with strict order is among the first       binary
     c[rho, a, d] what the new pods of relation rho are to domain d            binary    (a: bears, counted, opens; "least": integer)
     """
 
@@ -30,6 +33,8 @@ class Vars:
     n: dict[tuple[int, int], dict[int, Terms]] = field(default_factory=dict)
     u: dict[tuple[int, int, int], pulp.LpVariable] = field(default_factory=dict)
     w: dict[tuple[int, int], pulp.LpVariable] = field(default_factory=dict)
+    o: dict[int, pulp.LpVariable] = field(default_factory=dict)
+    m: dict[tuple[int, Portion, int], pulp.LpVariable] = field(default_factory=dict)
     c: dict[tuple[int, str, int], pulp.LpVariable] = field(default_factory=dict)
 
 
@@ -38,7 +43,7 @@ def make(s: Sets, fixed_admission: bool = False) -> Vars:
     x = Vars(pulp.LpProblem("batch", pulp.LpMaximize))
     for (q, p, k), gangs in s.waiting.items():
         low = len(gangs) if fixed_admission else 0
-        x.y[q, p, k] = x.model.add_variable(f"y_{q}_{p + 2**31}_{k}", low, len(gangs), cat=pulp.LpInteger)
+        x.y[q, p, k] = x.model.add_variable(f"y_{q}_{p + 2**32}_{k}", low, len(gangs), cat=pulp.LpInteger)
     for k in range(len(s.shapes)):
         _place_shape(s, x, k)
     return x

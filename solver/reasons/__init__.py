@@ -3,8 +3,8 @@
 Codes, for ever: GW101 queue capability, GW102 not enough free, GW103 no node holds a pod, GW104 no domain has room, GW105 others go first,
 GW106 kept for guarantees, GW107 no node is open to it, GW108 the empty cluster cannot hold it, GW109 no whole subgroups, GW110 limit reached,
 GW112 the queue's proportional share is used up, GW113 the queue takes nothing new, GW117 pods that may not be beside others, or must be,
-GW119 the free room is in pieces, GW120 too few nodes are open to a role, GW121 its own pods stand where the rest finds no room (GW111 is the
-compiler's).
+GW118 no cell has room, GW119 the free room is in pieces, GW120 too few nodes are open to a role, GW121 its own pods stand where the rest finds
+no room (GW111 is the compiler's).
 
 `facts` finds the smallest set of facts that suffices: `families` are the obstacles on nodes, `queues` those of queues, `blame` names gangs.
 `world` asks whether a gang fits with something out of the way. `repairs` tries what would help.

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-import numpy as np
-
 from solver.fit import found
 from solver.greedy import Greedy
 from solver.reasons.minimal import spared
@@ -37,14 +35,13 @@ def blockers(case: Case, s: Setting) -> tuple[int, tuple[int, ...]]:
 def _least_prefix(case: Case, s: Setting, order: list[int]) -> tuple[int, ...]:
     """The shortest prefix of `order` without which the gang fits, less the members that it does not need."""
     world, q = case.world, case.question(replace(s, started=False))
-    left = q.free - world.given
+    left = q.free.less(world.given)
 
     def fits(without: Iterable[int]) -> bool:
         free = left.copy()
         for i in without:
-            nodes, amounts = world.taken(i)
-            np.add.at(free, nodes, amounts)
-        return found(q.problem, q.tree, 0, q.shape, np.maximum(free, 0), world.without(without) if s.related else None) is not None
+            world.give_back(free, i)
+        return found(q.problem, q.tree, 0, q.shape, free.clipped(), world.without(without) if s.related else None) is not None
 
     low, high = 0, len(order)
     while low < high:

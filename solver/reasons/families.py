@@ -11,13 +11,14 @@ from functools import partial
 
 import numpy as np
 
+from solver.cells import Free
 from solver.fit import domain_shortage, found, parts_wanted, reaches, subgroup_shortage, total_shortage
 from solver.greedy import Greedy
 from solver.plan import Fact
-from solver.problem import Gang, Role, Topology
+from solver.problem import Ask, Gang, Role, Topology
 from solver.reasons.blame import blockers
 from solver.reasons.world import Case, Question, Setting
-from solver.room import Ints, Room, slots
+from solver.room import Room
 from solver.tree import ROOT
 
 ANYWHERE = Topology("soft", 1)
@@ -36,7 +37,7 @@ def now(case: Case) -> list[Family]:
     *first, last = of_the_world(case)
     first = [*first, *company(case)]
     anew = [Family(_anew, partial(own_pods, case))] if case.gang.running else []
-    return [*first, *topologies(case, case.gang), last, *anew]
+    return [*first, *topologies(case, case.gang), *divided(case, case.gang), last, *anew]
 
 
 def of_the_world(case: Case) -> list[Family]:
@@ -48,7 +49,7 @@ def never(case: Case) -> list[Family]:
     """What may be in the way of a gang even on the empty cluster."""
     gang = case.empty.gang
     roles = range(len(gang.roles))
-    found = [*company(case), *topologies(case, gang)]
+    found = [*company(case), *topologies(case, gang), *divided(case, gang)]
     found += [Family(partial(_resized, (t,)), partial(pod_too_large, case, t)) for t in oversized(case, case.empty)]
     found += [Family(partial(_opened, case, t), partial(not_open, case, t)) for t in roles]
     return [*found, Family(partial(_resized, roles), partial(too_large, case))]
@@ -70,6 +71,11 @@ def topologies(case: Case, gang: Gang) -> list[Family]:
         if part.topology.mode == "hard" and part.topology.tier <= top:
             found.append(Family(partial(_loosened, i), partial(no_parts, case, i)))
     return found
+
+
+def divided(case: Case, gang: Gang) -> list[Family]:
+    """The cells of the nodes, for each role whose pods take portions of them."""
+    return [Family(partial(_undivided, t), partial(cells_too_small, case, t)) for t, role in enumerate(gang.roles) if role.portions]
 
 
 # ---- what is taken away
@@ -99,9 +105,14 @@ def _loosened(i: int, s: Setting) -> Setting:
     return replace(s, gang=replace(s.gang, subgroups=parts))
 
 
+def _undivided(t: int, s: Setting) -> Setting:
+    """The nodes of role t are not divided: what its pods ask for may come from anywhere in a node."""
+    return replace(s, gang=replace(s.gang, roles=tuple(replace(role, portions=()) if i == t else role for i, role in enumerate(s.gang.roles))))
+
+
 def _resized(roles: Iterable[int], s: Setting) -> Setting:
     """The pods of these roles ask for nothing, as though every node that is open to them were large enough."""
-    nothing = tuple(replace(role, request=(0,) * len(role.request)) if t in roles else role for t, role in enumerate(s.gang.roles))
+    nothing = tuple(replace(role, request=(0,) * len(role.request), portions=()) if t in roles else role for t, role in enumerate(s.gang.roles))
     return replace(s, gang=replace(s.gang, roles=nothing))
 
 
@@ -117,7 +128,7 @@ def oversized(case: Case, s: Setting) -> list[int]:
     found = []
     for t, role in enumerate(s.gang.roles):
         nodes = _open_to(q, (role,))
-        if q.shape.roles[t].need and len(nodes) and not slots(nodes, role.request).any():
+        if q.shape.roles[t].need and len(nodes.amounts) and not nodes.slots(Ask(role.request)).any():
             found.append(t)
     return found
 
@@ -159,6 +170,13 @@ def no_parts(case: Case, i: int, s: Setting) -> Fact:
     return Fact("GW109", tier=part.topology.tier, asked=parts_wanted(q.shape, part), available=available, limit=part.size, subgroup=i)
 
 
+def cells_too_small(case: Case, t: int, s: Setting) -> Fact:
+    """GW118: the nodes have room for the role in sum, their cells have not. available: pods of it that the cells hold."""
+    q, role = case.question(s), s.gang.roles[t]
+    held = int(_open_to(q, (role,)).slots(role.ask).sum())
+    return Fact("GW118", role=t, asked=q.shape.roles[t].need, available=min(held, max(0, q.shape.roles[t].need - 1)))
+
+
 def no_room(case: Case, s: Setting) -> Fact:
     """What runs takes the room, wherever the gang may be: GW102 too little is free, GW119 enough, but in pieces."""
     for i in range(len(s.gang.subgroups)):
@@ -175,7 +193,7 @@ def own_pods(case: Case, s: Setting) -> Fact:
 def pod_too_large(case: Case, t: int, s: Setting) -> Fact:
     """GW103: no open node, empty, holds one pod of the role. No resource is named where it is two together that no node has."""
     role = s.gang.roles[t]
-    most = _open_to(case.question(s), (role,)).max(axis=0)
+    most = _open_to(case.question(s), (role,)).amounts.max(axis=0)
     r = next((r for r, a in enumerate(role.request) if a > most[r]), None)
     if r is None:
         return Fact("GW103", role=t)
@@ -186,9 +204,9 @@ def not_open(case: Case, t: int, s: Setting) -> Fact:
     """GW107: no node is open to the role. GW120: some are, but too few."""
     q, role = case.question(s), s.gang.roles[t]
     nodes = _open_to(q, (role,))
-    if not len(nodes):
+    if not len(nodes.amounts):
         return Fact("GW107", role=t)
-    return Fact("GW120", role=t, asked=q.shape.roles[t].need, available=int(slots(nodes, role.request).sum()))
+    return Fact("GW120", role=t, asked=q.shape.roles[t].need, available=int(nodes.slots(role.ask).sum()))
 
 
 def too_large(case: Case, s: Setting) -> Fact:
@@ -206,7 +224,7 @@ def _short(q: Question, code: str) -> Fact:
             if r is not None:
                 return Fact(code, role=t, resource=r, asked=role.request[r] * role.need, available=total[r])
             return Fact("GW119", role=t, asked=role.need, available=reach[t][ROOT])
-    asked = q.shape.demand(q.free.shape[1])
+    asked = q.shape.demand(q.free.amounts.shape[1])
     r = _scarce(asked, total := _sum(_open_to(q, gang.roles)))
     if r is not None:
         return Fact(code, resource=r, asked=asked[r], available=total[r])
@@ -220,13 +238,13 @@ def _scarce(asked: Iterable[int], total: list[int]) -> int | None:
     return min(short)[1] if short else None
 
 
-def _open_to(q: Question, roles: Iterable[Role]) -> Ints:
+def _open_to(q: Question, roles: Iterable[Role]) -> Free:
     """What is free on each of the nodes that are open to one of the roles."""
-    return q.free[np.isin(q.tree.kinds, sorted({kind for role in roles for kind in role.kinds}))]
+    return q.free.at(np.isin(q.tree.kinds, sorted({kind for role in roles for kind in role.kinds})))
 
 
-def _sum(free: Ints) -> list[int]:
-    return [int(x) for x in free.sum(axis=0)]
+def _sum(free: Free) -> list[int]:
+    return [int(x) for x in free.amounts.sum(axis=0)]
 
 
 def _most(q: Question) -> int:

@@ -8,11 +8,12 @@ from functools import cached_property
 
 import numpy as np
 
+from solver.cells import Free, Ints, Uses, positions, whole
 from solver.fit import exactly, found, shortage
 from solver.neighbours import Neighbours, Standing
 from solver.options import Options
 from solver.problem import Gang, Node, Placement, Problem, Vector
-from solver.room import Ints, Ledger
+from solver.room import Ledger
 from solver.shapes import Shape, shape_of
 from solver.stages.pack import fresh
 from solver.tree import Tree
@@ -36,20 +37,22 @@ class Setting:
 
 @dataclass
 class World:
-    """before: free vectors and holdings with only what runs. after, neighbours: with the plan. started: what the plan starts, gang -> placements.
+    """before: free vectors and holdings with only what runs. after, neighbours: with the plan. started: what the plan starts, gang -> placements;
+    uses: on which cells.
 
     Nothing in it changes but what it remembers, so that it may be sent to another process.
     """
 
     problem: Problem
     tree: Tree
-    free_before: Ints
+    free_before: Free
     before: Ledger
-    free_after: Ints
+    free_after: Free
     after: Ledger
     started: dict[int, tuple[Placement, ...]]
     options: Options
     neighbours: Neighbours | None = None
+    uses: Uses = field(default_factory=dict)
     blockers: dict[tuple[int, Setting], tuple[int, tuple[int, ...]]] = field(default_factory=dict)
     """Priority and setting -> (pods that fit, gangs of the plan in the way): the dearest question, and the same for all queues."""
 
@@ -70,20 +73,32 @@ class World:
         return Ledger(replace(self.problem, nodes=nodes, queues=tuple(replace(q, used=nothing) for q in self.problem.queues), gangs=()))
 
     @cached_property
-    def capacity(self) -> Ints:
-        """Node x resource: allocatable."""
-        return self._vectors([node.capacity for node in self.problem.nodes])
+    def capacity(self) -> Free:
+        """What is allocatable."""
+        return whole(self.problem)
 
     @cached_property
-    def given(self) -> Ints:
-        """Node x resource: what the plan gives the gangs that it starts, beyond what they run."""
-        total = np.zeros_like(self.capacity)
+    def given(self) -> Free:
+        """What the plan gives the gangs that it starts, beyond what they run."""
+        total = Free(np.zeros_like(self.capacity.amounts), np.zeros_like(self.capacity.cells))
         for i in self.started:
-            nodes, amounts = self.taken(i)
-            np.add.at(total, nodes, amounts)
+            self.give_back(total, i)
         return total
 
-    def taken(self, i: int) -> tuple[Ints, Ints]:
+    def give_back(self, free: Free, i: int) -> None:
+        """Add what the plan gives gang i beyond what it runs."""
+        nodes, amounts = self._taken_by(i)
+        np.add.at(free.amounts, nodes, amounts)
+        for use in self.uses.get(i, ()):
+            division, position = self._positions[use.node][use.cell]
+            (portion,) = (p for p in self.problem.gangs[i].roles[use.role].portions if p.division == division)
+            free.cells[use.node, division, position] += np.array(portion.share, dtype=np.int64) * use.pods
+
+    @cached_property
+    def _positions(self) -> list[list[tuple[int, int]]]:
+        return positions(self.problem)
+
+    def _taken_by(self, i: int) -> tuple[Ints, Ints]:
         """(nodes, amounts) that the plan gives gang i beyond what it runs."""
         if i not in self._taken:
             roles = self.problem.gangs[i].roles
@@ -124,15 +139,15 @@ class World:
                 left.add(self.problem.gangs[i].roles[p.role], p.node, -p.pods, 0)
         return left
 
-    def free(self, s: Setting) -> Ints:
-        """Node x resource: what is left for the gang."""
+    def free(self, s: Setting) -> Free:
+        """What is left for the gang. Of its own running pods the cells are not known: they stay as they are."""
         beside = self.free_after if s.started else self.free_before
-        free = beside if s.running else self.capacity - self.given if s.started else self.capacity
+        free = beside if s.running else self.capacity.less(self.given) if s.started else self.capacity
         if s.own and s.running != bool(s.gang.running):
             free = free.copy()
             for p in s.own:
-                free[p.node] += np.array(s.gang.roles[p.role].request, dtype=np.int64) * (p.pods if s.running else -p.pods)
-        return np.maximum(free, 0)
+                free.amounts[p.node] += np.array(s.gang.roles[p.role].request, dtype=np.int64) * (p.pods if s.running else -p.pods)
+        return free.clipped()
 
     def _vectors(self, rows: Iterable[Iterable[int]]) -> Ints:
         return np.array(list(rows), dtype=np.int64).reshape(-1, len(self.problem.resources))
@@ -145,7 +160,7 @@ class Question:
     problem: Problem
     tree: Tree
     shape: Shape
-    free: Ints
+    free: Free
     neighbours: Neighbours | None = None
 
 
@@ -205,4 +220,4 @@ class Case:
 
 def plain(gang: Gang) -> Gang:
     """The gang without what does not matter to its reasons, so that gangs of one kind are equal."""
-    return replace(gang, name="", queue=0, priority=0, age=0)
+    return replace(gang, name="", queue=0, priority=0, age=0, duration=None, ends=None, overdue=False)

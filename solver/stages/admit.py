@@ -7,18 +7,22 @@ from dataclasses import dataclass, replace
 
 import pulp
 
+from solver.cells import Counts
 from solver.engine import FEASIBILITY
 from solver.model import constraints, objectives, relations, variables
+from solver.model.cells import laid_out
 from solver.model.objectives import Goal
 from solver.model.rows import at_least
 from solver.model.sets import Level, Sets
 from solver.model.variables import Vars
 from solver.options import Options
 from solver.plan import Objective
-from solver.problem import Placement
+from solver.problem import Placement, Portion
 from solver.quotas import Siblings
+from solver.room import Room, add
 from solver.shapes import Shape
 from solver.stages.lexicographic import Lexicographic, maximin, relaxed_maximin
+from solver.stages.pack import fresh
 from solver.tree import ROOT
 
 FEW_NODES = 100
@@ -249,7 +253,22 @@ def incumbent(s: Sets, x: Vars, placements: Placements) -> dict[str, float]:
         values[u.name] = float(_parts(s, x, values, k, index, h))
     relations.settle(s, x, values)
     _set_needs(s, x, values)
-    return values
+    if x.m:
+        values |= laid_out(s, x, _laid(s, placements))
+    return values | {o.name: float(j in placements) for j, o in x.o.items()}
+
+
+def _laid(s: Sets, placements: Placements) -> dict[int, dict[Portion, Counts]]:
+    """Node -> portion -> cell -> pods of these placements that take their share there."""
+    room = Room(s.free)
+    for j, pods in placements.items():
+        room.take_all(s.problem.gangs[j], fresh(s.problem.gangs[j], pods))
+    taken: dict[int, dict[Portion, Counts]] = {}
+    for node, laid in room.laid.items():
+        for portions, (_, counts) in laid.items():
+            for portion, of in zip(portions, counts, strict=True):
+                taken.setdefault(node, {})[portion] = add(taken.get(node, {}).get(portion, (0,) * len(of)), of)
+    return taken
 
 
 def _new(placements: tuple[Placement, ...], shape: Shape) -> dict[tuple[int, int], int]:

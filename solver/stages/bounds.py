@@ -42,7 +42,7 @@ def fewest(s: Sets, shape: Shape) -> tuple[int, ...]:
     """
     if shape.fixed:
         return (1,) * len(s.tree.tiers)
-    asked = [(role.need, s.reach(role.request, role.kinds)) for role in shape.roles]
+    asked = [(role.need, s.reach(role.ask, role.kinds)) for role in shape.roles]
     kinds = frozenset(kind for role in shape.roles for kind in role.kinds)
     asked += [(amount, s.reach_of(r, kinds)) for r, amount in enumerate(shape.demand(s.width)) if amount and shape.rigid]
     return tuple(max(1, max((_fewest(amount, tiers[level]) for amount, tiers in asked), default=1)) for level in range(len(s.tree.tiers)))
@@ -65,7 +65,7 @@ def torn(s: Sets, shape: Shape) -> int:
         if len(part.roles) != 1:
             continue
         role = shape.roles[part.roles[0]]
-        for weight, domains in zip(s.tree.weights, s.reach(role.request, role.kinds), strict=True):
+        for weight, domains in zip(s.tree.weights, s.reach(role.ask, role.kinds), strict=True):
             cost += weight * max(0, role.need // part.size - sum(holds // part.size for holds in domains))
     return cost
 
@@ -99,7 +99,7 @@ def beside(s: Sets, wholes: Wholes, nodes: npt.NDArray[np.intp], asked: Mapping[
     apart = ~np.isin(leaf, sorted(wholes.supernodes))
     found = [(0, 0)]
     for r, z in sorted({(r, amount) for request in asked for r, amount in enumerate(request) if amount}):
-        slots = s.free[nodes, r] // z
+        slots = s.free.amounts[nodes, r] // z
         closed = whole & wholes.counted[nodes, r]
         missing = sum(number * (request[r] // z) for request, number in asked.items()) - int(slots[~closed].sum())
         if missing > 0:

@@ -14,9 +14,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from solver.cells import PLENTY, Free
 from solver.model.sets import Sets
 from solver.problem import Problem, Vector
-from solver.room import PLENTY, Ints
 from solver.victims import Victim, loss
 
 
@@ -74,14 +74,14 @@ def _filled(segments: list[tuple[float, int]], amount: int) -> float:
 class Cheapest:
     """The bounds for the one gang of `s`, whose free vectors count every victim as gone; `free`: what is free while none of them is."""
 
-    def __init__(self, s: Sets, free: Ints, victims: Sequence[Victim]) -> None:
+    def __init__(self, s: Sets, free: Free, victims: Sequence[Victim]) -> None:
         self.s, self.shape = s, s.shapes[0]
         pods = pods_at(s.problem, victims)
         self.domains: Mapping[int, tuple[int, ...]] = {h: tuple(n for i in at for n in s.places[i].nodes) for h, at in s.places_in[0].items()}
         nodes = sorted(n for inside in self.domains.values() for n in inside)
         self.steps: list[dict[int, list[float]]] = [
             {
-                n: steps(role.request, tuple(int(x) for x in free[n]), pods.get(n, []), min(role.room, PLENTY))
+                n: steps(role.request, tuple(int(x) for x in free.amounts[n]), pods.get(n, []), min(role.room, PLENTY))
                 for n in nodes
                 if s.problem.nodes[n].kind in role.kinds
             }

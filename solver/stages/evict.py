@@ -14,15 +14,17 @@ from functools import cached_property
 import numpy as np
 import pulp
 
+from solver.cells import Free, Ints
 from solver.engine import solve_model
 from solver.fit import shortage
 from solver.model.evictions import Evictions, Exposure
 from solver.model.rows import at_most
 from solver.model.sets import Sets, aggregate, refine
 from solver.options import Options
+from solver.order import urgency
 from solver.plan import Objective
-from solver.problem import Limits, Placement, Problem
-from solver.room import Ints, Ledger, Room
+from solver.problem import Ask, Limits, Placement, Problem
+from solver.room import Ledger, Room
 from solver.shapes import satisfied, shape_of
 from solver.stages.admit import pods_of
 from solver.stages.cheapest import Cheapest, Choice
@@ -107,18 +109,18 @@ class Standing:
         guarantee = self.problem.queues[q].guarantee
         return Exposure(most, {r: self.ledger.held[q][r] - g for r, g in enumerate(guarantee) if g})
 
-    def without(self, victims: Iterable[Victim]) -> Ints:
-        """The free vectors were all of these gone."""
+    def without(self, victims: Iterable[Victim]) -> Free:
+        """What is free were all of these gone."""
         free = self.bare
         for v in victims:
             for p in v.running:
-                free[p.node] += np.array(self.problem.gangs[v.gang].roles[p.role].request, dtype=np.int64) * p.pods
-        return np.maximum(free, 0)
+                free.amounts[p.node] += np.array(self.problem.gangs[v.gang].roles[p.role].request, dtype=np.int64) * p.pods
+        return free.clipped()
 
     @property
-    def bare(self) -> Ints:
-        """The free vectors, below 0 where what runs exceeds the node."""
-        return self.room.free - self.owed
+    def bare(self) -> Free:
+        """What is free, below 0 where what runs exceeds the node."""
+        return Free(self.room.free.amounts - self.owed, self.room.free.cells.copy())
 
     def hopeless(self, j: int, victims: Sequence[Victim]) -> bool:
         """Whether counting proves that not even without all of them the gang fits."""
@@ -131,7 +133,7 @@ class Standing:
             back = np.array(gang.roles[p.role].request, dtype=np.int64) * p.pods
             paid = np.minimum(self.owed[p.node], back)
             self.owed[p.node] -= paid
-            self.room.take(p.node, tuple(int(x) for x in back - paid), -1)
+            self.room.take(p.node, Ask(tuple(int(x) for x in back - paid)), -1)
         self.ledger.charge(gang.queue, tuple(-x for x in freed(self.problem, v, pods)))
         self.running[v] = merged([*self.running[v], *(Placement(p.role, p.node, -p.pods) for p in pods)])
         self.evicted[v] = merged([*self.evicted.get(v, ()), *pods])
@@ -141,8 +143,7 @@ class Standing:
         """The pods stay after all. Raises ValueError where their room is taken; then nothing has changed."""
         gang, mark = self.problem.gangs[v], self.room.mark()
         try:
-            for p in pods:  # relations never took them for gone
-                self.room.take(p.node, gang.roles[p.role].request, p.pods)
+            self.room.take_running(gang, pods)
         except ValueError:
             self.room.undo(mark)
             raise
@@ -170,7 +171,7 @@ def cheapest_victims(standing: Standing, j: int, options: Options) -> Taken | No
     shape = shape_of(j, problem.gangs[j])
     away = not standing.ledger.allows(problem.gangs[j].queue, shape.demand(len(problem.resources)))
     places = aggregate(problem)
-    waiting = {(problem.gangs[j].queue, problem.gangs[j].priority, 0): (j,)}
+    waiting = {(problem.gangs[j].queue, urgency(problem.gangs[j]), 0): (j,)}
     rich = standing.without(victims)
     bounds = Cheapest(Sets(problem, tree, places, rich, standing.ledger, (shape,), waiting), standing.room.free, victims)
     best: Taken | None = None
@@ -180,7 +181,7 @@ def cheapest_victims(standing: Standing, j: int, options: Options) -> Taken | No
             break
         within = [i for i, place in enumerate(places) if choice.nodes.intersection(place.nodes)]
         free = rich.copy()
-        free[[n for n in range(len(problem.nodes)) if n not in choice.nodes]] = 0
+        free.amounts[[n for n in range(len(problem.nodes)) if n not in choice.nodes]] = 0
         s = Sets(problem, tree, refine(places, within), free, standing.ledger, (shape,), waiting, standing.room.neighbours)
         useful = [v for v in victims if away or any(p.node in choice.nodes for p in v.running)]
         best = _solve(Evictions(s, standing.bare, useful, exposures, away), j, choice, options) or best

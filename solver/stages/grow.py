@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Container
 from dataclasses import dataclass
 
 from solver.greedy import Greedy
@@ -27,10 +28,20 @@ class Wish:
     stride: int
 
 
-def grow(problem: Problem, tree: Tree, room: Room, ledger: Ledger, placements: Placements, totals: Vector) -> dict[int, tuple[Placement, ...]]:
+def grow(
+    problem: Problem,
+    tree: Tree,
+    room: Room,
+    ledger: Ledger,
+    placements: Placements,
+    totals: Vector,
+    later: Ledger | None = None,
+    lasting: Container[int] = (),
+) -> dict[int, tuple[Placement, ...]]:
     """The placements with the growth. Charges room and ledger for what it adds.
 
     placements: gang -> pods of all gangs that run or start. A unit is a pod, or a whole subgroup where the pod belongs to one.
+    later: what the queues hold when a reservation falls due; the gangs in `lasting`, which are still there then, grow within it.
     """
     grown = dict(placements)
     greedy = Greedy(problem, tree, room)
@@ -47,12 +58,15 @@ def grow(problem: Problem, tree: Tree, room: Room, ledger: Ledger, placements: P
         gang, wish = problem.gangs[j], wanting[j]
         pods = wish.stride * wish.unit
         amount: Vector = add((0,) * len(problem.resources), gang.roles[wish.role].request, pods)
-        more = greedy.place(j, _stride_shape(j, gang, grown[j], wish.role, pods)) if ledger.allows(gang.queue, amount) else None
+        bound = [ledger] if later is None or j not in lasting else [ledger, later]
+        allowed = all(each.allows(gang.queue, amount) for each in bound)
+        more = greedy.place(j, _stride_shape(j, gang, grown[j], wish.role, pods)) if allowed else None
         if more is None and wish.stride > 1:
             wish.stride //= 2
             continue
         if more is not None:
-            ledger.charge(gang.queue, amount)
+            for each in bound:
+                each.charge(gang.queue, amount)
             grown[j] = merged([*grown[j], *more])
             holds[j] = gang_share(problem, gang, grown[j], totals)
         again = _wish(gang, grown[j], wish.role + (more is None), wish)

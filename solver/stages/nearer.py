@@ -10,6 +10,7 @@ from solver.model import constraints, variables
 from solver.model import nearness as goals
 from solver.model.sets import Sets, refine
 from solver.options import Options
+from solver.order import urgency
 from solver.shapes import Shape
 from solver.stages import bounds
 from solver.stages.admit import Placements, incumbent
@@ -116,7 +117,7 @@ def _singled(s: Sets, gangs: Mapping[int, Shape], placements: Placements, movabl
         if j not in movable:
             room.take_all(s.problem.gangs[j], fresh(s.problem.gangs[j], pods))
     shapes = tuple(replace(gangs[j], alone=j) for j in movable)
-    waiting = {(s.problem.gangs[j].queue, s.problem.gangs[j].priority, k): (j,) for k, j in enumerate(movable)}
+    waiting = {(s.problem.gangs[j].queue, urgency(s.problem.gangs[j]), k): (j,) for k, j in enumerate(movable)}
     return Sets(s.problem, s.tree, s.places, room.free, s.ledger, shapes, waiting, room.neighbours)
 
 
@@ -129,7 +130,7 @@ def _solve(s: Sets, placements: Placements, options: Options, near_only: bool = 
     x = variables.make(s, fixed_admission=True)
     constraints.build(s, x)
     start = incumbent(s, x, placements)
-    wholes = Wholes(s.problem, s.tree, s.free)
+    wholes = Wholes(s.problem, s.tree, s.free.amounts)
     new = {j: fresh(s.problem.gangs[j], pods) for j, pods in placements.items()}
     wanted = [goals.subgroups(s, x, start), goals.spread(s, x, start, [bounds.fewest(s, shape) for shape in s.shapes])]
     if not near_only:

@@ -35,7 +35,7 @@ def scatter(problem: Problem, room: Room, placements: Placements) -> dict[int, t
         mark = room.mark()
         wishes: dict[Wish, int] = {}
         for j, p in packed:
-            room.take(p.node, problem.gangs[j].roles[p.role].request, -p.pods)
+            room.take(p.node, problem.gangs[j].roles[p.role].ask, -p.pods)
             wishes[j, p.role] = wishes.get((j, p.role), 0) + p.pods
         even = _dealt(problem, room, np.array(places[i].nodes, dtype=np.intp), wishes)
         if even is None:
@@ -48,13 +48,13 @@ def scatter(problem: Problem, room: Room, placements: Placements) -> dict[int, t
 def _dealt(problem: Problem, room: Room, nodes: np.ndarray, wishes: Mapping[Wish, int]) -> list[tuple[int, Placement]] | None:
     """One pod after another, the largest first, each to the node that has most room for its like; None when one finds no node."""
     found = []
-    request = {(j, t): problem.gangs[j].roles[t].request for j, t in wishes}
-    for j, t in sorted(wishes, key=lambda w: (-size(room, nodes, request[w]), w)):
+    asks = {(j, t): problem.gangs[j].roles[t].ask for j, t in wishes}
+    for j, t in sorted(wishes, key=lambda w: (-size(room, nodes, asks[w]), w)):
         for _ in range(wishes[j, t]):
-            slots = room.slots(request[j, t])[nodes]
+            slots = room.slots(asks[j, t])[nodes]
             at = int(slots.argmax())
             if not slots[at]:
                 return None
-            room.take(int(nodes[at]), request[j, t], 1)
+            room.take(int(nodes[at]), asks[j, t], 1)
             found.append((j, Placement(t, int(nodes[at]), 1)))
     return found

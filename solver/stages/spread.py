@@ -47,7 +47,7 @@ def spread(s: Sets, admission: Admission, floor: Placements, options: Options) -
         if isinstance(realised, tuple):
             return Spread({}, (), realised)
         placements = realised
-    wholes = Wholes(s.problem, s.tree, s.free)
+    wholes = Wholes(s.problem, s.tree, s.free.amounts)
     least, low = {j: bounds.nearness(s, shape) for j, shape in shapes.items()}, bounds.bound(s, shapes, wholes)
     placements = repacked(s, _improved(s, shapes, placements, least), wholes, options)
     if any(value > best for value, best in zip(cost_of(s, placements, wholes).entries, low.entries, strict=True)):

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
-from itertools import combinations_with_replacement, product
+from itertools import combinations, combinations_with_replacement, product
 
-from solver.problem import Gang, Problem, Topology, Vector
+from solver.problem import Cell, Gang, Node, Portion, Problem, Topology, Vector
 
 Spot = tuple[int, int]
 """(role, node)"""
@@ -115,16 +115,32 @@ class Room:
                     self.held[gang.queue][r] += amount
         self.total = [sum(node.free[r] for node in problem.nodes) + sum(queue.used[r] for queue in problem.queues) for r in self.amounts]
 
+        self.celled = [(g, t) for g, gang in enumerate(problem.gangs) for t, role in enumerate(gang.roles) if role.portions]
+        self.nothing: tuple[Vector, ...] = ((0,) * (len(problem.resources) + len(self.celled)),) * len(problem.nodes)
+        self._known: dict[tuple[int, Vector], bool] = {}
+
     def use(self, g: int, new: Pods) -> tuple[Vector, ...]:
-        """What the new pods of gang g take from each node."""
-        use = [[0] * len(self.problem.resources) for _ in self.problem.nodes]
+        """What the new pods of gang g take from each node: of each resource, and how many there are of each role with portions."""
+        use = [list(amounts) for amounts in self.nothing]
         for (role, node), pods in new.items():
             for r in self.amounts:
                 use[node][r] += pods * self.problem.gangs[g].roles[role].request[r]
+            if (g, role) in self.celled:
+                use[node][len(self.amounts) + self.celled.index((g, role))] += pods
         return tuple(map(tuple, use))
 
     def nodes_hold(self, use: Sequence[Vector]) -> bool:
-        return all(use[n][r] <= max(0, self.free[n][r]) for n in range(len(self.free)) for r in self.amounts)
+        whole = all(use[n][r] <= max(0, self.free[n][r]) for n in range(len(self.free)) for r in self.amounts)
+        return whole and all(self._cells_hold(n, amounts[len(self.amounts) :]) for n, amounts in enumerate(use))
+
+    def _cells_hold(self, n: int, pods: Vector) -> bool:
+        """Whether so many pods of each role with portions find their cells on node n: pod after pod, every choice of cells."""
+        if (n, pods) not in self._known:
+            queue = [
+                portion for (g, t), number in zip(self.celled, pods, strict=True) for portion in self.problem.gangs[g].roles[t].portions * number
+            ]
+            self._known[n, pods] = _try_all([list(cell.free) for cell in self.problem.nodes[n].cells], self.problem.nodes[n], queue)
+        return self._known[n, pods]
 
     def queues_hold(self, added: Sequence[Vector]) -> bool:
         return all(self._holds(added, r) for r in self.amounts)
@@ -151,6 +167,17 @@ class Room:
         return max(self.problem.queues[q].guarantee[r] or 0, held[q] + sum(self.kept(child, held, r) for child in self.children[q]))
 
 
+def _try_all(free: list[list[int]], node: Node, queue: Sequence[Portion]) -> bool:
+    if not queue:
+        return True
+    portion, *rest = queue
+    for chosen in combinations([c for c, cell in enumerate(node.cells) if cell.division == portion.division], portion.number):
+        left = [[f - (s if c in chosen else 0) for f, s in zip(amounts, portion.share, strict=True)] for c, amounts in enumerate(free)]
+        if all(amount >= 0 for c in chosen for amount in left[c]) and _try_all(left, node, rest):
+            return True
+    return False
+
+
 _State = tuple[tuple[Vector, ...], tuple[Vector, ...]]
 """What new pods take from each node, and from each queue."""
 
@@ -160,7 +187,7 @@ def feasible_sets(problem: Problem) -> list[frozenset[int]]:
     room = Room(problem)
     kept = frozenset(g for g, gang in enumerate(problem.gangs) if is_kept(gang))
     nothing = (0,) * len(problem.resources)
-    start: _State = ((nothing,) * len(problem.nodes), (nothing,) * len(problem.queues))
+    start: _State = (room.nothing, (nothing,) * len(problem.queues))
     reached: dict[frozenset[int], set[_State]] = {kept: {start}}
     for g, gang in enumerate(problem.gangs):
         if g in kept:
@@ -170,7 +197,7 @@ def feasible_sets(problem: Problem) -> list[frozenset[int]]:
             more: set[_State] = set()
             for (use, added), extra in product(states, uses):
                 both = tuple(_plus(a, b) for a, b in zip(use, extra, strict=True))
-                demand = tuple(sum(column) for column in zip(*extra, strict=True)) if extra else nothing
+                demand = tuple(sum(column) for column in zip(*extra, strict=True))[: len(nothing)] if extra else nothing
                 charged = tuple(_plus(vector, demand) if q == gang.queue else vector for q, vector in enumerate(added))
                 if (both, charged) not in more and room.nodes_hold(both) and room.queues_hold(charged):
                     more.add((both, charged))
@@ -187,21 +214,24 @@ def emptied(problem: Problem, g: int) -> Problem:
     """Gang g alone, with nothing running, on the cluster without any other pod."""
     gang = problem.gangs[g]
     alone = Gang(gang.name, gang.queue, gang.priority, gang.age, gang.minimum, gang.roles, gang.topology, gang.subgroups)
-    nodes = tuple(type(node)(node.name, node.kind, node.leaf, node.capacity, node.capacity) for node in problem.nodes)
+    nodes = tuple(
+        type(node)(node.name, node.kind, node.leaf, node.capacity, node.capacity, tuple(Cell(c.division, c.capacity, c.capacity) for c in node.cells))
+        for node in problem.nodes
+    )
     unused = (0,) * len(problem.resources)
     queues = tuple(
         type(queue)(queue.name, queue.parent, queue.weight, queue.priority, queue.guarantee, queue.deserved, queue.capability, unused)
         for queue in problem.queues
     )
-    return Problem(problem.resources, nodes, problem.hypernodes, queues, (alone,))
+    return Problem(problem.resources, nodes, problem.hypernodes, queues, (alone,), divisions=problem.divisions)
 
 
 Score = tuple[tuple[bool, tuple[Fraction, ...], Fraction, int], ...]
 
 
 def score(problem: Problem, admitted: frozenset[int]) -> Score:
-    """The objectives that decide who is admitted, for priorities from the highest: the weighted dominant shares, ascending, of the
-    queues with gangs that ask to start at this priority; the sum of these gangs' own dominant shares; their number.
+    """The objectives that decide who is admitted, for priorities from the highest, in each first those who are overdue: the weighted dominant
+    shares, ascending, of the queues with gangs that ask to start at this priority; the sum of these gangs' own dominant shares; their number.
     Shares do not matter where all of these gangs start, nor to a queue that asks alone: the sum says what it gets.
 
     Shares count what the queues hold already and the minima of all that is admitted at this priority or above it.
@@ -210,8 +240,8 @@ def score(problem: Problem, admitted: frozenset[int]) -> Score:
     held = [list(vector) for vector in Room(problem).held]
     asking = [g for g, gang in enumerate(problem.gangs) if not is_kept(gang)]
     levels = []
-    for priority in sorted({problem.gangs[g].priority for g in asking}, reverse=True):
-        level = [g for g in asking if problem.gangs[g].priority == priority]
+    for step in steps(problem):
+        level = [g for g in asking if (problem.gangs[g].priority, problem.gangs[g].overdue) == step]
         placed = Fraction(0)
         for g in sorted(admitted & set(level)):
             demand = _demand(problem.gangs[g], len(totals))
@@ -225,6 +255,22 @@ def score(problem: Problem, admitted: frozenset[int]) -> Score:
             shares.append(max(parts, default=Fraction(0)) / problem.queues[q].weight)
         levels.append((everyone, tuple(sorted(shares)), placed, len(admitted & set(level))))
     return tuple(levels)
+
+
+def steps(problem: Problem) -> list[tuple[int, bool]]:
+    """(priority, overdue) of the gangs that ask to start, in the order in which they are served."""
+    return sorted({(gang.priority, gang.overdue) for gang in problem.gangs if not is_kept(gang)}, reverse=True)
+
+
+def in_order(problem: Problem, admitted: frozenset[int]) -> bool:
+    """Whether in each queue with strict order those who start come before those who wait."""
+    for q, queue in enumerate(problem.queues):
+        mine = [g for g, gang in enumerate(problem.gangs) if gang.queue == q and not is_kept(gang)]
+        mine.sort(key=lambda g: (-problem.gangs[g].priority, not problem.gangs[g].overdue, problem.gangs[g].age))
+        starts = [g in admitted for g in mine]
+        if queue.strict and starts != sorted(starts, reverse=True):
+            return False
+    return True
 
 
 def _demand(gang: Gang, resources: int) -> list[int]:

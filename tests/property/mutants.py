@@ -12,8 +12,9 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from solver.plan import Fact, Objective, Plan
-from solver.problem import Gang, Placement, Policy, Problem, Queue, Relation, Role, Subgroup, Topology
+from solver.plan import CellUse, Fact, Objective, Plan, Reservation
+from solver.problem import Cell, Gang, Placement, Policy, Portion, Problem, Queue, Relation, Role, Subgroup, Topology
+from solver.verify import verify
 from tests.property.brute import Room, Spot, emptied, feasible_sets, growths, is_kept, running
 from tests.unit.solver.builders import plan, queue_uses
 
@@ -26,7 +27,7 @@ Mutant = tuple[Problem, Plan]
 def greedy(world: Problem) -> Placed:
     """Every gang in turn, with the first of its possible placements that leaves all nodes and queues whole."""
     room = Room(world)
-    use = [(0,) * len(world.resources)] * len(world.nodes)
+    use = list(room.nothing)
     added = [(0,) * len(world.resources)] * len(world.queues)
     placed: Placed = {}
     for g, gang in enumerate(world.gangs):
@@ -35,7 +36,7 @@ def greedy(world: Problem) -> Placed:
             both = [_plus(a, b) for a, b in zip(use, mine, strict=True)]
             charged = list(added)
             for extra in mine:
-                charged[gang.queue] = _plus(charged[gang.queue], extra)
+                charged[gang.queue] = _plus(charged[gang.queue], extra[: len(world.resources)])
             if room.nodes_hold(both) and room.queues_hold(charged):
                 use, added = both, charged
                 placed[g] = running(gang) + option
@@ -80,13 +81,13 @@ def pod_moved_to_a_full_node(world: Problem, placed: Placed, random: Random) -> 
             request = world.gangs[g].roles[role].request
             for r in _some(random, [r for r, amount in enumerate(request) if amount]):
                 moved = _with(placed, g, {(role, node): -1, (role, other): 1})
-                held = _held(world, moved, other, r)
+                held = _amount(world, moved, other, r)
                 free = tuple(min(amount, max(0, held - 1)) if k == r else amount for k, amount in enumerate(world.nodes[other].free))
                 full = replace(world, nodes=_edit(world.nodes, other, free=free))
                 yield full, as_plan(full, moved)
 
 
-def _held(world: Problem, placed: Placed, node: int, r: int) -> int:
+def _amount(world: Problem, placed: Placed, node: int, r: int) -> int:
     everyone = {g: placed.get(g, running(gang)) for g, gang in enumerate(world.gangs)}
     return sum(pods * world.gangs[g].roles[t].request[r] for g, spots in everyone.items() for (t, n), pods in spots.items() if n == node)
 
@@ -328,6 +329,62 @@ def never_said_of_one_that_fits_plainly(world: Problem, placed: Placed, random: 
         yield world, replace(made, decisions=_edit(made.decisions, g, facts=(Fact("GW000", never=True),)))
 
 
+def _celled(world: Problem, placed: Placed, random: Random, number: int) -> Iterator[tuple[Problem, Plan, int]]:
+    """A role with new pods now takes all of one resource from `number` cells; each of its nodes has two cells that just hold them."""
+    spots = [(g, t, r) for g, (t, _) in _new(world, placed) for r, amount in enumerate(world.gangs[g].roles[t].request) if amount]
+    for g, t, r in _some(random, spots):
+        share = tuple(amount if k == r else 0 for k, amount in enumerate(world.gangs[g].roles[t].request))
+        new = {spot: pods - running(world.gangs[g])[spot] for spot, pods in sorted(placed[g].items())}
+        here = {node: pods for (role, node), pods in new.items() if role == t and pods > 0}
+        full = [tuple(pods * amount for amount in share) for pods in (here.get(n, 0) for n in range(len(world.nodes)))]
+        nodes = tuple(replace(node, cells=(Cell(0, full[n], full[n]),) * 2) for n, node in enumerate(world.nodes))
+        gang = world.gangs[g]
+        pickier = replace(gang, roles=_edit(gang.roles, t, portions=(Portion(0, number, share),)))
+        other = replace(world, nodes=nodes, gangs=(*world.gangs[:g], pickier, *world.gangs[g + 1 :]), divisions=("device",))
+        made = as_plan(other, placed)
+        uses = tuple(CellUse(t, node, c, pods) for node, pods in sorted(here.items()) for c in range(number))
+        yield other, replace(made, decisions=_edit(made.decisions, g, cells=uses)), g
+
+
+def cell_filled_beyond_its_room(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    for other, made, g in _celled(world, placed, random, random.choice((1, 2))):
+        assert not {violation.rule for violation in verify(other, made)} & {"cells"}
+        use = random.choice(made.decisions[g].cells)
+        cell = other.nodes[use.node].cells[use.cell]
+        less = tuple(max(0, amount - 1) for amount in cell.free)
+        nodes = _edit(other.nodes, use.node, cells=_edit(other.nodes[use.node].cells, use.cell, free=less))
+        yield replace(other, nodes=nodes), made
+
+
+def cells_of_a_pod_not_all_different(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    """One cell, made large enough, gives what two should."""
+    for other, made, g in _celled(world, placed, random, 2):
+        roomy = tuple(2 * amount for amount in (max(use.pods for use in made.decisions[g].cells) * 8,) * len(world.resources))
+        nodes = tuple(replace(node, cells=(Cell(0, roomy, roomy),) * 2) for node in other.nodes)
+        uses = tuple(replace(use, pods=2 * use.pods) for use in made.decisions[g].cells if use.cell == 0)
+        yield replace(other, nodes=nodes), replace(made, decisions=_edit(made.decisions, g, cells=uses))
+
+
+def cell_of_a_pod_forgotten(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    for other, made, g in _celled(world, placed, random, random.choice((1, 2))):
+        first, *rest = made.decisions[g].cells
+        fewer = (replace(first, pods=first.pods - 1), *rest) if first.pods > 1 and random.random() < 0.5 else tuple(rest)
+        yield other, replace(made, decisions=_edit(made.decisions, g, cells=fewer))
+
+
+def cell_given_to_nobody(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    for other, made, g in _celled(world, placed, random, 1):
+        use = made.decisions[g].cells[-1]
+        wrong = random.choice((replace(use, cell=2), replace(use, role=use.role + 1), replace(use, node=len(world.nodes))))
+        cells = (*made.decisions[g].cells, wrong)
+        yield other, replace(made, decisions=_edit(made.decisions, g, cells=cells))
+
+
+def cell_uses_unsorted(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    for other, made, g in _celled(world, placed, random, 2):
+        yield other, replace(made, decisions=_edit(made.decisions, g, cells=made.decisions[g].cells[::-1]))
+
+
 def _bound(world: Problem, g: int, t: int, relation: Relation, counted: bool) -> Problem:
     """The same with a relation that role t of gang g carries, and that may count it."""
     gang, rho = world.gangs[g], len(world.relations)
@@ -429,6 +486,84 @@ def evicted_for_a_queue_that_deserves_nothing(world: Problem, placed: Placed, ra
         yield other, _evicting(other, as_plan(other, placed), g, j, pods)
 
 
+def started_out_of_turn(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    """The queue becomes strict, and whoever waits in it older than one who starts."""
+    waiting = [g for g in range(len(world.gangs)) if g not in placed]
+    starting = [g for g in sorted(placed) if not is_kept(world.gangs[g])]
+    for g, j in _some(random, [(g, j) for g in waiting for j in starting if world.gangs[g].queue == world.gangs[j].queue]):
+        late = replace(world.gangs[j], age=99, priority=world.gangs[g].priority, overdue=random.choice((False, world.gangs[g].overdue)))
+        queues = _edit(world.queues, late.queue, strict=True)
+        strict = replace(world, queues=queues, gangs=(*world.gangs[:j], late, *world.gangs[j + 1 :]))
+        yield strict, as_plan(strict, placed)
+
+
+def pod_in_a_kept_domain(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    """The domain of a new pod turns out to be kept for a queue that has no gangs."""
+    nothing, zero = (None,) * len(world.resources), (0,) * len(world.resources)
+    spots = [(g, world.nodes[node].leaf) for g, (_, node) in _new(world, placed)]
+    for _, leaf in _some(random, [(g, leaf) for g, leaf in spots if leaf is not None]):
+        owner = Queue("owner", None, 1, 0, nothing, nothing, nothing, zero, kept=(leaf,))
+        guarded = replace(world, queues=(*world.queues, owner))
+        yield guarded, as_plan(guarded, placed)
+
+
+def pod_on_a_node_that_closes(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    """Before the gang is to end, or whenever it does if nobody knows."""
+    for g, (_, node) in _some(random, _new(world, placed)):
+        ends = random.choice((None, 101))
+        gangs = _edit(world.gangs, g, duration=ends, ends=ends if world.gangs[g].running else None)
+        closing = replace(world, gangs=gangs, nodes=_edit(world.nodes, node, closes_in=random.choice((0, 100))))
+        yield closing, as_plan(closing, placed)
+
+
+def _reserved(world: Problem, placed: Placed, random: Random) -> Iterator[tuple[Problem, Placed, Reservation]]:
+    """A gang that starts waits instead, with its pods reserved until another one, which is to end in 100 seconds, is gone."""
+    starting = [g for g in sorted(placed) if not is_kept(world.gangs[g]) and not world.gangs[g].running]
+    for g, v in _some(random, [(g, v) for g in starting for v in sorted(placed) if v != g and any(placed[v].values())]):
+        pods = tuple(Placement(role, node, n) for (role, node), n in sorted(placed[g].items()) if n)
+        if not pods:
+            continue
+        field = "ends" if world.gangs[v].running else "duration"
+        timed = replace(world, gangs=_edit(world.gangs, v, **{field: 100}))
+        yield timed, {other: spots for other, spots in placed.items() if other != g}, Reservation(g, 100, pods, (v,))
+
+
+def _held(world: Problem, placed: Placed, held: Reservation) -> Plan:
+    made = as_plan(world, placed)
+    return replace(made, decisions=_edit(made.decisions, held.gang, starts_in=held.starts_in), reservation=held)
+
+
+def reservation_wrong(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    """Its time, who it waits for, its pods, or what the decisions say of it."""
+    for timed, rest, held in _reserved(world, placed, random):
+        if verify(timed, _held(timed, rest, held)):
+            continue
+        first = held.placements[0]
+        wrong = random.choice(
+            (
+                replace(held, starts_in=99),
+                replace(held, starts_in=None),
+                replace(held, until=()),
+                replace(held, until=(*held.until, held.gang)),
+                replace(held, placements=()),
+                replace(held, placements=(replace(first, pods=first.pods + 99), *held.placements[1:])),
+                replace(held, placements=(replace(first, node=len(world.nodes)), *held.placements[1:])),
+            )
+        )
+        yield timed, _held(timed, rest, wrong)
+        yield timed, replace(_held(timed, rest, held), reservation=None)
+
+
+def reserved_node_taken(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    """Another gang's new pod is on a reserved node, and nobody knows when that gang ends."""
+    for timed, rest, held in _reserved(world, placed, random):
+        nodes = {place.node for place in held.placements}
+        for g, _ in _some(random, [(g, spot) for g, spot in _new(timed, rest) if spot[1] in nodes and g not in held.until]):
+            gangs = _edit(timed.gangs, g, duration=None, ends=None, priority=timed.gangs[held.gang].priority)
+            later = replace(timed, gangs=gangs)
+            yield later, _held(later, rest, held)
+
+
 MUTATORS: dict[Callable[[Problem, Placed, Random], Iterator[Mutant]], str] = {
     pod_moved_to_a_full_node: "capacity",
     pod_dropped_below_the_minimum: "actions",
@@ -456,11 +591,21 @@ MUTATORS: dict[Callable[[Problem, Placed, Random], Iterator[Mutant]], str] = {
     verdict_wrong: "batches",
     reason_missing_or_idle: "reasons",
     never_said_of_one_that_fits_plainly: "reasons",
+    cell_filled_beyond_its_room: "cells",
+    cells_of_a_pod_not_all_different: "cells",
+    cell_of_a_pod_forgotten: "cells",
+    cell_given_to_nobody: "cells",
+    cell_uses_unsorted: "cells",
     evicted_without_a_right: "legality",
     evicted_for_nothing: "need",
     evicted_but_for_a_pod: "evictions",
     evicted_from_a_queue_that_deserves_it: "reclaimed",
     evicted_for_a_queue_that_deserves_nothing: "entitlement",
+    started_out_of_turn: "strict_order",
+    pod_in_a_kept_domain: "kept_domains",
+    pod_on_a_node_that_closes: "maintenance",
+    reservation_wrong: "reservation",
+    reserved_node_taken: "reservation",
     pod_beside_one_that_it_keeps_away: "apart",
     pod_without_its_company: "together",
     pod_where_there_are_too_many: "even",

@@ -7,7 +7,24 @@ from typing import Literal
 
 from hypothesis import strategies as st
 
-from solver.problem import Bond, Gang, HyperNode, Limits, Node, Placement, Policy, Problem, Queue, Relation, Role, Subgroup, Topology
+from solver.problem import (
+    Bond,
+    Cell,
+    Gang,
+    HyperNode,
+    Limits,
+    Node,
+    Placement,
+    Policy,
+    Portion,
+    Problem,
+    Queue,
+    Relation,
+    Role,
+    Subgroup,
+    Topology,
+    Vector,
+)
 
 RESOURCES = ("cpu", "gpu")
 TREES = (
@@ -74,6 +91,33 @@ def policies(draw: st.DrawFn, worlds: st.SearchStrategy[Problem]) -> Problem:
     )
     devices, scatter = draw(st.sampled_from(((), (1,)))), draw(st.sampled_from((False, False, True)))
     return replace(world, queues=queues, devices=devices, policy=replace(policy, scatter=scatter))
+
+
+@st.composite
+def celled(draw: st.DrawFn, *, running: Running = "nothing") -> Problem:
+    """The same worlds, nodes divided into two devices with half of the GPUs each (1, 2 or 4 units) and some into two NUMA cells of half their
+    CPUs; pods take their GPUs from one device or half of them from each of two, and some take CPU and GPU from one NUMA cell."""
+    world = draw(problems(running=running))
+    nodes = tuple(replace(node, cells=tuple(draw(_cells(node)))) for node in world.nodes)
+    gangs = tuple(replace(gang, roles=tuple(replace(role, portions=draw(_portions(role.request))) for role in gang.roles)) for gang in world.gangs)
+    return replace(world, nodes=nodes, gangs=gangs, divisions=("device", "numa"))
+
+
+@st.composite
+def _cells(draw: st.DrawFn, node: Node) -> list[Cell]:
+    cpu, gpu = node.capacity
+    found = [Cell(0, (0, gpu // 2), (0, draw(st.integers(gpu // 4, gpu // 2)))) for _ in range(2)]
+    numa = [Cell(1, (cpu // 2, gpu // 2), (draw(st.integers(cpu // 4, cpu // 2)), gpu // 2)) for _ in range(2)]
+    return found + (numa if draw(st.booleans()) else [])
+
+
+@st.composite
+def _portions(draw: st.DrawFn, request: Vector) -> tuple[Portion, ...]:
+    cpu, gpu = request
+    halves = [(Portion(0, 2, (0, gpu // 2)),)] if gpu and gpu % 2 == 0 else []
+    one = [(Portion(0, 1, (0, gpu)),)] * 2 if gpu else []
+    numa = [(Portion(1, 1, request),), (Portion(1, 1, (cpu, 0)),)] if cpu else []
+    return draw(st.sampled_from((*halves, *one, *numa, *(single + aligned for single in halves for aligned in numa), ())))
 
 
 @st.composite

@@ -187,4 +187,4 @@ def test_what_a_port_evicts_too_much_is_all_that_the_verifier_finds() -> None:
 
 def test_the_site_counts_what_runs() -> None:
     world = problem(nodes(2, gpu=8), gang("a", role(2, gpu=4), running=(run(0, 1, 2),)))
-    assert Site(world).room.free.tolist() == [[8], [0]]
+    assert Site(world).room.free.amounts.tolist() == [[8], [0]]

@@ -10,7 +10,25 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from solver.plan import Action, Batch, Decision, Fact, Objective, Plan, QueueUse
-from solver.problem import Bond, Gang, HyperNode, Limits, Mode, Node, Placement, Policy, Problem, Queue, Relation, Role, Subgroup, Topology, Vector
+from solver.problem import (
+    Bond,
+    Cell,
+    Gang,
+    HyperNode,
+    Limits,
+    Mode,
+    Node,
+    Placement,
+    Policy,
+    Portion,
+    Problem,
+    Queue,
+    Relation,
+    Role,
+    Subgroup,
+    Topology,
+    Vector,
+)
 
 Amounts = Mapping[str, int]
 
@@ -21,6 +39,8 @@ class NodeSpec:
     free: Amounts
     kind: int
     leaf: str | None
+    cells: tuple[tuple[str, Amounts, Amounts], ...] = ()
+    closes_in: int | None = None
 
 
 @dataclass(frozen=True)
@@ -36,6 +56,8 @@ class QueueSpec:
     open: bool = True
     hierarchy: tuple[tuple[str, int], ...] = ()
     reclaimable: bool = True
+    strict: bool = False
+    kept: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -46,6 +68,7 @@ class RoleSpec:
     kinds: frozenset[int]
     bears: tuple[int, ...] = ()
     matches: tuple[int, ...] = ()
+    portions: tuple[tuple[str, int, Amounts], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -60,10 +83,27 @@ class GangSpec:
     running: tuple[Placement, ...]
     loss: int | None = None
     preempts: bool = True
+    duration: int | None = None
+    ends: int | None = None
+    overdue: bool = False
 
 
-def nodes(count: int, *, leaf: str | None = None, kind: int = 0, free: Amounts | None = None, **capacity: int) -> list[NodeSpec]:
-    return [NodeSpec(capacity, capacity if free is None else free, kind, leaf)] * count
+def nodes(
+    count: int,
+    *,
+    leaf: str | None = None,
+    kind: int = 0,
+    free: Amounts | None = None,
+    cells: Iterable[tuple[str, Amounts, Amounts]] = (),
+    closes_in: int | None = None,
+    **capacity: int,
+) -> list[NodeSpec]:
+    """cells: made by `cells` below."""
+    return [NodeSpec(capacity, capacity if free is None else free, kind, leaf, tuple(cells), closes_in)] * count
+
+
+def cells(division: str, count: int, free: Amounts | None = None, **capacity: int) -> list[tuple[str, Amounts, Amounts]]:
+    return [(division, capacity, capacity if free is None else free)] * count
 
 
 def queue(
@@ -79,16 +119,27 @@ def queue(
     closed: bool = False,
     hierarchy: tuple[tuple[str, int], ...] = (),
     reclaimable: bool = True,
+    strict: bool = False,
+    kept: tuple[str, ...] = (),
 ) -> QueueSpec:
-    return QueueSpec(
-        name, parent, weight, priority, guarantee or {}, deserved or {}, capability or {}, used or {}, not closed, hierarchy, reclaimable
-    )
+    """kept: names of hypernodes."""
+    limits = guarantee or {}, deserved or {}, capability or {}, used or {}
+    return QueueSpec(name, parent, weight, priority, *limits, not closed, hierarchy, reclaimable, strict, kept)
 
 
 def role(
-    replicas: int, *, minimum: int | None = None, kinds: Iterable[int] = (0,), bears: Iterable[int] = (), matches: Iterable[int] = (), **request: int
+    replicas: int,
+    *,
+    minimum: int | None = None,
+    kinds: Iterable[int] = (0,),
+    bears: Iterable[int] = (),
+    matches: Iterable[int] = (),
+    portions: Iterable[tuple[str, int, Amounts]] = (),
+    **request: int,
 ) -> RoleSpec:
-    return RoleSpec(replicas, replicas if minimum is None else minimum, request, frozenset(kinds), tuple(bears), tuple(matches))
+    """portions: (division, number of cells, share of each)."""
+    least = replicas if minimum is None else minimum
+    return RoleSpec(replicas, least, request, frozenset(kinds), tuple(bears), tuple(matches), tuple(portions))
 
 
 def relation(kind: Bond, domains: Iterable[int | None], *, present: Mapping[int, int] | None = None, skew: int = 1, least: int = 1) -> Relation:
@@ -109,9 +160,12 @@ def gang(
     running: tuple[Placement, ...] = (),
     loss: int | None = None,
     preempts: bool = True,
+    duration: int | None = None,
+    ends: int | None = None,
+    overdue: bool = False,
 ) -> GangSpec:
     """loss: seconds run, of a gang that may be evicted."""
-    return GangSpec(name, roles, queue, priority, minimum, topology, subgroups, running, loss, preempts)
+    return GangSpec(name, roles, queue, priority, minimum, topology, subgroups, running, loss, preempts, duration, ends, overdue)
 
 
 def hard(tier: int) -> Topology:
@@ -145,6 +199,7 @@ def problem(
     hypernodes = tree or {}
     resources = _resources(machines, queues, gangs)
     queue_index = {queue.name: q for q, queue in enumerate(queues)}
+    divisions = tuple(dict.fromkeys(name for spec in machines for name, _, _ in spec.cells))
     leaf_index = {name: h for h, name in enumerate(hypernodes)}
 
     def vector(amounts: Amounts) -> Vector:
@@ -156,7 +211,15 @@ def problem(
     return Problem(
         resources,
         tuple(
-            Node(f"n{n}", spec.kind, None if spec.leaf is None else leaf_index[spec.leaf], vector(spec.capacity), vector(spec.free))
+            Node(
+                f"n{n}",
+                spec.kind,
+                None if spec.leaf is None else leaf_index[spec.leaf],
+                vector(spec.capacity),
+                vector(spec.free),
+                tuple(Cell(divisions.index(name), vector(whole), vector(free)) for name, whole, free in spec.cells),
+                spec.closes_in,
+            )
             for n, spec in enumerate(machines)
         ),
         tuple(HyperNode(name, tier, None if parent is None else leaf_index[parent]) for name, (tier, parent) in hypernodes.items()),
@@ -173,6 +236,8 @@ def problem(
                 spec.open,
                 spec.hierarchy,
                 spec.reclaimable,
+                spec.strict,
+                tuple(leaf_index[name] for name in spec.kept),
             )
             for spec in queues
         ),
@@ -184,7 +249,16 @@ def problem(
                 age,
                 sum(role.minimum for role in spec.roles) if spec.minimum is None else spec.minimum,
                 tuple(
-                    Role(f"r{t}", role.replicas, role.minimum, vector(role.request), role.kinds, role.bears, role.matches)
+                    Role(
+                        f"r{t}",
+                        role.replicas,
+                        role.minimum,
+                        vector(role.request),
+                        role.kinds,
+                        role.bears,
+                        role.matches,
+                        tuple(Portion(divisions.index(name), number, vector(share)) for name, number, share in role.portions),
+                    )
                     for t, role in enumerate(spec.roles)
                 ),
                 spec.topology,
@@ -193,13 +267,17 @@ def problem(
                 spec.loss is not None,
                 spec.loss or 0,
                 spec.preempts,
+                spec.duration,
+                spec.ends,
+                spec.overdue,
             )
             for age, spec in enumerate(gangs)
         ),
         policy or Policy(),
         preempt,
         reclaim,
-        relations,
+        relations=relations,
+        divisions=divisions,
     )
 
 

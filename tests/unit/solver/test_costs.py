@@ -90,7 +90,7 @@ def test_nodes_and_supernodes_are_opened_by_pods_that_ask_for_what_counts() -> N
     everything, gpus = world, replace(world, devices=(world.resources.index("gpu"),))
 
     def opened(of: Problem, *pods: tuple[int, int]) -> tuple[int, int]:
-        return Wholes(of, Tree(of), free_vectors(of)).opened({0: [Placement(t, n, 1) for t, n in pods]})
+        return Wholes(of, Tree(of), free_vectors(of).amounts).opened({0: [Placement(t, n, 1) for t, n in pods]})
 
     assert opened(everything, (0, 0)) == opened(everything, (1, 0)) == (1, 1)
     assert opened(everything, (0, 2)) == (0, 0)  # a daemon's cpu makes it a node that is not whole

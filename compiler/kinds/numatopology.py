@@ -1,0 +1,62 @@
+"""Volcano's Numatopology (nodeinfo.volcano.sh/v1alpha1): which CPUs and GPUs of a node are in which NUMA cell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+from pydantic import Field, field_validator
+from pydantic_core import PydanticCustomError
+
+from compiler.documents import Document
+from compiler.jobs import Metadata
+from compiler.kinds import Kind
+from compiler.numa import cpus, numa_spec
+from compiler.shape import WRONG_TYPE, Int, Open
+from compiler.specs import NumaTopologySpec
+
+Id = Annotated[str, Field(pattern=r"^[0-9]{1,9}$")]
+
+
+class Detail(Open):
+    numa: Int | None = None
+
+
+class Resource(Open):
+    allocatable: str | None = None
+
+    @field_validator("allocatable")
+    @classmethod
+    def a_set_of_cpus(cls, value: str | None) -> str | None:
+        try:
+            cpus(value or "")
+        except ValueError:
+            message, help = f"{value!r} is no set of CPUs", "write for example 0-31,64-95"
+            raise PydanticCustomError(WRONG_TYPE.code, "{message}", {"message": message, "help": help}) from None
+        return value
+
+
+class Spec(Open):
+    policies: dict[str, str] | None = None
+    numares: dict[str, Resource] | None = None
+    cpu_detail: dict[Id, Detail | None] | None = None
+    gpu_detail: dict[Id, Detail | None] | None = None
+
+
+class Numatopology(Open):
+    metadata: Metadata
+    spec: Spec
+
+
+def specs(document: Document, found: Numatopology) -> Iterable[NumaTopologySpec]:
+    spec = found.spec
+    cpu = (spec.numares or {}).get("cpu")
+    numa = numa_spec(spec.policies or {}, _plain(spec.cpu_detail), _plain(spec.gpu_detail), cpu.allocatable if cpu else None)
+    yield NumaTopologySpec(document, document.name, numa)
+
+
+def _plain(details: dict[str, Detail | None] | None) -> dict[str, Any]:
+    return {key: detail.model_dump() if detail else {} for key, detail in (details or {}).items()}
+
+
+KIND = Kind("Numatopology", "nodeinfo.volcano.sh", ("v1alpha1",), Numatopology, specs, namespaced=False)

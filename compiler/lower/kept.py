@@ -1,0 +1,81 @@
+"""Which hypernodes are kept for the queues that are guaranteed whole ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from compiler.specs import HyperNodeSpec, QueueSpec
+from solver.problem import Problem
+
+Domains = set[int]
+
+
+def tier_of(said: str, tree: Sequence[HyperNodeSpec]) -> int | None:
+    """A tier by number or by tierName; of a name that stands at several tiers the highest, as for networkTopology. None where nobody has it."""
+    tiers = {spec.tier for spec in tree if said in (str(spec.tier), spec.tier_name)}
+    return max(tiers, default=None)
+
+
+def keep(problem: Problem, specs: Mapping[str, QueueSpec], tree: Sequence[HyperNodeSpec]) -> Problem:
+    """The problem with `Queue.kept` chosen, queue by queue, domains that do not overlap: first where the queue and those below it run most pods,
+    then where others run fewest, then where most nodes are, so that what is kept stays the same from plan to plan. Fewer where there are no more.
+    """
+    wishes = {q: spec.domains for q, queue in enumerate(problem.queues) if (spec := specs.get(queue.name)) is not None and spec.domains}
+    if not wishes:
+        return problem
+    above = [_above(problem, h) for h in range(len(problem.hypernodes))]
+    taken: Domains = set()
+    queues = list(problem.queues)
+    for q, (count, said) in wishes.items():
+        tier = tier_of(said, tree)
+        free = [
+            h
+            for h, node in enumerate(problem.hypernodes)
+            if node.tier == tier and taken.isdisjoint(above[h]) and all(h not in above[t] for t in taken)
+        ]
+        mine, others = _pods(problem, above, _below(problem, q))
+        size = _sizes(problem, above)
+        chosen = sorted(free, key=lambda h: (-mine[h], others[h], -size[h], h))[:count]
+        taken.update(chosen)
+        queues[q] = replace(queues[q], kept=tuple(sorted(chosen)))
+    return replace(problem, queues=tuple(queues))
+
+
+def _above(problem: Problem, h: int | None) -> Domains:
+    """The hypernode and those it lies in."""
+    found = set()
+    while h is not None:
+        found.add(h)
+        h = problem.hypernodes[h].parent
+    return found
+
+
+def _below(problem: Problem, q: int) -> set[int]:
+    """The queue and those below it."""
+    found, size = {q}, 0
+    while len(found) > size:
+        size = len(found)
+        found |= {c for c, queue in enumerate(problem.queues) if queue.parent in found}
+    return found
+
+
+def _pods(problem: Problem, above: Sequence[Domains], queues: set[int]) -> tuple[list[int], list[int]]:
+    """Running pods under each hypernode: of gangs in these queues, and of others."""
+    mine, others = [0] * len(above), [0] * len(above)
+    for gang in problem.gangs:
+        count = mine if gang.queue in queues else others
+        for place in gang.running:
+            leaf = problem.nodes[place.node].leaf
+            for h in above[leaf] if leaf is not None else ():
+                count[h] += place.pods
+    return mine, others
+
+
+def _sizes(problem: Problem, above: Sequence[Domains]) -> list[int]:
+    """Nodes that offer anything, under each hypernode."""
+    size = [0] * len(above)
+    for node in problem.nodes:
+        for h in above[node.leaf] if node.leaf is not None and any(node.free) else ():
+            size[h] += 1
+    return size

@@ -1,0 +1,38 @@
+"""What is known of time: how long jobs run, when those that run end, who has waited too long, when nodes close. The state's newest event is now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from compiler.lower.live import Live
+from compiler.specs import GangSpec, NodeSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Of one gang, in the problem's terms (`solver.problem.Gang`): seconds, and seconds from now."""
+
+    duration: int | None = None
+    ends: int | None = None
+    overdue: bool = False
+
+
+def times(j: int, spec: GangSpec, live: Live, submitted: int | None, patience: int) -> Times:
+    """duration: as the job says. ends: so long after its first pod started; None once it should have ended.
+
+    overdue: it does not run whole, and was promised a start by an earlier plan or has waited longer than the patience. Without a state there is no
+    now, and nobody is late.
+    """
+    runs = sum(live.running.get(j, {}).values())
+    duration, now, starts = spec.expected_duration, live.latest, live.started.get(j)
+    left = min(starts) + duration - now if runs and starts and duration is not None and now is not None else None
+    late = submitted is not None and now is not None and now - submitted > patience
+    waits = runs < max(1, spec.minimum)
+    return Times(duration, left if left is not None and left > 0 else None, waits and (late or j in live.promised))
+
+
+def closes_in(node: NodeSpec, now: int | None) -> int | None:
+    """Seconds until the node's next maintenance, 0 during one; None without any to come, or without a now."""
+    if now is None:
+        return None
+    return min((max(0, start - now) for start, end in node.maintenance if end > now), default=None)

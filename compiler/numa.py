@@ -1,0 +1,46 @@
+"""Numatopology (nodeinfo.volcano.sh/v1alpha1), which Volcano's resource exporter writes for each node, as `NumaSpec`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from compiler.specs import NodeSpec, NumaSpec, NumaTopologySpec
+
+GPU = "nvidia.com/gpu"
+"""What gpuDetail counts."""
+
+
+def cpus(text: str) -> set[int]:
+    """A set of CPUs as Linux writes it: "0-3,8". ValueError for anything else."""
+    found: set[int] = set()
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        first, dash, last = part.partition("-")
+        found.update(range(int(first), int(last if dash else first) + 1))
+    return found
+
+
+def numa_spec(policies: Mapping[str, str], cpu_detail: Mapping[str, Any], gpu_detail: Mapping[str, Any], allocatable: str | None) -> NumaSpec:
+    """cpu_detail, gpu_detail: id -> {"numa": cell}, 0 where it is not said. allocatable: the CPUs that no pod holds alone and the system
+    does not keep; None where nobody says so.
+
+    Raises ValueError for what is no number.
+    """
+    home = {int(cpu): int((detail or {}).get("numa") or 0) for cpu, detail in cpu_detail.items()}
+    gpus = Counter(int((detail or {}).get("numa") or 0) for detail in gpu_detail.values())
+    cells = sorted({*home.values(), *gpus})
+    every, idle = Counter(home.values()), Counter(home[cpu] for cpu in cpus(allocatable or "") if cpu in home)
+    return NumaSpec(
+        policies.get("TopologyManagerPolicy", "none"),
+        policies.get("CPUManagerPolicy", "none") == "static",
+        tuple({"cpu": every[cell] * 1000, **({GPU: gpus[cell]} if gpus else {})} for cell in cells),
+        None if allocatable is None else tuple({"cpu": idle[cell] * 1000} for cell in cells),
+    )
+
+
+def with_numa(nodes: Iterable[NodeSpec], topologies: Iterable[NumaTopologySpec]) -> list[NodeSpec]:
+    """The nodes with what Numatopology objects of their names say; it goes before what a pool says."""
+    said = {spec.name: spec.numa for spec in topologies}
+    return [replace(node, numa=said[node.name]) if node.name in said else node for node in nodes]

@@ -1,0 +1,82 @@
+"""Nodes that are closed to some gangs. A gang is kept off a node by making the node of another kind, so no row of the model knows of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from solver.order import end
+from solver.problem import Problem
+from solver.quotas import path
+from solver.tree import Tree
+
+Nodes = frozenset[int]
+
+
+def closed(problem: Problem, shut: Mapping[int, Nodes]) -> Problem:
+    """The same problem, in which gang j gets no new pod on the nodes shut[j]. Its indices stay what they are; kinds are numbered anew.
+
+    kind'(n) = (kind(n), which of the sets n is in)        kinds'_j = { kind' : its kind in kinds_j, n not in shut[j] }
+    """
+    sets = tuple(dict.fromkeys(nodes for nodes in shut.values() if nodes))
+    if not sets:
+        return problem
+    number: dict[tuple[int, tuple[bool, ...]], int] = {}
+    kind_of = [number.setdefault((node.kind, tuple(n in nodes for nodes in sets)), len(number)) for n, node in enumerate(problem.nodes)]
+    known: dict[tuple[frozenset[int], int | None], frozenset[int]] = {}
+
+    def kinds(old: frozenset[int], which: int | None) -> frozenset[int]:
+        if (old, which) not in known:
+            known[old, which] = frozenset(new for (kind, inside), new in number.items() if kind in old and (which is None or not inside[which]))
+        return known[old, which]
+
+    gangs = []
+    for j, gang in enumerate(problem.gangs):
+        which = sets.index(shut[j]) if shut.get(j) else None
+        gangs.append(replace(gang, roles=tuple(replace(role, kinds=kinds(role.kinds, which)) for role in gang.roles)))
+    nodes = tuple(replace(node, kind=kind) for node, kind in zip(problem.nodes, kind_of, strict=True))
+    return replace(problem, nodes=nodes, gangs=tuple(gangs))
+
+
+def guarded(problem: Problem) -> Problem:
+    """The problem with every node closed to whom it is closed whatever the plan: in a domain that another queue keeps, or soon in maintenance."""
+    return closed(problem, both(kept_from(problem), closing_on(problem)))
+
+
+def both(one: Mapping[int, Nodes], other: Mapping[int, Nodes]) -> dict[int, Nodes]:
+    """What is closed for one reason or another."""
+    return {j: one.get(j, frozenset()) | other.get(j, frozenset()) for j in sorted(one.keys() | other.keys())}
+
+
+def closing_on(problem: Problem) -> dict[int, Nodes]:
+    """Gang -> the nodes that are closed before it would have ended: closes_in < end, or an end that nobody knows."""
+    times = sorted({node.closes_in for node in problem.nodes if node.closes_in is not None})
+    if not times:
+        return {}
+    before = {t: frozenset(n for n, node in enumerate(problem.nodes) if node.closes_in is not None and node.closes_in < t) for t in times}
+    every = frozenset(n for n, node in enumerate(problem.nodes) if node.closes_in is not None)
+    found = {}
+    for j in range(len(problem.gangs)):
+        ends = end(problem, j)
+        # Gangs that end between the same two closings are kept off the same nodes.
+        nodes = every if ends is None or ends > times[-1] else before[next(t for t in times if ends <= t)]
+        if nodes:
+            found[j] = nodes
+    return found
+
+
+def kept_from(problem: Problem, keepers: frozenset[int] | None = None) -> dict[int, Nodes]:
+    """Gang -> the nodes of domains that a queue keeps which is neither the gang's own nor above it. keepers: only those queues; None for all."""
+    if not any(queue.kept for queue in problem.queues):
+        return {}
+    tree = Tree(problem)
+    inside = {
+        q: frozenset(n for n, node in enumerate(problem.nodes) if not set(tree.path(node.leaf)).isdisjoint(queue.kept))
+        for q, queue in enumerate(problem.queues)
+        if queue.kept and (keepers is None or q in keepers)
+    }
+    of_queue = {}
+    for q in range(len(problem.queues)):
+        others = [nodes for keeper, nodes in inside.items() if keeper not in path(problem, q)]
+        of_queue[q] = frozenset().union(*others)
+    return {j: of_queue[gang.queue] for j, gang in enumerate(problem.gangs) if of_queue[gang.queue]}

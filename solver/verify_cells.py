@@ -1,0 +1,62 @@
+"""The verifier's rule about the cells of nodes; it shares no code with `solver.cells` or the model. The words of `solver.verify` hold."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from solver.problem import Portion
+
+if TYPE_CHECKING:
+    from solver.plan import CellUse, Decision
+    from solver.verify import Findings, Ledger
+
+
+def cells(x: Ledger) -> Findings:
+    """`Decision.cells` says from which cells the new pods take their portions, and shows that they fit:
+
+    * each entry names a role with a portion of that cell's division and a node where it has new pods; entries are sorted by (role, node, cell)
+      and merged;
+    * N new pods of a role on a node with a portion of `number` cells: the entries for cells of that division come to number * N pods, none of
+      them above N (so they can be dealt to the pods with all cells of a pod different);
+    * per cell and resource, the shares taken come to at most what is free there.
+    """
+    taken: Counter[tuple[int, int, int]] = Counter()
+    for g, decision in sorted(x.decisions.items()):
+        where = ("decisions", g, "cells")
+        keys = [(use.role, use.node, use.cell) for use in decision.cells]
+        if any(first >= second for first, second in pairwise(keys)):
+            yield where, "not sorted by (role, node, cell), or an entry occurs twice"
+        if any(_portion(x, g, use) is None for use in decision.cells):
+            yield where, "an entry without pods, or for a role, node or cell that takes or gives no portion"
+            continue
+        yield from _totals(x, g, decision)
+        for use in decision.cells:
+            portion = _portion(x, g, use)
+            for r, share in enumerate(portion.share if portion else ()):
+                taken[use.node, use.cell, r] += share * use.pods
+    for (node, cell, r), amount in sorted(taken.items()):
+        if amount > x.problem.nodes[node].cells[cell].free[r]:
+            yield ("nodes", node, "cells", cell), f"gives {amount} {x.problem.resources[r]}, more than is free"
+
+
+def _portion(x: Ledger, g: int, use: CellUse) -> Portion | None:
+    """What the pods of an entry take from the cell; None where the entry makes no sense."""
+    if use.pods < 1 or (use.role, use.node) not in x.new[g] or not 0 <= use.cell < len(x.problem.nodes[use.node].cells):
+        return None
+    division = x.problem.nodes[use.node].cells[use.cell].division
+    return next((p for p in x.problem.gangs[g].roles[use.role].portions if p.division == division), None)
+
+
+def _totals(x: Ledger, g: int, decision: Decision) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    for (role, node), pods in x.new[g].items():
+        for portion in x.problem.gangs[g].roles[role].portions:
+            uses = [
+                use.pods
+                for use in decision.cells
+                if (use.role, use.node) == (role, node) and x.problem.nodes[node].cells[use.cell].division == portion.division
+            ]
+            if sum(uses) != portion.number * pods or max(uses) > pods:
+                yield ("decisions", g, "cells"), f"{pods} new pods of role {role} on node {node} do not each have {portion.number} cells"

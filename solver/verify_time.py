@@ -1,0 +1,207 @@
+"""The verifier's rules about time and order, in words of their own: they share no code with `solver.order`, `solver.closing` or the reservation.
+
+The words of `solver.verify` hold; besides, gangs are of one *level* whose priority, being overdue and, with capacity or proportion, whose
+queue's priority are the same, and a gang *ends by* a time when its end (`ends` where it runs, else `duration`) is known and not later.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from solver.plan import Reservation
+from solver.problem import Gang, Problem
+
+if TYPE_CHECKING:
+    from solver.verify import Findings, Ledger
+
+
+def strict_order(x: Ledger) -> Findings:
+    """In a queue with strict order no gang starts while one waits that has a higher priority, or the same and is overdue alone, or is equal in
+    both and older (of two of one age the first in the problem)."""
+    for q, queue in enumerate(x.problem.queues):
+        if not queue.strict:
+            continue
+        waits = [g for g, d in x.decisions.items() if d.action == "wait" and x.problem.gangs[g].queue == q]
+        first = min((_place_in_line(x.problem, g) for g in waits), default=None)
+        for g, decision in sorted(x.decisions.items()):
+            if decision.action == "start" and x.problem.gangs[g].queue == q and first is not None and _place_in_line(x.problem, g) > first:
+                yield ("decisions", g, "action"), f"starts before gang {first[-1]}, which waits in the same strict queue"
+
+
+def _place_in_line(problem: Problem, g: int) -> tuple[int, bool, int, int]:
+    gang = problem.gangs[g]
+    return -gang.priority, not gang.overdue, gang.age, g
+
+
+def kept_domains(x: Ledger) -> Findings:
+    """No new pod below a hypernode that a queue keeps, unless the gang's queue is that queue or below it."""
+    for q, queue in enumerate(x.problem.queues):
+        if not queue.kept:
+            continue
+        for g, new in enumerate(x.new):
+            if new and q not in _upward(x.problem, x.problem.gangs[g].queue):
+                for _, node in sorted(new):
+                    if not _above(x.problem, node).isdisjoint(queue.kept):
+                        yield ("decisions", g, "placements"), f"gets new pods on node {node}, in a domain that queue {q} keeps"
+
+
+def _upward(problem: Problem, queue: int | None) -> Iterator[int]:
+    while queue is not None:
+        yield queue
+        queue = problem.queues[queue].parent
+
+
+def _above(problem: Problem, node: int) -> set[int]:
+    found, here = set(), problem.nodes[node].leaf
+    while here is not None:
+        found.add(here)
+        here = problem.hypernodes[here].parent
+    return found
+
+
+def maintenance(x: Ledger) -> Findings:
+    """No new pod on a node that closes, unless the gang is expected to end by then, and no reservation there unless its gang would."""
+    for g, new in enumerate(x.new):
+        for _, node in sorted(new):
+            closes = x.problem.nodes[node].closes_in
+            if closes is not None and not _ends_by(x.problem.gangs[g], closes):
+                yield ("decisions", g, "placements"), f"gets new pods on node {node}, which closes in {closes} seconds"
+    held = x.plan.reservation
+    for place in held.placements if held is not None and 0 <= held.gang < len(x.problem.gangs) else ():
+        closes = x.problem.nodes[place.node].closes_in if 0 <= place.node < len(x.problem.nodes) else None
+        if held is not None and closes is not None:
+            lasts = x.problem.gangs[held.gang].duration
+            if held.starts_in is None or lasts is None or held.starts_in + lasts > closes:
+                yield ("reservation", "placements"), f"on node {place.node}, which closes in {closes} seconds"
+
+
+def reservation(x: Ledger) -> Findings:
+    """The reserved gang waits; it and nobody else has the reservation's start. Its placements are new pods that, with what it runs, make it whole.
+    `until` are other gangs that hold pods in the plan; `starts_in` is the latest of their ends, None when one is unknown.
+
+    When they are gone, and with them all who end by the start, the placements fit: every node has the room, every queue on the path the
+    capability. New pods on a reserved node are of a gang of a higher level that starts, or of one that ends by the start.
+    """
+    held = x.plan.reservation
+    for g, decision in sorted(x.decisions.items()):
+        expected = held.starts_in if held is not None and held.gang == g else None
+        if decision.starts_in != expected:
+            yield ("decisions", g, "starts_in"), f"is {decision.starts_in}, but the reservation says {expected}"
+    if held is None:
+        return
+    where = ("reservation",)
+    if held.gang not in x.decisions or x.decisions[held.gang].action != "wait":
+        yield (*where, "gang"), f"gang {held.gang} does not wait"
+        return
+    if any(not x.points_somewhere(held.gang, place) for place in held.placements):
+        yield (*where, "placements"), "no such role or node, or no pods"
+        return
+    keys = [(place.role, place.node) for place in held.placements]
+    if keys != sorted(set(keys)):
+        yield (*where, "placements"), "not sorted by (role, node), or a pair occurs twice"
+    yield from _whole(x, held)
+    yield from _awaited(x, held)
+    yield from _room_at_start(x, held)
+    yield from _left_alone(x, held)
+
+
+def _end(gang: Gang) -> int | None:
+    return gang.ends if gang.running else gang.duration
+
+
+def _ends_by(gang: Gang, time: int | None) -> bool:
+    end = _end(gang)
+    return end is not None and time is not None and end <= time
+
+
+def _whole(x: Ledger, held: Reservation) -> Findings:
+    gang, pods = x.problem.gangs[held.gang], dict(x.running[held.gang])
+    for place in held.placements:
+        pods[place.role, place.node] = pods.get((place.role, place.node), 0) + place.pods
+        if x.problem.nodes[place.node].kind not in gang.roles[place.role].kinds:
+            yield ("reservation", "placements"), f"role {place.role} may not use node {place.node}"
+    if not x.meets_minima(held.gang, pods):
+        yield ("reservation", "placements"), "do not make the gang whole"
+    per_role = x.per_role(held.gang, pods)
+    if any(have > role.replicas for have, role in zip(per_role, gang.roles, strict=True)):
+        yield ("reservation", "placements"), "more pods than replicas"
+    if gang.topology is not None and x.binds(gang.topology):
+        homes = {x.domain(node, gang.topology.tier) for _, node in pods}
+        if len(homes) != 1 or None in homes:
+            yield ("reservation", "placements"), f"not inside one domain of tier {gang.topology.tier} or lower"
+    for k, part in enumerate(gang.subgroups):
+        inside: Counter[int | None] = Counter()
+        for (role, node), number in pods.items():
+            if role in part.roles:
+                inside[x.domain(node, part.topology.tier) if x.binds(part.topology) else 0] += number
+        if inside[None] or any(number % part.size for number in inside.values()):
+            yield ("reservation", "placements"), f"subgroup {k} has a part that is not whole inside its domain"
+
+
+def _awaited(x: Ledger, held: Reservation) -> Findings:
+    where = ("reservation", "until")
+    if list(held.until) != sorted(set(held.until)) or not held.until:
+        yield where, "nobody, not sorted, or one occurs twice"
+    if any(g == held.gang or not 0 <= g < len(x.problem.gangs) or not x.placed[g] for g in held.until):
+        yield where, "a gang that holds nothing, or the reserved one itself"
+        return
+    ends = [_end(x.problem.gangs[g]) for g in held.until]
+    known = [end for end in ends if end is not None]
+    latest = max(known, default=None) if len(known) == len(ends) else None
+    if held.starts_in != latest:
+        yield ("reservation", "starts_in"), f"is {held.starts_in}, but those that it waits for end in {latest}"
+
+
+def _room_at_start(x: Ledger, held: Reservation) -> Findings:
+    gone = {g for g, gang in enumerate(x.problem.gangs) if g in held.until or _ends_by(gang, held.starts_in)} - {held.gang}
+    yield from _nodes_at_start(x, held, gone)
+    yield from _queues_at_start(x, held, gone)
+
+
+def _nodes_at_start(x: Ledger, held: Reservation, gone: set[int]) -> Findings:
+    roles = x.problem.gangs[held.gang].roles
+    for n in sorted({place.node for place in held.placements}):
+        for r, name in enumerate(x.problem.resources):
+            asked = sum(place.pods * roles[place.role].request[r] for place in held.placements if place.node == n)
+            stays = sum(
+                pods * x.problem.gangs[g].roles[role].request[r]
+                for g, counts in enumerate(x.placed)
+                for (role, node), pods in counts.items()
+                if node == n and g not in gone
+            )
+            if asked and stays + asked > x.problem.nodes[n].free[r]:
+                yield ("nodes", n, "free", r), f"{stays} {name} are still held when {asked} are reserved"
+
+
+def _queues_at_start(x: Ledger, held: Reservation, gone: set[int]) -> Findings:
+    stays = x.with_descendants(x.demand([{} if g in gone else counts for g, counts in enumerate(x.placed)]))
+    used = x.with_descendants([queue.used for queue in x.problem.queues])
+    asked = [0] * len(x.problem.resources)
+    for place in held.placements:
+        for r, amount in enumerate(x.problem.gangs[held.gang].roles[place.role].request):
+            asked[r] += place.pods * amount
+    for q in _upward(x.problem, x.problem.gangs[held.gang].queue):
+        for r, limit in enumerate(x.problem.queues[q].capability):
+            if limit is not None and asked[r] and stays[q][r] + used[q][r] + asked[r] > limit:
+                yield ("queues", q, "capability", r), f"{limit} {x.problem.resources[r]} leave too little when the reservation falls due"
+
+
+def _left_alone(x: Ledger, held: Reservation) -> Findings:
+    reserved = {place.node for place in held.placements}
+    for g, new in enumerate(x.new):
+        gang = x.problem.gangs[g]
+        started = g in x.decisions and x.decisions[g].action == "start"
+        if _ends_by(gang, held.starts_in) or (started and _level(x.problem, g) > _level(x.problem, held.gang)):
+            continue
+        if any(node in reserved for _, node in new):
+            yield ("decisions", g, "placements"), f"gets new pods on a node that is reserved for gang {held.gang}"
+
+
+def _level(problem: Problem, g: int) -> tuple[int, bool, int]:
+    gang, policy = problem.gangs[g], problem.policy
+    return gang.priority, gang.overdue, problem.queues[gang.queue].priority if policy.capacity or policy.proportion else 0
+
+
+TIME_RULES = (strict_order, kept_domains, maintenance, reservation)

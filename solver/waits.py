@@ -1,0 +1,109 @@
+"""Why a gang waits for which there is room: its queue's order, a reservation, domains that a queue keeps, maintenance. Else `Reasons`.
+
+Codes, for ever: GW106 kept for a guarantee, GW114 reserved for another gang, GW115 an earlier gang of its queue waits, GW116 maintenance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from solver.closing import both, closed, closing_on, kept_from
+from solver.fit import holds, shortage
+from solver.neighbours import Neighbours, whoever_minds
+from solver.order import level_of, passed
+from solver.parallel import Mapper
+from solver.plan import Fact, Reservation
+from solver.problem import Problem
+from solver.reasons import Explanation, World
+from solver.shapes import shape_of
+from solver.stages.reserve import in_time
+from solver.tree import Tree
+from solver.waiting import explanations
+
+
+@dataclass(frozen=True)
+class Waits:
+    """world: the problem as it is. guarded: as `closing.guarded`. final: with the reserved nodes closed as well.
+
+    barred: gangs that may not start for the sake of the reservation's queues. waiting: all that wait.
+    """
+
+    world: World
+    guarded: Problem
+    guarded_tree: Tree
+    final: Problem
+    final_tree: Tree
+    reservation: Reservation | None
+    barred: frozenset[int]
+    waiting: Sequence[int]
+
+    @cached_property
+    def _behind(self) -> dict[int, int]:
+        return passed(self.guarded, self.waiting, ())
+
+    @cached_property
+    def _guarded_world(self) -> World:
+        return replace(self.world, problem=self.guarded, tree=self.guarded_tree, blockers={})
+
+    @cached_property
+    def _shut_out(self) -> dict[int, frozenset[int]]:
+        return both(kept_from(self.world.problem), closing_on(self.world.problem))
+
+    def explain(self, mapper: Mapper) -> dict[int, Explanation]:
+        """Facts and repairs of each waiting gang. What one lacks by itself is told first."""
+        found: dict[int, Explanation] = {}
+        plain: list[int] = []
+        usable: list[int] = []
+        for j in self.waiting:
+            beside = self._fits(self.guarded, self.guarded_tree, j) if j in self._shut_out or j in self._behind else True
+            if not beside and j in self._shut_out and self._fits(self.world.problem, self.world.tree, j):
+                found[j] = self._closed(j), ()
+            elif beside and j in self._behind:
+                found[j] = (Fact("GW115", queue=self.guarded.gangs[j].queue, gangs=(self._behind[j],)),), ()
+            elif self.reservation is not None and self._held_back(j, self.reservation):
+                found[j] = (Fact("GW114", gangs=(self.reservation.gang,)),), ()
+            else:
+                (usable if beside and j in self._shut_out else plain).append(j)
+        found |= explanations(self.world, plain, mapper)
+        return found | (dict(explanations(self._guarded_world, usable, mapper)) if usable else {})
+
+    def _held_back(self, j: int, held: Reservation) -> bool:
+        """Whether it fits beside the plan, and only the reservation keeps it from starting."""
+        if j == held.gang or in_time(self.guarded, j, held) or level_of(self.guarded, j) > level_of(self.guarded, held.gang):
+            return False
+        if not self._fits(self.guarded, self.guarded_tree, j, after=True):
+            return False
+        return j in self.barred or not self._fits(self.final, self.final_tree, j, after=True)
+
+    def _closed(self, j: int) -> tuple[Fact, ...]:
+        """The one closing without which it would fit: of a queue that keeps domains, or for maintenance. All, where no single one would do."""
+        problem, path = self.world.problem, self.world.before.path(self.world.problem.gangs[j].queue)
+        keepers = [q for q, queue in enumerate(problem.queues) if queue.kept and q not in path]
+        facts = {q: Fact("GW106", queue=q, tier=self._tier(q)) for q in keepers}
+        closing = closing_on(problem)
+        without = [(fact, both(closing, kept_from(problem, frozenset(keepers) - {q}))) for q, fact in facts.items()]
+        if j in closing:
+            without.append((Fact("GW116"), kept_from(problem)))
+        enough = [fact for fact, shut in without if self._fits_when_closed(j, shut)]
+        return (enough[0],) if enough else tuple(fact for fact, _ in without)
+
+    def _fits_when_closed(self, j: int, shut: Mapping[int, frozenset[int]]) -> bool:
+        problem = closed(self.world.problem, {j: shut[j]} if j in shut else {})
+        return self._fits(problem, Tree(problem), j)
+
+    def _tier(self, q: int) -> int:
+        return max(self.guarded.hypernodes[h].tier for h in self.guarded.queues[q].kept)
+
+    def _fits(self, problem: Problem, tree: Tree, j: int, after: bool = False) -> bool:
+        """Whether it provably fits, by room and queues, beside what runs, or (after) beside the plan."""
+        shape, world = shape_of(j, problem.gangs[j]), self.world
+        free, ledger = (world.free_after, world.after) if after else (world.free_before, world.before)
+        if not ledger.allows(problem.gangs[j].queue, shape.demand(len(problem.resources))) or shortage(problem, tree, shape, free) is not None:
+            return False
+        return holds(problem, tree, j, shape, free, world.options, world.neighbours if after else self._present) is True
+
+    @cached_property
+    def _present(self) -> Neighbours | None:
+        return whoever_minds(self.world.problem)

@@ -1,0 +1,214 @@
+"""NUMA cells and shared devices: from what people write, and what a cluster says, to the cells of the problem."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from compiler.compile import compile_repository
+from compiler.lower import lower
+from compiler.outcome import Part
+from compiler.read import read_specs
+from compiler.state import State
+from compiler.tree import Tree
+from compiler.views.data import plan as as_data
+from solver import solve
+from solver.plan import Plan
+from solver.problem import Portion, Problem
+from solver.validate import validate
+from solver.verify import verify
+
+POOL = "apiVersion: gangplan.dev/v1alpha1\nkind: NodePool\nmetadata: {name: n}\nspec:\n  count: 1\n"
+NUMA = "  capacity: {cpu: 32, memory: 64Gi}\n  numa: {topologyManagerPolicy: POLICY, cells: [{cpu: 16}, {cpu: 16}]}\n"
+FRACTIONS = "  capacity: {cpu: 32}\n  sharedDevices: [{resource: example.com/gpu-milli, devices: 2, each: 1000, whole: example.com/gpu}]\n"
+VGPUS = "  capacity: {cpu: 32}\n  sharedDevices: [{resource: volcano.sh/vgpu-memory, devices: 2, each: 16000}]\n"
+SCHEDULER = (
+    "apiVersion: gangplan.dev/v1alpha1\nkind: SchedulerConfiguration\nmetadata: {name: volcano-scheduler-configmap}\nspec:\n"
+    "  actions: [enqueue, allocate]\n  tiers: [{plugins: [{name: gang}, {name: predicates}PLUGINS]}]\n"
+)
+AWARE = ", {name: numa-aware}"
+
+
+def job(limits: str, replicas: int = 1, policy: str = "", name: str = "j") -> str:
+    task = f"{{name: w, replicas: {replicas}, {policy}template: {{spec: {{containers: [{{name: main, resources: {{limits: {limits}}}}}]}}}}}}"
+    return f"apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {{name: {name}, namespace: t}}\nspec: {{tasks: [{task}]}}\n"
+
+
+def tree(pool: str, *jobs: str, plugins: str = "") -> Tree:
+    files = {"cluster-specs/c/pool.yaml": POOL + pool, "cluster-specs/c/scheduler.yaml": SCHEDULER.replace("PLUGINS", plugins)}
+    files |= {f"jobs/{number}.yaml": text for number, text in enumerate(jobs)}
+    return Tree({name: text.encode() for name, text in files.items()})
+
+
+def lowered(pool: str, *jobs: str, plugins: str = "", live: tuple[dict[str, Any], ...] = ()) -> Problem:
+    specs = read_specs(tree(pool, *jobs, plugins=plugins))
+    assert [d for d in specs.diagnostics if d.severity == "error"] == []
+    problem, _ = lower(specs, State.from_objects(live) if live else None)
+    validate(problem)
+    return problem
+
+
+def planned(problem: Problem) -> Plan:
+    plan = solve(problem)
+    assert verify(problem, plan) == []
+    return plan
+
+
+def amounts(problem: Problem, which: str = "free") -> list[dict[str, int]]:
+    """Of each cell of the first node what it has, zeroes left out."""
+    return [{r: a for r, a in zip(problem.resources, getattr(cell, which), strict=True) if a} for cell in problem.nodes[0].cells]
+
+
+def pod(name: str, limits: dict[str, str], annotations: dict[str, str] | None = None, node: str = "n-0") -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "else", "annotations": annotations or {}}
+    spec = {"nodeName": node, "containers": [{"name": "main", "resources": {"limits": limits}}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Running"}}
+
+
+def live_node(allocatable: dict[str, str], annotations: dict[str, str] | None = None) -> dict[str, Any]:
+    metadata = {"name": "n-0", "labels": {"kubernetes.io/hostname": "n-0"}, "annotations": annotations or {}}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {}, "status": {"allocatable": {"pods": "110", **allocatable}}}
+
+
+SINGLE = "topologyPolicy: single-numa-node, "
+
+
+def test_a_guaranteed_pod_of_one_numa_node_takes_what_cells_divide_from_one_of_them() -> None:
+    problem = lowered(NUMA.replace("POLICY", "single-numa-node"), job("{cpu: 10, memory: 8Gi}", 3, SINGLE), plugins=AWARE)
+    assert problem.divisions == ("numa",)
+    (portion,) = problem.gangs[0].roles[0].portions
+    assert (portion.number, portion.share[problem.resources.index("cpu")], portion.share[problem.resources.index("memory")]) == (1, 10_000, 0)
+    assert amounts(problem) == [{"cpu": 16_000}, {"cpu": 16_000}]
+    assert planned(problem).decisions[0].facts[0].code == "GW118", "30 of 32 CPUs, but 10 + 10 is more than a cell"
+    assert planned(lowered(NUMA.replace("POLICY", "single-numa-node"), job("{cpu: 8, memory: 8Gi}", 3, SINGLE), plugins=AWARE)).decisions[0].cells
+
+
+@pytest.mark.parametrize(
+    ("limits", "policy", "plugins"),
+    [
+        ("{cpu: 10, memory: 8Gi}", SINGLE, ""),
+        ("{cpu: 10}", SINGLE, AWARE),
+        ("{cpu: 10, memory: 8Gi}", "topologyPolicy: none, ", AWARE),
+        ("{cpu: 10, memory: 8Gi}", "", AWARE),
+    ],
+)
+def test_without_the_plugin_the_policy_or_the_class_numa_is_no_matter(limits: str, policy: str, plugins: str) -> None:
+    problem = lowered(NUMA.replace("POLICY", "single-numa-node"), job(limits, 3, policy), plugins=plugins)
+    assert problem.divisions == ()
+    assert problem.nodes[0].cells == ()
+    assert planned(problem).decisions[0].action == "start"
+
+
+def test_a_node_of_another_policy_is_closed() -> None:
+    problem = lowered(NUMA.replace("POLICY", "best-effort"), job("{cpu: 10, memory: 8Gi}", 1, SINGLE), plugins=AWARE)
+    assert planned(problem).decisions[0].facts[0].code == "GW107"
+    fitting = lowered(NUMA.replace("POLICY", "best-effort"), job("{cpu: 20, memory: 8Gi}", 1, "topologyPolicy: best-effort, "), plugins=AWARE)
+    assert planned(fitting).decisions[0].action == "start", "best-effort keeps to one cell only where it can"
+
+
+@pytest.mark.parametrize(("cpu", "portions"), [(10, 1), (20, 0)])
+def test_restricted_is_held_to_one_cell_where_one_empty_cell_is_enough(cpu: int, portions: int) -> None:
+    pool, asks = NUMA.replace("POLICY", "restricted"), job(f"{{cpu: {cpu}, memory: 8Gi}}", 1, "topologyPolicy: restricted, ")
+    assert len(lowered(pool, asks, plugins=AWARE).gangs[0].roles[0].portions) == portions
+
+
+def test_a_numatopology_tells_the_cells_and_what_is_left_of_their_cpus() -> None:
+    numa = {
+        "apiVersion": "nodeinfo.volcano.sh/v1alpha1",
+        "kind": "Numatopology",
+        "metadata": {"name": "n-0"},
+        "spec": {
+            "policies": {"CPUManagerPolicy": "static", "TopologyManagerPolicy": "single-numa-node"},
+            "numares": {"cpu": {"allocatable": "0,2-3", "capacity": 4}},
+            "cpuDetail": {"0": {}, "1": {"core": 1}, "2": {"numa": 1}, "3": {"numa": 1, "core": 1}},
+        },
+    }
+    pool = "  capacity: {cpu: 4, memory: 8Gi}\n"
+    live = (live_node({"cpu": "4", "memory": "8Gi"}), numa)
+    problem = lowered(pool, job("{cpu: 2, memory: 1Gi}", 1, SINGLE), plugins=AWARE, live=live)
+    assert amounts(problem, "capacity") == [{"cpu": 2000}, {"cpu": 2000}]
+    assert amounts(problem) == [{"cpu": 1000}, {"cpu": 2000}]
+    assert [use.cell for use in planned(problem).decisions[0].cells] == [1]
+
+
+def test_a_part_of_a_device_comes_from_one_and_whole_ones_are_different() -> None:
+    problem = lowered(
+        FRACTIONS, job("{example.com/gpu-milli: 600}", 2), job("{example.com/gpu: 2}", name="k"), job("{example.com/gpu-milli: 2000}", name="l")
+    )
+    milli = problem.resources.index("example.com/gpu-milli")
+    asked = [[(p.number, p.share[milli]) for p in gang.roles[0].portions] for gang in problem.gangs]
+    assert asked == [[(1, 600)], [(2, 1000)], [(2, 1000)]]
+    assert [{cell.capacity[milli] for cell in node.cells} for node in problem.nodes] == [{1000}]
+    assert [d.action for d in planned(problem).decisions].count("start") == 1, "two devices hold any one of the three"
+
+
+def test_pods_that_nobody_knows_more_of_take_the_fullest_device() -> None:
+    live = (live_node({"cpu": "32", "example.com/gpu-milli": "2000"}), *(pod(f"p{i}", {"example.com/gpu-milli": "300"}) for i in range(3)))
+    problem = lowered(FRACTIONS, job("{example.com/gpu-milli: 600}", 2), live=live)
+    assert amounts(problem) == [{"example.com/gpu-milli": 100}, {"example.com/gpu-milli": 1000}]
+
+
+def test_a_virtual_gpu_asks_each_of_several_devices_for_memory_and_cores() -> None:
+    problem = lowered(VGPUS, job("{volcano.sh/vgpu-number: 2, volcano.sh/vgpu-memory: 9000, volcano.sh/vgpu-cores: 40}", 2))
+    assert problem.divisions == ("volcano.sh/vgpu-memory",)
+    names = {"volcano.sh/vgpu-memory": 9000, "volcano.sh/vgpu-cores": 40, "volcano.sh/vgpu-number": 1}
+    share = tuple(names.get(name, 0) for name in problem.resources)
+    assert problem.gangs[0].roles[0].portions == (Portion(0, 2, share),)
+    assert planned(problem).decisions[0].facts[0].code == "GW118"
+
+
+@pytest.mark.parametrize(
+    ("limits", "memory", "cores"),
+    [
+        ("{volcano.sh/vgpu-number: 1}", 16000, 1),
+        ("{volcano.sh/vgpu-memory: 3000}", 3000, 1),
+        ("{volcano.sh/vgpu-number: 1, volcano.sh/vgpu-memory-percentage: 25, volcano.sh/vgpu-cores: 100}", 4000, 100),
+    ],
+)
+def test_what_a_virtual_gpu_does_not_say_is_all_of_it(limits: str, memory: int, cores: int) -> None:
+    problem = lowered(VGPUS, job(limits))
+    (portion,) = problem.gangs[0].roles[0].portions
+    said = dict(zip(problem.resources, portion.share, strict=True))
+    assert (portion.number, said["volcano.sh/vgpu-memory"], said["volcano.sh/vgpu-cores"]) == (1, memory, cores)
+
+
+def test_a_live_nodes_register_and_its_pods_annotations_say_which_device_is_taken() -> None:
+    register = "GPU-a,10,16000,NVIDIA-A,true,hami-core:GPU-b,10,16000,NVIDIA-A,true,hami-core:GPU-c,10,16000,NVIDIA-A,false,hami-core:"
+    allocatable = {"cpu": "32", "volcano.sh/vgpu-memory": "32000", "volcano.sh/vgpu-number": "20", "volcano.sh/vgpu-cores": "200"}
+    taken = pod("p", {"volcano.sh/vgpu-number": "1"}, {"volcano.sh/vgpu-ids-new": "GPU-b,NVIDIA,10000,30:"})
+    live = (live_node(allocatable, {"volcano.sh/node-vgpu-register": register}), taken)
+    problem = lowered(VGPUS, job("{volcano.sh/vgpu-number: 1, volcano.sh/vgpu-memory: 8000, volcano.sh/vgpu-cores: 50}"), live=live)
+    memory = problem.resources.index("volcano.sh/vgpu-memory")
+    assert [cell.free[memory] for cell in problem.nodes[0].cells] == [16000, 6000], "GPU-c is ill"
+    assert [use.cell for use in planned(problem).decisions[0].cells] == [0]
+
+
+def test_cards_that_share_memory_are_equal_parts_of_the_sum() -> None:
+    live = (live_node({"cpu": "32", "volcano.sh/gpu-memory": "32", "volcano.sh/gpu-number": "2"}),)
+    problem = lowered("  capacity: {cpu: 32}\n", job("{volcano.sh/gpu-memory: 10}", 3), live=live)
+    assert amounts(problem) == [{"volcano.sh/gpu-memory": 16}] * 2
+    assert planned(problem).decisions[0].facts[0].code == "GW118"
+
+
+def test_a_lost_nodes_cells_hold_nothing() -> None:
+    node = live_node({"cpu": "32", "example.com/gpu-milli": "2000"})
+    node["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
+    problem = lowered(FRACTIONS, job("{example.com/gpu-milli: 600}"), live=(node,))
+    assert {cell.free for cell in problem.nodes[0].cells} == {(0,) * len(problem.resources)}
+
+
+def test_a_world_that_asks_for_no_parts_has_no_cells() -> None:
+    assert lowered(FRACTIONS, job("{cpu: 1}")).nodes[0].cells == ()
+    assert lowered(VGPUS, job("{cpu: 1}")).divisions == ()
+
+
+def test_the_plan_for_scripts_shows_the_cells_of_those_that_take_some() -> None:
+    outcome = compile_repository(tree(FRACTIONS, job("{example.com/gpu-milli: 500}", 2), job("{cpu: 1}", name="k")))
+    first, second = outcome.decisions
+    assert first.cells == (Part("w", "n-0", "example.com/gpu-milli", 0, 2),)
+    shown = json.loads(json.dumps(as_data(outcome)))["gangs"]
+    assert shown[0]["cells"] == [{"role": "w", "node": "n-0", "division": "example.com/gpu-milli", "cell": 0, "pods": 2}]
+    assert "cells" not in shown[1]
+    assert second.cells == ()

@@ -1,0 +1,383 @@
+"""Order and time: strict queues, the overdue, reservations and backfill, domains that a queue keeps."""
+
+from __future__ import annotations
+
+import pytest
+
+from solver import Problem, solve
+from solver.plan import Decision, Plan
+from solver.problem import Policy
+from solver.verify import verify
+from tests.unit.solver.builders import GangSpec, gang, hard, nodes, problem, queue, role, run
+
+
+def plan(world: Problem) -> Plan:
+    made = solve(world)
+    assert verify(world, made) == []
+    return made
+
+
+def of(world: Problem, made: Plan, name: str) -> Decision:
+    (j,) = [j for j, each in enumerate(world.gangs) if each.name == name]
+    return made.decisions[j]
+
+
+def started(world: Problem, made: Plan) -> set[str]:
+    return {world.gangs[d.gang].name for d in made.decisions if d.action == "start"}
+
+
+def codes(world: Problem, made: Plan, name: str) -> list[str]:
+    return [fact.code for fact in of(world, made, name).facts]
+
+
+def busy(name: str, node: int, pods: int = 1, gpu: int = 8, **more: int | bool | None) -> GangSpec:
+    return gang(name, role(pods, gpu=gpu), running=(run(0, node, pods),), **more)  # type: ignore[arg-type]
+
+
+# ---- the overdue
+
+
+def test_an_overdue_gang_is_decided_before_the_others_of_its_priority() -> None:
+    world = problem(nodes(1, gpu=8), gang("large", role(1, gpu=8)), gang("late", role(1, gpu=2), overdue=True))
+    made = plan(world)
+    assert started(world, made) == {"late"}
+
+
+def test_an_overdue_gang_is_decided_after_those_of_a_higher_priority() -> None:
+    world = problem(nodes(1, gpu=8), gang("high", role(1, gpu=8), priority=1), gang("late", role(1, gpu=2), overdue=True))
+    assert started(world, plan(world)) == {"high"}
+
+
+def test_the_objectives_of_the_overdue_are_named_apart() -> None:
+    world = problem(nodes(1, gpu=8), gang("plain", role(1, gpu=8)), gang("late", role(1, gpu=2), overdue=True))
+    names = [objective.name for batch in plan(world).batches for objective in batch.objectives]
+    assert [name for name in names if name.startswith("placed")] == ["placed[0, overdue]", "placed[0]"]
+
+
+# ---- strict order
+
+
+def test_in_a_strict_queue_a_later_gang_does_not_pass_one_that_waits() -> None:
+    first, second = gang("first", role(2, gpu=8)), gang("second", role(1, gpu=8))
+    strict, loose = (problem(nodes(1, gpu=8), queue("default", strict=order), first, second) for order in (True, False))
+    assert started(loose, plan(loose)) == {"second"}
+    made = plan(strict)
+    assert started(strict, made) == set()
+    assert codes(strict, made, "second") == ["GW115"]
+    assert of(strict, made, "second").facts[0].gangs == (0,)
+    assert codes(strict, made, "first") == ["GW108"]
+
+
+def test_strict_order_is_by_priority_before_age() -> None:
+    world = problem(
+        nodes(1, gpu=8),
+        queue("default", strict=True),
+        gang("old", role(1, gpu=8)),
+        gang("urgent", role(1, gpu=8), priority=1),
+        gang("new", role(1, gpu=1)),
+    )
+    made = plan(world)
+    assert started(world, made) == {"urgent"}
+    assert codes(world, made, "old") == ["GW105"]
+
+
+def test_strict_order_holds_its_own_queue_alone() -> None:
+    world = problem(
+        nodes(2, gpu=8),
+        queue("strict", strict=True, capability={"gpu": 8}),
+        queue("other"),
+        gang("first", role(1, gpu=8), queue="strict", running=(run(0, 0, 1),)),
+        gang("second", role(1, gpu=8), queue="strict"),
+        gang("third", role(1, gpu=1), queue="strict"),
+        gang("elsewhere", role(1, gpu=4), queue="other"),
+    )
+    made = plan(world)
+    assert started(world, made) == {"elsewhere"}
+    assert codes(world, made, "second") == ["GW101"]
+
+
+def test_a_strict_queue_starts_the_first_of_its_gangs_as_far_as_they_fit() -> None:
+    world = problem(nodes(2, gpu=8), queue("default", strict=True), *(gang(f"g{n}", role(1, gpu=size)) for n, size in enumerate((4, 8, 8, 4))))
+    assert started(world, plan(world)) == {"g0", "g1"}
+
+
+def test_strict_order_goes_on_over_priorities_that_are_decided_one_by_one() -> None:
+    world = problem(
+        nodes(1, gpu=8),
+        queue("default", strict=True),
+        gang("runs", role(1, gpu=8), running=(run(0, 0, 1),)),
+        gang("first", role(1, gpu=8), priority=2, preempts=False),
+        gang("second", role(1, gpu=8), priority=1),
+        gang("small", role(1, cpu=0)),
+        preempt=True,
+    )
+    evictable = problem(
+        nodes(1, gpu=8),
+        queue("default", strict=True),
+        gang("runs", role(1, gpu=8), running=(run(0, 0, 1),), loss=5),
+        gang("first", role(1, gpu=8), priority=2, preempts=False),
+        gang("second", role(1, gpu=8), priority=1),
+        preempt=True,
+    )
+    assert started(world, plan(world)) == set()
+    assert started(evictable, plan(evictable)) == set()  # the second one could preempt, the first may not
+
+
+# ---- reservation and backfill
+
+
+def test_the_first_gang_that_finds_no_room_gets_a_reservation_at_the_known_end() -> None:
+    world = problem(nodes(2, gpu=8), busy("a", 0, ends=600), busy("b", 1, ends=900), gang("large", role(2, gpu=8)))
+    made = plan(world)
+    assert made.reservation is not None
+    assert (made.reservation.gang, made.reservation.starts_in, made.reservation.until) == (2, 900, (0, 1))
+    assert of(world, made, "large").starts_in == 900
+    assert [of(world, made, name).starts_in for name in "ab"] == [None, None]
+
+
+def test_it_waits_for_nobody_whose_end_it_does_not_need() -> None:
+    world = problem(nodes(3, gpu=8), busy("a", 0, ends=300), busy("b", 1, ends=900), busy("c", 2, ends=600), gang("large", role(2, gpu=8)))
+    made = plan(world)
+    assert made.reservation is not None
+    assert (made.reservation.starts_in, made.reservation.until) == (600, (0, 2))
+    assert {place.node for place in made.reservation.placements} == {0, 2}
+
+
+@pytest.mark.parametrize(("duration", "starts"), [(None, False), (1200, False), (900, True), (60, True)])
+def test_a_small_gang_takes_reserved_nodes_only_when_it_ends_in_time(duration: int | None, starts: bool) -> None:
+    world = problem(nodes(2, gpu=8), busy("a", 0, ends=900), gang("large", role(2, gpu=8)), gang("small", role(1, gpu=4), duration=duration))
+    made = plan(world)
+    assert (of(world, made, "small").action == "start") is starts
+    if not starts:
+        assert codes(world, made, "small") == ["GW114"]
+        assert of(world, made, "small").facts[0].gangs == (1,)
+
+
+def test_what_is_reserved_leaves_the_other_nodes_to_everybody() -> None:
+    world = problem(nodes(3, gpu=8), busy("a", 0, ends=900), busy("b", 2, gpu=6), gang("large", role(2, gpu=8)), gang("small", role(1, gpu=2)))
+    made = plan(world)
+    assert started(world, made) == {"small"}
+    assert {place.node for place in of(world, made, "small").placements} == {2}
+
+
+def test_without_anything_known_of_time_nobody_is_held_back() -> None:
+    world = problem(nodes(2, gpu=8), busy("a", 0), gang("large", role(2, gpu=8)), gang("small", role(1, gpu=4)))
+    made = plan(world)
+    assert made.reservation is None
+    assert started(world, made) == {"small"}
+
+
+def test_an_overdue_gang_is_held_room_for_although_no_end_is_known() -> None:
+    world = problem(nodes(2, gpu=8), busy("a", 0), gang("large", role(2, gpu=8), overdue=True), gang("small", role(1, gpu=4), duration=5))
+    made = plan(world)
+    assert made.reservation is not None
+    assert (made.reservation.starts_in, made.reservation.until) == (None, (0,))
+    assert started(world, made) == set()
+    assert codes(world, made, "small") == ["GW114"]
+
+
+def test_a_gang_of_higher_priority_ignores_the_reservation() -> None:
+    world = problem(nodes(2, gpu=8), busy("a", 0, ends=900), gang("large", role(2, gpu=8)), gang("high", role(1, gpu=4), priority=1))
+    made = plan(world)
+    assert "high" in started(world, made)
+    assert made.reservation is None  # nobody knows when the high one ends
+
+
+def test_a_gang_of_higher_priority_that_will_end_moves_the_start() -> None:
+    world = problem(nodes(2, gpu=8), busy("a", 0, ends=900), gang("large", role(2, gpu=8)), gang("high", role(1, gpu=4), priority=1, duration=2000))
+    made = plan(world)
+    assert made.reservation is not None
+    assert (made.reservation.starts_in, made.reservation.until) == (2000, (0, 2))
+
+
+def test_a_gang_that_can_never_start_gets_no_reservation() -> None:
+    world = problem(
+        nodes(2, gpu=8),
+        busy("a", 0, ends=900),
+        gang("monster", role(3, gpu=8), overdue=True),
+        gang("large", role(2, gpu=8)),
+        gang("small", role(1, gpu=4)),
+    )
+    made = plan(world)
+    assert made.reservation is not None
+    assert made.reservation.gang == 2
+    assert codes(world, made, "monster") == ["GW108"]
+
+
+def test_a_gang_that_is_outbid_gets_no_reservation() -> None:
+    world = problem(nodes(1, gpu=8), gang("a", role(1, gpu=8), duration=10), gang("b", role(1, gpu=8), duration=10))
+    assert plan(world).reservation is None
+
+
+def test_growth_takes_no_reserved_node() -> None:
+    elastic = gang("elastic", role(4, minimum=1, gpu=2), running=(run(0, 0, 1),), ends=5000)
+    loose = problem(nodes(2, gpu=8), elastic)
+    assert sum(place.pods for place in of(loose, plan(loose), "elastic").placements) == 4
+    world = problem(
+        nodes(1, gpu=8),
+        nodes(1, gpu=2),
+        busy("a", 0, gpu=4, ends=60),
+        gang("elastic", role(4, minimum=1, gpu=2), running=(run(0, 1, 1),)),
+        gang("large", role(1, gpu=8)),
+    )
+    assert sum(place.pods for place in of(world, plan(world), "elastic").placements) == 1
+
+
+def test_a_queue_limit_is_reserved_as_well() -> None:
+    world = problem(
+        nodes(4, gpu=8),
+        queue("team", capability={"gpu": 16}),
+        queue("other"),
+        gang("a", role(1, gpu=8), queue="team", running=(run(0, 0, 1),), ends=900),
+        gang("large", role(2, gpu=8), queue="team"),
+        gang("long", role(1, gpu=4), queue="team"),
+        gang("short", role(1, gpu=4), queue="team", duration=300),
+        gang("stranger", role(1, gpu=8), queue="other"),
+    )
+    made = plan(world)
+    assert started(world, made) == {"short", "stranger"}
+    assert codes(world, made, "long") == ["GW114"]
+    assert codes(world, made, "large") == ["GW101"]
+
+
+def test_growth_leaves_the_queue_what_is_reserved() -> None:
+    world = problem(
+        nodes(4, gpu=8),
+        queue("default", capability={"gpu": 16}),
+        busy("a", 0, ends=900),
+        gang("elastic", role(8, minimum=1, gpu=1), running=(run(0, 1, 1),)),
+        gang("large", role(1, gpu=12)),
+        nodes(1, gpu=16),
+    )
+    made = plan(world)
+    assert made.reservation is not None
+    assert sum(place.pods for place in of(world, made, "elastic").placements) == 4
+
+
+def test_a_hard_topology_is_reserved_a_whole_domain() -> None:
+    world = problem(
+        nodes(2, leaf="s0", gpu=8),
+        nodes(2, leaf="s1", gpu=8),
+        busy("a", 0, ends=900),
+        busy("b", 2, ends=300),
+        gang("large", role(2, gpu=8), topology=hard(1)),
+        gang("small", role(1, gpu=8)),
+        tree={"s0": (1, None), "s1": (1, None)},
+    )
+    made = plan(world)
+    assert made.reservation is not None
+    assert made.reservation.starts_in == 300
+    assert {place.node for place in made.reservation.placements} == {2, 3}
+    assert [place.node for place in of(world, made, "small").placements] == [1]
+
+
+def test_evictions_come_before_a_reservation() -> None:
+    world = problem(nodes(1, gpu=8), busy("a", 0, ends=900, loss=60), gang("high", role(1, gpu=8), priority=1), preempt=True)
+    made = plan(world)
+    assert made.reservation is None
+    assert started(world, made) == {"high"}
+    spared = problem(nodes(1, gpu=8), busy("a", 0, ends=900, loss=60), gang("low", role(1, gpu=8)), preempt=True)
+    made = plan(spared)
+    assert made.reservation is not None
+    assert made.reservation.starts_in == 900
+
+
+def test_in_a_strict_queue_only_the_head_gets_the_reservation() -> None:
+    world = problem(
+        nodes(2, gpu=8), queue("default", strict=True), busy("a", 0, ends=900), gang("monster", role(3, gpu=8)), gang("large", role(2, gpu=8))
+    )
+    assert plan(world).reservation is None
+
+
+def test_the_queue_of_higher_priority_is_a_level_above() -> None:
+    world = problem(
+        nodes(2, gpu=8),
+        queue("first", priority=1),
+        queue("second"),
+        gang("a", role(1, gpu=8), queue="second", running=(run(0, 0, 1),), ends=900),
+        gang("large", role(2, gpu=8), queue="second"),
+        gang("small", role(1, gpu=4), queue="first"),
+        policy=Policy(capacity=True),
+    )
+    made = plan(world)
+    assert started(world, made) == {"small"}
+    assert made.reservation is None
+
+
+# ---- domains that a queue keeps
+
+TREE = {"s0": (1, None), "s1": (1, None)}
+
+
+def test_a_kept_domain_takes_no_gang_of_another_queue() -> None:
+    world = problem(
+        nodes(1, leaf="s0", gpu=8),
+        nodes(1, leaf="s1", gpu=8),
+        queue("owner", kept=("s0",)),
+        queue("child", "owner"),
+        queue("other"),
+        gang("one", role(1, gpu=8), queue="other"),
+        gang("two", role(1, gpu=8), queue="other"),
+        gang("mine", role(1, gpu=4), queue="child"),
+        tree=TREE,
+    )
+    made = plan(world)
+    assert started(world, made) == {"one", "mine"}
+    assert [place.node for place in of(world, made, "one").placements] == [1]
+    assert codes(world, made, "two") == ["GW105"]
+
+
+def test_a_gang_that_only_a_kept_domain_would_hold_is_told_whose_it_is() -> None:
+    world = problem(
+        nodes(1, leaf="s0", gpu=8),
+        nodes(1, leaf="s1", gpu=4),
+        queue("owner", kept=("s0",)),
+        queue("third", kept=("s1",)),
+        queue("other"),
+        gang("one", role(1, gpu=8), queue="other"),
+        tree=TREE,
+    )
+    made = plan(world)
+    (fact,) = of(world, made, "one").facts
+    assert (fact.code, fact.queue, fact.never) == ("GW106", 0, False)
+
+
+def test_pods_that_run_in_a_kept_domain_stay_and_grow_elsewhere() -> None:
+    world = problem(
+        nodes(1, leaf="s0", gpu=8),
+        nodes(1, leaf="s1", gpu=8),
+        queue("owner", kept=("s0",)),
+        queue("other"),
+        gang("elastic", role(8, minimum=1, gpu=2), queue="other", running=(run(0, 0, 1),)),
+        tree=TREE,
+    )
+    assert [(place.node, place.pods) for place in of(world, plan(world), "elastic").placements] == [(0, 1), (1, 4)]
+
+
+# ---- nodes that close for maintenance
+
+
+@pytest.mark.parametrize(("duration", "node"), [(None, 1), (601, 1), (600, 0)])
+def test_a_gang_uses_a_node_that_closes_only_when_it_ends_before(duration: int | None, node: int) -> None:
+    world = problem(nodes(1, gpu=8, closes_in=600), nodes(1, gpu=9), gang("job", role(1, gpu=8), duration=duration))
+    assert [place.node for place in of(world, plan(world), "job").placements] == [node]
+
+
+def test_a_gang_for_which_only_closing_nodes_have_room_is_told_so() -> None:
+    world = problem(nodes(2, gpu=8, closes_in=0), gang("job", role(1, gpu=8), duration=1), gang("large", role(1, gpu=9)))
+    made = plan(world)
+    assert codes(world, made, "job") == ["GW116"]
+    assert not of(world, made, "job").facts[0].never
+    assert codes(world, made, "large") == ["GW103"]
+
+
+def test_nothing_is_promised_on_a_node_that_closes_meanwhile() -> None:
+    for duration, starts in ((100, 300), (400, 900)):
+        world = problem(
+            nodes(1, gpu=8, closes_in=500),
+            nodes(1, gpu=8),
+            busy("a", 0, ends=300),
+            busy("b", 1, ends=900),
+            gang("next", role(1, gpu=8), duration=duration),
+        )
+        assert of(world, plan(world), "next").starts_in == starts

@@ -10,7 +10,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from solver.cells import Ints
 from solver.costs import torn
+from solver.fragments import Fragments
 from solver.order import urgency
 from solver.podwise import Podwise
 from solver.problem import Gang, Placement, Problem, Subgroup, Topology, Vector
@@ -30,8 +32,9 @@ RELATED_TRIES = 32
 class Greedy:
     """Places gangs into a `Room`, one after another."""
 
-    def __init__(self, problem: Problem, tree: Tree, room: Room) -> None:
-        self.problem, self.tree, self.room = problem, tree, room
+    def __init__(self, problem: Problem, tree: Tree, room: Room, fragments: Fragments | None = None) -> None:
+        """fragments: of the same room; pods then go where they leave least of no use to others, instead of where the fewest still fit."""
+        self.problem, self.tree, self.room, self.fragments = problem, tree, room, fragments
         self._open: dict[frozenset[int], np.ndarray] = {}
 
     def order(self, gangs: Iterable[int], ledger: Ledger, totals: Vector) -> Iterable[int]:
@@ -63,7 +66,7 @@ class Greedy:
         if not shape.possible or (shape.fixed and broken(self.tree, gang, shape.fixed)):
             return None
         want = shape.mixed()
-        reach = [self.reach(shape, t) for t in range(len(shape.roles))]
+        reach = [self.tree.totals(self._slots(shape, t)) for t in range(len(shape.roles))]
         steps = [gang] if self._beside(shape) else [*self._stricter(gang, shape), gang]
         best: tuple[int, tuple[Placement, ...]] | None = None
         for h in self._near(shape, self._candidates(shape, want, reach)):
@@ -104,7 +107,7 @@ class Greedy:
         best, want = 0, shape.mixed()
         for h in self.tree.domains(shape.tier) if shape.tier is not None else (ROOT,):
             mark, left = self.room.mark(), list(want)
-            self._try(h, self.problem.gangs[index], shape, left)
+            self._try(h, self.problem.gangs[index], shape, left, whole=False)
             self.room.undo(mark)
             best = max(best, sum(want) - sum(left))
         return min(best, shape.least - 1)
@@ -113,10 +116,12 @@ class Greedy:
         """Whether relations ask where its pods are."""
         return shape.related and self.room.neighbours is not None
 
-    def _try(self, h: int, gang: Gang, shape: Shape, left: list[int]) -> tuple[Placement, ...]:
-        """As many of `left` under h as fit, pod by pod where relations ask who is where; counts `left` down."""
+    def _try(self, h: int, gang: Gang, shape: Shape, left: list[int], whole: bool = True) -> tuple[Placement, ...]:
+        """As many of `left` under h as fit, pod by pod where relations ask who is where; counts `left` down. whole: less than all is of no use."""
         if shape.related and self.room.neighbours is not None:
-            return merged(Podwise(self.tree, self.room, self.room.neighbours, gang, shape).fill(h, left))
+            open_to = [self._open_to(role.kinds) for role in shape.roles]
+            one_by_one = Podwise(self.tree, self.room, self.room.neighbours, gang, shape, open_to)
+            return () if whole and one_by_one.hopeless(h, left) else merged(one_by_one.fill(h, left))
         return self._fill(h, gang, shape, left)
 
     def reach(self, shape: Shape, t: int) -> dict[int, int]:
@@ -125,36 +130,45 @@ class Greedy:
 
     def _slots(self, shape: Shape, t: int) -> np.ndarray:
         role = shape.roles[t]
-        if role.kinds not in self._open:
-            self._open[role.kinds] = np.isin(self.tree.kinds, sorted(role.kinds))
-        found = np.where(self._open[role.kinds], self.room.slots(role.ask), 0)
+        found = np.where(self._open_to(role.kinds), self.room.slots(role.ask), 0)
         return found if self.room.neighbours is None else self.room.neighbours.cap(role, found)
 
-    def _candidates(self, shape: Shape, want: list[int], reach: list[dict[int, int]]) -> list[int]:
+    def _open_to(self, kinds: frozenset[int]) -> np.ndarray:
+        """Node -> whether it is of one of these kinds."""
+        if kinds not in self._open:
+            self._open[kinds] = np.isin(self.tree.kinds, sorted(kinds))
+        return self._open[kinds]
+
+    def _candidates(self, shape: Shape, want: list[int], reach: list[Ints]) -> list[int]:
         """Domains in which every role fits by number: lowest tier first; room to grow first, then least left over."""
-        hypernodes = self.problem.hypernodes
-        homes = {self.tree.domain(self.problem.nodes[p.node].leaf, shape.tier) for p in shape.fixed} if shape.tier is not None else set()
-        by_tier: dict[int, list[int]] = {}
-        for h, x in enumerate(hypernodes):
-            if shape.tier is not None and x.tier > shape.tier:
-                continue
-            if homes and not homes & set(self.tree.path(h)):
-                continue
-            if all(slots[h] >= n for slots, n in zip(reach, want, strict=True)):
-                by_tier.setdefault(x.tier, []).append(h)
-        found = []
-        for tier in sorted(by_tier):
-            best = sorted(by_tier[tier], key=lambda h: (*self._fit(h, shape, want, reach), h))
-            found += best if shape.fixed else best[: RELATED_TRIES if shape.related else TRIES]
-        if (shape.tier is None or shape.tier > self.tree.top) and all(s[ROOT] >= n for s, n in zip(reach, want, strict=True)):
+        holding, found = self._holding(shape, want, reach), list[int]()
+        tries = None if shape.fixed else RELATED_TRIES if shape.related else TRIES
+        for tier in self.tree.tiers:
+            here = np.flatnonzero(holding & (self.tree.tier_of == tier))
+            found += self._by_fit(here, shape, want, reach)[:tries]
+        if (shape.tier is None or shape.tier > self.tree.top) and all(s[0] >= n for s, n in zip(reach, want, strict=True)):
             found.append(ROOT)
         return found
 
+    def _holding(self, shape: Shape, want: list[int], reach: list[Ints]) -> np.ndarray:
+        """Per hypernode, whether the wanted pods of each role fit by number where the gang may be."""
+        fits = self.tree.tier_of <= (self.tree.top if shape.tier is None else shape.tier)
+        for slots, n in zip(reach, want, strict=True):
+            fits &= slots[1:] >= n
+        homes = {self.tree.domain(self.problem.nodes[p.node].leaf, shape.tier) for p in shape.fixed} if shape.tier is not None else set()
+        if homes:
+            fits &= np.array([bool(homes & set(self.tree.path(h))) for h in range(len(fits))], dtype=np.bool_)
+        return fits
+
     @staticmethod
-    def _fit(h: int, shape: Shape, want: list[int], reach: list[dict[int, int]]) -> tuple[bool, int]:
-        """(whether the gang would have to leave the domain to grow, slots that it would leave over)."""
-        cramped = any(slots[h] < role.room for slots, role in zip(reach, shape.roles, strict=True))
-        return cramped, sum(slots[h] for slots, n in zip(reach, want, strict=True) if n)
+    def _by_fit(domains: np.ndarray, shape: Shape, want: list[int], reach: list[Ints]) -> list[int]:
+        """The domains sorted: first those in which the gang could grow to its most, then by the slots that it would leave over."""
+        cramped, over = np.zeros(len(domains), dtype=np.bool_), np.zeros(len(domains), dtype=np.int64)
+        for slots, role, n in zip(reach, shape.roles, want, strict=True):
+            cramped |= slots[1:][domains] < role.room
+            over += slots[1:][domains] if n else 0
+        order: list[int] = domains[np.lexsort((domains, over, cramped))].tolist()
+        return order
 
     def _near(self, shape: Shape, candidates: list[int]) -> list[int]:
         """Pods that join others go where they spread the gang least; without any, the order stands."""
@@ -233,7 +247,7 @@ class Greedy:
         placed: list[Placement] = []
         for t in sorted((t for t in range(len(left)) if left[t] and t not in barred), key=lambda t: shape.roles[t].ask, reverse=True):
             fits = self._slots(shape, t)[nodes]
-            for at in np.argsort(fits, kind="stable"):
+            for at in np.argsort(fits if self.fragments is None else self.fragments.rise(shape.roles[t].request)[nodes], kind="stable"):
                 pods = min(int(fits[at]), left[t])
                 if pods:
                     self.room.take(int(nodes[at]), shape.roles[t].ask, pods)

@@ -56,7 +56,8 @@ class Crowd:
 
 
 class Standing:
-    """What the pods that are there already mean for each relation. Shared by all `Neighbours` of a problem, and never changed.
+    """What the pods that are there already mean for each relation. Shared by all `Neighbours` of a problem; nothing in it changes
+    but what it remembers.
 
     bare: without any pods, as on an empty cluster.
     """
@@ -67,8 +68,18 @@ class Standing:
         self.at = _partitions(problem.relations)
         self.matched: list[dict[int, int]] = [{} for _ in self.relations]
         self.bearing: list[dict[int, int]] = [{} for _ in self.relations]
+        self._splits: dict[tuple[int, int], tuple[Ints, Ints, bool]] = {}
         if not bare:
             self._count(problem)
+
+    def split(self, rho: int, h: int, nodes: Ints) -> tuple[Ints, Ints, bool]:
+        """(domains of the relation that these nodes are in, the other ones, whether a node is in none). h: names the nodes."""
+        key = (id(self.at[rho]), h)
+        if key not in self._splits:
+            inside = np.unique(self.at[rho][nodes])
+            domains = inside[inside != NOWHERE]
+            self._splits[key] = domains, np.setdiff1d(np.arange(len(self.relations[rho].present)), domains), len(domains) < len(inside)
+        return self._splits[key]
 
     def _count(self, problem: Problem) -> None:
         for rho, relation in enumerate(self.relations):
@@ -191,6 +202,21 @@ class Neighbours:
             if bears and matches:
                 slots = np.where(self.standing.at[rho] == NOWHERE, slots, np.minimum(slots, 1))
         return slots
+
+    def most(self, role: Related, h: int, nodes: Ints) -> int:
+        """No more new pods of the role than this ever come under domain h, which has these nodes, as long as no others come elsewhere."""
+        found = len(self.standing.at[0]) << 20
+        for rho in self.relations(role):
+            relation, bears, matches = self.standing.relations[rho], rho in role.bears, rho in role.matches
+            inside, outside, free = self.standing.split(rho, h, nodes)
+            if relation.kind == "apart" and bears and matches and not free:
+                domains, _ = _apart(self, rho, bears, matches)
+                found = min(found, int(domains[inside].sum()))
+            if relation.kind == "even" and bears and matches and len(outside):
+                counted = self.counted(rho)
+                floor = int(counted[outside].min()) if len(counted) >= relation.least_domains else 0
+                found = min(found, int(np.maximum(floor + relation.skew - counted[inside], 0).sum()))
+        return found
 
     def faults(self) -> list[tuple[int, int]]:
         """(relation, domain) wherever the new pods break an enforced relation; empty for every state that `open_to` led to."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from solver.cells import Ints
 from solver.neighbours import Neighbours
@@ -12,6 +13,8 @@ from solver.problem import Gang, Placement, Subgroup
 from solver.room import Room
 from solver.shapes import Shape
 from solver.tree import ROOT, Tree
+
+Flags = npt.NDArray[np.bool_]
 
 PART_TRIES = 8
 """Domains that are tried for one part of a subgroup, best fit first."""
@@ -21,16 +24,21 @@ MOST_COMPANY = 1 << 20
 
 
 class Podwise:
-    """Fills domains with one gang. slots: role -> node -> pods of it that fit, kinds and lasting rules minded."""
+    """Fills domains with one gang. open_to: role -> node -> whether its kind is open to the role."""
 
-    def __init__(self, tree: Tree, room: Room, neighbours: Neighbours, gang: Gang, shape: Shape) -> None:
-        self.tree, self.room, self.neighbours, self.gang, self.shape = tree, room, neighbours, gang, shape
-        self.open = [np.isin(tree.kinds, sorted(role.kinds)) for role in shape.roles]
+    def __init__(self, tree: Tree, room: Room, neighbours: Neighbours, gang: Gang, shape: Shape, open_to: Sequence[Flags]) -> None:
+        self.tree, self.room, self.neighbours, self.gang, self.shape, self.open = tree, room, neighbours, gang, shape, open_to
         self.touched = np.zeros(len(tree.kinds), dtype=np.bool_)
         for p in shape.fixed:
             self._touch(p.node)
 
+    def hopeless(self, h: int, want: Sequence[int]) -> bool:
+        """Whether relations alone keep the gang from being whole under h."""
+        nodes = self.tree.under(h)
+        return any(want[t] > self.neighbours.most(role, h, nodes) for t, role in enumerate(self.shape.roles) if want[t])
+
     def slots(self, t: int) -> Ints:
+        """Node -> pods of the role that fit, lasting rules minded."""
         role = self.shape.roles[t]
         return self.neighbours.cap(role, np.where(self.open[t], self.room.slots(role.ask), 0))
 

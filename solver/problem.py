@@ -220,6 +220,7 @@ class Gang:
     A gang whose running pods reach its minima is kept; one whose pods do not (it lost a node) is to be completed or waits for the rest.
 
     evictable: running pods may be stopped for another gang, by the rules of `solver.victims`. loss: seconds that one of them has run.
+    affinities: (role, role, 1 or -1): their pods like to share a node, or not to; the same role twice is its pods among themselves. A wish only.
     preempts: others may be evicted for this gang (false: priority class with preemptionPolicy Never).
 
     duration: seconds that it is expected to run in all. ends: of a gang with running pods, seconds from now until it is expected to end.
@@ -242,6 +243,7 @@ class Gang:
     duration: int | None = None
     ends: int | None = None
     overdue: bool = False
+    affinities: tuple[tuple[int, int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ class Room:
             known = self.free.slots(ask), len(self._log)
         counts, seen = known
         if seen < len(self._log):
-            changed = np.array(sorted({taking.node for taking in self._log[seen:]}), dtype=np.intp)
+            changed = self.changed(seen)
             counts[changed] = self.free.at(changed).slots(ask)
         self._slots[ask] = counts, len(self._log)
         return counts
@@ -138,6 +138,10 @@ class Room:
 
     def mark(self) -> int:
         return len(self._log)
+
+    def changed(self, mark: int) -> Ints:
+        """The nodes that something was taken from or given back to since `mark`, in order."""
+        return np.array(sorted({taking.node for taking in self._log[mark:]}), dtype=np.int64)
 
     def undo(self, mark: int) -> None:
         """Give back everything taken since `mark`."""

@@ -9,7 +9,7 @@ from functools import partial
 
 from solver.cells import certificate
 from solver.closing import guarded
-from solver.costs import NAMES
+from solver.costs import NAMES, Wholes
 from solver.engine import watching
 from solver.fit import shortage
 from solver.floor import better
@@ -28,12 +28,14 @@ from solver.reasons import Explanation, World
 from solver.room import Ledger, Room, demand, free_vectors, owed_vectors
 from solver.shapes import Shape, classes, satisfied, shape_of
 from solver.stages.admit import Admission, Placements, admit
+from solver.stages.company import together
 from solver.stages.evict import Standing, cheapest_victims, total_loss
 from solver.stages.grow import grow
 from solver.stages.lexicographic import judge
 from solver.stages.pack import fresh, merged
 from solver.stages.parts import spread
 from solver.stages.scatter import scatter
+from solver.stages.sparing import no_less, sparing
 from solver.tree import Tree
 from solver.validate import validate
 from solver.victims import anybody
@@ -75,6 +77,8 @@ def _solved(problem: Problem, options: Options, mapper: Mapper) -> Plan:
     placements = course.placements | grow(course.problem, course.tree, course.room, course.ledger, growing, whole, course.later, course.lasting)
     if problem.policy.scatter and not course.standing.evicted and course.reservation is None:  # both were proved for the nodes as they are
         placements = scatter(course.problem, course.room, placements)
+    if any(gang.affinities for gang in problem.gangs) and not course.standing.evicted and course.reservation is None:
+        placements = together(course.problem, course.room, placements, Wholes(problem, tree, free_before.amounts).nodes)
     started = {j: pods for j, pods in placements.items() if j not in kept}
     patience = replace(options, time_limit=min(options.time_limit, REASON_SECONDS))
     uses = certificate(problem, course.room.laid, {j: fresh(problem.gangs[j], pods) for j, pods in placements.items()})
@@ -334,6 +338,9 @@ def _decide(
     index = {shape: k for k, shape in enumerate(shapes)}
     by_class = {(q, p, index[shape]): js for (q, p, shape), js in waiting.items()}
     floor = _floor(problem, tree, room, ledger, gangs)
+    second = sparing(problem, tree, room, gangs) if len(floor) < len(gangs) else None
+    if second is not None and no_less(problem, other := _floor(problem, tree, room, ledger, gangs, second), floor):
+        floor = other
     places: tuple[Place, ...] = aggregate(problem)
     while True:
         s = Sets(problem, tree, places, room.free, ledger, shapes, by_class, room.neighbours)
@@ -371,10 +378,13 @@ def _restated(s: Sets, objectives: tuple[Objective, ...], started: set[int], opt
     return tuple(judge(o.name, sums[o.name], o.bound, options.gap) if o.name in sums else o for o in objectives)
 
 
-def _floor(problem: Problem, tree: Tree, room: Room, ledger: Ledger, gangs: list[int]) -> Placements:
-    """What the greedy admits, gang by gang: the incumbent of the model, and the plan that no plan may be worse than."""
+def _floor(problem: Problem, tree: Tree, room: Room, ledger: Ledger, gangs: list[int], greedy: Greedy | None = None) -> Placements:
+    """What the greedy admits, gang by gang: the incumbent of the model, and the plan that no plan may be worse than.
+
+    greedy: another one than the usual, in a room of its own.
+    """
     ledger = ledger.copy()
-    greedy = Greedy(problem, tree, room.copy())
+    greedy = greedy or Greedy(problem, tree, room.copy())
     found: dict[int, tuple[Placement, ...]] = {}
     stopped: set[int] = set()
     for j in greedy.order(gangs, ledger, totals(problem)):

@@ -59,17 +59,6 @@ class Tree:
         return {}
 
     @cached_property
-    def upward(self) -> tuple[int, ...]:
-        """All hypernodes, children before their parents."""
-        order: list[int] = []
-        stack = list(self.children[ROOT])
-        while stack:
-            h = stack.pop()
-            order.append(h)
-            stack.extend(self.children[h])
-        return tuple(reversed(order))
-
-    @cached_property
     def leaf_of(self) -> npt.NDArray[np.intp]:
         """Node -> its leaf, ROOT for none."""
         return np.array([ROOT if n.leaf is None else n.leaf for n in self.problem.nodes], dtype=np.intp)
@@ -107,12 +96,26 @@ class Tree:
 
     def sums(self, per_node: Counts) -> dict[int, int]:
         """Domain -> sum of a figure over all nodes under it. per_node: one figure per node."""
-        at = np.bincount(self.leaf_of + 1, weights=per_node, minlength=len(self.problem.hypernodes) + 1)
-        total = {h: int(at[h + 1]) for h in range(ROOT, len(self.problem.hypernodes))}
-        for h in self.upward:
-            parent = self.problem.hypernodes[h].parent
-            total[ROOT if parent is None else parent] += total[h]
+        return dict(enumerate(self.totals(per_node).tolist(), ROOT))
+
+    def totals(self, per_node: Counts) -> Counts:
+        """As `sums`, as an array: what is under domain h stands at h - ROOT."""
+        total: Counts = np.bincount(self.leaf_of - ROOT, weights=per_node, minlength=len(self.problem.hypernodes) - ROOT).astype(np.int64)
+        for children, parents in self._steps:
+            np.add.at(total, parents, total[children])
         return total
+
+    @cached_property
+    def tier_of(self) -> Counts:
+        """Hypernode -> its tier."""
+        return np.array([h.tier for h in self.problem.hypernodes], dtype=np.int64)
+
+    @cached_property
+    def _steps(self) -> tuple[tuple[Counts, Counts], ...]:
+        """For each tier, the lowest first, its hypernodes and their parents, at the places where `totals` has them."""
+        above = np.array([ROOT if h.parent is None else h.parent for h in self.problem.hypernodes], dtype=np.int64)
+        members = [np.flatnonzero(self.tier_of == tier) for tier in self.tiers]
+        return tuple((of - ROOT, above[of] - ROOT) for of in members)
 
     def line(self, leaf: int | None) -> tuple[int, ...]:
         """For each of `tiers` the domain around a leaf. One missing at some tier (a ragged tree, a node outside) is stood in for by the one below."""

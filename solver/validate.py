@@ -217,11 +217,20 @@ def _gang(where: Where, gang: Gang, problem: Problem) -> None:
         _integer((*where, "topology", "tier"), gang.topology.tier, 1)
     for k, subgroup in enumerate(gang.subgroups):
         _subgroup((*where, "subgroups", k), subgroup, gang)
+    _affinities((*where, "affinities"), gang)
     for p, placement in enumerate(gang.running):
         here = (*where, "running", p)
         _index((*here, "role"), placement.role, gang.roles)
         _index((*here, "node"), placement.node, problem.nodes)
         _integer((*here, "pods"), placement.pods, 1)
+
+
+def _affinities(where: Where, gang: Gang) -> None:
+    for position, (a, b, value) in enumerate(gang.affinities):
+        for role in (a, b):
+            _index((*where, position), role, gang.roles)
+        if value not in (1, -1):
+            raise InvalidProblemError((*where, position), f"{value} is neither 1 nor -1")
 
 
 def _subgroup(where: Where, subgroup: Subgroup, gang: Gang) -> None:

@@ -22,6 +22,7 @@ from solver.plan import Batch, Decision, Fact, Objective, Plan
 from solver.problem import Gang, Placement, Problem, Topology, Vector
 from solver.verify_relations import RELATION_RULES
 from solver.verify_time import TIME_RULES
+from solver.verify_values import VALUE_RULES
 from solver.verify_victims import VICTIM_RULES
 
 Where = tuple[str | int, ...]
@@ -576,4 +577,5 @@ RULES = (
     *VICTIM_RULES,
     *RELATION_RULES,
     *TIME_RULES,
+    *VALUE_RULES,
 )

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -58,35 +57,49 @@ def gradient_descent(problem: Problem, gpu: str) -> Placements:
     return _fill(problem, Gradient(problem, problem.resources.index(gpu)))
 
 
-@dataclass
 class Gradient:
-    """Known rises of the fragmentation by (state, request) are kept: a cluster has few states."""
+    """F and its rises by state of a node; a cluster has few states, and only the node that took the last pod has a new one."""
 
-    problem: Problem
-    gpu: int
-    rises: dict[tuple[State, Vector], int] = field(default_factory=dict)
-    levels: dict[State, int] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        asked = Counter((role.request, role.kinds) for j in range(len(self.problem.gangs)) if (role := _one_pod(self.problem, j)).request[self.gpu])
-        self.workload = [(request, kinds, number) for (request, kinds), number in asked.items()]
+    def __init__(self, problem: Problem, gpu: int) -> None:
+        self.problem, self.gpu = problem, gpu
+        asked = Counter((role.request, role.kinds) for j in range(len(problem.gangs)) if (role := _one_pod(problem, j)).request[gpu])
+        self.requests = np.array([request for request, _ in asked], dtype=np.int64).reshape(len(asked), len(problem.resources))
+        self.numbers = np.array(list(asked.values()), dtype=np.int64)
+        self.open = {kind: np.array([kind in kinds for _, kinds in asked]) for kind in {node.kind for node in problem.nodes}}
+        self.states: dict[State, int] = {}
+        self.known: list[State] = []
+        self.at: Ints | None = None
+        self.last = -1
+        self._levels: dict[State, int] = {}
+        self._rises: dict[tuple[int, Vector], int] = {}
 
     def __call__(self, site: Site, role: Role, nodes: Ints) -> int:
-        states: dict[State, int] = {}
-        for n in nodes.tolist():
-            states.setdefault((self.problem.nodes[n].kind, tuple(site.room.free.amounts[n].tolist())), n)
-        return min((self._rise(state, role.request), n) for state, n in states.items())[1]
+        if self.at is None:
+            self.at = np.array([self._state(site, n) for n in range(len(self.problem.nodes))], dtype=np.int64)
+        elif self.last >= 0:
+            self.at[self.last] = self._state(site, self.last)
+        found, first = np.unique(self.at[nodes], return_index=True)
+        self.last = min((self._rise(state, role.request), int(nodes[n])) for state, n in zip(found.tolist(), first.tolist(), strict=True))[1]
+        return self.last
 
-    def _rise(self, state: State, request: Vector) -> int:
-        if (state, request) not in self.rises:
-            after = state[0], tuple(have - ask for have, ask in zip(state[1], request, strict=True))
-            self.rises[state, request] = self.level(after) - self.level(state)
-        return self.rises[state, request]
+    def _state(self, site: Site, n: int) -> int:
+        state = self.problem.nodes[n].kind, tuple(site.room.free.amounts[n].tolist())
+        if state not in self.states:
+            self.states[state] = len(self.known)
+            self.known.append(state)
+        return self.states[state]
+
+    def _rise(self, number: int, request: Vector) -> int:
+        if (number, request) not in self._rises:
+            kind, free = self.known[number]
+            after = kind, tuple(have - ask for have, ask in zip(free, request, strict=True))
+            self._rises[number, request] = self.level(after) - self.level((kind, free))
+        return self._rises[number, request]
 
     def level(self, state: State) -> int:
         """F of a node in this state."""
-        if state not in self.levels:
+        if state not in self._levels:
             kind, free = state
-            useless = sum(n for request, kinds, n in self.workload if kind not in kinds or any(a > f for a, f in zip(request, free, strict=True)))
-            self.levels[state] = free[self.gpu] * useless
-        return self.levels[state]
+            holds = (np.array(free) >= self.requests).all(axis=1) & self.open[kind]
+            self._levels[state] = free[self.gpu] * int(self.numbers[~holds].sum())
+        return self._levels[state]

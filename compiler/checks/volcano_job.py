@@ -8,6 +8,7 @@ from compiler.checks import Finding, Reading, check
 from compiler.diagnostics import did_you_mean
 from compiler.documents import Document, Path
 from compiler.kinds.volcano_job import Policy, Task, VolcanoJob
+from compiler.task_topology import AFFINITY, ANTI_AFFINITY, groups
 
 EVENTS = ("*", "PodFailed", "PodEvicted", "PodPending", "Unknown", "TaskCompleted", "TaskFailed", "JobUpdated")
 ACTIONS = ("AbortJob", "RestartJob", "RestartTask", "RestartPod", "RestartPartition", "TerminateJob", "CompleteJob", "ResumeJob")
@@ -224,3 +225,17 @@ def volumes(reading: Reading) -> Iterator[Finding]:
                 yield Finding(
                     document, path, "volumeClaimName and volumeClaim are " + ("both given" if volume.volume_claim else "missing"), "give one"
                 )
+
+
+@check("GP390", "task-topology names no task", "warning")
+def task_topology(reading: Reading) -> Iterator[Finding]:
+    """The groups in volcano.sh/task-topology-affinity and -anti-affinity name tasks of the job, each once in a group: "ps,worker;ps,evaluator". For
+    anything else Volcano's plugin task-topology ignores all wishes of the job, and so does the plan. Mend: name the tasks as the job does."""
+    for document, job in reading.of(VolcanoJob):
+        names = [task.name or f"default{index}" for index, task in enumerate(job.spec.tasks)]
+        for key in (AFFINITY, ANTI_AFFINITY):
+            for group in groups(document.data["metadata"].get("annotations") or {}, key):
+                wrong = next((name for at, name in enumerate(group) if name not in names or name in group[:at]), None)
+                if wrong is not None:
+                    message = f"{wrong!r} stands twice in a group" if wrong in names else f"the job has no task {wrong!r}"
+                    yield Finding(document, ("metadata", "annotations", key), message, f"its tasks are {', '.join(names)}")

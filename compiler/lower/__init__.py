@@ -55,6 +55,7 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
         live.hypernodes,
         open_to,
         parted,
+        specs.scheduler,
     )
     bonds = relations(gangs, live.nodes, live.bystanders, specs.scheduler)
     preempt, reclaim = switches(specs.scheduler)

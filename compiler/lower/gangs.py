@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from compiler.lower.cells import Divisions
+from compiler.lower.company import affinities
 from compiler.lower.eligibility import Eligibility, requirement
 from compiler.lower.live import Live
 from compiler.lower.origins import namespace_of
 from compiler.lower.resources import vector
 from compiler.lower.times import Times
 from compiler.lower.topology import topology
-from compiler.specs import GangSpec, HyperNodeSpec, PriorityClassSpec, RoleSpec
+from compiler.specs import GangSpec, HyperNodeSpec, PriorityClassSpec, RoleSpec, SchedulerSpec
 from solver.problem import Gang, Placement, Role, Subgroup
 
 SYSTEM_PRIORITIES: Mapping[str, int] = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
@@ -29,8 +30,10 @@ class GangLowering:
         hypernodes: Sequence[HyperNodeSpec],
         open_to: Eligibility,
         parted: Divisions,
+        scheduler: SchedulerSpec | None = None,
     ) -> None:
         self.names, self.queues, self.nodes, self.hypernodes, self.open_to, self.parted = names, queues, nodes, hypernodes, open_to, parted
+        self.scheduler = scheduler
 
     def gang(
         self,
@@ -62,6 +65,7 @@ class GangLowering:
             evictable=loss is not None,
             loss=loss or 0,
             preempts=preempts,
+            affinities=affinities(spec, self.scheduler),
             duration=known.duration,
             ends=known.ends,
             overdue=known.overdue,

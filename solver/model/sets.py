@@ -183,6 +183,12 @@ class Sets:
             known = self._reach[ask, kinds] = self._by_tier(self.free.slots(ask), kinds)
         return known
 
+    def reach_beside(self, role: ShapeRole) -> tuple[tuple[int, ...], ...]:
+        """As `reach` for a role, less what relations keep from it whatever else is placed."""
+        if self.neighbours is None or not self.neighbours.relations(role):
+            return self.reach(role.ask, role.kinds)
+        return self._by_tier(self.neighbours.cap(role, self.free.slots(role.ask)), role.kinds)
+
     def reach_of(self, r: int, kinds: frozenset[int]) -> tuple[tuple[int, ...], ...]:
         """As `reach`, of what is free of resource r."""
         known = self._reach.get((r, kinds))

@@ -220,4 +220,4 @@ class Case:
 
 def plain(gang: Gang) -> Gang:
     """The gang without what does not matter to its reasons, so that gangs of one kind are equal."""
-    return replace(gang, name="", queue=0, priority=0, age=0, duration=None, ends=None, overdue=False)
+    return replace(gang, name="", queue=0, priority=0, age=0, duration=None, ends=None, overdue=False, affinities=())

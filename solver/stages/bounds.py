@@ -42,7 +42,7 @@ def fewest(s: Sets, shape: Shape) -> tuple[int, ...]:
     """
     if shape.fixed:
         return (1,) * len(s.tree.tiers)
-    asked = [(role.need, s.reach(role.ask, role.kinds)) for role in shape.roles]
+    asked = [(role.need, s.reach_beside(role)) for role in shape.roles]
     kinds = frozenset(kind for role in shape.roles for kind in role.kinds)
     asked += [(amount, s.reach_of(r, kinds)) for r, amount in enumerate(shape.demand(s.width)) if amount and shape.rigid]
     return tuple(max(1, max((_fewest(amount, tiers[level]) for amount, tiers in asked), default=1)) for level in range(len(s.tree.tiers)))

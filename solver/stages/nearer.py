@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from solver.costs import Cost, Wholes, nearness
+from solver.engine import FEASIBILITY, solve_model
 from solver.model import constraints, variables
 from solver.model import nearness as goals
+from solver.model.rows import linear
 from solver.model.sets import Sets, refine
 from solver.options import Options
 from solver.order import urgency
+from solver.problem import Ask
 from solver.shapes import Shape
 from solver.stages import bounds
 from solver.stages.admit import Placements, incumbent
@@ -22,11 +26,17 @@ from solver.stages.realise import cost_of, realise, repacked
 SMALL = 400
 """Pod variables up to which gangs are put into one model."""
 
-ROUNDS = 8
-"""Neighbourhoods that are tried where all gangs are too many for one model."""
-
 NODES = 20
 """Branch-and-bound nodes for a model of `SMALL` variables, more for a smaller one: being spread a little is no reason to keep everybody waiting."""
+
+ROUNDS = 8
+"""Neighbourhoods that are tried where all gangs are too many for one model, each at its root only."""
+
+VAIN = 2
+"""Neighbourhoods that may bring nothing before no more are tried."""
+
+RELAXED = 4_000
+"""Pod variables up to which the linear relaxation of all gangs together bounds their spread: a few tenths of a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,24 +63,39 @@ def by_model(
     if _size(_singled(s, shapes, placements, sorted(placements))) <= SMALL:
         return _all_in_one(s, shapes, placements, low, wholes, options)
     treated: set[int] = set()
+    vain = 0
     for _ in range(ROUNDS):
         movable = _neighbourhood(s, shapes, placements, least, treated)
-        if not movable:
+        if not movable or vain == VAIN:
             break
         treated.update(movable)
         held = {j: placements[j] for j in movable}
-        moved = _solve(_singled(s, shapes, placements, movable), held, options, near_only=True).placements
+        moved = _solve(_singled(s, shapes, placements, movable), held, options, nodes=1, near_only=True).placements
         again = repacked(s, {**placements, **moved}, wholes, options)
-        if cost_of(s, again, wholes) < cost_of(s, placements, wholes):
-            placements = again
+        better = cost_of(s, again, wholes) < cost_of(s, placements, wholes)
+        placements, vain = (again, vain) if better else (placements, vain + 1)
+    if cost_of(s, placements, wholes).spread > low.spread:
+        low = replace(low, spread=max(low.spread, _relaxed(_singled(s, shapes, placements, sorted(placements)), placements, options)))
     return placements, low
+
+
+def _relaxed(s: Sets, placements: Placements, options: Options) -> int:
+    """The least spread of all gangs together where pods may be divided: a bound that knows that gangs share the room. 0 where they are too many."""
+    if _size(s) > RELAXED:
+        return 0
+    x = variables.make(s, fixed_admission=True)
+    constraints.build(s, x, constraints.PLACEMENT)
+    goal = goals.spread(s, x, incumbent(s, x, placements), [bounds.fewest(s, shape) for shape in s.shapes])
+    x.model.setObjective(linear(goal.terms))
+    answer = solve_model(x.model, options, relaxed=True)
+    return math.ceil(-answer.value - goal.offset - FEASIBILITY) if answer.status == "optimal" else 0
 
 
 def _all_in_one(s: Sets, shapes: Mapping[int, Shape], placements: Placements, low: Cost, wholes: Wholes, options: Options) -> tuple[Placements, Cost]:
     """The exact model, again over single nodes where its costs could not be reached on the nodes that its places count together."""
     while True:
         sets = _singled(s, shapes, placements, sorted(placements))
-        found = _solve(sets, placements, options)
+        found = _solve(sets, placements, options, nodes=NODES * max(1, SMALL // max(1, _size(sets))))
         again = repacked(s, found.placements, wholes, options)
         if cost_of(s, again, wholes) < cost_of(s, placements, wholes):
             placements = again
@@ -100,14 +125,26 @@ def _neighbourhood(s: Sets, shapes: Mapping[int, Shape], placements: Placements,
         return []
     leaves = {j: {s.problem.nodes[p.node].leaf for p in pods} for j, pods in placements.items()}
     near = sorted((j for j in placements if j != first), key=lambda j: (-len(leaves[j] & leaves[first]), apart[j], j))
+    open_to = _vacant(s, shapes, placements)
     movable: list[int] = []
-    size = 0
+    touched: set[int] = set()
     for j in [first, *near]:
-        size += len(s.places) * len(shapes[j].roles)
-        if movable and size > SMALL:
+        touched |= {int(s.place_of[p.node]) for p in placements[j]}
+        if movable and sum(len(touched | places) for of in [*movable, j] for places in open_to[of]) > SMALL:
             break
         movable.append(j)
     return sorted(movable)
+
+
+def _vacant(s: Sets, shapes: Mapping[int, Shape], placements: Placements) -> dict[int, list[set[int]]]:
+    """Gang -> for each role the places that still have room for one of its pods beside everything that is placed."""
+    room = s.room()
+    for j, pods in placements.items():
+        room.take_all(s.problem.gangs[j], fresh(s.problem.gangs[j], pods))
+    at: dict[Ask, set[int]] = {}
+    for ask in {role.ask for shape in shapes.values() for role in shape.roles}:
+        at[ask] = {i for i, slots in enumerate(s.per_place(room.slots(ask))) if slots}
+    return {j: [at[role.ask] for role in shape.roles] for j, shape in shapes.items()}
 
 
 def _singled(s: Sets, gangs: Mapping[int, Shape], placements: Placements, movable: list[int]) -> Sets:
@@ -125,8 +162,8 @@ def _size(s: Sets) -> int:
     return sum(len(places) for places in s.limits.values())
 
 
-def _solve(s: Sets, placements: Placements, options: Options, near_only: bool = False) -> Found:
-    """These gangs placed anew, goal after goal. near_only: how near they are, whatever they open."""
+def _solve(s: Sets, placements: Placements, options: Options, nodes: int, near_only: bool = False) -> Found:
+    """These gangs placed anew, goal after goal. nodes: of branch and bound. near_only: how near they are, whatever they open."""
     x = variables.make(s, fixed_admission=True)
     constraints.build(s, x)
     start = incumbent(s, x, placements)
@@ -136,8 +173,7 @@ def _solve(s: Sets, placements: Placements, options: Options, near_only: bool = 
     if not near_only:
         wanted += goals.opened(s, x, start, wholes.opened_nodes(new))
     low = bounds.bound(s, {shape.alone: shape for shape in s.shapes if shape.alone is not None}, wholes)
-    nodes = min(options.max_nodes, NODES * max(1, SMALL // max(1, _size(s))))
-    lex = Lexicographic(x, replace(options, max_nodes=nodes), start, quick=True)
+    lex = Lexicographic(x, replace(options, max_nodes=min(options.max_nodes, nodes)), start, quick=True)
     reached, proved = [], []
     for goal, least in zip(wanted, low.entries, strict=False):
         value, bound = lex.reach(replace(goal, top=min(goal.top, -float(least))))

@@ -185,9 +185,15 @@ def _started(draw: st.DrawFn, gang: Gang, left: list[list[int]], running: Runnin
 def related(draw: st.DrawFn, *, running: Running = "nothing", elastic: bool = False) -> Problem:
     """As `problems`, with at most 3 gangs, and 1 or 2 relations that some of their roles carry or are counted by."""
     world = draw(problems(running=running, elastic=elastic))
+    return draw(tied(replace(world, gangs=world.gangs[:3])))
+
+
+@st.composite
+def tied(draw: st.DrawFn, world: Problem) -> Problem:
+    """The same world with 1 or 2 relations that some of its roles carry or are counted by."""
     relations = tuple(draw(_relations(len(world.nodes))) for _ in range(draw(st.integers(1, 2))))
     gangs = []
-    for gang in world.gangs[:3]:
+    for gang in world.gangs:
         roles = []
         for role in gang.roles:
             ties = [draw(st.sampled_from(("", "", "b", "m", "bm", "bm"))) for _ in relations]

@@ -15,8 +15,9 @@ from solver.verify import verify
 from tests.property.brute import emptied, score
 from tests.property.brute_relations import allowed, related_sets
 from tests.property.mutants import MUTATORS, Placed
-from tests.property.strategies import related
+from tests.property.strategies import related, tied
 from tests.property.test_solve import admitted
+from tests.property.test_victims import crowded
 
 
 @settings(max_examples=400)
@@ -49,6 +50,19 @@ def test_whatever_runs_and_however_gangs_grow_the_plan_keeps_every_relation(worl
         for p in gang.running:
             new[g, p.role, p.node] -= p.pods
     assert allowed(world, +new)
+
+
+@settings(max_examples=300)
+@given(crowded().flatmap(tied))
+def test_whoever_is_evicted_the_plan_keeps_every_relation(world: Problem) -> None:
+    assert verify(world, solve(world)) == []
+
+
+@settings(max_examples=100)
+@given(related(running="whole gangs", elastic=True))
+def test_scattered_pods_keep_every_relation(world: Problem) -> None:
+    scattered = replace(world, policy=replace(world.policy, scatter=True))
+    assert verify(scattered, solve(scattered)) == []
 
 
 @settings(max_examples=300)

@@ -13,7 +13,8 @@ from solver.problem import Gang, Problem
 from solver.validate import validate
 from solver.verify import verify
 from tests.property.brute import Score, feasible_sets, in_order, is_kept, score, steps
-from tests.property.strategies import problems
+from tests.property.strategies import celled, problems, related
+from tests.property.test_victims import crowded
 
 TIMES = (None, None, 1, 2, 3)
 
@@ -90,3 +91,12 @@ def test_an_unused_knob_changes_nothing(world: Problem) -> None:
     if all(decision.action != "wait" for decision in plain.decisions):
         told = replace(world, gangs=tuple(replace(gang, duration=5, ends=5 if gang.running else None) for gang in world.gangs))
         assert solve(told).decisions == plain.decisions
+
+
+@settings(max_examples=120)
+@given(st.data())
+def test_time_goes_with_evictions_relations_and_cells(data: st.DataObject) -> None:
+    world = data.draw(st.one_of(crowded(), related(running="whole gangs"), celled()))
+    queues = tuple(replace(queue, strict=data.draw(st.booleans())) for queue in world.queues)
+    known = replace(world, queues=queues, gangs=tuple(data.draw(_in_time(gang)) for gang in world.gangs))
+    assert verify(known, solve(known)) == []

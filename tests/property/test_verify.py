@@ -12,8 +12,12 @@ from solver import solve
 from solver.problem import Problem
 from solver.validate import validate
 from solver.verify import RULES, verify
-from tests.property.mutants import MUTATORS, Placed, as_plan, greedy
+from tests.property import mutants
+from tests.property.mutants import Placed, as_plan, greedy
+from tests.property.mutants_claims import CLAIMS
 from tests.property.strategies import problems
+
+MUTATORS = mutants.MUTATORS | CLAIMS
 
 
 @settings(max_examples=300)
@@ -56,6 +60,7 @@ def hunted(world: Problem, placed: Placed, random: Random) -> Counter[str]:
     caught: Counter[str] = Counter()
     for mutate, rule in MUTATORS.items():
         for problem, plan in mutate(world, placed, random):
+            validate(problem)
             assert rule in {violation.rule for violation in verify(problem, plan)}, mutate.__name__
             caught[mutate.__name__] += 1
     return caught

@@ -22,7 +22,7 @@ POLICIES = (Policy(), Policy(), Policy(capacity=True), Policy(capacity=True, cap
 
 @st.composite
 def crowded(draw: st.DrawFn) -> Problem:
-    """At most 3 nodes, nearly full with at most 3 running gangs that may mostly be evicted, and one gang, the last, that waits."""
+    """At most 3 nodes, nearly full or worse with at most 3 running gangs that may mostly be evicted, and one gang, the last, that waits."""
     tree = draw(st.sampled_from(TREES[:3]))
     leaves = (0, 1) if tree else (None,)
     nodes = tuple(Node(f"n{n}", 0, draw(st.sampled_from(leaves)), (4, 4), (4, 4)) for n in range(draw(st.integers(1, 3))))
@@ -30,6 +30,7 @@ def crowded(draw: st.DrawFn) -> Problem:
     homes = [q for q in range(len(queues)) if all(queue.parent != q for queue in queues)]
     left = [list(node.free) for node in nodes]
     gangs = [draw(_running(g, homes, left, len(tree) > 0)) for g in range(draw(st.integers(1, 3)))]
+    nodes = tuple(replace(node, free=(4, draw(st.sampled_from((4, 4, 4, 3, 2))))) for node in nodes)  # some hold more than they now have
     switches = draw(st.sampled_from(((True, True), (True, True), (True, False), (False, True))))
     waiting = draw(_waiting(homes, len(tree) > 0))
     return Problem(("cpu", "gpu"), nodes, tree, queues, (*gangs, waiting), preempt=switches[0], reclaim=switches[1])

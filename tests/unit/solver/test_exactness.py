@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from solver import solve
+from solver import Options, solve
 from solver.plan import Action, Plan
 from solver.verify import verify
 from tests.unit.solver.builders import gang, nodes, parts, problem, role, run
@@ -72,3 +72,14 @@ def test_a_node_that_shrank_forces_nobody_out_who_makes_room_elsewhere() -> None
     made = solve(world)
     assert actions(made) == ["keep", "evict", "start"]
     assert verify(world, made) == []
+
+
+def test_priorities_in_models_of_their_own_claim_what_is_so_beside_the_places_before_them() -> None:
+    high, low = gang("high", role(1, kinds=(0, 1), gpu=4), priority=9), gang("low", role(1, kinds=(1,), gpu=4))
+    world = problem(nodes(1, gpu=4, kind=1), nodes(1, gpu=4, kind=0), high, low)
+    together, apart = solve(world), solve(world, Options(joint_variables=0))
+    assert actions(together) == ["start", "start"]
+    assert [batch.gangs for batch in together.batches] == [(0, 1)]
+    # docs/model.md, Verdicts: the second batch is proven beside what the first one took, and says so by being a batch of its own.
+    assert actions(apart) == ["start", "wait"]
+    assert [batch.gangs for batch in apart.batches] == [(0,), (1,)]

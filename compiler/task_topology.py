@@ -1,0 +1,14 @@
+"""The annotations of Volcano's plugin task-topology: groups of tasks of one job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+AFFINITY = "volcano.sh/task-topology-affinity"
+ANTI_AFFINITY = "volcano.sh/task-topology-anti-affinity"
+
+
+def groups(annotations: Mapping[str, object], key: str) -> list[list[str]]:
+    """Groups are parted by semicolons, the names in one by commas: of "ps,worker;ps,evaluator" ps and worker, and ps and evaluator."""
+    said = annotations.get(key)
+    return [[name.strip() for name in group.split(",")] for group in said.split(";")] if isinstance(said, str) and said else []

@@ -1,0 +1,35 @@
+"""Stage B's way with batches that are too large for one model, held against that model on problems that are small."""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+from hypothesis import given, settings
+
+from solver import solve
+from solver.costs import NAMES
+from solver.plan import Objective, Plan
+from solver.problem import Problem
+from solver.stages import nearer
+from solver.verify import verify
+from tests.property.strategies import problems
+
+
+def costs(made: Plan) -> dict[str, Objective]:
+    return {o.name: o for batch in made.batches for o in batch.objectives if o.name in NAMES}
+
+
+@settings(max_examples=150)
+@given(problems(running="whole gangs", elastic=False))
+def test_neighbourhoods_never_beat_the_exact_model_nor_do_bounds_pass_it(world: Problem) -> None:
+    exact = costs(solve(world))
+    with patch.object(nearer, "SMALL", 1):
+        made = solve(world)
+    assert verify(world, made) == []
+    large = costs(made)
+    assert large.keys() == exact.keys()
+    for name, best in exact.items():
+        assert best.verdict == "proven"
+        assert large[name].bound <= best.value <= large[name].value
+        if large[name].value > best.value:
+            break  # what comes after is held to a worse value of this one

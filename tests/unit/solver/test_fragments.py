@@ -1,0 +1,82 @@
+"""Fragments: what a node could no longer give to the rest of a batch, in whole numbers; and the greedy that keeps them few."""
+
+from __future__ import annotations
+
+from solver import solve
+from solver.fragments import Fragments
+from solver.problem import Ask, Placement, Problem
+from solver.room import Room, free_vectors
+from solver.stages.sparing import no_less, sparing
+from solver.tree import Tree
+from solver.verify import verify
+from tests.unit.solver.builders import gang, hard, nodes, problem, queue, role, run
+
+
+def fragments(world: Problem) -> Fragments:
+    return Fragments(world, Room(free_vectors(world)), [(r.request, r.kinds) for g in world.gangs for r in g.roles])
+
+
+def test_a_pod_that_breaks_what_others_need_whole_costs_all_that_is_left_for_each_of_them() -> None:
+    world = problem([*nodes(1, gpu=8), *nodes(1, gpu=8, free={"gpu": 7})], gang("a", role(1, gpu=1)), gang("b", role(1, gpu=8)))
+    # the empty node loses the pod of 8 (7 left of no use to it); the other one had lost it before, and gets one less fragment
+    assert fragments(world).rise((1,)).tolist() == [7, -1]
+
+
+def test_nodes_closed_to_a_pod_are_of_no_use_to_it() -> None:
+    world = problem([*nodes(1, gpu=8), *nodes(1, gpu=8, kind=1)], gang("a", role(1, gpu=1, kinds=(0,))))
+    assert fragments(world).rise((1,)).tolist() == [0, -1]
+
+
+def test_the_resource_that_runs_out_first_is_the_one_that_counts() -> None:
+    world = problem(nodes(2, cpu=4, gpu=8), gang("a", role(2, cpu=4, gpu=1)), gang("b", role(1, cpu=4)))
+    assert world.resources[fragments(world).scarce] == "cpu"
+
+
+def test_rises_follow_what_is_taken_and_given_back() -> None:
+    world = problem(nodes(2, gpu=8), gang("a", role(1, gpu=1)), gang("b", role(1, gpu=8)))
+    of = fragments(world)
+    before = of.rise((1,)).tolist()
+    mark = of.room.mark()
+    of.room.take(0, Ask((1,)), 1)
+    assert of.rise((1,)).tolist() == [-1, 7]
+    of.room.undo(mark)
+    assert of.rise((1,)).tolist() == before
+
+
+def broken_by_best_fit() -> Problem:
+    """The node with less CPU has room for fewer of the small pod, which there would leave 7 GPUs that the large one needs whole."""
+    tight, used = nodes(1, cpu=10, gpu=8), nodes(1, cpu=90, gpu=8, free={"cpu": 90, "gpu": 7})
+    small = [gang(f"small{i}", role(1, cpu=2, gpu=1)) for i in range(2)]
+    return problem([*tight, *used], *small, gang("large", role(1, cpu=2, gpu=8)), gang("huge", role(1, cpu=80, gpu=8)))
+
+
+def test_the_second_greedy_starts_what_the_first_broke_the_room_of() -> None:
+    world = broken_by_best_fit()
+    tree, room = Tree(world), Room(free_vectors(world))
+    second = sparing(world, tree, room, range(4))
+    assert second is not None
+    placed = [second.place(j) is not None for j in range(4)]
+    assert placed == [True, True, True, False]
+    assert room.free.amounts.tolist() == free_vectors(world).amounts.tolist()
+
+
+def test_the_plan_is_no_worse_than_the_second_greedy() -> None:
+    world = broken_by_best_fit()
+    plan = solve(world)
+    assert [decision.action for decision in plan.decisions] == ["start", "start", "start", "wait"]
+    assert verify(world, plan) == []
+
+
+def test_gangs_bound_to_domains_are_left_to_the_first_greedy() -> None:
+    world = problem(nodes(2, leaf="s", gpu=8), gang("a", role(2, gpu=8), topology=hard(1)), tree={"s": (1, None)})
+    assert sparing(world, Tree(world), Room(free_vectors(world)), [0]) is None
+
+
+def test_no_less_is_asked_of_every_queue_and_priority_by_itself() -> None:
+    world = problem(nodes(4, gpu=8), queue("q"), queue("r"), gang("a", role(2, gpu=8), queue="q"), gang("b", role(1, gpu=8), queue="r"))
+    a: dict[int, tuple[Placement, ...]] = {0: (run(0, 0, 1), run(0, 1, 1))}
+    b: dict[int, tuple[Placement, ...]] = {1: (run(0, 2, 1),)}
+    assert no_less(world, a | b, a)
+    assert no_less(world, a, a)
+    assert not no_less(world, a, b)
+    assert not no_less(world, b, a)

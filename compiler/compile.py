@@ -35,6 +35,14 @@ FAULT = rule(
     """Parts of the plan were sent to worker processes or to a Dask cluster, and no answer came: a worker died, the scheduler is gone, or it has other
     code. They were worked out in this process instead, so the plan is the same and took longer. Mend: the executor, or use `--executor local`.""",
 )
+CLOCK = rule(
+    "GP504",
+    "warning",
+    "the time limit struck",
+    """A solve was ended by the clock and not by one of its deterministic limits (gap, nodes), so the same files and state may give another plan on
+    another day or a busier machine. The plan is valid, and its verdicts say how good it is known to be. Mend: raise `spec.timeLimit` of the
+    Cluster, or its `spec.gap`.""",
+)
 REFUSED = rule(
     "GP502",
     "error",
@@ -76,7 +84,7 @@ def compile_repository(
     if refused := _refusals(specs, origins, problem, plan):  # 5 verify
         return _with(outcome, refused)
     outcome = replace(outcome, problem=problem, origins=origins, plan=plan)  # 6 outcome
-    return _with(outcome, (*static.findings(outcome), *_faults(specs, mapper)))
+    return _with(outcome, (*static.findings(outcome), *_faults(specs, mapper), *_clock(specs, plan)))
 
 
 def inputs(tree: Tree, specs: Specs) -> dict[str, str]:
@@ -126,6 +134,13 @@ def _faults(specs: Specs, mapper: Mapper) -> list[Diagnostic]:
     help = "mend the executor, or do without one: --executor local"
     at = specs.cluster.document.at()
     return [FAULT.at(at, f"the executor failed ({fault}); the plan was made in this process, and is the same", help) for fault in mapper.faults]
+
+
+def _clock(specs: Specs, plan: Plan) -> list[Diagnostic]:
+    if not plan.clock_struck:
+        return []
+    said = "the time limit ended a solve; the same input may give another plan"
+    return [CLOCK.at(specs.cluster.document.at(), said, "raise spec.timeLimit, or spec.gap")]
 
 
 def _in_problem(where: tuple[str | int, ...]) -> tuple[str | int, ...]:

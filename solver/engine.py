@@ -7,7 +7,9 @@ whole model over in one `passModel`, sets the start, and reads value, bound and 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -41,6 +43,33 @@ class Answer:
     values: Mapping[str, float]
 
 
+@dataclass(slots=True)
+class Watch:
+    """struck: whether the clock ended a solve. Then the same input may give another plan on another day."""
+
+    struck: bool = False
+
+
+_WATCHES: ContextVar[tuple[Watch, ...]] = ContextVar("watches", default=())
+
+
+@contextmanager
+def watching() -> Iterator[Watch]:
+    """Notes whether the clock strikes in any solve inside. A limit of nodes is no clock: it strikes the same every time."""
+    watch = Watch()
+    token = _WATCHES.set((*_WATCHES.get(), watch))
+    try:
+        yield watch
+    finally:
+        _WATCHES.reset(token)
+
+
+def strike() -> None:
+    """The clock has ended a solve."""
+    for watch in _WATCHES.get():
+        watch.struck = True
+
+
 def solve_model(
     model: pulp.LpProblem, options: Options, start: Mapping[str, float] | None = None, relaxed: bool = False, quick: bool = False
 ) -> Answer:
@@ -53,6 +82,7 @@ def solve_model(
     if options.deadline is not None:
         options = replace(options, time_limit=max(0.0, options.deadline - time.monotonic()))
         if not options.time_limit:
+            strike()
             worst, best = (float("-inf"), float("inf")) if model.sense == pulp.LpMaximize else (float("inf"), float("-inf"))
             return Answer("unknown", worst, best, {})
     if len({v.name for v in model.variables()}) < model.numVariables():
@@ -124,6 +154,8 @@ def _highs_lp(model: pulp.LpProblem, variables: list[Any], column: Mapping[int, 
 
 def _read_highs(model: pulp.LpProblem, variables: list[Any], integral: list[bool], highs: Any) -> Answer:
     info, status = highs.getInfo(), highs.getModelStatus()
+    if status == highspy.HighsModelStatus.kTimeLimit:
+        strike()
     worst = float("-inf") if model.sense == pulp.LpMaximize else float("inf")
     if status in (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible):
         return Answer("infeasible", worst, worst, {})
@@ -145,6 +177,7 @@ def _by_cbc(model: pulp.LpProblem, options: Options, relaxed: bool) -> Answer:
     if not model.objective:
         # PuLP would give an empty objective a variable of its own, and leave it behind in the model, in no row, where CBC's reader rejects it.
         model.setObjective(pulp.LpAffineExpression([(v, 0.0) for row in model.constraints() for v in row][:1]))
+    began = time.monotonic()
     model.solve(
         pulp.COIN_CMD(
             path=pulp.PULP_CBC_CMD.pulp_cbc_path,
@@ -157,6 +190,8 @@ def _by_cbc(model: pulp.LpProblem, options: Options, relaxed: bool) -> Answer:
         )
     )
     worst = float("-inf") if model.sense == pulp.LpMaximize else float("inf")
+    if model.sol_status != pulp.LpSolutionOptimal and time.monotonic() - began >= options.time_limit:
+        strike()
     if model.sol_status == pulp.LpSolutionInfeasible or model.status == pulp.LpStatusInfeasible:
         return Answer("infeasible", worst, worst, {})
     if model.sol_status not in (pulp.LpSolutionOptimal, pulp.LpSolutionIntegerFeasible):

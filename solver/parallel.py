@@ -25,6 +25,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from solver.engine import strike, watching
+
 Shared = TypeVar("Shared")
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -125,7 +127,10 @@ class Elsewhere:
         chunks = [range(first, len(tasks), number) for first in range(number)]
         futures = [crew.executor.submit(bundle, fingerprint(), sent, function, [tasks[i] for i in chunk]) for chunk in chunks]
         for chunk, future in zip(chunks, futures, strict=True):
-            found.update(zip(chunk, _answer(future, crew.alive), strict=True))
+            answers, struck = _answer(future, crew.alive)
+            found.update(zip(chunk, answers, strict=True))
+            if struck:
+                strike()
 
     def close(self) -> None:
         """Let the executor go; the next work worth it would start one again."""
@@ -140,7 +145,7 @@ class Elsewhere:
         self.close()
 
 
-def _answer(future: concurrent.futures.Future[list[Result]], alive: Callable[[], bool] | None) -> list[Result]:
+def _answer(future: concurrent.futures.Future[tuple[list[Result], bool]], alive: Callable[[], bool] | None) -> tuple[list[Result], bool]:
     """Raises what the executor or the function raised, ConnectionError when nobody is left to answer."""
     while alive is not None:
         try:
@@ -183,12 +188,14 @@ class OtherCode(Exception):
     """A worker has other code than the one who asks, so its results might differ."""
 
 
-def bundle(code: str, sent: bytes, function: Callable[[Any, Any], Result], tasks: Sequence[object]) -> list[Result]:
-    """What a worker runs. Raises OtherCode."""
+def bundle(code: str, sent: bytes, function: Callable[[Any, Any], Result], tasks: Sequence[object]) -> tuple[list[Result], bool]:
+    """What a worker runs: the results, and whether the clock ended a solve. Raises OtherCode."""
     if code != fingerprint():
         raise OtherCode("the workers have another version of gangplan or of what it needs")
     shared = _unpacked(sent)
-    return [function(shared, task) for task in tasks]
+    with watching() as watch:
+        results = [function(shared, task) for task in tasks]
+    return results, watch.struck
 
 
 _KEPT = threading.local()

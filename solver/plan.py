@@ -146,3 +146,5 @@ class Plan:
     queues: tuple[QueueUse, ...]
     """One for each queue, in the problem's order."""
     reservation: Reservation | None = None
+    clock_struck: bool = False
+    """Whether the time limit ended a solve before its deterministic limits did: then the same problem may give another plan."""

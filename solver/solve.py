@@ -10,7 +10,10 @@ from functools import partial
 from solver.cells import certificate
 from solver.closing import guarded
 from solver.costs import NAMES, Wholes
+from solver.engine import watching
 from solver.fit import shortage
+from solver.floor import better
+from solver.floor import objectives as floor_objectives
 from solver.greedy import Greedy
 from solver.model.sets import Place, Sets, aggregate, refine
 from solver.neighbours import whoever_minds
@@ -49,7 +52,13 @@ def solve(problem: Problem, options: Options | None = None, mapper: Mapper = HER
 
     Raises InvalidProblemError, naming the index, for a problem that contradicts itself.
     """
-    options = options or Options()
+    with watching() as watch:
+        plan = _solved(problem, options or Options(), mapper)
+    return replace(plan, clock_struck=watch.struck)
+
+
+def _solved(problem: Problem, options: Options, mapper: Mapper) -> Plan:
+    """`solve`, without noticing the clock."""
     validate(problem)
     timely = replace(options, deadline=time.monotonic() + options.time_limit)
     tree, before = Tree(problem), Ledger(problem)
@@ -325,7 +334,7 @@ def _batches(problem: Problem, waiting: list[int], options: Options) -> list[lis
 def _decide(
     problem: Problem, tree: Tree, room: Room, ledger: Ledger, gangs: list[int], options: Options, mapper: Mapper
 ) -> tuple[Placements, tuple[Objective, ...]]:
-    """Stages A, B and C of one batch, again with finer places as long as a place proves too coarse to be packed."""
+    """Stages A, B and C of one batch, again with finer places as long as a place proves too coarse to be packed; the floor, if that is better."""
     gangs = [j for j in gangs if ledger.rules.takes[problem.gangs[j].queue]]  # the others wait, and are in no model
     waiting = classes(problem, gangs)
     shapes = tuple(dict.fromkeys(shape for _, _, shape in waiting))
@@ -342,6 +351,9 @@ def _decide(
         found = spread(s, admission, floor, options, mapper)
         if not found.coarse:
             placements = _filled(s, found.placements, gangs)
+            if better(s, floor, placements, options):
+                tidied = spread(s, Admission(tuple(sorted(floor)), {}, ()), floor, options, mapper)
+                return tidied.placements, floor_objectives(s, floor, options) + tidied.objectives
             return placements, _restated(s, admission.objectives, set(placements), options) + found.objectives
         places = refine(places, found.coarse)
 

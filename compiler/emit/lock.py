@@ -13,7 +13,7 @@ FILE = "gangplan.lock"
 
 
 def lock(outcome: Outcome) -> str:
-    """YAML. Measured times are left out: they would differ from run to run."""
+    """YAML. Measured times are left out: they would differ from run to run. clockStruck is said where they nevertheless decided something."""
     return dump(
         {
             "apiVersion": API_VERSION,
@@ -24,6 +24,7 @@ def lock(outcome: Outcome) -> str:
             "digest": outcome.digest,
             "inputs": dict(sorted(outcome.inputs.items())),
             "jobs": [_job(decided) for decided in outcome.decisions],
+            **({"clockStruck": True} if outcome.plan is not None and outcome.plan.clock_struck else {}),
             "batches": [{key: value for key, value in batch.items() if key != "seconds"} for batch in batches(outcome)],
         }
     )

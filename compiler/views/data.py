@@ -31,6 +31,7 @@ def plan(outcome: Outcome, *, timings: bool = False) -> dict[str, Any]:
         "batches": batches(outcome, timings=timings),
         "queues": queues(outcome),
         "totals": totals(outcome),
+        **({"clockStruck": True} if outcome.plan is not None and outcome.plan.clock_struck else {}),
     }
 
 

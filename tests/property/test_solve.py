@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import replace
+from typing import Any
 
+import pytest
 from hypothesis import given, settings
 
 from solver import solve
 from solver.costs import NAMES
+from solver.floor import better
 from solver.plan import Plan
 from solver.problem import Problem
 from solver.verify import verify
 from tests.property.brute import emptied, feasible_sets, growths, is_kept, score
-from tests.property.strategies import problems
+from tests.property.strategies import policies, problems
 from tests.unit.solver.builders import plan as rebuilt
 
 
@@ -85,3 +89,19 @@ def test_an_elastic_gang_stops_growing_only_where_no_larger_one_is_valid(world: 
             larger = [(role, node, pods) for (role, node), pods in option.items()]
             if all(option[spot] >= pods for spot, pods in have.items()) and sum(option.values()) > sum(have.values()):
                 assert verify(world, rebuilt(world, placements | {g: larger})) != []
+
+
+@settings(max_examples=300)
+@given(policies(problems(running="whole gangs")))
+def test_the_model_never_needs_its_floor(world: Problem) -> None:
+    """The check at run time is a net: where the goals are proved, nobody falls into it."""
+    with pytest.MonkeyPatch.context() as patch:
+        asked: list[bool] = []
+
+        def noted(*arguments: Any) -> bool:
+            asked.append(better(*arguments))
+            return asked[-1]
+
+        patch.setattr(importlib.import_module("solver.solve"), "better", noted)
+        solve(world)
+    assert not any(asked)

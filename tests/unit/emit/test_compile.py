@@ -6,8 +6,11 @@ import pytest
 
 import compiler.compile
 from compiler.compile import compile_repository
+from compiler.emit.lock import lock
 from compiler.state import State
 from compiler.tree import Tree
+from compiler.views import data
+from solver.options import Options
 from solver.problem import InvalidProblemError, Problem
 from solver.verify import Violation
 from tests.unit.emit.test_manifests import CLUSTER, JOB, POOL
@@ -35,6 +38,22 @@ def test_a_problem_that_contradicts_itself_is_a_finding_at_its_line(monkeypatch:
     (finding,) = [d for d in outcome.diagnostics if d.severity == "error"]
     assert (finding.code, finding.position.file, finding.position.line) == ("GP501", "cluster-specs/t/all.yaml", 8)
     assert not outcome.ok
+
+
+def test_a_struck_clock_is_a_warning_and_stands_in_the_lock_and_the_plan() -> None:
+    pods = {"a": 3, "b": 2, "c": 2}
+    files = FILES | {
+        f"jobs/{n}.yaml": JOB.replace("NAME", n).replace("replicas: 2", f"replicas: {k}").replace("cpu: 4", "cpu: 8").encode()
+        for n, k in pods.items()
+    }
+    for options, struck in ((None, False), (Options(time_limit=0.0), True)):
+        outcome = compile_repository(Tree(files), options=options)
+        assert outcome.ok
+        assert outcome.errors == 0
+        assert {d.action for d in outcome.decisions} == {"start", "wait"}
+        assert [d.position.file for d in outcome.diagnostics if d.code == "GP504"] == ["cluster-specs/t/all.yaml"] * struck
+        assert ("clockStruck: true" in lock(outcome)) is struck
+        assert data.plan(outcome).get("clockStruck", False) is struck
 
 
 HUGE = JOB.replace("cpu: 4", "cpu: 4, memory: AMOUNT")

@@ -79,7 +79,7 @@ def run(*arguments: object) -> Result:
 def cluster() -> Iterator[str]:
     """A Dask cluster of two worker processes, as an executor's name."""
     distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50) as made:
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", silence_logs=50) as made:
         yield made.scheduler_address.replace("tcp://", "dask://")
 
 
@@ -183,7 +183,7 @@ def separate(workers: int) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{probe.getsockname()[1]}"
-    scheduler = ("distributed.cli.dask_scheduler", "--host", f"tcp://{address}", "--no-dashboard", "--no-jupyter")
+    scheduler = ("distributed.cli.dask_scheduler", "--host", f"tcp://{address}", "--dashboard-address", "127.0.0.1:0", "--no-jupyter")
     started = [processes_of(*scheduler)]
     try:
         worker = ("distributed.cli.dask_worker", f"tcp://{address}", "--nthreads", "1", "--no-dashboard", "--no-nanny")

@@ -94,7 +94,7 @@ def test_a_mistake_of_the_function_is_raised_as_if_nobody_else_had_been_asked() 
 
 def test_workers_with_other_code_are_not_believed() -> None:
     sent = pickle.dumps(1)
-    assert bundle(fingerprint(), sent, plus, [1, 2]) == [2, 3]
+    assert bundle(fingerprint(), sent, plus, [1, 2]) == ([2, 3], False)
     with pytest.raises(OtherCode):
         bundle("something else", sent, plus, [1, 2])
 
@@ -104,7 +104,7 @@ def test_each_thread_of_a_worker_has_its_own_copy_of_what_is_shared() -> None:
     found: list[object] = []
 
     def run() -> None:
-        first, second = bundle(fingerprint(), sent, itself, [1, 2])
+        (first, second), _ = bundle(fingerprint(), sent, itself, [1, 2])
         assert first is second
         found.append(first)
 

@@ -1,0 +1,73 @@
+"""The greedy as the floor: no batch ends worse than what the greedy alone would start, by the objectives of admission in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from solver.model.sets import Level, Sets
+from solver.options import Options
+from solver.plan import Objective
+from solver.quotas import Siblings
+from solver.stages.lexicographic import judge
+
+ROUNDING = 1e-6
+"""Shares that differ by less, relatively, are held to be equal: the model holds them with that much room."""
+
+
+@dataclass(frozen=True, slots=True)
+class Merit:
+    """How good a set of started gangs is at one level. shares: for each group of queues the lowest ones, in order; then sums over its gangs."""
+
+    shares: tuple[tuple[float, ...], ...]
+    placed: int
+    gangs: int
+
+    def beats(self, other: Merit) -> int:
+        """1 better, -1 worse, 0 equal: shares group by group and queue by queue, then what is placed, then the gangs."""
+        for mine, theirs in zip(self.shares, other.shares, strict=True):
+            for a, b in zip(mine, theirs, strict=True):
+                if abs(a - b) > ROUNDING * max(1.0, abs(a), abs(b)):
+                    return 1 if a > b else -1
+        mine_sums, their_sums = (self.placed, self.gangs), (other.placed, other.gangs)
+        return (mine_sums > their_sums) - (mine_sums < their_sums)
+
+
+def better(s: Sets, floor: Collection[int], started: Collection[int], options: Options) -> bool:
+    """Whether the floor's gangs are worth more than those that start: at the first level where they differ."""
+    for level in s.levels:
+        order = merit(s, set(floor), level, options).beats(merit(s, set(started), level, options))
+        if order:
+            return order > 0
+    return False
+
+
+def merit(s: Sets, started: Collection[int], level: Level, options: Options) -> Merit:
+    """As `model.objectives` has it, from the gangs and not from the model. As many shares as progressive filling has levels, the lowest."""
+    number = {key: len(set(js) & set(started)) for key, js in s.waiting.items()}
+    here = {key: n for key, n in number.items() if s.level(*key[:2]) == level}
+    shares = tuple(
+        tuple(sorted(_share(s, q, group, number, level) for q in s.sharing(level, group))[: options.fair_levels])
+        for group in s.ledger.rules.siblings
+        if len(s.sharing(level, group)) > 1
+    )
+    return Merit(shares, sum(s.worth[key[2]] * n for key, n in here.items()), sum(here.values()))
+
+
+def _share(s: Sets, q: int, group: Siblings, number: dict[tuple[int, int, int], int], level: Level) -> float:
+    """What the queue holds and what its gangs of this level and higher ones add."""
+    held = list(s.ledger.held[q])
+    for (of, p, k), n in number.items():
+        if n and of in group.members[q] and s.level(of, p) >= level:
+            held = [have + n * asked for have, asked in zip(held, s.demands[k], strict=True)]
+    return s.ledger.rules.yardsticks[q].share(held)
+
+
+def objectives(s: Sets, floor: Collection[int], options: Options) -> tuple[Objective, ...]:
+    """What is said of a batch that ends on its floor: sums, against all that waits, since nothing better is known of them."""
+    found = []
+    for level in s.levels:
+        most, reached = (merit(s, gangs, level, options) for gangs in ({j for js in s.waiting.values() for j in js}, floor))
+        found.append(judge(f"placed[{s.label(level)}]", reached.placed, most.placed, options.gap))
+        found.append(judge(f"gangs[{s.label(level)}]", reached.gangs, most.gangs, options.gap))
+    return tuple(found)

@@ -1,0 +1,74 @@
+"""The floor: no batch ends below what the greedy alone would start, even when the model gives a poor answer."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+from solver import solve
+from solver.floor import Merit
+from solver.model.sets import Sets
+from solver.options import Options
+from solver.plan import Plan
+from solver.problem import Problem
+from solver.stages.admit import Admission, Placements, admit
+from solver.verify import verify
+from tests.unit.solver.builders import gang, nodes, problem, queue, role
+
+
+def started(world: Problem, plan: Plan) -> set[str]:
+    return {world.gangs[d.gang].name for d in plan.decisions if d.action == "start"}
+
+
+def poorly(monkeypatch: pytest.MonkeyPatch, world: Problem, *names: str) -> None:
+    """The model claims that it is best to start these gangs, and that this is proved."""
+
+    def answer(s: Sets, floor: Placements, options: Options) -> Admission:
+        good = admit(s, floor, options)
+        return Admission(tuple(j for j, g in enumerate(world.gangs) if g.name in names), {}, good.objectives)
+
+    monkeypatch.setattr(importlib.import_module("solver.solve"), "admit", answer)  # the package has a function of that name
+
+
+def test_a_model_that_starts_a_lower_priority_instead_is_overruled(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = problem(nodes(2, gpu=8), gang("low", role(2, gpu=8)), gang("high", role(2, gpu=8), priority=9))
+    whole = solve(world)
+    poorly(monkeypatch, world, "low")
+    plan = solve(world)
+    assert verify(world, plan) == []
+    assert started(world, plan) == started(world, whole) == {"high"}
+    said = {o.name: (o.value, o.bound, o.verdict) for o in plan.batches[0].objectives}
+    assert said["placed[9]"] == (1, 1, "proven")
+    assert said["placed[0]"] == (0, 1, "limit reached")
+    assert not any(name.startswith("share") for name in said)
+    assert plan.batches[0].verdict == "limit reached"
+
+
+def test_a_model_that_serves_one_queue_only_is_overruled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four nodes, two queues: all to one of them places as much as half to each, and is less fair."""
+    world = problem(nodes(4, gpu=8), queue("a"), queue("b"), *(gang(f"{q}{n}", role(1, gpu=8), queue=q) for q in ("a", "b") for n in range(4)))
+    poorly(monkeypatch, world, "a0", "a1", "a2", "a3")
+    assert started(world, solve(world)) == {"a0", "a1", "b0", "b1"}
+
+
+def test_a_model_that_is_as_good_in_another_way_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = problem(nodes(2, gpu=8), gang("old", role(2, gpu=8)), gang("young", role(2, gpu=8)))
+    poorly(monkeypatch, world, "young")
+    assert started(world, solve(world)) == {"young"}
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "order"),
+    [
+        (Merit(((0.1, 0.5),), 3, 3), Merit(((0.1, 0.4),), 9, 9), 1),
+        (Merit(((0.1, 0.4),), 3, 3), Merit(((0.2, 0.2),), 9, 9), -1),
+        (Merit(((0.1,), (0.3,)), 3, 3), Merit(((0.1 + 1e-9,), (0.2,)), 3, 3), 1),
+        (Merit(((0.1,),), 3, 1), Merit(((0.1,),), 2, 9), 1),
+        (Merit(((0.1,),), 3, 1), Merit(((0.1,),), 3, 2), -1),
+        (Merit((), 3, 1), Merit((), 3, 1), 0),
+    ],
+)
+def test_shares_come_before_sums(a: Merit, b: Merit, order: int) -> None:
+    assert a.beats(b) == order
+    assert b.beats(a) == -order

@@ -75,7 +75,7 @@ def solve_model(
 ) -> Answer:
     """Solve `model` (objective set). `start`: variable name -> value of a known solution; names that are missing are completed by HiGHS.
 
-    relaxed: integers may be fractions; the values then are not rounded. quick: without presolve, for a model where a limit is likely to strike anyway.
+    relaxed: integers may be fractions; the values then are not rounded. quick: no presolve, for a model where a limit is likely to strike anyway.
 
     Raises RuntimeError when the engine that is asked for, or any, is not installed; ValueError when two variables have one name.
     """

@@ -18,7 +18,7 @@ from compiler.lower.resources import add, devices, resources, vector
 from compiler.lower.times import closes_in, times
 from compiler.lower.topology import hypernodes, leaves
 from compiler.lower.victims import evictable, never, ran, switches
-from compiler.specs import GangSpec, HyperNodeSpec, Specs
+from compiler.specs import GangSpec, HyperNodeSpec, QueueSpec, Specs
 from compiler.state import State
 from solver.problem import Back, Node, Problem
 
@@ -35,8 +35,7 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
     pods is in no problem but in the origins' `done`, `set_aside` and `empty`. Deterministic; nodes times gangs is never walked pod by pod.
     """
     live = observe(specs, state or State())
-    open_gangs = [j for j in range(len(specs.gangs)) if j not in live.finished]
-    chosen = [j for j in open_gangs if specs.gangs[j].schedulable and _pods(specs.gangs[j])]
+    chosen = [j for j, gang in enumerate(specs.gangs) if j not in live.finished and gang.schedulable and _pods(gang)]
     gangs = tuple(specs.gangs[j] for j in chosen)
 
     parted = divisions(live, (role.pod for gang in gangs for role in gang.roles), specs.scheduler)
@@ -92,20 +91,33 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
         relations=bonds.relations,
         devices=devices(names),
     )
-    origins = Origins(
+    origins = _origins(specs, live, gangs, queue_origins, submission, bonds.words)
+    return keep(problem, {spec.name: spec for spec in specs.queues}, live.hypernodes), origins
+
+
+def _origins(
+    specs: Specs,
+    live: Live,
+    gangs: tuple[GangSpec, ...],
+    queue_origins: tuple[QueueSpec | None, ...],
+    submission: Mapping[int, int],
+    words: tuple[str, ...],
+) -> Origins:
+    """gangs: those in the problem. Of the others it says what became of them."""
+    others = [gang for j, gang in enumerate(specs.gangs) if j not in live.finished]
+    return Origins(
         gangs=gangs,
         queues=queue_origins,
         nodes=live.nodes,
         hypernodes=live.hypernodes,
         done=tuple(gang for j, gang in enumerate(specs.gangs) if j in live.finished),
-        set_aside=tuple(specs.gangs[j] for j in open_gangs if not specs.gangs[j].schedulable),
-        empty=tuple(specs.gangs[j] for j in open_gangs if specs.gangs[j].schedulable and not _pods(specs.gangs[j])),
+        set_aside=tuple(gang for gang in others if not gang.schedulable),
+        empty=tuple(gang for gang in others if gang.schedulable and not _pods(gang)),
         submitted={job_key(specs.gangs[j]): time for j, time in submission.items()},
         now=live.latest,
         promised={job_key(specs.gangs[j]): time for j, time in live.promised.items()},
-        relations=bonds.words,
+        relations=words,
     )
-    return keep(problem, {spec.name: spec for spec in specs.queues}, live.hypernodes), origins
 
 
 def _pods(gang: GangSpec) -> int:

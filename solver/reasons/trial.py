@@ -16,6 +16,9 @@ from solver.room import Ledger, demand
 from solver.shapes import shape_of
 from solver.tree import Tree
 
+SMALL = 2_000
+"""Pod variables, were every node a place of its own, up to which an exact model is asked; beyond it what the greedy does not find is no repair."""
+
 
 @dataclass(frozen=True)
 class Trial:
@@ -93,7 +96,7 @@ class Bench:
             return False
         if found(q.problem, q.tree, 0, q.shape, q.free, q.neighbours) is not None:
             return True
-        if not self.models:
+        if not self.models or len(q.problem.nodes) * len(q.shape.roles) > SMALL:
             return False
         self.models -= 1
         return exactly(q.problem, q.tree, 0, q.shape, q.free, self.case.world.options, q.neighbours) is True

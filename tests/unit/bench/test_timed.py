@@ -1,0 +1,14 @@
+"""What the stopwatch is put round is where it is said to be."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+from bench.measure import TIMED
+
+
+@pytest.mark.parametrize(("module", "path"), TIMED.values(), ids=TIMED.keys())
+def test_every_phase_is_a_function_that_its_caller_finds_there(module: str, path: str) -> None:
+    assert callable(getattr(importlib.import_module(module), path))

@@ -28,7 +28,7 @@ class Options:
     max_nodes: int = 2_000
     seed: int = 7
     joint_variables: int = 800
-    share_variables: int = 4_000
+    share_variables: int = 2_000
     fair_levels: int = 4
     batch_variables: int = 15_000
     deadline: float | None = None

@@ -5,7 +5,7 @@ After Kueue's topology-aware best fit and Volcano's hypernode gradient, describe
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -69,7 +69,7 @@ class Greedy:
         reach = [self.tree.totals(self._slots(shape, t)) for t in range(len(shape.roles))]
         steps = [gang] if self._beside(shape) else [*self._stricter(gang, shape), gang]
         best: tuple[int, tuple[Placement, ...]] | None = None
-        for h in self._near(shape, self._candidates(shape, want, reach)):
+        for h in self._different(shape, self._near(shape, self._candidates(shape, want, reach))):
             mark = self.room.mark()
             left = list(want)
             placed = tuple(p for step in steps for p in self._try(h, step, shape, left))
@@ -105,12 +105,25 @@ class Greedy:
     def most(self, index: int, shape: Shape) -> int:
         """The most pods of the gang that this greedy gets into one of its domains, short of all of them; the room stays as it was."""
         best, want = 0, shape.mixed()
-        for h in self.tree.domains(shape.tier) if shape.tier is not None else (ROOT,):
+        for h in self._different(shape, self.tree.domains(shape.tier) if shape.tier is not None else (ROOT,)):
             mark, left = self.room.mark(), list(want)
             self._try(h, self.problem.gangs[index], shape, left, whole=False)
             self.room.undo(mark)
             best = max(best, sum(want) - sum(left))
         return min(best, shape.least - 1)
+
+    def _different(self, shape: Shape, domains: Iterable[int]) -> Iterator[int]:
+        """The domains without those that are built alike and have the same free, node by node, as one before: what fails there fails here."""
+        alike = not shape.fixed and self.room.neighbours is None and not any(role.ask.portions for role in shape.roles)
+        seen: set[object] = set()
+        for h in domains:
+            if alike:
+                nodes = self.tree.laid_out(h)
+                key = self.tree.form(h), self.tree.kinds[nodes].tobytes(), self.room.free.amounts[nodes].tobytes()
+                if key in seen:
+                    continue
+                seen.add(key)
+            yield h
 
     def _beside(self, shape: Shape) -> bool:
         """Whether relations ask where its pods are."""
@@ -129,9 +142,17 @@ class Greedy:
         return self.tree.sums(self._slots(shape, t))
 
     def _slots(self, shape: Shape, t: int) -> np.ndarray:
+        """Pods of role t that each node holds."""
         role = shape.roles[t]
         found = np.where(self._open_to(role.kinds), self.room.slots(role.ask), 0)
         return found if self.room.neighbours is None else self.room.neighbours.cap(role, found)
+
+    def _slots_of(self, nodes: np.ndarray, shape: Shape, t: int) -> np.ndarray:
+        """The same of these nodes only."""
+        if self.room.neighbours is not None:
+            return self._slots(shape, t)[nodes]
+        role = shape.roles[t]
+        return np.where(self._open_to(role.kinds)[nodes], self.room.slots(role.ask)[nodes], 0)
 
     def _open_to(self, kinds: frozenset[int]) -> np.ndarray:
         """Node -> whether it is of one of these kinds."""
@@ -206,9 +227,11 @@ class Greedy:
 
     def _fill_freely(self, h: int, gang: Gang, shape: Shape, left: list[int]) -> tuple[Placement, ...]:
         placed = self._pack(h, gang, shape, left)
-        children = list(self.tree.children[h])
-        if children and any(left):
-            reach = [self.reach(shape, t) if left[t] else None for t in range(len(shape.roles))]
+        parts, nodes, starts = self.tree.parts(h)
+        if parts and any(left):
+            children = list(parts)
+            below = [np.add.reduceat(self._slots_of(nodes, shape, t), starts).tolist() if left[t] else None for t in range(len(shape.roles))]
+            reach = [None if sums is None else dict(zip(parts, sums, strict=True)) for sums in below]
             while children and any(left):
                 amount = {c: [min(left[t], r[c]) if r else 0 for t, r in enumerate(reach)] for c in children}
                 room = {c: sum(r[c] for r in reach if r) for c in children}
@@ -246,13 +269,10 @@ class Greedy:
         }
         placed: list[Placement] = []
         for t in sorted((t for t in range(len(left)) if left[t] and t not in barred), key=lambda t: shape.roles[t].ask, reverse=True):
-            fits = self._slots(shape, t)[nodes]
-            for at in np.argsort(fits, kind="stable") if self.fragments is None else self.fragments.order(shape.roles[t].request, nodes):
-                pods = min(int(fits[at]), left[t])
-                if pods:
-                    self.room.take(int(nodes[at]), shape.roles[t].ask, pods)
-                    placed.append(Placement(t, int(nodes[at]), pods))
-                    left[t] -= pods
-                if not left[t]:
-                    break
+            fits = self._slots_of(nodes, shape, t)
+            ask = shape.roles[t].ask
+            order = np.argsort(fits, kind="stable") if self.fragments is None else self.fragments.order(ask.request, nodes)
+            taken = self.room.fill(nodes[order], fits[order], ask, left[t])
+            placed += [Placement(t, int(nodes[at]), int(pods)) for at, pods in zip(order, taken, strict=True) if pods]
+            left[t] -= int(taken.sum())
         return tuple(placed)

@@ -58,6 +58,40 @@ class Tree:
     def _under(self) -> dict[int, npt.NDArray[np.intp]]:
         return {}
 
+    def parts(self, h: int) -> tuple[tuple[int, ...], npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+        """The children of a domain that have nodes, all these nodes child by child, and where each child's begin."""
+        if h not in self._parts:
+            children = tuple(child for child in self.children[h] if len(self.under(child)))
+            below = [self.under(child) for child in children]
+            nodes = np.concatenate(below) if below else np.array([], dtype=np.intp)
+            self._parts[h] = children, nodes, np.cumsum([0, *(len(of) for of in below)], dtype=np.intp)[:-1]
+        return self._parts[h]
+
+    @cached_property
+    def _parts(self) -> dict[int, tuple[tuple[int, ...], npt.NDArray[np.intp], npt.NDArray[np.intp]]]:
+        return {}
+
+    def laid_out(self, h: int) -> npt.NDArray[np.intp]:
+        """All nodes under a domain in the order of its form: those that it holds directly, then child by child."""
+        if h not in self._orders:
+            self._orders[h] = np.concatenate([self.held[h], *(self.laid_out(child) for child in self.children[h])])
+        return self._orders[h]
+
+    @cached_property
+    def _orders(self) -> dict[int, npt.NDArray[np.intp]]:
+        return {}
+
+    def form(self, h: int) -> tuple[object, ...]:
+        """Tier, number of nodes held directly, and the forms of the children: equal for domains that are built alike."""
+        if h not in self._forms:
+            tier = 0 if h == ROOT else self.problem.hypernodes[h].tier
+            self._forms[h] = (tier, len(self.held[h]), tuple(self.form(child) for child in self.children[h]))
+        return self._forms[h]
+
+    @cached_property
+    def _forms(self) -> dict[int, tuple[object, ...]]:
+        return {}
+
     @cached_property
     def leaf_of(self) -> npt.NDArray[np.intp]:
         """Node -> its leaf, ROOT for none."""

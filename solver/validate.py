@@ -86,7 +86,7 @@ def _index(where: Where, value: object, items: Sequence[object]) -> None:
 def _vector(where: Where, vector: Vector | Limits, problem: Problem, *, optional: bool = False) -> None:
     if len(vector) != len(problem.resources):
         raise InvalidProblemError(where, f"has {len(vector)} entries for {len(problem.resources)} resources")
-    if all([type(amount) is int and 0 <= amount <= LARGEST for amount in vector]):
+    if all(type(amount) is int and 0 <= amount <= LARGEST for amount in vector):
         return
     for r, amount in enumerate(vector):
         if not (optional and amount is None):

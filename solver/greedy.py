@@ -152,7 +152,8 @@ class Greedy:
         if self.room.neighbours is not None:
             return self._slots(shape, t)[nodes]
         role = shape.roles[t]
-        return np.where(self._open_to(role.kinds)[nodes], self.room.slots(role.ask)[nodes], 0)
+        found: Ints = np.where(self._open_to(role.kinds)[nodes], self.room.slots(role.ask)[nodes], 0)
+        return found
 
     def _open_to(self, kinds: frozenset[int]) -> np.ndarray:
         """Node -> whether it is of one of these kinds."""

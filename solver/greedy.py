@@ -150,7 +150,7 @@ class Greedy:
     def _slots_of(self, nodes: np.ndarray, shape: Shape, t: int) -> np.ndarray:
         """The same of these nodes only."""
         if self.room.neighbours is not None:
-            return self._slots(shape, t)[nodes]
+            return np.asarray(self._slots(shape, t)[nodes])
         role = shape.roles[t]
         found: Ints = np.where(self._open_to(role.kinds)[nodes], self.room.slots(role.ask)[nodes], 0)
         return found

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from solver import verify_cells, verify_queues
+from solver.verify import cells as cell_rules
+from solver.verify import quotas
 from solver.plan import Batch, Decision, Fact, Objective, Plan
 from solver.problem import Gang, Placement, Problem, Topology, Vector
 from solver.verify_relations import RELATION_RULES

@@ -8,14 +8,11 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
-from solver import verify_queues
 from solver.plan import Decision
 from solver.problem import Gang, Placement
-
-if TYPE_CHECKING:
-    from solver.verify import Counts, Findings, Ledger
+from solver.verify import quotas
+from solver.verify.ledger import Counts, Findings, Ledger
 
 
 def evictions(x: Ledger) -> Findings:
@@ -105,7 +102,7 @@ def reclaimed(x: Ledger) -> Findings:
     """A queue that lost pods to gangs of other queues keeps, descendants included, its guarantees, and what it deserves of at least one
     resource that each of those victims gave back and each of those winners asks for. Where it deserves something that a winner asks for, only
     that counts. Pods that went for its own gangs count as still held. The number of pods is no such resource."""
-    deserved = verify_queues.deserved(x.problem)
+    deserved = quotas.deserved(x.problem)
     named: dict[int, set[int]] = defaultdict(set)
     own: list[list[int]] = [[0] * len(x.problem.resources) for _ in x.problem.queues]
     useful: dict[int, set[int]] = {}
@@ -139,11 +136,11 @@ def entitlement(x: Ledger) -> Findings:
     runs there and stays, with its own minima."""
     for j in sorted({j for _, _, decision in _foreign(x) for j in decision.evicted_for if 0 <= j < len(x.problem.gangs)}):
         gang = x.problem.gangs[j]
-        due = {x.problem.resources.index(name): amount for name, amount in verify_queues.deserved(x.problem)[gang.queue].items()}
+        due = {x.problem.resources.index(name): amount for name, amount in quotas.deserved(x.problem)[gang.queue].items()}
         stays = [b - gone for b, gone in zip(x.before[gang.queue], x.lost[gang.queue], strict=True)]
         own = [sum(pods * gang.roles[role].request[r] for (role, _), pods in x.running[j].items()) for r in range(len(stays))]
         asked = [r for r in due if any(role.request[r] for role in gang.roles)]
-        if not any(stays[r] - own[r] + _least(gang, r) <= due[r] + verify_queues.RESOLUTION for r in asked):
+        if not any(stays[r] - own[r] + _least(gang, r) <= due[r] + quotas.RESOLUTION for r in asked):
             yield ("decisions", j), "takes from other queues what its own does not deserve"
 
 
@@ -221,10 +218,10 @@ def _queues_hold(x: Ledger, own: Sequence[Sequence[int]], winners: set[int]) -> 
             if any(most is not None and amount > most for amount, most in zip(held[path], spec.capability, strict=True)):
                 return False
             path = spec.parent
-    for q, r, most, tree in verify_queues.real_capability(x.problem):
+    for q, r, most, tree in quotas.real_capability(x.problem):
         if (held[q][r] if tree else own[q][r]) > most:
             return False
-    for q, share in verify_queues.proportional(x.problem).items():
+    for q, share in quotas.proportional(x.problem).items():
         if q in winners and any(own[q][x.problem.resources.index(name)] > amount for name, amount in share.items()):
             return False
     needed = x.needs([tuple(amounts) for amounts in own])

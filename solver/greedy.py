@@ -35,7 +35,6 @@ class Greedy:
     def __init__(self, problem: Problem, tree: Tree, room: Room, fragments: Fragments | None = None) -> None:
         """fragments: of the same room; pods then go where they leave least of no use to others, instead of where the fewest still fit."""
         self.problem, self.tree, self.room, self.fragments = problem, tree, room, fragments
-        self._open: dict[frozenset[int], np.ndarray] = {}
 
     def order(self, gangs: Iterable[int], ledger: Ledger, totals: Vector) -> Iterable[int]:
         """Urgency first, then the queue's priority, then the queue with the lowest share at that moment, then age (with drf: after what each holds;
@@ -105,7 +104,12 @@ class Greedy:
     def most(self, index: int, shape: Shape) -> int:
         """The most pods of the gang that this greedy gets into one of its domains, short of all of them; the room stays as it was."""
         best, want = 0, shape.mixed()
-        for h in self._different(shape, self.tree.domains(shape.tier) if shape.tier is not None else (ROOT,)):
+        reach = [self.reach(shape, t) for t in range(len(shape.roles))]
+        domains = self.tree.domains(shape.tier) if shape.tier is not None else (ROOT,)
+        count = {h: sum(min(below[h], pods) for below, pods in zip(reach, want, strict=True)) for h in domains}
+        for h in self._different(shape, sorted(domains, key=lambda h: (-count[h], h))):
+            if count[h] <= best:
+                break
             mark, left = self.room.mark(), list(want)
             self._try(h, self.problem.gangs[index], shape, left, whole=False)
             self.room.undo(mark)
@@ -132,7 +136,7 @@ class Greedy:
     def _try(self, h: int, gang: Gang, shape: Shape, left: list[int], whole: bool = True) -> tuple[Placement, ...]:
         """As many of `left` under h as fit, pod by pod where relations ask who is where; counts `left` down. whole: less than all is of no use."""
         if shape.related and self.room.neighbours is not None:
-            open_to = [self._open_to(role.kinds) for role in shape.roles]
+            open_to = [self.tree.open_to(role.kinds) for role in shape.roles]
             one_by_one = Podwise(self.tree, self.room, self.room.neighbours, gang, shape, open_to)
             return () if whole and one_by_one.hopeless(h, left) else merged(one_by_one.fill(h, left))
         return self._fill(h, gang, shape, left)
@@ -144,7 +148,7 @@ class Greedy:
     def _slots(self, shape: Shape, t: int) -> np.ndarray:
         """Pods of role t that each node holds."""
         role = shape.roles[t]
-        found = np.where(self._open_to(role.kinds), self.room.slots(role.ask), 0)
+        found = np.where(self.tree.open_to(role.kinds), self.room.slots(role.ask), 0)
         return found if self.room.neighbours is None else self.room.neighbours.cap(role, found)
 
     def _slots_of(self, nodes: np.ndarray, shape: Shape, t: int) -> np.ndarray:
@@ -152,14 +156,8 @@ class Greedy:
         if self.room.neighbours is not None:
             return np.asarray(self._slots(shape, t)[nodes])
         role = shape.roles[t]
-        found: Ints = np.where(self._open_to(role.kinds)[nodes], self.room.slots(role.ask)[nodes], 0)
+        found: Ints = np.where(self.tree.open_to(role.kinds)[nodes], self.room.slots(role.ask)[nodes], 0)
         return found
-
-    def _open_to(self, kinds: frozenset[int]) -> np.ndarray:
-        """Node -> whether it is of one of these kinds."""
-        if kinds not in self._open:
-            self._open[kinds] = np.isin(self.tree.kinds, sorted(kinds))
-        return self._open[kinds]
 
     def _candidates(self, shape: Shape, want: list[int], reach: list[Ints]) -> list[int]:
         """Domains in which every role fits by number: lowest tier first; room to grow first, then least left over."""

@@ -102,6 +102,16 @@ class Tree:
         """Node -> its kind."""
         return np.array([n.kind for n in self.problem.nodes], dtype=np.int64)
 
+    def open_to(self, kinds: frozenset[int]) -> npt.NDArray[np.bool_]:
+        """Node -> whether it is of one of these kinds. Do not write to the result."""
+        if kinds not in self._open:
+            self._open[kinds] = np.isin(self.kinds, sorted(kinds))
+        return self._open[kinds]
+
+    @cached_property
+    def _open(self) -> dict[frozenset[int], npt.NDArray[np.bool_]]:
+        return {}
+
     def path(self, leaf: int | None) -> tuple[int, ...]:
         """The leaf and its ancestors, lowest first; empty for None."""
         found: list[int] = []
@@ -125,8 +135,14 @@ class Tree:
         """The maximal domains of tier <= `tier`: they do not overlap, and a set of pods obeys a hard limit exactly when one of them holds it."""
         if tier > self.top:
             return (ROOT,)
-        nodes = self.problem.hypernodes
-        return tuple(h for h, x in enumerate(nodes) if x.tier <= tier and (x.parent is None or nodes[x.parent].tier > tier))
+        if tier not in self._domains:
+            nodes = self.problem.hypernodes
+            self._domains[tier] = tuple(h for h, x in enumerate(nodes) if x.tier <= tier and (x.parent is None or nodes[x.parent].tier > tier))
+        return self._domains[tier]
+
+    @cached_property
+    def _domains(self) -> dict[int, tuple[int, ...]]:
+        return {}
 
     def sums(self, per_node: Counts) -> dict[int, int]:
         """Domain -> sum of a figure over all nodes under it. per_node: one figure per node."""
@@ -166,6 +182,12 @@ class Tree:
     @cached_property
     def _lines(self) -> dict[int | None, tuple[int, ...]]:
         return {}
+
+    @cached_property
+    def levels(self) -> npt.NDArray[np.intp]:
+        """Tier (in the order of `tiers`) x leaf (at leaf - ROOT) -> the domain around it, as `line` has it."""
+        lines = [self.line(None if leaf == ROOT else leaf) for leaf in range(ROOT, len(self.problem.hypernodes))]
+        return np.array(lines, dtype=np.intp).reshape(len(lines), len(self.tiers)).T
 
     def span(self, leaves: Iterable[int | None]) -> int:
         """Communication cost of a set of leaves: over all tiers, the domains touched beyond the first, one tier up weighing four times as much."""

@@ -65,9 +65,13 @@ def by_model(
     """(placements that cost no more, a lower bound): all gangs in one model where it is small; else a few neighbourhoods, the other gangs held."""
     if _size(_singled(s, shapes, placements, sorted(placements))) <= SMALL:
         return _all_in_one(s, shapes, placements, low, wholes, options)
+    if cost_of(s, placements, wholes).spread > low.spread:
+        low = replace(low, spread=max(low.spread, _relaxed(_singled(s, shapes, placements, sorted(placements)), placements, options)))
     treated: set[int] = set()
     vain = 0
     for _ in range(ROUNDS):
+        if cost_of(s, placements, wholes).entries[:2] == low.entries[:2]:
+            break  # as near as can be
         movable = _neighbourhood(s, shapes, placements, least, treated)
         if not movable or vain == VAIN:
             break
@@ -77,8 +81,6 @@ def by_model(
         again = repacked(s, {**placements, **moved}, wholes, options)
         better = cost_of(s, again, wholes) < cost_of(s, placements, wholes)
         placements, vain = (again, vain) if better else (placements, vain + 1)
-    if cost_of(s, placements, wholes).spread > low.spread:
-        low = replace(low, spread=max(low.spread, _relaxed(_singled(s, shapes, placements, sorted(placements)), placements, options)))
     return placements, low
 
 

@@ -25,6 +25,9 @@ VARIABLES = 250
 PLACES = 32
 """Places of the domain that come in, those with most room first; the model is then as large in a large cluster as in a small one."""
 
+SEVERAL = 3
+"""So many gangs must share a model of all places; else the gang moves within a domain, and more of those there with it."""
+
 SPARE = 8
 """Places anywhere, those with most room first, for gangs that make way."""
 
@@ -53,10 +56,15 @@ class Vicinities:
         )
         if first is None:
             return None
-        places = self._touched[first] | self._wanted(first)
+        anywhere = self._around(first, set(range(len(self.s.places))))
+        return anywhere if len(anywhere.gangs) >= SEVERAL else self._around(first, self._touched[first] | self._wanted(first))
+
+    def _around(self, first: int, places: set[int]) -> Vicinity:
+        """The gang and, as many as one model holds, those that share most of these places with it."""
         gangs = [first]
+        mine = self._touched[first]
         near = [j for j in self.placements if j != first and self._touched[j] & places]
-        for j in sorted(near, key=lambda j: (-len(self._touched[j] & places), self._apart[j], j)):
+        for j in sorted(near, key=lambda j: (-len(self._touched[j] & mine), -len(self._touched[j] & places), self._apart[j], j)):
             more = places | self._touched[j]
             if self._size([*gangs, j], more) > VARIABLES:
                 break

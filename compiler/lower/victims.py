@@ -9,9 +9,15 @@ from compiler.lower.gangs import SYSTEM_PRIORITIES
 from compiler.lower.live import Live
 from compiler.lower.origins import namespace_of
 from compiler.specs import GangSpec, PriorityClassSpec, SchedulerSpec
+from solver.problem import Votes
 
-PREEMPT = frozenset({"preempt", "gangpreempt"})
-RECLAIM = frozenset({"reclaim", "gangreclaim"})
+PREEMPT = ("preempt", "gangpreempt")
+RECLAIM = ("reclaim", "gangreclaim")
+"""(action that evicts pod by pod, action that evicts by gangs)"""
+PREEMPT_VOTERS = frozenset({"priority", "gang", "conformance", "drf", "cdp", "pdb"})
+RECLAIM_VOTERS = frozenset({"gang", "conformance", "cdp", "pdb", "proportion", "capacity"})
+UNIFIED_VOTERS = frozenset({"priority", "gang", "conformance", "capacity"})
+"""Plugins that vote on victims: of preempt, of reclaim, and of the two gang actions, which no flag switches off."""
 PREEMPTABLE = "volcano.sh/preemptable"
 COOLDOWN = "volcano.sh/cooldown-time"
 TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
@@ -20,10 +26,37 @@ _PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
 _SECONDS: Mapping[str, float] = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
 
 
-def switches(scheduler: SchedulerSpec | None) -> tuple[bool, bool]:
-    """(preempt, reclaim): whether an action of the scheduler evicts inside a queue, and across queues. Volcano's own default does neither."""
-    actions = set(scheduler.actions) if scheduler else set()
-    return bool(actions & PREEMPT), bool(actions & RECLAIM)
+def votes(scheduler: SchedulerSpec | None) -> tuple[Votes | None, Votes | None]:
+    """How the plugins vote on victims inside a queue, and across queues; None where no action evicts there, or nobody votes. Volcano's own default
+    does neither. Of two actions for the same the one counts that lets more go.
+    """
+    if scheduler is None:
+        return None, None
+    return _votes(scheduler, PREEMPT, PREEMPT_VOTERS, "enablePreemptable"), _votes(scheduler, RECLAIM, RECLAIM_VOTERS, "enableReclaimable")
+
+
+def _votes(scheduler: SchedulerSpec, actions: tuple[str, str], voters: frozenset[str], flag: str) -> Votes | None:
+    plain, gang = actions
+    found = []
+    if plain in scheduler.actions and (names := deciding(scheduler, voters, flag)):
+        found.append(Votes(whole="gang" not in names, shares="drf" in names and flag == "enablePreemptable"))
+    if gang in scheduler.actions and any(plugin.name in UNIFIED_VOTERS for tier in scheduler.tiers for plugin in tier):
+        allowed = scheduler.configurations.get(gang, {}).get("allowWholeBundle", True)
+        found.append(Votes(whole=allowed is True or str(allowed) in TRUE))
+    return max(found, key=lambda vote: (vote.whole, not vote.shares), default=None)
+
+
+def deciding(scheduler: SchedulerSpec, voters: frozenset[str], flag: str) -> frozenset[str]:
+    """The plugins whose votes count for a plain action: those of the first tier in which any has one, and it is not switched off.
+
+    All of a tier have to agree. Volcano asks the next tier where the first one lets nobody on a node go; the plan does not, since that would
+    make fair game of exactly those whom the first tier protects (docs/decisions/0009-victims.md).
+    """
+    for tier in scheduler.tiers:
+        names = frozenset(plugin.name for plugin in tier if plugin.name in voters and plugin.flags.get(flag, True))
+        if names:
+            return names
+    return frozenset()
 
 
 def never(classes: Iterable[PriorityClassSpec]) -> frozenset[str]:
@@ -42,9 +75,17 @@ def evictable(j: int, gang: GangSpec, live: Live, scheduler: SchedulerSpec | Non
         return False
     if namespace_of(gang) == "kube-system" or gang.priority_class in SYSTEM_PRIORITIES:
         return False
-    guards = scheduler is not None and any(plugin.name == "cdp" for tier in scheduler.tiers for plugin in tier)
-    wait = max((seconds(notes[COOLDOWN]) for notes in said if COOLDOWN in notes), default=0.0) if guards else 0.0
+    wait = max((seconds(notes[COOLDOWN]) for notes in said if COOLDOWN in notes), default=0.0) if _cools(scheduler) else 0.0
     return not wait or ran(j, live, last=True) >= wait
+
+
+def _cools(scheduler: SchedulerSpec | None) -> bool:
+    """Whether the plugin cdp guards pods, in whatever tier. Its flags switch it off for the plain actions; the gang actions ask it nothing in
+    Volcano, but what an owner wishes to protect is protected here."""
+    flags = {"preempt": "enablePreemptable", "reclaim": "enableReclaimable"}
+    used = [flags.get(action, "") for action in scheduler.actions if action in (*PREEMPT, *RECLAIM)] if scheduler else []
+    plugins = [plugin for tier in scheduler.tiers for plugin in tier if plugin.name == "cdp"] if scheduler else []
+    return any(plugin.flags.get(flag, True) for plugin in plugins for flag in used)
 
 
 def ran(j: int, live: Live, last: bool = False) -> int:

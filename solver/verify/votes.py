@@ -1,6 +1,6 @@
 """The verifier's rules about the votes of the scheduler's plugins on victims. They share no code with `solver.victims` or the model.
 
-The words of `solver.verify_victims` hold. What Volcano's plugins gang, drf and capacity say is read from the problem's own fields, and budgets
+The words of `solver.verify.victims` hold. What Volcano's plugins gang, drf and capacity say is read from the problem's own fields, and budgets
 from `Problem.budgets`.
 """
 
@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
-from solver import verify_queues
 from solver.problem import Gang, Votes
-
-if TYPE_CHECKING:
-    from solver.verify import Counts, Findings, Ledger
+from solver.verify import quotas
+from solver.verify.ledger import Counts, Findings, Ledger
 
 SAME = Fraction(1, 10**6)
 
@@ -91,7 +88,7 @@ def gates_of(x: Ledger, g: int) -> set[int]:
 
 def contention(x: Ledger) -> Findings:
     """Two queues below one that is asked take nothing from one another of which neither deserves anything."""
-    deserved = verify_queues.deserved(x.problem)
+    deserved = quotas.deserved(x.problem)
     for g in sorted(x.decisions):
         mine = x.problem.gangs[g].queue
         for j, _ in _winners(x, g):

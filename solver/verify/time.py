@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from solver.plan import Reservation
 from solver.problem import Gang, Problem
-
-if TYPE_CHECKING:
-    from solver.verify import Findings, Ledger
+from solver.verify.ledger import Findings, Ledger
 
 
 def strict_order(x: Ledger) -> Findings:

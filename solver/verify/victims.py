@@ -8,15 +8,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
-from solver import verify_queues
 from solver.plan import Decision
 from solver.problem import Gang, Placement
-from solver.verify_votes import VOTE_RULES, asked_above, gates_of, least_of
-
-if TYPE_CHECKING:
-    from solver.verify import Counts, Findings, Ledger
+from solver.verify import quotas
+from solver.verify.ledger import Counts, Findings, Ledger
+from solver.verify.votes import VOTE_RULES, asked_above, gates_of, least_of
 
 
 def evictions(x: Ledger) -> Findings:
@@ -106,7 +103,7 @@ def reclaimed(x: Ledger) -> Findings:
     """A queue that has to spare what gangs of other queues took (`gates_of`) keeps, descendants included, its guarantees, and what it deserves of at
     least one resource that each of those victims gave back and each of those winners asks for. Where it deserves something that a winner asks for,
     only that counts. Pods that went for gangs inside it count as still held. The number of pods is no such resource."""
-    deserved = verify_queues.deserved(x.problem)
+    deserved = quotas.deserved(x.problem)
     named: dict[int, set[int]] = defaultdict(set)
     useful: dict[int, set[int]] = {}
     counted = {r for r, name in enumerate(x.problem.resources) if name != "pods"}
@@ -147,7 +144,7 @@ def _under(x: Ledger, q: int | None, top: int) -> bool:
 def entitlement(x: Ledger) -> Findings:
     """A winner that takes from other queues leaves its own, or one above it that is asked, of at least one resource that it asks for, within what
     that deserves: what runs there and stays, with its own minima."""
-    deserved = verify_queues.deserved(x.problem)
+    deserved = quotas.deserved(x.problem)
     for j in sorted({j for _, _, decision in _foreign(x) for j in decision.evicted_for if 0 <= j < len(x.problem.gangs)}):
         gang = x.problem.gangs[j]
         own = [sum(pods * gang.roles[role].request[r] for (role, _), pods in x.running[j].items()) for r in range(len(x.problem.resources))]
@@ -156,7 +153,7 @@ def entitlement(x: Ledger) -> Findings:
             due = {x.problem.resources.index(name): amount for name, amount in deserved[q].items()}
             stays = [b - gone for b, gone in zip(x.before[q], x.lost[q], strict=True)]
             asked = [r for r in due if any(role.request[r] for role in gang.roles)]
-            within = within or any(stays[r] - own[r] + least_of(gang, r) <= due[r] + verify_queues.RESOLUTION for r in asked)
+            within = within or any(stays[r] - own[r] + least_of(gang, r) <= due[r] + quotas.RESOLUTION for r in asked)
         if not within:
             yield ("decisions", j), "takes from other queues what its own does not deserve"
 
@@ -226,10 +223,10 @@ def _queues_hold(x: Ledger, own: Sequence[Sequence[int]], winners: set[int]) -> 
             if any(most is not None and amount > most for amount, most in zip(held[path], spec.capability, strict=True)):
                 return False
             path = spec.parent
-    for q, r, most, tree in verify_queues.real_capability(x.problem):
+    for q, r, most, tree in quotas.real_capability(x.problem):
         if (held[q][r] if tree else own[q][r]) > most:
             return False
-    for q, share in verify_queues.proportional(x.problem).items():
+    for q, share in quotas.proportional(x.problem).items():
         if q in winners and any(own[q][x.problem.resources.index(name)] > amount for name, amount in share.items()):
             return False
     needed = x.needs([tuple(amounts) for amounts in own])

@@ -18,9 +18,10 @@ from compiler.lower.relations import Relations, relations
 from compiler.lower.resources import add, devices, resources, vector
 from compiler.lower.times import closes_in, times
 from compiler.lower.topology import hypernodes, leaves
-from compiler.lower.victims import evictable, never, ran, votes
+from compiler.lower.victims import evictable, never, ran
 from compiler.specs import GangSpec, HyperNodeSpec, QueueSpec, Specs
 from compiler.state import State
+from compiler.votes import votes
 from solver.problem import Back, Node, Problem, Votes
 
 PODS_PER_NODE = 110

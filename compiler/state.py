@@ -16,6 +16,9 @@ import yaml
 
 Object = Mapping[str, Any]
 
+STATE = "state"
+"""In place of a file for what only the cluster knows; files of a repository have an ending."""
+
 _FIELDS: Mapping[str, str] = {
     "Node.": "nodes",
     "Pod.": "pods",

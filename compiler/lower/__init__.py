@@ -13,7 +13,7 @@ from compiler.lower.live import Live, observe
 from compiler.lower.origins import Origins, job_key
 from compiler.lower.policy import policy
 from compiler.lower.queues import queues
-from compiler.lower.relations import relations
+from compiler.lower.relations import Relations, relations
 from compiler.lower.resources import add, devices, resources, vector
 from compiler.lower.times import closes_in, times
 from compiler.lower.topology import hypernodes, leaves
@@ -91,7 +91,7 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
         relations=bonds.relations,
         devices=devices(names),
     )
-    origins = _origins(specs, live, gangs, queue_origins, submission, bonds.words)
+    origins = _origins(specs, live, gangs, queue_origins, submission, bonds)
     return keep(problem, {spec.name: spec for spec in specs.queues}, live.hypernodes), origins
 
 
@@ -101,7 +101,7 @@ def _origins(
     gangs: tuple[GangSpec, ...],
     queue_origins: tuple[QueueSpec | None, ...],
     submission: Mapping[int, int],
-    words: tuple[str, ...],
+    bonds: Relations,
 ) -> Origins:
     """gangs: those in the problem. Of the others it says what became of them."""
     others = [gang for j, gang in enumerate(specs.gangs) if j not in live.finished]
@@ -116,7 +116,8 @@ def _origins(
         submitted={job_key(specs.gangs[j]): time for j, time in submission.items()},
         now=live.latest,
         promised={job_key(specs.gangs[j]): time for j, time in live.promised.items()},
-        relations=words,
+        relations=bonds.words,
+        guards=bonds.guards,
     )
 
 

@@ -23,7 +23,7 @@ from compiler.pods import Pod, requests
 from compiler.quantity import QuantityError, amounts, parse
 from compiler.read import natural
 from compiler.specs import Amounts, GangSpec, HyperNodeSpec, NodeSpec, NumaTopologySpec, PodRule, Specs, Taint
-from compiler.state import Object, State, StateError, group_of
+from compiler.state import STATE, Object, State, StateError, group_of
 from compiler.topology import resolve
 
 Identity = tuple[str, str, str, str]
@@ -55,6 +55,7 @@ JOB_LABELS: Mapping[str, tuple[tuple[str, str], ...]] = {
 class Bystander:
     """A pod on a node that belongs to no gang of the problem. rules: the anti-affinity by which it keeps others away. leaving: being deleted."""
 
+    name: str
     node: str
     namespace: str
     labels: Mapping[str, str]
@@ -152,7 +153,7 @@ def bystander(pod: Object, node: str) -> Bystander:
     except ValidationError:
         rules = ()
     labels = {str(key): str(value) for key, value in (pod["metadata"].get("labels") or {}).items()}
-    return Bystander(node, _namespace(pod), labels, rules, bool(pod["metadata"].get("deletionTimestamp")))
+    return Bystander(_name(pod), node, _namespace(pod), labels, rules, bool(pod["metadata"].get("deletionTimestamp")))
 
 
 class _Requests:
@@ -273,7 +274,7 @@ def _nodes(declared: Sequence[NodeSpec], found: Sequence[Object], topologies: Se
 
 def _numa(found: Object) -> NumaTopologySpec:
     try:
-        (spec,) = NUMATOPOLOGY.specs(Document("state", 1, "", dict(found), {}), NUMATOPOLOGY.model.model_validate(found))
+        (spec,) = NUMATOPOLOGY.specs(Document(STATE, 1, "", dict(found), {}), NUMATOPOLOGY.model.model_validate(found))
     except ValidationError as error:
         raise StateError(f"Numatopology {_name(found)} of the state cannot be read: {error.errors()[0]['msg']}") from error
     return cast(NumaTopologySpec, spec)
@@ -285,7 +286,7 @@ def _hypernodes(specs: Specs, state: State, nodes: Sequence[NodeSpec]) -> tuple[
         return specs.hypernodes
     written = [spec.document for spec in specs.hypernodes if spec.document.kind == HYPERNODE.name]
     if not specs.hypernodes:
-        written = [Document("state", 1, "", dict(found), {}) for found in state.hypernodes]
+        written = [Document(STATE, 1, "", dict(found), {}) for found in state.hypernodes]
     try:
         drafts = [draft for document in written for draft in HYPERNODE.specs(document, HYPERNODE.model.model_validate(document.data))]
     except ValidationError as error:
@@ -304,7 +305,7 @@ def _node(found: Object, declared: NodeSpec | None) -> NodeSpec:
     taints = tuple(Taint(t["key"], t.get("value") or "", t["effect"]) for t in spec.get("taints") or () if t.get("key") and t.get("effect"))
     allocatable = _allocatable(found) if status.get("allocatable") else declared.allocatable if declared else {}
     return NodeSpec(
-        document=declared.document if declared else Document("state", 1, "", dict(found), {}),
+        document=declared.document if declared else Document(STATE, 1, "", dict(found), {}),
         name=_name(found),
         labels={str(k): str(v) for k, v in (found["metadata"].get("labels") or {}).items()},
         taints=taints,

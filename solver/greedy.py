@@ -247,12 +247,13 @@ class Greedy:
         placed: list[Placement] = []
         for t in sorted((t for t in range(len(left)) if left[t] and t not in barred), key=lambda t: shape.roles[t].ask, reverse=True):
             fits = self._slots(shape, t)[nodes]
-            for at in np.argsort(fits, kind="stable") if self.fragments is None else self.fragments.order(shape.roles[t].request, nodes):
-                pods = min(int(fits[at]), left[t])
-                if pods:
-                    self.room.take(int(nodes[at]), shape.roles[t].ask, pods)
-                    placed.append(Placement(t, int(nodes[at]), pods))
-                    left[t] -= pods
+            open_to, fits = nodes[fits > 0], fits[fits > 0]
+            order = np.argsort(fits, kind="stable") if self.fragments is None else self.fragments.order(shape.roles[t].ask, open_to)
+            for node, slots in zip(open_to[order].tolist(), fits[order].tolist(), strict=True):
+                pods = min(slots, left[t])
+                self.room.take(node, shape.roles[t].ask, pods)
+                placed.append(Placement(t, node, pods))
+                left[t] -= pods
                 if not left[t]:
                     break
         return tuple(placed)

@@ -18,14 +18,11 @@ from solver.tree import Tree
 
 
 def sparing(problem: Problem, tree: Tree, room: Room, gangs: Iterable[int]) -> Greedy | None:
-    """That greedy in a copy of the room; None where gangs are bound to domains, or pods to other pods or to
-    cells: then there is more to choose than a node."""
+    """That greedy in a copy of the room; None where gangs are bound to domains, or pods to other pods: then there is more to choose than a node."""
     asking = [(problem.gangs[j], shape_of(j, problem.gangs[j])) for j in gangs]
-    if any(
-        hard_tier(gang) is not None or gang.subgroups or shape.related or any(role.ask.portions for role in shape.roles) for gang, shape in asking
-    ):
+    if any(hard_tier(gang) is not None or gang.subgroups or shape.related for gang, shape in asking):
         return None
-    pods = [(role.request, role.kinds) for _, shape in asking for role in shape.roles for _ in range(role.need)]
+    pods = [(role.ask, role.kinds) for _, shape in asking for role in shape.roles for _ in range(role.need)]
     again = room.copy()
     return Greedy(problem, tree, again, Fragments(problem, again, pods))
 

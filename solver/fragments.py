@@ -76,7 +76,8 @@ class Fragments:
 
     F(node) = sum over the workload's pods of free_r(node) - useful_r(node, pod)
 
-    useful_r: nothing where the node cannot hold the pod; else what is free of r on the cells that hold its share, or on the node where it asks for no cell.
+    useful_r: nothing where the node cannot hold the pod; else what is free of r on the cells that hold its share; on the node where it asks for
+    no cell.
     r: the workload's scarcest resource.
     """
 

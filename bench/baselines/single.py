@@ -1,14 +1,14 @@
 """Single pods one after another, oldest first: best fit, and fragmentation gradient descent.
 
-Best fit: of the nodes that hold the pod the one with least left over, summed over resources as parts of the largest node; on it the devices with least
-free that hold the pod's share.
+Best fit: of the nodes that hold the pod the one with least left over, summed over resources as parts of the largest node; on it the devices with
+least free that hold the pod's share.
 
 Fragmentation gradient descent (Weng et al., Beware of Fragmentation, USENIX ATC'23): the GPUs of a node that a pod of the workload cannot use
 are fragments to it; the expectation over a pod drawn from the workload is the node's fragmentation. A pod goes where it makes that rise least: of
 every node each device that holds its share is tried.
 
-    F(node) = sum over the workload's pods m of     all that is free of the node's GPUs                       where it cannot hold m
-                                                    what is free on devices with less than m asks of one      else        (not divided by their number)
+    F(node) = sum over the workload's pods m of     all that is free of the node's GPUs                   where it cannot hold m
+                                                    what is free on devices with less than m asks of one  else (not divided by their number)
 
 Pods without GPUs see every GPU as a fragment on every node alike, so that they make no difference to the choice.
 The workload is known beforehand, as in the paper, where it is taken from the past.
@@ -102,10 +102,10 @@ class Gradient:
         nodes = np.flatnonzero(site.open_to(role) & (site.room.slots(whole) > 0))
         found, first = np.unique(self.at[nodes], return_index=True)
         rises = ((self._rise(state, role.ask), state, n) for state, n in zip(found.tolist(), first.tolist(), strict=True))
-        best = min(((rise[0], *self._fullest(state), int(nodes[n]), rise[1]) for rise, state, n in rises if rise is not None), default=None)
+        best = min(((rise[0], self._fullest(state), int(nodes[n]), rise[1]) for rise, state, n in rises if rise is not None), default=None)
         if best is None:
             return None
-        node, devices = best[-2], best[-1]
+        _, _, node, devices = best
         site.room.take(node, whole, 1)
         self.at[node] = self._number((self.problem.nodes[node].kind, tuple(site.room.free.amounts[node].tolist()), devices))
         return node
@@ -137,7 +137,7 @@ class Gradient:
 
     @staticmethod
     def _choices(devices: Devices, number: int, share: int) -> Iterable[Devices]:
-        """The devices after each way to take the shares, of those that differ: from one of each amount, or from neighbours in order of what is free."""
+        """The devices after each way to take the shares, as far as they differ: from neighbours in the order of what is free."""
         fits = [d for d, have in enumerate(devices) if have >= share]
         for chosen in sorted({tuple(devices[d] for d in fits[i : i + number]) for i in range(len(fits) - number + 1)}):
             left = Counter(devices) - Counter(chosen)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from compiler.amounts import number, quantity, say
 from compiler.lower.origins import Origins
+from compiler.sources import Source
 from solver.plan import Fact, Repair
 from solver.problem import Gang, Problem
 
@@ -23,7 +24,7 @@ MOST_GANGS = 3
 class Reason:
     """A code, its sentence, and the numbers in it (amounts as in `compiler.amounts.number`). never: waiting cannot help.
 
-    also: of a repair, the changes that must come with it; its message says them too.
+    also: of a repair, the changes that must come with it; its message says them too. sources: of a fact, the objects that it comes from.
     """
 
     code: str
@@ -31,6 +32,7 @@ class Reason:
     facts: Mapping[str, Value] = field(default_factory=dict)
     never: bool = False
     also: tuple[Reason, ...] = ()
+    sources: tuple[Source, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,6 +372,9 @@ A job gets the smallest set of reasons that suffices: with all of them out of th
 First those that waiting does not help (`never`, always proved), then what is in its way beside the jobs that run, in its queues and on the
 nodes. What the plan gives to others is blamed only where nothing else is: a job that cannot start anyway is not kept out by those who got
 the room.
+
+Each reason says where it comes from: `gangplan plan` names the first lines of the repository, `gangplan explain` all of them, and
+`from` in the JSON holds them one by one. What only the cluster knows (nodes, running pods) is said by its name.
 """
 
 HOW_REPAIRS = """\

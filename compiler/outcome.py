@@ -16,6 +16,7 @@ from compiler.documents import Document
 from compiler.explain import Reason, Words
 from compiler.lower.gangs import priorities
 from compiler.lower.origins import JobKey, Origins, job_key, namespace_of
+from compiler.sources import Sources, suspended
 from compiler.specs import GangSpec, Specs
 from solver.plan import CellUse, Decision, Plan, Reservation
 from solver.problem import Gang, Placement, Problem
@@ -93,7 +94,10 @@ class Decided:
         return any(reason.never for reason in self.reasons)
 
 
-UNUSED = (", cells=()", ", portions=()", ", divisions=()")
+UNUSED = (
+    *(", cells=()", ", portions=()", ", divisions=()"),
+    *(", reclaim_levels=0", ", preempting=Votes(whole=True, shares=False)", ", reclaiming=Votes(whole=True, shares=False)", ", budgets=()"),
+)
 """Fields of `solver.problem` that came later, at their defaults."""
 
 
@@ -157,14 +161,15 @@ class Outcome:
         if self.problem is None or self.origins is None or self.plan is None:
             return ()
         words, priority = Words(self.problem, self.origins), priorities(self.specs.priority_classes)
+        sources = Sources(self.problem, self.origins, self.specs.cluster.document)
         found = {
-            id(spec): _in_time(_decided(words, self.problem, spec, self.problem.gangs[d.gang], d), self.problem, self.plan.reservation, self.origins)
+            id(spec): _in_time(_decided(words, sources, spec, d), self.problem, self.plan.reservation, self.origins)
             for spec, d in zip(self.origins.gangs, self.plan.decisions, strict=True)
         }
         for spec in self.origins.done:
             found[id(spec)] = Decided(spec, "done", _priority(spec, priority))
         for spec in self.origins.set_aside:
-            found[id(spec)] = Decided(spec, "wait", _priority(spec, priority), reasons=(words.suspended(),))
+            found[id(spec)] = Decided(spec, "wait", _priority(spec, priority), reasons=(replace(words.suspended(), sources=suspended(spec)),))
         for spec in self.origins.empty:
             found[id(spec)] = Decided(spec, "keep", _priority(spec, priority))
         return tuple(found[id(spec)] for spec in self.specs.gangs)
@@ -205,7 +210,8 @@ def _priority(spec: GangSpec, priority: tuple[Mapping[str, int], int]) -> int:
     return values.get(spec.priority_class or "", otherwise)
 
 
-def _decided(words: Words, problem: Problem, spec: GangSpec, gang: Gang, decision: Decision) -> Decided:
+def _decided(words: Words, sources: Sources, spec: GangSpec, decision: Decision) -> Decided:
+    problem, gang = words.problem, words.problem.gangs[decision.gang]
     return Decided(
         gang=spec,
         action=decision.action,
@@ -213,7 +219,7 @@ def _decided(words: Words, problem: Problem, spec: GangSpec, gang: Gang, decisio
         pods=_named(problem, gang, decision.placements),
         running=sum(place.pods for place in gang.running) - sum(place.pods for place in decision.evicted),
         domains=tuple(problem.hypernodes[h].name for h in decision.domains),
-        reasons=tuple(words.reason(gang, fact) for fact in decision.facts),
+        reasons=tuple(replace(words.reason(gang, fact), sources=sources.of(decision.gang, fact)) for fact in decision.facts),
         repairs=tuple(words.repair(gang, repair) for repair in decision.repairs),
         index=decision.gang,
         evicted=_named(problem, gang, decision.evicted),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from compiler.lower.budgets import budgets
 from compiler.lower.cells import Divisions, divisions
 from compiler.lower.eligibility import Eligibility, eligibility, returned
 from compiler.lower.gangs import GangLowering, ages, priorities, submitted
@@ -13,14 +14,15 @@ from compiler.lower.live import Live, observe
 from compiler.lower.origins import Origins, job_key
 from compiler.lower.policy import policy
 from compiler.lower.queues import queues
-from compiler.lower.relations import relations
+from compiler.lower.relations import Relations, relations
 from compiler.lower.resources import add, devices, resources, vector
 from compiler.lower.times import closes_in, times
 from compiler.lower.topology import hypernodes, leaves
-from compiler.lower.victims import evictable, never, ran, switches
+from compiler.lower.victims import evictable, never, ran
 from compiler.specs import GangSpec, HyperNodeSpec, QueueSpec, Specs
 from compiler.state import State
-from solver.problem import Back, Node, Problem
+from compiler.votes import votes
+from solver.problem import Back, Node, Problem, Votes
 
 PODS_PER_NODE = 110
 """How many pods a node takes that does not say: the kubelet's default."""
@@ -58,12 +60,13 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
         specs.scheduler,
     )
     bonds = relations(gangs, live.nodes, live.bystanders, specs.scheduler)
-    preempt, reclaim = switches(specs.scheduler)
+    preempting, reclaiming = votes(specs.scheduler)
+    evicts = preempting is not None or reclaiming is not None
     mild = never(specs.priority_classes)
 
     def loss(j: int) -> int | None:
         """Where nobody is evicted nobody's run time matters."""
-        if not (preempt or reclaim) or j not in live.running or not evictable(j, specs.gangs[j], live, specs.scheduler):
+        if not evicts or j not in live.running or not evictable(j, specs.gangs[j], live, specs.scheduler):
             return None
         return ran(j, live)
 
@@ -85,13 +88,16 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
             for j in chosen
         ),
         policy=policy(specs.scheduler),
-        preempt=preempt,
-        reclaim=reclaim,
+        preempt=preempting is not None,
+        reclaim=reclaiming is not None,
+        preempting=preempting or Votes(),
+        reclaiming=reclaiming or Votes(),
+        budgets=budgets(live.budgets, {j: g for g, j in enumerate(chosen)}) if evicts else (),
         divisions=parted.names,
         relations=bonds.relations,
         devices=devices(names),
     )
-    origins = _origins(specs, live, gangs, queue_origins, submission, bonds.words)
+    origins = _origins(specs, live, gangs, queue_origins, submission, bonds)
     return keep(problem, {spec.name: spec for spec in specs.queues}, live.hypernodes), origins
 
 
@@ -101,7 +107,7 @@ def _origins(
     gangs: tuple[GangSpec, ...],
     queue_origins: tuple[QueueSpec | None, ...],
     submission: Mapping[int, int],
-    words: tuple[str, ...],
+    bonds: Relations,
 ) -> Origins:
     """gangs: those in the problem. Of the others it says what became of them."""
     others = [gang for j, gang in enumerate(specs.gangs) if j not in live.finished]
@@ -116,7 +122,8 @@ def _origins(
         submitted={job_key(specs.gangs[j]): time for j, time in submission.items()},
         now=live.latest,
         promised={job_key(specs.gangs[j]): time for j, time in live.promised.items()},
-        relations=words,
+        relations=bonds.words,
+        guards=bonds.guards,
     )
 
 

@@ -15,6 +15,7 @@ from compiler.devices import shared
 from compiler.documents import Document
 from compiler.kinds.hypernode import KIND as HYPERNODE
 from compiler.kinds.numatopology import KIND as NUMATOPOLOGY
+from compiler.lower.budgets import Disruptions, disruptions
 from compiler.lower.origins import namespace_of
 from compiler.lower.resources import add
 from compiler.numa import with_numa
@@ -23,7 +24,7 @@ from compiler.pods import Pod, requests
 from compiler.quantity import QuantityError, amounts, parse
 from compiler.read import natural
 from compiler.specs import Amounts, GangSpec, HyperNodeSpec, NodeSpec, NumaTopologySpec, PodRule, Specs, Taint
-from compiler.state import Object, State, StateError, group_of
+from compiler.state import STATE, Object, State, StateError, group_of
 from compiler.topology import resolve
 
 Identity = tuple[str, str, str, str]
@@ -55,6 +56,7 @@ JOB_LABELS: Mapping[str, tuple[tuple[str, str], ...]] = {
 class Bystander:
     """A pod on a node that belongs to no gang of the problem. rules: the anti-affinity by which it keeps others away. leaving: being deleted."""
 
+    name: str
     node: str
     namespace: str
     labels: Mapping[str, str]
@@ -74,6 +76,7 @@ class Live:
     tenants: node name -> all pods that hold it, whoever's they are.
     latest: the newest time at which anything in the state began or changed, which stands in for a clock.
     promised: gang -> the start that an earlier plan promised it, as its job still says.
+    budgets: the PodDisruptionBudgets, each with the roles of running pods that it selects.
     """
 
     nodes: tuple[NodeSpec, ...]
@@ -91,6 +94,7 @@ class Live:
     latest: int | None = None
     promised: dict[int, str] = field(default_factory=dict)
     tenants: dict[str, list[Object]] = field(default_factory=dict)
+    budgets: list[Disruptions] = field(default_factory=list)
 
 
 def observe(specs: Specs, state: State) -> Live:
@@ -99,6 +103,7 @@ def observe(specs: Specs, state: State) -> Live:
     nodes = _nodes(specs.nodes, state.nodes, state.numatopologies)
     lost = frozenset(_name(node) for node in state.nodes if not _ready(node))
     live = Live(nodes, _hypernodes(specs, state, nodes), frozen=lost, closed_queues=_closed(state.queues), latest=_latest(state))
+    live.budgets = disruptions(state.disruption_budgets)
     finished = {j for j, gang in enumerate(specs.gangs) if (namespace_of(gang), gang.document.name, gang.document.kind) in state.finished}
     for job in (*state.jobs, *state.pod_groups):
         if (j := gangs.get(_identity(job))) is not None:
@@ -152,7 +157,7 @@ def bystander(pod: Object, node: str) -> Bystander:
     except ValidationError:
         rules = ()
     labels = {str(key): str(value) for key, value in (pod["metadata"].get("labels") or {}).items()}
-    return Bystander(node, _namespace(pod), labels, rules, bool(pod["metadata"].get("deletionTimestamp")))
+    return Bystander(_name(pod), node, _namespace(pod), labels, rules, bool(pod["metadata"].get("deletionTimestamp")))
 
 
 class _Requests:
@@ -196,6 +201,8 @@ def _counts_as_running(live: Live, gangs: Sequence[GangSpec], known: Mapping[Ide
     if sum(pods for (t, _), pods in running.items() if t == role) >= gangs[j].roles[role].replicas:
         return False
     running[role, node] += 1
+    for budget in live.budgets:
+        budget.see(pod, (j, role))
     if (start := seconds((pod.get("status") or {}).get("startTime"))) is not None:
         live.started.setdefault(j, []).append(start)
     for where in ("labels", "annotations"):
@@ -273,7 +280,7 @@ def _nodes(declared: Sequence[NodeSpec], found: Sequence[Object], topologies: Se
 
 def _numa(found: Object) -> NumaTopologySpec:
     try:
-        (spec,) = NUMATOPOLOGY.specs(Document("state", 1, "", dict(found), {}), NUMATOPOLOGY.model.model_validate(found))
+        (spec,) = NUMATOPOLOGY.specs(Document(STATE, 1, "", dict(found), {}), NUMATOPOLOGY.model.model_validate(found))
     except ValidationError as error:
         raise StateError(f"Numatopology {_name(found)} of the state cannot be read: {error.errors()[0]['msg']}") from error
     return cast(NumaTopologySpec, spec)
@@ -285,7 +292,7 @@ def _hypernodes(specs: Specs, state: State, nodes: Sequence[NodeSpec]) -> tuple[
         return specs.hypernodes
     written = [spec.document for spec in specs.hypernodes if spec.document.kind == HYPERNODE.name]
     if not specs.hypernodes:
-        written = [Document("state", 1, "", dict(found), {}) for found in state.hypernodes]
+        written = [Document(STATE, 1, "", dict(found), {}) for found in state.hypernodes]
     try:
         drafts = [draft for document in written for draft in HYPERNODE.specs(document, HYPERNODE.model.model_validate(document.data))]
     except ValidationError as error:
@@ -304,7 +311,7 @@ def _node(found: Object, declared: NodeSpec | None) -> NodeSpec:
     taints = tuple(Taint(t["key"], t.get("value") or "", t["effect"]) for t in spec.get("taints") or () if t.get("key") and t.get("effect"))
     allocatable = _allocatable(found) if status.get("allocatable") else declared.allocatable if declared else {}
     return NodeSpec(
-        document=declared.document if declared else Document("state", 1, "", dict(found), {}),
+        document=declared.document if declared else Document(STATE, 1, "", dict(found), {}),
         name=_name(found),
         labels={str(k): str(v) for k, v in (found["metadata"].get("labels") or {}).items()},
         taints=taints,

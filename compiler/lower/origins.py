@@ -29,7 +29,7 @@ class Origins:
     empty: gangs left out because they have no pods (all replicas are 0).
     submitted: seconds since the epoch for the gangs whose age is known by time. now: the state's newest event, from which the plan counts.
     promised: the start that an earlier plan promised, as the cluster's job says it.
-    relations: as in the problem, each in the words of its rule.
+    relations: as in the problem, each in the words of its rule. guards: for each of them the pods (namespace/name) of no gang that carry it.
     """
 
     gangs: tuple[GangSpec, ...]
@@ -43,6 +43,7 @@ class Origins:
     now: int | None = None
     promised: Mapping[JobKey, str] = field(default_factory=dict)
     relations: tuple[str, ...] = ()
+    guards: tuple[tuple[str, ...], ...] = ()
 
     def position(self, where: tuple[str | int, ...]) -> Position | None:
         """The line for a path of indices such as ("gangs", 3, "roles", 0, "request"); None for what nobody declared."""

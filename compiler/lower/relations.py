@@ -51,11 +51,12 @@ class Bond:
 
 @dataclass(frozen=True, slots=True)
 class Relations:
-    """relations, words: of the problem, index by index. ties: (gang, role) -> (bears, matches)."""
+    """relations, words: of the problem, index by index. ties: (gang, role) -> (bears, matches). guards: relation -> pods of no gang that carry it."""
 
     relations: tuple[Relation, ...]
     words: tuple[str, ...]
     ties: Mapping[tuple[int, int], tuple[tuple[int, ...], tuple[int, ...]]]
+    guards: tuple[tuple[str, ...], ...]
 
     def tied(self, gangs: Iterable[Gang]) -> tuple[Gang, ...]:
         """The same gangs, their roles in the relations."""
@@ -88,6 +89,7 @@ def relations(gangs: Sequence[GangSpec], nodes: Sequence[NodeSpec], bystanders: 
     others = _ByLabel((other, other.namespace, other.labels) for other in (bystanders if bearers or guards else ()))
     made: list[Relation] = []
     words: list[str] = []
+    named: list[tuple[str, ...]] = []
     ties: dict[tuple[int, int], tuple[list[int], list[int]]] = {}
     for bond in dict.fromkeys([*bearers, *guards]):
         counted = ours.counted(bond)
@@ -107,10 +109,11 @@ def relations(gangs: Sequence[GangSpec], nodes: Sequence[NodeSpec], bystanders: 
             )
         )
         words.append(say(bond))
+        named.append(tuple(dict.fromkeys(f"{other.namespace}/{other.name}" for other in guards.get(bond, ()))))
         for side, spots in enumerate((bearers.get(bond, ()), counted)):
             for spot in dict.fromkeys(spots):
                 ties.setdefault(spot, ([], []))[side].append(len(made) - 1)
-    return Relations(tuple(made), tuple(words), {spot: (tuple(b), tuple(m)) for spot, (b, m) in ties.items()})
+    return Relations(tuple(made), tuple(words), {spot: (tuple(b), tuple(m)) for spot, (b, m) in ties.items()}, tuple(named))
 
 
 def _spots(gangs: Sequence[GangSpec]) -> Iterator[tuple[int, int]]:

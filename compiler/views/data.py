@@ -13,6 +13,7 @@ from compiler.amounts import number
 from compiler.explain import Reason
 from compiler.lower.origins import namespace_of
 from compiler.outcome import Decided, Outcome, rfc3339
+from compiler.sources import Source
 from solver.plan import Batch
 from solver.problem import Problem
 from solver.quotas import water_filling
@@ -59,7 +60,13 @@ def gang(decided: Decided) -> dict[str, Any]:
 def _reason(reason: Reason) -> dict[str, Any]:
     facts = {name: list(value) if isinstance(value, tuple) else value for name, value in reason.facts.items()}
     also = {"also": [_reason(other) for other in reason.also]} if reason.also else {}
-    return {"code": reason.code, "message": reason.message, **facts, **also}
+    comes = {"from": [_source(source) for source in reason.sources]} if reason.sources else {}
+    return {"code": reason.code, "message": reason.message, **facts, **also, **comes}
+
+
+def _source(source: Source) -> dict[str, Any]:
+    place = {} if source.position is None else asdict(source.position)
+    return {"object": source.object, **({"field": source.field} if source.field else {}), **place}
 
 
 def batches(outcome: Outcome, *, timings: bool = False) -> list[dict[str, Any]]:

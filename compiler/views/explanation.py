@@ -14,7 +14,7 @@ from compiler.views.text import LIMITS, PLAIN, PlanView, Style, amount, wrapped
 
 def explanation(outcome: Outcome, decided: Decided, style: Style = PLAIN) -> str:
     """One job: its decision, the facts, where it stands in its file, its queues with their numbers, and what would help."""
-    return "\n".join(_explained(PlanView(outcome, style), decided)) + "\n"
+    return "\n".join(_explained(PlanView(outcome, style, in_full=True), decided)) + "\n"
 
 
 def _explained(view: PlanView, decided: Decided) -> Iterator[str]:

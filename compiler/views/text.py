@@ -12,11 +12,14 @@ from typing import Any
 from compiler.amounts import quantity
 from compiler.explain import Reason
 from compiler.outcome import Decided, Outcome, rfc3339
+from compiler.sources import Source
 from compiler.views import data as views_data
 from compiler.views.names import compact
 
 BAR = 24
 WIDEST_ROLES = 28
+SOURCES = 2
+"""How many lines of the repository are named for a reason before the rest is counted."""
 _STUCK = "\N{NO-BREAK SPACE}"
 """Stands for a blank at which a line must not be broken."""
 COLOURS: Mapping[str, str] = {"start": "32", "keep": "36", "wait": "33", "evict": "31", "never": "31", "done": "2", "head": "1", "dim": "2"}
@@ -51,10 +54,12 @@ NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
 class PlanView:
-    def __init__(self, outcome: Outcome, style: Style) -> None:
+    """in_full: whether all is said of where reasons come from."""
+
+    def __init__(self, outcome: Outcome, style: Style, in_full: bool = False) -> None:
         if outcome.problem is None or outcome.origins is None:
             raise ValueError("only an outcome with a plan can be shown")
-        self.outcome, self.style = outcome, style
+        self.outcome, self.style, self.in_full = outcome, style, in_full
         self.problem, self.origins = outcome.problem, outcome.origins
         self.data = {**views_data.plan(outcome), "queues": views_data.as_shared(outcome)}
 
@@ -257,9 +262,20 @@ class PlanView:
 
     def say(self, reason: Reason, role: str, indent: str, lead: str = "") -> Iterator[str]:
         code = self.style.paint(reason.code, role)
-        first, *rest = textwrap.wrap(lead + reason.message, self.style.width - len(indent) - 7, break_on_hyphens=False)
+        below = f"{indent}       "
+        first, *rest = textwrap.wrap(lead + reason.message, self.style.width - len(below), break_on_hyphens=False)
         yield f"{indent}{code}  {first}"
-        yield from (f"{indent}       {line}" for line in rest)
+        yield from (f"{below}{line}" for line in rest)
+        yield from (f"{below}{self.style.paint(line, 'dim')}" for line in self.sources(reason.sources, self.style.width - len(below)))
+
+    def sources(self, sources: Sequence[Source], width: int) -> Iterator[str]:
+        """Where a fact comes from, in short; with `in_full` each of them on a line of its own."""
+        if self.in_full:
+            yield from (_in_full(source) for source in sources)
+        elif sources:
+            rest = len(sources) - SOURCES
+            said = ", ".join(map(_in_short, sources[:SOURCES])) + (f" and {rest} more" if rest > 0 else "")
+            yield from textwrap.wrap(f"see {said}", width, break_on_hyphens=False, break_long_words=False)
 
     # ---- queues and totals
 
@@ -366,6 +382,18 @@ class PlanView:
 
 
 LIMITS = (("guaranteed", "guarantee"), ("deserves", "deserved"), ("at most", "capability"))
+
+
+def _in_short(source: Source) -> str:
+    if source.position is None:
+        return f"{source.object} in the cluster"
+    return f"{source.position.file}:{source.position.line} {source.field}".rstrip()
+
+
+def _in_full(source: Source) -> str:
+    what = f"{source.object}, {source.field}" if source.field else source.object
+    place = source.position
+    return f"in the cluster: {what}" if place is None else f"{place.file}:{place.line}:{place.column}: {what}"
 
 
 def _held(queue: Mapping[str, Any], device: str) -> float:

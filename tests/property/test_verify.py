@@ -12,12 +12,8 @@ from solver import solve
 from solver.problem import Problem
 from solver.validate import validate
 from solver.verify import RULES, verify
-from tests.property import mutants
-from tests.property.mutants import Placed, as_plan, greedy
-from tests.property.mutants_claims import CLAIMS
+from tests.property.mutants import MUTATORS, Placed, as_plan, greedy
 from tests.property.strategies import problems
-
-MUTATORS = mutants.MUTATORS | CLAIMS
 
 
 @settings(max_examples=300)

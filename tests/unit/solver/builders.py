@@ -196,89 +196,91 @@ def problem(
     machines = [node for thing in things if isinstance(thing, list) for node in thing]
     queues = [thing for thing in things if isinstance(thing, QueueSpec)] or [QueueSpec("default")]
     gangs = [thing for thing in things if isinstance(thing, GangSpec)]
-    hypernodes = tree or {}
-    resources = _resources(machines, queues, gangs)
-    queue_index = {queue.name: q for q, queue in enumerate(queues)}
-    divisions = tuple(dict.fromkeys(name for spec in machines for name, _, _ in spec.cells))
-    leaf_index = {name: h for h, name in enumerate(hypernodes)}
-
-    def vector(amounts: Amounts) -> Vector:
-        return tuple(amounts.get(name, 0) for name in resources)
-
-    def limits(amounts: Amounts) -> Limits:
-        return tuple(amounts.get(name) for name in resources)
-
+    names = _Names(
+        _resources(machines, queues, gangs),
+        tuple(dict.fromkeys(name for spec in machines for name, _, _ in spec.cells)),
+        {name: h for h, name in enumerate(tree or {})},
+        {queue.name: q for q, queue in enumerate(queues)},
+    )
     return Problem(
-        resources,
-        tuple(
-            Node(
-                f"n{n}",
-                spec.kind,
-                None if spec.leaf is None else leaf_index[spec.leaf],
-                vector(spec.capacity),
-                vector(spec.free),
-                tuple(Cell(divisions.index(name), vector(whole), vector(free)) for name, whole, free in spec.cells),
-                spec.closes_in,
-            )
-            for n, spec in enumerate(machines)
-        ),
-        tuple(HyperNode(name, tier, None if parent is None else leaf_index[parent]) for name, (tier, parent) in hypernodes.items()),
-        tuple(
-            Queue(
-                spec.name,
-                None if spec.parent is None else queue_index[spec.parent],
-                spec.weight,
-                spec.priority,
-                limits(spec.guarantee),
-                limits(spec.deserved),
-                limits(spec.capability),
-                vector(spec.used),
-                spec.open,
-                spec.hierarchy,
-                spec.reclaimable,
-                spec.strict,
-                tuple(leaf_index[name] for name in spec.kept),
-            )
-            for spec in queues
-        ),
-        tuple(
-            Gang(
-                spec.name,
-                queue_index[spec.queue],
-                spec.priority,
-                age,
-                sum(role.minimum for role in spec.roles) if spec.minimum is None else spec.minimum,
-                tuple(
-                    Role(
-                        f"r{t}",
-                        role.replicas,
-                        role.minimum,
-                        vector(role.request),
-                        role.kinds,
-                        role.bears,
-                        role.matches,
-                        tuple(Portion(divisions.index(name), number, vector(share)) for name, number, share in role.portions),
-                    )
-                    for t, role in enumerate(spec.roles)
-                ),
-                spec.topology,
-                spec.subgroups,
-                spec.running,
-                spec.loss is not None,
-                spec.loss or 0,
-                spec.preempts,
-                spec.duration,
-                spec.ends,
-                spec.overdue,
-            )
-            for age, spec in enumerate(gangs)
-        ),
+        names.resources,
+        tuple(names.node(n, spec) for n, spec in enumerate(machines)),
+        tuple(HyperNode(name, tier, None if parent is None else names.hypernodes[parent]) for name, (tier, parent) in (tree or {}).items()),
+        tuple(names.queue(spec) for spec in queues),
+        tuple(names.gang(age, spec) for age, spec in enumerate(gangs)),
         policy or Policy(),
         preempt,
         reclaim,
         relations=relations,
-        divisions=divisions,
+        divisions=names.divisions,
     )
+
+
+@dataclass(frozen=True)
+class _Names:
+    """What the names of a world stand for."""
+
+    resources: tuple[str, ...]
+    divisions: tuple[str, ...]
+    hypernodes: Mapping[str, int]
+    queues: Mapping[str, int]
+
+    def vector(self, amounts: Amounts) -> Vector:
+        return tuple(amounts.get(name, 0) for name in self.resources)
+
+    def limits(self, amounts: Amounts) -> Limits:
+        return tuple(amounts.get(name) for name in self.resources)
+
+    def node(self, n: int, spec: NodeSpec) -> Node:
+        return Node(
+            f"n{n}",
+            spec.kind,
+            None if spec.leaf is None else self.hypernodes[spec.leaf],
+            self.vector(spec.capacity),
+            self.vector(spec.free),
+            tuple(Cell(self.divisions.index(name), self.vector(whole), self.vector(free)) for name, whole, free in spec.cells),
+            spec.closes_in,
+        )
+
+    def queue(self, spec: QueueSpec) -> Queue:
+        return Queue(
+            spec.name,
+            None if spec.parent is None else self.queues[spec.parent],
+            spec.weight,
+            spec.priority,
+            self.limits(spec.guarantee),
+            self.limits(spec.deserved),
+            self.limits(spec.capability),
+            self.vector(spec.used),
+            spec.open,
+            spec.hierarchy,
+            spec.reclaimable,
+            spec.strict,
+            tuple(self.hypernodes[name] for name in spec.kept),
+        )
+
+    def gang(self, age: int, spec: GangSpec) -> Gang:
+        return Gang(
+            spec.name,
+            self.queues[spec.queue],
+            spec.priority,
+            age,
+            sum(role.minimum for role in spec.roles) if spec.minimum is None else spec.minimum,
+            tuple(self.role(t, role) for t, role in enumerate(spec.roles)),
+            spec.topology,
+            spec.subgroups,
+            spec.running,
+            spec.loss is not None,
+            spec.loss or 0,
+            spec.preempts,
+            spec.duration,
+            spec.ends,
+            spec.overdue,
+        )
+
+    def role(self, t: int, spec: RoleSpec) -> Role:
+        portions = tuple(Portion(self.divisions.index(name), number, self.vector(share)) for name, number, share in spec.portions)
+        return Role(f"r{t}", spec.replicas, spec.minimum, self.vector(spec.request), spec.kinds, spec.bears, spec.matches, portions)
 
 
 def _resources(machines: list[NodeSpec], queues: list[QueueSpec], gangs: list[GangSpec]) -> tuple[str, ...]:

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
+from solver.plan import CellUse, Decision
 from solver.problem import Portion
-
-if TYPE_CHECKING:
-    from solver.plan import CellUse, Decision
-    from solver.verify import Findings, Ledger
+from solver.verify.ledger import Findings, Ledger
 
 
 def cells(x: Ledger) -> Findings:

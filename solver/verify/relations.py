@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from solver.problem import Bond, Relation
-
-if TYPE_CHECKING:
-    from solver.verify import Findings, Ledger
+from solver.verify.ledger import Findings, Ledger
 
 
 @dataclass(frozen=True, slots=True)

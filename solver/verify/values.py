@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from solver.plan import Batch
-
-if TYPE_CHECKING:
-    from solver.verify import Findings, Ledger
+from solver.verify.ledger import Findings, Ledger
 
 MINIMISED = frozenset({"loss", "victims", "subgroups", "spread", "supernodes", "nodes"})
 LEVEL = re.compile(r"gangs\[(?P<priority>-?\d+)(?P<overdue>, overdue)?(?:, queues (?P<rank>-?\d+))?\]")

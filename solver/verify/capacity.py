@@ -1,0 +1,21 @@
+"""The verifier's rule about the room of nodes."""
+
+from __future__ import annotations
+
+from solver.verify.ledger import Findings, Ledger, add
+
+
+def capacity(x: Ledger) -> Findings:
+    """On each node, per resource: running - evicted + new <= free. Where the running pods alone exceed it: no new pod that asks for the
+    resource."""
+    use: dict[int, tuple[list[int], list[int]]] = {}
+    for which, counts in enumerate((x.stays, x.new)):
+        for gang, pods in zip(x.problem.gangs, counts, strict=True):
+            for (role, node), amount in pods.items():
+                if node not in use:
+                    use[node] = ([0] * len(x.problem.resources), [0] * len(x.problem.resources))
+                add(use[node][which], gang.roles[role].request, amount)
+    for n, (run, new) in sorted(use.items()):
+        for r, free in enumerate(x.problem.nodes[n].free):
+            if new[r] and run[r] + new[r] > free:
+                yield ("nodes", n, "free", r), f"{free} {x.problem.resources[r]} for {run[r]} running and {new[r]} new"

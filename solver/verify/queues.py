@@ -1,0 +1,90 @@
+"""The verifier's rules about what queues hold; `solver.verify.quotas` reads Volcano's queue plugins for them."""
+
+from __future__ import annotations
+
+from solver.verify import quotas
+from solver.verify.ledger import Findings, Ledger, needs, plus
+
+SHARE_TOLERANCE = 1e-9
+
+
+def capability(x: Ledger) -> Findings:
+    """For each queue with its descendants, per resource: used + running - evicted + new <= capability. Above it already: no new pod that
+    asks."""
+    for q, queue in enumerate(x.problem.queues):
+        for r, limit in enumerate(queue.capability):
+            held = x.before[q][r] - x.lost[q][r]
+            if limit is not None and x.added[q][r] and held + x.added[q][r] > limit:
+                yield ("queues", q, "capability", r), f"{limit} {x.problem.resources[r]} for {held} held and {x.added[q][r]} new"
+
+
+def closed(x: Ledger) -> Findings:
+    """No new pod in a queue that is closed or below a closed one; with capacity's hierarchy in none that has children."""
+    refused = quotas.takes_nothing(x.problem)
+    for g, gang in enumerate(x.problem.gangs):
+        if gang.queue in refused and x.new[g]:
+            yield ("decisions", g, "placements"), f"gets new pods in queue {gang.queue}, which takes none"
+
+
+def real_capability(x: Ledger) -> Findings:
+    """With capacity or proportion: as `capability`, of what the guarantees of others leave of it."""
+    for q, r, limit, tree in quotas.real_capability(x.problem):
+        before, added = (x.before[q][r], x.added[q][r]) if tree else (x.own_before[q][r], x.own_new[q][r])
+        before -= x.lost[q][r] if tree else x.own_gone[q][r]
+        if added and before + added > limit:
+            yield ("queues", q, "guarantee", r), f"others' guarantees leave {limit} {x.problem.resources[r]} for {before} held and {added} new"
+
+
+def proportion(x: Ledger) -> Findings:
+    """With proportion: used + running + new of the queue itself <= its share by weight, per resource, where that is less than the whole cluster.
+    Above it already: no new pod that asks."""
+    for q, share in sorted(quotas.proportional(x.problem).items()):
+        for name, most in share.items():
+            r = x.problem.resources.index(name)
+            held, new = x.own_before[q][r] - x.own_gone[q][r], x.own_new[q][r]
+            if most < x.totals[r] and new and held + new > most + quotas.RESOLUTION:
+                yield ("queues", q, "deserved", r), f"{most:f} {name} deserved for {held} held and {new} new"
+
+
+def guarantees(x: Ledger) -> Findings:
+    """What is guaranteed and not used stays free for its queue. With `needs` before the plan and after it, for each resource of which
+    some queue is guaranteed more than 0:
+
+        sum of need(q) over the root queues   <=  sum of free over the nodes + sum of used over the queues
+        need(q)                               <=  capability(q)                                               for each queue
+
+    Where the need before the plan is above the limit already, it must not grow: new pods only where a guarantee covers them.
+    """
+    before = needs(x.problem, x.own_before)
+    stays = [plus(held, gone, -1) for held, gone in zip(x.own_before, x.own_gone, strict=True)]
+    after = needs(x.problem, [plus(held, new) for held, new in zip(stays, x.own_new, strict=True)])
+    roots = [q for q, queue in enumerate(x.problem.queues) if queue.parent is None]
+    for r, name in enumerate(x.problem.resources):
+        if not any(queue.guarantee[r] for queue in x.problem.queues):
+            continue  # a node that holds more than is free is rule `capacity`'s matter, not a guarantee's
+        total = sum(node.free[r] for node in x.problem.nodes) + sum(queue.used[r] for queue in x.problem.queues)
+        need = sum(after[q][r] for q in roots)
+        if need > max(total, sum(before[q][r] for q in roots)):
+            yield ("resources", r), f"{need} {name} held or guaranteed, more than the cluster's {total}"
+        for q, queue in enumerate(x.problem.queues):
+            limit = queue.capability[r]
+            if limit is not None and after[q][r] > max(limit, before[q][r]):
+                yield ("queues", q, "guarantee", r), f"{after[q][r]} {name} held or guaranteed inside a capability of {limit}"
+
+
+def queue_use(x: Ledger) -> Findings:
+    """`Plan.queues`: one for each queue in order; allocated = used + running, admitted = new - evicted, both with descendants;
+    share = max over resources of (allocated + admitted) / (capacity of all nodes) / weight."""
+    if [use.queue for use in x.plan.queues] != list(range(len(x.problem.queues))):
+        yield ("queues",), f"there must be one entry for each of the {len(x.problem.queues)} queues, in order"
+        return
+    for q, use in enumerate(x.plan.queues):
+        if use.allocated != x.before[q]:
+            yield ("queues", q, "allocated"), f"is {use.allocated}, but {x.before[q]} were held before the plan"
+        more = plus(x.added[q], x.lost[q], -1)
+        if use.admitted != more:
+            yield ("queues", q, "admitted"), f"is {use.admitted}, but the plan adds {more}"
+        held = plus(x.before[q], more)
+        share = max((amount / total for amount, total in zip(held, x.totals, strict=True) if total), default=0.0) / x.problem.queues[q].weight
+        if not abs(use.share - share) <= SHARE_TOLERANCE:
+            yield ("queues", q, "share"), f"is {use.share!r} instead of {share!r}"

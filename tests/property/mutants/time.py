@@ -1,0 +1,100 @@
+"""Orders not kept, domains and nodes that others hold, reservations that promise what cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from random import Random
+
+from solver.plan import Plan, Reservation
+from solver.problem import Placement, Problem, Queue
+from solver.verify import verify
+from tests.property.brute import is_kept
+from tests.property.mutants.parts import Mutant, Mutators, Placed, as_plan, edit, new_pods, some
+
+
+def started_out_of_turn(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    """The queue becomes strict, and whoever waits in it older than one who starts."""
+    waiting = [g for g in range(len(world.gangs)) if g not in placed]
+    starting = [g for g in sorted(placed) if not is_kept(world.gangs[g])]
+    for g, j in some(random, [(g, j) for g in waiting for j in starting if world.gangs[g].queue == world.gangs[j].queue]):
+        late = replace(world.gangs[j], age=99, priority=world.gangs[g].priority, overdue=random.choice((False, world.gangs[g].overdue)))
+        queues = edit(world.queues, late.queue, strict=True)
+        strict = replace(world, queues=queues, gangs=(*world.gangs[:j], late, *world.gangs[j + 1 :]))
+        yield strict, as_plan(strict, placed)
+
+
+def pod_in_a_kept_domain(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    """The domain of a new pod turns out to be kept for a queue that has no gangs."""
+    nothing, zero = (None,) * len(world.resources), (0,) * len(world.resources)
+    spots = [(g, world.nodes[node].leaf) for g, (_, node) in new_pods(world, placed)]
+    for _, leaf in some(random, [(g, leaf) for g, leaf in spots if leaf is not None]):
+        owner = Queue("owner", None, 1, 0, nothing, nothing, nothing, zero, kept=(leaf,))
+        guarded = replace(world, queues=(*world.queues, owner))
+        yield guarded, as_plan(guarded, placed)
+
+
+def pod_on_a_node_that_closes(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    """Before the gang is to end, or whenever it does if nobody knows."""
+    for g, (_, node) in some(random, new_pods(world, placed)):
+        ends = random.choice((None, 101))
+        gangs = edit(world.gangs, g, duration=ends, ends=ends if world.gangs[g].running else None)
+        closing = replace(world, gangs=gangs, nodes=edit(world.nodes, node, closes_in=random.choice((0, 100))))
+        yield closing, as_plan(closing, placed)
+
+
+def _reserved(world: Problem, placed: Placed, random: Random) -> Iterator[tuple[Problem, Placed, Reservation]]:
+    """A gang that starts waits instead, with its pods reserved until another one, which is to end in 100 seconds, is gone."""
+    starting = [g for g in sorted(placed) if not is_kept(world.gangs[g]) and not world.gangs[g].running]
+    for g, v in some(random, [(g, v) for g in starting for v in sorted(placed) if v != g and any(placed[v].values())]):
+        pods = tuple(Placement(role, node, n) for (role, node), n in sorted(placed[g].items()) if n)
+        if not pods:
+            continue
+        field = "ends" if world.gangs[v].running else "duration"
+        timed = replace(world, gangs=edit(world.gangs, v, **{field: 100}))
+        yield timed, {other: spots for other, spots in placed.items() if other != g}, Reservation(g, 100, pods, (v,))
+
+
+def _held(world: Problem, placed: Placed, held: Reservation) -> Plan:
+    made = as_plan(world, placed)
+    return replace(made, decisions=edit(made.decisions, held.gang, starts_in=held.starts_in), reservation=held)
+
+
+def reservation_wrong(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    """Its time, who it waits for, its pods, or what the decisions say of it."""
+    for timed, rest, held in _reserved(world, placed, random):
+        if verify(timed, _held(timed, rest, held)):
+            continue
+        first = held.placements[0]
+        wrong = random.choice(
+            (
+                replace(held, starts_in=99),
+                replace(held, starts_in=None),
+                replace(held, until=()),
+                replace(held, until=(*held.until, held.gang)),
+                replace(held, placements=()),
+                replace(held, placements=(replace(first, pods=first.pods + 99), *held.placements[1:])),
+                replace(held, placements=(replace(first, node=len(world.nodes)), *held.placements[1:])),
+            )
+        )
+        yield timed, _held(timed, rest, wrong)
+        yield timed, replace(_held(timed, rest, held), reservation=None)
+
+
+def reserved_node_taken(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    """Another gang's new pod is on a reserved node, and nobody knows when that gang ends."""
+    for timed, rest, held in _reserved(world, placed, random):
+        nodes = {place.node for place in held.placements}
+        for g, _ in some(random, [(g, spot) for g, spot in new_pods(timed, rest) if spot[1] in nodes and g not in held.until]):
+            gangs = edit(timed.gangs, g, duration=None, ends=None, priority=timed.gangs[held.gang].priority)
+            later = replace(timed, gangs=gangs)
+            yield later, _held(later, rest, held)
+
+
+MUTATORS: Mutators = {
+    started_out_of_turn: "strict_order",
+    pod_in_a_kept_domain: "kept_domains",
+    pod_on_a_node_that_closes: "maintenance",
+    reservation_wrong: "reservation",
+    reserved_node_taken: "reservation",
+}

@@ -7,8 +7,8 @@ import numpy as np
 from solver import solve
 from solver.fragments import Fragments
 from solver.problem import Ask, Placement, Problem
-from solver.room import Room, free_vectors
-from solver.stages.sparing import no_less, sparing
+from solver.room import Ledger, Room, free_vectors
+from solver.stages.sparing import more, sparing
 from solver.tree import Tree
 from solver.verify import verify
 from tests.unit.solver.builders import cells, gang, hard, nodes, problem, queue, role, run
@@ -83,8 +83,7 @@ def test_the_second_greedy_takes_shares_of_devices() -> None:
         gang("whole", role(1, cpu=1, gpu=10, portions=(("device", 1, {"gpu": 10}),))),
         gang("huge", role(1, cpu=99, gpu=10, portions=(("device", 1, {"gpu": 10}),))),
     )
-    second = sparing(world, Tree(world), Room(free_vectors(world)), range(3))
-    assert second is not None
+    second = next(sparing(world, Tree(world), Room(free_vectors(world)), range(3)))
     assert [second.place(j) for j in range(3)] == [(Placement(0, 1, 1),), (Placement(0, 0, 1),), None]
     plan = solve(world)
     assert [decision.action for decision in plan.decisions] == ["start", "start", "wait"]
@@ -101,8 +100,7 @@ def broken_by_best_fit() -> Problem:
 def test_the_second_greedy_starts_what_the_first_broke_the_room_of() -> None:
     world = broken_by_best_fit()
     tree, room = Tree(world), Room(free_vectors(world))
-    second = sparing(world, tree, room, range(4))
-    assert second is not None
+    second = next(sparing(world, tree, room, range(4)))
     placed = [second.place(j) is not None for j in range(4)]
     assert placed == [True, True, True, False]
     assert room.free.amounts.tolist() == free_vectors(world).amounts.tolist()
@@ -117,17 +115,37 @@ def test_the_plan_is_no_worse_than_the_second_greedy() -> None:
 
 def test_gangs_bound_to_domains_are_left_to_the_first_greedy() -> None:
     world = problem(nodes(2, leaf="s", gpu=8), gang("a", role(2, gpu=8), topology=hard(1)), tree={"s": (1, None)})
-    assert sparing(world, Tree(world), Room(free_vectors(world)), [0]) is None
+    assert list(sparing(world, Tree(world), Room(free_vectors(world)), [0])) == []
 
 
-def test_no_less_is_asked_of_every_queue_and_priority_by_itself() -> None:
+def test_more_is_asked_of_every_queue_and_priority_by_itself() -> None:
     world = problem(nodes(4, gpu=8), queue("q"), queue("r"), gang("a", role(2, gpu=8), queue="q"), gang("b", role(1, gpu=8), queue="r"))
     a: dict[int, tuple[Placement, ...]] = {0: (run(0, 0, 1), run(0, 1, 1))}
     b: dict[int, tuple[Placement, ...]] = {1: (run(0, 2, 1),)}
-    assert no_less(world, a | b, a)
-    assert no_less(world, a, a)
-    assert not no_less(world, a, b)
-    assert not no_less(world, b, a)
+    assert more(world, a | b, a)
+    assert not more(world, a, a)
+    assert not more(world, a, b)
+    assert not more(world, b, a)
+
+
+def test_more_of_one_resource_is_not_bought_with_less_of_the_one_that_the_queue_holds_most_of() -> None:
+    """Dominant shares of 1/2 and 1/2 against one of 8/10; but all together they hold 7 of 10 CPU, which is less than 8 of 10 GPU."""
+    mixed = gang("b", role(1, cpu=5)), gang("c", role(1, cpu=2, gpu=5))
+    world = problem(nodes(1, cpu=10, gpu=10), gang("a", role(1, gpu=8)), *mixed)
+    large, both = {0: (run(0, 0, 1),)}, {1: (run(0, 0, 1),), 2: (run(0, 0, 1),)}
+    assert not more(world, both, large)
+    assert not more(world, large, both)
+
+
+def test_the_largest_first_leave_room_that_only_small_ones_need() -> None:
+    """The small ones are older; a node filled by one of them and the middle one holds no large one."""
+    world = problem(nodes(2, gpu=8), *(gang(f"small{i}", role(1, gpu=3)) for i in range(4)), gang("large", role(1, gpu=8)), gang("b", role(1, gpu=5)))
+    plan = solve(world)
+    assert sum(p.pods * world.gangs[d.gang].roles[p.role].request[0] for d in plan.decisions if d.action == "start" for p in d.placements) == 16
+    tree, room = Tree(world), Room(free_vectors(world))
+    oldest, largest = sparing(world, tree, room, range(6))
+    assert list(oldest.order(range(6), Ledger(world), (16,))) == [0, 1, 2, 3, 4, 5]
+    assert list(largest.order(range(6), Ledger(world), (16,))) == [4, 5, 0, 1, 2, 3]
 
 
 def test_nodes_that_tie_are_taken_by_what_is_free_and_not_as_they_are_written() -> None:

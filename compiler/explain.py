@@ -286,7 +286,7 @@ REPAIRS: Mapping[str, Sentence] = {
     ),
     "GR119": Sentence(
         "keep fewer domains for another queue",
-        ("{amount:fewer whole domains} guaranteed to queue {queue}", "fewer whole domains guaranteed to another queue"),
+        ("{amount:n} fewer of the whole domains guaranteed to queue {queue}", "fewer whole domains guaranteed to another queue"),
     ),
     "GR120": Sentence("use another queue", ("queue {queue} instead of its own", "another queue")),
     "GR121": Sentence("say that it ends sooner", ("gangplan.dev/expected-duration of at most {within}", "a shorter expected duration")),

@@ -94,7 +94,10 @@ class Decided:
         return any(reason.never for reason in self.reasons)
 
 
-UNUSED = (", cells=()", ", windows=()", ", portions=()", ", divisions=()")
+UNUSED = (
+    *(", cells=()", ", windows=()", ", portions=()", ", divisions=()"),
+    *(", reclaim_levels=0", ", preempting=Votes(whole=True, shares=False)", ", reclaiming=Votes(whole=True, shares=False)", ", budgets=()"),
+)
 """Fields of `solver.problem` that came later, at their defaults."""
 
 

@@ -129,6 +129,8 @@ class Policy:
     drf_hierarchy: fair shares along `Queue.hierarchy`. With capacity or proportion queues of higher priority are served first.
 
     scatter: the pods in one supernode go to its least loaded nodes, and whole nodes are not saved. Otherwise they fill the fullest first.
+
+    reclaim_levels: with capacity_hierarchy, how many queues above a victim's and a winner's are asked as well (`ancestorReclaimLevel`).
     """
 
     capacity: bool = False
@@ -137,6 +139,7 @@ class Policy:
     drf: bool = False
     drf_hierarchy: bool = False
     scatter: bool = False
+    reclaim_levels: int = 0
 
     @property
     def measured_by_tree(self) -> bool:
@@ -261,12 +264,33 @@ class Gang:
 
 
 @dataclass(frozen=True, slots=True)
+class Votes:
+    """What the scheduler's plugins let one of its actions evict, beside what `solver.victims` asks for in any case.
+
+    whole: a gang may go whole; otherwise it gives only what it has above its minima (plugin gang votes).
+    shares: what is left of the victim has no smaller dominant share than the gang that it goes for gets (plugin drf votes).
+    """
+
+    whole: bool = True
+    shares: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Of the running pods of `roles`, pairs of a gang and one of its roles, at most `allowed` may be evicted (PodDisruptionBudget)."""
+
+    name: str
+    allowed: int
+    roles: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
     """The whole input of `solver.solve`.
 
     preempt: a gang may evict gangs of its own queue that have a lower priority. reclaim: it may evict gangs of other queues that hold more
-    than they deserve. devices: the resources by which nodes are kept whole, see `costs.Wholes`; () for all of them.
-    divisions: names of the ways in which nodes are divided into cells.
+    than they deserve. preempting, reclaiming: how the plugins vote on that. devices: the resources by which nodes are kept whole, see
+    `costs.Wholes`; () for all of them. divisions: names of the ways in which nodes are divided into cells.
     """
 
     resources: tuple[str, ...]
@@ -280,6 +304,9 @@ class Problem:
     relations: tuple[Relation, ...] = ()
     devices: tuple[int, ...] = ()
     divisions: tuple[str, ...] = ()
+    preempting: Votes = Votes()
+    reclaiming: Votes = Votes()
+    budgets: tuple[Budget, ...] = ()
 
 
 class InvalidProblemError(ValueError):

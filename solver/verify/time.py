@@ -121,8 +121,8 @@ def _whole(x: Ledger, held: Reservation) -> Findings:
             yield ("reservation", "placements"), f"role {place.role} may not use node {place.node}"
     if not x.meets_minima(held.gang, pods):
         yield ("reservation", "placements"), "do not make the gang whole"
-    per_role = x.per_role(held.gang, pods)
-    if any(have > role.replicas for have, role in zip(per_role, gang.roles, strict=True)):
+    run, whole = x.per_role(held.gang, x.running[held.gang]), x.per_role(held.gang, pods)
+    if any(have > max(role.replicas, ran) for have, role, ran in zip(whole, gang.roles, run, strict=True)):
         yield ("reservation", "placements"), "more pods than replicas"
     if gang.topology is not None and x.binds(gang.topology):
         homes = {x.domain(node, gang.topology.tier) for _, node in pods}

@@ -103,7 +103,7 @@ def test_a_repair_says_how_much_of_what() -> None:
         (1_767_225_600, Repair("GR109", gangs=(1,)), "wait for the end of t/b", {}),
         (1_767_225_600, Repair("GR121", seconds=90_061), "gangplan.dev/expected-duration of at most 25h1m1s", {"seconds": 90_061}),
         (None, Repair("GR122", seconds=3600), "wait 1h for the end of maintenance", {"seconds": 3600}),
-        (None, Repair("GR119", queue=0, amount=1), "1 fewer whole domain guaranteed to queue ads", {"amount": 1}),
+        (None, Repair("GR119", queue=0, amount=1), "1 fewer of the whole domains guaranteed to queue ads", {"amount": 1}),
     ],
 )
 def test_a_repair_that_takes_time_says_until_when(now: int | None, repair: Repair, message: str, facts: dict[str, object]) -> None:

@@ -77,6 +77,7 @@ class Node:
     capacity: allocatable. free: capacity less the pods that belong to no gang of the problem; the pods in `Gang.running` are not taken off.
     cells: the parts of the node that pods take portions from; a node without cells of a division has no room for a pod with such a portion.
     closes_in: seconds from now until nothing may run there for a while (maintenance); 0 where it is so now, None where nobody plans it.
+    windows: all times as far as they are known at which nothing may run there, (from, to) in seconds from now; only reasons look beyond the first.
     back: of a node that is away for now; no plan uses it, but nothing that it would hold is said to fit never.
     """
 
@@ -88,6 +89,7 @@ class Node:
     cells: tuple[Cell, ...] = ()
     closes_in: int | None = None
     back: Back | None = None
+    windows: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,7 @@ class Queue:
     nothing new. hierarchy: the way from the root to this queue as (name, weight) pairs, for `Policy.drf_hierarchy`; () stands right below the
     root with the queue's own name and weight. Two queues may share the beginning of their ways, and the first one's weights count.
     reclaimable: gangs of other queues may evict from it. strict: its waiting gangs start in their order, none before an earlier one.
-    kept: hypernodes that are guaranteed to the queue and its descendants; no other gang gets new pods there.
+    kept: hypernodes that are guaranteed to the queue and its descendants; no other gang gets new pods there. With fewer the last ones would go.
     """
 
     name: str

@@ -10,6 +10,7 @@ from functools import partial
 from solver.cells import certificate
 from solver.closing import guarded
 from solver.costs import NAMES, Wholes
+from solver.delays import explained
 from solver.engine import watching
 from solver.fit import shortage
 from solver.floor import better
@@ -35,7 +36,7 @@ from solver.stages.lexicographic import judge
 from solver.stages.pack import fresh, merged
 from solver.stages.parts import spread
 from solver.stages.scatter import scatter
-from solver.stages.sparing import no_less, sparing
+from solver.stages.sparing import more, sparing
 from solver.tree import Tree
 from solver.validate import validate
 from solver.victims import anybody
@@ -88,7 +89,7 @@ def _solved(problem: Problem, options: Options, mapper: Mapper) -> Plan:
     beside = course.room.neighbours
     world = World(problem, tree, free_before, before, course.room.free, course.ledger, started, staying, patience, beside, uses, held)
     waits = Waits(world, usable, usable_tree, course.problem, course.tree, course.reservation, course.barred, course.waiting())
-    why = waits.explain(mapper)
+    why = explained(waits, mapper)
     decisions = [_decision(problem, j, placements.get(j), running[j], j in kept, course, why.get(j)) for j in range(len(problem.gangs))]
     for j, cells in uses.items():
         decisions[j] = replace(decisions[j], cells=cells)
@@ -353,9 +354,9 @@ def _decide(
     index = {shape: k for k, shape in enumerate(shapes)}
     by_class = {(q, p, index[shape]): js for (q, p, shape), js in waiting.items()}
     floor = _floor(problem, tree, room, ledger, gangs)
-    second = sparing(problem, tree, room, gangs) if len(floor) < len(gangs) else None
-    if second is not None and no_less(problem, other := _floor(problem, tree, room, ledger, gangs, second), floor):
-        floor = other
+    for second in sparing(problem, tree, room, gangs) if len(floor) < len(gangs) else ():
+        if more(problem, other := _floor(problem, tree, room, ledger, gangs, second), floor):
+            floor = other
     places: tuple[Place, ...] = aggregate(problem)
     while True:
         s = Sets(problem, tree, places, room.free, ledger, shapes, by_class, room.neighbours)

@@ -112,6 +112,9 @@ def _node(where: Where, node: Node, problem: Problem) -> None:
         _index((*where, "leaf"), node.leaf, problem.hypernodes)
     if node.closes_in is not None:
         _integer((*where, "closes_in"), node.closes_in)
+    for w, window in enumerate(node.windows):
+        for end, seconds in enumerate(window):
+            _integer((*where, "windows", w, end), seconds)
     _room(where, node, problem)
     if node.back is not None:
         _room((*where, "back"), node.back, problem)

@@ -16,7 +16,7 @@ from compiler.lower.policy import policy
 from compiler.lower.queues import queues
 from compiler.lower.relations import Relations, relations
 from compiler.lower.resources import add, devices, resources, vector
-from compiler.lower.times import closes_in, times
+from compiler.lower.times import closes_in, times, windows
 from compiler.lower.topology import hypernodes, leaves
 from compiler.lower.victims import evictable, never, ran
 from compiler.specs import GangSpec, HyperNodeSpec, QueueSpec, Specs
@@ -159,5 +159,5 @@ def _nodes(
         if spec.name in live.frozen:
             free = capacity = running
             cells = tuple(replace(cell, free=(0,) * len(names)) for cell in cells)
-        made.append(Node(spec.name, kind, leaf.get(spec.name), capacity, free, cells, closes_in(spec, live.latest), back))
+        made.append(Node(spec.name, kind, leaf.get(spec.name), capacity, free, cells, closes_in(spec, live.latest), back, windows(spec, live.latest)))
     return tuple(made)

@@ -36,7 +36,7 @@ from solver.stages.lexicographic import judge
 from solver.stages.pack import fresh, merged
 from solver.stages.parts import spread
 from solver.stages.scatter import scatter
-from solver.stages.sparing import no_less, sparing
+from solver.stages.sparing import more, sparing
 from solver.tree import Tree
 from solver.validate import validate
 from solver.victims import anybody
@@ -342,9 +342,9 @@ def _decide(
     index = {shape: k for k, shape in enumerate(shapes)}
     by_class = {(q, p, index[shape]): js for (q, p, shape), js in waiting.items()}
     floor = _floor(problem, tree, room, ledger, gangs)
-    second = sparing(problem, tree, room, gangs) if len(floor) < len(gangs) else None
-    if second is not None and no_less(problem, other := _floor(problem, tree, room, ledger, gangs, second), floor):
-        floor = other
+    for second in sparing(problem, tree, room, gangs) if len(floor) < len(gangs) else ():
+        if more(problem, other := _floor(problem, tree, room, ledger, gangs, second), floor):
+            floor = other
     places: tuple[Place, ...] = aggregate(problem)
     while True:
         s = Sets(problem, tree, places, room.free, ledger, shapes, by_class, room.neighbours)

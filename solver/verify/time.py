@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from solver.plan import Reservation
 from solver.problem import Gang, Problem
 from solver.verify.ledger import Findings, Ledger
+from solver.verify.votes import borrows
 
 
 def strict_order(x: Ledger) -> Findings:
@@ -33,12 +34,14 @@ def _place_in_line(problem: Problem, g: int) -> tuple[int, bool, int, int]:
 
 
 def kept_domains(x: Ledger) -> Findings:
-    """No new pod below a hypernode that a queue keeps, unless the gang's queue is that queue or below it."""
+    """No new pod below a hypernode that a queue keeps, unless the gang's queue is that queue or below it, or the gang borrows: it starts, and
+    whoever owns the domain can have it evicted whole (`votes.borrows`)."""
     for q, queue in enumerate(x.problem.queues):
         if not queue.kept:
             continue
         for g, new in enumerate(x.new):
-            if new and q not in _upward(x.problem, x.problem.gangs[g].queue):
+            lent = g in x.decisions and x.decisions[g].action == "start" and borrows(x, g)
+            if new and not lent and q not in _upward(x.problem, x.problem.gangs[g].queue):
                 for _, node in sorted(new):
                     if not _above(x.problem, node).isdisjoint(queue.kept):
                         yield ("decisions", g, "placements"), f"gets new pods on node {node}, in a domain that queue {q} keeps"

@@ -7,10 +7,10 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Literal
 
+from compiler.amounts import rfc3339
 from compiler.diagnostics import Diagnostic
 from compiler.documents import Document
 from compiler.explain import Reason, Words
@@ -94,7 +94,10 @@ class Decided:
         return any(reason.never for reason in self.reasons)
 
 
-UNUSED = (", cells=()", ", portions=()", ", divisions=()")
+UNUSED = (
+    *(", cells=()", ", windows=()", ", portions=()", ", divisions=()"),
+    *(", reclaim_levels=0", ", preempting=Votes(whole=True, shares=False)", ", reclaiming=Votes(whole=True, shares=False)", ", budgets=()"),
+)
 """Fields of `solver.problem` that came later, at their defaults."""
 
 
@@ -243,11 +246,6 @@ def _in_time(decided: Decided, problem: Problem, held: Reservation | None, origi
     at = None if held.starts_in is None or origins.now is None else origins.now + held.starts_in
     awaits = tuple(problem.gangs[j].name for j in held.until)
     return replace(decided, awaits=awaits, starts_in=held.starts_in, starts_at=at, promised=before if at is None else rfc3339(at))
-
-
-def rfc3339(seconds: int) -> str:
-    """Seconds since the epoch as 2026-01-31T12:00:00Z."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _named(problem: Problem, gang: Gang, placements: Iterable[Placement]) -> Pods:

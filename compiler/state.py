@@ -27,6 +27,7 @@ _FIELDS: Mapping[str, str] = {
     "HyperNode.topology.volcano.sh": "hypernodes",
     "ResourceQuota.": "resource_quotas",
     "Numatopology.nodeinfo.volcano.sh": "numatopologies",
+    "PodDisruptionBudget.policy": "disruption_budgets",
 }
 """Kind.group -> where the object goes; everything else is a job."""
 
@@ -51,6 +52,7 @@ class State:
     hypernodes: tuple[Object, ...] = ()
     resource_quotas: tuple[Object, ...] = ()
     numatopologies: tuple[Object, ...] = ()
+    disruption_budgets: tuple[Object, ...] = ()
     finished: frozenset[tuple[str, str, str]] = frozenset()
 
     @classmethod
@@ -96,7 +98,7 @@ _OBJECT: Any = {
         "ownerReferences": [{"apiVersion": str, "kind": str, "name": str}],
     },
     "spec": dict,
-    "status": {"allocatable": dict, "conditions": [{"type": str, "status": str}], "phase": str},
+    "status": {"allocatable": dict, "conditions": [{"type": str, "status": str}], "phase": str, "disruptionsAllowed": int},
 }
 _SPECS: Any = {
     "Node": {"taints": [{"key": str, "value": str, "effect": str}]},
@@ -108,10 +110,11 @@ _SPECS: Any = {
         "schedulingGates": [{"name": str}],
     },
     "PodGroup": {"queue": str},
+    "PodDisruptionBudget": {"selector": dict},
 }
 """What `compiler.lower.live` reads of an object: an API server gives nothing else, but a file may hold anything. Every field may be missing."""
 
-_WORDS: Mapping[type, str] = {dict: "a mapping", list: "a list", str: "text"}
+_WORDS: Mapping[type, str] = {dict: "a mapping", list: "a list", str: "text", int: "a whole number"}
 
 
 def _fit(value: Any, shape: Any, path: tuple[str | int, ...]) -> None:

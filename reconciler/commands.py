@@ -76,7 +76,7 @@ def reconcile(ctx: click.Context, /, kubeconfig: Path | None, context: str | Non
 @kubeconfig_options
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write. [default: standard output]")
 def snapshot(kubeconfig: Path | None, context: str | None, output: Path | None) -> None:
-    """Write nodes, pods, pod groups, jobs, queues and hypernodes of a cluster as one List, for `gangplan plan --state`."""
+    """Write nodes, pods, pod groups, jobs, queues, hypernodes and disruption budgets of a cluster as one List, for `gangplan plan --state`."""
     client = Client(connector(kubeconfig, context))
     items: list[Object] = []
     try:

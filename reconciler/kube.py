@@ -122,6 +122,7 @@ KNOWN = {
         Resource("batch.volcano.sh/v1alpha1", "Job", "jobs", True),
         Resource("kubeflow.org/v1", "PyTorchJob", "pytorchjobs", True),
         Resource("batch/v1", "Job", "jobs", True),
+        Resource("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", True),
     )
 }
 

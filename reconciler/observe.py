@@ -19,6 +19,7 @@ STATE_KINDS = (
     ("batch.volcano.sh/v1alpha1", "Job"),
     ("kubeflow.org/v1", "PyTorchJob"),
     ("batch/v1", "Job"),
+    ("policy/v1", "PodDisruptionBudget"),
 )
 """What a state file holds; watched whole, since foreign pods and jobs count as well."""
 

@@ -10,6 +10,7 @@ from functools import partial
 from solver.cells import certificate
 from solver.closing import guarded
 from solver.costs import NAMES, Wholes
+from solver.delays import explained
 from solver.engine import watching
 from solver.fit import shortage
 from solver.floor import better
@@ -87,7 +88,7 @@ def _solved(problem: Problem, options: Options, mapper: Mapper) -> Plan:
     beside = course.room.neighbours
     world = World(problem, tree, free_before, before, course.room.free, course.ledger, started, staying, patience, beside, uses, held)
     waits = Waits(world, usable, usable_tree, course.problem, course.tree, course.reservation, course.barred, course.waiting())
-    why = waits.explain(mapper)
+    why = explained(waits, mapper)
     decisions = [_decision(problem, j, placements.get(j), running[j], j in kept, course, why.get(j)) for j in range(len(problem.gangs))]
     for j, cells in uses.items():
         decisions[j] = replace(decisions[j], cells=cells)

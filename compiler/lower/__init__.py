@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from compiler.lower.budgets import budgets
 from compiler.lower.cells import Divisions, divisions
 from compiler.lower.eligibility import Eligibility, eligibility, returned
 from compiler.lower.gangs import GangLowering, ages, priorities, submitted
@@ -15,12 +16,13 @@ from compiler.lower.policy import policy
 from compiler.lower.queues import queues
 from compiler.lower.relations import Relations, relations
 from compiler.lower.resources import add, devices, resources, vector
-from compiler.lower.times import closes_in, times
+from compiler.lower.times import closes_in, times, windows
 from compiler.lower.topology import hypernodes, leaves
-from compiler.lower.victims import evictable, never, ran, switches
+from compiler.lower.victims import evictable, never, ran
 from compiler.specs import GangSpec, HyperNodeSpec, QueueSpec, Specs
 from compiler.state import State
-from solver.problem import Back, Node, Problem
+from compiler.votes import votes
+from solver.problem import Back, Node, Problem, Votes
 
 PODS_PER_NODE = 110
 """How many pods a node takes that does not say: the kubelet's default."""
@@ -58,12 +60,13 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
         specs.scheduler,
     )
     bonds = relations(gangs, live.nodes, live.bystanders, specs.scheduler)
-    preempt, reclaim = switches(specs.scheduler)
+    preempting, reclaiming = votes(specs.scheduler)
+    evicts = preempting is not None or reclaiming is not None
     mild = never(specs.priority_classes)
 
     def loss(j: int) -> int | None:
         """Where nobody is evicted nobody's run time matters."""
-        if not (preempt or reclaim) or j not in live.running or not evictable(j, specs.gangs[j], live, specs.scheduler):
+        if not evicts or j not in live.running or not evictable(j, specs.gangs[j], live, specs.scheduler):
             return None
         return ran(j, live)
 
@@ -85,8 +88,11 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
             for j in chosen
         ),
         policy=policy(specs.scheduler),
-        preempt=preempt,
-        reclaim=reclaim,
+        preempt=preempting is not None,
+        reclaim=reclaiming is not None,
+        preempting=preempting or Votes(),
+        reclaiming=reclaiming or Votes(),
+        budgets=budgets(live.budgets, {j: g for g, j in enumerate(chosen)}) if evicts else (),
         divisions=parted.names,
         relations=bonds.relations,
         devices=devices(names),
@@ -153,5 +159,5 @@ def _nodes(
         if spec.name in live.frozen:
             free = capacity = running
             cells = tuple(replace(cell, free=(0,) * len(names)) for cell in cells)
-        made.append(Node(spec.name, kind, leaf.get(spec.name), capacity, free, cells, closes_in(spec, live.latest), back))
+        made.append(Node(spec.name, kind, leaf.get(spec.name), capacity, free, cells, closes_in(spec, live.latest), back, windows(spec, live.latest)))
     return tuple(made)

@@ -38,7 +38,7 @@ def keep(problem: Problem, specs: Mapping[str, QueueSpec], tree: Sequence[HyperN
         size = _sizes(problem, above)
         chosen = sorted(free, key=lambda h: (-mine[h], others[h], -size[h], h))[:count]
         taken.update(chosen)
-        queues[q] = replace(queues[q], kept=tuple(sorted(chosen)))
+        queues[q] = replace(queues[q], kept=tuple(chosen))
     return replace(problem, queues=tuple(queues))
 
 

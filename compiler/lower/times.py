@@ -33,6 +33,9 @@ def times(j: int, spec: GangSpec, live: Live, submitted: int | None, patience: i
 
 def closes_in(node: NodeSpec, now: int | None) -> int | None:
     """Seconds until the node's next maintenance, 0 during one; None without any to come, or without a now."""
-    if now is None:
-        return None
-    return min((max(0, start - now) for start, end in node.maintenance if end > now), default=None)
+    return min((start for start, _ in windows(node, now)), default=None)
+
+
+def windows(node: NodeSpec, now: int | None) -> tuple[tuple[int, int], ...]:
+    """Its maintenance from now on, (from, to) in seconds from now."""
+    return () if now is None else tuple((max(0, start - now), end - now) for start, end in node.maintenance if end > now)

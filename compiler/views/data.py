@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from compiler.amounts import number
+from compiler.amounts import number, rfc3339
 from compiler.explain import Reason
 from compiler.lower.origins import namespace_of
-from compiler.outcome import Decided, Outcome, rfc3339
+from compiler.outcome import Decided, Outcome
 from compiler.sources import Source
 from solver.plan import Batch
 from solver.problem import Problem

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from compiler.amounts import quantity
+from compiler.amounts import quantity, rfc3339
 from compiler.explain import Reason
-from compiler.outcome import Decided, Outcome, rfc3339
+from compiler.outcome import Decided, Outcome
 from compiler.sources import Source
 from compiler.views import data as views_data
 from compiler.views.names import compact

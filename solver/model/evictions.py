@@ -20,6 +20,7 @@ from solver.model.rows import Row, at_least, at_most, equal, scaled, times
 from solver.model.sets import Sets
 from solver.model.variables import Vars
 from solver.problem import Gang, Placement
+from solver.room import demand
 from solver.tree import ROOT
 from solver.victims import Victim, loss
 
@@ -41,6 +42,7 @@ class Evictions:
     s: the sets of the gang that starts, its free amounts counting every victim as gone; free: what is free now, below 0 where what runs
     exceeds the node
     victims: who may be evicted; exposures: queue -> its exposure, for the queues that the gang reclaims from
+    allowed: how many more pods each budget lets go
     away: whether pods count that are on no node of the model (when a queue is what is short)
     """
 
@@ -48,6 +50,7 @@ class Evictions:
     free: Free
     victims: Sequence[Victim]
     exposures: Mapping[int, Exposure]
+    allowed: Sequence[int]
     away: bool
     x: Vars = field(init=False)
     z: dict[int, pulp.LpVariable] = field(default_factory=dict)
@@ -68,6 +71,7 @@ class Evictions:
     def _make(self, v: Victim, inside: set[int]) -> None:
         model, everywhere = self.x.model, self.away or bool(self.gang(v).subgroups)
         self.z[v.gang] = model.add_variable(f"z_{v.gang}", cat=pulp.LpBinary)
+        self.z[v.gang].upBound = int(v.whole)
         self.d[v.gang] = model.add_variable(f"d_{v.gang}", cat=pulp.LpBinary) if v.spare else self.z[v.gang]
         for p in v.running:
             if v.surplus[p.role] and v.spare and (everywhere or p.node in inside):
@@ -213,7 +217,7 @@ def reclaims(m: Evictions) -> Iterator[Row]:
     s = m.s
     ((q0, _, _),) = s.waiting
     for q, exposure in sorted(m.exposures.items()):
-        own = [v for v in m.victims if m.gang(v).queue == q]
+        own = [v for v in m.victims if q in v.gates]
         below = [v for v in m.victims if m.gang(v).queue != q0 and q in s.ledger.path(m.gang(v).queue)]
         everything = [sum(p.pods * m.gang(v).roles[p.role].request[r] for v in below for p in v.running) for r in range(s.width)]
         for r in sorted(exposure.most):
@@ -231,4 +235,32 @@ def reclaims(m: Evictions) -> Iterator[Row]:
             yield Row("reclaim.helps", (v.gang, r), at_most([(m.d[v.gang], 1.0), (m.b[q, r], 1.0), *times(helpful, -1)], 1))
 
 
-FAMILIES: Iterable[Callable[[Evictions], Iterator[Row]]] = (surplus, parts, capacity, queues, guarantees, reclaims)
+def shares(m: Evictions) -> Iterator[Row]:
+    """Where drf votes, a victim keeps as much of one resource as its winners get of theirs.
+
+    d[v] <= sum_r k[v,r]        gone_v[r] + keeps_v[r] k[v,r] <= held_v[r]
+    """
+    for v in m.victims:
+        if not v.keeps:
+            continue
+        held = demand(m.gang(v), v.running, m.s.width)
+        some: Terms = []
+        for r, least in enumerate(v.keeps):
+            if 0 < least <= held[r]:
+                kept = m.x.model.add_variable(f"k_{v.gang}_{r}", cat=pulp.LpBinary)
+                gone = m.gone(v, lambda p, v=v, r=r: float(m.gang(v).roles[p.role].request[r]))  # type: ignore[misc]
+                yield Row("victim.keeps", (v.gang, r), scaled([*gone, (kept, least)], held[r]))
+                some.append((kept, -1.0))
+        yield Row("victim.share", (v.gang,), at_most([(m.d[v.gang], 1.0), *some], 0))
+
+
+def budgets(m: Evictions) -> Iterator[Row]:
+    """sum over the spots of a budget's roles of e[v,t,m] <= allowed"""
+    for b, (budget, most) in enumerate(zip(m.s.problem.budgets, m.allowed, strict=True)):
+        roles = set(budget.roles)
+        gone = [term for v in m.victims for term in m.gone(v, lambda p, v=v: float((v.gang, p.role) in roles))]  # type: ignore[misc] # noqa: B023
+        if gone:
+            yield Row("victim.budget", (b,), at_most(gone, most))
+
+
+FAMILIES: Iterable[Callable[[Evictions], Iterator[Row]]] = (surplus, parts, capacity, queues, guarantees, reclaims, shares, budgets)

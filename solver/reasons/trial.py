@@ -22,9 +22,9 @@ SMALL = 2_000
 
 @dataclass(frozen=True)
 class Trial:
-    """What would be: the gang's setting, the queues' limits, running gangs that ended, nodes that were added (`count` like one, at a leaf).
+    """What would be: the gang's setting, the queues' limits, gangs that ended, nodes that were added (`count` like one, at a leaf).
 
-    changes: what was done for it.
+    later: seconds until then, by which nodes may have closed. changes: what was done for it.
     """
 
     setting: Setting
@@ -32,6 +32,7 @@ class Trial:
     gone: tuple[int, ...] = ()
     added: tuple[int, int | None, int] | None = None
     changes: tuple[Repair, ...] = ()
+    later: int = 0
 
 
 Step = Callable[[Trial], Trial]
@@ -44,7 +45,7 @@ class Bench:
     case: Case
     tries: int
     models: int
-    _answers: dict[tuple[Setting, tuple[int, ...], tuple[int, int | None, int] | None], bool] = field(default_factory=dict)
+    _answers: dict[object, bool] = field(default_factory=dict)
 
     @property
     def start(self) -> Trial:
@@ -77,13 +78,14 @@ class Bench:
         return ledger
 
     def holds(self, t: Trial, i: int) -> tuple[Placement, ...]:
-        """The pods of a gang that runs, its growth by the plan included."""
+        """The pods of a gang that runs, its growth by the plan included, or that the plan starts."""
         world = self.case.world
-        return world.kept[i] if t.setting.started else world.problem.gangs[i].running
+        placed = world.kept[i] if i in world.kept else world.started[i]
+        return placed if t.setting.started else world.problem.gangs[i].running
 
     def fits(self, t: Trial) -> bool:
         """Whether it finds room."""
-        key = (t.setting, t.gone, t.added)
+        key = (t.setting, t.gone, t.added, t.later)
         if key not in self._answers:
             if not self.tries:
                 return False
@@ -106,9 +108,7 @@ class Bench:
         q = self.case.question(t.setting)
         free, left = q.free.copy(), None if q.neighbours is None else q.neighbours.copy()
         leaving = [(self.case.world.problem.gangs[i], self.holds(t, i)) for i in t.gone]
-        for gang, pods in leaving:
-            for p in pods:
-                free.amounts[p.node] += np.array(gang.roles[p.role].request, dtype=np.int64) * p.pods
+        self.case.world.return_to(free, leaving)
         if t.setting.own and not t.setting.gang.running:
             leaving.append((self.case.gang, t.setting.own))
         if left is not None:
@@ -116,6 +116,8 @@ class Bench:
                 left.add(gang.roles[p.role], p.node, -p.pods, 0)
         if t.setting.started:
             free.amounts[list(self.case.world.reserved)] = 0
+        if t.later:
+            free.amounts[self._closed_by(t.later)] = 0
         if t.added is None:
             return replace(q, free=free, neighbours=left)
         like, leaf, count = t.added
@@ -125,6 +127,17 @@ class Bench:
         amounts = np.vstack([free.amounts, np.array([node.capacity] * count, dtype=np.int64)])
         cells = np.concatenate([free.cells, np.zeros((count, *free.cells.shape[1:]), dtype=np.int64)])
         return Question(problem, Tree(problem), q.shape, Free(amounts, cells))
+
+    def _closed_by(self, start: int) -> list[int]:
+        """Nodes that close before the gang would have ended, starting then."""
+        lasts = self.case.gang.duration
+        closings = ((n, node.closes_in) for n, node in enumerate(self.case.world.problem.nodes))
+        return [n for n, closes in closings if closes is not None and (lasts is None or start + lasts > closes)]
+
+    def placed(self, t: Trial) -> tuple[Placement, ...]:
+        """Where the greedy puts it then; nowhere where it finds no place."""
+        q = self.question(t)
+        return found(q.problem, q.tree, 0, q.shape, q.free, q.neighbours) or ()
 
     def least(self, t: Trial, steps: Sequence[Step], by: Callable[[Trial], bool] | None = None) -> Trial | None:
         """The trial with the first of the steps that works (or is good `by` another test); none must help less than those before it."""

@@ -31,7 +31,7 @@ from solver.stages.cheapest import Cheapest, Choice
 from solver.stages.lexicographic import judge
 from solver.stages.pack import merged
 from solver.tree import Tree
-from solver.victims import Victim, deserved, entitled, exposed, freed, loss, may_preempt, may_reclaim, victim
+from solver.victims import Victim, deserved, entitled, exposed, freed, gates, keeps, loss, may_preempt, may_reclaim, quarrel, surplus, votes
 
 SIZES = (96, 768, 3_072)
 """Nodes in the model, one try after another until the answer is proved; beyond the last the objective says how much may be missing."""
@@ -91,7 +91,7 @@ class Standing:
         asked = shape_of(j, gangs[j]).demand(len(self.problem.resources))
         found: list[Victim] = []
         exposures: dict[int, Exposure] = {}
-        reclaiming = self.problem.reclaim and entitled(self.ledger, home, self.due[home], asked)
+        reclaiming = self.problem.reclaim and entitled(self.problem, self.ledger, home, self.due, asked)
         for v in sorted(self.running):
             if v == j or not self.running[v]:
                 continue
@@ -99,10 +99,30 @@ class Standing:
             own = may_preempt(self.problem, j, v)
             if before - {own} or not (own or (reclaiming and may_reclaim(self.problem, j, v))):
                 continue
-            if not own and not exposures.setdefault(gangs[v].queue, self._exposure(gangs[v].queue, asked)).most:
+            gated = () if own else gates(self.problem, home, gangs[v].queue)
+            if not own and quarrel(self.problem, home, gangs[v].queue, self.due, asked):
                 continue
-            found.append(victim(self.problem, self.tree, v, self.running[v], not satisfied(gangs[v])))
+            if not all(exposures.setdefault(q, self._exposure(q, asked)).most for q in gated):
+                continue
+            if (victim := self._victim(j, v, gated)) is not None:
+                found.append(victim)
         return found, {q: exposure for q, exposure in exposures.items() if exposure.most}
+
+    def _victim(self, j: int, v: int, gated: tuple[int, ...]) -> Victim | None:
+        """What gang v may lose for gang j; None for nothing."""
+        problem, running = self.problem, self.running[v]
+        spared, spare = surplus(problem, self.tree, v, running, not satisfied(problem.gangs[v]))
+        whole = votes(problem, j, v).whole
+        return Victim(v, running, spared, spare, whole, keeps(problem, (*self.winners.get(v, ()), j), v), gated) if whole or spare else None
+
+    @property
+    def allowed(self) -> tuple[int, ...]:
+        """How many more pods each budget lets go."""
+        gone = {(v, p.role): 0 for v, pods in self.evicted.items() for p in pods}
+        for v, pods in self.evicted.items():
+            for p in pods:
+                gone[v, p.role] += p.pods
+        return tuple(budget.allowed - sum(gone.get(spot, 0) for spot in set(budget.roles)) for budget in self.problem.budgets)
 
     def _exposure(self, q: int, asked: Sequence[int]) -> Exposure:
         most = {r: amount for r, amount in exposed(self.problem, self.ledger, q, self.due[q], asked).items() if self.anchors.get(q, r) == r}
@@ -156,8 +176,10 @@ class Standing:
     def anchor(self, pods: Mapping[int, tuple[Placement, ...]], j: int, before: Mapping[int, Exposure]) -> None:
         """Remember of which resource each queue that lost pods to others stays at what it deserves. Called once the pods are taken."""
         problem = self.problem
-        for q in sorted({problem.gangs[v].queue for v in pods} - {problem.gangs[j].queue, *self.anchors}):
-            given = [freed(problem, v, some) for v, some in pods.items() if problem.gangs[v].queue == q]
+        home = problem.gangs[j].queue
+        gated = {v: gates(problem, home, problem.gangs[v].queue) for v in pods if problem.gangs[v].queue != home}
+        for q in sorted({q for asked in gated.values() for q in asked} - self.anchors.keys()):
+            given = [freed(problem, v, pods[v]) for v, asked in gated.items() if q in asked]
             held, most = self.ledger.held[q], before[q].most
             self.anchors[q] = next(r for r in sorted(most) if all(x[r] for x in given) and held[r] >= (self.due[q][r] or 0))
 
@@ -184,7 +206,7 @@ def cheapest_victims(standing: Standing, j: int, options: Options) -> Taken | No
         free.amounts[[n for n in range(len(problem.nodes)) if n not in choice.nodes]] = 0
         s = Sets(problem, tree, refine(places, within), free, standing.ledger, (shape,), waiting, standing.room.neighbours)
         useful = [v for v in victims if away or any(p.node in choice.nodes for p in v.running)]
-        best = _solve(Evictions(s, standing.bare, useful, exposures, away), j, choice, options) or best
+        best = _solve(Evictions(s, standing.bare, useful, exposures, standing.allowed, away), j, choice, options) or best
         if math.isinf(choice.beyond) or (best is not None and best.objectives[0].verdict == "proven"):
             break
     return best

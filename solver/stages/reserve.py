@@ -18,9 +18,9 @@ from solver.cells import Free, Ints, left, whole
 from solver.neighbours import Neighbours, whoever_minds
 from solver.order import end
 from solver.plan import Reservation
-from solver.problem import Placement, Problem, Vector
-from solver.room import Ledger, Room, add, demand
-from solver.shapes import Shape, shape_of
+from solver.problem import Placement, Problem
+from solver.room import Ledger, Room, demand
+from solver.shapes import shape_of
 from solver.stages.pack import fresh
 
 Placed = tuple[Placement, ...]
@@ -198,20 +198,9 @@ def barred(problem: Problem, held: Reservation, later: Ledger, turn: Iterable[in
         if j == held.gang or in_time(problem, j, held):
             continue
         gang = problem.gangs[j]
-        amount = dearest(shape_of(j, gang), len(problem.resources))
+        amount = shape_of(j, gang).dearest(len(problem.resources))
         if ledger.allows(gang.queue, amount):
             ledger.charge(gang.queue, amount)
         else:
             out.add(j)
     return frozenset(out)
-
-
-def dearest(shape: Shape, width: int) -> Vector:
-    """The most that a gang of this shape may ask for to start, resource by resource; exact for a rigid one."""
-    total: Vector = (0,) * width
-    for role in shape.roles:
-        total = add(total, role.request, role.need)
-    spare = shape.most - sum(role.need for role in shape.roles)
-    open_roles = [role.request for role in shape.roles if role.room > role.need]
-    most = tuple(max((request[r] for request in open_roles), default=0) for r in range(width))
-    return add(total, most, spare)

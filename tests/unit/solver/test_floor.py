@@ -58,6 +58,18 @@ def test_a_model_that_is_as_good_in_another_way_stands(monkeypatch: pytest.Monke
     assert started(world, solve(world)) == {"young"}
 
 
+def test_a_batch_that_lies_in_the_way_of_the_next_one_is_overruled_where_the_greedy_lies_better() -> None:
+    """Each priority has a model of its own: the higher gang's takes the one node that the lower gang may use, the greedy does not."""
+    low, high = gang("low", role(1, gpu=3, cpu=1)), gang("high", role(2, gpu=3), priority=2)
+    world = problem(nodes(1, gpu=8, cpu=16), nodes(1, leaf="s", gpu=8), low, high, tree={"s": (1, None)})
+    plan = solve(world, Options(joint_variables=1))
+    assert verify(world, plan) == []
+    assert started(world, plan) == {"low", "high"}
+    (batch,) = plan.batches
+    assert batch.gangs == (0, 1)
+    assert {o.name: o.value for o in batch.objectives}["gangs[0]"] == 1
+
+
 @pytest.mark.parametrize(
     ("a", "b", "order"),
     [

@@ -174,6 +174,20 @@ class Outcome:
             found[id(spec)] = Decided(spec, "keep", _priority(spec, priority))
         return tuple(found[id(spec)] for spec in self.specs.gangs)
 
+    @property
+    def moments(self) -> tuple[int, ...]:
+        """When the answer may change although nothing happens, in seconds since the epoch. Where every job has all its pods it cannot."""
+        if self.plan is None or self.origins is None:
+            return ()
+        waiting = {d.index for d in self.decisions if d.action == "wait" and d.index is not None}
+        growing = any(d.total < sum(role.replicas for role in d.gang.roles) for d in self.decisions if d.action in ("start", "keep"))
+        found = {
+            moment.at
+            for moment in self.origins.moments
+            if (moment.gang in waiting if moment.kind == "patience" else waiting) or (growing and moment.kind == "maintenance")
+        }
+        return tuple(sorted(found))
+
     @cached_property
     def placements(self) -> Mapping[JobKey, Pods]:
         """(namespace, name, kind) -> role -> node -> pods, of every job that is to hold nodes."""

@@ -123,6 +123,7 @@ KNOWN = {
         Resource("kubeflow.org/v1", "PyTorchJob", "pytorchjobs", True),
         Resource("batch/v1", "Job", "jobs", True),
         Resource("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", True),
+        Resource("nodeinfo.volcano.sh/v1alpha1", "Numatopology", "numatopologies", False),
     )
 }
 

@@ -38,7 +38,7 @@ from solver.stages.lexicographic import judge
 from solver.stages.pack import fresh, merged
 from solver.stages.parts import spread
 from solver.stages.scatter import scatter
-from solver.stages.sparing import no_less, sparing
+from solver.stages.sparing import more, sparing
 from solver.tree import Tree
 from solver.validate import validate
 from solver.victims import anybody
@@ -352,9 +352,9 @@ def _decide(
     """Stages A, B and C of one batch, again with finer places as long as a place proves too coarse to be packed; the floor, if that is better."""
     gangs = [j for j in gangs if ledger.rules.takes[problem.gangs[j].queue]]  # the others wait, and are in no model
     floor = _floor(problem, tree, room, ledger, gangs)
-    second = sparing(problem, tree, room, gangs) if len(floor) < len(gangs) else None
-    if second is not None and no_less(problem, other := _floor(problem, tree, room, ledger, gangs, second), floor):
-        floor = other
+    for second in sparing(problem, tree, room, gangs) if len(floor) < len(gangs) else ():
+        if more(problem, other := _floor(problem, tree, room, ledger, gangs, second), floor):
+            floor = other
     s = _sets(problem, tree, aggregate(problem), room, ledger, gangs)
     while True:
         admission = _everyone(s, gangs) if len(floor) == len(gangs) else admit(s, floor, options)

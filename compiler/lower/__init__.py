@@ -11,6 +11,7 @@ from compiler.lower.eligibility import Eligibility, eligibility, returned
 from compiler.lower.gangs import GangLowering, ages, priorities, submitted
 from compiler.lower.kept import keep
 from compiler.lower.live import Live, observe
+from compiler.lower.moments import ahead, counted_from, moments
 from compiler.lower.origins import Origins, job_key
 from compiler.lower.policy import policy
 from compiler.lower.queues import queues
@@ -36,9 +37,12 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
     dates: file -> seconds since the epoch at which the repository got it. A gang that finished, that its owner suspended, or that has no
     pods is in no problem but in the origins' `done`, `set_aside` and `empty`. Deterministic; nodes times gangs is never walked pod by pod.
     """
-    live = observe(specs, state or State())
+    live, clock = observe(specs, state or State()), state.clock if state else None
     chosen = [j for j, gang in enumerate(specs.gangs) if j not in live.finished and gang.schedulable and _pods(gang)]
     gangs = tuple(specs.gangs[j] for j in chosen)
+    submission = submitted(specs.gangs, live, dates or {})
+    every = moments(specs, live, chosen, submission)
+    live.latest = counted_from(live, every, submission, clock)
 
     parted = divisions(live, (role.pod for gang in gangs for role in gang.roles), specs.scheduler)
     names = resources(gangs, specs.queues, parted.resources)
@@ -48,7 +52,6 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
     nodes = _nodes(live, gangs, chosen, live.hypernodes, open_to, parted, names)
 
     values, otherwise = priorities(specs.priority_classes)
-    submission = submitted(specs.gangs, live, dates or {})
     rank = ages(specs.gangs, submission)
     lowering = GangLowering(
         names,
@@ -97,7 +100,7 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
         relations=bonds.relations,
         devices=devices(names),
     )
-    origins = _origins(specs, live, gangs, queue_origins, submission, bonds)
+    origins = replace(_origins(specs, live, gangs, queue_origins, submission, bonds), moments=ahead(every, live.latest, clock))
     return keep(problem, {spec.name: spec for spec in specs.queues}, live.hypernodes), origins
 
 

@@ -74,7 +74,7 @@ class Live:
     bystanders: the other pods, one by one.
     started: gang -> when its running pods started; notes: gang -> what their annotations and labels say of evictions.
     tenants: node name -> all pods that hold it, whoever's they are.
-    latest: the newest time at which anything in the state began or changed, which stands in for a clock.
+    latest: the newest time at which anything in the state began or changed, which stands in for a clock; then from when the plan counts.
     promised: gang -> the start that an earlier plan promised it, as its job still says.
     budgets: the PodDisruptionBudgets, each with the roles of running pods that it selects.
     """

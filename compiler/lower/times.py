@@ -1,4 +1,5 @@
-"""What is known of time: how long jobs run, when those that run end, who has waited too long, when nodes close. The state's newest event is now."""
+"""What is known of time: how long jobs run, when those that run end, who has waited too long, when nodes close. For now
+see `lower.moments`."""
 
 from __future__ import annotations
 
@@ -23,12 +24,16 @@ def times(j: int, spec: GangSpec, live: Live, submitted: int | None, patience: i
     overdue: it does not run whole, and was promised a start by an earlier plan or has waited longer than the patience. Without a state there is no
     now, and nobody is late.
     """
-    runs = sum(live.running.get(j, {}).values())
+    runs = pods_run(j, live)
     duration, now, starts = spec.expected_duration, live.latest, live.started.get(j)
     left = min(starts) + duration - now if runs and starts and duration is not None and now is not None else None
     late = submitted is not None and now is not None and now - submitted > patience
     waits = runs < max(1, spec.minimum)
     return Times(duration, left if left is not None and left > 0 else None, waits and (late or j in live.promised))
+
+
+def pods_run(j: int, live: Live) -> int:
+    return sum(live.running.get(j, {}).values())
 
 
 def closes_in(node: NodeSpec, now: int | None) -> int | None:

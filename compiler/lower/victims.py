@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from math import ceil
 
 from compiler.lower.gangs import SYSTEM_PRIORITIES
 from compiler.lower.live import Live
@@ -33,8 +34,20 @@ def evictable(j: int, gang: GangSpec, live: Live, scheduler: SchedulerSpec | Non
         return False
     if namespace_of(gang) == "kube-system" or gang.priority_class in SYSTEM_PRIORITIES:
         return False
-    wait = max((seconds(notes[COOLDOWN]) for notes in said if COOLDOWN in notes), default=0.0) if _cools(scheduler) else 0.0
+    wait = _cooldown(j, gang, live, scheduler)
     return not wait or ran(j, live, last=True) >= wait
+
+
+def cools_until(j: int, gang: GangSpec, live: Live, scheduler: SchedulerSpec | None) -> int | None:
+    """When the cooldown of its youngest pod is over, in seconds since the epoch; None where none guards it, or nobody knows since when it runs."""
+    wait, starts = _cooldown(j, gang, live, scheduler), live.started.get(j)
+    return max(starts) + ceil(wait) if wait and starts else None
+
+
+def _cooldown(j: int, gang: GangSpec, live: Live, scheduler: SchedulerSpec | None) -> float:
+    """Seconds; 0 for none."""
+    said = [*_annotations(gang), *live.notes.get(j, ())]
+    return max((seconds(notes[COOLDOWN]) for notes in said if COOLDOWN in notes), default=0.0) if _cools(scheduler) else 0.0
 
 
 def _cools(scheduler: SchedulerSpec | None) -> bool:

@@ -28,6 +28,7 @@ def plan(outcome: Outcome, *, timings: bool = False) -> dict[str, Any]:
         "kind": "Plan",
         "cluster": outcome.specs.cluster.name,
         "digest": outcome.digest,
+        **({} if outcome.origins is None or outcome.origins.now is None else {"now": rfc3339(outcome.origins.now)}),
         "gangs": [gang(decided) for decided in outcome.decisions],
         "batches": batches(outcome, timings=timings),
         "queues": queues(outcome),

@@ -52,6 +52,10 @@ class Floor:
         waiting = {key: js for key, js in self.sets.waiting.items() if key[1] >= urgent}
         return replace(self.sets, waiting=waiting), {j: self.placements[j] for js in waiting.values() for j in js if j in self.placements}
 
+    def better(self, started: Collection[int], options: Options) -> bool:
+        """Whether the floor is worth more than the gangs that start."""
+        return better(self.sets, self.placements, started, options)
+
     def compared(self, started: Collection[int], urgent: int, options: Options) -> int:
         """Whether down to this urgency the floor is worth more (1), less (-1), or as much (0) as the gangs that start."""
         s, floor = self.upto(urgent)

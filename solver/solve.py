@@ -43,6 +43,7 @@ from solver.tree import Tree
 from solver.validate import validate
 from solver.victims import anybody
 from solver.waits import Waits
+from solver.winners import regrouped, squeezed
 
 REASON_SECONDS = 5.0
 """For one exact model that asks whether a single gang fits; the plan's own time limit is over by then."""
@@ -235,11 +236,18 @@ class Course:
                 self.winners[j] = found[1]
             elif urgency(gang) == urgent:
                 alike = (gang.queue, gang.preempts, shape_of(j, gang))
-                if alike not in hopeless and self.evict_for(j):
+                if alike not in hopeless and (self.evict_for(j) or self._adopt(squeezed(self, j))):
                     hopeless.clear()
                 else:
                     hopeless.add(alike)
+        self._adopt(regrouped(self))
         self.seconds += time.perf_counter() - clock
+
+    def _adopt(self, other: Course | None) -> bool:
+        """Become the other course, if there is one."""
+        for name in ("room", "ledger", "placements", "standing", "winners", "later") if other is not None else ():
+            setattr(self, name, getattr(other, name))
+        return other is not None
 
     def evict_for(self, j: int) -> bool:
         """Make room for gang j and start it; False, and nothing changed, where that cannot be."""
@@ -247,16 +255,20 @@ class Course:
         if taken is None:
             return False
         for v, pods in taken.pods.items():
-            self.standing.take(v, pods, j)
-            if v in self.placements:
-                self.placements[v] = self.standing.running[v]
-                if not self.placements[v]:
-                    del self.placements[v]
+            self.evict(v, pods, (j,))
         self.standing.anchor(taken.pods, j, taken.exposures)
-        placed, spreading = self.alone(j) or (taken.placed, ())
+        placed, spreading = self.alone(j) or (taken.placed[j], ())
         self.begin(j, placed)
         self.winners[j] = (*taken.objectives, *spreading)
         return True
+
+    def evict(self, v: int, pods: tuple[Placement, ...], winners: Sequence[int]) -> None:
+        """Gang v loses these pods for the sake of these gangs."""
+        self.standing.take(v, pods, winners)
+        if v in self.placements:
+            self.placements[v] = self.standing.running[v]
+            if not self.placements[v]:
+                del self.placements[v]
 
     def fitted(self, j: int, room: Room, ledger: Ledger) -> tuple[Placement, ...] | None:
         """The pods of gang j alone in this room, where it fits there and in its queues."""
@@ -338,12 +350,17 @@ def _decided(course: Course, waiting: list[int]) -> Course:
         if not any(course.promising(j) for j in waiting if j not in plain.placements):
             return plain
         groups, _ = divided(problem, waiting, replace(options, joint_variables=-1), partial(course.whole_floor, waiting))
+    clean = course.copy() if plain is course and len(groups) > 1 else None
     for number, group in enumerate(groups):
         urgent = urgency(problem.gangs[group[0]])
         course.decide(group)
         if number + 1 == len(groups) or urgency(problem.gangs[groups[number + 1][0]]) != urgent:
             course.make_room([j for j in waiting if urgency(problem.gangs[j]) >= urgent], urgent)
-    return course.spared() if course.standing.evicted or plain is course else plain
+    if course.standing.evicted or plain is not course:
+        return course.spared() if course.standing.evicted else plain
+    if clean is not None and clean.whole_floor(waiting).better(course.placements, options):
+        return clean.decide_all(groups, whole)
+    return course
 
 
 def _decide(

@@ -14,7 +14,7 @@ from solver.plan import Plan
 from solver.problem import Problem
 from solver.stages.admit import Admission, Placements, admit
 from solver.verify import verify
-from tests.unit.solver.builders import gang, nodes, problem, queue, role
+from tests.unit.solver.builders import gang, nodes, problem, queue, role, run
 
 
 def started(world: Problem, plan: Plan) -> set[str]:
@@ -68,6 +68,17 @@ def test_a_batch_that_lies_in_the_way_of_the_next_one_is_overruled_where_the_gre
     (batch,) = plan.batches
     assert batch.gangs == (0, 1)
     assert {o.name: o.value for o in batch.objectives}["gangs[0]"] == 1
+
+
+def test_so_it_is_where_somebody_might_be_evicted_and_nobody_is() -> None:
+    calm = gang("calm", role(1, gpu=4), running=(run(0, 2, 1),), loss=1)
+    low, high = gang("low", role(1, gpu=3, cpu=1)), gang("high", role(2, gpu=3), priority=2)
+    things = nodes(1, gpu=8, cpu=16), nodes(1, leaf="s", gpu=8), nodes(1, gpu=4), calm, low, high
+    world = problem(*things, tree={"s": (1, None)}, preempt=True)
+    plan = solve(world, Options(joint_variables=1))
+    assert verify(world, plan) == []
+    assert started(world, plan) == {"low", "high"}
+    assert not any(decision.evicted for decision in plan.decisions)
 
 
 @pytest.mark.parametrize(

@@ -19,15 +19,15 @@ from solver.engine import solve_model
 from solver.fit import shortage
 from solver.model.evictions import Evictions, Exposure
 from solver.model.rows import at_most
-from solver.model.sets import Sets, aggregate, refine
+from solver.model.sets import Class, Place, Sets, aggregate, refine
 from solver.options import Options
 from solver.order import urgency
 from solver.plan import Objective
-from solver.problem import Ask, Limits, Placement, Problem
-from solver.room import Ledger, Room
-from solver.shapes import satisfied, shape_of
+from solver.problem import Ask, Limits, Placement, Problem, Vector
+from solver.room import Ledger, Room, add
+from solver.shapes import Shape, satisfied, shape_of
 from solver.stages.admit import pods_of
-from solver.stages.cheapest import Cheapest, Choice
+from solver.stages.cheapest import Cheapest
 from solver.stages.lexicographic import judge
 from solver.stages.pack import merged
 from solver.tree import Tree
@@ -39,10 +39,10 @@ SIZES = (96, 768, 3_072)
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Who goes for one gang. pods: victim -> the pods it loses. placed: the gang's new pods in the model's own answer."""
+    """Who goes for one gang or for several. pods: victim -> the pods it loses. placed: gang -> its pods in the model's own answer."""
 
     pods: Mapping[int, tuple[Placement, ...]]
-    placed: tuple[Placement, ...]
+    placed: Mapping[int, tuple[Placement, ...]]
     objectives: tuple[Objective, ...]
     exposures: Mapping[int, Exposure]
 
@@ -146,8 +146,8 @@ class Standing:
         """Whether counting proves that not even without all of them the gang fits."""
         return shortage(self.problem, self.tree, shape_of(j, self.problem.gangs[j]), self.without(victims)) is not None
 
-    def take(self, v: int, pods: tuple[Placement, ...], j: int) -> None:
-        """Evict these pods of gang v for gang j."""
+    def take(self, v: int, pods: tuple[Placement, ...], winners: Iterable[int]) -> None:
+        """Evict these pods of gang v for these gangs."""
         gang = self.problem.gangs[v]
         for p in pods:
             back = np.array(gang.roles[p.role].request, dtype=np.int64) * p.pods
@@ -157,7 +157,7 @@ class Standing:
         self.ledger.charge(gang.queue, tuple(-x for x in freed(self.problem, v, pods)))
         self.running[v] = merged([*self.running[v], *(Placement(p.role, p.node, -p.pods) for p in pods)])
         self.evicted[v] = merged([*self.evicted.get(v, ()), *pods])
-        self.winners[v] = tuple(sorted({*self.winners.get(v, ()), j}))
+        self.winners[v] = tuple(sorted({*self.winners.get(v, ()), *winners}))
 
     def give_back(self, v: int, pods: tuple[Placement, ...]) -> None:
         """The pods stay after all. Raises ValueError where their room is taken; then nothing has changed."""
@@ -186,34 +186,77 @@ class Standing:
 
 def cheapest_victims(standing: Standing, j: int, options: Options) -> Taken | None:
     """Whom to evict for gang j, with the least loss; None where the rules allow nobody who would help, or a limit struck before an answer."""
-    problem, tree = standing.problem, standing.tree
     victims, exposures = standing.candidates(j)
     if not victims or standing.hopeless(j, victims):
         return None
-    shape = shape_of(j, problem.gangs[j])
-    away = not standing.ledger.allows(problem.gangs[j].queue, shape.demand(len(problem.resources)))
-    places = aggregate(problem)
-    waiting = {(problem.gangs[j].queue, urgency(problem.gangs[j]), 0): (j,)}
-    rich = standing.without(victims)
-    bounds = Cheapest(Sets(problem, tree, places, rich, standing.ledger, (shape,), waiting), standing.room.free, victims)
+    room = Making(standing, (j,), (shape_of(j, standing.problem.gangs[j]),), victims, exposures)
+    bounds = room.cheapest(0)
     best: Taken | None = None
     for size in SIZES:
         choice = bounds.choose(size)
         if not choice.nodes:
             break
-        within = [i for i, place in enumerate(places) if choice.nodes.intersection(place.nodes)]
-        free = rich.copy()
-        free.amounts[[n for n in range(len(problem.nodes)) if n not in choice.nodes]] = 0
-        s = Sets(problem, tree, refine(places, within), free, standing.ledger, (shape,), waiting, standing.room.neighbours)
-        useful = [v for v in victims if away or any(p.node in choice.nodes for p in v.running)]
-        best = _solve(Evictions(s, standing.bare, useful, exposures, standing.allowed, away), j, choice, options) or best
+        best = solved(room.model(choice.nodes), (j,), choice.beyond, options) or best
         if math.isinf(choice.beyond) or (best is not None and best.objectives[0].verdict == "proven"):
             break
     return best
 
 
-def _solve(m: Evictions, j: int, choice: Choice, options: Options) -> Taken | None:
-    """Least loss, then fewest victims, the first held while the second is minimised."""
+@dataclass(frozen=True)
+class Making:
+    """The gangs that room is made for, each with its shape, and who may go for all of them; what the queues of victims can spare."""
+
+    standing: Standing
+    gangs: tuple[int, ...]
+    shapes: tuple[Shape, ...]
+    victims: Sequence[Victim]
+    exposures: Mapping[int, Exposure]
+
+    @cached_property
+    def places(self) -> tuple[Place, ...]:
+        return aggregate(self.standing.problem)
+
+    @cached_property
+    def rich(self) -> Free:
+        """What is free were all victims gone."""
+        return self.standing.without(self.victims)
+
+    @cached_property
+    def waiting(self) -> dict[Class, tuple[int, ...]]:
+        gangs = self.standing.problem.gangs
+        return {(gangs[j].queue, urgency(gangs[j]), k): (j,) for k, j in enumerate(self.gangs)}
+
+    @cached_property
+    def away(self) -> bool:
+        """Whether pods count wherever they are, since what is short is some queue's."""
+        problem, width = self.standing.problem, len(self.standing.problem.resources)
+        asked: dict[int, Vector] = {}
+        for j, shape in zip(self.gangs, self.shapes, strict=True):
+            queue = problem.gangs[j].queue
+            asked[queue] = add(asked.get(queue, (0,) * width), shape.demand(width))
+        return len(asked) > 1 or not all(self.standing.ledger.allows(q, amount) for q, amount in asked.items())
+
+    def cheapest(self, k: int) -> Cheapest:
+        """The bounds on the loss of the gang of shape k alone."""
+        standing, gang = self.standing, self.standing.problem.gangs[self.gangs[k]]
+        waiting = {(gang.queue, urgency(gang), 0): (self.gangs[k],)}
+        s = Sets(standing.problem, standing.tree, self.places, self.rich, standing.ledger, (self.shapes[k],), waiting)
+        return Cheapest(s, standing.room.free, self.victims)
+
+    def model(self, nodes: frozenset[int]) -> Evictions:
+        """The model over these nodes, each a place of its own."""
+        standing = self.standing
+        within = [i for i, place in enumerate(self.places) if nodes.intersection(place.nodes)]
+        free = self.rich.copy()
+        free.amounts[[n for n in range(len(standing.problem.nodes)) if n not in nodes]] = 0
+        places = refine(self.places, within)
+        s = Sets(standing.problem, standing.tree, places, free, standing.ledger, self.shapes, self.waiting, standing.room.neighbours)
+        useful = [v for v in self.victims if self.away or any(p.node in nodes for p in v.running)]
+        return Evictions(s, standing.bare, useful, self.exposures, standing.allowed, self.away)
+
+
+def solved(m: Evictions, gangs: Sequence[int], beyond: float, options: Options) -> Taken | None:
+    """Least loss, then fewest victims, the first held while the second is minimised. beyond: no answer outside the model loses less."""
     model = m.x.model
     model.sense = pulp.LpMinimize
     losses = m.losses()
@@ -223,7 +266,7 @@ def _solve(m: Evictions, j: int, choice: Choice, options: Options) -> Taken | No
     if not answer.values:
         return None
     value = _sum(losses, answer.values)
-    bound = min(math.ceil(answer.bound - 1e-6 * max(1.0, abs(answer.bound))) * unit if math.isfinite(answer.bound) else 0.0, choice.beyond)
+    bound = min(math.ceil(answer.bound - 1e-6 * max(1.0, abs(answer.bound))) * unit if math.isfinite(answer.bound) else 0.0, beyond)
     objectives = [judge("loss", value, max(0.0, bound), options.gap, maximise=False)]
     touched = [(d, 1.0) for d in dict.fromkeys(m.d.values())]
     model.addConstraint(at_most([(x, c / unit) for x, c in losses], value / unit + 0.5), "held_loss")
@@ -233,11 +276,13 @@ def _solve(m: Evictions, j: int, choice: Choice, options: Options) -> Taken | No
     if again.values and _sum(losses, again.values) <= value:
         answer = again
     number = len(m.taken(answer.values))
-    only_here = objectives[0].verdict == "proven" and choice.beyond > value
+    only_here = objectives[0].verdict == "proven" and beyond > value
     least = math.ceil(again.bound - 1e-6) if only_here and math.isfinite(again.bound) else min(number, 1)
     objectives.append(judge("victims", number, least, options.gap, maximise=False))
-    fresh = tuple(Placement(t, m.s.places[i].nodes[0], pods) for (_, t, i), pods in sorted(pods_of(m.x, answer.values).items()))
-    return Taken(m.taken(answer.values), merged([*m.s.shapes[0].fixed, *fresh]), tuple(objectives), m.exposures)
+    fresh: dict[int, list[Placement]] = {j: list(shape.fixed) for j, shape in zip(gangs, m.s.shapes, strict=True)}
+    for (k, t, i), pods in sorted(pods_of(m.x, answer.values).items()):
+        fresh[gangs[k]].append(Placement(t, m.s.places[i].nodes[0], pods))
+    return Taken(m.taken(answer.values), {j: merged(pods) for j, pods in fresh.items()}, tuple(objectives), m.exposures)
 
 
 def _sum(terms: Iterable[tuple[pulp.LpVariable, float]], values: Mapping[str, float]) -> int:

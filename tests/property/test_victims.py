@@ -30,10 +30,10 @@ def crowded(draw: st.DrawFn) -> Problem:
     queues = tuple(draw(_queues(q, parent)) for q, parent in enumerate(draw(st.sampled_from(((None,), (None, None), (None, None), (None, 0, 0))))))
     homes = [q for q in range(len(queues)) if all(queue.parent != q for queue in queues)]
     left = [list(node.free) for node in nodes]
-    gangs = [draw(_running(g, homes, left, len(tree) > 0)) for g in range(draw(st.integers(1, 3)))]
+    gangs = [draw(running_gang(g, homes, left, len(tree) > 0)) for g in range(draw(st.integers(1, 3)))]
     nodes = tuple(replace(node, free=(4, draw(st.sampled_from((4, 4, 4, 3, 2))))) for node in nodes)  # some hold more than they now have
     switches = draw(st.sampled_from(((True, True), (True, True), (True, False), (False, True))))
-    waiting = draw(_waiting(homes, len(tree) > 0))
+    waiting = draw(waiting_gang(homes, len(tree) > 0))
     votes = [Votes(whole=draw(st.integers(0, 3)) > 0, shares=draw(st.integers(0, 3)) == 0) for _ in range(2)]
     return Problem(
         ("cpu", "gpu"),
@@ -64,7 +64,7 @@ def _queues(draw: st.DrawFn, q: int, parent: int | None) -> Queue:
 
 
 @st.composite
-def _running(draw: st.DrawFn, g: int, homes: list[int], left: list[list[int]], topology: bool) -> Gang:
+def running_gang(draw: st.DrawFn, g: int, homes: list[int], left: list[list[int]], topology: bool) -> Gang:
     """Pods where there is room, in whole subgroups; some gangs hold more than their minimum, some less."""
     size = draw(st.sampled_from((1, 1, 1, 2)))
     roles, running = [], []
@@ -98,7 +98,7 @@ def _running(draw: st.DrawFn, g: int, homes: list[int], left: list[list[int]], t
 
 
 @st.composite
-def _waiting(draw: st.DrawFn, homes: list[int], topology: bool) -> Gang:
+def waiting_gang(draw: st.DrawFn, homes: list[int], topology: bool) -> Gang:
     roles = []
     for t in range(draw(st.sampled_from((1, 1, 2)))):
         minimum = draw(st.integers(1, 2))
@@ -262,7 +262,7 @@ def _two(draw: st.DrawFn) -> Problem:
     """As `crowded`, with a second gang that waits, and every policy; now and then each queue below a parent of its own that is asked as well."""
     world = draw(crowded())
     homes = sorted({gang.queue for gang in world.gangs})
-    second = replace(draw(_waiting(homes, bool(world.hypernodes))), name="second", priority=draw(st.integers(0, 2)))
+    second = replace(draw(waiting_gang(homes, bool(world.hypernodes))), name="second", priority=draw(st.integers(0, 2)))
     world = replace(world, gangs=(*world.gangs, second), policy=draw(st.sampled_from(POLICIES)))
     if not world.policy.capacity_hierarchy:
         return world

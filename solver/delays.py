@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import islice
 
 import numpy as np
@@ -23,7 +24,7 @@ from solver.problem import Gang, Node, Placement, Problem
 from solver.reasons import Explanation, World, kind
 from solver.room import Ledger, Room, demand
 from solver.shapes import shape_of
-from solver.stages.reserve import in_time, shut
+from solver.stages.reserve import in_time
 from solver.tree import Tree
 from solver.waiting import explanations
 from solver.waits import Waits
@@ -82,29 +83,36 @@ def repairs(waits: Waits, j: int, facts: Sequence[Fact]) -> list[Repair]:
 
 @dataclass(frozen=True)
 class Asked:
-    """Gang j in worlds that are changed a little."""
+    """Gang j in worlds that are changed a little. A world is a problem with this gang alone: what the others hold is in the room and the ledger."""
 
     waits: Waits
     j: int
 
-    def beside(self, problem: Problem, at: int = 0) -> bool:
-        """Whether it would start beside the plan, were the problem this one: by room, by queues, and without touching what is reserved.
+    @cached_property
+    def alone(self) -> Problem:
+        problem = self.waits.world.problem
+        return replace(problem, gangs=(problem.gangs[self.j],))
+
+    def beside(self, alone: Problem, at: int = 0) -> bool:
+        """Whether it would start beside the plan, were its world this one: by room, by queues, and without touching what is reserved.
 
         at: seconds from now, when those whose end is known may have ended.
         """
-        waits, held = self.waits, self.waits.reservation
-        if held is not None and self.j in waits.barred and not in_time(problem, self.j, held):
+        held = self.waits.reservation
+        lasting = held is not None and self.j != held.gang and not in_time(alone, 0, held)
+        if lasting and self.j in self.waits.barred:
             return False
-        off = both(both(kept_from(problem), closing_on(problem)), {} if held is None or self.j == held.gang else shut(problem, held))
-        return self._fits(closed(problem, {self.j: off[self.j]} if self.j in off else {}), at)
+        reserved = frozenset(p.node for p in held.placements) if held is not None and lasting else frozenset()
+        off = both(both(kept_from(alone), closing_on(alone)), {0: reserved})
+        return self._fits(closed(alone, off), at)
 
-    def _fits(self, problem: Problem, at: int) -> bool:
-        gang, world = problem.gangs[self.j], self.waits.world
-        shape, tree, (free, ledger) = shape_of(self.j, gang), Tree(problem), self._left(at)
-        allowed = ledger.rules.takes[gang.queue] and ledger.allows(gang.queue, shape.demand(len(problem.resources)))
-        if not allowed or shortage(problem, tree, shape, free) is not None:
+    def _fits(self, alone: Problem, at: int) -> bool:
+        (gang,), world = alone.gangs, self.waits.world
+        shape, tree, (free, ledger) = shape_of(0, gang), Tree(alone), self._left(at)
+        allowed = ledger.rules.takes[gang.queue] and ledger.allows(gang.queue, shape.demand(len(alone.resources)))
+        if not allowed or shortage(alone, tree, shape, free) is not None:
             return False
-        return holds(problem, tree, self.j, shape, free, world.options, world.neighbours) is True
+        return holds(alone, tree, 0, shape, free, world.options, world.neighbours) is True
 
     def _left(self, at: int) -> tuple[Free, Ledger]:
         """What is free on the nodes and what the queues hold then. Of cells it is not known which come back, and pods that others mind stay."""
@@ -114,10 +122,8 @@ class Asked:
         return (world.free_after, world.after) if not gone else given_back(world, [(v, holding[v]) for v in gone])
 
     def changed(self, **change: object) -> Problem:
-        """The problem with something about the gang changed."""
-        problem = self.waits.world.problem
-        gang = replace(problem.gangs[self.j], **change)  # type: ignore[arg-type]
-        return replace(problem, gangs=tuple(gang if i == self.j else other for i, other in enumerate(problem.gangs)))
+        """Its world with something about the gang changed."""
+        return replace(self.alone, gangs=(replace(self.alone.gangs[0], **change),))  # type: ignore[arg-type]
 
 
 def minds(gang: Gang) -> bool:
@@ -142,9 +148,7 @@ def _in_order(asked: Asked, fact: Fact) -> Iterator[Repair]:
     (first,) = fact.gangs
     if _both_fit(asked, first):
         yield Repair("GR118", gangs=(first,))
-    loose = tuple(replace(queue, strict=False) if q == fact.queue else queue for q, queue in enumerate(problem.queues))
-    now = asked.beside(replace(problem, queues=loose))
-    if now:
+    if asked.beside(asked.alone):
         yield Repair("GR114", amount=problem.gangs[first].priority)
         yield Repair("GR117", queue=fact.queue)
     elif waits.beside_what_runs(asked.j):
@@ -221,7 +225,7 @@ def _kept(asked: Asked, fact: Fact) -> Iterator[Repair]:
 
     def fewer(count: int) -> Problem:
         """The last ones are the first to go: `Queue.kept` has them in order."""
-        return replace(problem, queues=tuple(replace(x, kept=kept[:-count]) if i == q else x for i, x in enumerate(problem.queues)))
+        return replace(asked.alone, queues=tuple(replace(x, kept=kept[:-count]) if i == q else x for i, x in enumerate(problem.queues)))
 
     least = _least(range(1, len(kept) + 1), lambda count: asked.beside(fewer(count)))
     if least is not None:
@@ -251,22 +255,22 @@ def _maintenance(asked: Asked, fact: Fact) -> Iterator[Repair]:
     if longest is not None:
         yield Repair("GR121", seconds=longest)
     ends = sorted({to for node in problem.nodes for _, to in node.windows})
-    yield from islice((Repair("GR122", seconds=then) for then in ends[:WINDOWS] if asked.beside(_at(problem, asked.j, then), then)), 1)
+    yield from islice((Repair("GR122", seconds=then) for then in ends[:WINDOWS] if asked.beside(_at(asked.alone, then), then)), 1)
 
 
-def _at(problem: Problem, j: int, start: int) -> Problem:
-    """The problem in which gang j is to start then: open are the nodes of which no window meets its run [start, start + duration)."""
-    lasts = problem.gangs[j].duration
+def _at(alone: Problem, start: int) -> Problem:
+    """The gang's world when it is to start then: open are the nodes of which no window meets its run [start, start + duration)."""
+    (gang,) = alone.gangs
+    lasts = gang.duration
 
     def shut_then(node: Node) -> bool:
         if node.closes_in is not None and not node.windows:
             return True
         return any(to > start and (lasts is None or since < start + lasts) for since, to in node.windows)
 
-    # Shut to it then is said as shut to everybody now: nobody else is asked. Counted from now it lasts until start + duration.
-    nodes = tuple(replace(node, closes_in=0 if shut_then(node) else None) for node in problem.nodes)
-    later = replace(problem.gangs[j], duration=None if lasts is None else start + lasts)
-    return replace(problem, nodes=nodes, gangs=tuple(later if i == j else gang for i, gang in enumerate(problem.gangs)))
+    # Counted from now it lasts until start + duration, and a node that is shut to it then is as one that is shut now.
+    nodes = tuple(replace(node, closes_in=0 if shut_then(node) else None) if node.closes_in is not None else node for node in alone.nodes)
+    return replace(alone, nodes=nodes, gangs=(replace(gang, duration=None if lasts is None else start + lasts),))
 
 
 FITTING: Mapping[str, Callable[[Asked, Fact], Iterator[Repair]]] = {

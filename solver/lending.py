@@ -6,10 +6,11 @@ then still waits and may borrow (`victims.borrows`) is decided once more in what
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
+from solver.batches import divided
 from solver.closing import closed, guarded, kept_nodes
 from solver.stages.reserve import shut
 from solver.tree import Tree
@@ -18,11 +19,8 @@ from solver.victims import borrows
 if TYPE_CHECKING:
     from solver.solve import Course
 
-Groups = Callable[[list[int]], Iterable[list[int]]]
-"""Gangs -> batches of them, in the order in which they are decided."""
 
-
-def lent(course: Course, groups: Groups) -> Course:
+def lent(course: Course) -> Course:
     """The same course, with those who wait and may borrow started where they find room. course.whole: the problem with nothing closed."""
     problem = course.whole
     asking = [j for j in course.waiting() if borrows(problem, j) and (course.reservation is None or course.reservation.gang != j)]
@@ -32,7 +30,8 @@ def lent(course: Course, groups: Groups) -> Course:
     if course.reservation is not None:
         opened = closed(opened, shut(opened, course.reservation))
     other = replace(course.copy(), problem=opened, tree=Tree(opened), batches=[])
-    other.decide_all(groups(asking))
+    groups, whole = divided(opened, asking, course.options, partial(other.whole_floor, asking))
+    other = other.decide_all(groups, whole)
     batches = [(tuple(j for j in gangs if j in other.placements), objectives, seconds) for gangs, objectives, seconds in other.batches]
     return replace(
         other, problem=course.problem, tree=course.tree, batches=course.batches, borrowed=tuple(batch for batch in batches if batch[0])

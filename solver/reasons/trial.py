@@ -12,7 +12,7 @@ from solver.fit import exactly, found, shortage
 from solver.plan import Repair
 from solver.problem import Node, Placement, Problem, Vector
 from solver.reasons.world import Case, Question, Setting
-from solver.room import Ledger, demand
+from solver.room import Ledger, add, demand
 from solver.shapes import shape_of
 from solver.tree import Tree
 
@@ -46,6 +46,7 @@ class Bench:
     tries: int
     models: int
     _answers: dict[object, bool] = field(default_factory=dict)
+    _known: dict[tuple[int, bool], tuple[Vector, Vector]] = field(default_factory=dict)
 
     @property
     def start(self) -> Trial:
@@ -69,13 +70,26 @@ class Bench:
         world = self.case.world
         held = world.after if t.setting.started else world.before
         ledger = held.copy() if t.limits is world.problem else held.under(t.limits)
-        gangs, width = world.problem.gangs, len(world.problem.resources)
+        width = len(world.problem.resources)
+        gone: dict[int, tuple[Vector, Vector]] = {}
         for i in t.gone:
-            ledger.release(gangs[i].queue, demand(gangs[i], self.holds(t, i), width), demand(gangs[i], gangs[i].running, width))
+            q, none = world.problem.gangs[i].queue, ((0,) * width, (0,) * width)
+            now, before = gone.get(q, none)
+            more, running = self._demands(t, i)
+            gone[q] = add(now, more), add(before, running)
+        for q, (now, before) in gone.items():
+            ledger.release(q, now, before)
         if t.setting.own and not t.setting.gang.running:
             pods = demand(self.case.gang, t.setting.own, width)
             ledger.release(self.case.gang.queue, pods, pods)
         return ledger
+
+    def _demands(self, t: Trial, i: int) -> tuple[Vector, Vector]:
+        """What a gang holds, and what of it ran before."""
+        if (i, t.setting.started) not in self._known:
+            gang, width = self.case.world.problem.gangs[i], len(self.case.world.problem.resources)
+            self._known[i, t.setting.started] = demand(gang, self.holds(t, i), width), demand(gang, gang.running, width)
+        return self._known[i, t.setting.started]
 
     def holds(self, t: Trial, i: int) -> tuple[Placement, ...]:
         """The pods of a gang that runs, its growth by the plan included, or that the plan starts."""

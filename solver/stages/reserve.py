@@ -61,11 +61,16 @@ class Outlook:
         """(room, ledger) once these have ended, with some nodes closed."""
         amounts, ledger = self._left.copy(), self.ledger.copy()
         for v in gone:
-            gang = self.problem.gangs[v]
             self._give(amounts, v, 1)
-            ledger.charge(gang.queue, tuple(-x for x in demand(gang, self.holding[v], len(self.problem.resources))))
+            self._end(ledger, v)
         amounts[list(closed)] = 0
         return Room(Free(np.maximum(amounts, 0), self._cells(gone)), self._beside(gone)), ledger
+
+    def _end(self, ledger: Ledger, v: int, times: int = 1) -> None:
+        """Gang v gives its queue back what it holds, and what it runs excuses nobody any more. times -1: it does not after all."""
+        gang, width = self.problem.gangs[v], len(self.problem.resources)
+        held, ran = (tuple(times * x for x in demand(gang, pods, width)) for pods in (self.holding[v], gang.running))
+        ledger.release(gang.queue, held, ran)
 
     def _cells(self, gone: Collection[int]) -> Ints:
         """What is left on the cells then, as far as it is known: nobody says from which cells the pods that run took theirs, so those come back
@@ -145,19 +150,19 @@ class Outlook:
         nodes, asked = sorted({p.node for p in new}), demand(gang, new, width)
         left, ledger = self._left.copy(), self.ledger.copy()
 
-        def hold(v: int, times: int) -> None:
-            self._give(left, v, -times)
-            ledger.charge(self.problem.gangs[v].queue, tuple(times * x for x in demand(self.problem.gangs[v], self.holding[v], width)))
+        def end(v: int, times: int = 1) -> None:
+            self._give(left, v, times)
+            self._end(ledger, v, times)
 
         for v in line:
-            hold(v, -1)
+            end(v)
         for p in new:
             left[p.node] -= np.array(gang.roles[p.role].request, dtype=np.int64) * p.pods
         needed = []
         for v in reversed(line):
-            hold(v, 1)
+            end(v, -1)
             if (left[nodes] < 0).any() or not ledger.allows(gang.queue, asked):
-                hold(v, -1)
+                end(v)
                 needed.append(v)
         return needed
 

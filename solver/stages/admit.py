@@ -21,7 +21,7 @@ from solver.problem import Placement, Portion
 from solver.quotas import Siblings
 from solver.room import Room, add
 from solver.shapes import Shape
-from solver.stages.lexicographic import Lexicographic, maximin, relaxed_maximin
+from solver.stages.lexicographic import Lexicographic, judge, maximin, relaxed_maximin
 from solver.stages.pack import fresh
 from solver.tree import ROOT
 

@@ -29,7 +29,7 @@ TIMED = {
     "admit": ("solver.solve", "admit"),
     "spread": ("solver.solve", "spread"),
     "grow": ("solver.solve", "grow"),
-    "reasons": ("solver.waits", "explanations"),
+    "reasons": ("solver.delays", "explanations"),
 }
 """Phase -> module and name of the function as its caller finds it."""
 

@@ -9,7 +9,7 @@ import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from compiler.amounts import number, quantity, say
+from compiler.amounts import lasting, number, quantity, rfc3339, say
 from compiler.lower.origins import Origins
 from compiler.sources import Source
 from solver.plan import Fact, Repair
@@ -24,7 +24,8 @@ MOST_GANGS = 3
 class Reason:
     """A code, its sentence, and the numbers in it (amounts as in `compiler.amounts.number`). never: waiting cannot help.
 
-    also: of a repair, the changes that must come with it; its message says them too. sources: of a fact, the objects that it comes from.
+    also: of a repair, the changes that must come with it; its message says them too. sources: of a fact, the
+    objects that it comes from; of a repair, where it is made or what is waited for.
     """
 
     code: str
@@ -258,7 +259,15 @@ REPAIRS: Mapping[str, Sentence] = {
         ("a soft topology instead of a hard one for its groups ({subgroup})", "a soft topology instead of a hard one"),
     ),
     "GR108": Sentence("lower a guarantee of another queue", ("{amount} less of guarantee for queue {queue}", "a smaller guarantee of another queue")),
-    "GR109": Sentence("wait for others to end", ("wait for the end of {gangs}", "wait for running jobs to end")),
+    "GR109": Sentence(
+        "wait for others to end",
+        (
+            "wait for the end of {gangs}, expected about {at}",
+            "wait for the end of {gangs}, expected in {within}",
+            "wait for the end of {gangs}",
+            "wait for running jobs to end",
+        ),
+    ),
     "GR110": Sentence("raise a queue's weight", ("weight {amount:n} instead of {now:n} for queue {queue}", "more weight for its queue")),
     "GR111": Sentence("open a queue", ("open queue {queue}", "open its queue")),
     "GR112": Sentence("let a role use other nodes", ("let role {role} use nodes like {nodes} as well", "let it use other nodes as well")),
@@ -266,7 +275,31 @@ REPAIRS: Mapping[str, Sentence] = {
     "GR114": Sentence("raise its priority", ("a priority above {amount:n}", "a higher priority")),
     "GR115": Sentence("make the pods smaller", ("{amount} for a pod of role {role} instead of {now:n}", "smaller pods")),
     "GR116": Sentence("bring nodes back", ("wait for {nodes} to be ready and open again", "wait for nodes to come back")),
+    "GR117": Sentence("lift a queue's strict order", ("queue {queue} without its strict order", "its queue without its strict order")),
+    "GR118": Sentence(
+        "wait for others to start",
+        (
+            "wait for {gangs} to start, expected about {at}",
+            "wait for {gangs} to start, expected in {within}",
+            "wait for {gangs} to start",
+            "wait for those before it to start",
+        ),
+    ),
+    "GR119": Sentence(
+        "keep fewer domains for another queue",
+        ("{amount:n} fewer of the whole domains guaranteed to queue {queue}", "fewer whole domains guaranteed to another queue"),
+    ),
+    "GR120": Sentence("use another queue", ("queue {queue} instead of its own", "another queue")),
+    "GR121": Sentence("say that it ends sooner", ("gangplan.dev/expected-duration of at most {within}", "a shorter expected duration")),
+    "GR122": Sentence(
+        "wait for the end of maintenance",
+        ("wait for the end of maintenance about {at}", "wait {within} for the end of maintenance", "wait for the end of maintenance"),
+    ),
 }
+
+
+AWAITED = frozenset({"GR109", "GR118", "GR122"})
+"""Repairs whose seconds lead to a moment."""
 
 
 class Words:
@@ -329,7 +362,12 @@ class Words:
             "nodes": tuple(problem.nodes[n].name for n in repair.nodes) or None,
         }
         facts: dict[str, Value] = {name: value for name, value in said.items() if value is not None}
-        names: dict[str, object] = {**facts, "gangs": _listed(facts.get("gangs", ())), "nodes": _listed(facts.get("nodes", ()))}
+        if repair.seconds is not None:
+            facts["seconds"] = repair.seconds
+        if repair.seconds is not None and repair.code in AWAITED and self.origins.now is not None:
+            facts["at"] = rfc3339(self.origins.now + repair.seconds)
+        within = None if repair.seconds is None else lasting(repair.seconds)
+        names: dict[str, object] = {**facts, "within": within, "gangs": _listed(facts.get("gangs", ())), "nodes": _listed(facts.get("nodes", ()))}
         for name, amount in (("amount", repair.amount), ("now", repair.now)):
             if amount is not None:
                 facts[name] = number(resource or "pods", amount)
@@ -382,6 +420,10 @@ Each repair was tried: with it the job starts beside the rest of the plan, and i
 order: what the job's owner can change without giving up pods; waiting; fewer pods; a higher priority (with which the job is decided first,
 so that others may wait instead); the queues; the nodes. Where fewer than two single changes are known, two together are tried as well;
 `also` in the JSON holds what must come with a change. How many are tried is limited by count, never by the clock.
+
+Where it is known when jobs end, those are named after whose end the job starts soonest, and `seconds` and `at` say when that is. A job for which
+there is room (GW106 of whole domains, GW114, GW115, GW116) is told what would give it its turn; a time in a message is expected, no promise.
+`gangplan explain` and `from` in the JSON say where each change is made, or where it would be written.
 """
 
 

@@ -7,10 +7,10 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Literal
 
+from compiler.amounts import rfc3339
 from compiler.diagnostics import Diagnostic
 from compiler.documents import Document
 from compiler.explain import Reason, Words
@@ -18,7 +18,7 @@ from compiler.lower.gangs import priorities
 from compiler.lower.origins import JobKey, Origins, job_key, namespace_of
 from compiler.sources import Sources, suspended
 from compiler.specs import GangSpec, Specs
-from solver.plan import CellUse, Decision, Plan, Reservation
+from solver.plan import CellUse, Decision, Plan, Repair, Reservation
 from solver.problem import Gang, Placement, Problem
 
 Action = Literal["start", "keep", "wait", "evict", "done"]
@@ -94,7 +94,10 @@ class Decided:
         return any(reason.never for reason in self.reasons)
 
 
-UNUSED = (", cells=()", ", portions=()", ", divisions=()")
+UNUSED = (
+    *(", cells=()", ", windows=()", ", portions=()", ", divisions=()"),
+    *(", reclaim_levels=0", ", preempting=Votes(whole=True, shares=False)", ", reclaiming=Votes(whole=True, shares=False)", ", budgets=()"),
+)
 """Fields of `solver.problem` that came later, at their defaults."""
 
 
@@ -171,6 +174,20 @@ class Outcome:
             found[id(spec)] = Decided(spec, "keep", _priority(spec, priority))
         return tuple(found[id(spec)] for spec in self.specs.gangs)
 
+    @property
+    def moments(self) -> tuple[int, ...]:
+        """When the answer may change although nothing happens, in seconds since the epoch. Where every job has all its pods it cannot."""
+        if self.plan is None or self.origins is None:
+            return ()
+        waiting = {d.index for d in self.decisions if d.action == "wait" and d.index is not None}
+        growing = any(d.total < sum(role.replicas for role in d.gang.roles) for d in self.decisions if d.action in ("start", "keep"))
+        found = {
+            moment.at
+            for moment in self.origins.moments
+            if (moment.gang in waiting if moment.kind == "patience" else waiting) or (growing and moment.kind == "maintenance")
+        }
+        return tuple(sorted(found))
+
     @cached_property
     def placements(self) -> Mapping[JobKey, Pods]:
         """(namespace, name, kind) -> role -> node -> pods, of every job that is to hold nodes."""
@@ -217,13 +234,19 @@ def _decided(words: Words, sources: Sources, spec: GangSpec, decision: Decision)
         running=sum(place.pods for place in gang.running) - sum(place.pods for place in decision.evicted),
         domains=tuple(problem.hypernodes[h].name for h in decision.domains),
         reasons=tuple(replace(words.reason(gang, fact), sources=sources.of(decision.gang, fact)) for fact in decision.facts),
-        repairs=tuple(words.repair(gang, repair) for repair in decision.repairs),
+        repairs=tuple(_repaired(words, sources, decision.gang, repair) for repair in decision.repairs),
         index=decision.gang,
         evicted=_named(problem, gang, decision.evicted),
         evicted_for=tuple(problem.gangs[j].name for j in decision.evicted_for),
         ran=gang.loss,
         cells=tuple(_part(problem, gang, use) for use in decision.cells),
     )
+
+
+def _repaired(words: Words, sources: Sources, j: int, repair: Repair) -> Reason:
+    """With the places of it and of all that must come with it."""
+    also = tuple(_repaired(words, sources, j, other) for other in repair.also)
+    return replace(words.repair(words.problem.gangs[j], repair), sources=sources.places(j, repair), also=also)
 
 
 def _part(problem: Problem, gang: Gang, use: CellUse) -> Part:
@@ -243,11 +266,6 @@ def _in_time(decided: Decided, problem: Problem, held: Reservation | None, origi
     at = None if held.starts_in is None or origins.now is None else origins.now + held.starts_in
     awaits = tuple(problem.gangs[j].name for j in held.until)
     return replace(decided, awaits=awaits, starts_in=held.starts_in, starts_at=at, promised=before if at is None else rfc3339(at))
-
-
-def rfc3339(seconds: int) -> str:
-    """Seconds since the epoch as 2026-01-31T12:00:00Z."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _named(problem: Problem, gang: Gang, placements: Iterable[Placement]) -> Pods:

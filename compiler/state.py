@@ -14,8 +14,12 @@ from typing import Any
 
 import yaml
 
+from compiler.shape import timestamp
+
 Object = Mapping[str, Any]
 
+NOW = "gangplan.dev/now"
+"""Annotation of the List: when it was made. A plan of it knows what time has changed by then."""
 STATE = "state"
 """In place of a file for what only the cluster knows; files of a repository have an ending."""
 
@@ -27,6 +31,7 @@ _FIELDS: Mapping[str, str] = {
     "HyperNode.topology.volcano.sh": "hypernodes",
     "ResourceQuota.": "resource_quotas",
     "Numatopology.nodeinfo.volcano.sh": "numatopologies",
+    "PodDisruptionBudget.policy": "disruption_budgets",
 }
 """Kind.group -> where the object goes; everything else is a job."""
 
@@ -41,6 +46,7 @@ class State:
 
     jobs: objects of every kind that is none of the others. finished: (namespace, name, kind) of jobs that are known to have
     finished although they are no longer in the cluster (deleted after their time to live).
+    clock: seconds since the epoch when somebody looked; a plan counts from the last moment before it that matters, never from it (`lower.moments`).
     """
 
     nodes: tuple[Object, ...] = ()
@@ -51,10 +57,12 @@ class State:
     hypernodes: tuple[Object, ...] = ()
     resource_quotas: tuple[Object, ...] = ()
     numatopologies: tuple[Object, ...] = ()
+    disruption_budgets: tuple[Object, ...] = ()
     finished: frozenset[tuple[str, str, str]] = frozenset()
+    clock: int | None = None
 
     @classmethod
-    def from_objects(cls, objects: Iterable[Object], finished: Iterable[tuple[str, str, str]] = ()) -> State:
+    def from_objects(cls, objects: Iterable[Object], finished: Iterable[tuple[str, str, str]] = (), clock: int | None = None) -> State:
         """Each object needs apiVersion, kind and metadata.name; raises StateError naming the first that lacks one."""
         sorted_in: dict[str, list[Object]] = {}
         for at, item in enumerate(objects):
@@ -63,7 +71,7 @@ class State:
             if not item["metadata"].get("name"):
                 raise StateError(f"item {at} of the state, a {item['kind']}, has no metadata.name")
             sorted_in.setdefault(_FIELDS.get(f"{item['kind']}.{group_of(item)}", "jobs"), []).append(item)
-        return cls(**{name: tuple(sorted(found, key=_order)) for name, found in sorted_in.items()}, finished=frozenset(finished))
+        return cls(**{name: tuple(sorted(found, key=_order)) for name, found in sorted_in.items()}, finished=frozenset(finished), clock=clock)
 
 
 def load_state(text: str | bytes) -> State:
@@ -80,7 +88,17 @@ def load_state(text: str | bytes) -> State:
             key = group_of(item), str(item.get("kind")), str(item["metadata"].get("namespace") or ""), name
             if seen.setdefault(key, at) != at:
                 raise StateError(f"items {seen[key]} and {at} of the state are both {item.get('kind')} {name}: keep one")
-    return State.from_objects(data["items"])
+    return State.from_objects(data["items"], clock=_clock(data.get("metadata")))
+
+
+def _clock(metadata: object) -> int | None:
+    """What the List's annotation says."""
+    _fit(metadata, {"annotations": _TEXTS}, ("metadata",))
+    said = (metadata.get("annotations") or {}).get(NOW) if isinstance(metadata, Mapping) else None
+    try:
+        return None if said is None else timestamp(said)
+    except ValueError:
+        raise StateError(f"metadata.annotations of the state: {NOW} is {said!r}, not a time such as 2026-01-31T12:00:00Z") from None
 
 
 _TEXTS: Any = {"*": str}
@@ -96,7 +114,7 @@ _OBJECT: Any = {
         "ownerReferences": [{"apiVersion": str, "kind": str, "name": str}],
     },
     "spec": dict,
-    "status": {"allocatable": dict, "conditions": [{"type": str, "status": str}], "phase": str},
+    "status": {"allocatable": dict, "conditions": [{"type": str, "status": str}], "phase": str, "disruptionsAllowed": int},
 }
 _SPECS: Any = {
     "Node": {"taints": [{"key": str, "value": str, "effect": str}]},
@@ -108,10 +126,11 @@ _SPECS: Any = {
         "schedulingGates": [{"name": str}],
     },
     "PodGroup": {"queue": str},
+    "PodDisruptionBudget": {"selector": dict},
 }
 """What `compiler.lower.live` reads of an object: an API server gives nothing else, but a file may hold anything. Every field may be missing."""
 
-_WORDS: Mapping[type, str] = {dict: "a mapping", list: "a list", str: "text"}
+_WORDS: Mapping[type, str] = {dict: "a mapping", list: "a list", str: "text", int: "a whole number"}
 
 
 def _fit(value: Any, shape: Any, path: tuple[str | int, ...]) -> None:

@@ -6,12 +6,15 @@ import json
 import logging
 import signal
 import sys
+import time
 from pathlib import Path
 from types import FrameType
 
 import click
 
+from compiler.amounts import rfc3339
 from compiler.cli import executor_option
+from compiler.state import NOW
 from reconciler.cli import cluster_options, kubeconfig_options, state_folder
 from reconciler.git import GitError
 from reconciler.kube import ApiError, Client, NotFound, connector
@@ -76,7 +79,7 @@ def reconcile(ctx: click.Context, /, kubeconfig: Path | None, context: str | Non
 @kubeconfig_options
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write. [default: standard output]")
 def snapshot(kubeconfig: Path | None, context: str | None, output: Path | None) -> None:
-    """Write nodes, pods, pod groups, jobs, queues and hypernodes of a cluster as one List, for `gangplan plan --state`."""
+    """Write what a plan needs to know of a cluster (nodes, pods, jobs, queues and so on) as one List, for `gangplan plan --state`."""
     client = Client(connector(kubeconfig, context))
     items: list[Object] = []
     try:
@@ -89,7 +92,8 @@ def snapshot(kubeconfig: Path | None, context: str | None, output: Path | None) 
     except ApiError as error:
         raise click.ClickException(str(error)) from error
     items.sort(key=lambda i: (i["kind"], i["apiVersion"], i["metadata"].get("namespace") or "", i["metadata"]["name"]))
-    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": items}, indent=1, sort_keys=True) + "\n"
+    metadata = {"annotations": {NOW: rfc3339(int(time.time()))}}
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "metadata": metadata, "items": items}, indent=1, sort_keys=True) + "\n"
     if output is None:
         click.echo(text, nl=False)
     else:

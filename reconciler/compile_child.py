@@ -34,7 +34,7 @@ SECONDS = 600.0
 class Request:
     """files, dates, problems: of the tree at `commit`. state: the cluster's objects. finished: (namespace, name, kind) of jobs that are over.
 
-    executor: as `compiler.executor.open_executor`.
+    executor: as `compiler.executor.open_executor`. clock: as `compiler.state.State.clock`.
     """
 
     commit: str
@@ -45,6 +45,7 @@ class Request:
     state: Sequence[Object] = ()
     finished: Sequence[tuple[str, str, str]] = ()
     executor: str = "processes"
+    clock: int | None = None
 
     @property
     def digest(self) -> str:
@@ -72,6 +73,7 @@ class Snapshot:
     """What one compile came to. ok: there is a verified plan and no file has an error; only then may it be applied.
 
     gangs: as in `plan -o json`. leaves: node name -> the hypernode that holds it. gated: whether the cluster binds by gates.
+    moments: when the answer may change although nothing happens, in seconds since the epoch.
     """
 
     commit: str
@@ -82,6 +84,7 @@ class Snapshot:
     leaves: Mapping[str, str] = field(default_factory=dict)
     diagnostics: tuple[Mapping[str, Any], ...] = ()
     max_waiting_pods: int = 0
+    moments: tuple[int, ...] = ()
 
     def as_json(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)
@@ -90,7 +93,7 @@ class Snapshot:
     def from_json(cls, text: str) -> Snapshot:
         data = json.loads(text)
         manifests = tuple(Manifest(**manifest) for manifest in data.pop("manifests"))
-        return cls(**{**data, "manifests": manifests, "diagnostics": tuple(data["diagnostics"])})
+        return cls(**{**data, "manifests": manifests, "diagnostics": tuple(data["diagnostics"]), "moments": tuple(data.get("moments", ()))})
 
 
 def failed(commit: str, message: str) -> Snapshot:
@@ -218,7 +221,7 @@ def compile_request(request: Request) -> Snapshot:
     problems = tuple(Diagnostic(**{**p, "position": Position(**p["position"]), "see": None}) for p in request.problems)
     tree = Tree(request.files, request.dates, problems)
     with open_executor(request.executor) as mapper:
-        outcome = compile_repository(tree, request.cluster, State.from_objects(request.state, request.finished), mapper=mapper)
+        outcome = compile_repository(tree, request.cluster, State.from_objects(request.state, request.finished, request.clock), mapper=mapper)
     found = tuple(_plain(diagnostic) for diagnostic in outcome.diagnostics)
     if not outcome.ok or outcome.errors:
         return Snapshot(request.commit, ok=False, diagnostics=found)
@@ -232,7 +235,17 @@ def compile_request(request: Request) -> Snapshot:
     leaves = {n.name: problem.hypernodes[n.leaf].name for n in problem.nodes if n.leaf is not None} if problem else {}
     cluster = outcome.specs.cluster
     plan = data.plan(outcome)
-    return Snapshot(request.commit, True, cluster.binding == "gated", plan, tuple(manifests), leaves, found, cluster.max_waiting_pods)
+    return Snapshot(
+        request.commit,
+        True,
+        gated=cluster.binding == "gated",
+        plan=plan,
+        manifests=tuple(manifests),
+        leaves=leaves,
+        diagnostics=found,
+        max_waiting_pods=cluster.max_waiting_pods,
+        moments=outcome.moments,
+    )
 
 
 def _plain(diagnostic: Any) -> dict[str, Any]:

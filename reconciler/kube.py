@@ -122,6 +122,8 @@ KNOWN = {
         Resource("batch.volcano.sh/v1alpha1", "Job", "jobs", True),
         Resource("kubeflow.org/v1", "PyTorchJob", "pytorchjobs", True),
         Resource("batch/v1", "Job", "jobs", True),
+        Resource("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", True),
+        Resource("nodeinfo.volcano.sh/v1alpha1", "Numatopology", "numatopologies", False),
     )
 }
 

@@ -10,6 +10,7 @@ import json
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
+from math import inf
 
 from reconciler import guard
 from reconciler.apply import LostLease, start
@@ -23,13 +24,16 @@ from reconciler.objects import CLUSTER_LABEL, DIGEST, JOBS, MANAGED_BY, MANAGER,
 from reconciler.observe import fingerprint, gangs, hosts, state
 from reconciler.report import Report
 from reconciler.tell import report
-from reconciler.world import Pass, World, fresh, settled
+from reconciler.world import Pass, Rejection, World, due, fresh, settled
 
 log = logging.getLogger(__name__)
 
 SUSPICION = 300.0
 """Seconds for which a node where pods could not be bound takes nothing new."""
-COMPILE_RETRY = 10.0
+COMPILE_RETRY, PLAN_RETRY = 10.0, 300.0
+"""Seconds after which a compile that broke down, and a plan that was refused, may be tried again although nothing changed."""
+OF_THE_PLAN = frozenset({"GP501", "GP502"})
+"""Diagnostics that rest on what the cluster holds as well; those of files stay with their commit."""
 UNKNOWN_END = "Unknown"
 """How a run ended that vanished, with a time to live, while nobody watched."""
 
@@ -135,16 +139,29 @@ def choose(w: World, p: Pass) -> None:
 
 
 def _again(w: World, commit: str) -> bool:
-    """A compile that broke down without a diagnostic of the repository's may be tried again after a while."""
-    snapshot, at = w.planning.rejected[commit]
-    return not any(found["code"] for found in snapshot.diagnostics) and w.clock() >= at
+    return w.clock() >= w.planning.rejected[commit].at
+
+
+def _patience(snapshot: Snapshot) -> float:
+    """Seconds until a rejected commit may be tried again although nothing changed."""
+    codes = {found["code"] for found in snapshot.diagnostics if found["severity"] == "error"}
+    return COMPILE_RETRY if not any(codes) else PLAN_RETRY if codes <= OF_THE_PLAN else inf
+
+
+def _put_off(w: World, p: Pass) -> bool:
+    """Whether the target was rejected, and neither time nor what it rests on gives it another chance. What is in force has one with each change."""
+    found = w.planning.rejected.get(p.target)
+    if found is None or w.clock() >= found.at:
+        return False
+    in_force = p.snapshot is not None and p.snapshot.commit == p.target
+    return not in_force or w.clock() < found.since + COMPILE_RETRY or found.rested == (p.current, due(w))
 
 
 def compile_(w: World, p: Pass) -> None:
     """Take what a compile came to, and begin another if the plan no longer rests on what is."""
     planning, over_now = w.planning, _over(w, p.inventory)
     if (result := w.compiler.take()) is not None and planning.under_way is not None:
-        commit, sight, over_then = planning.under_way
+        commit, sight, over_then, moment = planning.under_way
         planning.under_way = None
         w.metrics.add("compiles_total", result="good" if result.ok else "rejected")
         if result.ok:
@@ -154,9 +171,9 @@ def compile_(w: World, p: Pass) -> None:
             save(result, w.settings.data / "snapshot.json")
             over_now = _over(w, p.inventory)
         else:
-            planning.rejected[commit] = result, w.clock() + COMPILE_RETRY
-            first = next((found["message"] for found in result.diagnostics if found["severity"] == "error"), "no plan")
-            log.warning("commit rejected", extra={"commit": commit, "reason": first})
+            base = fingerprint(sight, planning.snapshot, over_then) if planning.snapshot else None
+            planning.rejected[commit] = found = Rejection(result, w.clock(), w.clock() + _patience(result), (base, moment))
+            log.warning("commit rejected", extra={"commit": commit, "reason": found.error["message"] if found.error else "no plan"})
             if p.target == commit and planning.snapshot is not None:
                 p.target = planning.snapshot.commit
     p.snapshot = planning.snapshot
@@ -165,9 +182,7 @@ def compile_(w: World, p: Pass) -> None:
         over_now = _over(w, p.inventory)
     if p.snapshot is not None:
         p.current = fingerprint(p.seen, p.snapshot, over_now)
-    if fresh(w, p) or not p.target or w.compiler.busy or p.seen.problems:
-        return
-    if p.target in planning.rejected and w.clock() < planning.rejected[p.target][1]:
+    if fresh(w, p) or not p.target or w.compiler.busy or p.seen.problems or _put_off(w, p):
         return
     _submit(w, p, over_now)
 
@@ -183,8 +198,8 @@ def _submit(w: World, p: Pass, over_now: frozenset[str]) -> None:
     stale = frozenset(p.inventory.runs.keys() - over_now)
     problems = [asdict(problem) for problem in tree.problems]
     seen, executor = state(p.seen, stale), w.settings.executor
-    request = Request(p.target, w.settings.cluster, tree.files, tree.dates, problems, seen, finished_jobs, executor)
-    w.planning.under_way = p.target, p.seen, over_now
+    request = Request(p.target, w.settings.cluster, tree.files, tree.dates, problems, seen, finished_jobs, executor, int(w.wall()))
+    w.planning.under_way = p.target, p.seen, over_now, due(w)
     w.compiler.submit(request)
 
 

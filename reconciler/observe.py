@@ -19,6 +19,8 @@ STATE_KINDS = (
     ("batch.volcano.sh/v1alpha1", "Job"),
     ("kubeflow.org/v1", "PyTorchJob"),
     ("batch/v1", "Job"),
+    ("policy/v1", "PodDisruptionBudget"),
+    ("nodeinfo.volcano.sh/v1alpha1", "Numatopology"),
 )
 """What a state file holds; watched whole, since foreign pods and jobs count as well."""
 
@@ -81,6 +83,9 @@ def fingerprint(seen: Seen, snapshot: Snapshot, finished_jobs: frozenset[str]) -
     planned = gangs(snapshot)
     nodes = hosts(seen.of("Node"), snapshot.leaves)
     found: dict[str, list[Any]] = {str(node["metadata"]["name"]): [_attributes(node)] for node in seen.of("Node")}
+    for topology in seen.of("Numatopology.nodeinfo.volcano.sh"):
+        if (name := str(topology["metadata"]["name"])) in found:
+            found[name].append(_layout(topology))
     for suspect in seen.suspects & found.keys():
         found[suspect].append("suspect")
     jobs = {key: thing for key, thing in seen.objects.items() if key in planned}
@@ -112,6 +117,12 @@ def _attributes(node: Object) -> list[Any]:
     spec, status = node.get("spec") or {}, node.get("status") or {}
     ready = [c.get("status") for c in status.get("conditions") or () if c.get("type") == "Ready"]
     return [uid(node), labels_of(node), spec.get("taints"), spec.get("unschedulable"), status.get("allocatable"), ready]
+
+
+def _layout(topology: Object) -> list[Any]:
+    """Which CPUs and devices are in which NUMA cell. What is free of them changes with every pod, and pods count by themselves."""
+    spec = topology.get("spec") or {}
+    return [spec.get("policies"), spec.get("cpuDetail"), spec.get("gpuDetail"), spec.get("resReserved")]
 
 
 def state(seen: Seen, stale: frozenset[str] = frozenset()) -> list[Object]:

@@ -102,8 +102,9 @@ def _repeat(w: World, stop: Callable[[], bool], once: bool) -> Report | None:
 
 
 def _hopeless(last: Report) -> bool:
-    """Nothing that is outstanding would get better by waiting: the commit does not compile and there is no other."""
-    return not last.commit and any(c.type == "Compiled" and not c.status and c.reason == "CommitRejected" for c in last.conditions)
+    """Nothing that is outstanding would get better by waiting: the commit does not compile and there is no other, or its new plan was refused."""
+    reasons = {c.reason for c in last.conditions if c.type == "Compiled" and not c.status}
+    return "PlanRefused" in reasons or (not last.commit and "CommitRejected" in reasons)
 
 
 def _tell(w: World, last: Report, seconds: float) -> None:

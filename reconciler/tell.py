@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
 from typing import Any
 
 from reconciler.apply import Done
 from reconciler.objects import Object, Ref
 from reconciler.observe import gangs
 from reconciler.report import Condition, Report
-from reconciler.world import Pass, World, fresh, settled
+from reconciler.world import Pass, Rejection, World, fresh, settled
 
 
 def report(w: World, p: Pass) -> Report:
@@ -28,12 +29,10 @@ def report(w: World, p: Pass) -> Report:
             p.events.append((done.change.live, "NotApplied", done.message, True))
     p.events += _waiting(p)
     if rejected is not None:
-        first = next((d for d in rejected[0].diagnostics if d["severity"] == "error"), None)
-        said = f"{first['file']}:{first['line']}: {first['message']}" if first else "no plan"
         about = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": w.settings.namespace, "name": w.publisher.ref.name}}
-        p.events.append((about, "CommitRejected", f"commit {head.commit} does not compile and changes nothing: {said}", True))
-    diagnostics = rejected[0].diagnostics if rejected else p.snapshot.diagnostics if p.snapshot else ()
-    conditions = tuple(_conditions(w, p, rejected is not None, failed, fights))
+        p.events.append((about, _rejection(p, rejected), _no_plan(p, rejected, head.commit), True))
+    diagnostics = rejected.snapshot.diagnostics if rejected else p.snapshot.diagnostics if p.snapshot else ()
+    conditions = tuple(_conditions(w, p, rejected, failed, fights))
     busy = w.compiler.busy or bool(p.done) or bool(p.lifted) or bool(p.changes) or not fresh(w, p)
     runs = {str(run.ref): run.phase for run in p.inventory.runs.values()}
     commit = p.snapshot.commit if p.snapshot else ""
@@ -41,6 +40,20 @@ def report(w: World, p: Pass) -> Report:
     return Report(
         commit, head.commit, conditions, plan, diagnostics, tuple(p.done), held, p.lifted, tuple(p.evicted), runs, not busy, _wake(w), tuple(p.events)
     )
+
+
+def _rejection(p: Pass, rejected: Rejection) -> str:
+    """A commit that is in force has a plan, only no newer one for the cluster as it is now."""
+    return "PlanRefused" if p.snapshot is not None and p.snapshot.commit == rejected.snapshot.commit else "CommitRejected"
+
+
+def _no_plan(p: Pass, rejected: Rejection, commit: str) -> str:
+    first = rejected.error
+    place = f"{first['file']}:{first['line']}:" if first and first["file"] else ""
+    said = " ".join(filter(None, (place, first["code"], first["message"]))) if first else "no plan"
+    if _rejection(p, rejected) == "PlanRefused":
+        return f"no new plan for commit {commit}, so the last plan stays in force and nothing else is changed: {said}"
+    return f"commit {commit} does not compile and changes nothing: {said}"
 
 
 def _as_it_went(p: Pass) -> Mapping[str, Any]:
@@ -61,11 +74,13 @@ def _waiting(p: Pass) -> Iterator[tuple[Object, str, str, bool]]:
             yield p.seen.objects[key], "Waiting", "; ".join(gang.reasons), False
 
 
-def _conditions(w: World, p: Pass, rejected: bool, failed: Sequence[Done], fights: Sequence[Done]) -> Iterator[Condition]:
+def _conditions(w: World, p: Pass, rejected: Rejection | None, failed: Sequence[Done], fights: Sequence[Done]) -> Iterator[Condition]:
     head = w.poller.head
     yield Condition("Fetched", not head.problem, "GitFailed" if head.problem else "Fetched", head.problem)
     in_force = p.snapshot.commit if p.snapshot else "nothing"
-    if rejected:
+    if rejected is not None and _rejection(p, rejected) == "PlanRefused":
+        yield Condition("Compiled", False, "PlanRefused", _no_plan(p, rejected, head.commit))
+    elif rejected is not None:
         yield Condition("Compiled", False, "CommitRejected", f"commit {head.commit} does not compile; {in_force} is in force")
     else:
         yield Condition("Compiled", p.snapshot is not None, "Compiled" if p.snapshot else "NoPlan")
@@ -82,7 +97,8 @@ def _wake(w: World) -> float | None:
     now = w.clock()
     times = [since + w.settings.bind_timeout for since in w.unbound_since.values()]
     times += [settled(*seen) for seen in w.departed.values()]
-    times += [*w.suspects.values(), *(at for _, at in w.planning.rejected.values())]
+    times += [*w.suspects.values(), *(found.at for found in w.planning.rejected.values() if isfinite(found.at))]
     times += [at for at in w.actor.deadlines() if at > now]
     ahead = [at - now for at in times if at > now]
+    ahead += [at - w.wall() for at in (w.planning.snapshot.moments if w.planning.snapshot else ()) if at > w.wall()]
     return min(ahead, default=None)

@@ -6,9 +6,10 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from compiler.tree import Tree
 from reconciler import guard
@@ -138,20 +139,40 @@ class Watches:
             informer.stop()
 
 
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """What a commit's compile came to that gave no plan to apply. since: when; at: when it may be tried again although nothing changed, both on
+    the clock.
+
+    rested: what it rested on in the cluster, and the moment that had come.
+    """
+
+    snapshot: Snapshot
+    since: float
+    at: float
+    rested: tuple[Fingerprint | None, int | None]
+
+    @property
+    def error(self) -> Mapping[str, Any] | None:
+        """The first one."""
+        return next((found for found in self.snapshot.diagnostics if found["severity"] == "error"), None)
+
+
 @dataclass(slots=True)
 class Planning:
     """The plan in force and what is known about others.
 
-    snapshot: the last good one. base: what its plan rests on. under_way: commit, sight and finished jobs of the compile that runs.
-    rejected: commit -> its diagnostics (and, on the clock, when a failure without diagnostics may be tried again).
+    snapshot: the last good one. base: what its plan rests on. under_way: what the compile that runs was begun for: commit, sight, finished
+    jobs, and the moment that had come.
+    rejected: by commit.
     digests: job -> digest of its run in the newest commit that compiled.
     wanted: what the manifests of `wanted_of` come to, by their id(). calm: object -> for which wish and sight of it there was nothing to do.
     """
 
     snapshot: Snapshot | None = None
     base: Fingerprint | None = None
-    under_way: tuple[str, Seen, frozenset[str]] | None = None
-    rejected: dict[str, tuple[Snapshot, float]] = field(default_factory=dict)
+    under_way: tuple[str, Seen, frozenset[str], int | None] | None = None
+    rejected: dict[str, Rejection] = field(default_factory=dict)
     digests: dict[str, str] = field(default_factory=dict)
     wanted_of: Snapshot | None = None
     wanted: dict[int, Wanted] = field(default_factory=dict)
@@ -173,6 +194,8 @@ class World:
     metrics: Metrics
     woken: threading.Event
     clock: Callable[[], float] = time.monotonic
+    wall: Callable[[], float] = time.time
+    """Seconds since the epoch; only to see which of a plan's moments have come."""
     planning: Planning = field(default_factory=Planning)
     inventory: Inventory | None = None
     unbound_since: dict[str, float] = field(default_factory=dict)
@@ -246,7 +269,13 @@ def identity(data: Path) -> str:
 
 
 def fresh(w: World, p: Pass) -> bool:
-    return p.snapshot is not None and p.snapshot.commit == p.target and p.current == w.planning.base
+    return p.snapshot is not None and p.snapshot.commit == p.target and p.current == w.planning.base and due(w) is None
+
+
+def due(w: World) -> int | None:
+    """The latest moment that has come since the plan was made at which the answer may have changed although nothing happened."""
+    moments = w.planning.snapshot.moments if w.planning.snapshot else ()
+    return max((at for at in moments if at <= w.wall()), default=None)
 
 
 def settled(gone: float, last_pod: float) -> float:

@@ -1,14 +1,16 @@
-"""The greedy as the floor: no batch ends worse than what the greedy alone would start, by the objectives of admission in their order."""
+"""The greedy as the floor: no batch, and no row of batches, ends worse than what the greedy alone would start, by the objectives of admission in
+their order."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from solver.model.sets import Level, Sets
 from solver.options import Options
 from solver.plan import Objective
 from solver.quotas import Siblings
+from solver.stages.admit import Placements
 from solver.stages.lexicographic import judge
 
 ROUNDING = 1e-6
@@ -33,18 +35,48 @@ class Merit:
         return (mine_sums > their_sums) - (mine_sums < their_sums)
 
 
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """What the greedy alone starts of all gangs that wait, where they are decided in several batches, the most urgent first.
+
+    A batch that is worth as much as the greedy's may lie where the next one then finds less room than the greedy had left it. sets: of all gangs.
+    line: the gangs as the greedy asked them.
+    """
+
+    sets: Sets
+    placements: Placements
+    line: tuple[int, ...]
+
+    def upto(self, urgent: int) -> tuple[Sets, Placements]:
+        """The same for the gangs of this urgency and above alone."""
+        waiting = {key: js for key, js in self.sets.waiting.items() if key[1] >= urgent}
+        return replace(self.sets, waiting=waiting), {j: self.placements[j] for js in waiting.values() for j in js if j in self.placements}
+
+    def better(self, started: Collection[int], options: Options) -> bool:
+        """Whether the floor is worth more than the gangs that start."""
+        return better(self.sets, self.placements, started, options)
+
+    def compared(self, started: Collection[int], urgent: int, options: Options) -> int:
+        """Whether down to this urgency the floor is worth more (1), less (-1), or as much (0) as the gangs that start."""
+        s, floor = self.upto(urgent)
+        return compared(s, floor, started, options)
+
+
 def better(s: Sets, floor: Collection[int], started: Collection[int], options: Options) -> bool:
-    """Whether the floor's gangs are worth more than those that start: at the first level where they differ."""
-    for level in s.levels:
-        order = merit(s, set(floor), level, options).beats(merit(s, set(started), level, options))
-        if order:
-            return order > 0
-    return False
+    """Whether the floor's gangs are worth more than those that start."""
+    return compared(s, floor, started, options) > 0
 
 
-def merit(s: Sets, started: Collection[int], level: Level, options: Options) -> Merit:
+def compared(s: Sets, floor: Collection[int], started: Collection[int], options: Options) -> int:
+    """1 where the floor's gangs are worth more at the first level where they differ, -1 where they are worth less."""
+    mine, theirs = set(floor), set(started)
+    orders = (merit(s, mine, level, options).beats(merit(s, theirs, level, options)) for level in s.levels)
+    return next((order for order in orders if order), 0)
+
+
+def merit(s: Sets, started: set[int], level: Level, options: Options) -> Merit:
     """As `model.objectives` has it, from the gangs and not from the model. As many shares as progressive filling has levels, the lowest."""
-    number = {key: len(set(js) & set(started)) for key, js in s.waiting.items()}
+    number = {key: len(started.intersection(js)) for key, js in s.waiting.items()}
     here = {key: n for key, n in number.items() if s.level(*key[:2]) == level}
     shares = tuple(
         tuple(sorted(_share(s, q, group, number, level) for q in s.sharing(level, group))[: options.fair_levels])
@@ -67,7 +99,7 @@ def objectives(s: Sets, floor: Collection[int], options: Options) -> tuple[Objec
     """What is said of a batch that ends on its floor: sums, against all that waits, since nothing better is known of them."""
     found = []
     for level in s.levels:
-        most, reached = (merit(s, gangs, level, options) for gangs in ({j for js in s.waiting.values() for j in js}, floor))
+        most, reached = (merit(s, gangs, level, options) for gangs in ({j for js in s.waiting.values() for j in js}, set(floor)))
         found.append(judge(f"placed[{s.label(level)}]", reached.placed, most.placed, options.gap))
         found.append(judge(f"gangs[{s.label(level)}]", reached.gangs, most.gangs, options.gap))
     return tuple(found)

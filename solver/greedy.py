@@ -32,18 +32,19 @@ RELATED_TRIES = 32
 class Greedy:
     """Places gangs into a `Room`, one after another."""
 
-    def __init__(self, problem: Problem, tree: Tree, room: Room, fragments: Fragments | None = None) -> None:
-        """fragments: of the same room; pods then go where they leave least of no use to others, instead of where the fewest still fit."""
-        self.problem, self.tree, self.room, self.fragments = problem, tree, room, fragments
+    def __init__(self, problem: Problem, tree: Tree, room: Room, fragments: Fragments | None = None, largest: bool = False) -> None:
+        """fragments: of the same room; pods then go where they leave least of no use to others, instead of where the fewest still fit.
+        largest: of a queue's gangs those that ask for most come first, not the oldest."""
+        self.problem, self.tree, self.room, self.fragments, self.largest = problem, tree, room, fragments, largest
 
     def order(self, gangs: Iterable[int], ledger: Ledger, totals: Vector) -> Iterable[int]:
         """Urgency first, then the queue's priority, then the queue with the lowest share at that moment, then age (with drf: after what each holds;
-        not in a queue with strict order).
+        not in a queue with strict order), or where the `largest` come first what each asks for.
 
         Charge the ledger between two of them.
         """
         waiting: dict[tuple[int, int], dict[int, list[int]]] = {}
-        for j in sorted(gangs, key=lambda j: (self._holds(j, totals), self.problem.gangs[j].age, j), reverse=True):
+        for j in sorted(gangs, key=lambda j: (*self._turn(j, totals), self.problem.gangs[j].age, j), reverse=True):
             queue = self.problem.gangs[j].queue
             waiting.setdefault((-urgency(self.problem.gangs[j]), -rank(self.problem, queue)), {}).setdefault(queue, []).append(j)
         for p in sorted(waiting):
@@ -54,9 +55,13 @@ class Greedy:
                 if not queues[q]:
                     del queues[q]
 
-    def _holds(self, j: int, totals: Vector) -> float:
+    def _turn(self, j: int, totals: Vector) -> tuple[float, float]:
+        """What comes before age in a queue: what drf says of what the gang holds, and the part of the cluster that it asks for."""
         gang = self.problem.gangs[j]
-        return 0.0 if self.problem.queues[gang.queue].strict else gang_share(self.problem, gang, gang.running, totals)
+        if self.problem.queues[gang.queue].strict:
+            return 0.0, 0.0
+        asked = shape_of(j, gang).demand(len(totals)) if self.largest else (0,) * len(totals)
+        return gang_share(self.problem, gang, gang.running, totals), -max((a / t for a, t in zip(asked, totals, strict=True) if t), default=0.0)
 
     def place(self, index: int, shape: Shape | None = None) -> tuple[Placement, ...] | None:
         """The new pods of a gang at their nodes, taken from the room; None (and nothing taken) when this greedy finds no way."""
@@ -123,7 +128,8 @@ class Greedy:
         for h in domains:
             if alike:
                 nodes = self.tree.laid_out(h)
-                key = self.tree.form(h), self.tree.kinds[nodes].tobytes(), self.room.free.amounts[nodes].tobytes()
+                free = self.room.free.at(nodes)
+                key = self.tree.form(h), self.tree.kinds[nodes].tobytes(), free.amounts.tobytes(), free.cells.tobytes()
                 if key in seen:
                     continue
                 seen.add(key)
@@ -268,10 +274,10 @@ class Greedy:
         }
         placed: list[Placement] = []
         for t in sorted((t for t in range(len(left)) if left[t] and t not in barred), key=lambda t: shape.roles[t].ask, reverse=True):
-            fits = self._slots_of(nodes, shape, t)
-            ask = shape.roles[t].ask
-            order = np.argsort(fits, kind="stable") if self.fragments is None else self.fragments.order(ask.request, nodes)
-            taken = self.room.fill(nodes[order], fits[order], ask, left[t])
-            placed += [Placement(t, int(nodes[at]), int(pods)) for at, pods in zip(order, taken, strict=True) if pods]
+            ask, fits = shape.roles[t].ask, self._slots_of(nodes, shape, t)
+            open_to, fits = nodes[fits > 0], fits[fits > 0]
+            order = np.argsort(fits, kind="stable") if self.fragments is None else self.fragments.order(ask, open_to)
+            taken = self.room.fill(open_to[order], fits[order], ask, left[t])
+            placed += [Placement(t, node, pods) for node, pods in zip(open_to[order].tolist(), taken.tolist(), strict=True) if pods]
             left[t] -= int(taken.sum())
         return tuple(placed)

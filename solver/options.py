@@ -19,6 +19,7 @@ class Options:
     share_variables: beyond this many even those are held at the greedy's, and only bounded.
     fair_levels: levels of progressive filling that are solved per priority; queues beyond them share by resources placed.
     batch_variables: gangs of one priority are taken into one model until it would have more variables than this.
+    winner_variables: gangs that room is made for get it together, where their model has no more variables than this; 0 for one after another.
     deadline: `time.monotonic()` at which the time limit ends; set by `solve` itself. Pickled as seconds left, since each machine has its own clock.
     engine: "highs", or "cbc" where HiGHS is missing; None takes the first that is there.
     """
@@ -31,6 +32,7 @@ class Options:
     share_variables: int = 2_000
     fair_levels: int = 4
     batch_variables: int = 15_000
+    winner_variables: int = 2_000
     deadline: float | None = None
     engine: Literal["highs", "cbc"] | None = None
 

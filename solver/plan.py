@@ -43,6 +43,7 @@ class Repair:
     capability of `queue`. Which fields are set depends on the code.
 
     now: what is there in place of `amount` today. nodes: one that stands for its kind. also: what must be changed together with it.
+    seconds: from now until what is waited for is expected; None where nobody knows.
     """
 
     code: str
@@ -57,6 +58,7 @@ class Repair:
     gangs: tuple[int, ...] = ()
     nodes: tuple[int, ...] = ()
     also: tuple[Repair, ...] = ()
+    seconds: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

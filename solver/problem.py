@@ -77,6 +77,7 @@ class Node:
     capacity: allocatable. free: capacity less the pods that belong to no gang of the problem; the pods in `Gang.running` are not taken off.
     cells: the parts of the node that pods take portions from; a node without cells of a division has no room for a pod with such a portion.
     closes_in: seconds from now until nothing may run there for a while (maintenance); 0 where it is so now, None where nobody plans it.
+    windows: all times as far as they are known at which nothing may run there, (from, to) in seconds from now; only reasons look beyond the first.
     back: of a node that is away for now; no plan uses it, but nothing that it would hold is said to fit never.
     """
 
@@ -88,6 +89,7 @@ class Node:
     cells: tuple[Cell, ...] = ()
     closes_in: int | None = None
     back: Back | None = None
+    windows: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,7 @@ class Queue:
     nothing new. hierarchy: the way from the root to this queue as (name, weight) pairs, for `Policy.drf_hierarchy`; () stands right below the
     root with the queue's own name and weight. Two queues may share the beginning of their ways, and the first one's weights count.
     reclaimable: gangs of other queues may evict from it. strict: its waiting gangs start in their order, none before an earlier one.
-    kept: hypernodes that are guaranteed to the queue and its descendants; no other gang gets new pods there.
+    kept: hypernodes that are guaranteed to the queue and its descendants; no other gang gets new pods there. With fewer the last ones would go.
     """
 
     name: str
@@ -127,6 +129,8 @@ class Policy:
     drf_hierarchy: fair shares along `Queue.hierarchy`. With capacity or proportion queues of higher priority are served first.
 
     scatter: the pods in one supernode go to its least loaded nodes, and whole nodes are not saved. Otherwise they fill the fullest first.
+
+    reclaim_levels: with capacity_hierarchy, how many queues above a victim's and a winner's are asked as well (`ancestorReclaimLevel`).
     """
 
     capacity: bool = False
@@ -135,6 +139,7 @@ class Policy:
     drf: bool = False
     drf_hierarchy: bool = False
     scatter: bool = False
+    reclaim_levels: int = 0
 
     @property
     def measured_by_tree(self) -> bool:
@@ -259,12 +264,33 @@ class Gang:
 
 
 @dataclass(frozen=True, slots=True)
+class Votes:
+    """What the scheduler's plugins let one of its actions evict, beside what `solver.victims` asks for in any case.
+
+    whole: a gang may go whole; otherwise it gives only what it has above its minima (plugin gang votes).
+    shares: what is left of the victim has no smaller dominant share than the gang that it goes for gets (plugin drf votes).
+    """
+
+    whole: bool = True
+    shares: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Of the running pods of `roles`, pairs of a gang and one of its roles, at most `allowed` may be evicted (PodDisruptionBudget)."""
+
+    name: str
+    allowed: int
+    roles: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
     """The whole input of `solver.solve`.
 
     preempt: a gang may evict gangs of its own queue that have a lower priority. reclaim: it may evict gangs of other queues that hold more
-    than they deserve. devices: the resources by which nodes are kept whole, see `costs.Wholes`; () for all of them.
-    divisions: names of the ways in which nodes are divided into cells.
+    than they deserve. preempting, reclaiming: how the plugins vote on that. devices: the resources by which nodes are kept whole, see
+    `costs.Wholes`; () for all of them. divisions: names of the ways in which nodes are divided into cells.
     """
 
     resources: tuple[str, ...]
@@ -278,6 +304,9 @@ class Problem:
     relations: tuple[Relation, ...] = ()
     devices: tuple[int, ...] = ()
     divisions: tuple[str, ...] = ()
+    preempting: Votes = Votes()
+    reclaiming: Votes = Votes()
+    budgets: tuple[Budget, ...] = ()
 
 
 class InvalidProblemError(ValueError):

@@ -84,5 +84,6 @@ def outlook(course: Course, above: Collection[int]) -> Outlook:
         now, before = (demand(gang, some, len(problem.resources)) for some in (pods, gang.running))
         ledger.charge(gang.queue, tuple(a - b for a, b in zip(now, before, strict=True)))
     for j in evicted.keys() - holding.keys():
-        ledger.charge(problem.gangs[j].queue, tuple(-x for x in demand(problem.gangs[j], problem.gangs[j].running, len(problem.resources))))
+        ran = demand(problem.gangs[j], problem.gangs[j].running, len(problem.resources))
+        ledger.release(problem.gangs[j].queue, ran, ran)
     return Outlook(problem, holding, ledger, course.fitted)

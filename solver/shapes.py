@@ -91,6 +91,15 @@ class Shape:
             total, missing = add(total, role.request, extra), missing - extra
         return total
 
+    def dearest(self, width: int) -> Vector:
+        """The most that one gang may ask for to start, resource by resource; exact for a rigid shape."""
+        total: Vector = (0,) * width
+        for role in self.roles:
+            total = add(total, role.request, role.need)
+        open_roles = [role.request for role in self.roles if role.room > role.need]
+        most = tuple(max((request[r] for request in open_roles), default=0) for r in range(width))
+        return add(total, most, self.most - sum(role.need for role in self.roles))
+
 
 def hard_tier(gang: Gang) -> int | None:
     return gang.topology.tier if gang.topology is not None and gang.topology.mode == "hard" else None

@@ -6,15 +6,19 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import groupby
 
+from solver.batches import divided
 from solver.cells import certificate
-from solver.closing import guarded
+from solver.closing import closed, guarded, kept_nodes
 from solver.costs import NAMES, Wholes
+from solver.delays import explained
 from solver.engine import watching
 from solver.fit import shortage
-from solver.floor import better
+from solver.floor import Floor, better
 from solver.floor import objectives as floor_objectives
 from solver.greedy import Greedy
+from solver.lending import lent
 from solver.model.sets import Place, Sets, aggregate, refine
 from solver.neighbours import whoever_minds
 from solver.options import Options
@@ -26,20 +30,22 @@ from solver.promises import planned
 from solver.quotas import totals
 from solver.reasons import Explanation, World
 from solver.room import Ledger, Room, demand, free_vectors, owed_vectors
-from solver.shapes import Shape, classes, satisfied, shape_of
-from solver.stages.admit import Admission, Placements, admit
+from solver.shapes import classes, satisfied, shape_of
+from solver.stages.admit import Admission, Placements, admit, everyone
 from solver.stages.company import together
 from solver.stages.evict import Standing, cheapest_victims, total_loss
 from solver.stages.grow import grow
 from solver.stages.lexicographic import judge
 from solver.stages.pack import fresh, merged
 from solver.stages.parts import spread
+from solver.stages.reserve import shut
 from solver.stages.scatter import scatter
-from solver.stages.sparing import no_less, sparing
+from solver.stages.sparing import more, sparing
 from solver.tree import Tree
 from solver.validate import validate
 from solver.victims import anybody
 from solver.waits import Waits
+from solver.winners import regrouped, squeezed
 
 REASON_SECONDS = 5.0
 """For one exact model that asks whether a single gang fits; the plan's own time limit is over by then."""
@@ -66,11 +72,13 @@ def _solved(problem: Problem, options: Options, mapper: Mapper) -> Plan:
     neighbours = whoever_minds(problem)
     running = {j: merged(g.running) for j, g in enumerate(problem.gangs)}
     kept = {j for j, g in enumerate(problem.gangs) if satisfied(g)}
-    usable = guarded(problem)
-    usable_tree = tree if usable is problem else Tree(usable)
+    strict = guarded(problem, lending=False)
+    usable = guarded(problem) if kept_nodes(problem) else strict
+    strict_tree = tree if strict is problem else Tree(strict)
+    usable_tree = strict_tree if usable is strict else Tree(usable)
     room = Room(free_before, neighbours)
-    start = Course.start(usable, usable_tree, room, before.copy(), {j: running[j] for j in kept}, timely, mapper)
-    course = planned(start, _decided)
+    start = Course.start(problem, strict, strict_tree, room, before.copy(), {j: running[j] for j in kept}, timely, mapper)
+    course = lent(planned(start, _decided))
     whole = totals(problem)
     shrunk = course.standing.evicted.keys() & kept
     growing = {j: pods for j, pods in course.placements.items() if j not in shrunk}
@@ -86,8 +94,10 @@ def _solved(problem: Problem, options: Options, mapper: Mapper) -> Plan:
     held = tuple(sorted({p.node for p in course.reservation.placements})) if course.reservation is not None else ()
     beside = course.room.neighbours
     world = World(problem, tree, free_before, before, course.room.free, course.ledger, started, staying, patience, beside, uses, held)
-    waits = Waits(world, usable, usable_tree, course.problem, course.tree, course.reservation, course.barred, course.waiting())
-    why = waits.explain(mapper)
+    final = usable if course.reservation is None else closed(usable, shut(usable, course.reservation))
+    final_tree = usable_tree if final is usable else Tree(final)
+    waits = Waits(world, usable, usable_tree, final, final_tree, course.reservation, course.barred, course.waiting())
+    why = explained(waits, mapper)
     decisions = [_decision(problem, j, placements.get(j), running[j], j in kept, course, why.get(j)) for j in range(len(problem.gangs))]
     for j, cells in uses.items():
         decisions[j] = replace(decisions[j], cells=cells)
@@ -103,10 +113,12 @@ def worst(objectives: Iterable[Objective]) -> Verdict:
 class Course:
     """What is decided so far. batches: gangs asked, objectives, seconds. winners: gangs that started once room had been made -> objectives.
 
+    whole: the problem with nothing closed. borrowed: batches of gangs that start in domains that others keep.
     With a reservation: later, what the queues hold when it falls due; lasting: gangs that would still be there then; barred: those of them that
     may not start for the sake of its queues. `problem` then keeps the lasting ones off its nodes.
     """
 
+    whole: Problem
     problem: Problem
     tree: Tree
     options: Options
@@ -118,6 +130,7 @@ class Course:
     batches: list[tuple[tuple[int, ...], tuple[Objective, ...], float]] = field(default_factory=list)
     winners: dict[int, tuple[Objective, ...]] = field(default_factory=dict)
     seconds: float = 0.0
+    borrowed: tuple[tuple[tuple[int, ...], tuple[Objective, ...], float], ...] = ()
     reservation: Reservation | None = None
     later: Ledger | None = None
     lasting: frozenset[int] = frozenset()
@@ -125,10 +138,18 @@ class Course:
 
     @classmethod
     def start(
-        cls, problem: Problem, tree: Tree, room: Room, ledger: Ledger, kept: dict[int, tuple[Placement, ...]], options: Options, mapper: Mapper
+        cls,
+        whole: Problem,
+        problem: Problem,
+        tree: Tree,
+        room: Room,
+        ledger: Ledger,
+        kept: dict[int, tuple[Placement, ...]],
+        options: Options,
+        mapper: Mapper,
     ) -> Course:
         running = {j: merged(gang.running) for j, gang in enumerate(problem.gangs) if gang.evictable and gang.running}
-        return cls(problem, tree, options, mapper, room, ledger, kept, Standing(problem, tree, room, ledger, running, owed_vectors(problem)))
+        return cls(whole, problem, tree, options, mapper, room, ledger, kept, Standing(problem, tree, room, ledger, running, owed_vectors(problem)))
 
     def copy(self) -> Course:
         """The same, to be taken further apart from this one."""
@@ -148,15 +169,48 @@ class Course:
         """Gangs that neither run nor start, those that are evicted apart."""
         return [j for j in range(len(self.problem.gangs)) if j not in self.placements and j not in self.standing.evicted]
 
-    def decide_all(self, groups: Iterable[list[int]]) -> None:
-        for gangs in groups:
-            self.decide(gangs)
+    def decide_all(self, groups: list[list[int]], whole: Floor | None = None) -> Course:
+        """Batch after batch. Where they are several, no level ends below what the greedy alone would start of all their gangs (`whole`)."""
+        course, clean = self, self.copy() if len(groups) > 1 else None
+        every, asked = [j for gangs in groups for j in gangs], list[int]()
+        for urgent, alike in groupby(groups, lambda gangs: urgency(self.problem.gangs[gangs[0]])):
+            for gangs in alike:
+                course.decide(gangs)
+                asked += gangs
+            if clean is None or all(j in course.placements for j in asked):
+                continue
+            whole = whole or clean.whole_floor(every)
+            order = whole.compared(course.placements, urgent, self.options)
+            if order > 0:
+                course = clean.copy()
+                course.fall_back(whole, urgent, asked)
+            elif order < 0:
+                clean = None
+        return course
+
+    def asking(self, gangs: Iterable[int]) -> list[int]:
+        """Those of the gangs that may start."""
+        return in_turn(self.problem, self.waiting(), [j for j in gangs if j not in self.standing.evicted and j not in self.barred])
+
+    def whole_floor(self, gangs: Iterable[int]) -> Floor:
+        """What the greedy alone starts of all these gangs, and in which order it asks them."""
+        asking, line = [j for j in self.asking(sorted(gangs)) if self.ledger.rules.takes[self.problem.gangs[j].queue]], list[int]()
+        s = _sets(self.problem, self.tree, aggregate(self.problem), self.room.copy(), self.ledger.copy(), asking)
+        return Floor(s, _floor(self.problem, self.tree, self.room, self.ledger, asking, line=line), tuple(line))
+
+    def fall_back(self, whole: Floor, urgent: int, gangs: list[int]) -> None:
+        """These gangs, the most urgent, are decided by the greedy."""
+        clock = time.perf_counter()
+        s, floor = whole.upto(urgent)
+        tidied = spread(s, Admission(tuple(sorted(floor)), {}, ()), floor, self.options, self.mapper)
+        for j, pods in tidied.placements.items():
+            self.begin(j, pods)
+        self.batches.append((tuple(sorted(gangs)), floor_objectives(s, floor, self.options) + tidied.objectives, time.perf_counter() - clock))
 
     def decide(self, gangs: list[int]) -> None:
         """One batch. Gangs whose last pods were evicted before it belong to it, and wait."""
         clock = time.perf_counter()
-        asking = in_turn(self.problem, self.waiting(), [j for j in gangs if j not in self.standing.evicted and j not in self.barred])
-        chosen, objectives = _decide(self.problem, self.tree, self.room, self.ledger, asking, self.options, self.mapper)
+        chosen, objectives = _decide(self.problem, self.tree, self.room, self.ledger, self.asking(gangs), self.options, self.mapper)
         for j, pods in chosen.items():
             self.begin(j, pods)
         self.batches.append((tuple(gangs), objectives, time.perf_counter() - clock))
@@ -199,11 +253,18 @@ class Course:
                 self.winners[j] = found[1]
             elif urgency(gang) == urgent:
                 alike = (gang.queue, gang.preempts, shape_of(j, gang))
-                if alike not in hopeless and self.evict_for(j):
+                if alike not in hopeless and (self.evict_for(j) or self._adopt(squeezed(self, j))):
                     hopeless.clear()
                 else:
                     hopeless.add(alike)
+        self._adopt(regrouped(self))
         self.seconds += time.perf_counter() - clock
+
+    def _adopt(self, other: Course | None) -> bool:
+        """Become the other course, if there is one."""
+        for name in ("room", "ledger", "placements", "standing", "winners", "later") if other is not None else ():
+            setattr(self, name, getattr(other, name))
+        return other is not None
 
     def evict_for(self, j: int) -> bool:
         """Make room for gang j and start it; False, and nothing changed, where that cannot be."""
@@ -211,16 +272,20 @@ class Course:
         if taken is None:
             return False
         for v, pods in taken.pods.items():
-            self.standing.take(v, pods, j)
-            if v in self.placements:
-                self.placements[v] = self.standing.running[v]
-                if not self.placements[v]:
-                    del self.placements[v]
+            self.evict(v, pods, (j,))
         self.standing.anchor(taken.pods, j, taken.exposures)
-        placed, spreading = self.alone(j) or (taken.placed, ())
+        placed, spreading = self.alone(j) or (taken.placed[j], ())
         self.begin(j, placed)
         self.winners[j] = (*taken.objectives, *spreading)
         return True
+
+    def evict(self, v: int, pods: tuple[Placement, ...], winners: Sequence[int]) -> None:
+        """Gang v loses these pods for the sake of these gangs."""
+        self.standing.take(v, pods, winners)
+        if v in self.placements:
+            self.placements[v] = self.standing.running[v]
+            if not self.placements[v]:
+                del self.placements[v]
 
     def fitted(self, j: int, room: Room, ledger: Ledger) -> tuple[Placement, ...] | None:
         """The pods of gang j alone in this room, where it fits there and in its queues."""
@@ -267,11 +332,12 @@ class Course:
         return not self.room.broken
 
     def plan_batches(self) -> tuple[Batch, ...]:
-        """The batches, and one more for the gangs that room was made for: each belongs to the one that started it."""
-        found = []
+        """The batches, and more for those who borrow, and for the gangs that room was made for: each belongs to the one that started it."""
+        found, late = [], self.winners.keys() | {j for gangs, _, _ in self.borrowed for j in gangs}
         for gangs, objectives, seconds in self.batches:
-            if left := tuple(j for j in gangs if j not in self.winners):
+            if left := tuple(j for j in gangs if j not in late):
                 found.append(Batch(left, worst(objectives), objectives, seconds))
+        found += [Batch(gangs, worst(objectives), objectives, seconds) for gangs, objectives, seconds in self.borrowed]
         if self.winners:
             objectives = self._evicting()
             found.append(Batch(tuple(sorted(self.winners)), worst(objectives), objectives, self.seconds))
@@ -293,42 +359,26 @@ class Course:
 def _decided(course: Course, waiting: list[int]) -> Course:
     """Batch after batch; where gangs may be evicted, each urgency gets its room before the next one is asked."""
     problem, options = course.problem, course.options
-    groups = _batches(problem, waiting, options)
+    groups, whole = divided(problem, waiting, options, partial(course.whole_floor, waiting))
     plain = course
     if not anybody(problem):
-        course.decide_all(groups)
-        return course
+        return course.decide_all(groups, whole)
     if any(len({urgency(problem.gangs[j]) for j in group}) > 1 for group in groups):
-        plain = course.copy()
-        plain.decide_all(groups)
+        plain = course.copy().decide_all(groups, whole)
         if not any(course.promising(j) for j in waiting if j not in plain.placements):
             return plain
-        groups = _batches(problem, waiting, replace(options, joint_variables=-1))
+        groups, _ = divided(problem, waiting, replace(options, joint_variables=-1), partial(course.whole_floor, waiting))
+    clean = course.copy() if plain is course and len(groups) > 1 else None
     for number, group in enumerate(groups):
         urgent = urgency(problem.gangs[group[0]])
         course.decide(group)
         if number + 1 == len(groups) or urgency(problem.gangs[groups[number + 1][0]]) != urgent:
             course.make_room([j for j in waiting if urgency(problem.gangs[j]) >= urgent], urgent)
-    return course.spared() if course.standing.evicted or plain is course else plain
-
-
-def _batches(problem: Problem, waiting: list[int], options: Options) -> list[list[int]]:
-    """All gangs in one model where it is small; else one for each urgency, and as many of it as one model holds, the oldest first."""
-    places = len({(n.leaf, n.kind) for n in problem.nodes})
-    shapes = {j: shape_of(j, problem.gangs[j]) for j in waiting}
-    size = {shape: places * max(1, len(shape.roles)) for shape in shapes.values()}
-    if sum(size.values()) <= options.joint_variables:
-        return [sorted(waiting)] if waiting else []
-    batches: list[list[int]] = []
-    known: set[Shape] = set()
-    for j in sorted(waiting, key=partial(turn, problem)):
-        another = not batches or urgency(problem.gangs[batches[-1][0]]) != urgency(problem.gangs[j])
-        if another or sum(size[shape] for shape in known | {shapes[j]}) > options.batch_variables:
-            batches.append([])
-            known = set()
-        batches[-1].append(j)
-        known.add(shapes[j])
-    return [sorted(batch) for batch in batches]
+    if course.standing.evicted or plain is not course:
+        return course.spared() if course.standing.evicted else plain
+    if clean is not None and clean.whole_floor(waiting).better(course.placements, options):
+        return clean.decide_all(groups, whole)
+    return course
 
 
 def _decide(
@@ -336,18 +386,13 @@ def _decide(
 ) -> tuple[Placements, tuple[Objective, ...]]:
     """Stages A, B and C of one batch, again with finer places as long as a place proves too coarse to be packed; the floor, if that is better."""
     gangs = [j for j in gangs if ledger.rules.takes[problem.gangs[j].queue]]  # the others wait, and are in no model
-    waiting = classes(problem, gangs)
-    shapes = tuple(dict.fromkeys(shape for _, _, shape in waiting))
-    index = {shape: k for k, shape in enumerate(shapes)}
-    by_class = {(q, p, index[shape]): js for (q, p, shape), js in waiting.items()}
     floor = _floor(problem, tree, room, ledger, gangs)
-    second = sparing(problem, tree, room, gangs) if len(floor) < len(gangs) else None
-    if second is not None and no_less(problem, other := _floor(problem, tree, room, ledger, gangs, second), floor):
-        floor = other
-    places: tuple[Place, ...] = aggregate(problem)
+    for second in sparing(problem, tree, room, gangs) if len(floor) < len(gangs) else ():
+        if more(problem, other := _floor(problem, tree, room, ledger, gangs, second), floor):
+            floor = other
+    s = _sets(problem, tree, aggregate(problem), room, ledger, gangs)
     while True:
-        s = Sets(problem, tree, places, room.free, ledger, shapes, by_class, room.neighbours)
-        admission = _everyone(s, gangs) if len(floor) == len(gangs) else admit(s, floor, options)
+        admission = everyone(s, gangs) if len(floor) == len(gangs) else admit(s, floor, options)
         found = spread(s, admission, floor, options, mapper)
         if not found.coarse:
             placements = _filled(s, found.placements, gangs)
@@ -355,7 +400,15 @@ def _decide(
                 tidied = spread(s, Admission(tuple(sorted(floor)), {}, ()), floor, options, mapper)
                 return tidied.placements, floor_objectives(s, floor, options) + tidied.objectives
             return placements, _restated(s, admission.objectives, set(placements), options) + found.objectives
-        places = refine(places, found.coarse)
+        s = replace(s, places=refine(s.places, found.coarse))
+
+
+def _sets(problem: Problem, tree: Tree, places: tuple[Place, ...], room: Room, ledger: Ledger, gangs: list[int]) -> Sets:
+    waiting = classes(problem, gangs)
+    shapes = tuple(dict.fromkeys(shape for _, _, shape in waiting))
+    index = {shape: k for k, shape in enumerate(shapes)}
+    by_class = {(q, p, index[shape]): js for (q, p, shape), js in waiting.items()}
+    return Sets(problem, tree, places, room.free, ledger, shapes, by_class, room.neighbours)
 
 
 def _filled(s: Sets, placements: Placements, gangs: list[int]) -> Placements:
@@ -381,10 +434,12 @@ def _restated(s: Sets, objectives: tuple[Objective, ...], started: set[int], opt
     return tuple(judge(o.name, sums[o.name], o.bound, options.gap) if o.name in sums else o for o in objectives)
 
 
-def _floor(problem: Problem, tree: Tree, room: Room, ledger: Ledger, gangs: list[int], greedy: Greedy | None = None) -> Placements:
+def _floor(
+    problem: Problem, tree: Tree, room: Room, ledger: Ledger, gangs: list[int], greedy: Greedy | None = None, line: list[int] | None = None
+) -> Placements:
     """What the greedy admits, gang by gang: the incumbent of the model, and the plan that no plan may be worse than.
 
-    greedy: another one than the usual, in a room of its own.
+    greedy: another one than the usual, in a room of its own. line: takes down the order in which the gangs are asked.
     """
     ledger = ledger.copy()
     greedy = greedy or Greedy(problem, tree, room.copy())
@@ -392,6 +447,8 @@ def _floor(problem: Problem, tree: Tree, room: Room, ledger: Ledger, gangs: list
     stopped: set[int] = set()
     for j in greedy.order(gangs, ledger, totals(problem)):
         queue = problem.gangs[j].queue
+        if line is not None:
+            line.append(j)
         pods = None if queue in stopped else _fitted(greedy, ledger, j)
         if pods is not None:
             found[j] = pods
@@ -416,16 +473,6 @@ def _fitted(greedy: Greedy, ledger: Ledger, j: int) -> tuple[Placement, ...] | N
         return None
     ledger.charge(gang.queue, amount)
     return merged([*shape.fixed, *placed])
-
-
-def _everyone(s: Sets, gangs: list[int]) -> Admission:
-    """Every gang starts: each goal is at its bound, and no model need be asked."""
-    objectives = []
-    for level in s.levels:
-        here = [(k, len(js)) for (q, p, k), js in s.waiting.items() if s.level(q, p) == level]
-        worth, number = sum(s.worth[k] * count for k, count in here), sum(count for _, count in here)
-        objectives += [judge(f"placed[{s.label(level)}]", worth, worth, 0), judge(f"gangs[{s.label(level)}]", number, number, 0)]
-    return Admission(tuple(gangs), {}, tuple(objectives))
 
 
 def _decision(

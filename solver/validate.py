@@ -31,6 +31,7 @@ def validate(problem: Problem) -> None:
     * each role's minimum <= replicas, a gang's minimum and each subgroup's parts within the replicas they cover;
     * a relation has one domain for each node and one count for each domain, no domain is without nodes, skew and least_domains are positive, and
       what a role bears and matches is ascending;
+    * a budget names roles of gangs;
     * no sum of amounts is above `LARGEST`.
 
     A problem without nodes, hypernodes, queues or gangs is well formed. A gang that cannot fit is well formed too: it waits.
@@ -54,6 +55,12 @@ def validate(problem: Problem) -> None:
         _gang(("gangs", g), gang, problem)
     for number, r in enumerate(problem.devices):
         _index(("devices", number), r, problem.resources)
+    for b, budget in enumerate(problem.budgets):
+        _integer(("budgets", b, "allowed"), budget.allowed)
+        for k, (g, t) in enumerate(budget.roles):
+            _index(("budgets", b, "roles", k), g, problem.gangs)
+            _index(("budgets", b, "roles", k), t, problem.gangs[g].roles)
+    _integer(("policy", "reclaim_levels"), problem.policy.reclaim_levels)
     _sums(problem)
 
 
@@ -108,6 +115,9 @@ def _node(where: Where, node: Node, problem: Problem) -> None:
         _index((*where, "leaf"), node.leaf, problem.hypernodes)
     if node.closes_in is not None:
         _integer((*where, "closes_in"), node.closes_in)
+    for w, window in enumerate(node.windows):
+        for end, seconds in enumerate(window):
+            _integer((*where, "windows", w, end), seconds)
     _room(where, node, problem)
     if node.back is not None:
         _room((*where, "back"), node.back, problem)

@@ -1,4 +1,4 @@
-"""Why a gang waits for which there is room: its queue's order, a reservation, domains that a queue keeps, maintenance. Else `Reasons`.
+"""Why a gang waits for which there is room: its queue's order, a reservation, domains that a queue keeps, maintenance. Else `reasons`.
 
 Codes, for ever: GW106 kept for a guarantee, GW114 reserved for another gang, GW115 an earlier gang of its queue waits, GW116 maintenance.
 """
@@ -13,14 +13,12 @@ from solver.closing import both, closed, closing_on, kept_from
 from solver.fit import holds, shortage
 from solver.neighbours import Neighbours, whoever_minds
 from solver.order import level_of, passed
-from solver.parallel import Mapper
 from solver.plan import Fact, Reservation
 from solver.problem import Problem
-from solver.reasons import Explanation, World
+from solver.reasons import World
 from solver.shapes import shape_of
 from solver.stages.reserve import in_time
 from solver.tree import Tree
-from solver.waiting import explanations
 
 
 @dataclass(frozen=True)
@@ -44,30 +42,36 @@ class Waits:
         return passed(self.guarded, self.waiting, ())
 
     @cached_property
-    def _guarded_world(self) -> World:
-        return replace(self.world, problem=self.guarded, tree=self.guarded_tree, blockers={})
+    def guarded_world(self) -> World:
+        return replace(self.world, problem=self.guarded, tree=self.guarded_tree, guarded=True, blockers={})
 
     @cached_property
     def _shut_out(self) -> dict[int, frozenset[int]]:
         return both(kept_from(self.world.problem), closing_on(self.world.problem))
 
-    def explain(self, mapper: Mapper) -> dict[int, Explanation]:
-        """Facts and repairs of each waiting gang. What one lacks by itself is told first."""
-        found: dict[int, Explanation] = {}
-        plain: list[int] = []
-        usable: list[int] = []
-        for j in self.waiting:
-            beside = self._fits(self.guarded, self.guarded_tree, j) if j in self._shut_out or j in self._behind else True
-            if not beside and j in self._shut_out and self._fits(self.world.problem, self.world.tree, j):
-                found[j] = self._closed(j), ()
-            elif beside and j in self._behind:
-                found[j] = (Fact("GW115", queue=self.guarded.gangs[j].queue, gangs=(self._behind[j],)),), ()
-            elif self.reservation is not None and self._held_back(j, self.reservation):
-                found[j] = (Fact("GW114", gangs=(self.reservation.gang,)),), ()
-            else:
-                (usable if beside and j in self._shut_out else plain).append(j)
-        found |= explanations(self.world, plain, mapper)
-        return found | (dict(explanations(self._guarded_world, usable, mapper)) if usable else {})
+    def delay(self, j: int) -> tuple[Fact, ...]:
+        """Why it waits although it lacks nothing by itself; none where it does, or where only others are before it."""
+        if j in self._shut_out and not self.beside_what_runs(j) and self._fits(self.world.problem, self.world.tree, j):
+            return self._closed(j)
+        if j in self._behind and self.beside_what_runs(j):
+            return (Fact("GW115", queue=self.guarded.gangs[j].queue, gangs=(self._behind[j],)),)
+        if self.reservation is not None and self._held_back(j, self.reservation):
+            return (Fact("GW114", gangs=(self.reservation.gang,)),)
+        return ()
+
+    def shut_out(self, j: int) -> bool:
+        """Whether nodes are closed to it."""
+        return j in self._shut_out
+
+    def beside_what_runs(self, j: int) -> bool:
+        """Whether it provably fits beside what runs, in what is not closed to it."""
+        if j not in self._beside:
+            self._beside[j] = self._fits(self.guarded, self.guarded_tree, j)
+        return self._beside[j]
+
+    @cached_property
+    def _beside(self) -> dict[int, bool]:
+        return {}
 
     def _held_back(self, j: int, held: Reservation) -> bool:
         """Whether it fits beside the plan, and only the reservation keeps it from starting."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from bench.baselines.site import Placements
+from solver.cells import Uses, certificate
 from solver.plan import Batch, Decision, Fact, Plan, QueueUse
 from solver.problem import Placement, Problem
 from solver.quotas import totals
-from solver.room import Ledger, add, demand
+from solver.room import Ledger, Room, add, demand, free_vectors
 from solver.shapes import satisfied
 from solver.stages.pack import fresh, merged
 
@@ -19,6 +21,8 @@ def plan_of(problem: Problem, placements: Placements, evicted: Evicted | None = 
     """placements: gang -> all its pods after the plan; a gang without any waits. evicted: gang -> the running pods that go for `winner`."""
     gone = evicted or {}
     decisions = tuple(_decision(problem, j, placements, gone, winner) for j in range(len(problem.gangs)))
+    uses_of = _cells(problem, placements)
+    decisions = tuple(replace(d, cells=uses_of.get(d.gang, ())) for d in decisions)
     before, after, width = Ledger(problem), Ledger(problem), len(problem.resources)
     for d in decisions:
         gang = problem.gangs[d.gang]
@@ -29,6 +33,18 @@ def plan_of(problem: Problem, placements: Placements, evicted: Evicted | None = 
     uses = (QueueUse(q, before.held[q], add(after.held[q], before.held[q], -1), after.share(q, whole)) for q in range(len(problem.queues)))
     decided = tuple(d.gang for d in decisions if d.action in ("start", "wait"))
     return Plan(decisions, (Batch(decided, "proven", (), 0.0),) if decided else (), tuple(uses))
+
+
+def _cells(problem: Problem, placements: Placements) -> Uses:
+    """From which cells the new pods take their portions: any way in which those of each node fit. Raises ValueError where there is none."""
+    new = {j: fresh(problem.gangs[j], pods) for j, pods in placements.items()}
+    room = Room(free_vectors(problem))
+    for j, pods in sorted(new.items()):
+        for p in pods:
+            role = problem.gangs[j].roles[p.role]
+            if role.portions:
+                room.take(p.node, role.ask, p.pods)
+    return certificate(problem, room.laid, new)
 
 
 def _decision(problem: Problem, j: int, placements: Placements, gone: Evicted, winner: int | None) -> Decision:

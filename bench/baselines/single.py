@@ -1,11 +1,14 @@
 """Single pods one after another, oldest first: best fit, and fragmentation gradient descent.
 
-Best fit: of the nodes that hold the pod the one with least left over, summed over resources as parts of the largest node.
+Best fit: of the nodes that hold the pod the one with least left over, summed over resources as parts of the largest node; on it the devices with
+least free that hold the pod's share.
 
 Fragmentation gradient descent (Weng et al., Beware of Fragmentation, USENIX ATC'23): the GPUs of a node that a pod of the workload cannot use
-are fragments to it; the expectation over a pod drawn from the workload is the node's fragmentation. A pod goes where it makes that rise least.
+are fragments to it; the expectation over a pod drawn from the workload is the node's fragmentation. A pod goes where it makes that rise least: of
+every node each device that holds its share is tried.
 
-    F(node) = sum over the workload's pods m of (free GPUs of the node if it cannot hold m, else 0)         whole GPUs; not divided by their number
+    F(node) = sum over the workload's pods m of     all that is free of the node's GPUs                   where it cannot hold m
+                                                    what is free on devices with less than m asks of one  else (not divided by their number)
 
 Pods without GPUs see every GPU as a fragment on every node alike, so that they make no difference to the choice.
 The workload is known beforehand, as in the paper, where it is taken from the past.
@@ -14,16 +17,19 @@ The workload is known beforehand, as in the paper, where it is taken from the pa
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
 from bench.baselines.site import Placements, Site
 from solver.cells import Ints
-from solver.problem import Placement, Problem, Role, Vector
+from solver.problem import Ask, Placement, Problem, Role, Vector
 
-State = tuple[int, Vector]
-"""(kind of the node, what is free on it): nodes of one state are as good as one another."""
+Devices = tuple[int, ...]
+"""What is free of the GPU on each device of a node, ascending; () where the node's GPUs are not told apart."""
+
+State = tuple[int, Vector, Devices]
+"""(kind of the node, what is free on it, its devices): nodes of one state are as good as one another."""
 
 
 def _one_pod(problem: Problem, j: int) -> Role:
@@ -33,59 +39,83 @@ def _one_pod(problem: Problem, j: int) -> Role:
     return gang.roles[0]
 
 
-def _fill(problem: Problem, choose: Callable[[Site, Role, Ints], int]) -> Placements:
-    """choose(site, role, nodes that hold the pod) -> one of them."""
+def _fill(problem: Problem, choose: Callable[[Site, Role], int | None]) -> Placements:
+    """choose(site, role) -> the node that takes the pod, from whose room it is taken already; None where no node holds it."""
     site = Site(problem)
     waiting = (j for j in range(len(problem.gangs)) if j not in site.placements)
     for j in sorted(waiting, key=lambda j: (-problem.gangs[j].priority, problem.gangs[j].age, j)):
         role = _one_pod(problem, j)
-        nodes = np.flatnonzero(site.slots(role))
-        if len(nodes) and site.allows(j):
-            node = choose(site, role, nodes)
-            site.room.take(node, role.ask, 1)
+        node = choose(site, role) if site.allows(j) else None
+        if node is not None:
             site.start(j, (Placement(0, node, 1),))
     return site.placements
 
 
 def best_fit(problem: Problem) -> Placements:
     largest = np.maximum(np.array([n.capacity for n in problem.nodes]).max(axis=0), 1)
-    return _fill(problem, lambda site, role, nodes: int(nodes[np.argmin((site.room.free.amounts[nodes] / largest).sum(axis=1))]))
+
+    def choose(site: Site, role: Role) -> int | None:
+        nodes = np.flatnonzero(site.slots(role))
+        if not len(nodes):
+            return None
+        node = int(nodes[np.argmin((site.room.free.amounts[nodes] / largest).sum(axis=1))])
+        site.room.take(node, role.ask, 1)
+        return node
+
+    return _fill(problem, choose)
 
 
 def gradient_descent(problem: Problem, gpu: str) -> Placements:
-    """gpu: the resource whose fragments count."""
+    """gpu: the resource whose fragments count. Raises ValueError for pods that take portions of another resource, which it does not know."""
     return _fill(problem, Gradient(problem, problem.resources.index(gpu)))
 
 
 class Gradient:
-    """F and its rises by state of a node; a cluster has few states, and only the node that took the last pod has a new one."""
+    """F and its rises by state of a node; a cluster has few states, and only the node that took the last pod has a new one.
+
+    The devices of a node are kept in its state, since the pod goes to the devices that the descent chose.
+    """
 
     def __init__(self, problem: Problem, gpu: int) -> None:
         self.problem, self.gpu = problem, gpu
-        asked = Counter((role.request, role.kinds) for j in range(len(problem.gangs)) if (role := _one_pod(problem, j)).request[gpu])
-        self.requests = np.array([request for request, _ in asked], dtype=np.int64).reshape(len(asked), len(problem.resources))
+        asked = Counter((role.ask, role.kinds) for j in range(len(problem.gangs)) if (role := _one_pod(problem, j)).request[gpu])
+        if any(portion.share[r] for ask, _ in asked for portion in ask.portions for r in range(len(problem.resources)) if r != gpu):
+            raise ValueError("gradient descent knows portions of one resource only")
+        self.requests = np.array([ask.request for ask, _ in asked], dtype=np.int64).reshape(len(asked), len(problem.resources))
+        self.devices = np.array([self._wanted(ask) for ask, _ in asked], dtype=np.int64).reshape(len(asked), 2)
         self.numbers = np.array(list(asked.values()), dtype=np.int64)
         self.open = {kind: np.array([kind in kinds for _, kinds in asked]) for kind in {node.kind for node in problem.nodes}}
         self.states: dict[State, int] = {}
         self.known: list[State] = []
         self.at: Ints | None = None
-        self.last = -1
         self._levels: dict[State, int] = {}
-        self._rises: dict[tuple[int, Vector], int] = {}
+        self._rises: dict[tuple[int, Ask], tuple[int, Devices] | None] = {}
 
-    def __call__(self, site: Site, role: Role, nodes: Ints) -> int:
+    def _wanted(self, ask: Ask) -> tuple[int, int]:
+        """(how many devices, how much of each); (0, 0) where the GPUs of a node are not told apart."""
+        return next(((portion.number, portion.share[self.gpu]) for portion in ask.portions), (0, 0))
+
+    def __call__(self, site: Site, role: Role) -> int | None:
         if self.at is None:
-            self.at = np.array([self._state(site, n) for n in range(len(self.problem.nodes))], dtype=np.int64)
-        elif self.last >= 0:
-            self.at[self.last] = self._state(site, self.last)
+            self.at = np.array([self._number(self._before(site, n)) for n in range(len(self.problem.nodes))], dtype=np.int64)
+        whole = Ask(role.request)
+        nodes = np.flatnonzero(site.open_to(role) & (site.room.slots(whole) > 0))
         found, first = np.unique(self.at[nodes], return_index=True)
-        self.last = min(
-            (self._rise(state, role.request), *self._fullest(state), int(nodes[n])) for state, n in zip(found.tolist(), first.tolist(), strict=True)
-        )[-1]
-        return self.last
+        rises = ((self._rise(state, role.ask), state, n) for state, n in zip(found.tolist(), first.tolist(), strict=True))
+        best = min(((rise[0], self._fullest(state), int(nodes[n]), rise[1]) for rise, state, n in rises if rise is not None), default=None)
+        if best is None:
+            return None
+        _, _, node, devices = best
+        site.room.take(node, whole, 1)
+        self.at[node] = self._number((self.problem.nodes[node].kind, tuple(site.room.free.amounts[node].tolist()), devices))
+        return node
 
-    def _state(self, site: Site, n: int) -> int:
-        state = self.problem.nodes[n].kind, tuple(site.room.free.amounts[n].tolist())
+    def _before(self, site: Site, n: int) -> State:
+        node = self.problem.nodes[n]
+        devices = tuple(sorted(cell.free[self.gpu] for cell in node.cells if cell.capacity[self.gpu]))
+        return node.kind, tuple(site.room.free.amounts[n].tolist()), devices
+
+    def _number(self, state: State) -> int:
         if state not in self.states:
             self.states[state] = len(self.known)
             self.known.append(state)
@@ -93,20 +123,33 @@ class Gradient:
 
     def _fullest(self, number: int) -> tuple[int, ...]:
         """What settles ties, of which the paper says nothing: the least GPUs free, then the least of the rest."""
-        kind, free = self.known[number]
+        kind, free, _ = self.known[number]
         return free[self.gpu], *(amount for r, amount in enumerate(free) if r != self.gpu), kind
 
-    def _rise(self, number: int, request: Vector) -> int:
-        if (number, request) not in self._rises:
-            kind, free = self.known[number]
-            after = kind, tuple(have - ask for have, ask in zip(free, request, strict=True))
-            self._rises[number, request] = self.level(after) - self.level((kind, free))
-        return self._rises[number, request]
+    def _rise(self, number: int, ask: Ask) -> tuple[int, Devices] | None:
+        """(the least rise of F over all choices of devices, the devices after it); None where they do not hold the pod."""
+        if (number, ask) not in self._rises:
+            before = kind, free, devices = self.known[number]
+            amounts = tuple(have - amount for have, amount in zip(free, ask.request, strict=True))
+            rises = [(self.level((kind, amounts, after)) - self.level(before), after) for after in self._choices(devices, *self._wanted(ask))]
+            self._rises[number, ask] = min(rises, default=None)
+        return self._rises[number, ask]
+
+    @staticmethod
+    def _choices(devices: Devices, number: int, share: int) -> Iterable[Devices]:
+        """The devices after each way to take the shares, as far as they differ: from neighbours in the order of what is free."""
+        fits = [d for d, have in enumerate(devices) if have >= share]
+        for chosen in sorted({tuple(devices[d] for d in fits[i : i + number]) for i in range(len(fits) - number + 1)}):
+            left = Counter(devices) - Counter(chosen)
+            yield tuple(sorted([*left.elements(), *(have - share for have in chosen)]))
 
     def level(self, state: State) -> int:
         """F of a node in this state."""
         if state not in self._levels:
-            kind, free = state
-            holds = (np.array(free) >= self.requests).all(axis=1) & self.open[kind]
-            self._levels[state] = free[self.gpu] * int(self.numbers[~holds].sum())
+            kind, free, devices = state
+            number, share = self.devices.T
+            have = np.array(devices, dtype=np.int64)[:, None]
+            useful = np.where(number > 0, (have * (have >= share)).sum(axis=0), free[self.gpu])
+            holds = (np.array(free) >= self.requests).all(axis=1) & self.open[kind] & ((have >= share).sum(axis=0) >= number)
+            self._levels[state] = int(((free[self.gpu] - holds * useful) * self.numbers).sum())
         return self._levels[state]

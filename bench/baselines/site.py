@@ -40,9 +40,13 @@ class Site:
 
     def slots(self, role: Role) -> Ints:
         """Pods of the role that each node holds, 0 where its kind is closed to it."""
+        return np.where(self.open_to(role), self.room.slots(role.ask), 0)
+
+    def open_to(self, role: Role) -> np.ndarray:
+        """Node -> whether its kind is open to the role."""
         if role.kinds not in self._open:
             self._open[role.kinds] = np.isin(self.tree.kinds, sorted(role.kinds))
-        return np.where(self._open[role.kinds], self.room.slots(role.ask), 0)
+        return self._open[role.kinds]
 
     def asked(self, j: int) -> Vector:
         """What the gang needs to start."""

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
 from bench.baselines import single, volcano
+from bench.bound import most_placed
 from bench.registry import Comparison, Figures, case
-from bench.rivals import PLAN, race
+from bench.rivals import PLAN, Outcome, race
 from bench.traces import Machine, Pod, openb_machines, openb_pods
 from solver.options import Options
-from solver.problem import Gang, Node, Problem, Queue, Role
+from solver.problem import Cell, Gang, Node, Portion, Problem, Queue, Role
 
 RESOURCES = ("cpu", "memory", "gpu")
 GPU = RESOURCES.index("gpu")
 WHOLE = 1000
-"""Thousandths of a device."""
+"""Thousandths of a device, the unit in which GPUs are counted."""
 
 OVERLOAD = 1.3
 """Pods arrive until they have asked for this many times the cluster's GPUs."""
-
-SECONDS = 30.0
-"""For the plan: beyond its floor there is only a model over single nodes, which takes minutes to gain the last percent."""
 
 BASELINES = {
     "gradient descent": lambda problem: single.gradient_descent(problem, "gpu"),
@@ -30,45 +29,66 @@ BASELINES = {
     "Volcano's order": volcano.place,
 }
 
+WHICH = {"whole GPUs": False, "shared GPUs": True}
+"""Which pods of a list arrive -> whether those that ask for less than a GPU are among them."""
+
 
 def problem(machines: list[Machine], pods: list[Pod], seed: int, overload: float = OVERLOAD) -> Problem:
-    """Pods drawn with replacement from the list, in the order of their arrival; each is a gang of one. Kinds are GPU models."""
+    """Pods drawn with replacement from the list, in the order of their arrival; each is a gang of one. Kinds are GPU models.
+
+    GPUs are cells of their node, from which a pod takes its shares, where some pod asks for less than a whole one; else a number.
+    """
     models = sorted({m.model for m in machines})
     rng = random.Random(seed)  # noqa: S311  # the same draw each time
-    amounts = [(m.cpu, m.memory, m.gpus) for m in machines]
-    nodes = tuple(Node(m.name, models.index(m.model), None, a, a) for m, a in zip(machines, amounts, strict=True))
-    left, gangs = overload * sum(m.gpus for m in machines), list[Gang]()
+    shared = any(pod.share % WHOLE for pod in pods)
+    device = (0, 0, WHOLE)
+    nodes = []
+    for m in machines:
+        amount = (m.cpu, m.memory, m.gpus * WHOLE)
+        nodes.append(Node(m.name, models.index(m.model), None, amount, amount, (Cell(0, device, device),) * m.gpus if shared else ()))
+    left, gangs = overload * sum(m.gpus for m in machines) * WHOLE, list[Gang]()
     while left > 0:
         pod = rng.choice(pods)
         kinds = frozenset(k for k, model in enumerate(models) if not pod.models or model in pod.models)
-        role = Role("pod", 1, 1, (pod.cpu, pod.memory, pod.gpus), kinds)
+        portions = (Portion(0, pod.gpus, (0, 0, pod.share)),) if shared and pod.gpus else ()
+        role = Role("pod", 1, 1, (pod.cpu, pod.memory, pod.gpus * pod.share), kinds, portions=portions)
         gangs.append(Gang(f"pod-{len(gangs):05}", 0, 0, len(gangs), 1, (role,)))
-        left -= pod.gpus
+        left -= pod.gpus * pod.share
     nothing = (None,) * len(RESOURCES)
-    return Problem(RESOURCES, nodes, (), (Queue("all", None, 1, 0, nothing, nothing, nothing, (0, 0, 0)),), tuple(gangs))
+    queue = Queue("all", None, 1, 0, nothing, nothing, nothing, (0, 0, 0))
+    return Problem(RESOURCES, tuple(nodes), (), (queue,), tuple(gangs), divisions=("device",) if shared else ())
 
 
-def whole(which: str, seed: int) -> Figures:
-    world = problem(openb_machines(), [pod for pod in openb_pods(which) if pod.share in (0, WHOLE)], seed)
-    found, _, figures = race(world, "gpu", BASELINES, Options(time_limit=SECONDS))
-    total = sum(node.capacity[GPU] for node in world.nodes)
-    rows = tuple(
-        (
-            f"{which}, whole GPUs: {name}",
-            str(total),
-            str(of.placed),
-            f"{of.placed / total:.2%}",
-            str(total - of.placed),
-            str(len(of.gangs)),
-            f"{of.seconds:.1f}",
-        )
-        for name, of in found.items()
-    )
-    heads = ("pods and who", "GPUs", "allocated", "of all", "stranded", "pods", "seconds")
+def filled(which: str, pods: str, seed: int) -> Figures:
+    """The list `which`, of it the pods that `pods` says (`WHICH`)."""
+    world = problem(openb_machines(), [pod for pod in openb_pods(which) if WHICH[pods] or pod.share in (0, WHOLE)], seed)
+    found, _, figures = race(world, "gpu", BASELINES, Options())
+    bound = most_placed(world, GPU)
+    rows = tuple(_row(f"{which}, {pods}: {name}", of, found, world, bound) for name, of in found.items())
+    heads = ("pods and who", "GPUs", "allocated", "of the LP bound", "the plan's part more", "stranded", "pods", "seconds")
     title = f"openb, pods that ask for {OVERLOAD:.0%} of its GPUs"
-    claims = {f"the plan allocates no fewer GPUs than {name}": found[PLAN].placed >= of.placed for name, of in found.items() if name != PLAN}
+    plan = found[PLAN]
+    claims = {}
+    for name, of in found.items():
+        if name != PLAN:
+            claims[f"the plan allocates no fewer GPUs than {name}"] = plan.placed >= of.placed
     return replace(figures, comparison=Comparison(title, heads, rows), claims=claims)
 
 
+def _row(label: str, of: Outcome, every: Mapping[str, Outcome], world: Problem, bound: int) -> tuple[str, ...]:
+    total = sum(node.capacity[GPU] for node in world.nodes)
+    return (
+        label,
+        str(total // WHOLE),
+        f"{of.placed / WHOLE:.1f}",
+        f"{of.placed / bound:.2%}",
+        f"{every[PLAN].placed / of.placed - 1:+.2%}",
+        f"{(total - of.placed) / WHOLE:.1f}",
+        str(len(of.gangs)),
+        f"{of.seconds:.1f}",
+    )
+
+
 for which in ("default", "gpuspec33"):
-    case(f"openb-{which}", f"plan the openb cluster, list {which}, whole GPUs", partial(whole, which, 1))
+    for pods, part in (("whole GPUs", ""), ("shared GPUs", "-shared")):
+        case(f"openb-{which}{part}", f"plan the openb cluster, list {which}, {pods}", partial(filled, which, pods, 1))

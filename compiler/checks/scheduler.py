@@ -10,6 +10,7 @@ from compiler.documents import Path
 from compiler.scheduler_conf import FILE_KEYS, OUR_KEYS
 from compiler.scheduler_tables import ACTIONS, ARGUMENTS, FLAGS, GLOBS, PLUGINS
 from compiler.specs import PluginSpec, SchedulerSpec
+from compiler.votes import PLAIN_ACTIONS, deciding
 
 CACHE = "predicateErrorCacheEnable"
 CACHED_ACTIONS = ("allocate", "backfill", "preempt")
@@ -276,6 +277,20 @@ def shuffles(reading: Reading) -> Iterator[Finding]:
     for spec, path, plugin in _plugins(reading):
         if plugin.name in ("tdm", "rescheduling") and "shuffle" not in spec.actions:
             yield Finding(spec.document, (*path, "name"), f"{plugin.name} does nothing without the action shuffle", "add shuffle to the actions")
+
+
+@check("GP428", "only surplus pods are evicted", "info")
+def whole_gangs_stay(reading: Reading) -> Iterator[Finding]:
+    """preempt and reclaim evict pod by pod, and the plugin gang votes against every pod that its job needs for its minimum: a job without pods to
+    spare is never a victim, in Volcano and in the plan. Mend, where whole jobs are to make room: enablePreemptable: false or enableReclaimable:
+    false for gang, or the action gangpreempt or gangreclaim."""
+    for spec in _scheduler(reading):
+        for action, gang_action, voters, flag in PLAIN_ACTIONS:
+            if action in spec.actions and gang_action not in spec.actions and "gang" in deciding(spec, voters, flag):
+                path = next(at for at, name in _actions(spec) if name == action)
+                yield Finding(
+                    spec.document, path, f"{action} takes from jobs only what they can spare", f"set {flag}: false for gang, or use {gang_action}"
+                )
 
 
 @check("GP414", "two scheduler configurations")

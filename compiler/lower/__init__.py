@@ -5,22 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from compiler.lower.budgets import budgets
 from compiler.lower.cells import Divisions, divisions
 from compiler.lower.eligibility import Eligibility, eligibility, returned
 from compiler.lower.gangs import GangLowering, ages, priorities, submitted
 from compiler.lower.kept import keep
 from compiler.lower.live import Live, observe
+from compiler.lower.moments import ahead, counted_from, moments
 from compiler.lower.origins import Origins, job_key
 from compiler.lower.policy import policy
 from compiler.lower.queues import queues
 from compiler.lower.relations import Relations, relations
 from compiler.lower.resources import add, devices, resources, vector
-from compiler.lower.times import closes_in, times
+from compiler.lower.times import closes_in, times, windows
 from compiler.lower.topology import hypernodes, leaves
-from compiler.lower.victims import evictable, never, ran, switches
+from compiler.lower.victims import evictable, lendable, never, ran
 from compiler.specs import GangSpec, HyperNodeSpec, QueueSpec, Specs
 from compiler.state import State
-from solver.problem import Back, Node, Problem
+from compiler.votes import votes
+from solver.problem import Back, Node, Problem, Votes
 
 PODS_PER_NODE = 110
 """How many pods a node takes that does not say: the kubelet's default."""
@@ -34,9 +37,12 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
     dates: file -> seconds since the epoch at which the repository got it. A gang that finished, that its owner suspended, or that has no
     pods is in no problem but in the origins' `done`, `set_aside` and `empty`. Deterministic; nodes times gangs is never walked pod by pod.
     """
-    live = observe(specs, state or State())
+    live, clock = observe(specs, state or State()), state.clock if state else None
     chosen = [j for j, gang in enumerate(specs.gangs) if j not in live.finished and gang.schedulable and _pods(gang)]
     gangs = tuple(specs.gangs[j] for j in chosen)
+    submission = submitted(specs.gangs, live, dates or {})
+    every = moments(specs, live, chosen, submission)
+    live.latest = counted_from(live, every, submission, clock)
 
     parted = divisions(live, (role.pod for gang in gangs for role in gang.roles), specs.scheduler)
     names = resources(gangs, specs.queues, parted.resources)
@@ -46,7 +52,6 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
     nodes = _nodes(live, gangs, chosen, live.hypernodes, open_to, parted, names)
 
     values, otherwise = priorities(specs.priority_classes)
-    submission = submitted(specs.gangs, live, dates or {})
     rank = ages(specs.gangs, submission)
     lowering = GangLowering(
         names,
@@ -58,14 +63,17 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
         specs.scheduler,
     )
     bonds = relations(gangs, live.nodes, live.bystanders, specs.scheduler)
-    preempt, reclaim = switches(specs.scheduler)
+    preempting, reclaiming = votes(specs.scheduler)
+    evicts = preempting is not None or reclaiming is not None
     mild = never(specs.priority_classes)
 
+    lends = reclaiming is not None and any(queue.domains for queue in specs.queues)
+
     def loss(j: int) -> int | None:
-        """Where nobody is evicted nobody's run time matters."""
-        if not (preempt or reclaim) or j not in live.running or not evictable(j, specs.gangs[j], live, specs.scheduler):
-            return None
-        return ran(j, live)
+        """Where nobody is evicted nobody's run time matters; who waits may only be evicted where that lets it borrow a domain that a queue keeps."""
+        if j in live.running:
+            return ran(j, live) if evicts and evictable(j, specs.gangs[j], live, specs.scheduler) else None
+        return 0 if lends and lendable(j, specs.gangs[j], live, specs.scheduler) else None
 
     problem = Problem(
         resources=names,
@@ -85,13 +93,16 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
             for j in chosen
         ),
         policy=policy(specs.scheduler),
-        preempt=preempt,
-        reclaim=reclaim,
+        preempt=preempting is not None,
+        reclaim=reclaiming is not None,
+        preempting=preempting or Votes(),
+        reclaiming=reclaiming or Votes(),
+        budgets=budgets(live.budgets, {j: g for g, j in enumerate(chosen)}) if evicts else (),
         divisions=parted.names,
         relations=bonds.relations,
         devices=devices(names),
     )
-    origins = _origins(specs, live, gangs, queue_origins, submission, bonds)
+    origins = replace(_origins(specs, live, gangs, queue_origins, submission, bonds), moments=ahead(every, live.latest, clock))
     return keep(problem, {spec.name: spec for spec in specs.queues}, live.hypernodes), origins
 
 
@@ -153,5 +164,5 @@ def _nodes(
         if spec.name in live.frozen:
             free = capacity = running
             cells = tuple(replace(cell, free=(0,) * len(names)) for cell in cells)
-        made.append(Node(spec.name, kind, leaf.get(spec.name), capacity, free, cells, closes_in(spec, live.latest), back))
+        made.append(Node(spec.name, kind, leaf.get(spec.name), capacity, free, cells, closes_in(spec, live.latest), back, windows(spec, live.latest)))
     return tuple(made)

@@ -16,6 +16,7 @@ from compiler.devices import shared
 from compiler.documents import Document
 from compiler.kinds.hypernode import KIND as HYPERNODE
 from compiler.kinds.numatopology import KIND as NUMATOPOLOGY
+from compiler.lower.budgets import Disruptions, disruptions
 from compiler.lower.origins import namespace_of
 from compiler.lower.resources import add
 from compiler.numa import with_numa
@@ -74,8 +75,9 @@ class Live:
     bystanders: the other pods, one by one.
     started: gang -> when its running pods started; notes: gang -> what their annotations and labels say of evictions.
     tenants: node name -> all pods that hold it, whoever's they are.
-    latest: the newest time at which anything in the state began or changed, which stands in for a clock.
+    latest: the newest time at which anything in the state began or changed, which stands in for a clock; then from when the plan counts.
     promised: gang -> the start that an earlier plan promised it, as its job still says.
+    budgets: the PodDisruptionBudgets, each with the roles of running pods that it selects.
     """
 
     nodes: tuple[NodeSpec, ...]
@@ -93,6 +95,7 @@ class Live:
     latest: int | None = None
     promised: dict[int, str] = field(default_factory=dict)
     tenants: dict[str, list[Object]] = field(default_factory=dict)
+    budgets: list[Disruptions] = field(default_factory=list)
 
 
 def observe(specs: Specs, state: State) -> Live:
@@ -101,6 +104,7 @@ def observe(specs: Specs, state: State) -> Live:
     nodes = _nodes(specs.nodes, state.nodes, state.numatopologies)
     lost = frozenset(_name(node) for node in state.nodes if not _ready(node))
     live = Live(nodes, _hypernodes(specs, state, nodes), frozen=lost, closed_queues=_closed(state.queues), latest=_latest(state))
+    live.budgets = disruptions(state.disruption_budgets)
     finished = {j for j, gang in enumerate(specs.gangs) if (namespace_of(gang), gang.document.name, gang.document.kind) in state.finished}
     for job in (*state.jobs, *state.pod_groups):
         if (j := gangs.get(_identity(job))) is not None:
@@ -210,6 +214,8 @@ def _counts_as_running(
         return False
     counted[j, role] += 1
     live.running.setdefault(j, Counter())[role, node] += 1
+    for budget in live.budgets:
+        budget.see(pod, (j, role))
     if (start := seconds((pod.get("status") or {}).get("startTime"))) is not None:
         live.started.setdefault(j, []).append(start)
     for where in ("labels", "annotations"):

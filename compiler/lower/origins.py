@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from compiler.diagnostics import Position
 from compiler.specs import GangSpec, HyperNodeSpec, NodeSpec, QueueSpec
@@ -22,12 +23,22 @@ def namespace_of(gang: GangSpec) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Moment:
+    """A time at which something known of time changes by itself. at: seconds since the epoch. gang: of the problem; None for nodes."""
+
+    at: int
+    kind: Literal["end", "patience", "cooldown", "maintenance", "too late"]
+    gang: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Origins:
     """gangs, queues, nodes, hypernodes: as in the problem, index by index; a queue that nobody declared is None.
 
     done: gangs left out because they finished. set_aside: gangs left out because their owner suspended them or another scheduler places them.
     empty: gangs left out because they have no pods (all replicas are 0).
-    submitted: seconds since the epoch for the gangs whose age is known by time. now: the state's newest event, from which the plan counts.
+    submitted: seconds since the epoch for the gangs whose age is known by time. now: from when the plan counts (`lower.moments`), None without
+    a state. moments: times to come at which the answer may change although nothing happens.
     promised: the start that an earlier plan promised, as the cluster's job says it.
     relations: as in the problem, each in the words of its rule. guards: for each of them the pods (namespace/name) of no gang that carry it.
     """
@@ -44,6 +55,7 @@ class Origins:
     promised: Mapping[JobKey, str] = field(default_factory=dict)
     relations: tuple[str, ...] = ()
     guards: tuple[tuple[str, ...], ...] = ()
+    moments: tuple[Moment, ...] = ()
 
     def position(self, where: tuple[str | int, ...]) -> Position | None:
         """The line for a path of indices such as ("gangs", 3, "roles", 0, "request"); None for what nobody declared."""

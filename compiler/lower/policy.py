@@ -27,7 +27,14 @@ def policy(scheduler: SchedulerSpec | None) -> Policy:
         drf=_on(plugins.get("drf"), "enableJobOrder"),
         drf_hierarchy=_on(plugins.get("drf"), "enableQueueOrder") and _hierarchical(plugins["drf"]),
         scatter=_scatters(plugins) and not _packs(plugins),
+        reclaim_levels=_levels(plugins.get("capacity")),
     )
+
+
+def _levels(capacity: PluginSpec | None) -> int:
+    """`ancestorReclaimLevel`; it needs the hierarchy, and anything but a whole number above 0 is 0 to Volcano."""
+    said = capacity.arguments.get("ancestorReclaimLevel", 0) if capacity is not None and _hierarchical(capacity) else 0
+    return max(0, said) if type(said) is int else 0
 
 
 def _scatters(plugins: Mapping[str, PluginSpec]) -> bool:

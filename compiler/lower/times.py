@@ -1,4 +1,5 @@
-"""What is known of time: how long jobs run, when those that run end, who has waited too long, when nodes close. The state's newest event is now."""
+"""What is known of time: how long jobs run, when those that run end, who has waited too long, when nodes close. For now
+see `lower.moments`."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ def times(j: int, spec: GangSpec, live: Live, submitted: int | None, patience: i
     overdue: it does not run whole, and was promised a start by an earlier plan or has waited longer than the patience. Without a state there is no
     now, and nobody is late.
     """
-    runs = sum(live.running.get(j, {}).values())
+    runs = pods_run(j, live)
     duration, now, starts = spec.expected_duration, live.latest, live.started.get(j)
     left = min(starts) + duration - now if runs and starts and duration is not None and now is not None else None
     late = submitted is not None and now is not None and now - submitted > patience
@@ -31,8 +32,15 @@ def times(j: int, spec: GangSpec, live: Live, submitted: int | None, patience: i
     return Times(duration, left if left is not None and left > 0 else None, waits and (late or j in live.promised))
 
 
+def pods_run(j: int, live: Live) -> int:
+    return sum(live.running.get(j, {}).values())
+
+
 def closes_in(node: NodeSpec, now: int | None) -> int | None:
     """Seconds until the node's next maintenance, 0 during one; None without any to come, or without a now."""
-    if now is None:
-        return None
-    return min((max(0, start - now) for start, end in node.maintenance if end > now), default=None)
+    return min((start for start, _ in windows(node, now)), default=None)
+
+
+def windows(node: NodeSpec, now: int | None) -> tuple[tuple[int, int], ...]:
+    """Its maintenance from now on, (from, to) in seconds from now."""
+    return () if now is None else tuple((max(0, start - now), end - now) for start, end in node.maintenance if end > now)

@@ -1,29 +1,21 @@
-"""Who may be evicted: what the scheduler's actions switch on, and what the owner of a job protects."""
+"""Who may be evicted: what the owner of a job protects."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from math import ceil
 
 from compiler.lower.gangs import SYSTEM_PRIORITIES
 from compiler.lower.live import Live
 from compiler.lower.origins import namespace_of
 from compiler.specs import GangSpec, PriorityClassSpec, SchedulerSpec
+from compiler.votes import PREEMPT, RECLAIM, TRUE
 
-PREEMPT = frozenset({"preempt", "gangpreempt"})
-RECLAIM = frozenset({"reclaim", "gangreclaim"})
 PREEMPTABLE = "volcano.sh/preemptable"
 COOLDOWN = "volcano.sh/cooldown-time"
-TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
-"""What Volcano takes for true; any other text is false."""
 _PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
 _SECONDS: Mapping[str, float] = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
-
-
-def switches(scheduler: SchedulerSpec | None) -> tuple[bool, bool]:
-    """(preempt, reclaim): whether an action of the scheduler evicts inside a queue, and across queues. Volcano's own default does neither."""
-    actions = set(scheduler.actions) if scheduler else set()
-    return bool(actions & PREEMPT), bool(actions & RECLAIM)
 
 
 def never(classes: Iterable[PriorityClassSpec]) -> frozenset[str]:
@@ -42,9 +34,35 @@ def evictable(j: int, gang: GangSpec, live: Live, scheduler: SchedulerSpec | Non
         return False
     if namespace_of(gang) == "kube-system" or gang.priority_class in SYSTEM_PRIORITIES:
         return False
-    guards = scheduler is not None and any(plugin.name == "cdp" for tier in scheduler.tiers for plugin in tier)
-    wait = max((seconds(notes[COOLDOWN]) for notes in said if COOLDOWN in notes), default=0.0) if guards else 0.0
+    wait = _cooldown(j, gang, live, scheduler)
     return not wait or ran(j, live, last=True) >= wait
+
+
+def cools_until(j: int, gang: GangSpec, live: Live, scheduler: SchedulerSpec | None) -> int | None:
+    """When the cooldown of its youngest pod is over, in seconds since the epoch; None where none guards it, or nobody knows since when it runs."""
+    wait, starts = _cooldown(j, gang, live, scheduler), live.started.get(j)
+    return max(starts) + ceil(wait) if wait and starts else None
+
+
+def _cooldown(j: int, gang: GangSpec, live: Live, scheduler: SchedulerSpec | None) -> float:
+    """Seconds; 0 for none."""
+    said = [*_annotations(gang), *live.notes.get(j, ())]
+    return max((seconds(notes[COOLDOWN]) for notes in said if COOLDOWN in notes), default=0.0) if _cools(scheduler) else 0.0
+
+
+def lendable(j: int, gang: GangSpec, live: Live, scheduler: SchedulerSpec | None) -> bool:
+    """Whether the gang, which waits, could be evicted from the moment it starts: as `evictable`, and no disruption budget selects its pods."""
+    namespace = namespace_of(gang)
+    return evictable(j, gang, live, scheduler) and not any(budget.selects(namespace, role.labels) for budget in live.budgets for role in gang.roles)
+
+
+def _cools(scheduler: SchedulerSpec | None) -> bool:
+    """Whether the plugin cdp guards pods, in whatever tier. Its flags switch it off for the plain actions; the gang actions ask it nothing in
+    Volcano, but what an owner wishes to protect is protected here."""
+    flags = {"preempt": "enablePreemptable", "reclaim": "enableReclaimable"}
+    used = [flags.get(action, "") for action in scheduler.actions if action in (*PREEMPT, *RECLAIM)] if scheduler else []
+    plugins = [plugin for tier in scheduler.tiers for plugin in tier if plugin.name == "cdp"] if scheduler else []
+    return any(plugin.flags.get(flag, True) for plugin in plugins for flag in used)
 
 
 def ran(j: int, live: Live, last: bool = False) -> int:

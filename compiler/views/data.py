@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from compiler.amounts import number
+from compiler.amounts import number, rfc3339
 from compiler.explain import Reason
 from compiler.lower.origins import namespace_of
-from compiler.outcome import Decided, Outcome, rfc3339
+from compiler.outcome import Decided, Outcome
 from compiler.sources import Source
 from solver.plan import Batch
 from solver.problem import Problem
@@ -28,6 +28,7 @@ def plan(outcome: Outcome, *, timings: bool = False) -> dict[str, Any]:
         "kind": "Plan",
         "cluster": outcome.specs.cluster.name,
         "digest": outcome.digest,
+        **({} if outcome.origins is None or outcome.origins.now is None else {"now": rfc3339(outcome.origins.now)}),
         "gangs": [gang(decided) for decided in outcome.decisions],
         "batches": batches(outcome, timings=timings),
         "queues": queues(outcome),

@@ -1,8 +1,8 @@
-"""Room for one gang, and who gives it: the admission model of that gang, forced to start, with pods of running gangs as free variables.
+"""Room for one gang, or for several, and who gives it: their admission model, all forced to start, with pods of running gangs as free variables.
 
 Letters as in docs/model.md: v a victim, z[v] it goes whole, d[v] it loses a pod, e[v,t,m] pods of role t that it loses on node m.
-The variables n, g, u of the gang and its families link, gang and subgroup are those of `solver.model`; capacity and queues are said again
-here, with what the victims give back on the right-hand side.
+The variables n, g, u of the gangs and their families link, gang and subgroup are those of `solver.model`; capacity and queues are said again
+here, with what the victims give back on the right-hand side. Every victim may go for every one of the gangs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from solver.model.relations import relations
 from solver.model.rows import Row, at_least, at_most, equal, scaled, times
 from solver.model.sets import Sets
 from solver.model.variables import Vars
-from solver.problem import Gang, Placement
+from solver.problem import Gang, Placement, Vector
+from solver.room import demand
 from solver.tree import ROOT
 from solver.victims import Victim, loss
 
@@ -38,9 +39,10 @@ class Exposure:
 @dataclass(slots=True)
 class Evictions:
     """
-    s: the sets of the gang that starts, its free amounts counting every victim as gone; free: what is free now, below 0 where what runs
+    s: the sets of the gangs that start, the free amounts counting every victim as gone; free: what is free now, below 0 where what runs
     exceeds the node
-    victims: who may be evicted; exposures: queue -> its exposure, for the queues that the gang reclaims from
+    victims: who may be evicted; exposures: queue -> its exposure, for the queues that the gangs reclaim from
+    allowed: how many more pods each budget lets go
     away: whether pods count that are on no node of the model (when a queue is what is short)
     """
 
@@ -48,6 +50,7 @@ class Evictions:
     free: Free
     victims: Sequence[Victim]
     exposures: Mapping[int, Exposure]
+    allowed: Sequence[int]
     away: bool
     x: Vars = field(init=False)
     z: dict[int, pulp.LpVariable] = field(default_factory=dict)
@@ -68,6 +71,7 @@ class Evictions:
     def _make(self, v: Victim, inside: set[int]) -> None:
         model, everywhere = self.x.model, self.away or bool(self.gang(v).subgroups)
         self.z[v.gang] = model.add_variable(f"z_{v.gang}", cat=pulp.LpBinary)
+        self.z[v.gang].upBound = int(v.whole)
         self.d[v.gang] = model.add_variable(f"d_{v.gang}", cat=pulp.LpBinary) if v.spare else self.z[v.gang]
         for p in v.running:
             if v.surplus[p.role] and v.spare and (everywhere or p.node in inside):
@@ -155,19 +159,18 @@ def capacity(m: Evictions) -> Iterator[Row]:
     Where what runs exceeds the node, free[m] is below 0 and binds only what takes pods: free[m] * s[m,r], with sum_t a_t n[t,m] <= M s[m,r].
     """
     s = m.s
-    shape = s.shapes[0]
     spots: dict[int, list[tuple[Victim, Placement]]] = {}
     for v in m.victims:
         for p in v.running:
             spots.setdefault(p.node, []).append((v, p))
-    nodes: dict[int, list[tuple[int, variables.Terms]]] = {}
-    for (_, t), pods in m.x.n.items():
+    nodes: dict[int, list[tuple[Vector, variables.Terms]]] = {}
+    for (k, t), pods in m.x.n.items():
         for i, terms in pods.items():
             (node,) = s.places[i].nodes
-            nodes.setdefault(node, []).append((t, terms))
+            nodes.setdefault(node, []).append((s.shapes[k].roles[t].request, terms))
     for node, here in sorted(nodes.items()):
         for r in range(s.width):
-            wanted = [term for t, terms in here for term in times(terms, shape.roles[t].request[r])]
+            wanted = [term for request, terms in here for term in times(terms, request[r])]
             given = [(m.e[v.gang, p][0], -m.e[v.gang, p][1] * m.gang(v).roles[p.role].request[r]) for v, p in spots.get(node, ())]
             wanted, given = [x for x in wanted if x[1]], [x for x in given if x[1]]
             free = int(m.free.amounts[node, r])
@@ -180,14 +183,15 @@ def capacity(m: Evictions) -> Iterator[Row]:
 
 
 def queues(m: Evictions) -> Iterator[Row]:
-    """Every ceiling on the winner's path: held_q[r] + what it takes - what victims under q give back <= most_q[r], where it takes any."""
+    """Every ceiling on the winners' paths: held_q[r] + what they take - what victims under q give back <= most_q[r], where they take any."""
     s = m.s
-    ((q0, _, _),) = s.waiting
-    for q in s.ledger.path(q0):
+    homes = {q for q, _, _ in s.waiting}
+    for q in dict.fromkeys(above for home in sorted(homes) for above in s.ledger.path(home)):
         for ceiling in s.ledger.rules.ceilings[q]:
+            under = {home for home in homes if home == q or (ceiling.tree and q in s.ledger.path(home))}
             for r, limit in enumerate(ceiling.most):
-                wanted = constraints.taken(s, m.x, r, lambda of: of == q0)
-                if limit is not None and wanted and (ceiling.tree or q == q0):
+                wanted = constraints.taken(s, m.x, r, under.__contains__)
+                if limit is not None and wanted:
                     given = m.given(r, lambda v: q in s.ledger.path(m.gang(v).queue) if ceiling.tree else m.gang(v).queue == q)  # noqa: B023
                     yield Row("queue.ceiling", (q, r), scaled([*wanted, *times(given, -1)], limit - s.ledger.under_ceiling(ceiling)[r]))
 
@@ -211,10 +215,9 @@ def reclaims(m: Evictions) -> Iterator[Row]:
     d[v] + b[q,r] - 1 <= pods that v loses and that hold some of r
     """
     s = m.s
-    ((q0, _, _),) = s.waiting
     for q, exposure in sorted(m.exposures.items()):
-        own = [v for v in m.victims if m.gang(v).queue == q]
-        below = [v for v in m.victims if m.gang(v).queue != q0 and q in s.ledger.path(m.gang(v).queue)]
+        own = [v for v in m.victims if q in v.gates]
+        below = [v for v in m.victims if v.gates and q in s.ledger.path(m.gang(v).queue)]
         everything = [sum(p.pods * m.gang(v).roles[p.role].request[r] for v in below for p in v.running) for r in range(s.width)]
         for r in sorted(exposure.most):
             m.b[q, r] = m.x.model.add_variable(f"b_{q}_{r}", cat=pulp.LpBinary)
@@ -231,4 +234,32 @@ def reclaims(m: Evictions) -> Iterator[Row]:
             yield Row("reclaim.helps", (v.gang, r), at_most([(m.d[v.gang], 1.0), (m.b[q, r], 1.0), *times(helpful, -1)], 1))
 
 
-FAMILIES: Iterable[Callable[[Evictions], Iterator[Row]]] = (surplus, parts, capacity, queues, guarantees, reclaims)
+def shares(m: Evictions) -> Iterator[Row]:
+    """Where drf votes, a victim keeps as much of one resource as its winners get of theirs.
+
+    d[v] <= sum_r k[v,r]        gone_v[r] + keeps_v[r] k[v,r] <= held_v[r]
+    """
+    for v in m.victims:
+        if not v.keeps:
+            continue
+        held = demand(m.gang(v), v.running, m.s.width)
+        some: Terms = []
+        for r, least in enumerate(v.keeps):
+            if 0 < least <= held[r]:
+                kept = m.x.model.add_variable(f"k_{v.gang}_{r}", cat=pulp.LpBinary)
+                gone = m.gone(v, lambda p, v=v, r=r: float(m.gang(v).roles[p.role].request[r]))  # type: ignore[misc]
+                yield Row("victim.keeps", (v.gang, r), scaled([*gone, (kept, least)], held[r]))
+                some.append((kept, -1.0))
+        yield Row("victim.share", (v.gang,), at_most([(m.d[v.gang], 1.0), *some], 0))
+
+
+def budgets(m: Evictions) -> Iterator[Row]:
+    """sum over the spots of a budget's roles of e[v,t,m] <= allowed"""
+    for b, (budget, most) in enumerate(zip(m.s.problem.budgets, m.allowed, strict=True)):
+        roles = set(budget.roles)
+        gone = [term for v in m.victims for term in m.gone(v, lambda p, v=v: float((v.gang, p.role) in roles))]  # type: ignore[misc] # noqa: B023
+        if gone:
+            yield Row("victim.budget", (b,), at_most(gone, most))
+
+
+FAMILIES: Iterable[Callable[[Evictions], Iterator[Row]]] = (surplus, parts, capacity, queues, guarantees, reclaims, shares, budgets)

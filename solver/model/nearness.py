@@ -153,7 +153,7 @@ def opened(s: Sets, x: Vars, start: Start, used: Set[int]) -> tuple[Goal, Goal]:
             leaf = s.places[i].leaf
             if leaf is not None and leaf in wholes.supernodes:
                 if leaf not in o:
-                    o[leaf] = x.model.add_variable(f"o_{leaf}", 0, 1, cat=pulp.LpInteger)
+                    o[leaf] = x.model.add_variable(f"super_{leaf}", 0, 1, cat=pulp.LpInteger)
                     start[o[leaf].name] = 0.0
                 start[o[leaf].name] = max(start[o[leaf].name], float(start[stock.w.name] > 0))
                 x.model.addConstraint(at_least([(o[leaf], len(stock.nodes)), (stock.w, -1)], 0), f"supernode_{next(rows):06d}")

@@ -37,7 +37,7 @@ def explain(world: World, j: int) -> Explanation:
     return found, repairs(case, found)
 
 
-def kind(world: World, j: int) -> tuple[Gang, int, int]:
-    """Gangs of one kind wait for one reason: of one make, one queue and one priority."""
+def kind(world: World, j: int) -> tuple[Gang, int, int, int | None]:
+    """Gangs of one kind wait for one reason: of one make, one queue and one priority, and where nodes close of one duration."""
     gang = world.problem.gangs[j]
-    return plain(gang), gang.queue, gang.priority
+    return plain(gang), gang.queue, gang.priority, gang.duration if world.closing else None

@@ -98,7 +98,10 @@ def _fewer_in_all(pods: int, t: Trial) -> Trial:
 
 
 def openings(bench: Bench, role: int, t: Trial) -> list[list[Step]]:
-    """GR112: a role may use one more kind of node as well; one list for each kind, since none includes another."""
+    """GR112: a role may use one more kind of node as well; one list for each kind, since none includes another. None where kinds say more than
+    what its owner can change."""
+    if bench.case.world.guarded:
+        return []
     here = t.setting.gang.roles[role].kinds
     first: dict[int, int] = {}
     for n, node in enumerate(bench.case.world.problem.nodes):

@@ -12,7 +12,7 @@ from solver.fit import exactly, found, shortage
 from solver.plan import Repair
 from solver.problem import Node, Placement, Problem, Vector
 from solver.reasons.world import Case, Question, Setting
-from solver.room import Ledger, demand
+from solver.room import Ledger, add, demand
 from solver.shapes import shape_of
 from solver.tree import Tree
 
@@ -22,9 +22,9 @@ SMALL = 2_000
 
 @dataclass(frozen=True)
 class Trial:
-    """What would be: the gang's setting, the queues' limits, running gangs that ended, nodes that were added (`count` like one, at a leaf).
+    """What would be: the gang's setting, the queues' limits, gangs that ended, nodes that were added (`count` like one, at a leaf).
 
-    changes: what was done for it.
+    later: seconds until then, by which nodes may have closed. changes: what was done for it.
     """
 
     setting: Setting
@@ -32,6 +32,7 @@ class Trial:
     gone: tuple[int, ...] = ()
     added: tuple[int, int | None, int] | None = None
     changes: tuple[Repair, ...] = ()
+    later: int = 0
 
 
 Step = Callable[[Trial], Trial]
@@ -44,7 +45,8 @@ class Bench:
     case: Case
     tries: int
     models: int
-    _answers: dict[tuple[Setting, tuple[int, ...], tuple[int, int | None, int] | None], bool] = field(default_factory=dict)
+    _answers: dict[object, bool] = field(default_factory=dict)
+    _known: dict[tuple[int, bool], tuple[Vector, Vector]] = field(default_factory=dict)
 
     @property
     def start(self) -> Trial:
@@ -68,22 +70,36 @@ class Bench:
         world = self.case.world
         held = world.after if t.setting.started else world.before
         ledger = held.copy() if t.limits is world.problem else held.under(t.limits)
-        gangs, width = world.problem.gangs, len(world.problem.resources)
+        width = len(world.problem.resources)
+        gone: dict[int, tuple[Vector, Vector]] = {}
         for i in t.gone:
-            ledger.release(gangs[i].queue, demand(gangs[i], self.holds(t, i), width), demand(gangs[i], gangs[i].running, width))
+            q, none = world.problem.gangs[i].queue, ((0,) * width, (0,) * width)
+            now, before = gone.get(q, none)
+            more, running = self._demands(t, i)
+            gone[q] = add(now, more), add(before, running)
+        for q, (now, before) in gone.items():
+            ledger.release(q, now, before)
         if t.setting.own and not t.setting.gang.running:
             pods = demand(self.case.gang, t.setting.own, width)
             ledger.release(self.case.gang.queue, pods, pods)
         return ledger
 
+    def _demands(self, t: Trial, i: int) -> tuple[Vector, Vector]:
+        """What a gang holds, and what of it ran before."""
+        if (i, t.setting.started) not in self._known:
+            gang, width = self.case.world.problem.gangs[i], len(self.case.world.problem.resources)
+            self._known[i, t.setting.started] = demand(gang, self.holds(t, i), width), demand(gang, gang.running, width)
+        return self._known[i, t.setting.started]
+
     def holds(self, t: Trial, i: int) -> tuple[Placement, ...]:
-        """The pods of a gang that runs, its growth by the plan included."""
+        """The pods of a gang that runs, its growth by the plan included, or that the plan starts."""
         world = self.case.world
-        return world.kept[i] if t.setting.started else world.problem.gangs[i].running
+        placed = world.kept[i] if i in world.kept else world.started[i]
+        return placed if t.setting.started else world.problem.gangs[i].running
 
     def fits(self, t: Trial) -> bool:
         """Whether it finds room."""
-        key = (t.setting, t.gone, t.added)
+        key = (t.setting, t.gone, t.added, t.later)
         if key not in self._answers:
             if not self.tries:
                 return False
@@ -106,9 +122,7 @@ class Bench:
         q = self.case.question(t.setting)
         free, left = q.free.copy(), None if q.neighbours is None else q.neighbours.copy()
         leaving = [(self.case.world.problem.gangs[i], self.holds(t, i)) for i in t.gone]
-        for gang, pods in leaving:
-            for p in pods:
-                free.amounts[p.node] += np.array(gang.roles[p.role].request, dtype=np.int64) * p.pods
+        self.case.world.return_to(free, leaving)
         if t.setting.own and not t.setting.gang.running:
             leaving.append((self.case.gang, t.setting.own))
         if left is not None:
@@ -116,6 +130,8 @@ class Bench:
                 left.add(gang.roles[p.role], p.node, -p.pods, 0)
         if t.setting.started:
             free.amounts[list(self.case.world.reserved)] = 0
+        if t.later:
+            free.amounts[self._closed_by(t.later)] = 0
         if t.added is None:
             return replace(q, free=free, neighbours=left)
         like, leaf, count = t.added
@@ -125,6 +141,17 @@ class Bench:
         amounts = np.vstack([free.amounts, np.array([node.capacity] * count, dtype=np.int64)])
         cells = np.concatenate([free.cells, np.zeros((count, *free.cells.shape[1:]), dtype=np.int64)])
         return Question(problem, Tree(problem), q.shape, Free(amounts, cells))
+
+    def _closed_by(self, start: int) -> list[int]:
+        """Nodes that close before the gang would have ended, starting then."""
+        lasts = self.case.gang.duration
+        closings = ((n, node.closes_in) for n, node in enumerate(self.case.world.problem.nodes))
+        return [n for n, closes in closings if closes is not None and (lasts is None or start + lasts > closes)]
+
+    def placed(self, t: Trial) -> tuple[Placement, ...]:
+        """Where the greedy puts it then; nowhere where it finds no place."""
+        q = self.question(t)
+        return found(q.problem, q.tree, 0, q.shape, q.free, q.neighbours) or ()
 
     def least(self, t: Trial, steps: Sequence[Step], by: Callable[[Trial], bool] | None = None) -> Trial | None:
         """The trial with the first of the steps that works (or is good `by` another test); none must help less than those before it."""

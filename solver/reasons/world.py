@@ -13,7 +13,7 @@ from solver.fit import exactly, found, shortage
 from solver.neighbours import Neighbours, Standing
 from solver.options import Options
 from solver.problem import Gang, Node, Placement, Problem, Vector
-from solver.room import Ledger
+from solver.room import Ledger, owed_vectors
 from solver.shapes import Shape, shape_of
 from solver.stages.pack import fresh
 from solver.tree import Tree
@@ -40,6 +40,7 @@ class Setting:
 class World:
     """before: free vectors and holdings with only what runs. after, neighbours: with the plan. started, kept: what the plan starts and what it keeps,
     gang -> placements; uses: on which cells. reserved: nodes that it holds for a gang that waits.
+    guarded: a kind of node may also be one that is closed to a gang (`closing.closed`), whatever its selectors say.
 
     Nothing in it changes but what it remembers, so that it may be sent to another process.
     """
@@ -56,8 +57,14 @@ class World:
     neighbours: Neighbours | None = None
     uses: Uses = field(default_factory=dict)
     reserved: tuple[int, ...] = ()
+    guarded: bool = False
     blockers: dict[tuple[int, Setting], tuple[int, tuple[int, ...]]] = field(default_factory=dict)
     """Priority and setting -> (pods that fit, gangs of the plan in the way): the dearest question, and the same for all queues."""
+
+    @cached_property
+    def closing(self) -> bool:
+        """Whether a node closes for a while, now or later."""
+        return any(node.closes_in is not None for node in self.problem.nodes)
 
     @cached_property
     def away(self) -> tuple[int, ...]:
@@ -108,6 +115,18 @@ class World:
             division, position = self._positions[use.node][use.cell]
             (portion,) = (p for p in self.problem.gangs[i].roles[use.role].portions if p.division == division)
             free.cells[use.node, division, position] += np.array(portion.share, dtype=np.int64) * use.pods
+
+    def return_to(self, free: Free, leaving: Iterable[tuple[Gang, Iterable[Placement]]]) -> None:
+        """Add what these pods hold; where what runs exceeds a node, what goes pays that first."""
+        more = np.zeros_like(free.amounts)
+        for gang, pods in leaving:
+            for p in pods:
+                more[p.node] += np.array(gang.roles[p.role].request, dtype=np.int64) * p.pods
+        free.amounts[:] = np.where(more > 0, np.maximum(free.amounts + more - self._owed, 0), free.amounts)
+
+    @cached_property
+    def _owed(self) -> Ints:
+        return owed_vectors(self.problem)
 
     @cached_property
     def _positions(self) -> list[list[tuple[int, int]]]:

@@ -15,23 +15,39 @@ import numpy as np
 import pulp
 
 from solver.cells import Free, Ints
+from solver.closing import owned
 from solver.engine import solve_model
 from solver.fit import shortage
 from solver.model.evictions import Evictions, Exposure
 from solver.model.rows import at_most
-from solver.model.sets import Sets, aggregate, refine
+from solver.model.sets import Class, Place, Sets, aggregate, refine
 from solver.options import Options
 from solver.order import urgency
 from solver.plan import Objective
-from solver.problem import Ask, Limits, Placement, Problem
-from solver.room import Ledger, Room
-from solver.shapes import satisfied, shape_of
+from solver.problem import Ask, Limits, Placement, Problem, Vector
+from solver.room import Ledger, Room, add
+from solver.shapes import Shape, satisfied, shape_of
 from solver.stages.admit import pods_of
-from solver.stages.cheapest import Cheapest, Choice
+from solver.stages.cheapest import Cheapest
 from solver.stages.lexicographic import judge
 from solver.stages.pack import merged
 from solver.tree import Tree
-from solver.victims import Victim, deserved, entitled, exposed, freed, loss, may_preempt, may_reclaim, victim
+from solver.victims import (
+    Victim,
+    deserved,
+    entitled,
+    exposed,
+    freed,
+    gates,
+    keeps,
+    loss,
+    may_preempt,
+    may_reclaim,
+    may_take_back,
+    quarrel,
+    surplus,
+    votes,
+)
 
 SIZES = (96, 768, 3_072)
 """Nodes in the model, one try after another until the answer is proved; beyond the last the objective says how much may be missing."""
@@ -39,10 +55,10 @@ SIZES = (96, 768, 3_072)
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Who goes for one gang. pods: victim -> the pods it loses. placed: the gang's new pods in the model's own answer."""
+    """Who goes for one gang or for several. pods: victim -> the pods it loses. placed: gang -> its pods in the model's own answer."""
 
     pods: Mapping[int, tuple[Placement, ...]]
-    placed: tuple[Placement, ...]
+    placed: Mapping[int, tuple[Placement, ...]]
     objectives: tuple[Objective, ...]
     exposures: Mapping[int, Exposure]
 
@@ -70,6 +86,11 @@ class Standing:
     def due(self) -> tuple[Limits, ...]:
         return deserved(self.problem)
 
+    @cached_property
+    def kept(self) -> dict[int, frozenset[int]]:
+        """`closing.owned`"""
+        return owned(self.problem)
+
     def copy(self, room: Room, ledger: Ledger) -> Standing:
         """The same, apart from these, over other holdings."""
         return replace(
@@ -91,18 +112,39 @@ class Standing:
         asked = shape_of(j, gangs[j]).demand(len(self.problem.resources))
         found: list[Victim] = []
         exposures: dict[int, Exposure] = {}
-        reclaiming = self.problem.reclaim and entitled(self.ledger, home, self.due[home], asked)
+        reclaiming = self.problem.reclaim and entitled(self.problem, self.ledger, home, self.due, asked)
         for v in sorted(self.running):
             if v == j or not self.running[v]:
                 continue
             before = {gangs[w].queue == gangs[v].queue for w in self.winners.get(v, ())}
             own = may_preempt(self.problem, j, v)
-            if before - {own} or not (own or (reclaiming and may_reclaim(self.problem, j, v))):
+            back = may_take_back(self.problem, self.kept, j, v)
+            if before - {own} or not (own or back or (reclaiming and may_reclaim(self.problem, j, v))):
                 continue
-            if not own and not exposures.setdefault(gangs[v].queue, self._exposure(gangs[v].queue, asked)).most:
+            gated = () if own or back else gates(self.problem, home, gangs[v].queue)
+            if gated and quarrel(self.problem, home, gangs[v].queue, self.due, asked):
                 continue
-            found.append(victim(self.problem, self.tree, v, self.running[v], not satisfied(gangs[v])))
+            if not all(exposures.setdefault(q, self._exposure(q, asked)).most for q in gated):
+                continue
+            if (victim := self._victim(j, v, gated)) is not None:
+                found.append(victim)
         return found, {q: exposure for q, exposure in exposures.items() if exposure.most}
+
+    def _victim(self, j: int, v: int, gated: tuple[int, ...]) -> Victim | None:
+        """What gang v may lose for gang j; None for nothing."""
+        problem, running = self.problem, self.running[v]
+        spared, spare = surplus(problem, self.tree, v, running, not satisfied(problem.gangs[v]))
+        whole = votes(problem, j, v).whole
+        return Victim(v, running, spared, spare, whole, keeps(problem, (*self.winners.get(v, ()), j), v), gated) if whole or spare else None
+
+    @property
+    def allowed(self) -> tuple[int, ...]:
+        """How many more pods each budget lets go."""
+        gone = {(v, p.role): 0 for v, pods in self.evicted.items() for p in pods}
+        for v, pods in self.evicted.items():
+            for p in pods:
+                gone[v, p.role] += p.pods
+        return tuple(budget.allowed - sum(gone.get(spot, 0) for spot in set(budget.roles)) for budget in self.problem.budgets)
 
     def _exposure(self, q: int, asked: Sequence[int]) -> Exposure:
         most = {r: amount for r, amount in exposed(self.problem, self.ledger, q, self.due[q], asked).items() if self.anchors.get(q, r) == r}
@@ -126,8 +168,8 @@ class Standing:
         """Whether counting proves that not even without all of them the gang fits."""
         return shortage(self.problem, self.tree, shape_of(j, self.problem.gangs[j]), self.without(victims)) is not None
 
-    def take(self, v: int, pods: tuple[Placement, ...], j: int) -> None:
-        """Evict these pods of gang v for gang j."""
+    def take(self, v: int, pods: tuple[Placement, ...], winners: Iterable[int]) -> None:
+        """Evict these pods of gang v for these gangs."""
         gang = self.problem.gangs[v]
         for p in pods:
             back = np.array(gang.roles[p.role].request, dtype=np.int64) * p.pods
@@ -137,7 +179,7 @@ class Standing:
         self.ledger.charge(gang.queue, tuple(-x for x in freed(self.problem, v, pods)))
         self.running[v] = merged([*self.running[v], *(Placement(p.role, p.node, -p.pods) for p in pods)])
         self.evicted[v] = merged([*self.evicted.get(v, ()), *pods])
-        self.winners[v] = tuple(sorted({*self.winners.get(v, ()), j}))
+        self.winners[v] = tuple(sorted({*self.winners.get(v, ()), *winners}))
 
     def give_back(self, v: int, pods: tuple[Placement, ...]) -> None:
         """The pods stay after all. Raises ValueError where their room is taken; then nothing has changed."""
@@ -156,42 +198,88 @@ class Standing:
     def anchor(self, pods: Mapping[int, tuple[Placement, ...]], j: int, before: Mapping[int, Exposure]) -> None:
         """Remember of which resource each queue that lost pods to others stays at what it deserves. Called once the pods are taken."""
         problem = self.problem
-        for q in sorted({problem.gangs[v].queue for v in pods} - {problem.gangs[j].queue, *self.anchors}):
-            given = [freed(problem, v, some) for v, some in pods.items() if problem.gangs[v].queue == q]
+        home = problem.gangs[j].queue
+        others = [v for v in pods if problem.gangs[v].queue != home and not may_take_back(problem, self.kept, j, v)]
+        gated = {v: gates(problem, home, problem.gangs[v].queue) for v in others}
+        for q in sorted({q for asked in gated.values() for q in asked} - self.anchors.keys()):
+            given = [freed(problem, v, pods[v]) for v, asked in gated.items() if q in asked]
             held, most = self.ledger.held[q], before[q].most
             self.anchors[q] = next(r for r in sorted(most) if all(x[r] for x in given) and held[r] >= (self.due[q][r] or 0))
 
 
 def cheapest_victims(standing: Standing, j: int, options: Options) -> Taken | None:
     """Whom to evict for gang j, with the least loss; None where the rules allow nobody who would help, or a limit struck before an answer."""
-    problem, tree = standing.problem, standing.tree
     victims, exposures = standing.candidates(j)
     if not victims or standing.hopeless(j, victims):
         return None
-    shape = shape_of(j, problem.gangs[j])
-    away = not standing.ledger.allows(problem.gangs[j].queue, shape.demand(len(problem.resources)))
-    places = aggregate(problem)
-    waiting = {(problem.gangs[j].queue, urgency(problem.gangs[j]), 0): (j,)}
-    rich = standing.without(victims)
-    bounds = Cheapest(Sets(problem, tree, places, rich, standing.ledger, (shape,), waiting), standing.room.free, victims)
+    room = Making(standing, (j,), (shape_of(j, standing.problem.gangs[j]),), victims, exposures)
+    bounds = room.cheapest(0)
     best: Taken | None = None
     for size in SIZES:
         choice = bounds.choose(size)
         if not choice.nodes:
             break
-        within = [i for i, place in enumerate(places) if choice.nodes.intersection(place.nodes)]
-        free = rich.copy()
-        free.amounts[[n for n in range(len(problem.nodes)) if n not in choice.nodes]] = 0
-        s = Sets(problem, tree, refine(places, within), free, standing.ledger, (shape,), waiting, standing.room.neighbours)
-        useful = [v for v in victims if away or any(p.node in choice.nodes for p in v.running)]
-        best = _solve(Evictions(s, standing.bare, useful, exposures, away), j, choice, options) or best
+        best = solved(room.model(choice.nodes), (j,), choice.beyond, options) or best
         if math.isinf(choice.beyond) or (best is not None and best.objectives[0].verdict == "proven"):
             break
     return best
 
 
-def _solve(m: Evictions, j: int, choice: Choice, options: Options) -> Taken | None:
-    """Least loss, then fewest victims, the first held while the second is minimised."""
+@dataclass(frozen=True)
+class Making:
+    """The gangs that room is made for, each with its shape, and who may go for all of them; what the queues of victims can spare."""
+
+    standing: Standing
+    gangs: tuple[int, ...]
+    shapes: tuple[Shape, ...]
+    victims: Sequence[Victim]
+    exposures: Mapping[int, Exposure]
+
+    @cached_property
+    def places(self) -> tuple[Place, ...]:
+        return aggregate(self.standing.problem)
+
+    @cached_property
+    def rich(self) -> Free:
+        """What is free were all victims gone."""
+        return self.standing.without(self.victims)
+
+    @cached_property
+    def waiting(self) -> dict[Class, tuple[int, ...]]:
+        gangs = self.standing.problem.gangs
+        return {(gangs[j].queue, urgency(gangs[j]), k): (j,) for k, j in enumerate(self.gangs)}
+
+    @cached_property
+    def away(self) -> bool:
+        """Whether pods count wherever they are, since what is short is some queue's."""
+        problem, width = self.standing.problem, len(self.standing.problem.resources)
+        asked: dict[int, Vector] = {}
+        for j, shape in zip(self.gangs, self.shapes, strict=True):
+            queue = problem.gangs[j].queue
+            asked[queue] = add(asked.get(queue, (0,) * width), shape.demand(width))
+        return len(asked) > 1 or not all(self.standing.ledger.allows(q, amount) for q, amount in asked.items())
+
+    def cheapest(self, k: int) -> Cheapest:
+        """The bounds on the loss of the gang of shape k alone."""
+        standing, gang = self.standing, self.standing.problem.gangs[self.gangs[k]]
+        waiting = {(gang.queue, urgency(gang), 0): (self.gangs[k],)}
+        s = Sets(standing.problem, standing.tree, self.places, self.rich, standing.ledger, (self.shapes[k],), waiting)
+        return Cheapest(s, standing.room.free, self.victims)
+
+    def model(self, nodes: frozenset[int]) -> Evictions:
+        """The model over these nodes, each a place of its own."""
+        standing = self.standing
+        within = [i for i, place in enumerate(self.places) if nodes.intersection(place.nodes)]
+        free = self.rich.copy()
+        free.amounts[[n for n in range(len(standing.problem.nodes)) if n not in nodes]] = 0
+        places = refine(self.places, within)
+        s = Sets(standing.problem, standing.tree, places, free, standing.ledger, self.shapes, self.waiting, standing.room.neighbours)
+        useful = [v for v in self.victims if self.away or any(p.node in nodes for p in v.running)]
+        return Evictions(s, standing.bare, useful, self.exposures, standing.allowed, self.away)
+
+
+def solved(m: Evictions, gangs: Sequence[int], beyond: float, options: Options) -> Taken | None:
+    """Least loss, then fewest victims, the first held while the second is minimised. beyond: no answer outside the model loses less."""
     model = m.x.model
     model.sense = pulp.LpMinimize
     losses = m.losses()
@@ -201,7 +289,7 @@ def _solve(m: Evictions, j: int, choice: Choice, options: Options) -> Taken | No
     if not answer.values:
         return None
     value = _sum(losses, answer.values)
-    bound = min(math.ceil(answer.bound - 1e-6 * max(1.0, abs(answer.bound))) * unit if math.isfinite(answer.bound) else 0.0, choice.beyond)
+    bound = min(math.ceil(answer.bound - 1e-6 * max(1.0, abs(answer.bound))) * unit if math.isfinite(answer.bound) else 0.0, beyond)
     objectives = [judge("loss", value, max(0.0, bound), options.gap, maximise=False)]
     touched = [(d, 1.0) for d in dict.fromkeys(m.d.values())]
     model.addConstraint(at_most([(x, c / unit) for x, c in losses], value / unit + 0.5), "held_loss")
@@ -211,11 +299,13 @@ def _solve(m: Evictions, j: int, choice: Choice, options: Options) -> Taken | No
     if again.values and _sum(losses, again.values) <= value:
         answer = again
     number = len(m.taken(answer.values))
-    only_here = objectives[0].verdict == "proven" and choice.beyond > value
+    only_here = objectives[0].verdict == "proven" and beyond > value
     least = math.ceil(again.bound - 1e-6) if only_here and math.isfinite(again.bound) else min(number, 1)
     objectives.append(judge("victims", number, least, options.gap, maximise=False))
-    fresh = tuple(Placement(t, m.s.places[i].nodes[0], pods) for (_, t, i), pods in sorted(pods_of(m.x, answer.values).items()))
-    return Taken(m.taken(answer.values), merged([*m.s.shapes[0].fixed, *fresh]), tuple(objectives), m.exposures)
+    fresh: dict[int, list[Placement]] = {j: list(shape.fixed) for j, shape in zip(gangs, m.s.shapes, strict=True)}
+    for (k, t, i), pods in sorted(pods_of(m.x, answer.values).items()):
+        fresh[gangs[k]].append(Placement(t, m.s.places[i].nodes[0], pods))
+    return Taken(m.taken(answer.values), {j: merged(pods) for j, pods in fresh.items()}, tuple(objectives), m.exposures)
 
 
 def _sum(terms: Iterable[tuple[pulp.LpVariable, float]], values: Mapping[str, float]) -> int:

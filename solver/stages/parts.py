@@ -71,8 +71,8 @@ def independent(s: Sets, gangs: tuple[int, ...]) -> list[tuple[int, ...]]:
         return kind
 
     def join(kinds: Iterable[int]) -> None:
-        roots = sorted({root(kind) for kind in kinds})
-        above.update(dict.fromkeys(roots[1:], roots[0]))
+        first, *rest = sorted({root(kind) for kind in kinds}) or [ROOT]
+        above.update(dict.fromkeys(rest, first))
 
     leaves: dict[int, set[int]] = {}
     for place in s.places:

@@ -18,9 +18,9 @@ from solver.cells import Free, Ints, left, whole
 from solver.neighbours import Neighbours, whoever_minds
 from solver.order import end
 from solver.plan import Reservation
-from solver.problem import Placement, Problem, Vector
-from solver.room import Ledger, Room, add, demand
-from solver.shapes import Shape, shape_of
+from solver.problem import Placement, Problem
+from solver.room import Ledger, Room, demand
+from solver.shapes import shape_of
 from solver.stages.pack import fresh
 
 Placed = tuple[Placement, ...]
@@ -61,11 +61,16 @@ class Outlook:
         """(room, ledger) once these have ended, with some nodes closed."""
         amounts, ledger = self._left.copy(), self.ledger.copy()
         for v in gone:
-            gang = self.problem.gangs[v]
             self._give(amounts, v, 1)
-            ledger.charge(gang.queue, tuple(-x for x in demand(gang, self.holding[v], len(self.problem.resources))))
+            self._end(ledger, v)
         amounts[list(closed)] = 0
         return Room(Free(np.maximum(amounts, 0), self._cells(gone)), self._beside(gone)), ledger
+
+    def _end(self, ledger: Ledger, v: int, times: int = 1) -> None:
+        """Gang v gives its queue back what it holds, and what it runs excuses nobody any more. times -1: it does not after all."""
+        gang, width = self.problem.gangs[v], len(self.problem.resources)
+        held, ran = (tuple(times * x for x in demand(gang, pods, width)) for pods in (self.holding[v], gang.running))
+        ledger.release(gang.queue, held, ran)
 
     def _cells(self, gone: Collection[int]) -> Ints:
         """What is left on the cells then, as far as it is known: nobody says from which cells the pods that run took theirs, so those come back
@@ -145,19 +150,19 @@ class Outlook:
         nodes, asked = sorted({p.node for p in new}), demand(gang, new, width)
         left, ledger = self._left.copy(), self.ledger.copy()
 
-        def hold(v: int, times: int) -> None:
-            self._give(left, v, -times)
-            ledger.charge(self.problem.gangs[v].queue, tuple(times * x for x in demand(self.problem.gangs[v], self.holding[v], width)))
+        def end(v: int, times: int = 1) -> None:
+            self._give(left, v, times)
+            self._end(ledger, v, times)
 
         for v in line:
-            hold(v, -1)
+            end(v)
         for p in new:
             left[p.node] -= np.array(gang.roles[p.role].request, dtype=np.int64) * p.pods
         needed = []
         for v in reversed(line):
-            hold(v, 1)
+            end(v, -1)
             if (left[nodes] < 0).any() or not ledger.allows(gang.queue, asked):
-                hold(v, -1)
+                end(v)
                 needed.append(v)
         return needed
 
@@ -193,20 +198,9 @@ def barred(problem: Problem, held: Reservation, later: Ledger, turn: Iterable[in
         if j == held.gang or in_time(problem, j, held):
             continue
         gang = problem.gangs[j]
-        amount = dearest(shape_of(j, gang), len(problem.resources))
+        amount = shape_of(j, gang).dearest(len(problem.resources))
         if ledger.allows(gang.queue, amount):
             ledger.charge(gang.queue, amount)
         else:
             out.add(j)
     return frozenset(out)
-
-
-def dearest(shape: Shape, width: int) -> Vector:
-    """The most that a gang of this shape may ask for to start, resource by resource; exact for a rigid one."""
-    total: Vector = (0,) * width
-    for role in shape.roles:
-        total = add(total, role.request, role.need)
-    spare = shape.most - sum(role.need for role in shape.roles)
-    open_roles = [role.request for role in shape.roles if role.room > role.need]
-    most = tuple(max((request[r] for request in open_roles), default=0) for r in range(width))
-    return add(total, most, spare)

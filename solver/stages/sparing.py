@@ -1,14 +1,14 @@
-"""A second greedy for pods that may go anywhere: not where the fewest still fit, but where the rest of the batch misses the room least."""
+"""More greedies for pods that may go anywhere: not where the fewest still fit, but where the rest of the batch misses the room least."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from math import fsum
 
 from solver.fragments import Fragments
 from solver.greedy import Greedy
 from solver.order import urgency
-from solver.problem import Problem
+from solver.problem import Problem, Vector
 from solver.quotas import totals
 from solver.room import Room, demand
 from solver.shapes import hard_tier, shape_of
@@ -17,30 +17,36 @@ from solver.stages.pack import fresh
 from solver.tree import Tree
 
 
-def sparing(problem: Problem, tree: Tree, room: Room, gangs: Iterable[int]) -> Greedy | None:
-    """That greedy in a copy of the room; None where gangs are bound to domains, or pods to other pods or to
-    cells: then there is more to choose than a node."""
+def sparing(problem: Problem, tree: Tree, room: Room, gangs: Iterable[int]) -> Iterator[Greedy]:
+    """These greedies, each in a copy of the room: of a queue's gangs the oldest first, and the largest first, between which the small ones then fit.
+
+    None where gangs are bound to domains, or pods to other pods: then there is more to choose than a node.
+    """
     asking = [(problem.gangs[j], shape_of(j, problem.gangs[j])) for j in gangs]
-    if any(
-        hard_tier(gang) is not None or gang.subgroups or shape.related or any(role.ask.portions for role in shape.roles) for gang, shape in asking
-    ):
-        return None
-    pods = [(role.request, role.kinds) for _, shape in asking for role in shape.roles for _ in range(role.need)]
-    again = room.copy()
-    return Greedy(problem, tree, again, Fragments(problem, again, pods))
+    if any(hard_tier(gang) is not None or gang.subgroups or shape.related for gang, shape in asking):
+        return
+    pods = [(role.ask, role.kinds) for _, shape in asking for role in shape.roles for _ in range(role.need)]
+    for largest in (False, True):
+        again = room.copy()
+        yield Greedy(problem, tree, again, Fragments(problem, again, pods), largest)
 
 
-def no_less(problem: Problem, one: Placements, other: Placements) -> bool:
-    """Whether the first starts, of every queue and urgency, at least as much as the second, each gang counted by its dominant share."""
+def more(problem: Problem, one: Placements, other: Placements) -> bool:
+    """Whether the first starts more than the second: of some queue and urgency more, and of none less, by both sums of `_started`."""
     mine, theirs = _started(problem, one), _started(problem, other)
-    return all(mine.get(key, 0.0) >= amount for key, amount in theirs.items())
+    return mine != theirs and all(a >= b for key, sums in theirs.items() for a, b in zip(mine.get(key, (0.0, 0.0)), sums, strict=True))
 
 
-def _started(problem: Problem, placements: Placements) -> dict[tuple[int, int], float]:
+def _started(problem: Problem, placements: Placements) -> dict[tuple[int, int], tuple[float, float]]:
+    """(queue, urgency) -> (the sum of the dominant shares of its gangs that start, the dominant share of all of them together)."""
     whole = totals(problem)
-    shares: dict[tuple[int, int], list[float]] = {}
+    amounts: dict[tuple[int, int], list[Vector]] = {}
     for j, pods in placements.items():
         gang = problem.gangs[j]
-        amount = demand(gang, fresh(gang, pods), len(whole))
-        shares.setdefault((gang.queue, urgency(gang)), []).append(max((a / t for a, t in zip(amount, whole, strict=True) if t), default=0.0))
-    return {key: fsum(found) for key, found in shares.items()}  # exact, so that the order of the gangs decides nothing
+        amounts.setdefault((gang.queue, urgency(gang)), []).append(demand(gang, fresh(gang, pods), len(whole)))
+
+    def share(amount: Iterable[int]) -> float:
+        return max((a / t for a, t in zip(amount, whole, strict=True) if t), default=0.0)
+
+    # fsum is exact, so that the order of the gangs decides nothing
+    return {key: (fsum(share(amount) for amount in found), share(map(sum, zip(*found, strict=True)))) for key, found in amounts.items()}

@@ -16,6 +16,7 @@ The problem is taken as valid; `solver.validate` sees to that.
     batches     who is decided in which batch, and what its verdicts may say
     reasons     why gangs wait
     victims     evictions: their form, their right, their need
+    votes       what the scheduler's plugins, and disruption budgets, say of them
     relations   rules between pods
     time        strict queues, kept domains, maintenance, the reservation
     values      what objectives are said to be worth

@@ -28,12 +28,12 @@ def decisions(x: Ledger) -> Findings:
 
 
 def actions(x: Ledger) -> Findings:
-    """keep exactly when the running pods alone meet the minima of the gang, its roles and (as totals) its subgroups, unless the gang is
+    """keep exactly when pods run and they alone meet the minima of the gang, its roles and (as totals) its subgroups, unless the gang is
     evicted; a waiting gang has no new pods; an admitted one meets all these minima."""
     for g, decision in sorted(x.decisions.items()):
         if decision.action == "evict":
             continue
-        kept = x.meets_minima(g, x.running[g])
+        kept = bool(x.running[g]) and x.meets_minima(g, x.running[g])
         if kept != (decision.action == "keep"):
             yield ("decisions", g, "action"), f"is {decision.action}, but its running pods {'' if kept else 'do not '}meet its minima"
         if decision.action == "wait" and x.new[g]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
+from solver.problem import Vector
 from solver.verify import quotas
-from solver.verify.ledger import Findings, Ledger, needs, plus
+from solver.verify.ledger import Findings, Ledger, Where, needs, plus
 
 SHARE_TOLERANCE = 1e-9
 
@@ -55,21 +58,27 @@ def guarantees(x: Ledger) -> Findings:
 
     Where the need before the plan is above the limit already, it must not grow: new pods only where a guarantee covers them.
     """
-    before = needs(x.problem, x.own_before)
     stays = [plus(held, gone, -1) for held, gone in zip(x.own_before, x.own_gone, strict=True)]
-    after = needs(x.problem, [plus(held, new) for held, new in zip(stays, x.own_new, strict=True)])
+    after = [plus(held, new) for held, new in zip(stays, x.own_new, strict=True)]
+    for where, _, fault in short_of_guarantees(x, x.own_before, after):
+        yield where, fault
+
+
+def short_of_guarantees(x: Ledger, before: Sequence[Vector], after: Sequence[Vector]) -> Iterator[tuple[Where, int, str]]:
+    """(where, resource, what is wrong) of each limit of `guarantees` that these holdings break. before, after: by queue, without descendants."""
+    earlier, later = needs(x.problem, before), needs(x.problem, after)
     roots = [q for q, queue in enumerate(x.problem.queues) if queue.parent is None]
     for r, name in enumerate(x.problem.resources):
         if not any(queue.guarantee[r] for queue in x.problem.queues):
             continue  # a node that holds more than is free is rule `capacity`'s matter, not a guarantee's
         total = sum(node.free[r] for node in x.problem.nodes) + sum(queue.used[r] for queue in x.problem.queues)
-        need = sum(after[q][r] for q in roots)
-        if need > max(total, sum(before[q][r] for q in roots)):
-            yield ("resources", r), f"{need} {name} held or guaranteed, more than the cluster's {total}"
+        need = sum(later[q][r] for q in roots)
+        if need > max(total, sum(earlier[q][r] for q in roots)):
+            yield ("resources", r), r, f"{need} {name} held or guaranteed, more than the cluster's {total}"
         for q, queue in enumerate(x.problem.queues):
             limit = queue.capability[r]
-            if limit is not None and after[q][r] > max(limit, before[q][r]):
-                yield ("queues", q, "guarantee", r), f"{after[q][r]} {name} held or guaranteed inside a capability of {limit}"
+            if limit is not None and later[q][r] > max(limit, earlier[q][r]):
+                yield ("queues", q, "guarantee", r), r, f"{later[q][r]} {name} held or guaranteed inside a capability of {limit}"
 
 
 def queue_use(x: Ledger) -> Findings:

@@ -11,7 +11,10 @@ from collections.abc import Iterator
 
 from solver.plan import Reservation
 from solver.problem import Gang, Problem
-from solver.verify.ledger import Findings, Ledger
+from solver.verify import quotas
+from solver.verify.ledger import Findings, Ledger, Where, plus
+from solver.verify.queues import short_of_guarantees
+from solver.verify.votes import borrows
 
 
 def strict_order(x: Ledger) -> Findings:
@@ -33,15 +36,24 @@ def _place_in_line(problem: Problem, g: int) -> tuple[int, bool, int, int]:
 
 
 def kept_domains(x: Ledger) -> Findings:
-    """No new pod below a hypernode that a queue keeps, unless the gang's queue is that queue or below it."""
+    """No new pod, and none that is reserved for, below a hypernode that a queue keeps, unless the gang's queue is that queue or below it. Or the gang
+    borrows: it starts, and whoever owns the domain can have it evicted whole (`votes.borrows`)."""
+    held = x.plan.reservation
+    reserved = {place.node for place in held.placements if 0 <= place.node < len(x.problem.nodes)} if held is not None else set()
+    firm = [(g, new) for g, new in enumerate(x.new) if new and not _borrows(x, g)]
+    asking: list[tuple[Where, int, set[int]]] = [(("decisions", g, "placements"), g, {node for _, node in new}) for g, new in firm]
+    if held is not None and 0 <= held.gang < len(x.problem.gangs):
+        asking.append((("reservation", "placements"), held.gang, reserved))
     for q, queue in enumerate(x.problem.queues):
-        if not queue.kept:
-            continue
-        for g, new in enumerate(x.new):
-            if new and q not in _upward(x.problem, x.problem.gangs[g].queue):
-                for _, node in sorted(new):
+        for where, g, nodes in asking if queue.kept else ():
+            if q not in _upward(x.problem, x.problem.gangs[g].queue):
+                for node in sorted(nodes):
                     if not _above(x.problem, node).isdisjoint(queue.kept):
-                        yield ("decisions", g, "placements"), f"gets new pods on node {node}, in a domain that queue {q} keeps"
+                        yield where, f"on node {node}, in a domain that queue {q} keeps"
+
+
+def _borrows(x: Ledger, g: int) -> bool:
+    return g in x.decisions and x.decisions[g].action == "start" and borrows(x, g)
 
 
 def _upward(problem: Problem, queue: int | None) -> Iterator[int]:
@@ -78,8 +90,9 @@ def reservation(x: Ledger) -> Findings:
     """The reserved gang waits; it and nobody else has the reservation's start. Its placements are new pods that, with what it runs, make it whole.
     `until` are other gangs that hold pods in the plan; `starts_in` is the latest of their ends, None when one is unknown.
 
-    When they are gone, and with them all who end by the start, the placements fit: every node has the room, every queue on the path the
-    capability. New pods on a reserved node are of a gang of a higher level that starts, or of one that ends by the start.
+    When they are gone, and with them all who end by the start, the placements fit: every node has the room, and the queues allow them as they
+    would allow new pods now. No other queue keeps their domains. New pods on a reserved node are of a gang of a higher level that starts, or of
+    one that ends by the start. Not checked are relations and cells at that time, which nobody can tell.
     """
     held = x.plan.reservation
     for g, decision in sorted(x.decisions.items()):
@@ -121,8 +134,8 @@ def _whole(x: Ledger, held: Reservation) -> Findings:
             yield ("reservation", "placements"), f"role {place.role} may not use node {place.node}"
     if not x.meets_minima(held.gang, pods):
         yield ("reservation", "placements"), "do not make the gang whole"
-    per_role = x.per_role(held.gang, pods)
-    if any(have > role.replicas for have, role in zip(per_role, gang.roles, strict=True)):
+    run, whole = x.per_role(held.gang, x.running[held.gang]), x.per_role(held.gang, pods)
+    if any(have > max(role.replicas, ran) for have, role, ran in zip(whole, gang.roles, run, strict=True)):
         yield ("reservation", "placements"), "more pods than replicas"
     if gang.topology is not None and x.binds(gang.topology):
         homes = {x.domain(node, gang.topology.tier) for _, node in pods}
@@ -173,16 +186,27 @@ def _nodes_at_start(x: Ledger, held: Reservation, gone: set[int]) -> Findings:
 
 
 def _queues_at_start(x: Ledger, held: Reservation, gone: set[int]) -> Findings:
-    stays = x.with_descendants(x.demand([{} if g in gone else counts for g, counts in enumerate(x.placed)]))
-    used = x.with_descendants([queue.used for queue in x.problem.queues])
-    asked = [0] * len(x.problem.resources)
-    for place in held.placements:
-        for r, amount in enumerate(x.problem.gangs[held.gang].roles[place.role].request):
-            asked[r] += place.pods * amount
-    for q in _upward(x.problem, x.problem.gangs[held.gang].queue):
-        for r, limit in enumerate(x.problem.queues[q].capability):
-            if limit is not None and asked[r] and stays[q][r] + used[q][r] + asked[r] > limit:
-                yield ("queues", q, "capability", r), f"{limit} {x.problem.resources[r]} leave too little when the reservation falls due"
+    """Capabilities, what guarantees leave of them, shares by weight as they are today, and guarantees, as for gangs that start now."""
+    stays = x.demand([{} if g in gone else counts for g, counts in enumerate(x.placed)])
+    before = [plus(queue.used, amounts) for queue, amounts in zip(x.problem.queues, stays, strict=True)]
+    asked = x.demand([Counter({(p.role, p.node): p.pods for p in held.placements}) if g == held.gang else {} for g in range(len(x.problem.gangs))])
+    home = x.problem.gangs[held.gang].queue
+    after = [plus(amounts, more) for amounts, more in zip(before, asked, strict=True)]
+    if home in quotas.takes_nothing(x.problem):
+        yield ("reservation", "gang"), f"its queue {home} takes nothing new"
+    inside = x.with_descendants(after)
+    limits = [(q, r, limit, inside[q][r]) for q in _upward(x.problem, home) for r, limit in enumerate(x.problem.queues[q].capability)]
+    limits += [(q, r, limit, (inside if tree else after)[q][r]) for q, r, limit, tree in quotas.real_capability(x.problem)]
+    for q, r, limit, amount in limits:
+        if limit is not None and asked[home][r] and amount > limit and q in _upward(x.problem, home):
+            yield ("queues", q, "capability", r), f"{limit} {x.problem.resources[r]} leave too little when the reservation falls due"
+    for name, most in quotas.proportional(x.problem).get(home, {}).items():
+        r = x.problem.resources.index(name)
+        if most < x.totals[r] and asked[home][r] and after[home][r] > most + quotas.RESOLUTION:
+            yield ("queues", home, "deserved", r), f"{most:f} {name} deserved are too little when the reservation falls due"
+    for where, r, fault in short_of_guarantees(x, before, after):
+        if asked[home][r]:
+            yield where, f"{fault}, when the reservation falls due"
 
 
 def _left_alone(x: Ledger, held: Reservation) -> Findings:

@@ -6,13 +6,14 @@ The words of `solver.verify` hold; besides, a *victim* is a gang with evicted po
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from solver.plan import Decision
 from solver.problem import Gang, Placement
 from solver.verify import quotas
 from solver.verify.ledger import Counts, Findings, Ledger
+from solver.verify.votes import VOTE_RULES, asked_above, gates_of, least_of, taken_back
 
 
 def evictions(x: Ledger) -> Findings:
@@ -67,8 +68,8 @@ def legality(x: Ledger) -> Findings:
     """Only evictable gangs are victims, only for gangs that preempt, and all winners of a victim are in its own queue or none is.
 
     Own queue: `Problem.preempt`, and a victim has a lower priority than its winners.
-    Other queues: `Problem.reclaim`, the victim's queue is reclaimable, and its priority is not higher;
-    rules `reclaimed` and `entitlement` say how much.
+    Other queues: `Problem.reclaim`, the victim's queue is reclaimable, and its priority is not higher; rules `reclaimed` and `entitlement` say how
+    much. One that runs in a domain that its winner's queue keeps is given back whatever its priority, and whatever the queues hold (`taken_back`).
     """
     for g, decision in sorted(x.decisions.items()):
         victim = x.problem.gangs[g]
@@ -87,42 +88,34 @@ def legality(x: Ledger) -> Findings:
             yield where, "inside a queue only a gang of lower priority may be evicted, and only where preemption is on"
         elif inside == {False} and not (x.problem.reclaim and x.problem.queues[victim.queue].reclaimable):
             yield where, "across queues only a reclaimable queue's gangs may be evicted, and only where reclaim is on"
-        elif inside == {False} and any(victim.priority > winner.priority for winner in winners):
+        elif inside == {False} and any(victim.priority > x.problem.gangs[j].priority for j in reclaimers(x, g)):
             yield where, "across queues no gang of higher priority may be evicted"
 
 
-def _foreign(x: Ledger) -> Iterator[tuple[int, Gang, Decision]]:
-    """The victims that go for gangs of other queues."""
-    for g, decision in sorted(x.decisions.items()):
-        if any(x.problem.gangs[j].queue != x.problem.gangs[g].queue for j in decision.evicted_for if 0 <= j < len(x.problem.gangs)):
-            yield g, x.problem.gangs[g], decision
+def reclaimers(x: Ledger, g: int) -> list[int]:
+    """The gangs of other queues that gang g goes for, and that do not take back what is their queue's."""
+    queue, gangs = x.problem.gangs[g].queue, x.problem.gangs
+    winners = x.decisions[g].evicted_for if g in x.decisions else ()
+    return [j for j in winners if 0 <= j < len(gangs) and gangs[j].queue != queue and not taken_back(x, g, j)]
 
 
 def reclaimed(x: Ledger) -> Findings:
-    """A queue that lost pods to gangs of other queues keeps, descendants included, its guarantees, and what it deserves of at least one
-    resource that each of those victims gave back and each of those winners asks for. Where it deserves something that a winner asks for, only
-    that counts. Pods that went for its own gangs count as still held. The number of pods is no such resource."""
+    """A queue that has to spare what gangs of other queues took (`gates_of`) keeps, descendants included, its guarantees, and what it deserves of at
+    least one resource that each of those victims gave back and each of those winners asks for. Where it deserves something that a winner asks for,
+    only that counts. Pods that went for gangs inside it count as still held. The number of pods is no such resource."""
     deserved = quotas.deserved(x.problem)
     named: dict[int, set[int]] = defaultdict(set)
-    own: list[list[int]] = [[0] * len(x.problem.resources) for _ in x.problem.queues]
     useful: dict[int, set[int]] = {}
     counted = {r for r, name in enumerate(x.problem.resources) if name != "pods"}
-    foreign = {g for g, _, _ in _foreign(x)}
-    for g, gone in enumerate(x.gone):
-        gang = x.problem.gangs[g]
-        given = {r for (role, _) in gone for r, amount in enumerate(gang.roles[role].request) if amount}
-        if g in foreign:
-            asked = [{r for role in x.problem.gangs[j].roles for r, amount in enumerate(role.request) if amount} for j in x.decisions[g].evicted_for]
-            useful[gang.queue] = useful.get(gang.queue, counted).intersection(given, *asked)
-            named[gang.queue] |= counted.intersection(set().union(*asked))
-        else:
-            for (role, _), pods in gone.items():
-                for r, amount in enumerate(gang.roles[role].request):
-                    own[gang.queue][r] += pods * amount
-    inside = x.with_descendants([tuple(amounts) for amounts in own])
+    for g, gang in enumerate(x.problem.gangs):
+        given = {r for (role, _) in x.gone[g] for r, amount in enumerate(gang.roles[role].request) if amount}
+        asked = [{r for role in x.problem.gangs[j].roles for r, amount in enumerate(role.request) if amount} for j in reclaimers(x, g)]
+        for q in gates_of(x, g):
+            useful[q] = useful.get(q, counted).intersection(given, *asked)
+            named[q] |= counted.intersection(set().union(*asked))
     for q, resources in sorted(useful.items()):
         queue = x.problem.queues[q]
-        held = [b + a - gone + back for b, a, gone, back in zip(x.before[q], x.added[q], x.lost[q], inside[q], strict=True)]
+        held = [b + a - gone + back for b, a, gone, back in zip(x.before[q], x.added[q], x.lost[q], _kept_inside(x, q), strict=True)]
         due = {x.problem.resources.index(name): amount for name, amount in deserved[q].items()}
         counts = {r for r in resources if r in due} if named[q] & due.keys() else resources
         if not any(held[r] >= int(due.get(r, 0)) for r in counts):
@@ -131,26 +124,41 @@ def reclaimed(x: Ledger) -> Findings:
             yield ("queues", q, "guarantee"), "gave up what it is guaranteed"
 
 
+def _kept_inside(x: Ledger, q: int) -> list[int]:
+    """What gangs below queue q, or in it, lost without it being asked: to others there, and to those who took back what is their queue's."""
+    found = [0] * len(x.problem.resources)
+    for g, gang in enumerate(x.problem.gangs):
+        if (
+            x.gone[g]
+            and q not in gates_of(x, g)
+            and all(_under(x, home, q) for home in (gang.queue, *(x.problem.gangs[j].queue for j in reclaimers(x, g))))
+        ):
+            for (role, _), pods in x.gone[g].items():
+                found = [sum_ + pods * amount for sum_, amount in zip(found, gang.roles[role].request, strict=True)]
+    return found
+
+
+def _under(x: Ledger, q: int | None, top: int) -> bool:
+    while q is not None and q != top:
+        q = x.problem.queues[q].parent
+    return q == top
+
+
 def entitlement(x: Ledger) -> Findings:
-    """A winner that takes from other queues leaves its own, of at least one resource that it asks for, within what that deserves: what
-    runs there and stays, with its own minima."""
-    for j in sorted({j for _, _, decision in _foreign(x) for j in decision.evicted_for if 0 <= j < len(x.problem.gangs)}):
+    """A winner that takes from other queues leaves its own, or one above it that is asked, of at least one resource that it asks for, within what
+    that deserves: what runs there and stays, with its own minima."""
+    deserved = quotas.deserved(x.problem)
+    for j in sorted({j for g in range(len(x.problem.gangs)) for j in reclaimers(x, g)}):
         gang = x.problem.gangs[j]
-        due = {x.problem.resources.index(name): amount for name, amount in quotas.deserved(x.problem)[gang.queue].items()}
-        stays = [b - gone for b, gone in zip(x.before[gang.queue], x.lost[gang.queue], strict=True)]
-        own = [sum(pods * gang.roles[role].request[r] for (role, _), pods in x.running[j].items()) for r in range(len(stays))]
-        asked = [r for r in due if any(role.request[r] for role in gang.roles)]
-        if not any(stays[r] - own[r] + _least(gang, r) <= due[r] + quotas.RESOLUTION for r in asked):
+        own = [sum(pods * gang.roles[role].request[r] for (role, _), pods in x.running[j].items()) for r in range(len(x.problem.resources))]
+        within = False
+        for q in (gang.queue, *asked_above(x, gang.queue)):
+            due = {x.problem.resources.index(name): amount for name, amount in deserved[q].items()}
+            stays = [b - gone for b, gone in zip(x.before[q], x.lost[q], strict=True)]
+            asked = [r for r in due if any(role.request[r] for role in gang.roles)]
+            within = within or any(stays[r] - own[r] + least_of(gang, r) <= due[r] + quotas.RESOLUTION for r in asked)
+        if not within:
             yield ("decisions", j), "takes from other queues what its own does not deserve"
-
-
-def _least(gang: Gang, r: int) -> int:
-    """The least of resource r that the gang can start with: its roles' minima, then the pods up to its own that ask for least."""
-    total, missing = 0, gang.minimum - sum(role.minimum for role in gang.roles)
-    for role in sorted(gang.roles, key=lambda role: role.request[r]):
-        more = max(0, min(missing, role.replicas - role.minimum))
-        total, missing = total + (role.minimum + more) * role.request[r], missing - more
-    return total
 
 
 def need(x: Ledger) -> Findings:
@@ -274,4 +282,4 @@ def _spread(x: Ledger, free: Sequence[Sequence[int]], gang: Gang, nodes: Sequenc
     return found
 
 
-VICTIM_RULES = (evictions, legality, reclaimed, entitlement, need)
+VICTIM_RULES = (evictions, legality, reclaimed, entitlement, *VOTE_RULES, need)

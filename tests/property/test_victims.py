@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from fractions import Fraction
 from itertools import product
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from solver import solve
-from solver.problem import Gang, Node, Placement, Policy, Problem, Queue, Role, Subgroup, Topology
+from solver.problem import Budget, Gang, Node, Placement, Policy, Problem, Queue, Role, Subgroup, Topology, Votes
 from solver.verify import verify
 from tests.property.brute import Room, Spot, _domain, _minima_met, growths, is_kept, running
 from tests.property.strategies import TREES
@@ -29,11 +30,29 @@ def crowded(draw: st.DrawFn) -> Problem:
     queues = tuple(draw(_queues(q, parent)) for q, parent in enumerate(draw(st.sampled_from(((None,), (None, None), (None, None), (None, 0, 0))))))
     homes = [q for q in range(len(queues)) if all(queue.parent != q for queue in queues)]
     left = [list(node.free) for node in nodes]
-    gangs = [draw(_running(g, homes, left, len(tree) > 0)) for g in range(draw(st.integers(1, 3)))]
+    gangs = [draw(running_gang(g, homes, left, len(tree) > 0)) for g in range(draw(st.integers(1, 3)))]
     nodes = tuple(replace(node, free=(4, draw(st.sampled_from((4, 4, 4, 3, 2))))) for node in nodes)  # some hold more than they now have
     switches = draw(st.sampled_from(((True, True), (True, True), (True, False), (False, True))))
-    waiting = draw(_waiting(homes, len(tree) > 0))
-    return Problem(("cpu", "gpu"), nodes, tree, queues, (*gangs, waiting), preempt=switches[0], reclaim=switches[1])
+    waiting = draw(waiting_gang(homes, len(tree) > 0))
+    votes = [Votes(whole=draw(st.integers(0, 3)) > 0, shares=draw(st.integers(0, 3)) == 0) for _ in range(2)]
+    return Problem(
+        ("cpu", "gpu"),
+        nodes,
+        tree,
+        queues,
+        (*gangs, waiting),
+        preempt=switches[0],
+        reclaim=switches[1],
+        preempting=votes[0],
+        reclaiming=votes[1],
+        budgets=tuple(draw(_budgets(b, gangs)) for b in range(draw(st.sampled_from((0, 0, 1, 2))))),
+    )
+
+
+@st.composite
+def _budgets(draw: st.DrawFn, b: int, gangs: list[Gang]) -> Budget:
+    roles = [(g, t) for g, gang in enumerate(gangs) for t in range(len(gang.roles))]
+    return Budget(f"b{b}", draw(st.integers(0, 4)), tuple(sorted(draw(st.sets(st.sampled_from(roles), min_size=1)))))
 
 
 @st.composite
@@ -45,7 +64,7 @@ def _queues(draw: st.DrawFn, q: int, parent: int | None) -> Queue:
 
 
 @st.composite
-def _running(draw: st.DrawFn, g: int, homes: list[int], left: list[list[int]], topology: bool) -> Gang:
+def running_gang(draw: st.DrawFn, g: int, homes: list[int], left: list[list[int]], topology: bool) -> Gang:
     """Pods where there is room, in whole subgroups; some gangs hold more than their minimum, some less."""
     size = draw(st.sampled_from((1, 1, 1, 2)))
     roles, running = [], []
@@ -79,7 +98,7 @@ def _running(draw: st.DrawFn, g: int, homes: list[int], left: list[list[int]], t
 
 
 @st.composite
-def _waiting(draw: st.DrawFn, homes: list[int], topology: bool) -> Gang:
+def waiting_gang(draw: st.DrawFn, homes: list[int], topology: bool) -> Gang:
     roles = []
     for t in range(draw(st.sampled_from((1, 1, 2)))):
         minimum = draw(st.integers(1, 2))
@@ -130,6 +149,8 @@ def legal(world: Problem, room: Room, j: int, gone: dict[int, Counter[Spot]]) ->
     foreign = [v for v in gone if world.gangs[v].queue != winner.queue]
     if gone and not winner.preempts:
         return False
+    if not all(_voted(world, winner, v, pods) for v, pods in gone.items()) or not all(_budgeted(budget, gone) for budget in world.budgets):
+        return False
     if any(not world.preempt or world.gangs[v].priority >= winner.priority for v in gone if v not in foreign):
         return False
     if not foreign:
@@ -142,6 +163,22 @@ def legal(world: Problem, room: Room, j: int, gone: dict[int, Counter[Spot]]) ->
     if not world.reclaim or not any(asked[r] and (most := due(world, winner.queue, r)) is not None and own[r] + asked[r] <= most for r in amounts):
         return False
     return all(_spared(world, room, q, foreign, gone, asked) for q in {world.gangs[v].queue for v in foreign})
+
+
+def _voted(world: Problem, winner: Gang, v: int, gone: Counter[Spot]) -> bool:
+    """Whether the plugins gang and drf let these pods go."""
+    votes = world.preempting if world.gangs[v].queue == winner.queue else world.reclaiming
+    left = running(world.gangs[v]) - gone
+    if not votes.shares:
+        return votes.whole or bool(+left)
+    totals = [sum(node.capacity[r] for node in world.nodes) for r in range(len(world.resources))]
+    asked = max(Fraction(sum(role.minimum * role.request[r] for role in winner.roles), total) for r, total in enumerate(totals))
+    keeps = max(Fraction(sum(n * world.gangs[v].roles[t].request[r] for (t, _), n in left.items()), total) for r, total in enumerate(totals))
+    return (votes.whole or bool(+left)) and keeps >= asked - Fraction(1, 10**6)
+
+
+def _budgeted(budget: Budget, gone: dict[int, Counter[Spot]]) -> bool:
+    return sum(n for v, pods in gone.items() for (t, _), n in pods.items() if (v, t) in budget.roles) <= budget.allowed
 
 
 def _spared(world: Problem, room: Room, q: int, foreign: list[int], gone: dict[int, Counter[Spot]], asked: list[int]) -> bool:
@@ -222,12 +259,17 @@ def test_a_single_waiting_gang_starts_at_the_least_loss_that_any_choice_of_victi
 
 @st.composite
 def _two(draw: st.DrawFn) -> Problem:
-    """As `crowded`, with a second gang that waits, and every policy."""
+    """As `crowded`, with a second gang that waits, and every policy; now and then each queue below a parent of its own that is asked as well."""
     world = draw(crowded())
     homes = sorted({gang.queue for gang in world.gangs})
-    return replace(
-        world, gangs=(*world.gangs, replace(draw(_waiting(homes, bool(world.hypernodes))), name="second", priority=draw(st.integers(0, 2))))
-    )
+    second = replace(draw(waiting_gang(homes, bool(world.hypernodes))), name="second", priority=draw(st.integers(0, 2)))
+    world = replace(world, gangs=(*world.gangs, second), policy=draw(st.sampled_from(POLICIES)))
+    if not world.policy.capacity_hierarchy:
+        return world
+    first = len(world.queues)
+    parents = tuple(replace(draw(_queues(first + q, None)), guarantee=NONE, capability=NONE) for q in range(2))
+    queues = tuple(replace(q, parent=draw(st.integers(first, first + 1)) if q.parent is None else q.parent) for q in world.queues)
+    return replace(world, queues=(*queues, *parents), policy=replace(world.policy, reclaim_levels=draw(st.integers(0, 2))))
 
 
 @settings(max_examples=300)

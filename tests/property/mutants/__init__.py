@@ -10,14 +10,17 @@ placements, so that only the rule in question can notice.
     cells        cells of nodes that give what they do not have, or give it to nobody
     relations    pods beside others that they may not be with, or without those that they need
     victims      victims that nobody had a right to, or that went for nothing, or not whole
+    votes        victims that a plugin of the scheduler, or a disruption budget, protects
     time         orders not kept, domains and nodes that others hold, reservations that promise what cannot be
 """
 
 from __future__ import annotations
 
-from tests.property.mutants import bookkeeping, cells, pods, queues, relations, time, victims
+from tests.property.mutants import bookkeeping, cells, pods, queues, relations, time, victims, votes
 from tests.property.mutants.parts import Mutant, Mutators, Placed, as_plan, greedy
 
 __all__ = ["MUTATORS", "Mutant", "Placed", "as_plan", "greedy"]
 
-MUTATORS: Mutators = {mutate: rule for room in (pods, queues, bookkeeping, cells, victims, time, relations) for mutate, rule in room.MUTATORS.items()}
+ROOMS = (pods, queues, bookkeeping, cells, victims, votes, time, relations)
+MUTATORS: Mutators = {mutate: rule for room in ROOMS for mutate, rule in room.MUTATORS.items()}
+"""A way to break a plan -> the rule that it breaks."""

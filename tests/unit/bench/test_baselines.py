@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from bench.baselines import kueue, single, volcano
@@ -10,7 +12,7 @@ from bench.baselines.plan import plan_of
 from bench.baselines.site import Placements, Site
 from solver.problem import Placement, Problem
 from solver.verify import verify
-from tests.unit.solver.builders import gang, hard, nodes, parts, problem, queue, role, run, soft
+from tests.unit.solver.builders import cells, gang, hard, nodes, parts, problem, queue, role, run, soft
 
 SPINE = {"s0": (1, "spine"), "s1": (1, "spine"), "spine": (2, None)}
 POLICIES = {"volcano": volcano.place, "kueue": kueue.place}
@@ -132,7 +134,49 @@ def test_gradient_descent_keeps_whole_what_the_workload_needs_whole() -> None:
 def test_the_fragmentation_of_a_node_is_what_the_workload_cannot_use() -> None:
     # 3 free GPUs: of use to the pods of 1 and 2, not to those of 4, which are half of the workload
     world = problem(nodes(1, gpu=8), *(gang(f"g{size}{i}", role(1, gpu=size)) for i, size in enumerate((1, 2, 4, 4))))
-    assert single.Gradient(world, 0).level((0, (3,))) == 3 * 2
+    assert single.Gradient(world, 0).level((0, (3,), ())) == 3 * 2
+
+
+def share(of: int) -> tuple[tuple[str, int, dict[str, int]], ...]:
+    """A portion: so many tenths of one device."""
+    return (("device", 1, {"gpu": of}),)
+
+
+def test_what_is_free_on_devices_that_are_too_full_is_a_fragment() -> None:
+    # 15 free on two devices: all of use to the half, 10 of them to the whole one
+    half = [*cells("device", 1, gpu=10), *cells("device", 1, {"gpu": 5}, gpu=10)]
+    world = problem(
+        nodes(1, gpu=20, free={"gpu": 15}, cells=half), gang("a", role(1, gpu=5, portions=share(5))), gang("b", role(1, gpu=10, portions=share(10)))
+    )
+    assert single.Gradient(world, 0).level((0, (15,), (5, 10))) == 5
+
+
+def test_gradient_descent_tries_each_device_of_a_node() -> None:
+    """Devices with 7 and 9 left and a pod of 2: the fuller one leaves room for a pod of 8 on the other, the other one room for two of 7."""
+    used = [*cells("device", 1, {"gpu": 7}, gpu=10), *cells("device", 1, {"gpu": 9}, gpu=10)]
+    for large, left in ((8, (5, 9)), (7, (7, 7))):
+        world = problem(
+            nodes(1, gpu=20, free={"gpu": 16}, cells=used),
+            gang("small", role(1, gpu=2, portions=share(2))),
+            gang("large", role(1, gpu=large, portions=share(large))),
+        )
+        gradient = single.Gradient(world, 0)
+        assert gradient(Site(world), world.gangs[0].roles[0]) == 0
+        assert gradient.at is not None
+        assert gradient.known[int(gradient.at[0])] == (0, (14,), left)
+
+
+@pytest.mark.parametrize("place", [single.best_fit, volcano.place, lambda world: single.gradient_descent(world, "gpu")])
+def test_every_baseline_gives_a_pod_its_share_of_one_device(place: Callable[[Problem], Placements]) -> None:
+    """12 are free, 6 on each of two devices: room for a pod of 6 each, none for one of 8."""
+    world = problem(
+        nodes(1, gpu=20, free={"gpu": 12}, cells=cells("device", 2, {"gpu": 6}, gpu=10)),
+        gang("large", role(1, gpu=8, portions=share(8))),
+        *(gang(f"g{i}", role(1, gpu=6, portions=share(6))) for i in range(3)),
+    )
+    placements = place(world)
+    assert sorted(placements) == [1, 2]
+    assert valid(world, placements)
 
 
 def test_single_pods_only() -> None:

@@ -10,11 +10,12 @@ import pytest
 
 from compiler.compile import compile_repository
 from compiler.lower import lower
+from compiler.lower.policy import policy
 from compiler.lower.victims import seconds
-from compiler.specs import Specs
-from compiler.state import State, load_state
+from compiler.specs import PluginSpec, Specs
+from compiler.state import State, StateError, load_state
 from compiler.tree import Tree
-from solver.problem import Gang, Problem
+from solver.problem import Gang, Policy, Problem, Votes
 
 CASE = Path(__file__).parents[2] / "golden" / "preempt"
 
@@ -80,6 +81,124 @@ def test_the_schedulers_actions_switch_evictions_on(specs: Specs, state: State, 
 def test_without_a_scheduler_configuration_nobody_is_evicted(specs: Specs, state: State) -> None:
     problem, _ = lower(replace(specs, scheduler=None), state)
     assert (problem.preempt, problem.reclaim) == (False, False)
+
+
+def plugin(name: str, **flags: bool) -> PluginSpec:
+    return PluginSpec(name, {}, flags)
+
+
+SURPLUS, WHOLE, SHARES = Votes(whole=False), Votes(), Votes(whole=False, shares=True)
+
+
+@pytest.mark.parametrize(
+    ("action", "tiers", "vote"),
+    [
+        ("preempt", [[plugin("priority"), plugin("gang")]], SURPLUS),
+        ("preempt", [[plugin("priority"), plugin("gang", enablePreemptable=False)]], WHOLE),
+        ("preempt", [[plugin("priority"), plugin("gang", enableReclaimable=False)]], SURPLUS),
+        ("preempt", [[plugin("priority")], [plugin("gang"), plugin("drf")]], WHOLE),
+        ("preempt", [[plugin("nodeorder"), plugin("priority", enablePreemptable=False)], [plugin("gang"), plugin("drf")]], SHARES),
+        ("preempt", [[plugin("priority"), plugin("gang"), plugin("drf", enablePreemptable=False)]], SURPLUS),
+        ("preempt", [[plugin("predicates")], [plugin("gang", enablePreemptable=False)]], None),
+        ("reclaim", [[plugin("gang", enablePreemptable=False), plugin("conformance")]], SURPLUS),
+        ("reclaim", [[plugin("gang", enableReclaimable=False), plugin("conformance"), plugin("drf")]], WHOLE),
+        ("reclaim", [[plugin("priority")], [plugin("capacity")]], WHOLE),
+        ("reclaim", [[plugin("priority"), plugin("drf")]], None),
+        ("gangpreempt", [[plugin("gang", enablePreemptable=True), plugin("drf")]], WHOLE),
+        ("gangreclaim", [[plugin("nodeorder")]], None),
+    ],
+)
+def test_the_first_tier_that_votes_says_what_may_go(
+    specs: Specs, state: State, action: str, tiers: list[list[PluginSpec]], vote: Votes | None
+) -> None:
+    assert specs.scheduler is not None
+    scheduler = replace(specs.scheduler, actions=("allocate", action), tiers=tuple(map(tuple, tiers)))
+    problem, _ = lower(replace(specs, scheduler=scheduler), state)
+    found = (problem.preempting if problem.preempt else None, problem.reclaiming if problem.reclaim else None)
+    assert found == ((vote, None) if "preempt" in action else (None, vote))
+
+
+@pytest.mark.parametrize(("actions", "vote"), [(("gangpreempt",), SURPLUS), (("preempt", "gangpreempt"), SURPLUS), (("preempt",), SHARES)])
+def test_bundles_of_whole_gangs_may_be_forbidden(specs: Specs, state: State, actions: tuple[str, ...], vote: Votes) -> None:
+    """Of two actions the one that lets more go counts."""
+    assert specs.scheduler is not None
+    scheduler = replace(
+        specs.scheduler,
+        actions=actions,
+        tiers=((plugin("gang"), plugin("drf")),),
+        configurations={"gangpreempt": {"allowWholeBundle": False}},
+    )
+    assert lower(replace(specs, scheduler=scheduler), state)[0].preempting == vote
+
+
+@pytest.mark.parametrize(("said", "levels"), [({}, 0), ({"ancestorReclaimLevel": 2}, 2), ({"ancestorReclaimLevel": -1}, 0)])
+def test_how_far_up_the_tree_of_queues_is_asked(said: dict[str, Any], levels: int) -> None:
+    def chosen(**flags: bool) -> Policy:
+        spec = compile_repository(Tree.from_directory(CASE / "repo")).specs.scheduler
+        assert spec is not None
+        return policy(replace(spec, tiers=((PluginSpec("capacity", said, flags),),)))
+
+    assert chosen(enableHierarchy=True).reclaim_levels == levels
+    assert chosen().reclaim_levels == 0
+
+
+def budget(name: str, selector: Any, allowed: int = 1, namespace: str = "vision") -> dict[str, Any]:
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"selector": selector} if selector is not None else {},
+        "status": {"disruptionsAllowed": allowed},
+    }
+
+
+def with_budgets(state: State, *budgets: dict[str, Any]) -> State:
+    return replace(with_pods(state, "sweep", labels={"volcano.sh/job-name": "sweep", "app": "sweep"}), disruption_budgets=budgets)
+
+
+@pytest.mark.parametrize(
+    ("selector", "namespace", "covered"),
+    [
+        ({"matchLabels": {"app": "sweep"}}, "vision", True),
+        ({"matchLabels": {"app": "other"}}, "vision", False),
+        ({"matchExpressions": [{"key": "app", "operator": "Exists"}]}, "vision", True),
+        ({"matchLabels": {"app": "sweep"}}, "elsewhere", False),
+        ({}, "vision", True),
+        (None, "vision", False),
+    ],
+)
+def test_a_disruption_budget_covers_the_roles_whose_pods_it_selects(specs: Specs, state: State, selector: Any, namespace: str, covered: bool) -> None:
+    problem, _ = lower(specs, with_budgets(state, budget("keep", selector, 2, namespace)))
+    sweep = next(g for g, gang in enumerate(problem.gangs) if gang.name == "vision/sweep")
+    assert [(b.name, b.allowed) for b in problem.budgets] == ([(f"{namespace}/keep", 2)] if any(b.roles for b in problem.budgets) else [])
+    assert any((sweep, 0) in b.roles for b in problem.budgets) is covered
+
+
+def test_pods_under_two_budgets_are_evicted_by_nobody_as_the_eviction_api_has_it(specs: Specs, state: State) -> None:
+    app = {"matchLabels": {"app": "sweep"}}
+    problem, _ = lower(specs, with_budgets(state, budget("one", app), budget("two", app, 5)))
+    assert [(b.name, b.allowed) for b in problem.budgets] == [("vision/one", 1), ("vision/two", 5), ("several budgets at once", 0)]
+
+
+def test_where_nobody_is_evicted_budgets_are_no_matter(specs: Specs, state: State) -> None:
+    problem, _ = lower(replace(specs, scheduler=None), with_budgets(state, budget("keep", {})))
+    assert problem.budgets == ()
+
+
+def test_a_budget_that_cannot_be_read_is_named(specs: Specs, state: State) -> None:
+    broken = {"matchExpressions": [{"key": "app", "operator": "Near"}]}
+    with pytest.raises(StateError, match=r"PodDisruptionBudget vision/keep of the state, spec\.selector"):
+        lower(specs, with_budgets(state, budget("keep", broken)))
+
+
+@pytest.mark.parametrize(("flags", "actions", "open_to"), [({}, ["preempt"], False), ({"enablePreemptable": False}, ["preempt"], True)])
+def test_the_cooldown_plugin_is_switched_off_by_its_flag(
+    specs: Specs, state: State, flags: dict[str, bool], actions: list[str], open_to: bool
+) -> None:
+    assert specs.scheduler is not None
+    fresh = with_pods(state, "sweep", annotations={"volcano.sh/cooldown-time": "2h"})
+    scheduler = replace(specs.scheduler, actions=tuple(actions), tiers=((plugin("priority"), plugin("cdp", **flags)),))
+    assert gang(lower(replace(specs, scheduler=scheduler), fresh)[0], "sweep").evictable is open_to
 
 
 @pytest.mark.parametrize(("cooldown", "open_to"), [("5m", True), ("2h", False)])

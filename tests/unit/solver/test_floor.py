@@ -14,7 +14,7 @@ from solver.plan import Plan
 from solver.problem import Problem
 from solver.stages.admit import Admission, Placements, admit
 from solver.verify import verify
-from tests.unit.solver.builders import gang, nodes, problem, queue, role
+from tests.unit.solver.builders import gang, nodes, problem, queue, role, run
 
 
 def started(world: Problem, plan: Plan) -> set[str]:
@@ -56,6 +56,29 @@ def test_a_model_that_is_as_good_in_another_way_stands(monkeypatch: pytest.Monke
     world = problem(nodes(2, gpu=8), gang("old", role(2, gpu=8)), gang("young", role(2, gpu=8)))
     poorly(monkeypatch, world, "young")
     assert started(world, solve(world)) == {"young"}
+
+
+def test_a_batch_that_lies_in_the_way_of_the_next_one_is_overruled_where_the_greedy_lies_better() -> None:
+    """Each priority has a model of its own: the higher gang's takes the one node that the lower gang may use, the greedy does not."""
+    low, high = gang("low", role(1, gpu=3, cpu=1)), gang("high", role(2, gpu=3), priority=2)
+    world = problem(nodes(1, gpu=8, cpu=16), nodes(1, leaf="s", gpu=8), low, high, tree={"s": (1, None)})
+    plan = solve(world, Options(joint_variables=1))
+    assert verify(world, plan) == []
+    assert started(world, plan) == {"low", "high"}
+    (batch,) = plan.batches
+    assert batch.gangs == (0, 1)
+    assert {o.name: o.value for o in batch.objectives}["gangs[0]"] == 1
+
+
+def test_so_it_is_where_somebody_might_be_evicted_and_nobody_is() -> None:
+    calm = gang("calm", role(1, gpu=4), running=(run(0, 2, 1),), loss=1)
+    low, high = gang("low", role(1, gpu=3, cpu=1)), gang("high", role(2, gpu=3), priority=2)
+    things = nodes(1, gpu=8, cpu=16), nodes(1, leaf="s", gpu=8), nodes(1, gpu=4), calm, low, high
+    world = problem(*things, tree={"s": (1, None)}, preempt=True)
+    plan = solve(world, Options(joint_variables=1))
+    assert verify(world, plan) == []
+    assert started(world, plan) == {"low", "high"}
+    assert not any(decision.evicted for decision in plan.decisions)
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+import solver.verify
 from solver.plan import Batch, Fact, Objective, Plan, Repair
 from solver.problem import Placement, Problem
 from solver.verify import RULES, needs, verify
@@ -13,6 +16,13 @@ from tests.unit.solver.builders import gang, hard, nodes, parts, plan, problem, 
 
 TREE = {"s0": (1, "spine"), "s1": (1, "spine"), "spine": (2, None)}
 TWO_SUPERNODES = (*nodes(2, leaf="s0", gpu=8), *nodes(2, leaf="s1", gpu=8))
+
+
+def test_the_verifier_imports_nothing_of_the_solver_but_what_goes_in_and_what_comes_out() -> None:
+    rooms = sorted(Path(solver.verify.__file__).parent.glob("*.py"))
+    wanted = [node.module for room in rooms for node in ast.walk(ast.parse(room.read_text())) if isinstance(node, ast.ImportFrom) and node.module]
+    ours = {name for name in wanted if name.split(".")[0] in ("solver", "compiler", "reconciler")}
+    assert {name for name in ours if not name.startswith("solver.verify")} == {"solver.plan", "solver.problem"}
 
 
 def broken(world: Problem, made: Plan) -> set[str]:

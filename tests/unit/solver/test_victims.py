@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from solver import solve
+from solver import Options, solve
 from solver.plan import Plan
 from solver.problem import Policy, Problem
 from solver.verify import verify
@@ -81,6 +81,75 @@ def test_among_equal_losses_the_fewest_gangs_go() -> None:
     pair = gang("pair", role(2, gpu=4), running=(run(0, 2, 2),), loss=60)
     world = problem(nodes(3, gpu=8), *(single(f"s{n}{i}", n, gpu=4) for n in (0, 1) for i in (0, 1)), pair, winner(1), preempt=True)
     assert evicted(world) == {"pair": 2}
+
+
+# --- several winners
+
+
+def rivals(*, second: int | None = 100) -> Problem:
+    """Two supernodes of two nodes; `first` needs any node, `pair` a whole supernode. Gang by gang `first` takes the cheap node of the cheap
+    supernode, 10, and `pair` has to pay the other one, 11 + 100. Together: 11 for `first`, 10 + 10 for `pair`."""
+    return problem(
+        nodes(2, leaf="s0", gpu=8),
+        nodes(2, leaf="s1", gpu=8),
+        *(single(f"g{n}", n, loss=loss) for n, loss in enumerate((10, 10, 11, second))),
+        gang("first", role(1, gpu=8), priority=10),
+        gang("pair", role(2, gpu=8), priority=10, topology=hard(1)),
+        tree=TREE,
+        preempt=True,
+    )
+
+
+def loss_of(world: Problem, options: Options) -> int:
+    plan = solve(world, options)
+    assert verify(world, plan) == []
+    return sum(world.gangs[d.gang].loss * p.pods for d in plan.decisions for p in d.evicted)
+
+
+def test_the_first_winner_leaves_the_second_what_is_dear_without_it() -> None:
+    assert loss_of(rivals(), Options(winner_variables=0)) == 121
+    assert loss_of(rivals(), Options()) == 31
+    plan = solve(rivals())
+    assert [d.evicted_for for d in plan.decisions[:4]] == [(5,), (5,), (4,), ()]
+    loss = next(o for batch in plan.batches for o in batch.objectives if o.name == "loss")
+    assert (loss.value, loss.bound, loss.verdict) == (31, 31, "proven")
+
+
+def test_the_first_winner_leaves_the_second_the_only_room_that_it_can_have() -> None:
+    world = rivals(second=None)
+    assert solve(world, Options(winner_variables=0)).decisions[5].action == "wait"
+    assert actions(world) == {"g0": "evict", "g1": "evict", "g2": "evict", "g3": "keep", "first": "start", "pair": "start"}
+
+
+def test_a_higher_winner_is_served_before_a_lower_one_and_yet_leaves_it_its_room() -> None:
+    world = rivals()
+    lower = replace(world, gangs=(*world.gangs[:5], replace(world.gangs[5], priority=5)))
+    assert loss_of(lower, Options()) == 31
+
+
+def test_winners_with_other_rights_are_served_one_after_the_other() -> None:
+    """The lower one may not evict g2, so what the higher one may is decided without it."""
+    gangs = rivals().gangs
+    other = replace(rivals(), gangs=(*gangs[:2], replace(gangs[2], priority=5), *gangs[3:5], replace(gangs[5], priority=4)))
+    assert loss_of(other, Options()) == 10
+    assert actions(other)["first"] == "start"
+
+
+def test_two_queues_that_take_from_a_third_do_it_together() -> None:
+    world = problem(
+        queue("lender", deserved={"gpu": 8}),
+        queue("one", deserved={"gpu": 8}),
+        queue("two", deserved={"gpu": 16}),
+        nodes(2, leaf="s0", gpu=8),
+        nodes(2, leaf="s1", gpu=8),
+        *(single(f"g{n}", n, loss=loss, queue="lender") for n, loss in enumerate((10, 10, 11, 100))),
+        gang("first", role(1, gpu=8), queue="one"),
+        gang("pair", role(2, gpu=8), queue="two", topology=hard(1)),
+        tree=TREE,
+        reclaim=True,
+    )
+    assert loss_of(world, Options(winner_variables=0)) == 121
+    assert loss_of(world, Options()) == 31
 
 
 # --- surplus and minima

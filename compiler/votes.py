@@ -1,0 +1,51 @@
+"""How the plugins of a scheduler configuration vote on victims (Volcano, pkg/scheduler/framework/session_plugins.go)."""
+
+from __future__ import annotations
+
+from compiler.specs import SchedulerSpec
+from solver.problem import Votes
+
+PREEMPT = ("preempt", "gangpreempt")
+RECLAIM = ("reclaim", "gangreclaim")
+"""(action that evicts pod by pod, action that evicts by gangs)"""
+PREEMPT_VOTERS = frozenset({"priority", "gang", "conformance", "drf", "cdp", "pdb"})
+RECLAIM_VOTERS = frozenset({"gang", "conformance", "cdp", "pdb", "proportion", "capacity"})
+UNIFIED_VOTERS = frozenset({"priority", "gang", "conformance", "capacity"})
+"""Plugins that vote on victims: of preempt, of reclaim, and of the two gang actions, which no flag switches off."""
+PLAIN_ACTIONS = ((*PREEMPT, PREEMPT_VOTERS, "enablePreemptable"), (*RECLAIM, RECLAIM_VOTERS, "enableReclaimable"))
+"""(action, its gang action, who votes on it, the flag that takes a plugin's vote away)"""
+TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
+"""What Volcano takes for true; any other text is false."""
+
+
+def votes(scheduler: SchedulerSpec | None) -> tuple[Votes | None, Votes | None]:
+    """How the plugins vote on victims inside a queue, and across queues; None where no action evicts there, or nobody votes. Volcano's own default
+    does neither. Of two actions for the same the one counts that lets more go.
+    """
+    if scheduler is None:
+        return None, None
+    preempting, reclaiming = (_votes(scheduler, *action) for action in PLAIN_ACTIONS)
+    return preempting, reclaiming
+
+
+def _votes(scheduler: SchedulerSpec, plain: str, gang: str, voters: frozenset[str], flag: str) -> Votes | None:
+    found = []
+    if plain in scheduler.actions and (names := deciding(scheduler, voters, flag)):
+        found.append(Votes(whole="gang" not in names, shares="drf" in names and flag == "enablePreemptable"))
+    if gang in scheduler.actions and any(plugin.name in UNIFIED_VOTERS for tier in scheduler.tiers for plugin in tier):
+        allowed = scheduler.configurations.get(gang, {}).get("allowWholeBundle", True)
+        found.append(Votes(whole=allowed is True or str(allowed) in TRUE))
+    return max(found, key=lambda vote: (vote.whole, not vote.shares), default=None)
+
+
+def deciding(scheduler: SchedulerSpec, voters: frozenset[str], flag: str) -> frozenset[str]:
+    """The plugins whose votes count for a plain action: those of the first tier in which any has one, and it is not switched off.
+
+    All of a tier have to agree. Volcano asks the next tier where the first one lets nobody on a node go; the plan does not, since that would
+    make fair game of exactly those whom the first tier protects (docs/decisions/0009-victims.md).
+    """
+    for tier in scheduler.tiers:
+        names = frozenset(plugin.name for plugin in tier if plugin.name in voters and plugin.flags.get(flag, True))
+        if names:
+            return names
+    return frozenset()

@@ -1,0 +1,41 @@
+"""Which gangs are decided by one model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from solver.floor import Floor
+from solver.options import Options
+from solver.order import urgency
+from solver.problem import Problem
+from solver.shapes import shape_of
+
+
+def divided(problem: Problem, waiting: list[int], options: Options, whole: Callable[[], Floor]) -> tuple[list[list[int]], Floor | None]:
+    """(batches, what the greedy starts of all, if it was asked).
+
+    All gangs are in one model where it is small; else there is one for each urgency, and where that has too many shapes as many gangs as one model
+    holds, in the order in which the greedy asks them: so that no queue gets its share before another one is looked at.
+    """
+    places = len({(n.leaf, n.kind) for n in problem.nodes})
+    shapes = {j: shape_of(j, problem.gangs[j]) for j in waiting}
+
+    def size(gangs: Iterable[int]) -> int:
+        return sum(places * max(1, len(shape.roles)) for shape in {shapes[j] for j in gangs})
+
+    if size(waiting) <= options.joint_variables:
+        return ([sorted(waiting)] if waiting else []), None
+    found: list[list[int]] = []
+    floor = None
+    for urgent in sorted({urgency(problem.gangs[j]) for j in waiting}, reverse=True):
+        gangs = [j for j in waiting if urgency(problem.gangs[j]) == urgent]
+        if size(gangs) > options.batch_variables:
+            floor = floor or whole()
+            turn = {j: position for position, j in enumerate(floor.line)}
+            gangs.sort(key=lambda j: turn.get(j, len(turn)))
+        found.append([])
+        for j in gangs:
+            if found[-1] and size([*found[-1], j]) > options.batch_variables:
+                found.append([])
+            found[-1].append(j)
+    return [sorted(batch) for batch in found], floor

@@ -1,0 +1,173 @@
+"""What is said to help a gang that only waits its turn, solved again: with the change made it starts beside what the plan lets run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from solver import solve
+from solver.plan import Decision, Plan, Repair
+from solver.problem import Gang, Node, Placement, Problem, Queue, Role
+from tests.property.test_time import TIMES, timed
+
+DELAYS = {"GW106", "GW114", "GW115", "GW116"}
+
+
+@st.composite
+def windows(draw: st.DrawFn) -> Problem:
+    """As `timed`; of nodes that close it is known until when, and some close once more."""
+    world = draw(timed())
+    return replace(world, nodes=tuple(replace(node, windows=tuple(draw(_windows(node)))) for node in world.nodes))
+
+
+@st.composite
+def _windows(draw: st.DrawFn, node: Node) -> list[tuple[int, int]]:
+    if node.closes_in is None:
+        return []
+    first = node.closes_in, node.closes_in + draw(st.integers(1, 3))
+    again = first[1] + draw(st.integers(1, 3))
+    return [first, (again, again + 1)] if draw(st.booleans()) else [first]
+
+
+@st.composite
+def booked(draw: st.DrawFn) -> Problem:
+    """A few machines, some of them busy; one large gang that may find no room, and small ones behind it."""
+    closes = st.sampled_from((None, None, None, 2, 5))
+    nodes = [Node(f"n{n}", 0, None, (9, 4), (9, 4), closes_in=draw(closes)) for n in range(draw(st.integers(2, 4)))]
+    queue = Queue(
+        "q",
+        None,
+        1,
+        0,
+        (None, None),
+        (None, None),
+        (None, draw(st.sampled_from((None, 4 * len(nodes) - 2)))),
+        (0, 0),
+        strict=not draw(st.integers(0, 2)),
+    )
+
+    def gang(name: str, age: int, pods: int, gpu: int, **more: object) -> Gang:
+        return replace(Gang(name, 0, 0, age, pods, (Role("r", pods, pods, (1, gpu), frozenset({0})),)), **more)  # type: ignore[arg-type]
+
+    gangs = [
+        gang(f"runs{n}", n, 1, draw(st.sampled_from((2, 3, 4))), running=(Placement(0, n, 1),), ends=draw(st.sampled_from(TIMES)))
+        for n in range(draw(st.integers(1, len(nodes))))
+    ]
+    gangs.append(gang("large", 5, draw(st.integers(2, len(nodes))), 4, overdue=draw(st.booleans()), duration=draw(st.sampled_from(TIMES))))
+    small = [(draw(st.integers(1, 2)), draw(st.sampled_from((None, 1, 3, 6)))) for _ in range(draw(st.integers(1, 2)))]
+    gangs += [gang(f"small{n}", 6 + n, 1, gpu, duration=lasts) for n, (gpu, lasts) in enumerate(small)]
+    said = tuple(replace(node, windows=tuple(draw(_windows(node)))) for node in nodes)
+    return Problem(("cpu", "gpu"), said, (), (queue,), tuple(gangs))
+
+
+def frozen(gang: Gang, placements: tuple[Placement, ...]) -> Gang:
+    """The gang with just these pods, which run; it may not have more and needs no fewer."""
+    pods = [sum(p.pods for p in placements if p.role == t) for t in range(len(gang.roles))]
+    roles = tuple(replace(role, minimum=n, replicas=n) for role, n in zip(gang.roles, pods, strict=True))
+    ends = gang.ends if gang.running else gang.duration
+    return replace(gang, roles=roles, minimum=sum(pods), subgroups=(), topology=None, running=placements, ends=ends, overdue=False)
+
+
+def later(node: Node, seconds: int) -> Node:
+    left = tuple((max(0, since - seconds), to - seconds) for since, to in node.windows if to > seconds)
+    return replace(node, windows=left, closes_in=left[0][0] if left else None)
+
+
+def beside(
+    world: Problem, plan: Plan, j: int, gone: set[int] | None = None, at: int = 0, first: dict[int, tuple[Placement, ...]] | None = None
+) -> Problem:
+    """Gang j, the last one, with all that the plan lets run but those that are gone, and with `first` at their places, some time from now."""
+    pods = {d.gang: (first or {}).get(d.gang, d.placements) for d in plan.decisions}
+    runs = [frozen(world.gangs[g], placed) for g, placed in pods.items() if placed and g != j and g not in (gone or set())]
+    return replace(world, nodes=tuple(later(node, at) for node in world.nodes), gangs=(*runs, world.gangs[j]))
+
+
+def starts(world: Problem) -> bool:
+    """Whether the last gang does."""
+    return solve(world).decisions[-1].action == "start"
+
+
+def with_last(world: Problem, **changes: object) -> Problem:
+    return replace(world, gangs=(*world.gangs[:-1], replace(world.gangs[-1], **changes)))  # type: ignore[arg-type]
+
+
+def with_queue(world: Problem, q: int | None, **changes: object) -> Problem:
+    return replace(world, queues=tuple(replace(queue, **changes) if i == q else queue for i, queue in enumerate(world.queues)))  # type: ignore[arg-type]
+
+
+def ends(world: Problem, g: int) -> int | None:
+    return world.gangs[g].ends if world.gangs[g].running else world.gangs[g].duration
+
+
+def helps(world: Problem, plan: Plan, decision: Decision, repair: Repair) -> bool:
+    """Whether the gang starts with the change, solved again."""
+    j, (code, *_) = decision.gang, (fact.code for fact in decision.facts)
+    held, there = plan.reservation, beside(world, plan, decision.gang)
+    match repair.code:
+        case "GR114":
+            raised = replace(world.gangs[j], priority=(repair.amount or 0) + 1)
+            again = replace(world, gangs=tuple(raised if g == j else gang for g, gang in enumerate(world.gangs)))
+            return solve(again).decisions[j].action == "start"
+        case "GR117":
+            return starts(with_queue(there, repair.queue, strict=False))
+        case "GR118" if code == "GW114" and held is not None:
+            when = beside(world, plan, j, set(held.until), held.starts_in or 0, {held.gang: held.placements})
+            shut = tuple(replace(node, closes_in=0 if node.windows else None) for node in when.nodes)
+            return starts(when if held.starts_in is not None else replace(when, nodes=shut))
+        case "GR118":
+            (first,) = repair.gangs
+            two = (replace(world.gangs[g], running=()) for g in (first, j))
+            return [d.action for d in solve(replace(world, gangs=tuple(two))).decisions] == ["start", "start"]
+        case "GR119":
+            kept = world.queues[repair.queue or 0].kept
+            return starts(with_queue(there, repair.queue, kept=kept[: -(repair.amount or 0)]))
+        case "GR120":
+            return starts(with_last(there, queue=repair.queue))
+        case "GR121":
+            quick = with_last(there, duration=repair.seconds)
+            if code == "GW114" and held is not None:  # the promise is kept at the same time
+                quick = replace(quick, gangs=(*quick.gangs[:-1], world.gangs[held.gang], quick.gangs[-1]))
+                assert solve(quick).reservation is not None
+            return starts(quick)
+        case "GR122":
+            gone = {g for g in range(len(world.gangs)) if (end := ends(world, g)) is not None and end <= (repair.seconds or 0)}
+            return starts(beside(world, plan, j, gone, repair.seconds or 0))
+        case "GR109":
+            return starts(beside(world, plan, j, set(repair.gangs), repair.seconds or 0))
+    return True
+
+
+def delayed(world: Problem) -> Iterator[tuple[Plan, Decision]]:
+    plan = solve(world)
+    for decision in plan.decisions:
+        if decision.action == "wait" and not world.gangs[decision.gang].running:
+            yield plan, decision
+
+
+@settings(max_examples=300)
+@given(st.one_of(windows(), booked()))
+def test_what_would_help_a_gang_that_waits_its_turn_does(world: Problem) -> None:
+    for plan, decision in delayed(world):
+        for repair in decision.repairs:
+            if any(fact.code in DELAYS for fact in decision.facts) and not repair.also:
+                event(f"{decision.facts[0].code} {repair.code}")
+                assert helps(world, plan, decision, repair), (decision, repair)
+
+
+@settings(max_examples=200)
+@given(st.one_of(windows(), booked()))
+def test_nobody_waits_longer_for_others_than_it_takes(world: Problem) -> None:
+    """GR109 with a time: at no earlier end of anybody would it start, even with all gone that have ended by then."""
+    still = replace(world, nodes=tuple(replace(node, closes_in=None, windows=()) for node in world.nodes))
+    for plan, decision in delayed(still):
+        for repair in decision.repairs:
+            if repair.code == "GR109" and repair.seconds is not None:
+                known = {g: end for d in plan.decisions if d.placements and (end := ends(still, g := d.gang)) is not None}
+                event("GR109 in time")
+                assert repair.seconds == max(known[g] for g in repair.gangs)
+                assert helps(still, plan, decision, repair), (decision, repair)
+                for sooner in {end for end in known.values() if end < repair.seconds}:
+                    assert not starts(beside(still, plan, decision.gang, {g for g, end in known.items() if end <= sooner})), (decision, sooner)

@@ -1,0 +1,102 @@
+"""Several gangs that room is made for, against brute force: together they lose what all of them have to lose, and whoever can start beside the
+others does."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from solver import solve
+from solver.problem import Node, Problem, Queue
+from solver.verify import verify
+from tests.property.brute import Room, Spot, growths
+from tests.property.strategies import TREES
+from tests.property.test_victims import NONE, losses, running_gang, waiting_gang
+
+
+@st.composite
+def contested(draw: st.DrawFn) -> Problem:
+    """At most 4 nodes with at most 4 running gangs, all of which may be evicted for each of 2 or 3 that wait."""
+    tree = draw(st.sampled_from(TREES[:3]))
+    leaves = (0, 1) if tree else (None,)
+    nodes = [Node(f"n{n}", 0, draw(st.sampled_from(leaves)), (4, 4), (4, 4)) for n in range(draw(st.integers(2, 4)))]
+    left = [list(node.free) for node in nodes]
+    gangs = [draw(running_gang(g, [0], left, len(tree) > 0)) for g in range(draw(st.integers(2, 4)))]
+    gangs = [replace(gang, priority=0, loss=draw(st.sampled_from((1, 2, 5, 9, 30)))) for gang in gangs if gang.running]
+    full = [
+        tuple(f - k if draw(st.integers(0, 3)) == 0 else f for f, k in zip(node.free, rest, strict=True))
+        for node, rest in zip(nodes, left, strict=True)
+    ]
+    waiting = [
+        replace(draw(waiting_gang([0], len(tree) > 0)), name=f"w{i}", priority=draw(st.sampled_from((1, 1, 2))), age=20 + i, preempts=True)
+        for i in range(draw(st.sampled_from((2, 2, 3))))
+    ]
+    queue = Queue("q", None, 1, 0, NONE, NONE, draw(st.sampled_from((NONE, NONE, (None, 8)))), (0, 0))
+    return Problem(
+        ("cpu", "gpu"),
+        tuple(replace(node, free=free) for node, free in zip(nodes, full, strict=True)),
+        tree,
+        (queue,),
+        (*gangs, *waiting),
+        preempt=True,
+    )
+
+
+def least_loss(world: Problem, winners: Sequence[int]) -> int | None:
+    """Of all choices of victims after which all winners fit at once; None where there is none."""
+    room, best = Room(world), None
+    victims = [v for v, gang in enumerate(world.gangs) if gang.running]
+    for choice in product(*(list(losses(world, v)) for v in victims)):
+        gone = {v: pods for v, pods in zip(victims, choice, strict=True) if pods}
+        cost = sum(max(1, world.gangs[v].loss) * sum(pods.values()) for v, pods in gone.items())
+        if (best is None or cost < best) and all_fit(world, room, winners, gone):
+            best = cost
+    return best
+
+
+def all_fit(world: Problem, room: Room, winners: Sequence[int], gone: dict[int, Counter[Spot]]) -> bool:
+    free, held = [list(node) for node in room.free], list(room.held[0])
+    for v, pods in gone.items():
+        for (role, node), number in pods.items():
+            _add(free[node], world.gangs[v].roles[role].request, number)
+            _add(held, world.gangs[v].roles[role].request, -number)
+    return _placed(world, room, list(winners), free, held)
+
+
+def _placed(world: Problem, room: Room, winners: list[int], free: list[list[int]], held: list[int]) -> bool:
+    if not winners:
+        return all(limit is None or amount <= limit for amount, limit in zip(held, world.queues[0].capability, strict=True))
+    for option in growths(world, winners[0]):
+        use = [vector[: len(held)] for vector in room.use(winners[0], option)]
+        if all(not asked or asked <= have for vector, node in zip(use, free, strict=True) for asked, have in zip(vector, node, strict=True)):
+            less, more = [list(node) for node in free], list(held)
+            for node, vector in zip(less, use, strict=True):
+                _add(node, vector, -1)
+                _add(more, vector, 1)
+            if _placed(world, room, winners[1:], less, more):
+                return True
+    return False
+
+
+def _add(total: list[int], vector: Sequence[int], times: int) -> None:
+    for r, amount in enumerate(vector):
+        total[r] += times * amount
+
+
+@settings(max_examples=200)
+@given(contested())
+def test_all_who_can_start_together_do_at_the_least_loss_that_they_can_have(world: Problem) -> None:
+    """Where nobody who waits starts without evictions; whoever does keeps the place that it got before."""
+    waiting = [g for g, gang in enumerate(world.gangs) if not gang.running]
+    assume(all(decision.action != "start" for decision in solve(replace(world, preempt=False)).decisions))
+    plan = solve(world)
+    assert verify(world, plan) == []
+    started = [g for g in waiting if plan.decisions[g].action == "start"]
+    lost = sum(max(1, world.gangs[d.gang].loss) * p.pods for d in plan.decisions for p in d.evicted)
+    assert lost == (least_loss(world, started) if started else 0)
+    assert started == waiting or least_loss(world, waiting) is None

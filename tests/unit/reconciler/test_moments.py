@@ -1,0 +1,244 @@
+"""Time that passes: a plan is made anew when one of its moments has come, and not otherwise. What is said where no plan comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compiler.tree import Tree
+from reconciler.compile_child import Request, Snapshot
+from reconciler.inventory import Inventory
+from reconciler.kube import Forbidden, NotFound
+from reconciler.loop import choose, compile_
+from reconciler.objects import Object
+from reconciler.observe import STATE_KINDS, Seen, fingerprint, state
+from reconciler.report import Condition
+from reconciler.tell import report
+from reconciler.watch import Informer
+from reconciler.world import Head, Pass, Settings, World, build, due, fresh
+from tests.unit.reconciler.scripted import Answer, Server, refusal
+
+COMMIT = "c0ffee"
+PLAN: Mapping[str, Any] = {"digest": "sha256:1", "gangs": []}
+GOOD = Snapshot(COMMIT, True, plan=PLAN, moments=(100, 200, 300))
+
+
+@dataclass
+class Clocked:
+    """Stands in for the child process: keeps what it was asked, and answers when told."""
+
+    asked: list[Request] = field(default_factory=list)
+    answer: Snapshot | None = None
+    busy: bool = False
+
+    def submit(self, request: Request) -> None:
+        self.asked.append(request)
+        self.busy = True
+
+    def take(self) -> Snapshot | None:
+        answer, self.answer = self.answer, None
+        self.busy = self.busy and answer is None
+        return answer
+
+
+@dataclass
+class Told:
+    """A world at whose clocks a test turns."""
+
+    w: World
+    compiler: Clocked
+    time: float = 0.0
+
+    def look(self, seen: Seen | None = None) -> Pass:
+        """One look at the cluster, as far as the compile."""
+        p = Pass(seen or Seen({}, frozenset()), self.w.inventory or Inventory())
+        choose(self.w, p)
+        compile_(self.w, p)
+        return p
+
+    def answers(self, snapshot: Snapshot) -> Pass:
+        """The child, as it does, leaves out the moments that had come when it was asked."""
+        asked = self.compiler.asked[-1].clock or 0
+        self.compiler.answer = replace(snapshot, moments=tuple(at for at in snapshot.moments if at > asked))
+        return self.look()
+
+
+@pytest.fixture
+def told(tmp_path: Path) -> Told:
+    settings = Settings(str(tmp_path), "main", "test", "gangplan-system", tmp_path / "data")
+    w = build(settings, Server(lambda method, path, body: Answer(404, {})).client(), "me")
+    made = Told(w, Clocked())
+    w.compiler = made.compiler  # type: ignore[assignment]
+    w.poller.head = Head(COMMIT, Tree({}, {}, ()))
+    w.inventory = Inventory()
+    w.clock = w.wall = lambda: made.time
+    made.look()
+    made.answers(GOOD)
+    made.compiler.asked.clear()
+    return made
+
+
+def test_in_a_quiet_cluster_nothing_is_planned_before_a_moment_has_come(told: Told) -> None:
+    for told.time in (0.0, 50.0, 99.9):
+        assert fresh(told.w, told.look())
+    assert told.compiler.asked == []
+
+
+def test_when_a_moment_has_come_it_is_planned_once(told: Told) -> None:
+    told.time = 107.3
+    told.look()
+    told.look()
+    assert [request.clock for request in told.compiler.asked] == [107]
+    assert fresh(told.w, told.answers(GOOD))
+    told.time = 199.0
+    assert fresh(told.w, told.look())
+    assert len(told.compiler.asked) == 1
+
+
+def test_moments_that_were_slept_through_are_planned_for_together(told: Told) -> None:
+    told.time = 250.0
+    told.look()
+    assert fresh(told.w, told.answers(GOOD))
+    assert due(told.w) is None
+    assert len(told.compiler.asked) == 1
+
+
+def test_a_moment_that_comes_while_the_plan_is_made_is_not_missed(told: Told) -> None:
+    told.time = 120.0
+    told.look()
+    told.time = 205.0
+    told.answers(GOOD)
+    assert [request.clock for request in told.compiler.asked] == [120, 205]
+
+
+def test_a_clock_that_was_put_back_makes_nothing_due(told: Told) -> None:
+    told.time = 120.0
+    told.look()
+    told.answers(GOOD)
+    told.time = 20.0
+    assert due(told.w) is None
+
+
+def test_the_moments_survive_a_restart() -> None:
+    assert Snapshot.from_json(GOOD.as_json()) == GOOD
+
+
+def test_a_plan_of_before_there_were_moments_is_read() -> None:
+    old = GOOD.as_json().replace(', "moments": [100, 200, 300]', "")
+    assert "moments" not in old
+    assert Snapshot.from_json(old) == replace(GOOD, moments=())
+
+
+def test_the_next_pass_comes_with_the_next_moment(told: Told) -> None:
+    told.time = 99.0
+    assert report(told.w, told.look()).wake == 1.0
+    told.time = 350.0
+    told.w.planning.snapshot = replace(GOOD, moments=())
+    assert report(told.w, told.look()).wake is None
+
+
+# ---- a plan that is refused
+
+
+REFUSED = Snapshot(
+    COMMIT,
+    ok=False,
+    diagnostics=(
+        {
+            "code": "GP502",
+            "severity": "error",
+            "file": "c.yaml",
+            "line": 1,
+            "column": 1,
+            "message": "capacity: node n",
+            "help": "report it",
+            "object": "",
+        },
+    ),
+)
+
+
+def condition(conditions: tuple[Condition, ...], kind: str) -> Condition:
+    return next(each for each in conditions if each.type == kind)
+
+
+def test_a_refused_plan_leaves_the_last_one_in_force_and_says_so(told: Told) -> None:
+    told.time = 120.0
+    told.look()
+    p = told.answers(REFUSED)
+    assert p.snapshot is not None
+    assert (p.snapshot.commit, p.snapshot.ok, p.snapshot.moments) == (COMMIT, True, GOOD.moments)
+    said = report(told.w, p)
+    compiled = condition(said.conditions, "Compiled")
+    assert (compiled.status, compiled.reason) == (False, "PlanRefused")
+    assert "the last plan stays in force" in compiled.message
+    assert "GP502" in compiled.message
+    assert [reason for _, reason, _, _ in said.events] == ["PlanRefused"]
+    assert said.commit == COMMIT
+
+
+def test_what_was_refused_is_not_asked_again_until_something_happens(told: Told) -> None:
+    told.time = 120.0
+    told.look()
+    told.answers(REFUSED)
+    for told.time in (121.0, 180.0, 199.0):
+        told.look()
+    assert [request.clock for request in told.compiler.asked] == [120]
+    told.time = 201.0
+    told.look()
+    assert [request.clock for request in told.compiler.asked] == [120, 201]
+
+
+def test_a_plan_that_passes_again_ends_the_matter(told: Told) -> None:
+    told.time = 120.0
+    told.look()
+    told.answers(REFUSED)
+    told.time = 201.0
+    told.look()
+    p = told.answers(replace(GOOD, moments=(300,)))
+    assert condition(report(told.w, p).conditions, "Compiled").status
+    assert fresh(told.w, p)
+
+
+# ---- NUMA topologies
+
+
+NUMA: Object = {
+    "apiVersion": "nodeinfo.volcano.sh/v1alpha1",
+    "kind": "Numatopology",
+    "metadata": {"name": "n", "uid": "t"},
+    "spec": {"policies": {"CPUManagerPolicy": "static"}, "cpuDetail": {"0": {"numa": 0}}, "numares": {"cpu": {"allocatable": "0"}}},
+}
+NODE: Object = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "uid": "u"}}
+
+
+def sight(topology: Object | None) -> Seen:
+    return Seen({"Node//n": NODE, **({"Numatopology.nodeinfo.volcano.sh//n": topology} if topology else {})}, frozenset())
+
+
+def test_the_layout_of_a_node_counts_and_what_pods_take_of_it_does_not() -> None:
+    def print_of(topology: Object | None) -> Mapping[str, str]:
+        return fingerprint(sight(topology), GOOD, frozenset()).nodes
+
+    busy = {**NUMA, "spec": {**NUMA["spec"], "numares": {"cpu": {"allocatable": ""}}}}
+    other = {**NUMA, "spec": {**NUMA["spec"], "cpuDetail": {"0": {"numa": 1}}}}
+    assert print_of(NUMA) == print_of(busy)
+    assert len({print_of(each)["n"] for each in (None, NUMA, other)}) == 3
+    assert NUMA in state(sight(NUMA))
+
+
+def test_a_cluster_without_the_kind_is_watched_without_trouble() -> None:
+    """Volcano's resource exporter brings the kind; until then the server answers 404, which is no problem but an empty kind."""
+    (numa,) = [(api, kind) for api, kind in STATE_KINDS if kind == "Numatopology"]
+    server = Server(lambda method, path, body: refusal(404))
+    informer = Informer(server.client(), server.client().resource(*numa), lambda: None)
+    with pytest.raises(NotFound):
+        informer._until_broken()
+    informer._trouble(NotFound(404, "no"), served=False)
+    assert (informer.health.synced, informer.health.problem, informer.items()) == (True, "", {})
+    informer._trouble(Forbidden(403, "no rights"))
+    assert not informer.health.synced

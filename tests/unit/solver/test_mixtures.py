@@ -1,0 +1,39 @@
+"""Features that once got into each other's way; each world was found by mixing all of them at random."""
+
+from __future__ import annotations
+
+from solver import solve
+from solver.plan import Action, Plan
+from solver.verify import verify
+from tests.unit.solver.builders import gang, nodes, problem, queue, role, run
+
+
+def actions(made: Plan) -> list[Action]:
+    return [decision.action for decision in made.decisions]
+
+
+def test_a_strict_queue_and_whole_supernodes_go_together() -> None:
+    """Gang 0 of a strict queue and supernode 0 once had variables of one name."""
+    world = problem(
+        nodes(1, gpu=8), nodes(1, leaf="s0", gpu=8), queue("q", strict=True), gang("a", role(1, gpu=1), queue="q"), tree={"s0": (1, None)}
+    )
+    made = solve(world)
+    assert actions(made) == ["start"]
+    assert verify(world, made) == []
+
+
+def test_a_gang_that_needs_no_pod_starts_with_none_even_where_it_may_have_none() -> None:
+    world = problem(nodes(1, gpu=8), gang("none", role(1, minimum=0, kinds=(7,), gpu=1), minimum=0), gang("one", role(1, gpu=1)))
+    made = solve(world)
+    assert actions(made) == ["start", "start"]
+    assert verify(world, made) == []
+
+
+def test_a_reservation_leaves_a_role_that_runs_beyond_its_replicas_as_it_is() -> None:
+    """The verifier once counted its surplus pod against the reservation of the pods that are missing."""
+    torn = gang("torn", role(2, gpu=4), role(1), running=(run(0, 0, 1), run(1, 1, 2)), minimum=3, overdue=True)
+    world = problem(nodes(2, gpu=4), gang("busy", role(1, gpu=4), running=(run(0, 1, 1),)), torn)
+    made = solve(world)
+    assert made.reservation is not None
+    assert made.reservation.placements == (run(0, 1, 1),)
+    assert verify(world, made) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from solver import solve
 from solver.plan import Action, Plan
 from solver.verify import verify
-from tests.unit.solver.builders import gang, nodes, problem, queue, role, run
+from tests.unit.solver.builders import gang, nodes, problem, queue, relation, role, run
 
 
 def actions(made: Plan) -> list[Action]:
@@ -37,3 +37,13 @@ def test_a_reservation_leaves_a_role_that_runs_beyond_its_replicas_as_it_is() ->
     assert made.reservation is not None
     assert made.reservation.placements == (run(0, 1, 1),)
     assert verify(world, made) == []
+
+
+def test_whose_end_leaves_no_company_is_not_waited_for() -> None:
+    """Pods that ran and are gone were once counted as placed pods less: an anchor seemed to stay, or a pod to be kept away by minus one."""
+    friend = gang("friend", role(1, gpu=1, bears=(0,), matches=(0,)), running=(run(0, 0, 1),))
+    fan = gang("fan", role(1, gpu=1, bears=(0,)))
+    world = problem(nodes(1, gpu=1), nodes(1, gpu=1, kind=1), friend, fan, relations=(relation("together", (0, 1)),))
+    made = solve(world)
+    assert actions(made) == ["keep", "wait"]
+    assert not [repair for repair in made.decisions[1].repairs if repair.code == "GR109"]

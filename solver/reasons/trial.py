@@ -133,6 +133,7 @@ class Bench:
             free.amounts[list(self.case.world.reserved)] = 0
         if t.later:
             free.amounts[self._closed_by(t.later)] = 0
+        free.amounts[sorted(self.case.shut)] = 0
         if t.added is None:
             return replace(q, free=free, neighbours=left)
         like, leaf, count = t.added

@@ -64,11 +64,14 @@ def may_reclaim(problem: Problem, j: int, v: int) -> bool:
 
 
 def borrows(problem: Problem, j: int) -> bool:
-    """Whether gang j may start in domains that queues of others keep: whoever owns one can have it evicted whole at once, since reclaim is on, the
-    gang and its queue let it happen, no plugin votes against it and no disruption budget covers a role of it."""
-    gang = problem.gangs[j]
-    free = problem.reclaim and problem.reclaiming == Votes() and gang.evictable and problem.queues[gang.queue].reclaimable
-    return free and all(g != j for budget in problem.budgets for g, _ in budget.roles)
+    """Whether gang j may start in domains that queues of others keep: whoever owns one can have it evicted whole at once, since `lendable` says so
+    and no disruption budget covers a role of it."""
+    return lendable(problem, problem.gangs[j]) and all(g != j for budget in problem.budgets for g, _ in budget.roles)
+
+
+def lendable(problem: Problem, gang: Gang) -> bool:
+    """Reclaim is on, no plugin votes against it, and the gang and its queue let it happen."""
+    return problem.reclaim and problem.reclaiming == Votes() and gang.evictable and problem.queues[gang.queue].reclaimable
 
 
 def may_take_back(problem: Problem, kept: Mapping[int, frozenset[int]], j: int, v: int) -> bool:

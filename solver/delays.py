@@ -50,20 +50,18 @@ def explained(waits: Waits, mapper: Mapper) -> dict[int, Explanation]:
     why: dict[int, Explanation] = {}
     delayed = {j: facts for j in waits.waiting if (facts := waits.delay(j))}
     held = None if waits.reservation is None else waits.reservation.gang
-
-    def usual(world: World, gangs: Sequence[int]) -> dict[int, Explanation]:
-        """What they lack. Nobody is kept off the room that is reserved for himself."""
-        others, holder = [j for j in gangs if j != held], [j for j in gangs if j == held]
-        found = dict(explanations(world, others, mapper)) if others else {}
-        return found | dict(explanations(replace(world, reserved=(), blockers={}), holder, mapper)) if holder else found
-
     lacking = [j for j in waits.waiting if j not in delayed or delayed[j][0].code in CLOSED]
-    # A gang that nodes are closed to lacks what it lacks with them, unless it has room without; what would help it has to do so without them.
-    shut = [j for j in lacking if waits.shut_out(j)]
-    plain = [j for j in lacking if not waits.shut_out(j) or not (j in delayed or waits.beside_what_runs(j))]
-    why |= usual(waits.world, plain)
-    inside = usual(waits.guarded_world, shut)
-    why |= {j: ((*why[j][0], *waits.closed_anyway(j)), inside[j][1]) if j in why else inside[j] for j in shut}
+    for guarded in (False, True):
+        world = waits.guarded_world if guarded else replace(waits.world, shut=waits.closings)
+        # A gang that something is closed to is asked without that, unless it has no room there even beside what runs alone.
+        asked = [j for j in lacking if (waits.shut_out(j) and (j in delayed or waits.beside_what_runs(j))) is guarded]
+        others = [j for j in asked if j != held]
+        why |= explanations(world, others, mapper) if others else {}
+        if len(others) < len(asked):  # nobody is kept off the room that is reserved for himself
+            why |= explanations(replace(world, reserved=(), blockers={}), [j for j in asked if j == held], mapper)
+    for j in lacking:
+        if waits.shut_out(j) and j not in delayed and not waits.beside_what_runs(j):
+            why[j] = (*why[j][0], *waits.closed_anyway(j)), why[j][1]
     known: dict[object, tuple[Repair, ...]] = {}
     for j, facts in delayed.items():
         key = kind(waits.world, j), waits.world.problem.gangs[j].duration, j in waits.barred, j == held, facts

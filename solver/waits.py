@@ -49,12 +49,13 @@ class Waits:
         return replace(self.world, problem=self.guarded, tree=self.guarded_tree, guarded=True, blockers={})
 
     @cached_property
-    def _shut_out(self) -> dict[int, frozenset[int]]:
+    def closings(self) -> dict[int, frozenset[int]]:
+        """Gang -> the nodes that are closed to it."""
         return both(kept_from(self.world.problem), closing_on(self.world.problem))
 
     def delay(self, j: int) -> tuple[Fact, ...]:
         """Why it waits although it lacks nothing by itself; none where it does, or where only others are before it."""
-        if j in self._shut_out and not self.beside_what_runs(j) and self._fits(self.world.problem, self.world.tree, j, "now"):
+        if j in self.closings and not self.beside_what_runs(j) and self._fits(self.world.problem, self.world.tree, j, "now"):
             return self._closed(j, "now")
         if j in self._behind and self.beside_what_runs(j):
             return (Fact("GW115", queue=self.guarded.gangs[j].queue, gangs=(self._behind[j],)),)
@@ -64,7 +65,7 @@ class Waits:
 
     def shut_out(self, j: int) -> bool:
         """Whether nodes are closed to it."""
-        return j in self._shut_out
+        return j in self.closings
 
     def beside_what_runs(self, j: int) -> bool:
         """Whether it provably fits beside what runs, in what is not closed to it."""

@@ -137,12 +137,14 @@ def keeps(problem: Problem, winners: Iterable[int], v: int) -> Vector:
     Volcano compares pod after pod, with what the winner has until then; in any order the last comparison is this one. Source: preemptableFn of
     pkg/scheduler/plugins/drf.
     """
+    asking = [j for j in winners if votes(problem, j, v).shares]
+    if not asking:
+        return ()
     whole, share = quotas.totals(problem), Fraction(0)
-    for j in winners:
-        if votes(problem, j, v).shares:
-            shape = shape_of(j, problem.gangs[j])
-            asked = add(shape.dearest(len(whole)), demand(problem.gangs[j], shape.fixed, len(whole)))
-            share = max(share, *(Fraction(a, t) for a, t in zip(asked, whole, strict=True) if t))
+    for j in asking:
+        shape = shape_of(j, problem.gangs[j])
+        asked = add(shape.dearest(len(whole)), demand(problem.gangs[j], shape.fixed, len(whole)))
+        share = max(share, *(Fraction(a, t) for a, t in zip(asked, whole, strict=True) if t))
     least = share - SAME_SHARE
     return tuple(-(-least.numerator * t // least.denominator) for t in whole) if least > 0 else ()
 

@@ -59,6 +59,9 @@ def explained(waits: Waits, mapper: Mapper) -> dict[int, Explanation]:
         why |= explanations(world, others, mapper) if others else {}
         if len(others) < len(asked):  # nobody is kept off the room that is reserved for himself
             why |= explanations(replace(world, reserved=(), blockers={}), [j for j in asked if j == held], mapper)
+    for j in lacking:
+        if waits.shut_out(j) and j not in delayed and not waits.beside_what_runs(j):
+            why[j] = (*why[j][0], *waits.closed_anyway(j)), why[j][1]
     known: dict[object, tuple[Repair, ...]] = {}
     for j, facts in delayed.items():
         key = kind(waits.world, j), waits.world.problem.gangs[j].duration, j in waits.barred, j == held, facts

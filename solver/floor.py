@@ -3,11 +3,13 @@ their order."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from solver.model.sets import Level, Sets
 from solver.options import Options
+from solver.order import urgency
 from solver.plan import Objective
 from solver.quotas import Siblings
 from solver.stages.admit import Placements
@@ -51,6 +53,17 @@ class Floor:
         """The same for the gangs of this urgency and above alone."""
         waiting = {key: js for key, js in self.sets.waiting.items() if key[1] >= urgent}
         return replace(self.sets, waiting=waiting), {j: self.placements[j] for js in waiting.values() for j in js if j in self.placements}
+
+    def uncontested(self, groups: Sequence[list[int]]) -> list[list[int]]:
+        """The first of these batches, as many as make up whole urgencies of which the greedy starts every gang: no model places more."""
+        gangs = self.sets.problem.gangs
+        found: list[list[int]] = []
+        for _, alike in groupby(groups, lambda batch: urgency(gangs[batch[0]])):
+            batches = list(alike)
+            if any(j not in self.placements for batch in batches for j in batch):
+                break
+            found += batches
+        return found
 
     def better(self, started: Collection[int], options: Options) -> bool:
         """Whether the floor is worth more than the gangs that start."""

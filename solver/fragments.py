@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from solver.cells import Free, Ints
-from solver.problem import Ask, Portion, Problem
+from solver.problem import Ask, Portion, Problem, Vector
 from solver.room import Room
 
 Pod = tuple[Ask, frozenset[int]]
@@ -19,6 +19,14 @@ Pod = tuple[Ask, frozenset[int]]
 
 FULL = np.iinfo(np.int64).max
 """Stands behind every cell in an order by what is free."""
+
+
+def scarcest(free: Free, requests: Iterable[Vector]) -> int:
+    """The resource of which all requests together ask for the largest part of what is free."""
+    total = np.zeros(free.amounts.shape[1])
+    for request, number in Counter(requests).items():
+        total += np.array(request, dtype=np.float64) * number
+    return int(np.argmax(total / np.maximum(free.amounts.sum(axis=0), 1)))
 
 
 class Workload:
@@ -30,10 +38,7 @@ class Workload:
 
     def __init__(self, problem: Problem, free: Free, pods: Iterable[Pod]) -> None:
         every = Counter(pods)
-        total, there = np.zeros(len(problem.resources)), free.amounts.sum(axis=0)
-        for (ask, _), number in every.items():
-            total += np.array(ask.request, dtype=np.float64) * number
-        self.scarce = int(np.argmax(total / np.maximum(there, 1)))
+        self.scarce = scarcest(free, (ask.request for (ask, _), number in every.items() for _ in range(number)))
         asking = {pod: number for pod, number in every.items() if pod[0].request[self.scarce]}
         self.kinds = kinds = np.array([node.kind for node in problem.nodes], dtype=np.int64)
         self._pods = np.array(list(asking.values()), dtype=np.int64)

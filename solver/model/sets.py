@@ -158,6 +158,11 @@ class Sets:
                 }
         return found
 
+    @property
+    def size(self) -> int:
+        """Variables of pods that a model over these places has."""
+        return sum(len(places) for places in self.limits.values())
+
     def _beside(self, role: ShapeRole, fits: list[int]) -> list[int]:
         """Place -> what relations leave of the slots of a role that they bind."""
         if self.neighbours is None or not self.neighbours.relations(role):

@@ -17,13 +17,16 @@ from solver.options import Options
 from solver.problem import Ask, Gang, Placement, Portion, Problem, Role
 from solver.room import Room
 
+LARGEST = 2_000
+"""Pairs of what pods ask for and nodes up to which a model is asked how to pack a place; a larger place is split at once."""
+
 Wish = tuple[int, int]
 """(gang, role)."""
 
 
 def pack(problem: Problem, room: Room, place: Place, wishes: Mapping[Wish, int], options: Options) -> dict[int, list[Placement]] | None:
-    """Gang -> its pods on the nodes of one place, taken from the room. None, and nothing taken, when they provably do not fit, or when
-    relations between pods on several of the nodes were not kept one pod after another: then the place is too coarse."""
+    """Gang -> its pods on the nodes of one place, taken from the room. None, and nothing taken, when they provably do not fit, when the model that
+    would tell is too large, or when relations between pods on several of the nodes were not kept one pod after another: the place is too coarse."""
     mark = room.mark()
     roles = {wish: problem.gangs[wish[0]].roles[wish[1]] for wish in wishes}
     asks = {wish: role.ask for wish, role in roles.items()}
@@ -50,7 +53,7 @@ def pack(problem: Problem, room: Room, place: Place, wishes: Mapping[Wish, int],
                 break
         if left:
             room.undo(mark)
-            return None if bound else exactly(problem, room, place, wishes, options)
+            return None if bound or len({*asks.values()}) * len(nodes) > LARGEST else exactly(problem, room, place, wishes, options)
     return found
 
 

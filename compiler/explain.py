@@ -24,7 +24,8 @@ MOST_GANGS = 3
 class Reason:
     """A code, its sentence, and the numbers in it (amounts as in `compiler.amounts.number`). never: waiting cannot help.
 
-    also: of a repair, the changes that must come with it; its message says them too. sources: of a fact, the objects that it comes from.
+    also: of a repair, the changes that must come with it; its message says them too. sources: of a fact, the
+    objects that it comes from; of a repair, where it is made or what is waited for.
     """
 
     code: str
@@ -422,6 +423,7 @@ so that others may wait instead); the queues; the nodes. Where fewer than two si
 
 Where it is known when jobs end, those are named after whose end the job starts soonest, and `seconds` and `at` say when that is. A job for which
 there is room (GW106 of whole domains, GW114, GW115, GW116) is told what would give it its turn; a time in a message is expected, no promise.
+`gangplan explain` and `from` in the JSON say where each change is made, or where it would be written.
 """
 
 

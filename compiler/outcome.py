@@ -18,7 +18,7 @@ from compiler.lower.gangs import priorities
 from compiler.lower.origins import JobKey, Origins, job_key, namespace_of
 from compiler.sources import Sources, suspended
 from compiler.specs import GangSpec, Specs
-from solver.plan import CellUse, Decision, Plan, Reservation
+from solver.plan import CellUse, Decision, Plan, Repair, Reservation
 from solver.problem import Gang, Placement, Problem
 
 Action = Literal["start", "keep", "wait", "evict", "done"]
@@ -234,13 +234,19 @@ def _decided(words: Words, sources: Sources, spec: GangSpec, decision: Decision)
         running=sum(place.pods for place in gang.running) - sum(place.pods for place in decision.evicted),
         domains=tuple(problem.hypernodes[h].name for h in decision.domains),
         reasons=tuple(replace(words.reason(gang, fact), sources=sources.of(decision.gang, fact)) for fact in decision.facts),
-        repairs=tuple(words.repair(gang, repair) for repair in decision.repairs),
+        repairs=tuple(_repaired(words, sources, decision.gang, repair) for repair in decision.repairs),
         index=decision.gang,
         evicted=_named(problem, gang, decision.evicted),
         evicted_for=tuple(problem.gangs[j].name for j in decision.evicted_for),
         ran=gang.loss,
         cells=tuple(_part(problem, gang, use) for use in decision.cells),
     )
+
+
+def _repaired(words: Words, sources: Sources, j: int, repair: Repair) -> Reason:
+    """With the places of it and of all that must come with it."""
+    also = tuple(_repaired(words, sources, j, other) for other in repair.also)
+    return replace(words.repair(words.problem.gangs[j], repair), sources=sources.places(j, repair), also=also)
 
 
 def _part(problem: Problem, gang: Gang, use: CellUse) -> Part:

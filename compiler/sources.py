@@ -1,6 +1,6 @@
-"""Where a fact comes from: the lines of the repository, and the things of the cluster, that it speaks of.
+"""Where a fact comes from, and where a repair is made: the lines of the repository, and the things of the cluster, that they speak of.
 
-The solver knows indices and no files; here each index is led back to its document. A new code gets a function in `SOURCES`.
+The solver knows indices and no files; here each index is led back to its document. A new code gets a function in `SOURCES` or `PLACES`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from compiler.lower.origins import Origins
 from compiler.specs import GangSpec, NodeSpec, RoleSpec
 from compiler.state import STATE
 from compiler.views.names import compact
-from solver.plan import Fact
+from solver.plan import Fact, Repair
 from solver.problem import Problem
 
 ORDER, DOMAINS, CLOSED, DURATION = (f"gangplan.dev/{name}" for name in ("order", "guaranteed-domains", "closed", "expected-duration"))
@@ -49,6 +49,10 @@ class Sources:
         """The objects that a fact about gang j comes from, those that are in its way before what it asks for itself; each once."""
         return tuple(dict.fromkeys(SOURCES[fact.code](self, j, fact)))
 
+    def places(self, j: int, repair: Repair) -> tuple[Source, ...]:
+        """Where a change that would help gang j is made, or what is waited for; where nothing is written yet, what it is to be written into."""
+        return tuple(dict.fromkeys(PLACES[repair.code](self, j, repair)))
+
     # ---- the gang itself
 
     def gang(self, j: int) -> Source:
@@ -57,9 +61,9 @@ class Sources:
     def own(self, j: int, name: str) -> Source:
         """A field of the gang that kinds keep in different places."""
         spec = self.origins.gangs[j]
-        return said(spec.document, name, *spec.paths.get(name, ()))
+        return said(spec.document, name.replace("_", " "), *spec.paths.get(name, ()))
 
-    def requests(self, j: int, fact: Fact) -> Iterator[Source]:
+    def requests(self, j: int, fact: Fact | Repair) -> Iterator[Source]:
         """What the role of the fact asks for of its resource, or each role that asks for some."""
         spec, gang = self.origins.gangs[j], self.problem.gangs[j]
         roles = range(len(gang.roles)) if fact.role is None else (fact.role,)
@@ -70,7 +74,7 @@ class Sources:
     def duration(self, j: int) -> Iterator[Source]:
         yield from written(self.origins.gangs[j].document, "expected duration", "metadata", "annotations", DURATION)
 
-    def selectors(self, j: int, fact: Fact) -> Iterator[Source]:
+    def selectors(self, j: int, fact: Fact | Repair) -> Iterator[Source]:
         """What keeps a role off nodes."""
         spec = self.origins.gangs[j]
         role = spec.roles[fact.role or 0]
@@ -87,7 +91,7 @@ class Sources:
         elif q is not None:
             yield Source(f"Queue {self.problem.queues[q].name}")
 
-    def limit(self, q: int | None, what: str, fact: Fact, *path: str) -> Iterator[Source]:
+    def limit(self, q: int | None, what: str, fact: Fact | Repair, *path: str) -> Iterator[Source]:
         """A queue's amount of the fact's resource."""
         yield from self.queue(q, what, "spec", *path, *(() if fact.resource is None else (self.problem.resources[fact.resource],)))
 
@@ -319,4 +323,88 @@ SOURCES: Mapping[str, Callable[[Sources, int, Fact], Iterator[Source]]] = {
     "GW120": _selectors,
     "GW121": _own_pods,
     "GW122": _away,
+}
+
+
+# ---- where a repair is made
+
+
+def _of_queue(what: str, *path: str) -> Callable[[Sources, int, Repair], Iterator[Source]]:
+    def place(s: Sources, j: int, repair: Repair) -> Iterator[Source]:
+        yield from s.queue(repair.queue, what, *path)
+
+    return place
+
+
+def _amount(what: str, *path: str) -> Callable[[Sources, int, Repair], Iterator[Source]]:
+    def place(s: Sources, j: int, repair: Repair) -> Iterator[Source]:
+        yield from s.limit(repair.queue, what, repair, *path)
+
+    return place
+
+
+def _own_topology(s: Sources, j: int, repair: Repair) -> Iterator[Source]:
+    if repair.subgroup is None:
+        yield s.own(j, "topology")
+    else:
+        part = s.origins.gangs[j].subgroups[repair.subgroup]
+        yield said(s.origins.gangs[j].document, f"subgroup {part.name}", *part.path)
+
+
+def _own_pods_asked(s: Sources, j: int, repair: Repair) -> Iterator[Source]:
+    spec = s.origins.gangs[j]
+    if repair.role is None or not spec.roles[repair.role].path:
+        yield s.own(j, "minimum")
+    else:
+        yield said(spec.document, f"role {spec.roles[repair.role].name}", *spec.roles[repair.role].path)
+
+
+def _ended(s: Sources, j: int, repair: Repair) -> Iterator[Source]:
+    yield from (s.gang(i) for i in repair.gangs)
+
+
+def _pools(s: Sources, j: int, repair: Repair) -> Iterator[Source]:
+    yield from _made_by((s.origins.nodes[n] for n in repair.nodes), "", ("metadata", "name"), ("metadata", "name"))
+    yield from s.hypernode(repair.hypernode)
+
+
+def _nodes_back(s: Sources, j: int, repair: Repair) -> Iterator[Source]:
+    yield from _away(s, j, Fact("GW122", nodes=repair.nodes))
+
+
+def _windows(s: Sources, j: int, repair: Repair) -> Iterator[Source]:
+    yield from (source for source in _maintenance(s, j, Fact("GW116")) if source.field == "maintenance")
+
+
+def _annotation(s: Sources, j: int, repair: Repair) -> Iterator[Source]:
+    yield said(s.origins.gangs[j].document, "expected duration", "metadata", "annotations", DURATION)
+
+
+def _nowhere(s: Sources, j: int, repair: Repair) -> Iterator[Source]:
+    yield from ()
+
+
+PLACES: Mapping[str, Callable[[Sources, int, Repair], Iterator[Source]]] = {
+    "GR101": _amount("capability", "capability"),
+    "GR102": _own_topology,
+    "GR103": _nowhere,
+    "GR104": _pools,
+    "GR105": _own_pods_asked,
+    "GR106": _own_topology,
+    "GR107": _own_topology,
+    "GR108": _amount("guarantee", "guarantee", "resource"),
+    "GR109": _ended,
+    "GR110": _of_queue("weight", "spec", "weight"),
+    "GR111": _of_queue("closed", "metadata", "annotations", CLOSED),
+    "GR112": lambda s, j, repair: s.selectors(j, repair),
+    "GR113": _nowhere,
+    "GR114": lambda s, j, repair: iter((s.own(j, "priority_class"),)),
+    "GR115": lambda s, j, repair: s.requests(j, repair),
+    "GR116": _nodes_back,
+    "GR117": _of_queue("order", "metadata", "annotations", ORDER),
+    "GR118": _ended,
+    "GR119": _of_queue("guaranteed domains", "metadata", "annotations", DOMAINS),
+    "GR120": lambda s, j, repair: iter((s.own(j, "queue"),)),
+    "GR121": _annotation,
+    "GR122": _windows,
 }

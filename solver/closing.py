@@ -9,6 +9,7 @@ from solver.order import end
 from solver.problem import Problem
 from solver.quotas import path
 from solver.tree import Tree
+from solver.victims import borrows
 
 Nodes = frozenset[int]
 
@@ -38,9 +39,10 @@ def closed(problem: Problem, shut: Mapping[int, Nodes]) -> Problem:
     return replace(problem, nodes=nodes, gangs=tuple(gangs))
 
 
-def guarded(problem: Problem) -> Problem:
-    """The problem with every node closed to whom it is closed whatever the plan: in a domain that another queue keeps, or soon in maintenance."""
-    return closed(problem, both(kept_from(problem), closing_on(problem)))
+def guarded(problem: Problem, lending: bool = True) -> Problem:
+    """The problem with every node closed to whom it is closed whatever the plan: in a domain that another queue keeps, or soon in maintenance.
+    lending: domains are open to those who may borrow them."""
+    return closed(problem, both(kept_from(problem, lending=lending), closing_on(problem)))
 
 
 def both(one: Mapping[int, Nodes], other: Mapping[int, Nodes]) -> dict[int, Nodes]:
@@ -65,18 +67,33 @@ def closing_on(problem: Problem) -> dict[int, Nodes]:
     return found
 
 
-def kept_from(problem: Problem, keepers: frozenset[int] | None = None) -> dict[int, Nodes]:
-    """Gang -> the nodes of domains that a queue keeps which is neither the gang's own nor above it. keepers: only those queues; None for all."""
+def kept_from(problem: Problem, keepers: frozenset[int] | None = None, lending: bool = True) -> dict[int, Nodes]:
+    """Gang -> the nodes of domains that a queue keeps which is neither the gang's own nor above it. keepers: only those queues; None for all.
+    lending: none for a gang that may borrow them."""
+    inside = kept_nodes(problem)
+    if not inside:
+        return {}
+    of_queue = {}
+    for q in range(len(problem.queues)):
+        others = [nodes for keeper, nodes in inside.items() if keeper not in path(problem, q) and (keepers is None or keeper in keepers)]
+        of_queue[q] = frozenset().union(*others)
+    return {j: of_queue[gang.queue] for j, gang in enumerate(problem.gangs) if of_queue[gang.queue] and not (lending and borrows(problem, j))}
+
+
+def kept_nodes(problem: Problem) -> dict[int, Nodes]:
+    """Queue that keeps domains -> their nodes."""
     if not any(queue.kept for queue in problem.queues):
         return {}
     tree = Tree(problem)
-    inside = {
+    return {
         q: frozenset(n for n, node in enumerate(problem.nodes) if not set(tree.path(node.leaf)).isdisjoint(queue.kept))
         for q, queue in enumerate(problem.queues)
-        if queue.kept and (keepers is None or q in keepers)
+        if queue.kept
     }
-    of_queue = {}
-    for q in range(len(problem.queues)):
-        others = [nodes for keeper, nodes in inside.items() if keeper not in path(problem, q)]
-        of_queue[q] = frozenset().union(*others)
-    return {j: of_queue[gang.queue] for j, gang in enumerate(problem.gangs) if of_queue[gang.queue]}
+
+
+def owned(problem: Problem) -> dict[int, Nodes]:
+    """Queue -> the nodes of domains that it keeps, or one above it."""
+    inside = kept_nodes(problem)
+    found = {q: frozenset[int]().union(*(inside.get(a, frozenset()) for a in path(problem, q))) for q in range(len(problem.queues))} if inside else {}
+    return {q: nodes for q, nodes in found.items() if nodes}

@@ -10,7 +10,7 @@ from itertools import groupby
 
 from solver.batches import divided
 from solver.cells import certificate
-from solver.closing import guarded
+from solver.closing import closed, guarded, kept_nodes
 from solver.costs import NAMES, Wholes
 from solver.delays import explained
 from solver.engine import watching
@@ -18,6 +18,7 @@ from solver.filling import exchanged, filled, greedy_floor, raised
 from solver.fit import shortage
 from solver.floor import Floor, better
 from solver.floor import objectives as floor_objectives
+from solver.lending import lent
 from solver.model.sets import Place, Sets, aggregate, refine
 from solver.neighbours import whoever_minds
 from solver.options import Options
@@ -30,13 +31,14 @@ from solver.quotas import totals
 from solver.reasons import Explanation, World
 from solver.room import Ledger, Room, demand, free_vectors, owed_vectors
 from solver.shapes import classes, satisfied, shape_of
-from solver.stages.admit import Admission, Placements, admit
+from solver.stages.admit import Admission, Placements, admit, everyone
 from solver.stages.company import together
 from solver.stages.evict import Standing, cheapest_victims, total_loss
 from solver.stages.grow import grow
 from solver.stages.lexicographic import judge
 from solver.stages.pack import fresh, merged
 from solver.stages.parts import spread
+from solver.stages.reserve import shut
 from solver.stages.scatter import scatter
 from solver.stages.sparing import anywhere, sparing
 from solver.tree import Tree
@@ -73,11 +75,13 @@ def _solved(problem: Problem, options: Options, mapper: Mapper) -> Plan:
     neighbours = whoever_minds(problem)
     running = {j: merged(g.running) for j, g in enumerate(problem.gangs)}
     kept = {j for j, g in enumerate(problem.gangs) if satisfied(g)}
-    usable = guarded(problem)
-    usable_tree = tree if usable is problem else Tree(usable)
+    strict = guarded(problem, lending=False)
+    usable = guarded(problem) if kept_nodes(problem) else strict
+    strict_tree = tree if strict is problem else Tree(strict)
+    usable_tree = strict_tree if usable is strict else Tree(usable)
     room = Room(free_before, neighbours)
-    start = Course.start(usable, usable_tree, room, before.copy(), {j: running[j] for j in kept}, timely, mapper)
-    course = planned(start, _decided)
+    start = Course.start(problem, strict, strict_tree, room, before.copy(), {j: running[j] for j in kept}, timely, mapper)
+    course = lent(planned(start, _decided))
     whole = totals(problem)
     shrunk = course.standing.evicted.keys() & kept
     growing = {j: pods for j, pods in course.placements.items() if j not in shrunk}
@@ -93,7 +97,9 @@ def _solved(problem: Problem, options: Options, mapper: Mapper) -> Plan:
     held = tuple(sorted({p.node for p in course.reservation.placements})) if course.reservation is not None else ()
     beside = course.room.neighbours
     world = World(problem, tree, free_before, before, course.room.free, course.ledger, started, staying, patience, beside, uses, held)
-    waits = Waits(world, usable, usable_tree, course.problem, course.tree, course.reservation, course.barred, course.waiting())
+    final = usable if course.reservation is None else closed(usable, shut(usable, course.reservation))
+    final_tree = usable_tree if final is usable else Tree(final)
+    waits = Waits(world, usable, usable_tree, final, final_tree, course.reservation, course.barred, course.waiting())
     why = explained(waits, mapper)
     decisions = [_decision(problem, j, placements.get(j), running[j], j in kept, course, why.get(j)) for j in range(len(problem.gangs))]
     for j, cells in uses.items():
@@ -110,10 +116,12 @@ def worst(objectives: Iterable[Objective]) -> Verdict:
 class Course:
     """What is decided so far. batches: gangs asked, objectives, seconds. winners: gangs that started once room had been made -> objectives.
 
+    whole: the problem with nothing closed. borrowed: batches of gangs that start in domains that others keep.
     With a reservation: later, what the queues hold when it falls due; lasting: gangs that would still be there then; barred: those of them that
     may not start for the sake of its queues. `problem` then keeps the lasting ones off its nodes.
     """
 
+    whole: Problem
     problem: Problem
     tree: Tree
     options: Options
@@ -125,6 +133,7 @@ class Course:
     batches: list[tuple[tuple[int, ...], tuple[Objective, ...], float]] = field(default_factory=list)
     winners: dict[int, tuple[Objective, ...]] = field(default_factory=dict)
     seconds: float = 0.0
+    borrowed: tuple[tuple[tuple[int, ...], tuple[Objective, ...], float], ...] = ()
     reservation: Reservation | None = None
     later: Ledger | None = None
     lasting: frozenset[int] = frozenset()
@@ -132,10 +141,18 @@ class Course:
 
     @classmethod
     def start(
-        cls, problem: Problem, tree: Tree, room: Room, ledger: Ledger, kept: dict[int, tuple[Placement, ...]], options: Options, mapper: Mapper
+        cls,
+        whole: Problem,
+        problem: Problem,
+        tree: Tree,
+        room: Room,
+        ledger: Ledger,
+        kept: dict[int, tuple[Placement, ...]],
+        options: Options,
+        mapper: Mapper,
     ) -> Course:
         running = {j: merged(gang.running) for j, gang in enumerate(problem.gangs) if gang.evictable and gang.running}
-        return cls(problem, tree, options, mapper, room, ledger, kept, Standing(problem, tree, room, ledger, running, owed_vectors(problem)))
+        return cls(whole, problem, tree, options, mapper, room, ledger, kept, Standing(problem, tree, room, ledger, running, owed_vectors(problem)))
 
     def copy(self) -> Course:
         """The same, to be taken further apart from this one."""
@@ -318,11 +335,12 @@ class Course:
         return not self.room.broken
 
     def plan_batches(self) -> tuple[Batch, ...]:
-        """The batches, and one more for the gangs that room was made for: each belongs to the one that started it."""
-        found = []
+        """The batches, and more for those who borrow, and for the gangs that room was made for: each belongs to the one that started it."""
+        found, late = [], self.winners.keys() | {j for gangs, _, _ in self.borrowed for j in gangs}
         for gangs, objectives, seconds in self.batches:
-            if left := tuple(j for j in gangs if j not in self.winners):
+            if left := tuple(j for j in gangs if j not in late):
                 found.append(Batch(left, worst(objectives), objectives, seconds))
+        found += [Batch(gangs, worst(objectives), objectives, seconds) for gangs, objectives, seconds in self.borrowed]
         if self.winners:
             objectives = self._evicting()
             found.append(Batch(tuple(sorted(self.winners)), worst(objectives), objectives, self.seconds))
@@ -377,7 +395,7 @@ def _decide(
         floor = raised(floor, (greedy_floor(problem, tree, room, ledger, gangs, greedy) for greedy in sparing(problem, tree, room, gangs)), problem)
     s = _sets(problem, tree, aggregate(problem), room, ledger, gangs)
     while True:
-        admission = _everyone(s, gangs) if len(floor) == len(gangs) else admit(s, floor, options)
+        admission = everyone(s, gangs) if len(floor) == len(gangs) else admit(s, floor, options)
         found = spread(s, admission, floor, options, mapper)
         if not found.coarse:
             placements = filled(s, found.placements, gangs)
@@ -412,16 +430,6 @@ def _restated(s: Sets, objectives: tuple[Objective, ...], started: set[int], opt
         sums[f"placed[{label}]"] = sums.get(f"placed[{label}]", 0) + s.worth[k] * number
         sums[f"gangs[{label}]"] = sums.get(f"gangs[{label}]", 0) + number
     return tuple(judge(o.name, sums[o.name], o.bound, options.gap) if o.name in sums else o for o in objectives)
-
-
-def _everyone(s: Sets, gangs: list[int]) -> Admission:
-    """Every gang starts: each goal is at its bound, and no model need be asked."""
-    objectives = []
-    for level in s.levels:
-        here = [(k, len(js)) for (q, p, k), js in s.waiting.items() if s.level(q, p) == level]
-        worth, number = sum(s.worth[k] * count for k, count in here), sum(count for _, count in here)
-        objectives += [judge(f"placed[{s.label(level)}]", worth, worth, 0), judge(f"gangs[{s.label(level)}]", number, number, 0)]
-    return Admission(tuple(gangs), {}, tuple(objectives))
 
 
 def _decision(

@@ -3,7 +3,7 @@ preempt, reclaim, gangpreempt, gangreclaim; plugins gang, priority and capacity)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -61,6 +61,23 @@ def may_reclaim(problem: Problem, j: int, v: int) -> bool:
     winner, victim = problem.gangs[j], problem.gangs[v]
     allowed = problem.reclaim and winner.preempts and victim.evictable and victim.priority <= winner.priority
     return allowed and winner.queue != victim.queue and problem.queues[victim.queue].reclaimable
+
+
+def borrows(problem: Problem, j: int) -> bool:
+    """Whether gang j may start in domains that queues of others keep: whoever owns one can have it evicted whole at once, since reclaim is on, the
+    gang and its queue let it happen, no plugin votes against it and no disruption budget covers a role of it."""
+    gang = problem.gangs[j]
+    free = problem.reclaim and problem.reclaiming == Votes() and gang.evictable and problem.queues[gang.queue].reclaimable
+    return free and all(g != j for budget in problem.budgets for g, _ in budget.roles)
+
+
+def may_take_back(problem: Problem, kept: Mapping[int, frozenset[int]], j: int, v: int) -> bool:
+    """Whether gang v goes for gang j because it runs in a domain that j's queue, or one above it, keeps and v's does not (`closing.owned`). What
+    either queue deserves and their priorities are not asked: the domain is j's queue's own. kept: queue -> nodes that it may take back."""
+    winner, victim = problem.gangs[j], problem.gangs[v]
+    allowed = problem.reclaim and winner.preempts and victim.evictable and problem.queues[victim.queue].reclaimable
+    mine = kept.get(winner.queue, frozenset()) - kept.get(victim.queue, frozenset())
+    return allowed and winner.queue != victim.queue and any(p.node in mine for p in victim.running)
 
 
 def deserved(problem: Problem) -> tuple[Limits, ...]:

@@ -19,13 +19,13 @@ from solver.room import add
 from solver.shapes import satisfied, shape_of
 from solver.stages.evict import SIZES, Making, Taken, solved, total_loss
 from solver.stages.lexicographic import judge
-from solver.victims import entitled, keeps
+from solver.victims import Victim, entitled, keeps
 
 if TYPE_CHECKING:
     from solver.solve import Course
 
-Rights = frozenset[tuple[int, tuple[int, ...]]]
-"""(victim, queues that have to spare what it loses): who may go for a gang."""
+Rights = tuple[tuple[int, bool, tuple[int, ...]], ...]
+"""(victim, whether of the gang's own queue, queues that have to spare what it loses), ascending: who may go for a gang."""
 
 
 def regrouped(course: Course) -> Course:
@@ -56,8 +56,13 @@ def _groups(course: Course, more: Sequence[int]) -> list[list[int]]:
         return []
     found: dict[Rights, list[int]] = {}
     for j in sorted({*course.winners, *more}, key=partial(turn, course.problem)):
-        found.setdefault(frozenset((v.gang, v.gates) for v in base.standing.candidates(j)[0]), []).append(j)
+        found.setdefault(_rights(base, j, base.standing.candidates(j)[0]), []).append(j)
     return list(found.values())
+
+
+def _rights(course: Course, j: int, victims: Sequence[Victim]) -> Rights:
+    gangs = course.problem.gangs
+    return tuple((v.gang, gangs[v.gang].queue == gangs[j].queue, v.gates) for v in victims)
 
 
 def together(course: Course, winners: Sequence[int], more: Sequence[int]) -> Course | None:
@@ -124,7 +129,7 @@ def _making(base: Course, gangs: Sequence[int]) -> Making | None:
     shapes = tuple(replace(shape_of(j, problem.gangs[j]), alone=j) for j in gangs)
     found = [standing.candidates(j) for j in gangs]
     victims, exposures = found[0]
-    if any([(v.gang, v.gates) for v in other] != [(v.gang, v.gates) for v in victims] for other, _ in found[1:]):
+    if len({_rights(base, j, some) for j, (some, _) in zip(gangs, found, strict=True)}) > 1:
         return None
     if any(v.gates for v in victims):
         asked: dict[int, Vector] = {}

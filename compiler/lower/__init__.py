@@ -19,7 +19,7 @@ from compiler.lower.relations import Relations, relations
 from compiler.lower.resources import add, devices, resources, vector
 from compiler.lower.times import closes_in, times, windows
 from compiler.lower.topology import hypernodes, leaves
-from compiler.lower.victims import evictable, never, ran
+from compiler.lower.victims import evictable, lendable, never, ran
 from compiler.specs import GangSpec, HyperNodeSpec, QueueSpec, Specs
 from compiler.state import State
 from compiler.votes import votes
@@ -67,11 +67,13 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
     evicts = preempting is not None or reclaiming is not None
     mild = never(specs.priority_classes)
 
+    lends = reclaiming is not None and any(queue.domains for queue in specs.queues)
+
     def loss(j: int) -> int | None:
-        """Where nobody is evicted nobody's run time matters."""
-        if not evicts or j not in live.running or not evictable(j, specs.gangs[j], live, specs.scheduler):
-            return None
-        return ran(j, live)
+        """Where nobody is evicted nobody's run time matters; who waits may only be evicted where that lets it borrow a domain that a queue keeps."""
+        if j in live.running:
+            return ran(j, live) if evicts and evictable(j, specs.gangs[j], live, specs.scheduler) else None
+        return 0 if lends and lendable(j, specs.gangs[j], live, specs.scheduler) else None
 
     problem = Problem(
         resources=names,

@@ -36,9 +36,11 @@ class Disruptions:
     def see(self, pod: Object, spot: Spot) -> None:
         """Note the role of a running pod if the budget selects it."""
         labels = {str(key): str(value) for key, value in (pod["metadata"].get("labels") or {}).items()}
-        same = (pod["metadata"].get("namespace") or "default") == self.namespace
-        if self.rows is not None and same and spot not in self.roles and matches(self.rows, labels):
+        if spot not in self.roles and self.selects(pod["metadata"].get("namespace") or "default", labels):
             self.roles.add(spot)
+
+    def selects(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        return self.rows is not None and namespace == self.namespace and matches(self.rows, labels)
 
 
 def disruptions(found: Iterable[Object]) -> list[Disruptions]:

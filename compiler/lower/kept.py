@@ -19,7 +19,8 @@ def tier_of(said: str, tree: Sequence[HyperNodeSpec]) -> int | None:
 
 def keep(problem: Problem, specs: Mapping[str, QueueSpec], tree: Sequence[HyperNodeSpec]) -> Problem:
     """The problem with `Queue.kept` chosen, queue by queue, domains that do not overlap: first where the queue and those below it run most pods,
-    then where others run fewest, then where most nodes are, so that what is kept stays the same from plan to plan. Fewer where there are no more.
+    then where others run fewest that it could not have evicted, then fewest at all, then where most nodes are, so that what is kept stays the same
+    from plan to plan. Fewer where there are no more.
     """
     wishes = {q: spec.domains for q, queue in enumerate(problem.queues) if (spec := specs.get(queue.name)) is not None and spec.domains}
     if not wishes:
@@ -34,9 +35,9 @@ def keep(problem: Problem, specs: Mapping[str, QueueSpec], tree: Sequence[HyperN
             for h, node in enumerate(problem.hypernodes)
             if node.tier == tier and taken.isdisjoint(above[h]) and all(h not in above[t] for t in taken)
         ]
-        mine, others = _pods(problem, above, _below(problem, q))
+        mine, others, firm = _pods(problem, above, _below(problem, q))
         size = _sizes(problem, above)
-        chosen = sorted(free, key=lambda h: (-mine[h], others[h], -size[h], h))[:count]
+        chosen = sorted(free, key=lambda h: (-mine[h], firm[h], others[h], -size[h], h))[:count]
         taken.update(chosen)
         queues[q] = replace(queues[q], kept=tuple(chosen))
     return replace(problem, queues=tuple(queues))
@@ -60,16 +61,18 @@ def _below(problem: Problem, q: int) -> set[int]:
     return found
 
 
-def _pods(problem: Problem, above: Sequence[Domains], queues: set[int]) -> tuple[list[int], list[int]]:
-    """Running pods under each hypernode: of gangs in these queues, and of others."""
-    mine, others = [0] * len(above), [0] * len(above)
+def _pods(problem: Problem, above: Sequence[Domains], queues: set[int]) -> tuple[list[int], list[int], list[int]]:
+    """Running pods under each hypernode: of gangs in these queues, of others, and of those others whom the queues could not have evicted."""
+    mine, others, firm = ([0] * len(above) for _ in range(3))
     for gang in problem.gangs:
-        count = mine if gang.queue in queues else others
+        goes = problem.reclaim and gang.evictable and problem.queues[gang.queue].reclaimable
+        counts = [mine] if gang.queue in queues else [others] if goes else [others, firm]
         for place in gang.running:
             leaf = problem.nodes[place.node].leaf
             for h in above[leaf] if leaf is not None else ():
-                count[h] += place.pods
-    return mine, others
+                for count in counts:
+                    count[h] += place.pods
+    return mine, others, firm
 
 
 def _sizes(problem: Problem, above: Sequence[Domains]) -> list[int]:

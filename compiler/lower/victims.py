@@ -50,6 +50,12 @@ def _cooldown(j: int, gang: GangSpec, live: Live, scheduler: SchedulerSpec | Non
     return max((seconds(notes[COOLDOWN]) for notes in said if COOLDOWN in notes), default=0.0) if _cools(scheduler) else 0.0
 
 
+def lendable(j: int, gang: GangSpec, live: Live, scheduler: SchedulerSpec | None) -> bool:
+    """Whether the gang, which waits, could be evicted from the moment it starts: as `evictable`, and no disruption budget selects its pods."""
+    namespace = namespace_of(gang)
+    return evictable(j, gang, live, scheduler) and not any(budget.selects(namespace, role.labels) for budget in live.budgets for role in gang.roles)
+
+
 def _cools(scheduler: SchedulerSpec | None) -> bool:
     """Whether the plugin cdp guards pods, in whatever tier. Its flags switch it off for the plain actions; the gang actions ask it nothing in
     Volcano, but what an owner wishes to protect is protected here."""

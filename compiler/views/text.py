@@ -266,7 +266,9 @@ class PlanView:
         first, *rest = textwrap.wrap(lead + reason.message, self.style.width - len(below), break_on_hyphens=False)
         yield f"{indent}{code}  {first}"
         yield from (f"{below}{line}" for line in rest)
-        yield from (f"{below}{self.style.paint(line, 'dim')}" for line in self.sources(reason.sources, self.style.width - len(below)))
+        sources = [*reason.sources, *(source for other in reason.also for source in other.sources)]
+        if not lead or self.in_full:  # in short only what is in the way
+            yield from (f"{below}{self.style.paint(line, 'dim')}" for line in self.sources(sources, self.style.width - len(below)))
 
     def sources(self, sources: Sequence[Source], width: int) -> Iterator[str]:
         """Where a fact comes from, in short; with `in_full` each of them on a line of its own."""

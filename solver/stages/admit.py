@@ -21,7 +21,7 @@ from solver.problem import Placement, Portion
 from solver.quotas import Siblings
 from solver.room import Room, add
 from solver.shapes import Shape
-from solver.stages.lexicographic import Lexicographic, maximin, relaxed_maximin
+from solver.stages.lexicographic import Lexicographic, judge, maximin, relaxed_maximin
 from solver.stages.pack import fresh
 from solver.tree import ROOT
 
@@ -338,3 +338,13 @@ def pods_of(x: Vars, values: Mapping[str, float]) -> dict[tuple[int, int, int], 
             if pods:
                 found[k, t, i] = pods
     return found
+
+
+def everyone(s: Sets, gangs: list[int]) -> Admission:
+    """Every gang starts: each goal is at its bound, and no model need be asked."""
+    objectives = []
+    for level in s.levels:
+        here = [(k, len(js)) for (q, p, k), js in s.waiting.items() if s.level(q, p) == level]
+        worth, number = sum(s.worth[k] * count for k, count in here), sum(count for _, count in here)
+        objectives += [judge(f"placed[{s.label(level)}]", worth, worth, 0), judge(f"gangs[{s.label(level)}]", number, number, 0)]
+    return Admission(tuple(gangs), {}, tuple(objectives))

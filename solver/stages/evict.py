@@ -15,6 +15,7 @@ import numpy as np
 import pulp
 
 from solver.cells import Free, Ints
+from solver.closing import owned
 from solver.engine import solve_model
 from solver.fit import shortage
 from solver.model.evictions import Evictions, Exposure
@@ -31,7 +32,22 @@ from solver.stages.cheapest import Cheapest
 from solver.stages.lexicographic import judge
 from solver.stages.pack import merged
 from solver.tree import Tree
-from solver.victims import Victim, deserved, entitled, exposed, freed, gates, keeps, loss, may_preempt, may_reclaim, quarrel, surplus, votes
+from solver.victims import (
+    Victim,
+    deserved,
+    entitled,
+    exposed,
+    freed,
+    gates,
+    keeps,
+    loss,
+    may_preempt,
+    may_reclaim,
+    may_take_back,
+    quarrel,
+    surplus,
+    votes,
+)
 
 SIZES = (96, 768, 3_072)
 """Nodes in the model, one try after another until the answer is proved; beyond the last the objective says how much may be missing."""
@@ -70,6 +86,11 @@ class Standing:
     def due(self) -> tuple[Limits, ...]:
         return deserved(self.problem)
 
+    @cached_property
+    def kept(self) -> dict[int, frozenset[int]]:
+        """`closing.owned`"""
+        return owned(self.problem)
+
     def copy(self, room: Room, ledger: Ledger) -> Standing:
         """The same, apart from these, over other holdings."""
         return replace(
@@ -97,10 +118,11 @@ class Standing:
                 continue
             before = {gangs[w].queue == gangs[v].queue for w in self.winners.get(v, ())}
             own = may_preempt(self.problem, j, v)
-            if before - {own} or not (own or (reclaiming and may_reclaim(self.problem, j, v))):
+            back = may_take_back(self.problem, self.kept, j, v)
+            if before - {own} or not (own or back or (reclaiming and may_reclaim(self.problem, j, v))):
                 continue
-            gated = () if own else gates(self.problem, home, gangs[v].queue)
-            if not own and quarrel(self.problem, home, gangs[v].queue, self.due, asked):
+            gated = () if own or back else gates(self.problem, home, gangs[v].queue)
+            if gated and quarrel(self.problem, home, gangs[v].queue, self.due, asked):
                 continue
             if not all(exposures.setdefault(q, self._exposure(q, asked)).most for q in gated):
                 continue
@@ -177,7 +199,8 @@ class Standing:
         """Remember of which resource each queue that lost pods to others stays at what it deserves. Called once the pods are taken."""
         problem = self.problem
         home = problem.gangs[j].queue
-        gated = {v: gates(problem, home, problem.gangs[v].queue) for v in pods if problem.gangs[v].queue != home}
+        others = [v for v in pods if problem.gangs[v].queue != home and not may_take_back(problem, self.kept, j, v)]
+        gated = {v: gates(problem, home, problem.gangs[v].queue) for v in others}
         for q in sorted({q for asked in gated.values() for q in asked} - self.anchors.keys()):
             given = [freed(problem, v, pods[v]) for v, asked in gated.items() if q in asked]
             held, most = self.ledger.held[q], before[q].most

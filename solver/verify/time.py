@@ -14,6 +14,7 @@ from solver.problem import Gang, Problem
 from solver.verify import quotas
 from solver.verify.ledger import Findings, Ledger, Where, plus
 from solver.verify.queues import short_of_guarantees
+from solver.verify.votes import borrows
 
 
 def strict_order(x: Ledger) -> Findings:
@@ -35,10 +36,12 @@ def _place_in_line(problem: Problem, g: int) -> tuple[int, bool, int, int]:
 
 
 def kept_domains(x: Ledger) -> Findings:
-    """No new pod, and none that is reserved for, below a hypernode that a queue keeps, unless the gang's queue is that queue or below it."""
+    """No new pod, and none that is reserved for, below a hypernode that a queue keeps, unless the gang's queue is that queue or below it. Or the gang
+    borrows: it starts, and whoever owns the domain can have it evicted whole (`votes.borrows`)."""
     held = x.plan.reservation
     reserved = {place.node for place in held.placements if 0 <= place.node < len(x.problem.nodes)} if held is not None else set()
-    asking: list[tuple[Where, int, set[int]]] = [(("decisions", g, "placements"), g, {node for _, node in new}) for g, new in enumerate(x.new) if new]
+    firm = [(g, new) for g, new in enumerate(x.new) if new and not _borrows(x, g)]
+    asking: list[tuple[Where, int, set[int]]] = [(("decisions", g, "placements"), g, {node for _, node in new}) for g, new in firm]
     if held is not None and 0 <= held.gang < len(x.problem.gangs):
         asking.append((("reservation", "placements"), held.gang, reserved))
     for q, queue in enumerate(x.problem.queues):
@@ -47,6 +50,10 @@ def kept_domains(x: Ledger) -> Findings:
                 for node in sorted(nodes):
                     if not _above(x.problem, node).isdisjoint(queue.kept):
                         yield where, f"on node {node}, in a domain that queue {q} keeps"
+
+
+def _borrows(x: Ledger, g: int) -> bool:
+    return g in x.decisions and x.decisions[g].action == "start" and borrows(x, g)
 
 
 def _upward(problem: Problem, queue: int | None) -> Iterator[int]:

@@ -6,14 +6,14 @@ The words of `solver.verify` hold; besides, a *victim* is a gang with evicted po
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from solver.plan import Decision
 from solver.problem import Gang, Placement
 from solver.verify import quotas
 from solver.verify.ledger import Counts, Findings, Ledger
-from solver.verify.votes import VOTE_RULES, asked_above, gates_of, least_of
+from solver.verify.votes import VOTE_RULES, asked_above, gates_of, least_of, taken_back
 
 
 def evictions(x: Ledger) -> Findings:
@@ -68,8 +68,8 @@ def legality(x: Ledger) -> Findings:
     """Only evictable gangs are victims, only for gangs that preempt, and all winners of a victim are in its own queue or none is.
 
     Own queue: `Problem.preempt`, and a victim has a lower priority than its winners.
-    Other queues: `Problem.reclaim`, the victim's queue is reclaimable, and its priority is not higher;
-    rules `reclaimed` and `entitlement` say how much.
+    Other queues: `Problem.reclaim`, the victim's queue is reclaimable, and its priority is not higher; rules `reclaimed` and `entitlement` say how
+    much. One that runs in a domain that its winner's queue keeps is given back whatever its priority, and whatever the queues hold (`taken_back`).
     """
     for g, decision in sorted(x.decisions.items()):
         victim = x.problem.gangs[g]
@@ -88,15 +88,15 @@ def legality(x: Ledger) -> Findings:
             yield where, "inside a queue only a gang of lower priority may be evicted, and only where preemption is on"
         elif inside == {False} and not (x.problem.reclaim and x.problem.queues[victim.queue].reclaimable):
             yield where, "across queues only a reclaimable queue's gangs may be evicted, and only where reclaim is on"
-        elif inside == {False} and any(victim.priority > winner.priority for winner in winners):
+        elif inside == {False} and any(victim.priority > x.problem.gangs[j].priority for j in reclaimers(x, g)):
             yield where, "across queues no gang of higher priority may be evicted"
 
 
-def _foreign(x: Ledger) -> Iterator[tuple[int, Gang, Decision]]:
-    """The victims that go for gangs of other queues."""
-    for g, decision in sorted(x.decisions.items()):
-        if any(x.problem.gangs[j].queue != x.problem.gangs[g].queue for j in decision.evicted_for if 0 <= j < len(x.problem.gangs)):
-            yield g, x.problem.gangs[g], decision
+def reclaimers(x: Ledger, g: int) -> list[int]:
+    """The gangs of other queues that gang g goes for, and that do not take back what is their queue's."""
+    queue, gangs = x.problem.gangs[g].queue, x.problem.gangs
+    winners = x.decisions[g].evicted_for if g in x.decisions else ()
+    return [j for j in winners if 0 <= j < len(gangs) and gangs[j].queue != queue and not taken_back(x, g, j)]
 
 
 def reclaimed(x: Ledger) -> Findings:
@@ -107,9 +107,9 @@ def reclaimed(x: Ledger) -> Findings:
     named: dict[int, set[int]] = defaultdict(set)
     useful: dict[int, set[int]] = {}
     counted = {r for r, name in enumerate(x.problem.resources) if name != "pods"}
-    for g, gang, decision in _foreign(x):
+    for g, gang in enumerate(x.problem.gangs):
         given = {r for (role, _) in x.gone[g] for r, amount in enumerate(gang.roles[role].request) if amount}
-        asked = [{r for role in x.problem.gangs[j].roles for r, amount in enumerate(role.request) if amount} for j in decision.evicted_for]
+        asked = [{r for role in x.problem.gangs[j].roles for r, amount in enumerate(role.request) if amount} for j in reclaimers(x, g)]
         for q in gates_of(x, g):
             useful[q] = useful.get(q, counted).intersection(given, *asked)
             named[q] |= counted.intersection(set().union(*asked))
@@ -125,11 +125,14 @@ def reclaimed(x: Ledger) -> Findings:
 
 
 def _kept_inside(x: Ledger, q: int) -> list[int]:
-    """What gangs below queue q, or in it, lost only to others there and without it being asked."""
+    """What gangs below queue q, or in it, lost without it being asked: to others there, and to those who took back what is their queue's."""
     found = [0] * len(x.problem.resources)
     for g, gang in enumerate(x.problem.gangs):
-        winners = [x.problem.gangs[j].queue for j in x.decisions[g].evicted_for if 0 <= j < len(x.problem.gangs)] if g in x.decisions else []
-        if x.gone[g] and q not in gates_of(x, g) and all(_under(x, home, q) for home in (gang.queue, *winners)):
+        if (
+            x.gone[g]
+            and q not in gates_of(x, g)
+            and all(_under(x, home, q) for home in (gang.queue, *(x.problem.gangs[j].queue for j in reclaimers(x, g))))
+        ):
             for (role, _), pods in x.gone[g].items():
                 found = [sum_ + pods * amount for sum_, amount in zip(found, gang.roles[role].request, strict=True)]
     return found
@@ -145,7 +148,7 @@ def entitlement(x: Ledger) -> Findings:
     """A winner that takes from other queues leaves its own, or one above it that is asked, of at least one resource that it asks for, within what
     that deserves: what runs there and stays, with its own minima."""
     deserved = quotas.deserved(x.problem)
-    for j in sorted({j for _, _, decision in _foreign(x) for j in decision.evicted_for if 0 <= j < len(x.problem.gangs)}):
+    for j in sorted({j for g in range(len(x.problem.gangs)) for j in reclaimers(x, g)}):
         gang = x.problem.gangs[j]
         own = [sum(pods * gang.roles[role].request[r] for (role, _), pods in x.running[j].items()) for r in range(len(x.problem.resources))]
         within = False

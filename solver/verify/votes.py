@@ -64,6 +64,39 @@ def budgets(x: Ledger) -> Findings:
             yield ("budgets", b), f"{gone} pods of {budget.name} are evicted, and {budget.allowed} may be"
 
 
+def taken_back(x: Ledger, g: int, j: int) -> bool:
+    """Whether gang g runs in a domain that gang j's queue keeps, or one above that, and none at or above g's own does: j may have it back."""
+    problem = x.problem
+    mine, theirs = (set(_way_up(x, problem.gangs[one].queue)) for one in (j, g))
+    kept = {h for q in mine for h in problem.queues[q].kept}
+    own = {h for q in theirs for h in problem.queues[q].kept}
+    above = [_around(x, node) for _, node in x.running[g]]
+    return any(not kept.isdisjoint(around) and own.isdisjoint(around) for around in above)
+
+
+def _way_up(x: Ledger, q: int | None) -> Iterator[int]:
+    while q is not None:
+        yield q
+        q = x.problem.queues[q].parent
+
+
+def _around(x: Ledger, node: int) -> set[int]:
+    found, here = set(), x.problem.nodes[node].leaf
+    while here is not None:
+        found.add(here)
+        here = x.problem.hypernodes[here].parent
+    return found
+
+
+def borrows(x: Ledger, g: int) -> bool:
+    """Whether gang g may get pods in domains that others keep: reclaim is on and no plugin votes on it, the gang and its queue may be reclaimed, and
+    no disruption budget covers it."""
+    problem, gang = x.problem, x.problem.gangs[g]
+    voted = problem.reclaiming.shares or not problem.reclaiming.whole
+    covered = any(other == g for budget in problem.budgets for other, _ in budget.roles)
+    return problem.reclaim and not voted and not covered and gang.evictable and problem.queues[gang.queue].reclaimable
+
+
 def asked_above(x: Ledger, q: int) -> list[int]:
     """The queues above q, the nearest first, that `Policy.reclaim_levels` has asked as well."""
     policy = x.problem.policy
@@ -80,7 +113,7 @@ def gates_of(x: Ledger, g: int) -> set[int]:
     stand at the same height above the winner's."""
     found, home = set(), x.problem.gangs[g].queue
     for j, _ in _winners(x, g):
-        if x.problem.gangs[j].queue != home:
+        if x.problem.gangs[j].queue != home and not taken_back(x, g, j):
             beside = asked_above(x, x.problem.gangs[j].queue)
             found |= {home, *(a for height, a in enumerate(asked_above(x, home)) if beside[height : height + 1] != [a])}
     return found
@@ -93,7 +126,7 @@ def contention(x: Ledger) -> Findings:
         mine = x.problem.gangs[g].queue
         for j, _ in _winners(x, g):
             gang = x.problem.gangs[j]
-            if gang.queue == mine or not set(asked_above(x, mine)) & set(asked_above(x, gang.queue)):
+            if gang.queue == mine or taken_back(x, g, j) or not set(asked_above(x, mine)) & set(asked_above(x, gang.queue)):
                 continue
             asked = {name for r, name in enumerate(x.problem.resources) if least_of(gang, r)}
             if not asked & (deserved[mine].keys() | deserved[gang.queue].keys()):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from random import Random
 
 from solver.plan import Plan, Reservation
-from solver.problem import Placement, Problem, Queue
+from solver.problem import Budget, Placement, Problem, Queue, Votes
 from solver.verify import verify
 from tests.property.brute import is_kept
 from tests.property.mutants.parts import Mutant, Mutators, Placed, as_plan, edit, new_pods, some
@@ -32,6 +32,22 @@ def pod_in_a_kept_domain(world: Problem, placed: Placed, random: Random) -> Iter
         owner = Queue("owner", None, 1, 0, nothing, nothing, nothing, zero, kept=(leaf,))
         guarded = replace(world, queues=(*world.queues, owner))
         yield guarded, as_plan(guarded, placed)
+
+
+def pod_lent_to_one_that_stays(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    """The borrower could be evicted, but for one thing: reclaim is off, its queue is not reclaimable, a plugin or a disruption budget protects it."""
+    for guarded, _ in pod_in_a_kept_domain(world, placed, random):
+        open_to = replace(guarded, reclaim=True, gangs=tuple(replace(gang, evictable=True) for gang in guarded.gangs))
+        everyone = tuple((g, 0) for g, gang in enumerate(open_to.gangs) if gang.roles)
+        firm = random.choice(
+            (
+                replace(open_to, reclaim=False),
+                replace(open_to, reclaiming=Votes(whole=False)),
+                replace(open_to, budgets=(Budget("firm", 9, everyone),)),
+                replace(open_to, queues=tuple(replace(queue, reclaimable=False) for queue in open_to.queues)),
+            )
+        )
+        yield firm, as_plan(firm, placed)
 
 
 def pod_on_a_node_that_closes(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
@@ -94,6 +110,7 @@ def reserved_node_taken(world: Problem, placed: Placed, random: Random) -> Itera
 MUTATORS: Mutators = {
     started_out_of_turn: "strict_order",
     pod_in_a_kept_domain: "kept_domains",
+    pod_lent_to_one_that_stays: "kept_domains",
     pod_on_a_node_that_closes: "maintenance",
     reservation_wrong: "reservation",
     reserved_node_taken: "reservation",

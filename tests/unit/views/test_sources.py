@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from compiler.compile import compile_repository
-from compiler.explain import REASONS
+from compiler.explain import REASONS, REPAIRS
 from compiler.outcome import Outcome
-from compiler.sources import SOURCES, Source, Sources, suspended
+from compiler.sources import PLACES, SOURCES, Source, Sources, suspended
 from compiler.state import State
 from compiler.tree import Tree
 from compiler.views import data, text
 from compiler.views.explanation import explanation
-from solver.plan import Fact
+from solver.plan import Fact, Repair
 from solver.problem import Placement
 
 CLUSTER = """\
@@ -232,6 +232,53 @@ def test_a_fact_names_the_objects_that_it_comes_from_and_no_others(outcome: Outc
     problem = replace(outcome.problem, gangs=(runs, *outcome.problem.gangs[1:]))
     sources = Sources(problem, outcome.origins, outcome.specs.cluster.document)
     assert [seen(sources.of(0, fact)) for fact, _ in CASES[code]] == [expected for _, expected in CASES[code]]
+
+
+ROLE, MADE = f"{ONE} role worker | - name: worker", f"{POOL}  | metadata: {{name: gpu}}"
+TOPOLOGY = f"{ONE} topology | networkTopology: {{mode: hard, highestTierAllowed: 1}}"
+PARTS = f"{ONE} subgroup worker | partitionPolicy: {{totalPartitions: 1, partitionSize: 2}}"
+REPAIR_CASES: dict[str, tuple[Repair, list[str]]] = {
+    "GR101": (Repair("GR101", queue=0, resource=1), [f"{QUEUE} capability | nvidia.com/gpu: 16"]),
+    "GR102": (Repair("GR102", tier=2), [TOPOLOGY]),
+    "GR103": (Repair("GR103"), []),
+    "GR104": (Repair("GR104", nodes=(0,), hypernode=0), [MADE, f"{POOL} domain gpu-sn-0 | - {{name: sn, size: 2}}"]),
+    "GR105": (Repair("GR105", role=0), [ROLE]),
+    "GR106": (Repair("GR106", subgroup=0), [PARTS]),
+    "GR107": (Repair("GR107", subgroup=0), [PARTS]),
+    "GR108": (Repair("GR108", queue=0, resource=1), [f"{QUEUE} guarantee | nvidia.com/gpu: 4"]),
+    "GR109": (Repair("GR109", gangs=(1,)), [f"{TWO}  | name: two"]),
+    "GR110": (Repair("GR110", queue=0), [f"{QUEUE} weight | weight: 3"]),
+    "GR111": (Repair("GR111", queue=1), ['Queue shut closed | gangplan.dev/closed: "true"']),
+    "GR112": (
+        Repair("GR112", role=0, nodes=(0,)),
+        [
+            f"{ONE} node selector of role worker | nodeSelector: {{zone: a}}",
+            f"{ONE} tolerations of role worker | tolerations: [{{operator: Exists}}]",
+        ],
+    ),
+    "GR113": (Repair("GR113"), []),
+    "GR114": (Repair("GR114"), [f"{ONE} priority class | spec:"]),  # it names none yet
+    "GR115": (Repair("GR115", role=0, resource=1), [f"{ONE} {LIMIT}"]),
+    "GR116": (Repair("GR116", nodes=(4,)), ["Node stray  | in the cluster"]),
+    "GR117": (Repair("GR117", queue=0), [f"{QUEUE} order | gangplan.dev/order: strict"]),
+    "GR118": (Repair("GR118", gangs=(1,)), [f"{TWO}  | name: two"]),
+    "GR119": (Repair("GR119", queue=0), [f"{QUEUE} guaranteed domains | gangplan.dev/guaranteed-domains: 1 of tier 1"]),
+    "GR120": (Repair("GR120", queue=1), [f"{ONE} queue | queue: research"]),
+    "GR121": (Repair("GR121", seconds=9), [f"{ONE} expected duration | gangplan.dev/expected-duration: 2h"]),
+    "GR122": (Repair("GR122", seconds=9), [f"{POOL} maintenance | maintenance:"]),
+}
+
+
+def test_every_repair_says_where_it_is_made() -> None:
+    assert PLACES.keys() == REPAIR_CASES.keys() == REPAIRS.keys()
+
+
+@pytest.mark.parametrize("code", REPAIR_CASES)
+def test_a_repair_names_the_line_to_change_or_what_is_waited_for(outcome: Outcome, code: str) -> None:
+    assert outcome.problem is not None
+    assert outcome.origins is not None
+    repair, expected = REPAIR_CASES[code]
+    assert seen(Sources(outcome.problem, outcome.origins, outcome.specs.cluster.document).places(0, repair)) == expected
 
 
 def test_a_rule_of_a_pod_that_is_nobodys_is_said_by_its_name(outcome: Outcome) -> None:

@@ -7,14 +7,17 @@ from collections.abc import Iterable
 from solver.greedy import Greedy
 from solver.model.sets import Sets
 from solver.options import Options
+from solver.plan import Objective
 from solver.problem import Placement, Problem
 from solver.quotas import totals
 from solver.room import Ledger, Room, demand
 from solver.shapes import shape_of
-from solver.stages.admit import Placements
+from solver.stages.admit import Placements, first_goal
 from solver.stages.exchange import exchange
 from solver.stages.pack import fresh, merged
+from solver.stages.realise import realise
 from solver.stages.sparing import more
+from solver.stages.spread import shared_out
 from solver.tree import Tree
 
 
@@ -69,6 +72,12 @@ def exchanged(s: Sets, room: Room, floor: Placements, gangs: list[int], options:
     left, ledger, found = exchange(s.problem, room, s.ledger, floor, gangs, options)
     again = greedy_floor(s.problem, s.tree, left, ledger, [j for j in gangs if j not in found])
     return raised(floor, [{**found, **again}], s.problem)
+
+
+def unpacked(s: Sets, floor: Placements, options: Options) -> Objective | None:
+    """The first goal of a batch, where the nodes cannot hold what these places, counted together, could: then no further goal is worth its model."""
+    admission = first_goal(s, floor, options)
+    return admission.objectives[0] if isinstance(realise(s, admission.admitted, shared_out(s, admission), options), tuple) else None
 
 
 def filled(s: Sets, placements: Placements, gangs: list[int]) -> Placements:

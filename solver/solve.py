@@ -14,7 +14,7 @@ from solver.closing import closed, guarded, kept_nodes
 from solver.costs import NAMES, Wholes
 from solver.delays import explained
 from solver.engine import watching
-from solver.filling import exchanged, filled, greedy_floor, raised
+from solver.filling import exchanged, filled, greedy_floor, raised, unpacked
 from solver.fit import shortage
 from solver.floor import Floor, better
 from solver.floor import objectives as floor_objectives
@@ -394,6 +394,10 @@ def _decide(
     if loose:
         floor = raised(floor, (greedy_floor(problem, tree, room, ledger, gangs, greedy) for greedy in sparing(problem, tree, room, gangs)), problem)
     s = _sets(problem, tree, aggregate(problem), room, ledger, gangs)
+    most = FINEST * options.batch_variables
+    bound = unpacked(s, floor, options) if loose and s.finest > most else None
+    if bound is not None:
+        return _on_floor(s, exchanged(s, room, floor, gangs, options), bound, options, mapper)
     while True:
         admission = everyone(s, gangs) if len(floor) == len(gangs) else admit(s, floor, options)
         found = spread(s, admission, floor, options, mapper)
@@ -403,7 +407,7 @@ def _decide(
                 return _on_floor(s, floor, None, options, mapper)
             return placements, _restated(s, admission.objectives, set(placements), options) + found.objectives
         finer = replace(s, places=refine(s.places, found.coarse))
-        if loose and finer.size > FINEST * options.batch_variables:
+        if loose and finer.size > most:
             return _on_floor(s, exchanged(s, room, floor, gangs, options), admission.objectives[0], options, mapper)
         s = finer
 

@@ -79,7 +79,7 @@ class Exchange:
         self.waiting: dict[Group, dict[Kindred, list[int]]] = {}
         for j in sorted(self.movable - placed.keys(), key=self._turn):
             self.waiting.setdefault(self._group(j), {}).setdefault(self._kindred(j), []).append(j)
-        self.scarce = scarcest(room.free, (problem.gangs[j].roles[0].request for j in self.movable))
+        self.scarce = scarcest(room.free, (problem.gangs[j].roles[0].request for j in sorted(self.movable)))
         self.solves = 0
 
     def _turn(self, j: int) -> tuple[int, int]:

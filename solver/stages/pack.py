@@ -17,8 +17,8 @@ from solver.options import Options
 from solver.problem import Ask, Gang, Placement, Portion, Problem, Role
 from solver.room import Room
 
-LARGEST = 2_000
-"""Pairs of what pods ask for and nodes up to which a model is asked how to pack a place; a larger place is split at once."""
+LARGEST = 500
+"""Pairs of what pods ask for and nodes, or cells of them, up to which a model is asked how to pack a place; a larger place is split at once."""
 
 Wish = tuple[int, int]
 """(gang, role)."""
@@ -53,7 +53,8 @@ def pack(problem: Problem, room: Room, place: Place, wishes: Mapping[Wish, int],
                 break
         if left:
             room.undo(mark)
-            return None if bound or len({*asks.values()}) * len(nodes) > LARGEST else exactly(problem, room, place, wishes, options)
+            size_of = len({*asks.values()}) * len(nodes) * max(1, room.free.cells.shape[2])
+            return None if bound or size_of > LARGEST else exactly(problem, room, place, wishes, options)
     return found
 
 

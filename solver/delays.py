@@ -52,13 +52,16 @@ def explained(waits: Waits, mapper: Mapper) -> dict[int, Explanation]:
     held = None if waits.reservation is None else waits.reservation.gang
     lacking = [j for j in waits.waiting if j not in delayed or delayed[j][0].code in CLOSED]
     for guarded in (False, True):
-        world = waits.guarded_world if guarded else waits.world
+        world = waits.guarded_world if guarded else replace(waits.world, shut=waits.closings)
         # A gang that something is closed to is asked without that, unless it has no room there even beside what runs alone.
         asked = [j for j in lacking if (waits.shut_out(j) and (j in delayed or waits.beside_what_runs(j))) is guarded]
         others = [j for j in asked if j != held]
         why |= explanations(world, others, mapper) if others else {}
         if len(others) < len(asked):  # nobody is kept off the room that is reserved for himself
             why |= explanations(replace(world, reserved=(), blockers={}), [j for j in asked if j == held], mapper)
+    for j in lacking:
+        if waits.shut_out(j) and j not in delayed and not waits.beside_what_runs(j):
+            why[j] = (*why[j][0], *waits.closed_anyway(j)), why[j][1]
     known: dict[object, tuple[Repair, ...]] = {}
     for j, facts in delayed.items():
         key = kind(waits.world, j), waits.world.problem.gangs[j].duration, j in waits.barred, j == held, facts

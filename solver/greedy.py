@@ -5,7 +5,7 @@ After Kueue's topology-aware best fit and Volcano's hypernode gradient, describe
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -36,7 +36,6 @@ class Greedy:
         """fragments: of the same room; pods then go where they leave least of no use to others, instead of where the fewest still fit.
         largest: of a queue's gangs those that ask for most come first, not the oldest."""
         self.problem, self.tree, self.room, self.fragments, self.largest = problem, tree, room, fragments, largest
-        self._open: dict[frozenset[int], np.ndarray] = {}
 
     def order(self, gangs: Iterable[int], ledger: Ledger, totals: Vector) -> Iterable[int]:
         """Urgency first, then the queue's priority, then the queue with the lowest share at that moment, then age (with drf: after what each holds;
@@ -74,7 +73,7 @@ class Greedy:
         reach = [self.tree.totals(self._slots(shape, t)) for t in range(len(shape.roles))]
         steps = [gang] if self._beside(shape) else [*self._stricter(gang, shape), gang]
         best: tuple[int, tuple[Placement, ...]] | None = None
-        for h in self._near(shape, self._candidates(shape, want, reach)):
+        for h in self._different(shape, self._near(shape, self._candidates(shape, want, reach))):
             mark = self.room.mark()
             left = list(want)
             placed = tuple(p for step in steps for p in self._try(h, step, shape, left))
@@ -110,12 +109,31 @@ class Greedy:
     def most(self, index: int, shape: Shape) -> int:
         """The most pods of the gang that this greedy gets into one of its domains, short of all of them; the room stays as it was."""
         best, want = 0, shape.mixed()
-        for h in self.tree.domains(shape.tier) if shape.tier is not None else (ROOT,):
+        reach = [self.reach(shape, t) for t in range(len(shape.roles))]
+        domains = self.tree.domains(shape.tier) if shape.tier is not None else (ROOT,)
+        count = {h: sum(min(below[h], pods) for below, pods in zip(reach, want, strict=True)) for h in domains}
+        for h in self._different(shape, sorted(domains, key=lambda h: (-count[h], h))):
+            if count[h] <= best:
+                break
             mark, left = self.room.mark(), list(want)
             self._try(h, self.problem.gangs[index], shape, left, whole=False)
             self.room.undo(mark)
             best = max(best, sum(want) - sum(left))
         return min(best, shape.least - 1)
+
+    def _different(self, shape: Shape, domains: Iterable[int]) -> Iterator[int]:
+        """The domains without those that are built alike and have the same free, node by node, as one before: what fails there fails here."""
+        alike = not shape.fixed and self.room.neighbours is None and not any(role.ask.portions for role in shape.roles)
+        seen: set[object] = set()
+        for h in domains:
+            if alike:
+                nodes = self.tree.laid_out(h)
+                free = self.room.free.at(nodes)
+                key = self.tree.form(h), self.tree.kinds[nodes].tobytes(), free.amounts.tobytes(), free.cells.tobytes()
+                if key in seen:
+                    continue
+                seen.add(key)
+            yield h
 
     def _beside(self, shape: Shape) -> bool:
         """Whether relations ask where its pods are."""
@@ -124,7 +142,7 @@ class Greedy:
     def _try(self, h: int, gang: Gang, shape: Shape, left: list[int], whole: bool = True) -> tuple[Placement, ...]:
         """As many of `left` under h as fit, pod by pod where relations ask who is where; counts `left` down. whole: less than all is of no use."""
         if shape.related and self.room.neighbours is not None:
-            open_to = [self._open_to(role.kinds) for role in shape.roles]
+            open_to = [self.tree.open_to(role.kinds) for role in shape.roles]
             one_by_one = Podwise(self.tree, self.room, self.room.neighbours, gang, shape, open_to)
             return () if whole and one_by_one.hopeless(h, left) else merged(one_by_one.fill(h, left))
         return self._fill(h, gang, shape, left)
@@ -134,15 +152,18 @@ class Greedy:
         return self.tree.sums(self._slots(shape, t))
 
     def _slots(self, shape: Shape, t: int) -> np.ndarray:
+        """Pods of role t that each node holds."""
         role = shape.roles[t]
-        found = np.where(self._open_to(role.kinds), self.room.slots(role.ask), 0)
+        found = np.where(self.tree.open_to(role.kinds), self.room.slots(role.ask), 0)
         return found if self.room.neighbours is None else self.room.neighbours.cap(role, found)
 
-    def _open_to(self, kinds: frozenset[int]) -> np.ndarray:
-        """Node -> whether it is of one of these kinds."""
-        if kinds not in self._open:
-            self._open[kinds] = np.isin(self.tree.kinds, sorted(kinds))
-        return self._open[kinds]
+    def _slots_of(self, nodes: np.ndarray, shape: Shape, t: int) -> np.ndarray:
+        """The same of these nodes only."""
+        if self.room.neighbours is not None:
+            return np.asarray(self._slots(shape, t)[nodes])
+        role = shape.roles[t]
+        found: Ints = np.where(self.tree.open_to(role.kinds)[nodes], self.room.slots(role.ask)[nodes], 0)
+        return found
 
     def _candidates(self, shape: Shape, want: list[int], reach: list[Ints]) -> list[int]:
         """Domains in which every role fits by number: lowest tier first; room to grow first, then least left over."""
@@ -211,9 +232,11 @@ class Greedy:
 
     def _fill_freely(self, h: int, gang: Gang, shape: Shape, left: list[int]) -> tuple[Placement, ...]:
         placed = self._pack(h, gang, shape, left)
-        children = list(self.tree.children[h])
-        if children and any(left):
-            reach = [self.reach(shape, t) if left[t] else None for t in range(len(shape.roles))]
+        parts, nodes, starts = self.tree.parts(h)
+        if parts and any(left):
+            children = list(parts)
+            below = [np.add.reduceat(self._slots_of(nodes, shape, t), starts).tolist() if left[t] else None for t in range(len(shape.roles))]
+            reach = [None if sums is None else dict(zip(parts, sums, strict=True)) for sums in below]
             while children and any(left):
                 amount = {c: [min(left[t], r[c]) if r else 0 for t, r in enumerate(reach)] for c in children}
                 room = {c: sum(r[c] for r in reach if r) for c in children}
@@ -251,14 +274,10 @@ class Greedy:
         }
         placed: list[Placement] = []
         for t in sorted((t for t in range(len(left)) if left[t] and t not in barred), key=lambda t: shape.roles[t].ask, reverse=True):
-            fits = self._slots(shape, t)[nodes]
+            ask, fits = shape.roles[t].ask, self._slots_of(nodes, shape, t)
             open_to, fits = nodes[fits > 0], fits[fits > 0]
-            order = np.argsort(fits, kind="stable") if self.fragments is None else self.fragments.order(shape.roles[t].ask, open_to)
-            for node, slots in zip(open_to[order].tolist(), fits[order].tolist(), strict=True):
-                pods = min(slots, left[t])
-                self.room.take(node, shape.roles[t].ask, pods)
-                placed.append(Placement(t, node, pods))
-                left[t] -= pods
-                if not left[t]:
-                    break
+            order = np.argsort(fits, kind="stable") if self.fragments is None else self.fragments.order(ask, open_to)
+            taken = self.room.fill(open_to[order], fits[order], ask, left[t])
+            placed += [Placement(t, node, pods) for node, pods in zip(open_to[order].tolist(), taken.tolist(), strict=True) if pods]
+            left[t] -= int(taken.sum())
         return tuple(placed)

@@ -7,7 +7,8 @@ counted by it, S pods that are both; all three new.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import copy
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -92,6 +93,19 @@ class Standing:
                         d = int(self.at[rho][p.node])
                         counts[rho][d] = counts[rho].get(d, 0) + p.pods
 
+    def without(self, gone: Iterable[tuple[Related, int, int]]) -> Standing:
+        """The same without some of these pods: (role, node, number)."""
+        other = copy.copy(self)
+        other.matched, other.bearing = [dict(counts) for counts in self.matched], [dict(counts) for counts in self.bearing]
+        for role, node, pods in gone:
+            for counts, relations in ((other.matched, role.matches), (other.bearing, role.bears)):
+                for rho in relations:
+                    d = int(self.at[rho][node])
+                    counts[rho][d] -= pods
+                    if not counts[rho][d]:
+                        del counts[rho][d]
+        return other
+
 
 def _partitions(relations: tuple[Relation, ...]) -> list[Ints]:
     """Relation -> node -> domain, NOWHERE for None; relations of one partition share the array."""
@@ -119,6 +133,12 @@ class Neighbours:
         other.standing, other.enforced = self.standing, self.enforced
         other._new = {rho: dict(domains) for rho, domains in self._new.items()}
         other._log = []
+        return other
+
+    def without(self, gone: Iterable[tuple[Related, int, int]]) -> Neighbours:
+        """The same pods but some that stood there before: (role, node, number). Those that were placed since are taken back by `add`."""
+        other = self.copy()
+        other.standing = self.standing.without(gone)
         return other
 
     def only(self, enforced: frozenset[int]) -> Neighbours:

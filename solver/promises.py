@@ -52,12 +52,14 @@ def promise(course: Course, waiting: Iterable[int], level: Level, evicting: bool
     left = course.waiting()
     behind, above = passed(course.problem, left, ()), {j for j in waiting if level_of(course.problem, j) > level}
     heads = [j for j in left if j not in behind and level_of(course.problem, j) == level]
+    if not heads:
+        return None
     view = outlook(course, above)
 
     def starts(j: int) -> bool:
         return course.fitted(j, *view.without(())) is not None or (evicting and course.promising(j) and course.copy().evict_for(j))
 
-    return view.first(sorted(heads, key=partial(turn, course.problem)), starts) if heads else None
+    return view.first(sorted(heads, key=partial(turn, course.problem)), starts)
 
 
 def reserve(course: Course, held: Reservation, above: Collection[int], rest: Iterable[int]) -> None:

@@ -54,7 +54,7 @@ class Siblings:
 
 def totals(problem: Problem) -> Vector:
     """Allocatable amounts of the whole cluster."""
-    return tuple(map(sum, zip(*(node.capacity for node in problem.nodes), strict=True))) or (0,) * len(problem.resources)
+    return tuple(sum([node.capacity[r] for node in problem.nodes]) for r in range(len(problem.resources)))
 
 
 def held(problem: Problem) -> list[list[int]]:

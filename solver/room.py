@@ -43,11 +43,14 @@ def _left(problem: Problem) -> Free:
 
 @dataclass(frozen=True, slots=True)
 class Taking:
-    """One entry of a room's log. before: what lay on the node's cells, and what was free there, where the pods have portions."""
+    """One entry of a room's log: different nodes, and the pods that each gave room to.
 
-    node: int
+    before: what lay on the cells of the one node, and what was free there, where the pods have portions.
+    """
+
+    nodes: Ints
     ask: Ask
-    pods: int
+    pods: Ints
     before: tuple[dict[tuple[Portion, ...], Laid], Ints] | None = None
 
 
@@ -86,11 +89,23 @@ class Room:
     def take(self, node: int, ask: Ask, pods: int) -> None:
         """Raises ValueError when the node, or its cells, have not that much left. pods < 0: of those that were taken before, some go."""
         before = (self.laid.get(node, {}), self.free.cells[node].copy()) if ask.portions else None
-        self._log.append(Taking(node, ask, pods, before))
+        self._log.append(Taking(np.array((node,), dtype=np.int64), ask, np.array((pods,), dtype=np.int64), before))
         self.free.amounts[node] -= np.array(ask.request, dtype=np.int64) * pods
         fits = not ask.portions or self._lay(node, ask.portions, pods)
         if not fits or (self.free.amounts[node] < 0).any():
             raise ValueError(f"node {node} cannot hold {pods} more pods of {ask}")
+
+    def fill(self, nodes: Ints, fits: Ints, ask: Ask, pods: int) -> Ints:
+        """Take room for these pods from different nodes in turn, on each for as many as it fits, until there are enough. How many each took."""
+        taken: Ints = np.clip(pods - (np.cumsum(fits) - fits), 0, fits)
+        used = np.flatnonzero(taken)
+        if ask.portions:
+            for at in used:
+                self.take(int(nodes[at]), ask, int(taken[at]))
+        elif len(used):
+            self._log.append(Taking(nodes[used], ask, taken[used]))
+            self.free.amounts[nodes[used]] -= np.outer(taken[used], ask.request)
+        return taken
 
     def _lay(self, node: int, portions: tuple[Portion, ...], pods: int) -> bool:
         """Put the pods onto the node's cells, or take them off; False, and nothing changed, where they do not fit."""
@@ -141,15 +156,16 @@ class Room:
 
     def changed(self, mark: int) -> Ints:
         """The nodes that something was taken from or given back to since `mark`, in order."""
-        return np.array(sorted({taking.node for taking in self._log[mark:]}), dtype=np.int64)
+        return np.unique(np.concatenate([taking.nodes for taking in self._log[mark:]])) if mark < len(self._log) else np.array([], dtype=np.int64)
 
     def undo(self, mark: int) -> None:
         """Give back everything taken since `mark`."""
         for taking in reversed(self._log[mark:]):
-            self.free.amounts[taking.node] += np.array(taking.ask.request, dtype=np.int64) * taking.pods
+            self.free.amounts[taking.nodes] += np.outer(taking.pods, taking.ask.request)
             if taking.before is not None:
-                self.laid[taking.node], self.free.cells[taking.node] = taking.before
-            self._log.append(Taking(taking.node, taking.ask, -taking.pods))
+                (node,) = taking.nodes.tolist()
+                self.laid[node], self.free.cells[node] = taking.before
+            self._log.append(Taking(taking.nodes, taking.ask, -taking.pods))
         if self.neighbours is not None:
             self.neighbours.undo(mark)
 
@@ -164,14 +180,17 @@ class Room:
 
 
 def add(a: Sequence[int], b: Sequence[int], times: int = 1) -> Vector:
-    return tuple(x + times * y for x, y in zip(a, b, strict=True))
+    return tuple([x + times * y for x, y in zip(a, b, strict=True)])
 
 
 def demand(gang: Gang, placements: Iterable[Placement], resources: int) -> Vector:
     """What the placed pods ask for in sum."""
-    total = (0,) * resources
+    pods = [0] * len(gang.roles)
     for p in placements:
-        total = add(total, gang.roles[p.role].request, p.pods)
+        pods[p.role] += p.pods
+    total = (0,) * resources
+    for role, number in zip(gang.roles, pods, strict=True):
+        total = add(total, role.request, number) if number else total
     return total
 
 

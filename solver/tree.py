@@ -58,6 +58,40 @@ class Tree:
     def _under(self) -> dict[int, npt.NDArray[np.intp]]:
         return {}
 
+    def parts(self, h: int) -> tuple[tuple[int, ...], npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+        """The children of a domain that have nodes, all these nodes child by child, and where each child's begin."""
+        if h not in self._parts:
+            children = tuple(child for child in self.children[h] if len(self.under(child)))
+            below = [self.under(child) for child in children]
+            nodes = np.concatenate(below) if below else np.array([], dtype=np.intp)
+            self._parts[h] = children, nodes, np.cumsum([0, *(len(of) for of in below)], dtype=np.intp)[:-1]
+        return self._parts[h]
+
+    @cached_property
+    def _parts(self) -> dict[int, tuple[tuple[int, ...], npt.NDArray[np.intp], npt.NDArray[np.intp]]]:
+        return {}
+
+    def laid_out(self, h: int) -> npt.NDArray[np.intp]:
+        """All nodes under a domain in the order of its form: those that it holds directly, then child by child."""
+        if h not in self._orders:
+            self._orders[h] = np.concatenate([self.held[h], *(self.laid_out(child) for child in self.children[h])])
+        return self._orders[h]
+
+    @cached_property
+    def _orders(self) -> dict[int, npt.NDArray[np.intp]]:
+        return {}
+
+    def form(self, h: int) -> tuple[object, ...]:
+        """Tier, number of nodes held directly, and the forms of the children: equal for domains that are built alike."""
+        if h not in self._forms:
+            tier = 0 if h == ROOT else self.problem.hypernodes[h].tier
+            self._forms[h] = (tier, len(self.held[h]), tuple(self.form(child) for child in self.children[h]))
+        return self._forms[h]
+
+    @cached_property
+    def _forms(self) -> dict[int, tuple[object, ...]]:
+        return {}
+
     @cached_property
     def leaf_of(self) -> npt.NDArray[np.intp]:
         """Node -> its leaf, ROOT for none."""
@@ -67,6 +101,16 @@ class Tree:
     def kinds(self) -> Counts:
         """Node -> its kind."""
         return np.array([n.kind for n in self.problem.nodes], dtype=np.int64)
+
+    def open_to(self, kinds: frozenset[int]) -> npt.NDArray[np.bool_]:
+        """Node -> whether it is of one of these kinds. Do not write to the result."""
+        if kinds not in self._open:
+            self._open[kinds] = np.isin(self.kinds, sorted(kinds))
+        return self._open[kinds]
+
+    @cached_property
+    def _open(self) -> dict[frozenset[int], npt.NDArray[np.bool_]]:
+        return {}
 
     def path(self, leaf: int | None) -> tuple[int, ...]:
         """The leaf and its ancestors, lowest first; empty for None."""
@@ -91,8 +135,14 @@ class Tree:
         """The maximal domains of tier <= `tier`: they do not overlap, and a set of pods obeys a hard limit exactly when one of them holds it."""
         if tier > self.top:
             return (ROOT,)
-        nodes = self.problem.hypernodes
-        return tuple(h for h, x in enumerate(nodes) if x.tier <= tier and (x.parent is None or nodes[x.parent].tier > tier))
+        if tier not in self._domains:
+            nodes = self.problem.hypernodes
+            self._domains[tier] = tuple(h for h, x in enumerate(nodes) if x.tier <= tier and (x.parent is None or nodes[x.parent].tier > tier))
+        return self._domains[tier]
+
+    @cached_property
+    def _domains(self) -> dict[int, tuple[int, ...]]:
+        return {}
 
     def sums(self, per_node: Counts) -> dict[int, int]:
         """Domain -> sum of a figure over all nodes under it. per_node: one figure per node."""
@@ -132,6 +182,12 @@ class Tree:
     @cached_property
     def _lines(self) -> dict[int | None, tuple[int, ...]]:
         return {}
+
+    @cached_property
+    def levels(self) -> npt.NDArray[np.intp]:
+        """Tier (in the order of `tiers`) x leaf (at leaf - ROOT) -> the domain around it, as `line` has it."""
+        lines = [self.line(None if leaf == ROOT else leaf) for leaf in range(ROOT, len(self.problem.hypernodes))]
+        return np.array(lines, dtype=np.intp).reshape(len(lines), len(self.tiers)).T
 
     def span(self, leaves: Iterable[int | None]) -> int:
         """Communication cost of a set of leaves: over all tiers, the domains touched beyond the first, one tier up weighing four times as much."""

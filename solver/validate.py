@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import lcm
+from operator import le
 from typing import Protocol
 
 from solver.problem import Back, Cell, Gang, HyperNode, InvalidProblemError, Limits, Node, Problem, Queue, Relation, Role, Subgroup, Vector
@@ -92,6 +93,8 @@ def _index(where: Where, value: object, items: Sequence[object]) -> None:
 def _vector(where: Where, vector: Vector | Limits, problem: Problem, *, optional: bool = False) -> None:
     if len(vector) != len(problem.resources):
         raise InvalidProblemError(where, f"has {len(vector)} entries for {len(problem.resources)} resources")
+    if all(type(amount) is int and 0 <= amount <= LARGEST for amount in vector):
+        return
     for r, amount in enumerate(vector):
         if not (optional and amount is None):
             _integer((*where, r), amount)
@@ -136,6 +139,8 @@ def _room(where: Where, node: Node | Back, problem: Problem) -> None:
 
 
 def _within_capacity(where: Where, part: Node | Back | Cell) -> None:
+    if all(map(le, part.free, part.capacity)):
+        return
     for r, (free, capacity) in enumerate(zip(part.free, part.capacity, strict=True)):
         if free > capacity:
             raise InvalidProblemError((*where, "free", r), f"{free} are free of a capacity of {capacity}")
@@ -274,7 +279,8 @@ def _sums(problem: Problem) -> None:
         capacity = used = asked = 0
         for n, node in enumerate(problem.nodes):
             capacity += node.capacity[r]
-            _integer(("nodes", n, "capacity", r), capacity)
+            if capacity > LARGEST:
+                _integer(("nodes", n, "capacity", r), capacity)
         for q, queue in enumerate(problem.queues):
             used += queue.used[r] + (queue.guarantee[r] or 0)
             _integer(("queues", q, "used", r), used)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Literal
 
 from solver.closing import both, closed, closing_on, kept_from
 from solver.fit import holds, shortage
@@ -19,6 +20,8 @@ from solver.reasons import World
 from solver.shapes import shape_of
 from solver.stages.reserve import in_time
 from solver.tree import Tree
+
+When = Literal["now", "planned", "idle"]
 
 
 @dataclass(frozen=True)
@@ -46,13 +49,14 @@ class Waits:
         return replace(self.world, problem=self.guarded, tree=self.guarded_tree, guarded=True, blockers={})
 
     @cached_property
-    def _shut_out(self) -> dict[int, frozenset[int]]:
+    def closings(self) -> dict[int, frozenset[int]]:
+        """Gang -> the nodes that are closed to it."""
         return both(kept_from(self.world.problem), closing_on(self.world.problem))
 
     def delay(self, j: int) -> tuple[Fact, ...]:
         """Why it waits although it lacks nothing by itself; none where it does, or where only others are before it."""
-        if j in self._shut_out and not self.beside_what_runs(j) and self._fits(self.world.problem, self.world.tree, j):
-            return self._closed(j)
+        if j in self.closings and not self.beside_what_runs(j) and self._fits(self.world.problem, self.world.tree, j, "now"):
+            return self._closed(j, "now")
         if j in self._behind and self.beside_what_runs(j):
             return (Fact("GW115", queue=self.guarded.gangs[j].queue, gangs=(self._behind[j],)),)
         if self.reservation is not None and self._held_back(j, self.reservation):
@@ -61,12 +65,12 @@ class Waits:
 
     def shut_out(self, j: int) -> bool:
         """Whether nodes are closed to it."""
-        return j in self._shut_out
+        return j in self.closings
 
     def beside_what_runs(self, j: int) -> bool:
         """Whether it provably fits beside what runs, in what is not closed to it."""
         if j not in self._beside:
-            self._beside[j] = self._fits(self.guarded, self.guarded_tree, j)
+            self._beside[j] = self._fits(self.guarded, self.guarded_tree, j, "now")
         return self._beside[j]
 
     @cached_property
@@ -77,11 +81,19 @@ class Waits:
         """Whether it fits beside the plan, and only the reservation keeps it from starting."""
         if j == held.gang or in_time(self.guarded, j, held) or level_of(self.guarded, j) > level_of(self.guarded, held.gang):
             return False
-        if not self._fits(self.guarded, self.guarded_tree, j, after=True):
+        if not self._fits(self.guarded, self.guarded_tree, j, "planned"):
             return False
-        return j in self.barred or not self._fits(self.final, self.final_tree, j, after=True)
+        return j in self.barred or not self._fits(self.final, self.final_tree, j, "planned")
 
-    def _closed(self, j: int) -> tuple[Fact, ...]:
+    def closed_anyway(self, j: int) -> tuple[Fact, ...]:
+        """What is closed to a gang that lacks room even so, and would keep it out of an empty cluster that would hold it; not said of pods that
+        mind others."""
+        if any(role.bears or role.matches for role in self.guarded.gangs[j].roles):
+            return ()
+        fits = self._fits(self.world.problem, self.world.tree, j, "idle") and not self._fits(self.guarded, self.guarded_tree, j, "idle")
+        return self._closed(j, "idle") if fits else ()
+
+    def _closed(self, j: int, when: When) -> tuple[Fact, ...]:
         """The one closing without which it would fit: of a queue that keeps domains, or for maintenance. All, where no single one would do."""
         problem, path = self.world.problem, self.world.before.path(self.world.problem.gangs[j].queue)
         keepers = [q for q, queue in enumerate(problem.queues) if queue.kept and q not in path]
@@ -90,23 +102,31 @@ class Waits:
         without = [(fact, both(closing, kept_from(problem, frozenset(keepers) - {q}))) for q, fact in facts.items()]
         if j in closing:
             without.append((Fact("GW116"), kept_from(problem)))
-        enough = [fact for fact, shut in without if self._fits_when_closed(j, shut)]
+        enough = [fact for fact, shut in without if self._fits_when_closed(j, shut, when)]
         return (enough[0],) if enough else tuple(fact for fact, _ in without)
 
-    def _fits_when_closed(self, j: int, shut: Mapping[int, frozenset[int]]) -> bool:
+    def _fits_when_closed(self, j: int, shut: Mapping[int, frozenset[int]], when: When) -> bool:
         problem = closed(self.world.problem, {j: shut[j]} if j in shut else {})
-        return self._fits(problem, Tree(problem), j)
+        return self._fits(problem, Tree(problem), j, when)
 
     def _tier(self, q: int) -> int:
         return max(self.guarded.hypernodes[h].tier for h in self.guarded.queues[q].kept)
 
-    def _fits(self, problem: Problem, tree: Tree, j: int, after: bool = False) -> bool:
-        """Whether it provably fits, by room and queues, beside what runs, or (after) beside the plan."""
-        shape, world = shape_of(j, problem.gangs[j]), self.world
-        free, ledger = (world.free_after, world.after) if after else (world.free_before, world.before)
+    def _fits(self, problem: Problem, tree: Tree, j: int, when: When) -> bool:
+        """Whether it provably fits, by room and queues, beside what runs (now), beside the plan, or on the empty cluster (idle)."""
+        world, neighbours = self.world, None
+        free, ledger = world.free_before, world.before
+        if when == "now":
+            neighbours = self._present
+        elif when == "planned":
+            free, ledger, neighbours = world.free_after, world.after, world.neighbours
+        else:
+            free, ledger = world.capacity, world.idle
+            problem = replace(problem, gangs=tuple(replace(gang, running=()) if i == j else gang for i, gang in enumerate(problem.gangs)))
+        shape = shape_of(j, problem.gangs[j])
         if not ledger.allows(problem.gangs[j].queue, shape.demand(len(problem.resources))) or shortage(problem, tree, shape, free) is not None:
             return False
-        return holds(problem, tree, j, shape, free, world.options, world.neighbours if after else self._present) is True
+        return holds(problem, tree, j, shape, free, world.options, neighbours) is True
 
     @cached_property
     def _present(self) -> Neighbours | None:

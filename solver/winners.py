@@ -6,12 +6,14 @@ one, or the only one that lets the second start. The gang-by-gang answer is the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from solver.costs import NAMES
+from solver.options import Options
 from solver.order import turn
 from solver.plan import Objective
 from solver.problem import Placement, Vector
@@ -27,10 +29,13 @@ if TYPE_CHECKING:
 Rights = tuple[tuple[int, bool, tuple[int, ...]], ...]
 """(victim, whether of the gang's own queue, queues that have to spare what it loses), ascending: who may go for a gang."""
 
+BEYOND = 4
+"""Gangs times nodes, in units of `Options.winner_variables`, up to which the nodes that matter are looked for."""
+
 
 def regrouped(course: Course) -> Course:
     """The same course with the victims and the places of all winners chosen anew, those that have the same rights together, where that loses less."""
-    if len(course.winners) < 2 or not course.options.winner_variables:
+    if len(course.winners) < 2 or _many(course, len(course.winners)):
         return course
     best = course
     for group in _groups(course, ()):
@@ -42,11 +47,16 @@ def regrouped(course: Course) -> Course:
 def squeezed(course: Course, j: int) -> Course | None:
     """The course in which gang j, for which alone no room can be made, starts beside the winners so far, once all of them are placed anew;
     None where it does not."""
-    if not course.winners or not course.options.winner_variables:
+    if not course.winners or _many(course, len(course.winners) + 1):
         return None
     group = next((group for group in _groups(course, (j,)) if j in group), [j])
     winners = [w for w in group if w != j]
     return together(course, winners, (j,)) if winners else None
+
+
+def _many(course: Course, gangs: int) -> bool:
+    """Whether not even to look for the nodes that matter: gangs times nodes are far beyond what one model may have."""
+    return gangs * len(course.problem.nodes) > BEYOND * course.options.winner_variables
 
 
 def _groups(course: Course, more: Sequence[int]) -> list[list[int]]:
@@ -73,33 +83,45 @@ def together(course: Course, winners: Sequence[int], more: Sequence[int]) -> Cou
     base = _undone(course, winners)
     gangs = sorted((*winners, *more), key=partial(turn, course.problem))
     making = None if base is None else _making(base, gangs)
-    if base is None or making is None or not making.victims:
+    if base is None or making is None or not making.victims or any(base.standing.hopeless(j, making.victims) for j in more):
         return None
     spots = {v: course.standing.evicted[v] for v, js in course.standing.winners.items() if set(js) <= set(winners)}
-    choices = [making.cheapest(k).choose(SIZES[0]) for k in range(len(gangs))]
-    nodes = {n for choice in choices for n in choice.nodes} | {p.node for j in winners for p in course.placements[j]}
-    nodes |= {p.node for pods in spots.values() for p in pods}
-    if len(nodes) * sum(len(shape.roles) for shape in making.shapes) + sum(len(v.running) for v in making.victims) > course.options.winner_variables:
-        return None
-    beyond = min(choice.beyond for choice in choices)
-    taken = solved(making.model(frozenset(nodes)), gangs, beyond, course.options)
+    stand = {p.node for j in winners for p in course.placements[j]} | {p.node for pods in spots.values() for p in pods}
+    taken = _solved(making, stand, course.options)
     if taken is None:
         return None
     before = total_loss(course.problem, spots), len(spots)
     if more or (total_loss(course.problem, taken.pods), len(taken.pods)) < before:
         return _applied(base, gangs, taken)
-    loss = taken.objectives[0]
-    same = (judge("loss", before[0], min(loss.bound, before[0]), course.options.gap, maximise=False), *_counted(taken, before, course.options.gap))
+    if taken.objectives[0].bound < before[0]:
+        return None
     kept = course.copy()
-    _said(kept, gangs, same, {j: _spread(course.winners[j]) for j in winners})
+    _said(kept, gangs, _proved(taken, before, course.options.gap), {j: _spread(course.winners[j]) for j in winners})
     return kept
 
 
-def _counted(taken: Taken, before: tuple[int, int], gap: float) -> tuple[Objective, ...]:
-    """How many victims the incumbent has, against the bound; none is known where the model found no answer as cheap."""
+def _solved(making: Making, stand: set[int], options: Options) -> Taken | None:
+    """The answer over the nodes where each of the gangs is cheapest, and those where they stand now; over more of them until it is proved."""
+    bounds = [making.cheapest(k) for k in range(len(making.gangs))]
+    best: Taken | None = None
+    for size in SIZES:
+        choices = [bound.choose(size) for bound in bounds]
+        nodes = frozenset(stand).union(*(choice.nodes for choice in choices))
+        useful = [v for v in making.victims if making.away or any(p.node in nodes for p in v.running)]
+        if len(nodes) * sum(len(shape.roles) for shape in making.shapes) + sum(len(v.running) for v in useful) > options.winner_variables:
+            break
+        beyond = min(choice.beyond for choice in choices)
+        best = solved(making.model(nodes), making.gangs, beyond, options) or best
+        if math.isinf(beyond) or (best is not None and best.objectives[0].verdict == "proven"):
+            break
+    return best
+
+
+def _proved(taken: Taken, before: tuple[int, int], gap: float) -> tuple[Objective, ...]:
+    """That no choice loses less than the incumbent. How few victims could be is not known where the model found no answer as cheap."""
     loss, victims = taken.objectives
-    least = victims.bound if loss.value == before[0] else min(before[1], 1)
-    return (judge("victims", before[1], min(least, before[1]), gap, maximise=False),)
+    least = min(victims.bound, before[1]) if loss.value == before[0] else min(before[1], 1)
+    return judge("loss", before[0], before[0], gap, maximise=False), judge("victims", before[1], least, gap, maximise=False)
 
 
 def _undone(course: Course, winners: Iterable[int]) -> Course | None:

@@ -11,7 +11,7 @@ from compiler.lower.live import Live
 from compiler.lower.origins import namespace_of
 from compiler.lower.resources import vector
 from compiler.lower.times import Times
-from compiler.lower.topology import topology
+from compiler.lower.topology import Tiers
 from compiler.specs import GangSpec, HyperNodeSpec, PriorityClassSpec, RoleSpec, SchedulerSpec
 from solver.problem import Gang, Placement, Role, Subgroup
 
@@ -32,7 +32,8 @@ class GangLowering:
         parted: Divisions,
         scheduler: SchedulerSpec | None = None,
     ) -> None:
-        self.names, self.queues, self.nodes, self.hypernodes, self.open_to, self.parted = names, queues, nodes, hypernodes, open_to, parted
+        self.names, self.queues, self.nodes, self.open_to, self.parted = names, queues, nodes, open_to, parted
+        self.tiers = Tiers(hypernodes)
         self.scheduler = scheduler
 
     def gang(
@@ -56,9 +57,9 @@ class GangLowering:
             age=age,
             minimum=max(1, spec.minimum),
             roles=tuple(map(self.role, spec.roles)),
-            topology=topology(spec.topology, self.hypernodes) if spec.topology else None,
+            topology=self.tiers.topology(spec.topology) if spec.topology else None,
             subgroups=tuple(
-                Subgroup(part.name, tuple(index[name] for name in part.roles), part.size, part.minimum, topology(part.topology, self.hypernodes))
+                Subgroup(part.name, tuple(index[name] for name in part.roles), part.size, part.minimum, self.tiers.topology(part.topology))
                 for part in spec.subgroups
             ),
             running=tuple(Placement(t, n, pods) for t, n, pods in sorted((t, self.nodes[name], pods) for (t, name), pods in running.items())),

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, cast
 
 from pydantic import ValidationError
@@ -118,13 +119,14 @@ def observe(specs: Specs, state: State) -> Live:
     groups = {(_namespace(group), _name(group)): group for group in state.pod_groups}
     hostnames = _hostnames(live.nodes)
     exists = {node.name for node in live.nodes}
+    counted: Counter[tuple[int, int]] = Counter()
     for pod in state.pods:
         node = _node_of(pod, hostnames)
         if node is None or node not in exists or (pod.get("status") or {}).get("phase") in FINISHED_POD:
             continue
         live.tenants.setdefault(node, []).append(pod)
         group = groups.get((_namespace(pod), _annotations(pod).get(GROUP_NAME, "")))
-        if not _counts_as_running(live, specs.gangs, gangs, pod, node, group):
+        if not _counts_as_running(live, counted, specs.gangs, gangs, pod, node, group):
             live.bystanders.append(bystander(pod, node))
             holds = requests_of(pod)
             live.held[node] = add(live.held.get(node, {}), holds)
@@ -189,18 +191,29 @@ def _decisive(container: Mapping[str, Any]) -> dict[str, Any]:
     return {key: container.get(key) for key in ("resources", "restartPolicy")}
 
 
-def _counts_as_running(live: Live, gangs: Sequence[GangSpec], known: Mapping[Identity, int], pod: Object, node: str, group: Object | None) -> bool:
-    """A placed pod of a gang that is to be planned. One that terminates, or is more than its role has replicas, only holds its node."""
+def _counts_as_running(
+    live: Live,
+    counted: Counter[tuple[int, int]],
+    gangs: Sequence[GangSpec],
+    known: Mapping[Identity, int],
+    pod: Object,
+    node: str,
+    group: Object | None,
+) -> bool:
+    """A placed pod of a gang that is to be planned. One that terminates, or is more than its role has replicas, only holds its node.
+
+    counted: (gang, role) -> pods so far.
+    """
     j = next((known[owner] for owner in _owners(pod, group) if owner in known), None)
     if j is None or j in live.finished or not gangs[j].schedulable or pod["metadata"].get("deletionTimestamp"):
         return False
     role = _role(gangs[j], pod)
     if role is None:
         return False
-    running = live.running.setdefault(j, Counter())
-    if sum(pods for (t, _), pods in running.items() if t == role) >= gangs[j].roles[role].replicas:
+    if counted[j, role] >= gangs[j].roles[role].replicas:
         return False
-    running[role, node] += 1
+    counted[j, role] += 1
+    live.running.setdefault(j, Counter())[role, node] += 1
     for budget in live.budgets:
         budget.see(pod, (j, role))
     if (start := seconds((pod.get("status") or {}).get("startTime"))) is not None:
@@ -349,12 +362,21 @@ def _conditions(item: Object) -> Iterable[Mapping[str, Any]]:
 
 def seconds(time: object) -> int | None:
     """An RFC 3339 time, or what YAML made of it, in seconds since the epoch; None for anything else."""
+    if isinstance(time, str):
+        return _parsed(time)
+    return _stamp(time) if isinstance(time, datetime) else None
+
+
+@lru_cache(maxsize=100_000)
+def _parsed(time: str) -> int | None:
+    """The pods of a gang tell the same few times over and over."""
     try:
-        moment = time if isinstance(time, datetime) else datetime.fromisoformat(time) if isinstance(time, str) else None
+        return _stamp(datetime.fromisoformat(time))
     except ValueError:
         return None
-    if moment is None:
-        return None
+
+
+def _stamp(moment: datetime) -> int:
     return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
 
 

@@ -28,7 +28,7 @@ def devices(names: Sequence[str]) -> tuple[int, ...]:
 
 
 def vector(amounts: Amounts, names: Sequence[str]) -> Vector:
-    return tuple(amounts.get(name, 0) for name in names)
+    return tuple([amounts.get(name, 0) for name in names])
 
 
 def limits(amounts: Amounts, names: Sequence[str]) -> Limits:

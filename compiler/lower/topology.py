@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 from compiler.specs import HyperNodeSpec, TopologySpec
 from solver.problem import HyperNode, Topology
@@ -19,14 +21,33 @@ def leaves(specs: Sequence[HyperNodeSpec]) -> Mapping[str, int]:
     return {node: h for h, spec in enumerate(specs) for node in spec.nodes}
 
 
-def topology(wanted: TopologySpec, specs: Sequence[HyperNodeSpec]) -> Topology:
-    """highestTierName stands for the tier of the hypernodes that carry it.
+@dataclass(frozen=True)
+class Tiers:
+    """The tiers of a tree, and what gangs call them."""
 
-    Without a limit, or with a name that no hypernode carries, Volcano does not enforce anything: its virtual root, one tier above
-    the highest, holds the whole cluster (reference: Volcano, HyperNode tree and network-topology-aware).
-    """
-    whole = max((spec.tier for spec in specs), default=0) + 1
-    tier = wanted.highest_tier
-    if tier is None and wanted.highest_tier_name is not None:
-        tier = max((spec.tier for spec in specs if spec.tier_name == wanted.highest_tier_name), default=None)
-    return Topology(wanted.mode, whole if tier is None else tier)
+    specs: Sequence[HyperNodeSpec]
+
+    @cached_property
+    def whole(self) -> int:
+        """Volcano's virtual root, one tier above the highest, which holds the whole cluster."""
+        return max((spec.tier for spec in self.specs), default=0) + 1
+
+    @cached_property
+    def named(self) -> Mapping[str, int]:
+        """Name of a tier -> the highest one that hypernodes carry it at."""
+        found: dict[str, int] = {}
+        for spec in self.specs:
+            if spec.tier_name is not None:
+                found[spec.tier_name] = max(spec.tier, found.get(spec.tier_name, spec.tier))
+        return found
+
+    def topology(self, wanted: TopologySpec) -> Topology:
+        """highestTierName stands for the tier of the hypernodes that carry it.
+
+        Without a limit, or with a name that no hypernode carries, Volcano does not enforce anything: `whole` (reference: Volcano, HyperNode tree
+        and network-topology-aware).
+        """
+        tier = wanted.highest_tier
+        if tier is None and wanted.highest_tier_name is not None:
+            tier = self.named.get(wanted.highest_tier_name)
+        return Topology(wanted.mode, self.whole if tier is None else tier)

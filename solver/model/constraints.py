@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
+from fractions import Fraction
 
 import pulp
 
 from solver import order
+from solver.cells import Ints
 from solver.model.cells import cells
 from solver.model.relations import relations
 from solver.model.rows import Row, at_least, at_most, equal, scaled, times
@@ -15,6 +17,7 @@ from solver.model.sets import Sets
 from solver.model.variables import Terms, Vars
 from solver.problem import Vector
 from solver.tree import ROOT
+from solver.validate import LARGEST
 
 FEW_SIZES = 12
 """Floor rows are written for every pod size of a resource up to this many sizes; beyond it (bytes of memory) the plain sum must do."""
@@ -77,8 +80,13 @@ def capacity(s: Sets, x: Vars) -> Iterator[Row]:
         for i, terms in pods.items():
             if terms:
                 users.setdefault(i, []).append((s.shapes[k].roles[t].request, terms))
+    known: dict[tuple[bytes, frozenset[Vector]], list[int]] = {}
     for i, here in sorted(users.items()):
-        for r in _binding(s, i, [request for request, _ in here]):
+        free, requests = s.free.amounts[list(s.places[i].nodes)], frozenset(request for request, _ in here)
+        key = free.tobytes(), requests
+        if key not in known:
+            known[key] = _binding(free, requests)
+        for r in known[key]:
             asked = sorted({request[r] for request, _ in here if request[r]})
             chain = all(b % a == 0 for a, b in itertools.pairwise(asked))
             for z in [z for z in asked if z in floors[r]] + ([] if chain and len(floors[r]) > 1 else [1]):
@@ -86,10 +94,12 @@ def capacity(s: Sets, x: Vars) -> Iterator[Row]:
                 yield Row("capacity", (i, r, z), scaled(taken_up, floors[r][z][i]))
 
 
-def _binding(s: Sets, i: int, requests: list[Vector]) -> list[int]:
-    """The resources of a place that can run out: r is implied by b when max(a_r / a_b) * free_b <= free_r on each node of the place."""
-    free = s.free.amounts[list(s.places[i].nodes)]
-    asked = [r for r in range(s.width) if any(a[r] for a in requests)]
+def _binding(free: Ints, requests: frozenset[Vector]) -> list[int]:
+    """The resources of a place that can run out: r is implied by b when max(a_r / a_b) * free_b <= free_r on each node of the place.
+
+    free: node x resource, of the place's nodes.
+    """
+    asked = [r for r in range(free.shape[1]) if any(a[r] for a in requests)]
     kept: list[int] = []
     # Try to explain every resource by the scarcest one, the one with the fewest slots for its largest pod.
     order = sorted(asked, key=lambda r: (int((free[:, r] // max(a[r] for a in requests)).sum()), r))
@@ -97,11 +107,18 @@ def _binding(s: Sets, i: int, requests: list[Vector]) -> list[int]:
         implied = False
         for b in kept:
             if all(a[b] for a in requests if a[r]):
-                worst = max(((a[r], a[b]) for a in requests if a[r]), key=lambda x: x[0] / x[1])
-                implied = implied or all(worst[0] * int(fb) <= worst[1] * int(fr) for fb, fr in free[:, [b, r]])
+                worst = max(Fraction(a[r], a[b]) for a in requests if a[r])
+                implied = implied or _never_more(worst.numerator, free[:, b], worst.denominator, free[:, r])
         if not implied:
             kept.append(r)
     return sorted(kept)
+
+
+def _never_more(m: int, a: Ints, n: int, b: Ints) -> bool:
+    """Whether m a <= n b for each pair, also where the products do not fit 64 bits."""
+    if max(m * int(a.max()), n * int(b.max())) <= LARGEST:
+        return bool((m * a <= n * b).all())
+    return all(m * x <= n * y for x, y in zip(a.tolist(), b.tolist(), strict=True))
 
 
 def subgroups(s: Sets, x: Vars) -> Iterator[Row]:

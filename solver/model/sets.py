@@ -211,12 +211,22 @@ class Sets:
         return known
 
     def _by_tier(self, figure: Ints, kinds: frozenset[int]) -> tuple[tuple[int, ...], ...]:
-        sums: list[dict[int, int]] = [{} for _ in self.tree.tiers]
-        for amount, place in zip(self.per_place(figure), self.places, strict=True):
-            if place.kind in kinds:
-                for level, d in enumerate(self.tree.line(place.leaf)):
-                    sums[level][d] = sums[level].get(d, 0) + amount
-        return tuple(tuple(sorted(found.values(), reverse=True)) for found in sums)
+        amounts, (leaves, kind) = np.array(self.per_place(figure), dtype=np.int64), self._at
+        here = np.isin(kind, sorted(kinds))
+        found = []
+        for domains in self.tree.levels:
+            below = domains[leaves[here] - ROOT] - ROOT
+            number = np.bincount(below)
+            sums = np.zeros(len(number), dtype=np.int64)
+            np.add.at(sums, below, amounts[here])
+            found.append(tuple(np.sort(sums[number > 0])[::-1].tolist()))
+        return tuple(found)
+
+    @cached_property
+    def _at(self) -> tuple[Ints, Ints]:
+        """Place -> its leaf, ROOT for none; and its kind."""
+        leaves = np.array([ROOT if place.leaf is None else place.leaf for place in self.places], dtype=np.int64)
+        return leaves, np.array([place.kind for place in self.places], dtype=np.int64)
 
     @cached_property
     def _reach(self) -> dict[tuple[Ask | int, frozenset[int]], tuple[tuple[int, ...], ...]]:

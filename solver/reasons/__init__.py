@@ -32,7 +32,7 @@ Explanation = tuple[tuple[Fact, ...], tuple[Repair, ...]]
 
 def explain(world: World, j: int) -> Explanation:
     """Facts and repairs of a gang that waits. A pure function of what can be sent to another process."""
-    case = Case(world, world.problem.gangs[j], MODELS)
+    case = Case(world, world.problem.gangs[j], MODELS, world.shut.get(j, frozenset()))
     found = facts(case)
     return found, repairs(case, found)
 

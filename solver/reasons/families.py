@@ -187,8 +187,8 @@ def no_parts(case: Case, i: int, s: Setting) -> Fact:
 def cells_too_small(case: Case, t: int, s: Setting) -> Fact:
     """GW118: the nodes have room for the role in sum, their cells have not. available: pods of it that the cells hold."""
     q, role = case.question(s), s.gang.roles[t]
-    held = int(_open_to(q, (role,)).slots(role.ask).sum())
-    return Fact("GW118", role=t, asked=q.shape.roles[t].need, available=min(held, max(0, q.shape.roles[t].need - 1)))
+    held, asked = int(_open_to(q, (role,)).slots(role.ask).sum()), _asked(q, t)
+    return Fact("GW118", role=t, asked=asked, available=min(held, asked - 1))
 
 
 def no_room(case: Case, s: Setting) -> Fact:
@@ -228,7 +228,14 @@ def not_open(case: Case, t: int, s: Setting) -> Fact:
     nodes = _open_to(q, (role,))
     if not len(nodes.amounts):
         return Fact("GW107", role=t)
-    return Fact("GW120", role=t, asked=q.shape.roles[t].need, available=int(nodes.slots(role.ask).sum()))
+    held, asked = int(nodes.slots(role.ask).sum()), _asked(q, t)
+    return Fact("GW120", role=t, asked=asked, available=min(held, asked - 1))
+
+
+def _asked(q: Question, t: int) -> int:
+    """Pods that are asked of a role: as many as it needs; where that is none, as many as it may have of what the gang needs in all."""
+    role = q.shape.roles[t]
+    return role.need or max(1, min(role.room, q.shape.least))
 
 
 def too_large(case: Case, s: Setting) -> Fact:

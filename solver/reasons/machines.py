@@ -14,7 +14,8 @@ MODELS = 3
 
 
 def more_nodes(bench: Bench, t: Trial) -> list[list[Step]]:
-    """GR104: nodes like one that is there, under its leaf; for a gang that must sit together under the leaf where it comes nearest."""
+    """GR104: nodes like one that is there, under its leaf; for a gang that must sit together under the leaf where it comes nearest.
+    Like none that is closed to it: more of them might be so too."""
     gang, world = t.setting.gang, bench.case.world
     pods = sum(role.minimum for role in gang.roles) or gang.minimum
     open_to = {kind for role in gang.roles for kind in role.kinds}
@@ -24,7 +25,7 @@ def more_nodes(bench: Bench, t: Trial) -> list[list[Step]]:
     tight = any(x is not None and x.mode == "hard" for x in (gang.topology, *(part.topology for part in gang.subgroups)))
     for n in _nearest(bench, t) if tight else range(len(world.problem.nodes)):
         node = world.problem.nodes[n]
-        if node.kind in open_to:
+        if node.kind in open_to and n not in bench.case.shut:
             makes.setdefault((node.kind, node.capacity), n)
     return [[partial(_added, n, count, tight) for count in range(1, pods + 1)] for n in list(makes.values())[:MODELS]]
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from solver.cells import Free
 from solver.fit import exactly, found, shortage
+from solver.neighbours import Neighbours
 from solver.plan import Repair
-from solver.problem import Node, Placement, Problem, Vector
+from solver.problem import Gang, Node, Placement, Problem, Role, Vector
 from solver.reasons.world import Case, Question, Setting
 from solver.room import Ledger, add, demand
 from solver.shapes import shape_of
+from solver.stages.pack import merged
 from solver.tree import Tree
 
 SMALL = 2_000
@@ -126,12 +128,12 @@ class Bench:
         if t.setting.own and not t.setting.gang.running:
             leaving.append((self.case.gang, t.setting.own))
         if left is not None:
-            for gang, p in [(gang, p) for gang, pods in leaving for p in pods]:
-                left.add(gang.roles[p.role], p.node, -p.pods, 0)
+            left = _without(left, leaving)
         if t.setting.started:
             free.amounts[list(self.case.world.reserved)] = 0
         if t.later:
             free.amounts[self._closed_by(t.later)] = 0
+        free.amounts[sorted(self.case.shut)] = 0
         if t.added is None:
             return replace(q, free=free, neighbours=left)
         like, leaf, count = t.added
@@ -163,3 +165,20 @@ class Bench:
             middle = (low + high) // 2
             low, high = (low, middle) if good(steps[middle](t)) else (middle + 1, high)
         return steps[low](t)
+
+
+def _without(there: Neighbours, leaving: Iterable[tuple[Gang, tuple[Placement, ...]]]) -> Neighbours:
+    """Who is where once these pods of gangs are gone: those that run already stood there, the others the plan has placed."""
+    running: list[tuple[Role, int, int]] = []
+    placed: list[tuple[Role, int, int]] = []
+    for gang, pods in leaving:
+        ran = {(p.role, p.node): p.pods for p in merged(gang.running)}
+        for p in pods:
+            stood = min(p.pods, ran.get((p.role, p.node), 0))
+            running.append((gang.roles[p.role], p.node, stood))
+            placed.append((gang.roles[p.role], p.node, p.pods - stood))
+    left = there.without((role, node, number) for role, node, number in running if number)
+    for role, node, number in placed:
+        if number:
+            left.add(role, node, -number, 0)
+    return left

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -40,7 +40,8 @@ class Setting:
 class World:
     """before: free vectors and holdings with only what runs. after, neighbours: with the plan. started, kept: what the plan starts and what it keeps,
     gang -> placements; uses: on which cells. reserved: nodes that it holds for a gang that waits.
-    guarded: a kind of node may also be one that is closed to a gang (`closing.closed`), whatever its selectors say.
+    guarded: a kind of node may also be one that is closed to a gang (`closing.closed`), whatever its selectors say. shut: where it is not said by
+    kinds, gang -> nodes that are closed to it, on which no repair may count.
 
     Nothing in it changes but what it remembers, so that it may be sent to another process.
     """
@@ -58,6 +59,7 @@ class World:
     uses: Uses = field(default_factory=dict)
     reserved: tuple[int, ...] = ()
     guarded: bool = False
+    shut: Mapping[int, frozenset[int]] = field(default_factory=dict)
     blockers: dict[tuple[int, Setting], tuple[int, tuple[int, ...]]] = field(default_factory=dict)
     """Priority and setting -> (pods that fit, gangs of the plan in the way): the dearest question, and the same for all queues."""
 
@@ -215,12 +217,14 @@ class Question:
 class Case:
     """One gang that waits, and what was found out about it.
 
-    models: how many exact models may still be asked; beyond them an answer that neither counting nor the greedy gives stays open.
+    models: how many exact models may still be asked; beyond them an answer that neither counting nor the greedy gives stays open. shut: nodes that
+    no repair may count on.
     """
 
     world: World
     gang: Gang
     models: int
+    shut: frozenset[int] = frozenset()
     _answers: dict[Setting, bool | None] = field(default_factory=dict)
 
     @cached_property

@@ -55,7 +55,7 @@ def admit(s: Sets, greedy: Placements, options: Options) -> Admission:
         everything = objectives.placed(s, x, level)
         known = dict(lex.values)
         value, bound = lex.reach(everything)
-        if value < everything.top:
+        if bound and value < everything.top:  # where nothing can start there is nothing to share
             lex.values = known  # the greedy's shares, not those that a solution for the sum alone happens to have
             size = x.model.numVariables()
             fairly = _fairly if size <= options.joint_variables else _lowest_raised if size <= options.share_variables else _as_fair_as_greedy

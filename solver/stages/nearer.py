@@ -1,12 +1,14 @@
-"""Stage B's exact model: all gangs of a small batch, or a few neighbours of a large one, placed again with the goals one after another."""
+"""Stage B's exact model: all gangs of a small batch, or a few gangs of a large one, placed again with the goals one after another."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from solver.costs import Cost, Wholes, nearness
+import numpy as np
+
+from solver.costs import Cost, Wholes
 from solver.engine import FEASIBILITY, solve_model
 from solver.model import constraints, variables
 from solver.model import nearness as goals
@@ -14,14 +16,14 @@ from solver.model.rows import linear
 from solver.model.sets import Sets, refine
 from solver.options import Options
 from solver.order import urgency
-from solver.problem import Ask
 from solver.shapes import Shape
 from solver.stages import bounds
 from solver.stages.admit import Placements, incumbent
-from solver.stages.bounds import Nearness, excess
+from solver.stages.bounds import Nearness
 from solver.stages.lexicographic import Lexicographic
 from solver.stages.pack import fresh
 from solver.stages.realise import cost_of, realise, repacked
+from solver.stages.vicinity import Vicinities
 
 SMALL = 400
 """Pod variables up to which gangs are put into one model."""
@@ -29,14 +31,11 @@ SMALL = 400
 NODES = 20
 """Branch-and-bound nodes for a model of `SMALL` variables, more for a smaller one: being spread a little is no reason to keep everybody waiting."""
 
-NEIGHBOURS = 250
-"""Pod variables of one neighbourhood where all gangs are too many for one model: the root of a larger one takes seconds."""
-
-ROUNDS = 4
-"""Neighbourhoods that are tried, each at its root only."""
+ROUNDS = 6
+"""Vicinities that are tried, each at its root only."""
 
 VAIN = 2
-"""Neighbourhoods that may bring nothing before no more are tried."""
+"""Vicinities that may bring nothing before no more are tried."""
 
 RELAXED = 4_000
 """Pod variables up to which the linear relaxation of all gangs together bounds their spread: a few tenths of a second."""
@@ -62,23 +61,25 @@ def by_model(
     wholes: Wholes,
     options: Options,
 ) -> tuple[Placements, Cost]:
-    """(placements that cost no more, a lower bound): all gangs in one model where it is small; else a few neighbourhoods, the other gangs held."""
+    """(placements that cost no more, a lower bound): all gangs in one model where it is small; else a few vicinities, the other gangs held."""
     if _singled(s, shapes, placements, sorted(placements)).size <= SMALL:
         return _all_in_one(s, shapes, placements, low, wholes, options)
+    if cost_of(s, placements, wholes).spread > low.spread:
+        low = replace(low, spread=max(low.spread, _relaxed(_singled(s, shapes, placements, sorted(placements)), placements, options)))
     treated: set[int] = set()
     vain = 0
     for _ in range(ROUNDS):
-        movable = _neighbourhood(s, shapes, placements, least, treated)
-        if not movable or vain == VAIN:
+        if cost_of(s, placements, wholes).entries[:2] == low.entries[:2]:
+            break  # as near as can be
+        near = Vicinities(s, shapes, placements, least).next(treated) if vain < VAIN else None
+        if near is None:
             break
-        treated.update(movable)
-        held = {j: placements[j] for j in movable}
-        moved = _solve(_singled(s, shapes, placements, movable), held, options, nodes=1, near_only=True).placements
+        treated.update(near.gangs)
+        held = {j: placements[j] for j in near.gangs}
+        moved = _solve(_singled(s, shapes, placements, near.gangs, near.places), held, options, nodes=1, near_only=True).placements
         again = repacked(s, {**placements, **moved}, wholes, options)
         better = cost_of(s, again, wholes) < cost_of(s, placements, wholes)
         placements, vain = (again, vain) if better else (placements, vain + 1)
-    if cost_of(s, placements, wholes).spread > low.spread:
-        low = replace(low, spread=max(low.spread, _relaxed(_singled(s, shapes, placements, sorted(placements)), placements, options)))
     return placements, low
 
 
@@ -119,46 +120,19 @@ def _given(value: Cost, reached: Cost, proved: Cost, low: Cost) -> Cost:
     return Cost(*found)
 
 
-def _neighbourhood(s: Sets, shapes: Mapping[int, Shape], placements: Placements, least: Mapping[int, Nearness], treated: set[int]) -> list[int]:
-    """The gang not treated yet that is furthest from what it could be alone, and those who share leaves with it, as many as one model holds."""
-    now = {j: nearness(s.tree, s.problem.gangs[j], pods) for j, pods in placements.items()}
-    apart = {j: excess(least[j], now[j]) for j in placements}
-    first = min((j for j in placements if now[j] > least[j] and j not in treated), key=lambda j: (apart[j], j), default=None)
-    if first is None:
-        return []
-    leaves = {j: {s.problem.nodes[p.node].leaf for p in pods} for j, pods in placements.items()}
-    near = sorted((j for j in placements if j != first), key=lambda j: (-len(leaves[j] & leaves[first]), apart[j], j))
-    open_to = _vacant(s, shapes, placements)
-    movable: list[int] = []
-    touched: set[int] = set()
-    for j in [first, *near]:
-        touched |= {int(s.place_of[p.node]) for p in placements[j]}
-        if movable and sum(len(touched | places) for of in [*movable, j] for places in open_to[of]) > NEIGHBOURS:
-            break
-        movable.append(j)
-    return sorted(movable)
-
-
-def _vacant(s: Sets, shapes: Mapping[int, Shape], placements: Placements) -> dict[int, list[set[int]]]:
-    """Gang -> for each role the places that still have room for one of its pods beside everything that is placed."""
-    room = s.room()
-    for j, pods in placements.items():
-        room.take_all(s.problem.gangs[j], fresh(s.problem.gangs[j], pods))
-    at: dict[Ask, set[int]] = {}
-    for ask in {role.ask for shape in shapes.values() for role in shape.roles}:
-        at[ask] = {i for i, slots in enumerate(s.per_place(room.slots(ask))) if slots}
-    return {j: [at[role.ask] for role in shape.roles] for j, shape in shapes.items()}
-
-
-def _singled(s: Sets, gangs: Mapping[int, Shape], placements: Placements, movable: list[int]) -> Sets:
-    """The same sets with each movable gang as a shape of its own, in the room that the others leave."""
+def _singled(s: Sets, gangs: Mapping[int, Shape], placements: Placements, movable: Sequence[int], places: Collection[int] | None = None) -> Sets:
+    """The same sets with each movable gang as a shape of its own, in the room that the others leave; only in these places, if some are named."""
     room = s.room()
     for j, pods in placements.items():
         if j not in movable:
             room.take_all(s.problem.gangs[j], fresh(s.problem.gangs[j], pods))
+    free = room.free
+    if places is not None:
+        outside = ~np.isin(s.place_of, sorted(places))
+        free.amounts[outside], free.cells[outside] = 0, 0
     shapes = tuple(replace(gangs[j], alone=j) for j in movable)
     waiting = {(s.problem.gangs[j].queue, urgency(s.problem.gangs[j]), k): (j,) for k, j in enumerate(movable)}
-    return Sets(s.problem, s.tree, s.places, room.free, s.ledger, shapes, waiting, room.neighbours)
+    return Sets(s.problem, s.tree, s.places, free, s.ledger, shapes, waiting, room.neighbours)
 
 
 def _solve(s: Sets, placements: Placements, options: Options, nodes: int, near_only: bool = False) -> Found:

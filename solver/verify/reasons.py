@@ -1,18 +1,21 @@
-"""The verifier's rule about reasons to wait: they point at what exists, and never is not said of what plainly fits."""
+"""The verifier's rule about reasons to wait: they point at what exists, their numbers make sense, and never is not said of what plainly fits."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from solver.plan import Fact
+from solver.plan import Fact, Repair
 from solver.problem import Gang, Problem, Vector
 from solver.verify import quotas
 from solver.verify.ledger import Findings, Ledger, add, needs
 
 
 def reasons(x: Ledger) -> Findings:
-    """A waiting gang has at least one fact, any other neither facts nor repairs; what they point at exists; no gang that fits the empty
-    cluster in a way that is easily seen is said to fit never."""
+    """A waiting gang has at least one fact, any other neither facts nor repairs; what they point at exists; no fact says that there is as much as is
+    asked for, and no repair changes nothing. No gang that fits the empty cluster in a way that is easily seen is said to fit never.
+
+    That the facts are the smallest set that suffices, and that each repair is enough, is tried by property tests: it takes as long as finding them.
+    """
     for g, decision in sorted(x.decisions.items()):
         if decision.action == "wait" and not decision.facts:
             yield ("decisions", g, "facts"), "waits without a reason"
@@ -21,9 +24,14 @@ def reasons(x: Ledger) -> Findings:
         for f, fact in enumerate(decision.facts):
             if not _points_somewhere(x.problem, g, fact):
                 yield ("decisions", g, "facts", f), "points at a role, subgroup, queue, resource, hypernode, node or gang that does not exist"
+            if fact.asked is not None and fact.available is not None and fact.asked <= fact.available:
+                yield ("decisions", g, "facts", f), f"{fact.available} are said to be too few for {fact.asked}"
         for p, repair in enumerate(decision.repairs):
-            if not (_within(repair.queue, x.problem.queues) and _within(repair.resource, x.problem.resources)):
-                yield ("decisions", g, "repairs", p), "points at a queue or resource that does not exist"
+            for change in (repair, *repair.also):
+                if not _points_somewhere(x.problem, g, change):
+                    yield ("decisions", g, "repairs", p), "points at a role, subgroup, queue, resource, hypernode, node or gang that does not exist"
+                elif not _changes(x, g, change):
+                    yield ("decisions", g, "repairs", p), f"{change.code} as it is said changes nothing"
         never = [f for f, fact in enumerate(decision.facts) if fact.never]
         if never and _fits_empty_cluster(x, g):
             yield ("decisions", g, "facts", never[0]), "says never, but the gang fits the empty cluster"
@@ -33,18 +41,54 @@ def _within(index: int | None, items: Sequence[object]) -> bool:
     return index is None or 0 <= index < len(items)
 
 
-def _points_somewhere(problem: Problem, gang: int, fact: Fact) -> bool:
+def _points_somewhere(problem: Problem, gang: int, said: Fact | Repair) -> bool:
+    relation, queues = (said.relation, said.queues) if isinstance(said, Fact) else (None, ())
     return (
-        _within(fact.role, problem.gangs[gang].roles)
-        and _within(fact.queue, problem.queues)
-        and _within(fact.resource, problem.resources)
-        and _within(fact.hypernode, problem.hypernodes)
-        and _within(fact.relation, problem.relations)
-        and all(_within(other, problem.gangs) for other in fact.gangs)
-        and all(_within(other, problem.queues) for other in fact.queues)
-        and all(_within(other, problem.nodes) for other in fact.nodes)
-        and _within(fact.subgroup, problem.gangs[gang].subgroups)
+        _within(said.role, problem.gangs[gang].roles)
+        and _within(said.queue, problem.queues)
+        and _within(said.resource, problem.resources)
+        and _within(said.hypernode, problem.hypernodes)
+        and _within(relation, problem.relations)
+        and all(_within(other, problem.gangs) for other in said.gangs)
+        and all(_within(other, problem.queues) for other in queues)
+        and all(_within(other, problem.nodes) for other in said.nodes)
+        and _within(said.subgroup, problem.gangs[gang].subgroups)
     )
+
+
+def _changes(x: Ledger, g: int, repair: Repair) -> bool:
+    """Whether the repair, where it is plain what it means, is one: more of a capability, fewer pods, a higher tier, others that hold something.
+
+    A change of a gang may come after another one of the same gang, so that only what is written is compared with it.
+    """
+    gang, amount, now = x.problem.gangs[g], repair.amount or 0, repair.now
+    role = None if repair.role is None else gang.roles[repair.role]
+    queue = None if repair.queue is None else x.problem.queues[repair.queue]
+    topology = gang.topology if repair.subgroup is None else gang.subgroups[repair.subgroup].topology
+    match repair.code:
+        case "GR101" | "GR104" | "GR119":
+            return amount > 0
+        case "GR108":
+            return queue is not None and repair.resource is not None and 0 < amount <= (queue.guarantee[repair.resource] or 0)
+        case "GR102":
+            return topology is not None and repair.tier is not None and repair.tier > topology.tier
+        case "GR107":
+            return topology is not None and topology.mode == "hard"
+        case "GR105" | "GR106" | "GR115":
+            return now is not None and 0 <= amount < now
+        case "GR110":
+            return queue is not None and amount > queue.weight
+        case "GR111":
+            return queue is not None and not queue.open
+        case "GR112":
+            return role is not None and all(x.problem.nodes[n].kind not in role.kinds for n in repair.nodes)
+        case "GR109":
+            return bool(repair.gangs) and g not in repair.gangs and all(x.placed[other] for other in repair.gangs)
+        case "GR113":
+            return bool(x.running[g])
+        case "GR116":
+            return bool(repair.nodes) and all(x.problem.nodes[n].back is not None for n in repair.nodes)
+    return True
 
 
 def _fits_empty_cluster(x: Ledger, g: int) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
 
-from solver.plan import Fact, Objective, Plan
+from solver.plan import Fact, Objective, Plan, Repair
 from solver.problem import Placement, Problem
 from tests.property.brute import emptied, feasible_sets
 from tests.property.mutants.parts import Mutant, Mutators, Placed, as_plan, edit, new_pods, some
@@ -96,6 +96,32 @@ def reason_missing_or_idle(world: Problem, placed: Placed, random: Random) -> It
     yield world, replace(made, decisions=edit(made.decisions, g, facts=facts))
 
 
+def number_that_keeps_nobody_out(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    made, amount = as_plan(world, placed), random.randint(0, 9)
+    for g in some(random, [g for g in range(len(world.gangs)) if g not in placed]):
+        fact = Fact("GW102", asked=amount, available=amount + random.randint(0, 3))
+        yield world, replace(made, decisions=edit(made.decisions, g, facts=(fact,)))
+
+
+def repair_that_changes_nothing(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    """Nothing more of something, an open queue opened, as many pods or more, the end of those who hold nothing."""
+    made = as_plan(world, placed)
+    waiting = [g for g in range(len(world.gangs)) if g not in placed and not world.gangs[g].running]
+    for g in some(random, waiting):
+        idle = (
+            Repair("GR101", queue=0, resource=0, amount=0),
+            Repair("GR105", role=0, amount=3, now=random.randint(1, 3)),
+            Repair("GR109", gangs=(g,)),
+            Repair("GR109", gangs=tuple(waiting)),
+            Repair("GR111", queue=random.randrange(len(world.queues))),
+            Repair("GR113"),
+            Repair("GR114", nodes=(len(world.nodes),)),
+        )
+        wrong = random.choice(idle)
+        repair = random.choice((wrong, Repair("GR000", also=(wrong,))))
+        yield world, replace(made, decisions=edit(made.decisions, g, repairs=(repair,)))
+
+
 def never_said_of_one_that_fits_plainly(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
     """A gang of one pod that brute force can place on the empty cluster."""
     made = as_plan(world, placed)
@@ -138,6 +164,8 @@ MUTATORS: Mutators = {
     gang_in_no_or_two_batches: "batches",
     verdict_wrong: "batches",
     reason_missing_or_idle: "reasons",
+    number_that_keeps_nobody_out: "reasons",
+    repair_that_changes_nothing: "reasons",
     never_said_of_one_that_fits_plainly: "reasons",
     number_of_gangs_falsified: "values",
     loss_falsified: "values",

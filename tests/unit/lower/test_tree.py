@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from compiler.lower.queues import queues
-from compiler.lower.topology import hypernodes, leaves, topology
+from compiler.lower.topology import Tiers, hypernodes, leaves
 from compiler.specs import TopologySpec
 from solver.problem import Topology
 from tests.unit.lower.build import hypernode, queue
@@ -31,7 +31,7 @@ def test_hypernodes_point_to_their_parents_and_nodes_to_their_leaf() -> None:
     ],
 )
 def test_what_is_not_limited_may_use_the_virtual_root(wanted: TopologySpec, expected: Topology) -> None:
-    assert topology(wanted, TREE) == expected
+    assert Tiers(TREE).topology(wanted) == expected
 
 
 def test_a_queue_without_parent_hangs_under_the_root_that_volcano_makes() -> None:

@@ -195,6 +195,42 @@ def test_a_queue_with_strict_order_is_nobodys_way_out() -> None:
     assert repairs(kept(2, strict=True), "GR120") == ()
 
 
+def test_what_is_closed_is_blamed_beside_what_runs_only_where_both_are_in_the_way() -> None:
+    """One machine of two is kept for others, the other one is busy."""
+
+    def facts(pods: int) -> tuple[list[str], set[str]]:
+        world = problem(
+            nodes(1, leaf="s0", gpu=8),
+            nodes(1, leaf="s1", gpu=8),
+            queue("owner", kept=("s0",)),
+            queue("other"),
+            busy("runs", 1, queue="other"),
+            gang("asks", role(pods, gpu=8), queue="other"),
+            tree=TREE,
+        )
+        waits = decision(world)
+        return [fact.code for fact in waits.facts], {repair.code for repair in waits.repairs if not repair.also}
+
+    assert facts(1)[0] == ["GW106"]  # without the kept domain it would start now
+    both, helpful = facts(2)
+    assert both == ["GW102", "GW106"]
+    assert "GR109" not in helpful  # the end of the other gang is not enough
+
+
+def test_where_the_end_of_others_is_enough_what_is_closed_is_not_blamed() -> None:
+    world = problem(
+        nodes(1, leaf="s0", gpu=4),
+        nodes(1, leaf="s1", gpu=8),
+        queue("owner", kept=("s0",)),
+        queue("other"),
+        busy("runs", 1, queue="other"),
+        gang("asks", role(1, gpu=8), queue="other"),
+        tree=TREE,
+    )
+    assert [fact.code for fact in decision(world).facts] == ["GW102"]
+    assert repairs(world, "GR109") == (Repair("GR109", gangs=(0,)),)
+
+
 def test_no_other_selector_is_recommended_for_nodes_that_are_only_closed() -> None:
     assert "GR112" not in {repair.code for repair in decision(kept(2)).repairs}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from solver import solve
 from solver.plan import Action, Plan
 from solver.verify import verify
-from tests.unit.solver.builders import gang, nodes, problem, queue, role, run
+from tests.unit.solver.builders import gang, nodes, problem, queue, relation, role, run
 
 
 def actions(made: Plan) -> list[Action]:
@@ -37,3 +37,35 @@ def test_a_reservation_leaves_a_role_that_runs_beyond_its_replicas_as_it_is() ->
     assert made.reservation is not None
     assert made.reservation.placements == (run(0, 1, 1),)
     assert verify(world, made) == []
+
+
+def test_whose_end_leaves_no_company_is_not_waited_for() -> None:
+    """Pods that ran and are gone were once counted as placed pods less: an anchor seemed to stay, or a pod to be kept away by minus one."""
+    friend = gang("friend", role(1, gpu=1, bears=(0,), matches=(0,)), running=(run(0, 0, 1),))
+    fan = gang("fan", role(1, gpu=1, bears=(0,)))
+    world = problem(nodes(1, gpu=1), nodes(1, gpu=1, kind=1), friend, fan, relations=(relation("together", (0, 1)),))
+    made = solve(world)
+    assert actions(made) == ["keep", "wait"]
+    assert not [repair for repair in made.decisions[1].repairs if repair.code == "GR109"]
+
+
+def repairs(made: Plan, j: int) -> set[str]:
+    return {repair.code for repair in made.decisions[j].repairs}
+
+
+def test_no_repair_counts_on_a_node_that_closes_too_soon() -> None:
+    """A larger capability alone would not let it start: all nodes close first."""
+    small = queue("small", capability={"gpu": 1})
+    closing = solve(problem(nodes(1, gpu=4, closes_in=2), small, gang("a", role(1, gpu=2), queue="small")))
+    ready = solve(problem(nodes(1, gpu=4), small, gang("a", role(1, gpu=2), queue="small")))
+    assert "GR101" in repairs(ready, 0)
+    assert "GR101" not in repairs(closing, 0)
+
+
+def test_no_nodes_are_to_be_added_where_another_queue_keeps_the_domain() -> None:
+    tree: dict[str, tuple[int, str | None]] = {"s": (1, None)}
+    wide = gang("wide", role(2, gpu=4), queue="mine")
+    kept = solve(problem(nodes(1, leaf="s", gpu=4), queue("mine"), queue("theirs", kept=("s",)), wide, tree=tree))
+    free = solve(problem(nodes(1, leaf="s", gpu=4), queue("mine"), queue("theirs"), wide, tree=tree))
+    assert "GR104" in repairs(free, 0)
+    assert "GR104" not in repairs(kept, 0)

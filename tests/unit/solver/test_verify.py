@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 
 import pytest
 
+import solver.plan
 import solver.verify
 from solver.plan import Batch, Fact, Objective, Plan, Repair
 from solver.problem import Placement, Problem
@@ -23,6 +24,72 @@ def test_the_verifier_imports_nothing_of_the_solver_but_what_goes_in_and_what_co
     wanted = [node.module for room in rooms for node in ast.walk(ast.parse(room.read_text())) if isinstance(node, ast.ImportFrom) and node.module]
     ours = {name for name in wanted if name.split(".")[0] in ("solver", "compiler", "reconciler")}
     assert {name for name in ours if not name.startswith("solver.verify")} == {"solver.plan", "solver.problem"}
+
+
+CHECKED: dict[type, dict[str, str]] = {
+    solver.plan.Plan: {
+        "decisions": "decisions",
+        "batches": "batches",
+        "queues": "queue_use",
+        "reservation": "reservation",
+        "clock_struck": "no: only a clock could tell; tests/unit/solver/test_clock.py",
+    },
+    solver.plan.Decision: {
+        "gang": "decisions",
+        "action": "actions",
+        "placements": "capacity",
+        "domains": "domains",
+        "facts": "reasons",
+        "repairs": "reasons",
+        "evicted": "evictions",
+        "evicted_for": "legality",
+        "cells": "cells",
+        "starts_in": "reservation",
+    },
+    solver.plan.Fact: {
+        "code": "no: that the facts suffice and none is idle takes as long as finding them; tests/property/test_reasons.py",
+        "never": "reasons",
+        **dict.fromkeys(("role", "queue", "resource", "hypernode", "relation", "gangs", "queues", "nodes", "subgroup"), "reasons"),
+        **dict.fromkeys(("asked", "available"), "reasons"),
+        "tier": "no: what the gang's topology says, for people",
+        "limit": "no: what a limit says, for people; tests/unit/solver/test_reasons.py",
+    },
+    solver.plan.Repair: {
+        "code": "no: that it is enough takes as long as finding it; tests/property/test_reasons.py, tests/property/test_delays.py",
+        **dict.fromkeys(("queue", "resource", "tier", "amount", "now", "role", "subgroup", "hypernode", "gangs", "nodes", "also"), "reasons"),
+        "seconds": "no: when others end, for people; tests/property/test_delays.py",
+    },
+    solver.plan.CellUse: dict.fromkeys(("role", "node", "cell", "pods"), "cells"),
+    solver.plan.Reservation: dict.fromkeys(("gang", "starts_in", "placements", "until"), "reservation"),
+    solver.plan.Batch: {
+        "gangs": "batches",
+        "verdict": "batches",
+        "objectives": "values",
+        "seconds": "no: measured for people, and no part of the plan's identity",
+    },
+    solver.plan.Objective: {
+        "name": "values",
+        "value": "values",
+        "bound": "values",
+        "gap": "batches",
+        "verdict": "batches",
+    },
+    solver.plan.QueueUse: dict.fromkeys(("queue", "allocated", "admitted", "share"), "queue_use"),
+}
+"""Field of what a plan is made of -> the rule that looks at it, or why none does at run time, and what does instead."""
+
+
+@pytest.mark.parametrize("made", CHECKED, ids=lambda made: made.__name__)
+def test_every_field_of_a_plan_is_checked_or_it_is_said_why_not(made: type) -> None:
+    assert CHECKED[made].keys() == {field.name for field in fields(made)}
+    rules = {rule.__name__ for rule in RULES}
+    for said in CHECKED[made].values():
+        assert said in rules or said.startswith("no: ")
+        assert all(Path(word.rstrip(",")).is_file() for word in said.split() if word.startswith("tests/"))
+
+
+def test_the_table_knows_whatever_a_plan_is_made_of() -> None:
+    assert set(CHECKED) == {made for made in vars(solver.plan).values() if is_dataclass(made) and made.__module__ == "solver.plan"}
 
 
 def broken(world: Problem, made: Plan) -> set[str]:
@@ -337,6 +404,18 @@ FORM = {
     "a fact points at no queue": (replace(GOOD, decisions=(A, replace(B, facts=(Fact("GW000", queue=2),)), C)), {"reasons"}),
     "a fact points at no gang": (replace(GOOD, decisions=(A, replace(B, facts=(Fact("GW000", gangs=(0, 3)),)), C)), {"reasons"}),
     "a repair points at no queue": (replace(GOOD, decisions=(A, replace(B, repairs=(Repair("GR000", queue=2),)), C)), {"reasons"}),
+    "a fact says that there is enough": (replace(GOOD, decisions=(A, replace(B, facts=(Fact("GW102", asked=3, available=3),)), C)), {"reasons"}),
+    "a fact says that one is missing": (replace(GOOD, decisions=(A, replace(B, facts=(Fact("GW102", asked=3, available=2),)), C)), set()),
+    "a repair points at no role": (replace(GOOD, decisions=(A, replace(B, repairs=(Repair("GR000", role=1),)), C)), {"reasons"}),
+    "a second change points at no node": (
+        replace(GOOD, decisions=(A, replace(B, repairs=(Repair("GR000", also=(Repair("GR000", nodes=(5,)),)),)), C)),
+        {"reasons"},
+    ),
+    "fewer pods are as many": (replace(GOOD, decisions=(A, replace(B, repairs=(Repair("GR105", amount=2, now=2),)), C)), {"reasons"}),
+    "fewer pods are fewer": (replace(GOOD, decisions=(A, replace(B, repairs=(Repair("GR105", amount=1, now=2),)), C)), set()),
+    "a gang is to wait for its own end": (replace(GOOD, decisions=(A, replace(B, repairs=(Repair("GR109", gangs=(1,)),)), C)), {"reasons"}),
+    "a gang is to wait for those who hold something": (replace(GOOD, decisions=(A, replace(B, repairs=(Repair("GR109", gangs=(0,)),)), C)), set()),
+    "an open queue is to be opened": (replace(GOOD, decisions=(A, replace(B, repairs=(Repair("GR111", queue=0),)), C)), {"reasons"}),
     "a gang that fits the empty cluster is said to fit never": (
         replace(GOOD, decisions=(A, replace(B, facts=(Fact("GW000", never=True),)), C)),
         {"reasons"},

@@ -109,15 +109,25 @@ def _share(s: Sets, q: int, group: Siblings, number: dict[tuple[int, int, int], 
 
 
 def objectives(s: Sets, floor: Collection[int], options: Options, bound: Objective | None = None) -> tuple[Objective, ...]:
-    """What is said of a batch that ends on its floor: sums, against all that waits, since nothing better is known of them.
+    """What is said of a batch that ends on its floor: sums, against what waits and what the free room is worth beside the levels above.
 
     bound: the first goal of a model that every plan of the batch satisfies; its later goals are bounded given those before, and say nothing here.
     """
-    found = []
+    found, room = [], s.room_for_worth
     for level in s.levels:
         most, reached = (merit(s, gangs, level, options) for gangs in ({j for js in s.waiting.values() for j in js}, set(floor)))
-        found.append(judge(f"placed[{s.label(level)}]", reached.placed, most.placed, options.gap))
-        if bound is not None and bound.name == found[-1].name:
-            found[-1] = judge(bound.name, reached.placed, bound.bound, options.gap)
-        found.append(judge(f"gangs[{s.label(level)}]", reached.gangs, most.gangs, options.gap))
+        placed = judge(f"placed[{s.label(level)}]", reached.placed, min(most.placed, room), options.gap)
+        if bound is not None and bound.name == placed.name:
+            placed = judge(placed.name, reached.placed, min(placed.bound, bound.bound), options.gap)
+        found += [placed, judge(f"gangs[{s.label(level)}]", reached.gangs, _most_gangs(s, level, int(min(most.placed, room))), options.gap)]
+        room -= reached.placed
     return tuple(found)
+
+
+def _most_gangs(s: Sets, level: Level, worth: int) -> int:
+    """So many gangs of the level at most are together worth no more than this: the cheapest."""
+    number = 0
+    for each in sorted(s.worth[k] for (q, p, k), js in s.waiting.items() if s.level(q, p) == level for _ in js):
+        worth -= each
+        number += worth >= 0
+    return number

@@ -7,13 +7,13 @@ import math
 import pulp
 
 from solver.engine import FEASIBILITY, solve_model
+from solver.filling import greedy_floor
 from solver.model import constraints, variables
 from solver.model.sets import Sets, aggregate
 from solver.options import Options
 from solver.problem import Problem
 from solver.room import Ledger, Room, free_vectors
 from solver.shapes import classes
-from solver.solve import _floor
 from solver.tree import Tree
 
 SECONDS = 600.0
@@ -46,5 +46,5 @@ def most_placed(problem: Problem, resource: int) -> int:
 
 def greedy(problem: Problem, resource: int) -> tuple[int, int]:
     """(gangs, amount of the resource) that the greedy starts by itself: the floor under every plan, and the baseline to beat."""
-    placed = _floor(problem, Tree(problem), Room(free_vectors(problem)), Ledger(problem), list(range(len(problem.gangs))))
+    placed = greedy_floor(problem, Tree(problem), Room(free_vectors(problem)), Ledger(problem), list(range(len(problem.gangs))))
     return len(placed), sum(p.pods * problem.gangs[j].roles[p.role].request[resource] for j, pods in placed.items() for p in pods)

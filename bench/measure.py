@@ -25,7 +25,7 @@ TIMED = {
     "lower": ("compiler.compile", "lower"),
     "solve": ("compiler.compile", "solve"),
     "verify": ("compiler.compile", "verify"),
-    "greedy": ("solver.solve", "_floor"),
+    "greedy": ("solver.solve", "greedy_floor"),
     "admit": ("solver.solve", "admit"),
     "spread": ("solver.solve", "spread"),
     "grow": ("solver.solve", "grow"),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from solver.floor import Floor
 from solver.options import Options
 from solver.order import urgency
 from solver.problem import Problem
-from solver.shapes import shape_of
+from solver.shapes import Shape, shape_of
 
 
 def divided(problem: Problem, waiting: list[int], options: Options, whole: Callable[[], Floor]) -> tuple[list[list[int]], Floor | None]:
@@ -21,7 +21,7 @@ def divided(problem: Problem, waiting: list[int], options: Options, whole: Calla
     shapes = {j: shape_of(j, problem.gangs[j]) for j in waiting}
 
     def size(gangs: Iterable[int]) -> int:
-        return sum(places * max(1, len(shape.roles)) for shape in {shapes[j] for j in gangs})
+        return sum(_variables(shape, places) for shape in {shapes[j] for j in gangs})
 
     if size(waiting) <= options.joint_variables:
         return ([sorted(waiting)] if waiting else []), None
@@ -33,9 +33,24 @@ def divided(problem: Problem, waiting: list[int], options: Options, whole: Calla
             floor = floor or whole()
             turn = {j: position for position, j in enumerate(floor.line)}
             gangs.sort(key=lambda j: turn.get(j, len(turn)))
-        found.append([])
-        for j in gangs:
-            if found[-1] and size([*found[-1], j]) > options.batch_variables:
-                found.append([])
-            found[-1].append(j)
+        found += _filled_up(gangs, shapes, places, options.batch_variables)
     return [sorted(batch) for batch in found], floor
+
+
+def _variables(shape: Shape, places: int) -> int:
+    return places * max(1, len(shape.roles))
+
+
+def _filled_up(gangs: Iterable[int], shapes: Mapping[int, Shape], places: int, most: int) -> list[list[int]]:
+    """The gangs in this order, as many to a batch as it has variables for."""
+    found: list[list[int]] = [[]]
+    known: set[Shape] = set()
+    size = 0
+    for j in gangs:
+        if shapes[j] not in known and found[-1] and size + _variables(shapes[j], places) > most:
+            found.append([])
+            known, size = set(), 0
+        size += 0 if shapes[j] in known else _variables(shapes[j], places)
+        known.add(shapes[j])
+        found[-1].append(j)
+    return found

@@ -95,11 +95,16 @@ def _share(s: Sets, q: int, group: Siblings, number: dict[tuple[int, int, int], 
     return s.ledger.rules.yardsticks[q].share(held)
 
 
-def objectives(s: Sets, floor: Collection[int], options: Options) -> tuple[Objective, ...]:
-    """What is said of a batch that ends on its floor: sums, against all that waits, since nothing better is known of them."""
+def objectives(s: Sets, floor: Collection[int], options: Options, bound: Objective | None = None) -> tuple[Objective, ...]:
+    """What is said of a batch that ends on its floor: sums, against all that waits, since nothing better is known of them.
+
+    bound: the first goal of a model that every plan of the batch satisfies; its later goals are bounded given those before, and say nothing here.
+    """
     found = []
     for level in s.levels:
         most, reached = (merit(s, gangs, level, options) for gangs in ({j for js in s.waiting.values() for j in js}, set(floor)))
         found.append(judge(f"placed[{s.label(level)}]", reached.placed, most.placed, options.gap))
+        if bound is not None and bound.name == found[-1].name:
+            found[-1] = judge(bound.name, reached.placed, bound.bound, options.gap)
         found.append(judge(f"gangs[{s.label(level)}]", reached.gangs, most.gangs, options.gap))
     return tuple(found)

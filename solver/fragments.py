@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from solver.cells import Free, Ints
-from solver.problem import Ask, Portion, Problem
+from solver.problem import Ask, Portion, Problem, Vector
 from solver.room import Room
 
 Pod = tuple[Ask, frozenset[int]]
@@ -19,6 +19,14 @@ Pod = tuple[Ask, frozenset[int]]
 
 FULL = np.iinfo(np.int64).max
 """Stands behind every cell in an order by what is free."""
+
+
+def scarcest(free: Free, requests: Iterable[Vector]) -> int:
+    """The resource of which all requests together ask for the largest part of what is free."""
+    total = np.zeros(free.amounts.shape[1])
+    for request, number in Counter(requests).items():
+        total += np.array(request, dtype=np.float64) * number
+    return int(np.argmax(total / np.maximum(free.amounts.sum(axis=0), 1)))
 
 
 class Workload:
@@ -30,10 +38,7 @@ class Workload:
 
     def __init__(self, problem: Problem, free: Free, pods: Iterable[Pod]) -> None:
         every = Counter(pods)
-        total, there = np.zeros(len(problem.resources)), free.amounts.sum(axis=0)
-        for (ask, _), number in every.items():
-            total += np.array(ask.request, dtype=np.float64) * number
-        self.scarce = int(np.argmax(total / np.maximum(there, 1)))
+        self.scarce = scarcest(free, (ask.request for (ask, _), number in every.items() for _ in range(number)))
         asking = {pod: number for pod, number in every.items() if pod[0].request[self.scarce]}
         self.kinds = kinds = np.array([node.kind for node in problem.nodes], dtype=np.int64)
         self._pods = np.array(list(asking.values()), dtype=np.int64)
@@ -41,10 +46,17 @@ class Workload:
         self._open = np.array([np.isin(kinds, sorted(allowed)) for _, allowed in asking], dtype=np.bool_).reshape(len(asking), len(kinds)).T
         wanted = [self._portion(ask) for ask, _ in asking]
         self._portions = sorted({portion for portion in wanted if portion is not None})
+        self._by_division = [self._together(division) for division in sorted({portion.division for portion in self._portions})]
         self._portion_of = np.array([len(self._portions) if p is None else self._portions.index(p) for p in wanted], dtype=np.int64)
 
     def _portion(self, ask: Ask) -> Portion | None:
         return next((portion for portion in ask.portions if portion.share[self.scarce]), None)
+
+    def _together(self, division: int) -> tuple[int, Ints, Ints, Ints]:
+        """(division, indices of its portions, how many cells each takes, their shares: portion x resource)."""
+        of = [a for a, portion in enumerate(self._portions) if portion.division == division]
+        numbers, shares = [self._portions[a].number for a in of], [self._portions[a].share for a in of]
+        return division, np.array(of, dtype=np.int64), np.array(numbers, dtype=np.int64), np.array(shares, dtype=np.int64)
 
     def level(self, nodes: Ints, free: Free) -> Ints:
         """F of these nodes, were this free on them."""
@@ -52,10 +64,12 @@ class Workload:
         for r, amounts in enumerate(free.amounts.T):
             held &= amounts[:, None] >= self._requests[:, r]
         useful = np.repeat(free.amounts[:, self.scarce, None], len(self._portions) + 1, axis=1)
-        for a, portion in enumerate(self._portions):
-            cells = free.cells[:, portion.division]
-            holds = (cells >= np.array(portion.share, dtype=np.int64)).all(axis=2)
-            useful[:, a] = np.where(holds.sum(axis=1) >= portion.number, (cells[:, :, self.scarce] * holds).sum(axis=1), 0)
+        for division, of, numbers, shares in self._by_division:
+            cells = free.cells[:, division]
+            holds = np.ones((len(nodes), len(of), cells.shape[1]), dtype=np.bool_)
+            for asked in np.flatnonzero(shares.any(axis=0)):
+                holds &= cells[:, None, :, asked] >= shares[:, asked, None]
+            useful[:, of] = np.where(holds.sum(axis=2) >= numbers, np.einsum("npc,nc->np", holds, cells[:, :, self.scarce]), 0)
         level: Ints = free.amounts[:, self.scarce] * self._pods.sum() - (held * useful[:, self._portion_of]) @ self._pods
         return level
 

@@ -14,10 +14,10 @@ from solver.closing import closed, guarded, kept_nodes
 from solver.costs import NAMES, Wholes
 from solver.delays import explained
 from solver.engine import watching
+from solver.filling import exchanged, filled, greedy_floor, raised, unpacked
 from solver.fit import shortage
 from solver.floor import Floor, better
 from solver.floor import objectives as floor_objectives
-from solver.greedy import Greedy
 from solver.lending import lent
 from solver.model.sets import Place, Sets, aggregate, refine
 from solver.neighbours import whoever_minds
@@ -40,12 +40,15 @@ from solver.stages.pack import fresh, merged
 from solver.stages.parts import spread
 from solver.stages.reserve import shut
 from solver.stages.scatter import scatter
-from solver.stages.sparing import more, sparing
+from solver.stages.sparing import anywhere, sparing
 from solver.tree import Tree
 from solver.validate import validate
 from solver.victims import anybody
 from solver.waits import Waits
 from solver.winners import regrouped, squeezed
+
+FINEST = 2
+"""A model of single nodes for pods that may go anywhere is asked up to this many times a batch's variables; a larger one would end at its limit."""
 
 REASON_SECONDS = 5.0
 """For one exact model that asks whether a single gang fits; the plan's own time limit is over by then."""
@@ -196,7 +199,7 @@ class Course:
         """What the greedy alone starts of all these gangs, and in which order it asks them."""
         asking, line = [j for j in self.asking(sorted(gangs)) if self.ledger.rules.takes[self.problem.gangs[j].queue]], list[int]()
         s = _sets(self.problem, self.tree, aggregate(self.problem), self.room.copy(), self.ledger.copy(), asking)
-        return Floor(s, _floor(self.problem, self.tree, self.room, self.ledger, asking, line=line), tuple(line))
+        return Floor(s, greedy_floor(self.problem, self.tree, self.room, self.ledger, asking, line=line), tuple(line))
 
     def fall_back(self, whole: Floor, urgent: int, gangs: list[int]) -> None:
         """These gangs, the most urgent, are decided by the greedy."""
@@ -386,21 +389,33 @@ def _decide(
 ) -> tuple[Placements, tuple[Objective, ...]]:
     """Stages A, B and C of one batch, again with finer places as long as a place proves too coarse to be packed; the floor, if that is better."""
     gangs = [j for j in gangs if ledger.rules.takes[problem.gangs[j].queue]]  # the others wait, and are in no model
-    floor = _floor(problem, tree, room, ledger, gangs)
-    for second in sparing(problem, tree, room, gangs) if len(floor) < len(gangs) else ():
-        if more(problem, other := _floor(problem, tree, room, ledger, gangs, second), floor):
-            floor = other
+    floor = greedy_floor(problem, tree, room, ledger, gangs)
+    loose = len(floor) < len(gangs) and anywhere(problem, gangs)
+    if loose:
+        floor = raised(floor, (greedy_floor(problem, tree, room, ledger, gangs, greedy) for greedy in sparing(problem, tree, room, gangs)), problem)
     s = _sets(problem, tree, aggregate(problem), room, ledger, gangs)
+    most = FINEST * options.batch_variables
+    bound = unpacked(s, floor, options) if loose and s.finest > most else None
+    if bound is not None:
+        return _on_floor(s, exchanged(s, room, floor, gangs, options), bound, options, mapper)
     while True:
         admission = everyone(s, gangs) if len(floor) == len(gangs) else admit(s, floor, options)
         found = spread(s, admission, floor, options, mapper)
         if not found.coarse:
-            placements = _filled(s, found.placements, gangs)
+            placements = filled(s, found.placements, gangs)
             if better(s, floor, placements, options):
-                tidied = spread(s, Admission(tuple(sorted(floor)), {}, ()), floor, options, mapper)
-                return tidied.placements, floor_objectives(s, floor, options) + tidied.objectives
+                return _on_floor(s, floor, None, options, mapper)
             return placements, _restated(s, admission.objectives, set(placements), options) + found.objectives
-        s = replace(s, places=refine(s.places, found.coarse))
+        finer = replace(s, places=refine(s.places, found.coarse))
+        if loose and finer.size > most:
+            return _on_floor(s, exchanged(s, room, floor, gangs, options), admission.objectives[0], options, mapper)
+        s = finer
+
+
+def _on_floor(s: Sets, floor: Placements, bound: Objective | None, options: Options, mapper: Mapper) -> tuple[Placements, tuple[Objective, ...]]:
+    """The floor's gangs, and what is known of them. bound: the first goal of a relaxation."""
+    tidied = spread(s, Admission(tuple(sorted(floor)), {}, ()), floor, options, mapper)
+    return tidied.placements, floor_objectives(s, floor, options, bound) + tidied.objectives
 
 
 def _sets(problem: Problem, tree: Tree, places: tuple[Place, ...], room: Room, ledger: Ledger, gangs: list[int]) -> Sets:
@@ -411,19 +426,6 @@ def _sets(problem: Problem, tree: Tree, places: tuple[Place, ...], room: Room, l
     return Sets(problem, tree, places, room.free, ledger, shapes, by_class, room.neighbours)
 
 
-def _filled(s: Sets, placements: Placements, gangs: list[int]) -> Placements:
-    """The gangs that a struck limit left out although they still fit. Where the goals are proved there are none."""
-    if len(placements) == len(gangs):
-        return placements
-    room, ledger = s.room(), s.ledger.copy()
-    for j, pods in placements.items():
-        new = fresh(s.problem.gangs[j], pods)
-        room.take_all(s.problem.gangs[j], new)
-        ledger.charge(s.problem.gangs[j].queue, demand(s.problem.gangs[j], new, s.width))
-    more = _floor(s.problem, s.tree, room, ledger, [j for j in gangs if j not in placements])
-    return {**placements, **more}
-
-
 def _restated(s: Sets, objectives: tuple[Objective, ...], started: set[int], options: Options) -> tuple[Objective, ...]:
     """The sums again for the gangs that start in the end, with the bounds that were proved."""
     sums: dict[str, int] = {}
@@ -432,47 +434,6 @@ def _restated(s: Sets, objectives: tuple[Objective, ...], started: set[int], opt
         sums[f"placed[{label}]"] = sums.get(f"placed[{label}]", 0) + s.worth[k] * number
         sums[f"gangs[{label}]"] = sums.get(f"gangs[{label}]", 0) + number
     return tuple(judge(o.name, sums[o.name], o.bound, options.gap) if o.name in sums else o for o in objectives)
-
-
-def _floor(
-    problem: Problem, tree: Tree, room: Room, ledger: Ledger, gangs: list[int], greedy: Greedy | None = None, line: list[int] | None = None
-) -> Placements:
-    """What the greedy admits, gang by gang: the incumbent of the model, and the plan that no plan may be worse than.
-
-    greedy: another one than the usual, in a room of its own. line: takes down the order in which the gangs are asked.
-    """
-    ledger = ledger.copy()
-    greedy = greedy or Greedy(problem, tree, room.copy())
-    found: dict[int, tuple[Placement, ...]] = {}
-    stopped: set[int] = set()
-    for j in greedy.order(gangs, ledger, totals(problem)):
-        queue = problem.gangs[j].queue
-        if line is not None:
-            line.append(j)
-        pods = None if queue in stopped else _fitted(greedy, ledger, j)
-        if pods is not None:
-            found[j] = pods
-        elif problem.queues[queue].strict:
-            stopped.add(queue)
-    return found
-
-
-def _fitted(greedy: Greedy, ledger: Ledger, j: int) -> tuple[Placement, ...] | None:
-    """All pods of gang j where the greedy finds a place and its queue allows it; charges both."""
-    gang, width = greedy.problem.gangs[j], len(greedy.problem.resources)
-    shape = shape_of(j, gang)
-    if not ledger.allows(gang.queue, shape.demand(width)):
-        return None
-    mark = greedy.room.mark()
-    placed = greedy.place(j, shape)
-    if placed is None:
-        return None
-    amount = demand(gang, placed, width)
-    if not ledger.allows(gang.queue, amount):  # a mix of roles dearer than the cheapest
-        greedy.room.undo(mark)
-        return None
-    ledger.charge(gang.queue, amount)
-    return merged([*shape.fixed, *placed])
 
 
 def _decision(

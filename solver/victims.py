@@ -64,11 +64,14 @@ def may_reclaim(problem: Problem, j: int, v: int) -> bool:
 
 
 def borrows(problem: Problem, j: int) -> bool:
-    """Whether gang j may start in domains that queues of others keep: whoever owns one can have it evicted whole at once, since reclaim is on, the
-    gang and its queue let it happen, no plugin votes against it and no disruption budget covers a role of it."""
-    gang = problem.gangs[j]
-    free = problem.reclaim and problem.reclaiming == Votes() and gang.evictable and problem.queues[gang.queue].reclaimable
-    return free and all(g != j for budget in problem.budgets for g, _ in budget.roles)
+    """Whether gang j may start in domains that queues of others keep: whoever owns one can have it evicted whole at once, since `lendable` says so
+    and no disruption budget covers a role of it."""
+    return lendable(problem, problem.gangs[j]) and all(g != j for budget in problem.budgets for g, _ in budget.roles)
+
+
+def lendable(problem: Problem, gang: Gang) -> bool:
+    """Reclaim is on, no plugin votes against it, and the gang and its queue let it happen."""
+    return problem.reclaim and problem.reclaiming == Votes() and gang.evictable and problem.queues[gang.queue].reclaimable
 
 
 def may_take_back(problem: Problem, kept: Mapping[int, frozenset[int]], j: int, v: int) -> bool:
@@ -151,7 +154,8 @@ def keeps(problem: Problem, winners: Iterable[int], v: int) -> Vector:
 
 def exposed(problem: Problem, ledger: Ledger, q: int, due: Limits, asked: Sequence[int]) -> dict[int, int]:
     """Resource -> how much of it other queues' gangs may take from queue q so that it stays at what it deserves, for the resources `asked`
-    for of which it holds more. Where it deserves none of them by name, all of them are free to take. Empty while a guarantee is not met.
+    for of which it holds more. Where it deserves none of them by name, for whatever it deserves; where that is nothing at all, all that is asked
+    for is free to take. Empty while a guarantee is not met.
 
     Volcano lets a queue fall below what it deserves by its last pod; staying at it is within that rule, and does not make two queues
     take the same pods from each other in turn.
@@ -160,7 +164,7 @@ def exposed(problem: Problem, ledger: Ledger, q: int, due: Limits, asked: Sequen
     if any((g or 0) > h for g, h in zip(problem.queues[q].guarantee, held, strict=True)):
         return {}
     wanted = [r for r, a in enumerate(asked) if a and problem.resources[r] != quotas.PODS]
-    named = [r for r in wanted if due[r] is not None] or wanted
+    named = [r for r in wanted if due[r] is not None] or [r for r, d in enumerate(due) if d is not None] or wanted
     return {r: held[r] - (due[r] or 0) for r in named if held[r] > (due[r] or 0)}
 
 

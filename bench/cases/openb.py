@@ -23,6 +23,9 @@ WHOLE = 1000
 OVERLOAD = 1.3
 """Pods arrive until they have asked for this many times the cluster's GPUs."""
 
+SECONDS = 120.0
+"""For the plan, so that its own limits strike before the clock."""
+
 BASELINES = {
     "gradient descent": lambda problem: single.gradient_descent(problem, "gpu"),
     "best fit": single.best_fit,
@@ -62,7 +65,7 @@ def problem(machines: list[Machine], pods: list[Pod], seed: int, overload: float
 def filled(which: str, pods: str, seed: int) -> Figures:
     """The list `which`, of it the pods that `pods` says (`WHICH`)."""
     world = problem(openb_machines(), [pod for pod in openb_pods(which) if WHICH[pods] or pod.share in (0, WHOLE)], seed)
-    found, _, figures = race(world, "gpu", BASELINES, Options())
+    found, _, figures = race(world, "gpu", BASELINES, Options(time_limit=SECONDS))
     bound = most_placed(world, GPU)
     rows = tuple(_row(f"{which}, {pods}: {name}", of, found, world, bound) for name, of in found.items())
     heads = ("pods and who", "GPUs", "allocated", "of the LP bound", "the plan's part more", "stranded", "pods", "seconds")

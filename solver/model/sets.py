@@ -158,6 +158,20 @@ class Sets:
                 }
         return found
 
+    @property
+    def size(self) -> int:
+        """Variables of pods that a model over these places has."""
+        return sum(len(places) for places in self.limits.values())
+
+    @property
+    def finest(self) -> int:
+        """Variables of pods that a model over single nodes would have, were no gang bound to a domain."""
+        found = 0
+        for shape in self.shapes:
+            for role in shape.roles:
+                found += int(np.count_nonzero((self.free.slots(role.ask) > 0) & np.isin(self.tree.kinds, sorted(role.kinds))))
+        return found
+
     def _beside(self, role: ShapeRole, fits: list[int]) -> list[int]:
         """Place -> what relations leave of the slots of a role that they bind."""
         if self.neighbours is None or not self.neighbours.relations(role):

@@ -16,6 +16,7 @@ from solver.reasons.spec import every, fewer, fewer_in_all, openings, smaller
 from solver.reasons.trial import Bench, Step, Trial
 from solver.reasons.waits import after_others
 from solver.reasons.world import Case
+from solver.victims import lendable
 
 MOST = 4
 """Repairs that are said."""
@@ -95,10 +96,12 @@ def _if_works(bench: Bench, trial: Trial | None) -> Iterator[Trial]:
 
 
 def raised(bench: Bench, t: Trial) -> Trial | None:
-    """GR114: a priority above that of all that the plan starts; then it is decided first, and alone it finds room beside what runs."""
+    """GR114: a priority above that of all that the plan starts; then it is decided first, and alone it finds room beside what runs. Not of one that
+    may borrow a domain that a queue keeps: that is lent last of all, whatever the priority."""
     world = bench.case.world
     top = max((world.problem.gangs[i].priority for i in world.started), default=None)
-    if top is None:
+    lent = any(queue.kept for queue in world.problem.queues) and lendable(world.problem, bench.case.gang)
+    if top is None or lent:
         return None
     return replace(t, setting=replace(t.setting, started=False), changes=(*t.changes, Repair("GR114", amount=top)))
 

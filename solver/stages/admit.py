@@ -70,6 +70,15 @@ def admit(s: Sets, greedy: Placements, options: Options) -> Admission:
     return Admission(_names(s, x, lex.values), pods_of(x, lex.values), tuple(lex.objectives))
 
 
+def first_goal(s: Sets, greedy: Placements, options: Options) -> Admission:
+    """What is placed of the highest level, and nothing after it."""
+    x = variables.make(s)
+    constraints.build(s, x)
+    lex = Lexicographic(x, options, incumbent(s, x, greedy))
+    lex.maximise(objectives.placed(s, x, s.levels[0]))
+    return Admission(_names(s, x, lex.values), pods_of(x, lex.values), tuple(lex.objectives))
+
+
 def _fairly(s: Sets, x: Vars, lex: Lexicographic, at: Level, group: Siblings) -> None:
     """Progressive filling: raise a water level under which each queue is filled as far as it asks, freeze the queues that hold it down, go on.
 

@@ -62,7 +62,7 @@ def by_model(
     options: Options,
 ) -> tuple[Placements, Cost]:
     """(placements that cost no more, a lower bound): all gangs in one model where it is small; else a few vicinities, the other gangs held."""
-    if _size(_singled(s, shapes, placements, sorted(placements))) <= SMALL:
+    if _singled(s, shapes, placements, sorted(placements)).size <= SMALL:
         return _all_in_one(s, shapes, placements, low, wholes, options)
     if cost_of(s, placements, wholes).spread > low.spread:
         low = replace(low, spread=max(low.spread, _relaxed(_singled(s, shapes, placements, sorted(placements)), placements, options)))
@@ -85,7 +85,7 @@ def by_model(
 
 def _relaxed(s: Sets, placements: Placements, options: Options) -> int:
     """The least spread of all gangs together where pods may be divided: a bound that knows that gangs share the room. 0 where they are too many."""
-    if _size(s) > RELAXED:
+    if s.size > RELAXED:
         return 0
     x = variables.make(s, fixed_admission=True)
     constraints.build(s, x, constraints.PLACEMENT)
@@ -99,14 +99,14 @@ def _all_in_one(s: Sets, shapes: Mapping[int, Shape], placements: Placements, lo
     """The exact model, again over single nodes where its costs could not be reached on the nodes that its places count together."""
     while True:
         sets = _singled(s, shapes, placements, sorted(placements))
-        found = _solve(sets, placements, options, nodes=NODES * max(1, SMALL // max(1, _size(sets))))
+        found = _solve(sets, placements, options, nodes=NODES * max(1, SMALL // max(1, sets.size)))
         again = repacked(s, found.placements, wholes, options)
         if cost_of(s, again, wholes) < cost_of(s, placements, wholes):
             placements = again
         value = cost_of(s, placements, wholes)
         bound = _given(value, found.reached, found.proved, low)
         finer = replace(s, places=refine(s.places, found.coarse or range(len(s.places))))
-        if value <= found.reached or len(finer.places) == len(s.places) or _size(_singled(finer, shapes, placements, sorted(placements))) > SMALL:
+        if value <= found.reached or len(finer.places) == len(s.places) or _singled(finer, shapes, placements, sorted(placements)).size > SMALL:
             return placements, bound
         s = finer
 
@@ -133,10 +133,6 @@ def _singled(s: Sets, gangs: Mapping[int, Shape], placements: Placements, movabl
     shapes = tuple(replace(gangs[j], alone=j) for j in movable)
     waiting = {(s.problem.gangs[j].queue, urgency(s.problem.gangs[j]), k): (j,) for k, j in enumerate(movable)}
     return Sets(s.problem, s.tree, s.places, free, s.ledger, shapes, waiting, room.neighbours)
-
-
-def _size(s: Sets) -> int:
-    return sum(len(places) for places in s.limits.values())
 
 
 def _solve(s: Sets, placements: Placements, options: Options, nodes: int, near_only: bool = False) -> Found:

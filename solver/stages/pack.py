@@ -17,13 +17,16 @@ from solver.options import Options
 from solver.problem import Ask, Gang, Placement, Portion, Problem, Role
 from solver.room import Room
 
+LARGEST = 500
+"""Pairs of what pods ask for and nodes, or cells of them, up to which a model is asked how to pack a place; a larger place is split at once."""
+
 Wish = tuple[int, int]
 """(gang, role)."""
 
 
 def pack(problem: Problem, room: Room, place: Place, wishes: Mapping[Wish, int], options: Options) -> dict[int, list[Placement]] | None:
-    """Gang -> its pods on the nodes of one place, taken from the room. None, and nothing taken, when they provably do not fit, or when
-    relations between pods on several of the nodes were not kept one pod after another: then the place is too coarse."""
+    """Gang -> its pods on the nodes of one place, taken from the room. None, and nothing taken, when they provably do not fit, when the model that
+    would tell is too large, or when relations between pods on several of the nodes were not kept one pod after another: the place is too coarse."""
     mark = room.mark()
     roles = {wish: problem.gangs[wish[0]].roles[wish[1]] for wish in wishes}
     asks = {wish: role.ask for wish, role in roles.items()}
@@ -50,7 +53,8 @@ def pack(problem: Problem, room: Room, place: Place, wishes: Mapping[Wish, int],
                 break
         if left:
             room.undo(mark)
-            return None if bound else exactly(problem, room, place, wishes, options)
+            size_of = len({*asks.values()}) * len(nodes) * max(1, room.free.cells.shape[2])
+            return None if bound or size_of > LARGEST else exactly(problem, room, place, wishes, options)
     return found
 
 

@@ -17,16 +17,16 @@ from solver.stages.pack import fresh
 from solver.tree import Tree
 
 
-def sparing(problem: Problem, tree: Tree, room: Room, gangs: Iterable[int]) -> Iterator[Greedy]:
-    """These greedies, each in a copy of the room: of a queue's gangs the oldest first, and the largest first, between which the small ones then fit.
+def anywhere(problem: Problem, gangs: Iterable[int]) -> bool:
+    """Whether nothing binds these gangs to domains, nor pods to other pods: then there is no more to choose than a node for each pod."""
+    asking = ((problem.gangs[j], shape_of(j, problem.gangs[j])) for j in gangs)
+    return not any(hard_tier(gang) is not None or gang.subgroups or shape.related for gang, shape in asking)
 
-    None where gangs are bound to domains, or pods to other pods: then there is more to choose than a node.
-    """
-    asking = [(problem.gangs[j], shape_of(j, problem.gangs[j])) for j in gangs]
-    if any(hard_tier(gang) is not None or gang.subgroups or shape.related for gang, shape in asking):
-        return
-    pods = [(role.ask, role.kinds) for _, shape in asking for role in shape.roles for _ in range(role.need)]
-    for largest in (False, True):
+
+def sparing(problem: Problem, tree: Tree, room: Room, gangs: Iterable[int]) -> Iterator[Greedy]:
+    """These greedies, each in a room of its own: of a queue's gangs the largest first, between which small ones still fit, and the oldest first."""
+    pods = [(role.ask, role.kinds) for j in gangs for role in shape_of(j, problem.gangs[j]).roles for _ in range(role.need)]
+    for largest in (True, False):
         again = room.copy()
         yield Greedy(problem, tree, again, Fragments(problem, again, pods), largest)
 

@@ -102,22 +102,25 @@ def reclaimers(x: Ledger, g: int) -> list[int]:
 def reclaimed(x: Ledger) -> Findings:
     """A queue that has to spare what gangs of other queues took (`gates_of`) keeps, descendants included, its guarantees, and what it deserves of at
     least one resource that each of those victims gave back and each of those winners asks for. Where it deserves something that a winner asks for,
-    only that counts. Pods that went for gangs inside it count as still held. The number of pods is no such resource."""
+    only that counts; where it deserves only other things, these, of what each victim gave back. Pods that went for gangs inside it count as still
+    held. The number of pods is no such resource."""
     deserved = quotas.deserved(x.problem)
     named: dict[int, set[int]] = defaultdict(set)
     useful: dict[int, set[int]] = {}
+    back: dict[int, set[int]] = {}
     counted = {r for r, name in enumerate(x.problem.resources) if name != "pods"}
     for g, gang in enumerate(x.problem.gangs):
         given = {r for (role, _) in x.gone[g] for r, amount in enumerate(gang.roles[role].request) if amount}
         asked = [{r for role in x.problem.gangs[j].roles for r, amount in enumerate(role.request) if amount} for j in reclaimers(x, g)]
         for q in gates_of(x, g):
             useful[q] = useful.get(q, counted).intersection(given, *asked)
+            back[q] = back.get(q, counted) & given
             named[q] |= counted.intersection(set().union(*asked))
     for q, resources in sorted(useful.items()):
         queue = x.problem.queues[q]
         held = [b + a - gone + back for b, a, gone, back in zip(x.before[q], x.added[q], x.lost[q], _kept_inside(x, q), strict=True)]
         due = {x.problem.resources.index(name): amount for name, amount in deserved[q].items()}
-        counts = {r for r in resources if r in due} if named[q] & due.keys() else resources
+        counts = resources & due.keys() if named[q] & due.keys() else back[q] & due.keys() if due else resources
         if not any(held[r] >= int(due.get(r, 0)) for r in counts):
             yield ("queues", q, "deserved"), "gave up more than it held above what it deserves"
         if any(amount < (least or 0) for amount, least in zip(held, queue.guarantee, strict=True)):

@@ -185,7 +185,8 @@ def _spared(world: Problem, room: Room, q: int, foreign: list[int], gone: dict[i
     """Whether the queue can spare what others take from it."""
     amounts = range(len(world.resources))
     lost = [[0] * len(world.queues) for _ in amounts]
-    helps = {r for r in amounts if asked[r]}
+    named = {r for r in amounts if due(world, q, r) is not None}
+    helps = {r for r in amounts if asked[r]} if any(asked[r] for r in named) or not named else set(amounts)
     for v in foreign:
         gang = world.gangs[v]
         for (role, _), pods in gone[v].items():
@@ -196,8 +197,8 @@ def _spared(world: Problem, room: Room, q: int, foreign: list[int], gone: dict[i
     held = [room.holding(q, [h[r] - x for h, x in zip(room.held, lost[r], strict=True)]) for r in amounts]
     if not world.queues[q].reclaimable or any(held[r] < (world.queues[q].guarantee[r] or 0) for r in amounts):
         return False
-    if any(asked[r] and due(world, q, r) is not None for r in amounts):
-        helps = {r for r in helps if due(world, q, r) is not None}
+    if named:
+        helps &= named
     return any(held[r] >= (due(world, q, r) or 0) for r in helps)
 
 

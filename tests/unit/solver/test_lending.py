@@ -90,6 +90,7 @@ def test_the_owners_gangs_come_first_whatever_their_priority() -> None:
     world = kept(borrower("one", priority=9), borrower("two", priority=9), gang("mine", role(1, gpu=8), queue="child"))
     assert actions(world) == {"one": "start", "two": "wait", "mine": "start"}
     assert [fact.code for fact in decided(world).decisions[1].facts] == ["GW105"]
+    assert all(repair.code != "GR114" for repair in decided(world).decisions[1].repairs)
 
 
 def test_a_borrower_may_stand_partly_in_its_own_room() -> None:

@@ -374,6 +374,20 @@ def test_a_queue_that_deserves_nothing_by_name_lends_everything() -> None:
     assert actions(world) == {"g": "evict", "winner": "start"}
 
 
+@pytest.mark.parametrize(("cpu", "action"), [(7, "evict"), (8, "keep")])
+def test_a_queue_that_deserves_only_other_things_is_measured_by_these(cpu: int, action: str) -> None:
+    """The winner asks for GPUs alone, of which nobody said that the lender deserves any; but it holds 8 CPUs."""
+    world = problem(
+        queue("lender", deserved={"cpu": cpu}),
+        queue("owner", deserved={"gpu": 8}),
+        nodes(1, gpu=8, cpu=8),
+        gang("g", role(4, minimum=1, gpu=2, cpu=1), role(4, minimum=0, cpu=1), queue="lender", running=(run(0, 0, 4), run(1, 0, 4)), loss=60),
+        gang("winner", role(1, gpu=2), queue="owner"),
+        reclaim=True,
+    )
+    assert evicted(world) == ({"g": 1} if action == "evict" else {})
+
+
 def test_with_proportion_shares_by_weight_say_what_may_be_taken_back() -> None:
     """Eight nodes by weights 1 and 3: two for the lender, six for the owner."""
     running = [single(f"g{n}", n, queue="lender") for n in range(8)]

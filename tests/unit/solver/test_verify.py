@@ -55,7 +55,7 @@ CHECKED: dict[type, dict[str, str]] = {
         "limit": "no: what a limit says, for people; tests/unit/solver/test_reasons.py",
     },
     solver.plan.Repair: {
-        "code": "no: that it is enough takes as long as finding it; tests/property/test_reasons.py, tests/property/test_delays.py",
+        "code": "no: that it is enough takes as long as finding it; tests/property/test_repairs.py, tests/property/test_delays.py",
         **dict.fromkeys(("queue", "resource", "tier", "amount", "now", "role", "subgroup", "hypernode", "gangs", "nodes", "also"), "reasons"),
         "seconds": "no: when others end, for people; tests/property/test_delays.py",
     },

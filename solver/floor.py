@@ -3,11 +3,13 @@ their order."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from solver.model.sets import Level, Sets
 from solver.options import Options
+from solver.order import urgency
 from solver.plan import Objective
 from solver.quotas import Siblings
 from solver.stages.admit import Placements
@@ -51,6 +53,17 @@ class Floor:
         """The same for the gangs of this urgency and above alone."""
         waiting = {key: js for key, js in self.sets.waiting.items() if key[1] >= urgent}
         return replace(self.sets, waiting=waiting), {j: self.placements[j] for js in waiting.values() for j in js if j in self.placements}
+
+    def uncontested(self, groups: Sequence[list[int]]) -> list[list[int]]:
+        """The first of these batches, as many as make up whole urgencies of which the greedy starts every gang: no model places more."""
+        gangs = self.sets.problem.gangs
+        found: list[list[int]] = []
+        for _, alike in groupby(groups, lambda batch: urgency(gangs[batch[0]])):
+            batches = list(alike)
+            if any(j not in self.placements for batch in batches for j in batch):
+                break
+            found += batches
+        return found
 
     def better(self, started: Collection[int], options: Options) -> bool:
         """Whether the floor is worth more than the gangs that start."""
@@ -96,15 +109,25 @@ def _share(s: Sets, q: int, group: Siblings, number: dict[tuple[int, int, int], 
 
 
 def objectives(s: Sets, floor: Collection[int], options: Options, bound: Objective | None = None) -> tuple[Objective, ...]:
-    """What is said of a batch that ends on its floor: sums, against all that waits, since nothing better is known of them.
+    """What is said of a batch that ends on its floor: sums, against what waits and what the free room is worth beside the levels above.
 
     bound: the first goal of a model that every plan of the batch satisfies; its later goals are bounded given those before, and say nothing here.
     """
-    found = []
+    found, room = [], s.room_for_worth
     for level in s.levels:
         most, reached = (merit(s, gangs, level, options) for gangs in ({j for js in s.waiting.values() for j in js}, set(floor)))
-        found.append(judge(f"placed[{s.label(level)}]", reached.placed, most.placed, options.gap))
-        if bound is not None and bound.name == found[-1].name:
-            found[-1] = judge(bound.name, reached.placed, bound.bound, options.gap)
-        found.append(judge(f"gangs[{s.label(level)}]", reached.gangs, most.gangs, options.gap))
+        placed = judge(f"placed[{s.label(level)}]", reached.placed, min(most.placed, room), options.gap)
+        if bound is not None and bound.name == placed.name:
+            placed = judge(placed.name, reached.placed, min(placed.bound, bound.bound), options.gap)
+        found += [placed, judge(f"gangs[{s.label(level)}]", reached.gangs, _most_gangs(s, level, int(min(most.placed, room))), options.gap)]
+        room -= reached.placed
     return tuple(found)
+
+
+def _most_gangs(s: Sets, level: Level, worth: int) -> int:
+    """So many gangs of the level at most are together worth no more than this: the cheapest."""
+    number = 0
+    for each in sorted(s.worth[k] for (q, p, k), js in s.waiting.items() if s.level(q, p) == level for _ in js):
+        worth -= each
+        number += worth >= 0
+    return number

@@ -176,6 +176,10 @@ class Course:
         """Batch after batch. Where they are several, no level ends below what the greedy alone would start of all their gangs (`whole`)."""
         course, clean = self, self.copy() if len(groups) > 1 else None
         every, asked = [j for gangs in groups for j in gangs], list[int]()
+        if whole is not None and (easy := whole.uncontested(groups)):
+            course.fall_back(whole, urgency(self.problem.gangs[easy[-1][0]]), [j for gangs in easy for j in gangs])
+            groups = groups[len(easy) :]
+            asked += [j for gangs in easy for j in gangs]
         for urgent, alike in groupby(groups, lambda gangs: urgency(self.problem.gangs[gangs[0]])):
             for gangs in alike:
                 course.decide(gangs)

@@ -276,9 +276,32 @@ class Sets:
 
         Exact when one resource dominates every demand (GPUs usually do); else in steps of 1/10,000 of the cluster.
         """
-        shares = [[(x / t if t else 0.0) for x, t in zip(d, self.totals, strict=True)] for d in self.demands]
+        if self.currency is not None:
+            r, unit = self.currency
+            return tuple(max(1, d[r] // unit) for d in self.demands)
+        return tuple(max(1, round(10_000 * max(s, default=0.0))) for s in self._shares)
+
+    @cached_property
+    def currency(self) -> tuple[int, int] | None:
+        """(resource, unit) in which worth is counted exactly: the resource that dominates every demand, and the demands' common divisor."""
         for r in range(self.width):
-            if all(s[r] >= max(s, default=0.0) for s in shares):
-                unit = int(np.gcd.reduce([d[r] for d in self.demands if d[r]] or [1]))
-                return tuple(max(1, d[r] // unit) for d in self.demands)
-        return tuple(max(1, round(10_000 * max(s, default=0.0))) for s in shares)
+            if all(s[r] >= max(s, default=0.0) for s in self._shares):
+                return r, int(np.gcd.reduce([d[r] for d in self.demands if d[r]] or [1]))
+        return None
+
+    @cached_property
+    def _shares(self) -> list[list[float]]:
+        """k -> what part of the cluster one gang of the shape asks for, per resource."""
+        return [[(x / t if t else 0.0) for x, t in zip(d, self.totals, strict=True)] for d in self.demands]
+
+    @cached_property
+    def room_for_worth(self) -> float:
+        """No more worth than this finds room, whoever starts: what is free of the currency, node by node in whole pods; inf where it is not exact.
+
+        sum_v floor(free_v / g) * g / unit          g: the common divisor of what single pods ask for
+        """
+        if self.currency is None or not all(d[self.currency[0]] for d in self.demands):
+            return float("inf")
+        r, unit = self.currency
+        pod = int(np.gcd.reduce([role.request[r] for shape in self.shapes for role in shape.roles if role.request[r]]))
+        return int((self.free.amounts[:, r] // pod).sum()) * pod // unit

@@ -40,9 +40,18 @@ def test_a_model_that_starts_a_lower_priority_instead_is_overruled(monkeypatch: 
     assert started(world, plan) == started(world, whole) == {"high"}
     said = {o.name: (o.value, o.bound, o.verdict) for o in plan.batches[0].objectives}
     assert said["placed[9]"] == (1, 1, "proven")
-    assert said["placed[0]"] == (0, 1, "limit reached")
+    assert said["placed[0]"] == said["gangs[0]"] == (0, 0, "proven"), "the room is used up, by counting alone"
     assert not any(name.startswith("share") for name in said)
-    assert plan.batches[0].verdict == "limit reached"
+
+
+def test_what_the_floor_leaves_free_bounds_what_more_could_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three nodes: what the higher priorities take is counted off before a lower one is bounded."""
+    world = problem(nodes(3, gpu=8), gang("two", role(2, gpu=8)), gang("more", role(2, gpu=8), priority=-1), gang("one", role(1, gpu=8), priority=9))
+    poorly(monkeypatch, world, "two")
+    said = {o.name: (o.value, o.bound, o.verdict) for o in solve(world).batches[0].objectives}
+    assert said["placed[9]"] == (1, 1, "proven")
+    assert said["placed[0]"] == (2, 2, "proven")
+    assert said["placed[-1]"] == (0, 0, "proven")
 
 
 def test_a_model_that_serves_one_queue_only_is_overruled(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,7 +89,7 @@ def fewer_in_all(t: Trial) -> list[Step]:
     """GR105 without a role: a smaller minimum of a gang that leaves open which roles meet it."""
     gang = t.setting.gang
     need, least = required(gang, (0,) * len(gang.roles))
-    return [] if gang.running else [partial(_fewer_in_all, pods) for pods in range(least - 1, max(sum(need), 1) - 1, -1)]
+    return [] if gang.running else [partial(_fewer_in_all, pods) for pods in range(min(least, gang.minimum) - 1, max(sum(need), 1) - 1, -1)]
 
 
 def _fewer_in_all(pods: int, t: Trial) -> Trial:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from solver import solve
 from solver.plan import Action, Plan
 from solver.verify import verify
-from tests.unit.solver.builders import gang, nodes, problem, queue, relation, role, run
+from tests.unit.solver.builders import gang, nodes, parts, problem, queue, relation, role, run
 
 
 def actions(made: Plan) -> list[Action]:
@@ -69,3 +69,12 @@ def test_no_nodes_are_to_be_added_where_another_queue_keeps_the_domain() -> None
     free = solve(problem(nodes(1, leaf="s", gpu=4), queue("mine"), queue("theirs"), wide, tree=tree))
     assert "GR104" in repairs(free, 0)
     assert "GR104" not in repairs(kept, 0)
+
+
+def test_fewer_pods_are_fewer_than_what_is_written() -> None:
+    """Whole subgroups make it four pods, yet its minimum says one: three would be no fewer."""
+    quads = gang("g", role(4, minimum=0, gpu=1), minimum=1, queue="q", subgroups=(parts(4, tier=4),))
+    world = problem(nodes(1, gpu=8), queue("q", capability={"gpu": 4}, used={"gpu": 1}), quads)
+    made = solve(world)
+    assert verify(world, made) == []
+    assert not [change for repair in made.decisions[0].repairs for change in (repair, *repair.also) if change.code == "GR105"]

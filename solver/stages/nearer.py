@@ -146,7 +146,7 @@ def _solve(s: Sets, placements: Placements, options: Options, nodes: int, near_o
     if not near_only:
         wanted += goals.opened(s, x, start, wholes.opened_nodes(new))
     low = bounds.bound(s, {shape.alone: shape for shape in s.shapes if shape.alone is not None}, wholes)
-    lex = Lexicographic(x, replace(options, max_nodes=min(options.max_nodes, nodes)), start, quick=True)
+    lex = Lexicographic(x, replace(options, max_nodes=min(options.max_nodes, nodes)), start, quick=near_only)
     reached, proved = [], []
     for goal, least in zip(wanted, low.entries, strict=False):
         value, bound = lex.reach(replace(goal, top=min(goal.top, -float(least))))

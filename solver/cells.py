@@ -100,6 +100,8 @@ def _free(problem: Problem, amounts: Sequence[Vector], cells: Sequence[Sequence[
 
 def positions(problem: Problem) -> list[list[tuple[int, int]]]:
     """Node -> for each of its cells (division, how many cells of this division come before it)."""
+    if not problem.divisions:
+        return [[] for _ in problem.nodes]
     found = []
     for node in problem.nodes:
         seen = [0] * len(problem.divisions)
@@ -243,6 +245,8 @@ def certificate(problem: Problem, laid: Mapping[int, Mapping[tuple[Portion, ...]
 
     Pods with the same portions on one node are dealt to their gangs in order.
     """
+    if not laid:
+        return {}
     index = [{spot: c for c, spot in enumerate(spots)} for spots in positions(problem)]
     waiting: dict[tuple[int, tuple[Portion, ...]], list[tuple[int, int]]] = {}
     for j, placements in sorted(new.items()):

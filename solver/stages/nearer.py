@@ -31,7 +31,7 @@ SMALL = 400
 NODES = 20
 """Branch-and-bound nodes for a model of `SMALL` variables, more for a smaller one: being spread a little is no reason to keep everybody waiting."""
 
-ROUNDS = 6
+ROUNDS = 4
 """Vicinities that are tried, each at its root only."""
 
 VAIN = 2

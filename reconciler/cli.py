@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -58,6 +59,12 @@ def state_folder(cluster: str) -> Path:
     return Path(base) / "gangplan" / cluster
 
 
+def collect_rarely() -> None:
+    """Let Python's collector walk through all objects seldom: a plan makes millions that stay until it is done, and hardly any in a circle."""
+    gc.set_threshold(50_000, 20, 50)
+
+
 def main() -> None:
     """The `gangplan` command."""
+    collect_rarely()
     cli(obj=load_tree)

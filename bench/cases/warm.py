@@ -24,7 +24,9 @@ def added() -> Figures:
     from compiler.read import read_specs
     from compiler.state import State
     from compiler.tree import Tree
+    from reconciler.cli import collect_rarely
 
+    collect_rarely()  # as in every process of the command
     made = world(NODES, RUNNING + ADDED, LOAD, tiers=3)
     jobs = sorted(name for name in made.files if name.startswith("jobs/"))
     before = {name: text for name, text in made.files.items() if name not in jobs[RUNNING:]}

@@ -12,7 +12,8 @@ from solver.verify.ledger import Findings, Ledger, add, needs
 
 def reasons(x: Ledger) -> Findings:
     """A waiting gang has at least one fact, any other neither facts nor repairs; what they point at exists; no fact says that there is as much as is
-    asked for, and no repair changes nothing. No gang that fits the empty cluster in a way that is easily seen is said to fit never.
+    asked for, and no repair changes nothing. No gang that fits the empty cluster in a way that is easily seen is said to fit never, and none for
+    which the plan holds room.
 
     That the facts are the smallest set that suffices, and that each repair is enough, is tried by property tests: it takes as long as finding them.
     """
@@ -35,6 +36,8 @@ def reasons(x: Ledger) -> Findings:
         never = [f for f, fact in enumerate(decision.facts) if fact.never]
         if never and _fits_empty_cluster(x, g):
             yield ("decisions", g, "facts", never[0]), "says never, but the gang fits the empty cluster"
+        if never and x.plan.reservation is not None and x.plan.reservation.gang == g:
+            yield ("decisions", g, "facts", never[0]), "says never, but the plan holds room in which it is to start"
 
 
 def _within(index: int | None, items: Sequence[object]) -> bool:

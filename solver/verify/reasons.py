@@ -34,10 +34,15 @@ def reasons(x: Ledger) -> Findings:
                 elif not _changes(x, g, change):
                     yield ("decisions", g, "repairs", p), f"{change.code} as it is said changes nothing"
         never = [f for f, fact in enumerate(decision.facts) if fact.never]
-        if never and _fits_empty_cluster(x, g):
-            yield ("decisions", g, "facts", never[0]), "says never, but the gang fits the empty cluster"
-        if never and x.plan.reservation is not None and x.plan.reservation.gang == g:
-            yield ("decisions", g, "facts", never[0]), "says never, but the plan holds room in which it is to start"
+        if never and (refuted := _refuted(x, g)):
+            yield ("decisions", g, "facts", never[0]), f"says never, but {refuted}"
+
+
+def _refuted(x: Ledger, g: int) -> str:
+    """What shows that the gang may start some day; "" where nothing does at a glance."""
+    if x.plan.reservation is not None and x.plan.reservation.gang == g:
+        return "the plan holds room in which it is to start"
+    return "the gang fits the empty cluster" if _fits_empty_cluster(x, g) else ""
 
 
 def _within(index: int | None, items: Sequence[object]) -> bool:

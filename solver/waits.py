@@ -91,9 +91,13 @@ class Waits:
         and end in time: it finds no room beside what runs either, with the reserved nodes closed."""
         if j == held.gang or in_time(self.guarded, j, held) or level_of(self.guarded, j) > level_of(self.guarded, held.gang):
             return False
-        if self._fits(self.guarded, self.guarded_tree, j, "planned"):
+        if self.beside_the_plan(j):
             return j in self.barred or not self._fits(self.final, self.final_tree, j, "planned")
         return self._filled_in and self.beside_what_runs(j) and self._misses(self.final, self.final_tree, j)
+
+    def beside_the_plan(self, j: int) -> bool:
+        """Whether it provably fits beside what the plan lets run, in what is not closed to it, reserved or not."""
+        return self._fits(self.guarded, self.guarded_tree, j, "planned")
 
     @cached_property
     def _filled_in(self) -> bool:
@@ -147,9 +151,7 @@ class Waits:
     def _misses(self, problem: Problem, tree: Tree, j: int) -> bool:
         """Whether it provably finds no room beside what runs."""
         shape, free = shape_of(j, problem.gangs[j]), self.world.free_before
-        return (
-            shortage(problem, tree, shape, free) is not None or holds(problem, tree, j, shape, free, self.world.options, self._present) is False
-        )
+        return shortage(problem, tree, shape, free) is not None or holds(problem, tree, j, shape, free, self.world.options, self._present) is False
 
     @cached_property
     def _present(self) -> Neighbours | None:

@@ -67,7 +67,8 @@ def test_a_large_gang_gets_its_reserved_supernode_and_only_who_ends_before_it_fi
     nodes = gpu_nodes(plane, 4, gpus=8)
     for node, gpus in ((nodes[2], 8), (nodes[3], 4)):  # of the second supernode half a node is free, for ever
         occupant = {"name": "main", "image": "none", "resources": {"limits": {"nvidia.com/gpu": gpus}}}
-        plane.api("POST", "/api/v1/namespaces/default/pods", {"metadata": {"name": f"foreign-{node}"}, "spec": {"nodeName": node, "containers": [occupant]}})
+        foreign = {"metadata": {"name": f"foreign-{node}"}, "spec": {"nodeName": node, "containers": [occupant]}}
+        plane.api("POST", "/api/v1/namespaces/default/pods", foreign)
     repository = Repository(tmp_path / "repo")
     repository.write("cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 4, supernode=2), queue("team"))
     repository.write("jobs/first.yaml", lasting("first", role("worker", 1, gpus=8, run_for="20s"), duration="20s"))

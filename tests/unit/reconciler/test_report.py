@@ -12,7 +12,7 @@ from reconciler.objects import Object, Ref
 from reconciler.report import Condition, JsonLines, Metrics, Publisher, Report, as_text, status
 from tests.unit.reconciler.scripted import Answer, Server, refusal
 
-GANG = {"kind": "Job", "namespace": "default", "name": "train", "queue": "team", "decision": "wait", "domains": [], "startsAt": None}
+GANG: dict[str, Any] = {"kind": "Job", "namespace": "default", "name": "train", "queue": "team", "decision": "wait", "domains": [], "startsAt": None}
 PLAN: dict[str, Any] = {"digest": "sha256:1", "gangs": [{**GANG, "reasons": [{"code": "GW101", "message": "8 GPUs are missing"}]}]}
 HELD = (Change("held", Ref("v1", "ConfigMap", "default", "stays"), reason="it is protected"),)
 

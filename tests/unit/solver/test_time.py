@@ -181,12 +181,15 @@ def test_a_small_gang_takes_reserved_nodes_only_when_it_ends_in_time(duration: i
 
 
 def test_who_fills_in_is_not_blamed_for_what_is_reserved_anyway() -> None:
-    fills, large = gang("fills", role(1, gpu=8), duration=60), gang("large", role(2, gpu=8))
-    world = problem(nodes(2, gpu=8), busy("a", 0, ends=900), large, gang("long", role(1, gpu=8)), fills)
+    large = gang("large", role(2, gpu=8))
+    before_all = gang("fills", role(1, gpu=8), duration=60, priority=5)
+    world = problem(nodes(2, gpu=8), busy("a", 0, ends=900), large, gang("long", role(1, gpu=8)), before_all)
     made = plan(world)
     assert started(world, made) == {"fills"}
     assert codes(world, made, "long") == ["GW114"]
-    fits_beside = problem(nodes(3, gpu=8), busy("a", 0, ends=900), large, gang("long", role(1, gpu=4)), gang("other", role(1, gpu=8)), fills)
+    assert [(repair.code, repair.amount) for repair in of(world, made, "long").repairs if repair.code == "GR114"] == [("GR114", 5)]
+    fills, other = gang("fills", role(1, gpu=8), duration=60), gang("other", role(1, gpu=8))
+    fits_beside = problem(nodes(3, gpu=8), busy("a", 0, ends=900), large, gang("long", role(1, gpu=4)), other, fills)
     made = plan(fits_beside)
     assert started(fits_beside, made) == {"fills", "other"}, "the third node is nobody's, and who takes it is to blame"
     assert codes(fits_beside, made, "long") == ["GW105"]

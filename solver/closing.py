@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from solver.order import end
-from solver.problem import Problem
+from solver.problem import Gang, Problem
 from solver.quotas import path
 from solver.tree import Tree
 from solver.victims import borrows
@@ -48,6 +48,12 @@ def guarded(problem: Problem, lending: bool = True) -> Problem:
 def both(one: Mapping[int, Nodes], other: Mapping[int, Nodes]) -> dict[int, Nodes]:
     """What is closed for one reason or another."""
     return {j: one.get(j, frozenset()) | other.get(j, frozenset()) for j in sorted(one.keys() | other.keys())}
+
+
+def shut_to(problem: Problem, gang: Gang, start: int | None) -> list[int]:
+    """Nodes that close before the gang would have ended, were it to start then; start None: nobody knows when, so all that ever close."""
+    done = None if start is None or gang.duration is None else start + gang.duration
+    return [n for n, node in enumerate(problem.nodes) if node.closes_in is not None and (done is None or node.closes_in < done)]
 
 
 def closing_on(problem: Problem) -> dict[int, Nodes]:

@@ -15,13 +15,14 @@ from itertools import islice
 import numpy as np
 
 from solver.cells import Free, whole
-from solver.closing import both, closed, closing_on, kept_from
+from solver.closing import both, closed, closing_on, kept_from, shut_to
 from solver.fit import found, holds, shortage
 from solver.order import end
 from solver.parallel import Mapper
 from solver.plan import Fact, Repair, Reservation
 from solver.problem import Gang, Node, Placement, Problem
 from solver.reasons import Explanation, World, kind
+from solver.reasons.minimal import first
 from solver.room import Ledger, Room, demand
 from solver.shapes import shape_of
 from solver.stages.reserve import in_time
@@ -200,19 +201,11 @@ def _fits_once_started(asked: Asked, held: Reservation) -> bool:
     for p in held.placements:
         free.amounts[p.node] -= np.array(first.roles[p.role].request, dtype=np.int64) * p.pods
     ledger.charge(first.queue, demand(first, held.placements, len(problem.resources)))
-    late = _closing_by(problem, asked.j, held.starts_in)
-    free.amounts[late] = 0
     gang, shape = problem.gangs[asked.j], shape_of(asked.j, problem.gangs[asked.j])
+    free.amounts[shut_to(problem, gang, held.starts_in)] = 0
     if minds(gang) or not ledger.allows(gang.queue, shape.demand(len(problem.resources))):
         return False
     return found(problem, waits.guarded_tree, asked.j, shape, free.clipped()) is not None
-
-
-def _closing_by(problem: Problem, j: int, start: int | None) -> list[int]:
-    """Nodes that close before gang j would have ended, starting then or, where nobody knows when, at all."""
-    lasts = problem.gangs[j].duration
-    closings = ((n, node.closes_in) for n, node in enumerate(problem.nodes))
-    return [n for n, closes in closings if closes is not None and (start is None or lasts is None or start + lasts > closes)]
 
 
 # ---- domains that another queue keeps
@@ -230,20 +223,9 @@ def _kept(asked: Asked, fact: Fact) -> Iterator[Repair]:
         """The last ones are the first to go: `Queue.kept` has them in order."""
         return replace(asked.alone, queues=tuple(replace(x, kept=kept[:-count]) if i == q else x for i, x in enumerate(problem.queues)))
 
-    least = _least(range(1, len(kept) + 1), lambda count: asked.beside(fewer(count)))
+    least = first(range(1, len(kept) + 1), lambda count: asked.beside(fewer(count)))
     if least is not None:
         yield Repair("GR119", queue=q, amount=least)
-
-
-def _least(steps: Sequence[int], works: Callable[[int], bool]) -> int | None:
-    """The first that works; none works where the last one does not, and all do after one that does."""
-    if not steps or not works(steps[-1]):
-        return None
-    low, high = 0, len(steps) - 1
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if works(steps[middle]) else (middle + 1, high)
-    return steps[low]
 
 
 # ---- maintenance
@@ -254,7 +236,7 @@ def _maintenance(asked: Asked, fact: Fact) -> Iterator[Repair]:
     problem = asked.waits.world.problem
     gang = problem.gangs[asked.j]
     times = {node.closes_in for node in problem.nodes if node.closes_in and (gang.duration is None or node.closes_in < gang.duration)}
-    longest = None if gang.running else _least(sorted(times, reverse=True), lambda seconds: asked.beside(asked.changed(duration=seconds)))
+    longest = None if gang.running else first(sorted(times, reverse=True), lambda seconds: asked.beside(asked.changed(duration=seconds)))
     if longest is not None:
         yield Repair("GR121", seconds=longest)
     ends = sorted({to for node in problem.nodes for _, to in node.windows})

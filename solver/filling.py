@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from solver.greedy import Greedy
 from solver.model.sets import Sets
 from solver.options import Options
+from solver.placements import Placements, fresh, merged
 from solver.plan import Objective
 from solver.problem import Placement, Problem
 from solver.quotas import totals
 from solver.room import Ledger, Room, demand
 from solver.shapes import shape_of
-from solver.stages.admit import Placements, first_goal
+from solver.stages.admit import first_goal
 from solver.stages.exchange import exchange
-from solver.stages.pack import fresh, merged
 from solver.stages.realise import realise
 from solver.stages.sparing import more
 from solver.stages.spread import shared_out
@@ -84,9 +84,7 @@ def filled(s: Sets, placements: Placements, gangs: list[int]) -> Placements:
     """The gangs that a struck limit left out although they still fit. Where the goals are proved there are none."""
     if len(placements) == len(gangs):
         return placements
-    room, ledger = s.room(), s.ledger.copy()
+    ledger = s.ledger.copy()
     for j, pods in placements.items():
-        new = fresh(s.problem.gangs[j], pods)
-        room.take_all(s.problem.gangs[j], new)
-        ledger.charge(s.problem.gangs[j].queue, demand(s.problem.gangs[j], new, s.width))
-    return {**placements, **greedy_floor(s.problem, s.tree, room, ledger, [j for j in gangs if j not in placements])}
+        ledger.charge(s.problem.gangs[j].queue, demand(s.problem.gangs[j], fresh(s.problem.gangs[j], pods), s.width))
+    return {**placements, **greedy_floor(s.problem, s.tree, s.room_beside(placements), ledger, [j for j in gangs if j not in placements])}

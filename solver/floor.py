@@ -10,9 +10,9 @@ from itertools import groupby
 from solver.model.sets import Level, Sets
 from solver.options import Options
 from solver.order import urgency
+from solver.placements import Placements
 from solver.plan import Objective
 from solver.quotas import Siblings
-from solver.stages.admit import Placements
 from solver.stages.lexicographic import judge
 
 ROUNDING = 1e-6

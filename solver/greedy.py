@@ -14,12 +14,12 @@ from solver.cells import Ints
 from solver.costs import torn
 from solver.fragments import Fragments
 from solver.order import urgency
+from solver.placements import merged
 from solver.podwise import Podwise
 from solver.problem import Gang, Placement, Problem, Subgroup, Topology, Vector
 from solver.quotas import gang_share, rank
 from solver.room import Ledger, Room
 from solver.shapes import Shape, broken, shape_of, uneven
-from solver.stages.pack import merged
 from solver.tree import ROOT, Tree
 
 TRIES = 6

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from solver.closing import closed
 from solver.model.sets import Level
 from solver.order import level_of, passed, turn
+from solver.placements import merged
 from solver.plan import Reservation
 from solver.room import Ledger, demand
 from solver.shapes import satisfied
-from solver.stages.pack import merged
 from solver.stages.reserve import Outlook, barred, shut, timed
 from solver.tree import Tree
 

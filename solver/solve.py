@@ -24,6 +24,7 @@ from solver.neighbours import whoever_minds
 from solver.options import Options
 from solver.order import in_turn, turn, urgency
 from solver.parallel import HERE, Mapper
+from solver.placements import Placements, fresh, merged
 from solver.plan import Batch, Decision, Objective, Plan, QueueUse, Reservation, Verdict
 from solver.problem import Placement, Problem
 from solver.promises import planned
@@ -31,12 +32,11 @@ from solver.quotas import totals
 from solver.reasons import Explanation, World
 from solver.room import Ledger, Room, balance, demand
 from solver.shapes import classes, satisfied, shape_of
-from solver.stages.admit import Admission, Placements, admit, everyone
+from solver.stages.admit import Admission, admit, everyone
 from solver.stages.company import together
 from solver.stages.evict import Standing, cheapest_victims, total_loss
 from solver.stages.grow import grow
 from solver.stages.lexicographic import judge
-from solver.stages.pack import fresh, merged
 from solver.stages.parts import spread
 from solver.stages.reserve import shut
 from solver.stages.scatter import scatter
@@ -211,10 +211,10 @@ class Course:
         """These gangs, the most urgent, are decided by the greedy."""
         clock = time.perf_counter()
         s, floor = whole.upto(urgent)
-        tidied = spread(s, Admission(tuple(sorted(floor)), {}, ()), floor, self.options, self.mapper)
-        for j, pods in tidied.placements.items():
+        placements, objectives = _on_floor(s, floor, None, self.options, self.mapper)
+        for j, pods in placements.items():
             self.begin(j, pods)
-        self.batches.append((tuple(sorted(gangs)), floor_objectives(s, floor, self.options) + tidied.objectives, time.perf_counter() - clock))
+        self.batches.append((tuple(sorted(gangs)), objectives, time.perf_counter() - clock))
 
     def decide(self, gangs: list[int]) -> None:
         """One batch. Gangs whose last pods were evicted before it belong to it, and wait."""

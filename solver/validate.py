@@ -45,10 +45,7 @@ def validate(problem: Problem) -> None:
         _unique((collection,), getattr(problem, collection))
     for h, hypernode in enumerate(problem.hypernodes):
         _hypernode(("hypernodes", h), hypernode, problem)
-    plain = _plain(problem)
-    for n, node in enumerate(problem.nodes):
-        if not plain or node.cells or node.windows or node.back is not None or node.closes_in is not None:
-            _node(("nodes", n), node, problem)
+    _nodes(problem)
     for q, queue in enumerate(problem.queues):
         _queue(("queues", q), queue, problem)
     _no_queue_loop(problem.queues)
@@ -65,6 +62,13 @@ def validate(problem: Problem) -> None:
             _index(("budgets", b, "roles", k), t, problem.gangs[g].roles)
     _integer(("policy", "reclaim_levels"), problem.policy.reclaim_levels)
     _sums(problem)
+
+
+def _nodes(problem: Problem) -> None:
+    plain = _plain(problem)
+    for n, node in enumerate(problem.nodes):
+        if not plain or node.cells or node.windows or node.back is not None or node.closes_in is not None:
+            _node(("nodes", n), node, problem)
 
 
 def _plain(problem: Problem) -> bool:
@@ -263,6 +267,10 @@ def _gang(where: Where, gang: Gang, problem: Problem) -> None:
     for k, subgroup in enumerate(gang.subgroups):
         _subgroup((*where, "subgroups", k), subgroup, gang)
     _affinities((*where, "affinities"), gang)
+    _running(where, gang, problem)
+
+
+def _running(where: Where, gang: Gang, problem: Problem) -> None:
     roles, nodes, amounts = range(len(gang.roles)), range(len(problem.nodes)), range(1, LARGEST + 1)
     for p, placement in enumerate(gang.running):
         role, node, pods = placement.role, placement.node, placement.pods

@@ -21,9 +21,9 @@ import numpy as np
 from bench.baselines.site import Placements, Site
 from bench.baselines.volcano import hypernodes, pods_inside
 from solver.cells import Ints
+from solver.placements import merged
 from solver.problem import Gang, Placement, Problem
 from solver.room import demand
-from solver.stages.pack import merged
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from bench.baselines.site import Placements
 from solver.cells import Uses, certificate
+from solver.placements import fresh, merged
 from solver.plan import Batch, Decision, Fact, Plan, QueueUse
 from solver.problem import Placement, Problem
 from solver.quotas import totals
 from solver.room import Ledger, Room, add, demand, free_vectors
 from solver.shapes import satisfied
-from solver.stages.pack import fresh, merged
 
 Evicted = Mapping[int, tuple[Placement, ...]]
 

@@ -17,8 +17,8 @@ import numpy as np
 
 from bench.baselines.site import Placements, Site
 from solver.cells import Ints
+from solver.placements import merged
 from solver.problem import Gang, Placement, Problem
-from solver.stages.pack import merged
 from solver.tree import ROOT
 
 FADING = 0.8

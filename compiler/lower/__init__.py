@@ -20,7 +20,7 @@ from compiler.lower.relations import Relations, relations
 from compiler.lower.resources import devices, plus, resources, vector
 from compiler.lower.times import closes_in, times, windows
 from compiler.lower.topology import hypernodes, leaves
-from compiler.lower.victims import evictable, lendable, never, ran
+from compiler.lower.victims import losses, never
 from compiler.specs import GangSpec, HyperNodeSpec, QueueSpec, Specs
 from compiler.state import State
 from compiler.votes import votes
@@ -67,14 +67,7 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
     preempting, reclaiming = votes(specs.scheduler)
     evicts = preempting is not None or reclaiming is not None
     mild = never(specs.priority_classes)
-
-    lends = reclaiming is not None and any(queue.domains for queue in specs.queues)
-
-    def loss(j: int) -> int | None:
-        """Where nobody is evicted nobody's run time matters; who waits may only be evicted where that lets it borrow a domain that a queue keeps."""
-        if j in live.running:
-            return ran(j, live) if evicts and evictable(j, specs.gangs[j], live, specs.scheduler) else None
-        return 0 if lends and lendable(j, specs.gangs[j], live, specs.scheduler) else None
+    lost = losses(chosen, specs, live, evicts=evicts, reclaims=reclaiming is not None)
 
     problem = Problem(
         resources=names,
@@ -87,7 +80,7 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
                 priority=values.get(specs.gangs[j].priority_class or "", otherwise),
                 age=rank[j],
                 running=live.running.get(j, {}),
-                loss=loss(j),
+                loss=lost[j],
                 preempts=specs.gangs[j].priority_class not in mild,
                 known=times(j, specs.gangs[j], live, submission.get(j), specs.cluster.patience),
             )

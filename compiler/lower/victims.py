@@ -9,7 +9,7 @@ from math import ceil
 from compiler.lower.gangs import SYSTEM_PRIORITIES
 from compiler.lower.live import Live
 from compiler.lower.origins import namespace_of
-from compiler.specs import GangSpec, PriorityClassSpec, SchedulerSpec
+from compiler.specs import GangSpec, PriorityClassSpec, SchedulerSpec, Specs
 from compiler.votes import PREEMPT, RECLAIM, TRUE
 
 PREEMPTABLE = "volcano.sh/preemptable"
@@ -23,7 +23,23 @@ def never(classes: Iterable[PriorityClassSpec]) -> frozenset[str]:
     return frozenset(spec.name for spec in classes if spec.preemption_policy == "Never")
 
 
-def evictable(j: int, gang: GangSpec, live: Live, scheduler: SchedulerSpec | None) -> bool:
+def losses(chosen: Iterable[int], specs: Specs, live: Live, evicts: bool, reclaims: bool) -> dict[int, int | None]:
+    """Gang -> seconds of its run that its eviction would lose; None: it may not be evicted.
+
+    evicts: some action evicts, else nobody's run time matters. reclaims: one does across queues; then who waits may be evicted where that lets it
+    borrow a domain that a queue keeps.
+    """
+    lends = reclaims and any(queue.domains for queue in specs.queues)
+
+    def loss(j: int) -> int | None:
+        if j in live.running:
+            return ran(j, live) if evicts and _evictable(j, specs.gangs[j], live, specs.scheduler) else None
+        return 0 if lends and _lendable(j, specs.gangs[j], live, specs.scheduler) else None
+
+    return {j: loss(j) for j in chosen}
+
+
+def _evictable(j: int, gang: GangSpec, live: Live, scheduler: SchedulerSpec | None) -> bool:
     """Whether the running gang may lose pods.
 
     Not where the job, a role of it or one of its pods says `volcano.sh/preemptable` other than true (nothing said is true); not in kube-system
@@ -52,10 +68,10 @@ def _cooldown(j: int, gang: GangSpec, live: Live, scheduler: SchedulerSpec | Non
     return max((seconds(notes[COOLDOWN]) for notes in said if COOLDOWN in notes), default=0.0)
 
 
-def lendable(j: int, gang: GangSpec, live: Live, scheduler: SchedulerSpec | None) -> bool:
-    """Whether the gang, which waits, could be evicted from the moment it starts: as `evictable`, and no disruption budget selects its pods."""
+def _lendable(j: int, gang: GangSpec, live: Live, scheduler: SchedulerSpec | None) -> bool:
+    """Whether the gang, which waits, could be evicted from the moment it starts: as `_evictable`, and no disruption budget selects its pods."""
     namespace = namespace_of(gang)
-    return evictable(j, gang, live, scheduler) and not any(budget.selects(namespace, role.labels) for budget in live.budgets for role in gang.roles)
+    return _evictable(j, gang, live, scheduler) and not any(budget.selects(namespace, role.labels) for budget in live.budgets for role in gang.roles)
 
 
 def _cools(scheduler: SchedulerSpec | None) -> bool:

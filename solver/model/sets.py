@@ -10,6 +10,7 @@ import numpy as np
 
 from solver.cells import Free, Ints
 from solver.neighbours import NOWHERE, Neighbours
+from solver.placements import Placements, fresh
 from solver.problem import Ask, Problem, Vector
 from solver.quotas import Siblings, gang_share, rank, totals
 from solver.room import Ledger, Room
@@ -69,6 +70,13 @@ class Sets:
     def room(self) -> Room:
         """What may be given, to be taken."""
         return Room(self.free, self.neighbours)
+
+    def room_beside(self, placements: Placements) -> Room:
+        """What may be given once these gangs have started."""
+        room = self.room()
+        for j, pods in placements.items():
+            room.take_all(self.problem.gangs[j], fresh(self.problem.gangs[j], pods))
+        return room
 
     @cached_property
     def width(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -43,9 +44,6 @@ def _least_prefix(case: Case, s: Setting, order: list[int]) -> tuple[int, ...]:
             world.give_back(free, i)
         return found(q.problem, q.tree, 0, q.shape, free.clipped(), world.without(without) if s.related else None) is not None
 
-    low, high = 0, len(order)
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if fits(order[:middle]) else (middle + 1, high)
-    chosen = tuple(reversed(order[:low]))
+    number = bisect_left(range(len(order)), True, key=lambda number: fits(order[:number]))
+    chosen = tuple(reversed(order[:number]))
     return spared(chosen, fits) if len(chosen) <= FEW else chosen

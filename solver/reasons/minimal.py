@@ -1,7 +1,8 @@
-"""The smallest set of things that must be out of the way."""
+"""The smallest set of things that must be out of the way, and the least of several steps that is enough."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import TypeVar
@@ -37,3 +38,16 @@ def spared(things: Sequence[Thing], suffices: Callable[[tuple[Thing, ...]], bool
         if suffices(rest):
             kept = rest
     return kept
+
+
+def first(steps: Sequence[Thing], works: Callable[[Thing], bool]) -> Thing | None:
+    """The first step that works, found by halving; None where not even the last does. works: once a step works, all beyond it must."""
+    if not steps or not works(steps[-1]):
+        return None
+    return steps[bisect_left(steps, True, hi=len(steps) - 1, key=works)]
+
+
+def beginning(line: Sequence[Thing], suffices: Callable[[tuple[Thing, ...]], bool]) -> tuple[Thing, ...] | None:
+    """The shortest beginning of the line that suffices; None where the whole line does not. suffices: as above."""
+    number = first(range(1, len(line) + 1), lambda number: suffices(tuple(line[:number])))
+    return None if number is None else tuple(line[:number])

@@ -8,14 +8,16 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from solver.cells import Free
+from solver.closing import shut_to
 from solver.fit import exactly, found, shortage
 from solver.neighbours import Neighbours
+from solver.placements import merged
 from solver.plan import Repair
 from solver.problem import Gang, Node, Placement, Problem, Role, Vector
+from solver.reasons.minimal import first
 from solver.reasons.world import Case, Question, Setting
 from solver.room import Ledger, add, demand
 from solver.shapes import shape_of
-from solver.stages.pack import merged
 from solver.tree import Tree
 
 SMALL = 2_000
@@ -132,7 +134,7 @@ class Bench:
         if t.setting.started:
             free.amounts[list(self.case.world.reserved)] = 0
         if t.later:
-            free.amounts[self._closed_by(t.later)] = 0
+            free.amounts[shut_to(self.case.world.problem, self.case.gang, t.later)] = 0
         free.amounts[sorted(self.case.shut)] = 0
         if t.added is None:
             return replace(q, free=free, neighbours=left)
@@ -144,12 +146,6 @@ class Bench:
         cells = np.concatenate([free.cells, np.zeros((count, *free.cells.shape[1:]), dtype=np.int64)])
         return Question(problem, Tree(problem), q.shape, Free(amounts, cells))
 
-    def _closed_by(self, start: int) -> list[int]:
-        """Nodes that close before the gang would have ended, starting then."""
-        lasts = self.case.gang.duration
-        closings = ((n, node.closes_in) for n, node in enumerate(self.case.world.problem.nodes))
-        return [n for n, closes in closings if closes is not None and (lasts is None or start + lasts > closes)]
-
     def placed(self, t: Trial) -> tuple[Placement, ...]:
         """Where the greedy puts it then; nowhere where it finds no place."""
         q = self.question(t)
@@ -158,13 +154,8 @@ class Bench:
     def least(self, t: Trial, steps: Sequence[Step], by: Callable[[Trial], bool] | None = None) -> Trial | None:
         """The trial with the first of the steps that works (or is good `by` another test); none must help less than those before it."""
         good = by or self.works
-        if not steps or not good(steps[-1](t)):
-            return None
-        low, high = 0, len(steps) - 1
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (low, middle) if good(steps[middle](t)) else (middle + 1, high)
-        return steps[low](t)
+        step = first(steps, lambda step: good(step(t)))
+        return None if step is None else step(t)
 
 
 def _without(there: Neighbours, leaving: Iterable[tuple[Gang, tuple[Placement, ...]]]) -> Neighbours:

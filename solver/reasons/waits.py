@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from solver.order import end
 from solver.plan import Repair
-from solver.reasons.minimal import spared
+from solver.reasons.minimal import beginning, spared
 from solver.reasons.trial import Bench, Trial
 
 SINGLES = 8
@@ -41,9 +41,9 @@ def _soonest(bench: Bench, ends: dict[int, int], without: Without) -> Trial | No
     def works(some: Sequence[int]) -> bool:
         return bench.works(without(some))
 
-    if not line or not works(line):
+    chosen = beginning(line, works)
+    if chosen is None:
         return None
-    chosen = _beginning(line, works)
     nodes = {p.node for p in bench.placed(without(chosen))}
     near = tuple(i for i in chosen if any(p.node in nodes for p in bench.holds(bench.start, i)))
     if len(near) < len(chosen) and near and works(near):
@@ -58,21 +58,13 @@ def _fewest(bench: Bench, without: Without) -> Trial | None:
     def works(some: Sequence[int]) -> bool:
         return bench.works(without(some))
 
-    if not order or not works(order):
+    chosen = beginning(order[::-1], works)
+    if chosen is None:
         return None
     for i in order[:SINGLES]:
         if works((i,)):
             return without((i,))
-    return _least(bench, _beginning(order[::-1], works), without)
-
-
-def _beginning(line: Sequence[int], works: Callable[[Sequence[int]], bool]) -> tuple[int, ...]:
-    """The shortest beginning that works; the whole line does."""
-    low, high = 1, len(line)
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if works(line[:middle]) else (middle + 1, high)
-    return tuple(line[:low])
+    return _least(bench, chosen, without)
 
 
 def _least(bench: Bench, chosen: tuple[int, ...], without: Without) -> Trial | None:

@@ -12,10 +12,10 @@ from solver.cells import Free, Ints, Uses, left, positions, whole
 from solver.fit import exactly, found, shortage
 from solver.neighbours import Neighbours, Standing
 from solver.options import Options
+from solver.placements import fresh
 from solver.problem import Gang, Node, Placement, Problem, Vector
 from solver.room import Ledger, owed_vectors
 from solver.shapes import Shape, shape_of
-from solver.stages.pack import fresh
 from solver.tree import Tree
 
 

@@ -16,13 +16,13 @@ from solver.model.rows import at_least
 from solver.model.sets import Level, Sets
 from solver.model.variables import Vars
 from solver.options import Options
+from solver.placements import Placements
 from solver.plan import Objective
 from solver.problem import Placement, Portion
 from solver.quotas import Siblings
-from solver.room import Room, add
+from solver.room import add
 from solver.shapes import Shape
 from solver.stages.lexicographic import Lexicographic, judge, maximin, relaxed_maximin
-from solver.stages.pack import fresh
 from solver.tree import ROOT
 
 FEW_NODES = 100
@@ -33,8 +33,6 @@ ROOT_NODES = 1
 
 RISE = 0.5
 """A queue that is this much above a level, in the unit of `objectives.shares`, is above it."""
-
-Placements = Mapping[int, tuple[Placement, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,9 +267,7 @@ def incumbent(s: Sets, x: Vars, placements: Placements) -> dict[str, float]:
 
 def _laid(s: Sets, placements: Placements) -> dict[int, dict[Portion, Counts]]:
     """Node -> portion -> cell -> pods of these placements that take their share there."""
-    room = Room(s.free)
-    for j, pods in placements.items():
-        room.take_all(s.problem.gangs[j], fresh(s.problem.gangs[j], pods))
+    room = s.room_beside(placements)
     taken: dict[int, dict[Portion, Counts]] = {}
     for node, laid in room.laid.items():
         for portions, (_, counts) in laid.items():

@@ -10,10 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from solver.costs import Flags
+from solver.placements import Placements, fresh, merged
 from solver.problem import Gang, Placement, Problem
 from solver.room import Room
-from solver.stages.admit import Placements
-from solver.stages.pack import fresh, merged
 
 LOOKS = 100_000
 """Exchanges that are looked at for one gang in one leaf."""

@@ -23,6 +23,7 @@ from solver.model.rows import at_most
 from solver.model.sets import Class, Place, Sets, aggregate, refine
 from solver.options import Options
 from solver.order import urgency
+from solver.placements import merged
 from solver.plan import Objective
 from solver.problem import Ask, Limits, Placement, Problem, Vector
 from solver.room import Ledger, Room, add
@@ -30,7 +31,6 @@ from solver.shapes import Shape, satisfied, shape_of
 from solver.stages.admit import pods_of
 from solver.stages.cheapest import Cheapest
 from solver.stages.lexicographic import judge
-from solver.stages.pack import merged
 from solver.tree import Tree
 from solver.victims import (
     Victim,

@@ -18,12 +18,11 @@ from solver.fragments import scarcest
 from solver.model.rows import at_least, linear, scaled
 from solver.options import Options
 from solver.order import urgency
+from solver.placements import Placements, fresh
 from solver.problem import Ask, Placement, Problem, Vector
 from solver.quotas import totals
 from solver.room import Ledger, Room, add, demand
 from solver.shapes import hard_tier, shape_of
-from solver.stages.admit import Placements
-from solver.stages.pack import fresh
 
 UNITS = 1_000_000
 """A dominant share is counted in this many parts of the cluster."""

@@ -7,12 +7,11 @@ from collections.abc import Container
 from dataclasses import dataclass
 
 from solver.greedy import Greedy
+from solver.placements import Placements, merged
 from solver.problem import Gang, Placement, Problem, Vector
 from solver.quotas import gang_share, rank
 from solver.room import Ledger, Room, add
 from solver.shapes import Shape, broken, growing_shape, uneven
-from solver.stages.admit import Placements
-from solver.stages.pack import merged
 from solver.tree import Tree
 
 STEPS = 32

@@ -16,12 +16,12 @@ from solver.model.rows import linear
 from solver.model.sets import Sets, refine
 from solver.options import Options
 from solver.order import urgency
+from solver.placements import Placements, fresh
 from solver.shapes import Shape
 from solver.stages import bounds
-from solver.stages.admit import Placements, incumbent
+from solver.stages.admit import incumbent
 from solver.stages.bounds import Nearness
 from solver.stages.lexicographic import Lexicographic
-from solver.stages.pack import fresh
 from solver.stages.realise import cost_of, realise, repacked
 from solver.stages.vicinity import Vicinities
 
@@ -62,14 +62,16 @@ def by_model(
     options: Options,
 ) -> tuple[Placements, Cost]:
     """(placements that cost no more, a lower bound): all gangs in one model where it is small; else a few vicinities, the other gangs held."""
-    if _singled(s, shapes, placements, sorted(placements)).size <= SMALL:
+    everybody = _singled(s, shapes, placements, sorted(placements))
+    if everybody.size <= SMALL:
         return _all_in_one(s, shapes, placements, low, wholes, options)
-    if cost_of(s, placements, wholes).spread > low.spread:
-        low = replace(low, spread=max(low.spread, _relaxed(_singled(s, shapes, placements, sorted(placements)), placements, options)))
+    cost = cost_of(s, placements, wholes)
+    if cost.spread > low.spread:
+        low = replace(low, spread=max(low.spread, _relaxed(everybody, placements, options)))
     treated: set[int] = set()
     vain = 0
     for _ in range(ROUNDS):
-        if cost_of(s, placements, wholes).entries[:2] == low.entries[:2]:
+        if cost.entries[:2] == low.entries[:2]:
             break  # as near as can be
         near = Vicinities(s, shapes, placements, least).next(treated) if vain < VAIN else None
         if near is None:
@@ -78,8 +80,8 @@ def by_model(
         held = {j: placements[j] for j in near.gangs}
         moved = _solve(_singled(s, shapes, placements, near.gangs, near.places), held, options, nodes=1, near_only=True).placements
         again = repacked(s, {**placements, **moved}, wholes, options)
-        better = cost_of(s, again, wholes) < cost_of(s, placements, wholes)
-        placements, vain = (again, vain) if better else (placements, vain + 1)
+        new = cost_of(s, again, wholes)
+        placements, cost, vain = (again, new, vain) if new < cost else (placements, cost, vain + 1)
     return placements, low
 
 
@@ -122,10 +124,7 @@ def _given(value: Cost, reached: Cost, proved: Cost, low: Cost) -> Cost:
 
 def _singled(s: Sets, gangs: Mapping[int, Shape], placements: Placements, movable: Sequence[int], places: Collection[int] | None = None) -> Sets:
     """The same sets with each movable gang as a shape of its own, in the room that the others leave; only in these places, if some are named."""
-    room = s.room()
-    for j, pods in placements.items():
-        if j not in movable:
-            room.take_all(s.problem.gangs[j], fresh(s.problem.gangs[j], pods))
+    room = s.room_beside({j: pods for j, pods in placements.items() if j not in movable})
     free = room.free
     if places is not None:
         outside = ~np.isin(s.place_of, sorted(places))

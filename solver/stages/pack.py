@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import pairwise
 
 import numpy as np
 import pulp
@@ -15,7 +14,7 @@ from solver.model.rows import at_least, at_most
 from solver.model.sets import Place
 from solver.neighbours import Neighbours
 from solver.options import Options
-from solver.problem import Ask, Gang, Placement, Portion, Problem, Role
+from solver.problem import Ask, Placement, Portion, Problem, Role
 from solver.room import Room
 
 LARGEST = 500
@@ -144,19 +143,3 @@ def _on_cells(model: pulp.LpProblem, room: Room, v: int, users: Iterable[tuple[A
         m = counters(model, f"m_{v}", cells, [(portion, sum(n.upBound for n, _ in terms)) for portion, terms in here.items()])
         for number, row in enumerate(rows(cells, {portion: (terms, 0) for portion, terms in here.items()}, m)):
             model.addConstraint(row, f"cells_{v}_{division}_{number}")
-
-
-def fresh(gang: Gang, placements: Iterable[Placement]) -> tuple[Placement, ...]:
-    """Those of a gang's pods that do not run yet."""
-    return merged([*placements, *(Placement(p.role, p.node, -p.pods) for p in gang.running)])
-
-
-def merged(placements: Iterable[Placement]) -> tuple[Placement, ...]:
-    """One entry per (role, node), sorted."""
-    placements = tuple(placements)
-    if all(p.pods and (p.role, p.node) < (q.role, q.node) for p, q in pairwise(placements)) and all(p.pods for p in placements[-1:]):
-        return placements
-    total: dict[tuple[int, int], int] = {}
-    for p in placements:
-        total[p.role, p.node] = total.get((p.role, p.node), 0) + p.pods
-    return tuple(Placement(role, node, pods) for (role, node), pods in sorted(total.items()) if pods)

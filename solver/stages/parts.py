@@ -9,7 +9,8 @@ from solver.costs import NAMES
 from solver.model.sets import Sets
 from solver.options import Options
 from solver.parallel import Mapper
-from solver.stages.admit import Admission, Placements
+from solver.placements import Placements
+from solver.stages.admit import Admission
 from solver.stages.lexicographic import judge
 from solver.stages.spread import Spread
 from solver.stages.spread import spread as spread_together

@@ -11,11 +11,11 @@ import numpy as np
 from solver.costs import Cost, Wholes, nearness
 from solver.model.sets import Sets
 from solver.options import Options
+from solver.placements import Placements, fresh, merged
 from solver.problem import Placement, Vector
 from solver.room import Room
-from solver.stages.admit import Placements
 from solver.stages.bounds import beside
-from solver.stages.pack import exactly, fresh, merged, pack
+from solver.stages.pack import exactly, pack
 
 Wishes = Mapping[int, Mapping[tuple[int, int], int]]
 """Place -> (gang, role) -> pods."""

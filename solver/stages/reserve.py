@@ -15,13 +15,14 @@ from functools import cached_property
 import numpy as np
 
 from solver.cells import Free, Ints, left, whole
+from solver.closing import shut_to
 from solver.neighbours import Neighbours, whoever_minds
 from solver.order import end
+from solver.placements import fresh
 from solver.plan import Reservation
 from solver.problem import Placement, Problem
 from solver.room import Ledger, Room, demand
 from solver.shapes import shape_of
-from solver.stages.pack import fresh
 
 Placed = tuple[Placement, ...]
 Place = Callable[[int, Room, Ledger], Placed | None]
@@ -121,7 +122,7 @@ class Outlook:
         def after(number: int) -> Placed | None:
             gone = line[:number]
             start = max(ends[v] for v in gone) if ends.keys() >= set(gone) else None
-            return self.place(j, *self.without(gone, self._closed_by(j, start)))
+            return self.place(j, *self.without(gone, shut_to(self.problem, gangs[j], start)))
 
         placed = after(len(line)) if line else None
         low, high = 1, len(line)
@@ -137,12 +138,6 @@ class Outlook:
             return None
         start = max(ends[v] for v in until) if all(v in ends for v in until) else None
         return Reservation(j, start, new, tuple(sorted(until)))
-
-    def _closed_by(self, j: int, start: int | None) -> list[int]:
-        """Nodes that are closed before gang j would have ended, starting then."""
-        lasts = self.problem.gangs[j].duration
-        done = None if start is None or lasts is None else start + lasts
-        return [n for n, node in enumerate(self.problem.nodes) if node.closes_in is not None and (done is None or done > node.closes_in)]
 
     def _needed(self, j: int, new: Placed, line: Sequence[int]) -> list[int]:
         """Those of the line whose end these pods need, trying to do without the last ones first."""

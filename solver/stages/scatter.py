@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from solver.model.sets import aggregate
+from solver.placements import Placements, fresh, merged
 from solver.problem import Placement, Problem
 from solver.room import Room
-from solver.stages.admit import Placements
-from solver.stages.pack import Wish, fresh, merged, size
+from solver.stages.pack import Wish, size
 
 
 def scatter(problem: Problem, room: Room, placements: Placements) -> dict[int, tuple[Placement, ...]]:

@@ -8,12 +8,11 @@ from math import fsum
 from solver.fragments import Fragments
 from solver.greedy import Greedy
 from solver.order import urgency
+from solver.placements import Placements, fresh
 from solver.problem import Problem, Vector
 from solver.quotas import totals
 from solver.room import Room, demand
 from solver.shapes import hard_tier, shape_of
-from solver.stages.admit import Placements
-from solver.stages.pack import fresh
 from solver.tree import Tree
 
 

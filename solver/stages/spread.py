@@ -9,15 +9,15 @@ from solver.costs import NAMES, Cost, Wholes, nearness
 from solver.greedy import Greedy
 from solver.model.sets import Sets
 from solver.options import Options
+from solver.placements import Placements, fresh, merged
 from solver.plan import Objective
 from solver.problem import Placement
 from solver.shapes import Shape, shape_of
 from solver.stages import bounds
-from solver.stages.admit import Admission, Placements
+from solver.stages.admit import Admission
 from solver.stages.bounds import Nearness, excess
 from solver.stages.lexicographic import judge
 from solver.stages.nearer import by_model
-from solver.stages.pack import fresh, merged
 from solver.stages.realise import cost_of, realise, repacked
 from solver.tree import ROOT
 
@@ -140,9 +140,7 @@ def shared_out(s: Sets, admission: Admission) -> dict[int, dict[tuple[int, int],
 def _improved(s: Sets, shapes: Mapping[int, Shape], placements: Placements, least: Mapping[int, Nearness]) -> Placements:
     """Take each gang that is torn or spread more than it must out and place it again, as long as that helps."""
     best = dict(placements)
-    room = s.room()
-    for j, pods in best.items():
-        room.take_all(s.problem.gangs[j], fresh(s.problem.gangs[j], pods))
+    room = s.room_beside(best)
     greedy = Greedy(s.problem, s.tree, room)
     improved = True
     while improved:

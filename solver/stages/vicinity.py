@@ -11,12 +11,11 @@ import numpy as np
 from solver.cells import Ints
 from solver.costs import nearness
 from solver.model.sets import Sets
+from solver.placements import Placements, fresh
 from solver.problem import Ask
 from solver.room import Room
 from solver.shapes import Shape, ShapeRole
-from solver.stages.admit import Placements
 from solver.stages.bounds import Nearness, excess
-from solver.stages.pack import fresh
 from solver.tree import ROOT
 
 VARIABLES = 250
@@ -116,10 +115,7 @@ class Vicinities:
     @cached_property
     def _room(self) -> Room:
         """What is left beside everything that is placed."""
-        room = self.s.room()
-        for j, pods in self.placements.items():
-            room.take_all(self.s.problem.gangs[j], fresh(self.s.problem.gangs[j], pods))
-        return room
+        return self.s.room_beside(self.placements)
 
     @cached_property
     def _now(self) -> dict[int, Nearness]:

@@ -6,14 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from solver import solve
 from solver.costs import NAMES, Wholes, torn
 from solver.plan import Plan
 from solver.problem import Placement, Policy, Problem
 from solver.room import free_vectors
 from solver.tree import Tree
-from solver.verify import verify
 from tests.unit.solver.builders import GangSpec, NodeSpec, gang, hard, nodes, parts, problem, role, run
+from tests.unit.solver.outcomes import decided
 
 SPINES = {
     "s0": (1, "left"),
@@ -32,12 +31,6 @@ def spines(*gangs: GangSpec, policy: Policy | None = None, **free: int) -> Probl
 
 def supernode(name: str, free: int) -> list[NodeSpec]:
     return nodes(2, leaf=name, free={"gpu": free}, gpu=8)
-
-
-def decided(world: Problem) -> Plan:
-    plan = solve(world)
-    assert verify(world, plan) == []
-    return plan
 
 
 def costs(world: Problem) -> dict[str, float]:

@@ -10,9 +10,10 @@ from solver import solve
 from solver.floor import Merit
 from solver.model.sets import Sets
 from solver.options import Options
+from solver.placements import Placements
 from solver.plan import Plan
 from solver.problem import Problem
-from solver.stages.admit import Admission, Placements, admit
+from solver.stages.admit import Admission, admit
 from solver.verify import verify
 from tests.unit.solver.builders import gang, nodes, problem, queue, role, run
 

@@ -6,23 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from solver import solve
-from solver.plan import Plan
 from solver.problem import Budget, Placement, Problem, Votes
-from solver.verify import verify
 from tests.unit.solver.builders import GangSpec, NodeSpec, QueueSpec, gang, nodes, problem, queue, role, run
+from tests.unit.solver.outcomes import actions, decided
 
 TREE = {"s0": (1, None), "s1": (1, None)}
-
-
-def decided(world: Problem) -> Plan:
-    plan = solve(world)
-    assert verify(world, plan) == []
-    return plan
-
-
-def actions(world: Problem) -> dict[str, str]:
-    return {world.gangs[d.gang].name: d.action for d in decided(world).decisions}
 
 
 def kept(*things: list[NodeSpec] | QueueSpec | GangSpec, reclaim: bool = True) -> Problem:

@@ -11,12 +11,13 @@ from solver.costs import NAMES
 from solver.model.sets import Sets, aggregate
 from solver.options import Options
 from solver.parallel import HERE, processes
+from solver.placements import Placements
 from solver.plan import Plan
 from solver.problem import Problem
 from solver.room import Ledger, free_vectors
 from solver.shapes import classes
 from solver.stages import parts
-from solver.stages.admit import Admission, Placements
+from solver.stages.admit import Admission
 from solver.stages.parts import independent
 from solver.stages.spread import Spread
 from solver.stages.spread import spread as spread_together

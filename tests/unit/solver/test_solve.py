@@ -8,10 +8,10 @@ import pytest
 
 from solver import InvalidProblemError, Options, solve
 from solver.costs import NAMES
-from solver.plan import Fact, Plan, Repair
+from solver.plan import Fact, Repair
 from solver.problem import Problem
-from solver.verify import verify
 from tests.unit.solver.builders import GangSpec, NodeSpec, QueueSpec, gang, hard, nodes, parts, problem, queue, role, run, soft
+from tests.unit.solver.outcomes import decided
 
 TREE = {"s0": (1, "spine"), "s1": (1, "spine"), "spine": (2, None)}
 
@@ -19,12 +19,6 @@ TREE = {"s0": (1, "spine"), "s1": (1, "spine"), "spine": (2, None)}
 def supernodes(*things: list[NodeSpec] | QueueSpec | GangSpec) -> Problem:
     """Two supernodes of four nodes with 8 GPUs each, under one spine."""
     return problem(nodes(4, leaf="s0", gpu=8), nodes(4, leaf="s1", gpu=8), *things, tree=TREE)
-
-
-def decided(world: Problem, options: Options | None = None) -> Plan:
-    plan = solve(world, options)
-    assert verify(world, plan) == []
-    return plan
 
 
 def starting(world: Problem, options: Options | None = None) -> set[str]:

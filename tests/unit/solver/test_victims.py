@@ -8,27 +8,12 @@ from dataclasses import replace
 import pytest
 
 from solver import Options, solve
-from solver.plan import Plan
 from solver.problem import Policy, Problem
 from solver.verify import verify
 from tests.unit.solver.builders import GangSpec, gang, hard, nodes, parts, problem, queue, role, run
+from tests.unit.solver.outcomes import actions, decided, evicted
 
 TREE = {"s0": (1, "spine"), "s1": (1, "spine"), "spine": (2, None)}
-
-
-def decided(world: Problem) -> Plan:
-    plan = solve(world)
-    assert verify(world, plan) == []
-    return plan
-
-
-def actions(world: Problem) -> dict[str, str]:
-    return {world.gangs[d.gang].name: d.action for d in decided(world).decisions}
-
-
-def evicted(world: Problem) -> dict[str, int]:
-    """Victim -> pods that it loses."""
-    return {world.gangs[d.gang].name: sum(p.pods for p in d.evicted) for d in decided(world).decisions if d.evicted}
 
 
 def single(name: str, node: int, *, loss: int | None = 60, priority: int = 0, gpu: int = 8, queue: str = "default") -> GangSpec:

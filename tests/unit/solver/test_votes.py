@@ -8,17 +8,10 @@ import pytest
 
 from solver import solve
 from solver.problem import Budget, InvalidProblemError, Policy, Problem, Votes
-from solver.verify import verify
 from tests.unit.solver.builders import GangSpec, gang, nodes, problem, queue, role, run
+from tests.unit.solver.outcomes import evicted
 
 SURPLUS, SHARES = Votes(whole=False), Votes(shares=True)
-
-
-def evicted(world: Problem) -> dict[str, int]:
-    """Victim -> pods that it loses, in a plan that the verifier lets pass."""
-    plan = solve(world)
-    assert verify(world, plan) == []
-    return {world.gangs[d.gang].name: sum(p.pods for p in d.evicted) for d in plan.decisions if d.evicted}
 
 
 def elastic(name: str, node: int, pods: int, minimum: int, *, loss: int = 60, gpu: int = 1, queue: str = "default") -> GangSpec:

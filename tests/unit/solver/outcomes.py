@@ -1,0 +1,25 @@
+"""What a plan does, in words that a test can compare; each plan is one that the verifier lets pass."""
+
+from __future__ import annotations
+
+from solver.options import Options
+from solver.plan import Plan
+from solver.problem import Problem
+from solver.solve import solve
+from solver.verify import verify
+
+
+def decided(world: Problem, options: Options | None = None) -> Plan:
+    plan = solve(world, options)
+    assert verify(world, plan) == []
+    return plan
+
+
+def actions(world: Problem) -> dict[str, str]:
+    """Gang -> what becomes of it."""
+    return {world.gangs[d.gang].name: d.action for d in decided(world).decisions}
+
+
+def evicted(world: Problem) -> dict[str, int]:
+    """Victim -> pods that it loses."""
+    return {world.gangs[d.gang].name: sum(p.pods for p in d.evicted) for d in decided(world).decisions if d.evicted}

@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import product
 
 from hypothesis import event, given, settings
+from hypothesis import strategies as st
 
 from solver import solve
 from solver.plan import Decision, Fact, Plan, Repair
@@ -19,7 +20,7 @@ from solver.verify import verify
 from tests.property.brute import Room, emptied, growths, smallest
 from tests.property.happenings import rarely
 from tests.property.optimum import Ceilings, takes
-from tests.property.strategies import policies, problems
+from tests.property.strategies import contenders, policies, problems
 
 ANYWHERE = Topology("soft", 1)
 BUSY = {"GW102", "GW119"}
@@ -178,6 +179,11 @@ def waiting(world: Problem) -> Iterator[tuple[Plan, Decision]]:
             yield plan, decision
 
 
+def worlds() -> st.SearchStrategy[Problem]:
+    """Odd in every way, or contended."""
+    return st.one_of(policies(problems(running="whole gangs")), policies(contenders()))
+
+
 def subject(fact: Fact) -> tuple[object, ...]:
     """What a fact is about. What guarantees keep is one reason wherever it is measured."""
     return fact.code, None if fact.code == "GW106" else fact.queue, fact.resource, fact.role, fact.subgroup
@@ -187,7 +193,7 @@ def test_without_its_facts_a_gang_starts_and_with_one_of_them_it_does_not() -> N
     seen = Counter[str]()
 
     @settings(max_examples=300)
-    @given(policies(problems(running="whole gangs")))
+    @given(worlds())
     def minimal(world: Problem) -> None:
         for plan, decision in waiting(world):
             seen.update({fact.code for fact in decision.facts})
@@ -200,13 +206,12 @@ def test_without_its_facts_a_gang_starts_and_with_one_of_them_it_does_not() -> N
                 assert not starts_without(world, plan, decision.gang, rest, decision.facts), fact
 
     minimal()
-    assert (
-        rarely(seen, GW101=100, GW102=80, GW103=50, GW104=10, GW106=60, GW107=60, GW108=80, GW109=15, GW112=30, GW113=100, GW119=30, GW120=15) == {}
-    )
+    assert rarely(seen, GW101=50, GW106=20, GW112=20, GW113=20) == {}  # of queues
+    assert rarely(seen, GW102=40, GW103=20, GW104=10, GW107=20, GW108=40, GW119=15) == {}  # on nodes
 
 
 @settings(max_examples=300)
-@given(policies(problems(running="whole gangs")))
+@given(worlds())
 def test_of_a_gang_that_never_fits_something_is_said_never(world: Problem) -> None:
     for _, decision in waiting(world):
         empty = emptied(world, decision.gang)
@@ -288,7 +293,7 @@ def beside(world: Problem, plan: Plan, g: int, repairs: Iterable[Repair]) -> Pro
 
 
 @settings(max_examples=300)
-@given(policies(problems(running="whole gangs")))
+@given(worlds())
 def test_with_a_repair_the_gang_starts_beside_the_plan_and_with_a_little_less_it_does_not(world: Problem) -> None:
     for plan, decision in waiting(world):
         g = decision.gang

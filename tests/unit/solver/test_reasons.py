@@ -26,8 +26,8 @@ def supernodes(*things: list[NodeSpec] | QueueSpec | GangSpec) -> Problem:
     return problem(nodes(4, leaf="s0", gpu=8), nodes(4, leaf="s1", gpu=8), *things, tree=TREE)
 
 
-def decision(world: Problem, name: str = "asks") -> Decision:
-    plan = solve(world)
+def decision(world: Problem, name: str = "asks", options: Options | None = None) -> Decision:
+    plan = solve(world, options)
     assert verify(world, plan) == []
     return next(d for d in plan.decisions if world.gangs[d.gang].name == name)
 
@@ -241,6 +241,16 @@ SITUATIONS = {
         (Fact("GW102", role=0, resource=0, asked=8, available=0),),
         (Repair("GR103"), Repair("GR104", nodes=(0,), amount=1)),
     ),
+    "its own pods are spread where the rest needs a whole node": Situation(
+        problem(nodes(2, gpu=8), gang("asks", role(2, gpu=4), role(1, gpu=8), running=(run(0, 0, 1), run(0, 1, 1)))),
+        (Fact("GW121", asked=1, available=0),),
+        (Repair("GR113"), Repair("GR104", nodes=(0,), amount=1)),
+    ),
+    "beside its own pod a node is full, and without others the rest would have room": Situation(
+        problem(nodes(2, gpu=8), busy(1, 1), gang("asks", role(1, gpu=4), role(1, gpu=8), running=(run(0, 0, 1),))),
+        (Fact("GW102", role=1, resource=0, asked=8, available=4),),
+        (Repair("GR109", gangs=(0,)), Repair("GR104", nodes=(0,), amount=1)),
+    ),
     "its own pod is in a domain that has no room for the rest": Situation(
         supernodes(busy(1, 3), gang("asks", role(4, gpu=8), topology=hard(1), running=(run(0, 0, 1),))),
         (Fact("GW104", hypernode=0, tier=1, asked=3, available=0),),
@@ -297,6 +307,24 @@ def test_only_the_gangs_that_are_really_in_the_way_are_named() -> None:
     )
     (fact,) = decision(world).facts
     assert (fact.code, fact.gangs) == ("GW105", (1,))
+
+
+# --- where time is short
+
+AT_ONCE = Options(time_limit=0.0)
+
+
+def test_where_no_proof_is_found_in_time_nothing_is_blamed_and_nothing_promised() -> None:
+    """Two fours and four threes fill two nodes of ten in one way only, which neither counting nor the greedy knows."""
+    world = problem(nodes(2, gpu=10), gang("asks", role(2, gpu=4), role(4, gpu=3)))
+    assert decision(world).action == "start"
+    waits = decision(world, options=AT_ONCE)
+    assert (waits.action, waits.facts, waits.repairs) == ("wait", (Fact("GW110"),), ())
+
+
+def test_what_counting_proves_is_said_in_no_time() -> None:
+    world = problem(nodes(2, gpu=10), gang("asks", role(2, gpu=4), role(5, gpu=3)))
+    assert [(fact.code, fact.never) for fact in decision(world, options=AT_ONCE).facts] == [("GW108", True)]
 
 
 # --- nodes that are away

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -40,6 +41,20 @@ class Trial:
 
 
 Step = Callable[[Trial], Trial]
+
+
+@dataclass(frozen=True)
+class Steps(Sequence[Step]):
+    """One step for each number, made when it is asked for: there may be as many as a role has replicas."""
+
+    numbers: range
+    make: Callable[[int], Step]
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, at: Any) -> Any:
+        return self.make(self.numbers[at])
 
 
 @dataclass

@@ -265,6 +265,16 @@ def test_what_a_victim_leaves_over_serves_the_next_without_another_victim() -> N
 # --- topology
 
 
+def test_what_a_victim_leaves_over_serves_those_too_who_had_their_turn_before() -> None:
+    """The most urgent may evict nobody; the victim of the next one leaves it room, of which no later plan has to tell it. A strict queue goes on."""
+    victim = gang("victim", role(1, gpu=8), running=(run(0, 0, 1),), loss=1)
+    meek = gang("meek", role(1, gpu=3), queue="strict", priority=2, preempts=False)
+    behind = gang("behind", role(1, gpu=1), queue="strict", preempts=False)
+    urgent = gang("urgent", role(1, gpu=4), priority=1)
+    world = problem(nodes(1, gpu=8), queue("default"), queue("strict", strict=True), victim, meek, urgent, behind, preempt=True)
+    assert actions(world) == {"victim": "evict", "meek": "start", "urgent": "start", "behind": "start"}
+
+
 def test_a_gang_bound_to_one_supernode_makes_room_inside_one() -> None:
     running = [single(f"g{n}", n, loss=10 if n in (0, 4) else 100) for n in range(8)]
     world = problem(nodes(4, leaf="s0", gpu=8), nodes(4, leaf="s1", gpu=8), *running, winner(2, topology=hard(1)), tree=TREE, preempt=True)

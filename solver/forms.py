@@ -5,9 +5,10 @@ Who passes a list for a tuple, or half of a pair, hears so at once, with the ind
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
+from itertools import chain
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -21,12 +22,38 @@ Check = Callable[[Any], Fault | None]
 
 def misbuilt(problem: object) -> Fault | None:
     """The first part of the problem that is not of the form that its annotation says."""
-    return _form()(problem)
+    return None if _fine([problem], Problem) else _class(Problem)(problem)
+
+
+def _fine(values: Sequence[Any], hint: Any) -> bool:
+    """Whether all of these values are plainly of this annotation, field by field of all of them together. `_check` finds the culprit."""
+    origin, inside, each = get_origin(hint), get_args(hint), hint
+    if hint is int or not values:
+        return True
+    if is_dataclass(hint):
+        return set(map(type, values)) == {each} and all(_fine([getattr(v, name) for v in values], of) for name, of in _fields(each))
+    if origin in (Union, UnionType):
+        return _fine([value for value in values if value is not None], _other(inside))
+    if set(map(type, values)) != {str if origin is Literal else origin or hint}:
+        return False
+    if origin is tuple and inside[1:] == (...,):
+        return inside[0] is int or _check(inside[0]) is None or _fine(list(chain.from_iterable(values)), inside[0])
+    if origin is tuple:
+        return set(map(len, values)) == {len(inside)} and all(_fine([value[i] for value in values], of) for i, of in enumerate(inside))
+    return origin is not Literal or set(values) <= set(inside)
 
 
 @cache
-def _form() -> Check:
-    return _class(Problem)
+def _fields(kind: Any) -> list[tuple[str, Any]]:
+    """The fields of a dataclass that are more than integers."""
+    hints = get_type_hints(kind)
+    return [(field.name, hints[field.name]) for field in fields(kind) if _check(hints[field.name]) is not None]
+
+
+def _other(arms: tuple[Any, ...]) -> Any:
+    """What may be None, if it is not."""
+    (other,) = (arm for arm in arms if arm is not NoneType)
+    return other
 
 
 @cache
@@ -36,8 +63,7 @@ def _check(hint: Any) -> Check | None:
     if is_dataclass(hint):
         return _class(hint)
     if origin in (Union, UnionType):
-        (other,) = (arm for arm in inside if arm is not NoneType)
-        return _perhaps(_check(other))
+        return _perhaps(_check(_other(inside)))
     if origin is tuple and inside[1:] == (...,):
         each = _check(inside[0])
         return _of(tuple) if each is None else _row(each)

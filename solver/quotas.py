@@ -56,7 +56,7 @@ class Siblings:
 
 def totals(problem: Problem) -> Vector:
     """Allocatable amounts of the whole cluster."""
-    return tuple(sum([node.capacity[r] for node in problem.nodes]) for r in range(len(problem.resources)))
+    return problem.totals
 
 
 def held(problem: Problem) -> list[list[int]]:

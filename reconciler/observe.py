@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from compiler.devices import ASSIGNED
+from compiler.devices import ASSIGNED, MEMORY
 from reconciler.compile_child import Snapshot
 from reconciler.gates import Gang, Nodes, over, place, pods_by_job, role_of
 from reconciler.objects import HOSTNAME, Object, Ref, annotations_of, digest, labels_of, uid
@@ -70,7 +70,17 @@ def gangs(snapshot: Snapshot) -> dict[str, Gang]:
     for gang in snapshot.plan.get("gangs", ()):
         job = Ref(gang["apiVersion"], gang["kind"], gang["namespace"], gang["name"])
         reasons = tuple(f"{reason['code']}: {reason['message']}" for reason in gang["reasons"])
-        found[job.key] = Gang(job, gang["decision"], gang["pods"], reasons, later.get(job.key, frozenset()), tuple(gang["evictedFor"]))
+        taken, cards = tuple(gang["evictedFor"]), _cards(gang.get("cells", ()))
+        found[job.key] = Gang(job, gang["decision"], gang["pods"], reasons, later.get(job.key, frozenset()), taken, cards)
+    return found
+
+
+def _cards(cells: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, list[int]]]:
+    """Role -> node -> the card of each new pod that takes a share of a virtual GPU, the highest number first."""
+    found: dict[str, dict[str, list[int]]] = {}
+    for part in sorted(cells, key=lambda part: -int(part["cell"])):
+        if part["division"] == MEMORY:
+            found.setdefault(part["role"], {}).setdefault(part["node"], []).extend([part["cell"]] * part["pods"])
     return found
 
 

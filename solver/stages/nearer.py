@@ -18,7 +18,7 @@ from solver.options import Options
 from solver.order import urgency
 from solver.placements import Placements, fresh
 from solver.shapes import Shape
-from solver.stages import bounds
+from solver.stages import alike, bounds
 from solver.stages.admit import incumbent
 from solver.stages.bounds import Nearness
 from solver.stages.lexicographic import Lexicographic
@@ -65,6 +65,9 @@ def by_model(
     everybody = _singled(s, shapes, placements, sorted(placements))
     if everybody.size <= SMALL:
         return _all_in_one(s, shapes, placements, low, wholes, options)
+    if cost_of(s, placements, wholes).spread > low.spread:
+        nearer, together = alike.improved(s, shapes, placements, options)
+        placements, low = repacked(s, nearer, wholes, options), replace(low, spread=max(low.spread, together))
     cost = cost_of(s, placements, wholes)
     if cost.spread > low.spread:
         low = replace(low, spread=max(low.spread, _relaxed(everybody, placements, options)))

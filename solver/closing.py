@@ -15,15 +15,22 @@ Nodes = frozenset[int]
 
 
 def closed(problem: Problem, shut: Mapping[int, Nodes]) -> Problem:
-    """The same problem, in which gang j gets no new pod on the nodes shut[j]. Its indices stay what they are; kinds are numbered anew.
+    """The same problem, in which gang j gets no new pod on the nodes shut[j]. Its indices stay what they are; kinds are numbered anew, those of
+    nodes that come back (`Node.back`) too.
 
     kind'(n) = (kind(n), which of the sets n is in)        kinds'_j = { kind' : its kind in kinds_j, n not in shut[j] }
     """
     sets = tuple(dict.fromkeys(nodes for nodes in shut.values() if nodes))
     if not sets:
         return problem
+    inside_of = [tuple(n in nodes for nodes in sets) for n in range(len(problem.nodes))]
     number: dict[tuple[int, tuple[bool, ...]], int] = {}
-    kind_of = [number.setdefault((node.kind, tuple(n in nodes for nodes in sets)), len(number)) for n, node in enumerate(problem.nodes)]
+
+    def renumbered(kind: int, n: int) -> int:
+        return number.setdefault((kind, inside_of[n]), len(number))
+
+    kind_of = [renumbered(node.kind, n) for n, node in enumerate(problem.nodes)]
+    back_of = [None if node.back is None else replace(node.back, kind=renumbered(node.back.kind, n)) for n, node in enumerate(problem.nodes)]
     known: dict[tuple[frozenset[int], int | None], frozenset[int]] = {}
 
     def kinds(old: frozenset[int], which: int | None) -> frozenset[int]:
@@ -35,7 +42,7 @@ def closed(problem: Problem, shut: Mapping[int, Nodes]) -> Problem:
     for j, gang in enumerate(problem.gangs):
         which = sets.index(shut[j]) if shut.get(j) else None
         gangs.append(replace(gang, roles=tuple(replace(role, kinds=kinds(role.kinds, which)) for role in gang.roles)))
-    nodes = tuple(replace(node, kind=kind) for node, kind in zip(problem.nodes, kind_of, strict=True))
+    nodes = tuple(replace(node, kind=kind, back=back) for node, kind, back in zip(problem.nodes, kind_of, back_of, strict=True))
     return replace(problem, nodes=nodes, gangs=tuple(gangs))
 
 

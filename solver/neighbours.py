@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from solver.problem import Problem, Relation
+from solver.problem import Gang, Problem, Relation
 
 NOWHERE = -1
 """Stands for the nodes outside a relation's partition."""
@@ -60,18 +60,20 @@ class Standing:
     """What the pods that are there already mean for each relation. Shared by all `Neighbours` of a problem; nothing in it changes
     but what it remembers.
 
-    bare: without any pods, as on an empty cluster.
+    only: on a cluster that holds nothing but the running pods of this gang.
     """
 
-    def __init__(self, problem: Problem, bare: bool = False) -> None:
+    def __init__(self, problem: Problem, only: Gang | None = None) -> None:
         self.relations = problem.relations
         self.nodes = len(problem.nodes)
         self.at = _partitions(problem.relations)
         self.matched: list[dict[int, int]] = [{} for _ in self.relations]
         self.bearing: list[dict[int, int]] = [{} for _ in self.relations]
         self._splits: dict[tuple[int, int], tuple[Ints, Ints, bool]] = {}
-        if not bare:
-            self._count(problem)
+        if only is None:
+            self._count_others(problem)
+        for gang in problem.gangs if only is None else (only,):
+            self._count(gang)
 
     def split(self, rho: int, h: int, nodes: Ints) -> tuple[Ints, Ints, bool]:
         """(domains of the relation that these nodes are in, the other ones, whether a node is in none). h: names the nodes."""
@@ -82,16 +84,19 @@ class Standing:
             self._splits[key] = domains, np.setdiff1d(np.arange(len(self.relations[rho].present)), domains), len(domains) < len(inside)
         return self._splits[key]
 
-    def _count(self, problem: Problem) -> None:
-        for rho, relation in enumerate(self.relations):
+    def _count_others(self, problem: Problem) -> None:
+        """The pods of no gang."""
+        for rho, relation in enumerate(problem.relations):
             self.matched[rho] = {d: pods for d, pods in enumerate(relation.present) if pods}
             self.bearing[rho] = {d: pods for d, pods in enumerate(relation.guards) if pods}
-        for gang in problem.gangs:
-            for p in gang.running:
-                for counts, relations in ((self.matched, gang.roles[p.role].matches), (self.bearing, gang.roles[p.role].bears)):
-                    for rho in relations:
-                        d = int(self.at[rho][p.node])
-                        counts[rho][d] = counts[rho].get(d, 0) + p.pods
+
+    def _count(self, gang: Gang) -> None:
+        """The gang's running pods."""
+        for p in gang.running:
+            for counts, relations in ((self.matched, gang.roles[p.role].matches), (self.bearing, gang.roles[p.role].bears)):
+                for rho in relations:
+                    d = int(self.at[rho][p.node])
+                    counts[rho][d] = counts[rho].get(d, 0) + p.pods
 
     def without(self, gone: Iterable[tuple[Related, int, int]]) -> Standing:
         """The same without some of these pods: (role, node, number)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 
 from solver.problem import Gang, Placement
 
@@ -17,6 +18,9 @@ def fresh(gang: Gang, placements: Iterable[Placement]) -> tuple[Placement, ...]:
 
 def merged(placements: Iterable[Placement]) -> tuple[Placement, ...]:
     """One entry per (role, node), sorted."""
+    placements = tuple(placements)
+    if all(p.pods for p in placements) and all((p.role, p.node) < (q.role, q.node) for p, q in pairwise(placements)):
+        return placements  # as most are
     total: dict[tuple[int, int], int] = {}
     for p in placements:
         total[p.role, p.node] = total.get((p.role, p.node), 0) + p.pods

@@ -8,6 +8,7 @@ devices and pods: a count). Nothing here knows YAML, Kubernetes, files or a cloc
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 Vector = tuple[int, ...]
@@ -284,7 +285,7 @@ class Budget:
     roles: tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Problem:
     """The whole input of `solver.solve`.
 
@@ -307,6 +308,11 @@ class Problem:
     preempting: Votes = Votes()
     reclaiming: Votes = Votes()
     budgets: tuple[Budget, ...] = ()
+
+    @cached_property
+    def totals(self) -> Vector:
+        """Allocatable amounts of the whole cluster."""
+        return tuple(map(sum, zip(*(node.capacity for node in self.nodes), strict=True))) if self.nodes else (0,) * len(self.resources)
 
 
 class InvalidProblemError(ValueError):

@@ -13,7 +13,9 @@ from typing import Literal
 from solver.problem import Gang, Limits, Placement, Problem, Vector
 
 PODS = "pods"
-"""Volcano leaves the number of pods out of shares and of what it compares them with (pkg/scheduler/api/resource_info.go)."""
+"""The number of pods. Volcano leaves it out where it compares with limits and with what a queue deserves (ignoredScalarResources of
+pkg/scheduler/api/resource_info.go), but a share is the largest over all resources of the total, or of what is deserved, and pods are one of them
+(calculateShare of plugins/drf, updateQueueAttrShare of plugins/capacity)."""
 
 GRAIN = 1_000_000
 EMPTY = 10
@@ -54,7 +56,7 @@ class Siblings:
 
 def totals(problem: Problem) -> Vector:
     """Allocatable amounts of the whole cluster."""
-    return tuple(sum([node.capacity[r] for node in problem.nodes]) for r in range(len(problem.resources)))
+    return problem.totals
 
 
 def held(problem: Problem) -> list[list[int]]:
@@ -221,8 +223,8 @@ def deserved(problem: Problem) -> tuple[Limits, ...]:
 def yardsticks(problem: Problem, entitled: Sequence[float]) -> tuple[Yardstick, ...]:
     """By what fair shares are measured.
 
-    capacity         max_r held_r / deserved_r; without anything deserved 1 + the weighted dominant share: after those that have less than they
-                     deserve, as in Volcano (where it is 1), and yet fair among themselves
+    capacity         max_r held_r / deserved_r, pods among them; without anything but pods deserved 1 + the weighted dominant share: after those
+                     that have less than they deserve, as in Volcano (where it is 1), and yet fair among themselves
     drf's hierarchy  max_r held_r / total_r / entitled_q          (`entitled` of `hierarchy.entitlements`)
     else             max_r held_r / total_r / weight_q            (Ghodsi et al., Dominant Resource Fairness, NSDI 2011)
     """
@@ -230,8 +232,8 @@ def yardsticks(problem: Problem, entitled: Sequence[float]) -> tuple[Yardstick, 
     if problem.policy.capacity:
         made = []
         for queue, amounts in zip(problem.queues, deserved(problem), strict=True):
-            per = tuple(0 if name == PODS else amount or 0 for name, amount in zip(problem.resources, amounts, strict=True))
-            made.append(Yardstick(per, 1) if any(per) else Yardstick(whole, queue.weight, 1.0))
+            named = any(amount for name, amount in zip(problem.resources, amounts, strict=True) if name != PODS)
+            made.append(Yardstick(tuple(amount or 0 for amount in amounts), 1) if named else Yardstick(whole, queue.weight, 1.0))
         return tuple(made)
     if problem.policy.drf_hierarchy:
         return tuple(Yardstick(whole, weight) for weight in entitled)

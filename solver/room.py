@@ -24,21 +24,22 @@ Laid = tuple[int, tuple[Counts, ...]]
 
 def free_vectors(problem: Problem) -> Free:
     """What is left beside foreign pods and all running pods, never below 0."""
-    free = _left(problem)
-    return Free(np.maximum(free.amounts, 0), free.cells)
+    return balance(problem)[0]
 
 
 def owed_vectors(problem: Problem) -> Ints:
     """Node x resource: by how much what runs exceeds the node (it shrank, or foreign pods came); 0 on most."""
-    return np.maximum(-_left(problem).amounts, 0)
+    return balance(problem)[1]
 
 
-def _left(problem: Problem) -> Free:
+def balance(problem: Problem) -> tuple[Free, Ints]:
+    """`free_vectors` and `owed_vectors`."""
     free = left(problem)
-    for gang in problem.gangs:
-        for p in gang.running:
-            free.amounts[p.node] -= np.array(gang.roles[p.role].request, dtype=np.int64) * p.pods
-    return free
+    running = [(p.node, p.pods, gang.roles[p.role].request) for gang in problem.gangs for p in gang.running]
+    if running:
+        nodes, pods, requests = (np.array(column, dtype=np.int64) for column in zip(*running, strict=True))
+        np.subtract.at(free.amounts, nodes, requests * pods[:, None])
+    return Free(np.maximum(free.amounts, 0), free.cells), np.maximum(-free.amounts, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +195,14 @@ def demand(gang: Gang, placements: Iterable[Placement], resources: int) -> Vecto
     return total
 
 
+def _running(problem: Problem) -> list[Vector]:
+    """Queue -> what the running pods of its gangs hold, descendants not included."""
+    held: list[Vector] = [(0,) * len(problem.resources) for _ in problem.queues]
+    for gang in problem.gangs:
+        held[gang.queue] = add(held[gang.queue], demand(gang, gang.running, len(problem.resources)))
+    return held
+
+
 @dataclass(frozen=True)
 class Rules:
     """What the policy makes of the queues (`quotas`), worked out when first asked for."""
@@ -246,9 +255,10 @@ class Ledger:
         self.held: list[Vector] = [(0,) * width for _ in problem.queues]
         for q, queue in enumerate(problem.queues):
             self._hold(q, queue.used)
-        for gang in problem.gangs:
-            self.charge(gang.queue, demand(gang, gang.running, width))
-        self.total: Vector = tuple(sum(n.free[r] for n in problem.nodes) + sum(q.used[r] for q in problem.queues) for r in range(width))
+        for q, amount in enumerate(_running(problem)):
+            self.charge(q, amount)
+        free = zip(*(node.free for node in problem.nodes), strict=True) if problem.nodes else [()] * width
+        self.total: Vector = tuple(sum(column) + sum(q.used[r] for q in problem.queues) for r, column in enumerate(free))
         self.upward = [q for root in range(len(problem.queues)) if problem.queues[root].parent is None for q in self._below(root)]
         self._start = list(self.direct)
         self._start_need = [self.needs(r) for r in range(width)]

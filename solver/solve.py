@@ -9,7 +9,7 @@ from functools import partial
 from itertools import groupby
 
 from solver.batches import divided
-from solver.cells import certificate
+from solver.cells import Ints, certificate
 from solver.closing import closed, guarded, kept_nodes
 from solver.costs import NAMES, Wholes
 from solver.delays import explained
@@ -30,7 +30,7 @@ from solver.problem import Placement, Problem
 from solver.promises import planned
 from solver.quotas import totals
 from solver.reasons import Explanation, World
-from solver.room import Ledger, Room, demand, free_vectors, owed_vectors
+from solver.room import Ledger, Room, balance, demand
 from solver.shapes import classes, satisfied, shape_of
 from solver.stages.admit import Admission, admit, everyone
 from solver.stages.company import together
@@ -71,7 +71,7 @@ def _solved(problem: Problem, options: Options, mapper: Mapper) -> Plan:
     validate(problem)
     timely = replace(options, deadline=time.monotonic() + options.time_limit)
     tree, before = Tree(problem), Ledger(problem)
-    free_before = free_vectors(problem)
+    free_before, owed = balance(problem)
     neighbours = whoever_minds(problem)
     running = {j: merged(g.running) for j, g in enumerate(problem.gangs)}
     kept = {j for j, g in enumerate(problem.gangs) if satisfied(g)}
@@ -80,7 +80,7 @@ def _solved(problem: Problem, options: Options, mapper: Mapper) -> Plan:
     strict_tree = tree if strict is problem else Tree(strict)
     usable_tree = strict_tree if usable is strict else Tree(usable)
     room = Room(free_before, neighbours)
-    start = Course.start(problem, strict, strict_tree, room, before.copy(), {j: running[j] for j in kept}, timely, mapper)
+    start = Course.start(problem, strict, strict_tree, room, owed, before.copy(), {j: running[j] for j in kept}, timely, mapper)
     course = lent(planned(start, _decided))
     whole = totals(problem)
     shrunk = course.standing.evicted.keys() & kept
@@ -93,7 +93,8 @@ def _solved(problem: Problem, options: Options, mapper: Mapper) -> Plan:
     started = {j: pods for j, pods in placements.items() if j not in kept}
     staying = {j: pods for j, pods in placements.items() if j in kept}
     patience = replace(options, time_limit=min(options.time_limit, REASON_SECONDS))
-    uses = certificate(problem, course.room.laid, {j: fresh(problem.gangs[j], pods) for j, pods in placements.items()})
+    new = {j: fresh(problem.gangs[j], pods) for j, pods in placements.items()} if course.room.laid else {}
+    uses = certificate(problem, course.room.laid, new)
     held = tuple(sorted({p.node for p in course.reservation.placements})) if course.reservation is not None else ()
     beside = course.room.neighbours
     world = World(problem, tree, free_before, before, course.room.free, course.ledger, started, staying, patience, beside, uses, held)
@@ -146,13 +147,14 @@ class Course:
         problem: Problem,
         tree: Tree,
         room: Room,
+        owed: Ints,
         ledger: Ledger,
         kept: dict[int, tuple[Placement, ...]],
         options: Options,
         mapper: Mapper,
     ) -> Course:
         running = {j: merged(gang.running) for j, gang in enumerate(problem.gangs) if gang.evictable and gang.running}
-        return cls(whole, problem, tree, options, mapper, room, ledger, kept, Standing(problem, tree, room, ledger, running, owed_vectors(problem)))
+        return cls(whole, problem, tree, options, mapper, room, ledger, kept, Standing(problem, tree, room, ledger, running, owed))
 
     def copy(self) -> Course:
         """The same, to be taken further apart from this one."""

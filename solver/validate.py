@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import accumulate, chain
 from math import lcm
 from operator import le
 from typing import Protocol
@@ -44,8 +45,7 @@ def validate(problem: Problem) -> None:
         _unique((collection,), getattr(problem, collection))
     for h, hypernode in enumerate(problem.hypernodes):
         _hypernode(("hypernodes", h), hypernode, problem)
-    for n, node in enumerate(problem.nodes):
-        _node(("nodes", n), node, problem)
+    _nodes(problem)
     for q, queue in enumerate(problem.queues):
         _queue(("queues", q), queue, problem)
     _no_queue_loop(problem.queues)
@@ -64,6 +64,30 @@ def validate(problem: Problem) -> None:
     _sums(problem)
 
 
+def _nodes(problem: Problem) -> None:
+    plain = _plain(problem)
+    for n, node in enumerate(problem.nodes):
+        if not plain or node.cells or node.windows or node.back is not None or node.closes_in is not None:
+            _node(("nodes", n), node, problem)
+
+
+def _plain(problem: Problem) -> bool:
+    """Whether nothing is wrong with what every node has: leaf, kind, capacity and free. Looked at all together; `_node` finds the culprit."""
+    nodes = problem.nodes
+    leaves, kinds = [node.leaf for node in nodes if node.leaf is not None], [node.kind for node in nodes]
+    pairs = [(node.free, node.capacity) for node in nodes]
+    vectors = list(chain.from_iterable(pairs))
+    if {*map(type, leaves), *map(type, kinds), *map(type, chain.from_iterable(vectors))} - {int} or set(map(len, vectors)) - {len(problem.resources)}:
+        return False
+    hypernodes, amounts = range(len(problem.hypernodes)), range(LARGEST + 1)
+    return (
+        all(leaf in hypernodes for leaf in set(leaves))
+        and all(kind in amounts for kind in set(kinds))
+        and all(amount in amounts for vector in set(vectors) for amount in vector)
+        and all(free <= most for pair in set(pairs) for free, most in zip(*pair, strict=True))
+    )
+
+
 def _resources(resources: tuple[str, ...]) -> None:
     for r, name in enumerate(resources):
         if name in resources[:r]:
@@ -72,6 +96,8 @@ def _resources(resources: tuple[str, ...]) -> None:
 
 def _unique(where: Where, items: Sequence[_Named]) -> None:
     first: dict[str, int] = {}
+    if len({item.name for item in items}) == len(items):
+        return
     for i, item in enumerate(items):
         if first.setdefault(item.name, i) != i:
             raise InvalidProblemError((*where, i, "name"), f"{item.name!r} is the name of {first[item.name]} already")
@@ -241,11 +267,19 @@ def _gang(where: Where, gang: Gang, problem: Problem) -> None:
     for k, subgroup in enumerate(gang.subgroups):
         _subgroup((*where, "subgroups", k), subgroup, gang)
     _affinities((*where, "affinities"), gang)
+    _running(where, gang, problem)
+
+
+def _running(where: Where, gang: Gang, problem: Problem) -> None:
+    roles, nodes, amounts = range(len(gang.roles)), range(len(problem.nodes)), range(1, LARGEST + 1)
     for p, placement in enumerate(gang.running):
+        role, node, pods = placement.role, placement.node, placement.pods
+        if type(role) is type(node) is type(pods) is int and role in roles and node in nodes and pods in amounts:
+            continue
         here = (*where, "running", p)
-        _index((*here, "role"), placement.role, gang.roles)
-        _index((*here, "node"), placement.node, problem.nodes)
-        _integer((*here, "pods"), placement.pods, 1)
+        _index((*here, "role"), role, gang.roles)
+        _index((*here, "node"), node, problem.nodes)
+        _integer((*here, "pods"), pods, 1)
 
 
 def _affinities(where: Where, gang: Gang) -> None:
@@ -275,17 +309,18 @@ def _subgroup(where: Where, subgroup: Subgroup, gang: Gang) -> None:
 
 def _sums(problem: Problem) -> None:
     """Sums over the whole problem; Python's own integers do not overflow, so they are taken first and judged after."""
-    for r in range(len(problem.resources)):
-        capacity = used = asked = 0
-        for n, node in enumerate(problem.nodes):
-            capacity += node.capacity[r]
-            if capacity > LARGEST:
-                _integer(("nodes", n, "capacity", r), capacity)
-        for q, queue in enumerate(problem.queues):
-            used += queue.used[r] + (queue.guarantee[r] or 0)
-            _integer(("queues", q, "used", r), used)
-        for g, gang in enumerate(problem.gangs):
-            for t, role in enumerate(gang.roles):
-                running = sum(place.pods for place in gang.running if place.role == t)
-                asked += max(role.replicas, running) * role.request[r]
-                _integer(("gangs", g, "roles", t, "request", r), asked)
+    roles = [(g, t, role, gang) for g, gang in enumerate(problem.gangs) for t, role in enumerate(gang.roles)]
+    pods = [max(role.replicas, sum([place.pods for place in gang.running if place.role == t])) for _, t, role, gang in roles]
+    asked = [tuple([number * x for x in role.request]) for number, (_, _, role, _) in zip(pods, roles, strict=True)]
+    used = [tuple([have + (least or 0) for have, least in zip(q.used, q.guarantee, strict=True)]) for q in problem.queues]
+    _sum([node.capacity for node in problem.nodes], lambda n, r: ("nodes", n, "capacity", r))
+    _sum(used, lambda q, r: ("queues", q, "used", r))
+    _sum(asked, lambda k, r: ("gangs", roles[k][0], "roles", roles[k][1], "request", r))
+
+
+def _sum(parts: Sequence[Vector], where: Callable[[int, int], Where]) -> None:
+    """Raises at the first part with which the sum of a resource is too large. No amount is below 0."""
+    for r, column in enumerate(zip(*parts, strict=True)):
+        if sum(column) > LARGEST:
+            for k, total in enumerate(accumulate(column)):
+                _integer(where(k, r), total)

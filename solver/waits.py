@@ -57,7 +57,7 @@ class Waits:
         """Why it waits although it lacks nothing by itself; none where it does, or where only others are before it."""
         if j in self.closings and not self.beside_what_runs(j) and self._fits(self.world.problem, self.world.tree, j, "now"):
             return self._closed(j, "now")
-        if j in self._behind and self.beside_what_runs(j):
+        if j in self._behind and (self.beside_what_runs(j) or self._beside_the_plan(j)):
             return (Fact("GW115", queue=self.guarded.gangs[j].queue, gangs=(self._behind[j],)),)
         if self.reservation is not None and self._held_back(j, self.reservation):
             return (Fact("GW114", gangs=(self.reservation.gang,)),)
@@ -76,6 +76,15 @@ class Waits:
     @cached_property
     def _beside(self) -> dict[int, bool]:
         return {}
+
+    def _beside_the_plan(self, j: int) -> bool:
+        """Whether it provably fits in what evictions have left over: the plan may be roomier than what runs."""
+        return self._roomier and self._fits(self.guarded, self.guarded_tree, j, "planned")
+
+    @cached_property
+    def _roomier(self) -> bool:
+        """Whether the plan leaves some node more than it has beside what runs."""
+        return bool((self.world.free_after.amounts > self.world.free_before.amounts).any())
 
     def _held_back(self, j: int, held: Reservation) -> bool:
         """Whether it fits beside the plan, and only the reservation keeps it from starting."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import sub
 
 from compiler.lower.budgets import budgets
 from compiler.lower.cells import Divisions, divisions
@@ -16,14 +17,14 @@ from compiler.lower.origins import Origins, job_key
 from compiler.lower.policy import policy
 from compiler.lower.queues import queues
 from compiler.lower.relations import Relations, relations
-from compiler.lower.resources import add, devices, resources, vector
+from compiler.lower.resources import devices, plus, resources, vector
 from compiler.lower.times import closes_in, times, windows
 from compiler.lower.topology import hypernodes, leaves
 from compiler.lower.victims import losses, never
 from compiler.specs import GangSpec, HyperNodeSpec, QueueSpec, Specs
 from compiler.state import State
 from compiler.votes import votes
-from solver.problem import Back, Node, Problem, Votes
+from solver.problem import Back, Node, Problem, Vector, Votes
 
 PODS_PER_NODE = 110
 """How many pods a node takes that does not say: the kubelet's default."""
@@ -141,21 +142,37 @@ def _nodes(
     """Capacity less what others hold. A node that is over-committed, or lost, has exactly the room that our running pods fill."""
     leaf = leaves(tree)
     away = dict(zip((spec.name for spec in live.nodes if spec.unschedulable), open_to.of_node[len(live.nodes) :], strict=True))
-    ours: dict[str, dict[str, int]] = {}
-    for gang, j in zip(gangs, chosen, strict=True):
-        for (t, name), pods in live.running.get(j, {}).items():
-            held = {resource: amount * pods for resource, amount in gang.roles[t].pod.requests.items()}
-            ours[name] = dict(add(ours.get(name, {}), held))
+    ours = _held_by(gangs, chosen, live, names)
+    nothing = vector({}, names)
+    offers: dict[tuple[tuple[str, int], ...], Vector] = {}
     made = []
     for spec, kind in zip(live.nodes, open_to.of_node, strict=False):
-        allocatable = vector({"pods": PODS_PER_NODE, **spec.allocatable}, names)
-        others, running = vector(live.held.get(spec.name, {}), names), vector(ours.get(spec.name, {}), names)
-        free = tuple(max(c - o, r) for c, o, r in zip(allocatable, others, running, strict=True))
-        capacity = tuple(map(max, allocatable, free))
+        said = tuple(spec.allocatable.items())
+        if said not in offers:  # a pool's nodes say the same, thousands of times
+            offers[said] = tuple(max(0, amount) for amount in vector({"pods": PODS_PER_NODE, **spec.allocatable}, names))
+        free = capacity = offers[said]
+        running = ours.get(spec.name, nothing)
+        if spec.name in live.held or running is not nothing:
+            others = vector(live.held.get(spec.name, {}), names)
+            free = tuple(map(max, map(sub, free, others), running))
+            capacity = tuple(map(max, capacity, free))
         cells = parted.cells(spec, live.tenants.get(spec.name, ()), names) if parted.names else ()
         back = Back(away[spec.name], capacity, free, cells) if spec.name in away else None
         if spec.name in live.frozen:
             free = capacity = running
             cells = tuple(replace(cell, free=(0,) * len(names)) for cell in cells)
-        made.append(Node(spec.name, kind, leaf.get(spec.name), capacity, free, cells, closes_in(spec, live.latest), back, windows(spec, live.latest)))
+        shut = windows(spec, live.latest) if spec.maintenance else ()
+        made.append(Node(spec.name, kind, leaf.get(spec.name), capacity, free, cells, closes_in(shut), back, shut))
     return tuple(made)
+
+
+def _held_by(gangs: Sequence[GangSpec], chosen: Sequence[int], live: Live, names: Sequence[str]) -> dict[str, Vector]:
+    """Node name -> what the running pods of the gangs hold there."""
+    held: dict[str, Vector] = {}
+    nothing = vector({}, names)
+    for gang, j in zip(gangs, chosen, strict=True):
+        if j in live.running:
+            requests = [vector(role.pod.requests, names) for role in gang.roles]
+            for (t, name), pods in live.running[j].items():
+                held[name] = plus(held.get(name, nothing), requests[t], pods)
+    return held

@@ -117,6 +117,8 @@ class Divisions:
         yield MEMORY, sum(asked.number for asked in pod.vgpus), {MEMORY: memory, CORES: max(1, min(cores, ALL_CORES)), NUMBER: 1}
 
     def portions(self, pod: PodSpec, names: Sequence[str]) -> tuple[Portion, ...]:
+        if not self.names:
+            return ()
         return tuple(Portion(self.names.index(division), number, vector(share, names)) for division, number, share in self.wishes(pod))
 
     def cells(self, node: NodeSpec, tenants: Sequence[Object], names: Sequence[str]) -> tuple[Cell, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TypeVar
 
 from compiler.specs import Expression, NodeSpec, PodSpec, Taint, Term, Toleration
@@ -67,8 +68,14 @@ class NodeMasks:
         self.all = (1 << len(nodes)) - 1
         self._labels: dict[str, dict[str, int]] = {}
         self._names: dict[str, int] | None = None
-        self._tainted = _masks(map(_hard_taints, nodes))
-        self._policies = _masks(node.numa.policy if node.numa is not None and node.numa.static else None for node in nodes)
+
+    @cached_property
+    def _tainted(self) -> dict[frozenset[Taint], int]:
+        return _masks(map(_hard_taints, self.nodes))
+
+    @cached_property
+    def _policies(self) -> dict[str, int]:
+        return _masks(node.numa.policy if node.numa is not None and node.numa.static else None for node in self.nodes)
 
     def matching(self, wanted: Requirement) -> int:
         """The selector and the affinity both hold (terms are alternatives), and every hard taint is tolerated."""
@@ -134,6 +141,8 @@ def _mask(indices: Sequence[int]) -> int:
 
 
 def _hard_taints(node: NodeSpec) -> frozenset[Taint] | None:
+    if not node.taints and not node.unschedulable:
+        return None
     taints = frozenset(taint for taint in node.taints if taint.effect != "PreferNoSchedule")
     return (taints | {UNSCHEDULABLE} if node.unschedulable else taints) or None
 

@@ -42,7 +42,7 @@ STARTS_AT = "gangplan.dev/starts-at"
 HOSTNAME = "kubernetes.io/hostname"
 GROUP_NAME = "scheduling.k8s.io/group-name"
 ROLE_KEYS = ("volcano.sh/task-spec", "training.kubeflow.org/replica-type")
-EVICTION_KEYS = ("volcano.sh/preemptable", "volcano.sh/cooldown-time")
+EVICTION_KEYS = frozenset(("volcano.sh/preemptable", "volcano.sh/cooldown-time"))
 QUEUE_KEYS = ("volcano.sh/queue-name", "scheduling.volcano.sh/queue-name")
 JOB_LABELS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "volcano.sh/job-name": (("Job", "batch.volcano.sh"),),
@@ -115,18 +115,18 @@ def observe(specs: Specs, state: State) -> Live:
             if _finished(job):
                 finished.add(j)
     live.finished = frozenset(finished)
-    requests_of = _Requests()
+    requests_of, roles = _Requests(), _Roles(specs.gangs)
     groups = {(_namespace(group), _name(group)): group for group in state.pod_groups}
     hostnames = _hostnames(live.nodes)
     exists = {node.name for node in live.nodes}
-    counted: Counter[tuple[int, int]] = Counter()
+    counted: dict[tuple[int, int], int] = {}
     for pod in state.pods:
         node = _node_of(pod, hostnames)
         if node is None or node not in exists or (pod.get("status") or {}).get("phase") in FINISHED_POD:
             continue
         live.tenants.setdefault(node, []).append(pod)
-        group = groups.get((_namespace(pod), _annotations(pod).get(GROUP_NAME, "")))
-        if not _counts_as_running(live, counted, specs.gangs, gangs, pod, node, group):
+        group = groups.get((_namespace(pod), _annotations(pod).get(GROUP_NAME, ""))) if groups else None
+        if not _counts_as_running(live, counted, specs.gangs, _gang_of(pod, group, gangs), roles, pod, node):
             live.bystanders.append(bystander(pod, node))
             holds = requests_of(pod)
             live.held[node] = add(live.held.get(node, {}), holds)
@@ -193,44 +193,45 @@ def _decisive(container: Mapping[str, Any]) -> dict[str, Any]:
 
 def _counts_as_running(
     live: Live,
-    counted: Counter[tuple[int, int]],
+    counted: dict[tuple[int, int], int],
     gangs: Sequence[GangSpec],
-    known: Mapping[Identity, int],
+    j: int | None,
+    roles: _Roles,
     pod: Object,
     node: str,
-    group: Object | None,
 ) -> bool:
     """A placed pod of a gang that is to be planned. One that terminates, or is more than its role has replicas, only holds its node.
 
-    counted: (gang, role) -> pods so far.
+    counted: (gang, role) -> pods so far. j: the gang that the pod belongs to.
     """
-    j = next((known[owner] for owner in _owners(pod, group) if owner in known), None)
-    if j is None or j in live.finished or not gangs[j].schedulable or pod["metadata"].get("deletionTimestamp"):
+    metadata = pod["metadata"]
+    if j is None or j in live.finished or not gangs[j].schedulable or metadata.get("deletionTimestamp"):
         return False
-    role = _role(gangs[j], pod)
-    if role is None:
+    role = roles.of(j, pod)
+    if role is None or (before := counted.get((j, role), 0)) >= gangs[j].roles[role].replicas:
         return False
-    if counted[j, role] >= gangs[j].roles[role].replicas:
-        return False
-    counted[j, role] += 1
-    live.running.setdefault(j, Counter())[role, node] += 1
+    counted[j, role] = before + 1
+    if j not in live.running:
+        live.running[j] = Counter()
+    live.running[j][role, node] += 1
     for budget in live.budgets:
         budget.see(pod, (j, role))
     if (start := seconds((pod.get("status") or {}).get("startTime"))) is not None:
         live.started.setdefault(j, []).append(start)
-    for where in ("labels", "annotations"):
-        said = pod["metadata"].get(where) or {}
-        if any(key in said for key in EVICTION_KEYS):
-            live.notes.setdefault(j, []).append({key: str(said[key]) for key in EVICTION_KEYS if key in said})
+    for said in (metadata.get("labels"), metadata.get("annotations")):
+        if said and not EVICTION_KEYS.isdisjoint(said):
+            live.notes.setdefault(j, []).append({key: str(amount) for key, amount in said.items() if key in EVICTION_KEYS})
     return True
 
 
 def _latest(state: State) -> int | None:
     """Heartbeats are left out: the answer changes only when something happened."""
     times = [item["metadata"].get("creationTimestamp") for item in (*state.pods, *state.jobs, *state.pod_groups)]
-    times += [(pod.get("status") or {}).get("startTime") for pod in state.pods]
-    times += [condition.get("lastTransitionTime") for pod in state.pods for condition in _conditions(pod)]
-    return max((at for time in times if (at := seconds(time)) is not None), default=None)
+    for status in (pod.get("status") or {} for pod in state.pods):
+        times.append(status.get("startTime"))
+        times += [condition.get("lastTransitionTime") for condition in status.get("conditions") or ()]
+    distinct = {time for time in times if isinstance(time, str | datetime)}
+    return max((at for time in distinct if (at := seconds(time)) is not None), default=None)
 
 
 def identity(gang: GangSpec) -> Identity:
@@ -239,6 +240,14 @@ def identity(gang: GangSpec) -> Identity:
 
 def _identity(item: Object) -> Identity:
     return _namespace(item), _name(item), str(item["kind"]), group_of(item)
+
+
+def _gang_of(pod: Object, group: Object | None, known: Mapping[Identity, int]) -> int | None:
+    """The first of its owners that is a gang, whose number `known` has."""
+    for owner in _owners(pod, group):
+        if owner in known:
+            return known[owner]
+    return None
 
 
 def _owners(pod: Object, group: Object | None) -> Iterator[Identity]:
@@ -260,18 +269,29 @@ def _references(item: Object) -> Iterator[Identity]:
         yield _namespace(item), reference.get("name", ""), reference.get("kind", ""), group_of(reference)
 
 
-def _role(gang: GangSpec, pod: Object) -> int | None:
-    """By the controller's label or annotation, case aside (Kubeflow writes "worker" for Worker), or by its name for bare pods; a gang of one
-    role needs none."""
-    metadata = pod["metadata"]
-    for t, role in enumerate(gang.roles):
-        if any(document.name == metadata["name"] for document in role.pods):
-            return t
-    for key in ROLE_KEYS:
-        for where in ("labels", "annotations"):
-            if said := (metadata.get(where) or {}).get(key):
-                return next((t for t, role in enumerate(gang.roles) if role.name.lower() == str(said).lower()), None)
-    return 0 if len(gang.roles) == 1 else None
+class _Roles:
+    """Which role of its gang a pod has; the names of a gang's roles are looked up once, not for each of its pods."""
+
+    def __init__(self, gangs: Sequence[GangSpec]) -> None:
+        self.gangs = gangs
+        self._pods: dict[int, dict[str, int]] = {}
+        self._names: dict[int, dict[str, int]] = {}
+
+    def of(self, j: int, pod: Object) -> int | None:
+        """By the controller's label or annotation, case aside (Kubeflow writes "worker" for Worker), or by its name for bare pods; a gang of one
+        role needs none."""
+        if j not in self._names:
+            roles = tuple(enumerate(self.gangs[j].roles))[::-1]  # of equal names the first role's counts
+            self._pods[j] = {document.name: t for t, role in roles for document in role.pods}
+            self._names[j] = {role.name.lower(): t for t, role in roles}
+        metadata = pod["metadata"]
+        if metadata["name"] in self._pods[j]:
+            return self._pods[j][metadata["name"]]
+        for key in ROLE_KEYS:
+            for where in ("labels", "annotations"):
+                if said := (metadata.get(where) or {}).get(key):
+                    return self._names[j].get(str(said).lower())
+        return 0 if len(self.gangs[j].roles) == 1 else None
 
 
 def _queue(pod: Object, group: Object | None) -> str | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Generic, TypeVar
 
 from compiler.labels import Row, matches
@@ -197,8 +198,12 @@ class _Partitions:
 
     def __init__(self, nodes: Sequence[NodeSpec]) -> None:
         self.nodes = nodes
-        self.index = {node.name: n for n, node in enumerate(nodes)}
         self._known: dict[tuple[str, int], tuple[tuple[int | None, ...], int]] = {}
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """Node name -> its number."""
+        return {node.name: n for n, node in enumerate(self.nodes)}
 
     def of(self, key: str, inside: int) -> tuple[tuple[int | None, ...], int]:
         """(node -> domain, number of domains), domains numbered by their first node. inside: bit mask of the nodes that have one."""

@@ -35,6 +35,10 @@ def limits(amounts: Amounts, names: Sequence[str]) -> Limits:
     return tuple(amounts.get(name) for name in names)
 
 
+def plus(left: Vector, right: Vector, times: int) -> Vector:
+    return tuple([a + times * b for a, b in zip(left, right, strict=True)])
+
+
 def add(left: Amounts, right: Amounts) -> dict[str, int]:
     total = dict(left)
     for name, amount in right.items():

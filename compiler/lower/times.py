@@ -3,6 +3,7 @@ see `lower.moments`."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from compiler.lower.live import Live
@@ -36,11 +37,11 @@ def pods_run(j: int, live: Live) -> int:
     return sum(live.running.get(j, {}).values())
 
 
-def closes_in(node: NodeSpec, now: int | None) -> int | None:
-    """Seconds until the node's next maintenance, 0 during one; None without any to come, or without a now."""
-    return min((start for start, _ in windows(node, now)), default=None)
+def closes_in(windows: Sequence[tuple[int, int]]) -> int | None:
+    """Seconds until the next maintenance of a node with these windows, 0 during one; None without any to come."""
+    return min(start for start, _ in windows) if windows else None
 
 
 def windows(node: NodeSpec, now: int | None) -> tuple[tuple[int, int], ...]:
-    """Its maintenance from now on, (from, to) in seconds from now."""
+    """Its maintenance from now on, (from, to) in seconds from now; nothing without a now."""
     return () if now is None else tuple((max(0, start - now), end - now) for start, end in node.maintenance if end > now)

@@ -62,8 +62,10 @@ def cools_until(j: int, gang: GangSpec, live: Live, scheduler: SchedulerSpec | N
 
 def _cooldown(j: int, gang: GangSpec, live: Live, scheduler: SchedulerSpec | None) -> float:
     """Seconds; 0 for none."""
+    if not _cools(scheduler):
+        return 0.0
     said = [*_annotations(gang), *live.notes.get(j, ())]
-    return max((seconds(notes[COOLDOWN]) for notes in said if COOLDOWN in notes), default=0.0) if _cools(scheduler) else 0.0
+    return max((seconds(notes[COOLDOWN]) for notes in said if COOLDOWN in notes), default=0.0)
 
 
 def _lendable(j: int, gang: GangSpec, live: Live, scheduler: SchedulerSpec | None) -> bool:

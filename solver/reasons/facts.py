@@ -38,7 +38,7 @@ def node_facts(case: Case) -> tuple[list[Fact], Setting]:
     fits = case.fits(start)
     if fits is not False:
         return ([] if fits else [Fact("GW110")]), start
-    if case.fits(case.empty) is False:
+    if case.fits(case.empty) is False and not (case.gang.running and case.fits(case.staying) is not False):
         return _hopeless(case, start)
     return _blamed(case, start, now(case)) or ([Fact("GW110")], start)
 

@@ -34,10 +34,10 @@ class Family:
 
 
 def now(case: Case) -> list[Family]:
-    """What may be in the way now of a gang that the empty cluster holds; whom to blame first stands first."""
+    """What may be in the way now of a gang that the empty cluster holds, anew or beside its pods that run; whom to blame first stands first."""
     *first, last = of_the_world(case)
     first = [*first, *company(case)]
-    anew = [Family(_anew, partial(own_pods, case))] if case.gang.running else []
+    anew = [Family(_anew, partial(own_pods, case))] if case.gang.running and case.fits(case.empty) is not False else []
     return [*first, *topologies(case, case.gang), *divided(case, case.gang), last, *anew]
 
 

@@ -147,11 +147,18 @@ class World:
     def _taken(self) -> dict[int, tuple[Ints, Ints]]:
         return {}
 
+    def _apart(self, gang: Gang) -> Neighbours:
+        """The empty cluster but for the gang's own pods that run: only what keeps these and its new ones apart is sure never to change; company may
+        come, and make things even."""
+        key = gang.running, tuple((role.bears, role.matches) for role in gang.roles) if gang.running else ()
+        if key not in self._own:
+            apart = frozenset(rho for rho, relation in enumerate(self.problem.relations) if relation.kind == "apart")
+            self._own[key] = Neighbours(self.problem, Standing(self.problem, only=gang), apart)
+        return self._own[key]
+
     @cached_property
-    def _apart(self) -> Neighbours:
-        """The empty cluster: only what keeps a gang's own pods apart is sure never to change; company may come, and make things even."""
-        apart = frozenset(rho for rho, relation in enumerate(self.problem.relations) if relation.kind == "apart")
-        return Neighbours(self.problem, Standing(self.problem, bare=True), apart)
+    def _own(self) -> dict[object, Neighbours]:
+        return {}
 
     @cached_property
     def _standing(self) -> Neighbours | None:
@@ -162,7 +169,7 @@ class World:
         if not s.related or self.neighbours is None:
             return None
         if not s.running:
-            return self._apart
+            return self._apart(s.gang)
         return self.neighbours if s.started else self._standing
 
     def without(self, gangs: Iterable[int]) -> Neighbours | None:
@@ -236,6 +243,11 @@ class Case:
     def empty(self) -> Setting:
         """The gang as written, with nothing of it running, on the empty cluster with all its nodes."""
         return Setting(replace(plain(self.gang), running=()), (), started=False, running=False, back=self.world.away)
+
+    @cached_property
+    def staying(self) -> Setting:
+        """The gang as written beside its pods that run, on a cluster that is empty but for them, with all its nodes."""
+        return replace(self.now, started=False, running=False, back=self.world.away)
 
     @cached_property
     def amount(self) -> Vector:

@@ -44,8 +44,8 @@ def grow(
     """
     grown = dict(placements)
     greedy = Greedy(problem, tree, room)
-    able = (j for j, pods in placements.items() if not _stuck(tree, problem.gangs[j], pods))
-    wanting = {j: wish for j in able if (wish := _wish(problem.gangs[j], grown[j], 0)) is not None}
+    wishes = ((j, _wish(problem.gangs[j], pods, 0)) for j, pods in placements.items())
+    wanting = {j: wish for j, wish in wishes if wish is not None and not _stuck(tree, problem.gangs[j], placements[j])}
     holds = {j: gang_share(problem, problem.gangs[j], grown[j], totals) for j in wanting}
 
     def turn(j: int) -> tuple[int, int, tuple[tuple[float, int], ...], float, int, int]:

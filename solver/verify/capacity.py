@@ -8,13 +8,13 @@ from solver.verify.ledger import Findings, Ledger, add
 def capacity(x: Ledger) -> Findings:
     """On each node, per resource: running - evicted + new <= free. Where the running pods alone exceed it: no new pod that asks for the
     resource."""
-    use: dict[int, tuple[list[int], list[int]]] = {}
+    width = len(x.problem.resources)
+    use: dict[int, tuple[list[int], list[int]]] = {node: ([0] * width, [0] * width) for new in x.new for _, node in new}
     for which, counts in enumerate((x.stays, x.new)):
         for gang, pods in zip(x.problem.gangs, counts, strict=True):
             for (role, node), amount in pods.items():
-                if node not in use:
-                    use[node] = ([0] * len(x.problem.resources), [0] * len(x.problem.resources))
-                add(use[node][which], gang.roles[role].request, amount)
+                if node in use:
+                    add(use[node][which], gang.roles[role].request, amount)
     for n, (run, new) in sorted(use.items()):
         for r, free in enumerate(x.problem.nodes[n].free):
             if new[r] and run[r] + new[r] > free:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from solver.plan import Decision, Plan
 from solver.problem import Gang, Placement, Problem, Topology, Vector
+from solver.verify import quotas
 
 Where = tuple[str | int, ...]
 """The path of indices into the plan (or, for a node or queue, the problem)."""
@@ -45,9 +46,10 @@ def _top_down(parents: Sequence[int | None]) -> list[int]:
 
 
 def _counts(placements: Iterable[Placement]) -> Counts:
-    counts: Counter[tuple[int, int]] = Counter()
+    counts: dict[tuple[int, int], int] = {}
     for place in placements:
-        counts[place.role, place.node] += place.pods
+        spot = place.role, place.node
+        counts[spot] = counts.get(spot, 0) + place.pods
     return counts
 
 
@@ -64,12 +66,12 @@ class Ledger:
         self.running = [_counts(gang.running) for gang in problem.gangs]
         self.gone = [self._gone(g) for g in range(len(problem.gangs))]
         self.stays: list[Counts] = [
-            {key: left for key, pods in running.items() if (left := pods - gone.get(key, 0)) > 0}
+            {key: left for key, pods in running.items() if (left := pods - gone.get(key, 0)) > 0} if gone else running
             for running, gone in zip(self.running, self.gone, strict=True)
         ]
         self.placed = [self._placed(g) for g in range(len(problem.gangs))]
         self.new: list[Counts] = [
-            {key: pods - running.get(key, 0) for key, pods in sorted(placed.items()) if pods > running.get(key, 0)}
+            {key: pods - running.get(key, 0) for key, pods in sorted(placed.items()) if pods > running.get(key, 0)} if placed != running else {}
             for placed, running in zip(self.placed, self.running, strict=True)
         ]
         self.highest_tier = max((hypernode.tier for hypernode in problem.hypernodes), default=0)
@@ -83,13 +85,13 @@ class Ledger:
 
     def _gone(self, gang: int) -> Counts:
         """Running pods that the plan evicts; what never ran is left to rule `evictions`."""
-        if gang not in self.decisions:
+        if gang not in self.decisions or not self.decisions[gang].evicted:
             return {}
         evicted = _counts(place for place in self.decisions[gang].evicted if self.points_somewhere(gang, place))
         return {key: min(pods, self.running[gang][key]) for key, pods in sorted(evicted.items()) if key in self.running[gang]}
 
     def points_somewhere(self, gang: int, place: Placement) -> bool:
-        return 0 <= place.role < len(self.problem.gangs[gang].roles) and 0 <= place.node < len(self.problem.nodes) and place.pods > 0
+        return place.pods > 0 and 0 <= place.node < len(self.problem.nodes) and 0 <= place.role < len(self.problem.gangs[gang].roles)
 
     def admitted(self) -> Iterator[tuple[int, Gang, Decision]]:
         """The gangs that start or are kept."""
@@ -139,9 +141,10 @@ class Ledger:
     def demand(self, counts: Sequence[Counts]) -> list[Vector]:
         """What these pods request in each queue, descendants not included."""
         total = [[0] * len(self.problem.resources) for _ in self.problem.queues]
-        for gang, pods in zip(self.problem.gangs, counts, strict=True):
-            for (role, _), amount in pods.items():
-                add(total[gang.queue], gang.roles[role].request, amount)
+        for g, (gang, pods) in enumerate(zip(self.problem.gangs, counts, strict=True)):
+            if pods:
+                for role, amount in zip(gang.roles, self.per_role(g, pods), strict=True):
+                    add(total[gang.queue], role.request, amount)
         return [tuple(amounts) for amounts in total]
 
     def with_descendants(self, own: Sequence[Vector]) -> list[Vector]:
@@ -158,7 +161,12 @@ class Ledger:
     @cached_property
     def totals(self) -> Vector:
         """The capacity of all nodes."""
-        return tuple(sum(node.capacity[r] for node in self.problem.nodes) for r in range(len(self.problem.resources)))
+        return quotas.cluster(self.problem)
+
+    @cached_property
+    def deserved(self) -> list[quotas.Amounts]:
+        """`quotas.deserved`"""
+        return quotas.deserved(self.problem)
 
     @cached_property
     def own_before(self) -> list[Vector]:

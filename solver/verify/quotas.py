@@ -18,6 +18,11 @@ RESOLUTION = Decimal("0.0001")
 """Of a unit: Volcano takes amounts for equal that differ by less than a tenth of its own unit, of which a device has a thousand."""
 
 
+def cluster(problem: Problem) -> tuple[int, ...]:
+    """The capacity of all nodes, resource by resource."""
+    return tuple(map(sum, zip(*(node.capacity for node in problem.nodes), strict=True))) if problem.nodes else (0,) * len(problem.resources)
+
+
 def takes_nothing(problem: Problem) -> set[int]:
     """Queues in which no gang may get new pods: closed ones with all below them; with capacity's hierarchy those that have children too."""
     found = {queue.parent for queue in problem.queues if queue.parent is not None} if _along_the_tree(problem) else set()
@@ -44,10 +49,9 @@ def real_capability(problem: Problem) -> Iterator[tuple[int, int, int, bool]]:
     """
     if not (problem.policy.capacity or problem.policy.proportion):
         return
-    for r, name in enumerate(problem.resources):
+    for r, (name, total) in enumerate(zip(problem.resources, cluster(problem), strict=True)):
         if name == "pods":
             continue
-        total = sum(node.capacity[r] for node in problem.nodes)
         everything = sum(queue.guarantee[r] or 0 for queue in problem.queues)
         for q, queue in enumerate(problem.queues):
             own = queue.guarantee[r] or 0
@@ -88,7 +92,8 @@ def proportional(problem: Problem) -> Mapping[int, Amounts]:
 def _rounds(problem: Problem, names: list[str]) -> Mapping[int, Amounts]:
     at = {name: problem.resources.index(name) for name in names}
     asked = _asked(problem, at)
-    left = {name: Decimal(sum(node.capacity[r] for node in problem.nodes)) for name, r in at.items()}
+    whole = cluster(problem)
+    left = {name: Decimal(whole[r]) for name, r in at.items()}
     guaranteed = {q: {name: Decimal(problem.queues[q].guarantee[r] or 0) for name, r in at.items()} for q in asked}
     ceiling: dict[int, Amounts] = {q: {} for q in asked}
     for name, r in at.items():
@@ -138,8 +143,7 @@ def deserved(problem: Problem) -> list[Amounts]:
         by_weight = proportional(problem)
         return [dict(by_weight.get(q, {})) for q in range(len(problem.queues))]
     found: list[Amounts] = [{} for _ in problem.queues]
-    for r, name in enumerate(problem.resources):
-        total = sum(node.capacity[r] for node in problem.nodes)
+    for r, (name, total) in enumerate(zip(problem.resources, cluster(problem), strict=True)):
         spare = max(0, total - sum(queue.guarantee[r] or 0 for queue in problem.queues))
         for q, queue in enumerate(problem.queues):
             wanted, least, limit = queue.deserved[r], queue.guarantee[r], queue.capability[r]

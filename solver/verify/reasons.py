@@ -12,7 +12,8 @@ from solver.verify.ledger import Findings, Ledger, add, needs
 
 def reasons(x: Ledger) -> Findings:
     """A waiting gang has at least one fact, any other neither facts nor repairs; what they point at exists; no fact says that there is as much as is
-    asked for, and no repair changes nothing. No gang that fits the empty cluster in a way that is easily seen is said to fit never.
+    asked for, and no repair changes nothing. No gang that fits the empty cluster in a way that is easily seen is said to fit never, and none for
+    which the plan holds room.
 
     That the facts are the smallest set that suffices, and that each repair is enough, is tried by property tests: it takes as long as finding them.
     """
@@ -33,8 +34,15 @@ def reasons(x: Ledger) -> Findings:
                 elif not _changes(x, g, change):
                     yield ("decisions", g, "repairs", p), f"{change.code} as it is said changes nothing"
         never = [f for f, fact in enumerate(decision.facts) if fact.never]
-        if never and _fits_empty_cluster(x, g):
-            yield ("decisions", g, "facts", never[0]), "says never, but the gang fits the empty cluster"
+        if never and (refuted := _refuted(x, g)):
+            yield ("decisions", g, "facts", never[0]), f"says never, but {refuted}"
+
+
+def _refuted(x: Ledger, g: int) -> str:
+    """What shows that the gang may start some day; "" where nothing does at a glance."""
+    if x.plan.reservation is not None and x.plan.reservation.gang == g:
+        return "the plan holds room in which it is to start"
+    return "the gang fits the empty cluster" if _fits_empty_cluster(x, g) else ""
 
 
 def _within(index: int | None, items: Sequence[object]) -> bool:

@@ -104,12 +104,13 @@ def reclaimed(x: Ledger) -> Findings:
     least one resource that each of those victims gave back and each of those winners asks for. Where it deserves something that a winner asks for,
     only that counts; where it deserves only other things, these, of what each victim gave back. Pods that went for gangs inside it count as still
     held. The number of pods is no such resource."""
-    deserved = quotas.deserved(x.problem)
     named: dict[int, set[int]] = defaultdict(set)
     useful: dict[int, set[int]] = {}
     back: dict[int, set[int]] = {}
     counted = {r for r, name in enumerate(x.problem.resources) if name != "pods"}
     for g, gang in enumerate(x.problem.gangs):
+        if not x.gone[g]:
+            continue
         given = {r for (role, _) in x.gone[g] for r, amount in enumerate(gang.roles[role].request) if amount}
         asked = [{r for role in x.problem.gangs[j].roles for r, amount in enumerate(role.request) if amount} for j in reclaimers(x, g)]
         for q in gates_of(x, g):
@@ -119,7 +120,7 @@ def reclaimed(x: Ledger) -> Findings:
     for q, resources in sorted(useful.items()):
         queue = x.problem.queues[q]
         held = [b + a - gone + back for b, a, gone, back in zip(x.before[q], x.added[q], x.lost[q], _kept_inside(x, q), strict=True)]
-        due = {x.problem.resources.index(name): amount for name, amount in deserved[q].items()}
+        due = {x.problem.resources.index(name): amount for name, amount in x.deserved[q].items()}
         counts = resources & due.keys() if named[q] & due.keys() else back[q] & due.keys() if due else resources
         if not any(held[r] >= int(due.get(r, 0)) for r in counts):
             yield ("queues", q, "deserved"), "gave up more than it held above what it deserves"
@@ -150,13 +151,12 @@ def _under(x: Ledger, q: int | None, top: int) -> bool:
 def entitlement(x: Ledger) -> Findings:
     """A winner that takes from other queues leaves its own, or one above it that is asked, of at least one resource that it asks for, within what
     that deserves: what runs there and stays, with its own minima."""
-    deserved = quotas.deserved(x.problem)
     for j in sorted({j for g in range(len(x.problem.gangs)) for j in reclaimers(x, g)}):
         gang = x.problem.gangs[j]
         own = [sum(pods * gang.roles[role].request[r] for (role, _), pods in x.running[j].items()) for r in range(len(x.problem.resources))]
         within = False
         for q in (gang.queue, *asked_above(x, gang.queue)):
-            due = {x.problem.resources.index(name): amount for name, amount in deserved[q].items()}
+            due = {x.problem.resources.index(name): amount for name, amount in x.deserved[q].items()}
             stays = [b - gone for b, gone in zip(x.before[q], x.lost[q], strict=True)]
             asked = [r for r in due if any(role.request[r] for role in gang.roles)]
             within = within or any(stays[r] - own[r] + least_of(gang, r) <= due[r] + quotas.RESOLUTION for r in asked)

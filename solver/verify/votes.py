@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from solver.problem import Gang, Votes
-from solver.verify import quotas
 from solver.verify.ledger import Counts, Findings, Ledger
 
 SAME = Fraction(1, 10**6)
@@ -34,8 +33,8 @@ def gang_votes(x: Ledger) -> Findings:
 def share_votes(x: Ledger) -> Findings:
     """Where the plugin drf votes, a victim's dominant share is no smaller afterwards than that of any gang that it goes for, at its minima."""
     for g in sorted(x.decisions):
-        left = _share(x, x.problem.gangs[g], x.stays[g])
         for j, votes in _winners(x, g):
+            left = _share(x, x.problem.gangs[g], x.stays[g])
             gang = x.problem.gangs[j]
             least = [least_of(gang, r) for r in range(len(x.totals))]
             if votes.shares and max((Fraction(a, t) for a, t in zip(least, x.totals, strict=True) if t), default=Fraction(0)) > left + SAME:
@@ -121,7 +120,6 @@ def gates_of(x: Ledger, g: int) -> set[int]:
 
 def contention(x: Ledger) -> Findings:
     """Two queues below one that is asked take nothing from one another of which neither deserves anything."""
-    deserved = quotas.deserved(x.problem)
     for g in sorted(x.decisions):
         mine = x.problem.gangs[g].queue
         for j, _ in _winners(x, g):
@@ -129,7 +127,7 @@ def contention(x: Ledger) -> Findings:
             if gang.queue == mine or taken_back(x, g, j) or not set(asked_above(x, mine)) & set(asked_above(x, gang.queue)):
                 continue
             asked = {name for r, name in enumerate(x.problem.resources) if least_of(gang, r)}
-            if not asked & (deserved[mine].keys() | deserved[gang.queue].keys()):
+            if not asked & (x.deserved[mine].keys() | x.deserved[gang.queue].keys()):
                 yield ("decisions", g, "evicted_for"), f"goes for gang {j}, and neither queue deserves anything of what that asks for"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
 
-from solver.plan import Plan, Reservation
+from solver.plan import Fact, Plan, Reservation
 from solver.problem import Budget, Placement, Problem, Queue, Votes
 from solver.verify import verify
 from tests.property.brute import is_kept
@@ -97,6 +97,13 @@ def reservation_wrong(world: Problem, placed: Placed, random: Random) -> Iterato
         yield timed, replace(_held(timed, rest, held), reservation=None)
 
 
+def never_said_of_the_reserved(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    """It is said to fit never, and the plan holds room for it."""
+    for timed, rest, held in _reserved(world, placed, random):
+        made = _held(timed, rest, held)
+        yield timed, replace(made, decisions=edit(made.decisions, held.gang, facts=(Fact("GW102", never=True),)))
+
+
 def reserved_node_taken(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
     """Another gang's new pod is on a reserved node, and nobody knows when that gang ends."""
     for timed, rest, held in _reserved(world, placed, random):
@@ -113,5 +120,6 @@ MUTATORS: Mutators = {
     pod_lent_to_one_that_stays: "kept_domains",
     pod_on_a_node_that_closes: "maintenance",
     reservation_wrong: "reservation",
+    never_said_of_the_reserved: "reasons",
     reserved_node_taken: "reservation",
 }

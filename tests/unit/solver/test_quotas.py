@@ -370,6 +370,30 @@ def test_drf_lets_the_gangs_of_a_queue_take_turns() -> None:
     assert (sizes(Policy()), sizes(Policy(drf=True))) == ([7, 1], [4, 4])
 
 
+def test_the_number_of_pods_counts_in_a_dominant_share() -> None:
+    """Of 16 CPUs and 8 pods a's pods take 1/16 and 1/8, b's 1/8 and 1/8: all of them 1/8, and each gets 4 of the 8. By CPUs alone it were 5 and 3.
+
+    Source: calculateShare of pkg/scheduler/plugins/drf, which goes through all that nodes have; `pods` is in it (NewResource of resource_info.go).
+    """
+    thin, thick = role(8, minimum=1, cpu=1, pods=1), role(8, minimum=1, cpu=2, pods=1)
+    two = problem(nodes(1, cpu=16, pods=8), queue("a"), queue("b"), *singles(9, "a", cpu=1, pods=1), *singles(9, "b", cpu=2, pods=1))
+    assert started(two) == started(replace(two, policy=Policy(drf=True))) == [4, 4]
+    one = problem(nodes(1, cpu=16, pods=8), gang("thin", thin), gang("thick", thick), policy=Policy(drf=True))
+    assert [sum(place.pods for place in decision.placements) for decision in decided(one).decisions] == [4, 4]
+
+
+def test_capacity_measures_by_pods_where_they_are_deserved_beside_something_else() -> None:
+    """6 GPUs; of 4 deserved GPUs and 2 deserved pods a has all with its second pod, b of 4 GPUs with its fourth. Deserved pods alone are nothing."""
+    gangs = [*singles(6, "a", gpu=1, pods=1), *singles(6, "b", gpu=1, pods=1)]
+    deserves = {"both": {"gpu": 4, "pods": 2}, "GPUs": {"gpu": 4}, "pods": {"pods": 2}}
+    found = {
+        name: started(problem(nodes(1, gpu=6, pods=9), queue("a", deserved=amounts), queue("b", deserved={"gpu": 4}), *gangs, policy=CAPACITY))
+        for name, amounts in deserves.items()
+    }
+    # Pods alone: 1 + 1/6 and 5/4, the smaller of which is larger than that of 1 + 2/6 and 4/4.
+    assert found == {"both": [2, 4], "GPUs": [3, 3], "pods": [1, 5]}
+
+
 # --- closed queues
 
 

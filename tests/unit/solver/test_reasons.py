@@ -295,6 +295,20 @@ def test_nodes_that_are_away_are_not_blamed_where_others_go_first() -> None:
     assert [fact.code for fact in decision(world).facts] == ["GW105"]
 
 
+def test_a_node_that_comes_back_is_open_to_nobody_else_where_kinds_are_numbered_anew() -> None:
+    """The first node closes, so that the second, which is full, becomes of kind 1, as the third one was, which is open to nobody."""
+    world = problem(
+        nodes(1, gpu=8, closes_in=9),
+        nodes(1, gpu=8),
+        nodes(1, gpu=8, kind=1),
+        gang("runs", role(1, gpu=8), running=(run(0, 1, 1),), ends=5),
+        gang("asks", role(1, gpu=8)),
+    )
+    waits = decision(away(world, 2))
+    assert [fact.code for fact in waits.facts] == ["GW116"]
+    assert "GR116" not in {repair.code for repair in waits.repairs}
+
+
 # --- the machinery
 
 

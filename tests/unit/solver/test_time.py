@@ -68,6 +68,33 @@ def test_in_a_strict_queue_a_later_gang_does_not_pass_one_that_waits() -> None:
     assert codes(strict, made, "first") == ["GW108"]
 
 
+def test_a_gang_for_which_an_eviction_left_room_waits_for_the_one_before_it_and_not_for_room() -> None:
+    """Beside what runs there is none; the urgent one evicts it all and leaves half, which only the strict order keeps from the last."""
+    world = problem(
+        nodes(1, gpu=8),
+        queue("default", strict=True),
+        gang("victim", role(1, gpu=8), running=(run(0, 0, 1),), loss=1),
+        gang("urgent", role(1, gpu=4), priority=1),
+        gang("large", role(2, gpu=8)),
+        gang("small", role(1, gpu=4)),
+        preempt=True,
+    )
+    made = plan(world)
+    assert started(world, made) == {"urgent"}
+    assert codes(world, made, "small") == ["GW115"]
+    assert [repair.code for repair in of(world, made, "small").repairs] == ["GR114", "GR117"]
+
+
+def test_a_gang_for_which_room_is_held_is_not_told_never_though_no_empty_cluster_holds_all_of_it() -> None:
+    """Its four pods stay on a node that shrank to two GPUs; the eight others fit where another gang runs. Anew there would be ten GPUs for twelve."""
+    late = gang("late", role(12, gpu=1), running=(run(0, 0, 4),), overdue=True)
+    world = problem(nodes(1, gpu=2), nodes(1, gpu=8), late, busy("runs", 1))
+    made = plan(world)
+    assert made.reservation is not None
+    assert made.reservation.gang == 0
+    assert [(fact.code, fact.never) for fact in of(world, made, "late").facts] == [("GW102", False)]
+
+
 def test_strict_order_is_by_priority_before_age() -> None:
     world = problem(
         nodes(1, gpu=8),

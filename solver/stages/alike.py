@@ -35,23 +35,43 @@ NODES = 20
 MODELS = 40
 """Sets of domains that are looked at for one kind of pods."""
 
-VAIN = 4
+VAIN = 2
 """Models, one after another, that may bring nothing before no more are solved for one kind of pods."""
 
 Kind = tuple[Ask, frozenset[int]]
 """What one of the alike pods takes, and the kinds of nodes open to it."""
 
 
-def improved(s: Sets, shapes: Mapping[int, Shape], placements: Placements, options: Options) -> tuple[Placements, int]:
-    """(placements that are spread no more, a lower bound on the spread of all gangs together)."""
-    room, found, groups = s.room_beside(placements), dict(placements), grouped(s, shapes)
-    alone = {j: bounds.span(s, shape) for j, shape in shapes.items()}
-    low = sum(alone[j] for j in alone.keys() - {j for parties in groups.values() for j in parties})
-    for kind, parties in groups.items():
-        together = max(least(s, kind, parties, options), sum(alone[j] for j in parties))
-        Alike(s, shapes, kind, parties, room, found, options).improve(together)
-        low += together
-    return found, low
+@dataclass(frozen=True, slots=True)
+class Together:
+    """groups: kind of pods -> its gangs. least: kind -> these gangs cost no less together. others: gangs of
+    no kind. spread: nor do all gangs together."""
+
+    groups: Mapping[Kind, Mapping[int, Party]]
+    least: Mapping[Kind, int]
+    others: frozenset[int]
+    spread: int
+
+    @property
+    def uniform(self) -> bool:
+        """Whether all gangs are of one kind."""
+        return len(self.groups) == 1 and not self.others
+
+
+def together(s: Sets, shapes: Mapping[int, Shape], options: Options) -> Together:
+    """What is known of these gangs, wherever they are."""
+    groups, alone = grouped(s, shapes), {j: bounds.span(s, shape) for j, shape in shapes.items()}
+    found = {kind: max(_least(s, kind, parties, options), sum(alone[j] for j in parties)) for kind, parties in groups.items()}
+    others = frozenset(alone.keys() - {j for parties in groups.values() for j in parties})
+    return Together(groups, found, others, sum(found.values()) + sum(alone[j] for j in others))
+
+
+def improved(s: Sets, shapes: Mapping[int, Shape], placements: Placements, known: Together, options: Options) -> Placements:
+    """Placements that are spread no more, kind after kind."""
+    room, found = s.room_beside(placements), dict(placements)
+    for kind, parties in known.groups.items():
+        Alike(s, shapes, kind, parties, room, found, options).improve(known.least[kind])
+    return found
 
 
 def kind_of(s: Sets, shape: Shape) -> Kind | None:
@@ -113,7 +133,7 @@ def leaves_of(s: Sets) -> list[int]:
     return sorted({ROOT if place.leaf is None else place.leaf for place in s.places})
 
 
-def least(s: Sets, kind: Kind, parties: Mapping[int, Party], options: Options) -> int:
+def _least(s: Sets, kind: Kind, parties: Mapping[int, Party], options: Options) -> int:
     """Together these gangs cost no less, whoever else is there: the model of pieces in the free room, relaxed and rounded up.
 
     Where it is too large, as if all leaves were below one domain, and each gang's own least of the domains above; 0 where that is too large as well.
@@ -150,16 +170,18 @@ class Alike:
 
     def improve(self, low: int) -> None:
         """Set of domains after set of domains, as long as that helps. low: these gangs are never nearer."""
-        models, vain, improved = MODELS, VAIN, True
+        asked, vain, improved = set[tuple[int, ...]](), VAIN, True
         while improved:
             improved = False
             for domains in self._sets():
-                if not models or not vain or self._spread(self.parties) <= low:
+                movers = tuple(j for j in self.parties if not domains or self._domains(j) <= domains)
+                if len(asked) == MODELS or not vain or self._spread(self.parties) <= low:
                     return
-                models -= 1
-                better = self._anew(domains)
-                improved = improved or bool(better)
-                vain = VAIN if better else vain if better is None else vain - 1
+                if (*sorted(domains), *movers) not in asked:
+                    asked.add((*sorted(domains), *movers))
+                    better = self._anew(domains, movers)
+                    improved = improved or bool(better)
+                    vain = VAIN if better else vain if better is None else vain - 1
 
     def _sets(self) -> Iterator[frozenset[int]]:
         """The domains right above leaves one by one, then two by two, first where gangs could be much nearer; none for all of them."""
@@ -186,10 +208,9 @@ class Alike:
     def _spread(self, gangs: Iterable[int]) -> int:
         return sum(span(self.s.tree, self.placements[j]) for j in gangs)
 
-    def _anew(self, domains: frozenset[int]) -> bool | None:
+    def _anew(self, domains: frozenset[int], movers: tuple[int, ...]) -> bool | None:
         """Place the gangs that are in these domains only anew there: whether they are nearer now; None where a bound says that they cannot be, or
         the model is too large."""
-        movers = [j for j in self.parties if not domains or self._domains(j) <= domains]
         mark, now, known = self.room.mark(), self._spread(movers), {j: self._main(j) for j in movers}
         for j in movers:
             for p in self.placements[j]:

@@ -60,7 +60,7 @@ def test_a_share_above_every_device_is_never_to_be_had_and_no_fault_of_the_nodes
 
 def test_the_largest_cell_is_no_repair_where_the_share_is_not_what_the_pod_asks_for() -> None:
     """Two shares of 60 of different devices: nobody wrote 60, so it would not help to write 50."""
-    world = problem(nodes(1, gpu=200, cells=cells("device", 2, gpu=50)), gang("a", role(1, gpu=120, portions=(("device", 2, {"gpu": 60}),))))
+    world = problem(nodes(1, gpu=200, cells=cells("device", 2, gpu=50)), gang("a", role(1, gpu=120, portions=each_of(2, gpu=60))))
     decision = planned(world).decisions[0]
     assert decision.facts == (Fact("GW118", never=True, role=0, resource=0, asked=60, available=50, limit=50),)
     assert "GR115" not in {repair.code for repair in decision.repairs}

@@ -13,10 +13,12 @@ import numpy as np
 from pydantic import ValidationError
 
 from compiler.devices import ALL_CORES, ASSIGNED, CORES, MEMORY, NUMBER, assigned
+from compiler.lower.eligibility import Requirement, requirement
 from compiler.lower.live import Live
+from compiler.lower.numa import NOTHING, Cells, NumaCells
 from compiler.lower.resources import vector
 from compiler.pods import Pod, pod_spec
-from compiler.specs import Amounts, NodeSpec, NumaSpec, PodSpec, SchedulerSpec
+from compiler.specs import Amounts, GangSpec, NodeSpec, NumaSpec, PodSpec, SchedulerSpec
 from compiler.state import Object, StateError
 from solver.cells import best_fit, shares
 from solver.problem import Cell, Portion, Vector
@@ -33,11 +35,6 @@ def numa_aware(scheduler: SchedulerSpec | None) -> bool:
     """Whether Volcano's plugin numa-aware decides where pods with a topologyPolicy may go."""
     plugins = (plugin for tier in (scheduler.tiers if scheduler else ()) for plugin in tier)
     return any(plugin.name == "numa-aware" and plugin.flags.get("enablePredicate", True) for plugin in plugins)
-
-
-def policy(pod: PodSpec) -> str:
-    """The topologyPolicy that binds the pod: only Guaranteed pods are bound by any."""
-    return pod.topology_policy if pod.guaranteed and pod.topology_policy != "none" else ""
 
 
 @dataclass(frozen=True)
@@ -78,10 +75,28 @@ class Divisions:
         """What pods take from cells, some of which nobody may ask for by name."""
         return frozenset(name for pod in self.pods for _, _, share in self.wishes(pod) for name in share)
 
-    def wishes(self, pod: PodSpec) -> Iterator[Wish]:
-        """From which divisions a pod takes what: at most one wish for each."""
-        if self.aware and self._one_cell(pod) and (share := {r: pod.requests[r] for r in self.numa_resources if pod.requests.get(r)}):
-            yield NUMA, 1, share
+    @cached_property
+    def numa_cells(self) -> NumaCells:
+        return NumaCells(self.nodes, self.numa_resources)
+
+    def numa(self, pod: PodSpec) -> Cells:
+        """How the NUMA cells of a pod are planned, if at all."""
+        return self.numa_cells.of(pod) if self.aware else NOTHING
+
+    def unplanned(self, gangs: Sequence[GangSpec]) -> Mapping[tuple[int, int], Cells]:
+        """(gang, role) whose NUMA cells are not planned on some nodes."""
+        found = {(j, t): self.numa(role.pod) for j, gang in enumerate(gangs) for t, role in enumerate(gang.roles) if role.pod.topology_policy}
+        return {spot: cells for spot, cells in found.items() if cells.unplanned}
+
+    def requirement(self, pod: PodSpec) -> Requirement:
+        """What decides which nodes are open to a pod."""
+        return requirement(pod, self.numa(pod).layouts)
+
+    def wishes(self, pod: PodSpec, at: NodeSpec | None = None) -> Iterator[Wish]:
+        """From which divisions a pod takes what: at most one wish for each. at: the node that it runs on."""
+        way = self.numa_cells.of(pod).way if at is None else self.numa_cells.on(pod, at)
+        if self.aware and way is not None:
+            yield NUMA, way.number, dict(way.share)
         for resource, each in sorted(self.each.items()):
             if resource == MEMORY:
                 yield from self._vgpus(pod, each)
@@ -91,20 +106,6 @@ class Divisions:
                 yield resource, whole or -(-amount // each), {resource: each}
             elif amount:
                 yield resource, 1, {resource: amount}
-
-    def _one_cell(self, pod: PodSpec) -> bool:
-        """single-numa-node; and restricted where the kubelet then admits the pod to one cell only: one empty cell of every node with that policy
-        is enough for it."""
-        wanted = policy(pod)
-        if wanted != "restricted":
-            return wanted == "single-numa-node"
-        return all(any(all(dict(cell).get(r, a) >= a for r, a in pod.requests.items()) for cell in cells) for cells in self._restricted)
-
-    @cached_property
-    def _restricted(self) -> frozenset[tuple[tuple[tuple[str, int], ...], ...]]:
-        """The different sets of NUMA cells of nodes whose policy is restricted."""
-        numas = (node.numa for node in self.nodes if node.numa is not None and node.numa.policy == "restricted")
-        return frozenset(tuple(tuple(sorted(cell.items())) for cell in numa.cells) for numa in numas)
 
     @staticmethod
     def _vgpus(pod: PodSpec, each: int) -> Iterator[Wish]:
@@ -116,21 +117,24 @@ class Divisions:
         # A pod that asks for no cores may not join a device that another one has for itself, nor the other way round.
         yield MEMORY, sum(asked.number for asked in pod.vgpus), {MEMORY: memory, CORES: max(1, min(cores, ALL_CORES)), NUMBER: 1}
 
-    def portions(self, pod: PodSpec, names: Sequence[str]) -> tuple[Portion, ...]:
+    def portions(self, pod: PodSpec, names: Sequence[str], at: NodeSpec | None = None) -> tuple[Portion, ...]:
+        """Of the divisions in the problem. at: the node that the pod runs on."""
         if not self.names:
             return ()
-        return tuple(Portion(self.names.index(division), number, vector(share, names)) for division, number, share in self.wishes(pod))
+        wishes = (wish for wish in self.wishes(pod, at) if wish[0] in self.names)
+        return tuple(Portion(self.names.index(division), number, vector(share, names)) for division, number, share in wishes)
 
     def cells(self, node: NodeSpec, tenants: Sequence[Object], names: Sequence[str]) -> tuple[Cell, ...]:
         """The node's cells, less what the pods there hold: as their annotations say, else by best fit, the largest shares first. What a
-        Numatopology says is left of a cell is less them already."""
+        Numatopology says is left of a cell is less them already, but for the pods that it has not heard of."""
         offers = [(d, *offer) for d, division in enumerate(self.names) for offer in self._offers(node, division, names)]
         free = [np.array(left, dtype=np.int64) for _, _, _, left in offers]
         unknown: list[Portion] = []
         told = {names.index(r) for cell in (node.numa.free if node.numa and node.numa.free else ()) for r in cell if r in names}
+        news = {id(tenant) for tenant in unheard(node, tenants)} if NUMA in self.names else set()
         for tenant in tenants:
-            for portion in self._placed(tenant, [(d, name) for d, name, _, _ in offers], free, names):
-                if self.names[portion.division] == NUMA:
+            for portion in self._placed(node, tenant, [(d, name) for d, name, _, _ in offers], free, names, new=id(tenant) in news):
+                if self.names[portion.division] == NUMA and id(tenant) not in news:
                     portion = replace(portion, share=tuple(0 if r in told else amount for r, amount in enumerate(portion.share)))
                 unknown += [portion] if any(portion.share) else []
         for portion in sorted(unknown, key=lambda p: (p.division, p.share, p.number), reverse=True):
@@ -149,11 +153,22 @@ class Divisions:
             for name, offer in shared.devices if shared.resource == division else ():
                 yield name, vector(offer, names), vector(offer, names)
 
-    def _placed(self, tenant: Object, offers: Sequence[tuple[int, str]], free: Sequence[np.ndarray], names: Sequence[str]) -> Iterator[Portion]:
-        """Takes off what the pod's annotations say it holds; yields the rest of its portions."""
-        annotations = tenant["metadata"].get("annotations") or {}
-        held = dict(assigned(str(annotations.get(ASSIGNED, ""))))
-        for portion in self.portions(_spec(tenant), names):
+    def behind(self, node: NodeSpec, tenants: Sequence[Object]) -> bool:
+        """Whether what the cluster says of the node's cells is older than the pods there: the resource exporter looks at a node again and again, and
+        Volcano notes a pod's devices when it binds it."""
+        late = NUMA in self.names and idle_beyond(node, tenants) != 0
+        return late or (MEMORY in self.names and any(_spec(tenant).vgpus and not _assigned(tenant) for tenant in tenants))
+
+    def _placed(
+        self, node: NodeSpec, tenant: Object, offers: Sequence[tuple[int, str]], free: Sequence[np.ndarray], names: Sequence[str], *, new: bool
+    ) -> Iterator[Portion]:
+        """Takes off what the pod's annotations say it holds; yields the rest of its portions. new: its CPUs are some cell's, and the node has not
+        said so yet."""
+        held, spec = _assigned(tenant), _spec(tenant)
+        portions = self.portions(spec, names, node)
+        if new and all(self.names[portion.division] != NUMA for portion in portions):
+            yield Portion(self.names.index(NUMA), 1, vector({"cpu": spec.requests["cpu"]}, names))
+        for portion in portions:
             if self.names[portion.division] != MEMORY or not held:
                 yield portion
                 continue
@@ -176,10 +191,53 @@ def _take(cells: Sequence[np.ndarray], portion: Portion) -> None:
             cell -= np.minimum(cell, np.array(portion.share, dtype=np.int64))
 
 
+def _assigned(tenant: Object) -> dict[str, Amounts]:
+    """Device -> what the pod holds of it, as Volcano noted."""
+    return dict(assigned(str((tenant["metadata"].get("annotations") or {}).get(ASSIGNED, ""))))
+
+
+def idle_beyond(node: NodeSpec, tenants: Sequence[Object]) -> int:
+    """Millicores that the node's Numatopology says are idle beyond what its pods leave; below 0 where CPUs are still said to be taken that no pod
+    has any more. 0 where nobody speaks of idle CPUs."""
+    if node.numa is None or node.numa.free is None or not node.numa.static:
+        return 0
+    idle, every = (sum(cell.get("cpu", 0) for cell in cells) for cells in (node.numa.free, node.numa.cells))
+    return idle - max(0, every - sum(_exclusive(tenant) for tenant in tenants))
+
+
+def unheard(node: NodeSpec, tenants: Sequence[Object]) -> list[Object]:
+    """The youngest pods with CPUs of their own, as many as it takes for what is idle beyond what pods leave; those not yet bound before all."""
+    beyond, found = idle_beyond(node, tenants), []
+
+    def age(tenant: Object) -> tuple[bool, str, str]:
+        started = (tenant.get("status") or {}).get("startTime")
+        return started is None, started or "", tenant["metadata"]["name"]
+
+    for tenant in sorted(tenants, key=age, reverse=True):
+        if beyond <= 0:
+            break
+        if own := _exclusive(tenant):
+            found.append(tenant)
+            beyond -= own
+    return found
+
+
+def _exclusive(tenant: Object) -> int:
+    """Millicores that the kubelet's static CPU manager gives the pod for itself: of a Guaranteed pod, what its containers ask for in whole CPUs."""
+    if not _spec(tenant).guaranteed:
+        return 0
+    asked = (container.effective["cpu"] for container in _pod(tenant).containers)
+    return sum(int(cpu) * 1000 for cpu in asked if cpu.denominator == 1)
+
+
+def _pod(tenant: Object) -> Pod:
+    return Pod.model_validate({key: tenant["spec"].get(key) for key in ("containers", "initContainers", "overhead", "resources")})
+
+
 def _spec(tenant: Object) -> PodSpec:
     """A live pod as a specification, with its task's policy."""
     try:
-        spec = pod_spec(Pod.model_validate({key: tenant["spec"].get(key) for key in ("containers", "initContainers", "overhead", "resources")}))
+        spec = pod_spec(_pod(tenant))
     except ValidationError as error:
         metadata = tenant["metadata"]
         raise StateError(f"Pod {metadata.get('namespace')}/{metadata['name']} of the state: {error.errors()[0]['msg']}") from error
@@ -191,5 +249,5 @@ def divisions(live: Live, pods: Iterable[PodSpec], scheduler: SchedulerSpec | No
     """Of jobs with these pods, where nodes are divided at all."""
     if not any(node.numa or node.shared for node in live.nodes):
         return Divisions((), (), numa_aware(scheduler))
-    distinct = {(tuple(sorted(pod.requests.items())), pod.vgpus, policy(pod)): pod for pod in pods}
+    distinct = {(tuple(sorted(pod.requests.items())), pod.vgpus, requirement(pod)): pod for pod in pods}
     return Divisions(live.nodes, tuple(distinct.values()), numa_aware(scheduler))

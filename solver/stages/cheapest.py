@@ -28,8 +28,8 @@ class Choice:
     beyond: float
 
 
-Pods = list[tuple[int, Vector]]
-"""(loss, request) of each pod on a node that may go."""
+Pods = list[tuple[int, Vector, int]]
+"""(loss, request, how many) of the pods on a node that may go."""
 
 
 def pods_at(problem: Problem, victims: Sequence[Victim]) -> dict[int, Pods]:
@@ -38,7 +38,7 @@ def pods_at(problem: Problem, victims: Sequence[Victim]) -> dict[int, Pods]:
     for v in victims:
         gang = problem.gangs[v.gang]
         for p in v.running:
-            found.setdefault(p.node, []).extend([(loss(gang), gang.roles[p.role].request)] * p.pods)
+            found.setdefault(p.node, []).append((loss(gang), gang.roles[p.role].request, p.pods))
     return found
 
 
@@ -47,7 +47,7 @@ def steps(request: Vector, free: Vector, pods: Pods, most: int) -> list[float]:
     curves = []
     for r, a in enumerate(request):
         if a:
-            segments = sorted((cost / take[r], take[r]) for cost, take in pods if take[r])
+            segments = sorted((cost / take[r], take[r], number) for cost, take, number in pods if take[r])
             curves.append((a, free[r], segments))
     found: list[float] = []
     last = 0.0
@@ -60,14 +60,15 @@ def steps(request: Vector, free: Vector, pods: Pods, most: int) -> list[float]:
     return found
 
 
-def _filled(segments: list[tuple[float, int]], amount: int) -> float:
+def _filled(segments: list[tuple[float, int, int]], amount: int) -> float:
     """F(amount): the cheapest pods first, the last one in part."""
     total = 0.0
-    for density, holds in segments:
-        if amount <= 0:
-            break
-        total += density * min(amount, holds)
-        amount -= holds
+    for density, holds, number in segments:
+        for _ in range(number):
+            if amount <= 0:
+                return total
+            total += density * min(amount, holds)
+            amount -= holds
     return total if amount <= 0 else math.inf
 
 
@@ -78,6 +79,8 @@ class Cheapest:
         self.s, self.shape = s, s.shapes[0]
         pods = pods_at(s.problem, victims)
         self.domains: Mapping[int, tuple[int, ...]] = {h: tuple(n for i in at for n in s.places[i].nodes) for h, at in s.places_in[0].items()}
+        self.elastic = {p.node for v in victims for p in v.running if v.spare and v.surplus[p.role]}
+        """Nodes with pods that may go while their gang stays: before others that are as cheap."""
         nodes = sorted(n for inside in self.domains.values() for n in inside)
         self.steps: list[dict[int, list[float]]] = [
             {
@@ -98,10 +101,10 @@ class Cheapest:
             if len(chosen) >= size:
                 beyond = min(beyond, least)
                 continue
-            ranked = sorted((cost, n) for n, cost in self._through(h).items() if not math.isinf(cost))
+            ranked = sorted((cost, n not in self.elastic, n) for n, cost in self._through(h).items() if not math.isinf(cost))
             room = max(1, size - len(chosen))
-            chosen |= {n for _, n in ranked[:room]}
-            beyond = min([beyond, *(cost for cost, _ in ranked[room:])])
+            chosen |= {n for _, _, n in ranked[:room]}
+            beyond = min([beyond, *(cost for cost, _, _ in ranked[room:])])
         return Choice(frozenset(chosen), beyond)
 
     def _sorted(self, t: int, h: int) -> list[float]:

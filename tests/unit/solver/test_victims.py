@@ -147,6 +147,41 @@ def test_surplus_goes_before_a_whole_gang_and_the_gang_stays() -> None:
     assert evicted(world) == {"elastic": 2}
 
 
+@pytest.mark.parametrize("first", ["elastic", "whole"])
+@pytest.mark.parametrize(("loss", "gone"), [(60, "elastic"), (59, "whole"), (61, "elastic")])
+def test_of_equal_losses_the_surplus_goes_and_not_the_whole_gang_whoever_is_listed_first(first: str, loss: int, gone: str) -> None:
+    """A smaller loss comes before that: 59 seconds of a gang that goes whole are less than 60 of a surplus pod."""
+    elastic = gang("elastic", role(2, minimum=1, gpu=8), running=(run(0, 0, 1), run(0, 1, 1)), loss=60)
+    listed = [elastic, single("whole", 2, loss=loss)]
+    world = problem(nodes(3, gpu=8), *(listed if first == "elastic" else listed[::-1]), winner(1), preempt=True)
+    assert evicted(world) == {gone: 1}
+    objectives = {o.name: (o.value, o.bound, o.verdict) for batch in decided(world).batches for o in batch.objectives}
+    assert objectives["whole gangs"] == (gone == "whole", gone == "whole", "proven")
+
+
+def test_the_surplus_of_two_goes_and_not_one_gang_whole() -> None:
+    """One victim more, but nobody stops."""
+    elastic = [gang(f"e{n}", role(2, minimum=1, gpu=4), running=(run(0, n, 1), run(0, 2, 1)), loss=60) for n in (0, 1)]
+    whole = gang("whole", role(2, gpu=4), running=(run(0, 3, 2),), loss=60)
+    world = problem(nodes(2, gpu=4), nodes(2, gpu=8), *elastic, whole, winner(1), preempt=True)
+    assert evicted(world) == {"e0": 1, "e1": 1}
+
+
+def test_in_a_large_cluster_the_node_with_surplus_is_looked_at_too() -> None:
+    """More nodes that are as cheap than the first model has."""
+    singles = [single(f"g{n}", n) for n in range(120)]
+    elastic = gang("elastic", role(2, minimum=1, gpu=8), running=(run(0, 120, 1), run(0, 121, 1)), loss=60)
+    world = problem(nodes(122, gpu=8), *singles, elastic, winner(1), preempt=True)
+    assert evicted(world) == {"elastic": 1}
+
+
+def test_a_gang_of_minimum_0_that_loses_its_last_pod_goes_whole() -> None:
+    nothing = gang("nothing", role(1, minimum=0, gpu=8), minimum=0, running=(run(0, 0, 1),), loss=60)
+    assert actions(problem(nodes(1, gpu=8), nothing, winner(1), preempt=True)) == {"nothing": "evict", "winner": "start"}
+    elastic = gang("elastic", role(2, minimum=1, gpu=8), running=(run(0, 1, 1), run(0, 2, 1)), loss=60)
+    assert evicted(problem(nodes(3, gpu=8), nothing, elastic, winner(1), preempt=True)) == {"elastic": 1}
+
+
 def test_a_gang_that_cannot_spare_enough_goes_whole() -> None:
     elastic = gang("elastic", role(3, minimum=2, gpu=4), running=(run(0, 0, 2), run(0, 1, 1)), loss=60)
     world = problem(nodes(2, gpu=8), elastic, winner(2), preempt=True)
@@ -214,6 +249,16 @@ def test_nobody_goes_when_it_fits_without() -> None:
     assert actions(world) == {"running": "keep", "winner": "start"}
 
 
+def test_free_room_that_is_closed_to_the_winner_spares_nobody() -> None:
+    """One node closes before it would have ended, another is in a domain that a queue keeps: the verifier does not ask why it is not there."""
+    victim = gang("victim", role(1, gpu=8), queue="q", running=(run(0, 0, 1),), loss=1)
+    urgent = gang("urgent", role(1, gpu=8), queue="q", priority=1)
+    rooms = (nodes(1, gpu=8, closes_in=60), nodes(1, gpu=8, leaf="kept"))
+    for room in rooms:
+        world = problem(nodes(1, gpu=8), room, queue("q"), queue("owner", kept=("kept",)), victim, urgent, tree={"kept": (1, None)}, preempt=True)
+        assert [decision.action for decision in decided(world).decisions] == ["evict", "start"]
+
+
 def test_a_gang_goes_so_that_its_queue_has_quota_again() -> None:
     world = problem(queue("team", capability={"gpu": 8}), nodes(2, gpu=8), single("running", 0, queue="team"), winner(1, queue="team"), preempt=True)
     assert actions(world) == {"running": "evict", "winner": "start"}
@@ -253,6 +298,16 @@ def test_what_a_victim_leaves_over_serves_the_next_without_another_victim() -> N
 
 
 # --- topology
+
+
+def test_what_a_victim_leaves_over_serves_those_too_who_had_their_turn_before() -> None:
+    """The most urgent may evict nobody; the victim of the next one leaves it room, of which no later plan has to tell it. A strict queue goes on."""
+    victim = gang("victim", role(1, gpu=8), running=(run(0, 0, 1),), loss=1)
+    meek = gang("meek", role(1, gpu=3), queue="strict", priority=2, preempts=False)
+    behind = gang("behind", role(1, gpu=1), queue="strict", preempts=False)
+    urgent = gang("urgent", role(1, gpu=4), priority=1)
+    world = problem(nodes(1, gpu=8), queue("default"), queue("strict", strict=True), victim, meek, urgent, behind, preempt=True)
+    assert actions(world) == {"victim": "evict", "meek": "start", "urgent": "start", "behind": "start"}
 
 
 def test_a_gang_bound_to_one_supernode_makes_room_inside_one() -> None:

@@ -75,11 +75,17 @@ def strike() -> None:
 
 
 def solve_model(
-    model: pulp.LpProblem, options: Options, start: Mapping[str, float] | None = None, relaxed: bool = False, quick: bool = False
+    model: pulp.LpProblem,
+    options: Options,
+    start: Mapping[str, float] | None = None,
+    relaxed: bool = False,
+    quick: bool = False,
+    enough: float | None = None,
 ) -> Answer:
     """Solve `model` (objective set). `start`: variable name -> value of a known solution; names that are missing are completed by HiGHS.
 
     relaxed: integers may be fractions; the values then are not rounded. quick: no presolve, for a model where a limit is likely to strike anyway.
+    enough: of a maximisation, a value that no solution exceeds by more than rounding: the search may end at the first that has it.
 
     Raises RuntimeError when the engine that is asked for, or any, is not installed; ValueError when two variables have one name.
     """
@@ -94,10 +100,10 @@ def solve_model(
     engine = options.engine or ("highs" if highspy is not None else "cbc")
     if engine == "highs" and highspy is None:
         raise RuntimeError("the HiGHS engine was asked for, and the package highspy is not installed")
-    return _by_highs(model, options, start, relaxed, quick) if engine == "highs" else _by_cbc(model, options, relaxed)
+    return _by_highs(model, options, start, relaxed, quick, enough) if engine == "highs" else _by_cbc(model, options, relaxed)
 
 
-def _by_highs(model: pulp.LpProblem, options: Options, start: Mapping[str, float] | None, relaxed: bool, quick: bool) -> Answer:
+def _by_highs(model: pulp.LpProblem, options: Options, start: Mapping[str, float] | None, relaxed: bool, quick: bool, enough: float | None) -> Answer:
     highs = highspy.Highs()  # type: ignore[no-untyped-call]
     for key, value in {
         "output_flag": False,
@@ -110,6 +116,7 @@ def _by_highs(model: pulp.LpProblem, options: Options, start: Mapping[str, float
         "mip_pool_soft_limit": CUTS,
         "presolve": "off" if quick else "choose",  # off: a third of the time on spread models, and solutions as good
         "presolve_rule_off": AGGREGATOR,
+        **({} if enough is None else {"objective_target": enough - FEASIBILITY}),
     }.items():
         highs.setOptionValue(key, value)
     variables = model.variables()

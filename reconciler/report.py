@@ -79,6 +79,7 @@ def status(report: Report, before: Mapping[str, Any], now: str) -> dict[str, Any
                 "decision": gang["decision"],
                 "domains": gang["domains"],
                 "reasons": [f"{reason['code']}: {reason['message']}" for reason in gang["reasons"]],
+                "startsAt": gang["startsAt"],
             }
             for gang in report.plan.get("gangs", ())
         ],
@@ -242,5 +243,6 @@ def _gang_rows(gangs: Sequence[Mapping[str, Any]]) -> list[str]:
     rows = []
     for gang in gangs:
         where = ", ".join(gang["domains"][:4]) + (" ..." if len(gang["domains"]) > 4 else "")
-        rows.append(f"{gang['decision']:<6} {gang['namespace']}/{gang['name']} ({gang['queue']}) {where or '; '.join(gang['reasons'])}".rstrip())
+        why = "; ".join((*gang["reasons"], *([f"expected to start about {gang['startsAt']}"] if gang.get("startsAt") else [])))
+        rows.append(f"{gang['decision']:<6} {gang['namespace']}/{gang['name']} ({gang['queue']}) {where or why}".rstrip())
     return rows

@@ -183,13 +183,15 @@ def _reserved(asked: Asked, fact: Fact) -> Iterator[Repair]:
     held = asked.waits.reservation
     if held is None:
         return
-    gang = asked.waits.world.problem.gangs[asked.j]
+    waits, problem = asked.waits, asked.waits.world.problem
+    gang = problem.gangs[asked.j]
     if held.starts_in and not gang.running and asked.beside(asked.changed(duration=held.starts_in)):
         yield Repair("GR121", seconds=held.starts_in)
     if _fits_once_started(asked, held):
         yield Repair("GR118", gangs=(held.gang,), seconds=held.starts_in)
-    # It fits beside all that the plan starts, so it need not come before them.
-    yield Repair("GR114", amount=asked.waits.world.problem.gangs[held.gang].priority)
+    # Beside what the plan starts it need not come before that; where others fill in it has to.
+    above = [held.gang] if waits.beside_the_plan(asked.j) else [held.gang, *waits.world.started]
+    yield Repair("GR114", amount=max(problem.gangs[i].priority for i in above))
 
 
 def _fits_once_started(asked: Asked, held: Reservation) -> bool:

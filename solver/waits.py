@@ -87,12 +87,23 @@ class Waits:
         return bool((self.world.free_after.amounts > self.world.free_before.amounts).any())
 
     def _held_back(self, j: int, held: Reservation) -> bool:
-        """Whether it fits beside the plan, and only the reservation keeps it from starting."""
+        """Whether it fits beside the plan, and only the reservation keeps it from starting; or would, but for those who fill in what is reserved
+        and end in time: it finds no room beside what runs either, with the reserved nodes closed."""
         if j == held.gang or in_time(self.guarded, j, held) or level_of(self.guarded, j) > level_of(self.guarded, held.gang):
             return False
-        if not self._fits(self.guarded, self.guarded_tree, j, "planned"):
-            return False
-        return j in self.barred or not self._fits(self.final, self.final_tree, j, "planned")
+        if self.beside_the_plan(j):
+            return j in self.barred or not self._fits(self.final, self.final_tree, j, "planned")
+        return self._filled_in and self.beside_what_runs(j) and self._misses(self.final, self.final_tree, j)
+
+    def beside_the_plan(self, j: int) -> bool:
+        """Whether it provably fits beside what the plan lets run, in what is not closed to it, reserved or not."""
+        return self._fits(self.guarded, self.guarded_tree, j, "planned")
+
+    @cached_property
+    def _filled_in(self) -> bool:
+        """Whether the plan starts anything on nodes that it reserves."""
+        reserved = {p.node for p in self.reservation.placements} if self.reservation is not None else set()
+        return any(p.node in reserved for placed in self.world.started.values() for p in placed)
 
     def closed_anyway(self, j: int) -> tuple[Fact, ...]:
         """What is closed to a gang that lacks room even so, and would keep it out of an empty cluster that would hold it; not said of pods that
@@ -136,6 +147,11 @@ class Waits:
         if not ledger.allows(problem.gangs[j].queue, shape.demand(len(problem.resources))) or shortage(problem, tree, shape, free) is not None:
             return False
         return holds(problem, tree, j, shape, free, world.options, neighbours) is True
+
+    def _misses(self, problem: Problem, tree: Tree, j: int) -> bool:
+        """Whether it provably finds no room beside what runs."""
+        shape, free = shape_of(j, problem.gangs[j]), self.world.free_before
+        return shortage(problem, tree, shape, free) is not None or holds(problem, tree, j, shape, free, self.world.options, self._present) is False
 
     @cached_property
     def _present(self) -> Neighbours | None:

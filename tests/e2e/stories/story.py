@@ -159,9 +159,24 @@ class Reconciler:
         status: Object = json.loads(found["data"]["status.json"])
         return status
 
+    def gang(self, name: str) -> Object:
+        """What the status says of one job; nothing before the job is in a plan."""
+        found: Object = next((each for each in self.status()["gangs"] if each["name"] == name), {})
+        return found
+
+    def why(self, name: str) -> list[str]:
+        """The codes of the reasons why a job waits."""
+        return [reason.partition(":")[0] for reason in self.gang(name).get("reasons", ())]
+
     def condition(self, kind: str) -> Object:
         found: Object = next(each for each in self.status()["conditions"] if each["type"] == kind)
         return found
+
+
+def gangplan(*arguments: str) -> str:
+    """What the command says."""
+    done = subprocess.run([sys.executable, "-m", "reconciler", *arguments], cwd=ROOT, check=True, capture_output=True, text=True)
+    return done.stdout
 
 
 def install(plane: ControlPlane) -> None:

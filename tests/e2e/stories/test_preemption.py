@@ -1,4 +1,4 @@
-"""Preemption on a real cluster: the plan names the victim, the reconciler evicts it, and Volcano binds the winner."""
+"""Evictions on a real cluster: the plan names the victims, the reconciler evicts them and nobody else, and Volcano binds the winner."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from tests.e2e.stories.story import (
     Object,
     Reconciler,
     Repository,
+    bound,
     gated,
     gpu_nodes,
     node_pool,
     phase,
+    placement,
     pods,
     queue,
     role,
@@ -25,6 +27,8 @@ from tests.e2e.stories.story import (
 )
 
 pytestmark = pytest.mark.e2e
+
+EVICTING = SCHEDULER.replace("[enqueue, allocate, backfill]", "[allocate, gangpreempt, gangreclaim, backfill]").replace("proportion", "capacity")
 
 
 def priority_class(name: str, value: int) -> Object:
@@ -61,3 +65,67 @@ def test_an_urgent_gang_takes_the_place_of_one_that_matters_less_and_of_no_more(
             lambda seen: seen == {"urgent": "keep", survivor: "keep", victims[0]: "wait"},
             what="the plan that follows",
         )
+
+
+def running(plane: ControlPlane, job: str) -> set[str]:
+    """The pods of the job that run, by uid."""
+    return {pod["metadata"]["uid"] for pod in pods(plane, job) if pod["status"].get("phase") == "Running"}
+
+
+def evicted(reconciler: Reconciler) -> list[str]:
+    """Pods that were evicted so far, in order; a pod that comes back under its name and goes again is there twice."""
+    return [line["pod"] for line in reconciler.lines() if line["message"] == "evicted"]
+
+
+def test_who_borrowed_a_kept_supernode_leaves_it_to_its_owner_and_comes_back(plane: ControlPlane, tmp_path: Path) -> None:
+    gpu_nodes(plane, 4, gpus=8)
+    repository = Repository(tmp_path / "repo")
+    owner = queue("owner")
+    owner["metadata"]["annotations"] = {"gangplan.dev/guaranteed-domains": "1 of tier 1"}
+    repository.write("cluster-specs/test/cluster.yaml", CLUSTER, EVICTING, node_pool("gpu", 4, supernode=2), owner, queue("guests"))
+    one_supernode = {"mode": "hard", "highestTierAllowed": 1}
+    guests = ("first", "second")
+    for name in guests:
+        repository.write(f"jobs/{name}.yaml", vcjob(name, role("worker", 2, gpus=8), queue="guests", networkTopology=one_supernode))
+    repository.commit()
+    with Reconciler(plane, repository, tmp_path / "one") as reconciler:
+        for name in guests:
+            plane.wait(lambda name=name: phase(plane, name), lambda seen: seen == "Running", what=f"{name} to run")  # type: ignore[misc]
+        before = {name: running(plane, name) for name in guests}
+        repository.write("jobs/own.yaml", vcjob("own", role("worker", 2, gpus=8, run_for="5s"), queue="owner", networkTopology=one_supernode))
+        repository.commit()
+        plane.wait(lambda: phase(plane, "own"), lambda seen: seen == "Running", timeout=60, what="the owner's job to run")
+        assert bound(plane, "own") == placement(plane, "own")
+        (stays,) = (name for name in guests if running(plane, name) == before[name])
+        (leaves,) = {*guests} - {stays}
+        assert sorted(evicted(reconciler)) == [f"Pod default/{leaves}-worker-{at}" for at in range(2)]
+        plane.wait(lambda: pods(plane, leaves), lambda seen: len(seen) == 2 and all(map(gated, seen)), what="who left to be back, gated")
+        plane.wait(lambda: phase(plane, leaves), lambda seen: seen == "Running", timeout=60, what="it to borrow again")
+        assert phase(plane, "own") == "Completed"
+        assert running(plane, stays) == before[stays]
+        assert len(evicted(reconciler)) == 2
+
+
+def test_an_elastic_gang_shrinks_for_an_urgent_one_and_grows_again(plane: ControlPlane, tmp_path: Path) -> None:
+    gpu_nodes(plane, 4, gpus=8)
+    repository = Repository(tmp_path / "repo")
+    classes = (priority_class("low", 10), priority_class("urgent", 1000))
+    repository.write("cluster-specs/test/cluster.yaml", CLUSTER, EVICTING, node_pool("gpu", 4), queue("team"), *classes)
+    repository.write("jobs/elastic.yaml", vcjob("elastic", role("worker", 4, gpus=8), queue="team", minimum=1, priorityClassName="low"))
+    repository.commit()
+    with Reconciler(plane, repository, tmp_path / "one") as reconciler:
+        grown = plane.wait(lambda: running(plane, "elastic"), lambda seen: len(seen) == 4, what="the elastic job to grow")
+        worker = role("worker", 2, gpus=8, run_for="5s")
+        repository.write("jobs/urgent.yaml", vcjob("urgent", worker, queue="team", priorityClassName="urgent"))
+        repository.commit()
+        plane.wait(lambda: phase(plane, "urgent"), lambda seen: seen == "Running", timeout=60, what="the urgent job to run")
+        assert bound(plane, "urgent") == placement(plane, "urgent")
+        shrunk = running(plane, "elastic")
+        assert len(shrunk) == 2
+        assert shrunk < grown, "the others ran on all the while"
+        assert phase(plane, "elastic") == "Running"
+        assert len(evicted(reconciler)) == 2
+        plane.wait(lambda: running(plane, "elastic"), lambda seen: len(seen) == 4, timeout=60, what="the elastic job to grow again")
+        assert shrunk < running(plane, "elastic")
+        assert phase(plane, "urgent") == "Completed"
+        assert len(evicted(reconciler)) == 2

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +16,7 @@ from tests.e2e.stories.story import (
     VCJOBS,
     Reconciler,
     Repository,
+    gangplan,
     gpu_nodes,
     install,
     node_pool,
@@ -29,11 +28,6 @@ from tests.e2e.stories.story import (
 )
 
 pytestmark = pytest.mark.e2e
-
-
-def gangplan(*arguments: str) -> str:
-    done = subprocess.run([sys.executable, "-m", "reconciler", *arguments], cwd=ROOT, check=True, capture_output=True, text=True)
-    return done.stdout
 
 
 def exists(plane: ControlPlane, job: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import replace
 from typing import Any
 
 from reconciler.drift import Change
@@ -11,8 +12,8 @@ from reconciler.objects import Object, Ref
 from reconciler.report import Condition, JsonLines, Metrics, Publisher, Report, as_text, status
 from tests.unit.reconciler.scripted import Answer, Server, refusal
 
-GANG = {"kind": "Job", "namespace": "default", "name": "train", "queue": "team", "decision": "wait", "domains": []}
-PLAN = {"digest": "sha256:1", "gangs": [{**GANG, "reasons": [{"code": "GW101", "message": "8 GPUs are missing"}]}]}
+GANG: dict[str, Any] = {"kind": "Job", "namespace": "default", "name": "train", "queue": "team", "decision": "wait", "domains": [], "startsAt": None}
+PLAN: dict[str, Any] = {"digest": "sha256:1", "gangs": [{**GANG, "reasons": [{"code": "GW101", "message": "8 GPUs are missing"}]}]}
 HELD = (Change("held", Ref("v1", "ConfigMap", "default", "stays"), reason="it is protected"),)
 
 
@@ -56,6 +57,13 @@ def test_people_read_what_waits_and_what_is_held() -> None:
     text = as_text(status(report(), {}, "10:00"))
     assert "wait   default/train (team) GW101: 8 GPUs are missing" in text
     assert "ConfigMap default/stays: it is protected" in text
+
+
+def test_people_read_when_a_job_is_expected_to_start() -> None:
+    waiting = {**PLAN["gangs"][0], "startsAt": "2026-03-02T12:00:00Z"}
+    found = status(replace(report(), plan={**PLAN, "gangs": [waiting]}), {}, "10:00")
+    assert found["gangs"][0]["startsAt"] == "2026-03-02T12:00:00Z"
+    assert "GW101: 8 GPUs are missing; expected to start about 2026-03-02T12:00:00Z" in as_text(found)
 
 
 def test_metrics_are_prometheus_text() -> None:

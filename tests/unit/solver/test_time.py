@@ -180,6 +180,21 @@ def test_a_small_gang_takes_reserved_nodes_only_when_it_ends_in_time(duration: i
         assert of(world, made, "small").facts[0].gangs == (1,)
 
 
+def test_who_fills_in_is_not_blamed_for_what_is_reserved_anyway() -> None:
+    large = gang("large", role(2, gpu=8))
+    before_all = gang("fills", role(1, gpu=8), duration=60, priority=5)
+    world = problem(nodes(2, gpu=8), busy("a", 0, ends=900), large, gang("long", role(1, gpu=8)), before_all)
+    made = plan(world)
+    assert started(world, made) == {"fills"}
+    assert codes(world, made, "long") == ["GW114"]
+    assert [(repair.code, repair.amount) for repair in of(world, made, "long").repairs if repair.code == "GR114"] == [("GR114", 5)]
+    fills, other = gang("fills", role(1, gpu=8), duration=60), gang("other", role(1, gpu=8))
+    fits_beside = problem(nodes(3, gpu=8), busy("a", 0, ends=900), large, gang("long", role(1, gpu=4)), other, fills)
+    made = plan(fits_beside)
+    assert started(fits_beside, made) == {"fills", "other"}, "the third node is nobody's, and who takes it is to blame"
+    assert codes(fits_beside, made, "long") == ["GW105"]
+
+
 def test_what_is_reserved_leaves_the_other_nodes_to_everybody() -> None:
     world = problem(nodes(3, gpu=8), busy("a", 0, ends=900), busy("b", 2, gpu=6), gang("large", role(2, gpu=8)), gang("small", role(1, gpu=2)))
     made = plan(world)

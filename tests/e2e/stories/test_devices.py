@@ -1,0 +1,104 @@
+"""Parts of nodes on the real cluster: Volcano's plugins numa-aware and deviceshare let every pod onto the node that the plan gave it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.controlplane import ControlPlane
+from tests.e2e.stories.story import CLUSTER, SCHEDULER, Object, Reconciler, Repository, bound, phase, placement, pods, queue, role, vcjob
+
+pytestmark = pytest.mark.e2e
+
+SHARING = f"{SCHEDULER}    - {{name: numa-aware}}\n    - {{name: deviceshare, arguments: {{deviceshare.VGPUEnable: true}}}}\n"
+POOLS = """\
+apiVersion: gangplan.dev/v1alpha1
+kind: NodePool
+metadata: {name: numa}
+spec: {count: 2, capacity: {cpu: 16, memory: 64Gi}}
+---
+apiVersion: gangplan.dev/v1alpha1
+kind: NodePool
+metadata: {name: card}
+spec:
+  count: 2
+  capacity: {cpu: 16, memory: 64Gi}
+  sharedDevices: [{resource: volcano.sh/vgpu-memory, devices: 2, each: 10000}]
+"""
+CAPACITY = {"cpu": "16", "memory": "64Gi", "pods": "110"}
+VGPUS = {"volcano.sh/vgpu-number": "20", "volcano.sh/vgpu-memory": "20000", "volcano.sh/vgpu-cores": "200"}
+
+
+def limited(name: str, replicas: int, limits: Object, **task: Any) -> Object:
+    """A role whose pods ask for these limits and so for as much."""
+    made = role(name, replicas, **task)
+    made["template"]["spec"]["containers"][0]["resources"] = {"limits": limits}
+    return made
+
+
+def share(memory: int) -> Object:
+    """Of one card so many MiB."""
+    return {"cpu": "1", "volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": str(memory)}
+
+
+def tell_numa(plane: ControlPlane, node: str, idle: str) -> None:
+    """What Volcano's resource exporter does: of two NUMA cells of 8 CPUs each, say which are idle."""
+    spec = {
+        "policies": {"CPUManagerPolicy": "static", "TopologyManagerPolicy": "single-numa-node"},
+        "numares": {"cpu": {"allocatable": idle, "capacity": 16}},
+        "cpuDetail": {str(cpu): {"numa": cpu // 8, "socket": cpu // 8, "core": cpu} for cpu in range(16)},
+    }
+    topology = {"apiVersion": "nodeinfo.volcano.sh/v1alpha1", "kind": "Numatopology", "metadata": {"name": node}, "spec": spec}
+    path = f"/apis/nodeinfo.volcano.sh/v1alpha1/numatopologies/{node}?fieldManager=exporter&force=true"
+    plane.api("PATCH", path, json.dumps(topology), "application/apply-patch+yaml")
+
+
+def occupy(plane: ControlPlane, node: str, cpus: int) -> None:
+    """Somebody's pod that has so many CPUs of the node for itself."""
+    container = {"name": "main", "image": "none", "resources": {"limits": {"cpu": str(cpus), "memory": "1Gi"}}}
+    plane.api("POST", "/api/v1/namespaces/default/pods", {"metadata": {"name": f"on-{node}"}, "spec": {"nodeName": node, "containers": [container]}})
+
+
+def tell_cards(plane: ControlPlane, node: str) -> None:
+    """What Volcano's device plugin does again and again: say that the node has two cards of 10,000 MiB."""
+    register = "".join(f"{node}-{card},10,10000,NVIDIA-A,true,hami-core:" for card in ("a", "b"))
+    plane.api("PATCH", f"/api/v1/nodes/{node}", {"metadata": {"annotations": {"volcano.sh/node-vgpu-register": register}}})
+
+
+def test_pods_land_where_one_numa_cell_or_one_card_has_the_room(plane: ControlPlane, tmp_path: Path) -> None:
+    plane.add_nodes(["numa-0", "numa-1"], capacity=CAPACITY)
+    cards = plane.add_nodes(["card-0", "card-1"], capacity={**CAPACITY, **VGPUS})
+    for node, idle in (("numa-0", "4-7,12-15"), ("numa-1", "0-7")):
+        occupy(plane, node, 8)
+        tell_numa(plane, node, idle)
+    repository = Repository(tmp_path / "repo")
+    repository.write("cluster-specs/test/cluster.yaml", CLUSTER, SHARING, POOLS, queue("team"))
+    repository.commit()
+    with Reconciler(plane, repository, tmp_path / "one") as reconciler:
+        plane.wait(lambda: plane.logs("volcano-scheduler"), lambda said: "deviceshare]" in said, what="Volcano to share devices")
+        one_cell = limited("worker", 1, {"cpu": "6", "memory": "4Gi"}, topologyPolicy="single-numa-node")
+        repository.write("jobs/cell.yaml", vcjob("cell", one_cell, queue="team"))
+        repository.commit()
+        plane.wait(lambda: phase(plane, "cell"), lambda seen: seen == "Running", what="the job of one NUMA cell to run")
+        assert bound(plane, "cell") == placement(plane, "cell") == {"worker": {"numa-1": 1}}, "numa-0 has as many idle CPUs, 4 in each cell"
+        tell_numa(plane, "numa-1", "6-7")
+        repository.write("jobs/torn.yaml", vcjob("torn", one_cell, queue="team"))
+
+        for node in cards:
+            tell_cards(plane, node)
+        for name, replicas, memory in (("most", 4, 6000), ("rest", 2, 4000)):
+            repository.write(f"jobs/{name}.yaml", vcjob(name, limited("worker", replicas, share(memory)), queue="team"))
+        repository.commit()
+        for name in ("most", "rest"):
+            plane.wait(lambda name=name: phase(plane, name), lambda seen: seen == "Running", what=f"job {name} to run")  # type: ignore[misc]
+            assert bound(plane, name) == placement(plane, name)
+        assert bound(plane, "most") == {"worker": {"card-0": 2, "card-1": 2}}, "by the sum of its memory a node would take three"
+        taken = [pod["metadata"]["annotations"]["volcano.sh/vgpu-ids-new"].partition(",")[0] for pod in pods(plane, "most")]
+        assert sorted(taken) == ["card-0-a", "card-0-b", "card-1-a", "card-1-b"]
+        repository.write("jobs/scattered.yaml", vcjob("scattered", limited("worker", 1, share(5000)), queue="team"))
+        repository.commit()
+        plane.wait(lambda: reconciler.why("scattered"), lambda seen: seen == ["GW118"], what="the pod for which no card has room to be told")
+        assert reconciler.why("torn") == ["GW118"]

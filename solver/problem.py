@@ -7,7 +7,7 @@ devices and pods: a count). Nothing here knows YAML, Kubernetes, files or a cloc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -313,6 +313,12 @@ class Problem:
     def totals(self) -> Vector:
         """Allocatable amounts of the whole cluster."""
         return tuple(map(sum, zip(*(node.capacity for node in self.nodes), strict=True))) if self.nodes else (0,) * len(self.resources)
+
+    def under(self, queues: tuple[Queue, ...]) -> Problem:
+        """The same with other queues; what is known of the nodes stays known."""
+        other = replace(self, queues=queues)
+        vars(other)["totals"] = self.totals
+        return other
 
 
 class InvalidProblemError(ValueError):

@@ -128,7 +128,7 @@ def beside(s: Sets, wholes: Wholes, nodes: npt.NDArray[np.intp], asked: Mapping[
     """
     whole = wholes.nodes[nodes]
     leaf = s.tree.leaf_of[nodes]
-    apart = ~np.isin(leaf, sorted(wholes.supernodes))
+    apart = ~wholes.inside[nodes]
     found = [(0, 0)]
     for r, z in sorted({(r, amount) for request in asked for r, amount in enumerate(request) if amount}):
         slots = s.free.amounts[nodes, r] // z

@@ -36,11 +36,13 @@ class Place:
 def aggregate(problem: Problem) -> tuple[Place, ...]:
     """The coarsest places: one for each (leaf, kind), and for each domain of the relations whose domains are more than single nodes."""
     wide = [at for at in dict.fromkeys(relation.domains for relation in problem.relations) if len(set(at)) < len(at)]
-    found: dict[tuple[int, ...], list[int]] = {}
-    for n, node in enumerate(problem.nodes):
-        key = (ROOT if node.leaf is None else node.leaf, node.kind, *(NOWHERE if (d := at[n]) is None else d for at in wide))
-        found.setdefault(key, []).append(n)
-    return tuple(Place(None if key[0] == ROOT else key[0], key[1], tuple(nodes)) for key, nodes in sorted(found.items()))
+    keys = [[ROOT if node.leaf is None else node.leaf for node in problem.nodes], [node.kind for node in problem.nodes]]
+    keys += [[NOWHERE if d is None else d for d in at] for at in wide]
+    column = np.array(keys, dtype=np.int64)
+    order = np.lexsort(column[::-1])
+    begins = np.flatnonzero((column[:, order[1:]] != column[:, order[:-1]]).any(axis=0)) + 1
+    members = (nodes.tolist() for nodes in np.split(order, begins) if len(nodes))
+    return tuple(Place(None if keys[0][of[0]] == ROOT else keys[0][of[0]], keys[1][of[0]], tuple(of)) for of in members)
 
 
 def refine(places: Iterable[Place], coarse: Iterable[int]) -> tuple[Place, ...]:

@@ -131,8 +131,10 @@ def beside(s: Sets, wholes: Wholes, nodes: npt.NDArray[np.intp], asked: Mapping[
     apart = ~wholes.inside[nodes]
     found = [(0, 0)]
     for r, z in sorted({(r, amount) for request in asked for r, amount in enumerate(request) if amount}):
-        slots = s.free.amounts[nodes, r] // z
         closed = whole & wholes.counted[nodes, r]
+        if not closed.any():
+            continue  # nothing is opened for the sake of a resource by which none counts
+        slots = s.free.amounts[nodes, r] // z
         missing = sum(number * (request[r] // z) for request, number in asked.items()) - int(slots[~closed].sum())
         if missing > 0:
             sums = np.bincount(leaf[closed & ~apart], weights=slots[closed & ~apart])

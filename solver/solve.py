@@ -354,9 +354,10 @@ class Course:
 
     def _evicting(self) -> tuple[Objective, ...]:
         """Sums over the winners; each was decided given those before it."""
-        values = {"loss": total_loss(self.problem, self.standing.evicted), "victims": len(self.standing.evicted)}
+        gone = self.standing.evicted
+        values = {"loss": total_loss(self.problem, gone), "whole gangs": self.standing.gone_whole(gone), "victims": len(gone)}
         found = []
-        for name in ("loss", "victims", *NAMES):
+        for name in (*values, *NAMES):
             every = [o for objectives in self.winners.values() for o in objectives if o.name == name]
             if not every and name not in values:
                 continue

@@ -169,7 +169,8 @@ def exposed(problem: Problem, ledger: Ledger, q: int, due: Limits, asked: Sequen
 
 
 def surplus(problem: Problem, tree: Tree, v: int, running: tuple[Placement, ...], whole: bool) -> tuple[tuple[int, ...], int]:
-    """(per role, in sum) what gang v may lose of the pods it has above the minima of roles, subgroups and gang.
+    """(per role, in sum) what gang v may lose of the pods it has above the minima of roles, subgroups and gang. The last pod is none: whoever
+    loses it goes whole.
 
     whole: it does not hold its minima, so that nothing of it is surplus. So it is where a subgroup spans roles or has lost a part.
     """
@@ -181,7 +182,7 @@ def surplus(problem: Problem, tree: Tree, v: int, running: tuple[Placement, ...]
     if whole or any(len(s.roles) > 1 for s in gang.subgroups) or (gang.subgroups and (broken(tree, gang, running) or uneven(tree, gang, running))):
         need, least = tuple(have), sum(have)
     spared = tuple(max(0, h - n) for h, n in zip(have, need, strict=True))
-    return spared, min(max(0, sum(have) - least), sum(spared))
+    return spared, min(max(0, sum(have) - max(1, least)), sum(spared))
 
 
 def loss(gang: Gang) -> int:

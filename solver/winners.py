@@ -78,7 +78,7 @@ def _rights(course: Course, j: int, victims: Sequence[Victim]) -> Rights:
 def together(course: Course, winners: Sequence[int], more: Sequence[int]) -> Course | None:
     """The course in which room is made at once for these winners and for `more`, who found none; None where that is no better, or too much to ask.
 
-    minimise sum_v loss_v e[v], then sum_v d[v]        all of them start        (docs/model.md, Evictions)
+    minimise sum_v loss_v e[v], then sum_v z[v], then sum_v d[v]        all of them start        (docs/model.md, Evictions)
     """
     base = _undone(course, winners)
     gangs = sorted((*winners, *more), key=partial(turn, course.problem))
@@ -90,8 +90,8 @@ def together(course: Course, winners: Sequence[int], more: Sequence[int]) -> Cou
     taken = _solved(making, stand, course.options)
     if taken is None:
         return None
-    before = total_loss(course.problem, spots), len(spots)
-    if more or (total_loss(course.problem, taken.pods), len(taken.pods)) < before:
+    before = total_loss(course.problem, spots), course.standing.gone_whole(spots), len(spots)
+    if more or tuple(o.value for o in taken.objectives) < before:
         return _applied(base, gangs, taken)
     if taken.objectives[0].bound < before[0]:
         return None
@@ -112,16 +112,21 @@ def _solved(making: Making, stand: set[int], options: Options) -> Taken | None:
             break
         beyond = min(choice.beyond for choice in choices)
         best = solved(making.model(nodes), making.gangs, beyond, options) or best
-        if math.isinf(beyond) or (best is not None and best.objectives[0].verdict == "proven"):
+        if math.isinf(beyond) or (best is not None and making.settled(best)):
             break
     return best
 
 
-def _proved(taken: Taken, before: tuple[int, int], gap: float) -> tuple[Objective, ...]:
-    """That no choice loses less than the incumbent. How few victims could be is not known where the model found no answer as cheap."""
-    loss, victims = taken.objectives
-    least = min(victims.bound, before[1]) if loss.value == before[0] else min(before[1], 1)
-    return judge("loss", before[0], before[0], gap, maximise=False), judge("victims", before[1], least, gap, maximise=False)
+def _proved(taken: Taken, before: tuple[int, int, int], gap: float) -> tuple[Objective, ...]:
+    """That no choice loses less than the incumbent. How few could go whole, and how few be victims, is not known where the model found no answer
+    that was as good until there."""
+    loss, whole, victims = taken.objectives
+    alike = loss.value == before[0], (loss.value, whole.value) == before[:2]
+    return (
+        judge("loss", before[0], before[0], gap, maximise=False),
+        judge("whole gangs", before[1], min(whole.bound, before[1]) if alike[0] else 0, gap, maximise=False),
+        judge("victims", before[2], min(victims.bound, before[2]) if alike[1] else min(before[2], 1), gap, maximise=False),
+    )
 
 
 def _undone(course: Course, winners: Iterable[int]) -> Course | None:

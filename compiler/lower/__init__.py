@@ -96,7 +96,8 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
         relations=bonds.relations,
         devices=devices(names),
     )
-    origins = replace(_origins(specs, live, gangs, queue_origins, submission, bonds), moments=ahead(every, live.latest, clock))
+    behind = tuple(node.name for node in live.nodes if parted.names and parted.behind(node, live.tenants.get(node.name, ())))
+    origins = replace(_origins(specs, live, gangs, queue_origins, submission, bonds), moments=ahead(every, live.latest, clock), behind=behind)
     return keep(problem, {spec.name: spec for spec in specs.queues}, live.hypernodes), origins
 
 

@@ -123,14 +123,15 @@ class Divisions:
 
     def cells(self, node: NodeSpec, tenants: Sequence[Object], names: Sequence[str]) -> tuple[Cell, ...]:
         """The node's cells, less what the pods there hold: as their annotations say, else by best fit, the largest shares first. What a
-        Numatopology says is left of a cell is less them already."""
+        Numatopology says is left of a cell is less them already, but for the pods that it has not heard of."""
         offers = [(d, *offer) for d, division in enumerate(self.names) for offer in self._offers(node, division, names)]
         free = [np.array(left, dtype=np.int64) for _, _, _, left in offers]
         unknown: list[Portion] = []
         told = {names.index(r) for cell in (node.numa.free if node.numa and node.numa.free else ()) for r in cell if r in names}
+        news = {id(tenant) for tenant in unheard(node, tenants)} if NUMA in self.names else set()
         for tenant in tenants:
-            for portion in self._placed(tenant, [(d, name) for d, name, _, _ in offers], free, names):
-                if self.names[portion.division] == NUMA:
+            for portion in self._placed(tenant, [(d, name) for d, name, _, _ in offers], free, names, new=id(tenant) in news):
+                if self.names[portion.division] == NUMA and id(tenant) not in news:
                     portion = replace(portion, share=tuple(0 if r in told else amount for r, amount in enumerate(portion.share)))
                 unknown += [portion] if any(portion.share) else []
         for portion in sorted(unknown, key=lambda p: (p.division, p.share, p.number), reverse=True):
@@ -149,11 +150,22 @@ class Divisions:
             for name, offer in shared.devices if shared.resource == division else ():
                 yield name, vector(offer, names), vector(offer, names)
 
-    def _placed(self, tenant: Object, offers: Sequence[tuple[int, str]], free: Sequence[np.ndarray], names: Sequence[str]) -> Iterator[Portion]:
-        """Takes off what the pod's annotations say it holds; yields the rest of its portions."""
-        annotations = tenant["metadata"].get("annotations") or {}
-        held = dict(assigned(str(annotations.get(ASSIGNED, ""))))
-        for portion in self.portions(_spec(tenant), names):
+    def behind(self, node: NodeSpec, tenants: Sequence[Object]) -> bool:
+        """Whether what the cluster says of the node's cells is older than the pods there: the resource exporter looks at a node again and again, and
+        Volcano notes a pod's devices when it binds it."""
+        late = NUMA in self.names and idle_beyond(node, tenants) != 0
+        return late or (MEMORY in self.names and any(_spec(tenant).vgpus and not _assigned(tenant) for tenant in tenants))
+
+    def _placed(
+        self, tenant: Object, offers: Sequence[tuple[int, str]], free: Sequence[np.ndarray], names: Sequence[str], *, new: bool
+    ) -> Iterator[Portion]:
+        """Takes off what the pod's annotations say it holds; yields the rest of its portions. new: its CPUs are some cell's, and the node has not
+        said so yet."""
+        held, spec = _assigned(tenant), _spec(tenant)
+        portions = self.portions(spec, names)
+        if new and all(self.names[portion.division] != NUMA for portion in portions):
+            yield Portion(self.names.index(NUMA), 1, vector({"cpu": spec.requests["cpu"]}, names))
+        for portion in portions:
             if self.names[portion.division] != MEMORY or not held:
                 yield portion
                 continue
@@ -176,10 +188,53 @@ def _take(cells: Sequence[np.ndarray], portion: Portion) -> None:
             cell -= np.minimum(cell, np.array(portion.share, dtype=np.int64))
 
 
+def _assigned(tenant: Object) -> dict[str, Amounts]:
+    """Device -> what the pod holds of it, as Volcano noted."""
+    return dict(assigned(str((tenant["metadata"].get("annotations") or {}).get(ASSIGNED, ""))))
+
+
+def idle_beyond(node: NodeSpec, tenants: Sequence[Object]) -> int:
+    """Millicores that the node's Numatopology says are idle beyond what its pods leave; below 0 where CPUs are still said to be taken that no pod
+    has any more. 0 where nobody speaks of idle CPUs."""
+    if node.numa is None or node.numa.free is None or not node.numa.static:
+        return 0
+    idle, every = (sum(cell.get("cpu", 0) for cell in cells) for cells in (node.numa.free, node.numa.cells))
+    return idle - max(0, every - sum(_exclusive(tenant) for tenant in tenants))
+
+
+def unheard(node: NodeSpec, tenants: Sequence[Object]) -> list[Object]:
+    """The youngest pods with CPUs of their own, as many as it takes for what is idle beyond what pods leave; those not yet bound before all."""
+    beyond, found = idle_beyond(node, tenants), []
+
+    def age(tenant: Object) -> tuple[bool, str, str]:
+        started = (tenant.get("status") or {}).get("startTime")
+        return started is None, started or "", tenant["metadata"]["name"]
+
+    for tenant in sorted(tenants, key=age, reverse=True):
+        if beyond <= 0:
+            break
+        if own := _exclusive(tenant):
+            found.append(tenant)
+            beyond -= own
+    return found
+
+
+def _exclusive(tenant: Object) -> int:
+    """Millicores that the kubelet's static CPU manager gives the pod for itself: of a Guaranteed pod, what its containers ask for in whole CPUs."""
+    if not _spec(tenant).guaranteed:
+        return 0
+    asked = (container.effective["cpu"] for container in _pod(tenant).containers)
+    return sum(int(cpu) * 1000 for cpu in asked if cpu.denominator == 1)
+
+
+def _pod(tenant: Object) -> Pod:
+    return Pod.model_validate({key: tenant["spec"].get(key) for key in ("containers", "initContainers", "overhead", "resources")})
+
+
 def _spec(tenant: Object) -> PodSpec:
     """A live pod as a specification, with its task's policy."""
     try:
-        spec = pod_spec(Pod.model_validate({key: tenant["spec"].get(key) for key in ("containers", "initContainers", "overhead", "resources")}))
+        spec = pod_spec(_pod(tenant))
     except ValidationError as error:
         metadata = tenant["metadata"]
         raise StateError(f"Pod {metadata.get('namespace')}/{metadata['name']} of the state: {error.errors()[0]['msg']}") from error

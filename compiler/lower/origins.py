@@ -40,6 +40,7 @@ class Origins:
     submitted: seconds since the epoch for the gangs whose age is known by time. now: from when the plan counts (`lower.moments`), None without
     a state. moments: times to come at which the answer may change although nothing happens.
     promised: the start that an earlier plan promised, as the cluster's job says it.
+    behind: nodes of whose cells the cluster's word is older than the pods there; what it says next is news.
     relations: as in the problem, each in the words of its rule. guards: for each of them the pods (namespace/name) of no gang that carry it.
     """
 
@@ -56,6 +57,7 @@ class Origins:
     relations: tuple[str, ...] = ()
     guards: tuple[tuple[str, ...], ...] = ()
     moments: tuple[Moment, ...] = ()
+    behind: tuple[str, ...] = ()
 
     def position(self, where: tuple[str | int, ...]) -> Position | None:
         """The line for a path of indices such as ("gangs", 3, "roles", 0, "request"); None for what nobody declared."""

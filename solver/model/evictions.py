@@ -99,6 +99,24 @@ class Evictions:
         """sum_v loss_v * sum e[v]"""
         return [term for v in self.victims for term in times(self.gone(v), loss(self.gang(v)))]
 
+    def whole(self) -> Terms:
+        """sum_v z[v]"""
+        return [(z, 1.0) for z in self.z.values()]
+
+    def touched(self) -> Terms:
+        """sum_v d[v]"""
+        return [(d, 1.0) for d in self.d.values()]
+
+    @property
+    def elastic(self) -> bool:
+        """Whether some victim can lose pods and stay; otherwise d = z."""
+        return any(v.spare for v in self.victims)
+
+    def settled(self, values: Mapping[str, float]) -> dict[str, float]:
+        """The same solution with d as small as it may be."""
+        gone = self.taken(values)
+        return {**values, **{d.name: float(v in gone) for v, d in self.d.items()}}
+
     def taken(self, values: Mapping[str, float]) -> dict[int, tuple[Placement, ...]]:
         """Victim -> the pods that a solution takes from it."""
         found = {}

@@ -78,6 +78,8 @@ class Cheapest:
         self.s, self.shape = s, s.shapes[0]
         pods = pods_at(s.problem, victims)
         self.domains: Mapping[int, tuple[int, ...]] = {h: tuple(n for i in at for n in s.places[i].nodes) for h, at in s.places_in[0].items()}
+        self.elastic = {p.node for v in victims for p in v.running if v.spare and v.surplus[p.role]}
+        """Nodes with pods that may go while their gang stays: before others that are as cheap."""
         nodes = sorted(n for inside in self.domains.values() for n in inside)
         self.steps: list[dict[int, list[float]]] = [
             {
@@ -98,10 +100,10 @@ class Cheapest:
             if len(chosen) >= size:
                 beyond = min(beyond, least)
                 continue
-            ranked = sorted((cost, n) for n, cost in self._through(h).items() if not math.isinf(cost))
+            ranked = sorted((cost, n not in self.elastic, n) for n, cost in self._through(h).items() if not math.isinf(cost))
             room = max(1, size - len(chosen))
-            chosen |= {n for _, n in ranked[:room]}
-            beyond = min([beyond, *(cost for cost, _ in ranked[room:])])
+            chosen |= {n for _, _, n in ranked[:room]}
+            beyond = min([beyond, *(cost for cost, _, _ in ranked[room:])])
         return Choice(frozenset(chosen), beyond)
 
     def _sorted(self, t: int, h: int) -> list[float]:

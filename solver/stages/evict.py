@@ -18,7 +18,7 @@ from solver.cells import Free, Ints
 from solver.closing import owned
 from solver.engine import solve_model
 from solver.fit import shortage
-from solver.model.evictions import Evictions, Exposure
+from solver.model.evictions import Evictions, Exposure, Terms
 from solver.model.rows import at_most
 from solver.model.sets import Class, Place, Sets, aggregate, refine
 from solver.options import Options
@@ -195,6 +195,10 @@ class Standing:
         if not self.evicted[v]:
             del self.evicted[v], self.winners[v]
 
+    def gone_whole(self, victims: Iterable[int]) -> int:
+        """How many of these victims have no pod left."""
+        return sum(1 for v in victims if not self.running[v])
+
     def anchor(self, pods: Mapping[int, tuple[Placement, ...]], j: int, before: Mapping[int, Exposure]) -> None:
         """Remember of which resource each queue that lost pods to others stays at what it deserves. Called once the pods are taken."""
         problem = self.problem
@@ -220,7 +224,7 @@ def cheapest_victims(standing: Standing, j: int, options: Options) -> Taken | No
         if not choice.nodes:
             break
         best = solved(room.model(choice.nodes), (j,), choice.beyond, options) or best
-        if math.isinf(choice.beyond) or (best is not None and best.objectives[0].verdict == "proven"):
+        if math.isinf(choice.beyond) or (best is not None and room.settled(best)):
             break
     return best
 
@@ -259,6 +263,11 @@ class Making:
             asked[queue] = add(asked.get(queue, (0,) * width), shape.demand(width))
         return len(asked) > 1 or not all(self.standing.ledger.allows(q, amount) for q, amount in asked.items())
 
+    def settled(self, best: Taken) -> bool:
+        """Whether a model of more nodes has nothing to add: nothing loses less, and where surplus might go instead of a gang, none does."""
+        loss, whole, _ = best.objectives
+        return loss.verdict == "proven" and (whole.verdict == "proven" or not any(v.spare for v in self.victims))
+
     def cheapest(self, k: int) -> Cheapest:
         """The bounds on the loss of the gang of shape k alone."""
         standing, gang = self.standing, self.standing.problem.gangs[self.gangs[k]]
@@ -279,7 +288,8 @@ class Making:
 
 
 def solved(m: Evictions, gangs: Sequence[int], beyond: float, options: Options) -> Taken | None:
-    """Least loss, then fewest victims, the first held while the second is minimised. beyond: no answer outside the model loses less."""
+    """Least loss, then fewest gangs that go whole, then fewest victims, each held while the next is minimised. beyond: no answer outside the
+    model loses less."""
     model = m.x.model
     model.sense = pulp.LpMinimize
     losses = m.losses()
@@ -289,23 +299,36 @@ def solved(m: Evictions, gangs: Sequence[int], beyond: float, options: Options) 
     if not answer.values:
         return None
     value = _sum(losses, answer.values)
+    values: Mapping[str, float] = m.settled(answer.values)
     bound = min(math.ceil(answer.bound - 1e-6 * max(1.0, abs(answer.bound))) * unit if math.isfinite(answer.bound) else 0.0, beyond)
     objectives = [judge("loss", value, max(0.0, bound), options.gap, maximise=False)]
-    touched = [(d, 1.0) for d in dict.fromkeys(m.d.values())]
     model.addConstraint(at_most([(x, c / unit) for x, c in losses], value / unit + 0.5), "held_loss")
-    model.setObjective(pulp.LpAffineExpression(touched))
-    start = {**answer.values, **{m.d[v.gang].name: float(v.gang in m.taken(answer.values)) for v in m.victims}}
-    again = solve_model(model, options, start)
-    if again.values and _sum(losses, again.values) <= value:
-        answer = again
-    number = len(m.taken(answer.values))
-    only_here = objectives[0].verdict == "proven" and beyond > value
-    least = math.ceil(again.bound - 1e-6) if only_here and math.isfinite(again.bound) else min(number, 1)
-    objectives.append(judge("victims", number, least, options.gap, maximise=False))
+    values, fewest = _fewest(m, m.whole(), 0 if m.elastic else 1, values, options)
+    only_here = beyond > value and objectives[0].verdict == "proven"
+    whole = _sum(m.whole(), values)
+    objectives.append(judge("whole gangs", whole, fewest if only_here else min(whole, 0 if m.elastic else 1), options.gap, maximise=False))
+    if m.elastic:
+        model.addConstraint(at_most(m.whole(), whole + 0.5), "held_whole")
+        values, fewest = _fewest(m, m.touched(), 1, values, options)
+    number = _sum(m.touched(), values)
+    only_here = only_here and objectives[1].verdict == "proven"
+    objectives.append(judge("victims", number, fewest if only_here else min(number, 1), options.gap, maximise=False))
     fresh: dict[int, list[Placement]] = {j: list(shape.fixed) for j, shape in zip(gangs, m.s.shapes, strict=True)}
-    for (k, t, i), pods in sorted(pods_of(m.x, answer.values).items()):
+    for (k, t, i), pods in sorted(pods_of(m.x, values).items()):
         fresh[gangs[k]].append(Placement(t, m.s.places[i].nodes[0], pods))
-    return Taken(m.taken(answer.values), {j: merged(pods) for j, pods in fresh.items()}, tuple(objectives), m.exposures)
+    return Taken(m.taken(values), {j: merged(pods) for j, pods in fresh.items()}, tuple(objectives), m.exposures)
+
+
+def _fewest(m: Evictions, terms: Terms, least: int, values: Mapping[str, float], options: Options) -> tuple[Mapping[str, float], int]:
+    """The solution with the smallest sum of these, given what is held, and a bound on that sum. values: a solution. least: a bound that is known."""
+    number = _sum(terms, values)
+    if number <= least:
+        return values, number
+    m.x.model.setObjective(pulp.LpAffineExpression(terms))
+    answer = solve_model(m.x.model, options, values)
+    if answer.values and _sum(m.losses(), answer.values) <= _sum(m.losses(), values) and _sum(terms, answer.values) <= number:
+        values = m.settled(answer.values)
+    return values, max(least, math.ceil(answer.bound - 1e-6)) if math.isfinite(answer.bound) else least
 
 
 def _sum(terms: Iterable[tuple[pulp.LpVariable, float]], values: Mapping[str, float]) -> int:

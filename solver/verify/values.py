@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from solver.plan import Batch
 from solver.verify.ledger import Findings, Ledger
 
-MINIMISED = frozenset({"loss", "victims", "subgroups", "spread", "supernodes", "nodes"})
+MINIMISED = frozenset({"loss", "whole gangs", "victims", "subgroups", "spread", "supernodes", "nodes"})
 LEVEL = re.compile(r"gangs\[(?P<priority>-?\d+)(?P<overdue>, overdue)?(?:, queues (?P<rank>-?\d+))?\]")
 """Name of an objective that counts the gangs of one priority, overdue or not, and of queues of one priority where that matters."""
 ROUNDING = 1e-6
@@ -16,9 +16,14 @@ ROUNDING = 1e-6
 
 def values(x: Ledger) -> Findings:
     """A bound is no worse than the value: above it where much is good, below it where little is. `gangs[p]` is the number of the batch's gangs of
-    that priority that start; `loss` and `victims` count all evicted pods, each as dear as the seconds that its gang has run, at least 1."""
+    that priority that start; `loss` counts all evicted pods, each as dear as the seconds that its gang has run, at least 1; `victims` the gangs
+    that lose any, `whole gangs` those of them of which nothing stays."""
     gone = [(x.problem.gangs[g], decision.evicted) for g, decision in sorted(x.decisions.items()) if decision.evicted]
-    evicted = {"loss": sum(max(1, gang.loss) * place.pods for gang, pods in gone for place in pods), "victims": len(gone)}
+    evicted = {
+        "loss": sum(max(1, gang.loss) * place.pods for gang, pods in gone for place in pods),
+        "whole gangs": sum(1 for g, decision in x.decisions.items() if decision.evicted and not x.stays[g]),
+        "victims": len(gone),
+    }
     for b, batch in enumerate(x.plan.batches):
         counted = evicted | dict(_started(x, batch))
         for o, objective in enumerate(batch.objectives):

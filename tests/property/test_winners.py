@@ -16,7 +16,7 @@ from solver.problem import Node, Problem, Queue
 from solver.verify import verify
 from tests.property.brute import Room, Spot, growths
 from tests.property.strategies import TREES
-from tests.property.test_victims import NONE, losses, running_gang, waiting_gang
+from tests.property.test_victims import NONE, cost, losses, paid, running_gang, waiting_gang
 
 
 @st.composite
@@ -47,15 +47,15 @@ def contested(draw: st.DrawFn) -> Problem:
     )
 
 
-def least_loss(world: Problem, winners: Sequence[int]) -> int | None:
-    """Of all choices of victims after which all winners fit at once; None where there is none."""
+def least_loss(world: Problem, winners: Sequence[int]) -> tuple[int, int] | None:
+    """`cost` of the best choice of victims after which all winners fit at once; None where there is none."""
     room, best = Room(world), None
     victims = [v for v, gang in enumerate(world.gangs) if gang.running]
     for choice in product(*(list(losses(world, v)) for v in victims)):
         gone = {v: pods for v, pods in zip(victims, choice, strict=True) if pods}
-        cost = sum(max(1, world.gangs[v].loss) * sum(pods.values()) for v, pods in gone.items())
-        if (best is None or cost < best) and all_fit(world, room, winners, gone):
-            best = cost
+        lost = cost(world, gone)
+        if (best is None or lost < best) and all_fit(world, room, winners, gone):
+            best = lost
     return best
 
 
@@ -97,6 +97,5 @@ def test_all_who_can_start_together_do_at_the_least_loss_that_they_can_have(worl
     plan = solve(world)
     assert verify(world, plan) == []
     started = [g for g in waiting if plan.decisions[g].action == "start"]
-    lost = sum(max(1, world.gangs[d.gang].loss) * p.pods for d in plan.decisions for p in d.evicted)
-    assert lost == (least_loss(world, started) if started else 0)
+    assert paid(plan, world) == (least_loss(world, started) if started else (0, 0))
     assert started == waiting or least_loss(world, waiting) is None

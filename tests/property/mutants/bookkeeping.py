@@ -144,7 +144,7 @@ def number_of_gangs_falsified(world: Problem, placed: Placed, random: Random) ->
 
 def loss_falsified(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
     """Nobody is evicted here."""
-    name, value = random.choice((("loss", 3.0), ("victims", 1.0)))
+    name, value = random.choice((("loss", 3.0), ("whole gangs", 1.0), ("victims", 1.0)))
     yield world, _claiming(as_plan(world, placed), Objective(name, value, value, 0.0, "proven"))
 
 

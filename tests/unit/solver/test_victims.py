@@ -147,6 +147,41 @@ def test_surplus_goes_before_a_whole_gang_and_the_gang_stays() -> None:
     assert evicted(world) == {"elastic": 2}
 
 
+@pytest.mark.parametrize("first", ["elastic", "whole"])
+@pytest.mark.parametrize(("loss", "gone"), [(60, "elastic"), (59, "whole"), (61, "elastic")])
+def test_of_equal_losses_the_surplus_goes_and_not_the_whole_gang_whoever_is_listed_first(first: str, loss: int, gone: str) -> None:
+    """A smaller loss comes before that: 59 seconds of a gang that goes whole are less than 60 of a surplus pod."""
+    elastic = gang("elastic", role(2, minimum=1, gpu=8), running=(run(0, 0, 1), run(0, 1, 1)), loss=60)
+    listed = [elastic, single("whole", 2, loss=loss)]
+    world = problem(nodes(3, gpu=8), *(listed if first == "elastic" else listed[::-1]), winner(1), preempt=True)
+    assert evicted(world) == {gone: 1}
+    objectives = {o.name: (o.value, o.bound, o.verdict) for batch in decided(world).batches for o in batch.objectives}
+    assert objectives["whole gangs"] == (gone == "whole", gone == "whole", "proven")
+
+
+def test_the_surplus_of_two_goes_and_not_one_gang_whole() -> None:
+    """One victim more, but nobody stops."""
+    elastic = [gang(f"e{n}", role(2, minimum=1, gpu=4), running=(run(0, n, 1), run(0, 2, 1)), loss=60) for n in (0, 1)]
+    whole = gang("whole", role(2, gpu=4), running=(run(0, 3, 2),), loss=60)
+    world = problem(nodes(2, gpu=4), nodes(2, gpu=8), *elastic, whole, winner(1), preempt=True)
+    assert evicted(world) == {"e0": 1, "e1": 1}
+
+
+def test_in_a_large_cluster_the_node_with_surplus_is_looked_at_too() -> None:
+    """More nodes that are as cheap than the first model has."""
+    singles = [single(f"g{n}", n) for n in range(120)]
+    elastic = gang("elastic", role(2, minimum=1, gpu=8), running=(run(0, 120, 1), run(0, 121, 1)), loss=60)
+    world = problem(nodes(122, gpu=8), *singles, elastic, winner(1), preempt=True)
+    assert evicted(world) == {"elastic": 1}
+
+
+def test_a_gang_of_minimum_0_that_loses_its_last_pod_goes_whole() -> None:
+    nothing = gang("nothing", role(1, minimum=0, gpu=8), minimum=0, running=(run(0, 0, 1),), loss=60)
+    assert actions(problem(nodes(1, gpu=8), nothing, winner(1), preempt=True)) == {"nothing": "evict", "winner": "start"}
+    elastic = gang("elastic", role(2, minimum=1, gpu=8), running=(run(0, 1, 1), run(0, 2, 1)), loss=60)
+    assert evicted(problem(nodes(3, gpu=8), nothing, elastic, winner(1), preempt=True)) == {"elastic": 1}
+
+
 def test_a_gang_that_cannot_spare_enough_goes_whole() -> None:
     elastic = gang("elastic", role(3, minimum=2, gpu=4), running=(run(0, 0, 2), run(0, 1, 1)), loss=60)
     world = problem(nodes(2, gpu=8), elastic, winner(2), preempt=True)

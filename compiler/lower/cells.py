@@ -13,10 +13,12 @@ import numpy as np
 from pydantic import ValidationError
 
 from compiler.devices import ALL_CORES, ASSIGNED, CORES, MEMORY, NUMBER, assigned
+from compiler.lower.eligibility import Requirement, requirement
 from compiler.lower.live import Live
+from compiler.lower.numa import NOTHING, Cells, NumaCells
 from compiler.lower.resources import vector
 from compiler.pods import Pod, pod_spec
-from compiler.specs import Amounts, NodeSpec, NumaSpec, PodSpec, SchedulerSpec
+from compiler.specs import Amounts, GangSpec, NodeSpec, NumaSpec, PodSpec, SchedulerSpec
 from compiler.state import Object, StateError
 from solver.cells import best_fit, shares
 from solver.problem import Cell, Portion, Vector
@@ -33,11 +35,6 @@ def numa_aware(scheduler: SchedulerSpec | None) -> bool:
     """Whether Volcano's plugin numa-aware decides where pods with a topologyPolicy may go."""
     plugins = (plugin for tier in (scheduler.tiers if scheduler else ()) for plugin in tier)
     return any(plugin.name == "numa-aware" and plugin.flags.get("enablePredicate", True) for plugin in plugins)
-
-
-def policy(pod: PodSpec) -> str:
-    """The topologyPolicy that binds the pod: only Guaranteed pods are bound by any."""
-    return pod.topology_policy if pod.guaranteed and pod.topology_policy != "none" else ""
 
 
 @dataclass(frozen=True)
@@ -78,10 +75,28 @@ class Divisions:
         """What pods take from cells, some of which nobody may ask for by name."""
         return frozenset(name for pod in self.pods for _, _, share in self.wishes(pod) for name in share)
 
-    def wishes(self, pod: PodSpec) -> Iterator[Wish]:
-        """From which divisions a pod takes what: at most one wish for each."""
-        if self.aware and self._one_cell(pod) and (share := {r: pod.requests[r] for r in self.numa_resources if pod.requests.get(r)}):
-            yield NUMA, 1, share
+    @cached_property
+    def numa_cells(self) -> NumaCells:
+        return NumaCells(self.nodes, self.numa_resources)
+
+    def numa(self, pod: PodSpec) -> Cells:
+        """How the NUMA cells of a pod are planned, if at all."""
+        return self.numa_cells.of(pod) if self.aware else NOTHING
+
+    def unplanned(self, gangs: Sequence[GangSpec]) -> Mapping[tuple[int, int], Cells]:
+        """(gang, role) whose NUMA cells are not planned on some nodes."""
+        found = {(j, t): self.numa(role.pod) for j, gang in enumerate(gangs) for t, role in enumerate(gang.roles) if role.pod.topology_policy}
+        return {spot: cells for spot, cells in found.items() if cells.unplanned}
+
+    def requirement(self, pod: PodSpec) -> Requirement:
+        """What decides which nodes are open to a pod."""
+        return requirement(pod, self.numa(pod).layouts)
+
+    def wishes(self, pod: PodSpec, at: NodeSpec | None = None) -> Iterator[Wish]:
+        """From which divisions a pod takes what: at most one wish for each. at: the node that it runs on."""
+        way = self.numa_cells.of(pod).way if at is None else self.numa_cells.on(pod, at)
+        if self.aware and way is not None:
+            yield NUMA, way.number, dict(way.share)
         for resource, each in sorted(self.each.items()):
             if resource == MEMORY:
                 yield from self._vgpus(pod, each)
@@ -91,20 +106,6 @@ class Divisions:
                 yield resource, whole or -(-amount // each), {resource: each}
             elif amount:
                 yield resource, 1, {resource: amount}
-
-    def _one_cell(self, pod: PodSpec) -> bool:
-        """single-numa-node; and restricted where the kubelet then admits the pod to one cell only: one empty cell of every node with that policy
-        is enough for it."""
-        wanted = policy(pod)
-        if wanted != "restricted":
-            return wanted == "single-numa-node"
-        return all(any(all(dict(cell).get(r, a) >= a for r, a in pod.requests.items()) for cell in cells) for cells in self._restricted)
-
-    @cached_property
-    def _restricted(self) -> frozenset[tuple[tuple[tuple[str, int], ...], ...]]:
-        """The different sets of NUMA cells of nodes whose policy is restricted."""
-        numas = (node.numa for node in self.nodes if node.numa is not None and node.numa.policy == "restricted")
-        return frozenset(tuple(tuple(sorted(cell.items())) for cell in numa.cells) for numa in numas)
 
     @staticmethod
     def _vgpus(pod: PodSpec, each: int) -> Iterator[Wish]:
@@ -116,10 +117,12 @@ class Divisions:
         # A pod that asks for no cores may not join a device that another one has for itself, nor the other way round.
         yield MEMORY, sum(asked.number for asked in pod.vgpus), {MEMORY: memory, CORES: max(1, min(cores, ALL_CORES)), NUMBER: 1}
 
-    def portions(self, pod: PodSpec, names: Sequence[str]) -> tuple[Portion, ...]:
+    def portions(self, pod: PodSpec, names: Sequence[str], at: NodeSpec | None = None) -> tuple[Portion, ...]:
+        """Of the divisions in the problem. at: the node that the pod runs on."""
         if not self.names:
             return ()
-        return tuple(Portion(self.names.index(division), number, vector(share, names)) for division, number, share in self.wishes(pod))
+        wishes = (wish for wish in self.wishes(pod, at) if wish[0] in self.names)
+        return tuple(Portion(self.names.index(division), number, vector(share, names)) for division, number, share in wishes)
 
     def cells(self, node: NodeSpec, tenants: Sequence[Object], names: Sequence[str]) -> tuple[Cell, ...]:
         """The node's cells, less what the pods there hold: as their annotations say, else by best fit, the largest shares first. What a
@@ -130,7 +133,7 @@ class Divisions:
         told = {names.index(r) for cell in (node.numa.free if node.numa and node.numa.free else ()) for r in cell if r in names}
         news = {id(tenant) for tenant in unheard(node, tenants)} if NUMA in self.names else set()
         for tenant in tenants:
-            for portion in self._placed(tenant, [(d, name) for d, name, _, _ in offers], free, names, new=id(tenant) in news):
+            for portion in self._placed(node, tenant, [(d, name) for d, name, _, _ in offers], free, names, new=id(tenant) in news):
                 if self.names[portion.division] == NUMA and id(tenant) not in news:
                     portion = replace(portion, share=tuple(0 if r in told else amount for r, amount in enumerate(portion.share)))
                 unknown += [portion] if any(portion.share) else []
@@ -157,12 +160,12 @@ class Divisions:
         return late or (MEMORY in self.names and any(_spec(tenant).vgpus and not _assigned(tenant) for tenant in tenants))
 
     def _placed(
-        self, tenant: Object, offers: Sequence[tuple[int, str]], free: Sequence[np.ndarray], names: Sequence[str], *, new: bool
+        self, node: NodeSpec, tenant: Object, offers: Sequence[tuple[int, str]], free: Sequence[np.ndarray], names: Sequence[str], *, new: bool
     ) -> Iterator[Portion]:
         """Takes off what the pod's annotations say it holds; yields the rest of its portions. new: its CPUs are some cell's, and the node has not
         said so yet."""
         held, spec = _assigned(tenant), _spec(tenant)
-        portions = self.portions(spec, names)
+        portions = self.portions(spec, names, node)
         if new and all(self.names[portion.division] != NUMA for portion in portions):
             yield Portion(self.names.index(NUMA), 1, vector({"cpu": spec.requests["cpu"]}, names))
         for portion in portions:
@@ -246,5 +249,5 @@ def divisions(live: Live, pods: Iterable[PodSpec], scheduler: SchedulerSpec | No
     """Of jobs with these pods, where nodes are divided at all."""
     if not any(node.numa or node.shared for node in live.nodes):
         return Divisions((), (), numa_aware(scheduler))
-    distinct = {(tuple(sorted(pod.requests.items())), pod.vgpus, policy(pod)): pod for pod in pods}
+    distinct = {(tuple(sorted(pod.requests.items())), pod.vgpus, requirement(pod)): pod for pod in pods}
     return Divisions(live.nodes, tuple(distinct.values()), numa_aware(scheduler))

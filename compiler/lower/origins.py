@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from compiler.diagnostics import Position
+from compiler.lower.numa import Cells
 from compiler.specs import GangSpec, HyperNodeSpec, NodeSpec, QueueSpec
 
 JobKey = tuple[str, str, str]
@@ -42,6 +43,7 @@ class Origins:
     promised: the start that an earlier plan promised, as the cluster's job says it.
     behind: nodes of whose cells the cluster's word is older than the pods there; what it says next is news.
     relations: as in the problem, each in the words of its rule. guards: for each of them the pods (namespace/name) of no gang that carry it.
+    unplanned: (gang, role) whose NUMA cells are not planned on some nodes. barring: (gang, role) -> its topologyPolicy, where that closes nodes.
     """
 
     gangs: tuple[GangSpec, ...]
@@ -57,6 +59,8 @@ class Origins:
     relations: tuple[str, ...] = ()
     guards: tuple[tuple[str, ...], ...] = ()
     moments: tuple[Moment, ...] = ()
+    unplanned: Mapping[tuple[int, int], Cells] = field(default_factory=dict)
+    barring: Mapping[tuple[int, int], str] = field(default_factory=dict)
     behind: tuple[str, ...] = ()
 
     def position(self, where: tuple[str | int, ...]) -> Position | None:

@@ -215,6 +215,34 @@ def test_what_a_virtual_gpu_does_not_say_is_all_of_it(limits: str, memory: int, 
     assert (portion.number, said["volcano.sh/vgpu-memory"], said["volcano.sh/vgpu-cores"]) == (1, memory, cores)
 
 
+PERCENT = "{volcano.sh/vgpu-number: 1, volcano.sh/vgpu-memory-percentage: %d}"
+
+
+@pytest.mark.parametrize(("percent", "pods", "action"), [(60, 1, "start"), (60, 2, "start"), (60, 3, "wait"), (50, 4, "start"), (50, 5, "wait")])
+def test_a_percentage_of_memory_is_a_part_of_a_device_and_nothing_of_a_node(percent: int, pods: int, action: str) -> None:
+    """Two devices: each holds one pod of 60 %, or two of 50 %."""
+    problem = lowered(VGPUS, job(PERCENT % percent, pods))
+    assert "volcano.sh/vgpu-memory-percentage" not in problem.resources
+    (decision,) = planned(problem).decisions
+    assert decision.action == action
+    assert [fact.code for fact in decision.facts] == ([] if action == "start" else ["GW118"])
+
+
+@pytest.mark.parametrize(("percent", "action"), [(50, "start"), (51, "wait")])
+def test_a_percentage_beside_a_pod_that_holds_half_of_the_device(percent: int, action: str) -> None:
+    half = pod("p", {"volcano.sh/vgpu-number": "1"}, {"volcano.sh/vgpu-ids-new": "GPU-a,NVIDIA,8000,0:"})
+    allocatable = {"cpu": "32", "volcano.sh/vgpu-memory": "16000", "volcano.sh/vgpu-number": "10", "volcano.sh/vgpu-cores": "100"}
+    live = (live_node(allocatable, {"volcano.sh/node-vgpu-register": "GPU-a,10,16000,NVIDIA-A,true,:"}), half)
+    assert planned(lowered(VGPUS, job(PERCENT % percent), live=live)).decisions[0].action == action
+
+
+def test_no_queue_counts_a_percentage() -> None:
+    """As in Volcano, whose devices tell a queue the memory and the cores that a pod holds, never the percentage."""
+    limited = "---\napiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: default}\nspec: {capability: {%s: 50}}\n"
+    limited %= "volcano.sh/vgpu-memory-percentage"
+    assert planned(lowered(VGPUS, job(PERCENT % 60) + limited)).decisions[0].action == "start"
+
+
 def test_a_live_nodes_register_and_its_pods_annotations_say_which_device_is_taken() -> None:
     register = "GPU-a,10,16000,NVIDIA-A,true,hami-core:GPU-b,10,16000,NVIDIA-A,true,hami-core:GPU-c,10,16000,NVIDIA-A,false,hami-core:"
     allocatable = {"cpu": "32", "volcano.sh/vgpu-memory": "32000", "volcano.sh/vgpu-number": "20", "volcano.sh/vgpu-cores": "200"}

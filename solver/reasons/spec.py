@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from math import lcm
+from math import isqrt, lcm
 
 import numpy as np
 
 from solver.plan import Repair
 from solver.problem import Gang, Topology, Vector
-from solver.reasons.trial import Bench, Step, Trial
+from solver.reasons.trial import Bench, Step, Steps, Trial
 from solver.units import required
 
 KINDS = 4
@@ -51,7 +51,7 @@ def sizes(i: int, t: Trial) -> list[Step]:
     found: list[Step] = []
     smaller = t.setting.gang.subgroups[i].size
     while smaller > 1:
-        smaller //= next(f for f in range(2, smaller + 1) if smaller % f == 0)
+        smaller //= next((f for f in range(2, isqrt(smaller) + 1) if smaller % f == 0), smaller)
         found.append(partial(_size, i, smaller))
     return found
 
@@ -64,7 +64,7 @@ def _size(i: int, size: int, t: Trial) -> Trial:
     return _with(t, replace(gang, subgroups=parts), Repair("GR106", subgroup=i, amount=size, now=was.size))
 
 
-def fewer(role: int, t: Trial) -> list[Step]:
+def fewer(role: int, t: Trial) -> Sequence[Step]:
     """GR105: fewer pods of a role, whole subgroups; of an elastic role a smaller minimum. Not where other roles share the subgroup."""
     gang = t.setting.gang
     need = required(gang, (0,) * len(gang.roles))[0][role]
@@ -72,7 +72,7 @@ def fewer(role: int, t: Trial) -> list[Step]:
     if gang.running or any(len(part.roles) > 1 for part in parts):
         return []
     unit = lcm(*(part.size for part in parts))
-    return [partial(_fewer, role, pods) for pods in range((need - 1) // unit * unit, 0, -unit)]
+    return Steps(range((need - 1) // unit * unit, 0, -unit), partial(partial, _fewer, role))
 
 
 def _fewer(role: int, pods: int, t: Trial) -> Trial:
@@ -87,11 +87,11 @@ def _fewer(role: int, pods: int, t: Trial) -> Trial:
     return _with(t, replace(gang, roles=roles, subgroups=parts, minimum=minimum), Repair("GR105", role=role, amount=pods, now=now))
 
 
-def fewer_in_all(t: Trial) -> list[Step]:
+def fewer_in_all(t: Trial) -> Sequence[Step]:
     """GR105 without a role: a smaller minimum of a gang that leaves open which roles meet it."""
     gang = t.setting.gang
     need, least = required(gang, (0,) * len(gang.roles))
-    return [] if gang.running else [partial(_fewer_in_all, pods) for pods in range(min(least, gang.minimum) - 1, max(sum(need), 1) - 1, -1)]
+    return [] if gang.running else Steps(range(min(least, gang.minimum) - 1, max(sum(need), 1) - 1, -1), partial(partial, _fewer_in_all))
 
 
 def _fewer_in_all(pods: int, t: Trial) -> Trial:

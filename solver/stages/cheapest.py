@@ -28,8 +28,8 @@ class Choice:
     beyond: float
 
 
-Pods = list[tuple[int, Vector]]
-"""(loss, request) of each pod on a node that may go."""
+Pods = list[tuple[int, Vector, int]]
+"""(loss, request, how many) of the pods on a node that may go."""
 
 
 def pods_at(problem: Problem, victims: Sequence[Victim]) -> dict[int, Pods]:
@@ -38,7 +38,7 @@ def pods_at(problem: Problem, victims: Sequence[Victim]) -> dict[int, Pods]:
     for v in victims:
         gang = problem.gangs[v.gang]
         for p in v.running:
-            found.setdefault(p.node, []).extend([(loss(gang), gang.roles[p.role].request)] * p.pods)
+            found.setdefault(p.node, []).append((loss(gang), gang.roles[p.role].request, p.pods))
     return found
 
 
@@ -47,7 +47,7 @@ def steps(request: Vector, free: Vector, pods: Pods, most: int) -> list[float]:
     curves = []
     for r, a in enumerate(request):
         if a:
-            segments = sorted((cost / take[r], take[r]) for cost, take in pods if take[r])
+            segments = sorted((cost / take[r], take[r], number) for cost, take, number in pods if take[r])
             curves.append((a, free[r], segments))
     found: list[float] = []
     last = 0.0
@@ -60,14 +60,15 @@ def steps(request: Vector, free: Vector, pods: Pods, most: int) -> list[float]:
     return found
 
 
-def _filled(segments: list[tuple[float, int]], amount: int) -> float:
+def _filled(segments: list[tuple[float, int, int]], amount: int) -> float:
     """F(amount): the cheapest pods first, the last one in part."""
     total = 0.0
-    for density, holds in segments:
-        if amount <= 0:
-            break
-        total += density * min(amount, holds)
-        amount -= holds
+    for density, holds, number in segments:
+        for _ in range(number):
+            if amount <= 0:
+                return total
+            total += density * min(amount, holds)
+            amount -= holds
     return total if amount <= 0 else math.inf
 
 

@@ -103,4 +103,4 @@ def _guarantee(ledger: Ledger, o: Obstacle) -> tuple[Repair, Problem] | None:
 
 
 def _set(problem: Problem, q: int, queue: Queue) -> Problem:
-    return replace(problem, queues=tuple(queue if i == q else other for i, other in enumerate(problem.queues)))
+    return problem.under(tuple(queue if i == q else other for i, other in enumerate(problem.queues)))

@@ -5,6 +5,7 @@ A division is "numa" or the resource by which pods ask for parts of one device. 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,13 +14,14 @@ import numpy as np
 from pydantic import ValidationError
 
 from compiler.devices import ALL_CORES, ASSIGNED, CORES, MEMORY, NUMBER, assigned
+from compiler.lower.holders import CellState, surely
 from compiler.lower.live import Live
 from compiler.lower.resources import vector
 from compiler.pods import Pod, pod_spec
-from compiler.specs import Amounts, NodeSpec, NumaSpec, PodSpec, SchedulerSpec
+from compiler.specs import Amounts, GangSpec, NodeSpec, NumaSpec, PodSpec, SchedulerSpec
 from compiler.state import Object, StateError
 from solver.cells import best_fit, shares
-from solver.problem import Cell, Portion, Vector
+from solver.problem import Cell, Hold, Portion, Vector
 
 NUMA = "numa"
 POLICY = "volcano.sh/numa-topology-policy"
@@ -27,6 +29,16 @@ POLICY = "volcano.sh/numa-topology-policy"
 
 Wish = tuple[str, int, Amounts]
 """Division, cells, and the share of each."""
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A running pod, one of its node's cells (an index), that cell's division, and what the pod has of it."""
+
+    pod: Object
+    cell: int
+    division: int
+    share: Vector
 
 
 def numa_aware(scheduler: SchedulerSpec | None) -> bool:
@@ -121,21 +133,50 @@ class Divisions:
             return ()
         return tuple(Portion(self.names.index(division), number, vector(share, names)) for division, number, share in self.wishes(pod))
 
-    def cells(self, node: NodeSpec, tenants: Sequence[Object], names: Sequence[str]) -> tuple[Cell, ...]:
-        """The node's cells, less what the pods there hold: as their annotations say, else by best fit, the largest shares first. What a
-        Numatopology says is left of a cell is less them already."""
+    def cells(self, node: NodeSpec, tenants: Sequence[Object], names: Sequence[str]) -> tuple[tuple[Cell, ...], tuple[Holder, ...]]:
+        """The node's cells, less what the pods there hold: as their annotations say, or as is sure (`holders.surely`), else by best fit, the
+        largest shares first. What a Numatopology says is left of a cell is less them already. And which pods surely hold which of the cells; of
+        cells of which more is held than they have nobody can say what comes back."""
         offers = [(d, *offer) for d, division in enumerate(self.names) for offer in self._offers(node, division, names)]
         free = [np.array(left, dtype=np.int64) for _, _, _, left in offers]
-        unknown: list[Portion] = []
-        told = {names.index(r) for cell in (node.numa.free if node.numa and node.numa.free else ()) for r in cell if r in names}
+        told = frozenset(names.index(r) for cell in (node.numa.free if node.numa and node.numa.free else ()) for r in cell if r in names)
+        known: list[Holder] = []
+        unknown: list[tuple[Object, Portion]] = []
         for tenant in tenants:
-            for portion in self._placed(tenant, [(d, name) for d, name, _, _ in offers], free, names):
-                if self.names[portion.division] == NUMA:
-                    portion = replace(portion, share=tuple(0 if r in told else amount for r, amount in enumerate(portion.share)))
-                unknown += [portion] if any(portion.share) else []
-        for portion in sorted(unknown, key=lambda p: (p.division, p.share, p.number), reverse=True):
-            _take([free[c] for c, offer in enumerate(offers) if offer[0] == portion.division], portion)
-        return tuple(Cell(d, whole, tuple(int(x) for x in left)) for (d, _, whole, _), left in zip(offers, free, strict=True))
+            for portion in self.portions(_spec(tenant), names):
+                said = self._said(tenant, portion, [(d, name) for d, name, _, _ in offers], names)
+                known += [Holder(tenant, c, portion.division, amount) for c, amount in said or ()]
+                unknown += [(tenant, portion)] if said is None else []
+        for holder in known:
+            free[holder.cell] -= np.array(holder.share, dtype=np.int64)
+        for d, division in enumerate(self.names):
+            here = {c: free[c] for c, offer in enumerate(offers) if offer[0] == d}
+            gone = told if division == NUMA else frozenset[int]()
+            states = {c: CellState(offers[c][2], _left(left), gone) for c, left in here.items()}
+            sure = self._sorted_in([pair for pair in unknown if pair[1].division == d], states, here)
+            known = [holder for holder in known if holder.division != d] if sure is None else [*known, *sure]
+        wholes = [whole for _, _, whole, _ in offers]
+        cells = tuple(Cell(d, whole, _left(left)) for (d, _, whole, _), left in zip(offers, free, strict=True))
+        return cells, _within(wholes, free, known)
+
+    @staticmethod
+    def _sorted_in(unknown: Sequence[tuple[Object, Portion]], states: Mapping[int, CellState], free: Mapping[int, np.ndarray]) -> list[Holder] | None:
+        """Takes off what these pods hold of one division's cells. Who surely holds what; None where a guess had to be made, on which no eviction is
+        to rest."""
+        line = sorted(unknown, key=lambda pair: (pair[1].share, pair[1].number), reverse=True)
+        sure, told = surely([portion for _, portion in line], states), next((state.told for state in states.values()), frozenset[int]())
+        found: list[Holder] = []
+        guessed = False
+        beside = [tuple(0 if r in told else amount for r, amount in enumerate(portion.share)) for _, portion in line]
+        for k, cells in sorted(sure.items()):
+            for c in cells:
+                free[c] -= np.array(beside[k], dtype=np.int64)
+                found.append(Holder(line[k][0], c, line[k][1].division, line[k][1].share))
+        for k, (_, portion) in enumerate(line):
+            if k not in sure and any(beside[k]):
+                _take(list(free.values()), replace(portion, share=beside[k]))
+                guessed = True
+        return None if guessed else found
 
     def _offers(self, node: NodeSpec, division: str, names: Sequence[str]) -> Iterator[tuple[str, Vector, Vector]]:
         """(id, what the empty cell has, what is left of it as far as the node itself says) for each cell of a division."""
@@ -149,31 +190,41 @@ class Divisions:
             for name, offer in shared.devices if shared.resource == division else ():
                 yield name, vector(offer, names), vector(offer, names)
 
-    def _placed(self, tenant: Object, offers: Sequence[tuple[int, str]], free: Sequence[np.ndarray], names: Sequence[str]) -> Iterator[Portion]:
-        """Takes off what the pod's annotations say it holds; yields the rest of its portions."""
+    def _said(self, tenant: Object, portion: Portion, offers: Sequence[tuple[int, str]], names: Sequence[str]) -> list[tuple[int, Vector]] | None:
+        """(cell, what the pod holds of it) as its annotations say; None where they say nothing of this division."""
         annotations = tenant["metadata"].get("annotations") or {}
         held = dict(assigned(str(annotations.get(ASSIGNED, ""))))
-        for portion in self.portions(_spec(tenant), names):
-            if self.names[portion.division] != MEMORY or not held:
-                yield portion
-                continue
-            for c, (division, name) in enumerate(offers):
-                if division == portion.division and name in held:
-                    free[c] -= np.minimum(free[c], np.array(vector({**held[name], CORES: max(1, held[name][CORES])}, names), dtype=np.int64))
+        if self.names[portion.division] != MEMORY or not held:
+            return None
+        return [
+            (c, vector({**held[name], CORES: max(1, held[name][CORES])}, names))
+            for c, (division, name) in enumerate(offers)
+            if division == portion.division and name in held
+        ]
+
+
+def _left(cell: np.ndarray) -> Vector:
+    return tuple(max(0, int(x)) for x in cell)
+
+
+def _within(wholes: Sequence[Vector], free: Sequence[np.ndarray], known: Sequence[Holder]) -> tuple[Holder, ...]:
+    """Those who hold cells of which no more is held than there is."""
+    total = [np.maximum(left, 0) for left in free]
+    for holder in known:
+        total[holder.cell] = total[holder.cell] + np.array(holder.share, dtype=np.int64)
+    sound = [bool((left >= 0).all() and (sum_ <= whole).all()) for left, sum_, whole in zip(free, total, wholes, strict=True)]
+    return tuple(holder for holder in known if sound[holder.cell])
 
 
 def _take(cells: Sequence[np.ndarray], portion: Portion) -> None:
-    """One pod's portion, from the fullest cells that hold it; where none do (they hold more than they have), from the emptiest, down to nothing."""
-    if not cells:
-        return
-    together = np.array(cells)
-    counts = best_fit(together, portion, 1)
+    """One pod's portion, from the fullest cells that hold it; where none do, from the emptiest: they hold more than they have."""
+    together = np.maximum(np.array(cells), 0)
+    counts = best_fit(together, portion, 1) if cells else ()
     if counts is None:
         order = sorted(range(len(cells)), key=lambda c: (-int(shares(together, portion.share)[c]), [-x for x in together[c].tolist()], c))
         counts = tuple(int(c in order[: portion.number]) for c in range(len(cells)))
     for cell, number in zip(cells, counts, strict=True):
-        if number:
-            cell -= np.minimum(cell, np.array(portion.share, dtype=np.int64))
+        cell -= np.array(portion.share, dtype=np.int64) * number
 
 
 def _spec(tenant: Object) -> PodSpec:
@@ -185,6 +236,30 @@ def _spec(tenant: Object) -> PodSpec:
         raise StateError(f"Pod {metadata.get('namespace')}/{metadata['name']} of the state: {error.errors()[0]['msg']}") from error
     said = (tenant["metadata"].get("annotations") or {}).get(POLICY, "")
     return PodSpec(spec.requests, guaranteed=spec.guaranteed, vgpus=spec.vgpus, topology_policy=str(said))
+
+
+def held_by(
+    holders: Mapping[int, Sequence[Holder]], live: Live, gangs: Sequence[GangSpec], parted: Divisions, names: Sequence[str]
+) -> dict[int, tuple[Hold, ...]]:
+    """Gang -> which cells its running pods have, for those that surely have at least what their role asks for.
+
+    holders: node -> who has which of its cells.
+    """
+    shares: dict[tuple[int, int], Mapping[int, Vector]] = {}
+    found: dict[int, Counter[tuple[int, int, int]]] = {}
+    for n, node in sorted(holders.items()):
+        for holder in node:
+            metadata = holder.pod["metadata"]
+            member = live.members.get((metadata.get("namespace") or "default", metadata["name"]))
+            if member is None:
+                continue
+            j, t = member
+            if member not in shares:
+                shares[member] = {portion.division: portion.share for portion in parted.portions(gangs[j].roles[t].pod, names)}
+            asked = shares[member].get(holder.division)
+            if asked is not None and all(has >= share for has, share in zip(holder.share, asked, strict=True)):
+                found.setdefault(j, Counter())[t, n, holder.cell] += 1
+    return {j: tuple(Hold(*at, pods) for at, pods in sorted(counts.items())) for j, counts in found.items()}
 
 
 def divisions(live: Live, pods: Iterable[PodSpec], scheduler: SchedulerSpec | None) -> Divisions:

@@ -13,7 +13,7 @@ from compiler.lower.resources import vector
 from compiler.lower.times import Times
 from compiler.lower.topology import Tiers
 from compiler.specs import GangSpec, HyperNodeSpec, PriorityClassSpec, RoleSpec, SchedulerSpec
-from solver.problem import Gang, Placement, Role, Subgroup
+from solver.problem import Gang, Hold, Placement, Role, Subgroup
 
 SYSTEM_PRIORITIES: Mapping[str, int] = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 """The two classes that every Kubernetes cluster has."""
@@ -45,6 +45,7 @@ class GangLowering:
         running: Mapping[tuple[int, str], int],
         loss: int | None = None,
         preempts: bool = True,
+        holds: tuple[Hold, ...] = (),
         known: Times | None = None,
     ) -> Gang:
         """A gang of minimum 0 starts with its first pod: "starts" with none would say nothing. loss: None for one that may not be evicted."""
@@ -70,6 +71,7 @@ class GangLowering:
             duration=known.duration,
             ends=known.ends,
             overdue=known.overdue,
+            holds=holds,
         )
 
     def role(self, spec: RoleSpec) -> Role:

@@ -69,7 +69,7 @@ class Standing:
     """What runs of every gang that may be a victim, and what was taken from it so far.
 
     running: gang -> pods that are left, for gangs that the plan does not start. owed: `room.owed_vectors`, which pods that go
-    pay first. evicted: victim -> pods taken. winners: victim -> for whom.
+    pay first. holdings: what pods have of cells. evicted: victim -> pods taken. winners: victim -> for whom.
     anchors: queue that others took from -> the resource of which it stays at what it deserves.
     """
 
@@ -79,6 +79,7 @@ class Standing:
     ledger: Ledger
     running: dict[int, tuple[Placement, ...]]
     owed: Ints
+    holdings: Holdings
     evicted: dict[int, tuple[Placement, ...]] = field(default_factory=dict)
     winners: dict[int, tuple[int, ...]] = field(default_factory=dict)
     anchors: dict[int, int] = field(default_factory=dict)
@@ -91,10 +92,6 @@ class Standing:
     def kept(self) -> dict[int, frozenset[int]]:
         """`closing.owned`"""
         return owned(self.problem)
-
-    @cached_property
-    def holdings(self) -> Holdings:
-        return Holdings(self.problem)
 
     def copy(self, room: Room, ledger: Ledger) -> Standing:
         """The same, apart from these, over other holdings."""

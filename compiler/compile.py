@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from compiler.diagnostics import Diagnostic, Position, in_order, rule
 from compiler.emit import static
-from compiler.lower import Origins, lower
+from compiler.lower import Origins, lower, uncertain
 from compiler.outcome import Outcome
 from compiler.read import EMPTY, NO_SUCH_CLUSTER, SEVERAL, read_specs
 from compiler.specs import GangSpec, Specs
@@ -84,7 +84,7 @@ def compile_repository(
     if refused := _refusals(specs, origins, problem, plan):  # 5 verify
         return _with(outcome, refused)
     outcome = replace(outcome, problem=problem, origins=origins, plan=plan)  # 6 outcome
-    return _with(outcome, (*static.findings(outcome), *_faults(specs, mapper), *_clock(specs, plan)))
+    return _with(outcome, (*static.findings(outcome), *uncertain.findings(origins), *_faults(specs, mapper), *_clock(specs, plan)))
 
 
 def inputs(tree: Tree, specs: Specs) -> dict[str, str]:

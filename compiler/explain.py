@@ -8,6 +8,7 @@ from __future__ import annotations
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from compiler.amounts import lasting, number, quantity, rfc3339, say
 from compiler.lower.origins import Origins
@@ -38,12 +39,15 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """title: the code in a few words. texts: the first whose names are all known is used. never: as texts, when the empty cluster refuses too."""
+    """title: the code in a few words. texts: the first whose names are all known is used. never: as texts, when the empty cluster refuses too.
+
+    special: before all of these, where what they name plays a part."""
 
     title: str
     texts: tuple[str, ...]
     never: tuple[str, ...] = ()
     mend: str = ""
+    special: tuple[str, ...] = ()
 
 
 REASONS: Mapping[str, Sentence] = {
@@ -118,7 +122,10 @@ REASONS: Mapping[str, Sentence] = {
     "GW107": Sentence(
         "no node is open to a role",
         ("no node matches the node selector, affinity and tolerations of role {role}", "no node matches its node selector, affinity and tolerations"),
-        mend="Correct the selector or affinity, add the toleration, or label the nodes.",
+        mend="Correct the selector, affinity or topologyPolicy, add the toleration, or label the nodes.",
+        special=(
+            "no node that the selector, affinity and tolerations of role {role} match has its topologyPolicy {policy} and a static CPU manager",
+        ),
     ),
     "GW108": Sentence(
         "larger than the cluster",
@@ -194,10 +201,12 @@ REASONS: Mapping[str, Sentence] = {
     "GW118": Sentence(
         "no device or NUMA cell has room",
         (
+            "a pod of role {role} asks for {asked} of one device or NUMA cell; the roomiest has {available:n} left, the largest has {limit:n} in all",
             "its nodes have room in sum, but their devices or NUMA cells for {available:n} of {asked:pods} of role {role}",
             "its nodes have room in sum, but their devices or NUMA cells have not",
         ),
         (
+            "a pod of role {role} asks for {asked} of one device or NUMA cell; even empty, the largest has {limit:n}",
             "its nodes are large enough, but their devices or NUMA cells, even empty, hold {available:n} of {asked:pods} of role {role}",
             "its nodes are large enough, but their devices or NUMA cells are not",
         ),
@@ -219,7 +228,11 @@ REASONS: Mapping[str, Sentence] = {
     "GW120": Sentence(
         "too few nodes are open to a role",
         ("the nodes that match the node selector, affinity and tolerations of role {role} hold {available:n} of {asked:pods}, even empty",),
-        mend="Widen the selector or affinity, add the toleration, or ask for fewer pods.",
+        mend="Widen the selector or affinity, change the topologyPolicy, add the toleration, or ask for fewer pods.",
+        special=(
+            "the nodes with topologyPolicy {policy} and a static CPU manager that the selector, affinity and tolerations of role {role} match "
+            "hold {available:n} of {asked:pods}, even empty",
+        ),
     ),
     "GW122": Sentence(
         "nodes are away",
@@ -301,6 +314,9 @@ REPAIRS: Mapping[str, Sentence] = {
 AWAITED = frozenset({"GR109", "GR118", "GR122"})
 """Repairs whose seconds lead to a moment."""
 
+OF_NODES = frozenset({"GW107", "GW120"})
+"""Reasons that lie in which nodes are open to a role."""
+
 
 class Words:
     """Says facts about one problem."""
@@ -314,6 +330,8 @@ class Words:
         facts: dict[str, Value] = {}
         if fact.role is not None:
             facts["role"] = gang.roles[fact.role].name
+        if fact.code in OF_NODES and fact.role is not None and (policy := self.origins.barring.get((self._place(gang), fact.role))):
+            facts["policy"] = policy
         if fact.queue is not None:
             facts["queue"] = self.problem.queues[fact.queue].name
         if resource is not None:
@@ -339,8 +357,16 @@ class Words:
             facts["never"] = True
         listed = {name: _listed(named) for name, named in objects.items()}
         names = {**facts, **{name: _Amount(resource, amount) for name, amount in known.items()}, **listed}
-        texts = (*sentence.never, *sentence.texts) if fact.never else sentence.texts
+        texts = (*sentence.special, *(sentence.never if fact.never else ()), *sentence.texts)
         return Reason(fact.code, _say(texts, names, sentence.title), facts, fact.never)
+
+    def _place(self, gang: Gang) -> int:
+        """The index of one of the problem's gangs; -1 for another one."""
+        return self._places.get(id(gang), -1)
+
+    @cached_property
+    def _places(self) -> Mapping[int, int]:
+        return {id(gang): j for j, gang in enumerate(self.problem.gangs)}
 
     @staticmethod
     def suspended() -> Reason:
@@ -438,6 +464,7 @@ def reference() -> str:
     for code, sentence in REASONS.items():
         rows.append(f"## {code}: {sentence.title}\n")
         rows.append(f"> {_plain(sentence.texts[0])}\n")
+        rows += [f"Or, where that is why:\n\n> {_plain(text)}\n" for text in sentence.special]
         if sentence.never:
             rows.append(f"Or, when waiting cannot help:\n\n> {_plain(sentence.never[0])}\n")
         rows.append(f"{sentence.mend}\n")

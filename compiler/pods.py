@@ -11,7 +11,7 @@ from pydantic.functional_validators import AfterValidator
 from pydantic_core import PydanticCustomError
 
 from compiler import podrules
-from compiler.devices import vgpu
+from compiler.devices import PERCENTAGE, vgpu
 from compiler.diagnostics import Diagnostic, did_you_mean
 from compiler.documents import Document, Path
 from compiler.podrules import PodAffinity, SpreadConstraint
@@ -158,7 +158,8 @@ def requests(pod: Pod) -> dict[str, int]:
 
     Kubernetes' rule (k8s.io/component-helpers/resource, PodRequests): sidecars (init containers with restartPolicy Always) run on, so they add
     to the containers' sum and to every init container after them; the larger of that sum and the largest init step counts; requests on the pod
-    itself replace the result for the resources they name; overhead is added.
+    itself replace the result for the resources they name; overhead is added. `PERCENTAGE` is no amount that a node has or a queue counts: it says
+    how much memory of a device is meant (see `PodSpec.vgpus`).
     """
     total: dict[str, Fraction] = {}
     for container in pod.containers:
@@ -177,6 +178,7 @@ def requests(pod: Pod) -> dict[str, int]:
     if pod.resources:
         total.update(pod.resources.effective)
     _add(total, pod.overhead or {})
+    total.pop(PERCENTAGE, None)
     return {**amounts({name: value for name, value in total.items() if value}, "up"), "pods": 1}
 
 

@@ -9,7 +9,7 @@ from compiler.checks import checks
 from compiler.diagnostics import RULES, Rule
 from compiler.kinds import kinds
 
-OTHERS = ("compiler.compile", "compiler.emit.static", "compiler.read")
+OTHERS = ("compiler.compile", "compiler.emit.static", "compiler.lower.uncertain", "compiler.read")
 """Modules beside the checks and the kinds whose import declares rules."""
 
 _RANGES = (

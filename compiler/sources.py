@@ -6,7 +6,7 @@ The solver knows indices and no files; here each index is led back to its docume
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from compiler.diagnostics import Position
@@ -81,6 +81,8 @@ class Sources:
         document, base = _pod(spec, role)
         fields = (("node selector", ("nodeSelector",)), ("node affinity", ("affinity", "nodeAffinity")), ("tolerations", ("tolerations",)))
         found = [source for what, path in fields for source in written(document, f"{what} of role {role.name}", *base, *path)]
+        if (j, fact.role or 0) in self.origins.barring:
+            found += written(spec.document, f"topologyPolicy of role {role.name}", *role.path, "topologyPolicy")
         yield from found or (said(document, f"pods of role {role.name}", *base),)
 
     # ---- the queues, and the cluster
@@ -281,7 +283,8 @@ def _cells(s: Sources, j: int, fact: Fact) -> Iterator[Source]:
     for division in sorted(divisions):
         path = ("spec", "numa") if division == "numa" else ("spec", "sharedDevices")
         yield from s.nodes(j, fact, f"cells of {division}", path, ("metadata", "name"))
-    yield from s.requests(j, fact)
+    # What a share has of a resource may be meant by another one, as memory by a percentage.
+    yield from list(s.requests(j, fact)) or s.requests(j, replace(fact, resource=None))
 
 
 def _own_pods(s: Sources, j: int, fact: Fact) -> Iterator[Source]:

@@ -74,6 +74,7 @@ class Snapshot:
 
     gangs: as in `plan -o json`. leaves: node name -> the hypernode that holds it. gated: whether the cluster binds by gates.
     moments: when the answer may change although nothing happens, in seconds since the epoch.
+    behind: nodes of whose cells the cluster said less than its pods do (`lower.origins`).
     """
 
     commit: str
@@ -85,6 +86,7 @@ class Snapshot:
     diagnostics: tuple[Mapping[str, Any], ...] = ()
     max_waiting_pods: int = 0
     moments: tuple[int, ...] = ()
+    behind: tuple[str, ...] = ()
 
     def as_json(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)
@@ -93,7 +95,8 @@ class Snapshot:
     def from_json(cls, text: str) -> Snapshot:
         data = json.loads(text)
         manifests = tuple(Manifest(**manifest) for manifest in data.pop("manifests"))
-        return cls(**{**data, "manifests": manifests, "diagnostics": tuple(data["diagnostics"]), "moments": tuple(data.get("moments", ()))})
+        lists = {name: tuple(data.get(name, ())) for name in ("diagnostics", "moments", "behind")}
+        return cls(**{**data, "manifests": manifests, **lists})
 
 
 def failed(commit: str, message: str) -> Snapshot:
@@ -245,6 +248,7 @@ def compile_request(request: Request) -> Snapshot:
         diagnostics=found,
         max_waiting_pods=cluster.max_waiting_pods,
         moments=outcome.moments,
+        behind=outcome.origins.behind if outcome.origins else (),
     )
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from reconciler.objects import GATE, HOSTNAME, Object, Ref, annotations_of, labels_of, ref_of, uid
@@ -18,6 +18,8 @@ from reconciler.objects import GATE, HOSTNAME, Object, Ref, annotations_of, labe
 PARTITION = "volcano.sh/partition-id"
 ROLE_KEYS = ("volcano.sh/task-spec", "training.kubeflow.org/replica-type")
 INDEX_KEYS = ("volcano.sh/task-index", "training.kubeflow.org/replica-index", "batch.kubernetes.io/job-completion-index")
+TURN = "volcano.sh/task-priority"
+"""Annotation of a pod: Volcano places the pods of a job in its order, the highest first (plugin priority)."""
 OVER = frozenset({"Succeeded", "Failed"})
 
 
@@ -26,6 +28,7 @@ class Gang:
     """A job as planned. pods: role -> node name -> pods, roles in the job's order. later: roles whose pods appear only after other roles run.
 
     evicted_for: the jobs ("namespace/name") for which the plan takes running pods away: what stands beyond `pods` has to go.
+    cards: role -> node -> the numbers of the cards on which its new pods fit, the highest first.
     """
 
     job: Ref
@@ -34,6 +37,7 @@ class Gang:
     reasons: tuple[str, ...] = ()
     later: frozenset[str] = frozenset()
     evicted_for: tuple[str, ...] = ()
+    cards: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +51,12 @@ class Nodes:
 
 @dataclass(frozen=True, slots=True)
 class Lift:
-    """Give `pod` the node and take the gate away."""
+    """Give `pod` the node and take the gate away. turn: Volcano is to place the pods of the gang with a higher one before it (`_in_turn`)."""
 
     pod: Object
     node: str
     hostname: str
+    turn: int | None = None
 
     def operations(self) -> list[dict[str, Any]]:
         """One JSON patch, refused by the server unless it is still this pod with exactly these gates and selectors."""
@@ -70,8 +75,15 @@ class Lift:
             {"op": "test", "path": "/metadata/uid", "value": uid(self.pod)},
             {"op": "test", "path": "/spec/schedulingGates", "value": gates},
             *choose,
+            *self._order(),
             free,
         ]
+
+    def _order(self) -> list[dict[str, Any]]:
+        if self.turn is None:
+            return []
+        said = {"op": "add", "path": f"/metadata/annotations/{_key(TURN)}", "value": str(self.turn)}
+        return [said] if annotations_of(self.pod) else [{"op": "add", "path": "/metadata/annotations", "value": {TURN: str(self.turn)}}]
 
 
 def _key(name: str) -> str:
@@ -134,7 +146,8 @@ def lifts(gang: Gang, pods: Sequence[Object], nodes: Nodes) -> tuple[Lift, ...]:
         free = [node for node in sorted(counts, key=lambda n: (order[nodes.leaf.get(n, "")], _natural(n))) for _ in range(counts[node] - taken[node])]
         room = planned - sum(taken.values()) - succeeded
         waiting = sorted((pod for pod in alive if gated(pod)), key=index_of)
-        found += _assign(waiting, [node for node in free if node in nodes.host], alive, nodes)[: max(room, 0)]
+        given = _assign(waiting, [node for node in free if node in nodes.host], alive, nodes)[: max(room, 0)]
+        found += _in_turn(given, gang.cards.get(role, {}))
     return tuple(found)
 
 
@@ -166,6 +179,17 @@ def _assign(waiting: Sequence[Object], free: list[str], alive: Sequence[Object],
         node = free.pop(at)
         found.append(Lift(pod, node, nodes.host[node]))
     return found
+
+
+def _in_turn(given: Sequence[Lift], cards: Mapping[str, Sequence[int]]) -> Iterator[Lift]:
+    """With the order in which Volcano finds the cards that the plan found, without being told which.
+
+    It gives each pod the first card with room, from the last one (plugin deviceshare). If the pods that fit on the last card come first, then
+    those that fit on the one before it, and so on, each pod finds room on its own card at the latest: nobody before it has passed by his own.
+    """
+    left = {node: list(numbers) for node, numbers in cards.items()}
+    for lift in given:
+        yield replace(lift, turn=left[lift.node].pop(0)) if left.get(lift.node) else lift
 
 
 def _leaf_order(gang: Gang, nodes: Nodes) -> Mapping[str, tuple[int, list[tuple[int, str]]]]:

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from compiler.devices import ASSIGNED, MEMORY
 from reconciler.compile_child import Snapshot
 from reconciler.gates import Gang, Nodes, over, place, pods_by_job, role_of
-from reconciler.objects import HOSTNAME, Object, Ref, digest, labels_of, uid
+from reconciler.objects import HOSTNAME, Object, Ref, annotations_of, digest, labels_of, uid
 
 STATE_KINDS = (
     ("v1", "Node"),
@@ -69,7 +70,17 @@ def gangs(snapshot: Snapshot) -> dict[str, Gang]:
     for gang in snapshot.plan.get("gangs", ()):
         job = Ref(gang["apiVersion"], gang["kind"], gang["namespace"], gang["name"])
         reasons = tuple(f"{reason['code']}: {reason['message']}" for reason in gang["reasons"])
-        found[job.key] = Gang(job, gang["decision"], gang["pods"], reasons, later.get(job.key, frozenset()), tuple(gang["evictedFor"]))
+        taken, cards = tuple(gang["evictedFor"]), _cards(gang.get("cells", ()))
+        found[job.key] = Gang(job, gang["decision"], gang["pods"], reasons, later.get(job.key, frozenset()), taken, cards)
+    return found
+
+
+def _cards(cells: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, list[int]]]:
+    """Role -> node -> the card of each new pod that takes a share of a virtual GPU, the highest number first."""
+    found: dict[str, dict[str, list[int]]] = {}
+    for part in sorted(cells, key=lambda part: -int(part["cell"])):
+        if part["division"] == MEMORY:
+            found.setdefault(part["role"], {}).setdefault(part["node"], []).extend([part["cell"]] * part["pods"])
     return found
 
 
@@ -79,13 +90,16 @@ def _later(job: Object) -> frozenset[str]:
 
 
 def fingerprint(seen: Seen, snapshot: Snapshot, finished_jobs: frozenset[str]) -> Fingerprint:
-    """What the plan of `snapshot` rests on in `seen`. Pods that are where the plan wants them are no news and leave no trace."""
+    """What the plan of `snapshot` rests on in `seen`. Pods that are where the plan wants them are no news and leave no trace, unless what the cluster
+    says of a node's cells was behind its pods: then that counts as well."""
     planned = gangs(snapshot)
     nodes = hosts(seen.of("Node"), snapshot.leaves)
     found: dict[str, list[Any]] = {str(node["metadata"]["name"]): [_attributes(node)] for node in seen.of("Node")}
     for topology in seen.of("Numatopology.nodeinfo.volcano.sh"):
         if (name := str(topology["metadata"]["name"])) in found:
             found[name].append(_layout(topology))
+            if name in snapshot.behind:
+                found[name].append((topology.get("spec") or {}).get("numares"))
     for suspect in seen.suspects & found.keys():
         found[suspect].append("suspect")
     jobs = {key: thing for key, thing in seen.objects.items() if key in planned}
@@ -93,6 +107,8 @@ def fingerprint(seen: Seen, snapshot: Snapshot, finished_jobs: frozenset[str]) -
     expected = _as_planned(pods_by_job(pods, jobs)[0], planned, nodes)
     for pod in pods:
         node = place(pod, nodes)
+        if node in found and node in snapshot.behind and (devices := annotations_of(pod).get(ASSIGNED)):
+            found[node].append(devices)
         if node in found and uid(pod) not in expected and (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed"):
             found[node].append(uid(pod))
     return Fingerprint({node: digest(parts) for node, parts in found.items()}, finished_jobs)
@@ -120,7 +136,7 @@ def _attributes(node: Object) -> list[Any]:
 
 
 def _layout(topology: Object) -> list[Any]:
-    """Which CPUs and devices are in which NUMA cell. What is free of them changes with every pod, and pods count by themselves."""
+    """Which CPUs and devices are in which NUMA cell. What is idle of them changes with every pod, and pods count by themselves."""
     spec = topology.get("spec") or {}
     return [spec.get("policies"), spec.get("cpuDetail"), spec.get("gpuDetail"), spec.get("resReserved")]
 

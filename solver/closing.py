@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from solver.order import end
@@ -44,6 +44,15 @@ def closed(problem: Problem, shut: Mapping[int, Nodes]) -> Problem:
         gangs.append(replace(gang, roles=tuple(replace(role, kinds=kinds(role.kinds, which)) for role in gang.roles)))
     nodes = tuple(replace(node, kind=kind, back=back) for node, kind, back in zip(problem.nodes, kind_of, back_of, strict=True))
     return replace(problem, nodes=nodes, gangs=tuple(gangs))
+
+
+def kept_off(problem: Problem, tree: Tree, j: int, nodes: Collection[int]) -> tuple[Problem, Tree]:
+    """The world for gang j, which is kept off these nodes by that nothing is free there. Pods that ask for nothing need nothing free: to those the
+    nodes are closed."""
+    if not nodes or all(any(role.request) for role in problem.gangs[j].roles):
+        return problem, tree
+    other = closed(problem, {j: frozenset(nodes)})
+    return other, Tree(other)
 
 
 def guarded(problem: Problem, lending: bool = True) -> Problem:

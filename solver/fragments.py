@@ -6,7 +6,7 @@ After fragmentation gradient descent (Weng et al., Beware of Fragmentation, USEN
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -21,8 +21,8 @@ FULL = np.iinfo(np.int64).max
 """Stands behind every cell in an order by what is free."""
 
 
-def scarcest(free: Free, requests: Iterable[Vector]) -> int:
-    """The resource of which all requests together ask for the largest part of what is free."""
+def scarcest(free: Free, requests: Iterable[Vector] | Mapping[Vector, int]) -> int:
+    """The resource of which all requests together ask for the largest part of what is free. requests: one by one, or how many there are of each."""
     total = np.zeros(free.amounts.shape[1])
     for request, number in Counter(requests).items():
         total += np.array(request, dtype=np.float64) * number
@@ -36,9 +36,11 @@ class Workload:
     for that resource; the portion itself stands in `_portions`.
     """
 
-    def __init__(self, problem: Problem, free: Free, pods: Iterable[Pod]) -> None:
-        every = Counter(pods)
-        self.scarce = scarcest(free, (ask.request for (ask, _), number in every.items() for _ in range(number)))
+    def __init__(self, problem: Problem, free: Free, pods: Iterable[Pod] | Mapping[Pod, int]) -> None:
+        every, requests = Counter(pods), Counter[Vector]()
+        for (ask, _), number in every.items():
+            requests[ask.request] += number
+        self.scarce = scarcest(free, requests)
         asking = {pod: number for pod, number in every.items() if pod[0].request[self.scarce]}
         self.kinds = kinds = np.array([node.kind for node in problem.nodes], dtype=np.int64)
         self._pods = np.array(list(asking.values()), dtype=np.int64)
@@ -86,7 +88,7 @@ class Workload:
 
 
 class Fragments:
-    """The fragments of every node of a room, for a workload that is known.
+    """The fragments of every node of a room, for a workload that is known: pods one by one, or how many there are of each.
 
     F(node) = sum over the workload's pods of free_r(node) - useful_r(node, pod)
 
@@ -95,7 +97,7 @@ class Fragments:
     r: the workload's scarcest resource.
     """
 
-    def __init__(self, problem: Problem, room: Room, pods: Iterable[Pod]) -> None:
+    def __init__(self, problem: Problem, room: Room, pods: Iterable[Pod] | Mapping[Pod, int]) -> None:
         self.room, self._workload = room, Workload(problem, room.free, pods)
         self._known: dict[Ask, tuple[Ints, int]] = {}
         every = np.arange(len(problem.nodes), dtype=np.int64)

@@ -256,6 +256,8 @@ class Gang:
     duration: seconds that it is expected to run in all. ends: of a gang with running pods, seconds from now until it is expected to end.
     None where nobody knows, or where it should have ended already. overdue: it waited longer than it should have to, and is decided before
     the others of its priority; who is overdue is for those who have a clock to say.
+
+    narrowed: it is held to more than it has to be, because the problem cannot say what it has to be: it may fit where the problem has no room for it.
     """
 
     name: str
@@ -275,6 +277,7 @@ class Gang:
     overdue: bool = False
     affinities: tuple[tuple[int, int, int], ...] = ()
     holds: tuple[Hold, ...] = ()
+    narrowed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
 
 from solver.batches import divided
 from solver.cells import Ints, certificate
-from solver.closing import closed, guarded, kept_nodes
+from solver.closing import closed, guarded, kept_nodes, kept_off
 from solver.costs import NAMES, Wholes
 from solver.delays import explained
 from solver.engine import watching
@@ -250,25 +250,40 @@ class Course:
         return (chosen[j], tuple(o for o in objectives if o.name in NAMES)) if j in chosen else None
 
     def make_room(self, waiting: Sequence[int], urgent: int) -> None:
-        """Evict for the waiting gangs of this urgency, the oldest first; those above it had their turn and may use what is left over."""
+        """Evict for the waiting gangs of this urgency, the oldest first. What is left over is for whoever comes later, and in the end for all who had
+        their turn when it was not there yet."""
         clock = time.perf_counter()
         hopeless: set[object] = set()
-        for j in sorted(waiting, key=partial(turn, self.problem)):
+        line, made = sorted(waiting, key=partial(turn, self.problem)), False
+        for j in line:
             gang = self.problem.gangs[j]
-            if j in self.placements or j in self.standing.evicted or j in self.barred or not in_turn(self.problem, self.waiting(), [j]):
+            if not self._asks(j) or self._take_leftovers(j) or urgency(gang) != urgent:
                 continue
-            found = self.alone(j) if self.standing.evicted else None
-            if found is not None:
-                self.begin(j, found[0])
-                self.winners[j] = found[1]
-            elif urgency(gang) == urgent:
-                alike = (gang.queue, gang.preempts, shape_of(j, gang))
-                if alike not in hopeless and (self.evict_for(j) or self._adopt(squeezed(self, j))):
-                    hopeless.clear()
-                else:
-                    hopeless.add(alike)
+            alike = (gang.queue, gang.preempts, shape_of(j, gang))
+            if alike not in hopeless and (self.evict_for(j) or self._adopt(squeezed(self, j))):
+                hopeless.clear()
+                made = True
+            else:
+                hopeless.add(alike)
+        refused: set[object] = set()
+        for j in line if made else ():
+            kind = (self.problem.gangs[j].queue, shape_of(j, self.problem.gangs[j]))
+            if kind not in refused and self._asks(j) and not self._take_leftovers(j):
+                refused.add(kind)
         self._adopt(regrouped(self))
         self.seconds += time.perf_counter() - clock
+
+    def _asks(self, j: int) -> bool:
+        """Whether gang j waits and may start."""
+        return j not in self.placements and bool(self.asking([j]))
+
+    def _take_leftovers(self, j: int) -> bool:
+        """Start gang j in what evictions have left over, if it finds room there."""
+        found = self.alone(j) if self.standing.evicted else None
+        if found is not None:
+            self.begin(j, found[0])
+            self.winners[j] = found[1]
+        return found is not None
 
     def _adopt(self, other: Course | None) -> bool:
         """Become the other course, if there is one."""
@@ -297,11 +312,12 @@ class Course:
             if not self.placements[v]:
                 del self.placements[v]
 
-    def fitted(self, j: int, room: Room, ledger: Ledger) -> tuple[Placement, ...] | None:
-        """The pods of gang j alone in this room, where it fits there and in its queues."""
-        if shortage(self.problem, self.tree, shape_of(j, self.problem.gangs[j]), room.free) is not None:
+    def fitted(self, j: int, room: Room, ledger: Ledger, shut: Collection[int] = ()) -> tuple[Placement, ...] | None:
+        """The pods of gang j alone in this room, where it fits there and in its queues. shut: nodes without anything free, on which it may not be."""
+        problem, tree = kept_off(self.problem, self.tree, j, shut)
+        if shortage(problem, tree, shape_of(j, problem.gangs[j]), room.free) is not None:
             return None
-        return _decide(self.problem, self.tree, room, ledger, [j], self.options, self.mapper)[0].get(j)
+        return _decide(problem, tree, room, ledger, [j], self.options, self.mapper)[0].get(j)
 
     def spared(self) -> Course:
         """Nobody goes whom nobody needs: try to do without each victim, the dearest first. The choice for one gang alone was proved already."""

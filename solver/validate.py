@@ -8,10 +8,14 @@ from math import lcm
 from operator import le
 from typing import Protocol
 
+from solver.forms import misbuilt
 from solver.problem import Back, Cell, Gang, HyperNode, InvalidProblemError, Limits, Node, Problem, Queue, Relation, Role, Subgroup, Vector
 
 LARGEST = 2**62
 """No amount, and no sum of amounts over the cluster or over all gangs, may be larger: it has to fit a signed 64-bit integer with room to add."""
+
+MOST_PODS = 2**31 - 1
+"""Of a role, or of its running pods on a node: Kubernetes counts them in 32 bits."""
 
 Where = tuple[str | int, ...]
 
@@ -24,6 +28,7 @@ class _Named(Protocol):
 def validate(problem: Problem) -> None:
     """Raises InvalidProblemError, naming the culprit's path of indices, unless
 
+    * everything is of the class that `solver.problem` says, tuples and not lists;
     * every number is an integer within its range, every vector as long as `resources`, every index inside its tuple, every name unique
       among its kind (roles and subgroups: in their gang);
     * a hypernode's parent has a higher tier (so there is no loop), and queues have no loop;
@@ -34,14 +39,13 @@ def validate(problem: Problem) -> None:
       what a role bears and matches is ascending;
     * a budget names roles of gangs;
     * what running pods hold of cells is sorted, of portions of their roles and no more than these ask for, and with what is free at most the cell;
-    * no sum of amounts is above `LARGEST`.
+    * no role has more than `MOST_PODS` replicas, and no sum of amounts is above `LARGEST`.
 
     A problem without nodes, hypernodes, queues or gangs is well formed. A gang that cannot fit is well formed too: it waits.
     """
-    _resources(problem.resources)
-    for d, name in enumerate(problem.divisions):
-        if name in problem.divisions[:d]:
-            raise InvalidProblemError(("divisions", d), f"{name!r} occurs twice")
+    _built(problem)
+    _once(("resources",), problem.resources)
+    _once(("divisions",), problem.divisions)
     for collection in ("nodes", "hypernodes", "queues", "gangs"):
         _unique((collection,), getattr(problem, collection))
     for h, hypernode in enumerate(problem.hypernodes):
@@ -64,6 +68,17 @@ def validate(problem: Problem) -> None:
             _index(("budgets", b, "roles", k), t, problem.gangs[g].roles)
     _integer(("policy", "reclaim_levels"), problem.policy.reclaim_levels)
     _sums(problem)
+
+
+def _built(problem: Problem) -> None:
+    if (fault := misbuilt(problem)) is not None:
+        raise InvalidProblemError(*fault)
+
+
+def _once(where: Where, names: tuple[str, ...]) -> None:
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            raise InvalidProblemError((*where, i), f"{name!r} occurs twice")
 
 
 def _nodes(problem: Problem) -> None:
@@ -90,12 +105,6 @@ def _plain(problem: Problem) -> bool:
     )
 
 
-def _resources(resources: tuple[str, ...]) -> None:
-    for r, name in enumerate(resources):
-        if name in resources[:r]:
-            raise InvalidProblemError(("resources", r), f"{name!r} occurs twice")
-
-
 def _unique(where: Where, items: Sequence[_Named]) -> None:
     first: dict[str, int] = {}
     if len({item.name for item in items}) == len(items):
@@ -110,6 +119,12 @@ def _integer(where: Where, value: object, least: int | None = 0) -> None:
         raise InvalidProblemError(where, f"{value!r} is not an integer")
     if (least is not None and value < least) or abs(value) > LARGEST:
         raise InvalidProblemError(where, f"{value} is outside {-LARGEST if least is None else least} to {LARGEST}")
+
+
+def _pods(where: Where, number: object, least: int) -> None:
+    _integer(where, number, least)
+    if isinstance(number, int) and number > MOST_PODS:
+        raise InvalidProblemError(where, f"{number} pods are more than the {MOST_PODS} that can be counted")
 
 
 def _index(where: Where, value: object, items: Sequence[object]) -> None:
@@ -245,7 +260,7 @@ def _gang(where: Where, gang: Gang, problem: Problem) -> None:
     _unique((*where, "subgroups"), gang.subgroups)
     for t, role in enumerate(gang.roles):
         here = (*where, "roles", t)
-        _integer((*here, "replicas"), role.replicas)
+        _pods((*here, "replicas"), role.replicas, 0)
         _integer((*here, "minimum"), role.minimum)
         if role.minimum > role.replicas:
             raise InvalidProblemError((*here, "minimum"), f"{role.minimum} is above the {role.replicas} replicas")
@@ -266,15 +281,14 @@ def _gang(where: Where, gang: Gang, problem: Problem) -> None:
         raise InvalidProblemError((*where, "minimum"), f"{gang.minimum} is above the replicas of all roles")
     if gang.topology is not None:
         _integer((*where, "topology", "tier"), gang.topology.tier, 1)
-    for k, subgroup in enumerate(gang.subgroups):
-        _subgroup((*where, "subgroups", k), subgroup, gang)
+    _subgroups((*where, "subgroups"), gang)
     _affinities((*where, "affinities"), gang)
     _running(where, gang, problem)
     _holds((*where, "holds"), gang, problem)
 
 
 def _running(where: Where, gang: Gang, problem: Problem) -> None:
-    roles, nodes, amounts = range(len(gang.roles)), range(len(problem.nodes)), range(1, LARGEST + 1)
+    roles, nodes, amounts = range(len(gang.roles)), range(len(problem.nodes)), range(1, MOST_PODS + 1)
     for p, placement in enumerate(gang.running):
         role, node, pods = placement.role, placement.node, placement.pods
         if type(role) is type(node) is type(pods) is int and role in roles and node in nodes and pods in amounts:
@@ -282,7 +296,7 @@ def _running(where: Where, gang: Gang, problem: Problem) -> None:
         here = (*where, "running", p)
         _index((*here, "role"), role, gang.roles)
         _index((*here, "node"), node, problem.nodes)
-        _integer((*here, "pods"), pods, 1)
+        _pods((*here, "pods"), pods, 1)
 
 
 def _holds(where: Where, gang: Gang, problem: Problem) -> None:
@@ -330,8 +344,15 @@ def _affinities(where: Where, gang: Gang) -> None:
             raise InvalidProblemError((*where, position), f"{value} is neither 1 nor -1")
 
 
+def _subgroups(where: Where, gang: Gang) -> None:
+    """All sizes first, since each is compared with the others."""
+    for k, subgroup in enumerate(gang.subgroups):
+        _integer((*where, k, "size"), subgroup.size, 1)
+    for k, subgroup in enumerate(gang.subgroups):
+        _subgroup((*where, k), subgroup, gang)
+
+
 def _subgroup(where: Where, subgroup: Subgroup, gang: Gang) -> None:
-    _integer((*where, "size"), subgroup.size, 1)
     _integer((*where, "minimum"), subgroup.minimum)
     _integer((*where, "topology", "tier"), subgroup.topology.tier, 1)
     for role in subgroup.roles:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import ceil
 from typing import Annotated, Any
 
 from pydantic import Field, field_validator
@@ -12,7 +13,7 @@ from compiler.documents import Document
 from compiler.jobs import Metadata
 from compiler.kinds import Kind
 from compiler.numa import cpus, numa_spec
-from compiler.shape import WRONG_TYPE, Int, Open
+from compiler.shape import WRONG_TYPE, Int, Open, Resources
 from compiler.specs import NumaTopologySpec
 
 Id = Annotated[str, Field(pattern=r"^[0-9]{1,9}$")]
@@ -20,6 +21,8 @@ Id = Annotated[str, Field(pattern=r"^[0-9]{1,9}$")]
 
 class Detail(Open):
     numa: Int | None = None
+    socket: Int | None = None
+    core: Int | None = None
 
 
 class Resource(Open):
@@ -41,6 +44,7 @@ class Spec(Open):
     numares: dict[str, Resource] | None = None
     cpu_detail: dict[Id, Detail | None] | None = None
     gpu_detail: dict[Id, Detail | None] | None = None
+    res_reserved: Resources | None = None
 
 
 class Numatopology(Open):
@@ -51,7 +55,8 @@ class Numatopology(Open):
 def specs(document: Document, found: Numatopology) -> Iterable[NumaTopologySpec]:
     spec = found.spec
     cpu = (spec.numares or {}).get("cpu")
-    numa = numa_spec(spec.policies or {}, _plain(spec.cpu_detail), _plain(spec.gpu_detail), cpu.allocatable if cpu else None)
+    reserved = ceil((spec.res_reserved or {}).get("cpu", 0))
+    numa = numa_spec(spec.policies or {}, _plain(spec.cpu_detail), _plain(spec.gpu_detail), cpu.allocatable if cpu else None, reserved)
     yield NumaTopologySpec(document, document.name, numa)
 
 

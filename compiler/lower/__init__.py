@@ -8,7 +8,7 @@ from operator import sub
 
 from compiler.lower.budgets import budgets
 from compiler.lower.cells import Divisions, Holder, divisions, held_by
-from compiler.lower.eligibility import Eligibility, eligibility, returned
+from compiler.lower.eligibility import Eligibility, barring, eligibility, returned
 from compiler.lower.gangs import GangLowering, ages, priorities, submitted
 from compiler.lower.kept import keep
 from compiler.lower.live import Live, observe
@@ -49,7 +49,7 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
     names = resources(gangs, specs.queues, parted.resources)
     made_queues, queue_origins = queues(specs.queues, specs.cluster.default_queue, live.queue_used, names, live.closed_queues)
     away = {node.name: returned(node) for node in live.nodes if node.unschedulable}
-    open_to = eligibility((*live.nodes, *away.values()), (role.pod for gang in gangs for role in gang.roles), parted.aware)
+    open_to = eligibility((*live.nodes, *away.values()), (parted.requirement(role.pod) for gang in gangs for role in gang.roles), parted.aware)
     nodes, holders = _nodes(live, gangs, chosen, live.hypernodes, open_to, parted, names)
     holds = held_by(holders, live, specs.gangs, parted, names)
 
@@ -98,7 +98,9 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
         relations=bonds.relations,
         devices=devices(names),
     )
-    origins = replace(_origins(specs, live, gangs, queue_origins, submission, bonds), moments=ahead(every, live.latest, clock))
+    behind = tuple(node.name for node in live.nodes if parted.names and parted.behind(node, live.tenants.get(node.name, ())))
+    origins = replace(_origins(specs, live, gangs, queue_origins, submission, bonds), moments=ahead(every, live.latest, clock), behind=behind)
+    origins = replace(origins, unplanned=parted.unplanned(gangs), barring=barring(live.nodes, gangs) if parted.aware else {})
     return keep(problem, {spec.name: spec for spec in specs.queues}, live.hypernodes), origins
 
 

@@ -14,8 +14,10 @@ import numpy as np
 from pydantic import ValidationError
 
 from compiler.devices import ALL_CORES, ASSIGNED, CORES, MEMORY, NUMBER, assigned
+from compiler.lower.eligibility import Requirement, requirement
 from compiler.lower.holders import CellState, surely
 from compiler.lower.live import Live
+from compiler.lower.numa import NOTHING, Cells, NumaCells
 from compiler.lower.resources import vector
 from compiler.pods import Pod, pod_spec
 from compiler.specs import Amounts, GangSpec, NodeSpec, NumaSpec, PodSpec, SchedulerSpec
@@ -45,11 +47,6 @@ def numa_aware(scheduler: SchedulerSpec | None) -> bool:
     """Whether Volcano's plugin numa-aware decides where pods with a topologyPolicy may go."""
     plugins = (plugin for tier in (scheduler.tiers if scheduler else ()) for plugin in tier)
     return any(plugin.name == "numa-aware" and plugin.flags.get("enablePredicate", True) for plugin in plugins)
-
-
-def policy(pod: PodSpec) -> str:
-    """The topologyPolicy that binds the pod: only Guaranteed pods are bound by any."""
-    return pod.topology_policy if pod.guaranteed and pod.topology_policy != "none" else ""
 
 
 @dataclass(frozen=True)
@@ -90,10 +87,28 @@ class Divisions:
         """What pods take from cells, some of which nobody may ask for by name."""
         return frozenset(name for pod in self.pods for _, _, share in self.wishes(pod) for name in share)
 
-    def wishes(self, pod: PodSpec) -> Iterator[Wish]:
-        """From which divisions a pod takes what: at most one wish for each."""
-        if self.aware and self._one_cell(pod) and (share := {r: pod.requests[r] for r in self.numa_resources if pod.requests.get(r)}):
-            yield NUMA, 1, share
+    @cached_property
+    def numa_cells(self) -> NumaCells:
+        return NumaCells(self.nodes, self.numa_resources)
+
+    def numa(self, pod: PodSpec) -> Cells:
+        """How the NUMA cells of a pod are planned, if at all."""
+        return self.numa_cells.of(pod) if self.aware else NOTHING
+
+    def unplanned(self, gangs: Sequence[GangSpec]) -> Mapping[tuple[int, int], Cells]:
+        """(gang, role) whose NUMA cells are not planned on some nodes."""
+        found = {(j, t): self.numa(role.pod) for j, gang in enumerate(gangs) for t, role in enumerate(gang.roles) if role.pod.topology_policy}
+        return {spot: cells for spot, cells in found.items() if cells.unplanned}
+
+    def requirement(self, pod: PodSpec) -> Requirement:
+        """What decides which nodes are open to a pod."""
+        return requirement(pod, self.numa(pod).layouts)
+
+    def wishes(self, pod: PodSpec, at: NodeSpec | None = None) -> Iterator[Wish]:
+        """From which divisions a pod takes what: at most one wish for each. at: the node that it runs on."""
+        way = self.numa_cells.of(pod).way if at is None else self.numa_cells.on(pod, at)
+        if self.aware and way is not None:
+            yield NUMA, way.number, dict(way.share)
         for resource, each in sorted(self.each.items()):
             if resource == MEMORY:
                 yield from self._vgpus(pod, each)
@@ -103,20 +118,6 @@ class Divisions:
                 yield resource, whole or -(-amount // each), {resource: each}
             elif amount:
                 yield resource, 1, {resource: amount}
-
-    def _one_cell(self, pod: PodSpec) -> bool:
-        """single-numa-node; and restricted where the kubelet then admits the pod to one cell only: one empty cell of every node with that policy
-        is enough for it."""
-        wanted = policy(pod)
-        if wanted != "restricted":
-            return wanted == "single-numa-node"
-        return all(any(all(dict(cell).get(r, a) >= a for r, a in pod.requests.items()) for cell in cells) for cells in self._restricted)
-
-    @cached_property
-    def _restricted(self) -> frozenset[tuple[tuple[tuple[str, int], ...], ...]]:
-        """The different sets of NUMA cells of nodes whose policy is restricted."""
-        numas = (node.numa for node in self.nodes if node.numa is not None and node.numa.policy == "restricted")
-        return frozenset(tuple(tuple(sorted(cell.items())) for cell in numa.cells) for numa in numas)
 
     @staticmethod
     def _vgpus(pod: PodSpec, each: int) -> Iterator[Wish]:
@@ -128,22 +129,28 @@ class Divisions:
         # A pod that asks for no cores may not join a device that another one has for itself, nor the other way round.
         yield MEMORY, sum(asked.number for asked in pod.vgpus), {MEMORY: memory, CORES: max(1, min(cores, ALL_CORES)), NUMBER: 1}
 
-    def portions(self, pod: PodSpec, names: Sequence[str]) -> tuple[Portion, ...]:
+    def portions(self, pod: PodSpec, names: Sequence[str], at: NodeSpec | None = None) -> tuple[Portion, ...]:
+        """Of the divisions in the problem. at: the node that the pod runs on."""
         if not self.names:
             return ()
-        return tuple(Portion(self.names.index(division), number, vector(share, names)) for division, number, share in self.wishes(pod))
+        wishes = (wish for wish in self.wishes(pod, at) if wish[0] in self.names)
+        return tuple(Portion(self.names.index(division), number, vector(share, names)) for division, number, share in wishes)
 
     def cells(self, node: NodeSpec, tenants: Sequence[Object], names: Sequence[str]) -> tuple[tuple[Cell, ...], tuple[Holder, ...]]:
         """The node's cells, less what the pods there hold: as their annotations say, or as is sure (`holders.surely`), else by best fit, the
-        largest shares first. What a Numatopology says is left of a cell is less them already. And which pods surely hold which of the cells; of
-        cells of which more is held than they have nobody can say what comes back."""
+        largest shares first. What a Numatopology says is left of a cell is less them already, but for the pods that it has not heard of.
+
+        And which pods surely hold which of the cells. Where more is held of a cell than it has, where anything of a division had to be guessed, and
+        where a Numatopology is late, nothing is sure.
+        """
         offers = [(d, *offer) for d, division in enumerate(self.names) for offer in self._offers(node, division, names)]
         free = [np.array(left, dtype=np.int64) for _, _, _, left in offers]
         told = frozenset(names.index(r) for cell in (node.numa.free if node.numa and node.numa.free else ()) for r in cell if r in names)
+        news = {id(tenant) for tenant in unheard(node, tenants)} if NUMA in self.names else set()
         known: list[Holder] = []
         unknown: list[tuple[Object, Portion]] = []
         for tenant in tenants:
-            for portion in self.portions(_spec(tenant), names):
+            for portion in self._held(node, tenant, names, new=id(tenant) in news):
                 said = self._said(tenant, portion, [(d, name) for d, name, _, _ in offers], names)
                 known += [Holder(tenant, c, portion.division, amount) for c, amount in said or ()]
                 unknown += [(tenant, portion)] if said is None else []
@@ -152,31 +159,14 @@ class Divisions:
         for d, division in enumerate(self.names):
             here = {c: free[c] for c, offer in enumerate(offers) if offer[0] == d}
             gone = told if division == NUMA else frozenset[int]()
-            states = {c: CellState(offers[c][2], _left(left), gone) for c, left in here.items()}
-            sure = self._sorted_in([pair for pair in unknown if pair[1].division == d], states, here)
-            known = [holder for holder in known if holder.division != d] if sure is None else [*known, *sure]
+            late = division == NUMA and idle_beyond(node, tenants) != 0
+            states = {} if late else {c: CellState(offers[c][2], _left(left), gone) for c, left in here.items()}
+            mine = [Tenancy(tenant, portion, frozenset() if id(tenant) in news else gone) for tenant, portion in unknown if portion.division == d]
+            sure = _taken_off(mine, states, here)
+            known = [holder for holder in known if holder.division != d] if sure is None or late else [*known, *sure]
         wholes = [whole for _, _, whole, _ in offers]
         cells = tuple(Cell(d, whole, _left(left)) for (d, _, whole, _), left in zip(offers, free, strict=True))
         return cells, _within(wholes, free, known)
-
-    @staticmethod
-    def _sorted_in(unknown: Sequence[tuple[Object, Portion]], states: Mapping[int, CellState], free: Mapping[int, np.ndarray]) -> list[Holder] | None:
-        """Takes off what these pods hold of one division's cells. Who surely holds what; None where a guess had to be made, on which no eviction is
-        to rest."""
-        line = sorted(unknown, key=lambda pair: (pair[1].share, pair[1].number), reverse=True)
-        sure, told = surely([portion for _, portion in line], states), next((state.told for state in states.values()), frozenset[int]())
-        found: list[Holder] = []
-        guessed = False
-        beside = [tuple(0 if r in told else amount for r, amount in enumerate(portion.share)) for _, portion in line]
-        for k, cells in sorted(sure.items()):
-            for c in cells:
-                free[c] -= np.array(beside[k], dtype=np.int64)
-                found.append(Holder(line[k][0], c, line[k][1].division, line[k][1].share))
-        for k, (_, portion) in enumerate(line):
-            if k not in sure and any(beside[k]):
-                _take(list(free.values()), replace(portion, share=beside[k]))
-                guessed = True
-        return None if guessed else found
 
     def _offers(self, node: NodeSpec, division: str, names: Sequence[str]) -> Iterator[tuple[str, Vector, Vector]]:
         """(id, what the empty cell has, what is left of it as far as the node itself says) for each cell of a division."""
@@ -190,10 +180,23 @@ class Divisions:
             for name, offer in shared.devices if shared.resource == division else ():
                 yield name, vector(offer, names), vector(offer, names)
 
+    def behind(self, node: NodeSpec, tenants: Sequence[Object]) -> bool:
+        """Whether what the cluster says of the node's cells is older than the pods there: the resource exporter looks at a node again and again, and
+        Volcano notes a pod's devices when it binds it."""
+        late = NUMA in self.names and idle_beyond(node, tenants) != 0
+        return late or (MEMORY in self.names and any(_spec(tenant).vgpus and not _assigned(tenant) for tenant in tenants))
+
+    def _held(self, node: NodeSpec, tenant: Object, names: Sequence[str], *, new: bool) -> Iterator[Portion]:
+        """What the pod has of cells. new: its CPUs are some cell's, and the node has not said so yet."""
+        spec = _spec(tenant)
+        portions = self.portions(spec, names, node)
+        if new and all(self.names[portion.division] != NUMA for portion in portions):
+            yield Portion(self.names.index(NUMA), 1, vector({"cpu": spec.requests["cpu"]}, names))
+        yield from portions
+
     def _said(self, tenant: Object, portion: Portion, offers: Sequence[tuple[int, str]], names: Sequence[str]) -> list[tuple[int, Vector]] | None:
         """(cell, what the pod holds of it) as its annotations say; None where they say nothing of this division."""
-        annotations = tenant["metadata"].get("annotations") or {}
-        held = dict(assigned(str(annotations.get(ASSIGNED, ""))))
+        held = _assigned(tenant)
         if self.names[portion.division] != MEMORY or not held:
             return None
         return [
@@ -201,6 +204,36 @@ class Divisions:
             for c, (division, name) in enumerate(offers)
             if division == portion.division and name in held
         ]
+
+
+@dataclass(frozen=True)
+class Tenancy:
+    """A pod and its portion of one division, of which nobody says in which cells it is. told: resources whose free amounts are less it already."""
+
+    pod: Object
+    portion: Portion
+    told: frozenset[int]
+
+    @property
+    def beside(self) -> Vector:
+        """Of each cell, what is still to be taken off."""
+        return tuple(0 if r in self.told else amount for r, amount in enumerate(self.portion.share))
+
+
+def _taken_off(unknown: Sequence[Tenancy], states: Mapping[int, CellState], free: Mapping[int, np.ndarray]) -> list[Holder] | None:
+    """Takes off what these pods hold of one division's cells. Who surely holds what; None where a guess had to be made."""
+    line = sorted(unknown, key=lambda one: (one.portion.share, one.portion.number), reverse=True)
+    sure = surely([one.portion for one in line], states)
+    found, guessed = list[Holder](), False
+    for k, cells in sorted(sure.items()):
+        for c in cells:
+            free[c] -= np.array(line[k].beside, dtype=np.int64)
+            found.append(Holder(line[k].pod, c, line[k].portion.division, line[k].portion.share))
+    for k, one in enumerate(line):
+        if k not in sure and any(one.beside):
+            _take(list(free.values()), replace(one.portion, share=one.beside))
+            guessed = True
+    return None if guessed else found
 
 
 def _left(cell: np.ndarray) -> Vector:
@@ -227,10 +260,53 @@ def _take(cells: Sequence[np.ndarray], portion: Portion) -> None:
         cell -= np.array(portion.share, dtype=np.int64) * number
 
 
+def _assigned(tenant: Object) -> dict[str, Amounts]:
+    """Device -> what the pod holds of it, as Volcano noted."""
+    return dict(assigned(str((tenant["metadata"].get("annotations") or {}).get(ASSIGNED, ""))))
+
+
+def idle_beyond(node: NodeSpec, tenants: Sequence[Object]) -> int:
+    """Millicores that the node's Numatopology says are idle beyond what its pods leave; below 0 where CPUs are still said to be taken that no pod
+    has any more. 0 where nobody speaks of idle CPUs."""
+    if node.numa is None or node.numa.free is None or not node.numa.static:
+        return 0
+    idle, every = (sum(cell.get("cpu", 0) for cell in cells) for cells in (node.numa.free, node.numa.cells))
+    return idle - max(0, every - sum(_exclusive(tenant) for tenant in tenants))
+
+
+def unheard(node: NodeSpec, tenants: Sequence[Object]) -> list[Object]:
+    """The youngest pods with CPUs of their own, as many as it takes for what is idle beyond what pods leave; those not yet bound before all."""
+    beyond, found = idle_beyond(node, tenants), []
+
+    def age(tenant: Object) -> tuple[bool, str, str]:
+        started = (tenant.get("status") or {}).get("startTime")
+        return started is None, started or "", tenant["metadata"]["name"]
+
+    for tenant in sorted(tenants, key=age, reverse=True):
+        if beyond <= 0:
+            break
+        if own := _exclusive(tenant):
+            found.append(tenant)
+            beyond -= own
+    return found
+
+
+def _exclusive(tenant: Object) -> int:
+    """Millicores that the kubelet's static CPU manager gives the pod for itself: of a Guaranteed pod, what its containers ask for in whole CPUs."""
+    if not _spec(tenant).guaranteed:
+        return 0
+    asked = (container.effective["cpu"] for container in _pod(tenant).containers)
+    return sum(int(cpu) * 1000 for cpu in asked if cpu.denominator == 1)
+
+
+def _pod(tenant: Object) -> Pod:
+    return Pod.model_validate({key: tenant["spec"].get(key) for key in ("containers", "initContainers", "overhead", "resources")})
+
+
 def _spec(tenant: Object) -> PodSpec:
     """A live pod as a specification, with its task's policy."""
     try:
-        spec = pod_spec(Pod.model_validate({key: tenant["spec"].get(key) for key in ("containers", "initContainers", "overhead", "resources")}))
+        spec = pod_spec(_pod(tenant))
     except ValidationError as error:
         metadata = tenant["metadata"]
         raise StateError(f"Pod {metadata.get('namespace')}/{metadata['name']} of the state: {error.errors()[0]['msg']}") from error
@@ -245,19 +321,22 @@ def held_by(
 
     holders: node -> who has which of its cells.
     """
-    shares: dict[tuple[int, int], Mapping[int, Vector]] = {}
+    asked: dict[tuple[int, int], Mapping[int, Portion]] = {}
     found: dict[int, Counter[tuple[int, int, int]]] = {}
     for n, node in sorted(holders.items()):
+        cells = Counter((id(holder.pod), holder.division) for holder in node)
         for holder in node:
             metadata = holder.pod["metadata"]
             member = live.members.get((metadata.get("namespace") or "default", metadata["name"]))
             if member is None:
                 continue
             j, t = member
-            if member not in shares:
-                shares[member] = {portion.division: portion.share for portion in parted.portions(gangs[j].roles[t].pod, names)}
-            asked = shares[member].get(holder.division)
-            if asked is not None and all(has >= share for has, share in zip(holder.share, asked, strict=True)):
+            if member not in asked:
+                asked[member] = {portion.division: portion for portion in parted.portions(gangs[j].roles[t].pod, names)}
+            portion = asked[member].get(holder.division)
+            if portion is None or cells[id(holder.pod), holder.division] != portion.number:
+                continue
+            if all(has >= share for has, share in zip(holder.share, portion.share, strict=True)):
                 found.setdefault(j, Counter())[t, n, holder.cell] += 1
     return {j: tuple(Hold(*at, pods) for at, pods in sorted(counts.items())) for j, counts in found.items()}
 
@@ -266,5 +345,5 @@ def divisions(live: Live, pods: Iterable[PodSpec], scheduler: SchedulerSpec | No
     """Of jobs with these pods, where nodes are divided at all."""
     if not any(node.numa or node.shared for node in live.nodes):
         return Divisions((), (), numa_aware(scheduler))
-    distinct = {(tuple(sorted(pod.requests.items())), pod.vgpus, policy(pod)): pod for pod in pods}
+    distinct = {(tuple(sorted(pod.requests.items())), pod.vgpus, requirement(pod)): pod for pod in pods}
     return Divisions(live.nodes, tuple(distinct.values()), numa_aware(scheduler))

@@ -11,11 +11,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar
 
-from compiler.specs import Expression, NodeSpec, PodSpec, Taint, Term, Toleration
+from compiler.specs import Expression, GangSpec, NodeSpec, NumaSpec, PodSpec, Taint, Term, Toleration
 
-Requirement = tuple[frozenset[tuple[str, str]], tuple[Term, ...] | None, tuple[Toleration, ...], str, str]
-"""All that a pod says about the node it wants: selector, required affinity, tolerations, the one node it names, and the policy of its NUMA
-cells ("" for neither)."""
+Layout = tuple[tuple[tuple[str, int], ...], ...]
+"""How a node is divided into NUMA cells: what each of them has."""
+
+Requirement = tuple[frozenset[tuple[str, str]], tuple[Term, ...] | None, tuple[Toleration, ...], str, str, frozenset[Layout] | None]
+"""All that decides which nodes are open to a pod: selector, required affinity, tolerations, the one node it names, the policy of its NUMA cells
+("" for neither), and the layouts of cells that it is planned on (None for all)."""
 
 Value = TypeVar("Value")
 
@@ -40,15 +43,23 @@ def returned(node: NodeSpec) -> NodeSpec:
     return replace(node, unschedulable=False, taints=tuple(taint for taint in node.taints if taint.key not in AWAY))
 
 
-def requirement(pod: PodSpec) -> Requirement:
-    policy = pod.topology_policy if pod.guaranteed and pod.topology_policy != "none" else ""
-    return frozenset(pod.node_selector.items()), pod.affinity, pod.tolerations, pod.node_name, policy
+def policy(pod: PodSpec) -> str:
+    """The topologyPolicy that binds the pod: only Guaranteed pods are bound by any."""
+    return pod.topology_policy if pod.guaranteed and pod.topology_policy != "none" else ""
 
 
-def eligibility(nodes: Sequence[NodeSpec], pods: Iterable[PodSpec], numa_aware: bool = False) -> Eligibility:
+def layout(numa: NumaSpec) -> Layout:
+    return tuple(tuple(sorted(cell.items())) for cell in numa.cells)
+
+
+def requirement(pod: PodSpec, layouts: frozenset[Layout] | None = None) -> Requirement:
+    return frozenset(pod.node_selector.items()), pod.affinity, pod.tolerations, pod.node_name, policy(pod), layouts
+
+
+def eligibility(nodes: Sequence[NodeSpec], wanted: Iterable[Requirement], numa_aware: bool = False) -> Eligibility:
     """Divide the nodes into kinds, numbered by their first node. numa_aware: whether policies of NUMA cells count."""
     index = NodeMasks(nodes, numa_aware)
-    masks = {wanted: index.matching(wanted) for wanted in dict.fromkeys(map(requirement, pods))}
+    masks = {one: index.matching(one) for one in dict.fromkeys(wanted)}
     distinct = list(dict.fromkeys(masks.values()))
     rows = [format(mask, f"0{len(nodes)}b")[::-1][: len(nodes)] for mask in distinct]  # of no nodes no digit, not one "0"
     signatures = list(zip(*rows, strict=True)) if rows else [()] * len(nodes)
@@ -56,8 +67,22 @@ def eligibility(nodes: Sequence[NodeSpec], pods: Iterable[PodSpec], numa_aware: 
     column = {mask: c for c, mask in enumerate(distinct)}
     return Eligibility(
         tuple(kinds[s] for s in signatures),
-        {wanted: frozenset(kind for s, kind in kinds.items() if s[column[mask]] == "1") for wanted, mask in masks.items()},
+        {one: frozenset(kind for s, kind in kinds.items() if s[column[mask]] == "1") for one, mask in masks.items()},
     )
+
+
+def barring(nodes: Sequence[NodeSpec], gangs: Sequence[GangSpec]) -> dict[tuple[int, int], str]:
+    """(gang, role) -> its topologyPolicy, where that closes nodes which its selectors and tolerations leave open. With numa-aware only."""
+    bound = [(j, t, role.pod) for j, gang in enumerate(gangs) for t, role in enumerate(gang.roles) if policy(role.pod)]
+    if not bound:
+        return {}
+    index = NodeMasks([returned(node) for node in nodes], numa_aware=True)
+    barred: dict[Requirement, bool] = {}
+    for _, _, pod in bound:
+        wanted = requirement(pod)
+        if wanted not in barred:
+            barred[wanted] = index.matching(wanted) != index.matching(requirement(replace(pod, topology_policy="")))
+    return {(j, t): policy(pod) for j, t, pod in bound if barred[requirement(pod)]}
 
 
 class NodeMasks:
@@ -77,12 +102,19 @@ class NodeMasks:
     def _policies(self) -> dict[str, int]:
         return _masks(node.numa.policy if node.numa is not None and node.numa.static else None for node in self.nodes)
 
+    @cached_property
+    def layouts(self) -> dict[Layout, int]:
+        """The nodes by their NUMA cells."""
+        return _masks(None if node.numa is None else layout(node.numa) for node in self.nodes)
+
     def matching(self, wanted: Requirement) -> int:
         """The selector and the affinity both hold (terms are alternatives), and every hard taint is tolerated."""
-        selector, affinity, tolerations, name, policy = wanted
+        selector, affinity, tolerations, name, policy, layouts = wanted
         mask = self._name().get(name, 0) if name else self.all
         if policy and self.numa_aware:  # Volcano, plugin numa-aware: the node's policy is the task's, its CPU manager static
             mask &= self._policies.get(policy, 0)
+        if layouts is not None:
+            mask &= _union(self.layouts.get(cells, 0) for cells in layouts)
         for key, value in selector:
             mask &= self._label(key).get(value, 0)
         if affinity is not None:

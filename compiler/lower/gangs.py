@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from compiler.lower.cells import Divisions
 from compiler.lower.company import affinities
-from compiler.lower.eligibility import Eligibility, requirement
+from compiler.lower.eligibility import Eligibility
 from compiler.lower.live import Live
 from compiler.lower.origins import namespace_of
 from compiler.lower.resources import vector
@@ -72,10 +72,11 @@ class GangLowering:
             ends=known.ends,
             overdue=known.overdue,
             holds=holds,
+            narrowed=any(self.parted.numa(role.pod).layouts is not None for role in spec.roles),
         )
 
     def role(self, spec: RoleSpec) -> Role:
-        kinds = self.open_to.of_requirement[requirement(spec.pod)]
+        kinds = self.open_to.of_requirement[self.parted.requirement(spec.pod)]
         portions = self.parted.portions(spec.pod, self.names)
         return Role(spec.name, spec.replicas, spec.minimum, vector(spec.pod.requests, self.names), kinds, portions=portions)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from compiler.diagnostics import Position
+from compiler.lower.numa import Cells
 from compiler.specs import GangSpec, HyperNodeSpec, NodeSpec, QueueSpec
 
 JobKey = tuple[str, str, str]
@@ -40,7 +41,9 @@ class Origins:
     submitted: seconds since the epoch for the gangs whose age is known by time. now: from when the plan counts (`lower.moments`), None without
     a state. moments: times to come at which the answer may change although nothing happens.
     promised: the start that an earlier plan promised, as the cluster's job says it.
+    behind: nodes of whose cells the cluster's word is older than the pods there; what it says next is news.
     relations: as in the problem, each in the words of its rule. guards: for each of them the pods (namespace/name) of no gang that carry it.
+    unplanned: (gang, role) whose NUMA cells are not planned on some nodes. barring: (gang, role) -> its topologyPolicy, where that closes nodes.
     """
 
     gangs: tuple[GangSpec, ...]
@@ -56,6 +59,9 @@ class Origins:
     relations: tuple[str, ...] = ()
     guards: tuple[tuple[str, ...], ...] = ()
     moments: tuple[Moment, ...] = ()
+    unplanned: Mapping[tuple[int, int], Cells] = field(default_factory=dict)
+    barring: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    behind: tuple[str, ...] = ()
 
     def position(self, where: tuple[str | int, ...]) -> Position | None:
         """The line for a path of indices such as ("gangs", 3, "roles", 0, "request"); None for what nobody declared."""

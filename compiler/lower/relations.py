@@ -178,13 +178,14 @@ def _bond(rule: PodRule, namespace: str, labels: Mapping[str, str], nodes: int) 
 
 def _counting(rule: PodRule, pod: PodSpec, masks: NodeMasks) -> int:
     """The nodes that a spread counts: with the keys of all that the pod spreads over, and those that its policies do not leave out."""
-    selector, affinity, tolerations, name, _ = requirement(pod)
+    selector, affinity, tolerations, name, *_ = requirement(pod)
     wanted: Requirement = (
         selector if rule.minds_affinity else frozenset(),
         affinity if rule.minds_affinity else None,
         tolerations if rule.minds_taints else ANYTHING,
         name,
         "",
+        None,
     )
     mask = masks.matching(wanted)
     for other in pod.rules:

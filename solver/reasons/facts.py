@@ -18,10 +18,12 @@ from solver.room import Ledger
 
 
 def facts(case: Case) -> tuple[Fact, ...]:
-    """Why it waits; first what waiting does not help."""
+    """Why it waits; first what waiting does not help. Of a gang that is held to more than it has to be nothing is said for ever."""
     found, setting = node_facts(case)
     asking = Asking(case.gang.queue, case.amount, case.whole)
     found = [*queue_facts(case.world, case.world.before, asking, _holding(case, setting)), *found]
+    if case.gang.narrowed:
+        found = [replace(fact, never=False) for fact in found]
     return tuple(sorted(found, key=lambda fact: not fact.never)) or _beside_the_plan(case, asking)
 
 

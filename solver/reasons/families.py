@@ -185,10 +185,24 @@ def no_parts(case: Case, i: int, s: Setting) -> Fact:
 
 
 def cells_too_small(case: Case, t: int, s: Setting) -> Fact:
-    """GW118: the nodes have room for the role in sum, their cells have not. available: pods of it that the cells hold."""
+    """GW118: the nodes have room for the role in sum, their cells have not. available: pods of it that the cells hold.
+
+    Where no cell at all has room for the share of one pod: a resource of the share, the roomiest (available) and the largest cell (limit).
+    """
     q, role = case.question(s), s.gang.roles[t]
-    held, asked = int(_open_to(q, (role,)).slots(role.ask).sum()), _asked(q, t)
+    free = _open_to(q, (role,))
+    large = case.world.capacity.at(np.isin(q.tree.kinds, sorted(role.kinds)))
+    for portion in role.portions:
+        for r, amount in enumerate(portion.share):
+            if amount > (most := _largest(free, portion.division, r)):
+                return Fact("GW118", role=t, resource=r, asked=amount, available=most, limit=_largest(large, portion.division, r))
+    held, asked = int(free.slots(role.ask).sum()), _asked(q, t)
     return Fact("GW118", role=t, asked=asked, available=min(held, asked - 1))
+
+
+def _largest(free: Free, division: int, r: int) -> int:
+    """Most of a resource in one cell of a division."""
+    return int(free.cells[:, division, :, r].max(initial=0))
 
 
 def no_room(case: Case, s: Setting) -> Fact:

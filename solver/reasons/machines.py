@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
 from solver.fit import reaches
 from solver.plan import Repair
-from solver.reasons.trial import Bench, Step, Trial
+from solver.reasons.trial import Bench, Step, Steps, Trial
 
 MODELS = 3
 """Makes of nodes that are tried."""
+MOST = 4_096
+"""Nodes that are added at most: whoever lacks more has asked for another cluster."""
 
 
-def more_nodes(bench: Bench, t: Trial) -> list[list[Step]]:
+def more_nodes(bench: Bench, t: Trial) -> list[Sequence[Step]]:
     """GR104: nodes like one that is there, under its leaf; for a gang that must sit together under the leaf where it comes nearest.
     Like none that is closed to it: more of them might be so too."""
     gang, world = t.setting.gang, bench.case.world
@@ -27,7 +30,7 @@ def more_nodes(bench: Bench, t: Trial) -> list[list[Step]]:
         node = world.problem.nodes[n]
         if node.kind in open_to and n not in bench.case.shut:
             makes.setdefault((node.kind, node.capacity), n)
-    return [[partial(_added, n, count, tight) for count in range(1, pods + 1)] for n in list(makes.values())[:MODELS]]
+    return [Steps(range(1, min(pods, MOST) + 1), partial(_adding, n, tight)) for n in list(makes.values())[:MODELS]]
 
 
 def _nearest(bench: Bench, t: Trial) -> list[int]:
@@ -37,6 +40,10 @@ def _nearest(bench: Bench, t: Trial) -> list[int]:
     nodes = q.problem.nodes
     room = [-1 if node.leaf is None else sum(min(r[node.leaf], role.need) for r, role in zip(reach, q.shape.roles, strict=True)) for node in nodes]
     return sorted(range(len(nodes)), key=lambda n: (-room[n], n))
+
+
+def _adding(like: int, tight: bool, count: int) -> Step:
+    return partial(_added, like, count, tight)
 
 
 def _added(like: int, count: int, tight: bool, t: Trial) -> Trial:

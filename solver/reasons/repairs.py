@@ -12,8 +12,9 @@ from itertools import islice
 from solver.plan import Fact, Repair
 from solver.reasons.limits import mended
 from solver.reasons.machines import more_nodes
+from solver.reasons.minimal import first
 from solver.reasons.spec import every, fewer, fewer_in_all, openings, smaller
-from solver.reasons.trial import Bench, Step, Trial
+from solver.reasons.trial import Bench, Step, Steps, Trial
 from solver.reasons.waits import after_others
 from solver.reasons.world import Case
 from solver.victims import lendable
@@ -115,9 +116,9 @@ def _double(bench: Bench) -> Iterator[Trial]:
             yield from _then_mended(bench, start, steps)
         for steps in more_nodes(bench, start)[:1]:
             yield from _then_mended(bench, start, steps)
-    for a, first in enumerate(kinds):
-        for second in kinds[a + 1 :]:
-            yield from _both(bench, start, first, second)
+    for a, one in enumerate(kinds):
+        for two in kinds[a + 1 :]:
+            yield from _both(bench, start, one, two)
     for steps in kinds:
         above = raised(bench, start)
         for trial in _least(bench, above, [steps]) if above is not None else ():
@@ -132,14 +133,11 @@ def _then_mended(bench: Bench, start: Trial, steps: Sequence[Step]) -> Iterator[
         yield from _if_works(bench, mended(bench, least))
 
 
-def _both(bench: Bench, start: Trial, first: Sequence[Step], second: Sequence[Step]) -> Iterator[Trial]:
+def _both(bench: Bench, start: Trial, one: Sequence[Step], two: Sequence[Step]) -> Iterator[Trial]:
     """The least second step beside the greatest first one, then the least first step beside that."""
-    if not first or not second or not bench.works(second[-1](first[-1](start))):
-        return
-    for step in second:
-        if bench.works(step(first[-1](start))):
-            yield from islice(_least(bench, start, [[_joined(one, step) for one in first]]), 1)
-            return
+    least = first(two, lambda step: bench.works(step(one[-1](start)))) if one else None
+    if least is not None:
+        yield from islice(_least(bench, start, [Steps(range(len(one)), lambda at: _joined(one[at], least))]), 1)
 
 
 def _joined(one: Step, two: Step) -> Step:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from math import lcm
+from math import isqrt, lcm
+
+import numpy as np
 
 from solver.plan import Repair
-from solver.problem import Gang, Topology
-from solver.reasons.trial import Bench, Step, Trial
+from solver.problem import Gang, Topology, Vector
+from solver.reasons.trial import Bench, Step, Steps, Trial
 from solver.units import required
 
 KINDS = 4
@@ -49,7 +51,7 @@ def sizes(i: int, t: Trial) -> list[Step]:
     found: list[Step] = []
     smaller = t.setting.gang.subgroups[i].size
     while smaller > 1:
-        smaller //= next(f for f in range(2, smaller + 1) if smaller % f == 0)
+        smaller //= next((f for f in range(2, isqrt(smaller) + 1) if smaller % f == 0), smaller)
         found.append(partial(_size, i, smaller))
     return found
 
@@ -62,7 +64,7 @@ def _size(i: int, size: int, t: Trial) -> Trial:
     return _with(t, replace(gang, subgroups=parts), Repair("GR106", subgroup=i, amount=size, now=was.size))
 
 
-def fewer(role: int, t: Trial) -> list[Step]:
+def fewer(role: int, t: Trial) -> Sequence[Step]:
     """GR105: fewer pods of a role, whole subgroups; of an elastic role a smaller minimum. Not where other roles share the subgroup."""
     gang = t.setting.gang
     need = required(gang, (0,) * len(gang.roles))[0][role]
@@ -70,7 +72,7 @@ def fewer(role: int, t: Trial) -> list[Step]:
     if gang.running or any(len(part.roles) > 1 for part in parts):
         return []
     unit = lcm(*(part.size for part in parts))
-    return [partial(_fewer, role, pods) for pods in range((need - 1) // unit * unit, 0, -unit)]
+    return Steps(range((need - 1) // unit * unit, 0, -unit), partial(partial, _fewer, role))
 
 
 def _fewer(role: int, pods: int, t: Trial) -> Trial:
@@ -85,11 +87,11 @@ def _fewer(role: int, pods: int, t: Trial) -> Trial:
     return _with(t, replace(gang, roles=roles, subgroups=parts, minimum=minimum), Repair("GR105", role=role, amount=pods, now=now))
 
 
-def fewer_in_all(t: Trial) -> list[Step]:
+def fewer_in_all(t: Trial) -> Sequence[Step]:
     """GR105 without a role: a smaller minimum of a gang that leaves open which roles meet it."""
     gang = t.setting.gang
     need, least = required(gang, (0,) * len(gang.roles))
-    return [] if gang.running else [partial(_fewer_in_all, pods) for pods in range(min(least, gang.minimum) - 1, max(sum(need), 1) - 1, -1)]
+    return [] if gang.running else Steps(range(min(least, gang.minimum) - 1, max(sum(need), 1) - 1, -1), partial(partial, _fewer_in_all))
 
 
 def _fewer_in_all(pods: int, t: Trial) -> Trial:
@@ -117,19 +119,33 @@ def _open(role: int, kind: int, node: int, t: Trial) -> Trial:
 
 
 def smaller(bench: Bench, role: int, t: Trial) -> list[Step]:
-    """GR115: pods of a role that ask for no more of anything than the largest node that is open to it has, nothing running."""
+    """GR115: pods of a role that ask for no more of anything than the largest node that is open to it has, or its largest cell, nothing running.
+
+    Not where two resources are too much, nor where the share of one cell is not what the pod asks for by that name.
+    """
     world, spec = bench.case.world, t.setting.gang.roles[role]
-    sizes = [node.capacity for node in world.problem.nodes if node.kind in spec.kinds]
-    over = [r for r, a in enumerate(spec.request) if a > max((size[r] for size in sizes), default=0)]
-    return [partial(_smaller, role, over[0], max(size[over[0]] for size in sizes))] if len(over) == 1 and sizes else []
+    largest = world.capacity.at(np.isin(world.tree.kinds, sorted(spec.kinds)))
+    sizes = largest.amounts.max(axis=0, initial=0).tolist()
+    for portion in spec.portions:
+        cells = largest.cells[:, portion.division].max(axis=(0, 1), initial=0).tolist()
+        sizes = [
+            min(most, cell) if share == asked else most for most, cell, share, asked in zip(sizes, cells, portion.share, spec.request, strict=True)
+        ]
+    over = [r for r, a in enumerate(spec.request) if a > sizes[r]]
+    return [partial(_smaller, role, over[0], sizes[over[0]])] if len(over) == 1 and len(largest.amounts) else []
 
 
 def _smaller(role: int, r: int, amount: int, t: Trial) -> Trial:
     gang = t.setting.gang
-    was = gang.roles[role].request
-    less = replace(gang.roles[role], request=tuple(amount if k == r else a for k, a in enumerate(was)))
+    was = gang.roles[role]
+    portions = tuple(replace(p, share=_with_amount(p.share, r, amount)) if p.share[r] == was.request[r] else p for p in was.portions)
+    less = replace(was, request=_with_amount(was.request, r, amount), portions=portions)
     roles = tuple(less if k == role else other for k, other in enumerate(gang.roles))
-    return _with(t, replace(gang, roles=roles), Repair("GR115", role=role, resource=r, amount=amount, now=was[r]))
+    return _with(t, replace(gang, roles=roles), Repair("GR115", role=role, resource=r, amount=amount, now=was.request[r]))
+
+
+def _with_amount(vector: Vector, r: int, amount: int) -> Vector:
+    return tuple(amount if k == r else a for k, a in enumerate(vector))
 
 
 def anew(t: Trial) -> list[Step]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from solver.cells import Free
-from solver.closing import shut_to
+from solver.closing import kept_off, shut_to
 from solver.fit import exactly, found, shortage
 from solver.neighbours import Neighbours
 from solver.placements import merged
@@ -40,6 +41,20 @@ class Trial:
 
 
 Step = Callable[[Trial], Trial]
+
+
+@dataclass(frozen=True)
+class Steps(Sequence[Step]):
+    """One step for each number, made when it is asked for: there may be as many as a role has replicas."""
+
+    numbers: range
+    make: Callable[[int], Step]
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, at: Any) -> Any:
+        return self.make(self.numbers[at])
 
 
 @dataclass
@@ -131,11 +146,10 @@ class Bench:
             leaving.append((self.case.gang, t.setting.own))
         if left is not None:
             left = _without(left, leaving)
-        if t.setting.started:
-            free.amounts[list(self.case.world.reserved)] = 0
-        if t.later:
-            free.amounts[shut_to(self.case.world.problem, self.case.gang, t.later)] = 0
-        free.amounts[sorted(self.case.shut)] = 0
+        closed = self._closed(t)
+        free.amounts[closed] = 0
+        problem, tree = kept_off(q.problem, q.tree, 0, closed)
+        q = q if problem is q.problem else Question(problem, tree, shape_of(0, problem.gangs[0]), q.free)
         if t.added is None:
             return replace(q, free=free, neighbours=left)
         like, leaf, count = t.added
@@ -145,6 +159,13 @@ class Bench:
         amounts = np.vstack([free.amounts, np.array([node.capacity] * count, dtype=np.int64)])
         cells = np.concatenate([free.cells, np.zeros((count, *free.cells.shape[1:]), dtype=np.int64)])
         return Question(problem, Tree(problem), q.shape, Free(amounts, cells))
+
+    def _closed(self, t: Trial) -> list[int]:
+        """The nodes that the gang may not use then: reserved for another, closing before it ends, or closed to it anyway."""
+        world = self.case.world
+        reserved = world.reserved if t.setting.started else ()
+        later = shut_to(world.problem, self.case.gang, t.later) if t.later else ()
+        return sorted({*reserved, *later, *self.case.shut})
 
     def placed(self, t: Trial) -> tuple[Placement, ...]:
         """Where the greedy puts it then; nowhere where it finds no place."""

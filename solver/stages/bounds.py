@@ -45,7 +45,7 @@ def fewest(s: Sets, shape: Shape) -> tuple[int, ...]:
     asked = [(role.need, s.reach_beside(role)) for role in shape.roles]
     kinds = frozenset(kind for role in shape.roles for kind in role.kinds)
     asked += [(amount, s.reach_of(r, kinds)) for r, amount in enumerate(shape.demand(s.width)) if amount and shape.rigid]
-    return tuple(max(1, max((_fewest(amount, tiers[level]) for amount, tiers in asked), default=1)) for level in range(len(s.tree.tiers)))
+    return tuple(max(1, max((number(amount, tiers[level]) for amount, tiers in asked), default=1)) for level in range(len(s.tree.tiers)))
 
 
 def span(s: Sets, shape: Shape) -> int:
@@ -104,7 +104,7 @@ def beside(s: Sets, wholes: Wholes, nodes: npt.NDArray[np.intp], asked: Mapping[
         missing = sum(number * (request[r] // z) for request, number in asked.items()) - int(slots[~closed].sum())
         if missing > 0:
             sums = np.bincount(leaf[closed & ~apart], weights=slots[closed & ~apart])
-            found.append((_fewest(missing - int(slots[closed & apart].sum()), _descending(sums)), _fewest(missing, _descending(slots[closed]))))
+            found.append((number(missing - int(slots[closed & apart].sum()), _descending(sums)), number(missing, _descending(slots[closed]))))
     return max(supernodes for supernodes, _ in found), max(nodes for _, nodes in found)
 
 
@@ -112,7 +112,7 @@ def _descending(figures: npt.NDArray[Any]) -> list[int]:
     return sorted((int(x) for x in figures if x), reverse=True)
 
 
-def _fewest(amount: int, domains: Iterable[int]) -> int:
+def number(amount: int, domains: Iterable[int]) -> int:
     """How many of the domains, largest first, it takes to hold the amount; as many as there are where all of them are too few."""
     number = 0
     for holds in domains:

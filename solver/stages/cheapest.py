@@ -31,8 +31,8 @@ class Choice:
     beyond: float
 
 
-Pods = list[tuple[int, Vector]]
-"""(loss, what it gives back) of each pod on a node that may go: of the node's resources, then of each division's."""
+Pods = list[tuple[int, Vector, int]]
+"""(loss, what each gives back, how many) of the pods on a node that may go: of the node's resources, then of each division's."""
 
 
 def pods_at(problem: Problem, victims: Sequence[Victim]) -> dict[int, Pods]:
@@ -43,10 +43,10 @@ def pods_at(problem: Problem, victims: Sequence[Victim]) -> dict[int, Pods]:
         for p in v.running:
             request, here = gang.roles[p.role].request, found.setdefault(p.node, [])
             held = [h for h in v.holds if (h.role, h.node) == (p.role, p.node)]
-            if not problem.divisions:
-                here += [(loss(gang), request)] * p.pods
-            else:
-                here += [(loss(gang), wide(problem, request, ((h.division, 1, h.share) for h in held if h.pods > k))) for k in range(p.pods)]
+            if not held:
+                here.append((loss(gang), wide(problem, request, ()), p.pods))
+            for k in range(p.pods) if held else ():
+                here.append((loss(gang), wide(problem, request, ((h.division, 1, h.share) for h in held if h.pods > k)), 1))
     return found
 
 
@@ -65,7 +65,7 @@ def steps(request: Vector, free: Vector, pods: Pods, most: int) -> list[float]:
     curves = []
     for r, a in enumerate(request):
         if a:
-            segments = sorted((cost / take[r], take[r]) for cost, take in pods if take[r])
+            segments = sorted((cost / take[r], take[r], number) for cost, take, number in pods if take[r])
             curves.append((a, free[r], segments))
     found: list[float] = []
     last = 0.0
@@ -78,14 +78,15 @@ def steps(request: Vector, free: Vector, pods: Pods, most: int) -> list[float]:
     return found
 
 
-def _filled(segments: list[tuple[float, int]], amount: int) -> float:
+def _filled(segments: list[tuple[float, int, int]], amount: int) -> float:
     """F(amount): the cheapest pods first, the last one in part."""
     total = 0.0
-    for density, holds in segments:
-        if amount <= 0:
-            break
-        total += density * min(amount, holds)
-        amount -= holds
+    for density, holds, number in segments:
+        for _ in range(number):
+            if amount <= 0:
+                return total
+            total += density * min(amount, holds)
+            amount -= holds
     return total if amount <= 0 else math.inf
 
 

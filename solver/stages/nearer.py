@@ -18,7 +18,7 @@ from solver.options import Options
 from solver.order import urgency
 from solver.placements import Placements, fresh
 from solver.shapes import Shape
-from solver.stages import bounds
+from solver.stages import alike, bounds
 from solver.stages.admit import incumbent
 from solver.stages.bounds import Nearness
 from solver.stages.lexicographic import Lexicographic
@@ -65,11 +65,34 @@ def by_model(
     everybody = _singled(s, shapes, placements, sorted(placements))
     if everybody.size <= SMALL:
         return _all_in_one(s, shapes, placements, low, wholes, options)
-    cost = cost_of(s, placements, wholes)
-    if cost.spread > low.spread:
+    kinds = alike.together(s, shapes, options)
+    low = replace(low, spread=max(low.spread, kinds.spread))
+    if kinds.uniform:
+        placements = _by_kinds(s, shapes, placements, kinds, low, wholes, options)
+    if cost_of(s, placements, wholes).spread > low.spread:
         low = replace(low, spread=max(low.spread, _relaxed(everybody, placements, options)))
-    treated: set[int] = set()
-    vain = 0
+    placements = _by_vicinities(s, shapes, placements, least, low, wholes, options)
+    if not kinds.uniform:
+        placements = _by_kinds(s, shapes, placements, kinds, low, wholes, options)
+    return placements, low
+
+
+def _by_kinds(
+    s: Sets, shapes: Mapping[int, Shape], placements: Placements, kinds: alike.Together, low: Cost, wholes: Wholes, options: Options
+) -> Placements:
+    """Gangs of alike pods placed anew, kind after kind."""
+    cost = cost_of(s, placements, wholes)
+    if cost.spread <= low.spread:
+        return placements
+    again = repacked(s, alike.improved(s, shapes, placements, kinds, options), wholes, options)
+    return again if cost_of(s, again, wholes) < cost else placements
+
+
+def _by_vicinities(
+    s: Sets, shapes: Mapping[int, Shape], placements: Placements, least: Mapping[int, Nearness], low: Cost, wholes: Wholes, options: Options
+) -> Placements:
+    """A few gangs at a time placed anew, the others held, as long as that helps."""
+    cost, vain, treated = cost_of(s, placements, wholes), 0, set[int]()
     for _ in range(ROUNDS):
         if cost.entries[:2] == low.entries[:2]:
             break  # as near as can be
@@ -82,7 +105,7 @@ def by_model(
         again = repacked(s, {**placements, **moved}, wholes, options)
         new = cost_of(s, again, wholes)
         placements, cost, vain = (again, new, vain) if new < cost else (placements, cost, vain + 1)
-    return placements, low
+    return placements
 
 
 def _relaxed(s: Sets, placements: Placements, options: Options) -> int:

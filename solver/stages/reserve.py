@@ -25,8 +25,8 @@ from solver.room import Ledger, Room, demand
 from solver.shapes import shape_of
 
 Placed = tuple[Placement, ...]
-Place = Callable[[int, Room, Ledger], Placed | None]
-"""(gang, room, ledger) -> all pods of the gang where it fits there by room and queues, else None."""
+Place = Callable[[int, Room, Ledger, Collection[int]], Placed | None]
+"""(gang, room, ledger, nodes that are closed to it) -> all pods of the gang where it fits there by room and queues, else None."""
 
 
 def timed(problem: Problem) -> bool:
@@ -122,7 +122,8 @@ class Outlook:
         def after(number: int) -> Placed | None:
             gone = line[:number]
             start = max(ends[v] for v in gone) if ends.keys() >= set(gone) else None
-            return self.place(j, *self.without(gone, shut_to(self.problem, gangs[j], start)))
+            closing = shut_to(self.problem, gangs[j], start)
+            return self.place(j, *self.without(gone, closing), closing)
 
         placed = after(len(line)) if line else None
         low, high = 1, len(line)

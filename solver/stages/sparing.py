@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from math import fsum
 
-from solver.fragments import Fragments
+from solver.fragments import Fragments, Pod
 from solver.greedy import Greedy
 from solver.order import urgency
 from solver.placements import Placements, fresh
@@ -24,7 +25,10 @@ def anywhere(problem: Problem, gangs: Iterable[int]) -> bool:
 
 def sparing(problem: Problem, tree: Tree, room: Room, gangs: Iterable[int]) -> Iterator[Greedy]:
     """These greedies, each in a room of its own: of a queue's gangs the largest first, between which small ones still fit, and the oldest first."""
-    pods = [(role.ask, role.kinds) for j in gangs for role in shape_of(j, problem.gangs[j]).roles for _ in range(role.need)]
+    pods = Counter[Pod]()
+    for j in gangs:
+        for role in shape_of(j, problem.gangs[j]).roles:
+            pods[role.ask, role.kinds] += role.need
     for largest in (True, False):
         again = room.copy()
         yield Greedy(problem, tree, again, Fragments(problem, again, pods), largest)

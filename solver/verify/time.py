@@ -52,6 +52,18 @@ def kept_domains(x: Ledger) -> Findings:
                         yield where, f"on node {node}, in a domain that queue {q} keeps"
 
 
+def shut(x: Ledger, g: int) -> set[int]:
+    """Nodes on which gang g may hardly get a new pod: one that closes before it ends, one in a domain that a queue keeps which is not above it (even
+    where it might borrow), one that is reserved for another gang."""
+    gang, held = x.problem.gangs[g], x.plan.reservation
+    others = {h for q, queue in enumerate(x.problem.queues) if q not in _upward(x.problem, gang.queue) for h in queue.kept}
+    found = {place.node for place in held.placements} if held is not None and held.gang != g else set()
+    for n, node in enumerate(x.problem.nodes):
+        if (node.closes_in is not None and not _ends_by(gang, node.closes_in)) or (others and not others.isdisjoint(_above(x.problem, n))):
+            found.add(n)
+    return found
+
+
 def _borrows(x: Ledger, g: int) -> bool:
     return g in x.decisions and x.decisions[g].action == "start" and borrows(x, g)
 

@@ -14,6 +14,7 @@ from solver.problem import Gang, Placement
 from solver.verify import quotas
 from solver.verify.cells import overfull
 from solver.verify.ledger import Counts, Findings, Ledger
+from solver.verify.time import shut
 from solver.verify.votes import VOTE_RULES, asked_above, gates_of, least_of, taken_back
 
 
@@ -250,15 +251,16 @@ def _queues_hold(x: Ledger, own: Sequence[Sequence[int]], winners: set[int]) -> 
 
 
 def _place(x: Ledger, free: list[list[int]], j: int) -> bool:
-    """The winner's minima inside one of its domains, role by role, node by node; takes the room. False proves nothing: gangs with subgroups,
-    running pods or portions of cells, minima above the roles' sum, and gangs in relations are not tried."""
+    """The winner's minima inside one of its domains, role by role, node by node, where no other rule keeps it off; takes the room. False proves
+    nothing: gangs with subgroups, running pods or portions of cells, minima above the roles' sum, and gangs in relations are not tried."""
     gang = x.problem.gangs[j]
     if any(role.bears or role.matches or role.portions for role in gang.roles):
         return False
     if gang.subgroups or gang.running or gang.minimum > sum(role.minimum for role in gang.roles):
         return False
     domains: dict[int | None, list[int]] = defaultdict(list)
-    for n in range(len(x.problem.nodes)):
+    closed = shut(x, j)
+    for n in (n for n in range(len(x.problem.nodes)) if n not in closed):
         domains[x.domain(n, gang.topology.tier) if gang.topology is not None and x.binds(gang.topology) else 0].append(n)
     for domain, nodes in sorted(domains.items(), key=lambda item: -1 if item[0] is None else item[0]):
         found = None if domain is None else _spread(x, free, gang, nodes)

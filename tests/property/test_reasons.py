@@ -204,7 +204,10 @@ def changed(world: Problem, repair: Repair) -> Problem:
         case "GR112" if t is not None:
             return with_role(world, t, kinds=gang.roles[t].kinds | {world.nodes[repair.nodes[0]].kind})
         case "GR115":
-            return with_role(world, t, request=tuple(amount if i == r else x for i, x in enumerate(gang.roles[t or 0].request)))
+            was = gang.roles[t or 0]
+            shares = [tuple(amount if i == r and x == was.request[r] else x for i, x in enumerate(p.share)) for p in was.portions]
+            portions = tuple(replace(p, share=share) for p, share in zip(was.portions, shares, strict=True))
+            return with_role(world, t, request=tuple(amount if i == r else x for i, x in enumerate(was.request)), portions=portions)
         case "GR109" | "GR114":
             return world
     raise AssertionError(repair)

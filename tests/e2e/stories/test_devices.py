@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.controlplane import ControlPlane
-from tests.e2e.stories.story import CLUSTER, SCHEDULER, Object, Reconciler, Repository, bound, phase, placement, pods, queue, role, vcjob
+from tests.e2e.stories.story import CLUSTER, HOSTNAME, SCHEDULER, Object, Reconciler, Repository, bound, phase, placement, pods, queue, role, vcjob
 
 pytestmark = pytest.mark.e2e
 
@@ -27,6 +27,15 @@ spec:
   count: 2
   capacity: {cpu: 16, memory: 64Gi}
   sharedDevices: [{resource: volcano.sh/vgpu-memory, devices: 2, each: 10000}]
+---
+apiVersion: gangplan.dev/v1alpha1
+kind: NodePool
+metadata: {name: mixed}
+spec:
+  names: [mixed]
+  capacity: {cpu: 16, memory: 64Gi}
+  taints: [{key: mixed, effect: NoSchedule}]
+  sharedDevices: [{resource: volcano.sh/vgpu-memory, devices: 2, each: 10000}]
 """
 CAPACITY = {"cpu": "16", "memory": "64Gi", "pods": "110"}
 VGPUS = {"volcano.sh/vgpu-number": "20", "volcano.sh/vgpu-memory": "20000", "volcano.sh/vgpu-cores": "200"}
@@ -42,6 +51,15 @@ def limited(name: str, replicas: int, limits: Object, **task: Any) -> Object:
 def share(memory: int) -> Object:
     """Of one card so many MiB."""
     return {"cpu": "1", "volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": str(memory)}
+
+
+def mixed(*sizes: int) -> list[Object]:
+    """Roles of one pod each for the mixed node. Their own order is the one given, in which Volcano's first fit finds no card for the last."""
+    roles = [limited(f"{at}-of-{len(sizes)}", 1, share(size)) for at, size in enumerate(sizes)]
+    for at, made in enumerate(roles):
+        made["template"]["metadata"] = {"annotations": {"volcano.sh/task-priority": str(len(sizes) - at)}}
+        made["template"]["spec"] |= {"nodeSelector": {HOSTNAME: "mixed"}, "tolerations": [{"key": "mixed", "operator": "Exists"}]}
+    return roles
 
 
 def tell_numa(plane: ControlPlane, node: str, idle: str) -> None:
@@ -71,6 +89,7 @@ def tell_cards(plane: ControlPlane, node: str) -> None:
 def test_pods_land_where_one_numa_cell_or_one_card_has_the_room(plane: ControlPlane, tmp_path: Path) -> None:
     plane.add_nodes(["numa-0", "numa-1"], capacity=CAPACITY)
     cards = plane.add_nodes(["card-0", "card-1"], capacity={**CAPACITY, **VGPUS})
+    cards += plane.add_nodes(["mixed"], capacity={**CAPACITY, **VGPUS}, taints=[{"key": "mixed", "effect": "NoSchedule"}])
     for node, idle in (("numa-0", "4-7,12-15"), ("numa-1", "0-7")):
         occupy(plane, node, 8)
         tell_numa(plane, node, idle)
@@ -84,15 +103,14 @@ def test_pods_land_where_one_numa_cell_or_one_card_has_the_room(plane: ControlPl
         repository.commit()
         plane.wait(lambda: phase(plane, "cell"), lambda seen: seen == "Running", what="the job of one NUMA cell to run")
         assert bound(plane, "cell") == placement(plane, "cell") == {"worker": {"numa-1": 1}}, "numa-0 has as many idle CPUs, 4 in each cell"
-        tell_numa(plane, "numa-1", "6-7")
-        repository.write("jobs/torn.yaml", vcjob("torn", one_cell, queue="team"))
-
+        repository.write("jobs/next.yaml", vcjob("next", one_cell, queue="team"))
         for node in cards:
             tell_cards(plane, node)
         for name, replicas, memory in (("most", 4, 6000), ("rest", 2, 4000)):
             repository.write(f"jobs/{name}.yaml", vcjob(name, limited("worker", replicas, share(memory)), queue="team"))
+        repository.write("jobs/mixed.yaml", vcjob("mixed", *mixed(5000, 3000, 7000, 5000), queue="team"))
         repository.commit()
-        for name in ("most", "rest"):
+        for name in ("most", "rest", "mixed"):
             plane.wait(lambda name=name: phase(plane, name), lambda seen: seen == "Running", what=f"job {name} to run")  # type: ignore[misc]
             assert bound(plane, name) == placement(plane, name)
         assert bound(plane, "most") == {"worker": {"card-0": 2, "card-1": 2}}, "by the sum of its memory a node would take three"
@@ -101,4 +119,14 @@ def test_pods_land_where_one_numa_cell_or_one_card_has_the_room(plane: ControlPl
         repository.write("jobs/scattered.yaml", vcjob("scattered", limited("worker", 1, share(5000)), queue="team"))
         repository.commit()
         plane.wait(lambda: reconciler.why("scattered"), lambda seen: seen == ["GW118"], what="the pod for which no card has room to be told")
-        assert reconciler.why("torn") == ["GW118"]
+
+        # The resource exporter is always late: it has not spoken of the first job's CPUs yet, and will not know at once that they are idle again.
+        assert reconciler.why("next") == ["GW118"]
+        tell_numa(plane, "numa-1", "6-7")
+        repository.remove("jobs/cell.yaml")
+        commit = repository.commit()
+        plane.wait(lambda: (reconciler.status()["commit"], pods(plane, "cell")), lambda seen: seen == (commit, []), what="the first job to be gone")
+        plane.wait(lambda: reconciler.gang("cell"), lambda seen: not seen, what="a plan without it")
+        tell_numa(plane, "numa-1", "0-7")
+        plane.wait(lambda: phase(plane, "next"), lambda seen: seen == "Running", what="the next job to run")
+        assert bound(plane, "next") == {"worker": {"numa-1": 1}}

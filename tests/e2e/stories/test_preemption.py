@@ -129,3 +129,36 @@ def test_an_elastic_gang_shrinks_for_an_urgent_one_and_grows_again(plane: Contro
         assert shrunk < running(plane, "elastic")
         assert phase(plane, "urgent") == "Completed"
         assert len(evicted(reconciler)) == 2
+
+
+def test_a_kill_between_two_evictions_ends_with_one_victim_and_one_winner(plane: ControlPlane, tmp_path: Path) -> None:
+    gpu_nodes(plane, 8, gpus=10)
+    repository = Repository(tmp_path / "repo")
+    classes = (priority_class("low", 10), priority_class("urgent", 1000))
+    repository.write("cluster-specs/test/cluster.yaml", CLUSTER, EVICTING, node_pool("gpu", 8, gpus=10), queue("team"), *classes)
+    low = ("first", "second")
+    for name in low:
+        repository.write(f"jobs/{name}.yaml", vcjob(name, role("worker", 40, gpus=1), queue="team", priorityClassName="low"))
+    repository.commit()
+    with Reconciler(plane, repository, tmp_path / "one") as reconciler:
+        for name in low:
+            plane.wait(lambda name=name: running(plane, name), lambda seen: len(seen) == 40, timeout=60, what=f"{name} to run")  # type: ignore[misc]
+        before = {name: running(plane, name) for name in low}
+        repository.write("jobs/urgent.yaml", vcjob("urgent", role("worker", 4, gpus=10), queue="team", priorityClassName="urgent"))
+        repository.commit()
+
+        def gone() -> dict[str, int]:
+            return {name: len(before[name] - running(plane, name)) for name in low}
+
+        lost = plane.wait(gone, lambda seen: any(seen.values()), timeout=60, what="the first eviction")
+        reconciler.kill()
+        (victim,) = (name for name in low if lost[name])
+        assert lost[victim] < 40, "the kill has to fall between two evictions"
+        assert phase(plane, "urgent") != "Running"
+        reconciler.start()
+        plane.wait(lambda: phase(plane, "urgent"), lambda seen: seen == "Running", timeout=60, what="the urgent job to run")
+        assert bound(plane, "urgent") == placement(plane, "urgent")
+        (other,) = {*low} - {victim}
+        assert running(plane, other) == before[other], "nobody goes beside the victim that was begun"
+        back = plane.wait(lambda: pods(plane, victim), lambda seen: len(seen) == 40 and all(map(gated, seen)), what="the victim to be back, gated")
+        assert not before[victim] & {pod["metadata"]["uid"] for pod in back}

@@ -133,6 +133,47 @@ def test_a_numatopology_tells_the_cells_and_what_is_left_of_their_cpus() -> None
     assert [use.cell for use in planned(problem).decisions[0].cells] == [1]
 
 
+CELLS = {
+    "policies": {"CPUManagerPolicy": "static", "TopologyManagerPolicy": "single-numa-node"},
+    "cpuDetail": {str(cpu): {"numa": cpu // 4, "socket": cpu // 4, "core": cpu // 2} for cpu in range(8)},
+}
+ONE_CELL = job("{cpu: 3, memory: 1Gi}", 1, SINGLE)
+
+
+def told(idle: str, *pods: dict[str, Any], reserved: str = "0") -> tuple[Problem, tuple[str, ...]]:
+    """A node of two NUMA cells of 4 CPUs, of which these are said to be idle, with these pods; and the nodes that are behind."""
+    spec = {**CELLS, "numares": {"cpu": {"allocatable": idle, "capacity": 8}}, "resReserved": {"cpu": reserved}}
+    numa = {"apiVersion": "nodeinfo.volcano.sh/v1alpha1", "kind": "Numatopology", "metadata": {"name": "n-0"}, "spec": spec}
+    specs = read_specs(tree("  capacity: {cpu: 8, memory: 8Gi}\n", ONE_CELL, plugins=AWARE))
+    problem, origins = lower(specs, State.from_objects((live_node({"cpu": "8", "memory": "8Gi"}), numa, *pods)))
+    validate(problem)
+    return problem, origins.behind
+
+
+def test_the_cpus_that_the_system_keeps_are_the_first_ones() -> None:
+    problem, behind = told("0-7", reserved="1500m")
+    assert amounts(problem, "capacity") == amounts(problem) == [{"cpu": 2000}, {"cpu": 4000}]
+    assert behind == ()
+
+
+def test_a_pod_of_which_the_numatopology_has_not_heard_holds_a_cell_all_the_same() -> None:
+    first, second = (pod(name, {"cpu": "3", "memory": "1Gi"}) for name in ("first", "second"))
+    first["status"]["startTime"], second["status"]["startTime"] = "2026-03-02T12:00:00Z", "2026-03-02T12:00:05Z"
+    problem, behind = told("3-7", first, second)
+    assert amounts(problem) == [{"cpu": 1000}, {"cpu": 1000}], "the first pod's CPUs are off, the second's are not yet"
+    assert behind == ("n-0",)
+    assert planned(problem).decisions[0].facts[0].code == "GW102"
+    problem, behind = told("3,7", first, second)
+    assert (amounts(problem), behind) == ([{"cpu": 1000}, {"cpu": 1000}], ())
+
+
+def test_cpus_that_are_still_said_to_be_taken_are_news_to_come() -> None:
+    problem, behind = told("3,7", pod("first", {"cpu": "3", "memory": "1Gi"}))
+    assert (amounts(problem), behind) == ([{"cpu": 1000}, {"cpu": 1000}], ("n-0",))
+    shared = pod("shared", {"cpu": "2500m", "memory": "1Gi"})
+    assert told("0-7", shared)[1] == (), "parts of CPUs are nobody's own"
+
+
 def test_a_part_of_a_device_comes_from_one_and_whole_ones_are_different() -> None:
     problem = lowered(
         FRACTIONS, job("{example.com/gpu-milli: 600}", 2), job("{example.com/gpu: 2}", name="k"), job("{example.com/gpu-milli: 2000}", name="l")
@@ -174,6 +215,34 @@ def test_what_a_virtual_gpu_does_not_say_is_all_of_it(limits: str, memory: int, 
     assert (portion.number, said["volcano.sh/vgpu-memory"], said["volcano.sh/vgpu-cores"]) == (1, memory, cores)
 
 
+PERCENT = "{volcano.sh/vgpu-number: 1, volcano.sh/vgpu-memory-percentage: %d}"
+
+
+@pytest.mark.parametrize(("percent", "pods", "action"), [(60, 1, "start"), (60, 2, "start"), (60, 3, "wait"), (50, 4, "start"), (50, 5, "wait")])
+def test_a_percentage_of_memory_is_a_part_of_a_device_and_nothing_of_a_node(percent: int, pods: int, action: str) -> None:
+    """Two devices: each holds one pod of 60 %, or two of 50 %."""
+    problem = lowered(VGPUS, job(PERCENT % percent, pods))
+    assert "volcano.sh/vgpu-memory-percentage" not in problem.resources
+    (decision,) = planned(problem).decisions
+    assert decision.action == action
+    assert [fact.code for fact in decision.facts] == ([] if action == "start" else ["GW118"])
+
+
+@pytest.mark.parametrize(("percent", "action"), [(50, "start"), (51, "wait")])
+def test_a_percentage_beside_a_pod_that_holds_half_of_the_device(percent: int, action: str) -> None:
+    half = pod("p", {"volcano.sh/vgpu-number": "1"}, {"volcano.sh/vgpu-ids-new": "GPU-a,NVIDIA,8000,0:"})
+    allocatable = {"cpu": "32", "volcano.sh/vgpu-memory": "16000", "volcano.sh/vgpu-number": "10", "volcano.sh/vgpu-cores": "100"}
+    live = (live_node(allocatable, {"volcano.sh/node-vgpu-register": "GPU-a,10,16000,NVIDIA-A,true,:"}), half)
+    assert planned(lowered(VGPUS, job(PERCENT % percent), live=live)).decisions[0].action == action
+
+
+def test_no_queue_counts_a_percentage() -> None:
+    """As in Volcano, whose devices tell a queue the memory and the cores that a pod holds, never the percentage."""
+    limited = "---\napiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: default}\nspec: {capability: {%s: 50}}\n"
+    limited %= "volcano.sh/vgpu-memory-percentage"
+    assert planned(lowered(VGPUS, job(PERCENT % 60) + limited)).decisions[0].action == "start"
+
+
 def test_a_live_nodes_register_and_its_pods_annotations_say_which_device_is_taken() -> None:
     register = "GPU-a,10,16000,NVIDIA-A,true,hami-core:GPU-b,10,16000,NVIDIA-A,true,hami-core:GPU-c,10,16000,NVIDIA-A,false,hami-core:"
     allocatable = {"cpu": "32", "volcano.sh/vgpu-memory": "32000", "volcano.sh/vgpu-number": "20", "volcano.sh/vgpu-cores": "200"}
@@ -183,6 +252,15 @@ def test_a_live_nodes_register_and_its_pods_annotations_say_which_device_is_take
     memory = problem.resources.index("volcano.sh/vgpu-memory")
     assert [cell.free[memory] for cell in problem.nodes[0].cells] == [16000, 6000], "GPU-c is ill"
     assert [use.cell for use in planned(problem).decisions[0].cells] == [0]
+
+
+def test_a_node_is_behind_until_volcano_has_noted_the_cards_of_a_pod() -> None:
+    register = "GPU-a,10,16000,NVIDIA-A,true,hami-core:GPU-b,10,16000,NVIDIA-A,true,hami-core:"
+    node = live_node({"cpu": "32", "volcano.sh/vgpu-memory": "32000"}, {"volcano.sh/node-vgpu-register": register})
+    specs = read_specs(tree(VGPUS, job("{volcano.sh/vgpu-number: 1}")))
+    for note, behind in (("", ("n-0",)), ("GPU-b,NVIDIA,16000,0:", ())):
+        live = State.from_objects((node, pod("p", {"volcano.sh/vgpu-number": "1"}, {"volcano.sh/vgpu-ids-new": note})))
+        assert lower(specs, live)[1].behind == behind
 
 
 def test_cards_that_share_memory_are_equal_parts_of_the_sum() -> None:

@@ -19,7 +19,7 @@ NODES = (
 
 
 def open_to(pod: PodSpec, nodes: tuple[NodeSpec, ...] = NODES) -> set[str]:
-    made = eligibility(nodes, [pod])
+    made = eligibility(nodes, [requirement(pod)])
     return {spec.name for spec, kind in zip(nodes, made.of_node, strict=True) if kind in made.of_requirement[requirement(pod)]}
 
 
@@ -58,7 +58,7 @@ def test_a_pod_goes_where_kubernetes_lets_it(pod: dict[str, Any], expected: set[
 
 
 def test_nodes_that_no_requirement_tells_apart_are_of_one_kind() -> None:
-    made = eligibility(NODES, [PodSpec(requests={}, node_selector={"zone": "a"})])
+    made = eligibility(NODES, [requirement(PodSpec(requests={}, node_selector={"zone": "a"}))])
     assert made.of_node == (0, 0, 1, 1, 1)
 
 

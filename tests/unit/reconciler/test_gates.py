@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.gates import Gang, Nodes, evictions, lifts, pods_by_job, unbound
+from reconciler.gates import Gang, Lift, Nodes, evictions, lifts, pods_by_job, unbound
 from reconciler.objects import GATE, HOSTNAME, Object, Ref
 
 JOB = Ref("batch.volcano.sh/v1alpha1", "Job", "default", "train")
@@ -62,6 +63,29 @@ def test_low_numbers_go_to_the_first_domain_and_n2_stands_before_n10() -> None:
     found = lifts(gang({"worker": {"n10": 2, "n2": 1, "n1": 1}}), [pod("worker", at) for at in (3, 1, 0, 2)], FLAT)
     assert given_nodes(found)["train-worker-0"] == found[0].node
     assert [lift.node for lift in found] in (["n10", "n10", "n1", "n2"], ["n1", "n2", "n10", "n10"])
+
+
+def first_fit(lifted: Sequence[Lift], memory: Mapping[str, int], card: int) -> bool:
+    """Whether Volcano's deviceshare, on one node with two empty cards, finds one for each pod in the order that it is told."""
+    left = [card, card]
+    for lift in sorted(lifted, key=lambda lift: -(lift.turn or 0)):
+        asked = memory[lift.pod["metadata"]["labels"]["volcano.sh/task-spec"]]
+        fits = [number for number in (1, 0) if left[number] >= asked]
+        if not fits:
+            return False
+        left[fits[0]] -= asked
+    return True
+
+
+def test_volcano_is_told_an_order_in_which_first_fit_finds_the_cards() -> None:
+    memory, cells = {"a": 5, "b": 3, "c": 7, "d": 5}, {"a": 0, "b": 1, "c": 1, "d": 0}
+    pods = [pod(role, 0) for role in memory]
+    plan = gang({role: {"n1": 1} for role in memory})
+    assert not first_fit(lifts(plan, pods, FLAT), memory, 10), "as they come the last one finds no card"
+    plan = replace(plan, cards={role: {"n1": [cell]} for role, cell in cells.items()})
+    found = lifts(plan, pods, FLAT)
+    assert first_fit(found, memory, 10)
+    assert {"op": "add", "path": "/metadata/annotations", "value": {"volcano.sh/task-priority": "1"}} in found[1].operations()
 
 
 def test_after_a_crash_exactly_the_rest_is_lifted_to_the_places_that_are_free() -> None:

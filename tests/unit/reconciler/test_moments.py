@@ -231,6 +231,17 @@ def test_the_layout_of_a_node_counts_and_what_pods_take_of_it_does_not() -> None
     assert NUMA in state(sight(NUMA))
 
 
+def test_what_the_cluster_says_next_of_a_node_that_was_behind_is_news() -> None:
+    late = replace(GOOD, behind=("n",))
+    busy = {**NUMA, "spec": {**NUMA["spec"], "numares": {"cpu": {"allocatable": ""}}}}
+    assert len({fingerprint(sight(each), late, frozenset()).nodes["n"] for each in (NUMA, busy)}) == 2
+    bare: Object = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "uid": "p"}, "spec": {"nodeName": "n"}}
+    noted = {**bare, "metadata": {**bare["metadata"], "annotations": {"volcano.sh/vgpu-ids-new": "GPU-a,NVIDIA,1000,0:"}}}
+    for snapshot, prints in ((late, 2), (GOOD, 1)):
+        seen = (Seen({"Node//n": NODE, "Pod//p": pod}, frozenset()) for pod in (bare, noted))
+        assert len({fingerprint(each, snapshot, frozenset()).nodes["n"] for each in seen}) == prints
+
+
 def test_a_cluster_without_the_kind_is_watched_without_trouble() -> None:
     """Volcano's resource exporter brings the kind; until then the server answers 404, which is no problem but an empty kind."""
     (numa,) = [(api, kind) for api, kind in STATE_KINDS if kind == "Numatopology"]

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from solver import solve
-from solver.plan import Fact, Plan
+from solver.plan import Fact, Plan, Repair
 from solver.problem import Cell, InvalidProblemError, Placement, Portion, Problem, Topology
 from solver.validate import validate
 from solver.verify import verify
@@ -47,14 +47,30 @@ def used(plan: Plan) -> dict[tuple[int, int], int]:
 def test_a_pod_whose_share_no_device_has_waits_though_the_node_has_it_in_sum() -> None:
     half_full = nodes(1, gpu=200, free={"gpu": 100}, cells=cells("device", 2, {"gpu": 50}, gpu=100))
     plan = planned(problem(half_full, gang("a", role(1, gpu=60, portions=one(gpu=60)))))
-    assert plan.decisions[0].facts == (Fact("GW118", role=0, asked=1, available=0),)
+    assert plan.decisions[0].facts == (Fact("GW118", role=0, resource=0, asked=60, available=50, limit=100),)
     assert actions(planned(problem(half_full, gang("a", role(1, gpu=50, portions=one(gpu=50)))))) == ["start"]
     assert actions(planned(problem(half_full, gang("a", role(1, gpu=60))))) == ["start"]
 
 
 def test_a_share_above_every_device_is_never_to_be_had_and_no_fault_of_the_nodes_size() -> None:
     plan = planned(problem(nodes(2, gpu=200, cells=cells("device", 2, gpu=100)), gang("a", role(1, gpu=120, portions=one(gpu=120)))))
-    assert plan.decisions[0].facts == (Fact("GW118", never=True, role=0, asked=1, available=0),)
+    assert plan.decisions[0].facts == (Fact("GW118", never=True, role=0, resource=0, asked=120, available=100, limit=100),)
+    assert plan.decisions[0].repairs[0] == Repair("GR115", role=0, resource=0, amount=100, now=120)
+
+
+def test_the_largest_cell_is_no_repair_where_the_share_is_not_what_the_pod_asks_for() -> None:
+    """Two shares of 60 of different devices: nobody wrote 60, so it would not help to write 50."""
+    world = problem(nodes(1, gpu=200, cells=cells("device", 2, gpu=50)), gang("a", role(1, gpu=120, portions=each_of(2, gpu=60))))
+    decision = planned(world).decisions[0]
+    assert decision.facts == (Fact("GW118", never=True, role=0, resource=0, asked=60, available=50, limit=50),)
+    assert "GR115" not in {repair.code for repair in decision.repairs}
+
+
+def test_of_a_gang_that_is_held_to_more_than_it_has_to_be_nothing_is_said_for_ever() -> None:
+    world = problem(nodes(1, gpu=8), gang("a", role(2, gpu=8)))
+    held = replace(world, gangs=tuple(replace(made, narrowed=True) for made in world.gangs))
+    assert [fact.never for fact in planned(world).decisions[0].facts] == [True]
+    assert [(fact.code, fact.never) for fact in planned(held).decisions[0].facts] == [("GW108", False)]
 
 
 def test_a_node_without_such_cells_takes_no_pod_with_a_portion() -> None:

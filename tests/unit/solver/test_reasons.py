@@ -9,7 +9,7 @@ import pytest
 
 from solver import Options, solve
 from solver.plan import Decision, Fact, Repair
-from solver.problem import Back, Policy, Problem
+from solver.problem import Back, Policy, Problem, Subgroup
 from solver.reasons import World, explain
 from solver.reasons.minimal import smallest, spared
 from solver.room import Ledger, Room, demand, free_vectors
@@ -263,6 +263,16 @@ def test_only_the_gangs_that_are_really_in_the_way_are_named() -> None:
     )
     (fact,) = decision(world).facts
     assert (fact.code, fact.gangs) == ("GW105", (1,))
+
+
+@pytest.mark.parametrize("subgroups", [(), (parts(2**31 - 1),), (parts(2),)])
+def test_as_many_pods_as_can_be_counted_are_told_what_any_number_is(subgroups: tuple[Subgroup, ...]) -> None:
+    """No step of a repair is made before it is tried, nor a list of pods."""
+    replicas = subgroups[0].size if subgroups and subgroups[0].size > 2 else 2**31 - 2
+    told = decision(supernodes(gang("asks", role(replicas, gpu=1), subgroups=subgroups)))
+    assert [(fact.code, fact.never, fact.asked, fact.limit) for fact in told.facts] == [("GW108", True, replicas, 64)]
+    fewer = {repair.amount for repair in told.repairs if repair.code == "GR105" and not repair.also}
+    assert fewer == (set() if subgroups and subgroups[0].size > 2 else {64})
 
 
 # --- nodes that are away

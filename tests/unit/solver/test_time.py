@@ -85,6 +85,15 @@ def test_a_gang_for_which_an_eviction_left_room_waits_for_the_one_before_it_and_
     assert [repair.code for repair in of(world, made, "small").repairs] == ["GR114", "GR117"]
 
 
+def test_no_pod_is_reserved_for_on_a_node_that_closes_even_if_it_asks_for_nothing() -> None:
+    """Its second role needs no room, so that it would fit where nothing is free; started then, in ten seconds, it would run when the node closes."""
+    late = gang("late", role(1, gpu=8), role(1), overdue=True, duration=55)
+    world = problem(nodes(1, gpu=1, closes_in=60), nodes(1, gpu=8), late, busy("runs", 1, ends=10))
+    held = plan(world).reservation
+    assert held is not None
+    assert {place.node for place in held.placements} == {1}
+
+
 def test_a_gang_for_which_room_is_held_is_not_told_never_though_no_empty_cluster_holds_all_of_it() -> None:
     """Its four pods stay on a node that shrank to two GPUs; the eight others fit where another gang runs. Anew there would be ten GPUs for twelve."""
     late = gang("late", role(12, gpu=1), running=(run(0, 0, 4),), overdue=True)

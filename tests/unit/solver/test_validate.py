@@ -102,6 +102,20 @@ VALUES: dict[str, tuple[tuple[str | int, ...], object, tuple[str | int, ...] | N
     "a running pod of a role that does not exist": (("gangs", 1, "running", 0, "role"), 1, None),
     "a running pod on a node that does not exist": (("gangs", 1, "running", 0, "node"), 3, None),
     "running no pods": (("gangs", 1, "running", 0, "pods"), 0, None),
+    "more pods than can be counted": (("gangs", 0, "roles", 0, "replicas"), 2**31, None),
+    "more running pods than can be counted": (("gangs", 1, "running", 0, "pods"), 2**31, None),
+    "a list for a vector": (("nodes", 1, "capacity"), [8], None),
+    "a list of gangs": (("gangs",), [], None),
+    "a set that may change for kinds": (("gangs", 0, "roles", 0, "kinds"), {0}, None),
+    "a number for a queue": (("queues", 1), 1, None),
+    "nothing for a role": (("gangs", 0, "roles", 1), None, None),
+    "a placement for a role": (("gangs", 0, "roles", 1), run(0, 0, 1), None),
+    "a name that is none": (("nodes", 0, "name"), None, None),
+    "a truth value that is a number": (("gangs", 0, "overdue"), 1, None),
+    "a topology that is neither hard nor soft": (("gangs", 0, "topology", "mode"), "firm", None),
+    "half of a pair": (("nodes", 0, "windows"), ((1,),), ("nodes", 0, "windows", 0)),
+    "a second subgroup's size that is no number": (("gangs", 0, "subgroups", 1, "size"), float("nan"), None),
+    "no policy": (("policy",), None, None),
     "nodes that add up beyond 64 bits": (
         ("nodes",),
         tuple(edit(WORLD.nodes[n], ("capacity", 0), LARGEST // 2) for n in range(3)),
@@ -129,6 +143,11 @@ def test_it_refuses(what: str) -> None:
     where = caught.value.where
     assert where == blamed if blamed else where[: len(path)] == path
     assert str(caught.value).startswith(".".join(map(str, where)) + ": ")
+
+
+def test_what_is_no_problem_at_all_is_refused() -> None:
+    with pytest.raises(InvalidProblemError, match="is of the type NoneType, not Problem"):
+        validate(None)  # type: ignore[arg-type]
 
 
 def test_the_first_of_two_culprits_is_named() -> None:

@@ -249,6 +249,16 @@ def test_nobody_goes_when_it_fits_without() -> None:
     assert actions(world) == {"running": "keep", "winner": "start"}
 
 
+def test_free_room_that_is_closed_to_the_winner_spares_nobody() -> None:
+    """One node closes before it would have ended, another is in a domain that a queue keeps: the verifier does not ask why it is not there."""
+    victim = gang("victim", role(1, gpu=8), queue="q", running=(run(0, 0, 1),), loss=1)
+    urgent = gang("urgent", role(1, gpu=8), queue="q", priority=1)
+    rooms = (nodes(1, gpu=8, closes_in=60), nodes(1, gpu=8, leaf="kept"))
+    for room in rooms:
+        world = problem(nodes(1, gpu=8), room, queue("q"), queue("owner", kept=("kept",)), victim, urgent, tree={"kept": (1, None)}, preempt=True)
+        assert [decision.action for decision in decided(world).decisions] == ["evict", "start"]
+
+
 def test_a_gang_goes_so_that_its_queue_has_quota_again() -> None:
     world = problem(queue("team", capability={"gpu": 8}), nodes(2, gpu=8), single("running", 0, queue="team"), winner(1, queue="team"), preempt=True)
     assert actions(world) == {"running": "evict", "winner": "start"}
@@ -288,6 +298,16 @@ def test_what_a_victim_leaves_over_serves_the_next_without_another_victim() -> N
 
 
 # --- topology
+
+
+def test_what_a_victim_leaves_over_serves_those_too_who_had_their_turn_before() -> None:
+    """The most urgent may evict nobody; the victim of the next one leaves it room, of which no later plan has to tell it. A strict queue goes on."""
+    victim = gang("victim", role(1, gpu=8), running=(run(0, 0, 1),), loss=1)
+    meek = gang("meek", role(1, gpu=3), queue="strict", priority=2, preempts=False)
+    behind = gang("behind", role(1, gpu=1), queue="strict", preempts=False)
+    urgent = gang("urgent", role(1, gpu=4), priority=1)
+    world = problem(nodes(1, gpu=8), queue("default"), queue("strict", strict=True), victim, meek, urgent, behind, preempt=True)
+    assert actions(world) == {"victim": "evict", "meek": "start", "urgent": "start", "behind": "start"}
 
 
 def test_a_gang_bound_to_one_supernode_makes_room_inside_one() -> None:

@@ -1,0 +1,126 @@
+"""Which NUMA cells the kubelet gives a pod, by the policy of the node's topology manager and by how the node is divided.
+
+Source: Kubernetes, pkg/kubelet/cm/topologymanager (policy.go, policy_restricted.go) and the hints of the CPU and device managers. Of each resource
+those sets of cells are preferred that have as few cells as could hold the request were all cells empty, and have it free. `restricted` admits a pod
+only to preferred sets, one of each resource, that have a cell in common; `single-numa-node` only to sets of one cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from compiler.lower.eligibility import Layout, NodeMasks, Requirement, layout, policy, requirement, returned
+from compiler.specs import Amounts, NodeSpec, PodSpec
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Way:
+    """So many different cells, and the share of each: enough for the kubelet, and where it is one cell no more than it asks for."""
+
+    number: int
+    share: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """How a role's cells are planned.
+
+    way: None where they are not. layouts: of the nodes that it is planned on, None for all that are open to it. unplanned: nodes that the kubelet
+    may let it have, whose cells are not planned: closed to it where there is a way, else open, and the kubelet may refuse it there.
+    """
+
+    way: Way | None = None
+    layouts: frozenset[Layout] | None = None
+    unplanned: tuple[str, ...] = ()
+
+
+NOTHING = Cells()
+
+
+def least(amount: int, sizes: Iterable[int]) -> int | None:
+    """How few cells of these sizes hold the amount; None where all of them do not."""
+    number = 0
+    for size in sorted(sizes, reverse=True):
+        if amount <= 0:
+            break
+        amount, number = amount - size, number + 1
+    return None if amount > 0 else number
+
+
+def restricted(asked: Amounts, cells: Layout) -> Way | None:
+    """What makes the kubelet admit a pod to a node with these cells: one cell, where one empty cell is enough of everything; or whole cells, where
+    each resource that takes several takes all of the same number of equal cells, and each other one finds room in every one of them.
+
+    None where it asks for something else, which nobody has said in cells. asked: of resources that cells divide; what these do not divide is in all
+    of them.
+    """
+    rows = [dict(cell) for cell in cells]
+    divided = {r: a for r, a in asked.items() if any(r in row for row in rows)}
+    numbers = {r: least(a, (row.get(r, 0) for row in rows)) for r, a in divided.items()}
+    several = {r: number for r, number in numbers.items() if number is None or number > 1}
+    if not several:
+        return Way(1, tuple(sorted(asked.items())))
+    number = next(iter(several.values()))
+    if number is None or any(other != number for other in several.values()):
+        return None
+    if any(len({row.get(r, 0) for row in rows}) > 1 or divided[r] % number or divided[r] // number != rows[0].get(r, 0) for r in several):
+        return None
+    return Way(number, tuple(sorted((r, a // number if r in several else a) for r, a in asked.items())))
+
+
+def enough(asked: Amounts, cells: Layout) -> bool:
+    """Whether all cells together, empty, have what a pod asks for."""
+    return all(least(a, sizes) is not None for r, a in asked.items() if (sizes := [dict(cell)[r] for cell in cells if r in dict(cell)]))
+
+
+class NumaCells:
+    """How the cells of pods are planned on these nodes. resources: what cells divide on any node."""
+
+    def __init__(self, nodes: Sequence[NodeSpec], resources: Sequence[str]) -> None:
+        self.nodes, self.resources = nodes, resources
+        self._known: dict[tuple[tuple[tuple[str, int], ...], Requirement], Cells] = {}
+
+    @cached_property
+    def _masks(self) -> NodeMasks:
+        """Nodes that are away for now will be back."""
+        return NodeMasks([returned(node) for node in self.nodes], numa_aware=True)
+
+    def of(self, pod: PodSpec) -> Cells:
+        """What is planned for a pod; nothing where no node is open to it, which then is the reason."""
+        wanted = policy(pod)
+        asked = self.asked(pod)
+        if wanted not in ("restricted", "single-numa-node") or not asked:
+            return NOTHING
+        key = tuple(sorted(asked.items())), requirement(pod)
+        if key not in self._known:
+            mask = self._masks.matching(requirement(pod))
+            one = Cells(Way(1, key[0]))
+            self._known[key] = NOTHING if not mask else one if wanted == "single-numa-node" else self._restricted(asked, mask)
+        return self._known[key]
+
+    def on(self, pod: PodSpec, node: NodeSpec) -> Way | None:
+        """What a pod that runs on a node holds of its cells, as far as one can tell."""
+        wanted, asked = policy(pod), self.asked(pod)
+        if node.numa is None or wanted not in ("restricted", "single-numa-node") or not asked:
+            return None
+        return restricted(asked, layout(node.numa)) if wanted == "restricted" else Way(1, tuple(sorted(asked.items())))
+
+    def asked(self, pod: PodSpec) -> dict[str, int]:
+        return {r: pod.requests[r] for r in self.resources if pod.requests.get(r)}
+
+    def _restricted(self, asked: Amounts, mask: int) -> Cells:
+        """Of the ways that the nodes' layouts need the one that most nodes share; nodes that need another are closed."""
+        ways: dict[Way | None, dict[Layout, int]] = {}
+        for cells, nodes in self._masks.layouts.items():
+            if nodes & mask and enough(asked, cells):
+                ways.setdefault(restricted(asked, cells), {})[cells] = nodes & mask
+        number = {way: sum(nodes.bit_count() for nodes in found.values()) for way, found in ways.items()}
+        best = max((way for way in ways if way is not None), key=lambda way: (number[way], -way.number, way.share), default=None)
+        others = 0
+        for way, found in ways.items():
+            for nodes in found.values() if way is None or way != best else ():
+                others |= nodes
+        unplanned = tuple(node.name for n, node in enumerate(self.nodes) if others >> n & 1) if others else ()
+        return Cells(best, frozenset(ways[best]) if best is not None and others else None, unplanned)

@@ -1,0 +1,66 @@
+"""Gangs of alike pods: how they are cut into pieces, and where the pods of their other roles go."""
+
+from __future__ import annotations
+
+import pytest
+
+from solver import Options
+from solver.costs import span
+from solver.engine import solve_model
+from solver.model import pieces
+from solver.model.pieces import Party, Region, Slots
+from solver.model.sets import Sets, aggregate
+from solver.problem import Placement, Problem
+from solver.room import Ledger, free_vectors
+from solver.shapes import classes, shape_of
+from solver.stages import alike
+from solver.tree import Tree
+from tests.unit.solver.builders import gang, nodes, problem, role
+
+TWO_PODS = Slots({Region((10,)): {0: 2}, Region((11,)): {1: 2}}, (1, 4))
+"""Two leaves of two slots, below different domains."""
+
+
+@pytest.mark.parametrize(("level", "status"), [(None, "optimal"), (1, "infeasible"), (0, "infeasible")])
+def test_a_gang_that_one_domain_must_hold_is_not_cut_across_two(level: int | None, status: str) -> None:
+    answer = solve_model(pieces.build([Party(0, 4, level, (2, 2))], TWO_PODS, {}).model, Options())
+    assert answer.status == status
+    if level is None:
+        assert answer.value == 1 + 4
+
+
+def test_the_flow_knows_that_pieces_must_fit_leaf_by_leaf() -> None:
+    """Three gangs of two, leaves of three slots: counted together there is room, yet one of them is cut."""
+    slots = Slots({Region(): {0: 3, 1: 3}}, (1,))
+    x = pieces.build([Party(j, 2, None, (1,)) for j in range(3)], slots, {})
+    answer = solve_model(x.model, Options())
+    assert answer.value == 1
+    placed = pieces.read(x, slots, answer.values)
+    assert [sum(placed[j].values()) for j in range(3)] == [2, 2, 2]
+    assert [sum(placed[j].get(leaf, 0) for j in range(3)) for leaf in (0, 1)] == [3, 3]
+
+
+def test_who_leads_follows_the_workers() -> None:
+    """Two gangs of four whole nodes share the leaf of four, and could have it alone; a master fits beside any worker."""
+    leaves = [node for name, count in (("a", 4), ("b", 2), ("c", 2)) for node in nodes(count, leaf=name, gpu=8, cpu=16)]
+    gangs = [gang(name, role(4, gpu=8, cpu=8), role(1, cpu=1)) for name in ("one", "two")]
+    world = problem(leaves, *gangs, tree=dict.fromkeys("abc", (1, None)))
+    apart = {
+        0: (*(Placement(0, node, 1) for node in (0, 1, 4, 5)), Placement(1, 0, 1)),
+        1: (*(Placement(0, node, 1) for node in (2, 3, 6, 7)), Placement(1, 2, 1)),
+    }
+    s, shapes = sets_of(world), {j: shape_of(j, world.gangs[j]) for j in apart}
+    known = alike.together(s, shapes, Options())
+    assert known.uniform
+    assert known.spread == 1
+    found = alike.improved(s, shapes, apart, known, Options())
+    assert sum(span(s.tree, pods) for pods in found.values()) == 1
+    s.room_beside(found)  # raises ValueError where a node holds more than it can
+    assert {j: [sum(p.pods for p in pods if p.role == t) for t in (0, 1)] for j, pods in found.items()} == {0: [4, 1], 1: [4, 1]}
+
+
+def sets_of(world: Problem) -> Sets:
+    waiting = classes(world, range(len(world.gangs)))
+    shapes = tuple(dict.fromkeys(shape for _, _, shape in waiting))
+    by_class = {(q, p, shapes.index(shape)): js for (q, p, shape), js in waiting.items()}
+    return Sets(world, Tree(world), aggregate(world), free_vectors(world), Ledger(world), shapes, by_class)

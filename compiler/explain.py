@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from compiler import metax
 from compiler.amounts import lasting, number, quantity, rfc3339, say
 from compiler.lower.origins import Origins
 from compiler.sources import Source
@@ -197,6 +198,7 @@ REASONS: Mapping[str, Sentence] = {
         ),
         ("even empty, the cluster has no room under what role {role} says of other pods: {rule}",),
         "Soften the rule (preferred, ScheduleAnyway, a larger maxSkew), wait for the other pods to come or to go, or add nodes.",
+        special=("subgroup {subgroup} must sit {rule}, and none has room for enough of its pods beside the rest of the job",),
     ),
     "GW118": Sentence(
         "no device or NUMA cell has room",
@@ -266,10 +268,12 @@ REPAIRS: Mapping[str, Sentence] = {
     "GR106": Sentence(
         "make the subgroups smaller",
         ("groups of {amount:pods} instead of {now:n} ({subgroup})", "groups of {amount:pods} instead of {now:n}", "smaller groups"),
+        special=("{annotation}: {written}, groups of {amount:pods} instead of {now:n}",),
     ),
     "GR107": Sentence(
         "make the topology a wish",
         ("a soft topology instead of a hard one for its groups ({subgroup})", "a soft topology instead of a hard one"),
+        special=("{annotation}: {written}, so that a whole group in one supernode is a wish",),
     ),
     "GR108": Sentence("lower a guarantee of another queue", ("{amount} less of guarantee for queue {queue}", "a smaller guarantee of another queue")),
     "GR109": Sentence(
@@ -345,6 +349,9 @@ class Words:
         facts |= {name: number(resource or "pods", amount) for name, amount in known.items()}
         if fact.relation is not None and fact.relation < len(self.origins.relations):
             facts["rule"] = self.origins.relations[fact.relation]
+        if fact.relation is not None and fact.relation in self.origins.wholes:
+            j, k = self.origins.wholes[fact.relation]
+            facts["subgroup"] = self.origins.gangs[j].subgroups[k].name
         if fact.subgroup is not None:
             facts["subgroup"] = gang.subgroups[fact.subgroup].name
         objects = {
@@ -392,6 +399,8 @@ class Words:
             facts["seconds"] = repair.seconds
         if repair.seconds is not None and repair.code in AWAITED and self.origins.now is not None:
             facts["at"] = rfc3339(self.origins.now + repair.seconds)
+        if repair.subgroup is not None and (j := self._place(gang)) >= 0:
+            facts |= metax.repaired(self.origins.gangs[j], repair.subgroup, repair.code, repair.amount)
         within = None if repair.seconds is None else lasting(repair.seconds)
         names: dict[str, object] = {**facts, "within": within, "gangs": _listed(facts.get("gangs", ())), "nodes": _listed(facts.get("nodes", ()))}
         for name, amount in (("amount", repair.amount), ("now", repair.now)):
@@ -399,7 +408,7 @@ class Words:
                 facts[name] = number(resource or "pods", amount)
                 names[name] = _Amount(resource, amount)
         also = tuple(self.repair(gang, other) for other in repair.also)
-        message = " and ".join((_say(sentence.texts, names, sentence.title), *(other.message for other in also)))
+        message = " and ".join((_say((*sentence.special, *sentence.texts), names, sentence.title), *(other.message for other in also)))
         return Reason(repair.code, message, facts, also=also)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from compiler.documents import Path
-from compiler.specs import RoleSpec, SubgroupSpec, TopologySpec
+from compiler.specs import GangSpec, RoleSpec, SubgroupSpec, TopologySpec
 
 GROUP = "metax-tech.com/gpu-group-size"
 ATOMIC = "metax-tech.com/atomic-gpu-group-size"
@@ -55,6 +55,23 @@ def subgroups(roles: Sequence[RoleSpec]) -> tuple[SubgroupSpec, ...]:
         part("gpu-group", asked.group, TopologySpec("soft", SUPERNODE_TIER), asked.group_path),
         part("atomic-gpu-group", asked.atomic, hard, asked.atomic_path),
     )
+
+
+def asked_by(part: SubgroupSpec) -> str | None:
+    """The annotation that asks for a subgroup; None where another field does."""
+    return str(part.path[-1]) if part.path and part.path[-1] in (GROUP, ATOMIC) else None
+
+
+def repaired(gang: GangSpec, subgroup: int, code: str, pods: int | None) -> dict[str, str | int]:
+    """What to write for smaller groups (GR106), or for groups that only should sit in one supernode (GR107): then one pod is the atomic group.
+    Nothing where no annotation asks for the subgroup."""
+    annotation = asked_by(gang.subgroups[subgroup])
+    if annotation is None or code not in ("GR106", "GR107"):
+        return {}
+    gpus = _members(gang.roles)[1]
+    if code == "GR107":
+        return {"annotation": ATOMIC, "written": gpus}
+    return {"annotation": annotation, "written": gpus * (pods or 1)}
 
 
 def problems(roles: Sequence[RoleSpec]) -> list[Problem]:

@@ -74,13 +74,12 @@ def _roles(policies: Sequence[PolicyDraft], pods: Iterable[PodDraft], minimums: 
 
 
 def _subgroups(policies: Sequence[PolicyDraft], roles: Sequence[tuple[Part | None, RoleSpec]]) -> Iterable[SubgroupSpec]:
-    """Each with all the pods that it has, since labels say which pods they are; of a policy that needs only some, the first ones by their labels."""
-    parts = sorted({part for part, _ in roles if part is not None})
-    for part in parts:
+    """Each with all the pods that it has, since labels say which pods they are."""
+    for part in sorted({part for part, _ in roles if part is not None}):
         index, values = part
         policy, mine = policies[index], [role for at, role in roles if at == part]
-        needed = [other for other in parts if other[0] == index].index(part) < policy.minimum
         twins = sum(other.name == policy.name for other in policies[:index])
         name = "/".join((f"{policy.name}-{twins}" if twins else policy.name, *values))
         size = sum(role.replicas for role in mine)
-        yield SubgroupSpec(name, tuple(role.name for role in mine), size, int(needed), policy.topology, policy.path)
+        names = tuple(role.name for role in mine)
+        yield SubgroupSpec(name, names, size, 0, policy.topology, policy.path, policy.size, policy.minimum)

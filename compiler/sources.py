@@ -267,6 +267,11 @@ def _company(s: Sources, j: int, fact: Fact) -> Iterator[Source]:
     rho = fact.relation
     if rho is None:
         return
+    if rho in s.origins.wholes:
+        i, k = s.origins.wholes[rho]
+        part = s.origins.gangs[i].subgroups[k]
+        yield said(s.origins.gangs[i].document, f"subgroup {part.name}", *part.path)
+        return
     bearers = s.bearers.get(rho, ())
     mine = [spot for spot in bearers if spot[0] == j]
     for i, t in mine or bearers:

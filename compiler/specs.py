@@ -141,7 +141,11 @@ class RoleSpec:
 
 @dataclass(frozen=True, slots=True)
 class SubgroupSpec:
-    """Parts of `size` pods of the named roles, at least `minimum` of them. path: the field that asked for it."""
+    """Parts of `size` pods of the named roles, at least `minimum` of them. path: the field that asked for it.
+
+    ready, wanted: only for the subgroups of a bare PodGroup, where each stands alone with all its pods as `size` and minimum 0: so many of its pods
+    make it ready, and so many subgroups of the same path have to be (`lower.parts`).
+    """
 
     name: str
     roles: tuple[str, ...]
@@ -149,6 +153,8 @@ class SubgroupSpec:
     minimum: int
     topology: TopologySpec
     path: tuple[str | int, ...]
+    ready: int = 0
+    wanted: int = 0
 
 
 @dataclass(frozen=True, slots=True)

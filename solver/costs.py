@@ -94,13 +94,28 @@ class Wholes:
     def supernodes(self) -> frozenset[int]:
         return frozenset(h for h, nodes in self.tree.held.items() if h >= 0 and len(nodes) and self.nodes[nodes].all())
 
+    @cached_property
+    def inside(self) -> Flags:
+        """Node -> whether it is in a whole supernode."""
+        return np.isin(self.tree.leaf_of, sorted(self.supernodes))
+
     def opened_nodes(self, gangs: Mapping[int, Iterable[Placement]]) -> frozenset[int]:
         """The whole nodes that these new pods open. gangs: index -> pods that did not run before."""
         found = set()
         for j, pods in gangs.items():
-            asks = [[r for r, amount in enumerate(role.request) if amount] for role in self.problem.gangs[j].roles]
-            found |= {p.node for p in pods if self.nodes[p.node] and self.counted[p.node, asks[p.role]].any()}
+            opens = [self._opened_by(tuple(r for r, amount in enumerate(role.request) if amount)) for role in self.problem.gangs[j].roles]
+            found |= {p.node for p in pods if opens[p.role][p.node]}
         return frozenset(found)
+
+    def _opened_by(self, resources: tuple[int, ...]) -> list[bool]:
+        """Node -> whether a pod that asks for these resources opens it."""
+        if resources not in self._opening:
+            self._opening[resources] = (self.nodes & self.counted[:, resources].any(axis=1)).tolist()
+        return self._opening[resources]
+
+    @cached_property
+    def _opening(self) -> dict[tuple[int, ...], list[bool]]:
+        return {}
 
     def opened(self, gangs: Mapping[int, Iterable[Placement]]) -> tuple[int, int]:
         """(whole supernodes, whole nodes) that these new pods open."""

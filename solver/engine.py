@@ -75,11 +75,17 @@ def strike() -> None:
 
 
 def solve_model(
-    model: pulp.LpProblem, options: Options, start: Mapping[str, float] | None = None, relaxed: bool = False, quick: bool = False
+    model: pulp.LpProblem,
+    options: Options,
+    start: Mapping[str, float] | None = None,
+    relaxed: bool = False,
+    quick: bool = False,
+    enough: float | None = None,
 ) -> Answer:
     """Solve `model` (objective set). `start`: variable name -> value of a known solution; names that are missing are completed by HiGHS.
 
     relaxed: integers may be fractions; the values then are not rounded. quick: no presolve, for a model where a limit is likely to strike anyway.
+    enough: of a maximisation, a value that no solution exceeds by more than rounding: the search may end at the first that has it.
 
     Raises RuntimeError when the engine that is asked for, or any, is not installed; ValueError when two variables have one name.
     """
@@ -89,15 +95,24 @@ def solve_model(
             strike()
             worst, best = (float("-inf"), float("inf")) if model.sense == pulp.LpMaximize else (float("inf"), float("-inf"))
             return Answer("unknown", worst, best, {})
-    if len({v.name for v in model.variables()}) < model.numVariables():
+    variables = model.variables()  # PuLP walks through all rows for them
+    if len({v.name for v in variables}) < len(variables):
         raise ValueError("two variables of the model have the same name, so that its solution cannot be told")
     engine = options.engine or ("highs" if highspy is not None else "cbc")
     if engine == "highs" and highspy is None:
         raise RuntimeError("the HiGHS engine was asked for, and the package highspy is not installed")
-    return _by_highs(model, options, start, relaxed, quick) if engine == "highs" else _by_cbc(model, options, relaxed)
+    return _by_highs(model, variables, options, start, relaxed, quick, enough) if engine == "highs" else _by_cbc(model, options, relaxed)
 
 
-def _by_highs(model: pulp.LpProblem, options: Options, start: Mapping[str, float] | None, relaxed: bool, quick: bool) -> Answer:
+def _by_highs(
+    model: pulp.LpProblem,
+    variables: list[Any],
+    options: Options,
+    start: Mapping[str, float] | None,
+    relaxed: bool,
+    quick: bool,
+    enough: float | None,
+) -> Answer:
     highs = highspy.Highs()  # type: ignore[no-untyped-call]
     for key, value in {
         "output_flag": False,
@@ -110,9 +125,9 @@ def _by_highs(model: pulp.LpProblem, options: Options, start: Mapping[str, float
         "mip_pool_soft_limit": CUTS,
         "presolve": "off" if quick else "choose",  # off: a third of the time on spread models, and solutions as good
         "presolve_rule_off": AGGREGATOR,
+        **({} if enough is None else {"objective_target": enough - FEASIBILITY}),
     }.items():
         highs.setOptionValue(key, value)
-    variables = model.variables()
     column = {id(v): i for i, v in enumerate(variables)}
     integral = [not relaxed and v.cat == pulp.LpInteger for v in variables]
     highs.passModel(_highs_lp(model, variables, column, integral))
@@ -137,22 +152,23 @@ def _highs_lp(model: pulp.LpProblem, variables: list[Any], column: Mapping[int, 
     lp.col_lower_ = np.array([-infinity if v.lowBound is None else v.lowBound for v in variables], dtype=np.double)
     lp.col_upper_ = np.array([infinity if v.upBound is None else v.upBound for v in variables], dtype=np.double)
     lp.integrality_ = [highspy.HighsVarType.kInteger if whole else highspy.HighsVarType.kContinuous for whole in integral]
-    starts, index, value, lower, upper = [0], [], [], [], []
+    lengths, index, coefficients, lower, upper = [], [], [], [], []
     for row in rows:
-        for v, coefficient in row.items():
-            if coefficient:
-                index.append(column[id(v)])
-                value.append(coefficient)
-        starts.append(len(index))
+        index += [column[id(v)] for v in row]
+        coefficients += row.values()
+        lengths.append(len(row))
         side = -row.constant
         lower.append(-infinity if row.sense == pulp.LpConstraintLE else side)
         upper.append(infinity if row.sense == pulp.LpConstraintGE else side)
+    value, starts = np.array(coefficients, dtype=np.double), np.cumsum([0, *lengths])
+    counts = value != 0.0
+    starts = np.concatenate([[0], np.cumsum(counts)])[starts]
     lp.row_lower_, lp.row_upper_ = np.array(lower, dtype=np.double), np.array(upper, dtype=np.double)
     matrix = lp.a_matrix_
     matrix.format_ = highspy.MatrixFormat.kRowwise
     matrix.num_col_, matrix.num_row_ = len(variables), len(rows)
-    matrix.start_, matrix.index_ = np.array(starts, dtype=np.int32), np.array(index, dtype=np.int32)
-    matrix.value_ = np.array(value, dtype=np.double)
+    matrix.start_, matrix.index_ = starts.astype(np.int32), np.array(index, dtype=np.int32)[counts]
+    matrix.value_ = value[counts]
     return lp
 
 

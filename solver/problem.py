@@ -7,7 +7,7 @@ devices and pods: a count). Nothing here knows YAML, Kubernetes, files or a cloc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -171,7 +171,8 @@ class Relation:
 
     All of this is said of the final state, and of new pods: what runs may break it. domains: node -> its domain; None for a node outside the
     partition, where apart asks for nothing and the other two allow no pod that carries the rule. present: domain -> counted pods that belong to no
-    gang of the problem. guards: the same of pods that carry the rule; only apart minds them, and () means none.
+    gang of the problem. guards: the same of pods that carry the rule; only apart minds them, and () means none. own: no pods but those of the gang
+    that carries it are ever counted, so that nobody who comes or goes makes it easier.
     """
 
     kind: Bond
@@ -180,6 +181,7 @@ class Relation:
     guards: tuple[int, ...] = ()
     skew: int = 1
     least_domains: int = 1
+    own: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +212,7 @@ class Subgroup:
     """The pods of `roles` are divided into parts of exactly `size` pods; at least `minimum` parts are formed, and only whole ones.
 
     Each part obeys `topology`. Several subgroups of one gang may cover the same roles (a 4-pod unit that prefers one domain,
-    made of 2-pod units that must have one).
+    made of 2-pod units that must have one). tiered: whether its owner can choose another tier; if not, no repair says so.
     """
 
     name: str
@@ -218,6 +220,7 @@ class Subgroup:
     size: int
     minimum: int
     topology: Topology
+    tiered: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,6 +332,12 @@ class Problem:
     def totals(self) -> Vector:
         """Allocatable amounts of the whole cluster."""
         return tuple(map(sum, zip(*(node.capacity for node in self.nodes), strict=True))) if self.nodes else (0,) * len(self.resources)
+
+    def under(self, queues: tuple[Queue, ...]) -> Problem:
+        """The same with other queues; what is known of the nodes stays known."""
+        other = replace(self, queues=queues)
+        vars(other)["totals"] = self.totals
+        return other
 
 
 class InvalidProblemError(ValueError):

@@ -181,8 +181,24 @@ class Room:
             self.neighbours.undo(mark)
 
     def take_all(self, gang: Gang, placements: Iterable[Placement]) -> None:
+        """As `put` for all of these pods."""
+        if self.neighbours is not None or any(role.portions for role in gang.roles):
+            for p in placements:
+                self.put(p.node, gang.roles[p.role], p.pods)
+            return
+        by_role: dict[int, dict[int, int]] = {}
         for p in placements:
-            self.put(p.node, gang.roles[p.role], p.pods)
+            here = by_role.setdefault(p.role, {})
+            here[p.node] = here.get(p.node, 0) + p.pods
+        for t, here in by_role.items():
+            self._take_at(gang.roles[t].ask, np.array([*here], dtype=np.int64), np.array([*here.values()], dtype=np.int64))
+
+    def _take_at(self, ask: Ask, nodes: Ints, pods: Ints) -> None:
+        """`take` on different nodes at once, for an ask without portions."""
+        self._log.append(Taking(nodes, ask, pods))
+        self.free.amounts[nodes] -= np.outer(pods, ask.request)
+        if (self.free.amounts[nodes] < 0).any():
+            raise ValueError(f"not all of the nodes {nodes.tolist()} can hold {pods.tolist()} more pods of {ask}")
 
     def take_running(self, gang: Gang, placements: Iterable[Placement], times: int = 1) -> None:
         """Running pods, without their cells (`shift`), and whom relations never take for gone. times -1: they go."""

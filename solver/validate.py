@@ -35,8 +35,8 @@ def validate(problem: Problem) -> None:
     * divisions are named once each; a role has at most one portion of each, and it asks for something;
     * on each node and cell free <= capacity;
     * each role's minimum <= replicas, a gang's minimum and each subgroup's parts within the replicas they cover;
-    * a relation has one domain for each node and one count for each domain, no domain is without nodes, skew and least_domains are positive, and
-      what a role bears and matches is ascending;
+    * a relation has one domain for each node and one count for each domain, no domain is without nodes, skew and least_domains are positive, what a
+      role bears and matches is ascending, and one that is a gang's own counts nobody else's pods;
     * a budget names roles of gangs;
     * what running pods hold of cells is sorted, of portions of their roles and no more than these ask for, and with what is free at most the cell;
     * no role has more than `MOST_PODS` replicas, and no sum of amounts is above `LARGEST`.
@@ -241,6 +241,12 @@ def _relation(where: Where, relation: Relation, problem: Problem) -> None:
             _integer((*where, name, d), pods)
     if relation.guards and len(relation.guards) != len(relation.present):
         raise InvalidProblemError((*where, "guards"), f"has {len(relation.guards)} entries for {len(relation.present)} domains")
+    rho = int(where[-1])
+    concerned = (
+        {g for g, gang in enumerate(problem.gangs) if any(rho in role.bears or rho in role.matches for role in gang.roles)} if relation.own else {}
+    )
+    if relation.own and (len(concerned) > 1 or any(relation.present) or any(relation.guards)):
+        raise InvalidProblemError((*where, "own"), "is one gang's own, yet others are in it")
     _integer((*where, "skew"), relation.skew, 1)
     _integer((*where, "least_domains"), relation.least_domains, 1)
 

@@ -54,7 +54,7 @@ def problem(load: float, seed: int) -> Problem:
 def compared(percent: int, seed: int) -> Figures:
     world = problem(percent / 100, seed)
     found, _, figures = race(world, "gpu", BASELINES)
-    given = {name: planned(world, other) for name, other in found.items()}
+    given = {name: _cost(other, other.gangs) if name == PLAN else planned(world, other) for name, other in found.items()}
     bound = most_placed(world, 0)
     rows = tuple((*_row(f"{percent}%, seed {seed}: {name}", of, found, bound, len(world.gangs)), str(given[name])) for name, of in found.items())
     heads = (

@@ -14,6 +14,7 @@ from compiler.lower.kept import keep
 from compiler.lower.live import Live, observe
 from compiler.lower.moments import ahead, counted_from, moments
 from compiler.lower.origins import Origins, job_key
+from compiler.lower.parts import kept_whole, settled
 from compiler.lower.policy import policy
 from compiler.lower.queues import queues
 from compiler.lower.relations import Relations, relations
@@ -64,7 +65,9 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
         parted,
         specs.scheduler,
     )
+    parts = [settled(gang, live.running.get(j, {})) for j, gang in zip(chosen, gangs, strict=True)]
     bonds = relations(gangs, live.nodes, live.bystanders, specs.scheduler)
+    bonds, wholes = kept_whole(bonds, gangs, parts, live.hypernodes, live.nodes)
     preempting, reclaiming = votes(specs.scheduler)
     evicts = preempting is not None or reclaiming is not None
     mild = never(specs.priority_classes)
@@ -85,8 +88,9 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
                 preempts=specs.gangs[j].priority_class not in mild,
                 holds=holds.get(j, ()),
                 known=times(j, specs.gangs[j], live, submission.get(j), specs.cluster.patience),
+                parts=parts[g],
             )
-            for j in chosen
+            for g, j in enumerate(chosen)
         ),
         policy=policy(specs.scheduler),
         preempt=preempting is not None,
@@ -100,7 +104,7 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
     )
     behind = tuple(node.name for node in live.nodes if parted.names and parted.behind(node, live.tenants.get(node.name, ())))
     origins = replace(_origins(specs, live, gangs, queue_origins, submission, bonds), moments=ahead(every, live.latest, clock), behind=behind)
-    origins = replace(origins, unplanned=parted.unplanned(gangs), barring=barring(live.nodes, gangs) if parted.aware else {})
+    origins = replace(origins, unplanned=parted.unplanned(gangs), barring=barring(live.nodes, gangs) if parted.aware else {}, wholes=wholes)
     return keep(problem, {spec.name: spec for spec in specs.queues}, live.hypernodes), origins
 
 

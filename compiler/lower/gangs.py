@@ -9,9 +9,11 @@ from compiler.lower.company import affinities
 from compiler.lower.eligibility import Eligibility
 from compiler.lower.live import Live
 from compiler.lower.origins import namespace_of
+from compiler.lower.parts import Parts, settled
 from compiler.lower.resources import vector
 from compiler.lower.times import Times
 from compiler.lower.topology import Tiers
+from compiler.metax import asked_by
 from compiler.specs import GangSpec, HyperNodeSpec, PriorityClassSpec, RoleSpec, SchedulerSpec
 from solver.problem import Gang, Hold, Placement, Role, Subgroup
 
@@ -47,8 +49,10 @@ class GangLowering:
         preempts: bool = True,
         holds: tuple[Hold, ...] = (),
         known: Times | None = None,
+        parts: Parts | None = None,
     ) -> Gang:
         """A gang of minimum 0 starts with its first pod: "starts" with none would say nothing. loss: None for one that may not be evicted."""
+        parts = parts or settled(spec, running)
         index = {role.name: t for t, role in enumerate(spec.roles)}
         known = known or Times()
         return Gang(
@@ -56,12 +60,19 @@ class GangLowering:
             queue=self.queues[spec.queue],
             priority=priority,
             age=age,
-            minimum=max(1, spec.minimum),
-            roles=tuple(map(self.role, spec.roles)),
+            minimum=max(1, parts.minimum),
+            roles=tuple(self.role(role, parts.least.get(t, 0)) for t, role in enumerate(spec.roles)),
             topology=self.tiers.topology(spec.topology) if spec.topology else None,
             subgroups=tuple(
-                Subgroup(part.name, tuple(index[name] for name in part.roles), part.size, part.minimum, self.tiers.topology(part.topology))
-                for part in spec.subgroups
+                Subgroup(
+                    part.name,
+                    tuple(index[name] for name in part.roles),
+                    part.size,
+                    part.minimum,
+                    self.tiers.topology(part.topology),
+                    tiered=asked_by(part) is None,
+                )
+                for part in parts.subgroups
             ),
             running=tuple(Placement(t, n, pods) for t, n, pods in sorted((t, self.nodes[name], pods) for (t, name), pods in running.items())),
             evictable=loss is not None,
@@ -72,13 +83,14 @@ class GangLowering:
             ends=known.ends,
             overdue=known.overdue,
             holds=holds,
-            narrowed=any(self.parted.numa(role.pod).layouts is not None for role in spec.roles),
+            narrowed=parts.narrowed or any(self.parted.numa(role.pod).layouts is not None for role in spec.roles),
         )
 
-    def role(self, spec: RoleSpec) -> Role:
+    def role(self, spec: RoleSpec, least: int = 0) -> Role:
+        """least: a minimum that its subgroups ask for."""
         kinds = self.open_to.of_requirement[self.parted.requirement(spec.pod)]
         portions = self.parted.portions(spec.pod, self.names)
-        return Role(spec.name, spec.replicas, spec.minimum, vector(spec.pod.requests, self.names), kinds, portions=portions)
+        return Role(spec.name, spec.replicas, max(spec.minimum, least), vector(spec.pod.requests, self.names), kinds, portions=portions)
 
 
 def priorities(classes: Sequence[PriorityClassSpec]) -> tuple[Mapping[str, int], int]:

@@ -44,6 +44,7 @@ class Origins:
     behind: nodes of whose cells the cluster's word is older than the pods there; what it says next is news.
     relations: as in the problem, each in the words of its rule. guards: for each of them the pods (namespace/name) of no gang that carry it.
     unplanned: (gang, role) whose NUMA cells are not planned on some nodes. barring: (gang, role) -> its topologyPolicy, where that closes nodes.
+    wholes: relation -> (gang, subgroup) of which it says that it must be in one domain.
     """
 
     gangs: tuple[GangSpec, ...]
@@ -62,6 +63,7 @@ class Origins:
     unplanned: Mapping[tuple[int, int], Cells] = field(default_factory=dict)
     barring: Mapping[tuple[int, int], str] = field(default_factory=dict)
     behind: tuple[str, ...] = ()
+    wholes: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
     def position(self, where: tuple[str | int, ...]) -> Position | None:
         """The line for a path of indices such as ("gangs", 3, "roles", 0, "request"); None for what nobody declared."""

@@ -45,7 +45,8 @@ def _explained(view: PlanView, decided: Decided) -> Iterator[str]:
         placed = f"; placed in {compact(decided.domains, 8)}" if decided.domains else ""
         yield f"  topology: {_tier(topology)}{placed}"
     for part in decided.gang.subgroups:
-        yield f"  groups of {part.size} pods of {', '.join(part.roles)}: {_tier(part.topology)}"
+        size = f"{part.ready} to {part.size}" if 0 < part.ready < part.size else str(part.size)
+        yield f"  groups of {size} pods of {', '.join(part.roles)}: {_tier(part.topology)}"
     yield f"  priority {decided.priority}"
     yield from _path(view, decided)
 

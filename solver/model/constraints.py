@@ -83,7 +83,7 @@ def capacity(s: Sets, x: Vars) -> Iterator[Row]:
     known: dict[tuple[bytes, frozenset[Vector]], list[int]] = {}
     for i, here in sorted(users.items()):
         free, requests = s.free.amounts[list(s.places[i].nodes)], frozenset(request for request, _ in here)
-        key = free.tobytes(), requests
+        key = b"".join(sorted(node.tobytes() for node in free)), requests
         if key not in known:
             known[key] = _binding(free, requests)
         for r in known[key]:

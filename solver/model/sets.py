@@ -36,11 +36,13 @@ class Place:
 def aggregate(problem: Problem) -> tuple[Place, ...]:
     """The coarsest places: one for each (leaf, kind), and for each domain of the relations whose domains are more than single nodes."""
     wide = [at for at in dict.fromkeys(relation.domains for relation in problem.relations) if len(set(at)) < len(at)]
-    found: dict[tuple[int, ...], list[int]] = {}
-    for n, node in enumerate(problem.nodes):
-        key = (ROOT if node.leaf is None else node.leaf, node.kind, *(NOWHERE if (d := at[n]) is None else d for at in wide))
-        found.setdefault(key, []).append(n)
-    return tuple(Place(None if key[0] == ROOT else key[0], key[1], tuple(nodes)) for key, nodes in sorted(found.items()))
+    keys = [[ROOT if node.leaf is None else node.leaf for node in problem.nodes], [node.kind for node in problem.nodes]]
+    keys += [[NOWHERE if d is None else d for d in at] for at in wide]
+    column = np.array(keys, dtype=np.int64)
+    order = np.lexsort(column[::-1])
+    begins = np.flatnonzero((column[:, order[1:]] != column[:, order[:-1]]).any(axis=0)) + 1
+    members = (nodes.tolist() for nodes in np.split(order, begins) if len(nodes))
+    return tuple(Place(None if keys[0][of[0]] == ROOT else keys[0][of[0]], keys[1][of[0]], tuple(of)) for of in members)
 
 
 def refine(places: Iterable[Place], coarse: Iterable[int]) -> tuple[Place, ...]:
@@ -133,15 +135,17 @@ class Sets:
     @cached_property
     def places_in(self) -> tuple[dict[int, tuple[int, ...]], ...]:
         """k -> domain of the shape -> the places inside it."""
-        found = []
-        for k, shape in enumerate(self.shapes):
-            inside: dict[int, list[int]] = {h: [] for h in self.domains[k]}
+        known: dict[tuple[int | None, tuple[int, ...]], dict[int, tuple[int, ...]]] = {}
+        for shape, domains in zip(self.shapes, self.domains, strict=True):
+            if (shape.tier, domains) in known:
+                continue
+            inside: dict[int, list[int]] = {h: [] for h in domains}
             for i in range(len(self.places)):
                 h = ROOT if shape.tier is None else self.domain_at[shape.tier][i]
                 if h is not None and h in inside:
                     inside[h].append(i)
-            found.append({h: tuple(places) for h, places in inside.items()})
-        return tuple(found)
+            known[shape.tier, domains] = {h: tuple(places) for h, places in inside.items()}
+        return tuple(known[shape.tier, domains] for shape, domains in zip(self.shapes, self.domains, strict=True))
 
     @cached_property
     def limits(self) -> dict[tuple[int, int], dict[int, int]]:
@@ -149,27 +153,38 @@ class Sets:
 
         min( sum over nodes of slots(ask), room_t * N_k )   where the node's kind is open to the role and the topology allows it
         """
-        per_ask: dict[Ask, list[int]] = {}
         found: dict[tuple[int, int], dict[int, int]] = {}
         for k, shape in enumerate(self.shapes):
-            inside = sorted(i for places in self.places_in[k].values() for i in places)
             for t, role in enumerate(shape.roles):
-                if role.ask not in per_ask:
-                    per_ask[role.ask] = self.per_place(self.free.slots(role.ask))
-                fits = self._beside(role, per_ask[role.ask])
+                places, fits = self._open_to(k, t)
                 most = min(role.room, shape.most) * self.count[k]
-                parted = [self.domain_at[g.topology.tier] for g in shape.subgroups if g.topology.mode == "hard" and t in g.roles]
-                found[k, t] = {
-                    i: min(fits[i], most)
-                    for i in inside
-                    if fits[i] and most and self.places[i].kind in role.kinds and all(at[i] is not None for at in parted)
-                }
+                found[k, t] = dict(zip(places.tolist(), np.minimum(fits, most).tolist(), strict=True)) if most else {}
         return found
 
     @property
     def size(self) -> int:
         """Variables of pods that a model over these places has."""
-        return sum(len(places) for places in self.limits.values())
+        roles = ((k, t, min(role.room, shape.most)) for k, shape in enumerate(self.shapes) for t, role in enumerate(shape.roles))
+        return sum(len(self._open_to(k, t)[0]) for k, t, most in roles if most and self.count[k])
+
+    def _open_to(self, k: int, t: int) -> tuple[Ints, Ints]:
+        """The places that take pods of role t of shape k, in order, and how many fit each."""
+        shape, role = self.shapes[k], self.shapes[k].roles[t]
+        parted = tuple(sorted({g.topology.tier for g in shape.subgroups if g.topology.mode == "hard" and t in g.roles}))
+        key = role.ask, role.kinds, shape.tier, self.domains[k], parted, self.related(role)
+        if key not in self._open:
+            fits = np.array(self.per_place(self._slots_beside(role)), dtype=np.int64)
+            inside = np.zeros(len(self.places), dtype=np.bool_)
+            inside[[i for places in self.places_in[k].values() for i in places]] = True
+            inside &= (fits > 0) & np.isin(self._at[1], sorted(role.kinds))
+            for tier in parted:
+                inside &= np.array([h is not None for h in self.domain_at[tier]], dtype=np.bool_)
+            self._open[key] = np.flatnonzero(inside), fits[inside]
+        return self._open[key]
+
+    @cached_property
+    def _open(self) -> dict[object, tuple[Ints, Ints]]:
+        return {}
 
     @property
     def finest(self) -> int:
@@ -180,11 +195,14 @@ class Sets:
                 found += int(np.count_nonzero((self.free.slots(role.ask) > 0) & np.isin(self.tree.kinds, sorted(role.kinds))))
         return found
 
-    def _beside(self, role: ShapeRole, fits: list[int]) -> list[int]:
-        """Place -> what relations leave of the slots of a role that they bind."""
-        if self.neighbours is None or not self.neighbours.relations(role):
-            return fits
-        return self.per_place(self.neighbours.cap(role, self.free.slots(role.ask)))
+    def related(self, role: ShapeRole) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+        """What tells roles apart that relations bind; None for one that none binds."""
+        return None if self.neighbours is None or not self.neighbours.relations(role) else (role.bears, role.matches)
+
+    def _slots_beside(self, role: ShapeRole) -> Ints:
+        """Node -> pods of the role that fit, as far as relations leave them."""
+        slots = self.free.slots(role.ask)
+        return slots if self.neighbours is None or self.related(role) is None else self.neighbours.cap(role, slots)
 
     @cached_property
     def _straddles(self) -> dict[int, tuple[int | None, ...]]:
@@ -207,9 +225,7 @@ class Sets:
 
     def reach_beside(self, role: ShapeRole) -> tuple[tuple[int, ...], ...]:
         """As `reach` for a role, less what relations keep from it whatever else is placed."""
-        if self.neighbours is None or not self.neighbours.relations(role):
-            return self.reach(role.ask, role.kinds)
-        return self._by_tier(self.neighbours.cap(role, self.free.slots(role.ask)), role.kinds)
+        return self.reach(role.ask, role.kinds) if self.related(role) is None else self._by_tier(self._slots_beside(role), role.kinds)
 
     def reach_of(self, r: int, kinds: frozenset[int]) -> tuple[tuple[int, ...], ...]:
         """As `reach`, of what is free of resource r."""

@@ -104,4 +104,4 @@ def _guarantee(ledger: Ledger, queue: int, o: Obstacle) -> tuple[Repair, Problem
 
 
 def _set(problem: Problem, q: int, queue: Queue) -> Problem:
-    return replace(problem, queues=tuple(queue if i == q else other for i, other in enumerate(problem.queues)))
+    return problem.under(tuple(queue if i == q else other for i, other in enumerate(problem.queues)))

@@ -66,7 +66,7 @@ def lifted(problem: Problem, path: Sequence[int], obstacle: Obstacle) -> Problem
 
 
 def _changed(problem: Problem, change: Callable[[int, Queue], Queue]) -> Problem:
-    return replace(problem, queues=tuple(change(q, queue) for q, queue in enumerate(problem.queues)))
+    return problem.under(tuple(change(q, queue) for q, queue in enumerate(problem.queues)))
 
 
 def _without(limits: Limits, r: int) -> Limits:

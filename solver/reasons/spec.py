@@ -29,12 +29,14 @@ def tiers(bench: Bench, t: Trial) -> list[Step]:
 
 
 def part_tiers(bench: Bench, i: int, t: Trial) -> list[Step]:
-    """GR102, GR107: the same for its subgroups of kind i."""
-    topology = t.setting.gang.subgroups[i].topology
+    """GR102, GR107: the same for its subgroups of kind i; no higher tier where its owner cannot choose one."""
+    topology, tiered = t.setting.gang.subgroups[i].topology, t.setting.gang.subgroups[i].tiered
     tree = bench.case.world.tree
     if topology.mode != "hard" or topology.tier > tree.top:
         return []
-    higher = [partial(_tier, i, Topology("hard", tier), Repair("GR102", subgroup=i, tier=tier)) for tier in tree.tiers if tier > topology.tier]
+    higher = [
+        partial(_tier, i, Topology("hard", tier), Repair("GR102", subgroup=i, tier=tier)) for tier in tree.tiers if tier > topology.tier and tiered
+    ]
     return [*higher, partial(_tier, i, Topology("soft", topology.tier), Repair("GR107", subgroup=i))]
 
 

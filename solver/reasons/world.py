@@ -148,12 +148,12 @@ class World:
         return {}
 
     def _apart(self, gang: Gang) -> Neighbours:
-        """The empty cluster but for the gang's own pods that run: only what keeps these and its new ones apart is sure never to change; company may
-        come, and make things even."""
+        """The empty cluster but for the gang's own pods that run: only what keeps these and its new ones apart, or among themselves, is sure never to
+        change; company may come, and make things even."""
         key = gang.running, tuple((role.bears, role.matches) for role in gang.roles) if gang.running else ()
         if key not in self._own:
-            apart = frozenset(rho for rho, relation in enumerate(self.problem.relations) if relation.kind == "apart")
-            self._own[key] = Neighbours(self.problem, Standing(self.problem, only=gang), apart)
+            sure = frozenset(rho for rho, relation in enumerate(self.problem.relations) if relation.kind == "apart" or relation.own)
+            self._own[key] = Neighbours(self.problem, Standing(self.problem, only=gang), sure)
         return self._own[key]
 
     @cached_property

@@ -23,8 +23,11 @@ from solver.shapes import Shape
 from solver.stages import bounds
 from solver.tree import ROOT
 
-LARGEST = 1_500
-"""Variables up to which a model of pieces is solved: seconds at the very most."""
+LARGEST = 800
+"""Variables up to which a model of pieces is solved: a second or two."""
+
+WORK = 2_000
+"""Variables of all models together that are solved: the stage then takes seconds, however many kinds of pods and domains there are."""
 
 RELAXED = 6_000
 """Variables up to which its relaxation is: tenths of a second."""
@@ -68,9 +71,9 @@ def together(s: Sets, shapes: Mapping[int, Shape], options: Options) -> Together
 
 def improved(s: Sets, shapes: Mapping[int, Shape], placements: Placements, known: Together, options: Options) -> Placements:
     """Placements that are spread no more, kind after kind."""
-    room, found = s.room_beside(placements), dict(placements)
+    room, found, work = s.room_beside(placements), dict(placements), WORK
     for kind, parties in known.groups.items():
-        Alike(s, shapes, kind, parties, room, found, options).improve(known.least[kind])
+        work = Alike(s, shapes, kind, parties, room, found, options, work).improve(known.least[kind])
     return found
 
 
@@ -156,9 +159,10 @@ def _relaxed(parties: list[Party], slots: Slots, options: Options) -> int:
     return math.ceil(answer.value - FEASIBILITY) if answer.status == "optimal" else 0
 
 
-@dataclass(frozen=True)
+@dataclass
 class Alike:
-    """The gangs of one kind of pods. room: what is left beside all gangs. placements: of all gangs, changed in place."""
+    """The gangs of one kind of pods. room: what is left beside all gangs. placements: of all gangs, changed in place. work: variables of models that
+    may be solved yet."""
 
     s: Sets
     shapes: Mapping[int, Shape]
@@ -167,21 +171,23 @@ class Alike:
     room: Room
     placements: dict[int, tuple[Placement, ...]]
     options: Options
+    work: int
 
-    def improve(self, low: int) -> None:
-        """Set of domains after set of domains, as long as that helps. low: these gangs are never nearer."""
+    def improve(self, low: int) -> int:
+        """Set of domains after set of domains, as long as that helps; the work that is left. low: these gangs are never nearer."""
         asked, vain, improved = set[tuple[int, ...]](), VAIN, True
         while improved:
             improved = False
             for domains in self._sets():
                 movers = tuple(j for j in self.parties if not domains or self._domains(j) <= domains)
                 if len(asked) == MODELS or not vain or self._spread(self.parties) <= low:
-                    return
+                    return self.work
                 if (*sorted(domains), *movers) not in asked:
                     asked.add((*sorted(domains), *movers))
                     better = self._anew(domains, movers)
                     improved = improved or bool(better)
                     vain = VAIN if better else vain if better is None else vain - 1
+        return self.work
 
     def _sets(self) -> Iterator[frozenset[int]]:
         """The domains right above leaves one by one, then two by two, first where gangs could be much nearer; none for all of them."""
@@ -218,9 +224,11 @@ class Alike:
         parties = [self.parties[j] for j in movers]
         leaves = [leaf for leaf in leaves_of(self.s) if not domains or self.s.tree.line(None if leaf == ROOT else leaf)[1] in domains]
         slots = slots_of(self.s, self.room, self.kind, leaves, sum(party.pods for party in parties))
-        if pieces.size(parties, slots) > LARGEST or _relaxed(parties, slots, self.options) >= now:
+        size = pieces.size(parties, slots)
+        if size > min(LARGEST, self.work) or _relaxed(parties, slots, self.options) >= now:
             self.room.undo(mark)
             return None
+        self.work -= size
         found = self._realised(parties, self._searched(parties, slots, known))
         if found is None or sum(span(self.s.tree, pods) for pods in found.values()) >= now:
             self.room.undo(mark)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from solver.costs import Cost, Wholes
 from solver.model.sets import Sets
 from solver.problem import Vector
 from solver.shapes import Shape
+from solver.tree import ROOT
 
 Nearness = tuple[int, int]
 """(parts torn, spread) of one gang."""
@@ -71,7 +72,9 @@ def torn(s: Sets, shape: Shape) -> int:
 
 
 def opened(s: Sets, shapes: Iterable[Shape], wholes: Wholes) -> tuple[int, int]:
-    """(whole supernodes, whole nodes) at least, over each set of kinds of node the pods that may use no other kind."""
+    """(whole supernodes, whole nodes) at least: over each set of kinds of node the pods that may use no other kind, and over all nodes divided into
+    groups (`_groups`) the sum of what the pods that fit into no other group open there."""
+    shapes = tuple(shapes)
     pods: dict[frozenset[int], dict[Vector, int]] = {}
     for shape in shapes:
         for role in shape.roles:
@@ -84,7 +87,36 @@ def opened(s: Sets, shapes: Iterable[Shape], wholes: Wholes) -> tuple[int, int]:
             for request, number in requests.items() if inside <= kinds else ():
                 asked[request] = asked.get(request, 0) + number
         found.append(beside(s, wholes, np.flatnonzero(np.isin(s.tree.kinds, sorted(kinds))), asked))
+    groups = _groups(s, wholes)
+    if len(groups) > 1:
+        only = _only(s, groups, pods)
+        apart = [beside(s, wholes, nodes, asked) for nodes, asked in zip(groups, only, strict=True)]
+        found.append((sum(supernodes for supernodes, _ in apart), sum(nodes for _, nodes in apart)))
     return max(supernodes for supernodes, _ in found), max(nodes for _, nodes in found)
+
+
+def _groups(s: Sets, wholes: Wholes) -> list[npt.NDArray[np.intp]]:
+    """The nodes in groups that count by the same resources; two of these that share a hypernode with nodes are one group."""
+    marks = wholes.counted @ (1 << np.arange(s.width, dtype=np.int64))
+    group = {int(mark): int(mark) for mark in np.unique(marks)}
+    if len(group) > 1:
+        for h, nodes in s.tree.held.items():
+            here = sorted({group[mark] for mark in np.unique(marks[nodes]).tolist()})
+            if h != ROOT and len(here) > 1:
+                group = {mark: here[0] if of in here else of for mark, of in group.items()}
+    return [np.flatnonzero(np.isin(marks, [mark for mark, of in group.items() if of == one])) for one in sorted(set(group.values()))]
+
+
+def _only(s: Sets, groups: Sequence[npt.NDArray[np.intp]], pods: Mapping[frozenset[int], Mapping[Vector, int]]) -> list[dict[Vector, int]]:
+    """Group -> request -> pods that no node of another group holds."""
+    found: list[dict[Vector, int]] = [{} for _ in groups]
+    for kinds, requests in pods.items():
+        for request, number in requests.items():
+            holds = s.tree.open_to(kinds) & (s.free.amounts >= np.array(request, dtype=np.int64)).all(axis=1)
+            able = [g for g, nodes in enumerate(groups) if holds[nodes].any()]
+            if len(able) == 1:
+                found[able[0]][request] = found[able[0]].get(request, 0) + number
+    return found
 
 
 def beside(s: Sets, wholes: Wholes, nodes: npt.NDArray[np.intp], asked: Mapping[Vector, int]) -> tuple[int, int]:
@@ -96,11 +128,13 @@ def beside(s: Sets, wholes: Wholes, nodes: npt.NDArray[np.intp], asked: Mapping[
     """
     whole = wholes.nodes[nodes]
     leaf = s.tree.leaf_of[nodes]
-    apart = ~np.isin(leaf, sorted(wholes.supernodes))
+    apart = ~wholes.inside[nodes]
     found = [(0, 0)]
     for r, z in sorted({(r, amount) for request in asked for r, amount in enumerate(request) if amount}):
-        slots = s.free.amounts[nodes, r] // z
         closed = whole & wholes.counted[nodes, r]
+        if not closed.any():
+            continue  # nothing is opened for the sake of a resource by which none counts
+        slots = s.free.amounts[nodes, r] // z
         missing = sum(number * (request[r] // z) for request, number in asked.items()) - int(slots[~closed].sum())
         if missing > 0:
             sums = np.bincount(leaf[closed & ~apart], weights=slots[closed & ~apart])

@@ -50,7 +50,7 @@ class Lexicographic:
         self.x.model.sense = pulp.LpMaximize
         self.x.model.setObjective(linear(goal.terms))
         limited = replace(self.options, max_nodes=min(nodes or self.options.max_nodes, self.options.max_nodes))
-        answer = solve_model(self.x.model, limited, self.values, quick=self.quick)
+        answer = solve_model(self.x.model, limited, self.values, quick=self.quick, enough=goal.top - goal.offset)
         if answer.values and answer.value + goal.offset >= value - FEASIBILITY:
             self._keep(answer.values)
             value = self.value(goal)

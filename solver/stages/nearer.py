@@ -21,6 +21,7 @@ from solver.shapes import Shape
 from solver.stages import alike, bounds
 from solver.stages.admit import incumbent
 from solver.stages.bounds import Nearness
+from solver.stages.emptied import emptied
 from solver.stages.lexicographic import Lexicographic
 from solver.stages.realise import cost_of, realise, repacked
 from solver.stages.vicinity import Vicinities
@@ -64,6 +65,9 @@ def by_model(
     """(placements that cost no more, a lower bound): all gangs in one model where it is small; else a few vicinities, the other gangs held."""
     everybody = _singled(s, shapes, placements, sorted(placements))
     if everybody.size <= SMALL:
+        placements = emptied(s, shapes, placements, low, wholes, options)
+        if cost_of(s, placements, wholes) == low:
+            return placements, low
         return _all_in_one(s, shapes, placements, low, wholes, options)
     kinds = alike.together(s, shapes, options)
     low = replace(low, spread=max(low.spread, kinds.spread))

@@ -16,6 +16,7 @@ from solver.shapes import Shape, shape_of
 from solver.stages import bounds
 from solver.stages.admit import Admission
 from solver.stages.bounds import Nearness, excess
+from solver.stages.emptied import in_order
 from solver.stages.lexicographic import judge
 from solver.stages.nearer import by_model
 from solver.stages.realise import cost_of, realise, repacked
@@ -94,17 +95,12 @@ def by_greedy(s: Sets, shapes: Mapping[int, Shape]) -> Placements | None:
     room = s.room()
     greedy = Greedy(s.problem, s.tree, room)
     found: dict[int, tuple[Placement, ...]] = {}
-    tier = {j: shape.tier if shape.tier is not None else s.tree.top + 1 for j, shape in shapes.items()}
-    for j in sorted(shapes, key=lambda j: (tier[j], not shapes[j].subgroups, -_size(s, shapes[j]), j)):
+    for j in in_order(s, shapes):
         placed = greedy.place(j, shapes[j])
         if placed is None:
             return None
         found[j] = merged([*shapes[j].fixed, *placed])
     return found
-
-
-def _size(s: Sets, shape: Shape) -> float:
-    return max((d / t for d, t in zip(shape.demand(s.width), s.totals, strict=True) if t), default=0.0)
 
 
 def shared_out(s: Sets, admission: Admission) -> dict[int, dict[tuple[int, int], int]]:

@@ -162,8 +162,8 @@ def test_subgroups_of_a_pod_group_are_the_pods_that_share_labels() -> None:
     )
     rows = (("a", "1", "train"), ("b", "0", "train"), ("c", "1", "train"), ("d", "0", "train"), ("e", "", "train"), ("f", "0", "log"))
     found = gang("---\n".join([group, *(pod.format(*row) for row in rows)]))
-    parts = [(part.name, part.roles, part.size, part.minimum, part.topology.mode) for part in found.subgroups]
-    assert parts == [("stage/0", ("pods-1",), 2, 1, "hard"), ("stage/1", ("pods",), 2, 0, "hard")]
+    parts = [(part.name, part.roles, part.size, part.ready, part.wanted, part.topology.mode) for part in found.subgroups]
+    assert parts == [("stage/0", ("pods-1",), 2, 2, 1, "hard"), ("stage/1", ("pods",), 2, 2, 1, "hard")]
     pods = {role.name: [document.name for document in role.pods] for role in found.roles}
     assert pods == {"pods": ["a", "c"], "pods-1": ["b", "d"], "pods-2": ["e", "f"]}
 

@@ -125,6 +125,11 @@ SITUATIONS = {
         (Fact("GW109", never=True, tier=1, asked=1, available=0, limit=5, subgroup=0),),
         (Repair("GR102", subgroup=0, tier=2), Repair("GR106", subgroup=0, amount=1, now=5)),
     ),
+    "the same, where nobody can write another tier": Situation(
+        supernodes(gang("asks", role(5, gpu=8), subgroups=(replace(parts(5), tiered=False),))),
+        (Fact("GW109", never=True, tier=1, asked=1, available=0, limit=5, subgroup=0),),
+        (Repair("GR107", subgroup=0), Repair("GR106", subgroup=0, amount=1, now=5)),
+    ),
     "groups of six, and three would do": Situation(
         supernodes(busy(0, 1), gang("asks", role(6, gpu=8), subgroups=(parts(6, tier=1),))),
         (Fact("GW109", never=True, tier=1, asked=1, available=0, limit=6, subgroup=0),),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -203,3 +204,23 @@ def test_without_roles_that_carry_it_a_relation_changes_nothing() -> None:
     plain = problem(nodes(4, gpu=8), gang("a", role(4, gpu=2)))
     idle = problem(nodes(4, gpu=8), gang("a", role(4, gpu=2)), relations=(Relation("apart", (0, 0, 0, 0), (3,)),))
     assert solved(plain).decisions == solved(idle).decisions
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_what_only_its_own_pods_can_settle_is_never_to_be_had(own: bool) -> None:
+    """Three pods in one domain of two. Others could come and be company for them in the second one, unless the rule counts nobody else."""
+    world = problem(
+        nodes(2, gpu=2),
+        gang("a", role(3, bears=[0], matches=[0], gpu=1)),
+        relations=(replace(relation("together", range(2)), own=own),),
+    )
+    (decision,) = solve(world).decisions
+    assert [(fact.code, fact.never) for fact in decision.facts] == [("GW117", own)]
+
+
+@pytest.mark.parametrize(("present", "pods"), [({0: 1}, 1), ({}, 2)])
+def test_a_relation_is_a_gangs_own_only_where_nobody_else_is_counted(present: dict[int, int], pods: int) -> None:
+    """One pod of no gang that is counted, or two gangs that are."""
+    gangs = [gang(name, role(1, bears=[0], matches=[0], gpu=1)) for name in "ab"[:pods]]
+    with pytest.raises(InvalidProblemError, match="own"):
+        validate(problem(nodes(2, gpu=2), *gangs, relations=(replace(relation("together", range(2), present=present), own=True),)))

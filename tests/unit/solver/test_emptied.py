@@ -1,0 +1,81 @@
+"""Whole supernodes and nodes that placements open: fewer of them without a model, and bounds that know which nodes pods can never share."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from solver.costs import Wholes
+from solver.model.sets import Sets, aggregate
+from solver.options import Options
+from solver.placements import Placements
+from solver.problem import Placement, Problem
+from solver.room import Ledger, free_vectors
+from solver.shapes import classes, shape_of
+from solver.stages.bounds import bound
+from solver.stages.emptied import emptied
+from solver.stages.realise import cost_of
+from solver.tree import Tree
+from tests.unit.solver.builders import gang, nodes, problem, role
+
+TREE = {"s0": (1, None), "s1": (1, None), "s2": (1, None)}
+
+
+def sets(world: Problem) -> Sets:
+    waiting = classes(world, range(len(world.gangs)))
+    shapes = tuple(dict.fromkeys(shape for _, _, shape in waiting))
+    by_class = {(q, p, shapes.index(shape)): js for (q, p, shape), js in waiting.items()}
+    return Sets(world, Tree(world), aggregate(world), free_vectors(world), Ledger(world), shapes, by_class)
+
+
+def tidied(world: Problem, placements: Placements) -> tuple[Placements, int]:
+    """What `emptied` makes of it, and how many whole supernodes that opens."""
+    s = sets(world)
+    wholes, shapes = Wholes(world, s.tree, s.free.amounts), {j: shape_of(j, g) for j, g in enumerate(world.gangs)}
+    found = emptied(s, shapes, placements, bound(s, shapes, wholes), wholes, Options())
+    return found, cost_of(s, found, wholes).supernodes
+
+
+def test_gangs_of_the_emptiest_supernode_move_to_where_others_have_opened() -> None:
+    world = problem(
+        nodes(2, leaf="s0", gpu=8),
+        nodes(2, leaf="s1", gpu=8),
+        nodes(2, leaf="s2", gpu=8),
+        gang("a", role(3, gpu=4)),
+        gang("b", role(1, gpu=4)),
+        tree=TREE,
+    )
+    apart = {0: (Placement(0, 0, 2), Placement(0, 1, 1)), 1: (Placement(0, 2, 1),)}
+    found, supernodes = tidied(world, apart)
+    assert supernodes == 1
+    assert found == {0: apart[0], 1: (Placement(0, 1, 1),)}
+
+
+def test_nobody_moves_where_no_open_supernode_has_room() -> None:
+    world = problem(nodes(2, leaf="s0", gpu=8), nodes(2, leaf="s1", gpu=8), gang("a", role(1, gpu=8)), gang("b", role(2, gpu=8)), tree=TREE)
+    apart = {0: (Placement(0, 0, 1),), 1: (Placement(0, 2, 1), Placement(0, 3, 1))}
+    assert tidied(world, apart) == (apart, 2)
+
+
+def opened(world: Problem) -> tuple[int, int]:
+    """The least number of whole supernodes and whole nodes, as counting says."""
+    s = sets(world)
+    shapes = {j: shape_of(j, g) for j, g in enumerate(world.gangs)}
+    return bound(s, shapes, Wholes(world, s.tree, s.free.amounts)).entries[2:]
+
+
+def test_nodes_that_count_by_other_resources_are_bounded_apart() -> None:
+    machines = [*nodes(2, leaf="s0", a=8, cpu=8), *nodes(2, leaf="s1", b=8, cpu=8), *nodes(2, leaf="s2", cpu=8)]
+    world = problem(machines, gang("x", role(2, a=8)), gang("y", role(2, b=8)), gang("z", role(1, cpu=1)), tree=TREE)
+    world = replace(world, devices=tuple(map(world.resources.index, ("a", "b"))))
+    assert opened(world) == (2, 4)  # z may go anywhere, and opens nothing beside x or y
+    only = replace(world.gangs[2].roles[0], kinds=frozenset({1}))
+    kinds = [replace(node, kind=int(n > 3)) for n, node in enumerate(world.nodes)]
+    asked = [replace(g, roles=tuple(replace(r, kinds=frozenset({0, 1})) for r in g.roles)) for g in world.gangs[:2]]
+    apart = replace(world, nodes=tuple(kinds), gangs=(*asked, replace(world.gangs[2], roles=(only,))))
+    assert opened(apart) == (3, 5)
+
+
+def test_a_supernode_with_nodes_of_two_kinds_counts_once() -> None:
+    machines = [*nodes(1, leaf="s0", a=8), *nodes(1, leaf="s0", b=8)]
+    world = problem(machines, gang("x", role(1, a=8)), gang("y", role(1, b=8)), tree=TREE)
+    assert opened(replace(world, devices=(0, 1))) == (1, 1)

@@ -7,12 +7,16 @@ A case is a folder with `repo/`, perhaps `state.yaml`, and what is expected: pla
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
+from random import Random
 
 import pytest
+import yaml
 
 from compiler.compile import compile_repository
 from compiler.emit.lock import lock
@@ -72,6 +76,46 @@ def test_the_bytes_do_not_depend_on_the_hash_seed() -> None:
         for seed in ("1", "2")
     }
     assert outputs == {(case / "plan.json").read_bytes()}
+
+
+def reordered(files: Mapping[str, bytes], chance: Random) -> dict[str, bytes]:
+    """The same documents in another order, in files of other names in the same folders."""
+    folders: dict[str, list[bytes]] = {}
+    for name, content in sorted(files.items()):
+        folders.setdefault(name.rpartition("/")[0], []).extend(part for part in re.split(rb"(?m)^---[^\n]*\n", content) if part.strip())
+    found: dict[str, bytes] = {}
+    for folder, documents in folders.items():
+        chance.shuffle(documents)
+        for document in documents:
+            name = f"{folder}/{chance.choice('abc')}.yaml"
+            found[name] = found.get(name, b"") + b"---\n" + document.rstrip(b"\n") + b"\n"
+    return found
+
+
+def apart_from_places(outcome: Outcome) -> object:
+    """What the plan and the manifests say, but for which file and line it came from."""
+
+    def stripped(said: object) -> object:
+        if isinstance(said, dict):
+            return {key: stripped(value) for key, value in said.items() if key not in ("from", "digest")}
+        return [stripped(each) for each in said] if isinstance(said, list) else said
+
+    diagnostics = sorted((diagnostic.code, diagnostic.message) for diagnostic in outcome.diagnostics)
+    return stripped(data.plan(outcome)), sorted(manifest.text for manifest in outcome.manifests()), diagnostics
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_it_does_not_matter_in_which_files_and_in_which_order_things_are_said(case: str) -> None:
+    chance, state = Random(case), HERE / case / "state.yaml"  # noqa: S311  - not a secret
+    tree = Tree.from_directory(HERE / case / "repo")
+    held = load_state(state.read_bytes()) if state.is_file() else None
+    shuffled = None
+    if state.is_file():
+        items = yaml.safe_load(state.read_bytes())
+        chance.shuffle(items["items"])
+        shuffled = load_state(yaml.safe_dump(items).encode())
+    again = compile_repository(Tree(reordered(tree.files, chance)), state=shuffled)
+    assert apart_from_places(again) == apart_from_places(compile_repository(tree, state=held))
 
 
 def test_one_of_two_gangs_on_four_gpus_starts_whole_and_the_other_waits_whole() -> None:

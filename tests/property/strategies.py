@@ -97,7 +97,12 @@ def policies(draw: st.DrawFn, worlds: st.SearchStrategy[Problem]) -> Problem:
 def celled(draw: st.DrawFn, *, running: Running = "nothing") -> Problem:
     """The same worlds, nodes divided into two devices with half of the GPUs each (1, 2 or 4 units) and some into two NUMA cells of half their
     CPUs; pods take their GPUs from one device or half of them from each of two, and some take CPU and GPU from one NUMA cell."""
-    world = draw(problems(running=running))
+    return draw(divided(draw(problems(running=running))))
+
+
+@st.composite
+def divided(draw: st.DrawFn, world: Problem) -> Problem:
+    """The same world, its nodes divided as `celled` says."""
     nodes = tuple(replace(node, cells=tuple(draw(_cells(node)))) for node in world.nodes)
     gangs = tuple(replace(gang, roles=tuple(replace(role, portions=draw(_portions(role.request))) for role in gang.roles)) for gang in world.gangs)
     return replace(world, nodes=nodes, gangs=gangs, divisions=("device", "numa"))
@@ -216,3 +221,25 @@ def _relations(draw: st.DrawFn, nodes: int) -> Relation:
     guards = tuple(draw(counts) for _ in known) if kind == "apart" and draw(st.booleans()) else ()
     domains = tuple(None if d is None else known.index(d) for d in said)
     return Relation(kind, domains, present, guards, draw(st.integers(1, 2)), draw(st.sampled_from((1, 1, 1, 2, 5))))
+
+
+@st.composite
+def mixed(draw: st.DrawFn) -> Problem:
+    """Any policy, and on top of it any of: cells, relations (then at most 3 rigid gangs), strict queues, a domain that a queue keeps, nodes that
+    close beside gangs of known duration. Nobody is evicted or overdue."""
+    related = draw(st.booleans())
+    world = draw(policies(problems(running="whole gangs", elastic=not related)))
+    if related:
+        world = draw(tied(replace(world, gangs=world.gangs[:3])))
+    if draw(st.booleans()):
+        world = draw(divided(world))
+    if draw(st.booleans()):
+        world = replace(world, queues=tuple(replace(queue, strict=draw(st.booleans())) for queue in world.queues))
+    if draw(st.booleans()) and world.hypernodes:
+        keeper, domain = draw(st.integers(0, len(world.queues) - 1)), draw(st.integers(0, len(world.hypernodes) - 1))
+        world = replace(world, queues=tuple(replace(queue, kept=(domain,)) if q == keeper else queue for q, queue in enumerate(world.queues)))
+    if draw(st.booleans()):
+        nodes = tuple(replace(node, closes_in=draw(st.sampled_from((None, None, 0, 2)))) for node in world.nodes)
+        gangs = tuple(replace(gang, duration=draw(st.sampled_from((None, 2, 2, 3)))) for gang in world.gangs)
+        world = replace(world, nodes=nodes, gangs=gangs)
+    return world

@@ -50,6 +50,51 @@ def test_random_yaml_like_text(content: str) -> None:
     read_everything({"jobs/a.yaml": content.encode()})
 
 
+NASTY: dict[str, bytes] = {
+    "a bomb of aliases": b"a: &a [x, x, x, x, x, x, x, x]\n"
+    + b"".join(b"%c: &%c [*%c, *%c, *%c, *%c, *%c, *%c, *%c]\n" % (c, c, *[c - 1] * 7) for c in b"bcdefghi"),
+    "a list in itself": b"a: &a [*a]\n",
+    "a merge of itself": b"&a\n<<: *a\n",
+    "two merges": b"a: &a {x: 1}\nb:\n  <<: *a\n  <<: *a\n",
+    "an alias of nothing": b"a: *nope\n",
+    "an anchor twice": b"a: &x 1\nb: &x 2\nc: *x\n",
+    "five thousand anchors": b"".join(b"a%d: &x%d 1\n" % (i, i) for i in range(5000)),
+    "deep flow lists": b"[" * 5000 + b"]" * 5000,
+    "deep flow maps": b"{a: " * 3000 + b"1" + b"}" * 3000,
+    "deep lists": b"- " * 3000 + b"x\n",
+    "deep maps": b"".join(b" " * i + b"a:\n" for i in range(1500)),
+    "keys twice": b"kind: Job\nkind: Queue\n",
+    "keys twice in JSON": b'{"kind": "Job", "kind": "Queue"}',
+    "an integer of thousands of digits": b"kind: Job\nspec: {replicas: " + b"9" * 5000 + b"}\n",
+    "a key of thousands of digits": b"? " + b"9" * 6000 + b"\n: 1\n",
+    "no numbers": b"a: .nan\nb: .inf\nc: -.inf\nd: 1e400\n",
+    "numbers in all bases": b"a: 0o17\nb: 017\nc: 0b1\nd: 0x1F\ne: 1_000\nf: 190:20:30\n",
+    "times that are none": b"a: 2026-13-45\nb: 2026-01-01T99:99:99Z\nc: 0000-00-00\n",
+    "keys of every type": b"~: 1\n1: 2\n1.5: 3\ntrue: 4\n? [a, b]\n: c\n? {x: 1}\n: d\n",
+    "tags": b"a: !foo bar\nb: !!binary aGVsbG8=\nc: !!set {x, y}\nd: !!omap [x: 1]\n",
+    "a tag that runs things": b"a: !!python/object/apply:os.system [x]\n",
+    "directives": b"%YAML 9.9\n%FOO bar\n---\na: 1\n",
+    "a byte order mark": b"\xef\xbb\xbfkind: Job\n",
+    "UTF-16": "kind: Job".encode("utf-16"),
+    "UTF-32": "kind: Job".encode("utf-32"),
+    "half of a surrogate": b"metadata: {name: \xed\xa0\xbd}\n",
+    "line ends of all systems": b"kind: Job\r\nmetadata: {name: a}\rspec: 1\n\x85x: 1\n",
+    "tabs": b"kind:\tJob\n\tspec: 1\n",
+    "control characters": b"a: \x00\nb: \x07\n",
+    "documents of nothing": b"---\n---\n...\n---\nnull\n---\n5\n---\n- 1\n---\n# x\n",
+    "three thousand documents": b"---\na: 1\n" * 3000,
+    "what never ends": b'a: [1, 2\nb: "x\n',
+    "a very long line": b"a: " + b"x" * 200_000 + b"\n",
+}
+
+
+@pytest.mark.parametrize("what", NASTY)
+def test_what_is_hard_to_read(what: str) -> None:
+    cluster = b"apiVersion: gangplan.dev/v1alpha1\nkind: Cluster\nmetadata: {name: demo}\n"
+    read_everything({"cluster-specs/demo/a.yaml": NASTY[what]})
+    read_everything({"cluster-specs/demo/a.yaml": cluster, "jobs/a.yaml": NASTY[what], "jobs/b.json": NASTY[what]})
+
+
 def documents(seed: bytes) -> list[bytes]:
     """The repositories of one fixture file, their shorthands made into something that parses."""
     text = seed.replace(b"{{pod}}", b"{spec: {containers: [{name: m, resources: {requests: {cpu: 1}}}]}}")

@@ -1,0 +1,83 @@
+"""What gangs can start together, and what their places cost, where everything that binds them comes at once: by trying everything.
+
+Cells and queues as in `brute`, policies and costs as in `optimum`, relations as in `brute_relations`; besides strict queues, domains that other
+queues keep, and nodes that close.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from itertools import product
+
+from solver.problem import Problem, Vector
+from tests.property.brute import Room, growths, in_order, is_kept, running, smallest
+from tests.property.brute_relations import Spot, allowed
+from tests.property.optimum import Ceilings, Cost, ancestors, opened, spans, takes, torn
+
+_Spots = tuple[tuple[Spot, int], ...]
+_State = tuple[tuple[Vector, ...], tuple[Vector, ...], _Spots]
+"""What new pods take from each node, and from each queue; where those are that relations ask about."""
+
+
+def shut(problem: Problem, g: int) -> set[int]:
+    """The nodes on which gang g gets no new pod: they close before it ends, or are in a domain that a queue keeps which is not above it."""
+    gang, found = problem.gangs[g], set()
+    ends = gang.ends if gang.running else gang.duration
+    others = {h for q, queue in enumerate(problem.queues) if q not in ancestors(problem, gang.queue) for h in queue.kept}
+    for n, node in enumerate(problem.nodes):
+        here, above = node.leaf, set[int]()
+        while here is not None:
+            above.add(here)
+            here = problem.hypernodes[here].parent
+        if above & others or (node.closes_in is not None and (ends is None or ends > node.closes_in)):
+            found.add(n)
+    return found
+
+
+def _ways(problem: Problem, room: Room, g: int) -> dict[tuple[tuple[Vector, ...], _Spots], tuple[int, int]]:
+    """The ways to start gang g: what its pods take, where they are if relations ask -> how far they are torn and spread, the least for each."""
+    gang, closed = problem.gangs[g], shut(problem, g)
+    bound = any(role.bears or role.matches for role in gang.roles)
+    options = [option for option in growths(problem, g) if closed.isdisjoint(node for _, node in option)]
+    found: dict[tuple[tuple[Vector, ...], _Spots], tuple[int, int]] = {}
+    for option in options if bound else smallest(options):
+        spots = tuple(((g, t, n), pods) for (t, n), pods in sorted(option.items())) if bound else ()
+        pods = option + running(gang)
+        way, cost = (room.use(g, option), spots), (torn(problem, gang, pods), spans(problem, {node for _, node in pods}))
+        found[way] = min(cost, found.get(way, cost))
+    return found
+
+
+def least_costs(problem: Problem) -> dict[frozenset[int], Cost]:
+    """Every set of gangs that can start together, in the order of their queues -> the least that their places cost."""
+    room, ceilings = Room(problem), Ceilings.of(problem)
+    nothing = (0,) * len(problem.resources)
+    start: _State = (room.nothing, (nothing,) * len(problem.queues), ())
+    reached: dict[frozenset[int], dict[_State, tuple[int, int]]] = {frozenset(): {start: (0, 0)}}
+    for g, gang in enumerate(problem.gangs):
+        if is_kept(gang) or not takes(problem, gang.queue):
+            continue
+        ways = _ways(problem, room, g)
+        for admitted, states in list(reached.items()):
+            more: dict[_State, tuple[int, int]] = {}
+            for ((use, added, spots), near), ((extra, mine), own) in product(states.items(), ways.items()):
+                both = tuple(tuple(map(sum, zip(a, b, strict=True))) for a, b in zip(use, extra, strict=True))
+                demand = tuple(map(sum, zip(*extra, strict=True)))[: len(nothing)]
+                charged = tuple(tuple(map(sum, zip(v, demand, strict=True))) if q == gang.queue else v for q, v in enumerate(added))
+                state, cost = (both, charged, spots + mine), (near[0] + own[0], near[1] + own[1])
+                if state in more or (room.nodes_hold(both) and room.queues_hold(charged) and ceilings.hold(room.held, charged)):
+                    more[state] = min(cost, more.get(state, cost))
+            if more:
+                reached[admitted | {g}] = more
+    return _feasible(problem, room, reached)
+
+
+def _feasible(problem: Problem, room: Room, reached: Mapping[frozenset[int], Mapping[_State, tuple[int, int]]]) -> dict[frozenset[int], Cost]:
+    """Those in order, in the states that relations allow."""
+    found = {}
+    for admitted, states in reached.items():
+        costs = [(*near, *opened(problem, room, use)) for (use, _, spots), near in states.items() if allowed(problem, Counter(dict(spots)))]
+        if costs and in_order(problem, admitted):
+            found[admitted] = min(costs)
+    return found

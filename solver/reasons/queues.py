@@ -48,10 +48,11 @@ def obstacles(ledger: Ledger, queue: int, amount: Vector) -> Iterator[Obstacle]:
     then.charge(queue, amount)
     for at, r in ledger.over_guarantees(queue, amount):
         keepers = _unmet(ledger, queue, at, r)
-        if keepers:  # without them it is not kept for anybody: that much is held
-            most = ledger.total[r] if at is None else _capability(ledger.problem, at, r)
-            missing = (_sum_of_roots(then.problem, then.needs(r)) if at is None else then.needs(r)[at]) - most
-            yield Obstacle("GW106", at, r, False, most, max(0, amount[r] - missing), missing, keepers)
+        most = ledger.total[r] if at is None else _capability(ledger.problem, at, r)
+        missing = (_sum_of_roots(then.problem, then.needs(r)) if at is None else then.needs(r)[at]) - most
+        if keepers or at is None:  # else it is held, and the capability says so
+            code = "GW106" if keepers else "GW102"  # kept for nobody: more runs than the nodes have in sum
+            yield Obstacle(code, at, r, False, most, max(0, amount[r] - missing), missing, keepers)
 
 
 def _reserving(problem: Problem, q: int, r: int) -> tuple[int, ...]:
@@ -142,7 +143,8 @@ class Asking:
 
 
 def queue_facts(world: World, ledger: Ledger, asking: Asking, cluster: Ledger | None) -> list[Fact]:
-    """GW113, GW101, GW106, GW112: all that must be lifted where the queues hold what `ledger` says, and the cluster what `cluster` says."""
+    """GW113, GW101, GW106, GW112, and GW102 where more runs than the nodes have in sum: all that must be lifted where the queues hold what `ledger`
+    says, and the cluster what `cluster` says."""
     queue, idle = asking.queue, world.idle
     hopeless = {o.key: o for o in against(idle, queue, asking.whole, None if cluster is None else idle) if o.code != "GW112"}
     found = []
@@ -162,5 +164,7 @@ def _fact(world: World, ledger: Ledger, asking: Asking, o: Obstacle, never: bool
     if o.code == "GW106":
         q = asking.queue if o.queue is None else o.queue
         return Fact("GW106", never, queue=q, resource=o.r, asked=asked, available=o.left, queues=o.keepers)
+    if o.code == "GW102":
+        return Fact("GW102", never, resource=o.r, asked=asked, available=o.left)
     gangs = _inside(world, o.queue) if ledger is world.after else ()
     return Fact(o.code, never, queue=o.queue, resource=o.r, asked=asked, limit=o.most, available=o.left, gangs=gangs)

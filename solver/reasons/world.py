@@ -92,20 +92,19 @@ class World:
     @cached_property
     def idle(self) -> Ledger:
         """The queues with nothing held, and the empty cluster with all its nodes."""
-        nothing = (0,) * len(self.problem.resources)
-        nodes = tuple(replace(node, free=node.capacity) for node in self.nodes(self.away)[0])
-        return Ledger(replace(self.problem, nodes=nodes, queues=tuple(replace(q, used=nothing) for q in self.problem.queues), gangs=()))
+        return self.holding(self.away, running=False)
 
-    def holding(self, back: tuple[int, ...]) -> Ledger:
-        """What runs, as `before`, in a cluster with some nodes back."""
-        if not back:
+    def holding(self, back: tuple[int, ...], running: bool = True) -> Ledger:
+        """What runs, as `before`, or the queues with nothing held, in a cluster with some nodes back."""
+        if running and not back:
             return self.before
-        if back not in self._holdings:
-            self._holdings[back] = Ledger(replace(self.problem, nodes=self.nodes(back)[0]))
-        return self._holdings[back]
+        if (back, running) not in self._holdings:
+            there = replace(self.problem, nodes=self.nodes(back)[0])
+            self._holdings[back, running] = Ledger(there if running else _idle(there))
+        return self._holdings[back, running]
 
     @cached_property
-    def _holdings(self) -> dict[tuple[int, ...], Ledger]:
+    def _holdings(self) -> dict[tuple[tuple[int, ...], bool], Ledger]:
         return {}
 
     @cached_property
@@ -291,6 +290,13 @@ class Case:
             return None
         self.models -= 1
         return exactly(q.problem, q.tree, 0, q.shape, q.free, self.world.options, q.neighbours)
+
+
+def _idle(problem: Problem) -> Problem:
+    """Nothing runs, of no gang and of nobody else."""
+    nothing = (0,) * len(problem.resources)
+    nodes = tuple(replace(node, free=node.capacity) for node in problem.nodes)
+    return replace(problem, nodes=nodes, queues=tuple(replace(q, used=nothing) for q in problem.queues), gangs=())
 
 
 def plain(gang: Gang) -> Gang:

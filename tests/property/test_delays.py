@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -9,9 +10,11 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from solver import solve
-from solver.plan import Decision, Plan, Repair
+from solver.plan import Decision, Fact, Plan, Repair
 from solver.problem import Gang, Node, Placement, Problem, Queue, Role
-from tests.property.test_time import TIMES, timed
+from tests.property.happenings import rarely
+from tests.property.test_lending import short
+from tests.property.test_time import TIMES, late, timed
 
 DELAYS = {"GW106", "GW114", "GW115", "GW116"}
 
@@ -61,6 +64,20 @@ def booked(draw: st.DrawFn) -> Problem:
     gangs += [gang(f"small{n}", 6 + n, 1, gpu, duration=lasts) for n, (gpu, lasts) in enumerate(small)]
     said = tuple(replace(node, windows=tuple(draw(_windows(node)))) for node in nodes)
     return Problem(("cpu", "gpu"), said, (), (queue,), tuple(gangs))
+
+
+@st.composite
+def closing(draw: st.DrawFn) -> Problem:
+    """As `late`, with nodes of which most will close."""
+    world = draw(late())
+    nodes = [replace(node, closes_in=draw(st.sampled_from((2, 4, 2, None)))) for node in world.nodes]
+    return replace(world, nodes=tuple(replace(node, windows=tuple(draw(_windows(node)))) for node in nodes))
+
+
+@st.composite
+def keeping(draw: st.DrawFn) -> Problem:
+    """Domains that are kept and not lent."""
+    return replace(draw(short()), reclaim=False)
 
 
 def frozen(gang: Gang, placements: tuple[Placement, ...]) -> Gang:
@@ -151,6 +168,41 @@ def delayed(world: Problem) -> Iterator[tuple[Plan, Decision]]:
     for decision in plan.decisions:
         if decision.action == "wait" and not world.gangs[decision.gang].running:
             yield plan, decision
+
+
+def without(there: Problem, fact: Fact) -> Problem | None:
+    """`there`, where a gang stands alone beside what runs, without what the fact says; None where it is no delay of queues, order or nodes."""
+    loose = replace(there, queues=tuple(replace(queue, strict=False) for queue in there.queues))
+    match fact.code:
+        case "GW106" if fact.tier is not None:
+            return with_queue(loose, fact.queue, kept=())
+        case "GW115":
+            return with_queue(there, fact.queue, strict=False)
+        case "GW116":
+            return replace(loose, nodes=tuple(replace(node, closes_in=None, windows=()) for node in there.nodes))
+    return None
+
+
+def test_without_what_it_waits_its_turn_for_a_gang_starts_and_with_it_there_it_does_not() -> None:
+    """Said alone, each of these is enough to keep a gang out; nothing else is in its way."""
+    seen = Counter[str]()
+
+    @settings(max_examples=200)
+    @given(st.one_of(windows(), late(), closing(), keeping()))
+    def turns(world: Problem) -> None:
+        for plan, decision in delayed(world):
+            started = {d.gang for d in plan.decisions if d.action == "start"}
+            (fact, *more) = decision.facts
+            free = without(beside(world, plan, decision.gang, started), fact)
+            if free is not None and not more:
+                seen[fact.code] += 1
+                assert starts(free), (decision, fact)
+                if fact.code != "GW115":  # where it stands alone nobody is before it
+                    assert not starts(beside(world, plan, decision.gang)), (decision, fact)
+
+    turns()
+    print(seen)
+    assert rarely(seen, GW106=0, GW115=0, GW116=0) == {}
 
 
 @settings(max_examples=300)

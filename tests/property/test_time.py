@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 from hypothesis import given, settings
@@ -9,12 +10,13 @@ from hypothesis import strategies as st
 
 from solver import solve
 from solver.plan import Plan
-from solver.problem import Gang, Problem
+from solver.problem import Gang, Node, Placement, Problem, Queue, Role
 from solver.validate import validate
 from solver.verify import verify
 from tests.property.brute import Score, feasible_sets, in_order, is_kept, score, steps
-from tests.property.strategies import celled, problems, related
-from tests.property.test_victims import crowded
+from tests.property.happenings import happened, rarely
+from tests.property.strategies import celled, contenders, problems, tied
+from tests.property.test_victims import NONE, contested, crowded
 
 TIMES = (None, None, 1, 2, 3)
 
@@ -29,6 +31,34 @@ def ordered(draw: st.DrawFn) -> Problem:
     world = draw(problems(running="whole gangs"))
     queues = tuple(replace(queue, strict=draw(st.booleans())) for queue in world.queues)
     return replace(world, queues=queues, gangs=tuple(replace(gang, overdue=draw(st.integers(0, 3)) == 0) for gang in world.gangs))
+
+
+@st.composite
+def late(draw: st.DrawFn) -> Problem:
+    """A few nodes, some of them busy for a known time or not; one large gang that is mostly overdue, and small ones before and behind it."""
+    nodes = tuple(Node(f"n{n}", 0, None, (9, 4), (9, 4)) for n in range(draw(st.sampled_from((3, 2)))))
+    queue = Queue(
+        "q", None, 1, 0, NONE, NONE, draw(st.sampled_from((NONE, NONE, NONE, (None, 4 * len(nodes) - 1)))), (0, 0), strict=draw(st.booleans())
+    )
+
+    def gang(name: str, age: int, pods: int, gpu: int, **more: object) -> Gang:
+        return replace(Gang(name, 0, 0, age, pods, (Role("r", pods, pods, (1, gpu), frozenset({0})),)), **more)  # type: ignore[arg-type]
+
+    busy = range(draw(st.integers(1, len(nodes))))
+    runs = [gang(f"runs{n}", n, 1, draw(st.sampled_from((3, 2, 4))), running=(Placement(0, n, 1),), ends=draw(st.sampled_from(TIMES))) for n in busy]
+    overdue = draw(st.sampled_from((True, True, True, False)))
+    large = gang("large", 5, draw(st.integers(2, len(nodes))), 4, overdue=overdue, duration=draw(st.sampled_from(TIMES)))
+    small = []
+    for n in range(draw(st.sampled_from((2, 1)))):
+        before = draw(st.sampled_from((False, False, True)))
+        told = gang(f"small{n}", 4 if before else 6 + n, 1, draw(st.sampled_from((1, 2, 4))), duration=draw(st.sampled_from(TIMES)))
+        small.append(replace(told, priority=draw(st.sampled_from((0, 0, 0, 10))), overdue=before))
+    return Problem(("cpu", "gpu"), nodes, (), (queue,), (*runs, large, *small))
+
+
+def untold(world: Problem) -> Problem:
+    """The same, and nobody says when anything ends, so that only who is overdue can have a reservation."""
+    return replace(world, gangs=tuple(replace(gang, duration=None, ends=None) for gang in world.gangs))
 
 
 @st.composite
@@ -47,40 +77,63 @@ def _in_time(draw: st.DrawFn, gang: Gang) -> Gang:
     return replace(gang, duration=draw(st.sampled_from(TIMES)), ends=ends, overdue=draw(st.booleans()))
 
 
-@settings(max_examples=250)
-@given(timed())
-def test_whatever_is_known_of_time_the_plan_is_valid_and_always_the_same(world: Problem) -> None:
-    validate(world)
-    made = solve(world)
-    assert verify(world, made) == []
-    again = solve(world)
-    assert (again.decisions, again.reservation) == (made.decisions, made.reservation)
+def test_whatever_is_known_of_time_the_plan_is_valid_and_always_the_same() -> None:
+    seen = Counter[str]()
+
+    @settings(max_examples=250)
+    @given(st.one_of(timed(), late()))
+    def same(world: Problem) -> None:
+        validate(world)
+        made = solve(world)
+        seen.update(happened(world, made))
+        assert verify(world, made) == []
+        again = solve(world)
+        assert (again.decisions, again.reservation) == (made.decisions, made.reservation)
+
+    same()
+    assert rarely(seen, reserves=45, reserves_in_time=25, GW114=15, GW115=15, GW116=10) == {}
 
 
-@settings(max_examples=200)
-@given(ordered())
-def test_the_best_set_of_those_in_order_starts(world: Problem) -> None:
-    made = solve(world)
-    best: Score = max(score(world, candidate) for candidate in feasible_sets(world) if in_order(world, candidate))
-    found = score(world, admitted(made))
-    held = made.reservation
-    if held is None:
-        assert found == best
-    else:  # those before the one with the reservation get what they would get without
-        before = steps(world).index((world.gangs[held.gang].priority, True))
-        assert found[:before] == best[:before]
+def test_the_best_set_of_those_in_order_starts() -> None:
+    seen = Counter[str]()
+
+    @settings(max_examples=200)
+    @given(st.one_of(ordered(), late().map(untold)))
+    def best_in_order(world: Problem) -> None:
+        made = solve(world)
+        seen.update(happened(world, made))
+        best: Score = max(score(world, candidate) for candidate in feasible_sets(world) if in_order(world, candidate))
+        found = score(world, admitted(made))
+        held = made.reservation
+        if held is None:
+            assert found == best
+        else:  # those before the one with the reservation get what they would get without
+            before = steps(world).index((world.gangs[held.gang].priority, True))
+            assert found[:before] == best[:before]
+
+    best_in_order()
+    assert rarely(seen, reserves=30, starts=35, GW115=20) == {}
 
 
-@settings(max_examples=200)
-@given(ordered())
-def test_a_reservation_is_only_for_one_who_is_late_and_could_not_start(world: Problem) -> None:
-    held = solve(world).reservation
-    if held is not None:
-        gang = world.gangs[held.gang]
-        assert gang.overdue
-        kept = frozenset(g for g, other in enumerate(world.gangs) if is_kept(other))
-        if steps(world)[0] == (gang.priority, True):  # nobody is served before it
-            assert kept | {held.gang} not in feasible_sets(world)
+def test_a_reservation_is_only_for_one_who_is_late_and_could_not_start() -> None:
+    seen = Counter[str]()
+
+    @settings(max_examples=200)
+    @given(st.one_of(ordered(), late().map(untold), late().map(untold)))
+    def only_late(world: Problem) -> None:
+        made = solve(world)
+        held = made.reservation
+        seen.update(happened(world, made))
+        if held is not None:
+            gang = world.gangs[held.gang]
+            assert gang.overdue
+            kept = frozenset(g for g, other in enumerate(world.gangs) if is_kept(other))
+            if steps(world)[0] == (gang.priority, True):  # nobody is served before it
+                seen["nobody before"] += 1
+                assert kept | {held.gang} not in feasible_sets(world)
+
+    only_late()
+    assert rarely(seen, reserves=15, nobody_before=8) == {}
 
 
 @settings(max_examples=100)
@@ -93,10 +146,24 @@ def test_an_unused_knob_changes_nothing(world: Problem) -> None:
         assert solve(told).decisions == plain.decisions
 
 
-@settings(max_examples=120)
-@given(st.data())
-def test_time_goes_with_evictions_relations_and_cells(data: st.DataObject) -> None:
-    world = data.draw(st.one_of(crowded(), related(running="whole gangs"), celled()))
-    queues = tuple(replace(queue, strict=data.draw(st.booleans())) for queue in world.queues)
-    known = replace(world, queues=queues, gangs=tuple(data.draw(_in_time(gang)) for gang in world.gangs))
-    assert verify(known, solve(known)) == []
+@st.composite
+def everything(draw: st.DrawFn) -> Problem:
+    """Time together with evictions, relations and cells."""
+    evicting = st.one_of(contested(), contested().flatmap(tied), crowded())
+    world = draw(st.one_of(evicting, contenders().flatmap(tied), celled()))
+    queues = tuple(replace(queue, strict=draw(st.booleans())) for queue in world.queues)
+    return replace(world, queues=queues, gangs=tuple(draw(_in_time(gang)) for gang in world.gangs))
+
+
+def test_time_goes_with_evictions_relations_and_cells() -> None:
+    seen = Counter[str]()
+
+    @settings(max_examples=120)
+    @given(everything())
+    def goes(world: Problem) -> None:
+        plan = solve(world)
+        assert verify(world, plan) == []
+        seen.update(happened(world, plan))
+
+    goes()
+    assert rarely(seen, evicts=15, related=10, cells=5, reserves=10) == {}

@@ -15,6 +15,7 @@ from solver import Plan, solve
 from solver.problem import Budget, Gang, Node, Placement, Policy, Problem, Queue, Role, Subgroup, Topology, Votes
 from solver.verify import verify
 from tests.property.brute import Room, Spot, _domain, _minima_met, growths, is_kept, running
+from tests.property.happenings import happened, rarely
 from tests.property.strategies import TREES
 
 NONE = (None, None)
@@ -105,6 +106,34 @@ def waiting_gang(draw: st.DrawFn, homes: list[int], topology: bool) -> Gang:
         roles.append(Role(f"r{t}", minimum, minimum, (draw(st.integers(0, 1)), draw(st.sampled_from((1, 2, 4, 4)))), frozenset({0})))
     hard = draw(st.sampled_from((None, Topology("hard", 1)))) if topology else None
     return Gang("winner", draw(st.sampled_from(homes)), 1, 9, sum(r.minimum for r in roles), tuple(roles), hard, preempts=draw(st.integers(0, 9)) > 0)
+
+
+@st.composite
+def contested(draw: st.DrawFn) -> Problem:
+    """At most 4 nodes with at most 4 running gangs, all of which may be evicted for each of 2 or 3 that wait."""
+    tree = draw(st.sampled_from(TREES[:3]))
+    leaves = (0, 1) if tree else (None,)
+    nodes = [Node(f"n{n}", 0, draw(st.sampled_from(leaves)), (4, 4), (4, 4)) for n in range(draw(st.integers(2, 4)))]
+    left = [list(node.free) for node in nodes]
+    gangs = [draw(running_gang(g, [0], left, len(tree) > 0)) for g in range(draw(st.integers(2, 4)))]
+    gangs = [replace(gang, priority=0, loss=draw(st.sampled_from((1, 2, 5, 9, 30)))) for gang in gangs if gang.running]
+    full = [
+        tuple(f - k if draw(st.integers(0, 3)) == 0 else f for f, k in zip(node.free, rest, strict=True))
+        for node, rest in zip(nodes, left, strict=True)
+    ]
+    waiting = [
+        replace(draw(waiting_gang([0], len(tree) > 0)), name=f"w{i}", priority=draw(st.sampled_from((1, 1, 2))), age=20 + i, preempts=True)
+        for i in range(draw(st.sampled_from((2, 2, 3))))
+    ]
+    queue = Queue("q", None, 1, 0, NONE, NONE, draw(st.sampled_from((NONE, NONE, (None, 8)))), (0, 0))
+    return Problem(
+        ("cpu", "gpu"),
+        tuple(replace(node, free=free) for node, free in zip(nodes, full, strict=True)),
+        tree,
+        (queue,),
+        (*gangs, *waiting),
+        preempt=True,
+    )
 
 
 def due(world: Problem, q: int, r: int) -> int | None:
@@ -272,8 +301,8 @@ def test_a_single_waiting_gang_starts_at_the_least_loss_that_any_choice_of_victi
 
 @st.composite
 def _two(draw: st.DrawFn) -> Problem:
-    """As `crowded`, with a second gang that waits, and every policy; now and then each queue below a parent of its own that is asked as well."""
-    world = draw(crowded())
+    """As `crowded` or `contested`, with one more gang that waits, under every policy; now and then each queue has a parent that is asked as well."""
+    world = draw(st.one_of(crowded(), contested(), contested()))
     homes = sorted({gang.queue for gang in world.gangs})
     second = replace(draw(waiting_gang(homes, bool(world.hypernodes))), name="second", priority=draw(st.integers(0, 2)))
     world = replace(world, gangs=(*world.gangs, second), policy=draw(st.sampled_from(POLICIES)))
@@ -285,10 +314,18 @@ def _two(draw: st.DrawFn) -> Problem:
     return replace(world, queues=(*queues, *parents), policy=replace(world.policy, reclaim_levels=draw(st.integers(0, 2))))
 
 
-@settings(max_examples=300)
-@given(_two())
-def test_with_several_waiting_gangs_nobody_goes_for_nothing(world: Problem) -> None:
-    assert verify(world, solve(world)) == []
+def test_with_several_waiting_gangs_nobody_goes_for_nothing() -> None:
+    seen = Counter[str]()
+
+    @settings(max_examples=300)
+    @given(_two())
+    def nobody(world: Problem) -> None:
+        plan = solve(world)
+        assert verify(world, plan) == []
+        seen.update(happened(world, plan))
+
+    nobody()
+    assert rarely(seen, evicts=80, two_start=40, starts_and_waits=80) == {}
 
 
 @settings(max_examples=300)

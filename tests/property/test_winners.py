@@ -9,42 +9,12 @@ from dataclasses import replace
 from itertools import product
 
 from hypothesis import assume, given, settings
-from hypothesis import strategies as st
 
 from solver import solve
-from solver.problem import Node, Problem, Queue
+from solver.problem import Problem
 from solver.verify import verify
 from tests.property.brute import Room, Spot, growths
-from tests.property.strategies import TREES
-from tests.property.test_victims import NONE, cost, losses, paid, running_gang, waiting_gang
-
-
-@st.composite
-def contested(draw: st.DrawFn) -> Problem:
-    """At most 4 nodes with at most 4 running gangs, all of which may be evicted for each of 2 or 3 that wait."""
-    tree = draw(st.sampled_from(TREES[:3]))
-    leaves = (0, 1) if tree else (None,)
-    nodes = [Node(f"n{n}", 0, draw(st.sampled_from(leaves)), (4, 4), (4, 4)) for n in range(draw(st.integers(2, 4)))]
-    left = [list(node.free) for node in nodes]
-    gangs = [draw(running_gang(g, [0], left, len(tree) > 0)) for g in range(draw(st.integers(2, 4)))]
-    gangs = [replace(gang, priority=0, loss=draw(st.sampled_from((1, 2, 5, 9, 30)))) for gang in gangs if gang.running]
-    full = [
-        tuple(f - k if draw(st.integers(0, 3)) == 0 else f for f, k in zip(node.free, rest, strict=True))
-        for node, rest in zip(nodes, left, strict=True)
-    ]
-    waiting = [
-        replace(draw(waiting_gang([0], len(tree) > 0)), name=f"w{i}", priority=draw(st.sampled_from((1, 1, 2))), age=20 + i, preempts=True)
-        for i in range(draw(st.sampled_from((2, 2, 3))))
-    ]
-    queue = Queue("q", None, 1, 0, NONE, NONE, draw(st.sampled_from((NONE, NONE, (None, 8)))), (0, 0))
-    return Problem(
-        ("cpu", "gpu"),
-        tuple(replace(node, free=free) for node, free in zip(nodes, full, strict=True)),
-        tree,
-        (queue,),
-        (*gangs, *waiting),
-        preempt=True,
-    )
+from tests.property.test_victims import contested, cost, losses, paid
 
 
 def least_loss(world: Problem, winners: Sequence[int]) -> tuple[int, int] | None:

@@ -136,6 +136,16 @@ SITUATIONS = {
         (Fact("GW109", never=True, tier=1, asked=1, available=0, limit=6, subgroup=0),),
         (Repair("GR102", subgroup=0, tier=2), Repair("GR106", subgroup=0, amount=3, now=6)),
     ),
+    "more runs than the nodes have in sum, where a guarantee is kept": Situation(
+        problem(
+            nodes(2, gpu=4, free={"gpu": 3}),
+            queue("q", guarantee={"gpu": 1}),
+            gang("runs", role(6, gpu=1), queue="q", running=(run(0, 0, 2), run(0, 1, 4))),
+            gang("asks", role(1, gpu=1), queue="q"),
+        ),
+        (Fact("GW102", resource=0, asked=1, available=0),),
+        (Repair("GR109", gangs=(0,)),),
+    ),
     "others are served first": Situation(
         problem(nodes(4, gpu=8), gang("urgent", role(3, gpu=8), priority=5), gang("asks", role(2, gpu=8))),
         (Fact("GW105", asked=2, available=1, gangs=(0,)),),

@@ -97,7 +97,7 @@ class Decided:
 UNUSED = (
     *(", cells=()", ", windows=()", ", portions=()", ", divisions=()"),
     *(", reclaim_levels=0", ", preempting=Votes(whole=True, shares=False)", ", reclaiming=Votes(whole=True, shares=False)", ", budgets=()"),
-    *(", narrowed=False", ", own=False", ", tiered=True"),
+    *(", narrowed=False", ", own=False", ", tiered=True", ", holds=()"),
 )
 """Fields of `solver.problem` that came later, at their defaults."""
 

@@ -9,7 +9,7 @@ A portion asks for `share` from each of `number` different cells of one division
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -217,26 +217,40 @@ def counters(model: pulp.LpProblem, name: str, cells: Ints, most: Sequence[tuple
 
 
 def rows(cells: Ints, pods: Mapping[Portion, tuple[Terms, int]], m: Counters) -> list[pulp.LpConstraint]:
-    """What the cells of one division of one node hold, exactly.
+    """What the cells of one division of one node hold, exactly: the rows of `dealt`, and
 
-    sum_c m[a,c] = number_a n_a        m[a,c] <= n_a        sum_a share_a[r] m[a,c] <= free_c[r]
+    sum_a share_a[r] m[a,c] <= free_c[r]
 
     pods: portion -> n as (terms, constant).
     """
+    found = dealt(pods, m, len(cells))
+    for c, free in enumerate(cells.tolist()):
+        for r, most in enumerate(free):
+            taking = taking_from(pods, m, c, r)
+            unit = int(np.gcd.reduce([share for _, share in taking] or [1]))
+            if sum(share * v.upBound for v, share in taking) > most:
+                found.append(pulp.LpConstraint(linear([(v, share // unit) for v, share in taking]), pulp.LpConstraintLE, rhs=most // unit))
+    return found
+
+
+def taking_from(pods: Iterable[Portion], m: Counters, c: int, r: int) -> list[tuple[pulp.LpVariable, int]]:
+    """sum_a share_a[r] m[a,c]"""
+    return [(m[portion, c], portion.share[r]) for portion in sorted(pods) if portion.share[r] and (portion, c) in m]
+
+
+def dealt(pods: Mapping[Portion, tuple[Terms, int]], m: Counters, cells: int) -> list[pulp.LpConstraint]:
+    """Every pod has its cells, and no two of one.
+
+    sum_c m[a,c] = number_a n_a        m[a,c] <= n_a
+    """
     found = []
     for portion, (terms, constant) in sorted(pods.items()):
-        own = [(m[portion, c], 1.0) for c in range(len(cells)) if (portion, c) in m]
+        own = [(m[portion, c], 1.0) for c in range(cells) if (portion, c) in m]
         scaled = [(v, -k * portion.number) for v, k in terms]
         found.append(pulp.LpConstraint(linear([*own, *scaled]), pulp.LpConstraintEQ, rhs=portion.number * constant))
         if portion.number > 1 and terms:
             minus = [(v, -k) for v, k in terms]
             found += [pulp.LpConstraint(linear([pair, *minus]), pulp.LpConstraintLE, rhs=constant) for pair in own]
-    for c, free in enumerate(cells.tolist()):
-        for r, most in enumerate(free):
-            taking = [(m[portion, c], portion.share[r]) for portion in sorted(pods) if portion.share[r] and (portion, c) in m]
-            unit = int(np.gcd.reduce([share for _, share in taking] or [1]))
-            if sum(share * v.upBound for v, share in taking) > most:
-                found.append(pulp.LpConstraint(linear([(v, share // unit) for v, share in taking]), pulp.LpConstraintLE, rhs=most // unit))
     return found
 
 

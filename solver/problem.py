@@ -233,6 +233,16 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True)
+class Hold:
+    """Of the running pods of role `role` on node `node`, `pods` hold their share of its cell `cell` (index into `Node.cells`)."""
+
+    role: int
+    node: int
+    cell: int
+    pods: int
+
+
+@dataclass(frozen=True, slots=True)
 class Gang:
     """Starts whole or not at all: at least `minimum` pods over all roles and each role's own minimum.
 
@@ -243,6 +253,8 @@ class Gang:
     evictable: running pods may be stopped for another gang, by the rules of `solver.victims`. loss: seconds that one of them has run.
     affinities: (role, role, 1 or -1): their pods like to share a node, or not to; the same role twice is its pods among themselves. A wish only.
     preempts: others may be evicted for this gang (false: priority class with preemptionPolicy Never).
+    holds: which cells the running pods have, sorted by (role, node, cell), each once, as far as anybody knows: cells come back for others only of
+    those. All of it is off `Cell.free`.
 
     duration: seconds that it is expected to run in all. ends: of a gang with running pods, seconds from now until it is expected to end.
     None where nobody knows, or where it should have ended already. overdue: it waited longer than it should have to, and is decided before
@@ -267,6 +279,7 @@ class Gang:
     ends: int | None = None
     overdue: bool = False
     affinities: tuple[tuple[int, int, int], ...] = ()
+    holds: tuple[Hold, ...] = ()
     narrowed: bool = False
 
 

@@ -125,12 +125,22 @@ class Room:
         self.laid[node] = {**laid, portions: (there + pods, new)} if there + pods else laid
         return True
 
+    def shift(self, node: int, more: Ints) -> None:
+        """The cells of a node have so much more, or less: division x cell x resource. Pods that came through this room are laid anew where that is
+        what it takes. Raises ValueError where they do not fit any more."""
+        before = self.laid.get(node, {}), self.free.cells[node].copy()
+        nothing = Ask((0,) * self.free.amounts.shape[1])
+        self._log.append(Taking(np.array((node,), dtype=np.int64), nothing, np.array((0,), dtype=np.int64), before))
+        self.free.cells[node] += more
+        if (self.free.cells[node] < 0).any() and not self._lay_anew(node, {key: pods for key, (pods, _) in before[0].items()}):
+            raise ValueError(f"the cells of node {node} cannot spare {(-more).tolist()}")
+
     def _lay_anew(self, node: int, wanted: dict[tuple[Portion, ...], int]) -> bool:
         empty = self.free.cells[node].copy()
         for portions, (_, counts) in self.laid.get(node, {}).items():
             for portion, of in zip(portions, counts, strict=True):
                 empty[portion.division] += np.outer(of, portion.share)
-        found = arrange(empty, wanted)
+        found = None if (empty < 0).any() else arrange(empty, wanted)
         if found is None:
             return False
         for portions, new in found.items():
@@ -191,7 +201,7 @@ class Room:
             raise ValueError(f"not all of the nodes {nodes.tolist()} can hold {pods.tolist()} more pods of {ask}")
 
     def take_running(self, gang: Gang, placements: Iterable[Placement], times: int = 1) -> None:
-        """Running pods, which hold their cells whatever happens, and whom relations never take for gone. times -1: they go."""
+        """Running pods, without their cells (`shift`), and whom relations never take for gone. times -1: they go."""
         for p in placements:
             self.take(p.node, Ask(gang.roles[p.role].request), times * p.pods)
 

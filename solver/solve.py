@@ -18,6 +18,7 @@ from solver.filling import exchanged, filled, greedy_floor, raised, unpacked
 from solver.fit import shortage
 from solver.floor import Floor, better
 from solver.floor import objectives as floor_objectives
+from solver.holdings import Holdings
 from solver.lending import lent
 from solver.model.sets import Place, Sets, aggregate, refine
 from solver.neighbours import whoever_minds
@@ -154,7 +155,7 @@ class Course:
         mapper: Mapper,
     ) -> Course:
         running = {j: merged(gang.running) for j, gang in enumerate(problem.gangs) if gang.evictable and gang.running}
-        return cls(whole, problem, tree, options, mapper, room, ledger, kept, Standing(problem, tree, room, ledger, running, owed))
+        return cls(whole, problem, tree, options, mapper, room, ledger, kept, Standing(problem, tree, room, ledger, running, owed, Holdings(problem)))
 
     def copy(self) -> Course:
         """The same, to be taken further apart from this one."""

@@ -38,6 +38,7 @@ def validate(problem: Problem) -> None:
     * a relation has one domain for each node and one count for each domain, no domain is without nodes, skew and least_domains are positive, what a
       role bears and matches is ascending, and one that is a gang's own counts nobody else's pods;
     * a budget names roles of gangs;
+    * what running pods hold of cells is sorted, of portions of their roles and no more than these ask for, and with what is free at most the cell;
     * no role has more than `MOST_PODS` replicas, and no sum of amounts is above `LARGEST`.
 
     A problem without nodes, hypernodes, queues or gangs is well formed. A gang that cannot fit is well formed too: it waits.
@@ -57,6 +58,7 @@ def validate(problem: Problem) -> None:
         _relation(("relations", rho), relation, problem)
     for g, gang in enumerate(problem.gangs):
         _gang(("gangs", g), gang, problem)
+    _held(problem)
     for number, r in enumerate(problem.devices):
         _index(("devices", number), r, problem.resources)
     for b, budget in enumerate(problem.budgets):
@@ -288,6 +290,7 @@ def _gang(where: Where, gang: Gang, problem: Problem) -> None:
     _subgroups((*where, "subgroups"), gang)
     _affinities((*where, "affinities"), gang)
     _running(where, gang, problem)
+    _holds((*where, "holds"), gang, problem)
 
 
 def _running(where: Where, gang: Gang, problem: Problem) -> None:
@@ -300,6 +303,43 @@ def _running(where: Where, gang: Gang, problem: Problem) -> None:
         _index((*here, "role"), role, gang.roles)
         _index((*here, "node"), node, problem.nodes)
         _pods((*here, "pods"), pods, 1)
+
+
+def _holds(where: Where, gang: Gang, problem: Problem) -> None:
+    pods = {(p.role, p.node): 0 for p in gang.running}
+    for p in gang.running:
+        pods[p.role, p.node] += p.pods
+    taken: dict[tuple[int, int, int], int] = {}
+    last = (-1, -1, -1)
+    for k, hold in enumerate(gang.holds):
+        here, spot = (*where, k), (hold.role, hold.node)
+        for name in ("role", "node", "cell"):
+            _integer((*here, name), getattr(hold, name))
+        _integer((*here, "pods"), hold.pods, 1)
+        if spot not in pods or hold.pods > pods[spot]:
+            raise InvalidProblemError(here, "no pod of the gang runs there, or not as many")
+        _index((*here, "cell"), hold.cell, problem.nodes[hold.node].cells)
+        division = problem.nodes[hold.node].cells[hold.cell].division
+        number = next((portion.number for portion in gang.roles[hold.role].portions if portion.division == division), 0)
+        taken[(*spot, division)] = taken.get((*spot, division), 0) + hold.pods
+        if taken[(*spot, division)] > number * pods[spot]:
+            raise InvalidProblemError(here, "more than the pods there take of this division")
+        if (hold.role, hold.node, hold.cell) <= last:
+            raise InvalidProblemError(where, "not sorted by (role, node, cell), or a cell named twice")
+        last = hold.role, hold.node, hold.cell
+
+
+def _held(problem: Problem) -> None:
+    """What is said to be held of a cell, and what is free there, are no more than the cell."""
+    held: dict[tuple[int, int], list[int]] = {}
+    for g, gang in enumerate(problem.gangs):
+        for k, hold in enumerate(gang.holds):
+            cell = problem.nodes[hold.node].cells[hold.cell]
+            (share,) = (portion.share for portion in gang.roles[hold.role].portions if portion.division == cell.division)
+            total = held.setdefault((hold.node, hold.cell), list(cell.free))
+            total[:] = [have + hold.pods * amount for have, amount in zip(total, share, strict=True)]
+            if any(have > most for have, most in zip(total, cell.capacity, strict=True)):
+                raise InvalidProblemError(("gangs", g, "holds", k), f"more than cell {hold.cell} of node {hold.node} has")
 
 
 def _affinities(where: Where, gang: Gang) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from solver import quotas
+from solver.holdings import Holding
 from solver.problem import Gang, Limits, Placement, Problem, Vector, Votes
 from solver.room import Ledger, add, demand
 from solver.shapes import broken, shape_of, uneven
@@ -24,7 +25,7 @@ class Victim:
 
     running: what it still has. surplus: per role, pods that may go while it stays; spare: how many of them in sum (0: it only goes whole).
     whole: whether it may go whole. keeps: of one resource at least that much stays its own; () for nothing. gates: the queues that have to be
-    able to spare what it loses; none where it goes for its own queue.
+    able to spare what it loses; none where it goes for its own queue. holds: what its pods hold of cells.
     """
 
     gang: int
@@ -34,6 +35,7 @@ class Victim:
     whole: bool = True
     keeps: Vector = ()
     gates: tuple[int, ...] = ()
+    holds: tuple[Holding, ...] = ()
 
     @property
     def pods(self) -> int:

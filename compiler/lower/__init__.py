@@ -7,7 +7,7 @@ from dataclasses import replace
 from operator import sub
 
 from compiler.lower.budgets import budgets
-from compiler.lower.cells import Divisions, divisions
+from compiler.lower.cells import Divisions, Holder, divisions, held_by
 from compiler.lower.eligibility import Eligibility, barring, eligibility, returned
 from compiler.lower.gangs import GangLowering, ages, priorities, submitted
 from compiler.lower.kept import keep
@@ -51,7 +51,8 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
     made_queues, queue_origins = queues(specs.queues, specs.cluster.default_queue, live.queue_used, names, live.closed_queues)
     away = {node.name: returned(node) for node in live.nodes if node.unschedulable}
     open_to = eligibility((*live.nodes, *away.values()), (parted.requirement(role.pod) for gang in gangs for role in gang.roles), parted.aware)
-    nodes = _nodes(live, gangs, chosen, live.hypernodes, open_to, parted, names)
+    nodes, holders = _nodes(live, gangs, chosen, live.hypernodes, open_to, parted, names)
+    holds = held_by(holders, live, specs.gangs, parted, names)
 
     values, otherwise = priorities(specs.priority_classes)
     rank = ages(specs.gangs, submission)
@@ -85,6 +86,7 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
                 running=live.running.get(j, {}),
                 loss=lost[j],
                 preempts=specs.gangs[j].priority_class not in mild,
+                holds=holds.get(j, ()),
                 known=times(j, specs.gangs[j], live, submission.get(j), specs.cluster.patience),
                 parts=parts[g],
             )
@@ -144,14 +146,16 @@ def _nodes(
     open_to: Eligibility,
     parted: Divisions,
     names: Sequence[str],
-) -> tuple[Node, ...]:
-    """Capacity less what others hold. A node that is over-committed, or lost, has exactly the room that our running pods fill."""
+) -> tuple[tuple[Node, ...], dict[int, tuple[Holder, ...]]]:
+    """Capacity less what others hold. A node that is over-committed, or lost, has exactly the room that our running pods fill. And, by node, which
+    pods surely hold which of its cells."""
     leaf = leaves(tree)
     away = dict(zip((spec.name for spec in live.nodes if spec.unschedulable), open_to.of_node[len(live.nodes) :], strict=True))
     ours = _held_by(gangs, chosen, live, names)
     nothing = vector({}, names)
     offers: dict[tuple[tuple[str, int], ...], Vector] = {}
-    made = []
+    made: list[Node] = []
+    holders: dict[int, tuple[Holder, ...]] = {}
     for spec, kind in zip(live.nodes, open_to.of_node, strict=False):
         said = tuple(spec.allocatable.items())
         if said not in offers:  # a pool's nodes say the same, thousands of times
@@ -162,14 +166,16 @@ def _nodes(
             others = vector(live.held.get(spec.name, {}), names)
             free = tuple(map(max, map(sub, free, others), running))
             capacity = tuple(map(max, capacity, free))
-        cells = parted.cells(spec, live.tenants.get(spec.name, ()), names) if parted.names else ()
+        cells, holding = parted.cells(spec, live.tenants.get(spec.name, ()), names) if parted.names else ((), ())
         back = Back(away[spec.name], capacity, free, cells) if spec.name in away else None
         if spec.name in live.frozen:
             free = capacity = running
             cells = tuple(replace(cell, free=(0,) * len(names)) for cell in cells)
+        elif holding:
+            holders[len(made)] = holding
         shut = windows(spec, live.latest) if spec.maintenance else ()
         made.append(Node(spec.name, kind, leaf.get(spec.name), capacity, free, cells, closes_in(shut), back, shut))
-    return tuple(made)
+    return tuple(made), holders
 
 
 def _held_by(gangs: Sequence[GangSpec], chosen: Sequence[int], live: Live, names: Sequence[str]) -> dict[str, Vector]:

@@ -5,6 +5,7 @@ A division is "numa" or the resource by which pods ask for parts of one device. 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,6 +15,7 @@ from pydantic import ValidationError
 
 from compiler.devices import ALL_CORES, ASSIGNED, CORES, MEMORY, NUMBER, assigned
 from compiler.lower.eligibility import Requirement, requirement
+from compiler.lower.holders import CellState, surely
 from compiler.lower.live import Live
 from compiler.lower.numa import NOTHING, Cells, NumaCells
 from compiler.lower.resources import vector
@@ -21,7 +23,7 @@ from compiler.pods import Pod, pod_spec
 from compiler.specs import Amounts, GangSpec, NodeSpec, NumaSpec, PodSpec, SchedulerSpec
 from compiler.state import Object, StateError
 from solver.cells import best_fit, shares
-from solver.problem import Cell, Portion, Vector
+from solver.problem import Cell, Hold, Portion, Vector
 
 NUMA = "numa"
 POLICY = "volcano.sh/numa-topology-policy"
@@ -29,6 +31,16 @@ POLICY = "volcano.sh/numa-topology-policy"
 
 Wish = tuple[str, int, Amounts]
 """Division, cells, and the share of each."""
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A running pod, one of its node's cells (an index), that cell's division, and what the pod has of it."""
+
+    pod: Object
+    cell: int
+    division: int
+    share: Vector
 
 
 def numa_aware(scheduler: SchedulerSpec | None) -> bool:
@@ -124,22 +136,37 @@ class Divisions:
         wishes = (wish for wish in self.wishes(pod, at) if wish[0] in self.names)
         return tuple(Portion(self.names.index(division), number, vector(share, names)) for division, number, share in wishes)
 
-    def cells(self, node: NodeSpec, tenants: Sequence[Object], names: Sequence[str]) -> tuple[Cell, ...]:
-        """The node's cells, less what the pods there hold: as their annotations say, else by best fit, the largest shares first. What a
-        Numatopology says is left of a cell is less them already, but for the pods that it has not heard of."""
+    def cells(self, node: NodeSpec, tenants: Sequence[Object], names: Sequence[str]) -> tuple[tuple[Cell, ...], tuple[Holder, ...]]:
+        """The node's cells, less what the pods there hold: as their annotations say, or as is sure (`holders.surely`), else by best fit, the
+        largest shares first. What a Numatopology says is left of a cell is less them already, but for the pods that it has not heard of.
+
+        And which pods surely hold which of the cells. Where more is held of a cell than it has, where anything of a division had to be guessed, and
+        where a Numatopology is late, nothing is sure.
+        """
         offers = [(d, *offer) for d, division in enumerate(self.names) for offer in self._offers(node, division, names)]
         free = [np.array(left, dtype=np.int64) for _, _, _, left in offers]
-        unknown: list[Portion] = []
-        told = {names.index(r) for cell in (node.numa.free if node.numa and node.numa.free else ()) for r in cell if r in names}
+        told = frozenset(names.index(r) for cell in (node.numa.free if node.numa and node.numa.free else ()) for r in cell if r in names)
         news = {id(tenant) for tenant in unheard(node, tenants)} if NUMA in self.names else set()
+        known: list[Holder] = []
+        unknown: list[tuple[Object, Portion]] = []
         for tenant in tenants:
-            for portion in self._placed(node, tenant, [(d, name) for d, name, _, _ in offers], free, names, new=id(tenant) in news):
-                if self.names[portion.division] == NUMA and id(tenant) not in news:
-                    portion = replace(portion, share=tuple(0 if r in told else amount for r, amount in enumerate(portion.share)))
-                unknown += [portion] if any(portion.share) else []
-        for portion in sorted(unknown, key=lambda p: (p.division, p.share, p.number), reverse=True):
-            _take([free[c] for c, offer in enumerate(offers) if offer[0] == portion.division], portion)
-        return tuple(Cell(d, whole, tuple(int(x) for x in left)) for (d, _, whole, _), left in zip(offers, free, strict=True))
+            for portion in self._held(node, tenant, names, new=id(tenant) in news):
+                said = self._said(tenant, portion, [(d, name) for d, name, _, _ in offers], names)
+                known += [Holder(tenant, c, portion.division, amount) for c, amount in said or ()]
+                unknown += [(tenant, portion)] if said is None else []
+        for holder in known:
+            free[holder.cell] -= np.array(holder.share, dtype=np.int64)
+        for d, division in enumerate(self.names):
+            here = {c: free[c] for c, offer in enumerate(offers) if offer[0] == d}
+            gone = told if division == NUMA else frozenset[int]()
+            late = division == NUMA and idle_beyond(node, tenants) != 0
+            states = {} if late else {c: CellState(offers[c][2], _left(left), gone) for c, left in here.items()}
+            mine = [Tenancy(tenant, portion, frozenset() if id(tenant) in news else gone) for tenant, portion in unknown if portion.division == d]
+            sure = _taken_off(mine, states, here)
+            known = [holder for holder in known if holder.division != d] if sure is None or late else [*known, *sure]
+        wholes = [whole for _, _, whole, _ in offers]
+        cells = tuple(Cell(d, whole, _left(left)) for (d, _, whole, _), left in zip(offers, free, strict=True))
+        return cells, _within(wholes, free, known)
 
     def _offers(self, node: NodeSpec, division: str, names: Sequence[str]) -> Iterator[tuple[str, Vector, Vector]]:
         """(id, what the empty cell has, what is left of it as far as the node itself says) for each cell of a division."""
@@ -159,36 +186,78 @@ class Divisions:
         late = NUMA in self.names and idle_beyond(node, tenants) != 0
         return late or (MEMORY in self.names and any(_spec(tenant).vgpus and not _assigned(tenant) for tenant in tenants))
 
-    def _placed(
-        self, node: NodeSpec, tenant: Object, offers: Sequence[tuple[int, str]], free: Sequence[np.ndarray], names: Sequence[str], *, new: bool
-    ) -> Iterator[Portion]:
-        """Takes off what the pod's annotations say it holds; yields the rest of its portions. new: its CPUs are some cell's, and the node has not
-        said so yet."""
-        held, spec = _assigned(tenant), _spec(tenant)
+    def _held(self, node: NodeSpec, tenant: Object, names: Sequence[str], *, new: bool) -> Iterator[Portion]:
+        """What the pod has of cells. new: its CPUs are some cell's, and the node has not said so yet."""
+        spec = _spec(tenant)
         portions = self.portions(spec, names, node)
         if new and all(self.names[portion.division] != NUMA for portion in portions):
             yield Portion(self.names.index(NUMA), 1, vector({"cpu": spec.requests["cpu"]}, names))
-        for portion in portions:
-            if self.names[portion.division] != MEMORY or not held:
-                yield portion
-                continue
-            for c, (division, name) in enumerate(offers):
-                if division == portion.division and name in held:
-                    free[c] -= np.minimum(free[c], np.array(vector({**held[name], CORES: max(1, held[name][CORES])}, names), dtype=np.int64))
+        yield from portions
+
+    def _said(self, tenant: Object, portion: Portion, offers: Sequence[tuple[int, str]], names: Sequence[str]) -> list[tuple[int, Vector]] | None:
+        """(cell, what the pod holds of it) as its annotations say; None where they say nothing of this division."""
+        held = _assigned(tenant)
+        if self.names[portion.division] != MEMORY or not held:
+            return None
+        return [
+            (c, vector({**held[name], CORES: max(1, held[name][CORES])}, names))
+            for c, (division, name) in enumerate(offers)
+            if division == portion.division and name in held
+        ]
+
+
+@dataclass(frozen=True)
+class Tenancy:
+    """A pod and its portion of one division, of which nobody says in which cells it is. told: resources whose free amounts are less it already."""
+
+    pod: Object
+    portion: Portion
+    told: frozenset[int]
+
+    @property
+    def beside(self) -> Vector:
+        """Of each cell, what is still to be taken off."""
+        return tuple(0 if r in self.told else amount for r, amount in enumerate(self.portion.share))
+
+
+def _taken_off(unknown: Sequence[Tenancy], states: Mapping[int, CellState], free: Mapping[int, np.ndarray]) -> list[Holder] | None:
+    """Takes off what these pods hold of one division's cells. Who surely holds what; None where a guess had to be made."""
+    line = sorted(unknown, key=lambda one: (one.portion.share, one.portion.number), reverse=True)
+    sure = surely([one.portion for one in line], states)
+    found, guessed = list[Holder](), False
+    for k, cells in sorted(sure.items()):
+        for c in cells:
+            free[c] -= np.array(line[k].beside, dtype=np.int64)
+            found.append(Holder(line[k].pod, c, line[k].portion.division, line[k].portion.share))
+    for k, one in enumerate(line):
+        if k not in sure and any(one.beside):
+            _take(list(free.values()), replace(one.portion, share=one.beside))
+            guessed = True
+    return None if guessed else found
+
+
+def _left(cell: np.ndarray) -> Vector:
+    return tuple(max(0, int(x)) for x in cell)
+
+
+def _within(wholes: Sequence[Vector], free: Sequence[np.ndarray], known: Sequence[Holder]) -> tuple[Holder, ...]:
+    """Those who hold cells of which no more is held than there is."""
+    total = [np.maximum(left, 0) for left in free]
+    for holder in known:
+        total[holder.cell] = total[holder.cell] + np.array(holder.share, dtype=np.int64)
+    sound = [bool((left >= 0).all() and (sum_ <= whole).all()) for left, sum_, whole in zip(free, total, wholes, strict=True)]
+    return tuple(holder for holder in known if sound[holder.cell])
 
 
 def _take(cells: Sequence[np.ndarray], portion: Portion) -> None:
-    """One pod's portion, from the fullest cells that hold it; where none do (they hold more than they have), from the emptiest, down to nothing."""
-    if not cells:
-        return
-    together = np.array(cells)
-    counts = best_fit(together, portion, 1)
+    """One pod's portion, from the fullest cells that hold it; where none do, from the emptiest: they hold more than they have."""
+    together = np.maximum(np.array(cells), 0)
+    counts = best_fit(together, portion, 1) if cells else ()
     if counts is None:
         order = sorted(range(len(cells)), key=lambda c: (-int(shares(together, portion.share)[c]), [-x for x in together[c].tolist()], c))
         counts = tuple(int(c in order[: portion.number]) for c in range(len(cells)))
     for cell, number in zip(cells, counts, strict=True):
-        if number:
-            cell -= np.minimum(cell, np.array(portion.share, dtype=np.int64))
+        cell -= np.array(portion.share, dtype=np.int64) * number
 
 
 def _assigned(tenant: Object) -> dict[str, Amounts]:
@@ -243,6 +312,33 @@ def _spec(tenant: Object) -> PodSpec:
         raise StateError(f"Pod {metadata.get('namespace')}/{metadata['name']} of the state: {error.errors()[0]['msg']}") from error
     said = (tenant["metadata"].get("annotations") or {}).get(POLICY, "")
     return PodSpec(spec.requests, guaranteed=spec.guaranteed, vgpus=spec.vgpus, topology_policy=str(said))
+
+
+def held_by(
+    holders: Mapping[int, Sequence[Holder]], live: Live, gangs: Sequence[GangSpec], parted: Divisions, names: Sequence[str]
+) -> dict[int, tuple[Hold, ...]]:
+    """Gang -> which cells its running pods have, for those that surely have at least what their role asks for.
+
+    holders: node -> who has which of its cells.
+    """
+    asked: dict[tuple[int, int], Mapping[int, Portion]] = {}
+    found: dict[int, Counter[tuple[int, int, int]]] = {}
+    for n, node in sorted(holders.items()):
+        cells = Counter((id(holder.pod), holder.division) for holder in node)
+        for holder in node:
+            metadata = holder.pod["metadata"]
+            member = live.members.get((metadata.get("namespace") or "default", metadata["name"]))
+            if member is None:
+                continue
+            j, t = member
+            if member not in asked:
+                asked[member] = {portion.division: portion for portion in parted.portions(gangs[j].roles[t].pod, names)}
+            portion = asked[member].get(holder.division)
+            if portion is None or cells[id(holder.pod), holder.division] != portion.number:
+                continue
+            if all(has >= share for has, share in zip(holder.share, portion.share, strict=True)):
+                found.setdefault(j, Counter())[t, n, holder.cell] += 1
+    return {j: tuple(Hold(*at, pods) for at, pods in sorted(counts.items())) for j, counts in found.items()}
 
 
 def divisions(live: Live, pods: Iterable[PodSpec], scheduler: SchedulerSpec | None) -> Divisions:

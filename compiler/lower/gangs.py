@@ -15,7 +15,7 @@ from compiler.lower.times import Times
 from compiler.lower.topology import Tiers
 from compiler.metax import asked_by
 from compiler.specs import GangSpec, HyperNodeSpec, PriorityClassSpec, RoleSpec, SchedulerSpec
-from solver.problem import Gang, Placement, Role, Subgroup
+from solver.problem import Gang, Hold, Placement, Role, Subgroup
 
 SYSTEM_PRIORITIES: Mapping[str, int] = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 """The two classes that every Kubernetes cluster has."""
@@ -47,6 +47,7 @@ class GangLowering:
         running: Mapping[tuple[int, str], int],
         loss: int | None = None,
         preempts: bool = True,
+        holds: tuple[Hold, ...] = (),
         known: Times | None = None,
         parts: Parts | None = None,
     ) -> Gang:
@@ -81,6 +82,7 @@ class GangLowering:
             duration=known.duration,
             ends=known.ends,
             overdue=known.overdue,
+            holds=holds,
             narrowed=parts.narrowed or any(self.parted.numa(role.pod).layouts is not None for role in spec.roles),
         )
 

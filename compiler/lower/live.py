@@ -74,7 +74,7 @@ class Live:
     created: gang -> seconds since the epoch. finished: gangs whose jobs are over.
     bystanders: the other pods, one by one.
     started: gang -> when its running pods started; notes: gang -> what their annotations and labels say of evictions.
-    tenants: node name -> all pods that hold it, whoever's they are.
+    tenants: node name -> all pods that hold it, whoever's they are. members: (namespace, name) of a running pod -> (gang, role index).
     latest: the newest time at which anything in the state began or changed, which stands in for a clock; then from when the plan counts.
     promised: gang -> the start that an earlier plan promised it, as its job still says.
     budgets: the PodDisruptionBudgets, each with the roles of running pods that it selects.
@@ -95,6 +95,7 @@ class Live:
     latest: int | None = None
     promised: dict[int, str] = field(default_factory=dict)
     tenants: dict[str, list[Object]] = field(default_factory=dict)
+    members: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
     budgets: list[Disruptions] = field(default_factory=list)
 
 
@@ -214,6 +215,7 @@ def _counts_as_running(
     if j not in live.running:
         live.running[j] = Counter()
     live.running[j][role, node] += 1
+    live.members[_namespace(pod), _name(pod)] = j, role
     for budget in live.budgets:
         budget.see(pod, (j, role))
     if (start := seconds((pod.get("status") or {}).get("startTime"))) is not None:

@@ -21,7 +21,7 @@ FEW_SIZES = 12
 def cells(s: Sets, x: Vars) -> Iterator[Row]:
     """What the cells of the nodes hold of the portions of pods: at a single node exact, with a variable for each cell (`solver.cells.rows`);
     elsewhere `_together`."""
-    for i, users in sorted(_users(s, x).items()):
+    for i, users in sorted(users_of(s, x).items()):
         for division in sorted({portion.division for portion in users}):
             here = {portion: terms for portion, terms in sorted(users.items()) if portion.division == division}
             free = s.free.cells[list(s.places[i].nodes), division]
@@ -35,7 +35,7 @@ def cells(s: Sets, x: Vars) -> Iterator[Row]:
                 yield Row("cells", (i, division), row)
 
 
-def _users(s: Sets, x: Vars) -> dict[int, dict[Portion, Terms]]:
+def users_of(s: Sets, x: Vars) -> dict[int, dict[Portion, Terms]]:
     """Place -> portion -> pods that take it, over all shapes and roles."""
     users: dict[int, dict[Portion, Terms]] = {}
     for (k, t), pods in x.n.items():

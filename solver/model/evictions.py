@@ -12,14 +12,15 @@ from dataclasses import dataclass, field
 
 import pulp
 
-from solver.cells import Free
+from solver.cells import Counters, Free, counters, dealt, taking_from
+from solver.holdings import Holding
 from solver.model import constraints, variables
-from solver.model.cells import cells
+from solver.model.cells import users_of
 from solver.model.relations import relations
 from solver.model.rows import Row, at_least, at_most, equal, scaled, times
 from solver.model.sets import Sets
 from solver.model.variables import Vars
-from solver.problem import Gang, Placement, Vector
+from solver.problem import Gang, Placement, Portion, Vector
 from solver.room import demand
 from solver.tree import ROOT
 from solver.victims import Victim, loss
@@ -61,7 +62,7 @@ class Evictions:
 
     def __post_init__(self) -> None:
         self.x = variables.make(self.s, fixed_admission=True)
-        constraints.build(self.s, self.x, (constraints.link, constraints.gang, constraints.subgroups, relations, cells))
+        constraints.build(self.s, self.x, (constraints.link, constraints.gang, constraints.subgroups, relations))
         inside = {n for pods in self.x.n.values() for i in pods for n in self.s.places[i].nodes}
         for v in self.victims:
             self._make(v, inside)
@@ -200,6 +201,62 @@ def capacity(m: Evictions) -> Iterator[Row]:
                 yield Row("capacity", (node, r), scaled([*wanted, *given], free))
 
 
+def cells(m: Evictions) -> Iterator[Row]:
+    """What the cells of the nodes hold with what victims give back of them: the rows of `solver.cells.dealt`, and
+
+    sum_a share_a[r] m[a,c] <= free_c[r] + sum of share[r] * given        over what victims' pods hold of c        (`_given`)
+    """
+    s = m.s
+    held: dict[tuple[int, int, int], list[tuple[Holding, Terms]]] = {}
+    for i, users in sorted(users_of(s, m.x).items()):
+        (node,) = s.places[i].nodes
+        for h, terms, row in _given(m, node) if users else ():
+            held.setdefault((node, h.division, h.position), []).append((h, terms))
+            yield from row
+        for division in sorted({portion.division for portion in users}):
+            here = {portion: (terms, 0) for portion, terms in sorted(users.items()) if portion.division == division}
+            most = [(portion, int(sum(v.upBound * c for v, c in terms))) for portion, (terms, _) in here.items()]
+            count = counters(m.x.model, f"m_{i}", s.free.cells[node, division], most)
+            m.x.m.update({(i, portion, c): v for (portion, c), v in count.items()})
+            for constraint in dealt(here, count, s.free.cells.shape[2]):
+                yield Row("cells", (i, division), constraint)
+            for c in range(s.free.cells.shape[2]):
+                yield from _one_cell(m, (node, division, c), here, count, held.get((node, division, c), []))
+
+
+def _one_cell(
+    m: Evictions, at: tuple[int, int, int], users: Iterable[Portion], count: Counters, given: Sequence[tuple[Holding, Terms]]
+) -> Iterator[Row]:
+    portions = list(users)
+    for r in range(m.s.width):
+        taking: Terms = [(v, float(share)) for v, share in taking_from(portions, count, at[2], r)]
+        back = [term for h, terms in given for term in times(terms, -h.share[r]) if h.share[r]]
+        if taking:
+            yield Row("cells.holds", (*at, r), scaled([*taking, *back], int(m.free.cells[(*at, r)])))
+
+
+def _given(m: Evictions, node: int) -> Iterator[tuple[Holding, Terms, list[Row]]]:
+    """given = u - min(u, N - e) of a victim's spot with N pods, u of which hold the cell: e where all do, u z where the spot goes whole, else
+
+    given <= u w        given <= e - (N - u) w        w = 0, 1
+    """
+    for v in m.victims:
+        pods = {(p.role, p.node): p for p in v.running}
+        for h in v.holds:
+            if h.node != node:
+                continue
+            p = pods[h.role, node]
+            gone, unit = m.e[v.gang, p]
+            if h.pods == p.pods or gone is m.z[v.gang]:
+                yield h, [(gone, float(min(unit, h.pods)))], []
+                continue
+            name = f"{v.gang}_{h.role}_{node}_{h.division}_{h.position}"
+            w = m.x.model.add_variable(f"w_{name}", cat=pulp.LpBinary)
+            given = m.x.model.add_variable(f"given_{name}", 0, h.pods, cat=pulp.LpInteger)
+            rows = [at_most([(given, 1.0), (w, -h.pods)], 0), at_most([(given, 1.0), (gone, -1.0), (w, p.pods - h.pods)], 0)]
+            yield h, [(given, 1.0)], [Row("victim.gives", (v.gang, h.role, node, h.position), row) for row in rows]
+
+
 def queues(m: Evictions) -> Iterator[Row]:
     """Every ceiling on the winners' paths: held_q[r] + what they take - what victims under q give back <= most_q[r], where they take any."""
     s = m.s
@@ -280,4 +337,4 @@ def budgets(m: Evictions) -> Iterator[Row]:
             yield Row("victim.budget", (b,), at_most(gone, most))
 
 
-FAMILIES: Iterable[Callable[[Evictions], Iterator[Row]]] = (surplus, parts, capacity, queues, guarantees, reclaims, shares, budgets)
+FAMILIES: Iterable[Callable[[Evictions], Iterator[Row]]] = (surplus, parts, capacity, cells, queues, guarantees, reclaims, shares, budgets)

@@ -5,14 +5,17 @@ On node i, k pods of a role that asks for `a` cannot be held with less loss than
 
     c_i(k) = max over r of F_ir(k a_r - free_ir)        F_ir(x): the least loss of x of resource r, were the victims' pods there divisible
 
-which is convex in k. So the least sum over a domain of `need` pods is that of the smallest steps c_i(k) - c_i(k - 1); no gang rule makes it smaller.
+where what the cells of a division have of a resource in sum, and portions ask of it, counts as a resource of its own. It is convex in k. So the
+least sum over a domain of `need` pods is that of the smallest steps c_i(k) - c_i(k - 1); no gang rule makes it smaller.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from solver.cells import PLENTY, Free
 from solver.model.sets import Sets
@@ -29,17 +32,32 @@ class Choice:
 
 
 Pods = list[tuple[int, Vector, int]]
-"""(loss, request, how many) of the pods on a node that may go."""
+"""(loss, what each gives back, how many) of the pods on a node that may go: of the node's resources, then of each division's."""
 
 
 def pods_at(problem: Problem, victims: Sequence[Victim]) -> dict[int, Pods]:
-    """Node -> the pods there that may be evicted."""
+    """Node -> the pods there that may be evicted. Of several pods that share what they hold of cells, the first are said to hold all of it."""
     found: dict[int, Pods] = {}
     for v in victims:
         gang = problem.gangs[v.gang]
         for p in v.running:
-            found.setdefault(p.node, []).append((loss(gang), gang.roles[p.role].request, p.pods))
+            request, here = gang.roles[p.role].request, found.setdefault(p.node, [])
+            held = [h for h in v.holds if (h.role, h.node) == (p.role, p.node)]
+            if not held:
+                here.append((loss(gang), wide(problem, request, ()), p.pods))
+            for k in range(p.pods) if held else ():
+                here.append((loss(gang), wide(problem, request, ((h.division, 1, h.share) for h in held if h.pods > k)), 1))
     return found
+
+
+def wide(problem: Problem, request: Vector, parts: Iterable[tuple[int, int, Vector]]) -> Vector:
+    """The request, and behind it in sum what is asked, or held, of the cells of each division. parts: (division, cells, share of each)."""
+    width = len(problem.resources)
+    sums = [0] * (len(problem.divisions) * width)
+    for division, number, share in parts:
+        for r, amount in enumerate(share):
+            sums[division * width + r] += number * amount
+    return (*request, *sums)
 
 
 def steps(request: Vector, free: Vector, pods: Pods, most: int) -> list[float]:
@@ -82,9 +100,15 @@ class Cheapest:
         self.elastic = {p.node for v in victims for p in v.running if v.spare and v.surplus[p.role]}
         """Nodes with pods that may go while their gang stays: before others that are as cheap."""
         nodes = sorted(n for inside in self.domains.values() for n in inside)
+        there = np.concatenate([free.amounts, free.cells.sum(axis=2).reshape(len(free.amounts), -1)], axis=1)
         self.steps: list[dict[int, list[float]]] = [
             {
-                n: steps(role.request, tuple(int(x) for x in free.amounts[n]), pods.get(n, []), min(role.room, PLENTY))
+                n: steps(
+                    wide(s.problem, role.request, ((p.division, p.number, p.share) for p in role.ask.portions)),
+                    tuple(there[n].tolist()),
+                    pods.get(n, []),
+                    min(role.room, PLENTY),
+                )
                 for n in nodes
                 if s.problem.nodes[n].kind in role.kinds
             }

@@ -18,6 +18,7 @@ from solver.cells import Free, Ints
 from solver.closing import owned
 from solver.engine import solve_model
 from solver.fit import shortage
+from solver.holdings import Holdings, add_held
 from solver.model.evictions import Evictions, Exposure, Terms
 from solver.model.rows import at_most
 from solver.model.sets import Class, Place, Sets, aggregate, refine
@@ -68,7 +69,7 @@ class Standing:
     """What runs of every gang that may be a victim, and what was taken from it so far.
 
     running: gang -> pods that are left, for gangs that the plan does not start. owed: `room.owed_vectors`, which pods that go
-    pay first. evicted: victim -> pods taken. winners: victim -> for whom.
+    pay first. holdings: what pods have of cells. evicted: victim -> pods taken. winners: victim -> for whom.
     anchors: queue that others took from -> the resource of which it stays at what it deserves.
     """
 
@@ -78,6 +79,7 @@ class Standing:
     ledger: Ledger
     running: dict[int, tuple[Placement, ...]]
     owed: Ints
+    holdings: Holdings
     evicted: dict[int, tuple[Placement, ...]] = field(default_factory=dict)
     winners: dict[int, tuple[int, ...]] = field(default_factory=dict)
     anchors: dict[int, int] = field(default_factory=dict)
@@ -135,7 +137,10 @@ class Standing:
         problem, running = self.problem, self.running[v]
         spared, spare = surplus(problem, self.tree, v, running, not satisfied(problem.gangs[v]))
         whole = votes(problem, j, v).whole
-        return Victim(v, running, spared, spare, whole, keeps(problem, (*self.winners.get(v, ()), j), v), gated) if whole or spare else None
+        if not (whole or spare):
+            return None
+        kept = keeps(problem, (*self.winners.get(v, ()), j), v)
+        return Victim(v, running, spared, spare, whole, kept, gated, self.holdings.held(v, running))
 
     @property
     def allowed(self) -> tuple[int, ...]:
@@ -157,6 +162,7 @@ class Standing:
         for v in victims:
             for p in v.running:
                 free.amounts[p.node] += np.array(self.problem.gangs[v.gang].roles[p.role].request, dtype=np.int64) * p.pods
+            add_held(free.cells, v.holds)
         return free.clipped()
 
     @property
@@ -177,20 +183,26 @@ class Standing:
             self.owed[p.node] -= paid
             self.room.take(p.node, Ask(tuple(int(x) for x in back - paid)), -1)
         self.ledger.charge(gang.queue, tuple(-x for x in freed(self.problem, v, pods)))
-        self.running[v] = merged([*self.running[v], *(Placement(p.role, p.node, -p.pods) for p in pods)])
+        left = merged([*self.running[v], *(Placement(p.role, p.node, -p.pods) for p in pods)])
+        for node, cells in self.holdings.given_back(v, self.running[v], left).items():
+            self.room.shift(node, cells)
+        self.running[v] = left
         self.evicted[v] = merged([*self.evicted.get(v, ()), *pods])
         self.winners[v] = tuple(sorted({*self.winners.get(v, ()), *winners}))
 
     def give_back(self, v: int, pods: tuple[Placement, ...]) -> None:
         """The pods stay after all. Raises ValueError where their room is taken; then nothing has changed."""
         gang, mark = self.problem.gangs[v], self.room.mark()
+        together = merged([*self.running[v], *pods])
         try:
             self.room.take_running(gang, pods)
+            for node, cells in self.holdings.given_back(v, self.running[v], together).items():
+                self.room.shift(node, cells)
         except ValueError:
             self.room.undo(mark)
             raise
         self.ledger.charge(gang.queue, freed(self.problem, v, pods))
-        self.running[v] = merged([*self.running[v], *pods])
+        self.running[v] = together
         self.evicted[v] = merged([*self.evicted[v], *(Placement(p.role, p.node, -p.pods) for p in pods)])
         if not self.evicted[v]:
             del self.evicted[v], self.winners[v]

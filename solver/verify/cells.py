@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 from solver.plan import CellUse, Decision
 from solver.problem import Portion
-from solver.verify.ledger import Findings, Ledger
+from solver.verify.ledger import Counts, Findings, Ledger
 
 
 def cells(x: Ledger) -> Findings:
@@ -18,9 +18,8 @@ def cells(x: Ledger) -> Findings:
       and merged;
     * N new pods of a role on a node with a portion of `number` cells: the entries for cells of that division come to number * N pods, none of
       them above N (so they can be dealt to the pods with all cells of a pod different);
-    * per cell and resource, the shares taken come to at most what is free there.
+    * per cell and resource, the shares taken come to at most what is free there and what is sure to come back (`given_back`).
     """
-    taken: Counter[tuple[int, int, int]] = Counter()
     for g, decision in sorted(x.decisions.items()):
         where = ("decisions", g, "cells")
         keys = [(use.role, use.node, use.cell) for use in decision.cells]
@@ -30,13 +29,37 @@ def cells(x: Ledger) -> Findings:
             yield where, "an entry without pods, or for a role, node or cell that takes or gives no portion"
             continue
         yield from _totals(x, g, decision)
+    yield from overfull(x, {})
+
+
+def overfull(x: Ledger, staying: Mapping[int, Counts]) -> Findings:
+    """The cells that the plan takes more from than they have. staying: gang -> evicted pods that stay after all."""
+    taken: Counter[tuple[int, int, int]] = Counter()
+    for g, decision in sorted(x.decisions.items()):
         for use in decision.cells:
             portion = _portion(x, g, use)
             for r, share in enumerate(portion.share if portion else ()):
                 taken[use.node, use.cell, r] += share * use.pods
+    back = given_back(x, staying)
     for (node, cell, r), amount in sorted(taken.items()):
-        if amount > x.problem.nodes[node].cells[cell].free[r]:
+        if amount > x.problem.nodes[node].cells[cell].free[r] + back[node, cell, r]:
             yield ("nodes", node, "cells", cell), f"gives {amount} {x.problem.resources[r]}, more than is free"
+
+
+def given_back(x: Ledger, staying: Mapping[int, Counts]) -> Counter[tuple[int, int, int]]:
+    """(node, cell, resource) -> what evicted pods are sure to give back. Of the pods of a role on a node that stay, as many as can be are taken for
+    ones that hold the cell; what nobody is known to hold stays held."""
+    back: Counter[tuple[int, int, int]] = Counter()
+    for g, gang in enumerate(x.problem.gangs):
+        for hold in gang.holds if x.gone[g] else ():
+            spot = hold.role, hold.node
+            gone = x.gone[g].get(spot, 0) - staying.get(g, {}).get(spot, 0)
+            others = x.running[g][spot] - hold.pods
+            division = x.problem.nodes[hold.node].cells[hold.cell].division
+            for portion in gang.roles[hold.role].portions:
+                for r, share in enumerate(portion.share if portion.division == division else ()):
+                    back[hold.node, hold.cell, r] += share * max(0, gone - others)
+    return back
 
 
 def _portion(x: Ledger, g: int, use: CellUse) -> Portion | None:

@@ -12,6 +12,7 @@ from itertools import pairwise
 from solver.plan import Decision
 from solver.problem import Gang, Placement
 from solver.verify import quotas
+from solver.verify.cells import overfull
 from solver.verify.ledger import Counts, Findings, Ledger
 from solver.verify.time import shut
 from solver.verify.votes import VOTE_RULES, asked_above, gates_of, least_of, taken_back
@@ -179,6 +180,8 @@ def need(x: Ledger) -> Findings:
 
 def _does_without(x: Ledger, g: int, back: Counts, winners: Sequence[int]) -> bool:
     """Whether a placement of the winners is easily seen while `back` of the victim's pods stay."""
+    if any(True for _ in overfull(x, {g: back})):
+        return False
     free = _left(x)
     _move(free, x.problem.gangs[g], back, -1)
     queue = [list(amount) for amount in x.own_before]

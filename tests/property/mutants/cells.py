@@ -7,10 +7,11 @@ from dataclasses import replace
 from random import Random
 
 from solver.plan import CellUse, Plan
-from solver.problem import Cell, Portion, Problem
+from solver.problem import Cell, Gang, Hold, Placement, Portion, Problem, Role
 from solver.verify import verify
 from tests.property.brute import running
 from tests.property.mutants.parts import Mutant, Mutators, Placed, as_plan, edit, new_pods, some
+from tests.property.mutants.victims import evicting, lenient, victims
 
 
 def _celled(world: Problem, placed: Placed, random: Random, number: int) -> Iterator[tuple[Problem, Plan, int]]:
@@ -69,7 +70,55 @@ def cell_uses_unsorted(world: Problem, placed: Placed, random: Random) -> Iterat
         yield other, replace(made, decisions=edit(made.decisions, g, cells=made.decisions[g].cells[::-1]))
 
 
+def cell_that_nobody_gives_back(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+    """New pods take from the one cell of a node what a victim there holds of it; but the victim stays, or loses all but one pod of several, or
+    nobody knows that it has the cell."""
+    for g, j, gone in victims(world, placed, random):
+        here = [(p, t, pods - running(world.gangs[j])[t, n]) for p in gone for (t, n), pods in sorted(placed[j].items()) if n == p.node]
+        for p, t, pods in some(random, [(p, t, pods) for p, t, pods in here if pods > 0]):
+            other, uses = _holding(lenient(world, g, j), placed, (g, p), (j, t), pods)
+            stays = as_plan(other, placed)
+            goes = evicting(other, stays, g, j, gone)
+            stays, goes = (replace(made, decisions=edit(made.decisions, j, cells=uses)) for made in (stays, goes))
+            assert not {violation.rule for violation in verify(other, goes)} & {"cells"}
+            holder = other.gangs[g]
+            left = tuple(q if q != p else replace(q, pods=q.pods - 1) for q in gone if q != p or p.pods > 1)
+            unsure = replace(other, gangs=edit(other.gangs, g, holds=(replace(holder.holds[0], pods=1),) if p.pods > 1 else ()))
+            yield random.choice(
+                (
+                    (other, stays),
+                    (replace(other, gangs=edit(other.gangs, g, holds=())), goes),
+                    (unsure, replace(goes, decisions=edit(goes.decisions, g, evicted=left))),
+                )
+            )
+
+
+def _holding(
+    world: Problem, placed: Placed, victim: tuple[int, Placement], winner: tuple[int, int], pods: int
+) -> tuple[Problem, tuple[CellUse, ...]]:
+    """Each node is one cell. Where the victim runs nothing of it is free, and each of its pods there holds all that the winner's new pods need."""
+    (g, p), (j, t) = victim, winner
+    new = {n: number - running(world.gangs[j])[t, n] for (role, n), number in sorted(placed[j].items()) if role == t}
+    new = {n: number for n, number in new.items() if number > 0}
+    width = len(world.resources)
+
+    def amount(number: int) -> tuple[int, ...]:
+        return (number, *(0,) * (width - 1))
+
+    def asking(gangs: tuple[Gang, ...], at: int, role: int, share: int) -> tuple[Gang, ...]:
+        roles: tuple[Role, ...] = edit(gangs[at].roles, role, portions=(Portion(0, 1, amount(share)),))
+        changed: tuple[Gang, ...] = edit(gangs, at, roles=roles)
+        return changed
+
+    gangs = edit(asking(asking(world.gangs, j, t, 1), g, p.role, pods), g, holds=(Hold(p.role, p.node, 0, p.pods),))
+    cells = [Cell(0, amount(p.pods * pods + new.get(n, 0)), amount(0 if n == p.node else new.get(n, 0))) for n in range(len(world.nodes))]
+    nodes = tuple(replace(node, cells=(cell,)) for node, cell in zip(world.nodes, cells, strict=True))
+    uses = tuple(CellUse(t, n, 0, number) for n, number in sorted(new.items()))
+    return replace(world, nodes=nodes, gangs=gangs, divisions=("device",)), uses
+
+
 MUTATORS: Mutators = {
+    cell_that_nobody_gives_back: "cells",
     cell_filled_beyond_its_room: "cells",
     cells_of_a_pod_not_all_different: "cells",
     cell_of_a_pod_forgotten: "cells",

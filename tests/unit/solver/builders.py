@@ -14,6 +14,7 @@ from solver.problem import (
     Bond,
     Cell,
     Gang,
+    Hold,
     HyperNode,
     Limits,
     Mode,
@@ -86,6 +87,7 @@ class GangSpec:
     duration: int | None = None
     ends: int | None = None
     overdue: bool = False
+    holds: tuple[Hold, ...] = ()
 
 
 def nodes(
@@ -163,9 +165,10 @@ def gang(
     duration: int | None = None,
     ends: int | None = None,
     overdue: bool = False,
+    holds: tuple[Hold, ...] = (),
 ) -> GangSpec:
     """loss: seconds run, of a gang that may be evicted."""
-    return GangSpec(name, roles, queue, priority, minimum, topology, subgroups, running, loss, preempts, duration, ends, overdue)
+    return GangSpec(name, roles, queue, priority, minimum, topology, subgroups, running, loss, preempts, duration, ends, overdue, holds)
 
 
 def hard(tier: int) -> Topology:
@@ -276,6 +279,7 @@ class _Names:
             spec.duration,
             spec.ends,
             spec.overdue,
+            holds=spec.holds,
         )
 
     def role(self, t: int, spec: RoleSpec) -> Role:

@@ -1,0 +1,192 @@
+"""Which running pod has which device or NUMA cell, as far as that is sure, and what eviction makes of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from compiler.lower import lower
+from compiler.lower.holders import CellState, surely
+from compiler.read import read_specs
+from compiler.state import State
+from compiler.tree import Tree
+from solver import solve
+from solver.problem import Hold, Portion, Problem
+from solver.validate import validate
+from solver.verify import verify
+
+POOL = "apiVersion: gangplan.dev/v1alpha1\nkind: NodePool\nmetadata: {name: n}\nspec:\n  count: 1\n"
+VGPUS = "  capacity: {cpu: 32}\n  sharedDevices: [{resource: volcano.sh/vgpu-memory, devices: 2, each: 16000}]\n"
+FRACTIONS = "  capacity: {cpu: 32}\n  sharedDevices: [{resource: example.com/gpu-milli, devices: 2, each: 1000, whole: example.com/gpu}]\n"
+CPUS = "  capacity: {cpu: 4, memory: 8Gi}\n"
+SCHEDULER = (
+    "apiVersion: gangplan.dev/v1alpha1\nkind: SchedulerConfiguration\nmetadata: {name: volcano-scheduler-configmap}\nspec:\n"
+    "  actions: [allocate, preempt]\n  tiers: [{plugins: [{name: priority}, {name: gang, enablePreemptable: false}, {name: conformance}]}, "
+    "{plugins: [{name: predicates}, {name: numa-aware}]}]\n"
+)
+CLASSES = "".join(
+    f"apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {{name: {name}}}\nvalue: {value}\n---\n"
+    for name, value in (("low", 1), ("high", 9))
+)
+SINGLE = "topologyPolicy: single-numa-node, "
+VGPU = "{volcano.sh/vgpu-number: 1, volcano.sh/vgpu-memory: 16000}"
+
+
+def job(name: str, limits: str, priority: str, policy: str = "", replicas: int = 1, minimum: int = 1) -> str:
+    task = f"{{name: w, replicas: {replicas}, {policy}template: {{spec: {{containers: [{{name: main, resources: {{limits: {limits}}}}}]}}}}}}"
+    annotations = 'annotations: {volcano.sh/preemptable: "true"}'
+    return (
+        f"apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {{name: {name}, namespace: t, {annotations}}}\n"
+        f"spec: {{minAvailable: {minimum}, priorityClassName: {priority}, tasks: [{task}]}}\n"
+    )
+
+
+def lowered(pool: str, jobs: list[str], live: list[dict[str, Any]]) -> Problem:
+    files = {"cluster-specs/c/pool.yaml": POOL + pool, "cluster-specs/c/s.yaml": SCHEDULER, "cluster-specs/c/p.yaml": CLASSES}
+    files |= {f"jobs/{number}.yaml": text for number, text in enumerate(jobs)}
+    specs = read_specs(Tree({name: text.encode() for name, text in files.items()}))
+    assert [d for d in specs.diagnostics if d.severity == "error"] == []
+    problem, _ = lower(specs, State.from_objects(live))
+    validate(problem)
+    return problem
+
+
+def node(allocatable: dict[str, str], register: str = "") -> dict[str, Any]:
+    annotations = {"volcano.sh/node-vgpu-register": register} if register else {}
+    metadata = {"name": "n-0", "labels": {"kubernetes.io/hostname": "n-0"}, "annotations": annotations}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": metadata,
+        "spec": {},
+        "status": {"allocatable": {"pods": "110", "cpu": "32", **allocatable}},
+    }
+
+
+def pod(owner: str, limits: dict[str, str], device: str = "", policy: str = "", number: int = 0) -> dict[str, Any]:
+    annotations = {"volcano.sh/task-spec": "w", **({"volcano.sh/vgpu-ids-new": device} if device else {})}
+    if policy:
+        annotations["volcano.sh/numa-topology-policy"] = policy
+    metadata: dict[str, Any] = {"name": f"{owner}-w-{number}", "namespace": "t", "annotations": annotations}
+    metadata["labels"] = {"volcano.sh/job-name": owner, "volcano.sh/task-spec": "w"}
+    spec = {"nodeName": "n-0", "containers": [{"name": "main", "resources": {"limits": limits}}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Running"}}
+
+
+def actions(problem: Problem) -> dict[str, str]:
+    plan = solve(problem)
+    assert verify(problem, plan) == []
+    return {problem.gangs[d.gang].name.removeprefix("t/"): d.action for d in plan.decisions}
+
+
+def holds(problem: Problem) -> dict[str, tuple[Hold, ...]]:
+    return {gang.name.removeprefix("t/"): gang.holds for gang in problem.gangs if gang.running}
+
+
+REGISTER = "GPU-a,10,16384,NVIDIA,true,:GPU-b,10,16384,NVIDIA,true,:"
+TWO_VGPUS = node({"volcano.sh/vgpu-number": "20", "volcano.sh/vgpu-memory": "32768", "volcano.sh/vgpu-cores": "200"}, REGISTER)
+LIMITS = {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": "16000"}
+VGPU_JOBS = [job("a", VGPU, "low"), job("b", VGPU, "low"), job("hi", VGPU, "high")]
+
+
+def test_a_virtual_gpu_named_by_an_annotation_is_given_to_the_gang_that_its_pod_goes_for() -> None:
+    live = [TWO_VGPUS, pod("a", LIMITS, "GPU-b,NVIDIA,16000,0:"), pod("b", LIMITS, "GPU-a,NVIDIA,16000,0:")]
+    problem = lowered(VGPUS, VGPU_JOBS, live)
+    assert holds(problem) == {"a": (Hold(0, 0, 1, 1),), "b": (Hold(0, 0, 0, 1),)}
+    assert sorted(actions(problem).values()) == ["evict", "keep", "start"]
+
+
+@pytest.mark.parametrize(
+    ("device", "known"),
+    [("GPU-b,NVIDIA,16000,0:", True), ("GPU-b,NVIDIA,9000,0:", False), ("GPU-z,NVIDIA,16000,0:", False)],
+    ids=["all", "less", "elsewhere"],
+)
+def test_who_holds_less_than_its_role_asks_for_gives_back_nothing_that_counts(device: str, known: bool) -> None:
+    problem = lowered(VGPUS, VGPU_JOBS, [TWO_VGPUS, pod("a", LIMITS, device), pod("b", LIMITS, "GPU-a,NVIDIA,16000,0:")])
+    assert holds(problem)["a"] == ((Hold(0, 0, 1, 1),) if known else ())
+
+
+def test_of_a_device_of_which_more_is_held_than_it_has_nothing_is_sure_to_come_back() -> None:
+    both = [pod("a", LIMITS, "GPU-a,NVIDIA,16000,0:"), pod("b", LIMITS, "GPU-a,NVIDIA,16000,0:")]
+    assert holds(lowered(VGPUS, VGPU_JOBS, [TWO_VGPUS, *both])) == {"a": (), "b": ()}
+
+
+def milli(amount: str) -> list[str]:
+    return [job("a", f"{{example.com/gpu-milli: {amount}}}", "low"), job("b", f"{{example.com/gpu-milli: {amount}}}", "low")]
+
+
+TWO_DEVICES = node({"example.com/gpu-milli": "2000"})
+
+
+def test_whole_devices_that_nobody_tells_apart_are_as_good_as_known() -> None:
+    live = [TWO_DEVICES, *(pod(name, {"example.com/gpu-milli": "1000"}) for name in ("a", "b"))]
+    problem = lowered(FRACTIONS, [*milli("1000"), job("hi", "{example.com/gpu-milli: 600}", "high")], live)
+    assert sorted(len(hold) for hold in holds(problem).values()) == [1, 1]
+    assert sorted(actions(problem).values()) == ["evict", "keep", "start"]
+
+
+def test_on_a_guess_nobody_is_evicted() -> None:
+    """Either of the two may be on either device; were they on one, the other one would be free."""
+    live = [TWO_DEVICES, *(pod(name, {"example.com/gpu-milli": "600"}) for name in ("a", "b"))]
+    problem = lowered(FRACTIONS, [*milli("600"), job("hi", "{example.com/gpu-milli: 800}", "high")], live)
+    assert holds(problem) == {"a": (), "b": ()}
+    assert actions(problem) == {"a": "keep", "b": "keep", "hi": "wait"}
+
+
+def test_a_pod_in_the_only_device_of_its_node_is_there() -> None:
+    one = FRACTIONS.replace("devices: 2", "devices: 1")
+    live = [node({"example.com/gpu-milli": "1000"}), *(pod(name, {"example.com/gpu-milli": "400"}) for name in ("a", "b"))]
+    problem = lowered(one, [*milli("400"), job("hi", "{example.com/gpu-milli: 600}", "high")], live)
+    assert holds(problem) == {"a": (Hold(0, 0, 0, 1),), "b": (Hold(0, 0, 0, 1),)}
+    assert sorted(actions(problem).values()) == ["evict", "keep", "start"]
+
+
+def numa(free: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "nodeinfo.volcano.sh/v1alpha1",
+        "kind": "Numatopology",
+        "metadata": {"name": "n-0"},
+        "spec": {
+            "policies": {"CPUManagerPolicy": "static", "TopologyManagerPolicy": "single-numa-node"},
+            "numares": {"cpu": {"allocatable": free, "capacity": 8}},
+            "cpuDetail": {str(cpu): {"numa": cpu // 4, "core": cpu} for cpu in range(8)},
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("free", "known"), [("3,4-7", (Hold(0, 0, 0, 1),)), ("0-3,7", (Hold(0, 0, 1, 1),)), ("3,7", ())], ids=["first", "second", "either"]
+)
+def test_a_pod_is_in_the_numa_cell_that_is_short_of_its_cpus(free: str, known: tuple[Hold, ...]) -> None:
+    """A Numatopology says which CPUs are left, not whose the others are."""
+    jobs = [job("a", "{cpu: 3, memory: 1Gi}", "low", SINGLE), job("hi", "{cpu: 4, memory: 1Gi}", "high", SINGLE)]
+    live = [node({"cpu": "8", "memory": "8Gi"}), numa(free), pod("a", {"cpu": "3", "memory": "1Gi"}, policy="single-numa-node")]
+    assert holds(lowered("  capacity: {cpu: 8, memory: 8Gi}\n", jobs, live)) == {"a": known}
+
+
+def test_a_numa_cell_that_a_victim_is_sure_to_leave_is_given_to_the_winner() -> None:
+    jobs = [job("a", "{cpu: 3, memory: 1Gi}", "low", SINGLE), job("hi", "{cpu: 4, memory: 1Gi}", "high", SINGLE, replicas=2, minimum=2)]
+    live = [node({"cpu": "8", "memory": "8Gi"}), numa("3,4-7"), pod("a", {"cpu": "3", "memory": "1Gi"}, policy="single-numa-node")]
+    assert actions(lowered("  capacity: {cpu: 8, memory: 8Gi}\n", jobs, live)) == {"a": "evict", "hi": "start"}
+
+
+def cell(left: int, told: bool = False) -> CellState:
+    return CellState((10,), (left,), frozenset({0}) if told else frozenset())
+
+
+@pytest.mark.parametrize(
+    ("shares", "cells", "sure"),
+    [
+        ((10, 10), (cell(10), cell(10)), {0: (0,), 1: (1,)}),
+        ((10,), (cell(10), cell(10)), {0: (0,)}),
+        ((10,), (cell(3), cell(10)), {0: (1,)}),
+        ((6, 6), (cell(10), cell(10)), {}),
+        ((10, 10), (cell(0, True), cell(0, True)), {0: (0,), 1: (1,)}),
+        ((10,), (cell(0, True), cell(0, True)), {}),
+        ((10, 10, 10), (cell(10), cell(10)), {}),
+    ],
+)
+def test_what_is_sure(shares: tuple[int, ...], cells: tuple[CellState, ...], sure: dict[int, tuple[int, ...]]) -> None:
+    """Of two cells that the node itself says are full, one pod may have either; two that fill one each have both."""
+    assert surely([Portion(0, 1, (share,)) for share in shares], dict(enumerate(cells))) == sure

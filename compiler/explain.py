@@ -118,7 +118,8 @@ REASONS: Mapping[str, Sentence] = {
             "beyond what other queues are guaranteed ({queues}) there is never more than {available}; the job asks for {asked:n}",
             "beyond what other queues are guaranteed there is never more than {available}; the job asks for {asked:n}",
         ),
-        "Lower the other queues' guarantees, or give this queue one.",
+        "Lower the other queues' guarantees, or give this queue one. Without a hierarchy of queues the plugins capacity and proportion keep what is "
+        "guaranteed to a queue from those below it too.",
     ),
     "GW107": Sentence(
         "no node is open to a role",

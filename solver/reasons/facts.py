@@ -21,17 +21,18 @@ def facts(case: Case) -> tuple[Fact, ...]:
     """Why it waits; first what waiting does not help. Of a gang that is held to more than it has to be nothing is said for ever."""
     found, setting = node_facts(case)
     asking = Asking(case.gang.queue, case.amount, case.whole)
-    found = [*queue_facts(case.world, case.world.before, asking, _holding(case, setting)), *found]
+    found = [*queue_facts(case.world, case.world.before, asking, _holding(case, setting, found)), *found]
     if case.gang.narrowed:
         found = [replace(fact, never=False) for fact in found]
     return tuple(sorted(found, key=lambda fact: not fact.never)) or _beside_the_plan(case, asking)
 
 
-def _holding(case: Case, s: Setting) -> Ledger | None:
-    """What holds the cluster, seen from a setting, where room for guarantees is kept in all of it; None where nodes are too small anyway."""
+def _holding(case: Case, s: Setting, found: Sequence[Fact]) -> Ledger | None:
+    """What holds the cluster, seen from a setting, where room for guarantees is kept in all of it: with the nodes back that are named as away. None
+    where nodes are too small anyway."""
     if any(role.request != was.request for role, was in zip(s.gang.roles, case.gang.roles, strict=True)):
         return None
-    return case.world.before if s.running else case.world.idle
+    return case.world.holding(tuple(n for fact in found for n in fact.nodes)) if s.running else case.world.idle
 
 
 def node_facts(case: Case) -> tuple[list[Fact], Setting]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from solver.plan import Repair
 from solver.problem import Problem, Queue
 from solver.quotas import path
-from solver.reasons.queues import Obstacle, keepers, obstacles
+from solver.reasons.queues import Obstacle, obstacles
 from solver.reasons.trial import Bench, Trial
 from solver.room import Ledger
 
@@ -31,7 +31,7 @@ def mended(bench: Bench, t: Trial) -> Trial:
         broken = min(obstacles(ledger, queue, amount), key=lambda o: o.code, default=None)
         if broken is None:
             return replace(now, changes=tuple(made))
-        mend = _mend(ledger, queue, broken, amount[broken.r])
+        mend = _mend(ledger, broken, amount[broken.r])
         if mend is None:
             return t
         made.append(mend[0])
@@ -47,12 +47,12 @@ def _opened(problem: Problem, queue: int) -> Iterator[tuple[Repair, Problem]]:
             yield Repair("GR111", queue=q), problem
 
 
-def _mend(ledger: Ledger, queue: int, o: Obstacle, asked: int) -> tuple[Repair, Problem] | None:
+def _mend(ledger: Ledger, o: Obstacle, asked: int) -> tuple[Repair, Problem] | None:
     if o.code == "GW101" and o.queue is not None:
         return _capability(ledger, o.queue, o.r, asked)
     if o.code == "GW112" and o.queue is not None:
         return _weight(ledger, o.queue, o.r, asked)
-    return _guarantee(ledger, queue, o)
+    return _guarantee(ledger, o)
 
 
 def _capability(ledger: Ledger, q: int, r: int, asked: int) -> tuple[Repair, Problem]:
@@ -84,7 +84,7 @@ def _weight(ledger: Ledger, q: int, r: int, asked: int) -> tuple[Repair, Problem
     return Repair("GR110", queue=q, amount=low, now=spec.weight), heavier(low)
 
 
-def _guarantee(ledger: Ledger, queue: int, o: Obstacle) -> tuple[Repair, Problem] | None:
+def _guarantee(ledger: Ledger, o: Obstacle) -> tuple[Repair, Problem] | None:
     """GR108: a smaller guarantee of another queue; of the one that keeps most, so that one change is enough where it can be."""
     need = ledger.needs(o.r)
 
@@ -93,11 +93,10 @@ def _guarantee(ledger: Ledger, queue: int, o: Obstacle) -> tuple[Repair, Problem
         guaranteed = ledger.problem.queues[q].guarantee[o.r] or 0
         return guaranteed if o.ceiling else min(guaranteed, need[q] - held)
 
-    others = sorted(keepers(ledger, queue, o), key=lambda q: (-kept(q), q))
-    if not others:
+    q = min(o.keepers, key=lambda q: (-kept(q), q), default=None)
+    less = 0 if q is None else min(o.missing, kept(q))
+    if q is None or not less:
         return None
-    q = others[0]
-    less = min(o.missing, kept(q))
     spec = ledger.problem.queues[q]
     smaller = tuple((x or 0) - less if i == o.r else x for i, x in enumerate(spec.guarantee))
     return Repair("GR108", queue=q, resource=o.r, amount=less), _set(ledger.problem, q, replace(spec, guarantee=smaller))

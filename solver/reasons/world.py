@@ -96,6 +96,18 @@ class World:
         nodes = tuple(replace(node, free=node.capacity) for node in self.nodes(self.away)[0])
         return Ledger(replace(self.problem, nodes=nodes, queues=tuple(replace(q, used=nothing) for q in self.problem.queues), gangs=()))
 
+    def holding(self, back: tuple[int, ...]) -> Ledger:
+        """What runs, as `before`, in a cluster with some nodes back."""
+        if not back:
+            return self.before
+        if back not in self._holdings:
+            self._holdings[back] = Ledger(replace(self.problem, nodes=self.nodes(back)[0]))
+        return self._holdings[back]
+
+    @cached_property
+    def _holdings(self) -> dict[tuple[int, ...], Ledger]:
+        return {}
+
     @cached_property
     def capacity(self) -> Free:
         """What is allocatable."""

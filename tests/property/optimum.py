@@ -5,7 +5,7 @@ Written from docs/model.md and from Volcano's own rules (capacity, proportion, d
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
@@ -107,7 +107,8 @@ class Ceilings:
     rows: tuple[tuple[frozenset[int], int, Fraction], ...]
 
     @classmethod
-    def of(cls, problem: Problem) -> Ceilings:
+    def of(cls, problem: Problem, unshared: Collection[tuple[int, int]] = ()) -> Ceilings:
+        """unshared: queues and resources without a share by weight."""
         rows: list[tuple[frozenset[int], int, Fraction]] = []
         whole = totals(problem)
         for q, r in product(range(len(problem.queues)), range(len(problem.resources))):
@@ -122,7 +123,7 @@ class Ceilings:
                 (frozenset({q}), r, most + 5 * CRUMB)
                 for q, amounts in shares.items()
                 for r, most in enumerate(amounts)
-                if most + 5 * CRUMB < whole[r]
+                if most + 5 * CRUMB < whole[r] and (q, r) not in unshared
             ]
         return cls(tuple(rows))
 

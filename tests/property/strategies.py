@@ -60,6 +60,65 @@ def problems(draw: st.DrawFn, *, running: Running = "nothing", elastic: bool = T
     return Problem(RESOURCES, nodes, tree, queues, tuple(gangs))
 
 
+@st.composite
+def contenders(draw: st.DrawFn) -> Problem:
+    """At most 3 open nodes and 4 gangs that mostly fit alone, in 2 or more queues, and ask for more than there is: some start, others wait."""
+    tree = draw(st.sampled_from(TREES))
+    leaves = (*(0, 1) * 4, len(tree) - 1, None) if tree else (None,)
+    nodes = tuple(draw(_roomy(n, draw(st.sampled_from(leaves)))) for n in range(draw(st.sampled_from((2, 2, 3)))))
+    parents = draw(st.sampled_from(((None, None), (None, None), (None, None, None), (None, 0, 0), (None, 0, 0, None))))
+    queues = tuple(draw(_generous(q, parent)) for q, parent in enumerate(parents))
+    leaf_queues = [q for q in range(len(parents)) if q not in parents]
+    gangs = [draw(_fitting(g, leaf_queues[g % len(leaf_queues)], nodes)) for g in range(draw(st.sampled_from((3, 4))))]
+    left = [list(node.free) for node in nodes]
+    gangs = [draw(_started(gang, left, "whole gangs")) if draw(st.sampled_from((*(False,) * 5, True))) else gang for gang in gangs]
+    return Problem(RESOURCES, nodes, tree, queues, tuple(gangs))
+
+
+@st.composite
+def _roomy(draw: st.DrawFn, n: int, leaf: int | None) -> Node:
+    capacity = (draw(st.sampled_from((4, 4, 2))), draw(st.sampled_from((4, 4, 8))))
+    foreign = draw(st.sampled_from(((0, 0), (0, 0), (0, 0), (1, 0), (1, 2))))
+    free = tuple(max(0, have - taken) for have, taken in zip(capacity, foreign, strict=True))
+    return Node(f"n{n}", draw(st.sampled_from((0, 0, 0, 0, 0, 1))), leaf, capacity, free)
+
+
+@st.composite
+def _generous(draw: st.DrawFn, q: int, parent: int | None) -> Queue:
+    """Few of these queues have limits, and those are wide."""
+    nothing: Limits = (None, None)
+    guarantee = draw(st.sampled_from((*(nothing,) * 6, (None, 2), (1, None))))
+    capability = draw(st.sampled_from((*(nothing,) * 7, (None, 6))))
+    used = draw(st.sampled_from(((0, 0), (0, 0), (0, 0), (1, 0), (1, 2))))
+    return Queue(f"q{q}", parent, draw(st.integers(1, 3)), 0, guarantee, nothing, capability, used)
+
+
+@st.composite
+def _fitting(draw: st.DrawFn, g: int, queue: int, nodes: tuple[Node, ...]) -> Gang:
+    """Pods of which each fits on some open node."""
+    unit = draw(st.sampled_from((1, 1, 2)))
+    most = max(node.capacity[1] for node in nodes)
+    roles = []
+    for t in range(draw(st.sampled_from((1, 1, 1, 2)))):
+        minimum = draw(st.integers(1, 2)) * (unit if t == 0 else 1)
+        more = draw(st.sampled_from((0, 0, unit if t == 0 else 1)))
+        request = (draw(st.sampled_from((0, 1, 1, 2))), draw(st.sampled_from((1, 2, 2, min(4, most)))))
+        kinds = draw(st.sampled_from((*(frozenset({0, 1}),) * 5, frozenset({0}))))
+        roles.append(Role(f"r{t}", minimum + more, minimum, request, kinds))
+    topology = draw(st.sampled_from((None, None, None, Topology("hard", 1), Topology("hard", 2), Topology("soft", 1))))
+    parts = (Subgroup("pairs", (0,), 2, draw(st.integers(0, 1)), Topology(draw(st.sampled_from(("soft", "soft", "hard"))), draw(st.integers(1, 2)))),)
+    return Gang(
+        f"g{g}",
+        queue,
+        draw(st.sampled_from((0, 0, 0, 0, 0, 10))),
+        g,
+        sum(role.minimum for role in roles),
+        tuple(roles),
+        topology,
+        parts if unit == 2 else (),
+    )
+
+
 POLICIES = (
     Policy(),
     Policy(capacity=True),
@@ -84,7 +143,7 @@ def policies(draw: st.DrawFn, worlds: st.SearchStrategy[Problem]) -> Problem:
             queue,
             priority=draw(st.integers(0, 1)),
             deserved=draw(st.tuples(st.sampled_from((None, 1, 4)), st.sampled_from((None, 0, 4)))),
-            open=draw(st.sampled_from((True, True, True, False))),
+            open=draw(st.sampled_from((*(True,) * 9, False))),
             hierarchy=draw(st.sampled_from(WAYS)) if policy.drf_hierarchy else (),
         )
         for queue in world.queues

@@ -17,6 +17,7 @@ from solver.tree import Tree
 from solver.verify import verify
 from tests.unit.solver.builders import GangSpec, NodeSpec, QueueSpec, gang, hard, nodes, parts, problem, queue, role, run
 
+CAPACITY, PROPORTION = Policy(capacity=True), Policy(proportion=True)
 TREE = {"s0": (1, "spine"), "s1": (1, "spine"), "spine": (2, None)}
 
 
@@ -25,8 +26,8 @@ def supernodes(*things: list[NodeSpec] | QueueSpec | GangSpec) -> Problem:
     return problem(nodes(4, leaf="s0", gpu=8), nodes(4, leaf="s1", gpu=8), *things, tree=TREE)
 
 
-def decision(world: Problem, name: str = "asks") -> Decision:
-    plan = solve(world)
+def decision(world: Problem, name: str = "asks", options: Options | None = None) -> Decision:
+    plan = solve(world, options)
     assert verify(world, plan) == []
     return next(d for d in plan.decisions if world.gangs[d.gang].name == name)
 
@@ -162,6 +163,39 @@ SITUATIONS = {
         (Fact("GW106", never=True, queue=1, resource=0, asked=16, available=8, queues=(0,)),),
         (Repair("GR105", role=0, amount=1, now=2), Repair("GR108", queue=0, resource=0, amount=8)),
     ),
+    "what others are guaranteed is one reason, however often it is measured": Situation(
+        problem(nodes(2, gpu=8), queue("safe", guarantee={"gpu": 8}), queue("q"), gang("asks", role(2, gpu=8), queue="q"), policy=CAPACITY),
+        (Fact("GW106", never=True, queue=1, resource=0, asked=16, available=8, queues=(0,)),),
+        (Repair("GR105", role=0, amount=1, now=2), Repair("GR108", queue=0, resource=0, amount=8)),
+    ),
+    "its share by weight is small because of what others are guaranteed": Situation(
+        problem(nodes(2, gpu=8), queue("safe", guarantee={"gpu": 8}), queue("q"), gang("asks", role(2, gpu=8), queue="q"), policy=PROPORTION),
+        (Fact("GW106", never=True, queue=1, resource=0, asked=16, available=8, queues=(0,)),),
+        (Repair("GR105", role=0, amount=1, now=2), Repair("GR108", queue=0, resource=0, amount=8)),
+    ),
+    "the plugin proportion keeps from a queue what is guaranteed to the one above it": Situation(
+        problem(nodes(2, gpu=8), queue("org", guarantee={"gpu": 8}), queue("q", "org"), gang("asks", role(2, gpu=8), queue="q"), policy=PROPORTION),
+        (Fact("GW106", never=True, queue=1, resource=0, asked=16, available=8, queues=(0,)),),
+        (Repair("GR105", role=0, amount=1, now=2), Repair("GR108", queue=0, resource=0, amount=8)),
+    ),
+    "along the tree only what is guaranteed beside its queue counts, and what is used of it is no longer kept": Situation(
+        problem(
+            nodes(5, gpu=8),
+            queue("org", capability={"gpu": 24}),
+            queue("q", "org"),
+            queue("team", "org", guarantee={"gpu": 8}),
+            queue("inner", "team", guarantee={"gpu": 8}),
+            queue("far", guarantee={"gpu": 8}),
+            busy(0, 1, where="far"),
+            gang("asks", role(3, gpu=8), queue="q"),
+            policy=Policy(capacity=True, capacity_hierarchy=True),
+        ),
+        (Fact("GW106", never=True, queue=1, resource=0, asked=24, available=16, queues=(2, 3)),),
+        (
+            Repair("GR105", role=0, amount=2, now=3),
+            Repair("GR108", queue=2, resource=0, amount=8, also=(Repair("GR108", queue=3, resource=0, amount=8),)),
+        ),
+    ),
     "it asks for more than its share by weight": Situation(
         problem(
             nodes(12, gpu=1),
@@ -211,6 +245,16 @@ SITUATIONS = {
         problem(nodes(2, gpu=8, free={"gpu": 0}), gang("asks", role(1, gpu=8))),
         (Fact("GW102", role=0, resource=0, asked=8, available=0),),
         (Repair("GR103"), Repair("GR104", nodes=(0,), amount=1)),
+    ),
+    "its own pods are spread where the rest needs a whole node": Situation(
+        problem(nodes(2, gpu=8), gang("asks", role(2, gpu=4), role(1, gpu=8), running=(run(0, 0, 1), run(0, 1, 1)))),
+        (Fact("GW121", asked=1, available=0),),
+        (Repair("GR113"), Repair("GR104", nodes=(0,), amount=1)),
+    ),
+    "beside its own pod a node is full, and without others the rest would have room": Situation(
+        problem(nodes(2, gpu=8), busy(1, 1), gang("asks", role(1, gpu=4), role(1, gpu=8), running=(run(0, 0, 1),))),
+        (Fact("GW102", role=1, resource=0, asked=8, available=4),),
+        (Repair("GR109", gangs=(0,)), Repair("GR104", nodes=(0,), amount=1)),
     ),
     "its own pod is in a domain that has no room for the rest": Situation(
         supernodes(busy(1, 3), gang("asks", role(4, gpu=8), topology=hard(1), running=(run(0, 0, 1),))),
@@ -280,6 +324,24 @@ def test_as_many_pods_as_can_be_counted_are_told_what_any_number_is(subgroups: t
     assert fewer == (set() if subgroups and subgroups[0].size > 2 else {64})
 
 
+# --- where time is short
+
+AT_ONCE = Options(time_limit=0.0)
+
+
+def test_where_no_proof_is_found_in_time_nothing_is_blamed_and_nothing_promised() -> None:
+    """Two fours and four threes fill two nodes of ten in one way only, which neither counting nor the greedy knows."""
+    world = problem(nodes(2, gpu=10), gang("asks", role(2, gpu=4), role(4, gpu=3)))
+    assert decision(world).action == "start"
+    waits = decision(world, options=AT_ONCE)
+    assert (waits.action, waits.facts, waits.repairs) == ("wait", (Fact("GW110"),), ())
+
+
+def test_what_counting_proves_is_said_in_no_time() -> None:
+    world = problem(nodes(2, gpu=10), gang("asks", role(2, gpu=4), role(5, gpu=3)))
+    assert [(fact.code, fact.never) for fact in decision(world, options=AT_ONCE).facts] == [("GW108", True)]
+
+
 # --- nodes that are away
 
 
@@ -303,6 +365,16 @@ def test_a_node_that_is_away_for_now_makes_nothing_impossible() -> None:
 def test_what_does_not_fit_with_all_nodes_back_never_fits() -> None:
     world = away(problem(nodes(4, gpu=8), gang("asks", role(5, gpu=8))), 1)
     assert [(fact.code, fact.never) for fact in decision(world).facts] == [("GW108", True)]
+
+
+def test_what_others_are_guaranteed_is_blamed_only_where_the_nodes_that_are_away_do_not_hold_it() -> None:
+    """With a second node of 8 back there are 16 for 16 that are asked and 8 that are kept, with one of 16 there are 24."""
+    queues = queue("safe", guarantee={"gpu": 8}), queue("q")
+    asks = gang("asks", role(2, gpu=8), queue="q")
+    small = away(problem(nodes(3, gpu=8), *queues, asks), 1, 2)
+    assert [fact.code for fact in decision(small).facts] == ["GW106", "GW122"]
+    large = away(problem(nodes(1, gpu=8), nodes(1, gpu=16), *queues, asks), 1)
+    assert [fact.code for fact in decision(large).facts] == ["GW122"]
 
 
 def test_nodes_that_are_away_are_not_blamed_where_others_go_first() -> None:

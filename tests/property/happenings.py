@@ -1,0 +1,35 @@
+"""What happens in a plan, counted over the worlds of a property test, so that no test can thin out to worlds in which its case never occurs."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from solver.plan import Plan
+from solver.problem import Problem
+
+
+def happened(world: Problem, plan: Plan) -> set[str]:
+    """One word for each thing that is found somewhere in the plan."""
+    starts = [d for d in plan.decisions if d.action == "start"]
+    waits = [d for d in plan.decisions if d.action == "wait"]
+    found = {objective.name.split("[")[0] for batch in plan.batches for objective in batch.objectives}
+    found |= {fact.code for d in waits for fact in d.facts} | {repair.code for d in waits for repair in d.repairs}
+    said = {
+        "starts": bool(starts),
+        "two start": len(starts) > 1,
+        "waits": bool(waits),
+        "starts and waits": bool(starts and waits),
+        "never": any(fact.never for d in waits for fact in d.facts),
+        "queues contend": len({world.gangs[d.gang].queue for d in starts + waits}) > 1,
+        "evicts": any(d.evicted for d in plan.decisions),
+        "reserves": plan.reservation is not None,
+        "reserves in time": plan.reservation is not None and plan.reservation.starts_in is not None,
+        "related": any(role.bears or role.matches for d in starts for role in world.gangs[d.gang].roles),
+        "cells": any(d.cells for d in plan.decisions),
+    }
+    return found | {name for name, so in said.items() if so}
+
+
+def rarely(seen: Counter[str], **least: int) -> dict[str, int]:
+    """What was seen less often than it must be, its words joined by underscores; nothing where the worlds are dense enough."""
+    return {name: seen[name.replace("_", " ")] for name, number in least.items() if seen[name.replace("_", " ")] < number}

@@ -40,8 +40,13 @@ def planned(course: Course, decide: Decide) -> Course:
             rest = [j for j in waiting if level_of(problem, j) <= level]
             reserve(again, held, above, rest)
             again = decide(again, rest)
-            return trial if held.gang in again.placements else again
+            return trial if held.gang in again.placements or _overtaken(again, held) else again
     return trial
+
+
+def _overtaken(course: Course, held: Reservation) -> bool:
+    """Whether somebody whose end is waited for is evicted by another: the promise is for the next plan to make, with what is there then."""
+    return any(v in course.standing.evicted and v not in course.placements for v in held.until)
 
 
 def promise(course: Course, waiting: Iterable[int], level: Level, evicting: bool) -> Reservation | None:

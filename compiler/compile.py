@@ -84,7 +84,8 @@ def compile_repository(
     if refused := _refusals(specs, origins, problem, plan):  # 5 verify
         return _with(outcome, refused)
     outcome = replace(outcome, problem=problem, origins=origins, plan=plan)  # 6 outcome
-    return _with(outcome, (*static.findings(outcome), *uncertain.findings(origins), *_faults(specs, mapper), *_clock(specs, plan)))
+    doubts = (*uncertain.findings(origins), *uncertain.unnamed(problem, origins, plan))
+    return _with(outcome, (*static.findings(outcome), *doubts, *_faults(specs, mapper), *_clock(specs, plan)))
 
 
 def inputs(tree: Tree, specs: Specs) -> dict[str, str]:

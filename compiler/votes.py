@@ -16,6 +16,8 @@ PLAIN_ACTIONS = ((*PREEMPT, PREEMPT_VOTERS, "enablePreemptable"), (*RECLAIM, REC
 """(action, its gang action, who votes on it, the flag that takes a plugin's vote away)"""
 TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 """What Volcano takes for true; any other text is false."""
+COOLDOWN = "volcano.sh/cooldown-time"
+"""On a job or its pods: how long they run before the plugin cdp lets them go."""
 
 
 def votes(scheduler: SchedulerSpec | None) -> tuple[Votes | None, Votes | None]:
@@ -49,3 +51,17 @@ def deciding(scheduler: SchedulerSpec, voters: frozenset[str], flag: str) -> fro
         if names:
             return names
     return frozenset()
+
+
+def evicts(scheduler: SchedulerSpec | None) -> bool:
+    """Whether some action evicts."""
+    return scheduler is not None and any(action in (*PREEMPT, *RECLAIM) for action in scheduler.actions)
+
+
+def cools(scheduler: SchedulerSpec | None) -> bool:
+    """Whether the plugin cdp guards pods, in whatever tier. Its flags switch it off for the plain actions; the gang actions ask it nothing in
+    Volcano, but what an owner wishes to protect is protected here."""
+    flags = {"preempt": "enablePreemptable", "reclaim": "enableReclaimable"}
+    used = [flags.get(action, "") for action in scheduler.actions if action in (*PREEMPT, *RECLAIM)] if scheduler else []
+    plugins = [plugin for tier in scheduler.tiers for plugin in tier if plugin.name == "cdp"] if scheduler else []
+    return any(plugin.flags.get(flag, True) for plugin in plugins for flag in used)

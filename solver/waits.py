@@ -55,9 +55,10 @@ class Waits:
 
     def delay(self, j: int) -> tuple[Fact, ...]:
         """Why it waits although it lacks nothing by itself; none where it does, or where only others are before it."""
-        if j in self.closings and not self.beside_what_runs(j) and self._fits(self.world.problem, self.world.tree, j, "now"):
+        room = self.beside_what_runs(j) or self._beside_the_plan(j)
+        if j in self.closings and not room and self._fits(self.world.problem, self.world.tree, j, "now"):
             return self._closed(j, "now")
-        if j in self._behind and (self.beside_what_runs(j) or self._beside_the_plan(j)):
+        if j in self._behind and room:
             return (Fact("GW115", queue=self.guarded.gangs[j].queue, gangs=(self._behind[j],)),)
         if self.reservation is not None and self._held_back(j, self.reservation):
             return (Fact("GW114", gangs=(self.reservation.gang,)),)

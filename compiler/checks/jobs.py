@@ -154,16 +154,21 @@ def pod_group_known(reading: Reading) -> Iterator[Finding]:
 @check("GP363", "too few pods for a pod group's subgroups", "warning")
 def pod_group_subgroups(reading: Reading) -> Iterator[Finding]:
     """subGroupPolicy of a bare PodGroup divides its pods by their labels. A subgroup is ready with subGroupSize pods, and minSubGroups of them must
-    be, or Volcano starts none of the pods. Mend: label more pods, or lower the numbers."""
+    be, or Volcano starts none of the pods. One with fewer pods than that is never ready. Mend: label more pods, or lower the numbers."""
     mine = members(reading.pods)
     for document, group in reading.of(PodGroup):
         for draft in specs(document, group):
             parts = Counter(part_of(draft.policies, pod.labels) for pod in mine.get(group_key(document), ()))
             for index, policy in enumerate(draft.policies):
-                ready = sum(part is not None and part[0] == index and pods >= policy.size for part, pods in parts.items())
+                sizes = {part[1]: pods for part, pods in parts.items() if part is not None and part[0] == index}
+                ready = sum(pods >= policy.size for pods in sizes.values())
                 if parts and ready < policy.minimum:
                     message = f"{policy.minimum} subgroups of {policy.size} pods must be ready, and the pods make {ready}"
                     yield Finding(document, policy.path, message, "label more pods, or lower minSubGroups or subGroupSize")
+                elif ready < len(sizes):
+                    values, pods = min((values, pods) for values, pods in sizes.items() if pods < policy.size)
+                    message = f"subgroup {'/'.join((policy.name, *values))} is ready with {policy.size} pods, and has {pods}"
+                    yield Finding(document, policy.path, message, "label more pods, or lower subGroupSize")
 
 
 @check("GP354", "depends on an object with errors")

@@ -10,7 +10,7 @@ from compiler.documents import Path
 from compiler.scheduler_conf import FILE_KEYS, OUR_KEYS
 from compiler.scheduler_tables import ACTIONS, ARGUMENTS, FLAGS, GLOBS, PLUGINS
 from compiler.specs import PluginSpec, SchedulerSpec
-from compiler.votes import PLAIN_ACTIONS, deciding
+from compiler.votes import COOLDOWN, PLAIN_ACTIONS, cools, deciding, evicts
 
 CACHE = "predicateErrorCacheEnable"
 CACHED_ACTIONS = ("allocate", "backfill", "preempt")
@@ -291,6 +291,19 @@ def whole_gangs_stay(reading: Reading) -> Iterator[Finding]:
                 yield Finding(
                     spec.document, path, f"{action} takes from jobs only what they can spare", f"set {flag}: false for gang, or use {gang_action}"
                 )
+
+
+@check("GP429", "cooldown that nobody keeps", "warning")
+def cooldowns_kept(reading: Reading) -> Iterator[Finding]:
+    """volcano.sh/cooldown-time says how long a job runs at least before it may be evicted. Only the plugin cdp reads it: without cdp the job may be
+    a victim from its first second, in Volcano and in the plan. Mend: enable cdp, in the first tier, or remove the annotation."""
+    for spec in _scheduler(reading):
+        if not evicts(spec) or cools(spec):
+            continue
+        for gang in reading.specs.gangs:
+            for path in sorted((path for path in gang.document.marks if path and path[-1] == COOLDOWN), key=repr):
+                see = (spec.document, (*spec.base, "tiers"))
+                yield Finding(gang.document, path, "no plugin keeps this cooldown, and the scheduler evicts", "enable cdp, or remove it", see)
 
 
 @check("GP414", "two scheduler configurations")

@@ -100,6 +100,13 @@ class Divisions:
         found = {(j, t): self.numa(role.pod) for j, gang in enumerate(gangs) for t, role in enumerate(gang.roles) if role.pod.topology_policy}
         return {spot: cells for spot, cells in found.items() if cells.unplanned}
 
+    def narrowed(self, gang: GangSpec) -> bool:
+        """Whether the portions ask for more than the kubelet does: nodes are closed that it might let the gang use; or a pod of whole cells has room
+        kept for it in each of them that it needs in one, and another role could do with that."""
+        found = [self.numa(role.pod) for role in gang.roles if role.pod.topology_policy]
+        several = [cells.way for cells in found if cells.way is not None]
+        return any(cells.layouts is not None for cells in found) or (len(several) > 1 and any(way.number > 1 for way in several))
+
     def requirement(self, pod: PodSpec) -> Requirement:
         """What decides which nodes are open to a pod."""
         return requirement(pod, self.numa(pod).layouts)

@@ -83,7 +83,7 @@ class GangLowering:
             ends=known.ends,
             overdue=known.overdue,
             holds=holds,
-            narrowed=parts.narrowed or any(self.parted.numa(role.pod).layouts is not None for role in spec.roles),
+            narrowed=parts.narrowed or self.parted.narrowed(spec),
         )
 
     def role(self, spec: RoleSpec, least: int = 0) -> Role:

@@ -67,6 +67,8 @@ def restricted(asked: Amounts, cells: Layout) -> Way | None:
         return None
     if any(len({row.get(r, 0) for row in rows}) > 1 or divided[r] % number or divided[r] // number != rows[0].get(r, 0) for r in several):
         return None
+    if any(row.get(r, 0) < a for r, a in divided.items() if r not in several for row in rows):
+        return None
     return Way(number, tuple(sorted((r, a // number if r in several else a) for r, a in asked.items())))
 
 

@@ -10,10 +10,9 @@ from compiler.lower.gangs import SYSTEM_PRIORITIES
 from compiler.lower.live import Live
 from compiler.lower.origins import namespace_of
 from compiler.specs import GangSpec, PriorityClassSpec, SchedulerSpec, Specs
-from compiler.votes import PREEMPT, RECLAIM, TRUE
+from compiler.votes import COOLDOWN, TRUE, cools
 
 PREEMPTABLE = "volcano.sh/preemptable"
-COOLDOWN = "volcano.sh/cooldown-time"
 _PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
 _SECONDS: Mapping[str, float] = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
 
@@ -62,7 +61,7 @@ def cools_until(j: int, gang: GangSpec, live: Live, scheduler: SchedulerSpec | N
 
 def _cooldown(j: int, gang: GangSpec, live: Live, scheduler: SchedulerSpec | None) -> float:
     """Seconds; 0 for none."""
-    if not _cools(scheduler):
+    if not cools(scheduler):
         return 0.0
     said = [*_annotations(gang), *live.notes.get(j, ())]
     return max((seconds(notes[COOLDOWN]) for notes in said if COOLDOWN in notes), default=0.0)
@@ -72,15 +71,6 @@ def _lendable(j: int, gang: GangSpec, live: Live, scheduler: SchedulerSpec | Non
     """Whether the gang, which waits, could be evicted from the moment it starts: as `_evictable`, and no disruption budget selects its pods."""
     namespace = namespace_of(gang)
     return _evictable(j, gang, live, scheduler) and not any(budget.selects(namespace, role.labels) for budget in live.budgets for role in gang.roles)
-
-
-def _cools(scheduler: SchedulerSpec | None) -> bool:
-    """Whether the plugin cdp guards pods, in whatever tier. Its flags switch it off for the plain actions; the gang actions ask it nothing in
-    Volcano, but what an owner wishes to protect is protected here."""
-    flags = {"preempt": "enablePreemptable", "reclaim": "enableReclaimable"}
-    used = [flags.get(action, "") for action in scheduler.actions if action in (*PREEMPT, *RECLAIM)] if scheduler else []
-    plugins = [plugin for tier in scheduler.tiers for plugin in tier if plugin.name == "cdp"] if scheduler else []
-    return any(plugin.flags.get(flag, True) for plugin in plugins for flag in used)
 
 
 def ran(j: int, live: Live, last: bool = False) -> int:

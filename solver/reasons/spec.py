@@ -123,7 +123,7 @@ def _open(role: int, kind: int, node: int, t: Trial) -> Trial:
 def smaller(bench: Bench, role: int, t: Trial) -> list[Step]:
     """GR115: pods of a role that ask for no more of anything than the largest node that is open to it has, or its largest cell, nothing running.
 
-    Not where two resources are too much, nor where the share of one cell is not what the pod asks for by that name.
+    Not where two resources are too much, nor where the share of one cell is not what the pod asks for by that name, or the cells have none of it.
     """
     world, spec = bench.case.world, t.setting.gang.roles[role]
     largest = world.capacity.at(np.isin(world.tree.kinds, sorted(spec.kinds)))
@@ -134,7 +134,9 @@ def smaller(bench: Bench, role: int, t: Trial) -> list[Step]:
             min(most, cell) if share == asked else most for most, cell, share, asked in zip(sizes, cells, portion.share, spec.request, strict=True)
         ]
     over = [r for r, a in enumerate(spec.request) if a > sizes[r]]
-    return [partial(_smaller, role, over[0], sizes[over[0]])] if len(over) == 1 and len(largest.amounts) else []
+    if len(over) != 1 or not len(largest.amounts) or (spec.portions and not sizes[over[0]]):
+        return []
+    return [partial(_smaller, role, over[0], sizes[over[0]])]
 
 
 def _smaller(role: int, r: int, amount: int, t: Trial) -> Trial:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from compiler.compile import compile_repository
 from compiler.lower import lower
 from compiler.lower.holders import CellState, surely
 from compiler.read import read_specs
@@ -42,10 +43,14 @@ def job(name: str, limits: str, priority: str, policy: str = "", replicas: int =
     )
 
 
-def lowered(pool: str, jobs: list[str], live: list[dict[str, Any]]) -> Problem:
+def tree(pool: str, jobs: list[str]) -> Tree:
     files = {"cluster-specs/c/pool.yaml": POOL + pool, "cluster-specs/c/s.yaml": SCHEDULER, "cluster-specs/c/p.yaml": CLASSES}
     files |= {f"jobs/{number}.yaml": text for number, text in enumerate(jobs)}
-    specs = read_specs(Tree({name: text.encode() for name, text in files.items()}))
+    return Tree({name: text.encode() for name, text in files.items()})
+
+
+def lowered(pool: str, jobs: list[str], live: list[dict[str, Any]]) -> Problem:
+    specs = read_specs(tree(pool, jobs))
     assert [d for d in specs.diagnostics if d.severity == "error"] == []
     problem, _ = lower(specs, State.from_objects(live))
     validate(problem)
@@ -132,6 +137,16 @@ def test_on_a_guess_nobody_is_evicted() -> None:
     problem = lowered(FRACTIONS, [*milli("600"), job("hi", "{example.com/gpu-milli: 800}", "high")], live)
     assert holds(problem) == {"a": (), "b": ()}
     assert actions(problem) == {"a": "keep", "b": "keep", "hi": "wait"}
+
+
+@pytest.mark.parametrize(("amount", "evicts", "told"), [("600", True, True), ("600", False, False), ("1000", True, False)])
+def test_who_waits_is_told_that_nobody_is_evicted_on_a_guess(amount: str, evicts: bool, told: bool) -> None:
+    """Whole devices need no names; and where no victim would be allowed, names would not help."""
+    live = [TWO_DEVICES, *(pod(name, {"example.com/gpu-milli": amount}) for name in ("a", "b"))]
+    jobs = [*milli(amount), job("hi", "{example.com/gpu-milli: 800}", "high" if evicts else "low")]
+    outcome = compile_repository(tree(FRACTIONS, jobs), state=State.from_objects(live))
+    found = [d for d in outcome.diagnostics if d.code == "GP523"]
+    assert [(d.object, "t/a on n-0 hold and 1 more" in d.message) for d in found] == ([("Job t/hi", True)] if told else [])
 
 
 def test_a_pod_in_the_only_device_of_its_node_is_there() -> None:

@@ -26,12 +26,14 @@ FOUR = ((("cpu", 16), ("gpu", 2)),) * 4
         ({"cpu": 48, "gpu": 4}, FOUR, None),
         ({"cpu": 8, "gpu": 9}, FOUR, None),
         ({"cpu": 2, "gpu": 4}, ((("cpu", 8), ("gpu", 3)), (("cpu", 8), ("gpu", 1))), None),
+        ({"cpu": 4, "gpu": 8}, ((("cpu", 8), ("gpu", 4)), (("cpu", 2), ("gpu", 4))), None),
         ({"cpu": 2, "gpu": 1}, ((("cpu", 8),), (("gpu", 4),)), (1, {"cpu": 2, "gpu": 1})),
         ({"cpu": 16, "nic": 1}, ((("cpu", 8),), (("cpu", 8),)), (2, {"cpu": 8, "nic": 1})),
     ],
 )
 def test_restricted_is_one_cell_or_whole_cells(asked: dict[str, int], cells: tuple[tuple[tuple[str, int], ...], ...], way: object) -> None:
-    """Nothing is said where the least number of cells is not taken whole, differs between resources, or is of unequal cells."""
+    """Nothing is said where the least number of cells is not taken whole, differs between resources, or is of unequal cells, and where what needs one
+    cell would not find room in each."""
     found = restricted(asked, cells)
     assert (found and (found.number, dict(found.share))) == way
 

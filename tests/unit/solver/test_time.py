@@ -85,6 +85,38 @@ def test_a_gang_for_which_an_eviction_left_room_waits_for_the_one_before_it_and_
     assert [repair.code for repair in of(world, made, "small").repairs] == ["GR114", "GR117"]
 
 
+def test_nor_for_maintenance_where_the_room_that_was_left_stays_open() -> None:
+    """As before, and a second node, empty, closes before anybody would have ended: it is not what keeps the last one waiting."""
+    world = problem(
+        nodes(1, gpu=8),
+        nodes(1, gpu=4, closes_in=0),
+        queue("default", strict=True),
+        gang("victim", role(1, gpu=8), running=(run(0, 0, 1),), loss=1),
+        gang("urgent", role(1, gpu=4), priority=1),
+        gang("large", role(2, gpu=8)),
+        gang("small", role(1, gpu=4)),
+        preempt=True,
+    )
+    made = plan(world)
+    assert started(world, made) == {"urgent"}
+    assert codes(world, made, "small") == ["GW115"]
+
+
+def test_no_promise_waits_for_the_end_of_a_gang_that_is_evicted() -> None:
+    """late waits for both; quick, of its level, may evict one of them and is gone in time: then there is one to wait for, as the next plan says."""
+    world = problem(
+        nodes(1, gpu=8),
+        busy("stays", 0, gpu=4, ends=5),
+        busy("goes", 0, gpu=4, ends=3, loss=1),
+        gang("late", role(1, gpu=8), priority=5, preempts=False),
+        gang("quick", role(1, gpu=4), priority=5, duration=2),
+        preempt=True,
+    )
+    made = plan(world)
+    assert started(world, made) == {"quick"}
+    assert made.reservation is None
+
+
 def test_no_pod_is_reserved_for_on_a_node_that_closes_even_if_it_asks_for_nothing() -> None:
     """Its second role needs no room, so that it would fit where nothing is free; started then, in ten seconds, it would run when the node closes."""
     late = gang("late", role(1, gpu=8), role(1), overdue=True, duration=55)
@@ -239,6 +271,27 @@ def test_a_gang_of_higher_priority_that_will_end_moves_the_start() -> None:
     made = plan(world)
     assert made.reservation is not None
     assert (made.reservation.starts_in, made.reservation.until) == (2000, (0, 2))
+
+
+def test_what_an_eviction_took_excuses_no_reservation() -> None:
+    """A node shrank: of 24 GPUs 32 are held and 1 is guaranteed. Once `surplus` has lost a pod and `ends` is gone that is 21 + 1 for the winner, and
+    with 4 for the reserved gang 26: more than there are."""
+    world = problem(
+        nodes(2, gpu=8, cpu=1),
+        nodes(1, gpu=4),
+        nodes(1, gpu=4, cpu=1),
+        queue("default"),
+        queue("other", guarantee={"gpu": 1}),
+        gang("surplus", role(2, minimum=1, gpu=8), running=(run(0, 0, 1), run(0, 1, 1)), loss=60),
+        gang("shrunk", role(12, gpu=1), running=(run(0, 2, 12),), priority=9),
+        gang("ends", role(1, gpu=4, cpu=1), running=(run(0, 3, 1),), ends=600, priority=9),
+        gang("wins", role(1, gpu=1, cpu=1), priority=5),
+        gang("waits", role(1, gpu=4, cpu=1)),
+        preempt=True,
+    )
+    made = plan(world)
+    assert sum(place.pods for place in of(world, made, "surplus").evicted) == 1
+    assert made.reservation is None
 
 
 def test_a_gang_that_can_never_start_gets_no_reservation() -> None:

@@ -112,7 +112,7 @@ def against(ledger: Ledger, queue: int, amount: Vector, cluster: Ledger | None) 
         for o in _tightest(o for o in new if o.code == first):
             found[o.key] = o
             problem = lifted(problem, queue, o)
-        ledger, cluster = ledger.under(problem), None if cluster is None else cluster.under(problem)
+        ledger = ledger.under(problem)
     return list(found.values())
 
 

@@ -385,6 +385,7 @@ def test_what_others_are_guaranteed_is_blamed_only_where_the_nodes_that_are_away
     assert [fact.code for fact in decision(small).facts] == ["GW106", "GW122"]
     large = away(problem(nodes(1, gpu=8), nodes(1, gpu=16), *queues, asks), 1)
     assert [fact.code for fact in decision(large).facts] == ["GW122"]
+    assert [fact.code for fact in decision(replace(large, policy=CAPACITY)).facts] == ["GW122"]
 
 
 def test_nodes_that_are_away_are_not_blamed_where_others_go_first() -> None:

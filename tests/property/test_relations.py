@@ -16,7 +16,7 @@ from tests.property.brute import emptied, score
 from tests.property.brute_relations import allowed, related_sets
 from tests.property.happenings import happened, rarely
 from tests.property.mutants import MUTATORS, Placed
-from tests.property.strategies import related, tied
+from tests.property.strategies import contenders, related, tied
 from tests.property.test_solve import admitted
 from tests.property.test_victims import contested, crowded
 
@@ -81,6 +81,28 @@ def test_what_is_said_to_fit_never_does_not_fit_alone(world: Problem) -> None:
     for decision in solve(world).decisions:
         if any(fact.never for fact in decision.facts):
             assert related_sets(alone(world, decision.gang)) == [frozenset()]
+
+
+def test_where_only_a_relation_is_blamed_the_gang_starts_without_it_and_not_with_it() -> None:
+    """Beside what runs: nobody asks any more who of the gang is where."""
+    seen = Counter[str]()
+
+    @settings(max_examples=150)
+    @given(st.one_of(related(running="whole gangs"), contenders().flatmap(tied), crowded().flatmap(tied)))
+    def blamed(world: Problem) -> None:
+        for decision in solve(world).decisions:
+            gang, facts = world.gangs[decision.gang], decision.facts
+            if [fact.code for fact in facts] != ["GW117"] or facts[0].never or gang.running:
+                continue
+            seen["GW117"] += 1
+            runs = tuple(other for other in world.gangs if other.running)
+            loose = replace(gang, roles=tuple(replace(role, bears=(), matches=()) for role in gang.roles))
+            with_it, without = (related_sets(replace(world, gangs=(*runs, one))) for one in (gang, loose))
+            assert not any(len(runs) in started for started in with_it)
+            assert any(len(runs) in started for started in without)
+
+    blamed()
+    assert rarely(seen, GW117=15) == {}
 
 
 def alone(world: Problem, g: int) -> Problem:

@@ -83,12 +83,10 @@ def outlook(course: Course, above: Collection[int]) -> Outlook:
     problem, evicted = course.problem, course.standing.evicted
     holding = {j: course.placements[j] for j, gang in enumerate(problem.gangs) if j in course.placements and (satisfied(gang) or j in above)}
     holding |= {j: merged(gang.running) for j, gang in enumerate(problem.gangs) if gang.running and j not in holding and j not in evicted}
-    ledger = Ledger(problem)
-    for j, pods in holding.items():
+    ledger, width = Ledger(problem), len(problem.resources)
+    for j in sorted(holding.keys() | evicted.keys()):
         gang = problem.gangs[j]
-        now, before = (demand(gang, some, len(problem.resources)) for some in (pods, gang.running))
-        ledger.charge(gang.queue, tuple(a - b for a, b in zip(now, before, strict=True)))
-    for j in evicted.keys() - holding.keys():
-        ran = demand(problem.gangs[j], problem.gangs[j].running, len(problem.resources))
-        ledger.release(problem.gangs[j].queue, ran, ran)
+        ran, holds, gone = (demand(gang, pods, width) for pods in (gang.running, holding.get(j, ()), evicted.get(j, ())))
+        ledger.release(gang.queue, gone, gone)  # what is evicted excuses nobody any more
+        ledger.charge(gang.queue, tuple(b - a + c for a, b, c in zip(ran, holds, gone, strict=True)))
     return Outlook(problem, holding, ledger, course.fitted)

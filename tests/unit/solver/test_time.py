@@ -273,6 +273,27 @@ def test_a_gang_of_higher_priority_that_will_end_moves_the_start() -> None:
     assert (made.reservation.starts_in, made.reservation.until) == (2000, (0, 2))
 
 
+def test_what_an_eviction_took_excuses_no_reservation() -> None:
+    """A node shrank: of 24 GPUs 32 are held and 1 is guaranteed. Once `surplus` has lost a pod and `ends` is gone that is 21 + 1 for the winner, and
+    with 4 for the reserved gang 26: more than there are."""
+    world = problem(
+        nodes(2, gpu=8, cpu=1),
+        nodes(1, gpu=4),
+        nodes(1, gpu=4, cpu=1),
+        queue("default"),
+        queue("other", guarantee={"gpu": 1}),
+        gang("surplus", role(2, minimum=1, gpu=8), running=(run(0, 0, 1), run(0, 1, 1)), loss=60),
+        gang("shrunk", role(12, gpu=1), running=(run(0, 2, 12),), priority=9),
+        gang("ends", role(1, gpu=4, cpu=1), running=(run(0, 3, 1),), ends=600, priority=9),
+        gang("wins", role(1, gpu=1, cpu=1), priority=5),
+        gang("waits", role(1, gpu=4, cpu=1)),
+        preempt=True,
+    )
+    made = plan(world)
+    assert sum(place.pods for place in of(world, made, "surplus").evicted) == 1
+    assert made.reservation is None
+
+
 def test_a_gang_that_can_never_start_gets_no_reservation() -> None:
     world = problem(
         nodes(2, gpu=8),

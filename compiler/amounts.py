@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from fractions import Fraction
+
+from solver.problem import Portion
 
 _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
 _BYTES = ("memory", "ephemeral-storage", "hugepages-")
@@ -56,3 +59,9 @@ def lasting(seconds: int) -> str:
     """A duration as people write it into an annotation: 1h30m, 45s."""
     parts = ((seconds // 3600, "h"), (seconds // 60 % 60, "m"), (seconds % 60, "s"))
     return "".join(f"{number}{unit}" for number, unit in parts if number) or "0s"
+
+
+def of_cells(portion: Portion, resources: Sequence[str]) -> str:
+    """What a pod takes of how many cells."""
+    amounts = [say(resources[r], amount) for r, amount in enumerate(portion.share) if amount]
+    return f"{', '.join(amounts)} of {'one' if portion.number == 1 else f'each of {portion.number}'}"

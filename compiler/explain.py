@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from compiler import metax
-from compiler.amounts import lasting, number, quantity, rfc3339, say
+from compiler.amounts import lasting, number, of_cells, quantity, rfc3339, say
 from compiler.lower.origins import Origins
 from compiler.sources import Source
 from solver.plan import Fact, Repair
@@ -205,12 +205,13 @@ REASONS: Mapping[str, Sentence] = {
         "no device or NUMA cell has room",
         (
             "a pod of role {role} asks for {asked} of one device or NUMA cell; the roomiest has {available:n} left, the largest has {limit:n} in all",
-            "its nodes have room in sum, but their devices or NUMA cells for {available:n} of {asked:pods} of role {role}",
+            "its nodes have room in sum, but their devices or NUMA cells for {available:n} of {asked:pods} of role {role}; each takes {share}",
             "its nodes have room in sum, but their devices or NUMA cells have not",
         ),
         (
             "a pod of role {role} asks for {asked} of one device or NUMA cell; even empty, the largest has {limit:n}",
-            "its nodes are large enough, but their devices or NUMA cells, even empty, hold {available:n} of {asked:pods} of role {role}",
+            "its nodes are large enough, but their devices or NUMA cells, even empty, hold {available:n} of {asked:pods} of role {role}; "
+            "each takes {share}",
             "its nodes are large enough, but their devices or NUMA cells are not",
         ),
         "Ask each pod for less of one device or NUMA cell, wait for one to be free, or use nodes that are divided otherwise.",
@@ -365,6 +366,8 @@ class Words:
             facts["never"] = True
         listed = {name: _listed(named) for name, named in objects.items()}
         names = {**facts, **{name: _Amount(resource, amount) for name, amount in known.items()}, **listed}
+        if fact.code == "GW118" and fact.role is not None and (portions := gang.roles[fact.role].portions):
+            names["share"] = of_cells(portions[0], self.problem.resources)
         texts = (*sentence.special, *(sentence.never if fact.never else ()), *sentence.texts)
         return Reason(fact.code, _say(texts, names, sentence.title), facts, fact.never)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from compiler.checks import Finding, Reading, check
 from compiler.diagnostics import did_you_mean
 from compiler.documents import Path
+from compiler.durations import seconds
 from compiler.scheduler_conf import FILE_KEYS, OUR_KEYS
 from compiler.scheduler_tables import ACTIONS, ARGUMENTS, FLAGS, GLOBS, PLUGINS
 from compiler.specs import PluginSpec, SchedulerSpec
@@ -296,14 +297,23 @@ def whole_gangs_stay(reading: Reading) -> Iterator[Finding]:
 @check("GP429", "cooldown that nobody keeps", "warning")
 def cooldowns_kept(reading: Reading) -> Iterator[Finding]:
     """volcano.sh/cooldown-time says how long a job runs at least before it may be evicted. Only the plugin cdp reads it: without cdp the job may be
-    a victim from its first second, in Volcano and in the plan. Mend: enable cdp, in the first tier, or remove the annotation."""
+    a victim from its first second, in Volcano and in the plan. So it may with a text that is no duration, which cdp ignores. Mend: enable cdp, in
+    the first tier, write a duration like 10m or 1h30m, or remove the annotation."""
     for spec in _scheduler(reading):
-        if not evicts(spec) or cools(spec):
-            continue
-        for gang in reading.specs.gangs:
+        for gang in reading.specs.gangs if evicts(spec) else ():
             for path in sorted((path for path in gang.document.marks if path and path[-1] == COOLDOWN), key=repr):
-                see = (spec.document, (*spec.base, "tiers"))
-                yield Finding(gang.document, path, "no plugin keeps this cooldown, and the scheduler evicts", "enable cdp, or remove it", see)
+                said = str(_at(gang.document.data, path))
+                if not cools(spec):
+                    see = (spec.document, (*spec.base, "tiers"))
+                    yield Finding(gang.document, path, "no plugin keeps this cooldown, and the scheduler evicts", "enable cdp, or remove it", see)
+                elif not seconds(said):
+                    yield Finding(gang.document, path, f"{said!r} is no duration, and cdp ignores it", "write it like 10m or 1h30m")
+
+
+def _at(data: object, path: Path) -> object:
+    for key in path:
+        data = data[key]  # type: ignore[index]
+    return data
 
 
 @check("GP414", "two scheduler configurations")

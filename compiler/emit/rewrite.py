@@ -2,7 +2,8 @@
 
 Three ways, the most faithful first; each result is parsed again and taken only if it says exactly what is wanted:
 1. splice: the new lines are put into the text where the marks say; not one byte of the rest changes;
-2. round trip: ruamel.yaml keeps order, comments and quotes, but may touch blank lines and indentation (flow style, list items, anchors);
+2. round trip: ruamel.yaml keeps order, comments and quotes, but may touch blank lines and indentation (list items, anchors, more than scalars
+   into flow style);
 3. dump: the plain data in our own style.
 """
 
@@ -78,7 +79,8 @@ def _says(text: str, wanted: Mapping[str, Any]) -> bool:
 
 
 def _spliced(document: Document, changes: Sequence[Edit]) -> str | None:
-    """New keys of a block mapping go in after its first key where that is one line, else before it; all else is left to the other ways."""
+    """New keys of a block mapping go in after its first key where that is one line, else before it; scalars of a flow mapping before its first key;
+    all else is left to the other ways."""
     if document.prefix or any(not edit.added or not isinstance(edit.path[-1], str) for edit in changes):
         return None
     groups: dict[Path, dict[str, Any]] = {}
@@ -91,7 +93,11 @@ def _spliced(document: Document, changes: Sequence[Edit]) -> str | None:
     for path, added in groups.items():
         place = _place(document, path, starts)
         if place is None:
-            return None
+            at, pairs = _flow(document, path, starts), _pairs(added)
+            if at is None or pairs is None:
+                return None
+            inserts.append((at, "".join(f"{pair}, " for pair in pairs)))
+            continue
         at, column, after = place
         block = [" " * (column - 1) + line for line in lines(added)]
         if after:
@@ -126,6 +132,25 @@ def _place(document: Document, path: Path, starts: Sequence[int]) -> tuple[int, 
     if len(marks) > 1 and any(_is_text(line) for line in document.text[starts[row + 1] : starts[marks[1][0][0] - document.line]].splitlines()):
         return offset, column, False
     return starts[row + 1], column, True
+
+
+def _flow(document: Document, path: Path, starts: Sequence[int]) -> int | None:
+    """Offset in the text of the first key of a flow mapping, where that stands in the line of its brace."""
+    mapping: Any = document.data
+    for step in path:
+        mapping = mapping[step]
+    line, column = min((document.marks[(*path, key)] for key in mapping if (*path, key) in document.marks), default=(0, 0))
+    row = line - document.line
+    if not 0 <= row < len(starts) - 1:
+        return None
+    offset = starts[row] + column - 1
+    return offset if document.text[starts[row] : offset].rstrip().endswith("{") else None
+
+
+def _pairs(added: Mapping[str, Any]) -> list[str] | None:
+    """The new keys with their values, each in one line; None where one of them is more than a scalar."""
+    found = [list(lines({key: value})) for key, value in added.items() if not isinstance(value, dict | list)]
+    return [pair for (pair,) in found] if len(found) == len(added) and all(len(pair) == 1 for pair in found) else None
 
 
 def _is_text(line: str) -> bool:

@@ -56,15 +56,8 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
 
     values, otherwise = priorities(specs.priority_classes)
     rank = ages(specs.gangs, submission)
-    lowering = GangLowering(
-        names,
-        {queue.name: q for q, queue in enumerate(made_queues)},
-        {node.name: n for n, node in enumerate(nodes)},
-        live.hypernodes,
-        open_to,
-        parted,
-        specs.scheduler,
-    )
+    queue_of, node_of = {queue.name: q for q, queue in enumerate(made_queues)}, {node.name: n for n, node in enumerate(nodes)}
+    lowering = GangLowering(names, queue_of, node_of, live.hypernodes, open_to, parted, specs.scheduler)
     parts = [settled(gang, live.running.get(j, {})) for j, gang in zip(chosen, gangs, strict=True)]
     bonds = relations(gangs, live.nodes, live.bystanders, specs.scheduler)
     bonds, wholes = kept_whole(bonds, gangs, parts, live.hypernodes, live.nodes)
@@ -102,9 +95,7 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
         relations=bonds.relations,
         devices=devices(names),
     )
-    behind = tuple(node.name for node in live.nodes if parted.names and parted.behind(node, live.tenants.get(node.name, ())))
-    origins = replace(_origins(specs, live, gangs, queue_origins, submission, bonds), moments=ahead(every, live.latest, clock), behind=behind)
-    origins = replace(origins, unplanned=parted.unplanned(gangs), barring=barring(live.nodes, gangs) if parted.aware else {}, wholes=wholes)
+    origins = replace(_origins(specs, live, gangs, queue_origins, submission, bonds, parted), moments=ahead(every, live.latest, clock), wholes=wholes)
     return keep(problem, {spec.name: spec for spec in specs.queues}, live.hypernodes), origins
 
 
@@ -115,6 +106,7 @@ def _origins(
     queue_origins: tuple[QueueSpec | None, ...],
     submission: Mapping[int, int],
     bonds: Relations,
+    parted: Divisions,
 ) -> Origins:
     """gangs: those in the problem. Of the others it says what became of them."""
     others = [gang for j, gang in enumerate(specs.gangs) if j not in live.finished]
@@ -131,6 +123,9 @@ def _origins(
         promised={job_key(specs.gangs[j]): time for j, time in live.promised.items()},
         relations=bonds.words,
         guards=bonds.guards,
+        behind=tuple(node.name for node in live.nodes if parted.names and parted.behind(node, live.tenants.get(node.name, ()))),
+        unplanned=parted.unplanned(gangs),
+        barring=barring(live.nodes, gangs) if parted.aware else {},
     )
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from math import ceil
 
+from compiler.durations import seconds
 from compiler.lower.gangs import SYSTEM_PRIORITIES
 from compiler.lower.live import Live
 from compiler.lower.origins import namespace_of
@@ -13,8 +13,6 @@ from compiler.specs import GangSpec, PriorityClassSpec, SchedulerSpec, Specs
 from compiler.votes import COOLDOWN, TRUE, cools
 
 PREEMPTABLE = "volcano.sh/preemptable"
-_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
-_SECONDS: Mapping[str, float] = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
 
 
 def never(classes: Iterable[PriorityClassSpec]) -> frozenset[str]:
@@ -77,12 +75,6 @@ def ran(j: int, live: Live, last: bool = False) -> int:
     """Seconds that the gang's first pod (its last one) has run, at the newest time that the state knows; 0 where that is not known."""
     starts = live.started.get(j)
     return max(0, live.latest - (max(starts) if last else min(starts))) if starts and live.latest is not None else 0
-
-
-def seconds(duration: str) -> float:
-    """Go's durations ("1h30m", "600s"); 0 for what is none, as Volcano ignores it."""
-    parts = _PART.findall(duration)
-    return sum(float(number) * _SECONDS[unit] for number, unit in parts) if "".join(map("".join, parts)) == duration else 0.0
 
 
 def _annotations(gang: GangSpec) -> Iterable[Mapping[str, str]]:

@@ -152,3 +152,20 @@ def test_flow_style_that_some_parsers_refuse_is_kept_as_written() -> None:
     wanted = deepcopy(document.data)
     wanted["spec"]["queue"] = "q"
     assert "containers: [{name: c, image: registry/name:1.0}] # why\n" in rewrite(document, wanted)
+
+
+def with_annotations(document: Document, **added: str) -> dict[str, Any]:
+    metadata = document.data["metadata"]
+    return {**document.data, "metadata": {**metadata, "annotations": {**metadata["annotations"], **added}}}
+
+
+def test_scalars_are_added_to_a_flow_mapping_and_not_a_byte_of_the_rest_changes() -> None:
+    document = only(JOB.replace("  labels:", "  annotations: {mine: kept}   # why\n  labels:"))
+    made = rewrite(document, with_annotations(document, placement='{"worker":{"n1":2}}'))
+    assert made == document.text.replace("{mine", '{placement: \'{"worker":{"n1":2}}\', mine')
+
+
+def test_a_scalar_that_means_something_else_in_a_flow_mapping_is_added_in_another_way() -> None:
+    document = only(JOB.replace("  labels:", "  annotations: {mine: kept}\n  labels:"))
+    wanted = with_annotations(document, why="a, b")
+    assert loaded(rewrite(document, wanted)) == wanted

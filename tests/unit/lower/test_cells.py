@@ -277,6 +277,28 @@ def test_a_lost_nodes_cells_hold_nothing() -> None:
     assert {cell.free for cell in problem.nodes[0].cells} == {(0,) * len(problem.resources)}
 
 
+@pytest.mark.parametrize(
+    ("pods", "message"),
+    [
+        (
+            job("{example.com/gpu-milli: 600}", 3),
+            "its nodes are large enough, but their devices or NUMA cells, even empty, hold 2 of 3 pods of role w; "
+            "each takes 600 example.com/gpu-milli of one",
+        ),
+        (
+            job("{example.com/gpu: 2}", 2),
+            "its nodes are large enough, but their devices or NUMA cells, even empty, hold 1 of 2 pods of role w; "
+            "each takes 1000 example.com/gpu-milli of each of 2",
+        ),
+    ],
+)
+def test_too_few_devices_are_said_with_what_a_pod_takes_of_one(pods: str, message: str) -> None:
+    """Two devices of 1000; the node has CPUs and devices by name enough for all."""
+    live = live_node({"cpu": "32", "example.com/gpu-milli": "9000", "example.com/gpu": "9"})
+    (decided,) = compile_repository(tree(FRACTIONS, pods), state=State.from_objects([live])).decisions
+    assert [(reason.code, reason.message) for reason in decided.reasons] == [("GW118", message)]
+
+
 def test_a_world_that_asks_for_no_parts_has_no_cells() -> None:
     assert lowered(FRACTIONS, job("{cpu: 1}")).nodes[0].cells == ()
     assert lowered(VGPUS, job("{cpu: 1}")).divisions == ()

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from compiler.compile import compile_repository
+from compiler.durations import seconds
 from compiler.lower import lower
 from compiler.lower.policy import policy
-from compiler.lower.victims import seconds
 from compiler.specs import PluginSpec, Specs
 from compiler.state import State, StateError, load_state
 from compiler.tree import Tree

@@ -162,7 +162,9 @@ def starts_without(world: Problem, plan: Plan, g: int, facts: Sequence[Fact], ev
         beside_what_runs, beside_what_runs, limits(world, replace(world, gangs=(world.gangs[g],)), g)
     )
     gone = {j for fact in facts if fact.code == "GW105" for j in fact.gangs}
-    kept = replace(plan, decisions=tuple(replace(d, placements=()) if d.gang in gone else d for d in plan.decisions))
+    # Who runs grows only into what is left over, so that is in nobody's way.
+    left = [() if d.gang in gone else world.gangs[d.gang].running if d.action == "keep" else d.placements for d in plan.decisions]
+    kept = replace(plan, decisions=tuple(replace(d, placements=places) for d, places in zip(plan.decisions, left, strict=True)))
     nodes, queues = alone(world, kept, g, late), alone(world, plan, g, late)
     for fact in facts:
         nodes, queues = nodes_without(nodes, fact), queues_without(queues, fact)

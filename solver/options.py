@@ -22,6 +22,8 @@ class Options:
     winner_variables: gangs that room is made for get it together, where their model has no more variables than this; 0 for one after another.
     deadline: `time.monotonic()` at which the time limit ends; set by `solve` itself. Pickled as seconds left, since each machine has its own clock.
     engine: "highs", or "cbc" where HiGHS is missing; None takes the first that is there.
+
+    Raises ValueError, naming the option, for a value that is none: a negative limit, a gap that is no number, an engine that nobody knows.
     """
 
     gap: float = 0.0
@@ -35,6 +37,14 @@ class Options:
     winner_variables: int = 2_000
     deadline: float | None = None
     engine: Literal["highs", "cbc"] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("gap", "time_limit", "max_nodes", "joint_variables", "share_variables", "fair_levels", "batch_variables", "winner_variables"):
+            value = getattr(self, name)
+            if not value >= 0:  # false for NaN too
+                raise ValueError(f"{name}: {value} is not 0 or more")
+        if self.engine not in (None, "highs", "cbc"):
+            raise ValueError(f'engine: {self.engine!r} is neither "highs" nor "cbc"')
 
     def __getstate__(self) -> dict[str, Any]:
         state = {field.name: getattr(self, field.name) for field in fields(self)}

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from solver.options import Options
 from solver.problem import InvalidProblemError, Problem
 from solver.validate import LARGEST, validate
 from tests.unit.solver.builders import gang, hard, nodes, parts, problem, queue, role, run
@@ -154,3 +155,19 @@ def test_the_first_of_two_culprits_is_named() -> None:
     world = edit(edit(WORLD, ("nodes", 2, "free", 0), -1), ("nodes", 1, "free", 0), -1)
     with pytest.raises(InvalidProblemError, match=r"^nodes\.1\.free\.0: "):
         validate(world)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"gap": float("nan")}, "gap: nan"),
+        ({"gap": -0.1}, "gap: -0.1"),
+        ({"time_limit": -1.0}, "time_limit: -1.0"),
+        ({"max_nodes": -1}, "max_nodes: -1"),
+        ({"joint_variables": -1}, "joint_variables: -1"),
+        ({"engine": "foo"}, "engine: 'foo'"),
+    ],
+)
+def test_an_option_that_is_no_limit_is_refused_by_name(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=f"^{said} is"):
+        Options(**options)

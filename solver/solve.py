@@ -394,7 +394,7 @@ def _decided(course: Course, waiting: list[int]) -> Course:
         plain = course.copy().decide_all(groups, whole)
         if not any(course.promising(j) for j in waiting if j not in plain.placements):
             return plain
-        groups, _ = divided(problem, waiting, replace(options, joint_variables=-1), partial(course.whole_floor, waiting))
+        groups, _ = divided(problem, waiting, replace(options, joint_variables=0), partial(course.whole_floor, waiting))
     clean = course.copy() if plain is course and len(groups) > 1 else None
     for number, group in enumerate(groups):
         urgent = urgency(problem.gangs[group[0]])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.controlplane import ControlPlane
+from tests.controlplane import ApiError, ControlPlane
 from tests.e2e.stories.story import (
     CLUSTER,
     SCHEDULER,
@@ -131,34 +133,68 @@ def test_an_elastic_gang_shrinks_for_an_urgent_one_and_grows_again(plane: Contro
         assert len(evicted(reconciler)) == 2
 
 
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+"""Evictions of all but four pods of a job are refused: so a kill falls between two of them, however fast they are."""
+FOUR_ONLY = {
+    "metadata": {"name": "four-only"},
+    "spec": {
+        "matchConstraints": {"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods/eviction"]}]},
+        "validations": [{"expression": "request.name.matches('-worker-[0-3]$')", "message": "not yet"}],
+    },
+}
+FOUR_ONLY_EVERYWHERE = {"metadata": {"name": "four-only"}, "spec": {"policyName": "four-only", "validationActions": ["Deny"]}}
+
+
+@contextmanager
+def four_evictions_at_most(plane: ControlPlane, pod: str) -> Iterator[None]:
+    """pod: one that is not among the four."""
+    plane.api("POST", f"{ADMISSION}/validatingadmissionpolicies", FOUR_ONLY)
+    plane.api("POST", f"{ADMISSION}/validatingadmissionpolicybindings", FOUR_ONLY_EVERYWHERE)
+    trial = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": "default"}, "deleteOptions": {"dryRun": ["All"]}}
+
+    def refused() -> bool:
+        try:
+            plane.api("POST", f"/api/v1/namespaces/default/pods/{pod}/eviction", trial)
+        except ApiError as error:
+            return "not yet" in str(error)
+        return False
+
+    plane.wait(refused, what="the admission policy to be heard")
+    yield
+    for path in ("validatingadmissionpolicybindings", "validatingadmissionpolicies"):
+        plane.api("DELETE", f"{ADMISSION}/{path}/four-only")
+    plane.wait(lambda: not refused(), what="the admission policy to be gone")
+
+
 def test_a_kill_between_two_evictions_ends_with_one_victim_and_one_winner(plane: ControlPlane, tmp_path: Path) -> None:
-    gpu_nodes(plane, 8, gpus=10)
+    gpu_nodes(plane, 2, gpus=8)
     repository = Repository(tmp_path / "repo")
     classes = (priority_class("low", 10), priority_class("urgent", 1000))
-    repository.write("cluster-specs/test/cluster.yaml", CLUSTER, EVICTING, node_pool("gpu", 8, gpus=10), queue("team"), *classes)
+    repository.write("cluster-specs/test/cluster.yaml", CLUSTER, EVICTING, node_pool("gpu", 2, gpus=8), queue("team"), *classes)
     low = ("first", "second")
     for name in low:
-        repository.write(f"jobs/{name}.yaml", vcjob(name, role("worker", 40, gpus=1), queue="team", priorityClassName="low"))
+        repository.write(f"jobs/{name}.yaml", vcjob(name, role("worker", 8, gpus=1), queue="team", priorityClassName="low"))
     repository.commit()
     with Reconciler(plane, repository, tmp_path / "one") as reconciler:
         for name in low:
-            plane.wait(lambda name=name: running(plane, name), lambda seen: len(seen) == 40, timeout=60, what=f"{name} to run")  # type: ignore[misc]
+            plane.wait(lambda name=name: running(plane, name), lambda seen: len(seen) == 8, timeout=60, what=f"{name} to run")  # type: ignore[misc]
         before = {name: running(plane, name) for name in low}
-        repository.write("jobs/urgent.yaml", vcjob("urgent", role("worker", 4, gpus=10), queue="team", priorityClassName="urgent"))
-        repository.commit()
 
-        def gone() -> dict[str, int]:
+        def lost() -> dict[str, int]:
             return {name: len(before[name] - running(plane, name)) for name in low}
 
-        lost = plane.wait(gone, lambda seen: any(seen.values()), timeout=60, what="the first eviction")
-        reconciler.kill()
-        (victim,) = (name for name in low if lost[name])
-        assert lost[victim] < 40, "the kill has to fall between two evictions"
+        with four_evictions_at_most(plane, "first-worker-7"):
+            repository.write("jobs/urgent.yaml", vcjob("urgent", role("worker", 1, gpus=8), queue="team", priorityClassName="urgent"))
+            repository.commit()
+            begun = plane.wait(lost, lambda seen: 4 in seen.values(), timeout=60, what="four evictions")
+            reconciler.kill()
+        assert sorted(begun.values()) == [0, 4]
+        victim = max(low, key=lambda name: begun[name])
         assert phase(plane, "urgent") != "Running"
         reconciler.start()
         plane.wait(lambda: phase(plane, "urgent"), lambda seen: seen == "Running", timeout=60, what="the urgent job to run")
         assert bound(plane, "urgent") == placement(plane, "urgent")
         (other,) = {*low} - {victim}
         assert running(plane, other) == before[other], "nobody goes beside the victim that was begun"
-        back = plane.wait(lambda: pods(plane, victim), lambda seen: len(seen) == 40 and all(map(gated, seen)), what="the victim to be back, gated")
+        back = plane.wait(lambda: pods(plane, victim), lambda seen: len(seen) == 8 and all(map(gated, seen)), what="the victim to be back, gated")
         assert not before[victim] & {pod["metadata"]["uid"] for pod in back}

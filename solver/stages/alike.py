@@ -92,7 +92,9 @@ def kind_of(s: Sets, shape: Shape) -> Kind | None:
 
 
 def grouped(s: Sets, shapes: Mapping[int, Shape]) -> dict[Kind, dict[int, Party]]:
-    """Kind of pods -> the gangs of such pods."""
+    """Kind of pods -> the gangs of such pods; none where there is no topology, in which nobody is near or far."""
+    if not s.tree.tiers:
+        return {}
     known = {shape: kind_of(s, shape) for shape in dict.fromkeys(shapes.values())}
     found: dict[Kind, dict[int, Party]] = {}
     for j, shape in sorted(shapes.items()):

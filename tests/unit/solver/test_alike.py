@@ -16,6 +16,7 @@ from solver.shapes import classes, shape_of
 from solver.stages import alike
 from solver.tree import Tree
 from tests.unit.solver.builders import gang, nodes, problem, role
+from tests.unit.solver.outcomes import decided
 
 TWO_PODS = Slots({Region((10,)): {0: 2}, Region((11,)): {1: 2}}, (1, 4))
 """Two leaves of two slots, below different domains."""
@@ -64,3 +65,11 @@ def sets_of(world: Problem) -> Sets:
     shapes = tuple(dict.fromkeys(shape for _, _, shape in waiting))
     by_class = {(q, p, shapes.index(shape)): js for (q, p, shape), js in waiting.items()}
     return Sets(world, Tree(world), aggregate(world), free_vectors(world), Ledger(world), shapes, by_class)
+
+
+def test_without_a_topology_there_is_nothing_to_be_near() -> None:
+    """More gangs and kinds of nodes than one exact model takes, and more nodes opened than are proved to be needed."""
+    kinds = range(25)
+    machines = [nodes(1, gpu=4 + n, cpu=n + 1, kind=n) for n in kinds]
+    world = problem(*machines, *(gang(f"g{j}", role(2, gpu=3, cpu=1 + j % 3, kinds=kinds)) for j in range(20)))
+    assert {decision.action for decision in decided(world).decisions} == {"start"}

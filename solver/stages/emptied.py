@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
@@ -31,38 +31,41 @@ def emptied(s: Sets, shapes: Mapping[int, Shape], placements: Placements, low: C
     """These placements, or some that cost less because a supernode is not opened after all; again until none helps, or `low` is reached."""
     cost = cost_of(s, placements, wholes)
     while cost.supernodes > low.supernodes:
-        for h in _least_filled(s, placements, wholes):
-            other = _without(s, shapes, placements, h, wholes)
-            again = None if other is None else repacked(s, other, wholes, options)
-            if again is not None and cost_of(s, again, wholes) < cost:
-                placements, cost = again, cost_of(s, again, wholes)
+        opened = _opened(s, placements, wholes)
+        for h in _least_filled(s, placements, opened):
+            # What its own gangs have opened besides h stays open to them: only h is to be spared.
+            other = _without(s, shapes, placements, h, (wholes.supernodes - opened) | {h})
+            if other is None:
+                continue
+            again = repacked(s, other, wholes, options)
+            new = cost_of(s, again, wholes)
+            if new < cost:
+                placements, cost = again, new
                 break
         else:
             return placements
     return placements
 
 
-def _least_filled(s: Sets, placements: Placements, wholes: Wholes) -> list[int]:
-    """The whole supernodes that the placements open, those with the fewest new pods first."""
+def _least_filled(s: Sets, placements: Placements, opened: Collection[int]) -> list[int]:
+    """These supernodes, those with the fewest new pods first."""
     pods: Counter[int] = Counter()
     for j, placed in placements.items():
         for p in fresh(s.problem.gangs[j], placed):
             pods[int(s.tree.leaf_of[p.node])] += p.pods
-    return sorted(_opened(s, placements, placements, wholes), key=lambda h: (pods[h], h))
+    return sorted(opened, key=lambda h: (pods[h], h))
 
 
-def _opened(s: Sets, placements: Placements, gangs: Iterable[int], wholes: Wholes) -> frozenset[int]:
-    """The whole supernodes that these gangs open."""
-    new = {j: fresh(s.problem.gangs[j], placements[j]) for j in gangs}
+def _opened(s: Sets, placements: Placements, wholes: Wholes) -> frozenset[int]:
+    """The whole supernodes that the placements open."""
+    new = {j: fresh(s.problem.gangs[j], pods) for j, pods in placements.items()}
     return frozenset(int(s.tree.leaf_of[n]) for n in wholes.opened_nodes(new)) & wholes.supernodes
 
 
-def _without(s: Sets, shapes: Mapping[int, Shape], placements: Placements, h: int, wholes: Wholes) -> Placements | None:
-    """The gangs with new pods in supernode h placed by the greedy where the others have opened; None where one of them finds no place."""
+def _without(s: Sets, shapes: Mapping[int, Shape], placements: Placements, h: int, shut: Collection[int]) -> Placements | None:
+    """The gangs with new pods in supernode h placed by the greedy outside the supernodes that are shut; None where one of them finds no place."""
     gangs = {j: shape for j, shape in shapes.items() if any(s.tree.leaf_of[p.node] == h for p in fresh(s.problem.gangs[j], placements[j]))}
     others = {j: pods for j, pods in placements.items() if j not in gangs}
-    # What its own gangs have opened besides h stays open to them: only h is to be spared.
-    shut = (wholes.supernodes - _opened(s, placements, placements, wholes)) | {h}
     room = s.room_beside(others)
     closed = np.isin(s.tree.leaf_of, sorted(shut))
     room.free.amounts[closed], room.free.cells[closed] = 0, 0

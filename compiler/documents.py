@@ -59,6 +59,13 @@ class Document:
         """ "Kind namespace/name", or "Kind name" without a namespace."""
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
 
+    def value(self, *path: str | int) -> Any:
+        """What the document says at `path`, which must be in it."""
+        found: Any = self.data
+        for step in path:
+            found = found[step]
+        return found
+
     def at(self, *path: str | int) -> Position:
         """Where `path` stands; of a path that is not in the document, the nearest ancestor that is."""
         while path and path not in self.marks:

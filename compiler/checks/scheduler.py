@@ -302,18 +302,12 @@ def cooldowns_kept(reading: Reading) -> Iterator[Finding]:
     for spec in _scheduler(reading):
         for gang in reading.specs.gangs if evicts(spec) else ():
             for path in sorted((path for path in gang.document.marks if path and path[-1] == COOLDOWN), key=repr):
-                said = str(_at(gang.document.data, path))
+                said = str(gang.document.value(*path))
                 if not cools(spec):
                     see = (spec.document, (*spec.base, "tiers"))
                     yield Finding(gang.document, path, "no plugin keeps this cooldown, and the scheduler evicts", "enable cdp, or remove it", see)
                 elif not seconds(said):
                     yield Finding(gang.document, path, f"{said!r} is no duration, and cdp ignores it", "write it like 10m or 1h30m")
-
-
-def _at(data: object, path: Path) -> object:
-    for key in path:
-        data = data[key]  # type: ignore[index]
-    return data
 
 
 @check("GP414", "two scheduler configurations")

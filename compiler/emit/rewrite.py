@@ -112,9 +112,7 @@ def _spliced(document: Document, changes: Sequence[Edit]) -> str | None:
 
 def _place(document: Document, path: Path, starts: Sequence[int]) -> tuple[int, int, bool] | None:
     """Offset in the text, column of the mapping's keys, and whether the place is after the first key's line (else right before that key)."""
-    mapping: Any = document.data
-    for step in path:
-        mapping = mapping[step]
+    mapping = document.value(*path)
     marks = sorted((document.marks[(*path, key)], key) for key in mapping if (*path, key) in document.marks)
     if len(marks) != len(mapping) or not marks:
         return None
@@ -136,10 +134,7 @@ def _place(document: Document, path: Path, starts: Sequence[int]) -> tuple[int, 
 
 def _flow(document: Document, path: Path, starts: Sequence[int]) -> int | None:
     """Offset in the text of the first key of a flow mapping, where that stands in the line of its brace."""
-    mapping: Any = document.data
-    for step in path:
-        mapping = mapping[step]
-    line, column = min((document.marks[(*path, key)] for key in mapping if (*path, key) in document.marks), default=(0, 0))
+    line, column = min((document.marks[(*path, key)] for key in document.value(*path) if (*path, key) in document.marks), default=(0, 0))
     row = line - document.line
     if not 0 <= row < len(starts) - 1:
         return None

@@ -8,7 +8,7 @@ from solver import Problem, solve
 from solver.plan import Decision, Plan
 from solver.problem import Policy
 from solver.verify import verify
-from tests.unit.solver.builders import GangSpec, gang, hard, nodes, problem, queue, role, run
+from tests.unit.solver.builders import GangSpec, NodeSpec, gang, hard, nodes, problem, queue, role, run
 
 
 def plan(world: Problem) -> Plan:
@@ -68,10 +68,12 @@ def test_in_a_strict_queue_a_later_gang_does_not_pass_one_that_waits() -> None:
     assert codes(strict, made, "first") == ["GW108"]
 
 
-def test_a_gang_for_which_an_eviction_left_room_waits_for_the_one_before_it_and_not_for_room() -> None:
-    """Beside what runs there is none; the urgent one evicts it all and leaves half, which only the strict order keeps from the last."""
-    world = problem(
+def left_over(*more: list[NodeSpec]) -> Problem:
+    """On the first node there is no room beside what runs; the urgent one evicts it all and leaves half, which only the strict order keeps from
+    the last."""
+    return problem(
         nodes(1, gpu=8),
+        *more,
         queue("default", strict=True),
         gang("victim", role(1, gpu=8), running=(run(0, 0, 1),), loss=1),
         gang("urgent", role(1, gpu=4), priority=1),
@@ -79,6 +81,10 @@ def test_a_gang_for_which_an_eviction_left_room_waits_for_the_one_before_it_and_
         gang("small", role(1, gpu=4)),
         preempt=True,
     )
+
+
+def test_a_gang_for_which_an_eviction_left_room_waits_for_the_one_before_it_and_not_for_room() -> None:
+    world = left_over()
     made = plan(world)
     assert started(world, made) == {"urgent"}
     assert codes(world, made, "small") == ["GW115"]
@@ -86,17 +92,8 @@ def test_a_gang_for_which_an_eviction_left_room_waits_for_the_one_before_it_and_
 
 
 def test_nor_for_maintenance_where_the_room_that_was_left_stays_open() -> None:
-    """As before, and a second node, empty, closes before anybody would have ended: it is not what keeps the last one waiting."""
-    world = problem(
-        nodes(1, gpu=8),
-        nodes(1, gpu=4, closes_in=0),
-        queue("default", strict=True),
-        gang("victim", role(1, gpu=8), running=(run(0, 0, 1),), loss=1),
-        gang("urgent", role(1, gpu=4), priority=1),
-        gang("large", role(2, gpu=8)),
-        gang("small", role(1, gpu=4)),
-        preempt=True,
-    )
+    """A second node, empty, closes before anybody would have ended: it is not what keeps the last one waiting."""
+    world = left_over(nodes(1, gpu=4, closes_in=0))
     made = plan(world)
     assert started(world, made) == {"urgent"}
     assert codes(world, made, "small") == ["GW115"]

@@ -6,15 +6,15 @@ import math
 
 import pulp
 
-from solver.engine import FEASIBILITY, solve_model
-from solver.filling import greedy_floor
-from solver.model import constraints, variables
-from solver.model.sets import Sets, aggregate
+from solver.admission.greedy_fill import greedy_floor
+from solver.mip.engine import FEASIBILITY, solve_model
+from solver.models import constraints, variables
+from solver.models.sets import Sets, aggregate
 from solver.options import Options
 from solver.problem import Problem
-from solver.room import Ledger, Room, free_vectors
-from solver.shapes import classes
-from solver.tree import Tree
+from solver.semantics.gang_classes import classes
+from solver.semantics.topology import Tree
+from solver.state.room import Ledger, Room, free_vectors
 
 SECONDS = 600.0
 """For one linear program; without an optimum there is no bound and the case fails."""

@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from compiler.outcome import Outcome
 
 TIMED = {
-    "read": ("compiler.compile", "read_specs"),
-    "check": ("compiler.read", "_checked"),
-    "lower": ("compiler.compile", "lower"),
-    "solve": ("compiler.compile", "solve"),
-    "verify": ("compiler.compile", "verify"),
-    "greedy": ("solver.solve", "greedy_floor"),
-    "admit": ("solver.solve", "admit"),
-    "spread": ("solver.solve", "spread"),
-    "grow": ("solver.solve", "grow"),
-    "reasons": ("solver.delays", "explanations"),
+    "read": ("compiler.pipeline", "read_specs"),
+    "check": ("compiler.reading", "_checked"),
+    "lower": ("compiler.pipeline", "lower"),
+    "solve": ("compiler.pipeline", "solve"),
+    "verify": ("compiler.pipeline", "verify"),
+    "greedy": ("solver.planner", "greedy_floor"),
+    "admit": ("solver.planner", "admit"),
+    "spread": ("solver.planner", "spread"),
+    "grow": ("solver.planner", "grow"),
+    "reasons": ("solver.diagnosis.delay_repairs", "explanations"),
 }
 """Phase -> module and name of the function as its caller finds it."""
 
@@ -75,10 +75,10 @@ def peak() -> int:
 def reading(world: World) -> Figures:
     """Read and check a world, and no more."""
     wall, cpu, stopwatch = time.perf_counter(), time.process_time(), Stopwatch()
-    stopwatch.timed("import", importlib.import_module)("compiler.compile")
+    stopwatch.timed("import", importlib.import_module)("compiler.pipeline")
     stopwatch.watch("check", *TIMED["check"])
-    from compiler.read import read_specs
-    from compiler.tree import Tree
+    from compiler.reading import read_specs
+    from compiler.repository import Tree
 
     specs = stopwatch.timed("read", read_specs)(Tree(world.files))
     wall, cpu, most = time.perf_counter() - wall, time.process_time() - cpu, peak()
@@ -93,13 +93,13 @@ def compilation(world: World, judged: bool = True) -> Figures:
     Raises RuntimeError when there is no verified plan: a figure without one is worth nothing.
     """
     wall, cpu, stopwatch = time.perf_counter(), time.process_time(), Stopwatch()
-    stopwatch.timed("import", importlib.import_module)("compiler.compile")
+    stopwatch.timed("import", importlib.import_module)("compiler.pipeline")
     for name, (module, path) in TIMED.items():
         stopwatch.watch(name, module, path)
-    from compiler.compile import compile_repository
+    from compiler.cluster_state.state import load_state
     from compiler.emit import by_file
-    from compiler.state import load_state
-    from compiler.tree import Tree
+    from compiler.pipeline import compile_repository
+    from compiler.repository import Tree
 
     state = None if world.state is None else stopwatch.timed("state", load_state)(world.state)
     outcome = compile_repository(Tree(world.files), state=state)
@@ -122,7 +122,7 @@ def _phases(stopwatch: Stopwatch) -> dict[str, float]:
 def quality(outcome: Outcome) -> Quality:
     from bench.bound import greedy, most_placed
     from bench.worlds import GPU
-    from solver.shapes import shape_of
+    from solver.semantics.gang_classes import shape_of
 
     problem, plan = outcome.problem, outcome.plan
     if problem is None or plan is None:

@@ -15,9 +15,9 @@ from bench.measure import peak
 from bench.registry import Figures
 from solver.options import Options
 from solver.plan import Plan
+from solver.planner import solve
 from solver.problem import Problem
-from solver.solve import solve
-from solver.tree import Tree
+from solver.semantics.topology import Tree
 from solver.verify import verify
 
 PLAN = "plan"

@@ -31,7 +31,7 @@ PART = 8
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """files: as `compiler.tree.Tree.files`. state: JSON of a state file, None for an empty cluster."""
+    """files: as `compiler.repository.Tree.files`. state: JSON of a state file, None for an empty cluster."""
 
     files: dict[str, bytes]
     gangs: int

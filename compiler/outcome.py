@@ -10,14 +10,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
-from compiler.amounts import rfc3339
 from compiler.diagnostics import Diagnostic
-from compiler.documents import Document
-from compiler.explain import Reason, Words
+from compiler.explain.provenance import Sources, suspended
+from compiler.explain.reasons import Reason, Words
+from compiler.fields.amounts import rfc3339
 from compiler.lower.gangs import priorities
 from compiler.lower.origins import JobKey, Origins, job_key, namespace_of
-from compiler.sources import Sources, suspended
 from compiler.specs import GangSpec, Specs
+from compiler.syntax.documents import Document
 from solver.plan import CellUse, Decision, Plan, Repair, Reservation
 from solver.problem import Gang, Placement, Problem
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from compiler.cli import cli
-from compiler.tree import Tree
+from compiler.repository import Tree
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -12,9 +12,9 @@ from types import FrameType
 
 import click
 
-from compiler.amounts import rfc3339
 from compiler.cli import executor_option
-from compiler.state import NOW
+from compiler.cluster_state.state import NOW
+from compiler.fields.amounts import rfc3339
 from reconciler.cli import cluster_options, kubeconfig_options, state_folder
 from reconciler.git import GitError
 from reconciler.kube import ApiError, Client, NotFound, connector

@@ -34,7 +34,7 @@ SECONDS = 600.0
 class Request:
     """files, dates, problems: of the tree at `commit`. state: the cluster's objects. finished: (namespace, name, kind) of jobs that are over.
 
-    executor: as `compiler.executor.open_executor`. clock: as `compiler.state.State.clock`.
+    executor: as `compiler.cli.executor.open_executor`. clock: as `compiler.cluster_state.state.State.clock`.
     """
 
     commit: str
@@ -214,11 +214,11 @@ def _decode(text: bytes) -> Request:
 
 def compile_request(request: Request) -> Snapshot:
     """Compile here and now. A commit with any error is not ok: in a reconciler, a job that became unreadable must not look like one that left."""
-    from compiler.compile import compile_repository
+    from compiler.cli.executor import open_executor
+    from compiler.cluster_state.state import State
     from compiler.diagnostics import Diagnostic, Position
-    from compiler.executor import open_executor
-    from compiler.state import State
-    from compiler.tree import Tree
+    from compiler.pipeline import compile_repository
+    from compiler.repository import Tree
     from compiler.views import data
 
     problems = tuple(Diagnostic(**{**p, "position": Position(**p["position"]), "see": None}) for p in request.problems)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from compiler.quantity import QuantityError, parse
+from compiler.fields.quantity import QuantityError, parse
 from reconciler.objects import DIGEST, JOBS, REPLACE, Object, Ref, annotations_of, finished
 
 Path = tuple[str | int, ...]

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from compiler.diagnostics import Diagnostic, Position
-from compiler.parse import LARGEST_FILE
-from compiler.tree import CLUSTERS, JOBS, SUBMODULE, SUFFIXES, Tree, bad_name, shown, symlink
+from compiler.repository import CLUSTERS, JOBS, SUBMODULE, SUFFIXES, Tree, bad_name, shown, symlink
+from compiler.syntax.parse import LARGEST_FILE
 
 REPOSITORY_LIMIT = 64 << 20
 FILES_LIMIT = 20_000

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from compiler.devices import ASSIGNED, MEMORY
+from compiler.volcano.shared_devices import ASSIGNED, MEMORY
 from reconciler.compile_child import Snapshot
 from reconciler.gates import Gang, Nodes, over, place, pods_by_job, role_of
 from reconciler.objects import HOSTNAME, Object, Ref, annotations_of, digest, labels_of, uid

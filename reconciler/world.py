@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from compiler.tree import Tree
+from compiler.repository import Tree
 from reconciler import guard
 from reconciler.apply import Actor, Done, Memory
 from reconciler.compile_child import Compiler, Snapshot

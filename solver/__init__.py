@@ -2,7 +2,7 @@
 
 from solver.options import Options
 from solver.plan import Plan
+from solver.planner import solve
 from solver.problem import InvalidProblemError, Problem
-from solver.solve import solve
 
 __all__ = ["InvalidProblemError", "Options", "Plan", "Problem", "solve"]

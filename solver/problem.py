@@ -250,7 +250,7 @@ class Gang:
     running: pods that run already; they stay where they are, and the gang may grow beside them up to its replicas.
     A gang whose running pods reach its minima is kept; one whose pods do not (it lost a node) is to be completed or waits for the rest.
 
-    evictable: running pods may be stopped for another gang, by the rules of `solver.victims`. loss: seconds that one of them has run.
+    evictable: running pods may be stopped for another gang, by the rules of `solver.semantics.eviction_rights`. loss: seconds that one of them has run.
     affinities: (role, role, 1 or -1): their pods like to share a node, or not to; the same role twice is its pods among themselves. A wish only.
     preempts: others may be evicted for this gang (false: priority class with preemptionPolicy Never).
     holds: which cells the running pods have, sorted by (role, node, cell), each once, as far as anybody knows: cells come back for others only of
@@ -285,7 +285,7 @@ class Gang:
 
 @dataclass(frozen=True, slots=True)
 class Votes:
-    """What the scheduler's plugins let one of its actions evict, beside what `solver.victims` asks for in any case.
+    """What the scheduler's plugins let one of its actions evict, beside what `solver.semantics.eviction_rights` asks for in any case.
 
     whole: a gang may go whole; otherwise it gives only what it has above its minima (plugin gang votes).
     shares: what is left of the victim has no smaller dominant share than the gang that it goes for gets (plugin drf votes).

@@ -20,10 +20,10 @@ import numpy as np
 
 from bench.baselines.site import Placements, Site
 from bench.baselines.volcano import hypernodes, pods_inside
-from solver.cells import Ints
-from solver.placements import merged
 from solver.problem import Gang, Placement, Problem
-from solver.room import demand
+from solver.semantics.device_slots import Ints
+from solver.semantics.placements import merged
+from solver.state.room import demand
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ import numpy as np
 
 from bench.baselines.site import Placements, Site
 from solver.problem import Gang, Placement, Problem
-from solver.tree import ROOT
+from solver.semantics.topology import ROOT
 
 Item = tuple[bool, int]
 """(whether it is a node, index)."""

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from bench.baselines.site import Placements
-from solver.cells import Uses, certificate
-from solver.placements import fresh, merged
 from solver.plan import Batch, Decision, Fact, Plan, QueueUse
 from solver.problem import Placement, Problem
-from solver.quotas import totals
-from solver.room import Ledger, Room, add, demand, free_vectors
-from solver.shapes import satisfied
+from solver.semantics.device_slots import Uses, certificate
+from solver.semantics.gang_classes import satisfied
+from solver.semantics.placements import fresh, merged
+from solver.semantics.queue_limits import totals
+from solver.state.room import Ledger, Room, add, demand, free_vectors
 
 Evicted = Mapping[int, tuple[Placement, ...]]
 

@@ -22,8 +22,8 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from bench.baselines.site import Placements, Site
-from solver.cells import Ints
 from solver.problem import Ask, Placement, Problem, Role, Vector
+from solver.semantics.device_slots import Ints
 
 Devices = tuple[int, ...]
 """What is free of the GPU on each device of a node, ascending; () where the node's GPUs are not told apart."""

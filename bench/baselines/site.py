@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from solver.cells import Ints
 from solver.problem import Placement, Problem, Role, Vector
-from solver.quotas import rank
-from solver.room import Ledger, Room, demand, free_vectors
-from solver.shapes import satisfied
-from solver.tree import Tree
+from solver.semantics.device_slots import Ints
+from solver.semantics.gang_classes import satisfied
+from solver.semantics.queue_limits import rank
+from solver.semantics.topology import Tree
+from solver.state.room import Ledger, Room, demand, free_vectors
 
 Placements = Mapping[int, tuple[Placement, ...]]
 

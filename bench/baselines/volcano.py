@@ -16,10 +16,10 @@ from __future__ import annotations
 import numpy as np
 
 from bench.baselines.site import Placements, Site
-from solver.cells import Ints
-from solver.placements import merged
 from solver.problem import Gang, Placement, Problem
-from solver.tree import ROOT
+from solver.semantics.device_slots import Ints
+from solver.semantics.placements import merged
+from solver.semantics.topology import ROOT
 
 FADING = 0.8
 

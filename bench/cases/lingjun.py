@@ -12,9 +12,9 @@ from bench.bound import most_placed
 from bench.registry import Comparison, Figures, case
 from bench.rivals import PLAN, Outcome, mean, race
 from bench.traces import GPUS, lingjun
+from solver.planner import solve
 from solver.problem import Gang, Problem, Queue, Role, Topology
-from solver.solve import solve
-from solver.tree import Tree
+from solver.semantics.topology import Tree
 
 BASELINES = {"Volcano's order": volcano.place, "Kueue's best fit": kueue.place}
 SIZES = {1: 20, 2: 15, 4: 15, 8: 20, 16: 12, 32: 10, 64: 5, 128: 3}

@@ -8,8 +8,8 @@ from functools import partial
 from bench.measure import peak
 from bench.registry import Comparison, Figures, case
 from bench.worlds import CORE, GPUS_PER_NODE, SPINE, SUPERNODE
+from solver.planner import solve
 from solver.problem import Gang, HyperNode, Node, Problem, Queue, Role, Topology
-from solver.solve import solve
 from solver.verify import verify
 
 NODES, SECONDS = 10_000, 1

@@ -10,8 +10,8 @@ from bench.baselines.gangpreempt import preempt
 from bench.baselines.plan import plan_of
 from bench.measure import peak
 from bench.registry import Comparison, Figures, case
+from solver.planner import solve
 from solver.problem import Gang, HyperNode, Node, Placement, Problem, Queue, Role, Topology
-from solver.solve import solve
 from solver.verify import verify
 
 CLUSTERS = 100

@@ -20,10 +20,10 @@ SECONDS = 1
 
 def added() -> Figures:
     """The slowest of `ADDED` gangs, each added by itself to the same 1,000 that run."""
-    from compiler.compile import compile_repository
-    from compiler.read import read_specs
-    from compiler.state import State
-    from compiler.tree import Tree
+    from compiler.cluster_state.state import State
+    from compiler.pipeline import compile_repository
+    from compiler.reading import read_specs
+    from compiler.repository import Tree
     from reconciler.cli import collect_rarely
 
     collect_rarely()  # as in every process of the command
@@ -48,7 +48,7 @@ def added() -> Figures:
 def _planned(specs: Any, state: Any) -> tuple[Figures, bool, str]:
     """Figures from the specs to a verified plan, whether the new gang starts beside all others, and what it is."""
     from compiler.lower import lower
-    from solver.solve import solve
+    from solver.planner import solve
     from solver.verify import verify
 
     marks, cpu = [time.perf_counter()], time.process_time()

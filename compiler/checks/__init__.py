@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from compiler.diagnostics import Diagnostic, Rule, Severity, rule
-from compiler.documents import Document, Path
-from compiler.drafts import PodDraft
 from compiler.specs import SchedulerSpec, Specs
-from compiler.topology import TreeProblem
+from compiler.specs.drafts import PodDraft
+from compiler.specs.hypernode_tree import TreeProblem
+from compiler.syntax.documents import Document, Path
 
 Model = TypeVar("Model")
 Identity = tuple[str, str, str]

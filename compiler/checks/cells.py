@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.checks import Finding, Reading, check
-from compiler.devices import MEMORY
-from compiler.documents import Document, Path
+from compiler.fields.quantity import amounts, shown
 from compiler.kinds.node_pool import NodePool, SharedDevices
 from compiler.kinds.numatopology import Numatopology
 from compiler.kinds.volcano_job import VolcanoJob
-from compiler.lower.cells import numa_aware
-from compiler.quantity import amounts, shown
+from compiler.lower.device_slots import numa_aware
 from compiler.specs import PluginSpec
+from compiler.syntax.documents import Document, Path
+from compiler.volcano.shared_devices import MEMORY
 
 
 @check("GP370", "NUMA cells hold more than the node")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from compiler import metax
 from compiler.checks import Finding, Reading, check
 from compiler.diagnostics import did_you_mean
-from compiler.jobs import VOLCANO, annotation
+from compiler.kinds.common.jobs import VOLCANO, annotation
 from compiler.kinds.pod_group import PodGroup, specs
-from compiler.podgroups import group_key, members, part_of
 from compiler.specs import GangSpec
+from compiler.specs.pod_groups import group_key, members, part_of
+from compiler.volcano import metax
 
 SYSTEM_CLASSES = frozenset(("system-cluster-critical", "system-node-critical"))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from compiler.checks import Finding, Reading, check
-from compiler.documents import Document
 from compiler.specs import HyperNodeSpec, NodeSpec
+from compiler.syntax.documents import Document
 
 
 @check("GP301", "two objects of one name")

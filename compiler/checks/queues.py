@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from compiler.checks import Finding, Reading, check
 from compiler.diagnostics import did_you_mean
-from compiler.documents import Path
-from compiler.quantity import shown
+from compiler.fields.quantity import shown
 from compiler.specs import Amounts, QueueSpec
+from compiler.syntax.documents import Path
 
 ROOT = "root"
 DEEPEST = 5

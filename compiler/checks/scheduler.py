@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 
 from compiler.checks import Finding, Reading, check
 from compiler.diagnostics import did_you_mean
-from compiler.documents import Path
-from compiler.durations import seconds
-from compiler.scheduler_conf import FILE_KEYS, OUR_KEYS
-from compiler.scheduler_tables import ACTIONS, ARGUMENTS, FLAGS, GLOBS, PLUGINS
+from compiler.fields.duration import seconds
 from compiler.specs import PluginSpec, SchedulerSpec
-from compiler.votes import COOLDOWN, PLAIN_ACTIONS, cools, deciding, evicts
+from compiler.syntax.documents import Path
+from compiler.volcano.eviction_votes import COOLDOWN, PLAIN_ACTIONS, cools, deciding, evicts
+from compiler.volcano.plugins import ACTIONS, ARGUMENTS, FLAGS, GLOBS, PLUGINS
+from compiler.volcano.scheduler_conf import FILE_KEYS, OUR_KEYS
 
 CACHE = "predicateErrorCacheEnable"
 CACHED_ACTIONS = ("allocate", "backfill", "preempt")

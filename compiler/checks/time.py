@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from compiler.checks import Finding, Reading, check
 from compiler.kinds.queue import DOMAINS
-from compiler.lower.kept import tier_of
+from compiler.lower.dedicated_domains import tier_of
 
 PATH = ("metadata", "annotations", DOMAINS)
 

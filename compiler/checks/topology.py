@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from compiler.checks import Finding, Reading, check
 from compiler.diagnostics import did_you_mean
-from compiler.documents import Document, Path
 from compiler.specs import TopologySpec
+from compiler.syntax.documents import Document, Path
 
 
 def _tree(reading: Reading, kind: str) -> Iterator[Finding]:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from compiler.checks import Finding, Reading, check
 from compiler.diagnostics import did_you_mean
-from compiler.documents import Document, Path
 from compiler.kinds.volcano_job import Policy, Task, VolcanoJob
-from compiler.task_topology import AFFINITY, ANTI_AFFINITY, groups
+from compiler.syntax.documents import Document, Path
+from compiler.volcano.task_topology import AFFINITY, ANTI_AFFINITY, groups
 
 EVENTS = ("*", "PodFailed", "PodEvicted", "PodPending", "Unknown", "TaskCompleted", "TaskFailed", "JobUpdated")
 ACTIONS = ("AbortJob", "RestartJob", "RestartTask", "RestartPod", "RestartPartition", "TerminateJob", "CompleteJob", "ResumeJob")

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
+    from compiler.cluster_state.state import State
     from compiler.outcome import Outcome
-    from compiler.state import State
-    from compiler.tree import Tree
+    from compiler.repository import Tree
     from compiler.views.text import Style
 
 click.UsageError.exit_code = 1  # 2 belongs to --detailed-exitcode
@@ -97,7 +97,7 @@ def repo_options(command: Command) -> Command:
 
 
 def _executor(ctx: click.Context, param: click.Parameter, name: str) -> str:
-    from compiler.executor import ExecutorError, check_executor
+    from compiler.cli.executor import ExecutorError, check_executor
 
     try:
         check_executor(name)
@@ -126,9 +126,9 @@ def output_option(command: Command) -> Command:
 
 def compiled(ctx: click.Context, repo: Path, cluster: str | None, state_file: Path | None, executor: str) -> Outcome:
     """Compile, and say what is wrong on stderr."""
-    from compiler.compile import compile_repository
-    from compiler.executor import open_executor
-    from compiler.state import StateError
+    from compiler.cli.executor import open_executor
+    from compiler.cluster_state.state import StateError
+    from compiler.pipeline import compile_repository
 
     try:
         with open_executor(executor) as mapper:
@@ -144,7 +144,7 @@ def load_tree(ctx: click.Context, repo: Path) -> Tree:
     if callable(ctx.obj):
         tree: Tree = ctx.obj(repo)
         return tree
-    from compiler.tree import Tree
+    from compiler.repository import Tree
 
     return Tree.from_directory(repo)
 
@@ -152,7 +152,7 @@ def load_tree(ctx: click.Context, repo: Path) -> Tree:
 def load_state_file(path: Path | None) -> State | None:
     if path is None:
         return None
-    from compiler.state import StateError, load_state
+    from compiler.cluster_state.state import StateError, load_state
 
     try:
         return load_state(path.read_bytes())
@@ -164,7 +164,7 @@ def load_state_file(path: Path | None) -> State | None:
 
 def report(outcome: Outcome) -> None:
     """The diagnostics go to stderr; stdout belongs to the result."""
-    from compiler.render import render_text
+    from compiler.diagnostics.render import render_text
 
     if outcome.diagnostics:
         click.echo(render_text(outcome.diagnostics, colour=coloured(sys.stderr)), err=True, nl=False)

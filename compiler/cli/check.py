@@ -14,7 +14,7 @@ from compiler.cli import coloured, load_tree
 
 if TYPE_CHECKING:
     from compiler.diagnostics import Diagnostic
-    from compiler.tree import Tree
+    from compiler.repository import Tree
 
 FORMATS = ("text", "json", "github", "sarif", "junit")
 
@@ -51,7 +51,7 @@ def check(ctx: click.Context, paths: Sequence[Path], repo: Path, cluster: str | 
 def problems(tree: Tree, cluster: str | None) -> tuple[Diagnostic, ...]:
     """The problems of the chosen cluster, or of every cluster in turn; one that all of them share is told once."""
     from compiler.diagnostics import in_order
-    from compiler.read import read_specs
+    from compiler.reading import read_specs
 
     clusters = tree.clusters()
     if cluster is not None or len(clusters) < 2:
@@ -74,8 +74,8 @@ def _among(file: str, wanted: Sequence[str]) -> bool:
 
 
 def _rendered(diagnostics: Sequence[Diagnostic], form: str, tree: Tree) -> str:
-    from compiler.render import FORMATS as RENDERERS
-    from compiler.render import render_text
+    from compiler.diagnostics.render import FORMATS as RENDERERS
+    from compiler.diagnostics.render import render_text
 
     if form == "text":
         return render_text(diagnostics, colour=coloured(sys.stdout), sources=tree.files)
@@ -83,6 +83,6 @@ def _rendered(diagnostics: Sequence[Diagnostic], form: str, tree: Tree) -> str:
 
 
 def _close(diagnostics: Sequence[Diagnostic], tree: Tree) -> None:
-    from compiler.render.words import counts
+    from compiler.diagnostics.render.words import counts
 
     click.echo(f"{counts(diagnostics) or 'no problem found'} in {len(tree.files)} files", err=True)

@@ -16,8 +16,8 @@ def schema(ctx: click.Context, kind: str | None) -> None:
     Put `# yaml-language-server: $schema=FILE` on the first line of a YAML file.
     """
     from compiler.diagnostics import did_you_mean
-    from compiler.schema import names
-    from compiler.schema import schema as schema_of
+    from compiler.views.schema import names
+    from compiler.views.schema import schema as schema_of
 
     known = names()
     if kind is None:

@@ -7,13 +7,13 @@ from copy import deepcopy
 from functools import partial
 from typing import Any
 
-from compiler.documents import Document
 from compiler.emit import admission, gated, static
 from compiler.emit.block import dump
 from compiler.emit.rewrite import rewrite
 from compiler.emit.scheduler import config_map
 from compiler.outcome import Decided, Manifest, Outcome
 from compiler.specs import HyperNodeSpec, QueueSpec, Specs
+from compiler.syntax.documents import Document
 
 OWN_GROUP = "gangplan.dev"
 FIRST_KINDS = ("Namespace", "PriorityClass")

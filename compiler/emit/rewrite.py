@@ -19,9 +19,9 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from compiler.documents import Document, Path
 from compiler.emit.block import dump, lines
-from compiler.parse import parse
+from compiler.syntax.documents import Document, Path
+from compiler.syntax.parse import parse
 
 _NEVER_FOLD = 1 << 20
 _INDENTED_LIST = re.compile(r"^( *)[^\s#-][^\n]*:[ \t]*(?:#[^\n]*)?\n(?:[ \t]*(?:#[^\n]*)?\n)*\1 +- ", re.MULTILINE)

@@ -1,6 +1,6 @@
 """The kinds of objects that gangplan reads, one module each. A new kind is a new module with a `KIND`; nothing else has to know of it.
 
-A kind's `specs` turns a document, already fitted to the kind's pydantic model, into pieces of `compiler.specs` (or of `compiler.drafts`,
+A kind's `specs` turns a document, already fitted to the kind's pydantic model, into pieces of `compiler.specs` (or of `compiler.specs.drafts`,
 where other documents are needed to finish them). What is wrong with a piece is a check's matter (`compiler.checks`).
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from compiler.diagnostics import Diagnostic
-from compiler.documents import Document
+from compiler.syntax.documents import Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,5 +47,5 @@ class Kind:
 @cache
 def kinds() -> Mapping[str, Kind]:
     """Every kind, by "Kind.group" ("Node." for the core group)."""
-    found = [importlib.import_module(f"{__name__}.{module.name}").KIND for module in pkgutil.iter_modules(__path__)]
+    found = [importlib.import_module(f"{__name__}.{module.name}").KIND for module in pkgutil.iter_modules(__path__) if not module.ispkg]
     return {kind.key: kind for kind in sorted(found, key=lambda kind: (kind.group, kind.name))}

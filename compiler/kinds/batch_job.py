@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from compiler import metax, pods
 from compiler.diagnostics import Diagnostic
-from compiler.documents import Document, Path
-from compiler.jobs import VOLCANO, Natural, Root, annotation, finding, review_times, times
+from compiler.fields.models import NOT_ALLOWED, Bool, Int, Shape
 from compiler.kinds import Kind
-from compiler.shape import NOT_ALLOWED, Bool, Int, Shape
+from compiler.kinds.common import pods
+from compiler.kinds.common.jobs import VOLCANO, Natural, Root, annotation, finding, review_times, times
 from compiler.specs import GangSpec
+from compiler.syntax.documents import Document, Path
+from compiler.volcano import metax
 
 GANG = "gangplan.dev/gang"
 MIN_MEMBER = "scheduling.volcano.sh/group-min-member"

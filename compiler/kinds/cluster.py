@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from compiler.documents import Document
-from compiler.jobs import Natural, Root
+from compiler.fields.models import Name, Seconds, Shape
 from compiler.kinds import Kind
-from compiler.shape import Name, Seconds, Shape
+from compiler.kinds.common.jobs import Natural, Root
 from compiler.specs import ClusterSpec
+from compiler.syntax.documents import Document
 
 
 class Spec(Shape):

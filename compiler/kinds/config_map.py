@@ -6,15 +6,15 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from compiler import scheduler_conf
 from compiler.diagnostics import Diagnostic
-from compiler.documents import Document, Path
-from compiler.jobs import Metadata
+from compiler.fields.models import Open
 from compiler.kinds import Kind
-from compiler.parse import parse_text
-from compiler.scheduler_conf import KEY
-from compiler.shape import Open
+from compiler.kinds.common.jobs import Metadata
 from compiler.specs import SchedulerSpec
+from compiler.syntax.documents import Document, Path
+from compiler.syntax.parse import parse_text
+from compiler.volcano import scheduler_conf
+from compiler.volcano.scheduler_conf import KEY
 
 _BLOCK = re.compile(r"[^#]*:[ \t]+\|([1-9]?)[-+]?([1-9]?)[ \t]*(#.*)?\r?$")
 

@@ -7,12 +7,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from compiler.documents import Document
-from compiler.drafts import HyperNodeDraft, Member
-from compiler.jobs import Positive, Root
+from compiler.fields.label_selector import LabelSelector
+from compiler.fields.models import Name, Shape
 from compiler.kinds import Kind
-from compiler.labels import LabelSelector
-from compiler.shape import Name, Shape
+from compiler.kinds.common.jobs import Positive, Root
+from compiler.specs.drafts import HyperNodeDraft, Member
+from compiler.syntax.documents import Document
 
 
 class ExactMatch(Shape):

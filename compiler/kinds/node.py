@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from compiler.devices import shared
-from compiler.documents import Document
-from compiler.jobs import Metadata
+from compiler.fields.models import Bool, Open, Resources
+from compiler.fields.quantity import amounts
 from compiler.kinds import Kind
-from compiler.pods import TaintModel
-from compiler.quantity import amounts
-from compiler.shape import Bool, Open, Resources
+from compiler.kinds.common.jobs import Metadata
+from compiler.kinds.common.pods import TaintModel
 from compiler.specs import NodeSpec
+from compiler.syntax.documents import Document
+from compiler.volcano.shared_devices import shared
 
 
 class Spec(Open):

@@ -9,14 +9,14 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from compiler.devices import MEMORY, SHARES, vgpu_devices
-from compiler.documents import Document
-from compiler.jobs import Positive, Root
+from compiler.fields.models import BAD_NAME, MISSING_FIELD, NOT_ALLOWED, OUT_OF_RANGE, Moment, Seconds, Shape
+from compiler.fields.quantity import amounts
 from compiler.kinds import Kind
-from compiler.pods import WholeResources
-from compiler.quantity import amounts
-from compiler.shape import BAD_NAME, MISSING_FIELD, NOT_ALLOWED, OUT_OF_RANGE, Moment, Seconds, Shape
+from compiler.kinds.common.jobs import Positive, Root
+from compiler.kinds.common.pods import WholeResources
 from compiler.specs import Amounts, HyperNodeSpec, NodeSpec, NumaSpec, SharedSpec, Taint
+from compiler.syntax.documents import Document
+from compiler.volcano.shared_devices import MEMORY, SHARES, vgpu_devices
 
 MOST_NODES = 100_000
 HOSTNAME = "kubernetes.io/hostname"

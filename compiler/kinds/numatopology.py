@@ -9,12 +9,12 @@ from typing import Annotated, Any
 from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
 
-from compiler.documents import Document
-from compiler.jobs import Metadata
+from compiler.fields.models import WRONG_TYPE, Int, Open, Resources
 from compiler.kinds import Kind
-from compiler.numa import cpus, numa_spec
-from compiler.shape import WRONG_TYPE, Int, Open, Resources
+from compiler.kinds.common.jobs import Metadata
 from compiler.specs import NumaTopologySpec
+from compiler.syntax.documents import Document
+from compiler.volcano.numatopology import cpus, numa_spec
 
 Id = Annotated[str, Field(pattern=r"^[0-9]{1,9}$")]
 

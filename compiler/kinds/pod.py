@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from compiler import pods
 from compiler.diagnostics import Diagnostic
-from compiler.documents import Document
-from compiler.drafts import PodDraft
 from compiler.kinds import Kind
+from compiler.kinds.common import pods
+from compiler.specs.drafts import PodDraft
+from compiler.syntax.documents import Document
 
 GROUP_NAME = "scheduling.k8s.io/group-name"
 TASK = "volcano.sh/task-spec"

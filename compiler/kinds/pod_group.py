@@ -6,14 +6,14 @@ from collections.abc import Iterable
 
 from pydantic import Field
 
-from compiler.documents import Document
-from compiler.drafts import PodGroupDraft, PolicyDraft
-from compiler.jobs import VOLCANO, Natural, NetworkTopology, Positive, Root, review_times, times
+from compiler.fields.label_selector import LabelSelector
+from compiler.fields.models import Name, Shape
 from compiler.kinds import Kind
-from compiler.labels import LabelSelector
-from compiler.pods import WholeResources
-from compiler.shape import Name, Shape
+from compiler.kinds.common.jobs import VOLCANO, Natural, NetworkTopology, Positive, Root, review_times, times
+from compiler.kinds.common.pods import WholeResources
 from compiler.specs import GangSpec, TopologySpec
+from compiler.specs.drafts import PodGroupDraft, PolicyDraft
+from compiler.syntax.documents import Document
 
 
 class SubGroupPolicy(Shape):

@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from compiler.documents import Document
-from compiler.jobs import Root
+from compiler.fields.models import Bool, Int
 from compiler.kinds import Kind
-from compiler.shape import Bool, Int
+from compiler.kinds.common.jobs import Root
 from compiler.specs import PriorityClassSpec
+from compiler.syntax.documents import Document
 
 
 class PriorityClass(Root):

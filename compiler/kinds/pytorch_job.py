@@ -7,14 +7,15 @@ from typing import Any
 
 from pydantic import Field
 
-from compiler import metax, pods
 from compiler.diagnostics import Diagnostic
-from compiler.documents import Document, Path
-from compiler.jobs import VOLCANO, Natural, Root, review_times, times
+from compiler.fields.models import Bool, Int, Name, Shape
 from compiler.kinds import Kind
-from compiler.pods import WholeResources
-from compiler.shape import Bool, Int, Name, Shape
+from compiler.kinds.common import pods
+from compiler.kinds.common.jobs import VOLCANO, Natural, Root, review_times, times
+from compiler.kinds.common.pods import WholeResources
 from compiler.specs import GangSpec
+from compiler.syntax.documents import Document, Path
+from compiler.volcano import metax
 
 REPLICAS = ("spec", "pytorchReplicaSpecs")
 POLICY = ("spec", "runPolicy", "schedulingPolicy")

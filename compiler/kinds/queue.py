@@ -9,13 +9,13 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from compiler.diagnostics import Diagnostic, rule
-from compiler.documents import Document
-from compiler.jobs import Natural, Root, annotation, finding
+from compiler.fields.models import Bool, Int, Name, Shape
+from compiler.fields.quantity import amounts
 from compiler.kinds import Kind
-from compiler.pods import WholeResources
-from compiler.quantity import amounts
-from compiler.shape import Bool, Int, Name, Shape
+from compiler.kinds.common.jobs import Natural, Root, annotation, finding
+from compiler.kinds.common.pods import WholeResources
 from compiler.specs import QueueSpec
+from compiler.syntax.documents import Document
 
 HIERARCHY, WEIGHTS = "volcano.sh/hierarchy", "volcano.sh/hierarchy-weights"
 CLOSED = "gangplan.dev/closed"

@@ -7,13 +7,13 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from compiler import scheduler_conf
 from compiler.diagnostics import Diagnostic
-from compiler.documents import Document
-from compiler.jobs import Root
+from compiler.fields.models import Shape
 from compiler.kinds import Kind
-from compiler.shape import Shape
+from compiler.kinds.common.jobs import Root
 from compiler.specs import SchedulerSpec
+from compiler.syntax.documents import Document
+from compiler.volcano import scheduler_conf
 
 NAMESPACE = "volcano-system"
 

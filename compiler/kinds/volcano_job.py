@@ -8,13 +8,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from compiler import metax, pods
 from compiler.diagnostics import Diagnostic
-from compiler.documents import Document
-from compiler.jobs import VOLCANO, Natural, NetworkTopology, Positive, Root, review_times, times
+from compiler.fields.models import Int, Name, Seconds, Shape
 from compiler.kinds import Kind
-from compiler.shape import Int, Name, Seconds, Shape
+from compiler.kinds.common import pods
+from compiler.kinds.common.jobs import VOLCANO, Natural, NetworkTopology, Positive, Root, review_times, times
 from compiler.specs import GangSpec, RoleSpec, SubgroupSpec, TopologySpec
+from compiler.syntax.documents import Document
+from compiler.volcano import metax
 
 
 class Policy(Shape):

@@ -6,25 +6,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import sub
 
+from compiler.cluster_state.state import State
 from compiler.lower.budgets import budgets
-from compiler.lower.cells import Divisions, Holder, divisions, held_by
+from compiler.lower.dedicated_domains import keep
+from compiler.lower.device_slots import Divisions, Holder, divisions, held_by
 from compiler.lower.eligibility import Eligibility, barring, eligibility, returned
 from compiler.lower.gangs import GangLowering, ages, priorities, submitted
-from compiler.lower.kept import keep
 from compiler.lower.live import Live, observe
 from compiler.lower.moments import ahead, counted_from, moments
 from compiler.lower.origins import Origins, job_key
-from compiler.lower.parts import kept_whole, settled
+from compiler.lower.pod_rules import Relations, relations
 from compiler.lower.policy import policy
 from compiler.lower.queues import queues
-from compiler.lower.relations import Relations, relations
 from compiler.lower.resources import devices, plus, resources, vector
-from compiler.lower.times import closes_in, times, windows
+from compiler.lower.subgroups import kept_whole, settled
+from compiler.lower.time import closes_in, times, windows
 from compiler.lower.topology import hypernodes, leaves
 from compiler.lower.victims import losses, never
 from compiler.specs import GangSpec, HyperNodeSpec, QueueSpec, Specs
-from compiler.state import State
-from compiler.votes import votes
+from compiler.volcano.eviction_votes import votes
 from solver.problem import Back, Node, Problem, Vector, Votes
 
 PODS_PER_NODE = 110

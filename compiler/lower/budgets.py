@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from pydantic import ValidationError
 
-from compiler.labels import LabelSelector, Row, matches
-from compiler.state import Object, StateError
+from compiler.cluster_state.state import Object, StateError
+from compiler.fields.label_selector import LabelSelector, Row, matches
 from solver.problem import Budget
 
 Spot = tuple[int, int]

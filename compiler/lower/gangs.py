@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from compiler.lower.cells import Divisions
-from compiler.lower.company import affinities
+from compiler.lower.device_slots import Divisions
 from compiler.lower.eligibility import Eligibility
 from compiler.lower.live import Live
 from compiler.lower.origins import namespace_of
-from compiler.lower.parts import Parts, settled
 from compiler.lower.resources import vector
-from compiler.lower.times import Times
+from compiler.lower.subgroups import Parts, settled
+from compiler.lower.task_topology import affinities
+from compiler.lower.time import Times
 from compiler.lower.topology import Tiers
-from compiler.metax import asked_by
 from compiler.specs import GangSpec, HyperNodeSpec, PriorityClassSpec, RoleSpec, SchedulerSpec
+from compiler.volcano.metax import asked_by
 from solver.problem import Gang, Hold, Placement, Role, Subgroup
 
 SYSTEM_PRIORITIES: Mapping[str, int] = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}

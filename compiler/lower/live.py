@@ -11,22 +11,22 @@ from typing import Any, cast
 
 from pydantic import ValidationError
 
-from compiler import podrules
-from compiler.devices import shared
-from compiler.documents import Document
+from compiler.cluster_state.state import STATE, Object, State, StateError, group_of
+from compiler.fields.quantity import QuantityError, amounts, parse
+from compiler.kinds.common import pod_rules
+from compiler.kinds.common.pod_rules import REQUIRED, PodAffinity
+from compiler.kinds.common.pods import Pod, requests
 from compiler.kinds.hypernode import KIND as HYPERNODE
 from compiler.kinds.numatopology import KIND as NUMATOPOLOGY
 from compiler.lower.budgets import Disruptions, disruptions
 from compiler.lower.origins import namespace_of
 from compiler.lower.resources import add
-from compiler.numa import with_numa
-from compiler.podrules import REQUIRED, PodAffinity
-from compiler.pods import Pod, requests
-from compiler.quantity import QuantityError, amounts, parse
-from compiler.read import natural
+from compiler.reading import natural
 from compiler.specs import Amounts, GangSpec, HyperNodeSpec, NodeSpec, NumaTopologySpec, PodRule, Specs, Taint
-from compiler.state import STATE, Object, State, StateError, group_of
-from compiler.topology import resolve
+from compiler.specs.hypernode_tree import resolve
+from compiler.syntax.documents import Document
+from compiler.volcano.numatopology import with_numa
+from compiler.volcano.shared_devices import shared
 
 Identity = tuple[str, str, str, str]
 """(namespace, name, kind, API group)."""
@@ -156,7 +156,7 @@ def bystander(pod: Object, node: str) -> Bystander:
     """Of a pod whose affinity cannot be read no rule is known: the API server would not have let it in."""
     anti = ((pod["spec"].get("affinity") or {}).get("podAntiAffinity") or {}).get(REQUIRED)
     try:
-        rules = podrules.rules(None, PodAffinity.model_validate({REQUIRED: anti}), None) if anti else ()
+        rules = pod_rules.rules(None, PodAffinity.model_validate({REQUIRED: anti}), None) if anti else ()
     except ValidationError:
         rules = ()
     labels = {str(key): str(value) for key, value in (pod["metadata"].get("labels") or {}).items()}

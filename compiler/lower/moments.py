@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from compiler.lower.live import Live
 from compiler.lower.origins import Moment
-from compiler.lower.times import pods_run
+from compiler.lower.time import pods_run
 from compiler.lower.victims import cools_until
 from compiler.specs import Specs
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from math import ceil
 
-from compiler.durations import seconds
+from compiler.fields.duration import seconds
 from compiler.lower.gangs import SYSTEM_PRIORITIES
 from compiler.lower.live import Live
 from compiler.lower.origins import namespace_of
 from compiler.specs import GangSpec, PriorityClassSpec, SchedulerSpec, Specs
-from compiler.votes import COOLDOWN, TRUE, cools
+from compiler.volcano.eviction_votes import COOLDOWN, TRUE, cools
 
 PREEMPTABLE = "volcano.sh/preemptable"
 

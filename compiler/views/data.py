@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from compiler.amounts import number, rfc3339
-from compiler.explain import Reason
+from compiler.explain.provenance import Source
+from compiler.explain.reasons import Reason
+from compiler.fields.amounts import number, rfc3339
 from compiler.lower.origins import namespace_of
 from compiler.outcome import Decided, Outcome
-from compiler.sources import Source
 from solver.plan import Batch
 from solver.problem import Problem
-from solver.quotas import water_filling
+from solver.semantics.queue_limits import water_filling
 
 API_VERSION = "gangplan.dev/v1alpha1"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from compiler.amounts import quantity
+from compiler.fields.amounts import quantity
 from compiler.outcome import Decided, Outcome
 from compiler.specs import TopologySpec
 from compiler.views import data as views_data

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from compiler.amounts import quantity, rfc3339
-from compiler.explain import Reason
+from compiler.explain.provenance import Source
+from compiler.explain.reasons import Reason
+from compiler.fields.amounts import quantity, rfc3339
 from compiler.outcome import Decided, Outcome
-from compiler.sources import Source
 from compiler.views import data as views_data
 from compiler.views.names import compact
 

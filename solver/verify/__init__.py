@@ -5,7 +5,7 @@ Three words are used throughout. *Running* pods are the ones of `Gang.running`. 
 (role, node). A gang *grows* when it gets at least one new pod. What runs may already break a rule (the topology changed, a limit was
 lowered): that is no fault of the plan, and every rule says what new pods may still do then.
 
-The problem is taken as valid; `solver.validate` sees to that.
+The problem is taken as valid; `solver.validation.values` sees to that.
 
     ledger      problem and plan side by side, with the sums that several rules need
     gangs       what is decided of each gang: decisions, actions, running pods, replicas, domains, kinds of nodes, topology, subgroups

@@ -1,4 +1,4 @@
-"""The verifier's rule about the cells of nodes; it shares no code with `solver.cells` or the model. The words of `solver.verify` hold."""
+"""The verifier's rule about the cells of nodes; it shares no code with `solver.semantics.device_slots` or the model. The words of `solver.verify` hold."""
 
 from __future__ import annotations
 

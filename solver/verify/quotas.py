@@ -1,4 +1,4 @@
-"""The verifier's own reading of Volcano's queue plugins. It shares no code with `solver.quotas`, which the model uses.
+"""The verifier's own reading of Volcano's queue plugins. It shares no code with `solver.semantics.queue_limits`, which the model uses.
 
 Limits are worked out resource by resource and by name, in decimals: slower than the model's integers, and hard to get wrong in the same way.
 """

@@ -1,4 +1,4 @@
-"""The verifier's rules about time and order, in words of their own: they share no code with `solver.order`, `solver.closing` or the reservation.
+"""The verifier's rules about time and order, in words of their own: they share no code with `solver.semantics.priorities`, `solver.semantics.exclusions` or the reservation.
 
 The words of `solver.verify` hold; besides, gangs are of one *level* whose priority, being overdue and, with capacity or proportion, whose
 queue's priority are the same, and a gang *ends by* a time when its end (`ends` where it runs, else `duration`) is known and not later.

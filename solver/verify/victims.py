@@ -1,4 +1,4 @@
-"""The verifier's rules about evictions, in words of their own: they share no code with `solver.victims` or the model.
+"""The verifier's rules about evictions, in words of their own: they share no code with `solver.semantics.eviction_rights` or the model.
 
 The words of `solver.verify` hold; besides, a *victim* is a gang with evicted pods, a *winner* a gang that some pod is evicted for.
 """

@@ -1,4 +1,4 @@
-"""The verifier's rules about the votes of the scheduler's plugins on victims. They share no code with `solver.victims` or the model.
+"""The verifier's rules about the votes of the scheduler's plugins on victims. They share no code with `solver.semantics.eviction_rights` or the model.
 
 The words of `solver.verify.victims` hold. What Volcano's plugins gang, drf and capacity say is read from the problem's own fields, and budgets
 from `Problem.budgets`.

@@ -18,11 +18,11 @@ from random import Random
 import pytest
 import yaml
 
-from compiler.compile import compile_repository
+from compiler.cluster_state.state import load_state
 from compiler.emit.lock import lock
 from compiler.outcome import Outcome
-from compiler.state import load_state
-from compiler.tree import Tree
+from compiler.pipeline import compile_repository
+from compiler.repository import Tree
 from compiler.views import data, machine, text
 from solver.verify import verify
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 
-from solver.hierarchy import entitlements
 from solver.problem import Gang, Problem, Vector
+from solver.semantics.hierarchical_drf import entitlements
 from tests.property.brute import Room, Spot, growths, is_kept, running, smallest
 
 _State = tuple[tuple[Vector, ...], tuple[Vector, ...]]

@@ -10,13 +10,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from solver import Options, solve
-from solver.model.sets import Sets, aggregate
+from solver.models.sets import Sets, aggregate
+from solver.placement import exact, identical_pods
 from solver.plan import Plan
 from solver.problem import Gang, HyperNode, Node, Problem, Queue, Role, Topology
-from solver.room import Ledger, free_vectors
-from solver.shapes import classes, shape_of
-from solver.stages import alike, nearer
-from solver.tree import Tree
+from solver.semantics.gang_classes import classes, shape_of
+from solver.semantics.topology import Tree
+from solver.state.room import Ledger, free_vectors
 from solver.verify import verify
 
 WORKER = ((1,), frozenset({0}))
@@ -108,12 +108,12 @@ def test_its_bound_is_one_and_its_placements_are_valid_and_no_farther(world: Pro
     assume(least is not None)
     s, shapes = sets_of(world), {j: shape_of(j, gang) for j, gang in enumerate(world.gangs)}
     assert least is not None
-    for limit in (alike.RELAXED, 0, 60):
-        with patch.object(alike, "RELAXED", limit):
-            assert alike.together(s, shapes, Options()).spread <= least
-    with patch.object(nearer, "SMALL", 0), patch.object(nearer, "ROUNDS", 0):
+    for limit in (identical_pods.RELAXED, 0, 60):
+        with patch.object(identical_pods, "RELAXED", limit):
+            assert identical_pods.together(s, shapes, Options()).spread <= least
+    with patch.object(exact, "SMALL", 0), patch.object(exact, "ROUNDS", 0):
         made = solve(world)
-        with patch.object(alike, "MODELS", 0):
+        with patch.object(identical_pods, "MODELS", 0):
             before = solve(world)
     assert verify(world, made) == []
     value, bound = spread_of(made)
@@ -128,6 +128,6 @@ def test_below_one_switch_it_finds_the_least(world: Problem) -> None:
     assume(len(tree.tiers) < 2 or len({tree.line(node.leaf)[1] for node in world.nodes}) <= 2)
     least = least_spread(world)
     assume(least is not None)
-    with patch.object(nearer, "SMALL", 0), patch.object(nearer, "ROUNDS", 0):
+    with patch.object(exact, "SMALL", 0), patch.object(exact, "ROUNDS", 0):
         made = solve(world, replace(Options(), max_nodes=2_000))
     assert spread_of(made)[0] == least

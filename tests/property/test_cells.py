@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solver import solve
-from solver.cells import arrange, deal, pods_on
 from solver.problem import Portion, Problem
+from solver.semantics.device_slots import arrange, deal, pods_on
 from solver.verify import verify
 from tests.property.brute import emptied, feasible_sets, is_kept, score
 from tests.property.strategies import celled

@@ -7,10 +7,10 @@ from unittest.mock import patch
 from hypothesis import given, settings
 
 from solver import solve
-from solver.costs import NAMES
+from solver.placement import exact
 from solver.plan import Objective, Plan
 from solver.problem import Problem
-from solver.stages import nearer
+from solver.semantics.placement_cost import NAMES
 from solver.verify import verify
 from tests.property.strategies import problems
 
@@ -22,13 +22,13 @@ def costs(made: Plan) -> dict[str, Objective]:
 @settings(max_examples=150)
 @given(problems(running="whole gangs", elastic=False))
 def test_neighbourhoods_never_beat_the_exact_model_nor_do_bounds_pass_it(world: Problem) -> None:
-    exact = costs(solve(world))
-    with patch.object(nearer, "SMALL", 1):
+    optimum = costs(solve(world))
+    with patch.object(exact, "SMALL", 1):
         made = solve(world)
     assert verify(world, made) == []
     large = costs(made)
-    assert large.keys() == exact.keys()
-    for name, best in exact.items():
+    assert large.keys() == optimum.keys()
+    for name, best in optimum.items():
         assert best.verdict == "proven"
         assert large[name].bound <= best.value <= large[name].value
         if large[name].value > best.value:

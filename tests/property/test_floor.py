@@ -1,6 +1,6 @@
 """The floor of docs/model.md: no plan is worth less than what the greedy alone starts, whatever cuts the search short.
 
-The greedy is said here once more: its turns, its queues, what its gangs are worth. Only the nodes that it picks are `solver.greedy`'s own, since
+The greedy is said here once more: its turns, its queues, what its gangs are worth. Only the nodes that it picks are `solver.greedy.best_fit`'s own, since
 another choice of nodes would be another floor.
 """
 
@@ -12,12 +12,12 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from solver import Options, solve
-from solver.greedy import Greedy
+from solver.greedy.best_fit import Greedy
 from solver.problem import Gang, Node, Problem, Queue, Role, Topology
-from solver.room import Room as Nodes
-from solver.room import free_vectors
-from solver.shapes import shape_of
-from solver.tree import Tree
+from solver.semantics.gang_classes import shape_of
+from solver.semantics.topology import Tree
+from solver.state.room import Room as Nodes
+from solver.state.room import free_vectors
 from solver.verify import verify
 from tests.property import brute
 from tests.property.optimum import Ceilings, ancestors, demand, measures, rank, takes, totals, worth

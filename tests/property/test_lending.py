@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solver import solve
-from solver.closing import kept_nodes
 from solver.plan import Plan
 from solver.problem import Gang, Node, Placement, Problem, Queue, Role, Topology
+from solver.semantics.exclusions import kept_nodes
 from solver.verify import verify
 from tests.property.brute import is_kept
 from tests.property.happenings import rarely

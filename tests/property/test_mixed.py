@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from solver import Options, solve
 from solver.plan import Plan
 from solver.problem import Gang, InvalidProblemError, Node, Problem, Queue, Role
-from solver.validate import validate
+from solver.validation.values import validate
 from solver.verify import verify
 from tests.property.brute_mixed import least_costs, shut
 from tests.property.optimum import best, worth

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 
 from solver import solve
-from solver.costs import NAMES
-from solver.floor import better
+from solver.admission.greedy_floor import better
 from solver.plan import Plan
 from solver.problem import Problem
+from solver.semantics.placement_cost import NAMES
 from solver.verify import verify
 from tests.property.brute import emptied, feasible_sets, growths, is_kept, score
 from tests.property.strategies import policies, problems
@@ -102,6 +102,6 @@ def test_the_model_never_needs_its_floor(world: Problem) -> None:
             asked.append(better(*arguments))
             return asked[-1]
 
-        patch.setattr(importlib.import_module("solver.solve"), "better", noted)
+        patch.setattr(importlib.import_module("solver.planner"), "better", noted)
         solve(world)
     assert not any(asked)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from solver import solve
 from solver.plan import Plan
 from solver.problem import Gang, Node, Placement, Problem, Queue, Role
-from solver.validate import validate
+from solver.validation.values import validate
 from solver.verify import verify
 from tests.property.brute import Score, feasible_sets, in_order, is_kept, score, steps
 from tests.property.happenings import happened, rarely

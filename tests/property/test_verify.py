@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from solver import solve
 from solver.problem import Problem
-from solver.validate import validate
+from solver.validation.values import validate
 from solver.verify import RULES, verify
 from tests.property.mutants import MUTATORS, Placed, as_plan, greedy
 from tests.property.strategies import problems

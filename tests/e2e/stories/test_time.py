@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from compiler.amounts import rfc3339
+from compiler.fields.amounts import rfc3339
 from compiler.lower.live import seconds
 from tests.controlplane import ControlPlane
 from tests.e2e.stories.story import (

@@ -15,10 +15,10 @@ from bench.child import ABSENT, apart
 from bench.cli import bench
 from bench.registry import AbsentError, Case, Comparison, Figures, Quality, cases, figures
 from bench.worlds import GPU, world
-from compiler.compile import compile_repository
-from compiler.read import read_specs
-from compiler.state import load_state
-from compiler.tree import Tree
+from compiler.cluster_state.state import load_state
+from compiler.pipeline import compile_repository
+from compiler.reading import read_specs
+from compiler.repository import Tree
 from tests.unit.solver.builders import gang, nodes, problem, queue, role
 
 QUALITY = Quality(8, 7, 8, 3, 2, (1, 4), {"proven": 2}, (1.0, 0.0))

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from compiler.read import read_specs
-from compiler.rules import all_rules
-from compiler.tree import Tree
+from compiler.checks.catalogue import all_rules
+from compiler.reading import read_specs
+from compiler.repository import Tree
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "diagnostics"
 IN_BYTES = {"GP104", "GP105", "GP106", "GP119", "GP120", "GP122", "GP126"}

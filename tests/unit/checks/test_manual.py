@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from compiler.checks.catalogue import all_rules, manual
 from compiler.diagnostics import rule
-from compiler.rules import all_rules, manual
 
 PAGE = Path(__file__).parents[3] / "docs" / "diagnostics.md"
 
 
 def test_the_page_is_current() -> None:
-    assert PAGE.read_text(encoding="utf-8") == manual(), "run python -m compiler.rules > docs/diagnostics.md"
+    assert PAGE.read_text(encoding="utf-8") == manual(), "run python -m compiler.checks.catalogue > docs/diagnostics.md"
 
 
 def test_every_rule_is_documented_with_a_code_of_its_range() -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-import compiler.compile
-from compiler.compile import compile_repository
+import compiler.pipeline
+from compiler.cluster_state.state import State
 from compiler.emit.lock import lock
-from compiler.state import State
-from compiler.tree import Tree
+from compiler.pipeline import compile_repository
+from compiler.repository import Tree
 from compiler.views import data
 from solver.options import Options
 from solver.problem import InvalidProblemError, Problem
@@ -22,7 +22,7 @@ FILES = {
 
 
 def test_a_refused_plan_is_a_finding_at_the_job_and_emits_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiler.compile, "verify", lambda problem, plan: [Violation("gang", ("decisions", 0), "half of it is placed")])
+    monkeypatch.setattr(compiler.pipeline, "verify", lambda problem, plan: [Violation("gang", ("decisions", 0), "half of it is placed")])
     outcome = compile_repository(Tree(FILES))
     (finding,) = [d for d in outcome.diagnostics if d.severity == "error"]
     assert (finding.code, finding.position.file, finding.message) == ("GP502", "jobs/a.yaml", "gang: half of it is placed")
@@ -33,7 +33,7 @@ def test_a_problem_that_contradicts_itself_is_a_finding_at_its_line(monkeypatch:
     def refuse(problem: Problem, options: object, mapper: object) -> None:
         raise InvalidProblemError(("nodes", 0, "capacity", 1), "too odd")
 
-    monkeypatch.setattr(compiler.compile, "solve", refuse)
+    monkeypatch.setattr(compiler.pipeline, "solve", refuse)
     outcome = compile_repository(Tree(FILES))
     (finding,) = [d for d in outcome.diagnostics if d.severity == "error"]
     assert (finding.code, finding.position.file, finding.position.line) == ("GP501", "cluster-specs/t/all.yaml", 8)

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from compiler.compile import compile_repository
+from compiler.cluster_state.state import State
 from compiler.emit import admission, by_file
 from compiler.emit.lock import lock
 from compiler.outcome import Outcome
-from compiler.state import State
-from compiler.tree import Tree
+from compiler.pipeline import compile_repository
+from compiler.repository import Tree
 
 CLUSTER = "apiVersion: gangplan.dev/v1alpha1\nkind: Cluster\nmetadata: {name: t}\nspec: {binding: BINDING}\n"
 POOL = """\

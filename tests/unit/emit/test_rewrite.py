@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from compiler.documents import Document
 from compiler.emit.rewrite import rewrite
-from compiler.parse import parse
+from compiler.syntax.documents import Document
+from compiler.syntax.parse import parse
 
 JOB = """\
 # The nightly run.

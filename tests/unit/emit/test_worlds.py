@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from compiler.compile import compile_repository
+from compiler.cluster_state.state import State
 from compiler.emit.lock import lock
-from compiler.state import State
-from compiler.tree import Tree
+from compiler.pipeline import compile_repository
+from compiler.repository import Tree
 from compiler.views import data, machine, text
 from compiler.views.explanation import explanation
 

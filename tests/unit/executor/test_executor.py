@@ -17,17 +17,17 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-import compiler.executor
-import solver.parallel
-import solver.waiting
+import compiler.cli.executor
+import solver.diagnosis.questions
+import solver.mip.executors
 from bench.worlds import world
 from compiler.cli import cli
-from compiler.compile import compile_repository
-from compiler.executor import ExecutorError, check_executor, open_executor
-from compiler.tree import Tree
+from compiler.cli.executor import ExecutorError, check_executor, open_executor
+from compiler.pipeline import compile_repository
+from compiler.repository import Tree
 from compiler.views import data, machine
-from solver.parallel import Elsewhere
-from solver.reasons import explain
+from solver.diagnosis import explain
+from solver.mip.executors import Elsewhere
 
 ROOT = Path(__file__).parents[3]
 KINDS = 380
@@ -118,7 +118,7 @@ def test_a_large_world_gives_the_same_bytes_whoever_works_it_out(large: Path, cl
 
 @pytest.mark.parametrize("case", ["preempt", "deadlock", "queue-limit", "neighbours"])
 def test_small_worlds_too_when_every_bit_is_sent(case: str, cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from compiler.state import load_state
+    from compiler.cluster_state.state import load_state
 
     folder = ROOT / "tests" / "golden" / case
     tree = Tree.from_directory(folder / "repo")
@@ -145,7 +145,7 @@ def test_explain_takes_it_too(large: Path, cluster: str) -> None:
 
 
 def test_a_worker_process_that_is_killed_costs_a_warning_and_changes_nothing(large: Path, here: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(solver.waiting, "explain", dies_elsewhere)
+    monkeypatch.setattr(solver.diagnosis.questions, "explain", dies_elsewhere)
     monkeypatch.setenv("GANGPLAN_TEST_PARENT", str(os.getpid()))
     broken = run("plan", "--repo", large, "--executor", "processes", "-o", "json")
     assert (broken.exit_code, broken.stdout) == (0, here)
@@ -212,7 +212,7 @@ def killed(processes: list[subprocess.Popen[bytes]]) -> None:
 
 def during(monkeypatch: pytest.MonkeyPatch, deed: Callable[[], object]) -> None:
     """Do it once the first answer has come from elsewhere."""
-    answer = solver.parallel._answer
+    answer = solver.mip.executors._answer
     done: list[object] = []
 
     def then(*arguments: Any) -> Any:
@@ -221,8 +221,8 @@ def during(monkeypatch: pytest.MonkeyPatch, deed: Callable[[], object]) -> None:
             done.append(deed())
         return found
 
-    monkeypatch.setattr(solver.parallel, "_answer", then)
-    monkeypatch.setattr(solver.waiting, "explain", slowly)
+    monkeypatch.setattr(solver.mip.executors, "_answer", then)
+    monkeypatch.setattr(solver.diagnosis.questions, "explain", slowly)
 
 
 def test_dask_goes_on_without_a_worker_that_was_killed(large: Path, here: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,7 +237,7 @@ def test_dask_goes_on_without_a_worker_that_was_killed(large: Path, here: str, m
 def test_a_dask_cluster_that_dies_costs_a_warning_and_changes_nothing(
     large: Path, here: str, monkeypatch: pytest.MonkeyPatch, victims: slice
 ) -> None:
-    monkeypatch.setattr(compiler.executor, "LONELY", 3)
+    monkeypatch.setattr(compiler.cli.executor, "LONELY", 3)
     with separate(workers=2) as (name, started):
         during(monkeypatch, lambda: killed(started[victims]))
         there = run("plan", "--repo", large, "--executor", name, "-o", "json")
@@ -247,7 +247,7 @@ def test_a_dask_cluster_that_dies_costs_a_warning_and_changes_nothing(
 
 def test_a_scheduler_that_does_not_answer_is_told_at_once(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed")
-    monkeypatch.setattr(compiler.executor, "CONNECT", 1)
+    monkeypatch.setattr(compiler.cli.executor, "CONNECT", 1)
     with open_executor("dask://127.0.0.1:1") as mapper:
         (fault,) = mapper.faults
         assert "tcp://127.0.0.1:1" in fault

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from compiler.documents import Document
 from compiler.specs import ClusterSpec, GangSpec, HyperNodeSpec, NodeSpec, PodSpec, QueueSpec, RoleSpec, Specs, TopologySpec
+from compiler.syntax.documents import Document
 
 
 def document(kind: str, name: str, namespace: str = "", api_version: str = "v1", **more: Any) -> Document:

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from compiler.compile import compile_repository
+from compiler.cluster_state.state import State
 from compiler.lower import lower
 from compiler.outcome import Part
-from compiler.read import read_specs
-from compiler.state import State
-from compiler.tree import Tree
+from compiler.pipeline import compile_repository
+from compiler.reading import read_specs
+from compiler.repository import Tree
 from compiler.views.data import plan as as_data
 from solver import solve
 from solver.plan import Plan
 from solver.problem import Portion, Problem
-from solver.validate import validate
+from solver.validation.values import validate
 from solver.verify import verify
 
 POOL = "apiVersion: gangplan.dev/v1alpha1\nkind: NodePool\nmetadata: {name: n}\nspec:\n  count: 1\n"

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from compiler.cluster_state.state import State
 from compiler.lower import lower
 from compiler.specs import GangSpec, PluginSpec, SchedulerSpec, Specs
-from compiler.state import State
 from solver import solve
 from solver.problem import Problem
 from solver.verify import verify

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from compiler.cluster_state.state import State, StateError
 from compiler.lower import Origins, lower
 from compiler.specs import PriorityClassSpec, SubgroupSpec, Taint, TopologySpec
-from compiler.state import State, StateError
 from solver.problem import Placement, Problem, Subgroup, Topology
-from solver.validate import validate
+from solver.validation.values import validate
 from tests.unit.lower.build import document, gang, hypernode, node, queue, role, specs
 
 NODES = (node("n1"), node("n2"), node("n3"))

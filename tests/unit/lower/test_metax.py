@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.compile import compile_repository
-from compiler.tree import Tree
+from compiler.pipeline import compile_repository
+from compiler.repository import Tree
 
 POOL = (
     "apiVersion: gangplan.dev/v1alpha1\nkind: NodePool\nmetadata: {name: m}\nspec:\n  count: 8\n"

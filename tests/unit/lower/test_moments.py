@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from compiler.amounts import rfc3339
-from compiler.compile import compile_repository
+from compiler.cluster_state.state import NOW, State, StateError, load_state
+from compiler.fields.amounts import rfc3339
 from compiler.lower import lower
 from compiler.lower.origins import Moment, Origins
 from compiler.outcome import Outcome
-from compiler.read import read_specs
+from compiler.pipeline import compile_repository
+from compiler.reading import read_specs
+from compiler.repository import Tree
 from compiler.specs import ClusterSpec, PluginSpec, SchedulerSpec
-from compiler.state import NOW, State, StateError, load_state
-from compiler.tree import Tree
 from compiler.views import data
 from solver.problem import Problem
 from tests.unit.lower.build import document, gang, node, role

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.compile import compile_repository
 from compiler.lower.numa import Way, restricted
-from compiler.tree import Tree
+from compiler.pipeline import compile_repository
+from compiler.repository import Tree
 from tests.unit.lower.test_cells import AWARE, SCHEDULER
 
 TWO = ((("cpu", 32), ("gpu", 4)), (("cpu", 32), ("gpu", 4)))

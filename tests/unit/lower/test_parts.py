@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from compiler.compile import compile_repository
+from compiler.cluster_state.state import State
 from compiler.outcome import Outcome
-from compiler.state import State
-from compiler.tree import Tree
+from compiler.pipeline import compile_repository
+from compiler.repository import Tree
 
 PODS = "spec: {schedulerName: volcano, containers: [{name: main, resources: {limits: {nvidia.com/gpu: GPUS}}}]}"
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from compiler.cluster_state.state import State
 from compiler.lower import lower
 from compiler.lower.policy import DEFAULT, policy
-from compiler.read import read_specs
+from compiler.reading import read_specs
+from compiler.repository import Tree
 from compiler.specs import PluginSpec, SchedulerSpec, Specs
-from compiler.state import State
-from compiler.tree import Tree
 from solver.problem import Policy
 from tests.unit.lower.build import document, node, queue, specs
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from compiler.cluster_state.state import State
 from compiler.lower import lower
 from compiler.specs import Expression, PluginSpec, PodRule, PodTerm, RoleSpec, SchedulerSpec, Taint, Term, Toleration
-from compiler.state import State
 from solver.problem import Problem
 from tests.unit.lower.build import document, gang, node, role, specs
 

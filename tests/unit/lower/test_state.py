@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from compiler.compile import compile_repository
-from compiler.state import StateError, load_state
-from compiler.tree import Tree
+from compiler.cluster_state.state import StateError, load_state
+from compiler.pipeline import compile_repository
+from compiler.repository import Tree
 from tests.unit.emit.test_compile import FILES
 
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from compiler.compile import compile_repository
+from compiler.cluster_state.state import State, load_state
 from compiler.lower import lower
 from compiler.lower.live import STARTS_AT
 from compiler.outcome import Decided, Outcome
-from compiler.read import read_specs
+from compiler.pipeline import compile_repository
+from compiler.reading import read_specs
+from compiler.repository import Tree
 from compiler.specs import ClusterSpec, QueueSpec, Specs
-from compiler.state import State, load_state
-from compiler.tree import Tree
 from compiler.views import data, text
 from compiler.views.explanation import explanation
 from solver.problem import Gang, Problem

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from compiler.compile import compile_repository
-from compiler.durations import seconds
+from compiler.cluster_state.state import State, StateError, load_state
+from compiler.fields.duration import seconds
 from compiler.lower import lower
 from compiler.lower.policy import policy
+from compiler.pipeline import compile_repository
+from compiler.repository import Tree
 from compiler.specs import PluginSpec, Specs
-from compiler.state import State, StateError, load_state
-from compiler.tree import Tree
 from solver.problem import Gang, Policy, Problem, Votes
 
 CASE = Path(__file__).parents[2] / "golden" / "preempt"

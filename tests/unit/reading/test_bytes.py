@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from compiler.parse import LARGEST_FILE, parse
-from compiler.read import read_specs
-from compiler.tree import Tree
+from compiler.reading import read_specs
+from compiler.repository import Tree
+from compiler.syntax.parse import LARGEST_FILE, parse
 
 OBJECT = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
 

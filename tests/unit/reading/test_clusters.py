@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from compiler.read import natural, read_specs
+from compiler.reading import natural, read_specs
+from compiler.repository import Tree
 from compiler.specs import PluginSpec, Specs, Taint
-from compiler.tree import Tree
 
 POD = "{spec: {containers: [{name: main, resources: {requests: {cpu: 1}}}]}}"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compiler.parse import parse
+from compiler.syntax.parse import parse
 
 TWO = """\
 # the first

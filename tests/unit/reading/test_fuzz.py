@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.read import read_specs
-from compiler.render import FORMATS, render_text
-from compiler.tree import Tree
+from compiler.diagnostics.render import FORMATS, render_text
+from compiler.reading import read_specs
+from compiler.repository import Tree
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "diagnostics"
 SEEDS = [path.read_bytes() for path in sorted(FIXTURES.glob("*.txt"))]
@@ -136,7 +136,7 @@ def test_every_value_of_every_kind_replaced_by_every_wrong_one() -> None:
     import copy
     import json
 
-    from compiler.parse import parse
+    from compiler.syntax.parse import parse
 
     for part in (part for seed in SEEDS for part in documents(seed)):
         parsed = parse("a.yaml", part.partition(b"\n")[2].partition(b"\n===")[0])

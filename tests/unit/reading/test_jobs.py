@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.read import read_specs
+from compiler.reading import read_specs
+from compiler.repository import Tree
 from compiler.specs import Expression, GangSpec, SubgroupSpec, Term, Toleration, TopologySpec
-from compiler.tree import Tree
 
 POD = "{spec: {schedulerName: volcano, containers: [{name: main, resources: {requests: {cpu: 1}}}]}}"
 GPU_POD = "{spec: {schedulerName: volcano, containers: [{name: main, resources: {limits: {metax-tech.com/gpu: 8}}}]}}"

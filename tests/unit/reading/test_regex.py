@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from compiler.regex import Regex
+from compiler.fields.regex import Regex
 
 LETTERS = ("a", "b", "-", "0", "1", ".", "[a-c]", "[^a]", r"\d", r"\w", "[0-9b]", r"\b")
 REPEATS = ("*", "+", "?", "{2}", "{1,3}", "{2,}", "*?", "+?")

@@ -51,7 +51,7 @@ def request(**files: bytes) -> Request:
 
 
 def test_a_plan_that_the_verifier_refuses_is_no_snapshot_to_apply(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("compiler.compile.verify", lambda problem, plan: [Violation("capacity", ("nodes", 0), "holds too much")])
+    monkeypatch.setattr("compiler.pipeline.verify", lambda problem, plan: [Violation("capacity", ("nodes", 0), "holds too much")])
     found = compile_request(request(train=JOB))
     assert (found.ok, found.manifests, found.plan, found.moments) == (False, (), {}, ())
     assert [(said["code"], said["message"]) for said in found.diagnostics] == [("GP502", "capacity: holds too much")]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from compiler.parse import LARGEST_FILE
+from compiler.syntax.parse import LARGEST_FILE
 from reconciler.git import GitError, Mirror, UnsafeError, dates_of, redact
 
 

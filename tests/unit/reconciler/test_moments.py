@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from compiler.tree import Tree
+from compiler.repository import Tree
 from reconciler.compile_child import Request, Snapshot
 from reconciler.inventory import Inventory
 from reconciler.kube import Forbidden, NotFound

@@ -6,8 +6,8 @@ import json
 import xml.etree.ElementTree as ElementTree
 
 from compiler.diagnostics import Diagnostic, Position
-from compiler.render import FORMATS, render_github, render_json, render_junit, render_sarif, render_text
-from compiler.render.words import counts
+from compiler.diagnostics.render import FORMATS, render_github, render_json, render_junit, render_sarif, render_text
+from compiler.diagnostics.render.words import counts
 
 NASTY = Diagnostic("GP101", "error", Position("jobs/a b,c:d.yaml", 3, 7), "100% <odd>\r\n::error::\x1b[31m & \u202e", "mend it", "Job ml/train")
 PLAIN = Diagnostic("GP302", "warning", Position("jobs/z.yaml", 1, 1), "there is no queue 'x'", "did you mean 'y'?", see=Position("q.yaml", 2, 3))

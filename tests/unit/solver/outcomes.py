@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from solver.options import Options
 from solver.plan import Plan
+from solver.planner import solve
 from solver.problem import Problem
-from solver.solve import solve
 from solver.verify import verify
 
 

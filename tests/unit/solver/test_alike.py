@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from solver import Options
-from solver.costs import span
-from solver.engine import solve_model
-from solver.model import pieces
-from solver.model.pieces import Party, Region, Slots
-from solver.model.sets import Sets, aggregate
+from solver.mip.engine import solve_model
+from solver.models import identical_pods as model
+from solver.models.identical_pods import Party, Region, Slots
+from solver.models.sets import Sets, aggregate
+from solver.placement import identical_pods
 from solver.problem import Placement, Problem
-from solver.room import Ledger, free_vectors
-from solver.shapes import classes, shape_of
-from solver.stages import alike
-from solver.tree import Tree
+from solver.semantics.gang_classes import classes, shape_of
+from solver.semantics.placement_cost import span
+from solver.semantics.topology import Tree
+from solver.state.room import Ledger, free_vectors
 from tests.unit.solver.builders import gang, nodes, problem, role
 from tests.unit.solver.outcomes import decided
 
@@ -24,7 +24,7 @@ TWO_PODS = Slots({Region((10,)): {0: 2}, Region((11,)): {1: 2}}, (1, 4))
 
 @pytest.mark.parametrize(("level", "status"), [(None, "optimal"), (1, "infeasible"), (0, "infeasible")])
 def test_a_gang_that_one_domain_must_hold_is_not_cut_across_two(level: int | None, status: str) -> None:
-    answer = solve_model(pieces.build([Party(0, 4, level, (2, 2))], TWO_PODS, {}).model, Options())
+    answer = solve_model(model.build([Party(0, 4, level, (2, 2))], TWO_PODS, {}).model, Options())
     assert answer.status == status
     if level is None:
         assert answer.value == 1 + 4
@@ -33,10 +33,10 @@ def test_a_gang_that_one_domain_must_hold_is_not_cut_across_two(level: int | Non
 def test_the_flow_knows_that_pieces_must_fit_leaf_by_leaf() -> None:
     """Three gangs of two, leaves of three slots: counted together there is room, yet one of them is cut."""
     slots = Slots({Region(): {0: 3, 1: 3}}, (1,))
-    x = pieces.build([Party(j, 2, None, (1,)) for j in range(3)], slots, {})
+    x = model.build([Party(j, 2, None, (1,)) for j in range(3)], slots, {})
     answer = solve_model(x.model, Options())
     assert answer.value == 1
-    placed = pieces.read(x, slots, answer.values)
+    placed = model.read(x, slots, answer.values)
     assert [sum(placed[j].values()) for j in range(3)] == [2, 2, 2]
     assert [sum(placed[j].get(leaf, 0) for j in range(3)) for leaf in (0, 1)] == [3, 3]
 
@@ -51,10 +51,10 @@ def test_who_leads_follows_the_workers() -> None:
         1: (*(Placement(0, node, 1) for node in (2, 3, 6, 7)), Placement(1, 2, 1)),
     }
     s, shapes = sets_of(world), {j: shape_of(j, world.gangs[j]) for j in apart}
-    known = alike.together(s, shapes, Options())
+    known = identical_pods.together(s, shapes, Options())
     assert known.uniform
     assert known.spread == 1
-    found = alike.improved(s, shapes, apart, known, Options())
+    found = identical_pods.improved(s, shapes, apart, known, Options())
     assert sum(span(s.tree, pods) for pods in found.values()) == 1
     s.room_beside(found)  # raises ValueError where a node holds more than it can
     assert {j: [sum(p.pods for p in pods if p.role == t) for t in (0, 1)] for j, pods in found.items()} == {0: [4, 1], 1: [4, 1]}

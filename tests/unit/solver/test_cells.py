@@ -10,7 +10,7 @@ import pytest
 from solver import solve
 from solver.plan import Fact, Plan, Repair
 from solver.problem import Cell, InvalidProblemError, Placement, Portion, Problem, Topology
-from solver.validate import validate
+from solver.validation.values import validate
 from solver.verify import verify
 from tests.unit.solver.builders import cells, gang, hard, nodes, problem, role
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from solver import Options, solve
-from solver.engine import strike, watching
-from solver.parallel import processes
+from solver.mip.engine import strike, watching
+from solver.mip.executors import processes
 from solver.problem import Problem
 from solver.verify import verify
 from tests.unit.solver.builders import gang, nodes, problem, role

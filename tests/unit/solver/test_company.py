@@ -10,7 +10,7 @@ import pytest
 from solver import solve
 from solver.plan import Plan
 from solver.problem import InvalidProblemError, Problem
-from solver.validate import validate
+from solver.validation.values import validate
 from solver.verify import verify
 from tests.unit.solver.builders import gang, nodes, problem, relation, role, run
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from solver.costs import NAMES, Wholes, torn
 from solver.plan import Plan
 from solver.problem import Placement, Policy, Problem
-from solver.room import free_vectors
-from solver.tree import Tree
+from solver.semantics.placement_cost import NAMES, Wholes, torn
+from solver.semantics.topology import Tree
+from solver.state.room import free_vectors
 from tests.unit.solver.builders import GangSpec, NodeSpec, gang, hard, nodes, parts, problem, role, run
 from tests.unit.solver.outcomes import decided
 

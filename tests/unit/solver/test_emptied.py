@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from solver.costs import Wholes
-from solver.model.sets import Sets, aggregate
+from solver.models.sets import Sets, aggregate
 from solver.options import Options
-from solver.placements import Placements
+from solver.placement.bounds import bound
+from solver.placement.empty_supernodes import emptied
+from solver.placement.realise import cost_of
 from solver.problem import Placement, Problem
-from solver.room import Ledger, free_vectors
-from solver.shapes import classes, shape_of
-from solver.stages.bounds import bound
-from solver.stages.emptied import emptied
-from solver.stages.realise import cost_of
-from solver.tree import Tree
+from solver.semantics.gang_classes import classes, shape_of
+from solver.semantics.placement_cost import Wholes
+from solver.semantics.placements import Placements
+from solver.semantics.topology import Tree
+from solver.state.room import Ledger, free_vectors
 from tests.unit.solver.builders import gang, nodes, problem, role
 
 TREE = {"s0": (1, None), "s1": (1, None), "s2": (1, None)}

@@ -8,8 +8,8 @@ import pulp
 import pytest
 
 from solver import Options
-from solver.engine import solve_model
-from solver.model.rows import at_most
+from solver.mip.engine import solve_model
+from solver.mip.rows import at_most
 
 
 def model() -> tuple[pulp.LpProblem, pulp.LpVariable]:

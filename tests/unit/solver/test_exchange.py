@@ -7,16 +7,16 @@ import sys
 import pytest
 
 from solver import solve
-from solver.filling import exchanged, unpacked
-from solver.floor import objectives
-from solver.model.sets import Sets, aggregate
+from solver.admission.greedy_fill import exchanged, unpacked
+from solver.admission.greedy_floor import objectives
+from solver.models.sets import Sets, aggregate
 from solver.options import Options
+from solver.placement.node_exchange import exchange
 from solver.plan import Objective
 from solver.problem import Placement, Problem
-from solver.room import Ledger, Room, free_vectors
-from solver.shapes import classes
-from solver.stages.exchange import exchange
-from solver.tree import Tree
+from solver.semantics.gang_classes import classes
+from solver.semantics.topology import Tree
+from solver.state.room import Ledger, Room, free_vectors
 from solver.verify import verify
 from tests.unit.solver.builders import cells, gang, nodes, problem, queue, role, run
 
@@ -125,7 +125,7 @@ def test_only_the_first_goal_of_a_relaxation_is_believed() -> None:
 def test_a_plan_of_a_batch_too_large_for_single_nodes_stands_on_its_floor(monkeypatch: pytest.MonkeyPatch) -> None:
     world = scattered()
     exact = solve(world)
-    monkeypatch.setattr(sys.modules["solver.solve"], "FINEST", 0)
+    monkeypatch.setattr(sys.modules["solver.planner"], "FINEST", 0)
     plan = solve(world)
     assert verify(world, plan) == []
     assert [d.action for d in plan.decisions] == [d.action for d in exact.decisions] == ["start", "start", "wait"]

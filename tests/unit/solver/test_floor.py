@@ -7,13 +7,13 @@ import importlib
 import pytest
 
 from solver import solve
-from solver.floor import Merit
-from solver.model.sets import Sets
+from solver.admission.admit import Admission, admit
+from solver.admission.greedy_floor import Merit
+from solver.models.sets import Sets
 from solver.options import Options
-from solver.placements import Placements
 from solver.plan import Plan
 from solver.problem import Problem
-from solver.stages.admit import Admission, admit
+from solver.semantics.placements import Placements
 from solver.verify import verify
 from tests.unit.solver.builders import gang, nodes, problem, queue, role, run
 
@@ -29,7 +29,7 @@ def poorly(monkeypatch: pytest.MonkeyPatch, world: Problem, *names: str) -> None
         good = admit(s, floor, options)
         return Admission(tuple(j for j, g in enumerate(world.gangs) if g.name in names), {}, good.objectives)
 
-    monkeypatch.setattr(importlib.import_module("solver.solve"), "admit", answer)  # the package has a function of that name
+    monkeypatch.setattr(importlib.import_module("solver.planner"), "admit", answer)  # the package has a function of that name
 
 
 def test_a_model_that_starts_a_lower_priority_instead_is_overruled(monkeypatch: pytest.MonkeyPatch) -> None:

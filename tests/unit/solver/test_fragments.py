@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from solver import solve
-from solver.fragments import Fragments
+from solver.greedy.fragmentation import Fragments
+from solver.greedy.least_fragmentation import anywhere, more, sparing
 from solver.problem import Ask, Placement, Problem
-from solver.room import Ledger, Room, free_vectors
-from solver.stages.sparing import anywhere, more, sparing
-from solver.tree import Tree
+from solver.semantics.topology import Tree
+from solver.state.room import Ledger, Room, free_vectors
 from solver.verify import verify
 from tests.unit.solver.builders import cells, gang, hard, nodes, problem, queue, role, run
 

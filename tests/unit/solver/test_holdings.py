@@ -8,7 +8,7 @@ import pytest
 
 from solver import InvalidProblemError, solve
 from solver.problem import Gang, Hold, Problem
-from solver.validate import validate
+from solver.validation.values import validate
 from solver.verify import verify
 from tests.unit.solver.builders import GangSpec, cells, gang, nodes, problem, role, run
 from tests.unit.solver.outcomes import actions, decided, evicted

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from solver.mip.executors import HERE, Crew, Elsewhere, OtherCode, bundle, fingerprint, processes
 from solver.options import Options
-from solver.parallel import HERE, Crew, Elsewhere, OtherCode, bundle, fingerprint, processes
 
 ROOT = Path(__file__).parents[3]
 
@@ -132,7 +132,7 @@ def test_a_deadline_travels_as_seconds_left() -> None:
 
 ORPHAN = """
 import os, signal
-from solver.parallel import processes
+from solver.mip.executors import processes
 from tests.unit.solver.test_parallel import where
 if __name__ == "__main__":
     mapper = processes(2, worth=0)

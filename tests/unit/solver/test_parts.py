@@ -7,21 +7,21 @@ from dataclasses import replace
 import pytest
 
 from solver import solve
-from solver.costs import NAMES
-from solver.model.sets import Sets, aggregate
+from solver.admission.admit import Admission
+from solver.mip.executors import HERE, processes
+from solver.models.sets import Sets, aggregate
 from solver.options import Options
-from solver.parallel import HERE, processes
-from solver.placements import Placements
+from solver.placement import independent_parts
+from solver.placement.independent_parts import independent
+from solver.placement.spread import Spread
+from solver.placement.spread import spread as spread_together
 from solver.plan import Plan
 from solver.problem import Problem
-from solver.room import Ledger, free_vectors
-from solver.shapes import classes
-from solver.stages import parts
-from solver.stages.admit import Admission
-from solver.stages.parts import independent
-from solver.stages.spread import Spread
-from solver.stages.spread import spread as spread_together
-from solver.tree import Tree
+from solver.semantics.gang_classes import classes
+from solver.semantics.placement_cost import NAMES
+from solver.semantics.placements import Placements
+from solver.semantics.topology import Tree
+from solver.state.room import Ledger, free_vectors
 from solver.verify import verify
 from tests.unit.solver.builders import gang, nodes, problem, relation, role
 
@@ -117,10 +117,10 @@ def test_costs_and_bounds_of_the_parts_add_up(monkeypatch: pytest.MonkeyPatch) -
         asked.append(len(admission.admitted))
         return spread_together(s, admission, floor, options)
 
-    monkeypatch.setattr(parts, "spread_together", together)
+    monkeypatch.setattr(independent_parts, "spread_together", together)
     assert timeless(solve(world)) == timeless(apart)
     assert asked == [2, 2]
-    monkeypatch.setattr(parts, "independent", lambda _, gangs: [gangs])
+    monkeypatch.setattr(independent_parts, "independent", lambda _, gangs: [gangs])
     whole = solve(world)
     assert asked[2:] == [4]
     assert whole.batches[0].objectives == apart.batches[0].objectives
@@ -129,7 +129,7 @@ def test_costs_and_bounds_of_the_parts_add_up(monkeypatch: pytest.MonkeyPatch) -
 
 def test_parts_of_which_one_is_too_coarse_are_all_asked_again() -> None:
     fine = Spread({0: ()}, ())
-    assert parts.merged([fine, Spread({}, (), (5,)), Spread({}, (), (2,))], Options()) == Spread({}, (), (2, 5))
+    assert independent_parts.merged([fine, Spread({}, (), (5,)), Spread({}, (), (2,))], Options()) == Spread({}, (), (2, 5))
 
 
 def test_the_plan_is_the_same_from_processes_as_from_here() -> None:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from solver import solve
-from solver.hierarchy import entitlements
 from solver.plan import Fact, Plan
 from solver.problem import Policy, Problem
-from solver.quotas import deserved, real_capability, water_filling
+from solver.semantics.hierarchical_drf import entitlements
+from solver.semantics.queue_limits import deserved, real_capability, water_filling
 from solver.verify import verify
 from tests.unit.solver.builders import GangSpec, QueueSpec, gang, nodes, problem, queue, role, run
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 import pytest
 
 from solver import Options, solve
+from solver.diagnosis import World, explain
+from solver.diagnosis.minimal import smallest, spared
 from solver.plan import Decision, Fact, Repair
 from solver.problem import Back, Policy, Problem, Subgroup
-from solver.reasons import World, explain
-from solver.reasons.minimal import smallest, spared
-from solver.room import Ledger, Room, demand, free_vectors
-from solver.tree import Tree
+from solver.semantics.topology import Tree
+from solver.state.room import Ledger, Room, demand, free_vectors
 from solver.verify import verify
 from tests.unit.solver.builders import GangSpec, NodeSpec, QueueSpec, gang, hard, nodes, parts, problem, queue, role, run
 

@@ -11,7 +11,7 @@ import pytest
 from solver import solve
 from solver.plan import Plan
 from solver.problem import InvalidProblemError, Problem, Relation
-from solver.validate import validate
+from solver.validation.values import validate
 from solver.verify import verify
 from tests.unit.solver.builders import gang, hard, nodes, parts, problem, relation, role, run
 from tests.unit.solver.test_validate import edit

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from solver import InvalidProblemError, Options, solve
-from solver.costs import NAMES
 from solver.plan import Fact, Repair
 from solver.problem import Problem
+from solver.semantics.placement_cost import NAMES
 from tests.unit.solver.builders import GangSpec, NodeSpec, QueueSpec, gang, hard, nodes, parts, problem, queue, role, run, soft
 from tests.unit.solver.outcomes import decided
 

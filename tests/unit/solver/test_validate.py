@@ -9,7 +9,7 @@ import pytest
 
 from solver.options import Options
 from solver.problem import InvalidProblemError, Problem
-from solver.validate import LARGEST, validate
+from solver.validation.values import LARGEST, validate
 from tests.unit.solver.builders import gang, hard, nodes, parts, problem, queue, role, run
 
 WORLD = problem(

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from compiler.cli import cli
-from compiler.tree import Tree
+from compiler.repository import Tree
 
 ROOT = Path(__file__).parents[3]
 CASES = ROOT / "tests/golden"

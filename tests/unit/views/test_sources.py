@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from compiler.compile import compile_repository
-from compiler.explain import REASONS, REPAIRS
+from compiler.cluster_state.state import State
+from compiler.explain.provenance import PLACES, SOURCES, Source, Sources, suspended
+from compiler.explain.reasons import REASONS, REPAIRS
 from compiler.outcome import Outcome
-from compiler.sources import PLACES, SOURCES, Source, Sources, suspended
-from compiler.state import State
-from compiler.tree import Tree
+from compiler.pipeline import compile_repository
+from compiler.repository import Tree
 from compiler.views import data, text
 from compiler.views.explanation import explanation
 from solver.plan import Fact, Repair

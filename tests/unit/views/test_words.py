@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from compiler.amounts import number, quantity, say
-from compiler.explain import REASONS, REPAIRS, Words, reference
+from compiler.explain.reasons import REASONS, REPAIRS, Words, reference
+from compiler.fields.amounts import number, quantity, say
 from compiler.lower import Origins
 from compiler.views.names import compact
 from solver.plan import Fact, Repair
@@ -114,5 +114,5 @@ def test_a_repair_that_takes_time_says_until_when(now: int | None, repair: Repai
 
 
 def test_the_page_of_reasons_is_current() -> None:
-    """Mend: python -c "from compiler.explain import reference; print(reference(), end='')" > docs/reasons.md"""
+    """Mend: python -c "from compiler.explain.reasons import reference; print(reference(), end='')" > docs/reasons.md"""
     assert (ROOT / "docs/reasons.md").read_text() == reference()

@@ -1,0 +1,52 @@
+"""All codes in one place: importing the modules that declare rules, and the page of the manual that is made of them."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+
+from compiler.checks import checks
+from compiler.diagnostics import RULES, Rule
+from compiler.kinds import kinds
+
+OTHERS = ("compiler.pipeline", "compiler.emit.static", "compiler.lower.caveats", "compiler.reading")
+"""Modules beside the checks and the kinds whose import declares rules."""
+
+_RANGES = (
+    ("GP1", "Reading files"),
+    ("GP2", "Shape and types of one document"),
+    ("GP3", "Rules inside and across objects"),
+    ("GP4", "Scheduler configuration"),
+    ("GP5", "Binding and placement"),
+)
+
+
+def all_rules() -> Mapping[str, Rule]:
+    """Every rule that exists, in order of the codes."""
+    checks()
+    kinds()
+    for module in OTHERS:
+        importlib.import_module(module)
+    return dict(sorted(RULES.items()))
+
+
+def manual() -> str:
+    """docs/diagnostics.md."""
+    lines = [
+        "# Diagnostics",
+        "",
+        "Every problem that gangplan reports has a code that means the same for ever. This page is made from the code by",
+        "`python -m compiler.checks.catalogue > docs/diagnostics.md`; a test keeps it current.",
+    ]
+    rules = all_rules()
+    for prefix, title in _RANGES:
+        found = [rule for code, rule in rules.items() if code.startswith(prefix)]
+        if found:
+            lines += ["", f"## {prefix}xx {title}"]
+        for rule in found:
+            lines += ["", f"### {rule.code} {rule.title} ({rule.severity})", "", rule.text]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print(manual(), end="")

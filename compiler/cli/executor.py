@@ -1,0 +1,85 @@
+"""`--executor`: where independent parts of a plan are worked out."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any
+
+from solver.mip.executors import HERE, Crew, Elsewhere, Mapper, processes
+
+CONNECT = 10
+"""Seconds in which a Dask scheduler must answer."""
+
+LONELY = 30
+"""Seconds without any Dask worker after which none is waited for; a nanny needs a few to start one again."""
+
+WORTH = 250_000
+"""Work from which on parts go to Dask (`solver.mip.executors.Mapper`): its workers run already, but everything goes through its scheduler."""
+
+
+class ExecutorError(ValueError):
+    """An executor that there is none of, or that cannot be had here; the message says what to do."""
+
+
+def check_executor(name: str) -> None:
+    """Raises ExecutorError when there can be no executor of that name here."""
+    if name in ("local", "processes"):
+        return
+    if not re.fullmatch(r"dask://\S+:\d+", name):
+        raise ExecutorError(f"there is no executor {name!r}; use processes, local or dask://HOST:PORT")
+    if importlib.util.find_spec("distributed") is None:
+        raise ExecutorError(f"{name} needs the package distributed: pip install 'gangplan[dask]'")
+
+
+@contextmanager
+def open_executor(name: str) -> Iterator[Mapper]:
+    """The executor of that name: `local`, `processes`, or `dask://host:port` for a Dask cluster that runs already.
+
+    Raises ExecutorError as `check_executor`. A Dask cluster that does not answer is a fault of the mapper, and the plan is made without it.
+    """
+    check_executor(name)
+    if name == "local":
+        yield HERE
+        return
+    found = processes() if name == "processes" else Elsewhere(partial(_crew, name.removeprefix("dask://")), WORTH)
+    if name != "processes":
+        found.open()
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+def _crew(address: str) -> Crew:
+    """The workers of a Dask cluster. Raises OSError when its scheduler does not answer, ConnectionError when it has none."""
+    distributed: Any = importlib.import_module("distributed")
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what is lost is told as a diagnostic, once
+    client = distributed.Client(f"tcp://{address}", timeout=CONNECT, set_as_default=False)
+    threads = sum(client.nthreads().values())
+    if not threads:
+        client.close(timeout=CONNECT)
+        raise ConnectionError(f"the Dask scheduler {address} has no workers")
+    pool = client.get_executor(pure=False)
+    lonely = 0
+
+    def alive() -> bool:
+        """Asked about once a second: whether the scheduler answers, and has had workers of late."""
+        nonlocal lonely
+        if client.status != "running":
+            return False
+        lonely = 0 if client.nthreads() else lonely + 1
+        return lonely < LONELY
+
+    def stop() -> None:
+        with suppress(Exception):  # it may be gone, in any of many ways
+            pool.shutdown(wait=False)
+        with suppress(Exception):
+            client.close(timeout=CONNECT)
+
+    return Crew(pool, threads, stop, alive)

@@ -1,0 +1,1 @@
+"""What a cluster holds, as a List of objects."""

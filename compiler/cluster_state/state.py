@@ -1,0 +1,171 @@
+"""The state: a plain `List` of what a cluster holds, so that a decision can be made against it and replayed anywhere.
+
+`gangplan snapshot` writes it, `plan --state FILE` reads it, and the reconciler makes one from its own caches. What each object means
+is settled by `compiler.lower.live`; here it is only sorted by kind.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import yaml
+
+from compiler.fields.models import timestamp
+
+Object = Mapping[str, Any]
+
+NOW = "gangplan.dev/now"
+"""Annotation of the List: when it was made. A plan of it knows what time has changed by then."""
+STATE = "state"
+"""In place of a file for what only the cluster knows; files of a repository have an ending."""
+
+_FIELDS: Mapping[str, str] = {
+    "Node.": "nodes",
+    "Pod.": "pods",
+    "PodGroup.scheduling.volcano.sh": "pod_groups",
+    "Queue.scheduling.volcano.sh": "queues",
+    "HyperNode.topology.volcano.sh": "hypernodes",
+    "ResourceQuota.": "resource_quotas",
+    "Numatopology.nodeinfo.volcano.sh": "numatopologies",
+    "PodDisruptionBudget.policy": "disruption_budgets",
+}
+"""Kind.group -> where the object goes; everything else is a job."""
+
+
+class StateError(ValueError):
+    """The text is no state: what is wrong with it, in one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a cluster holds, as the API server gives it, each tuple sorted by (namespace, name, kind).
+
+    jobs: objects of every kind that is none of the others. finished: (namespace, name, kind) of jobs that are known to have
+    finished although they are no longer in the cluster (deleted after their time to live).
+    clock: seconds since the epoch when somebody looked; a plan counts from the last moment before it that matters, never from it (`lower.moments`).
+    """
+
+    nodes: tuple[Object, ...] = ()
+    pods: tuple[Object, ...] = ()
+    pod_groups: tuple[Object, ...] = ()
+    jobs: tuple[Object, ...] = ()
+    queues: tuple[Object, ...] = ()
+    hypernodes: tuple[Object, ...] = ()
+    resource_quotas: tuple[Object, ...] = ()
+    numatopologies: tuple[Object, ...] = ()
+    disruption_budgets: tuple[Object, ...] = ()
+    finished: frozenset[tuple[str, str, str]] = frozenset()
+    clock: int | None = None
+
+    @classmethod
+    def from_objects(cls, objects: Iterable[Object], finished: Iterable[tuple[str, str, str]] = (), clock: int | None = None) -> State:
+        """Each object needs apiVersion, kind and metadata.name; raises StateError naming the first that lacks one."""
+        sorted_in: dict[str, list[Object]] = {}
+        for at, item in enumerate(objects):
+            if not isinstance(item, Mapping) or not item.get("kind") or not isinstance(item.get("metadata"), Mapping):
+                raise StateError(f"item {at} of the state has no kind or no metadata: every item must be a whole Kubernetes object")
+            if not item["metadata"].get("name"):
+                raise StateError(f"item {at} of the state, a {item['kind']}, has no metadata.name")
+            sorted_in.setdefault(_FIELDS.get(f"{item['kind']}.{group_of(item)}", "jobs"), []).append(item)
+        return cls(**{name: tuple(sorted(found, key=_order)) for name, found in sorted_in.items()}, finished=frozenset(finished), clock=clock)
+
+
+def load_state(text: str | bytes) -> State:
+    """Read a `List` (JSON or YAML) as `kubectl get ... -o json` or `gangplan snapshot` writes it. Raises StateError."""
+    data = _parse(text)
+    if not isinstance(data, Mapping) or not isinstance(data.get("items"), list):
+        raise StateError("the state must be one `kind: List` with `items`, as `gangplan snapshot` or `kubectl get -o yaml` writes it")
+    seen: dict[tuple[str, ...], int] = {}
+    for at, item in enumerate(data["items"]):
+        _fit(item, _OBJECT, ("items", at))
+        if isinstance(item, Mapping) and isinstance(item.get("metadata"), Mapping):
+            _fit(item.get("spec"), _SPECS.get(item.get("kind"), dict), ("items", at, "spec"))
+            name = str(item["metadata"].get("name"))
+            key = group_of(item), str(item.get("kind")), str(item["metadata"].get("namespace") or ""), name
+            if seen.setdefault(key, at) != at:
+                raise StateError(f"items {seen[key]} and {at} of the state are both {item.get('kind')} {name}: keep one")
+    return State.from_objects(data["items"], clock=_clock(data.get("metadata")))
+
+
+def _clock(metadata: object) -> int | None:
+    """What the List's annotation says."""
+    _fit(metadata, {"annotations": _TEXTS}, ("metadata",))
+    said = (metadata.get("annotations") or {}).get(NOW) if isinstance(metadata, Mapping) else None
+    try:
+        return None if said is None else timestamp(said)
+    except ValueError:
+        raise StateError(f"metadata.annotations of the state: {NOW} is {said!r}, not a time such as 2026-01-31T12:00:00Z") from None
+
+
+_TEXTS: Any = {"*": str}
+_CONTAINERS: Any = [{"resources": dict, "restartPolicy": str}]
+_OBJECT: Any = {
+    "apiVersion": str,
+    "kind": str,
+    "metadata": {
+        "name": str,
+        "namespace": str,
+        "labels": _TEXTS,
+        "annotations": _TEXTS,
+        "ownerReferences": [{"apiVersion": str, "kind": str, "name": str}],
+    },
+    "spec": dict,
+    "status": {"allocatable": dict, "conditions": [{"type": str, "status": str}], "phase": str, "disruptionsAllowed": int},
+}
+_SPECS: Any = {
+    "Node": {"taints": [{"key": str, "value": str, "effect": str}]},
+    "Pod": {
+        "containers": _CONTAINERS,
+        "initContainers": _CONTAINERS,
+        "nodeName": str,
+        "nodeSelector": _TEXTS,
+        "schedulingGates": [{"name": str}],
+    },
+    "PodGroup": {"queue": str},
+    "PodDisruptionBudget": {"selector": dict},
+}
+"""What `compiler.lower.live` reads of an object: an API server gives nothing else, but a file may hold anything. Every field may be missing."""
+
+_WORDS: Mapping[type, str] = {dict: "a mapping", list: "a list", str: "text", int: "a whole number"}
+
+
+def _fit(value: Any, shape: Any, path: tuple[str | int, ...]) -> None:
+    """Raises StateError at the first part of `value` that is of another type than `shape` says."""
+    if value is None:
+        return
+    wanted: Any = shape if isinstance(shape, type) else type(shape)
+    if not isinstance(value, wanted):
+        where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
+        raise StateError(f"{where} of the state is not {_WORDS[wanted]}")
+    if isinstance(shape, list):
+        for at, item in enumerate(value):
+            _fit(item if item is not None else "", shape[0], (*path, at))
+    elif isinstance(shape, dict):
+        for key in value if "*" in shape else shape:
+            _fit(value.get(key), shape.get(key, shape.get("*")), (*path, key))
+
+
+def _parse(text: str | bytes) -> Any:
+    try:
+        content = text.decode() if isinstance(text, bytes) else text
+        parse = json.loads if content.lstrip().startswith("{") else partial(yaml.load, Loader=yaml.CSafeLoader)
+        return parse(content)
+    except UnicodeDecodeError as error:
+        raise StateError(f"the state is not UTF-8 text: byte {error.start} cannot be read") from error
+    except RecursionError as error:
+        raise StateError("the state nests too deeply") from error
+    except (yaml.YAMLError, json.JSONDecodeError) as error:
+        raise StateError(f"the state is neither JSON nor YAML: {' '.join(str(error).split())}") from error
+
+
+def group_of(item: Object) -> str:
+    """The API group: "batch.volcano.sh" of batch.volcano.sh/v1alpha1, "" of v1."""
+    return str(item.get("apiVersion", "")).rpartition("/")[0]
+
+
+def _order(item: Object) -> tuple[str, str, str]:
+    return item["metadata"].get("namespace") or "", item["metadata"]["name"], item["kind"]

@@ -1,0 +1,56 @@
+"""SARIF 2.1.0 (OASIS), which code scanning services read. Rules carry the user documentation of each code that occurs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+from compiler.diagnostics import RULES, Diagnostic, Position
+from compiler.diagnostics.render.words import sentence
+from compiler.version import VERSION
+
+_LEVELS = {"error": "error", "warning": "warning", "info": "note"}
+
+
+def render(diagnostics: Sequence[Diagnostic]) -> str:
+    codes = sorted({diagnostic.code for diagnostic in diagnostics})
+    driver = {"name": "gangplan", "version": VERSION, "rules": [_rule(code) for code in codes]}
+    run = {
+        "tool": {"driver": driver},
+        "columnKind": "unicodeCodePoints",
+        "results": [_result(diagnostic, codes.index(diagnostic.code)) for diagnostic in diagnostics],
+    }
+    log = {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [run]}
+    return json.dumps(log, indent=2) + "\n"
+
+
+def _rule(code: str) -> dict[str, Any]:
+    known = RULES.get(code)
+    if known is None:
+        return {"id": code}
+    return {
+        "id": code,
+        "shortDescription": {"text": known.title},
+        "fullDescription": {"text": known.text},
+        "defaultConfiguration": {"level": _LEVELS[known.severity]},
+    }
+
+
+def _result(diagnostic: Diagnostic, index: int) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "ruleId": diagnostic.code,
+        "ruleIndex": index,
+        "level": _LEVELS[diagnostic.severity],
+        "message": {"text": sentence(diagnostic)},
+        "locations": [_location(diagnostic.position)],
+    }
+    if diagnostic.see:
+        result["relatedLocations"] = [_location(diagnostic.see)]
+    return result
+
+
+def _location(at: Position) -> dict[str, Any]:
+    region = {"startLine": at.line, "startColumn": at.column}
+    return {"physicalLocation": {"artifactLocation": {"uri": quote(at.file, errors="surrogatepass")}, "region": region}}

@@ -1,0 +1,38 @@
+"""For people: `file:line:column: error GP123: what is wrong. How to mend it`, with the line itself below where the source is at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from compiler.diagnostics import Diagnostic, Position
+from compiler.diagnostics.render.words import plain, sentence
+
+_COLOURS = {"error": "31", "warning": "33", "info": "36"}
+_WIDEST = 120
+
+
+def render(diagnostics: Sequence[Diagnostic], *, colour: bool = False, sources: Mapping[str, bytes] | None = None) -> str:
+    """sources: the files' contents, for excerpts; without them, one line for each diagnostic."""
+    lines: dict[str, list[str]] = {}
+    out: list[str] = []
+    for diagnostic in diagnostics:
+        at = diagnostic.position
+        place = f"{plain(at.file)}:{at.line}:{at.column}:"
+        head = f"{diagnostic.severity} {diagnostic.code}:"
+        if colour:
+            place, head = f"\x1b[1m{place}\x1b[0m", f"\x1b[{_COLOURS[diagnostic.severity]}m{head}\x1b[0m"
+        see = f" (see {plain(diagnostic.see.file)}:{diagnostic.see.line}:{diagnostic.see.column})" if diagnostic.see else ""
+        out.append(f"{place} {head} {sentence(diagnostic)}{see}\n")
+        if sources is not None and at.file in sources:
+            if at.file not in lines:
+                lines[at.file] = sources[at.file].decode("utf-8", "replace").removeprefix("\ufeff").split("\n")
+            out.append(_excerpt(lines[at.file], at))
+    return "".join(out)
+
+
+def _excerpt(lines: list[str], at: Position) -> str:
+    if not 0 < at.line <= len(lines) or not lines[at.line - 1].strip() or at.column > _WIDEST:
+        return ""
+    line = plain(lines[at.line - 1].rstrip("\r").replace("\t", " "))[:_WIDEST]
+    number = f"{at.line:>6}"
+    return f"{number} | {line}\n{' ' * len(number)} | {' ' * (at.column - 1)}^\n"

@@ -1,0 +1,1 @@
+"""Types of single fields: quantity, duration, label selector, regular expression."""

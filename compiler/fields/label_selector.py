@@ -1,0 +1,45 @@
+"""Label selectors: how they are written, and what they match."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+from compiler.fields.models import Shape
+
+Row = tuple[str, str, tuple[str, ...]]
+"""(label, operator, values)"""
+
+
+class LabelRequirement(Shape):
+    key: str
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
+    values: list[str] | None = None
+
+
+class LabelSelector(Shape):
+    match_labels: dict[str, str] | None = None
+    match_expressions: list[LabelRequirement] | None = None
+
+    def rows(self) -> tuple[Row, ...]:
+        """All that must hold. None at all matches everything."""
+        return tuple((key, "In", (value,)) for key, value in (self.match_labels or {}).items()) + tuple(
+            (row.key, str(row.operator), tuple(row.values or ())) for row in self.match_expressions or ()
+        )
+
+
+def matches(rows: Iterable[Row], labels: Mapping[str, str]) -> bool:
+    """Whether all rows hold, by Kubernetes' rules: a label that is missing is not in any values."""
+    return all(_holds(labels, *row) for row in rows)
+
+
+def _holds(labels: Mapping[str, str], key: str, operator: str, values: tuple[str, ...]) -> bool:
+    match operator:
+        case "In":
+            return labels.get(key) in values
+        case "NotIn":
+            return labels.get(key) not in values
+        case "Exists":
+            return key in labels
+        case _:
+            return key not in labels

@@ -1,0 +1,348 @@
+"""From a document to a pydantic model: the types that our models share, and pydantic's findings as diagnostics at the right line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from fractions import Fraction
+from typing import Annotated, Any, get_args, get_origin
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainValidator, StrictBool, StringConstraints, ValidationError, WithJsonSchema
+from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
+
+from compiler.diagnostics import Diagnostic, Rule, Severity, did_you_mean, rule
+from compiler.fields import quantity
+from compiler.syntax.documents import Document, Path
+
+UNKNOWN_FIELD = rule(
+    "GP202",
+    "error",
+    "unknown field",
+    "The kind has no such field; the cluster would drop it silently. Mend: correct the spelling or the place, see `gangplan schema KIND`.",
+)
+MISSING_FIELD = rule("GP203", "error", "missing field", "The kind requires the field. Mend: add it.")
+WRONG_TYPE = rule("GP204", "error", "wrong type", "The value has another type than the field. Mend: see the message; quoted numbers are text.")
+NOT_ALLOWED = rule("GP205", "error", "value not allowed", "The field takes one of a few values. Mend: use one of those that the message lists.")
+OUT_OF_RANGE = rule("GP206", "error", "value out of range", "The number, text or list is smaller, larger, shorter or longer than allowed.")
+FRACTION = rule(
+    "GP209",
+    "error",
+    "fraction of a device",
+    "Devices and other extended resources (names with a slash) and pods are counted in whole numbers; Kubernetes refuses fractions.",
+)
+MISSPELT = rule(
+    "GP210",
+    "error",
+    "misspelt field in a pod template",
+    """A field of a pod or container that Kubernetes does not have, but nearly. It would be dropped silently. Fields unlike any known one
+    pass. Mend: correct the spelling.""",
+)
+BAD_NAME = rule(
+    "GP211",
+    "error",
+    "name not valid in Kubernetes",
+    "Names are lower-case letters, digits, - and (where a whole DNS name is allowed) dots; they begin and end with a letter or digit.",
+)
+BAD_TIME = rule(
+    "GP214",
+    "error",
+    "time or duration cannot be read",
+    "A time is RFC 3339 (2026-01-31T12:00:00Z); a duration is a number of seconds or like 1h30m. Mend: write it so.",
+)
+OUR_ANNOTATION = rule(
+    "GP217",
+    "warning",
+    "unknown annotation of gangplan",
+    "Nothing reads an annotation under gangplan.dev/ that gangplan does not know. Mend: correct the spelling.",
+)
+NOT_TEXT = rule(
+    "GP218",
+    "error",
+    "label or annotation is not text",
+    """The values of labels and annotations are text; Kubernetes refuses the whole object for a number or a boolean. (The MetaX annotations are often
+    written as numbers, and read; that is a warning.) Mend: quote the value.""",
+)
+MILLI_BYTES = rule(
+    "GP215",
+    "warning",
+    "memory in thousandths of a byte",
+    "The unit m means thousandths: memory 512m is half a byte. Mend: write M or Mi.",
+)
+
+OURS = "gangplan.dev/"
+
+
+class Shape(BaseModel):
+    """A mapping whose fields we all know."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, alias_generator=to_camel)
+
+
+class Open(BaseModel):
+    """A mapping of which we read some fields; others pass."""
+
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True, alias_generator=to_camel)
+
+
+def _integer(value: Any) -> Any:
+    """Kubernetes stores 3.0 and 3e0 as 3."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Int = Annotated[int, BeforeValidator(_integer)]
+Bool = StrictBool
+Name = Annotated[str, StringConstraints(max_length=253)]
+
+
+def _exact(value: Any) -> Fraction:
+    try:
+        return quantity.parse(value)
+    except quantity.QuantityError as problem:
+        raise PydanticCustomError(problem.code, "{message}", {"message": str(problem), "help": problem.help}) from None
+
+
+Quantity = Annotated[
+    Fraction,
+    PlainValidator(_exact),
+    WithJsonSchema(
+        {"anyOf": [{"type": "string", "pattern": r"^\+?(\d+\.?\d*|\.\d+)([eE][+-]?\d+|[numkMGTPE]|[KMGTPE]i)?$"}, {"type": "number", "minimum": 0}]}
+    ),
+]
+Resources = dict[str, Quantity]
+
+_DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?\Z", re.ASCII)
+
+
+def duration(value: object) -> int:
+    """Whole seconds, rounded up, of 90, "90", "90s", "1h30m". ValueError for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | str) or len(str(value)) > 32:
+        raise ValueError("not a duration")
+    text = str(value)
+    if text.isascii() and text.isdigit():
+        return int(text)
+    found = _DURATION.match(text)
+    if not text or found is None:
+        raise ValueError("not a duration")
+    hours, minutes, seconds = (Fraction(part or 0) for part in found.groups())
+    total = hours * 3600 + minutes * 60 + seconds
+    return -int(-total // 1)
+
+
+def timestamp(value: object) -> int:
+    """Seconds since the epoch of an RFC 3339 time. ValueError for anything else."""
+    if not isinstance(value, str) or not re.match(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:[Zz]|[+-]\d{2}:\d{2})\Z", value, re.ASCII):
+        raise ValueError("not a time")
+    try:
+        return int(datetime.fromisoformat(value.upper().replace(" ", "T")).timestamp())
+    except OverflowError as problem:
+        raise ValueError("not a time") from problem
+
+
+def _seconds(value: Any) -> int:
+    try:
+        return duration(value)
+    except ValueError:
+        raise PydanticCustomError(
+            BAD_TIME.code, "{message}", {"message": f"{value!r} is not a duration", "help": "write seconds, or like 1h30m"}
+        ) from None
+
+
+Seconds = Annotated[int, PlainValidator(_seconds), WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}]})]
+
+
+def _moment(value: Any) -> int:
+    try:
+        return timestamp(value)
+    except ValueError:
+        raise PydanticCustomError(
+            BAD_TIME.code, "{message}", {"message": f"{value!r} is not a time", "help": "write a time such as 2026-01-31T12:00:00Z"}
+        ) from None
+
+
+Moment = Annotated[int, PlainValidator(_moment), WithJsonSchema({"type": "string", "format": "date-time"})]
+"""Seconds since the epoch of an RFC 3339 time."""
+
+
+def fit(document: Document, model: type[BaseModel], data: Any = None, below: Path = ()) -> tuple[Any, list[Diagnostic]]:
+    """The document as `model`, or None, with every problem found. data, below: a part of the document and the path that leads to it."""
+    try:
+        return model.model_validate(document.data if data is None else data), []
+    except ValidationError as problem:
+        errors = problem.errors(include_url=False, include_input=True)
+    return None, [_diagnostic(document, model, below, dict(error)) for error in errors]
+
+
+ANNOTATIONS = tuple(
+    f"{OURS}{name}"
+    for name in (
+        "adopt",
+        "closed",
+        "expected-duration",
+        "gang",
+        "guaranteed-domains",
+        "order",
+        "placement",
+        "prune",
+        "replace",
+        "run",
+        "starts-at",
+        "submitted-at",
+        "waiting",
+        "yield",
+    )
+)
+
+
+def review_metadata(document: Document, data: Any, path: Path) -> Iterator[Diagnostic]:
+    """Findings on labels and annotations of the metadata at `path`, a document's or a pod template's."""
+    for section in ("labels", "annotations"):
+        found = data.get(section) if isinstance(data, dict) else None
+        for key, value in found.items() if isinstance(found, dict) else ():
+            at = document.at(*path, section, key)
+            if not isinstance(value, str):
+                mild = key.startswith("metax-tech.com/") and isinstance(value, int) and not isinstance(value, bool)
+                severity: Severity = "warning" if mild else "error"
+                yield NOT_TEXT.at(at, f"{key} is {_type(value)}, not text", "quote the value", object=document.label, severity=severity)
+            elif section == "annotations" and key.startswith(OURS) and key not in ANNOTATIONS:
+                near = did_you_mean(key, ANNOTATIONS)
+                help = f"did you mean {near!r}?" if near else f"the annotations are {', '.join(ANNOTATIONS)}"
+                yield OUR_ANNOTATION.at(at, f"nothing reads {key}", help, object=document.label)
+
+
+def _diagnostic(document: Document, model: type[BaseModel], below: Path, error: dict[str, Any]) -> Diagnostic:
+    loc, kind, context = tuple(error["loc"]), error["type"], error.get("ctx", {})
+    path = below + tuple(part for part in loc if part != "[key]")
+    rule, message, help = _said(model, loc, kind, context, error)
+    return rule.at(document.at(*path), message, help, object=document.label)
+
+
+def _said(model: type[BaseModel], loc: Path, kind: str, context: dict[str, Any], error: dict[str, Any]) -> tuple[Rule, str, str]:
+    field, value = _dotted(loc), error.get("input")
+    if kind in _OWN:
+        return _OWN[kind], f"{field}: {context['message']}", context["help"]
+    if kind == "extra_forbidden":
+        known = _fields(model, loc[:-1])
+        near = did_you_mean(str(loc[-1]), known)
+        help = f"did you mean {near!r}?" if near else f"the fields here are {', '.join(known)}" if known else "remove it"
+        return UNKNOWN_FIELD, f"{field} is no field of this kind", help
+    if kind == "missing":
+        return MISSING_FIELD, f"{field} is missing", "add it"
+    if kind in ("literal_error", "enum"):
+        near = did_you_mean(str(value), _quoted(context["expected"]))
+        return NOT_ALLOWED, f"{field} is {_shown(value)}", (f"did you mean {near!r}? " if near else "") + f"allowed: {context['expected']}"
+    if kind in _RANGE:
+        return _range(field, value, context)
+    if kind == "string_pattern_mismatch":
+        return (
+            BAD_NAME,
+            f"{field}: {_shown(value)} is not a valid name",
+            "use lower-case letters, digits and -, beginning and ending with a letter or digit",
+        )
+    return WRONG_TYPE, f"{field} is {_type(value)}, not {_WANTED.get(kind, kind.replace('_', ' '))}", _type_help(kind, value)
+
+
+def _range(field: str, value: object, context: dict[str, Any]) -> tuple[Rule, str, str]:
+    least = next((context[key] for key in ("ge", "gt", "min_length") if key in context), None)
+    most = next((context[key] for key in ("le", "lt", "max_length") if key in context), None)
+    what = (
+        f"has {len(value)} {'characters' if isinstance(value, str) else 'items'}" if isinstance(value, str | list | dict) else f"is {_shown(value)}"
+    )
+    if least is not None:
+        return OUT_OF_RANGE, f"{field} {what}", f"the least is {least}"
+    return OUT_OF_RANGE, f"{field} {what}", f"the most is {most}" if "lt" not in context else f"it must be below {most}"
+
+
+_OWN = {
+    rule.code: rule
+    for rule in (quantity.UNPARSABLE, quantity.NEGATIVE, BAD_TIME, FRACTION, NOT_ALLOWED, OUT_OF_RANGE, MISSING_FIELD, BAD_NAME, WRONG_TYPE)
+}
+_RANGE = frozenset(
+    (
+        "greater_than",
+        "greater_than_equal",
+        "less_than",
+        "less_than_equal",
+        "too_short",
+        "too_long",
+        "string_too_long",
+        "string_too_short",
+        "int_parsing_size",
+    )
+)
+_WANTED = {
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "string_type": "text",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+}
+
+
+def _type(value: object) -> str:
+    match value:
+        case None:
+            return "empty"
+        case bool():
+            return str(value).lower()
+        case str():
+            return f"the text {_shown(value)}"
+        case int() | float():
+            return f"the number {_shown(value)}"
+        case list():
+            return "a list"
+        case _:
+            return "a mapping"
+
+
+def _type_help(kind: str, value: object) -> str:
+    if isinstance(value, str) and kind in ("int_type", "float_type") and re.match(r"[-+]?\d+(\.\d+)?\Z", value):
+        return "remove the quotes"
+    if kind == "string_type" and isinstance(value, int | float):
+        return "quote it"
+    if value is None:
+        return "give it a value, or remove the field"
+    if isinstance(value, str) and kind == "bool_type":
+        return "write true or false, unquoted"
+    return f"write {_WANTED.get(kind, 'another value')}"
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _quoted(expected: str) -> list[str]:
+    return re.findall(r"'([^']*)'", expected)
+
+
+def _dotted(loc: Path) -> str:
+    """("spec", "tasks", 0, "name") as spec.tasks[0].name."""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc if part != "[key]").lstrip(".") or "the document"
+
+
+def _fields(model: type[BaseModel], path: Path) -> list[str]:
+    """The names that the mapping at `path` of `model` may hold; empty when it is not one of our models."""
+    found = _inner(model, path)
+    return [field.alias or name for name, field in found.model_fields.items()] if found is not None else []
+
+
+def _inner(annotation: Any, path: Path) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        if not path:
+            return annotation
+        for name, field in annotation.model_fields.items():
+            if (field.alias or name) == path[0]:
+                return _inner(field.annotation, path[1:])
+        return None
+    arguments = [argument for argument in get_args(annotation) if argument is not type(None)]
+    if not arguments:
+        return None
+    container = get_origin(annotation)
+    return _inner(arguments[-1] if container is dict else arguments[0], path[1:] if container in (list, dict) else path)

@@ -1,0 +1,1 @@
+"""What the job kinds have in common."""

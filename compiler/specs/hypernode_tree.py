@@ -1,0 +1,155 @@
+"""The hypernode tree: members resolved to names, and what is wrong with the tree.
+
+Volcano's admission checks none of this; its scheduler then marks hypernodes not ready and schedules no topology job at all
+(reference: pkg/scheduler/api/hyper_node_info.go), so the problems are errors here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from compiler.fields.label_selector import matches
+from compiler.fields.regex import Regex
+from compiler.specs import HyperNodeSpec, NodeSpec
+from compiler.specs.drafts import HyperNodeDraft, Member
+from compiler.syntax.documents import Document, Path
+
+LONGEST_LOOP = 8
+
+
+@dataclass(frozen=True, slots=True)
+class TreeProblem:
+    """kind: one of the checks in `compiler.checks.topology`. path: the culprit in `document`; see: the other place, if there is one."""
+
+    kind: str
+    document: Document
+    path: Path
+    message: str
+    help: str
+    see: tuple[Document, Path] | None = None
+
+
+@dataclass(slots=True)
+class _Resolver:
+    nodes: Mapping[str, NodeSpec]
+    hypernodes: frozenset[str]
+    problems: list[TreeProblem] = field(default_factory=list)
+
+    def wrong(self, kind: str, draft: HyperNodeDraft, path: Path, message: str, help: str) -> None:
+        self.problems.append(TreeProblem(kind, draft.document, path, message, help))
+
+    def members(self, draft: HyperNodeDraft) -> tuple[set[str], set[str]]:
+        nodes: set[str] = set()
+        hypernodes: set[str] = set()
+        for member in draft.members:
+            said = [part for part in (member.name, member.pattern, member.labels) if part is not None]
+            if len(said) != 1:
+                self.wrong(
+                    "selector",
+                    draft,
+                    (*member.path, "selector"),
+                    "a member has one selector",
+                    "give exactly one of exactMatch, regexMatch, labelMatch",
+                )
+            elif member.type == "Node":
+                nodes |= self.nodes_of(draft, member)
+            elif member.name is None:
+                message = "a HyperNode member is matched by exactMatch only; Volcano ignores the others"
+                self.wrong("selector", draft, (*member.path, "selector"), message, "name each hypernode with exactMatch")
+            elif member.name in self.hypernodes:
+                hypernodes.add(member.name)
+            else:
+                path = (*member.path, "selector", "exactMatch", "name")
+                self.wrong("missing", draft, path, f"there is no hypernode {member.name!r}", "correct the name, or add the hypernode")
+        return nodes, hypernodes
+
+    def nodes_of(self, draft: HyperNodeDraft, member: Member) -> set[str]:
+        if member.name is not None:
+            if member.name in self.nodes:
+                return {member.name}
+            path = (*member.path, "selector", "exactMatch", "name")
+            self.wrong("absent", draft, path, f"there is no node {member.name!r}", "correct the name, or add the node")
+            return set()
+        if member.pattern is not None:
+            path = (*member.path, "selector", "regexMatch", "pattern")
+            try:
+                pattern = Regex(member.pattern)
+            except ValueError as problem:
+                self.wrong("regex", draft, path, f"the pattern {member.pattern!r} does not compile: {problem}", "correct the regular expression")
+                return set()
+            return {name for name in self.nodes if pattern.search(name)}
+        return {name for name, node in self.nodes.items() if matches(member.labels or (), node.labels)}
+
+
+def resolve(
+    drafts: Iterable[HyperNodeDraft], made: Iterable[HyperNodeSpec], nodes: Iterable[NodeSpec]
+) -> tuple[list[HyperNodeSpec], list[TreeProblem]]:
+    """HyperNode documents and those that pools made, members as sorted names, with every problem of the tree."""
+    drafts, out = list(drafts), list(made)
+    resolver = _Resolver({node.name: node for node in nodes}, frozenset([*(draft.name for draft in drafts), *(h.name for h in out)]))
+    for draft in drafts:
+        inside, children = resolver.members(draft)
+        out.append(HyperNodeSpec(draft.document, draft.name, draft.tier, draft.tier_name, tuple(sorted(inside)), tuple(sorted(children))))
+    return out, [*resolver.problems, *_tree(out)]
+
+
+def _tree(hypernodes: Sequence[HyperNodeSpec]) -> list[TreeProblem]:
+    by_name = {h.name: h for h in hypernodes}
+    problems: list[TreeProblem] = []
+    parent: dict[str, HyperNodeSpec] = {}
+    leaf: dict[str, HyperNodeSpec] = {}
+    for h in hypernodes:
+        for name in h.hypernodes:
+            child = by_name[name]
+            if (other := parent.setdefault(name, h)) is not h:
+                message = f"hypernode {name!r} has two parents, {other.name!r} and {h.name!r}"
+                problems.append(
+                    TreeProblem("parents", h.document, _at(h, name), message, "remove it from one of them", (other.document, _at(other, name)))
+                )
+            elif child.tier >= h.tier:
+                message = f"tier {h.tier} of {h.name!r} is not above tier {child.tier} of its member {name!r}"
+                problems.append(
+                    TreeProblem("tier", h.document, ("spec", "tier"), message, f"use {child.tier + 1} or more", (child.document, ("spec", "tier")))
+                )
+    shared: dict[tuple[str, str], list[str]] = {}
+    for h in hypernodes:
+        for name in h.nodes:
+            if (other := leaf.setdefault(name, h)) is not h:
+                shared.setdefault((other.name, h.name), []).append(name)
+    for (first, second), names in shared.items():
+        h, other = by_name[second], by_name[first]
+        what = f"node {names[0]!r} is" if len(names) == 1 else f"{len(names)} nodes, {names[0]!r} among them, are"
+        message = f"{what} in two hypernodes, {first!r} and {second!r}"
+        problems.append(TreeProblem("leaves", h.document, _at(h, names[0]), message, "keep each node in one", (other.document, _at(other, names[0]))))
+    return [*problems, *_loops(hypernodes, parent)]
+
+
+def _loops(hypernodes: Sequence[HyperNodeSpec], parent: Mapping[str, HyperNodeSpec]) -> list[TreeProblem]:
+    problems = []
+    done: set[str] = set()
+    for h in hypernodes:
+        way: dict[str, None] = {}
+        name: str | None = h.name
+        while name is not None and name not in done and name not in way:
+            way[name] = None
+            name = parent[name].name if name in parent else None
+        if name is not None and name in way:
+            names = list(way)
+            loop = names[names.index(name) :]
+            culprit = next(found for found in hypernodes if found.name == min(loop))
+            circle = [*loop, name] if len(loop) < LONGEST_LOOP else [*loop[:LONGEST_LOOP], "..."]
+            message = f"hypernodes form a loop: {' in '.join(circle)}"
+            problems.append(TreeProblem("loop", culprit.document, ("spec", "members"), message, "remove one membership of the loop"))
+        done.update(way)
+    return problems
+
+
+def _at(h: HyperNodeSpec, name: str) -> Path:
+    """The member entry that names `name`, else the list of members."""
+    spec = h.document.data.get("spec")
+    for index, member in enumerate((spec.get("members") if isinstance(spec, dict) else None) or ()):
+        selector = member.get("selector") if isinstance(member, dict) else None
+        if isinstance(selector, dict) and isinstance(selector.get("exactMatch"), dict) and selector["exactMatch"].get("name") == name:
+            return ("spec", "members", index)
+    return ("spec", "members")

@@ -1,0 +1,128 @@
+"""volcano-scheduler.conf as data, whoever wrote it: one reading for our SchedulerConfiguration and for a raw ConfigMap.
+
+Volcano reads the file without complaint about unknown keys, so what it ignores silently is reported by the checks GP4xx.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from compiler.diagnostics import Diagnostic, rule
+from compiler.specs import PluginSpec, SchedulerSpec
+from compiler.syntax.documents import Document, Path
+
+KEY = "volcano-scheduler.conf"
+FILE_KEYS = ("actions", "tiers", "configurations", "metrics")
+OUR_KEYS = (*FILE_KEYS, "customPlugins")
+ARGUMENT_TYPES = ("int", "float", "bool", "string")
+
+BAD_CONF = rule(
+    "GP413",
+    "error",
+    "scheduler configuration of the wrong shape",
+    """Volcano rejects the whole file, or ignores the part silently: actions is a comma-separated text (a list in a SchedulerConfiguration), tiers a
+    list of {plugins: [{name, flags, arguments}]}, configurations a list of {name, arguments}, metrics a mapping of texts.""",
+)
+
+
+def read(document: Document, data: Any, base: Path, *, raw: str | None, name: str, namespace: str) -> tuple[SchedulerSpec | None, list[Diagnostic]]:
+    """The configuration in `data`, which stands at `base`; None when its shape is wrong, with every problem found."""
+    reader = _Reader(document, base)
+    spec = reader.read(data, raw, name, namespace)
+    return (None if reader.problems else spec), reader.problems
+
+
+class _Reader:
+    def __init__(self, document: Document, base: Path) -> None:
+        self.document, self.base = document, base
+        self.problems: list[Diagnostic] = []
+
+    def wrong(self, path: Path, message: str, help: str) -> None:
+        self.problems.append(BAD_CONF.at(self.document.at(*self.base, *path), message, help, object=self.document.label))
+
+    def read(self, data: Any, raw: str | None, name: str, namespace: str) -> SchedulerSpec:
+        if not isinstance(data, dict):
+            self.wrong((), "the configuration is no mapping", "write actions and tiers")
+            data = {}
+        return SchedulerSpec(
+            document=self.document,
+            name=name,
+            namespace=namespace,
+            actions=self.actions(data.get("actions"), raw is not None),
+            tiers=tuple(tuple(self.tier(tier, ("tiers", index))) for index, tier in self.items(data.get("tiers"), ("tiers",))),
+            configurations=dict(self.configurations(data.get("configurations"))),
+            metrics=self.metrics(data.get("metrics")),
+            raw=raw,
+            base=self.base,
+            custom_plugins=dict(self.custom(data.get("customPlugins"))) if raw is None else {},
+        )
+
+    def items(self, value: Any, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+        if value is not None and not isinstance(value, list):
+            self.wrong(path, f"{path[-1]} is no list", "write a list")
+        for index, item in enumerate(value if isinstance(value, list) else ()):
+            if isinstance(item, dict):
+                yield index, item
+            else:
+                self.wrong((*path, index), f"an entry of {path[-1]} is no mapping", "write a mapping")
+
+    def actions(self, value: Any, raw: bool) -> tuple[str, ...]:
+        if isinstance(value, str):
+            value = [part.strip() for part in value.split(",")]
+        elif raw or not isinstance(value, list) or not all(isinstance(part, str) for part in value):
+            self.wrong(("actions",), "actions is missing" if value is None else "actions is no text", 'write actions: "enqueue, allocate, backfill"')
+            return ()
+        if not any(value):
+            self.wrong(("actions",), "actions is empty", 'write actions: "enqueue, allocate, backfill"')
+        return tuple(part for part in value if part)
+
+    def tier(self, tier: Mapping[str, Any], path: Path) -> Iterator[PluginSpec]:
+        for index, plugin in self.items(tier.get("plugins"), (*path, "plugins")):
+            at = (*path, "plugins", index)
+            name, arguments = plugin.get("name"), plugin.get("arguments")
+            if not isinstance(name, str) or not name:
+                self.wrong(at, "a plugin has no name", "add name")
+                continue
+            if arguments is not None and not isinstance(arguments, dict):
+                self.wrong((*at, "arguments"), "arguments is no mapping", "write a mapping")
+                arguments = None
+            flags: dict[str, bool] = {}
+            for key, value in plugin.items():
+                if key in ("name", "arguments"):
+                    continue
+                if isinstance(value, bool):
+                    flags[key] = value
+                elif key.startswith("enable"):
+                    self.wrong((*at, key), f"{key} is not true or false", "write true or false, unquoted")
+            yield PluginSpec(name, arguments or {}, flags)
+
+    def configurations(self, value: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+        for index, entry in self.items(value, ("configurations",)):
+            at: Path = ("configurations", index)
+            name, arguments = entry.get("name"), entry.get("arguments")
+            if not isinstance(name, str) or not name:
+                self.wrong(at, "a configuration has no name", "add the action's name")
+            elif arguments is not None and not isinstance(arguments, dict):
+                self.wrong((*at, "arguments"), "arguments is no mapping", "write a mapping")
+            else:
+                yield name, arguments or {}
+
+    def metrics(self, value: Any) -> dict[str, str]:
+        if value is None:
+            return {}
+        if not isinstance(value, dict) or not all(isinstance(part, str) for part in value.values()):
+            self.wrong(("metrics",), "metrics is no mapping of texts", "quote the values")
+            return {}
+        return dict(value)
+
+    def custom(self, value: Any) -> Iterator[tuple[str, dict[str, str]]]:
+        for index, entry in self.items(value, ("customPlugins",)):
+            at: Path = ("customPlugins", index)
+            name, arguments = entry.get("name"), entry.get("arguments") or {}
+            if not isinstance(name, str) or not name:
+                self.wrong(at, "a custom plugin has no name", "add name")
+            elif not isinstance(arguments, dict) or any(kind not in ARGUMENT_TYPES for kind in arguments.values()):
+                self.wrong((*at, "arguments"), "arguments is no mapping of names to types", f"the types are {', '.join(ARGUMENT_TYPES)}")
+            else:
+                yield name, arguments

@@ -1,0 +1,1 @@
+"""Which gangs start: batches, the admission model with its goals, the greedy floor."""

@@ -1,0 +1,1 @@
+"""The greedy: topology-aware best fit, pod by pod under pod rules, and least fragmentation."""

@@ -1,0 +1,145 @@
+"""Roles that like to share a node, or not to: the last step inside each leaf, after everything that is decided by objectives.
+
+Only pods of one gang change places, on nodes of one leaf that the gang has anyway, so that no objective notices. After Volcano's plugin
+task-topology, which prefers and never forbids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from solver.problem import Gang, Placement, Problem
+from solver.semantics.placement_cost import Flags
+from solver.semantics.placements import Placements, fresh, merged
+from solver.state.room import Room
+
+LOOKS = 100_000
+"""Exchanges that are looked at for one gang in one leaf."""
+
+Step = tuple[int, int, int, int | None]
+"""(role, from node, to node, role that comes back in exchange or None)"""
+
+
+def together(problem: Problem, room: Room, placements: Placements, whole: Flags) -> dict[int, tuple[Placement, ...]]:
+    """The same pods per role and leaf, nearer to what their gangs like. room: what is free beside these placements, kept up to date.
+
+    whole: node -> whether it was whole before the plan (`costs.Wholes`): its new pods keep asking for the same resources, so that it opens as it did.
+    """
+    found = dict(placements)
+    for j in sorted(placements):
+        gang = problem.gangs[j]
+        new = fresh(gang, placements[j])
+        if not gang.affinities or not new:
+            continue
+        leaves: dict[int | None, list[Placement]] = {}
+        for p in new:
+            leaves.setdefault(problem.nodes[p.node].leaf, []).append(p)
+        moved = [p for pods in leaves.values() for p in _Leaf.of(problem, room, gang, pods, whole).improved()]
+        found[j] = merged([*gang.running, *moved])
+    return found
+
+
+@dataclass
+class _Leaf:
+    """new, all: node -> pods per role of the gang there, without and with those that run. liking: (role, role) -> 1, or -1."""
+
+    problem: Problem
+    room: Room
+    gang: Gang
+    new: dict[int, list[int]]
+    all: dict[int, list[int]]
+    liking: Mapping[tuple[int, int], int]
+    whole: Flags
+    looks: int = 0
+
+    @classmethod
+    def of(cls, problem: Problem, room: Room, gang: Gang, pods: Sequence[Placement], whole: Flags) -> _Leaf:
+        new = {n: [0] * len(gang.roles) for n in sorted({p.node for p in pods})}
+        for p in pods:
+            new[p.node][p.role] += p.pods
+        both = {n: list(counts) for n, counts in new.items()}
+        for p in gang.running:
+            if p.node in both:
+                both[p.node][p.role] += p.pods
+        return cls(problem, room, gang, new, both, {(a, b): value for x, y, value in gang.affinities for a, b in ((x, y), (y, x))}, whole)
+
+    def improved(self) -> list[Placement]:
+        """The best step as long as one helps."""
+        while (step := max(self._steps(), key=lambda found: found[0], default=None)) is not None:
+            self._take(step[1])
+        return [Placement(t, n, pods) for n, counts in self.new.items() for t, pods in enumerate(counts) if pods]
+
+    def _steps(self) -> Iterator[tuple[int, Step]]:
+        """Those that help and are possible, with what they gain."""
+        roles = [t for t, role in enumerate(self.gang.roles) if not (role.bears or role.matches or role.portions)]
+        for u in self.new:
+            for a in (t for t in roles if self.new[u][t]):
+                for v in (n for n in self.new if n != u):
+                    for b in (None, *(t for t in roles if t != a and self.new[v][t])):
+                        self.looks += 1
+                        if self.looks > LOOKS:
+                            return
+                        step = (a, u, v, b)
+                        gain = self._gain(step)
+                        if gain > 0 and self._possible(step):
+                            yield gain, step
+
+    def _gain(self, step: Step) -> int:
+        """What the two nodes are worth after the step, less what they are worth now."""
+        a, u, v, b = step
+        before = self._worth(self.all[u]) + self._worth(self.all[v])
+        left, right = list(self.all[u]), list(self.all[v])
+        left[a], right[a] = left[a] - 1, right[a] + 1
+        if b is not None:
+            left[b], right[b] = left[b] + 1, right[b] - 1
+        return self._worth(left) + self._worth(right) - before
+
+    def _worth(self, pods: Sequence[int]) -> int:
+        """sum over pairs of pods on one node of how their roles like each other"""
+        return sum(value * (pods[a] * (pods[a] - 1) // 2 if a == b else pods[a] * pods[b]) for (a, b), value in self.liking.items() if a <= b)
+
+    def _possible(self, step: Step) -> bool:
+        """The kinds are open, the room is there, and no node is left by all of the gang: whoever counts opened nodes sees the same ones."""
+        a, u, v, b = step
+        roles = self.gang.roles
+        if (b is None and sum(self.new[u]) == 1) or any(self.whole[n] and self._asked(n) != self._asked(n, step) for n in (u, v)):
+            return False
+        if self.problem.nodes[v].kind not in roles[a].kinds or (b is not None and self.problem.nodes[u].kind not in roles[b].kinds):
+            return False
+        mark = self.room.mark()
+        try:
+            self._exchange(step)
+        except ValueError:
+            return False
+        finally:
+            self.room.undo(mark)
+        return True
+
+    def _asked(self, n: int, step: Step | None = None) -> set[int]:
+        """The resources that the gang's new pods on a node ask for, now or after the step."""
+        pods = list(self.new[n])
+        if step is not None:
+            a, u, _, b = step
+            sign = -1 if n == u else 1
+            pods[a] += sign
+            if b is not None:
+                pods[b] -= sign
+        return {r for t, number in enumerate(pods) if number for r, amount in enumerate(self.gang.roles[t].request) if amount}
+
+    def _exchange(self, step: Step) -> None:
+        """In the room. Raises ValueError where there is too little."""
+        a, u, v, b = step
+        self.room.put(u, self.gang.roles[a], -1)
+        if b is not None:
+            self.room.put(v, self.gang.roles[b], -1)
+            self.room.put(u, self.gang.roles[b], 1)
+        self.room.put(v, self.gang.roles[a], 1)
+
+    def _take(self, step: Step) -> None:
+        a, u, v, b = step
+        self._exchange(step)
+        for counts in (self.new, self.all):
+            counts[u][a], counts[v][a] = counts[u][a] - 1, counts[v][a] + 1
+            if b is not None:
+                counts[u][b], counts[v][b] = counts[u][b] + 1, counts[v][b] - 1

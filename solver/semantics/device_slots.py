@@ -1,0 +1,304 @@
+"""Cells: the parts of a node (NUMA cells, devices) that pods take portions from.
+
+A portion asks for `share` from each of `number` different cells of one division. Three facts carry this room (docs/model.md, Cells):
+
+    alone     n pods of a portion fit a node's cells  <=>  sum_c min(s_c, n) >= number n          s_c: shares that cell c holds
+    together  counts m[a,c] are a placement  <=>  sum_c m[a,c] = number_a n_a,  m[a,c] <= n_a,  sum_a share_a m[a,c] <= free_c
+    dealing   such counts can be dealt out to the pods: cell after cell, each unit to the next pod in turn
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pulp
+
+from solver.mip.engine import solve_model
+from solver.mip.rows import linear
+from solver.options import Options
+from solver.plan import CellUse
+from solver.problem import Ask, Placement, Portion, Problem, Vector
+
+NewPods = Mapping[int, Sequence[Placement]]
+"""Gang -> its new pods."""
+
+Uses = Mapping[int, tuple[CellUse, ...]]
+"""Gang -> from which cells its new pods take their portions."""
+
+Ints = npt.NDArray[np.int64]
+
+PLENTY = 1 << 31
+"""Slots for a pod that asks for nothing."""
+
+Counts = tuple[int, ...]
+"""Cell of a division -> pods that take a share there."""
+
+EXACTLY = Options(max_nodes=1_000_000)
+"""For the cells of one node, a handful of integers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Free:
+    """What may still be given.
+
+    amounts: node x resource, of the node as a whole. cells: node x division x cell x resource, 0 where a node has no such cell; the cells of
+    a division are counted in the order of `Node.cells`.
+    """
+
+    amounts: Ints
+    cells: Ints
+
+    def copy(self) -> Free:
+        return Free(self.amounts.copy(), self.cells.copy())
+
+    def less(self, other: Free) -> Free:
+        """What is left without the other, maybe below 0."""
+        return Free(self.amounts - other.amounts, self.cells - other.cells)
+
+    def clipped(self) -> Free:
+        """The same, nothing below 0."""
+        return Free(np.maximum(self.amounts, 0), np.maximum(self.cells, 0))
+
+    def at(self, nodes: Sequence[int] | npt.NDArray[np.intp] | npt.NDArray[np.bool_]) -> Free:
+        """Of these nodes only, in their order."""
+        return Free(self.amounts[nodes], self.cells[nodes])
+
+    def slots(self, ask: Ask) -> Ints:
+        """Pods of `ask` that each node holds alone: min over r with request_r > 0 of floor(free_r / request_r), and what its cells hold."""
+        found = np.full(len(self.amounts), PLENTY, dtype=np.int64)
+        for r, amount in enumerate(ask.request):
+            if amount:
+                np.minimum(found, self.amounts[:, r] // amount, out=found)
+        for portion in ask.portions:
+            np.minimum(found, pods_on(shares(self.cells[:, portion.division], portion.share), portion.number), out=found)
+        return found
+
+
+def whole(problem: Problem) -> Free:
+    """What the empty nodes have."""
+    return _free(problem, [n.capacity for n in problem.nodes], [[c.capacity for c in n.cells] for n in problem.nodes])
+
+
+def left(problem: Problem) -> Free:
+    """What is left beside foreign pods; on the cells, beside the pods of the gangs as well."""
+    return _free(problem, [n.free for n in problem.nodes], [[c.free for c in n.cells] for n in problem.nodes])
+
+
+def _free(problem: Problem, amounts: Sequence[Vector], cells: Sequence[Sequence[Vector]]) -> Free:
+    width = len(problem.resources)
+    at = positions(problem)
+    most = max((position + 1 for spots in at for _, position in spots), default=0)
+    parts = np.zeros((len(problem.nodes), len(problem.divisions), most, width), dtype=np.int64)
+    for n, spots in enumerate(at):
+        for (division, position), amount in zip(spots, cells[n], strict=True):
+            parts[n, division, position] = amount
+    return Free(np.array(amounts, dtype=np.int64).reshape(len(problem.nodes), width), parts)
+
+
+def positions(problem: Problem) -> list[list[tuple[int, int]]]:
+    """Node -> for each of its cells (division, how many cells of this division come before it)."""
+    if not problem.divisions:
+        return [[] for _ in problem.nodes]
+    found = []
+    for node in problem.nodes:
+        seen = [0] * len(problem.divisions)
+        spots = []
+        for cell in node.cells:
+            spots.append((cell.division, seen[cell.division]))
+            seen[cell.division] += 1
+        found.append(spots)
+    return found
+
+
+def shares(cells: Ints, share: Vector) -> Ints:
+    """How many times each cell holds the share. cells: ... x resource."""
+    found = np.full(cells.shape[:-1], PLENTY, dtype=np.int64)
+    for r, amount in enumerate(share):
+        if amount:
+            np.minimum(found, cells[..., r] // amount, out=found)
+    return found
+
+
+def pods_on(held: Ints, number: int) -> Ints:
+    """Per node the largest n with sum_c min(s_c, n) >= number n. held: s, node x cell.
+
+    From above: n <- floor(sum_c min(s_c, n) / number) never falls below the answer, and stops there.
+    """
+    pods: Ints = held.sum(axis=1) // number
+    while number > 1:
+        fewer = np.minimum(pods, np.minimum(held, pods[:, None]).sum(axis=1) // number)
+        if (fewer == pods).all():
+            break
+        pods = fewer
+    return pods
+
+
+def best_fit(cells: Ints, portion: Portion, pods: int) -> Counts | None:
+    """Counts for these pods, the fullest cells that still hold a share first, so that whole cells stay free; None where they do not fit.
+
+    cells: cell x resource, of the portion's division.
+    """
+    held = [int(s) for s in shares(cells, portion.share)]
+    counts, missing = [0] * len(held), portion.number * pods
+    for c in sorted((c for c, s in enumerate(held) if s), key=lambda c: (held[c], cells[c].tolist(), c)):
+        counts[c] = min(held[c], pods, missing)
+        missing -= counts[c]
+    return None if missing else tuple(counts)
+
+
+def fewer(counts: Counts, number: int, pods: int) -> Counts:
+    """The counts that stay where so many pods stay, each with `number` cells: the cells with most of them keep theirs."""
+    kept, missing = [0] * len(counts), number * pods
+    for c in sorted(range(len(counts)), key=lambda c: (-counts[c], c)):
+        kept[c] = min(counts[c], pods, missing)
+        missing -= kept[c]
+    return tuple(kept)
+
+
+def arrange(cells: Ints, wanted: Mapping[tuple[Portion, ...], int]) -> dict[tuple[Portion, ...], tuple[Counts, ...]] | None:
+    """Counts for all these pods together on one node: largest shares first by best fit, else exactly. None where they provably do not fit.
+
+    cells: division x cell x resource. wanted: portions -> pods.
+    """
+    pods: dict[Portion, int] = {}
+    for portions, number in sorted(wanted.items()):
+        for portion in portions:
+            pods[portion] = pods.get(portion, 0) + number
+    found: dict[Portion, Counts] = {}
+    for division in sorted({portion.division for portion in pods}):
+        here = {portion: number for portion, number in pods.items() if portion.division == division}
+        counts = _one_by_one(cells[division], here) or exactly(cells[division], here)
+        if counts is None:
+            return None
+        found |= counts
+    return _parted(wanted, found)
+
+
+def _one_by_one(cells: Ints, pods: Mapping[Portion, int]) -> dict[Portion, Counts] | None:
+    room, found = cells.copy(), {}
+    top = np.maximum(cells.max(axis=0, initial=0), 1)
+    for portion in sorted(pods, key=lambda p: (max(a / int(t) for a, t in zip(p.share, top, strict=True)), p), reverse=True):
+        counts = best_fit(room, portion, pods[portion])
+        if counts is None:
+            return None
+        room -= np.outer(counts, portion.share)
+        found[portion] = counts
+    return found
+
+
+def exactly(cells: Ints, pods: Mapping[Portion, int]) -> dict[Portion, Counts] | None:
+    """Any m with the rows of `rows`; None where there is none."""
+    model = pulp.LpProblem("cells", pulp.LpMinimize)
+    m = counters(model, "m", cells, [(portion, number) for portion, number in sorted(pods.items())])
+    for number, row in enumerate(rows(cells, {portion: ([], n) for portion, n in pods.items()}, m)):
+        model.addConstraint(row, f"row_{number}")
+    model.setObjective(pulp.lpSum(m.values()))
+    values = solve_model(model, EXACTLY).values
+    if not values:
+        return None
+    return {portion: tuple(round(values[m[portion, c].name]) if (portion, c) in m else 0 for c in range(len(cells))) for portion in pods}
+
+
+Terms = Sequence[tuple[pulp.LpVariable, float]]
+Counters = Mapping[tuple[Portion, int], pulp.LpVariable]
+
+
+def counters(model: pulp.LpProblem, name: str, cells: Ints, most: Sequence[tuple[Portion, int]]) -> dict[tuple[Portion, int], pulp.LpVariable]:
+    """m[a,c]: pods of portion a that take a share from cell c; only where it holds one. most: (a, pods at most)."""
+    found = {}
+    for a, (portion, number) in enumerate(most):
+        for c, held in enumerate(shares(cells, portion.share).tolist()):
+            if min(held, number):
+                found[portion, c] = model.add_variable(f"{name}_{portion.division}_{a}_{c}", 0, min(held, number), cat=pulp.LpInteger)
+    return found
+
+
+def rows(cells: Ints, pods: Mapping[Portion, tuple[Terms, int]], m: Counters) -> list[pulp.LpConstraint]:
+    """What the cells of one division of one node hold, exactly: the rows of `dealt`, and
+
+    sum_a share_a[r] m[a,c] <= free_c[r]
+
+    pods: portion -> n as (terms, constant).
+    """
+    found = dealt(pods, m, len(cells))
+    for c, free in enumerate(cells.tolist()):
+        for r, most in enumerate(free):
+            taking = taking_from(pods, m, c, r)
+            unit = int(np.gcd.reduce([share for _, share in taking] or [1]))
+            if sum(share * v.upBound for v, share in taking) > most:
+                found.append(pulp.LpConstraint(linear([(v, share // unit) for v, share in taking]), pulp.LpConstraintLE, rhs=most // unit))
+    return found
+
+
+def taking_from(pods: Iterable[Portion], m: Counters, c: int, r: int) -> list[tuple[pulp.LpVariable, int]]:
+    """sum_a share_a[r] m[a,c]"""
+    return [(m[portion, c], portion.share[r]) for portion in sorted(pods) if portion.share[r] and (portion, c) in m]
+
+
+def dealt(pods: Mapping[Portion, tuple[Terms, int]], m: Counters, cells: int) -> list[pulp.LpConstraint]:
+    """Every pod has its cells, and no two of one.
+
+    sum_c m[a,c] = number_a n_a        m[a,c] <= n_a
+    """
+    found = []
+    for portion, (terms, constant) in sorted(pods.items()):
+        own = [(m[portion, c], 1.0) for c in range(cells) if (portion, c) in m]
+        scaled = [(v, -k * portion.number) for v, k in terms]
+        found.append(pulp.LpConstraint(linear([*own, *scaled]), pulp.LpConstraintEQ, rhs=portion.number * constant))
+        if portion.number > 1 and terms:
+            minus = [(v, -k) for v, k in terms]
+            found += [pulp.LpConstraint(linear([pair, *minus]), pulp.LpConstraintLE, rhs=constant) for pair in own]
+    return found
+
+
+def certificate(problem: Problem, laid: Mapping[int, Mapping[tuple[Portion, ...], tuple[int, tuple[Counts, ...]]]], new: NewPods) -> Uses:
+    """From which cells each gang's new pods take their portions, as `laid` has them in sum (node -> portions -> (pods, counts)).
+
+    Pods with the same portions on one node are dealt to their gangs in order.
+    """
+    if not laid:
+        return {}
+    index = [{spot: c for c, spot in enumerate(spots)} for spots in positions(problem)]
+    waiting: dict[tuple[int, tuple[Portion, ...]], list[tuple[int, int]]] = {}
+    for j, placements in sorted(new.items()):
+        for p in placements:
+            if p.pods > 0 and (portions := problem.gangs[j].roles[p.role].portions):
+                waiting.setdefault((p.node, portions), []).extend([(j, p.role)] * p.pods)
+    count: dict[int, dict[tuple[int, int, int], int]] = {}
+    for (node, portions), pods in sorted(waiting.items()):
+        for portion, counts in zip(portions, laid[node][portions][1], strict=True):
+            for (j, role), cells in zip(pods, deal(counts, len(pods)), strict=True):
+                for c in cells:
+                    key = role, node, index[node][portion.division, c]
+                    own = count.setdefault(j, {})
+                    own[key] = own.get(key, 0) + 1
+    return {j: tuple(CellUse(*key, pods) for key, pods in sorted(own.items())) for j, own in count.items()}
+
+
+def _parted(wanted: Mapping[tuple[Portion, ...], int], found: Mapping[Portion, Counts]) -> dict[tuple[Portion, ...], tuple[Counts, ...]]:
+    """The counts of a portion that several sets of portions share, dealt out to these sets."""
+    users = {portion: [key for key in sorted(wanted) if portion in key] for portion in found}
+    counts: dict[tuple[tuple[Portion, ...], Portion], Counts] = {}
+    for portion, keys in users.items():
+        pods = iter(deal(found[portion], sum(wanted[key] for key in keys)))
+        for key in keys:
+            mine = [next(pods) for _ in range(wanted[key])]
+            counts[key, portion] = tuple(sum(c in cells for cells in mine) for c in range(len(found[portion])))
+    return {key: tuple(counts[key, portion] for portion in key) for key in sorted(wanted)}
+
+
+def deal(counts: Counts, pods: int) -> list[tuple[int, ...]]:
+    """For each of the pods its cells, all different: unit u of the cells in a row goes to pod u mod pods.
+
+    No cell gives more than `pods` units, so no pod gets two of one cell; and each gets as many as any other.
+    """
+    found: list[list[int]] = [[] for _ in range(pods)]
+    turn = 0
+    for c, number in enumerate(counts):
+        for _ in range(number):
+            found[turn % pods].append(c)
+            turn += 1
+    return [tuple(cells) for cells in found]

@@ -1,0 +1,1 @@
+"""Time: reservation and backfill, lending of dedicated domains."""

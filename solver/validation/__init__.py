@@ -1,0 +1,1 @@
+"""Whether a problem is well formed: its types, then its values."""

@@ -25,14 +25,23 @@ def most_placed(problem: Problem, resource: int) -> int:
 
         max  sum_{q,p,k} demand_k[resource] * y[q,p,k]        subject to `constraints.CONSTRAINTS`
 
-    No plan of rigid gangs places more, in whatever order its objectives come: the plan's own first objective is priority, not GPUs, so a
-    plan may well stay below its best. Growth of elastic gangs is not in it. Raises RuntimeError without an optimum.
+    No plan of rigid gangs places more, in whatever order its objectives come: the plan's own first objective is
+    priority, not GPUs, so a plan may well stay below its best. Growth of elastic gangs is not in it. Raises
+    RuntimeError without an optimum.
     """
     tree, ledger, free = Tree(problem), Ledger(problem), free_vectors(problem)
     waiting = classes(problem, range(len(problem.gangs)))
     shapes = tuple(dict.fromkeys(shape for _, _, shape in waiting))
     index = {shape: k for k, shape in enumerate(shapes)}
-    s = Sets(problem, tree, aggregate(problem), free, ledger, shapes, {(q, p, index[shape]): js for (q, p, shape), js in waiting.items()})
+    s = Sets(
+        problem,
+        tree,
+        aggregate(problem),
+        free,
+        ledger,
+        shapes,
+        {(q, p, index[shape]): js for (q, p, shape), js in waiting.items()},
+    )
     x = variables.make(s)
     constraints.build(s, x)
     for v in x.model.variables():
@@ -45,6 +54,11 @@ def most_placed(problem: Problem, resource: int) -> int:
 
 
 def greedy(problem: Problem, resource: int) -> tuple[int, int]:
-    """(gangs, amount of the resource) that the greedy starts by itself: the floor under every plan, and the baseline to beat."""
-    placed = greedy_floor(problem, Tree(problem), Room(free_vectors(problem)), Ledger(problem), list(range(len(problem.gangs))))
-    return len(placed), sum(p.pods * problem.gangs[j].roles[p.role].request[resource] for j, pods in placed.items() for p in pods)
+    """(gangs, amount of the resource) that the greedy starts by itself: the floor under every plan, and the baseline to
+    beat."""
+    placed = greedy_floor(
+        problem, Tree(problem), Room(free_vectors(problem)), Ledger(problem), list(range(len(problem.gangs)))
+    )
+    return len(placed), sum(
+        p.pods * problem.gangs[j].roles[p.role].request[resource] for j, pods in placed.items() for p in pods
+    )

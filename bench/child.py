@@ -1,4 +1,5 @@
-"""`python -m bench.child CASE`: run one case in a process of its own, whose memory nobody else has touched, and print its figures as JSON."""
+"""`python -m bench.child CASE`: run one case in a process of its own, whose memory nobody else has touched, and print
+its figures as JSON."""
 
 from __future__ import annotations
 
@@ -20,9 +21,12 @@ ABSENT = 3
 
 
 def apart(name: str) -> Figures | str:
-    """The figures of a case, or in a few words why there are none. Raises AbsentError, with the reason, for a case that cannot be run here."""
+    """The figures of a case, or in a few words why there are none. Raises AbsentError, with the reason, for a case that
+    cannot be run here."""
     try:
-        done = subprocess.run([sys.executable, "-m", "bench.child", name], cwd=ROOT, capture_output=True, text=True, timeout=LONGEST)
+        done = subprocess.run(
+            [sys.executable, "-m", "bench.child", name], cwd=ROOT, capture_output=True, text=True, timeout=LONGEST
+        )
     except subprocess.TimeoutExpired:
         return f"no end after {LONGEST:.0f} s"
     if done.returncode == ABSENT:

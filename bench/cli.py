@@ -18,7 +18,11 @@ from bench.traces import VARIABLE
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--only", "chosen", metavar="CASE", multiple=True, help="Run this case; may be repeated.")
 @click.option(
-    "--group", "groups", metavar="GROUP", multiple=True, help="Run the cases of this group; may be repeated. [default: usual; all with --markdown]"
+    "--group",
+    "groups",
+    metavar="GROUP",
+    multiple=True,
+    help="Run the cases of this group; may be repeated. [default: usual; all with --markdown]",
 )
 @click.option("--list", "listed", is_flag=True, help="Name the cases and run none.")
 @click.option("--json", "as_json", is_flag=True, help="All figures as JSON.")
@@ -35,7 +39,13 @@ from bench.traces import VARIABLE
 )
 @click.pass_context
 def bench(
-    ctx: click.Context, chosen: tuple[str, ...], groups: tuple[str, ...], listed: bool, as_json: bool, page: Path | None, traces: Path | None
+    ctx: click.Context,
+    chosen: tuple[str, ...],
+    groups: tuple[str, ...],
+    listed: bool,
+    as_json: bool,
+    page: Path | None,
+    traces: Path | None,
 ) -> None:
     """Measure each case in a process of its own, one after another. Exits with 1 when a case fails or misses its bar."""
     picked = _picked(chosen, groups, everything=listed or page is not None)
@@ -68,7 +78,9 @@ def _picked(chosen: tuple[str, ...], groups: tuple[str, ...], everything: bool) 
         raise click.BadParameter(f"there is no case {unknown[0]!r}; see --list", param_hint="--only")
     there = {case.group for case in known.values()}
     if strange := [group for group in groups if group not in there]:
-        raise click.BadParameter(f"there is no group {strange[0]!r}, only {', '.join(sorted(there))}", param_hint="--group")
+        raise click.BadParameter(
+            f"there is no group {strange[0]!r}, only {', '.join(sorted(there))}", param_hint="--group"
+        )
     if not chosen and not groups:
         return [case for case in known.values() if everything or case.group == USUAL]
     return [case for case in known.values() if case.name in chosen or case.group in groups]

@@ -1,7 +1,7 @@
 """Seconds and memory of one compilation, phase by phase, inside the real `compile_repository`.
 
-A stopwatch is put round the functions that it calls, so that the total is what a user pays and the phases are where it goes.
-Nothing of the compiler is imported before `compilation` is called: the imports are a phase too.
+A stopwatch is put round the functions that it calls, so that the total is what a user pays and the phases are where it
+goes. Nothing of the compiler is imported before `compilation` is called: the imports are a phase too.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ SOLVE = ("greedy", "admit", "spread", "grow", "reasons")
 
 
 class Stopwatch:
-    """Seconds spent inside functions, calls added up. `check` runs inside `read` and is taken off it by whoever reports."""
+    """Seconds spent inside functions, calls added up. `check` runs inside `read` and is taken off it by whoever
+    reports."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -65,7 +66,8 @@ class Stopwatch:
 
 
 def peak() -> int:
-    """Bytes of resident memory that this process had at most. From the kernel's own high-water mark, which exec resets and getrusage does not."""
+    """Bytes of resident memory that this process had at most. From the kernel's own high-water mark, which exec resets
+    and getrusage does not."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024
@@ -88,7 +90,8 @@ def reading(world: World) -> Figures:
 
 
 def compilation(world: World, judged: bool = True) -> Figures:
-    """Compile a world against its state and emit the manifests; then, off the clock, judge the plan where that is wanted.
+    """Compile a world against its state and emit the manifests; then, off the clock, judge the plan where that is
+    wanted.
 
     Raises RuntimeError when there is no verified plan: a figure without one is worth nothing.
     """

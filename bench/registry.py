@@ -20,8 +20,8 @@ USUAL = "usual"
 class Quality:
     """How good a plan is. GPUs and gangs count what the plan starts; what runs already is no merit of it.
 
-    bound: GPUs that no plan can exceed (`bench.bound`). greedy: (gangs, GPUs) that the greedy starts alone. verdicts: objectives per verdict.
-    spread: (cost, proved bound), None when no gang starts or the plan does not say.
+    bound: GPUs that no plan can exceed (`bench.bound`). greedy: (gangs, GPUs) that the greedy starts alone. verdicts:
+    objectives per verdict. spread: (cost, proved bound), None when no gang starts or the plan does not say.
     """
 
     asked: int
@@ -36,7 +36,8 @@ class Quality:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The plan beside the baselines. Cases of one title share a table; the first column names the row, all others are figures."""
+    """The plan beside the baselines. Cases of one title share a table; the first column names the row, all others are
+    figures."""
 
     title: str
     heads: tuple[str, ...]
@@ -45,10 +46,11 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """seconds: wall clock. cpu: seconds of all its threads. peak: bytes of resident memory at most. phases: name -> seconds, in order.
+    """seconds: wall clock. cpu: seconds of all its threads. peak: bytes of resident memory at most. phases: name ->
+    seconds, in order.
 
-    parts: seconds of the parts of a phase, e.g. those of `solve`; they need not add up. claims: what the case promises beyond seconds and
-    memory, in words -> whether it held.
+    parts: seconds of the parts of a phase, e.g. those of `solve`; they need not add up. claims: what the case promises
+    beyond seconds and memory, in words -> whether it held.
     """
 
     seconds: float
@@ -67,7 +69,8 @@ class AbsentError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """seconds, peak: the bars, None for a case that only informs. run: measures in the process that calls it. group: what it is run with."""
+    """seconds, peak: the bars, None for a case that only informs. run: measures in the process that calls it. group:
+    what it is run with."""
 
     name: str
     title: str
@@ -77,7 +80,9 @@ class Case:
     group: str = USUAL
 
 
-def case(name: str, title: str, run: Run, *, seconds: float | None = None, peak: int | None = None, group: str = USUAL) -> None:
+def case(
+    name: str, title: str, run: Run, *, seconds: float | None = None, peak: int | None = None, group: str = USUAL
+) -> None:
     """Register one. Raises ValueError for a name that is taken."""
     if name in _CASES:
         raise ValueError(f"two cases are named {name}")
@@ -99,5 +104,7 @@ def figures(data: Mapping[str, Any]) -> Figures:
         spread = tuple(quality["spread"]) if quality["spread"] is not None else None
         quality = Quality(**{**quality, "greedy": tuple(quality["greedy"]), "spread": spread})
     if comparison is not None:
-        comparison = Comparison(comparison["title"], tuple(comparison["heads"]), tuple(tuple(row) for row in comparison["rows"]))
+        comparison = Comparison(
+            comparison["title"], tuple(comparison["heads"]), tuple(tuple(row) for row in comparison["rows"])
+        )
     return Figures(**{**data, "quality": quality, "comparison": comparison})

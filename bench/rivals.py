@@ -1,4 +1,5 @@
-"""A plan and the baselines on one problem: what each places, how far apart it puts the pods of a gang, and what is left in pieces.
+"""A plan and the baselines on one problem: what each places, how far apart it puts the pods of a gang, and what is left
+in pieces.
 
 Every plan, the baselines' too, must satisfy `solver.verify`.
 """
@@ -26,7 +27,8 @@ Baselines = Mapping[str, Callable[[Problem], Placements]]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """gangs: those that start. placed: amount of the resource. cost: gang -> `Tree.span`. domains: gang -> domains touched, for each tier.
+    """gangs: those that start. placed: amount of the resource. cost: gang -> `Tree.span`. domains: gang -> domains
+    touched, for each tier.
 
     seconds: wall clock, planning alone."""
 
@@ -48,12 +50,17 @@ def outcome(problem: Problem, plan: Plan, resource: str, seconds: float) -> Outc
         frozenset(leaves),
         sum(p.pods * problem.gangs[d.gang].roles[p.role].request[r] for d in started for p in d.placements),
         {j: tree.span(touched) for j, touched in leaves.items()},
-        {j: tuple(len({tree.line(leaf)[level] for leaf in touched}) for level in range(len(tree.tiers))) for j, touched in leaves.items()},
+        {
+            j: tuple(len({tree.line(leaf)[level] for leaf in touched}) for level in range(len(tree.tiers)))
+            for j, touched in leaves.items()
+        },
         seconds,
     )
 
 
-def race(problem: Problem, resource: str, baselines: Baselines, options: Options | None = None) -> tuple[dict[str, Outcome], Plan, Figures]:
+def race(
+    problem: Problem, resource: str, baselines: Baselines, options: Options | None = None
+) -> tuple[dict[str, Outcome], Plan, Figures]:
     """Name -> outcome, the plan first; the plan itself; and what it took, the baselines not counted."""
     wall, cpu = time.perf_counter(), time.process_time()
     plan = solve(problem, options)

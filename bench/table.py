@@ -40,7 +40,11 @@ def missed(case: Case, result: Figures | str) -> list[str]:
 def tables(results: Results) -> list[Table]:
     whole = [[case.title, *_whole(case, result)] for case, result in results]
     good = [(case, result) for case, result in results if isinstance(result, Figures)]
-    phased = [[case.name, *_seconds(result.phases, PHASES), *_seconds(result.parts, PARTS)] for case, result in good if result.phases]
+    phased = [
+        [case.name, *_seconds(result.phases, PHASES), *_seconds(result.parts, PARTS)]
+        for case, result in good
+        if result.phases
+    ]
     judged = [[case.name, *_quality(result.quality)] for case, result in good if result.quality is not None]
     made: list[Table] = [("Seconds and memory", ["case", "name", "seconds", "bar", "cpu s", "peak MiB", "bar"], whole)]
     if phased:
@@ -55,7 +59,9 @@ def _compared(results: Sequence[tuple[Case, Figures]]) -> list[Table]:
     made: dict[str, Table] = {}
     for _, result in results:
         if (found := result.comparison) is not None:
-            made.setdefault(found.title, (found.title, list(found.heads), []))[2].extend(list(row) for row in found.rows)
+            made.setdefault(found.title, (found.title, list(found.heads), []))[2].extend(
+                list(row) for row in found.rows
+            )
     claims = [[case.name, *_claims(result.claims)] for case, result in results if result.claims]
     return [*made.values(), *([("Promised besides", ["name", "held", "of", "what"], claims)] if claims else [])]
 
@@ -63,14 +69,25 @@ def _compared(results: Sequence[tuple[Case, Figures]]) -> list[Table]:
 def _claims(claims: Mapping[str, bool]) -> list[str]:
     """How many held, of how many, and which did not; all of them where all held."""
     wrong = [claim for claim, held in claims.items() if not held]
-    return [str(len(claims) - len(wrong)), str(len(claims)), "; ".join(f"MISSED: {claim}" for claim in wrong) or "; ".join(claims)]
+    return [
+        str(len(claims) - len(wrong)),
+        str(len(claims)),
+        "; ".join(f"MISSED: {claim}" for claim in wrong) or "; ".join(claims),
+    ]
 
 
 def _whole(case: Case, result: Figures | str) -> list[str]:
     if isinstance(result, str):
         return [case.name, "failed", *[""] * 4]
     seconds, peak = (case.seconds, result.seconds), (case.peak, result.peak)
-    return [case.name, f"{result.seconds:.2f}", _bar(*seconds, 1, "s"), f"{result.cpu:.2f}", f"{result.peak / MIB:.0f}", _bar(*peak, MIB, "MiB")]
+    return [
+        case.name,
+        f"{result.seconds:.2f}",
+        _bar(*seconds, 1, "s"),
+        f"{result.cpu:.2f}",
+        f"{result.peak / MIB:.0f}",
+        _bar(*peak, MIB, "MiB"),
+    ]
 
 
 def _bar(most: float | None, value: float, unit: int, word: str) -> str:
@@ -85,7 +102,18 @@ def _quality(q: Quality) -> list[str]:
     ratio = f"{q.placed / q.bound:.2%}" if q.bound else ""
     verdicts = [str(q.verdicts.get(verdict, 0)) for verdict in ("proven", "within gap", "limit reached")]
     spread = f"{q.spread[0]:g}/{q.spread[1]:g}" if q.spread is not None else ""
-    return [str(q.asked), str(q.placed), str(q.bound), ratio, str(q.greedy[1]), str(q.gangs), str(q.started), str(q.greedy[0]), *verdicts, spread]
+    return [
+        str(q.asked),
+        str(q.placed),
+        str(q.bound),
+        ratio,
+        str(q.greedy[1]),
+        str(q.gangs),
+        str(q.started),
+        str(q.greedy[0]),
+        *verdicts,
+        spread,
+    ]
 
 
 def text(results: Results) -> str:
@@ -94,7 +122,10 @@ def text(results: Results) -> str:
 
 def _lines(heads: list[str], rows: list[list[str]]) -> list[str]:
     wide = [max(len(row[i]) for row in (heads, *rows)) for i in range(len(heads))]
-    return ["  ".join(cell.rjust(wide[i]) if i else cell.ljust(wide[i]) for i, cell in enumerate(row)).rstrip() for row in (heads, *rows)]
+    return [
+        "  ".join(cell.rjust(wide[i]) if i else cell.ljust(wide[i]) for i, cell in enumerate(row)).rstrip()
+        for row in (heads, *rows)
+    ]
 
 
 def markdown(results: Results) -> str:

@@ -1,6 +1,7 @@
 """Published traces as nodes, hypernodes and pods. They are read where they lie and never copied here.
 
-Where: `--traces DIR` or the environment variable GANGPLAN_TRACES, else `shared/traces` beside the checkout. What is not there raises `AbsentError`.
+Where: `--traces DIR` or the environment variable GANGPLAN_TRACES, else `shared/traces` beside the checkout. What is not
+there raises `AbsentError`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ GPUS = 8
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """cpu: millicores. memory: bytes. gpus: devices. share: thousandths of each device. models: those it may use, empty for any."""
+    """cpu: millicores. memory: bytes. gpus: devices. share: thousandths of each device. models: those it may use, empty
+    for any."""
 
     cpu: int
     memory: int
@@ -53,12 +55,14 @@ def rows(*path: str) -> list[dict[str, str]]:
 
 
 def lingjun() -> tuple[tuple[HyperNode, ...], tuple[Node, ...]]:
-    """Alibaba Lingjun 2023 (Crux, SIGCOMM'24): 847 hosts below access, pod and data-centre switches, which are tiers 1 to 3. One resource, GPUs."""
+    """Alibaba Lingjun 2023 (Crux, SIGCOMM'24): 847 hosts below access, pod and data-centre switches, which are tiers 1
+    to 3. One resource, GPUs."""
     return clos((row["DSW"], row["PSW"], row["ASW"]) for row in rows("alibaba-lingjun-2023-topo", "topo.csv"))
 
 
 def clos(hosts: Iterable[tuple[str, ...]]) -> tuple[tuple[HyperNode, ...], tuple[Node, ...]]:
-    """hosts: for each the switches above it, the highest first. A switch is its whole way: names repeat under different parents."""
+    """hosts: for each the switches above it, the highest first. A switch is its whole way: names repeat under different
+    parents."""
     ways = sorted(hosts)
     above = sorted({way[:depth] for way in ways for depth in range(1, len(way) + 1)}, key=lambda way: (len(way), way))
     index = {way: h for h, way in enumerate(above)}

@@ -1,7 +1,8 @@
 """Made-up repositories of a given size: the same seed, the same bytes.
 
-A world is what a site would write: one NodePool, queues of four teams, three priority classes, and one file per job. Jobs are Volcano
-Jobs of 1, 2, 4 or 8 GPUs per pod; how near their pods must be, and how many roles they have, is drawn from the mixes below.
+A world is what a site would write: one NodePool, queues of four teams, three priority classes, and one file per job.
+Jobs are Volcano Jobs of 1, 2, 4 or 8 GPUs per pod; how near their pods must be, and how many roles they have, is drawn
+from the mixes below.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import Any
 
 GPU = "nvidia.com/gpu"
 GPUS_PER_NODE, SUPERNODE, SPINE, CORE = 8, 16, 16, 8
-"""GPUs of a node, nodes of a supernode (tier 1), supernodes of a spine (tier 2), spines of a core (tier 3, where there is one)."""
+"""GPUs of a node, nodes of a supernode (tier 1), supernodes of a spine (tier 2), spines of a core (tier 3, where there
+is one)."""
 
 TEAMS, QUEUES_PER_TEAM = 4, 4
 PRIORITIES = {"deadline": 10_000, "training": 1_000, "filler": 10}
@@ -22,7 +24,8 @@ USUAL = (1, 6, 3)
 """Of ten jobs, how many have each of these priorities."""
 
 NEARNESS = {"hard1": 30, "hard2": 25, "soft": 20, "none": 15, "parts": 10}
-"""Topology -> percent of the jobs. parts: no limit for the gang, whole supernode-sized units inside it (Volcano's partitionPolicy)."""
+"""Topology -> percent of the jobs. parts: no limit for the gang, whole supernode-sized units inside it (Volcano's
+partitionPolicy)."""
 
 PODS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64)
 PART = 8
@@ -59,13 +62,20 @@ class _Job:
         """Its pods times the factor, at least one step, and no larger than what its topology can ever hold."""
         domain = {"hard1": SUPERNODE, "hard2": SUPERNODE * SPINE}.get(self.nearness)
         most = domain * GPUS_PER_NODE // self.gpus if domain else 1 << 30
-        return _Job(self.nearness, self.gpus, max(self.step, min(most, round(self.pods * factor / self.step) * self.step)), self.roles)
+        return _Job(
+            self.nearness,
+            self.gpus,
+            max(self.step, min(most, round(self.pods * factor / self.step) * self.step)),
+            self.roles,
+        )
 
 
 def world(nodes: int, gangs: int, load: float, *, busy: bool = False, seed: int = 1, tiers: int = 2) -> World:
-    """A repository of that many nodes and jobs. load: GPUs asked for over GPUs there are; met by scaling the jobs' sizes.
+    """A repository of that many nodes and jobs. load: GPUs asked for over GPUs there are; met by scaling the jobs'
+    sizes.
 
-    busy: about half of the GPUs are held by foreign pods, supernode by supernode: some full, some half full, some empty. tiers: 2 or 3.
+    busy: about half of the GPUs are held by foreign pods, supernode by supernode: some full, some half full, some
+    empty. tiers: 2 or 3.
     """
     rng = random.Random(seed)  # noqa: S311  # a benchmark wants the same draw each time, not an unpredictable one
     files = {f"cluster-specs/bench/{name}.yaml": text.encode() for name, text in _cluster(nodes, tiers)}
@@ -98,7 +108,10 @@ def _cluster(nodes: int, height: int) -> Iterator[tuple[str, str]]:
     sizes = {"sn": SUPERNODE, "spine": SPINE, "core": CORE}
     topology = f"[{', '.join(f'{{name: {tier}, size: {size}}}' for tier, size in list(sizes.items())[:height])}]"
     capacity = f'{{cpu: "128", memory: 1Ti, {GPU}: {GPUS_PER_NODE}}}'
-    yield "nodes", f"{own}\nkind: NodePool\nmetadata: {{name: gpu}}\nspec:\n  count: {nodes}\n  capacity: {capacity}\n  topology: {topology}\n"
+    yield (
+        "nodes",
+        f"{own}\nkind: NodePool\nmetadata: {{name: gpu}}\nspec:\n  count: {nodes}\n  capacity: {capacity}\n  topology: {topology}\n",
+    )
     yield (
         "priorities",
         "---\n".join(
@@ -113,7 +126,10 @@ def _cluster(nodes: int, height: int) -> Iterator[tuple[str, str]]:
     )
     tiers = ", ".join(f"{{plugins: [{tier}]}}" for tier in plugins)
     conf = "metadata: {name: volcano-scheduler-configmap, namespace: volcano-system}"
-    yield "scheduler", f"{own}\nkind: SchedulerConfiguration\n{conf}\nspec: {{actions: [allocate, backfill], tiers: [{tiers}]}}\n"
+    yield (
+        "scheduler",
+        f"{own}\nkind: SchedulerConfiguration\n{conf}\nspec: {{actions: [allocate, backfill], tiers: [{tiers}]}}\n",
+    )
 
 
 def _queues(gpus: int) -> Iterator[str]:
@@ -121,7 +137,9 @@ def _queues(gpus: int) -> Iterator[str]:
     for team in range(TEAMS):
         yield _queue(f"team-{team}", "", 1 + team % 2, gpus * 10 // 100, gpus * 25 // 100, gpus * 40 // 100)
         for q in range(QUEUES_PER_TEAM):
-            yield _queue(f"team-{team}-{q}", f"  parent: team-{team}\n", 1 + q, gpus // 100, gpus * 6 // 100, gpus * 20 // 100)
+            yield _queue(
+                f"team-{team}-{q}", f"  parent: team-{team}\n", 1 + q, gpus // 100, gpus * 6 // 100, gpus * 20 // 100
+            )
 
 
 def _queue(name: str, parent: str, weight: int, guarantee: int, deserved: int, capability: int) -> str:
@@ -156,7 +174,8 @@ def _volcano_job(rng: random.Random, number: int, job: _Job) -> str:
 
 
 def _submitted(number: int) -> str:
-    """A minute after the job before. Every fifth is written in flow style, into which nothing can be spliced: about what people's files are like."""
+    """A minute after the job before. Every fifth is written in flow style, into which nothing can be spliced: about
+    what people's files are like."""
     said = f'gangplan.dev/submitted-at: "2026-01-{1 + number // 1440 % 28:02d}T{number // 60 % 24:02d}:{number % 60:02d}:00Z"'
     return f"  annotations: {{{said}}}\n" if number % 5 == 0 else f"  annotations:\n    {said}\n"
 
@@ -189,6 +208,11 @@ def _foreign(number: int, node: str, gpus: int) -> dict[str, Any]:
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": f"other-{number:05d}", "namespace": "elsewhere"},
-        "spec": {"nodeName": node, "containers": [{"name": "main", "image": "registry.example.com/other:1", "resources": {"requests": requests}}]},
+        "spec": {
+            "nodeName": node,
+            "containers": [
+                {"name": "main", "image": "registry.example.com/other:1", "resources": {"requests": requests}}
+            ],
+        },
         "status": {"phase": "Running"},
     }

@@ -1,4 +1,5 @@
-"""What came out of compiling one repository for one cluster; everything that people, scripts and the reconciler read starts here."""
+"""What came out of compiling one repository for one cluster; everything that people, scripts and the reconciler read
+starts here."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ def _total(pods: Pods) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """`pods` new pods of a role take their share on a node from its cell number `cell` of a division ("numa", or a shared device's resource)."""
+    """`pods` new pods of a role take their share on a node from its cell number `cell` of a division ("numa", or a
+    shared device's resource)."""
 
     role: str
     node: str
@@ -45,12 +47,11 @@ class Part:
 class Decided:
     """What happens to one job, in the user's names.
 
-    running: how many of `pods` run already. index: the gang's place in the problem, None when it is in none.
-    cells: from which parts of nodes the new pods may take what has to come from one.
-    evicted: running pods that are taken away. evicted_for: the jobs, by namespace/name, that start because of it. ran: seconds that one of
-    them has run.
-    awaits: the jobs whose end it waits for, when room is reserved for it. starts_in: seconds until then; starts_at: since the epoch. None where
-    nobody knows. promised: when it is to start, as a time, by this plan or an earlier one.
+    running: how many of `pods` run already. index: the gang's place in the problem, None when it is in none. cells:
+    from which parts of nodes the new pods may take what has to come from one. evicted: running pods that are taken
+    away. evicted_for: the jobs, by namespace/name, that start because of it. ran: seconds that one of them has run.
+    awaits: the jobs whose end it waits for, when room is reserved for it. starts_in: seconds until then; starts_at:
+    since the epoch. None where nobody knows. promised: when it is to start, as a time, by this plan or an earlier one.
     """
 
     gang: GangSpec
@@ -96,7 +97,12 @@ class Decided:
 
 UNUSED = (
     *(", cells=()", ", windows=()", ", portions=()", ", divisions=()"),
-    *(", reclaim_levels=0", ", preempting=Votes(whole=True, shares=False)", ", reclaiming=Votes(whole=True, shares=False)", ", budgets=()"),
+    *(
+        ", reclaim_levels=0",
+        ", preempting=Votes(whole=True, shares=False)",
+        ", reclaiming=Votes(whole=True, shares=False)",
+        ", budgets=()",
+    ),
     *(", narrowed=False", ", own=False", ", tiered=True", ", holds=()"),
 )
 """Fields of `solver.problem` that came later, at their defaults."""
@@ -104,11 +110,11 @@ UNUSED = (
 
 @dataclass(frozen=True)
 class Manifest:
-    """One object to apply. Waves are applied in order: 0 namespaces and priority classes, 1 queues (parents first), 2 hypernodes,
-    3 scheduler ConfigMap, 4 kinds that pass through, 5 jobs.
+    """One object to apply. Waves are applied in order: 0 namespaces and priority classes, 1 queues (parents first), 2
+    hypernodes, 3 scheduler ConfigMap, 4 kinds that pass through, 5 jobs.
 
-    object: plain data, ready for server-side apply. document: where it came from. write: makes `text`, which only a reader of files wants
-    and which takes longer than all the rest of a compilation together.
+    object: plain data, ready for server-side apply. document: where it came from. write: makes `text`, which only a
+    reader of files wants and which takes longer than all the rest of a compilation together.
     """
 
     wave: int
@@ -148,7 +154,10 @@ class Outcome:
     @property
     def changes(self) -> int:
         """How many jobs the plan starts, lets grow, shrinks or evicts."""
-        return sum(bool(decided.evicted) or (decided.action in ("start", "keep") and decided.total > decided.running) for decided in self.decisions)
+        return sum(
+            bool(decided.evicted) or (decided.action in ("start", "keep") and decided.total > decided.running)
+            for decided in self.decisions
+        )
 
     def exit_code(self, detailed: bool = False) -> int:
         """0 nothing to say, 1 errors, 2 (when `detailed`) the plan has changes."""
@@ -170,22 +179,30 @@ class Outcome:
         for spec in self.origins.done:
             found[id(spec)] = Decided(spec, "done", _priority(spec, priority))
         for spec in self.origins.set_aside:
-            found[id(spec)] = Decided(spec, "wait", _priority(spec, priority), reasons=(replace(words.suspended(), sources=suspended(spec)),))
+            found[id(spec)] = Decided(
+                spec, "wait", _priority(spec, priority), reasons=(replace(words.suspended(), sources=suspended(spec)),)
+            )
         for spec in self.origins.empty:
             found[id(spec)] = Decided(spec, "keep", _priority(spec, priority))
         return tuple(found[id(spec)] for spec in self.specs.gangs)
 
     @property
     def moments(self) -> tuple[int, ...]:
-        """When the answer may change although nothing happens, in seconds since the epoch. Where every job has all its pods it cannot."""
+        """When the answer may change although nothing happens, in seconds since the epoch. Where every job has all its
+        pods it cannot."""
         if self.plan is None or self.origins is None:
             return ()
         waiting = {d.index for d in self.decisions if d.action == "wait" and d.index is not None}
-        growing = any(d.total < sum(role.replicas for role in d.gang.roles) for d in self.decisions if d.action in ("start", "keep"))
+        growing = any(
+            d.total < sum(role.replicas for role in d.gang.roles)
+            for d in self.decisions
+            if d.action in ("start", "keep")
+        )
         found = {
             moment.at
             for moment in self.origins.moments
-            if (moment.gang in waiting if moment.kind == "patience" else waiting) or (growing and moment.kind == "maintenance")
+            if (moment.gang in waiting if moment.kind == "patience" else waiting)
+            or (growing and moment.kind == "maintenance")
         }
         return tuple(sorted(found))
 
@@ -213,7 +230,8 @@ class Outcome:
 
 
 def _said(problem: Problem | None) -> str:
-    """The problem in words, without what most problems do not use: the name of a plan does not change with what gangplan learns."""
+    """The problem in words, without what most problems do not use: the name of a plan does not change with what
+    gangplan learns."""
     text = repr(problem)
     for unused in UNUSED:
         text = text.replace(unused, "")
@@ -234,7 +252,9 @@ def _decided(words: Words, sources: Sources, spec: GangSpec, decision: Decision)
         pods=_named(problem, gang, decision.placements),
         running=sum(place.pods for place in gang.running) - sum(place.pods for place in decision.evicted),
         domains=tuple(problem.hypernodes[h].name for h in decision.domains),
-        reasons=tuple(replace(words.reason(gang, fact), sources=sources.of(decision.gang, fact)) for fact in decision.facts),
+        reasons=tuple(
+            replace(words.reason(gang, fact), sources=sources.of(decision.gang, fact)) for fact in decision.facts
+        ),
         repairs=tuple(_repaired(words, sources, decision.gang, repair) for repair in decision.repairs),
         index=decision.gang,
         evicted=_named(problem, gang, decision.evicted),
@@ -266,11 +286,16 @@ def _in_time(decided: Decided, problem: Problem, held: Reservation | None, origi
         return replace(decided, promised=before) if before else decided
     at = None if held.starts_in is None or origins.now is None else origins.now + held.starts_in
     awaits = tuple(problem.gangs[j].name for j in held.until)
-    return replace(decided, awaits=awaits, starts_in=held.starts_in, starts_at=at, promised=before if at is None else rfc3339(at))
+    return replace(
+        decided, awaits=awaits, starts_in=held.starts_in, starts_at=at, promised=before if at is None else rfc3339(at)
+    )
 
 
 def _named(problem: Problem, gang: Gang, placements: Iterable[Placement]) -> Pods:
     placed: dict[int, Counter[int]] = {}
     for place in placements:
         placed.setdefault(place.role, Counter())[place.node] += place.pods
-    return {gang.roles[t].name: {problem.nodes[n].name: pods for n, pods in sorted(nodes.items())} for t, nodes in sorted(placed.items())}
+    return {
+        gang.roles[t].name: {problem.nodes[n].name: pods for n, pods in sorted(nodes.items())}
+        for t, nodes in sorted(placed.items())
+    }

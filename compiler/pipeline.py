@@ -52,12 +52,16 @@ REFUSED = rule(
 )
 
 NOTHING_CHOSEN = frozenset((EMPTY.code, SEVERAL.code, NO_SUCH_CLUSTER.code))
-"""With these there is no cluster to plan for. A plan of nothing would look like one that removes everything, and what is missing from a
-cluster that was not chosen is nobody's mistake."""
+"""With these there is no cluster to plan for. A plan of nothing would look like one that removes everything, and what
+is missing from a cluster that was not chosen is nobody's mistake."""
 
 
 def compile_repository(
-    tree: Tree, cluster: str | None = None, state: State | None = None, options: Options | None = None, mapper: Mapper = HERE
+    tree: Tree,
+    cluster: str | None = None,
+    state: State | None = None,
+    options: Options | None = None,
+    mapper: Mapper = HERE,
 ) -> Outcome:
     """Compile one cluster of the repository against what the cluster holds (nothing, without a state).
 
@@ -70,7 +74,9 @@ def compile_repository(
     while True:
         problem, origins = lower(specs, state, tree.dates)  # 3 lower
         try:
-            plan = solve(problem, options or Options(gap=specs.cluster.gap, time_limit=specs.cluster.time_limit), mapper)  # 4 solve
+            plan = solve(
+                problem, options or Options(gap=specs.cluster.gap, time_limit=specs.cluster.time_limit), mapper
+            )  # 4 solve
             break
         except InvalidProblemError as error:
             culprit = _culprit(problem, error.where)
@@ -134,7 +140,10 @@ def _refusals(specs: Specs, origins: Origins, problem: Problem, plan: Plan) -> l
 def _faults(specs: Specs, mapper: Mapper) -> list[Diagnostic]:
     help = "mend the executor, or do without one: --executor local"
     at = specs.cluster.document.at()
-    return [FAULT.at(at, f"the executor failed ({fault}); the plan was made in this process, and is the same", help) for fault in mapper.faults]
+    return [
+        FAULT.at(at, f"the executor failed ({fault}); the plan was made in this process, and is the same", help)
+        for fault in mapper.faults
+    ]
 
 
 def _clock(specs: Specs, plan: Plan) -> list[Diagnostic]:

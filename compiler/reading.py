@@ -1,7 +1,8 @@
-"""A repository's tree to specs: read every file, fit every document to its kind, run the checks, and keep what is right.
+"""A repository's tree to specs: read every file, fit every document to its kind, run the checks, and keep what is
+right.
 
-Nothing here raises for what a repository holds. All problems are collected; a document with an error stays in `Specs.documents` only, so
-that a bad job never takes the good ones down with it.
+Nothing here raises for what a repository holds. All problems are collected; a document with an error stays in
+`Specs.documents` only, so that a bad job never takes the good ones down with it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,17 @@ from compiler.diagnostics import Diagnostic, Position, did_you_mean, in_order, r
 from compiler.fields.models import fit, review_metadata
 from compiler.kinds import kinds
 from compiler.repository import CLUSTERS, JOBS, MISPLACED, SUFFIXES, Tree, bad_name, shown
-from compiler.specs import ClusterSpec, GangSpec, HyperNodeSpec, NodeSpec, NumaTopologySpec, PriorityClassSpec, QueueSpec, SchedulerSpec, Specs
+from compiler.specs import (
+    ClusterSpec,
+    GangSpec,
+    HyperNodeSpec,
+    NodeSpec,
+    NumaTopologySpec,
+    PriorityClassSpec,
+    QueueSpec,
+    SchedulerSpec,
+    Specs,
+)
 from compiler.specs.drafts import HyperNodeDraft, PodDraft, PodGroupDraft
 from compiler.specs.hypernode_tree import resolve
 from compiler.specs.pod_groups import assemble
@@ -37,9 +48,14 @@ SEVERAL = rule(
     "The repository holds more than one folder under cluster-specs/. Mend: name one with --cluster.",
 )
 NO_SUCH_CLUSTER = rule(
-    "GP126", "error", "unknown cluster", "The chosen cluster is no folder of cluster-specs/ and no Cluster object. Mend: correct the name."
+    "GP126",
+    "error",
+    "unknown cluster",
+    "The chosen cluster is no folder of cluster-specs/ and no Cluster object. Mend: correct the name.",
 )
-TWO_CLUSTERS = rule("GP127", "error", "two Cluster objects", "A folder describes one cluster. Mend: remove one of the two objects.")
+TWO_CLUSTERS = rule(
+    "GP127", "error", "two Cluster objects", "A folder describes one cluster. Mend: remove one of the two objects."
+)
 WRONG_VERSION = rule(
     "GP212",
     "error",
@@ -52,7 +68,12 @@ NOT_PLANNED = rule(
     "kind that is not planned",
     "The object runs pods, but gangplan does not plan its kind: it is passed through, and its pods take room that the plan does not know of.",
 )
-UNKNOWN_KIND = rule("GP216", "error", "unknown kind", "No kind of this name exists in the API group. Mend: correct the spelling or the apiVersion.")
+UNKNOWN_KIND = rule(
+    "GP216",
+    "error",
+    "unknown kind",
+    "No kind of this name exists in the API group. Mend: correct the spelling or the apiVersion.",
+)
 
 _RUNS_PODS = """
     Deployment StatefulSet DaemonSet ReplicaSet ReplicationController CronJob TFJob MPIJob XGBoostJob PaddleJob JAXJob ElasticJob RayJob
@@ -75,7 +96,8 @@ Spec = TypeVar("Spec")
 
 @dataclass(slots=True)
 class _Found:
-    """What the documents say, before the checks. bad: identities of documents with an error, by the reader or the model."""
+    """What the documents say, before the checks. bad: identities of documents with an error, by the reader or the
+    model."""
 
     documents: list[Document] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
@@ -98,15 +120,21 @@ def read_specs(tree: Tree, cluster: str | None = None) -> Specs:
     if folder is None and found.diagnostics[len(tree.problems) :]:
         return _nothing(cluster or "", found)
     for file in sorted(tree.files):
-        if file.endswith(SUFFIXES) and (file.startswith(f"{JOBS}/") or (folder and file.startswith(f"{CLUSTERS}/{folder}/"))):
+        if file.endswith(SUFFIXES) and (
+            file.startswith(f"{JOBS}/") or (folder and file.startswith(f"{CLUSTERS}/{folder}/"))
+        ):
             _read_file(file, tree.files[file], found)
         elif file.startswith(f"{CLUSTERS}/") and file.count("/") == 1 and file.endswith(SUFFIXES):
             help = "move it into cluster-specs/<cluster>/"
-            found.diagnostics.append(MISPLACED.at(Position(shown(file), 1, 1), "the file is in no cluster's folder and is not read", help))
+            found.diagnostics.append(
+                MISPLACED.at(Position(shown(file), 1, 1), "the file is in no cluster's folder and is not read", help)
+            )
     chosen = _cluster(folder or cluster or "", found)
     if folder is None and cluster is None and not found.documents and not found.diagnostics:
         message = "there is no YAML file under cluster-specs/<cluster>/ or jobs/"
-        found.diagnostics.append(EMPTY.at(Position(CLUSTERS, 1, 1), message, "run `gangplan init` for an example to start from"))
+        found.diagnostics.append(
+            EMPTY.at(Position(CLUSTERS, 1, 1), message, "run `gangplan init` for an example to start from")
+        )
         return _nothing("", found)
     return _checked(chosen, found)
 
@@ -130,7 +158,9 @@ def _choose(tree: Tree, cluster: str | None, found: _Found) -> str | None:
     if cluster in names:
         return names[cluster]
     near = did_you_mean(cluster, [*folders, *names])
-    help = f"did you mean {near!r}?" if near else f"the clusters are {', '.join(folders)}" if folders else "add the folder"
+    help = (
+        f"did you mean {near!r}?" if near else f"the clusters are {', '.join(folders)}" if folders else "add the folder"
+    )
     found.diagnostics.append(NO_SUCH_CLUSTER.at(Position(CLUSTERS, 1, 1), f"there is no cluster {cluster!r}", help))
     return None
 
@@ -164,7 +194,12 @@ def _understand(document: Document, failed: bool, found: _Found) -> list[Diagnos
         return [*general, *_other(document)]
     if document.api_version.rpartition("/")[2] not in kind.versions:
         return [
-            WRONG_VERSION.at(document.at("apiVersion"), f"{document.api_version} is not known", f"write {kind.api_version}", object=document.label)
+            WRONG_VERSION.at(
+                document.at("apiVersion"),
+                f"{document.api_version} is not known",
+                f"write {kind.api_version}",
+                object=document.label,
+            )
         ]
     model, problems = fit(document, kind.model)
     problems += general
@@ -185,13 +220,29 @@ def _other(document: Document) -> list[Diagnostic]:
         if near or group == "gangplan.dev":
             help = f"did you mean {near!r}?" if near else f"the kinds are {', '.join(known)}"
             return [UNKNOWN_KIND.at(document.at("kind"), f"{group} has no kind {kind!r}", help, object=document.label)]
-    homes = sorted(f"{found.api_version}" for found in kinds().values() if found.name == kind and kind not in ("Job", "Node", "Pod", "Queue"))
+    homes = sorted(
+        f"{found.api_version}"
+        for found in kinds().values()
+        if found.name == kind and kind not in ("Job", "Node", "Pod", "Queue")
+    )
     if homes and group.endswith((".volcano.sh", "gangplan.dev", "kubeflow.org", "scheduling.k8s.io")):
-        return [UNKNOWN_KIND.at(document.at("apiVersion"), f"{group} has no kind {kind!r}", f"write apiVersion: {homes[0]}", object=document.label)]
+        return [
+            UNKNOWN_KIND.at(
+                document.at("apiVersion"),
+                f"{group} has no kind {kind!r}",
+                f"write apiVersion: {homes[0]}",
+                object=document.label,
+            )
+        ]
     if kind in RUNS_PODS:
         message = f"{kind} is passed through unplanned"
         return [
-            NOT_PLANNED.at(document.at("kind"), message, "leave room for its pods, or express it as a kind that is planned", object=document.label)
+            NOT_PLANNED.at(
+                document.at("kind"),
+                message,
+                "leave room for its pods, or express it as a kind that is planned",
+                object=document.label,
+            )
         ]
     return []
 
@@ -202,7 +253,11 @@ def _cluster(name: str, found: _Found) -> ClusterSpec:
     for other in written[1:]:
         see = written[0].document.at("metadata", "name")
         message = f"{written[0].document.label} describes this cluster already"
-        found.diagnostics.append(TWO_CLUSTERS.at(other.document.at("metadata", "name"), message, "remove one", object=other.document.label, see=see))
+        found.diagnostics.append(
+            TWO_CLUSTERS.at(
+                other.document.at("metadata", "name"), message, "remove one", object=other.document.label, see=see
+            )
+        )
         found.bad[other.document.identity] = other.document
     if written:
         return written[0]
@@ -230,7 +285,13 @@ def _checked(cluster: ClusterSpec, found: _Found) -> Specs:
         diagnostics=(),
     )
     reading = Reading(
-        everything, tuple(found.models), frozenset(), tuple(tree), tuple(pods), tuple(schedulers), {k.key: k.namespaced for k in kinds().values()}
+        everything,
+        tuple(found.models),
+        frozenset(),
+        tuple(tree),
+        tuple(pods),
+        tuple(schedulers),
+        {k.key: k.namespaced for k in kinds().values()},
     )
     bad = dict(found.bad)
     diagnostics = list(found.diagnostics)
@@ -269,12 +330,17 @@ def _without(specs: Specs, bad: dict[tuple[Any, ...], Document], diagnostics: tu
     kept = _first_of_name(filter(good, specs.hypernodes))
     domains = {h.name for h in kept}
     hypernodes = tuple(
-        replace(h, nodes=tuple(n for n in h.nodes if n in known), hypernodes=tuple(n for n in h.hypernodes if n in domains)) for h in kept
+        replace(
+            h, nodes=tuple(n for n in h.nodes if n in known), hypernodes=tuple(n for n in h.hypernodes if n in domains)
+        )
+        for h in kept
     )
     return replace(
         specs,
         cluster=specs.cluster,
-        gangs=tuple(g for g in specs.gangs if good(g) and not any(pod.identity in bad for role in g.roles for pod in role.pods)),
+        gangs=tuple(
+            g for g in specs.gangs if good(g) and not any(pod.identity in bad for role in g.roles for pod in role.pods)
+        ),
         queues=tuple(filter(good, specs.queues)),
         priority_classes=tuple(filter(good, specs.priority_classes)),
         nodes=nodes,
@@ -302,4 +368,8 @@ def _sorted(items: Sequence[Spec], document: Callable[[Spec], Document]) -> tupl
 
 def natural(name: str) -> tuple[tuple[int, str | int], ...]:
     """An order in which node-2 comes before node-10."""
-    return tuple((1, int(part)) if part.isdigit() and part.isascii() else (0, part) for part in re.split(r"([0-9]+)", name) if part)
+    return tuple(
+        (1, int(part)) if part.isdigit() and part.isascii() else (0, part)
+        for part in re.split(r"([0-9]+)", name)
+        if part
+    )

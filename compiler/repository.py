@@ -21,7 +21,12 @@ SYMLINK = rule(
     "symbolic link",
     "Symbolic links are not followed: they can lead out of the repository. Mend: put a copy of the file in its place.",
 )
-UNREADABLE = rule("GP120", "error", "unreadable file", "The file or folder cannot be read. Mend: correct its permissions, or remove it.")
+UNREADABLE = rule(
+    "GP120",
+    "error",
+    "unreadable file",
+    "The file or folder cannot be read. Mend: correct its permissions, or remove it.",
+)
 MISPLACED = rule(
     "GP121",
     "warning",
@@ -35,14 +40,20 @@ BAD_FILE_NAME = rule(
     "A file name with control characters or bytes that are not UTF-8 is not read. Mend: rename the file.",
 )
 
-SUBMODULE = rule("GP130", "error", "submodule", "Submodules are not read: they are other repositories. Mend: put the files into this one.")
+SUBMODULE = rule(
+    "GP130",
+    "error",
+    "submodule",
+    "Submodules are not read: they are other repositories. Mend: put the files into this one.",
+)
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """files: path with "/" inside the repository -> content; others than YAML and JSON under cluster-specs/<cluster>/ and jobs/ do not matter.
+    """files: path with "/" inside the repository -> content; others than YAML and JSON under cluster-specs/<cluster>/
+    and jobs/ do not matter.
 
     dates: path -> seconds since the epoch of the commit that brought the file; a path without one has no date.
     problems: what was found while the files were collected, e.g. a symbolic link.
@@ -54,7 +65,8 @@ class Tree:
 
     @classmethod
     def from_directory(cls, path: str | os.PathLike[str]) -> Tree:
-        """The files below `path`. Follows no symbolic link, opens nothing but regular files, raises nothing: what cannot be read is a problem."""
+        """The files below `path`. Follows no symbolic link, opens nothing but regular files, raises nothing: what
+        cannot be read is a problem."""
         files: dict[str, bytes] = {}
         problems: list[Diagnostic] = []
         for top in (CLUSTERS, JOBS):
@@ -68,13 +80,21 @@ class Tree:
     def clusters(self) -> tuple[str, ...]:
         """The folders of cluster-specs/ that hold files, sorted."""
         return tuple(
-            sorted({parts[1] for name in self.files if len(parts := name.split("/")) > 2 and parts[0] == CLUSTERS and name.endswith(SUFFIXES)})
+            sorted(
+                {
+                    parts[1]
+                    for name in self.files
+                    if len(parts := name.split("/")) > 2 and parts[0] == CLUSTERS and name.endswith(SUFFIXES)
+                }
+            )
         )
 
 
 def symlink(name: str) -> Diagnostic:
     """The problem of a symbolic link at `name`, for whoever collects files."""
-    return SYMLINK.at(Position(shown(name), 1, 1), "symbolic links are not followed", "put a copy of the file in its place")
+    return SYMLINK.at(
+        Position(shown(name), 1, 1), "symbolic links are not followed", "put a copy of the file in its place"
+    )
 
 
 def bad_name(name: str) -> Diagnostic | None:
@@ -131,4 +151,6 @@ def _content(root: Path, name: str) -> tuple[str, bytes] | Diagnostic:
 
 def _unreadable(name: str, problem: Exception) -> Diagnostic:
     reason = problem.strerror if isinstance(problem, OSError) and problem.strerror else type(problem).__name__
-    return UNREADABLE.at(Position(shown(name), 1, 1), f"cannot be read: {reason}", "correct its permissions, or remove it")
+    return UNREADABLE.at(
+        Position(shown(name), 1, 1), f"cannot be read: {reason}", "correct its permissions, or remove it"
+    )

@@ -1,9 +1,11 @@
-"""Acting: the only place that writes to the cluster. What is to be done comes in as data; what became of it goes out as data.
+"""Acting: the only place that writes to the cluster. What is to be done comes in as data; what became of it goes out as
+data.
 
-Objects are written by server-side apply, wave by wave, only where something differs. A conflict with another manager is not forced unless the
-object is ours already (then the field was, and is put back) or the user allows it; it names manager and field either way. An object that
-the server refuses is tried again within the pass as long as others succeed: queues that grow need their parents first, queues that shrink
-their children first, and a second round settles both.
+Objects are written by server-side apply, wave by wave, only where something differs. A conflict with another manager is
+not forced unless the object is ours already (then the field was, and is put back) or the user allows it; it names
+manager and field either way. An object that the server refuses is tried again within the pass as long as others
+succeed: queues that grow need their parents first, queues that shrink their children first, and a second round settles
+both.
 """
 
 from __future__ import annotations
@@ -44,9 +46,10 @@ class Done:
 class Memory:
     """What one process remembers between passes to stay calm; losing it costs a few needless requests, nothing else.
 
-    settled: key -> digest of differences that stay after an apply (the server's own spelling). applied: key -> digest of what was applied last.
-    paused: key -> (digest of what was refused, failures, time before which it is not tried again). refused: jobs whose live object the
-    server does not let be changed. written: key -> what our last write returned, until the watch has caught up; None after a delete.
+    settled: key -> digest of differences that stay after an apply (the server's own spelling). applied: key -> digest
+    of what was applied last. paused: key -> (digest of what was refused, failures, time before which it is not tried
+    again). refused: jobs whose live object the server does not let be changed. written: key -> what our last write
+    returned, until the watch has caught up; None after a delete.
     """
 
     settled: dict[str, str] = field(default_factory=dict)
@@ -81,7 +84,8 @@ class Actor:
         return wrote
 
     def intend(self, changes: Iterable[Change], inventory: Inventory) -> None:
-        """Enter what is to be created into the inventory before it exists, so that a crash in between leaves nothing unknown behind."""
+        """Enter what is to be created into the inventory before it exists, so that a crash in between leaves nothing
+        unknown behind."""
         for change in changes:
             if change.action in ("create", "update", "in-place") and change.ref.key not in inventory.entries:
                 inventory.entries[change.ref.key] = Entry(change.ref)
@@ -134,7 +138,9 @@ class Actor:
             owners = error.owners
             result = self.client.apply(wanted.object, force=True)
         self._wrote(key, result)
-        inventory.entries[key] = Entry(change.ref, uid(result), started=bool(entry and entry.started and entry.uid == uid(result)))
+        inventory.entries[key] = Entry(
+            change.ref, uid(result), started=bool(entry and entry.started and entry.uid == uid(result))
+        )
         rest = differences(wanted.object, result)
         self.memory.settled[key] = _stubborn(wanted, rest)
         same, self.memory.applied[key] = self.memory.applied.get(key) == digest(wanted.object), digest(wanted.object)
@@ -167,7 +173,11 @@ class Actor:
         left = sorted(changes, key=lambda change: (change.ref.kind == "Queue", change.ref.key))
         while left:
             results = [self._prune_one(change, inventory) for change in left]
-            again = [r.change for r in results if r.outcome == "refused"] if any(r.outcome == "done" for r in results) else []
+            again = (
+                [r.change for r in results if r.outcome == "refused"]
+                if any(r.outcome == "done" for r in results)
+                else []
+            )
             done += [result for result in results if result.change not in again]
             left = again
         for result in done:
@@ -216,7 +226,9 @@ class Actor:
     def due(self, change: Change) -> bool:
         """Whether a change is to be tried now: not while it pauses after a failure, unless what is wanted has changed."""
         key = change.ref.key
-        stays = _stubborn(change.wanted, change.fields) if change.wanted is not None and change.action != "replace" else ""
+        stays = (
+            _stubborn(change.wanted, change.fields) if change.wanted is not None and change.action != "replace" else ""
+        )
         if stays and self.memory.settled.get(key) == stays:
             return False
         failed = self.memory.paused.get(key)

@@ -1,4 +1,5 @@
-"""`gangplan`: the compiler's commands, and those that speak to a cluster. kubernetes is imported only by the latter, when they are called."""
+"""`gangplan`: the compiler's commands, and those that speak to a cluster. kubernetes is imported only by the latter,
+when they are called."""
 
 from __future__ import annotations
 
@@ -35,7 +36,9 @@ def load_tree(repo: Path) -> Tree:
 
 def cluster_options(command: Command) -> Command:
     """--kubeconfig, --context, --namespace: which cluster is spoken to, and where gangplan's own objects are in it."""
-    namespace = click.option("--namespace", default="gangplan-system", show_default=True, help="Where gangplan keeps its own objects.")
+    namespace = click.option(
+        "--namespace", default="gangplan-system", show_default=True, help="Where gangplan keeps its own objects."
+    )
     return kubeconfig_options(namespace(command))
 
 
@@ -60,7 +63,8 @@ def state_folder(cluster: str) -> Path:
 
 
 def collect_rarely() -> None:
-    """Let Python's collector walk through all objects seldom: a plan makes millions that stay until it is done, and hardly any in a circle."""
+    """Let Python's collector walk through all objects seldom: a plan makes millions that stay until it is done, and
+    hardly any in a circle."""
     gc.set_threshold(50_000, 20, 50)
 
 

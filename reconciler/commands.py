@@ -30,21 +30,50 @@ from reconciler.world import Settings, build, identity
 @click.option("--branch", default="main", show_default=True)
 @click.option("--cluster", required=True, help="Which cluster of the repository this is.")
 @cluster_options
-@click.option("--data", type=click.Path(file_okay=False, path_type=Path), help="Folder for clone and last plan. [default: below XDG_STATE_HOME]")
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for clone and last plan. [default: below XDG_STATE_HOME]",
+)
 @click.option(
     "--git-auth",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Mounted git secret: username and password, or ssh-privatekey and known_hosts.",
 )
-@click.option("--poll", default=30.0, show_default=True, type=click.FloatRange(0.1), help="Seconds between looks at the repository.")
-@click.option("--bind-timeout", default=120.0, show_default=True, type=click.FloatRange(1), help="Seconds in which a placed pod must be bound.")
+@click.option(
+    "--poll",
+    default=30.0,
+    show_default=True,
+    type=click.FloatRange(0.1),
+    help="Seconds between looks at the repository.",
+)
+@click.option(
+    "--bind-timeout",
+    default=120.0,
+    show_default=True,
+    type=click.FloatRange(1),
+    help="Seconds in which a placed pod must be bound.",
+)
 @click.option("--allow-prune", default="", metavar="COMMIT", help="Let this commit delete more objects than the limit.")
-@click.option("--allow-rewrite", default="", metavar="COMMIT", help="Accept this commit although it does not descend from the one in force.")
+@click.option(
+    "--allow-rewrite",
+    default="",
+    metavar="COMMIT",
+    help="Accept this commit although it does not descend from the one in force.",
+)
 @click.option("--listen", default="", metavar="HOST:PORT", help="Serve /healthz, /readyz and /metrics.")
 @executor_option
 @click.option("--once", is_flag=True, help="End when there is nothing to do now; 1 if something could not be done.")
 @click.pass_context
-def reconcile(ctx: click.Context, /, kubeconfig: Path | None, context: str | None, once: bool, git_auth: Path | None, **given: object) -> None:
+def reconcile(
+    ctx: click.Context,
+    /,
+    kubeconfig: Path | None,
+    context: str | None,
+    once: bool,
+    git_auth: Path | None,
+    **given: object,
+) -> None:
     """Keep a cluster at what the repository says: plan, apply, lift gates, put drift back."""
     given["data"] = given["data"] or state_folder(str(given["cluster"]))
     settings = Settings(auth=git_auth, **given)  # type: ignore[arg-type]  # click has checked the types of the options
@@ -71,15 +100,20 @@ def reconcile(ctx: click.Context, /, kubeconfig: Path | None, context: str | Non
         raise click.ClickException(str(error)) from error
     finally:
         lock.close()
-    bad = last is None or any(c.status is not True for c in last.conditions if c.type in ("Fetched", "Compiled", "Observed", "Applied"))
+    bad = last is None or any(
+        c.status is not True for c in last.conditions if c.type in ("Fetched", "Compiled", "Observed", "Applied")
+    )
     ctx.exit(1 if once and bad else 0)
 
 
 @click.command()
 @kubeconfig_options
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write. [default: standard output]")
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write. [default: standard output]"
+)
 def snapshot(kubeconfig: Path | None, context: str | None, output: Path | None) -> None:
-    """Write what a plan needs to know of a cluster (nodes, pods, jobs, queues and so on) as one List, for `gangplan plan --state`."""
+    """Write what a plan needs to know of a cluster (nodes, pods, jobs, queues and so on) as one List, for `gangplan
+    plan --state`."""
     client = Client(connector(kubeconfig, context))
     items: list[Object] = []
     try:
@@ -93,7 +127,10 @@ def snapshot(kubeconfig: Path | None, context: str | None, output: Path | None) 
         raise click.ClickException(str(error)) from error
     items.sort(key=lambda i: (i["kind"], i["apiVersion"], i["metadata"].get("namespace") or "", i["metadata"]["name"]))
     metadata = {"annotations": {NOW: rfc3339(int(time.time()))}}
-    text = json.dumps({"apiVersion": "v1", "kind": "List", "metadata": metadata, "items": items}, indent=1, sort_keys=True) + "\n"
+    text = (
+        json.dumps({"apiVersion": "v1", "kind": "List", "metadata": metadata, "items": items}, indent=1, sort_keys=True)
+        + "\n"
+    )
     if output is None:
         click.echo(text, nl=False)
     else:

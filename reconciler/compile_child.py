@@ -1,7 +1,8 @@
 """Compiling in a child process, with limits: a YAML bomb or a solver that hangs cannot take the loop along.
 
-The parent writes a request (one JSON line) to the child's standard input; the child writes its answer to a file beside the final one and
-renames it, so the snapshot on disk is always whole. A snapshot is never changed: it is what one commit and one state of the cluster came to.
+The parent writes a request (one JSON line) to the child's standard input; the child writes its answer to a file beside
+the final one and renames it, so the snapshot on disk is always whole. A snapshot is never changed: it is what one
+commit and one state of the cluster came to.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """files, dates, problems: of the tree at `commit`. state: the cluster's objects. finished: (namespace, name, kind) of jobs that are over.
+    """files, dates, problems: of the tree at `commit`. state: the cluster's objects. finished: (namespace, name, kind)
+    of jobs that are over.
 
     executor: as `compiler.cli.executor.open_executor`. clock: as `compiler.cluster_state.state.State.clock`.
     """
@@ -55,7 +57,8 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """As `compiler.outcome.Manifest`, with where it stands in the repository and, for a job, the digest of its run and its pods at most."""
+    """As `compiler.outcome.Manifest`, with where it stands in the repository and, for a job, the digest of its run and
+    its pods at most."""
 
     wave: int
     object: Object
@@ -72,9 +75,9 @@ class Manifest:
 class Snapshot:
     """What one compile came to. ok: there is a verified plan and no file has an error; only then may it be applied.
 
-    gangs: as in `plan -o json`. leaves: node name -> the hypernode that holds it. gated: whether the cluster binds by gates.
-    moments: when the answer may change although nothing happens, in seconds since the epoch.
-    behind: nodes of whose cells the cluster said less than its pods do (`lower.origins`).
+    gangs: as in `plan -o json`. leaves: node name -> the hypernode that holds it. gated: whether the cluster binds by
+    gates. moments: when the answer may change although nothing happens, in seconds since the epoch. behind: nodes of
+    whose cells the cluster said less than its pods do (`lower.origins`).
     """
 
     commit: str
@@ -101,7 +104,16 @@ class Snapshot:
 
 def failed(commit: str, message: str) -> Snapshot:
     """A compile that did not come to an answer."""
-    found = {"code": "", "severity": "error", "file": "", "line": 0, "column": 0, "message": message, "help": "", "object": ""}
+    found = {
+        "code": "",
+        "severity": "error",
+        "file": "",
+        "line": 0,
+        "column": 0,
+        "message": message,
+        "help": "",
+        "object": "",
+    }
     return Snapshot(commit, ok=False, diagnostics=(found,))
 
 
@@ -130,9 +142,12 @@ def save(snapshot: Snapshot, path: Path) -> None:
 
 
 class Compiler:
-    """At most one child at a time. `done` is called, from a thread, when a compile has ended; the loop then takes the snapshot."""
+    """At most one child at a time. `done` is called, from a thread, when a compile has ended; the loop then takes the
+    snapshot."""
 
-    def __init__(self, directory: Path, done: Callable[[], None], seconds: float = SECONDS, memory: int = MEMORY) -> None:
+    def __init__(
+        self, directory: Path, done: Callable[[], None], seconds: float = SECONDS, memory: int = MEMORY
+    ) -> None:
         self.directory, self.done, self.seconds, self.memory = directory, done, seconds, memory
         self._process: subprocess.Popen[bytes] | None = None
         self._thread: threading.Thread | None = None
@@ -213,7 +228,8 @@ def _decode(text: bytes) -> Request:
 
 
 def compile_request(request: Request) -> Snapshot:
-    """Compile here and now. A commit with any error is not ok: in a reconciler, a job that became unreadable must not look like one that left."""
+    """Compile here and now. A commit with any error is not ok: in a reconciler, a job that became unreadable must not
+    look like one that left."""
     from compiler.cli.executor import open_executor
     from compiler.cluster_state.state import State
     from compiler.diagnostics import Diagnostic, Position
@@ -224,7 +240,9 @@ def compile_request(request: Request) -> Snapshot:
     problems = tuple(Diagnostic(**{**p, "position": Position(**p["position"]), "see": None}) for p in request.problems)
     tree = Tree(request.files, request.dates, problems)
     with open_executor(request.executor) as mapper:
-        outcome = compile_repository(tree, request.cluster, State.from_objects(request.state, request.finished, request.clock), mapper=mapper)
+        outcome = compile_repository(
+            tree, request.cluster, State.from_objects(request.state, request.finished, request.clock), mapper=mapper
+        )
     found = tuple(_plain(diagnostic) for diagnostic in outcome.diagnostics)
     if not outcome.ok or outcome.errors:
         return Snapshot(request.commit, ok=False, diagnostics=found)

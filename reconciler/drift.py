@@ -1,7 +1,8 @@
 """Drift: what differs between an object as wanted and as it lives, in the fields that are ours, as data.
 
-Compared is what we want to say, at the paths where we say it; what defaults, webhooks and other managers add beside it is not ours. A field
-that we applied earlier (our entry in managedFields) and no longer want is a difference too. Quantities are compared by value.
+Compared is what we want to say, at the paths where we say it; what defaults, webhooks and other managers add beside it
+is not ours. A field that we applied earlier (our entry in managedFields) and no longer want is a difference too.
+Quantities are compared by value.
 """
 
 from __future__ import annotations
@@ -18,13 +19,32 @@ from reconciler.objects import DIGEST, JOBS, REPLACE, Object, Ref, annotations_o
 Path = tuple[str | int, ...]
 Action = Literal["create", "update", "in-place", "replace", "held", "forbidden", "prune"]
 
-_AMOUNTS = frozenset({"capability", "deserved", "guarantee", "requests", "limits", "hard", "capacity", "allocatable", "minResources", "overhead"})
+_AMOUNTS = frozenset(
+    {
+        "capability",
+        "deserved",
+        "guarantee",
+        "requests",
+        "limits",
+        "hard",
+        "capacity",
+        "allocatable",
+        "minResources",
+        "overhead",
+    }
+)
 """Fields whose values are quantities, directly or one level below (guarantee.resource)."""
 
 _IN_PLACE: Mapping[str, re.Pattern[str]] = {
-    "Job.batch.volcano.sh": re.compile(r"metadata\..*|spec\.(minAvailable|priorityClassName|tasks\[\d+\]\.(replicas|minAvailable))"),
-    "Job.batch": re.compile(r"metadata\..*|spec\.(parallelism|suspend|activeDeadlineSeconds|ttlSecondsAfterFinished|backoffLimit)"),
-    "PyTorchJob.kubeflow.org": re.compile(r"metadata\..*|spec\.(runPolicy|elasticPolicy)\..*|spec\.pytorchReplicaSpecs\.\w+\.replicas"),
+    "Job.batch.volcano.sh": re.compile(
+        r"metadata\..*|spec\.(minAvailable|priorityClassName|tasks\[\d+\]\.(replicas|minAvailable))"
+    ),
+    "Job.batch": re.compile(
+        r"metadata\..*|spec\.(parallelism|suspend|activeDeadlineSeconds|ttlSecondsAfterFinished|backoffLimit)"
+    ),
+    "PyTorchJob.kubeflow.org": re.compile(
+        r"metadata\..*|spec\.(runPolicy|elasticPolicy)\..*|spec\.pytorchReplicaSpecs\.\w+\.replicas"
+    ),
 }
 """What a live job lets be changed; Volcano's admission (pkg/webhooks/admission/jobs/validate) refuses everything else."""
 
@@ -44,7 +64,8 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """An object to be held in the cluster. digest: of one run of a job, empty for everything that does not run. position: file:line."""
+    """An object to be held in the cluster. digest: of one run of a job, empty for everything that does not run.
+    position: file:line."""
 
     wave: int
     ref: Ref
@@ -66,7 +87,9 @@ class Change:
 
     def __str__(self) -> str:
         paths = ", ".join(field.path for field in self.fields)
-        return f"{self.action} {self.ref}" + (f" ({paths})" if paths else "") + (f": {self.reason}" if self.reason else "")
+        return (
+            f"{self.action} {self.ref}" + (f" ({paths})" if paths else "") + (f": {self.reason}" if self.reason else "")
+        )
 
 
 def differences(want: Object, live: Object) -> tuple[Field, ...]:
@@ -74,7 +97,10 @@ def differences(want: Object, live: Object) -> tuple[Field, ...]:
     owned = _owned(live)
     body = {key: value for key, value in want.items() if key not in ("apiVersion", "kind", "status")}
     meta = {key: value for key, value in want["metadata"].items() if key in ("labels", "annotations")}
-    return (*_compare({**body, "metadata": meta}, live, owned, ()), *_removed({**body, "metadata": meta}, live, owned, ()))
+    return (
+        *_compare({**body, "metadata": meta}, live, owned, ()),
+        *_removed({**body, "metadata": meta}, live, owned, ()),
+    )
 
 
 def _compare(want: Any, live: Any, owned: Mapping[str, Any], path: Path) -> Iterator[Field]:
@@ -103,7 +129,8 @@ def _compare_lists(want: list[Any], live: list[Any], owned: Mapping[str, Any], p
 
 
 def _removed(want: Any, live: Any, owned: Mapping[str, Any], path: Path) -> Iterator[Field]:
-    """Fields in our applied set that are still there and that we no longer want. Inside atomic lists there are none: they are compared whole."""
+    """Fields in our applied set that are still there and that we no longer want. Inside atomic lists there are none:
+    they are compared whole."""
     for name, below in owned.items():
         if not name.startswith("f:") or not isinstance(live, dict) or name[2:] not in live:
             continue
@@ -187,13 +214,24 @@ def _job(wanted: Wanted, live: Object, fields: tuple[Field, ...], *, started: bo
         if over or not started:
             return Change("replace", ref, wanted, live, fixed, "the specification changed: a new run")
         if annotations_of(wanted.object).get(REPLACE) == "true":
-            return Change("replace", ref, wanted, live, fixed, f"the specification changed and {REPLACE} allows to end the running job")
+            return Change(
+                "replace",
+                ref,
+                wanted,
+                live,
+                fixed,
+                f"the specification changed and {REPLACE} allows to end the running job",
+            )
         reason = f"the specification changed while the job runs; its new run waits for the end, or for {REPLACE}"
         return Change("held", ref, wanted, live, fixed, reason)
     if over:
         return None
     if movable:
-        keep = wanted if not fixed else Wanted(wanted.wave, ref, _as_live(wanted.object, live, fixed), wanted.digest, wanted.position)
+        keep = (
+            wanted
+            if not fixed
+            else Wanted(wanted.wave, ref, _as_live(wanted.object, live, fixed), wanted.digest, wanted.position)
+        )
         return Change("in-place", ref, keep, live, movable)
     if fixed:
         return Change("forbidden", ref, wanted, live, fixed, "a live job does not let these fields be changed")
@@ -201,7 +239,8 @@ def _job(wanted: Wanted, live: Object, fields: tuple[Field, ...], *, started: bo
 
 
 def _as_live(want: Object, live: Object, fixed: Sequence[Field]) -> Object:
-    """The wanted object with the fields that cannot be changed as they are in the cluster, so that the rest can be written."""
+    """The wanted object with the fields that cannot be changed as they are in the cluster, so that the rest can be
+    written."""
     copied: Object = json.loads(json.dumps(want))
     for field in fixed:
         steps: list[Any] = list(field.steps[:-1])

@@ -1,8 +1,9 @@
 """Gates: which gated pod gets which planned node, and when. Decisions on data, no IO.
 
-A gang's pods come up gated. Once all pods that the plan places exist, each gets its node (a node selector on the hostname) and loses its
-gate, in one patch per pod. A pod without our gate that has a node or such a selector counts at that node, so that a reconciler killed
-between two patches goes on with exactly the rest, and a pod that comes back after an eviction takes the place that became free.
+A gang's pods come up gated. Once all pods that the plan places exist, each gets its node (a node selector on the
+hostname) and loses its gate, in one patch per pod. A pod without our gate that has a node or such a selector counts at
+that node, so that a reconciler killed between two patches goes on with exactly the rest, and a pod that comes back
+after an eviction takes the place that became free.
 """
 
 from __future__ import annotations
@@ -17,7 +18,11 @@ from reconciler.objects import GATE, HOSTNAME, Object, Ref, annotations_of, labe
 
 PARTITION = "volcano.sh/partition-id"
 ROLE_KEYS = ("volcano.sh/task-spec", "training.kubeflow.org/replica-type")
-INDEX_KEYS = ("volcano.sh/task-index", "training.kubeflow.org/replica-index", "batch.kubernetes.io/job-completion-index")
+INDEX_KEYS = (
+    "volcano.sh/task-index",
+    "training.kubeflow.org/replica-index",
+    "batch.kubernetes.io/job-completion-index",
+)
 TURN = "volcano.sh/task-priority"
 """Annotation of a pod: Volcano places the pods of a job in its order, the highest first (plugin priority)."""
 OVER = frozenset({"Succeeded", "Failed"})
@@ -25,10 +30,11 @@ OVER = frozenset({"Succeeded", "Failed"})
 
 @dataclass(frozen=True, slots=True)
 class Gang:
-    """A job as planned. pods: role -> node name -> pods, roles in the job's order. later: roles whose pods appear only after other roles run.
+    """A job as planned. pods: role -> node name -> pods, roles in the job's order. later: roles whose pods appear only
+    after other roles run.
 
-    evicted_for: the jobs ("namespace/name") for which the plan takes running pods away: what stands beyond `pods` has to go.
-    cards: role -> node -> the numbers of the cards on which its new pods fit, the highest first.
+    evicted_for: the jobs ("namespace/name") for which the plan takes running pods away: what stands beyond `pods` has
+    to go. cards: role -> node -> the numbers of the cards on which its new pods fit, the highest first.
     """
 
     job: Ref
@@ -51,7 +57,8 @@ class Nodes:
 
 @dataclass(frozen=True, slots=True)
 class Lift:
-    """Give `pod` the node and take the gate away. turn: Volcano is to place the pods of the gang with a higher one before it (`_in_turn`)."""
+    """Give `pod` the node and take the gate away. turn: Volcano is to place the pods of the gang with a higher one
+    before it (`_in_turn`)."""
 
     pod: Object
     node: str
@@ -70,7 +77,11 @@ class Lift:
                 {"op": "test", "path": "/spec/nodeSelector", "value": selector},
                 {"op": "add", "path": f"/spec/nodeSelector/{_key(HOSTNAME)}", "value": self.hostname},
             ]
-        free = {"op": "replace", "path": "/spec/schedulingGates", "value": rest} if rest else {"op": "remove", "path": "/spec/schedulingGates"}
+        free = (
+            {"op": "replace", "path": "/spec/schedulingGates", "value": rest}
+            if rest
+            else {"op": "remove", "path": "/spec/schedulingGates"}
+        )
         return [
             {"op": "test", "path": "/metadata/uid", "value": uid(self.pod)},
             {"op": "test", "path": "/spec/schedulingGates", "value": gates},
@@ -83,7 +94,11 @@ class Lift:
         if self.turn is None:
             return []
         said = {"op": "add", "path": f"/metadata/annotations/{_key(TURN)}", "value": str(self.turn)}
-        return [said] if annotations_of(self.pod) else [{"op": "add", "path": "/metadata/annotations", "value": {TURN: str(self.turn)}}]
+        return (
+            [said]
+            if annotations_of(self.pod)
+            else [{"op": "add", "path": "/metadata/annotations", "value": {TURN: str(self.turn)}}]
+        )
 
 
 def _key(name: str) -> str:
@@ -125,7 +140,8 @@ def index_of(pod: Object) -> tuple[int, str]:
 
 
 def lifts(gang: Gang, pods: Sequence[Object], nodes: Nodes) -> tuple[Lift, ...]:
-    """All gates of the gang that can be lifted now: none before every pod that the plan places exists, then all of them.
+    """All gates of the gang that can be lifted now: none before every pod that the plan places exists, then all of
+    them.
 
     Never more pods on a node than planned, whatever was lifted before. Pods beyond the plan stay gated.
     """
@@ -143,7 +159,11 @@ def lifts(gang: Gang, pods: Sequence[Object], nodes: Nodes) -> tuple[Lift, ...]:
         if role not in gang.later and len(alive) + succeeded < planned:
             return ()
         taken = Counter(node for pod in alive if (node := place(pod, nodes)) is not None)
-        free = [node for node in sorted(counts, key=lambda n: (order[nodes.leaf.get(n, "")], _natural(n))) for _ in range(counts[node] - taken[node])]
+        free = [
+            node
+            for node in sorted(counts, key=lambda n: (order[nodes.leaf.get(n, "")], _natural(n)))
+            for _ in range(counts[node] - taken[node])
+        ]
         room = planned - sum(taken.values()) - succeeded
         waiting = sorted((pod for pod in alive if gated(pod)), key=index_of)
         given = _assign(waiting, [node for node in free if node in nodes.host], alive, nodes)[: max(room, 0)]
@@ -152,7 +172,8 @@ def lifts(gang: Gang, pods: Sequence[Object], nodes: Nodes) -> tuple[Lift, ...]:
 
 
 def evictions(gang: Gang, pods: Sequence[Object], nodes: Nodes) -> tuple[Object, ...]:
-    """The pods of a gang that makes room for others which stand beyond what the plan leaves it: of each role and node the last ones."""
+    """The pods of a gang that makes room for others which stand beyond what the plan leaves it: of each role and node
+    the last ones."""
     if not gang.evicted_for:
         return ()
     roles = tuple(gang.pods)
@@ -160,12 +181,19 @@ def evictions(gang: Gang, pods: Sequence[Object], nodes: Nodes) -> tuple[Object,
     for pod in sorted(pods, key=index_of):
         if (node := place(pod, nodes)) is not None and not over(pod):
             at.setdefault((role_of(pod, roles) or "", node), []).append(pod)
-    return tuple(pod for (role, node), here in sorted(at.items()) for pod in here[gang.pods.get(role, {}).get(node, 0) :])
+    return tuple(
+        pod for (role, node), here in sorted(at.items()) for pod in here[gang.pods.get(role, {}).get(node, 0) :]
+    )
 
 
 def _assign(waiting: Sequence[Object], free: list[str], alive: Sequence[Object], nodes: Nodes) -> list[Lift]:
-    """Pods in the order of their number onto nodes grouped by domain; the pods of one partition keep to the domain of their siblings."""
-    homes = {labels_of(pod)[PARTITION]: nodes.leaf.get(node, "") for pod in alive if PARTITION in labels_of(pod) and (node := place(pod, nodes))}
+    """Pods in the order of their number onto nodes grouped by domain; the pods of one partition keep to the domain of
+    their siblings."""
+    homes = {
+        labels_of(pod)[PARTITION]: nodes.leaf.get(node, "")
+        for pod in alive
+        if PARTITION in labels_of(pod) and (node := place(pod, nodes))
+    }
     sizes = Counter(labels_of(pod).get(PARTITION) for pod in waiting)
     found = []
     for pod in waiting:
@@ -184,8 +212,9 @@ def _assign(waiting: Sequence[Object], free: list[str], alive: Sequence[Object],
 def _in_turn(given: Sequence[Lift], cards: Mapping[str, Sequence[int]]) -> Iterator[Lift]:
     """With the order in which Volcano finds the cards that the plan found, without being told which.
 
-    It gives each pod the first card with room, from the last one (plugin deviceshare). If the pods that fit on the last card come first, then
-    those that fit on the one before it, and so on, each pod finds room on its own card at the latest: nobody before it has passed by his own.
+    It gives each pod the first card with room, from the last one (plugin deviceshare). If the pods that fit on the last
+    card come first, then those that fit on the one before it, and so on, each pod finds room on its own card at the
+    latest: nobody before it has passed by his own.
     """
     left = {node: list(numbers) for node, numbers in cards.items()}
     for lift in given:
@@ -209,7 +238,9 @@ def _natural(name: str) -> list[tuple[int, str]]:
 
 def unbound(pods: Sequence[Object], nodes: Nodes) -> tuple[Object, ...]:
     """Pods that have been given a node and that the scheduler has not bound."""
-    return tuple(pod for pod in pods if not over(pod) and not pod["spec"].get("nodeName") and place(pod, nodes) is not None)
+    return tuple(
+        pod for pod in pods if not over(pod) and not pod["spec"].get("nodeName") and place(pod, nodes) is not None
+    )
 
 
 def scheduler_message(pod: Object) -> str:

@@ -1,9 +1,10 @@
 """Git, read without ever making a work tree: a bare clone, driven through the git binary.
 
-Repositories are input from strangers, so: fixed argument lists and no shell; the user's and the system's git configuration are not read;
-hooks, replacement objects, prompts and redirects are off; only https and ssh may be spoken (and plain paths when the operator names one);
-symlinks and submodules are refused by name; sizes are capped before anything is read. Each command runs in its own process group with a
-time limit. What a tree or commit holds never changes, so caches are keyed by object id and never by a branch.
+Repositories are input from strangers, so: fixed argument lists and no shell; the user's and the system's git
+configuration are not read; hooks, replacement objects, prompts and redirects are off; only https and ssh may be spoken
+(and plain paths when the operator names one); symlinks and submodules are refused by name; sizes are capped before
+anything is read. Each command runs in its own process group with a time limit. What a tree or commit holds never
+changes, so caches are keyed by object id and never by a branch.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ class UnsafeError(GitError):
 class Mirror:
     """A bare clone of one branch in `directory`.
 
-    auth: a folder laid out as Kubernetes lays out its git secrets: `username` and `password`, or `ssh-privatekey` and `known_hosts`.
-    Methods raise GitError.
+    auth: a folder laid out as Kubernetes lays out its git secrets: `username` and `password`, or `ssh-privatekey` and
+    `known_hosts`. Methods raise GitError.
     """
 
     url: str
@@ -74,7 +75,9 @@ class Mirror:
         if _URL.fullmatch(self.url) or _SCP.fullmatch(self.url):
             return
         if "://" in self.url or "::" in self.url or not local.is_dir():
-            raise UnsafeError(f"repository {redact(self.url)!r} is neither an https or ssh address nor a folder of this machine")
+            raise UnsafeError(
+                f"repository {redact(self.url)!r} is neither an https or ssh address nor a folder of this machine"
+            )
         self.url = str(local.resolve())
 
     @property
@@ -82,7 +85,8 @@ class Mirror:
         return self.url.startswith("/")
 
     def fetch(self) -> str:
-        """Bring the branch here and return its commit. The fetch goes into a ref of its own, moved only once the commit is whole."""
+        """Bring the branch here and return its commit. The fetch goes into a ref of its own, moved only once the commit
+        is whole."""
         self._prepare()
         announced = self._announced()
         if self._run("rev-parse", "--verify", "--quiet", "refs/gangplan/head", ok=(0, 1)).decode().strip() == announced:
@@ -98,7 +102,9 @@ class Mirror:
             f"+refs/heads/{self.branch}:refs/gangplan/incoming",
             network=True,
         )
-        commit = self._run("rev-parse", "--verify", "--end-of-options", "refs/gangplan/incoming^{commit}").decode().strip()
+        commit = (
+            self._run("rev-parse", "--verify", "--end-of-options", "refs/gangplan/incoming^{commit}").decode().strip()
+        )
         self._run("rev-list", "--objects", "--quiet", "-1", "--end-of-options", commit)
         self._run("update-ref", "refs/gangplan/head", commit)
         return commit
@@ -111,7 +117,8 @@ class Mirror:
         return bool(self._run("cat-file", "-t", _sha(commit), ok=(0, 128)).strip() == b"commit")
 
     def descends(self, old: str, new: str) -> bool:
-        """Whether `old` is `new` or one of its ancestors. False as well when `old` is not known here: a rewritten history looks so."""
+        """Whether `old` is `new` or one of its ancestors. False as well when `old` is not known here: a rewritten
+        history looks so."""
         if old == new:
             return True
         if not self.has(old):
@@ -135,7 +142,11 @@ class Mirror:
             shutil.rmtree(self.directory, ignore_errors=True)
             self.directory.mkdir(parents=True)
             self._run("init", "--quiet", "--bare", "--template=", ".")
-        for lock in (*self.directory.glob("*.lock"), *self.directory.glob("refs/**/*.lock"), *self.directory.glob("objects/**/*.lock")):
+        for lock in (
+            *self.directory.glob("*.lock"),
+            *self.directory.glob("refs/**/*.lock"),
+            *self.directory.glob("objects/**/*.lock"),
+        ):
             lock.unlink(missing_ok=True)
 
     def _announced(self) -> str:
@@ -170,10 +181,13 @@ class Mirror:
         return blobs, refused
 
     def _contents(self, blobs: dict[str, str]) -> dict[str, bytes]:
-        """path -> bytes. Sizes are asked first: a file above the limit is never loaded, the parser only gets to see that it is too long."""
+        """path -> bytes. Sizes are asked first: a file above the limit is never loaded, the parser only gets to see
+        that it is too long."""
         ids = sorted(set(blobs.values()))
         sizes = {}
-        for line in self._run("cat-file", "--batch-check", feed="".join(f"{i}\n" for i in ids).encode()).decode().splitlines():
+        for line in (
+            self._run("cat-file", "--batch-check", feed="".join(f"{i}\n" for i in ids).encode()).decode().splitlines()
+        ):
             parts = line.split()
             if len(parts) != 3 or parts[1] != "blob":
                 raise GitError(f"object {parts[0]} is missing from the clone")
@@ -187,7 +201,9 @@ class Mirror:
     def _run(self, *arguments: str, feed: bytes = b"", ok: Sequence[int] = (0,), network: bool = False) -> bytes:
         code, out, err = self._execute(arguments, feed, network)
         if code not in ok:
-            raise GitError(f"git {arguments[0]} failed ({code}): {redact(err.decode('utf-8', 'replace')).strip() or 'no message'}")
+            raise GitError(
+                f"git {arguments[0]} failed ({code}): {redact(err.decode('utf-8', 'replace')).strip() or 'no message'}"
+            )
         return out if code == 0 else b""
 
     def _code(self, *arguments: str) -> int:
@@ -206,13 +222,19 @@ class Mirror:
         if self.auth is not None:
             known = str(self.auth / "known_hosts")
             key = f" -o IdentitiesOnly=yes -i {self.auth / 'ssh-privatekey'}"
-            environment |= {"GIT_ASKPASS": str(Path(__file__).with_name("askpass.sh")), "GANGPLAN_GIT_AUTH": str(self.auth)}
-        environment["GIT_SSH_COMMAND"] = f"ssh -F none -o BatchMode=yes -o StrictHostKeyChecking=yes -o UserKnownHostsFile={known}{key}"
+            environment |= {
+                "GIT_ASKPASS": str(Path(__file__).with_name("askpass.sh")),
+                "GANGPLAN_GIT_AUTH": str(self.auth),
+            }
+        environment["GIT_SSH_COMMAND"] = (
+            f"ssh -F none -o BatchMode=yes -o StrictHostKeyChecking=yes -o UserKnownHostsFile={known}{key}"
+        )
         return environment
 
 
 def dates_of(folder: Path) -> dict[str, int]:
-    """Path inside `folder` -> date of the commit that brought it, for a work tree of the user's own; empty where there is no git history."""
+    """Path inside `folder` -> date of the commit that brought it, for a work tree of the user's own; empty where there
+    is no git history."""
     environment = {**_base_environment(), "GIT_ALLOW_PROTOCOL": "none"}
     try:
         code, out, _ = _git(folder, [*_LOG, "--relative", "HEAD", "--", *ROOTS], environment, b"", 30.0)
@@ -221,7 +243,9 @@ def dates_of(folder: Path) -> dict[str, int]:
     return _dates(out) if code == 0 else {}
 
 
-def _git(folder: Path, arguments: Sequence[str], environment: Mapping[str, str], feed: bytes, timeout: float) -> tuple[int, bytes, bytes]:
+def _git(
+    folder: Path, arguments: Sequence[str], environment: Mapping[str, str], feed: bytes, timeout: float
+) -> tuple[int, bytes, bytes]:
     """Run git in a process group of its own; exit code, output, errors. Raises GitError when it does not end in time."""
     process = subprocess.Popen(
         ["git", *(piece for entry in _CONFIG for piece in ("-c", entry)), *arguments],

@@ -1,7 +1,8 @@
 """What may be deleted, and who fights: decisions on data, no IO.
 
-Deleting is the one thing that cannot be taken back, so an error is never read as an empty set: only what the inventory holds, by uid, and
-only after a commit that compiled as a whole, with every read good, and not more at once than the limit.
+Deleting is the one thing that cannot be taken back, so an error is never read as an empty set: only what the inventory
+holds, by uid, and only after a commit that compiled as a whole, with every read good, and not more at once than the
+limit.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ FREE_SHARE = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """How far what we see can be trusted. problems: one sentence for each read that failed. allowed: the commit that may prune beyond the limit."""
+    """How far what we see can be trusted. problems: one sentence for each read that failed. allowed: the commit that
+    may prune beyond the limit."""
 
     commit: str
     compiled: bool
@@ -31,7 +33,8 @@ class Sight:
 
 @dataclass(frozen=True, slots=True)
 class Prunes:
-    """changes: what is deleted. held: what would be, with the reason in each. forget: inventory keys whose object is gone already."""
+    """changes: what is deleted. held: what would be, with the reason in each. forget: inventory keys whose object is
+    gone already."""
 
     changes: tuple[Change, ...] = ()
     held: tuple[Change, ...] = ()
@@ -39,7 +42,8 @@ class Prunes:
 
 
 def prunes(wanted: Collection[Wanted], inventory: Inventory, live: Mapping[str, Object | None], sight: Sight) -> Prunes:
-    """Objects of the inventory that nobody wants any more. `live` is by Ref.key; a key that is missing there was not looked at."""
+    """Objects of the inventory that nobody wants any more. `live` is by Ref.key; a key that is missing there was not
+    looked at."""
     keep = {item.ref.key for item in wanted}
     leaving = [entry for key, entry in sorted(inventory.entries.items()) if key not in keep and key in live]
     changes, held, forget = [], [], []
@@ -48,7 +52,14 @@ def prunes(wanted: Collection[Wanted], inventory: Inventory, live: Mapping[str, 
         if thing is None or (entry.uid and uid(thing) != entry.uid):
             forget.append(entry.ref.key)
         elif not entry.uid:
-            held.append(Change("held", entry.ref, live=thing, reason="its creation was never confirmed, so it may be somebody else's"))
+            held.append(
+                Change(
+                    "held",
+                    entry.ref,
+                    live=thing,
+                    reason="its creation was never confirmed, so it may be somebody else's",
+                )
+            )
         elif annotations_of(thing).get(PRUNE) == "disabled":
             held.append(Change("held", entry.ref, live=thing, reason=f"{PRUNE}: disabled protects it"))
         elif not thing["metadata"].get("deletionTimestamp"):
@@ -84,7 +95,8 @@ PAUSE = 120.0
 
 @dataclass(slots=True)
 class Fights:
-    """Heat per object: each correction adds one, and it cools down linearly. An object that boils is left alone for a while, it only."""
+    """Heat per object: each correction adds one, and it cools down linearly. An object that boils is left alone for a
+    while, it only."""
 
     heat: dict[str, tuple[float, float]] = field(default_factory=dict)
     until: dict[str, float] = field(default_factory=dict)

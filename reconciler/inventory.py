@@ -1,8 +1,9 @@
 """The inventory: which objects are ours in a cluster, and which jobs have had their run.
 
-It lives in the cluster, in one ConfigMap, so that a reconciler which lost its disk still knows what it may delete and what must never
-run again. It is written before the first object of a batch is created (an intent, without a uid) and trimmed after a delete is
-confirmed, always with the resource version it was read at: a second writer is a Conflict and not a lost update.
+It lives in the cluster, in one ConfigMap, so that a reconciler which lost its disk still knows what it may delete and
+what must never run again. It is written before the first object of a batch is created (an intent, without a uid) and
+trimmed after a delete is confirmed, always with the resource version it was read at: a second writer is a Conflict and
+not a lost update.
 """
 
 from __future__ import annotations
@@ -54,7 +55,10 @@ class Inventory:
         """The same text for the same inventory, one object a line, so that people can read and compare it."""
         objects = [[*_names(e.ref), e.uid, e.started] for _, e in sorted(self.entries.items())]
         runs = [[*_names(r.ref), r.digest, r.phase] for _, r in sorted(self.runs.items())]
-        rows = {name: "[\n" + ",\n".join(json.dumps(row) for row in table) + "\n]" for name, table in (("objects", objects), ("runs", runs))}
+        rows = {
+            name: "[\n" + ",\n".join(json.dumps(row) for row in table) + "\n]"
+            for name, table in (("objects", objects), ("runs", runs))
+        }
         return f'{{"commit": {json.dumps(self.commit)},\n"objects": {rows["objects"]},\n"runs": {rows["runs"]}}}\n'
 
     @classmethod
@@ -75,7 +79,8 @@ def _names(ref: Ref) -> tuple[str, str, str, str]:
 
 @dataclass(slots=True)
 class Store:
-    """Reads and writes the inventory's ConfigMap. A store belongs to one reconciler; `write` raises Conflict when another has written."""
+    """Reads and writes the inventory's ConfigMap. A store belongs to one reconciler; `write` raises Conflict when
+    another has written."""
 
     client: Client
     namespace: str

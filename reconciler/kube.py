@@ -1,6 +1,8 @@
-"""A thin REST layer over the kubernetes package: its configuration and authentication, our own requests, plain JSON in and out.
+"""A thin REST layer over the kubernetes package: its configuration and authentication, our own requests, plain JSON in
+and out.
 
-No typed models (they reject fields that they do not know), no client without a time limit, and errors that say what happens next:
+No typed models (they reject fields that they do not know), no client without a time limit, and errors that say what
+happens next:
 
     ApiError
     +-- Retry          429, 5xx, timeouts, broken or truncated answers: try again after `after` seconds
@@ -88,7 +90,9 @@ class Response(Protocol):
 class Transport(Protocol):
     """One configured connection to an API server; raises OSError (or a subclass of it) when the wire breaks."""
 
-    def send(self, method: str, path: str, headers: Mapping[str, str], body: bytes | None, timeout: tuple[float, float]) -> Response: ...
+    def send(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes | None, timeout: tuple[float, float]
+    ) -> Response: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +107,11 @@ class Resource:
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         root = f"/apis/{self.api_version}" if "/" in self.api_version else f"/api/{self.api_version}"
         scope = f"/namespaces/{quote(namespace, safe='')}" if self.namespaced and namespace else ""
-        return f"{root}{scope}/{self.plural}" + (f"/{quote(name, safe='')}" if name else "") + (f"/{subresource}" if subresource else "")
+        return (
+            f"{root}{scope}/{self.plural}"
+            + (f"/{quote(name, safe='')}" if name else "")
+            + (f"/{subresource}" if subresource else "")
+        )
 
 
 KNOWN = {
@@ -130,14 +138,16 @@ KNOWN = {
 
 @dataclass(slots=True)
 class Client:
-    """`connect` reads the credentials and gives a transport; it is called again, once for a request, when the server answers 401."""
+    """`connect` reads the credentials and gives a transport; it is called again, once for a request, when the server
+    answers 401."""
 
     connect: Callable[[], Transport]
     _transport: Transport | None = None
     _found: dict[tuple[str, str], Resource] = field(default_factory=lambda: dict(KNOWN))
 
     def resource(self, api_version: str, kind: str) -> Resource:
-        """The resource of a kind, by discovery unless it is one that we know. Raises NotFound for a kind that is not served."""
+        """The resource of a kind, by discovery unless it is one that we know. Raises NotFound for a kind that is not
+        served."""
         if (api_version, kind) not in self._found:
             path = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
             for entry in self.request("GET", path).get("resources") or ():
@@ -157,20 +167,29 @@ class Client:
         return self.request("GET", self.of(ref))
 
     def list(self, resource: Resource, namespace: str = "", selector: str = "") -> tuple[list[Object], str]:
-        """All pages, and the resource version at which to begin a watch. Items get the apiVersion and kind that lists leave out."""
+        """All pages, and the resource version at which to begin a watch. Items get the apiVersion and kind that lists
+        leave out."""
         items: list[Object] = []
         query = {"limit": str(PAGE), **({"labelSelector": selector} if selector else {})}
         while True:
             page = self.request("GET", resource.path(namespace), query)
             meta = page.get("metadata") or {}
-            items += [{"apiVersion": resource.api_version, "kind": resource.kind, **item} for item in page.get("items") or ()]
+            items += [
+                {"apiVersion": resource.api_version, "kind": resource.kind, **item} for item in page.get("items") or ()
+            ]
             if not meta.get("continue"):
                 return items, str(meta.get("resourceVersion") or "")
             query["continue"] = meta["continue"]
 
     def watch(self, resource: Resource, version: str, seconds: int, selector: str = "") -> Iterator[bytes]:
-        """The lines of one watch request, until the server ends it after `seconds`. A silent connection is given up a little later."""
-        query = {"watch": "1", "allowWatchBookmarks": "true", "resourceVersion": version, "timeoutSeconds": str(seconds)}
+        """The lines of one watch request, until the server ends it after `seconds`. A silent connection is given up a
+        little later."""
+        query = {
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": version,
+            "timeoutSeconds": str(seconds),
+        }
         if selector:
             query["labelSelector"] = selector
         response = self._send("GET", resource.path(), query, None, {}, (TIMEOUT[0], seconds + 30.0))
@@ -182,7 +201,8 @@ class Client:
             response.close()
 
     def apply(self, thing: Object, *, force: bool = False, dry_run: bool = False) -> Object:
-        """Server-side apply. Raises Conflict naming managers and fields when another manager holds a field (unless `force`)."""
+        """Server-side apply. Raises Conflict naming managers and fields when another manager holds a field (unless
+        `force`)."""
         query = {"fieldManager": MANAGER, "force": "true" if force else "false", "fieldValidation": "Strict"}
         if dry_run:
             query["dryRun"] = "All"
@@ -203,11 +223,17 @@ class Client:
 
     def delete(self, ref: Ref, uid: str) -> None:
         """Delete this very object and not a namesake; what hangs on it is collected in the background."""
-        body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}, "propagationPolicy": "Background"}
+        body = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": uid},
+            "propagationPolicy": "Background",
+        }
         self.request("DELETE", self.of(ref), {}, body)
 
     def evict(self, ref: Ref, uid: str) -> None:
-        """Ask for the end of a pod by the Eviction API: disruption budgets and grace periods hold. 429 from a budget is Retry."""
+        """Ask for the end of a pod by the Eviction API: disruption budgets and grace periods hold. 429 from a budget is
+        Retry."""
         body = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
@@ -216,7 +242,14 @@ class Client:
         }
         self.request("POST", self.of(ref, "eviction"), {}, body)
 
-    def request(self, method: str, path: str, query: Mapping[str, str] | None = None, body: Any = None, content: str = "application/json") -> Object:
+    def request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        content: str = "application/json",
+    ) -> Object:
         headers = {"Content-Type": content} if body is not None else {}
         data = json.dumps(body).encode() if body is not None else None
         response = self._send(method, path, query or {}, data, headers, TIMEOUT)
@@ -229,14 +262,22 @@ class Client:
         return answer
 
     def _send(
-        self, method: str, path: str, query: Mapping[str, str], body: bytes | None, headers: Mapping[str, str], timeout: tuple[float, float]
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        body: bytes | None,
+        headers: Mapping[str, str],
+        timeout: tuple[float, float],
     ) -> Response:
         address = f"{path}?{urlencode(query)}" if query else path
         for fresh in (False, True):
             if self._transport is None or fresh:
                 self._transport = self.connect()
             try:
-                response = self._transport.send(method, address, {"Accept": "application/json", **headers}, body, timeout)
+                response = self._transport.send(
+                    method, address, {"Accept": "application/json", **headers}, body, timeout
+                )
                 if response.status < 400:
                     return response
                 text = response.read()
@@ -289,7 +330,8 @@ class Wire(OSError):
 
 
 def connector(kubeconfig: Path | None = None, context: str | None = None) -> Callable[[], Transport]:
-    """Reads a kubeconfig, or the service account inside a cluster. The kubernetes package is imported on first use (0.4 s)."""
+    """Reads a kubeconfig, or the service account inside a cluster. The kubernetes package is imported on first use (0.4
+    s)."""
 
     def connect() -> Transport:
         import os
@@ -302,7 +344,10 @@ def connector(kubeconfig: Path | None = None, context: str | None = None) -> Cal
             config.load_incluster_config(client_configuration=settings)  # type: ignore[no-untyped-call]
         else:
             config.load_kube_config(  # type: ignore[no-untyped-call]
-                config_file=str(kubeconfig) if kubeconfig else None, context=context, client_configuration=settings, persist_config=False
+                config_file=str(kubeconfig) if kubeconfig else None,
+                context=context,
+                client_configuration=settings,
+                persist_config=False,
             )
         settings.connection_pool_maxsize = 32
         settings.retries = False
@@ -333,12 +378,29 @@ def connector(kubeconfig: Path | None = None, context: str | None = None) -> Cal
                 self.raw.close()
 
         class Pool:
-            def send(self, method: str, path: str, headers: Mapping[str, str], body: bytes | None, timeout: tuple[float, float]) -> Response:
+            def send(
+                self,
+                method: str,
+                path: str,
+                headers: Mapping[str, str],
+                body: bytes | None,
+                timeout: tuple[float, float],
+            ) -> Response:
                 sent, limits = dict(headers), urllib3.Timeout(connect=timeout[0], read=timeout[1])
                 api.update_params_for_auth(sent, [], ["BearerToken"], path, method, body)
                 address = settings.host.rstrip("/") + path
                 try:
-                    return Answer(pool.request(method, address, headers=sent, body=body, timeout=limits, preload_content=False, redirect=False))
+                    return Answer(
+                        pool.request(
+                            method,
+                            address,
+                            headers=sent,
+                            body=body,
+                            timeout=limits,
+                            preload_content=False,
+                            redirect=False,
+                        )
+                    )
                 except urllib3.exceptions.HTTPError as error:
                     raise Wire(_short(error)) from error
 

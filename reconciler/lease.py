@@ -1,9 +1,10 @@
 """One of several replicas acts: whoever holds a coordination.k8s.io Lease.
 
-What it promises: a holder that cannot renew stops calling itself holder after `deadline` seconds of its own monotonic clock, and another
-takes over only after it has seen the lease unchanged for `duration` seconds of *its* own clock; with deadline < duration the two never
-overlap, whatever the wall clocks say. What it does not promise: a write already on the wire when the deadline passes is not called back.
-So every batch of writes asks `held()` first, and the inventory is written with a resource version, which fences what slipped through.
+What it promises: a holder that cannot renew stops calling itself holder after `deadline` seconds of its own monotonic
+clock, and another takes over only after it has seen the lease unchanged for `duration` seconds of *its* own clock; with
+deadline < duration the two never overlap, whatever the wall clocks say. What it does not promise: a write already on
+the wire when the deadline passes is not called back. So every batch of writes asks `held()` first, and the inventory is
+written with a resource version, which fences what slipped through.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Lease:
-    """duration: seconds after which others may take over; deadline: after which the holder stops; period: between renewals."""
+    """duration: seconds after which others may take over; deadline: after which the holder stops; period: between
+    renewals."""
 
     client: Client
     namespace: str
@@ -42,7 +44,9 @@ class Lease:
 
     def __post_init__(self) -> None:
         if not 0 < self.period < self.deadline < self.duration:
-            raise ValueError(f"a lease needs 0 < period < deadline < duration, not {self.period}, {self.deadline}, {self.duration}")
+            raise ValueError(
+                f"a lease needs 0 < period < deadline < duration, not {self.period}, {self.deadline}, {self.duration}"
+            )
 
     def held(self) -> bool:
         return self._renewed is not None and self.clock() - self._renewed < self.deadline
@@ -91,7 +95,9 @@ class Lease:
         mark = str(current["metadata"].get("resourceVersion") or "")
         if mark != self._seen[0]:
             self._seen = (mark, asked)
-        if holder not in ("", self.identity) and asked - self._seen[1] < float(spec.get("leaseDurationSeconds") or self.duration):
+        if holder not in ("", self.identity) and asked - self._seen[1] < float(
+            spec.get("leaseDurationSeconds") or self.duration
+        ):
             self._renewed = None
             return False
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,7 +1,8 @@
 """One pass: observe -> compile -> diff -> guard -> act -> report, all about one snapshot. And the loop that repeats it.
 
-Level-triggered: a pass looks at what is, never at what changed, so it may be repeated, skipped or cut off anywhere. The compile runs beside
-the loop in a child process; until it answers, the last good plan stays in force and drift from it is put back.
+Level-triggered: a pass looks at what is, never at what changed, so it may be repeated, skipped or cut off anywhere. The
+compile runs beside the loop in a child process; until it answers, the last good plan stays in force and drift from it
+is put back.
 """
 
 from __future__ import annotations
@@ -20,7 +21,19 @@ from reconciler.gates import Gang, evictions, gated, lifts, over, place, pods_by
 from reconciler.git import GitError
 from reconciler.inventory import Entry, Inventory, Run
 from reconciler.kube import ApiError, Conflict, NotFound
-from reconciler.objects import CLUSTER_LABEL, DIGEST, JOBS, MANAGED_BY, MANAGER, YIELD, Object, annotations_of, finished, ref_of, uid
+from reconciler.objects import (
+    CLUSTER_LABEL,
+    DIGEST,
+    JOBS,
+    MANAGED_BY,
+    MANAGER,
+    YIELD,
+    Object,
+    annotations_of,
+    finished,
+    ref_of,
+    uid,
+)
 from reconciler.observe import fingerprint, gangs, hosts, state
 from reconciler.report import Report
 from reconciler.tell import report
@@ -31,7 +44,8 @@ log = logging.getLogger(__name__)
 SUSPICION = 300.0
 """Seconds for which a node where pods could not be bound takes nothing new."""
 COMPILE_RETRY, PLAN_RETRY = 10.0, 300.0
-"""Seconds after which a compile that broke down, and a plan that was refused, may be tried again although nothing changed."""
+"""Seconds after which a compile that broke down, and a plan that was refused, may be tried again although nothing
+changed."""
 OF_THE_PLAN = frozenset({"GP501", "GP502"})
 """Diagnostics that rest on what the cluster holds as well; those of files stay with their commit."""
 UNKNOWN_END = "Unknown"
@@ -39,7 +53,8 @@ UNKNOWN_END = "Unknown"
 
 
 def reconcile_once(w: World) -> Report:
-    """Raises ApiError when the inventory cannot be read (then nothing is done), LostLease when another replica took over."""
+    """Raises ApiError when the inventory cannot be read (then nothing is done), LostLease when another replica took
+    over."""
     p = observe(w)  # 1 one snapshot; all below is about it
     choose(w, p)  # 2 which commit is to be in force, and is there a plan for it
     compile_(w, p)
@@ -58,13 +73,19 @@ def observe(w: World) -> Pass:
     holder = w.lease.held()
     if w.inventory is None or not holder or not w.holder:
         w.inventory = w.store.read()
-        if w.planning.snapshot is None and (kept := load(w.settings.data / "snapshot.json")) is not None and kept.commit == w.inventory.commit:
+        if (
+            w.planning.snapshot is None
+            and (kept := load(w.settings.data / "snapshot.json")) is not None
+            and kept.commit == w.inventory.commit
+        ):
             w.planning.snapshot = kept
             w.planning.digests = _digests(kept)
     w.holder = holder
     p = Pass(w.watches.look(frozenset(w.suspects)), w.inventory)
     p.problems += p.seen.problems
-    p.pods, p.former = pods_by_job(p.seen.of("Pod"), {key: thing for key, thing in p.seen.objects.items() if key.partition("/")[0] in JOBS})
+    p.pods, p.former = pods_by_job(
+        p.seen.of("Pod"), {key: thing for key, thing in p.seen.objects.items() if key.partition("/")[0] in JOBS}
+    )
     remember_ends(w, p)
     for key in p.former:
         if key.partition("/")[0] in JOBS:
@@ -90,7 +111,12 @@ def remember_ends(w: World, p: Pass) -> None:
         thing_now = p.seen.objects.get(key)
         if thing_now is not None and not entry.uid and thing_now["metadata"].get("managedFields"):
             entries[key] = entry = Entry(entry.ref, uid(thing_now))
-        if thing_now is not None and entry.uid == uid(thing_now) and not entry.started and any(not gated(pod) for pod in p.pods.get(key, ())):
+        if (
+            thing_now is not None
+            and entry.uid == uid(thing_now)
+            and not entry.started
+            and any(not gated(pod) for pod in p.pods.get(key, ()))
+        ):
             entries[key] = replace(entry, started=True)
     for key in {*w.planning.digests, *entries} & p.seen.objects.keys():
         if key.partition("/")[0] in JOBS and (phase := finished(p.seen.objects[key])):
@@ -102,9 +128,13 @@ def _run_of(w: World, job: Object) -> str:
 
 
 def _vanished_unseen(w: World, p: Pass) -> Iterator[tuple[str, Run]]:
-    """Started jobs with a time to live that are gone although nobody saw them go: most likely they finished, and a doubled run is worse
-    than one that a person has to ask for again."""
-    timed = {m.ref.key: m.digest for m in p.snapshot.manifests if m.digest and _time_to_live(m.object)} if p.snapshot else {}
+    """Started jobs with a time to live that are gone although nobody saw them go: most likely they finished, and a
+    doubled run is worse than one that a person has to ask for again."""
+    timed = (
+        {m.ref.key: m.digest for m in p.snapshot.manifests if m.digest and _time_to_live(m.object)}
+        if p.snapshot
+        else {}
+    )
     for key, run in timed.items():
         entry, before = p.inventory.entries.get(key), p.inventory.runs.get(key)
         if entry is None or not entry.uid or not entry.started or (before is not None and before.digest == run):
@@ -149,7 +179,8 @@ def _patience(snapshot: Snapshot) -> float:
 
 
 def _put_off(w: World, p: Pass) -> bool:
-    """Whether the target was rejected, and neither time nor what it rests on gives it another chance. What is in force has one with each change."""
+    """Whether the target was rejected, and neither time nor what it rests on gives it another chance. What is in force
+    has one with each change."""
     found = w.planning.rejected.get(p.target)
     if found is None or w.clock() >= found.at:
         return False
@@ -172,8 +203,13 @@ def compile_(w: World, p: Pass) -> None:
             over_now = _over(w, p.inventory)
         else:
             base = fingerprint(sight, planning.snapshot, over_then) if planning.snapshot else None
-            planning.rejected[commit] = found = Rejection(result, w.clock(), w.clock() + _patience(result), (base, moment))
-            log.warning("commit rejected", extra={"commit": commit, "reason": found.error["message"] if found.error else "no plan"})
+            planning.rejected[commit] = found = Rejection(
+                result, w.clock(), w.clock() + _patience(result), (base, moment)
+            )
+            log.warning(
+                "commit rejected",
+                extra={"commit": commit, "reason": found.error["message"] if found.error else "no plan"},
+            )
             if p.target == commit and planning.snapshot is not None:
                 p.target = planning.snapshot.commit
     p.snapshot = planning.snapshot
@@ -194,11 +230,15 @@ def _submit(w: World, p: Pass, over_now: frozenset[str]) -> None:
     except GitError as error:
         p.problems.append(str(error))
         return
-    finished_jobs = [(ref.namespace, ref.name, ref.kind) for key in sorted(over_now) for ref in (p.inventory.runs[key].ref,)]
+    finished_jobs = [
+        (ref.namespace, ref.name, ref.kind) for key in sorted(over_now) for ref in (p.inventory.runs[key].ref,)
+    ]
     stale = frozenset(p.inventory.runs.keys() - over_now)
     problems = [asdict(problem) for problem in tree.problems]
     seen, executor = state(p.seen, stale), w.settings.executor
-    request = Request(p.target, w.settings.cluster, tree.files, tree.dates, problems, seen, finished_jobs, executor, int(w.wall()))
+    request = Request(
+        p.target, w.settings.cluster, tree.files, tree.dates, problems, seen, finished_jobs, executor, int(w.wall())
+    )
     w.planning.under_way = p.target, p.seen, over_now, due(w)
     w.compiler.submit(request)
 
@@ -242,7 +282,8 @@ def diff(w: World, p: Pass) -> None:
 
 
 def withhold(p: Pass, snapshot: Snapshot) -> None:
-    """Jobs that only wait are created, gated, until their pods reach the cluster's `maxWaitingPods`; the rest stays out of the cluster."""
+    """Jobs that only wait are created, gated, until their pods reach the cluster's `maxWaitingPods`; the rest stays out
+    of the cluster."""
     waiting = {key for key, gang in gangs(snapshot).items() if gang.decision == "wait"}
     pods = {manifest.ref.key: manifest.pods for manifest in snapshot.manifests}
     room = snapshot.max_waiting_pods - sum(pods.get(key, 0) for key in waiting & p.seen.objects.keys())
@@ -302,7 +343,8 @@ def _wanted(w: World, manifest: Manifest) -> Wanted:
 
 
 def _looked_at(w: World, p: Pass) -> Mapping[str, Object | None]:
-    """The inventory's objects as far as their kind could be read; one whose kind no plan holds any more is asked for by name."""
+    """The inventory's objects as far as their kind could be read; one whose kind no plan holds any more is asked for by
+    name."""
     found: dict[str, Object | None] = {}
     keep = {item.ref.key for item in p.wanted}
     for key, entry in p.inventory.entries.items():
@@ -319,7 +361,12 @@ def _looked_at(w: World, p: Pass) -> Mapping[str, Object | None]:
 
 
 def _sight(w: World, p: Pass) -> guard.Sight:
-    good = p.snapshot is not None and p.snapshot.commit == w.poller.head.commit and not p.rewritten and not w.poller.head.problem
+    good = (
+        p.snapshot is not None
+        and p.snapshot.commit == w.poller.head.commit
+        and not p.rewritten
+        and not w.poller.head.problem
+    )
     return guard.Sight(w.poller.head.commit, good, tuple(p.problems), w.settings.allow_prune)
 
 
@@ -357,7 +404,11 @@ def make_room(w: World, p: Pass, snapshot: Snapshot) -> None:
     Gates hold these pods back when they return, and when they are gone the cluster is planned again.
     """
     nodes, planned = hosts(p.seen.of("Node"), snapshot.leaves), gangs(snapshot)
-    standing = {f"{gang.job.namespace}/{gang.job.name}" for key, gang in planned.items() if gang.decision == "start" and _as_planned(w, p, key, gang)}
+    standing = {
+        f"{gang.job.namespace}/{gang.job.name}"
+        for key, gang in planned.items()
+        if gang.decision == "start" and _as_planned(w, p, key, gang)
+    }
     for key, gang in planned.items():
         if not gang.evicted_for or not standing.issuperset(gang.evicted_for) or not _as_planned(w, p, key, gang):
             continue
@@ -388,7 +439,11 @@ def lift_gates(w: World, p: Pass, snapshot: Snapshot) -> None:
     nodes, planned = hosts(p.seen.of("Node"), snapshot.leaves), gangs(snapshot)
     winners = {name for gang in planned.values() for name in gang.evicted_for}
     for key, gang in planned.items():
-        if gang.decision not in ("start", "keep") or f"{gang.job.namespace}/{gang.job.name}" in winners or not _as_planned(w, p, key, gang):
+        if (
+            gang.decision not in ("start", "keep")
+            or f"{gang.job.namespace}/{gang.job.name}" in winners
+            or not _as_planned(w, p, key, gang)
+        ):
             continue
         job = p.seen.objects[key]
         found = lifts(gang, [_latest(w, pod) for pod in p.pods.get(key, ())], nodes)
@@ -407,7 +462,8 @@ def _latest(w: World, pod: Object) -> Object:
 
 
 def give_up_unbound(w: World, p: Pass, snapshot: Snapshot) -> None:
-    """A pod that the scheduler does not bind to its node in time is evicted, and its node takes nothing new for a while."""
+    """A pod that the scheduler does not bind to its node in time is evicted, and its node takes nothing new for a
+    while."""
     now, nodes = w.clock(), hosts(p.seen.of("Node"), snapshot.leaves)
     waiting: dict[str, float] = {}
     for key in gangs(snapshot).keys() & p.pods.keys():
@@ -422,5 +478,12 @@ def give_up_unbound(w: World, p: Pass, snapshot: Snapshot) -> None:
                 continue
             w.suspects[node] = now + SUSPICION
             p.evicted.append(str(ref_of(pod)))
-            p.events.append((pod, "NotBound", f"not bound to {node} within {w.settings.bind_timeout:g} s, so it is planned again: {said}", True))
+            p.events.append(
+                (
+                    pod,
+                    "NotBound",
+                    f"not bound to {node} within {w.settings.bind_timeout:g} s, so it is planned again: {said}",
+                    True,
+                )
+            )
     w.unbound_since = waiting

@@ -83,7 +83,8 @@ def digest(data: Any) -> str:
 def run_digest(document: Mapping[str, Any]) -> str:
     """What makes one run of a job: its specification as the user wrote it, and the `gangplan.dev/run` annotation.
 
-    The user's text and not the emitted manifest, so that a newer gangplan, which may emit more, never runs a finished job again.
+    The user's text and not the emitted manifest, so that a newer gangplan, which may emit more, never runs a finished
+    job again.
     """
     body = {k: v for k, v in document.items() if k not in ("metadata", "status", "apiVersion")}
     return digest([body, annotations_of(document).get(RUN)])

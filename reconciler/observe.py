@@ -30,7 +30,8 @@ _STATE_GROUPS = frozenset(Ref(api, kind, "", "").group_kind for api, kind in STA
 
 @dataclass(frozen=True)
 class Seen:
-    """objects: Ref.key -> object, of all kinds that are watched; they must not be changed. problems: a sentence for each kind that cannot be read.
+    """objects: Ref.key -> object, of all kinds that are watched; they must not be changed. problems: a sentence for
+    each kind that cannot be read.
 
     kinds: group kinds that were read well. suspects: nodes on which a pod could not be bound lately.
     """
@@ -71,7 +72,9 @@ def gangs(snapshot: Snapshot) -> dict[str, Gang]:
         job = Ref(gang["apiVersion"], gang["kind"], gang["namespace"], gang["name"])
         reasons = tuple(f"{reason['code']}: {reason['message']}" for reason in gang["reasons"])
         taken, cards = tuple(gang["evictedFor"]), _cards(gang.get("cells", ()))
-        found[job.key] = Gang(job, gang["decision"], gang["pods"], reasons, later.get(job.key, frozenset()), taken, cards)
+        found[job.key] = Gang(
+            job, gang["decision"], gang["pods"], reasons, later.get(job.key, frozenset()), taken, cards
+        )
     return found
 
 
@@ -86,12 +89,14 @@ def _cards(cells: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, list[int]]
 
 def _later(job: Object) -> frozenset[str]:
     """Roles of a Volcano Job that its controller creates only once others run."""
-    return frozenset(task["name"] for task in job["spec"].get("tasks") or () if (task.get("dependsOn") or {}).get("name"))
+    return frozenset(
+        task["name"] for task in job["spec"].get("tasks") or () if (task.get("dependsOn") or {}).get("name")
+    )
 
 
 def fingerprint(seen: Seen, snapshot: Snapshot, finished_jobs: frozenset[str]) -> Fingerprint:
-    """What the plan of `snapshot` rests on in `seen`. Pods that are where the plan wants them are no news and leave no trace, unless what the cluster
-    says of a node's cells was behind its pods: then that counts as well."""
+    """What the plan of `snapshot` rests on in `seen`. Pods that are where the plan wants them are no news and leave no
+    trace, unless what the cluster says of a node's cells was behind its pods: then that counts as well."""
     planned = gangs(snapshot)
     nodes = hosts(seen.of("Node"), snapshot.leaves)
     found: dict[str, list[Any]] = {str(node["metadata"]["name"]): [_attributes(node)] for node in seen.of("Node")}
@@ -109,7 +114,11 @@ def fingerprint(seen: Seen, snapshot: Snapshot, finished_jobs: frozenset[str]) -
         node = place(pod, nodes)
         if node in found and node in snapshot.behind and (devices := annotations_of(pod).get(ASSIGNED)):
             found[node].append(devices)
-        if node in found and uid(pod) not in expected and (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed"):
+        if (
+            node in found
+            and uid(pod) not in expected
+            and (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
+        ):
             found[node].append(uid(pod))
     return Fingerprint({node: digest(parts) for node, parts in found.items()}, finished_jobs)
 
@@ -136,13 +145,15 @@ def _attributes(node: Object) -> list[Any]:
 
 
 def _layout(topology: Object) -> list[Any]:
-    """Which CPUs and devices are in which NUMA cell. What is idle of them changes with every pod, and pods count by themselves."""
+    """Which CPUs and devices are in which NUMA cell. What is idle of them changes with every pod, and pods count by
+    themselves."""
     spec = topology.get("spec") or {}
     return [spec.get("policies"), spec.get("cpuDetail"), spec.get("gpuDetail"), spec.get("resReserved")]
 
 
 def state(seen: Seen, stale: frozenset[str] = frozenset()) -> list[Object]:
-    """The state for the compiler: objects of the state's kinds, without those in `stale` (finished jobs whose new run is to be planned)."""
+    """The state for the compiler: objects of the state's kinds, without those in `stale` (finished jobs whose new run
+    is to be planned)."""
     found = []
     for key, thing in sorted(seen.objects.items()):
         kind = key.partition("/")[0]
@@ -156,4 +167,9 @@ def state(seen: Seen, stale: frozenset[str] = frozenset()) -> list[Object]:
 
 def plain(thing: Object) -> Object:
     """As people expect to see it in a file: without the server's bookkeeping."""
-    return {**thing, "metadata": {k: v for k, v in thing["metadata"].items() if k not in ("managedFields", "generation", "selfLink")}}
+    return {
+        **thing,
+        "metadata": {
+            k: v for k, v in thing["metadata"].items() if k not in ("managedFields", "generation", "selfLink")
+        },
+    }

@@ -1,4 +1,5 @@
-"""What people and machines learn: conditions, the status ConfigMap, Events on the objects, counters for Prometheus, JSON log lines."""
+"""What people and machines learn: conditions, the status ConfigMap, Events on the objects, counters for Prometheus,
+JSON log lines."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What one pass saw and did. commit: in force (empty: none). head: of the branch. quiet: nothing was written and nothing is outstanding."""
+    """What one pass saw and did. commit: in force (empty: none). head: of the branch. quiet: nothing was written and
+    nothing is outstanding."""
 
     commit: str
     head: str
@@ -53,7 +55,8 @@ class Report:
 
 
 def status(report: Report, before: Mapping[str, Any], now: str) -> dict[str, Any]:
-    """The status document. lastTransitionTime moves only when a condition turns; nothing else in it is a clock, so an idle cluster is not written."""
+    """The status document. lastTransitionTime moves only when a condition turns; nothing else in it is a clock, so an
+    idle cluster is not written."""
     known = {c["type"]: c for c in before.get("conditions") or ()}
 
     def moment(condition: Condition) -> str:
@@ -61,13 +64,23 @@ def status(report: Report, before: Mapping[str, Any], now: str) -> dict[str, Any
         return str(old["lastTransitionTime"]) if old and old["status"] == str(condition.status) else now
 
     held = [{"object": str(change.ref), "reason": change.reason} for change in report.held]
-    held += [{"object": str(d.change.ref), "reason": d.message} for d in report.done if d.outcome in ("conflict", "refused", "fight")]
+    held += [
+        {"object": str(d.change.ref), "reason": d.message}
+        for d in report.done
+        if d.outcome in ("conflict", "refused", "fight")
+    ]
     return {
         "commit": report.commit,
         "head": report.head,
         "digest": report.plan.get("digest", ""),
         "conditions": [
-            {"type": c.type, "status": str(c.status), "reason": c.reason, "message": c.message, "lastTransitionTime": moment(c)}
+            {
+                "type": c.type,
+                "status": str(c.status),
+                "reason": c.reason,
+                "message": c.message,
+                "lastTransitionTime": moment(c),
+            }
             for c in report.conditions
         ],
         "gangs": [
@@ -96,7 +109,8 @@ def _finding(d: Mapping[str, Any]) -> str:
 
 @dataclass(slots=True)
 class Publisher:
-    """Writes the status ConfigMap and Events, each only when it says something new. Failing to report never stops the loop."""
+    """Writes the status ConfigMap and Events, each only when it says something new. Failing to report never stops the
+    loop."""
 
     client: Client
     namespace: str
@@ -126,7 +140,9 @@ class Publisher:
         labels = {MANAGED_BY: MANAGER, CLUSTER_LABEL: self.cluster}
         text = json.dumps(fresh, indent=1, sort_keys=True)
         metadata = {"namespace": self.namespace, "name": self.ref.name, "labels": labels}
-        self.client.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"status.json": text}}, force=True)
+        self.client.apply(
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"status.json": text}}, force=True
+        )
         self._last = fresh
 
     def _read(self) -> dict[str, Any]:
@@ -137,7 +153,8 @@ class Publisher:
         return found
 
     def event(self, thing: Object, reason: str, message: str, warning: bool) -> None:
-        """An Event on the object, once for each message: its name is made of what it says, so a restart does not say it again."""
+        """An Event on the object, once for each message: its name is made of what it says, so a restart does not say it
+        again."""
         ref = ref_of(thing)
         mark = digest([uid(thing), reason, message])[7:23]
         if mark in self._said:
@@ -146,7 +163,13 @@ class Publisher:
             self._said.clear()
         self._said.add(mark)
         namespace, now = ref.namespace or "default", _now()
-        about = {"apiVersion": ref.api_version, "kind": ref.kind, "namespace": ref.namespace, "name": ref.name, "uid": uid(thing)}
+        about = {
+            "apiVersion": ref.api_version,
+            "kind": ref.kind,
+            "namespace": ref.namespace,
+            "name": ref.name,
+            "uid": uid(thing),
+        }
         event = {
             "apiVersion": "v1",
             "kind": "Event",
@@ -178,7 +201,10 @@ class JsonLines(logging.Formatter):
     _own = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
     def format(self, record: logging.LogRecord) -> str:
-        line = {"time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"), "level": record.levelname.lower()}
+        line = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+        }
         line |= {"message": record.getMessage(), **{k: v for k, v in vars(record).items() if k not in self._own}}
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
@@ -210,7 +236,9 @@ class Metrics:
                 if name != last:
                     lines.append(f"# TYPE gangplan_{name} {kind}")
                     last = name
-                lines.append(f"gangplan_{name}{labels} {value:g}" if value < 1e6 else f"gangplan_{name}{labels} {value:.3f}")
+                lines.append(
+                    f"gangplan_{name}{labels} {value:g}" if value < 1e6 else f"gangplan_{name}{labels} {value:.3f}"
+                )
         return "\n".join(lines) + "\n"
 
 
@@ -227,11 +255,19 @@ def _escape(value: str) -> str:
 
 def as_text(found: Mapping[str, Any]) -> str:
     """The status document for people."""
-    lines = [f"commit {found.get('commit') or 'none'}" + (f" (head {found['head']})" if found.get("head") != found.get("commit") else ""), ""]
+    lines = [
+        f"commit {found.get('commit') or 'none'}"
+        + (f" (head {found['head']})" if found.get("head") != found.get("commit") else ""),
+        "",
+    ]
     for condition in found.get("conditions") or ():
         said = f": {condition['message']}" if condition["message"] else ""
         lines.append(f"{condition['type']:<16} {condition['status']:<6} {condition['reason']}{said}")
-    tables = {"gangs": _gang_rows(found.get("gangs") or ()), "held": found.get("held") or (), "problems": found.get("diagnostics") or ()}
+    tables = {
+        "gangs": _gang_rows(found.get("gangs") or ()),
+        "held": found.get("held") or (),
+        "problems": found.get("diagnostics") or (),
+    }
     for title, rows in tables.items():
         if rows:
             lines += ["", title]
@@ -243,6 +279,10 @@ def _gang_rows(gangs: Sequence[Mapping[str, Any]]) -> list[str]:
     rows = []
     for gang in gangs:
         where = ", ".join(gang["domains"][:4]) + (" ..." if len(gang["domains"]) > 4 else "")
-        why = "; ".join((*gang["reasons"], *([f"expected to start about {gang['startsAt']}"] if gang.get("startsAt") else [])))
-        rows.append(f"{gang['decision']:<6} {gang['namespace']}/{gang['name']} ({gang['queue']}) {where or why}".rstrip())
+        why = "; ".join(
+            (*gang["reasons"], *([f"expected to start about {gang['startsAt']}"] if gang.get("startsAt") else []))
+        )
+        rows.append(
+            f"{gang['decision']:<6} {gang['namespace']}/{gang['name']} ({gang['queue']}) {where or why}".rstrip()
+        )
     return rows

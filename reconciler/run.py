@@ -43,7 +43,8 @@ def hold(data: Path) -> IO[str]:
 
 
 def run(w: World, stop: Callable[[], bool], once: bool = False) -> Report | None:
-    """Until `stop()` says so or, with `once`, until a pass finds nothing to do; the last report. `stop` should set `w.woken` as well.
+    """Until `stop()` says so or, with `once`, until a pass finds nothing to do; the last report. `stop` should set
+    `w.woken` as well.
 
     The lease is given back at the end, so that a successor need not wait.
     """
@@ -102,7 +103,8 @@ def _repeat(w: World, stop: Callable[[], bool], once: bool) -> Report | None:
 
 
 def _hopeless(last: Report) -> bool:
-    """Nothing that is outstanding would get better by waiting: the commit does not compile and there is no other, or its new plan was refused."""
+    """Nothing that is outstanding would get better by waiting: the commit does not compile and there is no other, or
+    its new plan was refused."""
     reasons = {c.reason for c in last.conditions if c.type == "Compiled" and not c.status}
     return "PlanRefused" in reasons or (not last.commit and "CommitRejected" in reasons)
 

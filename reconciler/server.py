@@ -10,7 +10,8 @@ Answer = tuple[int, str]
 
 
 def serve(listen: str, pages: dict[str, Callable[[], Answer]]) -> ThreadingHTTPServer:
-    """Serve on "host:port" (host may be empty) from a thread; `shutdown()` of what is returned ends it. Raises ValueError, OSError."""
+    """Serve on "host:port" (host may be empty) from a thread; `shutdown()` of what is returned ends it. Raises
+    ValueError, OSError."""
     host, _, port = listen.rpartition(":")
     if not port.isdigit():
         raise ValueError(f"{listen!r} is not host:port")

@@ -23,13 +23,22 @@ def report(w: World, p: Pass) -> Report:
         if change.live is not None and change.wanted is not None:
             p.events.append((change.live, "Held", change.reason, True))
     for done in p.done:
-        if done.outcome == "done" and done.change.live is not None and done.change.action in ("update", "in-place") and done.message:
+        if (
+            done.outcome == "done"
+            and done.change.live is not None
+            and done.change.action in ("update", "in-place")
+            and done.message
+        ):
             p.events.append((done.change.live, "Corrected", f"put back: {done.message}", False))
         elif done.outcome in ("conflict", "refused", "fight") and done.change.live is not None:
             p.events.append((done.change.live, "NotApplied", done.message, True))
     p.events += _waiting(p)
     if rejected is not None:
-        about = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": w.settings.namespace, "name": w.publisher.ref.name}}
+        about = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"namespace": w.settings.namespace, "name": w.publisher.ref.name},
+        }
         p.events.append((about, _rejection(p, rejected), _no_plan(p, rejected, head.commit), True))
     diagnostics = rejected.snapshot.diagnostics if rejected else p.snapshot.diagnostics if p.snapshot else ()
     conditions = tuple(_conditions(w, p, rejected, failed, fights))
@@ -38,13 +47,27 @@ def report(w: World, p: Pass) -> Report:
     commit = p.snapshot.commit if p.snapshot else ""
     plan = _as_it_went(p)
     return Report(
-        commit, head.commit, conditions, plan, diagnostics, tuple(p.done), held, p.lifted, tuple(p.evicted), runs, not busy, _wake(w), tuple(p.events)
+        commit,
+        head.commit,
+        conditions,
+        plan,
+        diagnostics,
+        tuple(p.done),
+        held,
+        p.lifted,
+        tuple(p.evicted),
+        runs,
+        not busy,
+        _wake(w),
+        tuple(p.events),
     )
 
 
 def _rejection(p: Pass, rejected: Rejection) -> str:
     """A commit that is in force has a plan, only no newer one for the cluster as it is now."""
-    return "PlanRefused" if p.snapshot is not None and p.snapshot.commit == rejected.snapshot.commit else "CommitRejected"
+    return (
+        "PlanRefused" if p.snapshot is not None and p.snapshot.commit == rejected.snapshot.commit else "CommitRejected"
+    )
 
 
 def _no_plan(p: Pass, rejected: Rejection, commit: str) -> str:
@@ -63,7 +86,8 @@ def _as_it_went(p: Pass) -> Mapping[str, Any]:
     started = {entry.ref.key for entry in p.inventory.entries.values() if entry.started}
     keys = [Ref(g["apiVersion"], g["kind"], g["namespace"], g["name"]).key for g in p.snapshot.plan["gangs"]]
     went = [
-        {**g, "decision": "keep"} if g["decision"] == "start" and k in started else g for k, g in zip(keys, p.snapshot.plan["gangs"], strict=True)
+        {**g, "decision": "keep"} if g["decision"] == "start" and k in started else g
+        for k, g in zip(keys, p.snapshot.plan["gangs"], strict=True)
     ]
     return {**p.snapshot.plan, "gangs": went}
 
@@ -74,22 +98,43 @@ def _waiting(p: Pass) -> Iterator[tuple[Object, str, str, bool]]:
             yield p.seen.objects[key], "Waiting", "; ".join(gang.reasons), False
 
 
-def _conditions(w: World, p: Pass, rejected: Rejection | None, failed: Sequence[Done], fights: Sequence[Done]) -> Iterator[Condition]:
+def _conditions(
+    w: World, p: Pass, rejected: Rejection | None, failed: Sequence[Done], fights: Sequence[Done]
+) -> Iterator[Condition]:
     head = w.poller.head
     yield Condition("Fetched", not head.problem, "GitFailed" if head.problem else "Fetched", head.problem)
     in_force = p.snapshot.commit if p.snapshot else "nothing"
     if rejected is not None and _rejection(p, rejected) == "PlanRefused":
         yield Condition("Compiled", False, "PlanRefused", _no_plan(p, rejected, head.commit))
     elif rejected is not None:
-        yield Condition("Compiled", False, "CommitRejected", f"commit {head.commit} does not compile; {in_force} is in force")
+        yield Condition(
+            "Compiled", False, "CommitRejected", f"commit {head.commit} does not compile; {in_force} is in force"
+        )
     else:
         yield Condition("Compiled", p.snapshot is not None, "Compiled" if p.snapshot else "NoPlan")
     yield Condition("HistoryRewritten", bool(p.rewritten), "Held" if p.rewritten else "Descends", p.rewritten)
-    yield Condition("Observed", not p.problems, "ReadFailed" if p.problems else "Observed", p.problems[0] if p.problems else "")
+    yield Condition(
+        "Observed", not p.problems, "ReadFailed" if p.problems else "Observed", p.problems[0] if p.problems else ""
+    )
     applied = p.snapshot is not None and not failed
-    yield Condition("Applied", applied, "Applied" if applied else "Outstanding", f"{failed[0].change.ref}: {failed[0].message}" if failed else "")
-    yield Condition("PruneHeld", bool(p.prunes.held), "Held" if p.prunes.held else "None", p.prunes.held[0].reason if p.prunes.held else "")
-    yield Condition("Fighting", bool(fights), "Fighting" if fights else "None", f"{fights[0].change.ref}: {fights[0].message}" if fights else "")
+    yield Condition(
+        "Applied",
+        applied,
+        "Applied" if applied else "Outstanding",
+        f"{failed[0].change.ref}: {failed[0].message}" if failed else "",
+    )
+    yield Condition(
+        "PruneHeld",
+        bool(p.prunes.held),
+        "Held" if p.prunes.held else "None",
+        p.prunes.held[0].reason if p.prunes.held else "",
+    )
+    yield Condition(
+        "Fighting",
+        bool(fights),
+        "Fighting" if fights else "None",
+        f"{fights[0].change.ref}: {fights[0].message}" if fights else "",
+    )
 
 
 def _wake(w: World) -> float | None:

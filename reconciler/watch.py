@@ -1,9 +1,9 @@
 """Our own list and watch: a cache of the objects of one kind that says when it cannot be trusted.
 
-`Cache` is the protocol's state and knows no IO, so a test feeds it lines; `Informer` is the thread that lists, watches and feeds it.
-The recipe: LIST in pages, WATCH from its resource version with bookmarks, resume after an ordinary end, list again after 410 or an error
-event, back off with full jitter, give up a silent connection (the read limit is a little above the time the server was asked to keep
-it), and list again every ten minutes whatever the watch said.
+`Cache` is the protocol's state and knows no IO, so a test feeds it lines; `Informer` is the thread that lists, watches
+and feeds it. The recipe: LIST in pages, WATCH from its resource version with bookmarks, resume after an ordinary end,
+list again after 410 or an error event, back off with full jitter, give up a silent connection (the read limit is a
+little above the time the server was asked to keep it), and list again every ten minutes whatever the watch said.
 """
 
 from __future__ import annotations
@@ -44,7 +44,11 @@ def key_of(thing: Object) -> Key:
 def slim(thing: Object) -> Object:
     """The object without what we never read: of managedFields only our own applied set stays, which drift needs."""
     meta = thing["metadata"]
-    ours = [e for e in meta.get("managedFields") or () if e.get("manager") == MANAGER and e.get("operation") == "Apply" and not e.get("subresource")]
+    ours = [
+        e
+        for e in meta.get("managedFields") or ()
+        if e.get("manager") == MANAGER and e.get("operation") == "Apply" and not e.get("subresource")
+    ]
     meta["managedFields"] = ours
     return thing
 
@@ -53,8 +57,9 @@ def slim(thing: Object) -> Object:
 class Cache:
     """Objects of one kind by (namespace, name).
 
-    Objects are replaced, never changed in place, so a reader may keep what it was given. `gone` is called with the last state of each
-    object that a DELETED event or a relist took away, and whether the end itself was seen (a relist only shows the absence).
+    Objects are replaced, never changed in place, so a reader may keep what it was given. `gone` is called with the last
+    state of each object that a DELETED event or a relist took away, and whether the end itself was seen (a relist only
+    shows the absence).
     """
 
     gone: Callable[[Object, bool], None] = lambda thing, seen: None
@@ -72,7 +77,8 @@ class Cache:
         return changed
 
     def feed(self, line: bytes) -> bool:
-        """One line of a watch; True if an object changed. Raises Relist when the server says so or the line is no event."""
+        """One line of a watch; True if an object changed. Raises Relist when the server says so or the line is no
+        event."""
         if not line.strip():
             return False
         try:
@@ -92,7 +98,9 @@ class Cache:
             known = self.objects.pop(key, None)
             self.gone(slim(thing), True)
             return known is not None
-        if (known := self.objects.get(key)) is not None and known["metadata"].get("uid") != thing["metadata"].get("uid"):
+        if (known := self.objects.get(key)) is not None and known["metadata"].get("uid") != thing["metadata"].get(
+            "uid"
+        ):
             self.gone(known, False)
         self.objects[key] = slim(thing)
         return True
@@ -166,7 +174,8 @@ class Informer:
                 self._stop.wait(least + self._random.uniform(0, min(BACKOFF[1], BACKOFF[0] * 2**failures)))
 
     def _trouble(self, error: Exception, served: bool = True) -> None:
-        """A relist that the protocol asks for is no trouble. A kind that is not served is empty, and that is no trouble either."""
+        """A relist that the protocol asks for is no trouble. A kind that is not served is empty, and that is no trouble
+        either."""
         self.health.relists += 1
         self.health.served = served
         if not served:
@@ -184,7 +193,12 @@ class Informer:
         with self._lock:
             changed = self._cache.replace(items, version)
         first = not self.health.synced
-        self.health.synced, self.health.served, self.health.problem, self.health.last_event = True, True, "", time.monotonic()
+        self.health.synced, self.health.served, self.health.problem, self.health.last_event = (
+            True,
+            True,
+            "",
+            time.monotonic(),
+        )
         self._ready.set()
         if changed or first:
             self.wake()
@@ -193,7 +207,9 @@ class Informer:
             self._one_request()
 
     def _one_request(self) -> None:
-        for line in self.client.watch(self.resource, self._cache.version, self._random.randint(*WATCH_SECONDS), self.selector):
+        for line in self.client.watch(
+            self.resource, self._cache.version, self._random.randint(*WATCH_SECONDS), self.selector
+        ):
             if self._stop.is_set():
                 return
             with self._lock:

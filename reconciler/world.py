@@ -1,4 +1,5 @@
-"""Everything that one reconciler holds: its settings, its connections and its memory. The phases of a pass are in `reconciler.loop`."""
+"""Everything that one reconciler holds: its settings, its connections and its memory. The phases of a pass are in
+`reconciler.loop`."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ SETTLE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the operator says. Times in seconds. allow_prune, allow_rewrite: a commit that may delete beyond the limit, or replace another history."""
+    """What the operator says. Times in seconds. allow_prune, allow_rewrite: a commit that may delete beyond the limit,
+    or replace another history."""
 
     repo: str
     branch: str
@@ -113,7 +115,9 @@ class Watches:
                 informer.wait(10)
 
     def _add(self, resource: Resource, selector: str) -> Informer:
-        informer = Informer(self.client, resource, self.wake, selector, lambda thing, seen: self.vanished.append((thing, seen)))
+        informer = Informer(
+            self.client, resource, self.wake, selector, lambda thing, seen: self.vanished.append((thing, seen))
+        )
         self.informers[Ref(resource.api_version, resource.kind, "", "").group_kind] = informer
         informer.start()
         return informer
@@ -141,8 +145,8 @@ class Watches:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """What a commit's compile came to that gave no plan to apply. since: when; at: when it may be tried again although nothing changed, both on
-    the clock.
+    """What a commit's compile came to that gave no plan to apply. since: when; at: when it may be tried again although
+    nothing changed, both on the clock.
 
     rested: what it rested on in the cluster, and the moment that had come.
     """
@@ -162,11 +166,10 @@ class Rejection:
 class Planning:
     """The plan in force and what is known about others.
 
-    snapshot: the last good one. base: what its plan rests on. under_way: what the compile that runs was begun for: commit, sight, finished
-    jobs, and the moment that had come.
-    rejected: by commit.
-    digests: job -> digest of its run in the newest commit that compiled.
-    wanted: what the manifests of `wanted_of` come to, by their id(). calm: object -> for which wish and sight of it there was nothing to do.
+    snapshot: the last good one. base: what its plan rests on. under_way: what the compile that runs was begun for:
+    commit, sight, finished jobs, and the moment that had come. rejected: by commit. digests: job -> digest of its run
+    in the newest commit that compiled. wanted: what the manifests of `wanted_of` come to, by their id(). calm: object
+    -> for which wish and sight of it there was nothing to do.
     """
 
     snapshot: Snapshot | None = None
@@ -231,10 +234,13 @@ class Pass:
 
 
 def build(settings: Settings, client: Client, identity: str) -> World:
-    """Put the parts together; nothing is started and nothing is sent yet. Raises GitError for an address that git is never given."""
+    """Put the parts together; nothing is started and nothing is sent yet. Raises GitError for an address that git is
+    never given."""
     woken, metrics = threading.Event(), Metrics()
     mirror = Mirror(settings.repo, settings.branch, settings.data / "mirror.git", settings.auth)
-    lease = Lease(client, settings.namespace, f"gangplan-{settings.cluster}", identity, changed=lambda held: woken.set())
+    lease = Lease(
+        client, settings.namespace, f"gangplan-{settings.cluster}", identity, changed=lambda held: woken.set()
+    )
     store = Store(client, settings.namespace, settings.cluster)
     return World(
         settings=settings,
@@ -253,8 +259,8 @@ def build(settings: Settings, client: Client, identity: str) -> World:
 
 
 def identity(data: Path) -> str:
-    """Names this reconciler to the lease. It lives in the data folder, which one process holds alone: a restart there goes on at once,
-    while a replica with another folder waits until the lease has run out."""
+    """Names this reconciler to the lease. It lives in the data folder, which one process holds alone: a restart there
+    goes on at once, while a replica with another folder waits until the lease has run out."""
     import socket
     import uuid
 
@@ -273,7 +279,8 @@ def fresh(w: World, p: Pass) -> bool:
 
 
 def due(w: World) -> int | None:
-    """The latest moment that has come since the plan was made at which the answer may have changed although nothing happened."""
+    """The latest moment that has come since the plan was made at which the answer may have changed although nothing
+    happened."""
     moments = w.planning.snapshot.moments if w.planning.snapshot else ()
     return max((at for at in moments if at <= w.wall()), default=None)
 
@@ -281,7 +288,8 @@ def due(w: World) -> int | None:
 def settled(gone: float, last_pod: float) -> float:
     """When a job may be created again under the name of one that is gone.
 
-    Volcano's job controller retries its clean-up of a deleted job with doubling pauses, so one more retry may come as long after the last
-    pod as the pods took to end, and it would make the controller forget a new job of the same name (pkg/controllers/cache, processCleanupJob).
+    Volcano's job controller retries its clean-up of a deleted job with doubling pauses, so one more retry may come as
+    long after the last pod as the pods took to end, and it would make the controller forget a new job of the same name
+    (pkg/controllers/cache, processCleanupJob).
     """
     return last_pod + (last_pod - gone) + SETTLE

@@ -15,9 +15,9 @@ Verdict = Literal["proven", "within gap", "limit reached"]
 class Fact:
     """One reason why a gang waits: a stable code (see docs/reasons.md) and its numbers.
 
-    never: true when the fact would hold on the empty cluster too, so that waiting cannot help.
-    Which of the optional fields are set depends on the code; amounts are in the resource's own unit or, for `pods`, pods.
-    gangs, queues, nodes: of other gangs, the queues or the nodes that the fact comes from. subgroup: index into the gang's own.
+    never: true when the fact would hold on the empty cluster too, so that waiting cannot help. Which of the optional
+    fields are set depends on the code; amounts are in the resource's own unit or, for `pods`, pods. gangs, queues,
+    nodes: of other gangs, the queues or the nodes that the fact comes from. subgroup: index into the gang's own.
     """
 
     code: str
@@ -39,11 +39,11 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """A change that would let the gang start beside the plan, tried out, and the least of its kind: e.g. GR101, `amount` more of `resource` as
-    capability of `queue`. Which fields are set depends on the code.
+    """A change that would let the gang start beside the plan, tried out, and the least of its kind: e.g. GR101,
+    `amount` more of `resource` as capability of `queue`. Which fields are set depends on the code.
 
-    now: what is there in place of `amount` today. nodes: one that stands for its kind. also: what must be changed together with it.
-    seconds: from now until what is waited for is expected; None where nobody knows.
+    now: what is there in place of `amount` today. nodes: one that stands for its kind. also: what must be changed
+    together with it. seconds: from now until what is waited for is expected; None where nobody knows.
     """
 
     code: str
@@ -63,7 +63,8 @@ class Repair:
 
 @dataclass(frozen=True, slots=True)
 class CellUse:
-    """`pods` of the new pods of role `role` on node `node` take their share from its cell `cell` (index into `Node.cells`)."""
+    """`pods` of the new pods of role `role` on node `node` take their share from its cell `cell` (index into
+    `Node.cells`)."""
 
     role: int
     node: int
@@ -73,12 +74,13 @@ class CellUse:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What happens to one gang. `placements`: all its pods, running ones included, sorted by (role, node); only running ones when it waits.
+    """What happens to one gang. `placements`: all its pods, running ones included, sorted by (role, node); only running
+    ones when it waits.
 
-    evicted: running pods that are taken away, sorted likewise: all of them (action "evict"), or those that a kept gang can spare.
-    evicted_for: the gangs that start because of it, sorted.
-    cells: from which cells the new pods take their portions, sorted: one way to do it, which shows that they fit.
-    starts_in: seconds until a waiting gang is expected to start; only of the gang with the reservation, and only where that is known.
+    evicted: running pods that are taken away, sorted likewise: all of them (action "evict"), or those that a kept gang
+    can spare. evicted_for: the gangs that start because of it, sorted. cells: from which cells the new pods take their
+    portions, sorted: one way to do it, which shows that they fit. starts_in: seconds until a waiting gang is expected
+    to start; only of the gang with the reservation, and only where that is known.
     """
 
     gang: int
@@ -96,10 +98,12 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """Room that is held for one waiting gang until it starts there, sorted by (role, node): `placements`, its pods beyond those that run.
+    """Room that is held for one waiting gang until it starts there, sorted by (role, node): `placements`, its pods
+    beyond those that run.
 
-    starts_in: seconds until all of `until`, the gangs whose end it waits for, are expected to have ended; None where one of them has no known
-    end. Until then no gang of its level or a lower one gets new pods on these nodes, unless it is expected to end before.
+    starts_in: seconds until all of `until`, the gangs whose end it waits for, are expected to have ended; None where
+    one of them has no known end. Until then no gang of its level or a lower one gets new pods on these nodes, unless it
+    is expected to end before.
     """
 
     gang: int
@@ -110,7 +114,8 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """One objective of a batch: value reached, best bound proved, |bound - value| / max(1, |value|), and what that amounts to."""
+    """One objective of a batch: value reached, best bound proved, |bound - value| / max(1, |value|), and what that
+    amounts to."""
 
     name: str
     value: float
@@ -121,7 +126,8 @@ class Objective:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The gangs decided by one model, and how well. `seconds` is measured for people; it is no part of the plan's identity."""
+    """The gangs decided by one model, and how well. `seconds` is measured for people; it is no part of the plan's
+    identity."""
 
     gangs: tuple[int, ...]
     verdict: Verdict
@@ -131,8 +137,8 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class QueueUse:
-    """What a queue holds, descendants included. allocated: before the plan. admitted: added by the plan, less what it evicts (then it may be
-    negative). share: weighted dominant share after it."""
+    """What a queue holds, descendants included. allocated: before the plan. admitted: added by the plan, less what it
+    evicts (then it may be negative). share: weighted dominant share after it."""
 
     queue: int
     allocated: Vector
@@ -149,4 +155,5 @@ class Plan:
     """One for each queue, in the problem's order."""
     reservation: Reservation | None = None
     clock_struck: bool = False
-    """Whether the time limit ended a solve before its deterministic limits did: then the same problem may give another plan."""
+    """Whether the time limit ended a solve before its deterministic limits did: then the same problem may give another
+    plan."""

@@ -49,7 +49,8 @@ from solver.timeline.two_pass import planned
 from solver.validation.values import validate
 
 FINEST = 2
-"""A model of single nodes for pods that may go anywhere is asked up to this many times a batch's variables; a larger one would end at its limit."""
+"""A model of single nodes for pods that may go anywhere is asked up to this many times a batch's variables; a larger
+one would end at its limit."""
 
 REASON_SECONDS = 5.0
 """For one exact model that asks whether a single gang fits; the plan's own time limit is over by then."""
@@ -58,7 +59,8 @@ _WORST: tuple[Verdict, ...] = ("proven", "within gap", "limit reached")
 
 
 def solve(problem: Problem, options: Options | None = None, mapper: Mapper = HERE) -> Plan:
-    """Decide every gang of the problem. Same problem and options, same plan (its `seconds` apart), wherever `mapper` has its parts worked out.
+    """Decide every gang of the problem. Same problem and options, same plan (its `seconds` apart), wherever `mapper`
+    has its parts worked out.
 
     Raises InvalidProblemError, naming the index, for a problem that contradicts itself.
     """
@@ -81,13 +83,19 @@ def _solved(problem: Problem, options: Options, mapper: Mapper) -> Plan:
     strict_tree = tree if strict is problem else Tree(strict)
     usable_tree = strict_tree if usable is strict else Tree(usable)
     room = Room(free_before, neighbours)
-    start = Course.start(problem, strict, strict_tree, room, owed, before.copy(), {j: running[j] for j in kept}, timely, mapper)
+    start = Course.start(
+        problem, strict, strict_tree, room, owed, before.copy(), {j: running[j] for j in kept}, timely, mapper
+    )
     course = lent(planned(start, _decided))
     whole = totals(problem)
     shrunk = course.standing.evicted.keys() & kept
     growing = {j: pods for j, pods in course.placements.items() if j not in shrunk}
-    placements = course.placements | grow(course.problem, course.tree, course.room, course.ledger, growing, whole, course.later, course.lasting)
-    if problem.policy.scatter and not course.standing.evicted and course.reservation is None:  # both were proved for the nodes as they are
+    placements = course.placements | grow(
+        course.problem, course.tree, course.room, course.ledger, growing, whole, course.later, course.lasting
+    )
+    if (
+        problem.policy.scatter and not course.standing.evicted and course.reservation is None
+    ):  # both were proved for the nodes as they are
         placements = scatter(course.problem, course.room, placements)
     if any(gang.affinities for gang in problem.gangs) and not course.standing.evicted and course.reservation is None:
         placements = together(course.problem, course.room, placements, Wholes(problem, tree, free_before.amounts).nodes)
@@ -98,15 +106,33 @@ def _solved(problem: Problem, options: Options, mapper: Mapper) -> Plan:
     uses = certificate(problem, course.room.laid, new)
     held = tuple(sorted({p.node for p in course.reservation.placements})) if course.reservation is not None else ()
     beside = course.room.neighbours
-    world = World(problem, tree, free_before, before, course.room.free, course.ledger, started, staying, patience, beside, uses, held)
+    world = World(
+        problem,
+        tree,
+        free_before,
+        before,
+        course.room.free,
+        course.ledger,
+        started,
+        staying,
+        patience,
+        beside,
+        uses,
+        held,
+    )
     final = usable if course.reservation is None else closed(usable, shut(usable, course.reservation))
     final_tree = usable_tree if final is usable else Tree(final)
     waits = Waits(world, usable, usable_tree, final, final_tree, course.reservation, course.barred, course.waiting())
     why = explained(waits, mapper)
-    decisions = [_decision(problem, j, placements.get(j), running[j], j in kept, course, why.get(j)) for j in range(len(problem.gangs))]
+    decisions = [
+        _decision(problem, j, placements.get(j), running[j], j in kept, course, why.get(j))
+        for j in range(len(problem.gangs))
+    ]
     for j, cells in uses.items():
         decisions[j] = replace(decisions[j], cells=cells)
-    return Plan(tuple(decisions), course.plan_batches(), _queues(problem, before, course.ledger, whole), course.reservation)
+    return Plan(
+        tuple(decisions), course.plan_batches(), _queues(problem, before, course.ledger, whole), course.reservation
+    )
 
 
 def worst(objectives: Iterable[Objective]) -> Verdict:
@@ -116,11 +142,12 @@ def worst(objectives: Iterable[Objective]) -> Verdict:
 
 @dataclass
 class Course:
-    """What is decided so far. batches: gangs asked, objectives, seconds. winners: gangs that started once room had been made -> objectives.
+    """What is decided so far. batches: gangs asked, objectives, seconds. winners: gangs that started once room had been
+    made -> objectives.
 
-    whole: the problem with nothing closed. borrowed: batches of gangs that start in domains that others keep.
-    With a reservation: later, what the queues hold when it falls due; lasting: gangs that would still be there then; barred: those of them that
-    may not start for the sake of its queues. `problem` then keeps the lasting ones off its nodes.
+    whole: the problem with nothing closed. borrowed: batches of gangs that start in domains that others keep. With a
+    reservation: later, what the queues hold when it falls due; lasting: gangs that would still be there then; barred:
+    those of them that may not start for the sake of its queues. `problem` then keeps the lasting ones off its nodes.
     """
 
     whole: Problem
@@ -155,7 +182,17 @@ class Course:
         mapper: Mapper,
     ) -> Course:
         running = {j: merged(gang.running) for j, gang in enumerate(problem.gangs) if gang.evictable and gang.running}
-        return cls(whole, problem, tree, options, mapper, room, ledger, kept, Standing(problem, tree, room, ledger, running, owed, Holdings(problem)))
+        return cls(
+            whole,
+            problem,
+            tree,
+            options,
+            mapper,
+            room,
+            ledger,
+            kept,
+            Standing(problem, tree, room, ledger, running, owed, Holdings(problem)),
+        )
 
     def copy(self) -> Course:
         """The same, to be taken further apart from this one."""
@@ -173,10 +210,13 @@ class Course:
 
     def waiting(self) -> list[int]:
         """Gangs that neither run nor start, those that are evicted apart."""
-        return [j for j in range(len(self.problem.gangs)) if j not in self.placements and j not in self.standing.evicted]
+        return [
+            j for j in range(len(self.problem.gangs)) if j not in self.placements and j not in self.standing.evicted
+        ]
 
     def decide_all(self, groups: list[list[int]], whole: Floor | None = None) -> Course:
-        """Batch after batch. Where they are several, no level ends below what the greedy alone would start of all their gangs (`whole`)."""
+        """Batch after batch. Where they are several, no level ends below what the greedy alone would start of all their
+        gangs (`whole`)."""
         course, clean = self, self.copy() if len(groups) > 1 else None
         every, asked = [j for gangs in groups for j in gangs], list[int]()
         if whole is not None and (easy := whole.uncontested(groups)):
@@ -200,11 +240,16 @@ class Course:
 
     def asking(self, gangs: Iterable[int]) -> list[int]:
         """Those of the gangs that may start."""
-        return in_turn(self.problem, self.waiting(), [j for j in gangs if j not in self.standing.evicted and j not in self.barred])
+        return in_turn(
+            self.problem, self.waiting(), [j for j in gangs if j not in self.standing.evicted and j not in self.barred]
+        )
 
     def whole_floor(self, gangs: Iterable[int]) -> Floor:
         """What the greedy alone starts of all these gangs, and in which order it asks them."""
-        asking, line = [j for j in self.asking(sorted(gangs)) if self.ledger.rules.takes[self.problem.gangs[j].queue]], list[int]()
+        asking, line = (
+            [j for j in self.asking(sorted(gangs)) if self.ledger.rules.takes[self.problem.gangs[j].queue]],
+            list[int](),
+        )
         s = _sets(self.problem, self.tree, aggregate(self.problem), self.room.copy(), self.ledger.copy(), asking)
         return Floor(s, greedy_floor(self.problem, self.tree, self.room, self.ledger, asking, line=line), tuple(line))
 
@@ -220,7 +265,9 @@ class Course:
     def decide(self, gangs: list[int]) -> None:
         """One batch. Gangs whose last pods were evicted before it belong to it, and wait."""
         clock = time.perf_counter()
-        chosen, objectives = _decide(self.problem, self.tree, self.room, self.ledger, self.asking(gangs), self.options, self.mapper)
+        chosen, objectives = _decide(
+            self.problem, self.tree, self.room, self.ledger, self.asking(gangs), self.options, self.mapper
+        )
         for j, pods in chosen.items():
             self.begin(j, pods)
         self.batches.append((tuple(gangs), objectives, time.perf_counter() - clock))
@@ -238,7 +285,8 @@ class Course:
         self.placements[j] = pods
 
     def promising(self, j: int) -> bool:
-        """Whether, before anything starts, eviction may help gang j: somebody may go for it, and counting does not prove that it helps nothing."""
+        """Whether, before anything starts, eviction may help gang j: somebody may go for it, and counting does not
+        prove that it helps nothing."""
         victims, _ = self.standing.candidates(j)
         return bool(victims) and not self.standing.hopeless(j, victims)
 
@@ -250,8 +298,8 @@ class Course:
         return (chosen[j], tuple(o for o in objectives if o.name in NAMES)) if j in chosen else None
 
     def make_room(self, waiting: Sequence[int], urgent: int) -> None:
-        """Evict for the waiting gangs of this urgency, the oldest first. What is left over is for whoever comes later, and in the end for all who had
-        their turn when it was not there yet."""
+        """Evict for the waiting gangs of this urgency, the oldest first. What is left over is for whoever comes later,
+        and in the end for all who had their turn when it was not there yet."""
         clock = time.perf_counter()
         hopeless: set[object] = set()
         line, made = sorted(waiting, key=partial(turn, self.problem)), False
@@ -313,19 +361,25 @@ class Course:
                 del self.placements[v]
 
     def fitted(self, j: int, room: Room, ledger: Ledger, shut: Collection[int] = ()) -> tuple[Placement, ...] | None:
-        """The pods of gang j alone in this room, where it fits there and in its queues. shut: nodes without anything free, on which it may not be."""
+        """The pods of gang j alone in this room, where it fits there and in its queues. shut: nodes without anything
+        free, on which it may not be."""
         problem, tree = kept_off(self.problem, self.tree, j, shut)
         if shortage(problem, tree, shape_of(j, problem.gangs[j]), room.free) is not None:
             return None
         return _decide(problem, tree, room, ledger, [j], self.options, self.mapper)[0].get(j)
 
     def spared(self) -> Course:
-        """Nobody goes whom nobody needs: try to do without each victim, the dearest first. The choice for one gang alone was proved already."""
+        """Nobody goes whom nobody needs: try to do without each victim, the dearest first. The choice for one gang
+        alone was proved already."""
         one = len({j for js in self.standing.winners.values() for j in js}) <= 1
-        if one and all(o.verdict == "proven" for objectives in self.winners.values() for o in objectives if o.name == "loss"):
+        if one and all(
+            o.verdict == "proven" for objectives in self.winners.values() for o in objectives if o.name == "loss"
+        ):
             return self
         best = self
-        for v in sorted(self.standing.evicted, key=lambda v: (-total_loss(self.problem, {v: self.standing.evicted[v]}), v)):
+        for v in sorted(
+            self.standing.evicted, key=lambda v: (-total_loss(self.problem, {v: self.standing.evicted[v]}), v)
+        ):
             for pods in self._units(v):
                 trial = best.copy()
                 if trial._without(v, pods):
@@ -333,14 +387,16 @@ class Course:
         return best
 
     def _units(self, v: int) -> list[tuple[Placement, ...]]:
-        """What a victim may get back: everything when it goes whole, or loses parts of subgroups; else one pod after another."""
+        """What a victim may get back: everything when it goes whole, or loses parts of subgroups; else one pod after
+        another."""
         evicted = self.standing.evicted[v]
         if v not in self.placements or self.problem.gangs[v].subgroups:
             return [evicted]
         return [(replace(p, pods=1),) for p in evicted for _ in range(p.pods)]
 
     def _without(self, v: int, pods: tuple[Placement, ...]) -> bool:
-        """Leave these pods where they are and place again the gangs that they were to go for; False where one of them then finds no room."""
+        """Leave these pods where they are and place again the gangs that they were to go for; False where one of them
+        then finds no room."""
         winners = self.standing.winners[v]
         for j in winners:
             self.begin(j, self.placements[j], -1)
@@ -358,7 +414,8 @@ class Course:
         return not self.room.broken
 
     def plan_batches(self) -> tuple[Batch, ...]:
-        """The batches, and more for those who borrow, and for the gangs that room was made for: each belongs to the one that started it."""
+        """The batches, and more for those who borrow, and for the gangs that room was made for: each belongs to the one
+        that started it."""
         found, late = [], self.winners.keys() | {j for gangs, _, _ in self.borrowed for j in gangs}
         for gangs, objectives, seconds in self.batches:
             if left := tuple(j for j in gangs if j not in late):
@@ -372,7 +429,11 @@ class Course:
     def _evicting(self) -> tuple[Objective, ...]:
         """Sums over the winners; each was decided given those before it."""
         gone = self.standing.evicted
-        values = {"loss": total_loss(self.problem, gone), "whole gangs": self.standing.gone_whole(gone), "victims": len(gone)}
+        values = {
+            "loss": total_loss(self.problem, gone),
+            "whole gangs": self.standing.gone_whole(gone),
+            "victims": len(gone),
+        }
         found = []
         for name in (*values, *NAMES):
             every = [o for objectives in self.winners.values() for o in objectives if o.name == name]
@@ -411,12 +472,20 @@ def _decided(course: Course, waiting: list[int]) -> Course:
 def _decide(
     problem: Problem, tree: Tree, room: Room, ledger: Ledger, gangs: list[int], options: Options, mapper: Mapper
 ) -> tuple[Placements, tuple[Objective, ...]]:
-    """Stages A, B and C of one batch, again with finer places as long as a place proves too coarse to be packed; the floor, if that is better."""
+    """Stages A, B and C of one batch, again with finer places as long as a place proves too coarse to be packed; the
+    floor, if that is better."""
     gangs = [j for j in gangs if ledger.rules.takes[problem.gangs[j].queue]]  # the others wait, and are in no model
     floor = greedy_floor(problem, tree, room, ledger, gangs)
     loose = len(floor) < len(gangs) and anywhere(problem, gangs)
     if loose:
-        floor = raised(floor, (greedy_floor(problem, tree, room, ledger, gangs, greedy) for greedy in sparing(problem, tree, room, gangs)), problem)
+        floor = raised(
+            floor,
+            (
+                greedy_floor(problem, tree, room, ledger, gangs, greedy)
+                for greedy in sparing(problem, tree, room, gangs)
+            ),
+            problem,
+        )
     s = _sets(problem, tree, aggregate(problem), room, ledger, gangs)
     most = FINEST * options.batch_variables
     bound = unpacked(s, floor, options) if loose and s.finest > most else None
@@ -436,13 +505,17 @@ def _decide(
         s = finer
 
 
-def _on_floor(s: Sets, floor: Placements, bound: Objective | None, options: Options, mapper: Mapper) -> tuple[Placements, tuple[Objective, ...]]:
+def _on_floor(
+    s: Sets, floor: Placements, bound: Objective | None, options: Options, mapper: Mapper
+) -> tuple[Placements, tuple[Objective, ...]]:
     """The floor's gangs, and what is known of them. bound: the first goal of a relaxation."""
     tidied = spread(s, Admission(tuple(sorted(floor)), {}, ()), floor, options, mapper)
     return tidied.placements, floor_objectives(s, floor, options, bound) + tidied.objectives
 
 
-def _sets(problem: Problem, tree: Tree, places: tuple[Place, ...], room: Room, ledger: Ledger, gangs: list[int]) -> Sets:
+def _sets(
+    problem: Problem, tree: Tree, places: tuple[Place, ...], room: Room, ledger: Ledger, gangs: list[int]
+) -> Sets:
     waiting = classes(problem, gangs)
     shapes = tuple(dict.fromkeys(shape for _, _, shape in waiting))
     index = {shape: k for k, shape in enumerate(shapes)}
@@ -461,7 +534,13 @@ def _restated(s: Sets, objectives: tuple[Objective, ...], started: set[int], opt
 
 
 def _decision(
-    problem: Problem, j: int, pods: tuple[Placement, ...] | None, running: tuple[Placement, ...], kept: bool, course: Course, why: Explanation | None
+    problem: Problem,
+    j: int,
+    pods: tuple[Placement, ...] | None,
+    running: tuple[Placement, ...],
+    kept: bool,
+    course: Course,
+    why: Explanation | None,
 ) -> Decision:
     evicted, winners = course.standing.evicted.get(j, ()), course.standing.winners.get(j, ())
     if evicted and pods is None:
@@ -472,7 +551,15 @@ def _decision(
         return Decision(j, "keep" if kept else "start", placed, leaves, evicted=evicted, evicted_for=winners)
     held = course.reservation
     facts, repairs = why or ((), ())
-    return Decision(j, "wait", placed, leaves, facts, repairs, starts_in=held.starts_in if held is not None and held.gang == j else None)
+    return Decision(
+        j,
+        "wait",
+        placed,
+        leaves,
+        facts,
+        repairs,
+        starts_in=held.starts_in if held is not None and held.gang == j else None,
+    )
 
 
 def _queues(problem: Problem, before: Ledger, after: Ledger, whole: tuple[int, ...]) -> tuple[QueueUse, ...]:

@@ -1,8 +1,8 @@
 """The problem: what there is (nodes, hypernodes, queues) and what is asked for (gangs), as plain integers.
 
-Everything refers to everything else by index into the tuples of `Problem`; names are carried only so that a plan can be read.
-A resource vector has one entry per name in `Problem.resources`, in that resource's own unit (cpu: millicores, memory: bytes,
-devices and pods: a count). Nothing here knows YAML, Kubernetes, files or a clock.
+Everything refers to everything else by index into the tuples of `Problem`; names are carried only so that a plan can be
+read. A resource vector has one entry per name in `Problem.resources`, in that resource's own unit (cpu: millicores,
+memory: bytes, devices and pods: a count). Nothing here knows YAML, Kubernetes, files or a clock.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class HyperNode:
 class Cell:
     """A part of a node: a NUMA cell, a device. division: index into `Problem.divisions`.
 
-    capacity: of the empty cell. free: less whatever runs there, the pods in `Gang.running` included (unlike `Node.free`).
+    capacity: of the empty cell. free: less whatever runs there, the pods in `Gang.running` included (unlike
+    `Node.free`).
     """
 
     division: int
@@ -53,7 +54,8 @@ class Portion:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Ask:
-    """What one pod takes: `request` from its node as a whole, and of that its portions from cells, at most one portion for each division."""
+    """What one pod takes: `request` from its node as a whole, and of that its portions from cells, at most one portion
+    for each division."""
 
     request: Vector
     portions: tuple[Portion, ...] = ()
@@ -73,13 +75,14 @@ class Back:
 class Node:
     """A machine.
 
-    kind: nodes of one kind are open to exactly the same roles (selectors, affinity, taints are settled before the solver).
-    leaf: the hypernode that directly holds the node; None for a node outside the topology.
-    capacity: allocatable. free: capacity less the pods that belong to no gang of the problem; the pods in `Gang.running` are not taken off.
-    cells: the parts of the node that pods take portions from; a node without cells of a division has no room for a pod with such a portion.
-    closes_in: seconds from now until nothing may run there for a while (maintenance); 0 where it is so now, None where nobody plans it.
-    windows: all times as far as they are known at which nothing may run there, (from, to) in seconds from now; only reasons look beyond the first.
-    back: of a node that is away for now; no plan uses it, but nothing that it would hold is said to fit never.
+    kind: nodes of one kind are open to exactly the same roles (selectors, affinity, taints are settled before the
+    solver). leaf: the hypernode that directly holds the node; None for a node outside the topology. capacity:
+    allocatable. free: capacity less the pods that belong to no gang of the problem; the pods in `Gang.running` are not
+    taken off. cells: the parts of the node that pods take portions from; a node without cells of a division has no room
+    for a pod with such a portion. closes_in: seconds from now until nothing may run there for a while (maintenance); 0
+    where it is so now, None where nobody plans it. windows: all times as far as they are known at which nothing may run
+    there, (from, to) in seconds from now; only reasons look beyond the first. back: of a node that is away for now; no
+    plan uses it, but nothing that it would hold is said to fit never.
     """
 
     name: str
@@ -95,13 +98,15 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """guarantee <= deserved <= capability, each per resource and each optional. `used`: by pods that belong to no gang of the problem.
+    """guarantee <= deserved <= capability, each per resource and each optional. `used`: by pods that belong to no gang
+    of the problem.
 
-    The limits hold for the queue together with all its descendants. open: a queue that is not, or that is below one that is not, takes
-    nothing new. hierarchy: the way from the root to this queue as (name, weight) pairs, for `Policy.drf_hierarchy`; () stands right below the
-    root with the queue's own name and weight. Two queues may share the beginning of their ways, and the first one's weights count.
-    reclaimable: gangs of other queues may evict from it. strict: its waiting gangs start in their order, none before an earlier one.
-    kept: hypernodes that are guaranteed to the queue and its descendants; no other gang gets new pods there. With fewer the last ones would go.
+    The limits hold for the queue together with all its descendants. open: a queue that is not, or that is below one
+    that is not, takes nothing new. hierarchy: the way from the root to this queue as (name, weight) pairs, for
+    `Policy.drf_hierarchy`; () stands right below the root with the queue's own name and weight. Two queues may share
+    the beginning of their ways, and the first one's weights count. reclaimable: gangs of other queues may evict from
+    it. strict: its waiting gangs start in their order, none before an earlier one. kept: hypernodes that are guaranteed
+    to the queue and its descendants; no other gang gets new pods there. With fewer the last ones would go.
     """
 
     name: str
@@ -126,12 +131,15 @@ class Policy:
     Where nothing is chosen: the limits of `Queue`, and fair shares by weight.
 
     capacity: a queue is measured by what it holds of what it deserves. capacity_hierarchy: along the tree of parents.
-    proportion: no queue holds more than its part of the cluster by weight. drf: of the gangs of a queue the one that holds least is next.
-    drf_hierarchy: fair shares along `Queue.hierarchy`. With capacity or proportion queues of higher priority are served first.
+    proportion: no queue holds more than its part of the cluster by weight. drf: of the gangs of a queue the one that
+    holds least is next. drf_hierarchy: fair shares along `Queue.hierarchy`. With capacity or proportion queues of
+    higher priority are served first.
 
-    scatter: the pods in one supernode go to its least loaded nodes, and whole nodes are not saved. Otherwise they fill the fullest first.
+    scatter: the pods in one supernode go to its least loaded nodes, and whole nodes are not saved. Otherwise they fill
+    the fullest first.
 
-    reclaim_levels: with capacity_hierarchy, how many queues above a victim's and a winner's are asked as well (`ancestorReclaimLevel`).
+    reclaim_levels: with capacity_hierarchy, how many queues above a victim's and a winner's are asked as well
+    (`ancestorReclaimLevel`).
     """
 
     capacity: bool = False
@@ -150,7 +158,8 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """hard: everything it covers sits under one hypernode of tier <= `tier`. soft: the lower the common tier, the better.
+    """hard: everything it covers sits under one hypernode of tier <= `tier`. soft: the lower the common tier, the
+    better.
 
     A tier above the highest hypernode's means the whole cluster, nodes outside the topology included.
     """
@@ -161,18 +170,20 @@ class Topology:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A rule between pods, about the domains of one partition of the nodes. Roles carry it (`Role.bears`), or are counted by it (`Role.matches`).
+    """A rule between pods, about the domains of one partition of the nodes. Roles carry it (`Role.bears`), or are
+    counted by it (`Role.matches`).
 
-    apart: a domain that holds a pod that carries the rule holds no other pod that it counts.
-    together: a domain with a pod that carries the rule holds one that it counts, which does not carry it or is there already. Where there is no such
-    pod anywhere, all that carry the rule share one domain, and one of them must be counted itself.
-    even: a domain with a pod that carries the rule holds at most `skew` counted pods more than the domain with the fewest; with less than
-    `least_domains` domains at most `skew`.
+    apart: a domain that holds a pod that carries the rule holds no other pod that it counts. together: a domain with a
+    pod that carries the rule holds one that it counts, which does not carry it or is there already. Where there is no
+    such pod anywhere, all that carry the rule share one domain, and one of them must be counted itself. even: a domain
+    with a pod that carries the rule holds at most `skew` counted pods more than the domain with the fewest; with less
+    than `least_domains` domains at most `skew`.
 
-    All of this is said of the final state, and of new pods: what runs may break it. domains: node -> its domain; None for a node outside the
-    partition, where apart asks for nothing and the other two allow no pod that carries the rule. present: domain -> counted pods that belong to no
-    gang of the problem. guards: the same of pods that carry the rule; only apart minds them, and () means none. own: no pods but those of the gang
-    that carries it are ever counted, so that nobody who comes or goes makes it easier.
+    All of this is said of the final state, and of new pods: what runs may break it. domains: node -> its domain; None
+    for a node outside the partition, where apart asks for nothing and the other two allow no pod that carries the rule.
+    present: domain -> counted pods that belong to no gang of the problem. guards: the same of pods that carry the rule;
+    only apart minds them, and () means none. own: no pods but those of the gang that carries it are ever counted, so
+    that nobody who comes or goes makes it easier.
     """
 
     kind: Bond
@@ -186,10 +197,11 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """`minimum` <= placed pods <= `replicas` once the gang is admitted; each pod needs `request` on a node whose kind is in `kinds`, and its
-    `portions` from that node's cells.
+    """`minimum` <= placed pods <= `replicas` once the gang is admitted; each pod needs `request` on a node whose kind
+    is in `kinds`, and its `portions` from that node's cells.
 
-    bears, matches: the relations that its pods carry, and those that count them (indices into `Problem.relations`, ascending).
+    bears, matches: the relations that its pods carry, and those that count them (indices into `Problem.relations`,
+    ascending).
     """
 
     name: str
@@ -209,10 +221,12 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class Subgroup:
-    """The pods of `roles` are divided into parts of exactly `size` pods; at least `minimum` parts are formed, and only whole ones.
+    """The pods of `roles` are divided into parts of exactly `size` pods; at least `minimum` parts are formed, and only
+    whole ones.
 
-    Each part obeys `topology`. Several subgroups of one gang may cover the same roles (a 4-pod unit that prefers one domain,
-    made of 2-pod units that must have one). tiered: whether its owner can choose another tier; if not, no repair says so.
+    Each part obeys `topology`. Several subgroups of one gang may cover the same roles (a 4-pod unit that prefers one
+    domain, made of 2-pod units that must have one). tiered: whether its owner can choose another tier; if not, no
+    repair says so.
     """
 
     name: str
@@ -234,7 +248,8 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Of the running pods of role `role` on node `node`, `pods` hold their share of its cell `cell` (index into `Node.cells`)."""
+    """Of the running pods of role `role` on node `node`, `pods` hold their share of its cell `cell` (index into
+    `Node.cells`)."""
 
     role: int
     node: int
@@ -246,21 +261,24 @@ class Hold:
 class Gang:
     """Starts whole or not at all: at least `minimum` pods over all roles and each role's own minimum.
 
-    priority: higher first. age: smaller is older, unique only by convention (ties fall to the index).
-    running: pods that run already; they stay where they are, and the gang may grow beside them up to its replicas.
-    A gang whose running pods reach its minima is kept; one whose pods do not (it lost a node) is to be completed or waits for the rest.
+    priority: higher first. age: smaller is older, unique only by convention (ties fall to the index). running: pods
+    that run already; they stay where they are, and the gang may grow beside them up to its replicas. A gang whose
+    running pods reach its minima is kept; one whose pods do not (it lost a node) is to be completed or waits for the
+    rest.
 
-    evictable: running pods may be stopped for another gang, by the rules of `solver.semantics.eviction_rights`. loss: seconds that one of them has run.
-    affinities: (role, role, 1 or -1): their pods like to share a node, or not to; the same role twice is its pods among themselves. A wish only.
-    preempts: others may be evicted for this gang (false: priority class with preemptionPolicy Never).
-    holds: which cells the running pods have, sorted by (role, node, cell), each once, as far as anybody knows: cells come back for others only of
-    those. All of it is off `Cell.free`.
+    evictable: running pods may be stopped for another gang, by the rules of `solver.semantics.eviction_rights`. loss:
+    seconds that one of them has run. affinities: (role, role, 1 or -1): their pods like to share a node, or not to; the
+    same role twice is its pods among themselves. A wish only. preempts: others may be evicted for this gang (false:
+    priority class with preemptionPolicy Never). holds: which cells the running pods have, sorted by (role, node, cell),
+    each once, as far as anybody knows: cells come back for others only of those. All of it is off `Cell.free`.
 
-    duration: seconds that it is expected to run in all. ends: of a gang with running pods, seconds from now until it is expected to end.
-    None where nobody knows, or where it should have ended already. overdue: it waited longer than it should have to, and is decided before
-    the others of its priority; who is overdue is for those who have a clock to say.
+    duration: seconds that it is expected to run in all. ends: of a gang with running pods, seconds from now until it is
+    expected to end. None where nobody knows, or where it should have ended already. overdue: it waited longer than it
+    should have to, and is decided before the others of its priority; who is overdue is for those who have a clock to
+    say.
 
-    narrowed: it is held to more than it has to be, because the problem cannot say what it has to be: it may fit where the problem has no room for it.
+    narrowed: it is held to more than it has to be, because the problem cannot say what it has to be: it may fit where
+    the problem has no room for it.
     """
 
     name: str
@@ -285,10 +303,11 @@ class Gang:
 
 @dataclass(frozen=True, slots=True)
 class Votes:
-    """What the scheduler's plugins let one of its actions evict, beside what `solver.semantics.eviction_rights` asks for in any case.
+    """What the scheduler's plugins let one of its actions evict, beside what `solver.semantics.eviction_rights` asks
+    for in any case.
 
-    whole: a gang may go whole; otherwise it gives only what it has above its minima (plugin gang votes).
-    shares: what is left of the victim has no smaller dominant share than the gang that it goes for gets (plugin drf votes).
+    whole: a gang may go whole; otherwise it gives only what it has above its minima (plugin gang votes). shares: what
+    is left of the victim has no smaller dominant share than the gang that it goes for gets (plugin drf votes).
     """
 
     whole: bool = True
@@ -297,7 +316,8 @@ class Votes:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Of the running pods of `roles`, pairs of a gang and one of its roles, at most `allowed` may be evicted (PodDisruptionBudget)."""
+    """Of the running pods of `roles`, pairs of a gang and one of its roles, at most `allowed` may be evicted
+    (PodDisruptionBudget)."""
 
     name: str
     allowed: int
@@ -308,9 +328,10 @@ class Budget:
 class Problem:
     """The whole input of `solver.solve`.
 
-    preempt: a gang may evict gangs of its own queue that have a lower priority. reclaim: it may evict gangs of other queues that hold more
-    than they deserve. preempting, reclaiming: how the plugins vote on that. devices: the resources by which nodes are kept whole, see
-    `costs.Wholes`; () for all of them. divisions: names of the ways in which nodes are divided into cells.
+    preempt: a gang may evict gangs of its own queue that have a lower priority. reclaim: it may evict gangs of other
+    queues that hold more than they deserve. preempting, reclaiming: how the plugins vote on that. devices: the
+    resources by which nodes are kept whole, see `costs.Wholes`; () for all of them. divisions: names of the ways in
+    which nodes are divided into cells.
     """
 
     resources: tuple[str, ...]
@@ -331,7 +352,11 @@ class Problem:
     @cached_property
     def totals(self) -> Vector:
         """Allocatable amounts of the whole cluster."""
-        return tuple(map(sum, zip(*(node.capacity for node in self.nodes), strict=True))) if self.nodes else (0,) * len(self.resources)
+        return (
+            tuple(map(sum, zip(*(node.capacity for node in self.nodes), strict=True)))
+            if self.nodes
+            else (0,) * len(self.resources)
+        )
 
     def under(self, queues: tuple[Queue, ...]) -> Problem:
         """The same with other queues; what is known of the nodes stays known."""
@@ -341,7 +366,8 @@ class Problem:
 
 
 class InvalidProblemError(ValueError):
-    """The problem contradicts itself. `where` is the path of indices to the culprit, e.g. ("gangs", 3, "roles", 0, "request")."""
+    """The problem contradicts itself. `where` is the path of indices to the culprit, e.g. ("gangs", 3, "roles", 0,
+    "request")."""
 
     def __init__(self, where: tuple[str | int, ...], what: str) -> None:
         self.where = where

@@ -1,11 +1,15 @@
-"""Volcano's gangpreempt (v1.15: actions/gangpreempt, actions/utils/bundle; design: docs/design/gang-aware-eviction-design.md): room for one gang.
+"""Volcano's gangpreempt (v1.15: actions/gangpreempt, actions/utils/bundle; design:
+docs/design/gang-aware-eviction-design.md): room for one gang.
 
-* Domains: hypernodes from the highest tier that the gang allows downwards, the whole cluster without a hard limit; those whose allocatable
+* Domains: hypernodes from the highest tier that the gang allows downwards, the whole cluster without a hard limit;
+those whose allocatable
   covers the gang.
-* Bundles in a domain, from the gangs that may be evicted: *safe*, a gang's surplus there over its own minimum and its roles', before *whole*,
+* Bundles in a domain, from the gangs that may be evicted: *safe*, a gang's surplus there over its own minimum and its
+roles', before *whole*,
   all its pods if they all lie in the domain. Of one type the lowest priority first, then the youngest, then the most of its resources
   inside the domain.
-* Bundles are taken as long as the gang's request exceeds what is idle and freed there in sum; then the pods are tried on the nodes, with one
+* Bundles are taken as long as the gang's request exceeds what is idle and freed there in sum; then the pods are tried
+on the nodes, with one
   more bundle each time they do not fit. The first domain where they do is the answer. A bundle goes as a whole.
 
 Left out: the limit on the number of domains (all are tried, which favours Volcano) and what releasing pods will free.
@@ -52,7 +56,9 @@ def preempt(problem: Problem, j: int) -> Preemption | None:
     for tier in range(highest, 0 if hard else highest - 1, -1):
         for h in hypernodes(site, tier):
             mark, nodes = site.room.mark(), site.under[h]
-            if (site.capacity[nodes].sum(axis=0) >= np.array(site.asked(j))).all() and (found := _in_domain(site, j, nodes)):
+            if (site.capacity[nodes].sum(axis=0) >= np.array(site.asked(j))).all() and (
+                found := _in_domain(site, j, nodes)
+            ):
                 return found
             site.room.undo(mark)
     return None
@@ -84,7 +90,11 @@ def _rest(bundle: Bundle, gone: tuple[Placement, ...]) -> tuple[Placement, ...]:
 def bundles_in(problem: Problem, j: int, domain: frozenset[int]) -> Iterator[Bundle]:
     """All bundles of the domain in Volcano's order."""
     winner = problem.gangs[j]
-    victims = [v for v, g in enumerate(problem.gangs) if g.running and g.evictable and g.queue == winner.queue and g.priority < winner.priority]
+    victims = [
+        v
+        for v, g in enumerate(problem.gangs)
+        if g.running and g.evictable and g.queue == winner.queue and g.priority < winner.priority
+    ]
     found = []
     for v in victims if problem.preempt and winner.preempts else []:
         gang = problem.gangs[v]
@@ -93,7 +103,16 @@ def bundles_in(problem: Problem, j: int, domain: frozenset[int]) -> Iterator[Bun
             found.append(Bundle(v, surplus, True))
         if inside and len(inside) == len(gang.running):
             found.append(Bundle(v, gang.running, False))
-    yield from sorted(found, key=lambda b: (not b.safe, problem.gangs[b.gang].priority, -problem.gangs[b.gang].age, -_local(problem, b), b.gang))
+    yield from sorted(
+        found,
+        key=lambda b: (
+            not b.safe,
+            problem.gangs[b.gang].priority,
+            -problem.gangs[b.gang].age,
+            -_local(problem, b),
+            b.gang,
+        ),
+    )
 
 
 def _local(problem: Problem, bundle: Bundle) -> float:
@@ -104,7 +123,8 @@ def _local(problem: Problem, bundle: Bundle) -> float:
 
 
 def _surplus(gang: Gang, inside: tuple[Placement, ...]) -> tuple[Placement, ...]:
-    """The gang's pods in the domain that it can spare, its own minimum and its roles' kept; the last roles and nodes first."""
+    """The gang's pods in the domain that it can spare, its own minimum and its roles' kept; the last roles and nodes
+    first."""
     have = [sum(p.pods for p in gang.running if p.role == t) for t in range(len(gang.roles))]
     spare, found = sum(have) - gang.minimum, []
     for p in reversed(inside):

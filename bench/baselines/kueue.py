@@ -2,11 +2,14 @@
 
 * Order: of the queues' first workloads the highest priority, then the queue with the lowest share, then the oldest.
 * Pods are counted, not placed: each node says how many fit, each domain the sum below it.
-* Required at a level (hard): the domain of that level that holds all pods with the least to spare, or none. Preferred (soft): the same from
+* Required at a level (hard): the domain of that level that holds all pods with the least to spare, or none. Preferred
+(soft): the same from
   the lowest level upwards; if not even one domain of the highest level holds them, several do. Without a wish: as at the highest level.
-* Several domains: the largest first, and for the last pods the smallest domain that holds them. Level by level downwards this repeats over
+* Several domains: the largest first, and for the last pods the smallest domain that holds them. Level by level
+downwards this repeats over
   all children of the domains chosen so far, down to the nodes.
-* Roles one after another into the same domain, which must hold each of them by number; where they do not fit together after all, the next best domain
+* Roles one after another into the same domain, which must hold each of them by number; where they do not fit together
+after all, the next best domain
   (Kueue counts a leader and its workers together, which comes to the same).
 """
 
@@ -43,7 +46,8 @@ def _workload(site: Site, gang: Gang) -> tuple[Placement, ...] | None:
 
 
 def _inside(site: Site, gang: Gang, home: list[int]) -> tuple[Placement, ...] | None:
-    """Role after role into the domains of a home, taken from the room; None when one does not fit beside those before it."""
+    """Role after role into the domains of a home, taken from the room; None when one does not fit beside those before
+    it."""
     found = []
     for t, role in enumerate(gang.roles):
         per_node = site.slots(role)
@@ -57,7 +61,8 @@ def _inside(site: Site, gang: Gang, home: list[int]) -> tuple[Placement, ...] | 
 
 
 def _homes(site: Site, gang: Gang) -> Iterator[list[int]]:
-    """The domains to begin with, best first: one that holds every role by number, the tightest fit; several where that is allowed."""
+    """The domains to begin with, best first: one that holds every role by number, the tightest fit; several where that
+    is allowed."""
     counts = [site.tree.sums(site.slots(role)) for role in gang.roles]
     levels: list[list[int]] = []
     if gang.topology is not None and gang.topology.mode == "hard":
@@ -65,13 +70,17 @@ def _homes(site: Site, gang: Gang) -> Iterator[list[int]]:
     elif gang.topology is not None:
         levels = [[h for h, x in enumerate(site.problem.hypernodes) if x.tier == tier] for tier in site.tree.tiers]
     for level in levels:
-        fits = [h for h in level if all(count[h] >= role.minimum for count, role in zip(counts, gang.roles, strict=True))]
+        fits = [
+            h for h in level if all(count[h] >= role.minimum for count, role in zip(counts, gang.roles, strict=True))
+        ]
         yield from ([h] for h in sorted(fits, key=lambda h: (sum(count[h] for count in counts), h)))
     if gang.topology is None or gang.topology.mode == "soft":
         yield [ROOT]
 
 
-def _downwards(site: Site, home: list[int], counts: dict[int, int], per_node: np.ndarray, pods: int) -> list[tuple[int, int]]:
+def _downwards(
+    site: Site, home: list[int], counts: dict[int, int], per_node: np.ndarray, pods: int
+) -> list[tuple[int, int]]:
     """(node, pods), from the domains of the home down."""
     chosen: list[tuple[Item, int]] = [((False, h), counts[h]) for h in home]
     while any(not is_node for (is_node, _), _ in chosen):

@@ -17,8 +17,11 @@ from solver.state.room import Ledger, Room, add, demand, free_vectors
 Evicted = Mapping[int, tuple[Placement, ...]]
 
 
-def plan_of(problem: Problem, placements: Placements, evicted: Evicted | None = None, winner: int | None = None) -> Plan:
-    """placements: gang -> all its pods after the plan; a gang without any waits. evicted: gang -> the running pods that go for `winner`."""
+def plan_of(
+    problem: Problem, placements: Placements, evicted: Evicted | None = None, winner: int | None = None
+) -> Plan:
+    """placements: gang -> all its pods after the plan; a gang without any waits. evicted: gang -> the running pods that
+    go for `winner`."""
     gone = evicted or {}
     decisions = tuple(_decision(problem, j, placements, gone, winner) for j in range(len(problem.gangs)))
     uses_of = _cells(problem, placements)
@@ -30,13 +33,17 @@ def plan_of(problem: Problem, placements: Placements, evicted: Evicted | None = 
         if d.action == "evict":
             after.charge(gang.queue, tuple(-x for x in demand(gang, d.evicted, width)))
     whole = totals(problem)
-    uses = (QueueUse(q, before.held[q], add(after.held[q], before.held[q], -1), after.share(q, whole)) for q in range(len(problem.queues)))
+    uses = (
+        QueueUse(q, before.held[q], add(after.held[q], before.held[q], -1), after.share(q, whole))
+        for q in range(len(problem.queues))
+    )
     decided = tuple(d.gang for d in decisions if d.action in ("start", "wait"))
     return Plan(decisions, (Batch(decided, "proven", (), 0.0),) if decided else (), tuple(uses))
 
 
 def _cells(problem: Problem, placements: Placements) -> Uses:
-    """From which cells the new pods take their portions: any way in which those of each node fit. Raises ValueError where there is none."""
+    """From which cells the new pods take their portions: any way in which those of each node fit. Raises ValueError
+    where there is none."""
     new = {j: fresh(problem.gangs[j], pods) for j, pods in placements.items()}
     room = Room(free_vectors(problem))
     for j, pods in sorted(new.items()):

@@ -1,11 +1,11 @@
 """Single pods one after another, oldest first: best fit, and fragmentation gradient descent.
 
-Best fit: of the nodes that hold the pod the one with least left over, summed over resources as parts of the largest node; on it the devices with
-least free that hold the pod's share.
+Best fit: of the nodes that hold the pod the one with least left over, summed over resources as parts of the largest
+node; on it the devices with least free that hold the pod's share.
 
-Fragmentation gradient descent (Weng et al., Beware of Fragmentation, USENIX ATC'23): the GPUs of a node that a pod of the workload cannot use
-are fragments to it; the expectation over a pod drawn from the workload is the node's fragmentation. A pod goes where it makes that rise least: of
-every node each device that holds its share is tried.
+Fragmentation gradient descent (Weng et al., Beware of Fragmentation, USENIX ATC'23): the GPUs of a node that a pod of
+the workload cannot use are fragments to it; the expectation over a pod drawn from the workload is the node's
+fragmentation. A pod goes where it makes that rise least: of every node each device that holds its share is tried.
 
     F(node) = sum over the workload's pods m of     all that is free of the node's GPUs                   where it cannot hold m
                                                     what is free on devices with less than m asks of one  else (not divided by their number)
@@ -40,7 +40,8 @@ def _one_pod(problem: Problem, j: int) -> Role:
 
 
 def _fill(problem: Problem, choose: Callable[[Site, Role], int | None]) -> Placements:
-    """choose(site, role) -> the node that takes the pod, from whose room it is taken already; None where no node holds it."""
+    """choose(site, role) -> the node that takes the pod, from whose room it is taken already; None where no node holds
+    it."""
     site = Site(problem)
     waiting = (j for j in range(len(problem.gangs)) if j not in site.placements)
     for j in sorted(waiting, key=lambda j: (-problem.gangs[j].priority, problem.gangs[j].age, j)):
@@ -66,25 +67,39 @@ def best_fit(problem: Problem) -> Placements:
 
 
 def gradient_descent(problem: Problem, gpu: str) -> Placements:
-    """gpu: the resource whose fragments count. Raises ValueError for pods that take portions of another resource, which it does not know."""
+    """gpu: the resource whose fragments count. Raises ValueError for pods that take portions of another resource, which
+    it does not know."""
     return _fill(problem, Gradient(problem, problem.resources.index(gpu)))
 
 
 class Gradient:
-    """F and its rises by state of a node; a cluster has few states, and only the node that took the last pod has a new one.
+    """F and its rises by state of a node; a cluster has few states, and only the node that took the last pod has a new
+    one.
 
     The devices of a node are kept in its state, since the pod goes to the devices that the descent chose.
     """
 
     def __init__(self, problem: Problem, gpu: int) -> None:
         self.problem, self.gpu = problem, gpu
-        asked = Counter((role.ask, role.kinds) for j in range(len(problem.gangs)) if (role := _one_pod(problem, j)).request[gpu])
-        if any(portion.share[r] for ask, _ in asked for portion in ask.portions for r in range(len(problem.resources)) if r != gpu):
+        asked = Counter(
+            (role.ask, role.kinds) for j in range(len(problem.gangs)) if (role := _one_pod(problem, j)).request[gpu]
+        )
+        if any(
+            portion.share[r]
+            for ask, _ in asked
+            for portion in ask.portions
+            for r in range(len(problem.resources))
+            if r != gpu
+        ):
             raise ValueError("gradient descent knows portions of one resource only")
-        self.requests = np.array([ask.request for ask, _ in asked], dtype=np.int64).reshape(len(asked), len(problem.resources))
+        self.requests = np.array([ask.request for ask, _ in asked], dtype=np.int64).reshape(
+            len(asked), len(problem.resources)
+        )
         self.devices = np.array([self._wanted(ask) for ask, _ in asked], dtype=np.int64).reshape(len(asked), 2)
         self.numbers = np.array(list(asked.values()), dtype=np.int64)
-        self.open = {kind: np.array([kind in kinds for _, kinds in asked]) for kind in {node.kind for node in problem.nodes}}
+        self.open = {
+            kind: np.array([kind in kinds for _, kinds in asked]) for kind in {node.kind for node in problem.nodes}
+        }
         self.states: dict[State, int] = {}
         self.known: list[State] = []
         self.at: Ints | None = None
@@ -97,17 +112,26 @@ class Gradient:
 
     def __call__(self, site: Site, role: Role) -> int | None:
         if self.at is None:
-            self.at = np.array([self._number(self._before(site, n)) for n in range(len(self.problem.nodes))], dtype=np.int64)
+            self.at = np.array(
+                [self._number(self._before(site, n)) for n in range(len(self.problem.nodes))], dtype=np.int64
+            )
         whole = Ask(role.request)
         nodes = np.flatnonzero(site.open_to(role) & (site.room.slots(whole) > 0))
         found, first = np.unique(self.at[nodes], return_index=True)
-        rises = ((self._rise(state, role.ask), state, n) for state, n in zip(found.tolist(), first.tolist(), strict=True))
-        best = min(((rise[0], self._fullest(state), int(nodes[n]), rise[1]) for rise, state, n in rises if rise is not None), default=None)
+        rises = (
+            (self._rise(state, role.ask), state, n) for state, n in zip(found.tolist(), first.tolist(), strict=True)
+        )
+        best = min(
+            ((rise[0], self._fullest(state), int(nodes[n]), rise[1]) for rise, state, n in rises if rise is not None),
+            default=None,
+        )
         if best is None:
             return None
         _, _, node, devices = best
         site.room.take(node, whole, 1)
-        self.at[node] = self._number((self.problem.nodes[node].kind, tuple(site.room.free.amounts[node].tolist()), devices))
+        self.at[node] = self._number(
+            (self.problem.nodes[node].kind, tuple(site.room.free.amounts[node].tolist()), devices)
+        )
         return node
 
     def _before(self, site: Site, n: int) -> State:
@@ -131,13 +155,17 @@ class Gradient:
         if (number, ask) not in self._rises:
             before = kind, free, devices = self.known[number]
             amounts = tuple(have - amount for have, amount in zip(free, ask.request, strict=True))
-            rises = [(self.level((kind, amounts, after)) - self.level(before), after) for after in self._choices(devices, *self._wanted(ask))]
+            rises = [
+                (self.level((kind, amounts, after)) - self.level(before), after)
+                for after in self._choices(devices, *self._wanted(ask))
+            ]
             self._rises[number, ask] = min(rises, default=None)
         return self._rises[number, ask]
 
     @staticmethod
     def _choices(devices: Devices, number: int, share: int) -> Iterable[Devices]:
-        """The devices after each way to take the shares, as far as they differ: from neighbours in the order of what is free."""
+        """The devices after each way to take the shares, as far as they differ: from neighbours in the order of what is
+        free."""
         fits = [d for d, have in enumerate(devices) if have >= share]
         for chosen in sorted({tuple(devices[d] for d in fits[i : i + number]) for i in range(len(fits) - number + 1)}):
             left = Counter(devices) - Counter(chosen)
@@ -150,6 +178,10 @@ class Gradient:
             number, share = self.devices.T
             have = np.array(devices, dtype=np.int64)[:, None]
             useful = np.where(number > 0, (have * (have >= share)).sum(axis=0), free[self.gpu])
-            holds = (np.array(free) >= self.requests).all(axis=1) & self.open[kind] & ((have >= share).sum(axis=0) >= number)
+            holds = (
+                (np.array(free) >= self.requests).all(axis=1)
+                & self.open[kind]
+                & ((have >= share).sum(axis=0) >= number)
+            )
             self._levels[state] = int(((free[self.gpu] - holds * useful) * self.numbers).sum())
         return self._levels[state]

@@ -21,22 +21,33 @@ Placements = Mapping[int, tuple[Placement, ...]]
 class Site:
     """A cluster while it is filled. Gangs that run already are in it and stay.
 
-    Raises ValueError for what the baselines do not know: subgroups, and gangs whose mix of roles is open or that run in part.
+    Raises ValueError for what the baselines do not know: subgroups, and gangs whose mix of roles is open or that run in
+    part.
     """
 
     def __init__(self, problem: Problem) -> None:
         for gang in problem.gangs:
-            if gang.subgroups or gang.minimum != sum(role.minimum for role in gang.roles) or (gang.running and not satisfied(gang)):
-                raise ValueError(f"gang {gang.name}: the baselines know no subgroups, no open mix of roles and no gang that runs in part")
+            if (
+                gang.subgroups
+                or gang.minimum != sum(role.minimum for role in gang.roles)
+                or (gang.running and not satisfied(gang))
+            ):
+                raise ValueError(
+                    f"gang {gang.name}: the baselines know no subgroups, no open mix of roles and no gang that runs in part"
+                )
         self.problem, self.tree = problem, Tree(problem)
         self.room, self.ledger = Room(free_vectors(problem)), Ledger(problem)
-        self.placements: dict[int, tuple[Placement, ...]] = {j: gang.running for j, gang in enumerate(problem.gangs) if gang.running}
+        self.placements: dict[int, tuple[Placement, ...]] = {
+            j: gang.running for j, gang in enumerate(problem.gangs) if gang.running
+        }
         self._open: dict[frozenset[int], np.ndarray] = {}
 
     @cached_property
     def capacity(self) -> Ints:
         """Node x resource."""
-        return np.array([n.capacity for n in self.problem.nodes], dtype=np.int64).reshape(len(self.problem.nodes), len(self.problem.resources))
+        return np.array([n.capacity for n in self.problem.nodes], dtype=np.int64).reshape(
+            len(self.problem.nodes), len(self.problem.resources)
+        )
 
     def slots(self, role: Role) -> Ints:
         """Pods of the role that each node holds, 0 where its kind is closed to it."""
@@ -51,16 +62,22 @@ class Site:
     def asked(self, j: int) -> Vector:
         """What the gang needs to start."""
         gang = self.problem.gangs[j]
-        return demand(gang, [Placement(t, 0, role.minimum) for t, role in enumerate(gang.roles)], len(self.problem.resources))
+        return demand(
+            gang, [Placement(t, 0, role.minimum) for t, role in enumerate(gang.roles)], len(self.problem.resources)
+        )
 
     def in_turn(self, key: Callable[[int, int], Any]) -> Iterable[int]:
-        """The waiting gangs, of each queue the highest priority and then the oldest first; among queues the one with the smallest key(queue, gang).
+        """The waiting gangs, of each queue the highest priority and then the oldest first; among queues the one with
+        the smallest key(queue, gang).
 
         Charge the ledger between two of them.
         """
         queues: dict[int, list[int]] = {}
         gangs = self.problem.gangs
-        for j in sorted((j for j in range(len(gangs)) if j not in self.placements), key=lambda j: (gangs[j].priority, -gangs[j].age, -j)):
+        for j in sorted(
+            (j for j in range(len(gangs)) if j not in self.placements),
+            key=lambda j: (gangs[j].priority, -gangs[j].age, -j),
+        ):
             queues.setdefault(gangs[j].queue, []).append(j)
         while queues:
             q = min(queues, key=lambda q: (key(q, queues[q][-1]), q))
@@ -94,4 +111,6 @@ class Site:
     def lines(self) -> list[Ints]:
         """For each tier the domain of every node, numbered from 0."""
         lines = [self.tree.line(node.leaf) for node in self.problem.nodes]
-        return [np.unique([line[level] for line in lines], return_inverse=True)[1] for level in range(len(self.tree.tiers))]
+        return [
+            np.unique([line[level] for line in lines], return_inverse=True)[1] for level in range(len(self.tree.tiers))
+        ]

@@ -1,14 +1,19 @@
-"""Volcano's order (v1.15: actions/allocate, plugins network-topology-aware and binpack): queue by share, in it job by job, each into one hypernode.
+"""Volcano's order (v1.15: actions/allocate, plugins network-topology-aware and binpack): queue by share, in it job by
+job, each into one hypernode.
 
-* Queues: higher priority, then lower share. Jobs of a queue: higher priority, then older. A job that does not fit whole is put back and not
+* Queues: higher priority, then lower share. Jobs of a queue: higher priority, then older. A job that does not fit whole
+is put back and not
   tried again.
-* A job with a topology: tiers from below; of the hypernodes of the tier whose idle resources cover the job, each is tried, and among those that
+* A job with a topology: tiers from below; of the hypernodes of the tier whose idle resources cover the job, each is
+tried, and among those that
   hold it the fullest wins (mean over resources of (used + asked) / allocatable, 0 beyond 1). The first tier with one ends the search. Soft
   means hard at the highest tier, the whole cluster.
-* Pods inside: one after another onto the node with the best binpack score; of a job without topology the fullness of the node's hypernodes
+* Pods inside: one after another onto the node with the best binpack score; of a job without topology the fullness of
+the node's hypernodes
   counts as well, the tier above a tier weighing 0.8 of it.
 
-Left out: ties are broken by index, not at random, which favours Volcano (neighbours in the list are neighbours in the tree); pods beyond the minimum.
+Left out: ties are broken by index, not at random, which favours Volcano (neighbours in the list are neighbours in the
+tree); pods beyond the minimum.
 """
 
 from __future__ import annotations
@@ -42,7 +47,9 @@ def _job(site: Site, j: int) -> tuple[Placement, ...] | None:
         for h in hypernodes(site, tier):
             nodes = site.under[h]
             mark = site.room.mark()
-            if (site.room.free.amounts[nodes].sum(axis=0) >= asked).all() and (pods := pods_inside(site, gang, nodes)) is not None:
+            if (site.room.free.amounts[nodes].sum(axis=0) >= asked).all() and (
+                pods := pods_inside(site, gang, nodes)
+            ) is not None:
                 site.room.undo(mark)
                 found.append((fullness(site, nodes, asked), -h, pods))
         if found:
@@ -60,7 +67,8 @@ def hypernodes(site: Site, tier: int) -> list[int]:
 
 
 def fullness(site: Site, nodes: Ints, asked: Ints) -> float:
-    """How full these nodes are in sum with the request, 0 to 1 over the resources that are asked for; 0 when one overflows."""
+    """How full these nodes are in sum with the request, 0 to 1 over the resources that are asked for; 0 when one
+    overflows."""
     whole, free = site.capacity[nodes].sum(axis=0), site.room.free.amounts[nodes].sum(axis=0)
     wanted = [r for r, a in enumerate(asked) if a]
     used = [(whole[r] - free[r] + asked[r]) / whole[r] if whole[r] else 2.0 for r in wanted]
@@ -90,7 +98,9 @@ def _binpack(site: Site, nodes: Ints, request: Ints) -> np.ndarray:
     """sum over the resources asked for of (used + request) / allocatable, divided by their number."""
     wanted = np.flatnonzero(request)
     whole, free = site.capacity[nodes][:, wanted], site.room.free.amounts[nodes][:, wanted]
-    scores: np.ndarray = ((whole - free + request[wanted]) / np.maximum(whole, 1)).mean(axis=1) if len(wanted) else np.zeros(len(nodes))
+    scores: np.ndarray = (
+        ((whole - free + request[wanted]) / np.maximum(whole, 1)).mean(axis=1) if len(wanted) else np.zeros(len(nodes))
+    )
     return scores
 
 

@@ -1,6 +1,7 @@
 """1,000 nodes and 100 gangs, the size that the bar is about: with room to spare, tight, too much, and half busy.
 
-Where gangs must wait, the time hangs on the draw, so five worlds of each such kind must hold the bar and not one that happens to be easy.
+Where gangs must wait, the time hangs on the draw, so five worlds of each such kind must hold the bar and not one that
+happens to be easy.
 """
 
 from __future__ import annotations

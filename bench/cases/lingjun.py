@@ -1,4 +1,5 @@
-"""Gangs of 1 to 128 hosts with 8 GPUs each on the real, ragged tree of the Lingjun trace: GPUs placed, and how far each gang is spread."""
+"""Gangs of 1 to 128 hosts with 8 GPUs each on the real, ragged tree of the Lingjun trace: GPUs placed, and how far each
+gang is spread."""
 
 from __future__ import annotations
 
@@ -38,7 +39,13 @@ def gangs(hosts: int, load: float, seed: int) -> tuple[Gang, ...]:
     while left:
         pods = min(left, rng.choices(list(SIZES), list(SIZES.values()))[0])
         wish = rng.choice(WISHES)
-        topology = None if wish == "none" else Topology("soft", 3) if wish == "soft" else Topology("hard", HOST if pods <= 8 else POD)
+        topology = (
+            None
+            if wish == "none"
+            else Topology("soft", 3)
+            if wish == "soft"
+            else Topology("hard", HOST if pods <= 8 else POD)
+        )
         role = Role("worker", pods, pods, (GPUS,), frozenset({0}))
         found.append(Gang(f"gang-{len(found):03}", 0, 0, len(found), pods, (role,), topology))
         left -= pods
@@ -54,9 +61,14 @@ def problem(load: float, seed: int) -> Problem:
 def compared(percent: int, seed: int) -> Figures:
     world = problem(percent / 100, seed)
     found, _, figures = race(world, "gpu", BASELINES)
-    given = {name: _cost(other, other.gangs) if name == PLAN else planned(world, other) for name, other in found.items()}
+    given = {
+        name: _cost(other, other.gangs) if name == PLAN else planned(world, other) for name, other in found.items()
+    }
     bound = most_placed(world, 0)
-    rows = tuple((*_row(f"{percent}%, seed {seed}: {name}", of, found, bound, len(world.gangs)), str(given[name])) for name, of in found.items())
+    rows = tuple(
+        (*_row(f"{percent}%, seed {seed}: {name}", of, found, bound, len(world.gangs)), str(given[name]))
+        for name, of in found.items()
+    )
     heads = (
         "load and draw",
         "GPUs placed",
@@ -75,7 +87,9 @@ def compared(percent: int, seed: int) -> Figures:
         if name != PLAN:
             claims[f"it places no fewer GPUs than {name}"] = plan.placed >= other.placed
             common = plan.gangs & other.gangs
-            claims[f"it spreads the gangs that both start no further than {name}"] = _cost(plan, common) <= _cost(other, common)
+            claims[f"it spreads the gangs that both start no further than {name}"] = _cost(plan, common) <= _cost(
+                other, common
+            )
             claims[f"given the gangs of {name}, it spreads them no further"] = given[name] <= _cost(other, other.gangs)
     title = "The Lingjun tree, 847 hosts of 8 GPUs below 119 access and 3 pod switches"
     return replace(figures, comparison=Comparison(title, heads, rows), claims=claims)
@@ -85,7 +99,16 @@ def _row(name: str, of: Outcome, every: dict[str, Outcome], bound: int, asked: i
     common = frozenset.intersection(*(other.gangs for other in every.values()))
     domains = [mean(of.domains[j][level] for j in common) for level in (0, 1)]
     costs = str(_cost(of, common)), str(_cost(of, of.gangs))
-    return name, str(of.placed), f"{of.placed / bound:.2%}", str(asked), str(len(of.gangs)), f"{domains[0]:.2f}", f"{domains[1]:.2f}", *costs
+    return (
+        name,
+        str(of.placed),
+        f"{of.placed / bound:.2%}",
+        str(asked),
+        str(len(of.gangs)),
+        f"{domains[0]:.2f}",
+        f"{domains[1]:.2f}",
+        *costs,
+    )
 
 
 def _cost(of: Outcome, gangs: Iterable[int]) -> int:
@@ -93,7 +116,8 @@ def _cost(of: Outcome, gangs: Iterable[int]) -> int:
 
 
 def planned(world: Problem, of: Outcome) -> int:
-    """What the plan costs where nobody else asks than the gangs that someone started. Raises RuntimeError where it does not start all of them."""
+    """What the plan costs where nobody else asks than the gangs that someone started. Raises RuntimeError where it does
+    not start all of them."""
     plan = solve(replace(world, gangs=tuple(world.gangs[j] for j in sorted(of.gangs))))
     if any(decision.action != "start" for decision in plan.decisions):
         raise RuntimeError("the plan starts fewer of these gangs than who chose them")
@@ -103,4 +127,8 @@ def planned(world: Problem, of: Outcome) -> int:
 
 for percent in (60, 90, 120):
     for seed in (1, 2, 3):
-        case(f"lingjun-{percent}-{seed}", f"plan the Lingjun tree, {percent}% load, seed {seed}", partial(compared, percent, seed))
+        case(
+            f"lingjun-{percent}-{seed}",
+            f"plan the Lingjun tree, {percent}% load, seed {seed}",
+            partial(compared, percent, seed),
+        )

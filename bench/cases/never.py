@@ -29,7 +29,11 @@ def problem(roles: tuple[tuple[int, int], ...], tier: int, busy: int) -> Problem
     for size in (SPINE, CORE):
         counts.append(-(-counts[-1] // size))
     first = [sum(counts[:level]) for level in range(3)]
-    parents = [first[1] + h // SPINE for h in range(counts[0])] + [first[2] + h // CORE for h in range(counts[1])] + [None] * counts[2]
+    parents = (
+        [first[1] + h // SPINE for h in range(counts[0])]
+        + [first[2] + h // CORE for h in range(counts[1])]
+        + [None] * counts[2]
+    )
     tiers = [level + 1 for level in range(3) for _ in range(counts[level])]
     tree = tuple(HyperNode(f"h{h}", tier, parent) for h, (tier, parent) in enumerate(zip(tiers, parents, strict=True)))
     full = (GPUS_PER_NODE,)
@@ -52,8 +56,18 @@ def proved(name: str) -> Figures:
         raise RuntimeError(f"not a valid plan: {faults[0]}")
     (decision,) = plan.decisions
     facts = decision.facts
-    row = (name, f"{wall:.2f}", f"{cpu:.2f}", " ".join(fact.code for fact in facts), "never" if any(fact.never for fact in facts) else "not now")
-    comparison = Comparison(f"Proofs that a gang cannot start, {NODES:,} nodes", ("the gang asks for", "seconds", "cpu s", "code", "says"), (row,))
+    row = (
+        name,
+        f"{wall:.2f}",
+        f"{cpu:.2f}",
+        " ".join(fact.code for fact in facts),
+        "never" if any(fact.never for fact in facts) else "not now",
+    )
+    comparison = Comparison(
+        f"Proofs that a gang cannot start, {NODES:,} nodes",
+        ("the gang asks for", "seconds", "cpu s", "code", "says"),
+        (row,),
+    )
     claims = {
         "it is proved, and said of the right time": decision.action == "wait"
         and all(fact.code != "GW110" and fact.never == ever for fact in facts)

@@ -1,4 +1,5 @@
-"""The openb cluster (1,523 machines, 6,212 GPUs of 7 models) filled with single pods that arrive until it is full, as in the FGD paper (ATC'23)."""
+"""The openb cluster (1,523 machines, 6,212 GPUs of 7 models) filled with single pods that arrive until it is full, as
+in the FGD paper (ATC'23)."""
 
 from __future__ import annotations
 
@@ -37,9 +38,11 @@ WHICH = {"whole GPUs": False, "shared GPUs": True}
 
 
 def problem(machines: list[Machine], pods: list[Pod], seed: int, overload: float = OVERLOAD) -> Problem:
-    """Pods drawn with replacement from the list, in the order of their arrival; each is a gang of one. Kinds are GPU models.
+    """Pods drawn with replacement from the list, in the order of their arrival; each is a gang of one. Kinds are GPU
+    models.
 
-    GPUs are cells of their node, from which a pod takes its shares, where some pod asks for less than a whole one; else a number.
+    GPUs are cells of their node, from which a pod takes its shares, where some pod asks for less than a whole one; else
+    a number.
     """
     models = sorted({m.model for m in machines})
     rng = random.Random(seed)  # noqa: S311  # the same draw each time
@@ -48,7 +51,16 @@ def problem(machines: list[Machine], pods: list[Pod], seed: int, overload: float
     nodes = []
     for m in machines:
         amount = (m.cpu, m.memory, m.gpus * WHOLE)
-        nodes.append(Node(m.name, models.index(m.model), None, amount, amount, (Cell(0, device, device),) * m.gpus if shared else ()))
+        nodes.append(
+            Node(
+                m.name,
+                models.index(m.model),
+                None,
+                amount,
+                amount,
+                (Cell(0, device, device),) * m.gpus if shared else (),
+            )
+        )
     left, gangs = overload * sum(m.gpus for m in machines) * WHOLE, list[Gang]()
     while left > 0:
         pod = rng.choice(pods)
@@ -64,11 +76,22 @@ def problem(machines: list[Machine], pods: list[Pod], seed: int, overload: float
 
 def filled(which: str, pods: str, seed: int) -> Figures:
     """The list `which`, of it the pods that `pods` says (`WHICH`)."""
-    world = problem(openb_machines(), [pod for pod in openb_pods(which) if WHICH[pods] or pod.share in (0, WHOLE)], seed)
+    world = problem(
+        openb_machines(), [pod for pod in openb_pods(which) if WHICH[pods] or pod.share in (0, WHOLE)], seed
+    )
     found, _, figures = race(world, "gpu", BASELINES, Options(time_limit=SECONDS))
     bound = most_placed(world, GPU)
     rows = tuple(_row(f"{which}, {pods}: {name}", of, found, world, bound) for name, of in found.items())
-    heads = ("pods and who", "GPUs", "allocated", "of the LP bound", "the plan's part more", "stranded", "pods", "seconds")
+    heads = (
+        "pods and who",
+        "GPUs",
+        "allocated",
+        "of the LP bound",
+        "the plan's part more",
+        "stranded",
+        "pods",
+        "seconds",
+    )
     title = f"openb, pods that ask for {OVERLOAD:.0%} of its GPUs"
     plan = found[PLAN]
     claims = {}

@@ -35,7 +35,9 @@ def compiled(nodes: int, gangs: int) -> Figures:
         f"{figures.peak >> 20}",
     )
     heads = ("nodes x gangs", "cpu s", "solve s", "all else s", "cpu ms per gang", "peak MiB")
-    return replace(figures, comparison=Comparison("Growth: half busy, the gangs ask for a fifth more than is free", heads, (row,)))
+    return replace(
+        figures, comparison=Comparison("Growth: half busy, the gangs ask for a fifth more than is free", heads, (row,))
+    )
 
 
 for nodes, gangs in GROWTH:

@@ -1,4 +1,5 @@
-"""100 full clusters, one gang of high priority each: how many pods go for it, by the plan and by a port of Volcano's gangpreempt."""
+"""100 full clusters, one gang of high priority each: how many pods go for it, by the plan and by a port of Volcano's
+gangpreempt."""
 
 from __future__ import annotations
 
@@ -22,11 +23,15 @@ RAN = 3600
 
 
 def problem(seed: int) -> Problem:
-    """8 to 16 leaves of 4 to 8 nodes with 8 GPUs, all held by running gangs, most of which may be evicted and some of which have pods to spare."""
+    """8 to 16 leaves of 4 to 8 nodes with 8 GPUs, all held by running gangs, most of which may be evicted and some of
+    which have pods to spare."""
     rng = random.Random(seed)  # noqa: S311  # the same draw each time
     leaves, width = rng.choice((8, 12, 16)), rng.choice((4, 6, 8))
     spines = leaves // LEAVES_PER_SPINE
-    tree = (*(HyperNode(f"leaf-{h}", 1, leaves + h // LEAVES_PER_SPINE) for h in range(leaves)), *(HyperNode(f"spine-{h}", 2) for h in range(spines)))
+    tree = (
+        *(HyperNode(f"leaf-{h}", 1, leaves + h // LEAVES_PER_SPINE) for h in range(leaves)),
+        *(HyperNode(f"spine-{h}", 2) for h in range(spines)),
+    )
     nodes = tuple(Node(f"node-{n}", 0, n // width, (GPUS,), (GPUS,)) for n in range(leaves * width))
     running = _full(rng, len(nodes))
     pods, size = rng.choice((2, 4, 6, 8)), rng.choice((2, 4, 8))
@@ -58,7 +63,19 @@ def _full(rng: random.Random, nodes: int) -> list[Gang]:
             role = Role("worker", number, least, (size,), frozenset({0}))
             run = tuple(Placement(0, n, count) for n, count in sorted(placed.items()))
             priority, evictable = rng.choice((LOW, MIDDLE)), rng.random() < 0.9
-            gangs.append(Gang(f"gang-{len(gangs)}", 0, priority, len(gangs), least, (role,), running=run, evictable=evictable, loss=RAN))
+            gangs.append(
+                Gang(
+                    f"gang-{len(gangs)}",
+                    0,
+                    priority,
+                    len(gangs),
+                    least,
+                    (role,),
+                    running=run,
+                    evictable=evictable,
+                    loss=RAN,
+                )
+            )
     return gangs
 
 
@@ -82,7 +99,8 @@ def by_plan(world: Problem) -> Count | None:
 
 
 def by_port(world: Problem) -> Count | None:
-    """The verifier may only find that victims go for nothing, which Volcano does not promise against. Raises RuntimeError for anything else."""
+    """The verifier may only find that victims go for nothing, which Volcano does not promise against. Raises
+    RuntimeError for anything else."""
     winner = len(world.gangs) - 1
     found = preempt(world, winner)
     if found is None:
@@ -96,7 +114,11 @@ def by_port(world: Problem) -> Count | None:
 
 def _left(gang: Gang, gone: tuple[Placement, ...]) -> list[Placement]:
     lost = {(p.role, p.node): p.pods for p in gone}
-    return [replace(p, pods=p.pods - lost.get((p.role, p.node), 0)) for p in gang.running if p.pods > lost.get((p.role, p.node), 0)]
+    return [
+        replace(p, pods=p.pods - lost.get((p.role, p.node), 0))
+        for p in gang.running
+        if p.pods > lost.get((p.role, p.node), 0)
+    ]
 
 
 def hundred() -> Figures:
@@ -105,10 +127,18 @@ def hundred() -> Figures:
     plans = [by_plan(world) for world in worlds]
     wall, cpu, most = time.perf_counter() - wall, time.process_time() - cpu, peak()
     ports = [by_port(world) for world in worlds]
-    both = [(ours, theirs) for ours, theirs in zip(plans, ports, strict=True) if ours is not None and theirs is not None]
+    both = [
+        (ours, theirs) for ours, theirs in zip(plans, ports, strict=True) if ours is not None and theirs is not None
+    ]
     ours, theirs = (sum(pair[which].pods for pair in both) for which in (0, 1))
     rows = tuple(
-        (name, str(sum(x is not None for x in found)), str(pods), str(sum(pair[which].gangs for pair in both)), f"{pods / max(1, ours):.2f}")
+        (
+            name,
+            str(sum(x is not None for x in found)),
+            str(pods),
+            str(sum(pair[which].gangs for pair in both)),
+            f"{pods / max(1, ours):.2f}",
+        )
         for which, (name, found, pods) in enumerate((("plan", plans, ours), ("Volcano's gangpreempt", ports, theirs)))
     )
     heads = ("who", "gangs that start", "pods evicted where both start one", "gangs hit", "pods, the plan's = 1")

@@ -35,12 +35,21 @@ def added() -> Figures:
     rows, slowest = [], Figures(0, 0, 0)
     for name in jobs[RUNNING:]:
         found, started, size = _planned(read_specs(Tree({**before, name: made.files[name]})), state)
-        rows.append((size, *(f"{found.phases[phase]:.2f}" for phase in ("lower", "solve", "verify")), f"{found.seconds:.2f}", f"{found.cpu:.2f}"))
+        rows.append(
+            (
+                size,
+                *(f"{found.phases[phase]:.2f}" for phase in ("lower", "solve", "verify")),
+                f"{found.seconds:.2f}",
+                f"{found.cpu:.2f}",
+            )
+        )
         slowest = max(slowest, found, key=lambda figures: figures.seconds)
         if not started:
             raise RuntimeError(f"{name} does not start beside the {RUNNING} that run")
     comparison = Comparison(
-        f"One gang more, {RUNNING:,} run on {NODES:,} nodes", ("gang", "lower", "solve", "verify", "seconds", "cpu s"), tuple(rows)
+        f"One gang more, {RUNNING:,} run on {NODES:,} nodes",
+        ("gang", "lower", "solve", "verify", "seconds", "cpu s"),
+        tuple(rows),
     )
     return Figures(slowest.seconds, slowest.cpu, peak(), slowest.phases, comparison=comparison)
 
@@ -64,20 +73,41 @@ def _planned(specs: Any, state: Any) -> tuple[Figures, bool, str]:
     new = [d for d in plan.decisions if d.action == "start"]
     phases = dict(zip(("lower", "solve", "verify"), (b - a for a, b in itertools.pairwise(marks)), strict=True))
     gang = problem.gangs[new[0].gang] if new else None
-    wish = "" if gang is None else "anywhere" if gang.topology is None else f"{gang.topology.mode} tier {gang.topology.tier}"
+    wish = (
+        ""
+        if gang is None
+        else "anywhere"
+        if gang.topology is None
+        else f"{gang.topology.mode} tier {gang.topology.tier}"
+    )
     size = "" if gang is None else f"{gang.minimum} pods, {wish}"
-    return Figures(marks[-1] - marks[0], cpu, 0, phases), [d.action for d in plan.decisions].count("keep") == RUNNING and len(new) == 1, size
+    return (
+        Figures(marks[-1] - marks[0], cpu, 0, phases),
+        [d.action for d in plan.decisions].count("keep") == RUNNING and len(new) == 1,
+        size,
+    )
 
 
 def pods(outcome: Outcome) -> Iterator[dict[str, Any]]:
-    """What the cluster would hold once everything that the plan starts runs: its pods, as the job controller labels them."""
+    """What the cluster would hold once everything that the plan starts runs: its pods, as the job controller labels
+    them."""
     for decided in outcome.decisions:
         roles = {role.name: role for role in decided.gang.roles}
         for role, nodes in decided.pods.items():
-            requests = {name: f"{amount}m" if name == "cpu" else str(amount) for name, amount in roles[role].pod.requests.items() if name != "pods"}
+            requests = {
+                name: f"{amount}m" if name == "cpu" else str(amount)
+                for name, amount in roles[role].pod.requests.items()
+                if name != "pods"
+            }
             for node, count in nodes.items():
                 for number in range(count):
-                    yield _pod(decided.gang.document, role, node, f"{decided.gang.document.name}-{role}-{node}-{number}", requests)
+                    yield _pod(
+                        decided.gang.document,
+                        role,
+                        node,
+                        f"{decided.gang.document.name}-{role}-{node}-{number}",
+                        requests,
+                    )
 
 
 def _pod(job: Any, role: str, node: str, name: str, requests: dict[str, str]) -> dict[str, Any]:
@@ -88,7 +118,9 @@ def _pod(job: Any, role: str, node: str, name: str, requests: dict[str, str]) ->
         "metadata": {"name": name, "namespace": job.namespace, "labels": labels},
         "spec": {
             "nodeName": node,
-            "containers": [{"name": "main", "image": "registry.example.com/bench/main:1", "resources": {"requests": requests}}],
+            "containers": [
+                {"name": "main", "image": "registry.example.com/bench/main:1", "resources": {"requests": requests}}
+            ],
         },
         "status": {"phase": "Running", "startTime": "2026-02-01T00:00:00Z"},
     }

@@ -1,7 +1,8 @@
 """The checks: rules inside and across objects, one function each, in a table.
 
-A check is a function from a `Reading` to findings, declared with its code and title. Its docstring is the user's documentation: the rule,
-its reason, and how to mend a breach. Checks know nothing of files, output or each other, and never raise for what a document says.
+A check is a function from a `Reading` to findings, declared with its code and title. Its docstring is the user's
+documentation: the rule, its reason, and how to mend a breach. Checks know nothing of files, output or each other, and
+never raise for what a document says.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ Identity = tuple[str, str, str]
 class Reading:
     """What checks look at: the specs, also those of objects that turn out bad, and the models that they were made from.
 
-    broken: objects that exist but could not be read; nobody should be told that they are missing. tree: what is wrong with the hypernode tree.
-    pods: bare pods. schedulers: every scheduler configuration found, of which `specs` has the first. namespaced: kinds that live in namespaces
-    ("Kind.group" -> bool) as far as known.
+    broken: objects that exist but could not be read; nobody should be told that they are missing. tree: what is wrong
+    with the hypernode tree. pods: bare pods. schedulers: every scheduler configuration found, of which `specs` has the
+    first. namespaced: kinds that live in namespaces ("Kind.group" -> bool) as far as known.
     """
 
     specs: Specs
@@ -53,7 +54,8 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`path` in `document` breaks the rule. see: the other document and path that belong to it. severity: where milder than the rule's own."""
+    """`path` in `document` breaks the rule. see: the other document and path that belong to it. severity: where milder
+    than the rule's own."""
 
     document: Document
     path: Path
@@ -75,7 +77,12 @@ class Check:
         for found in self.function(reading):
             see = found.see[0].at(*found.see[1]) if found.see else None
             position = found.document.at(*found.path)
-            yield found.document, self.rule.at(position, found.message, found.help, object=found.document.label, see=see, severity=found.severity)
+            yield (
+                found.document,
+                self.rule.at(
+                    position, found.message, found.help, object=found.document.label, see=see, severity=found.severity
+                ),
+            )
 
 
 _CHECKS: dict[str, Check] = {}

@@ -17,8 +17,8 @@ from compiler.volcano.shared_devices import MEMORY
 
 @check("GP370", "NUMA cells hold more than the node")
 def cells_within_capacity(reading: Reading) -> Iterator[Finding]:
-    """The cells of spec.numa divide what one node has: of each resource they come to at most the pool's capacity. Mend: correct the cells or the
-    capacity."""
+    """The cells of spec.numa divide what one node has: of each resource they come to at most the pool's capacity. Mend:
+    correct the cells or the capacity."""
     for document, pool in reading.of(NodePool):
         total: dict[str, int] = {}
         for cell in pool.spec.numa.cells if pool.spec.numa else ():
@@ -27,15 +27,17 @@ def cells_within_capacity(reading: Reading) -> Iterator[Finding]:
         capacity = amounts(pool.spec.capacity, "down")
         for name, amount in total.items():
             if amount > capacity.get(name, 0):
-                message = f"the cells have {shown(name, amount)} {name} in sum, a node {shown(name, capacity.get(name, 0))}"
+                message = (
+                    f"the cells have {shown(name, amount)} {name} in sum, a node {shown(name, capacity.get(name, 0))}"
+                )
                 yield Finding(document, ("spec", "numa", "cells"), message, "correct the cells or the capacity")
 
 
 @check("GP371", "shared devices of two sizes")
 def equal_devices(reading: Reading) -> Iterator[Finding]:
-    """A resource of shared devices means one thing in a cluster: every device offers the same amount of it, and whole devices are asked for by
-    the same name, so that "one device" is one amount. (volcano.sh/vgpu-memory is excepted: a pod says how much it wants.) Mend: use another
-    resource for the other devices."""
+    """A resource of shared devices means one thing in a cluster: every device offers the same amount of it, and whole
+    devices are asked for by the same name, so that "one device" is one amount. (volcano.sh/vgpu-memory is excepted: a
+    pod says how much it wants.) Mend: use another resource for the other devices."""
     first: dict[str, tuple[SharedDevices, tuple[Document, Path]]] = {}
     for document, pool in reading.of(NodePool):
         for index, shared in enumerate(pool.spec.shared_devices or ()):
@@ -48,9 +50,15 @@ def equal_devices(reading: Reading) -> Iterator[Finding]:
 
 @check("GP372", "part of a device that no device can give")
 def parts_of_devices(reading: Reading) -> Iterator[Finding]:
-    """A pod asks for a part of one device, up to all of it, or for several whole ones: then the amount is a multiple of what one offers. It
-    does not ask for parts and for whole ones at once. Mend: ask for less, for a multiple, or for one of the two."""
-    known = {shared.resource: shared for _, pool in reading.of(NodePool) for shared in pool.spec.shared_devices or () if shared.resource != MEMORY}
+    """A pod asks for a part of one device, up to all of it, or for several whole ones: then the amount is a multiple of
+    what one offers. It does not ask for parts and for whole ones at once. Mend: ask for less, for a multiple, or for
+    one of the two."""
+    known = {
+        shared.resource: shared
+        for _, pool in reading.of(NodePool)
+        for shared in pool.spec.shared_devices or ()
+        if shared.resource != MEMORY
+    }
     for gang in reading.specs.gangs:
         for role in gang.roles:
             for resource, shared in known.items():
@@ -66,8 +74,9 @@ def parts_of_devices(reading: Reading) -> Iterator[Finding]:
 
 @check("GP373", "topologyPolicy without effect", "warning")
 def policies_count(reading: Reading) -> Iterator[Finding]:
-    """Volcano minds a task's topologyPolicy by its plugin numa-aware, and only for pods of QoS class Guaranteed (limits of cpu and memory in every
-    container, requests equal to them). Mend: add the plugin, complete the limits, or remove the policy."""
+    """Volcano minds a task's topologyPolicy by its plugin numa-aware, and only for pods of QoS class Guaranteed (limits
+    of cpu and memory in every container, requests equal to them). Mend: add the plugin, complete the limits, or remove
+    the policy."""
     for document, job in reading.of(VolcanoJob):
         gang = next((gang for gang in reading.specs.gangs if gang.document is document), None)
         for index, task in enumerate(job.spec.tasks):
@@ -75,18 +84,30 @@ def policies_count(reading: Reading) -> Iterator[Finding]:
             if task.topology_policy in (None, "none"):
                 continue
             if reading.specs.scheduler is not None and not numa_aware(reading.specs.scheduler):
-                yield Finding(document, path, "the scheduler's configuration lacks the plugin numa-aware", "add the plugin, or remove the policy")
+                yield Finding(
+                    document,
+                    path,
+                    "the scheduler's configuration lacks the plugin numa-aware",
+                    "add the plugin, or remove the policy",
+                )
             elif gang is not None and not gang.roles[index].pod.guaranteed:
-                yield Finding(document, path, "the pods are not Guaranteed", "give every container limits of cpu and memory, and no other requests")
+                yield Finding(
+                    document,
+                    path,
+                    "the pods are not Guaranteed",
+                    "give every container limits of cpu and memory, and no other requests",
+                )
 
 
 @check("GP374", "topologyPolicy with a part of a CPU")
 def whole_cpus(reading: Reading) -> Iterator[Finding]:
-    """With a topologyPolicy other than none each container asks for whole CPUs; Volcano's admission refuses the job otherwise. Mend: round the
-    requests up."""
+    """With a topologyPolicy other than none each container asks for whole CPUs; Volcano's admission refuses the job
+    otherwise. Mend: round the requests up."""
     for document, job in reading.of(VolcanoJob):
         for index, task in enumerate(job.spec.tasks):
-            for number, container in enumerate(task.template.spec.containers if task.topology_policy not in (None, "none") else ()):
+            for number, container in enumerate(
+                task.template.spec.containers if task.topology_policy not in (None, "none") else ()
+            ):
                 asked = container.effective.get("cpu")
                 if asked is not None and asked.denominator != 1:
                     path = ("spec", "tasks", index, "template", "spec", "containers", number)
@@ -95,8 +116,8 @@ def whole_cpus(reading: Reading) -> Iterator[Finding]:
 
 @check("GP375", "virtual GPUs without the plugin deviceshare", "warning")
 def vgpus_are_scheduled(reading: Reading) -> Iterator[Finding]:
-    """Only the plugin deviceshare with deviceshare.VGPUEnable puts pods that ask for volcano.sh/vgpu-* onto devices; without it Volcano counts sums
-    over nodes. Mend: add the plugin with that argument."""
+    """Only the plugin deviceshare with deviceshare.VGPUEnable puts pods that ask for volcano.sh/vgpu-* onto devices;
+    without it Volcano counts sums over nodes. Mend: add the plugin with that argument."""
     scheduler = reading.specs.scheduler
     if scheduler is None or any(_shares(plugin) for tier in scheduler.tiers for plugin in tier):
         return
@@ -114,8 +135,14 @@ def _shares(plugin: PluginSpec) -> bool:
 
 @check("GP376", "Numatopology of no node", "warning")
 def numatopologies_have_nodes(reading: Reading) -> Iterator[Finding]:
-    """A Numatopology bears the name of its node; one without a node says nothing. Mend: correct the name, or add the node."""
+    """A Numatopology bears the name of its node; one without a node says nothing. Mend: correct the name, or add the
+    node."""
     names = {node.name for node in reading.specs.nodes}
     for document, _ in reading.of(Numatopology):
         if names and document.name not in names:
-            yield Finding(document, ("metadata", "name"), f"there is no node {document.name!r}", "correct the name, or add the node")
+            yield Finding(
+                document,
+                ("metadata", "name"),
+                f"there is no node {document.name!r}",
+                "correct the name, or add the node",
+            )

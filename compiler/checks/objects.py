@@ -11,17 +11,25 @@ from compiler.syntax.documents import Document
 
 @check("GP301", "two objects of one name")
 def duplicates(reading: Reading) -> Iterator[Finding]:
-    """A kind has one object of a name (and namespace) in a cluster; NodePools must not make a node or hypernode that exists already. Mend: rename or
-    remove one."""
+    """A kind has one object of a name (and namespace) in a cluster; NodePools must not make a node or hypernode that
+    exists already. Mend: rename or remove one."""
     seen: dict[tuple[str, str, str], Document] = {}
     for document in sorted(reading.specs.documents, key=lambda d: (d.file, *_place(d))):
         key = f"{document.kind}.{document.group}"
         space = (document.namespace or "default") if reading.namespaced.get(key, True) else ""
         first = seen.setdefault((key, space, document.name), document)
         if first is not document:
-            yield Finding(document, ("metadata", "name"), f"{document.label} is here twice", "rename or remove one", (first, ("metadata", "name")))
+            yield Finding(
+                document,
+                ("metadata", "name"),
+                f"{document.label} is here twice",
+                "rename or remove one",
+                (first, ("metadata", "name")),
+            )
     for what, items in (("node", reading.specs.nodes), ("hypernode", reading.specs.hypernodes)):
-        yield from _made_twice(what, sorted(items, key=lambda item: (item.document.file, *_place(item.document), item.name)))
+        yield from _made_twice(
+            what, sorted(items, key=lambda item: (item.document.file, *_place(item.document), item.name))
+        )
 
 
 def _place(document: Document) -> tuple[int, int]:
@@ -36,7 +44,11 @@ def _made_twice(what: str, items: Sequence[NodeSpec | HyperNodeSpec]) -> Iterato
     for item in items:
         first = made.get(item.name)
         made.setdefault(item.name, item.document)
-        if first is None or "NodePool" not in (first.kind, item.document.kind) or (pair := (first.identity, item.document.identity)) in told:
+        if (
+            first is None
+            or "NodePool" not in (first.kind, item.document.kind)
+            or (pair := (first.identity, item.document.identity)) in told
+        ):
             continue
         told.add(pair)
         message = f"{what} {item.name!r} is in {first.label} already"
@@ -45,18 +57,30 @@ def _made_twice(what: str, items: Sequence[NodeSpec | HyperNodeSpec]) -> Iterato
 
 @check("GP355", "cluster without nodes", "warning")
 def nodes_exist(reading: Reading) -> Iterator[Finding]:
-    """A cluster without nodes can run nothing: every gang waits, unless a state file or the live cluster brings nodes. Mend: add a NodePool or Node
-    objects to the cluster's folder."""
-    if not reading.specs.nodes and not reading.broken_names("NodePool.gangplan.dev") and not reading.broken_names("Node."):
+    """A cluster without nodes can run nothing: every gang waits, unless a state file or the live cluster brings nodes.
+    Mend: add a NodePool or Node objects to the cluster's folder."""
+    if (
+        not reading.specs.nodes
+        and not reading.broken_names("NodePool.gangplan.dev")
+        and not reading.broken_names("Node.")
+    ):
         yield Finding(
-            reading.specs.cluster.document, ("metadata", "name"), f"cluster {reading.specs.cluster.name!r} has no nodes", "add a NodePool or Nodes"
+            reading.specs.cluster.document,
+            ("metadata", "name"),
+            f"cluster {reading.specs.cluster.name!r} has no nodes",
+            "add a NodePool or Nodes",
         )
 
 
 @check("GP362", "node without hostname label", "warning")
 def hostnames(reading: Reading) -> Iterator[Finding]:
-    """Binding selects nodes by the label kubernetes.io/hostname, which kubelet sets on every node; pods cannot be bound to a node that lacks it
-    or shares it. Mend: add the label to the Node."""
+    """Binding selects nodes by the label kubernetes.io/hostname, which kubelet sets on every node; pods cannot be bound
+    to a node that lacks it or shares it. Mend: add the label to the Node."""
     for node in reading.specs.nodes:
         if node.document.kind == "Node" and not node.labels.get("kubernetes.io/hostname"):
-            yield Finding(node.document, ("metadata", "labels"), f"node {node.name!r} has no label kubernetes.io/hostname", "add the label")
+            yield Finding(
+                node.document,
+                ("metadata", "labels"),
+                f"node {node.name!r} has no label kubernetes.io/hostname",
+                "add the label",
+            )

@@ -14,7 +14,11 @@ ROOT = "root"
 DEEPEST = 5
 LONGEST_LOOP = 8
 KEY = "Queue.scheduling.volcano.sh"
-_PATHS: Mapping[str, Path] = {"guarantee": ("spec", "guarantee", "resource"), "deserved": ("spec", "deserved"), "capability": ("spec", "capability")}
+_PATHS: Mapping[str, Path] = {
+    "guarantee": ("spec", "guarantee", "resource"),
+    "deserved": ("spec", "deserved"),
+    "capability": ("spec", "capability"),
+}
 
 
 def _queues(reading: Reading) -> dict[str, QueueSpec]:
@@ -22,7 +26,8 @@ def _queues(reading: Reading) -> dict[str, QueueSpec]:
 
 
 def _ancestors(queue: QueueSpec, by_name: Mapping[str, QueueSpec]) -> list[QueueSpec]:
-    """From the parent upwards, root included where it is declared; ends where the path is broken, runs in a circle or is too deep anyway."""
+    """From the parent upwards, root included where it is declared; ends where the path is broken, runs in a circle or
+    is too deep anyway."""
     way: list[QueueSpec] = []
     seen = {queue.name}
     parent = queue.parent
@@ -48,10 +53,18 @@ def parent_known(reading: Reading) -> Iterator[Finding]:
     """A queue's parent is a queue of the same cluster, or root. Mend: correct the name, or add the parent."""
     by_name = _queues(reading)
     for queue in reading.specs.queues:
-        if queue.parent and queue.parent not in by_name and queue.parent not in reading.broken_names(KEY) and queue.parent != "default":
+        if (
+            queue.parent
+            and queue.parent not in by_name
+            and queue.parent not in reading.broken_names(KEY)
+            and queue.parent != "default"
+        ):
             near = did_you_mean(queue.parent, [*by_name, ROOT])
             yield Finding(
-                queue.document, ("spec", "parent"), f"there is no queue {queue.parent!r}", f"did you mean {near!r}?" if near else "add the parent"
+                queue.document,
+                ("spec", "parent"),
+                f"there is no queue {queue.parent!r}",
+                f"did you mean {near!r}?" if near else "add the parent",
             )
 
 
@@ -71,7 +84,12 @@ def no_loop(reading: Reading) -> Iterator[Finding]:
         for index, member in enumerate(loop):
             circle = [*loop[index:], *loop[:index], member]
             shown_names = circle if len(circle) <= LONGEST_LOOP else [*circle[:LONGEST_LOOP], "..."]
-            yield Finding(by_name[member].document, ("spec", "parent"), f"queues form a loop: {' under '.join(shown_names)}", "change one parent")
+            yield Finding(
+                by_name[member].document,
+                ("spec", "parent"),
+                f"queues form a loop: {' under '.join(shown_names)}",
+                "change one parent",
+            )
         done.update(way)
 
 
@@ -83,7 +101,10 @@ def depth(reading: Reading) -> Iterator[Finding]:
         level = 1 + sum(1 for above in _ancestors(queue, by_name) if above.name != ROOT)
         if level > DEEPEST and queue.name != ROOT:
             yield Finding(
-                queue.document, ("spec", "parent"), f"queue {queue.name!r} is {level} levels below the root", f"at most {DEEPEST} are allowed"
+                queue.document,
+                ("spec", "parent"),
+                f"queue {queue.name!r} is {level} levels below the root",
+                f"at most {DEEPEST} are allowed",
             )
 
 
@@ -98,19 +119,26 @@ def _ordered(reading: Reading, low: str, high: str, *, missing_is_zero: bool) ->
             limit = most.get(name, 0 if missing_is_zero else amount)
             if amount > limit:
                 message = f"{low} of {name} {shown(name, amount)} is above the {high} {shown(name, limit)}"
-                yield Finding(queue.document, (*_PATHS[low], name), message, "lower one or raise the other", (queue.document, (*_PATHS[high], name)))
+                yield Finding(
+                    queue.document,
+                    (*_PATHS[low], name),
+                    message,
+                    "lower one or raise the other",
+                    (queue.document, (*_PATHS[high], name)),
+                )
 
 
 @check("GP310", "guarantee above deserved")
 def guarantee_within_deserved(reading: Reading) -> Iterator[Finding]:
-    """guarantee[r] <= deserved[r] for each resource, where deserved is given at all; one that it does not name counts as 0. Volcano's admission
-    refuses the queue. Mend: lower the guarantee, or raise or complete deserved."""
+    """guarantee[r] <= deserved[r] for each resource, where deserved is given at all; one that it does not name counts
+    as 0. Volcano's admission refuses the queue. Mend: lower the guarantee, or raise or complete deserved."""
     yield from _ordered(reading, "guarantee", "deserved", missing_is_zero=True)
 
 
 @check("GP311", "deserved above capability")
 def deserved_within_capability(reading: Reading) -> Iterator[Finding]:
-    """deserved[r] <= capability[r] for each resource that both name. Volcano's admission refuses the queue. Mend: lower one or raise the other."""
+    """deserved[r] <= capability[r] for each resource that both name. Volcano's admission refuses the queue. Mend: lower
+    one or raise the other."""
     yield from _ordered(reading, "deserved", "capability", missing_is_zero=False)
 
 
@@ -121,7 +149,8 @@ def guarantee_within_capability(reading: Reading) -> Iterator[Finding]:
 
 
 def _sums(reading: Reading, field: str) -> Iterator[Finding]:
-    """The children's sum of `field` against their parent's; a resource that the parent does not name counts as 0 (r.12 of Volcano's admission)."""
+    """The children's sum of `field` against their parent's; a resource that the parent does not name counts as 0 (r.12
+    of Volcano's admission)."""
     children = _children(reading)
     for queue in reading.specs.queues:
         limits: Amounts = getattr(queue, field)
@@ -134,43 +163,45 @@ def _sums(reading: Reading, field: str) -> Iterator[Finding]:
                 largest = max(below, key=lambda child: getattr(child, field).get(name, 0))
                 message = f"the children's {field} of {name} is {shown(name, total)} together, above the {shown(name, limit)} of {queue.name!r}"
                 see = (largest.document, (*_PATHS[field], name))
-                yield Finding(queue.document, (*_PATHS[field], name), message, "raise the parent's or lower the children's", see)
+                yield Finding(
+                    queue.document, (*_PATHS[field], name), message, "raise the parent's or lower the children's", see
+                )
 
 
 @check("GP313", "children's guarantees above the parent's")
 def guarantees_add_up(reading: Reading) -> Iterator[Finding]:
-    """The guarantees of a queue's children add up to at most its own, per resource; none counts as 0. Mend: raise the parent's or lower the
-    children's."""
+    """The guarantees of a queue's children add up to at most its own, per resource; none counts as 0. Mend: raise the
+    parent's or lower the children's."""
     yield from _sums(reading, "guarantee")
 
 
 @check("GP314", "children's deserved above the parent's")
 def deserved_adds_up(reading: Reading) -> Iterator[Finding]:
-    """The deserved shares of a queue's children add up to at most its own, per resource; none counts as 0. Mend: raise the parent's or lower the
-    children's."""
+    """The deserved shares of a queue's children add up to at most its own, per resource; none counts as 0. Mend: raise
+    the parent's or lower the children's."""
     yield from _sums(reading, "deserved")
 
 
 @check("GP315", "capability above an ancestor's")
 def capability_within_ancestors(reading: Reading) -> Iterator[Finding]:
-    """capability[r] of a queue is at most that of the nearest queue above it that names r. Volcano's admission refuses the queue. Mend: lower
-    it, or raise the ancestor's."""
+    """capability[r] of a queue is at most that of the nearest queue above it that names r. Volcano's admission refuses
+    the queue. Mend: lower it, or raise the ancestor's."""
     by_name = _queues(reading)
     for queue in reading.specs.queues:
         for name, amount in queue.capability.items():
             above = next((found for found in _ancestors(queue, by_name) if name in found.capability), None)
             if above is not None and amount > above.capability[name]:
-                message = (
-                    f"capability of {name} {shown(name, amount)} is above the {shown(name, above.capability[name])} of its ancestor {above.name!r}"
-                )
+                message = f"capability of {name} {shown(name, amount)} is above the {shown(name, above.capability[name])} of its ancestor {above.name!r}"
                 see = (above.document, ("spec", "capability", name))
-                yield Finding(queue.document, ("spec", "capability", name), message, "lower it, or raise the ancestor's", see)
+                yield Finding(
+                    queue.document, ("spec", "capability", name), message, "lower it, or raise the ancestor's", see
+                )
 
 
 @check("GP316", "root queue with limits")
 def root_untouched(reading: Reading) -> Iterator[Finding]:
-    """Volcano creates the queue root and refuses to change its capability, deserved and guarantee, or to give it a parent. Mend: remove them;
-    limit the queues below."""
+    """Volcano creates the queue root and refuses to change its capability, deserved and guarantee, or to give it a
+    parent. Mend: remove them; limit the queues below."""
     for queue in reading.specs.queues:
         if queue.name == ROOT:
             for field in ("capability", "deserved", "guarantee"):
@@ -182,8 +213,8 @@ def root_untouched(reading: Reading) -> Iterator[Finding]:
 
 @check("GP302", "unknown queue")
 def queue_known(reading: Reading) -> Iterator[Finding]:
-    """A job's queue, and the cluster's defaultQueue, is a queue of the cluster; Volcano creates root and default by itself. Mend: correct the
-    name, or add the queue."""
+    """A job's queue, and the cluster's defaultQueue, is a queue of the cluster; Volcano creates root and default by
+    itself. Mend: correct the name, or add the queue."""
     known = {queue.name for queue in reading.specs.queues} | {ROOT, "default"} | reading.broken_names(KEY)
     cluster = reading.specs.cluster
     if cluster.default_queue not in known:
@@ -200,13 +231,15 @@ def queue_known(reading: Reading) -> Iterator[Finding]:
 
 @check("GP306", "job in a queue that has children")
 def leaf_queue(reading: Reading) -> Iterator[Finding]:
-    """Jobs run in leaf queues only. Volcano's admission refuses the job, and with the capacity plugin's hierarchy one such job stops all
-    scheduling. Mend: name one of the children."""
+    """Jobs run in leaf queues only. Volcano's admission refuses the job, and with the capacity plugin's hierarchy one
+    such job stops all scheduling. Mend: name one of the children."""
     children = _children(reading)
     for gang in reading.specs.gangs:
         if gang.queue != ROOT and (below := children.get(gang.queue)):
             names = ", ".join(sorted(queue.name for queue in below))
-            yield Finding(gang.document, gang.paths["queue"], f"queue {gang.queue!r} has children", f"name one of {names}")
+            yield Finding(
+                gang.document, gang.paths["queue"], f"queue {gang.queue!r} has children", f"name one of {names}"
+            )
 
 
 @check("GP307", "job in the root queue")

@@ -42,20 +42,24 @@ def _actions(spec: SchedulerSpec) -> Iterator[tuple[Path, str]]:
 
 @check("GP401", "unknown action")
 def actions_known(reading: Reading) -> Iterator[Finding]:
-    """An unknown action makes Volcano reject the whole file and keep the configuration it had. Names are case-sensitive. Mend: correct the name."""
+    """An unknown action makes Volcano reject the whole file and keep the configuration it had. Names are
+    case-sensitive. Mend: correct the name."""
     for spec in _scheduler(reading):
         for path, action in _actions(spec):
             if action not in ACTIONS:
                 near = did_you_mean(action, ACTIONS)
                 yield Finding(
-                    spec.document, path, f"there is no action {action!r}", f"did you mean {near!r}?" if near else f"use {', '.join(ACTIONS)}"
+                    spec.document,
+                    path,
+                    f"there is no action {action!r}",
+                    f"did you mean {near!r}?" if near else f"use {', '.join(ACTIONS)}",
                 )
 
 
 @check("GP402", "unknown plugin", "warning")
 def plugins_known(reading: Reading) -> Iterator[Finding]:
-    """Volcano ignores a plugin that it does not know. A vendor's build may have more than the 24 of the release. Mend: correct the name, or
-    declare it under customPlugins of a SchedulerConfiguration."""
+    """Volcano ignores a plugin that it does not know. A vendor's build may have more than the 24 of the release. Mend:
+    correct the name, or declare it under customPlugins of a SchedulerConfiguration."""
     for spec, path, plugin in _plugins(reading):
         if plugin.name not in PLUGINS and plugin.name not in spec.custom_plugins:
             near = did_you_mean(plugin.name, [*PLUGINS, *spec.custom_plugins])
@@ -65,14 +69,17 @@ def plugins_known(reading: Reading) -> Iterator[Finding]:
 
 @check("GP403", "unknown flag")
 def flags_known(reading: Reading) -> Iterator[Finding]:
-    """Volcano ignores a misspelt flag of a plugin silently: some begin with enable, some with enabled. Mend: correct the spelling, or move the key to
-    arguments."""
+    """Volcano ignores a misspelt flag of a plugin silently: some begin with enable, some with enabled. Mend: correct
+    the spelling, or move the key to arguments."""
     for spec, path, _ in _plugins(reading):
         for flag in _keys(spec, path):
             if flag not in FLAGS and flag not in ("name", "arguments"):
                 near = did_you_mean(flag, FLAGS)
                 yield Finding(
-                    spec.document, (*path, flag), f"there is no flag {flag!r}", f"did you mean {near!r}?" if near else "move it under arguments"
+                    spec.document,
+                    (*path, flag),
+                    f"there is no flag {flag!r}",
+                    f"did you mean {near!r}?" if near else "move it under arguments",
                 )
 
 
@@ -84,8 +91,8 @@ def _keys(spec: SchedulerSpec, path: Path) -> list[str]:
 
 @check("GP415", "unknown key in the scheduler configuration")
 def keys_known(reading: Reading) -> Iterator[Finding]:
-    """Volcano ignores keys that it does not know, at the top and inside a tier: actions, tiers, configurations, metrics; plugins. Mend: correct
-    the spelling or the indentation."""
+    """Volcano ignores keys that it does not know, at the top and inside a tier: actions, tiers, configurations,
+    metrics; plugins. Mend: correct the spelling or the indentation."""
     for spec in _scheduler(reading):
         known = OUR_KEYS if spec.raw is None else FILE_KEYS
         places: list[tuple[Path, tuple[str, ...]]] = [(spec.base, known)]
@@ -109,7 +116,13 @@ def _arguments(reading: Reading) -> Iterator[tuple[SchedulerSpec, Path, object, 
         for index, (action, arguments) in enumerate(spec.configurations.items()):
             for name, value in arguments.items():
                 known = ARGUMENTS.get(action, {})
-                yield spec, (*spec.base, "configurations", index, "arguments", name), value, known.get(name), list(known)
+                yield (
+                    spec,
+                    (*spec.base, "configurations", index, "arguments", name),
+                    value,
+                    known.get(name),
+                    list(known),
+                )
 
 
 def _type_of(plugin: str, name: str, table: Mapping[str, str]) -> str | None:
@@ -120,8 +133,8 @@ def _type_of(plugin: str, name: str, table: Mapping[str, str]) -> str | None:
 
 @check("GP404", "argument of the wrong type")
 def argument_types(reading: Reading) -> Iterator[Finding]:
-    """Volcano keeps the default when an argument has another type than expected (a quoted number is text, 1.0 is no int), and stops with a crash
-    for a few of them. Mend: write the value in the type that the message names."""
+    """Volcano keeps the default when an argument has another type than expected (a quoted number is text, 1.0 is no
+    int), and stops with a crash for a few of them. Mend: write the value in the type that the message names."""
     for spec, path, value, expected, _ in _arguments(reading):
         if expected is not None and not _is(value, expected):
             quoted = isinstance(value, str) and expected in ("int", "float", "bool")
@@ -129,13 +142,27 @@ def argument_types(reading: Reading) -> Iterator[Finding]:
             yield Finding(spec.document, path, f"{path[-1]} is {value!r}, not {_A[expected]}", help)
 
 
-_A = {"int": "a whole number", "float": "a number", "bool": "true or false", "string": "text", "list": "a list", "map": "a mapping"}
+_A = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "string": "text",
+    "list": "a list",
+    "map": "a mapping",
+}
 
 
 def _is(value: object, expected: str) -> bool:
     if isinstance(value, bool):
         return expected == "bool"
-    types: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "bool": (), "string": (str,), "list": (list,), "map": (dict,)}
+    types: dict[str, tuple[type, ...]] = {
+        "int": (int,),
+        "float": (int, float),
+        "bool": (),
+        "string": (str,),
+        "list": (list,),
+        "map": (dict,),
+    }
     return isinstance(value, types[expected])
 
 
@@ -149,14 +176,16 @@ def arguments_known(reading: Reading) -> Iterator[Finding]:
     for spec, path, _, expected, known in _arguments(reading):
         if expected is None:
             near = did_you_mean(str(path[-1]), known)
-            help = f"did you mean {near!r}?" if near else f"the arguments are {', '.join(known)}" if known else "remove it"
+            help = (
+                f"did you mean {near!r}?" if near else f"the arguments are {', '.join(known)}" if known else "remove it"
+            )
             yield Finding(spec.document, path, f"nothing reads the argument {path[-1]!r}", help)
 
 
 @check("GP406", "capacity together with proportion")
 def one_queue_plugin(reading: Reading) -> Iterator[Finding]:
-    """Both plugins decide what a queue may hold; Volcano loads both and their answers contradict each other. Mend: keep one: capacity for
-    deserved and guarantee, proportion for weights."""
+    """Both plugins decide what a queue may hold; Volcano loads both and their answers contradict each other. Mend: keep
+    one: capacity for deserved and guarantee, proportion for weights."""
     enabled = _enabled(reading)
     for spec in _scheduler(reading):
         if "capacity" in enabled and "proportion" in enabled:
@@ -167,13 +196,16 @@ def one_queue_plugin(reading: Reading) -> Iterator[Finding]:
 
 @check("GP407", "drf hierarchy together with proportion")
 def hierarchy_alone(reading: Reading) -> Iterator[Finding]:
-    """drf with enableHierarchy: true and proportion contradict each other; Volcano rejects the file when they are in one tier. Mend: remove one."""
+    """drf with enableHierarchy: true and proportion contradict each other; Volcano rejects the file when they are in
+    one tier. Mend: remove one."""
     enabled = _enabled(reading)
     for spec in _scheduler(reading):
         if "proportion" in enabled and "drf" in enabled and enabled["drf"][1].flags.get("enableHierarchy"):
             other = (spec.document, (*enabled["proportion"][0], "name"))
             path = (*enabled["drf"][0], "enableHierarchy")
-            yield Finding(spec.document, path, "drf with enableHierarchy stands beside proportion", "remove one of the two", other)
+            yield Finding(
+                spec.document, path, "drf with enableHierarchy stands beside proportion", "remove one of the two", other
+            )
 
 
 @check("GP408", "no action allocate")
@@ -181,40 +213,51 @@ def allocates(reading: Reading) -> Iterator[Finding]:
     """Without the action allocate nothing with requests is ever scheduled. Mend: add it."""
     for spec in _scheduler(reading):
         if "allocate" not in spec.actions and all(action in ACTIONS for action in spec.actions):
-            yield Finding(spec.document, (*spec.base, "actions"), "the action allocate is missing", "add it after enqueue")
+            yield Finding(
+                spec.document, (*spec.base, "actions"), "the action allocate is missing", "add it after enqueue"
+            )
 
 
 @check("GP409", "allocate after preemption")
 def allocate_first(reading: Reading) -> Iterator[Finding]:
-    """allocate stands before reclaim, preempt, gangreclaim and gangpreempt. Otherwise they evict for the winner again in every session and it is
-    never bound. Mend: move allocate forward."""
+    """allocate stands before reclaim, preempt, gangreclaim and gangpreempt. Otherwise they evict for the winner again
+    in every session and it is never bound. Mend: move allocate forward."""
     for spec in _scheduler(reading):
         places = list(_actions(spec))
         names = [action for _, action in places]
         if "allocate" in names:
-            early = [name for name in names[: names.index("allocate")] if name in ("reclaim", "preempt", "gangreclaim", "gangpreempt")]
+            early = [
+                name
+                for name in names[: names.index("allocate")]
+                if name in ("reclaim", "preempt", "gangreclaim", "gangpreempt")
+            ]
             if early:
                 message = f"allocate comes after {early[0]}"
-                yield Finding(spec.document, places[names.index("allocate")][0], message, f"move allocate before {early[0]}")
+                yield Finding(
+                    spec.document, places[names.index("allocate")][0], message, f"move allocate before {early[0]}"
+                )
 
 
 @check("GP410", "enqueue starves preemption", "warning")
 def enqueue_and_preempt(reading: Reading) -> Iterator[Finding]:
-    """With the action enqueue, a job on a full cluster stays Pending, and a pending job preempts nothing. Mend: remove enqueue where preempt or
-    reclaim are wanted; allocate then admits jobs itself."""
+    """With the action enqueue, a job on a full cluster stays Pending, and a pending job preempts nothing. Mend: remove
+    enqueue where preempt or reclaim are wanted; allocate then admits jobs itself."""
     for spec in _scheduler(reading):
         places = list(_actions(spec))
         evicting = [name for _, name in places if name in ("preempt", "reclaim", "gangpreempt", "gangreclaim")]
         for path, action in places:
             if action == "enqueue" and evicting:
-                yield Finding(spec.document, path, f"enqueue keeps {evicting[0]} from acting on a full cluster", "remove enqueue")
+                yield Finding(
+                    spec.document, path, f"enqueue keeps {evicting[0]} from acting on a full cluster", "remove enqueue"
+                )
 
 
 @check("GP411", "predicate error cache with gated binding", "warning")
 def error_cache_off(reading: Reading) -> Iterator[Finding]:
-    """With gated binding every pod of a role has its own node, and Volcano's predicate error cache replays one pod's misfit for all of them, so
-    the gang never starts. `gangplan compile` switches the cache off in what it emits; a configuration applied by other means must say
-    predicateErrorCacheEnable: false for allocate, backfill and preempt. Mend: write so."""
+    """With gated binding every pod of a role has its own node, and Volcano's predicate error cache replays one pod's
+    misfit for all of them, so the gang never starts. `gangplan compile` switches the cache off in what it emits; a
+    configuration applied by other means must say predicateErrorCacheEnable: false for allocate, backfill and preempt.
+    Mend: write so."""
     if reading.specs.cluster.binding != "gated":
         return
     for spec in _scheduler(reading):
@@ -225,7 +268,12 @@ def error_cache_off(reading: Reading) -> Iterator[Finding]:
             path: Path = (*spec.base, "actions")
             if told is not None:
                 path = (*spec.base, "configurations", list(spec.configurations).index(action), "arguments", CACHE)
-            yield Finding(spec.document, path, f"{CACHE} is on for {action}, and binding is gated", f"set it to false for {action} in configurations")
+            yield Finding(
+                spec.document,
+                path,
+                f"{CACHE} is on for {action}, and binding is gated",
+                f"set it to false for {action} in configurations",
+            )
 
 
 @check("GP412", "plugin enabled twice", "warning")
@@ -235,14 +283,19 @@ def plugins_once(reading: Reading) -> Iterator[Finding]:
     for spec, path, plugin in _plugins(reading):
         if plugin.name in seen:
             yield Finding(
-                spec.document, (*path, "name"), f"{plugin.name} is enabled already", "remove one", (spec.document, (*seen[plugin.name], "name"))
+                spec.document,
+                (*path, "name"),
+                f"{plugin.name} is enabled already",
+                "remove one",
+                (spec.document, (*seen[plugin.name], "name")),
             )
         seen.setdefault(plugin.name, path)
 
 
 @check("GP416", "device sharing modes exclude one another")
 def device_sharing(reading: Reading) -> Iterator[Finding]:
-    """deviceshare: of GPUSharingEnable, GPUNumberEnable and VGPUEnable one at most is true; Volcano's scheduler stops otherwise. Mend: keep one."""
+    """deviceshare: of GPUSharingEnable, GPUNumberEnable and VGPUEnable one at most is true; Volcano's scheduler stops
+    otherwise. Mend: keep one."""
     for spec, path, plugin in _plugins(reading):
         modes = [f"deviceshare.{mode}Enable" for mode in ("GPUSharing", "GPUNumber", "VGPU")]
         on = [mode for mode in modes if plugin.arguments.get(mode) is True]
@@ -255,21 +308,36 @@ def gang_enabled(reading: Reading) -> Iterator[Finding]:
     """Without the plugin gang, Volcano starts the pods of a job one by one. Mend: add it to the first tier."""
     for spec in _scheduler(reading):
         if "gang" not in _enabled(reading):
-            yield Finding(spec.document, (*spec.base, "tiers"), "the plugin gang is not enabled", "add it to the first tier")
+            yield Finding(
+                spec.document, (*spec.base, "tiers"), "the plugin gang is not enabled", "add it to the first tier"
+            )
 
 
 @check("GP418", "queue field without its plugin", "warning")
 def queue_fields_read(reading: Reading) -> Iterator[Finding]:
-    """deserved is read by the plugin capacity only, weight by proportion only. Mend: enable the plugin, or remove the field."""
+    """deserved is read by the plugin capacity only, weight by proportion only. Mend: enable the plugin, or remove the
+    field."""
     enabled = _enabled(reading)
     for spec in _scheduler(reading):
         for queue in reading.specs.queues:
             if queue.deserved and "capacity" not in enabled:
                 message = f"no plugin reads deserved of queue {queue.name!r}"
-                yield Finding(queue.document, ("spec", "deserved"), message, "enable capacity", (spec.document, (*spec.base, "tiers")))
+                yield Finding(
+                    queue.document,
+                    ("spec", "deserved"),
+                    message,
+                    "enable capacity",
+                    (spec.document, (*spec.base, "tiers")),
+                )
             if queue.weight != 1 and "proportion" not in enabled and "capacity" not in enabled:
                 message = f"no plugin reads weight of queue {queue.name!r}"
-                yield Finding(queue.document, ("spec", "weight"), message, "enable proportion", (spec.document, (*spec.base, "tiers")))
+                yield Finding(
+                    queue.document,
+                    ("spec", "weight"),
+                    message,
+                    "enable proportion",
+                    (spec.document, (*spec.base, "tiers")),
+                )
 
 
 @check("GP419", "plugin without the action shuffle", "warning")
@@ -277,37 +345,58 @@ def shuffles(reading: Reading) -> Iterator[Finding]:
     """tdm and rescheduling choose victims, but only the action shuffle evicts them. Mend: add shuffle to the actions."""
     for spec, path, plugin in _plugins(reading):
         if plugin.name in ("tdm", "rescheduling") and "shuffle" not in spec.actions:
-            yield Finding(spec.document, (*path, "name"), f"{plugin.name} does nothing without the action shuffle", "add shuffle to the actions")
+            yield Finding(
+                spec.document,
+                (*path, "name"),
+                f"{plugin.name} does nothing without the action shuffle",
+                "add shuffle to the actions",
+            )
 
 
 @check("GP428", "only surplus pods are evicted", "info")
 def whole_gangs_stay(reading: Reading) -> Iterator[Finding]:
-    """preempt and reclaim evict pod by pod, and the plugin gang votes against every pod that its job needs for its minimum: a job without pods to
-    spare is never a victim, in Volcano and in the plan. Mend, where whole jobs are to make room: enablePreemptable: false or enableReclaimable:
-    false for gang, or the action gangpreempt or gangreclaim."""
+    """preempt and reclaim evict pod by pod, and the plugin gang votes against every pod that its job needs for its
+    minimum: a job without pods to spare is never a victim, in Volcano and in the plan. Mend, where whole jobs are to
+    make room: enablePreemptable: false or enableReclaimable: false for gang, or the action gangpreempt or
+    gangreclaim."""
     for spec in _scheduler(reading):
         for action, gang_action, voters, flag in PLAIN_ACTIONS:
             if action in spec.actions and gang_action not in spec.actions and "gang" in deciding(spec, voters, flag):
                 path = next(at for at, name in _actions(spec) if name == action)
                 yield Finding(
-                    spec.document, path, f"{action} takes from jobs only what they can spare", f"set {flag}: false for gang, or use {gang_action}"
+                    spec.document,
+                    path,
+                    f"{action} takes from jobs only what they can spare",
+                    f"set {flag}: false for gang, or use {gang_action}",
                 )
 
 
 @check("GP429", "cooldown that nobody keeps", "warning")
 def cooldowns_kept(reading: Reading) -> Iterator[Finding]:
-    """volcano.sh/cooldown-time says how long a job runs at least before it may be evicted. Only the plugin cdp reads it: without cdp the job may be
-    a victim from its first second, in Volcano and in the plan. So it may with a text that is no duration, which cdp ignores. Mend: enable cdp, in
-    the first tier, write a duration like 10m or 1h30m, or remove the annotation."""
+    """volcano.sh/cooldown-time says how long a job runs at least before it may be evicted. Only the plugin cdp reads
+    it: without cdp the job may be a victim from its first second, in Volcano and in the plan. So it may with a text
+    that is no duration, which cdp ignores. Mend: enable cdp, in the first tier, write a duration like 10m or 1h30m, or
+    remove the annotation."""
     for spec in _scheduler(reading):
         for gang in reading.specs.gangs if evicts(spec) else ():
             for path in sorted((path for path in gang.document.marks if path and path[-1] == COOLDOWN), key=repr):
                 said = str(gang.document.value(*path))
                 if not cools(spec):
                     see = (spec.document, (*spec.base, "tiers"))
-                    yield Finding(gang.document, path, "no plugin keeps this cooldown, and the scheduler evicts", "enable cdp, or remove it", see)
+                    yield Finding(
+                        gang.document,
+                        path,
+                        "no plugin keeps this cooldown, and the scheduler evicts",
+                        "enable cdp, or remove it",
+                        see,
+                    )
                 elif not seconds(said):
-                    yield Finding(gang.document, path, f"{said!r} is no duration, and cdp ignores it", "write it like 10m or 1h30m")
+                    yield Finding(
+                        gang.document,
+                        path,
+                        f"{said!r} is no duration, and cdp ignores it",
+                        "write it like 10m or 1h30m",
+                    )
 
 
 @check("GP414", "two scheduler configurations")
@@ -316,4 +405,10 @@ def one_configuration(reading: Reading) -> Iterator[Finding]:
     found = reading.schedulers
     for spec in found[1:]:
         see = (found[0].document, ("metadata", "name"))
-        yield Finding(spec.document, ("metadata", "name"), f"{found[0].document.label} configures the scheduler already", "remove one", see)
+        yield Finding(
+            spec.document,
+            ("metadata", "name"),
+            f"{found[0].document.label} configures the scheduler already",
+            "remove one",
+            see,
+        )

@@ -18,8 +18,8 @@ def _tree(reading: Reading, kind: str) -> Iterator[Finding]:
 
 @check("GP345", "hypernode with two parents")
 def one_parent(reading: Reading) -> Iterator[Finding]:
-    """A hypernode is a member of one hypernode at most. Volcano then marks the tree not ready and schedules no topology job. Mend: remove it
-    from one."""
+    """A hypernode is a member of one hypernode at most. Volcano then marks the tree not ready and schedules no topology
+    job. Mend: remove it from one."""
     yield from _tree(reading, "parents")
 
 
@@ -31,7 +31,8 @@ def no_loop(reading: Reading) -> Iterator[Finding]:
 
 @check("GP347", "node in two hypernodes")
 def one_leaf(reading: Reading) -> Iterator[Finding]:
-    """A node is directly in one hypernode at most. Mend: correct the members (a regular expression that matches too much is the usual cause)."""
+    """A node is directly in one hypernode at most. Mend: correct the members (a regular expression that matches too
+    much is the usual cause)."""
     yield from _tree(reading, "leaves")
 
 
@@ -53,21 +54,22 @@ def members_exist(reading: Reading) -> Iterator[Finding]:
 
 @check("GP350", "regular expression does not compile")
 def patterns_compile(reading: Reading) -> Iterator[Finding]:
-    """regexMatch.pattern is a regular expression in Go's syntax (RE2: no look-around, no back-references), searched for in node names. Mend:
-    correct it."""
+    """regexMatch.pattern is a regular expression in Go's syntax (RE2: no look-around, no back-references), searched for
+    in node names. Mend: correct it."""
     yield from _tree(reading, "regex")
 
 
 @check("GP351", "member selector")
 def one_selector(reading: Reading) -> Iterator[Finding]:
-    """A member has exactly one of exactMatch, regexMatch and labelMatch; one of type HyperNode only exactMatch, since Volcano ignores the
-    others. Mend: keep one."""
+    """A member has exactly one of exactMatch, regexMatch and labelMatch; one of type HyperNode only exactMatch, since
+    Volcano ignores the others. Mend: keep one."""
     yield from _tree(reading, "selector")
 
 
 @check("GP353", "unknown member node", "warning")
 def nodes_exist(reading: Reading) -> Iterator[Finding]:
-    """A member of type Node names a node that is not declared. It may exist in the live cluster. Mend: correct the name, or add the node."""
+    """A member of type Node names a node that is not declared. It may exist in the live cluster. Mend: correct the
+    name, or add the node."""
     for found in _tree(reading, "absent"):
         near = did_you_mean(found.message.split("'")[1], [node.name for node in reading.specs.nodes[:5000]])
         yield Finding(found.document, found.path, found.message, f"did you mean {near!r}?" if near else found.help)
@@ -84,15 +86,22 @@ def _asked(reading: Reading) -> Iterator[tuple[Document, Path, TopologySpec]]:
 
 @check("GP333", "both tier fields")
 def one_tier_field(reading: Reading) -> Iterator[Finding]:
-    """networkTopology has highestTierAllowed or highestTierName, not both. Volcano's admission refuses the job. Mend: keep one."""
+    """networkTopology has highestTierAllowed or highestTierName, not both. Volcano's admission refuses the job. Mend:
+    keep one."""
     for document, path, topology in _asked(reading):
         if topology.highest_tier is not None and topology.highest_tier_name:
-            yield Finding(document, (*path, "highestTierName"), "highestTierAllowed and highestTierName are both given", "keep one")
+            yield Finding(
+                document,
+                (*path, "highestTierName"),
+                "highestTierAllowed and highestTierName are both given",
+                "keep one",
+            )
 
 
 @check("GP334", "unknown tier name")
 def tier_name_known(reading: Reading) -> Iterator[Finding]:
-    """highestTierName is the tierName of some hypernode; Volcano enforces nothing for a name that it does not know. Mend: correct the name."""
+    """highestTierName is the tierName of some hypernode; Volcano enforces nothing for a name that it does not know.
+    Mend: correct the name."""
     known = sorted({h.tier_name for h in reading.specs.hypernodes if h.tier_name})
     for document, path, topology in _asked(reading):
         name = topology.highest_tier_name
@@ -110,12 +119,18 @@ def tier_name_known(reading: Reading) -> Iterator[Finding]:
 
 @check("GP335", "topology job without the topology plugin", "warning")
 def plugin_enabled(reading: Reading) -> Iterator[Finding]:
-    """A job's networkTopology is enforced by the plugin network-topology-aware only; gangplan plans by it, but Volcano on its own would not keep
-    to it. Mend: add the plugin to a tier of the scheduler configuration."""
+    """A job's networkTopology is enforced by the plugin network-topology-aware only; gangplan plans by it, but Volcano
+    on its own would not keep to it. Mend: add the plugin to a tier of the scheduler configuration."""
     scheduler = reading.specs.scheduler
     if scheduler is None or any(plugin.name == "network-topology-aware" for tier in scheduler.tiers for plugin in tier):
         return
     for gang in reading.specs.gangs:
         if gang.topology is not None:
             message = "the scheduler configuration lacks the plugin network-topology-aware"
-            yield Finding(gang.document, gang.paths["topology"], message, "add it to a tier", (scheduler.document, (*scheduler.base, "tiers")))
+            yield Finding(
+                gang.document,
+                gang.paths["topology"],
+                message,
+                "add it to a tier",
+                (scheduler.document, (*scheduler.base, "tiers")),
+            )

@@ -11,7 +11,16 @@ from compiler.syntax.documents import Document, Path
 from compiler.volcano.task_topology import AFFINITY, ANTI_AFFINITY, groups
 
 EVENTS = ("*", "PodFailed", "PodEvicted", "PodPending", "Unknown", "TaskCompleted", "TaskFailed", "JobUpdated")
-ACTIONS = ("AbortJob", "RestartJob", "RestartTask", "RestartPod", "RestartPartition", "TerminateJob", "CompleteJob", "ResumeJob")
+ACTIONS = (
+    "AbortJob",
+    "RestartJob",
+    "RestartTask",
+    "RestartPod",
+    "RestartPartition",
+    "TerminateJob",
+    "CompleteJob",
+    "ResumeJob",
+)
 PLUGINS = ("env", "svc", "ssh", "pytorch", "tensorflow", "mpi", "ray", "hcclrank")
 LONGEST_CIRCLE = 8
 
@@ -24,28 +33,42 @@ def _tasks(reading: Reading) -> Iterator[tuple[Document, Path, str, Task]]:
 
 @check("GP322", "minAvailable above the replicas of a role")
 def role_minimum(reading: Reading) -> Iterator[Finding]:
-    """minAvailable of a task is at most its replicas. Volcano's admission refuses the job. Mend: lower it, or raise the replicas."""
+    """minAvailable of a task is at most its replicas. Volcano's admission refuses the job. Mend: lower it, or raise the
+    replicas."""
     for document, path, name, task in _tasks(reading):
         if task.min_available is not None and task.min_available > (task.replicas or 0):
             message = f"minAvailable {task.min_available} is above the {task.replicas or 0} replicas of task {name!r}"
-            yield Finding(document, (*path, "minAvailable"), message, "lower it, or raise the replicas", (document, (*path, "replicas")))
+            yield Finding(
+                document,
+                (*path, "minAvailable"),
+                message,
+                "lower it, or raise the replicas",
+                (document, (*path, "replicas")),
+            )
 
 
 @check("GP324", "duplicate task name")
 def task_names(reading: Reading) -> Iterator[Finding]:
-    """The tasks of a job have different names; a task without one is called default0, default1 and so on by its place. Mend: rename one."""
+    """The tasks of a job have different names; a task without one is called default0, default1 and so on by its place.
+    Mend: rename one."""
     for document, job in reading.of(VolcanoJob):
         seen: dict[str, Path] = {}
         for index, task in enumerate(job.spec.tasks):
             name, path = task.name or f"default{index}", ("spec", "tasks", index, "name")
             if seen.setdefault(name, path) != path:
-                yield Finding(document, path, f"the task name {name!r} is here twice", "rename one of the tasks", (document, seen[name]))
+                yield Finding(
+                    document,
+                    path,
+                    f"the task name {name!r} is here twice",
+                    "rename one of the tasks",
+                    (document, seen[name]),
+                )
 
 
 @check("GP325", "policy without a single trigger")
 def policy_trigger(reading: Reading) -> Iterator[Finding]:
-    """A policy reacts to events or to an exit code, not to both and not to neither; exit code 0 is no failure. Mend: keep one of event, events,
-    exitCode."""
+    """A policy reacts to events or to an exit code, not to both and not to neither; exit code 0 is no failure. Mend:
+    keep one of event, events, exitCode."""
     for document, path, policies in _policies(reading):
         for index, policy in enumerate(policies):
             at = (*path, index)
@@ -55,7 +78,12 @@ def policy_trigger(reading: Reading) -> Iterator[Finding]:
             elif not events and policy.exit_code is None:
                 yield Finding(document, at, "the policy has neither event nor exitCode", "add one of the two")
             elif policy.exit_code == 0:
-                yield Finding(document, (*at, "exitCode"), "exit code 0 is no failure", "use another code, or the event TaskCompleted")
+                yield Finding(
+                    document,
+                    (*at, "exitCode"),
+                    "exit code 0 is no failure",
+                    "use another code, or the event TaskCompleted",
+                )
 
 
 def _policies(reading: Reading) -> Iterator[tuple[Document, Path, list[Policy]]]:
@@ -67,7 +95,8 @@ def _policies(reading: Reading) -> Iterator[tuple[Document, Path, list[Policy]]]
 
 @check("GP326", "unknown policy event")
 def policy_events(reading: Reading) -> Iterator[Finding]:
-    """A policy's event is one of *, PodFailed, PodEvicted, PodPending, Unknown, TaskCompleted, TaskFailed, JobUpdated. Mend: correct the spelling."""
+    """A policy's event is one of *, PodFailed, PodEvicted, PodPending, Unknown, TaskCompleted, TaskFailed, JobUpdated.
+    Mend: correct the spelling."""
     for document, path, policies in _policies(reading):
         for index, policy in enumerate(policies):
             named = [((*path, index, "event"), policy.event)] if policy.event else []
@@ -79,14 +108,21 @@ def policy_events(reading: Reading) -> Iterator[Finding]:
 
 @check("GP327", "unknown policy action")
 def policy_actions(reading: Reading) -> Iterator[Finding]:
-    """A policy's action is one of AbortJob, RestartJob, RestartTask, RestartPod, RestartPartition, TerminateJob, CompleteJob, ResumeJob. Mend:
-    correct the spelling, or add the action."""
+    """A policy's action is one of AbortJob, RestartJob, RestartTask, RestartPod, RestartPartition, TerminateJob,
+    CompleteJob, ResumeJob. Mend: correct the spelling, or add the action."""
     for document, path, policies in _policies(reading):
         for index, policy in enumerate(policies):
             if policy.action is None:
-                yield Finding(document, (*path, index), "the policy has no action", f"add action, one of {', '.join(ACTIONS)}")
+                yield Finding(
+                    document, (*path, index), "the policy has no action", f"add action, one of {', '.join(ACTIONS)}"
+                )
             elif policy.action not in ACTIONS:
-                yield Finding(document, (*path, index, "action"), f"there is no action {policy.action!r}", _near(policy.action, ACTIONS))
+                yield Finding(
+                    document,
+                    (*path, index, "action"),
+                    f"there is no action {policy.action!r}",
+                    _near(policy.action, ACTIONS),
+                )
 
 
 def _near(word: str, known: tuple[str, ...]) -> str:
@@ -96,8 +132,8 @@ def _near(word: str, known: tuple[str, ...]) -> str:
 
 @check("GP360", "two policies for one trigger")
 def policy_unique(reading: Reading) -> Iterator[Finding]:
-    """One list of policies names an event or exit code once; beside the event * nothing else stands. Volcano's admission refuses the job. Mend:
-    remove one."""
+    """One list of policies names an event or exit code once; beside the event * nothing else stands. Volcano's
+    admission refuses the job. Mend: remove one."""
     for document, path, policies in _policies(reading):
         seen: dict[str, Path] = {}
         for index, policy in enumerate(policies):
@@ -105,10 +141,18 @@ def policy_unique(reading: Reading) -> Iterator[Finding]:
             triggers += [] if policy.exit_code is None else [f"exit code {policy.exit_code}"]
             for trigger in triggers:
                 if trigger in seen:
-                    yield Finding(document, (*path, index), f"{trigger} has a policy already", "remove one of the two", (document, seen[trigger]))
+                    yield Finding(
+                        document,
+                        (*path, index),
+                        f"{trigger} has a policy already",
+                        "remove one of the two",
+                        (document, seen[trigger]),
+                    )
                 seen.setdefault(trigger, (*path, index))
         if "*" in seen and len(seen) > 1:
-            yield Finding(document, seen["*"], "the event * stands beside other policies", "remove the others, or name the events")
+            yield Finding(
+                document, seen["*"], "the event * stands beside other policies", "remove the others, or name the events"
+            )
 
 
 @check("GP328", "dependsOn names an unknown task")
@@ -128,7 +172,8 @@ def depends_acyclic(reading: Reading) -> Iterator[Finding]:
     """Tasks wait for one another in one direction only; a circle never starts. Mend: remove one dependency."""
     for document, job in reading.of(VolcanoJob):
         needs = {
-            task.name or f"default{index}": (task.depends_on.name if task.depends_on else None) or [] for index, task in enumerate(job.spec.tasks)
+            task.name or f"default{index}": (task.depends_on.name if task.depends_on else None) or []
+            for index, task in enumerate(job.spec.tasks)
         }
         places = {task.name or f"default{index}": index for index, task in enumerate(job.spec.tasks)}
         if circle := _circle(needs):
@@ -138,7 +183,8 @@ def depends_acyclic(reading: Reading) -> Iterator[Finding]:
 
 
 def _circle(needs: dict[str, list[str]]) -> list[str]:
-    """A circle of dependencies, its first task at both ends; empty when there is none. No recursion: a job may have very many tasks."""
+    """A circle of dependencies, its first task at both ends; empty when there is none. No recursion: a job may have
+    very many tasks."""
     done: set[str] = set()
     for start in needs:
         way = {start: iter(needs[start])} if start not in done else {}
@@ -158,17 +204,20 @@ def _circle(needs: dict[str, list[str]]) -> list[str]:
 
 @check("GP330", "unknown job plugin")
 def plugins_known(reading: Reading) -> Iterator[Finding]:
-    """plugins of a job is a mapping of env, svc, ssh, pytorch, tensorflow, mpi, ray, hcclrank. Volcano's admission refuses others. Mend: correct
-    the name."""
+    """plugins of a job is a mapping of env, svc, ssh, pytorch, tensorflow, mpi, ray, hcclrank. Volcano's admission
+    refuses others. Mend: correct the name."""
     for document, job in reading.of(VolcanoJob):
         for name in job.spec.plugins or {}:
             if name not in PLUGINS:
-                yield Finding(document, ("spec", "plugins", name), f"there is no job plugin {name!r}", _near(name, PLUGINS))
+                yield Finding(
+                    document, ("spec", "plugins", name), f"there is no job plugin {name!r}", _near(name, PLUGINS)
+                )
 
 
 @check("GP331", "partitions do not add up to the replicas")
 def partitions_fill(reading: Reading) -> Iterator[Finding]:
-    """replicas = totalPartitions * partitionSize, both 1 or more, and minPartitions at most totalPartitions. Mend: correct one of them."""
+    """replicas = totalPartitions * partitionSize, both 1 or more, and minPartitions at most totalPartitions. Mend:
+    correct one of them."""
     for document, path, name, task in _tasks(reading):
         if (policy := task.partition_policy) is None:
             continue
@@ -177,10 +226,14 @@ def partitions_fill(reading: Reading) -> Iterator[Finding]:
             field = "totalPartitions" if policy.total_partitions < 1 else "partitionSize"
             yield Finding(document, (*at, field), f"{field} is less than 1", "use 1 or more")
         elif policy.total_partitions * policy.partition_size != (task.replicas or 0):
-            message = (
-                f"{policy.total_partitions} partitions of {policy.partition_size} pods are not the {task.replicas or 0} replicas of task {name!r}"
+            message = f"{policy.total_partitions} partitions of {policy.partition_size} pods are not the {task.replicas or 0} replicas of task {name!r}"
+            yield Finding(
+                document,
+                at,
+                message,
+                "make replicas = totalPartitions * partitionSize",
+                (document, (*path, "replicas")),
             )
-            yield Finding(document, at, message, "make replicas = totalPartitions * partitionSize", (document, (*path, "replicas")))
         elif (policy.min_partitions or 0) > policy.total_partitions:
             message = f"minPartitions {policy.min_partitions} is above totalPartitions {policy.total_partitions}"
             yield Finding(document, (*at, "minPartitions"), message, "lower it")
@@ -188,31 +241,41 @@ def partitions_fill(reading: Reading) -> Iterator[Finding]:
 
 @check("GP332", "minAvailable does not match minPartitions")
 def partitions_minimum(reading: Reading) -> Iterator[Finding]:
-    """With minPartitions, a task's minAvailable is minPartitions * partitionSize (its default). Mend: leave minAvailable out, or correct it."""
+    """With minPartitions, a task's minAvailable is minPartitions * partitionSize (its default). Mend: leave
+    minAvailable out, or correct it."""
     for document, path, _, task in _tasks(reading):
         policy = task.partition_policy
-        if policy is not None and policy.min_partitions and task.min_available not in (None, policy.min_partitions * policy.partition_size):
+        if (
+            policy is not None
+            and policy.min_partitions
+            and task.min_available not in (None, policy.min_partitions * policy.partition_size)
+        ):
             message = f"minAvailable {task.min_available} is not minPartitions {policy.min_partitions} * partitionSize {policy.partition_size}"
             yield Finding(document, (*path, "minAvailable"), message, "leave minAvailable out, or correct it")
 
 
 @check("GP336", "minima of roles without effect", "warning")
 def role_minima_count(reading: Reading) -> Iterator[Finding]:
-    """When a job's minAvailable is below the sum of its tasks' minima (a task without one needs all its replicas), Volcano skips the tasks'
-    minima altogether: any pods may make up the number, all of one role even. Mend: raise the job's minAvailable to the sum or leave it out,
-    or lower minAvailable of the tasks."""
+    """When a job's minAvailable is below the sum of its tasks' minima (a task without one needs all its replicas),
+    Volcano skips the tasks' minima altogether: any pods may make up the number, all of one role even. Mend: raise the
+    job's minAvailable to the sum or leave it out, or lower minAvailable of the tasks."""
     for document, job in reading.of(VolcanoJob):
         said = any(task.min_available is not None or task.partition_policy is not None for task in job.spec.tasks)
         if job.spec.roles_relaxed and (said or len(job.spec.tasks) > 1):
             total = sum(task.minimum for task in job.spec.tasks)
             message = f"minAvailable {job.spec.minimum} is below the {total} that the tasks need together, so Volcano ignores each task's minimum"
-            yield Finding(document, ("spec", "minAvailable"), message, f"write {total}, leave it out, or lower minAvailable of the tasks")
+            yield Finding(
+                document,
+                ("spec", "minAvailable"),
+                message,
+                f"write {total}, leave it out, or lower minAvailable of the tasks",
+            )
 
 
 @check("GP361", "volume without a single source")
 def volumes(reading: Reading) -> Iterator[Finding]:
-    """A volume of a job has a mountPath of its own, and either volumeClaimName or volumeClaim. Volcano's admission refuses others. Mend: see the
-    message."""
+    """A volume of a job has a mountPath of its own, and either volumeClaimName or volumeClaim. Volcano's admission
+    refuses others. Mend: see the message."""
     for document, job in reading.of(VolcanoJob):
         seen: dict[str, Path] = {}
         for index, volume in enumerate(job.spec.volumes or ()):
@@ -220,22 +283,36 @@ def volumes(reading: Reading) -> Iterator[Finding]:
             if not volume.mount_path:
                 yield Finding(document, path, "mountPath is missing", "add it")
             elif seen.setdefault(volume.mount_path, path) != path:
-                yield Finding(document, path, f"{volume.mount_path} is mounted twice", "use another mountPath", (document, seen[volume.mount_path]))
+                yield Finding(
+                    document,
+                    path,
+                    f"{volume.mount_path} is mounted twice",
+                    "use another mountPath",
+                    (document, seen[volume.mount_path]),
+                )
             if bool(volume.volume_claim_name) == bool(volume.volume_claim):
                 yield Finding(
-                    document, path, "volumeClaimName and volumeClaim are " + ("both given" if volume.volume_claim else "missing"), "give one"
+                    document,
+                    path,
+                    "volumeClaimName and volumeClaim are " + ("both given" if volume.volume_claim else "missing"),
+                    "give one",
                 )
 
 
 @check("GP390", "task-topology names no task", "warning")
 def task_topology(reading: Reading) -> Iterator[Finding]:
-    """The groups in volcano.sh/task-topology-affinity and -anti-affinity name tasks of the job, each once in a group: "ps,worker;ps,evaluator". For
-    anything else Volcano's plugin task-topology ignores all wishes of the job, and so does the plan. Mend: name the tasks as the job does."""
+    """The groups in volcano.sh/task-topology-affinity and -anti-affinity name tasks of the job, each once in a group:
+    "ps,worker;ps,evaluator". For anything else Volcano's plugin task-topology ignores all wishes of the job, and so
+    does the plan. Mend: name the tasks as the job does."""
     for document, job in reading.of(VolcanoJob):
         names = [task.name or f"default{index}" for index, task in enumerate(job.spec.tasks)]
         for key in (AFFINITY, ANTI_AFFINITY):
             for group in groups(document.data["metadata"].get("annotations") or {}, key):
                 wrong = next((name for at, name in enumerate(group) if name not in names or name in group[:at]), None)
                 if wrong is not None:
-                    message = f"{wrong!r} stands twice in a group" if wrong in names else f"the job has no task {wrong!r}"
-                    yield Finding(document, ("metadata", "annotations", key), message, f"its tasks are {', '.join(names)}")
+                    message = (
+                        f"{wrong!r} stands twice in a group" if wrong in names else f"the job has no task {wrong!r}"
+                    )
+                    yield Finding(
+                        document, ("metadata", "annotations", key), message, f"its tasks are {', '.join(names)}"
+                    )

@@ -1,7 +1,8 @@
-"""The command line of the compiler: the root group `gangplan`, the options that commands share, and how they load and complain.
+"""The command line of the compiler: the root group `gangplan`, the options that commands share, and how they load and
+complain.
 
-Commands are imported when they are called, so that `--help` and a mistyped name answer at once. A command that needs more than files
-lives in a higher layer and is added to the group there (`cli.add_lazy`).
+Commands are imported when they are called, so that `--help` and a mistyped name answer at once. A command that needs
+more than files lives in a higher layer and is added to the group there (`cli.add_lazy`).
 """
 
 from __future__ import annotations
@@ -67,7 +68,9 @@ def _version(ctx: click.Context, param: click.Parameter, wanted: bool) -> None:
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version and exit.")
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version and exit."
+)
 def cli() -> None:
     """Compile queues, topology and jobs from a git repository into a proven gang placement for Kubernetes and Volcano."""
 
@@ -86,10 +89,18 @@ for _name, _short_help in (
 def repo_options(command: Command) -> Command:
     """--repo, --cluster, --state: what a command compiles."""
     for option in (
-        click.option("--state", "state_file", type=click.Path(dir_okay=False, path_type=Path), help="What the cluster holds (see snapshot)."),
+        click.option(
+            "--state",
+            "state_file",
+            type=click.Path(dir_okay=False, path_type=Path),
+            help="What the cluster holds (see snapshot).",
+        ),
         click.option("--cluster", help="Which cluster of the repository; needed only when there are several."),
         click.option(
-            "--repo", type=click.Path(exists=True, file_okay=False, path_type=Path), default=".", help="The repository. [default: this directory]"
+            "--repo",
+            type=click.Path(exists=True, file_okay=False, path_type=Path),
+            default=".",
+            help="The repository. [default: this directory]",
         ),
     ):
         command = option(command)
@@ -121,7 +132,9 @@ def executor_option(command: Command) -> Command:
 def output_option(command: Command) -> Command:
     """-o: text for people, JSON or YAML for machines."""
     formats = click.Choice(["text", "json", "yaml"])
-    return click.option("-o", "--output", type=formats, default="text", show_default=True, help="Output format.")(command)
+    return click.option("-o", "--output", type=formats, default="text", show_default=True, help="Output format.")(
+        command
+    )
 
 
 def compiled(ctx: click.Context, repo: Path, cluster: str | None, state_file: Path | None, executor: str) -> Outcome:

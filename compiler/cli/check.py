@@ -21,17 +21,33 @@ FORMATS = ("text", "json", "github", "sarif", "junit")
 
 @click.command()
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[PATH]...")
-@click.option("--repo", type=click.Path(exists=True, file_okay=False, path_type=Path), default=".", help="The repository. [default: this directory]")
+@click.option(
+    "--repo",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=".",
+    help="The repository. [default: this directory]",
+)
 @click.option("--cluster", help="Check against this cluster only. [default: each one]")
 @click.option("-o", "--output", type=click.Choice(("text", "json")), help="Output format, the same as --format.")
-@click.option("--format", "form", type=click.Choice(FORMATS), help="Output format. [default: github in GitHub Actions, else text]")
+@click.option(
+    "--format", "form", type=click.Choice(FORMATS), help="Output format. [default: github in GitHub Actions, else text]"
+)
 @click.option("--strict", is_flag=True, help="Warnings fail the check too.")
 @click.pass_context
-def check(ctx: click.Context, paths: Sequence[Path], repo: Path, cluster: str | None, output: str | None, form: str | None, strict: bool) -> None:
+def check(
+    ctx: click.Context,
+    paths: Sequence[Path],
+    repo: Path,
+    cluster: str | None,
+    output: str | None,
+    form: str | None,
+    strict: bool,
+) -> None:
     """Report every problem of the repository's files.
 
-    The whole repository is read, since objects refer to one another; with PATHs only the problems in these files and folders are reported. A
-    single PATH that is a repository itself (it holds cluster-specs/ or jobs/) is checked in place of --repo.
+    The whole repository is read, since objects refer to one another; with PATHs only the problems in these files and
+    folders are reported. A single PATH that is a repository itself (it holds cluster-specs/ or jobs/) is checked in
+    place of --repo.
     """
     if output and form and output != form:
         raise click.UsageError("-o and --format ask for different formats", ctx)
@@ -40,9 +56,13 @@ def check(ctx: click.Context, paths: Sequence[Path], repo: Path, cluster: str | 
         repo, paths = paths[0], ()
     wanted = [_inside(ctx, repo, path) for path in paths]
     tree = load_tree(ctx, repo)
-    found = [diagnostic for diagnostic in problems(tree, cluster) if not wanted or _among(diagnostic.position.file, wanted)]
+    found = [
+        diagnostic for diagnostic in problems(tree, cluster) if not wanted or _among(diagnostic.position.file, wanted)
+    ]
     click.echo(_rendered(found, chosen, tree), nl=False)
-    failed = any(diagnostic.severity == "error" or (strict and diagnostic.severity == "warning") for diagnostic in found)
+    failed = any(
+        diagnostic.severity == "error" or (strict and diagnostic.severity == "warning") for diagnostic in found
+    )
     if chosen in ("text", "github"):
         _close(found, tree)
     ctx.exit(1 if failed else 0)
@@ -66,7 +86,9 @@ def _inside(ctx: click.Context, repo: Path, path: Path) -> str:
     try:
         return Path(os.path.abspath(path)).relative_to(os.path.abspath(repo)).as_posix()
     except ValueError:
-        raise click.UsageError(f"{path} is outside the repository {repo}; name the repository with --repo", ctx) from None
+        raise click.UsageError(
+            f"{path} is outside the repository {repo}; name the repository with --repo", ctx
+        ) from None
 
 
 def _among(file: str, wanted: Sequence[str]) -> bool:

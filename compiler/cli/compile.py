@@ -13,9 +13,17 @@ from compiler.cli import compiled, echo, executor_option, repo_options
 @click.command(name="compile")
 @repo_options
 @executor_option
-@click.option("-o", "--output", "folder", type=click.Path(file_okay=False, path_type=Path), help="Folder to write to. [default: stdout]")
+@click.option(
+    "-o",
+    "--output",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder to write to. [default: stdout]",
+)
 @click.pass_context
-def compile(ctx: click.Context, repo: Path, cluster: str | None, state_file: Path | None, executor: str, folder: Path | None) -> None:  # noqa: A001
+def compile(  # noqa: A001 - the command's name
+    ctx: click.Context, repo: Path, cluster: str | None, state_file: Path | None, executor: str, folder: Path | None
+) -> None:
     """Write the bound manifests in the order of their application, the scheduler ConfigMap and gangplan.lock."""
     from compiler.emit import by_file
     from compiler.emit.lock import FILE, lock
@@ -29,7 +37,9 @@ def compile(ctx: click.Context, repo: Path, cluster: str | None, state_file: Pat
         ctx.exit(outcome.exit_code())
     files = {FILE: lock(outcome), **by_file(manifests)}  # the lock first: it marks the folder as ours
     if foreign := _foreign(folder, files):
-        raise click.ClickException(f"{foreign} is not gangplan's: it made nothing in this folder yet. Name another folder, or remove the file")
+        raise click.ClickException(
+            f"{foreign} is not gangplan's: it made nothing in this folder yet. Name another folder, or remove the file"
+        )
     try:
         write(folder, files)
     except OSError as error:
@@ -39,7 +49,8 @@ def compile(ctx: click.Context, repo: Path, cluster: str | None, state_file: Pat
 
 
 def write(folder: Path, files: dict[str, str]) -> None:
-    """Write each file; what an earlier compile left in the folder and this one does not make is removed, so that nothing stale is applied."""
+    """Write each file; what an earlier compile left in the folder and this one does not make is removed, so that
+    nothing stale is applied."""
     for path in _ours(folder):
         if path.relative_to(folder).as_posix() not in files:
             path.unlink()

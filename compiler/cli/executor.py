@@ -20,7 +20,8 @@ LONELY = 30
 """Seconds without any Dask worker after which none is waited for; a nanny needs a few to start one again."""
 
 WORTH = 250_000
-"""Work from which on parts go to Dask (`solver.mip.executors.Mapper`): its workers run already, but everything goes through its scheduler."""
+"""Work from which on parts go to Dask (`solver.mip.executors.Mapper`): its workers run already, but everything goes
+through its scheduler."""
 
 
 class ExecutorError(ValueError):
@@ -41,7 +42,8 @@ def check_executor(name: str) -> None:
 def open_executor(name: str) -> Iterator[Mapper]:
     """The executor of that name: `local`, `processes`, or `dask://host:port` for a Dask cluster that runs already.
 
-    Raises ExecutorError as `check_executor`. A Dask cluster that does not answer is a fault of the mapper, and the plan is made without it.
+    Raises ExecutorError as `check_executor`. A Dask cluster that does not answer is a fault of the mapper, and the plan
+    is made without it.
     """
     check_executor(name)
     if name == "local":
@@ -57,7 +59,8 @@ def open_executor(name: str) -> Iterator[Mapper]:
 
 
 def _crew(address: str) -> Crew:
-    """The workers of a Dask cluster. Raises OSError when its scheduler does not answer, ConnectionError when it has none."""
+    """The workers of a Dask cluster. Raises OSError when its scheduler does not answer, ConnectionError when it has
+    none."""
     distributed: Any = importlib.import_module("distributed")
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what is lost is told as a diagnostic, once
     client = distributed.Client(f"tcp://{address}", timeout=CONNECT, set_as_default=False)

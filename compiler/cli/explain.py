@@ -15,7 +15,9 @@ from compiler.cli import compiled, echo, executor_option, output_option, repo_op
 @executor_option
 @output_option
 @click.pass_context
-def explain(ctx: click.Context, job: str, repo: Path, cluster: str | None, state_file: Path | None, executor: str, output: str) -> None:
+def explain(
+    ctx: click.Context, job: str, repo: Path, cluster: str | None, state_file: Path | None, executor: str, output: str
+) -> None:
     """Say why JOB (its name, or namespace/name) starts or waits, and what would help."""
     import difflib
 
@@ -26,12 +28,17 @@ def explain(ctx: click.Context, job: str, repo: Path, cluster: str | None, state
     found = [decided for decided in outcome.decisions if job in (decided.name, decided.gang.document.name)]
     broken = {d.object for d in outcome.diagnostics if d.severity == "error"}
     if not found and any(
-        document.label in broken and job in (document.name, f"{document.namespace}/{document.name}") for document in outcome.specs.documents
+        document.label in broken and job in (document.name, f"{document.namespace}/{document.name}")
+        for document in outcome.specs.documents
     ):
         raise click.ClickException(f"{job} has errors (see above) and is in no plan until they are mended")
     if not found:
-        close = difflib.get_close_matches(job, [n for d in outcome.decisions for n in (d.name, d.gang.document.name)], n=1)
-        raise click.UsageError(f"there is no job {job!r} in the plan{f'; did you mean {close[0]}?' if close else ''}", ctx)
+        close = difflib.get_close_matches(
+            job, [n for d in outcome.decisions for n in (d.name, d.gang.document.name)], n=1
+        )
+        raise click.UsageError(
+            f"there is no job {job!r} in the plan{f'; did you mean {close[0]}?' if close else ''}", ctx
+        )
     if output == "text":
         echo("\n".join(explanation(outcome, decided, style()) for decided in found))
     else:

@@ -17,7 +17,14 @@ from compiler.cli import compiled, echo, executor_option, output_option, repo_op
 @click.option("--timings", is_flag=True, help="Show how long each batch took (no longer the same bytes each time).")
 @click.pass_context
 def plan(
-    ctx: click.Context, repo: Path, cluster: str | None, state_file: Path | None, executor: str, output: str, detailed_exitcode: bool, timings: bool
+    ctx: click.Context,
+    repo: Path,
+    cluster: str | None,
+    state_file: Path | None,
+    executor: str,
+    output: str,
+    detailed_exitcode: bool,
+    timings: bool,
 ) -> None:
     """Show what would start where, what is kept, and what waits and why. Nothing is changed anywhere."""
     from compiler.views import data, machine, text

@@ -26,5 +26,9 @@ def schema(ctx: click.Context, kind: str | None) -> None:
     found = {name.lower(): name for name in known}.get(kind.lower())
     if found is None:
         near = did_you_mean(kind, known)
-        raise click.UsageError(f"there is no kind {kind!r}; " + (f"did you mean {near!r}?" if near else f"the kinds are {', '.join(known)}"), ctx)
+        raise click.UsageError(
+            f"there is no kind {kind!r}; "
+            + (f"did you mean {near!r}?" if near else f"the kinds are {', '.join(known)}"),
+            ctx,
+        )
     click.echo(json.dumps(schema_of(known[found]), indent=2))

@@ -1,7 +1,7 @@
 """The state: a plain `List` of what a cluster holds, so that a decision can be made against it and replayed anywhere.
 
-`gangplan snapshot` writes it, `plan --state FILE` reads it, and the reconciler makes one from its own caches. What each object means
-is settled by `compiler.lower.live`; here it is only sorted by kind.
+`gangplan snapshot` writes it, `plan --state FILE` reads it, and the reconciler makes one from its own caches. What each
+object means is settled by `compiler.lower.live`; here it is only sorted by kind.
 """
 
 from __future__ import annotations
@@ -44,9 +44,10 @@ class StateError(ValueError):
 class State:
     """What a cluster holds, as the API server gives it, each tuple sorted by (namespace, name, kind).
 
-    jobs: objects of every kind that is none of the others. finished: (namespace, name, kind) of jobs that are known to have
-    finished although they are no longer in the cluster (deleted after their time to live).
-    clock: seconds since the epoch when somebody looked; a plan counts from the last moment before it that matters, never from it (`lower.moments`).
+    jobs: objects of every kind that is none of the others. finished: (namespace, name, kind) of jobs that are known to
+    have finished although they are no longer in the cluster (deleted after their time to live). clock: seconds since
+    the epoch when somebody looked; a plan counts from the last moment before it that matters, never from it
+    (`lower.moments`).
     """
 
     nodes: tuple[Object, ...] = ()
@@ -62,23 +63,33 @@ class State:
     clock: int | None = None
 
     @classmethod
-    def from_objects(cls, objects: Iterable[Object], finished: Iterable[tuple[str, str, str]] = (), clock: int | None = None) -> State:
+    def from_objects(
+        cls, objects: Iterable[Object], finished: Iterable[tuple[str, str, str]] = (), clock: int | None = None
+    ) -> State:
         """Each object needs apiVersion, kind and metadata.name; raises StateError naming the first that lacks one."""
         sorted_in: dict[str, list[Object]] = {}
         for at, item in enumerate(objects):
             if not isinstance(item, Mapping) or not item.get("kind") or not isinstance(item.get("metadata"), Mapping):
-                raise StateError(f"item {at} of the state has no kind or no metadata: every item must be a whole Kubernetes object")
+                raise StateError(
+                    f"item {at} of the state has no kind or no metadata: every item must be a whole Kubernetes object"
+                )
             if not item["metadata"].get("name"):
                 raise StateError(f"item {at} of the state, a {item['kind']}, has no metadata.name")
             sorted_in.setdefault(_FIELDS.get(f"{item['kind']}.{group_of(item)}", "jobs"), []).append(item)
-        return cls(**{name: tuple(sorted(found, key=_order)) for name, found in sorted_in.items()}, finished=frozenset(finished), clock=clock)
+        return cls(
+            **{name: tuple(sorted(found, key=_order)) for name, found in sorted_in.items()},
+            finished=frozenset(finished),
+            clock=clock,
+        )
 
 
 def load_state(text: str | bytes) -> State:
     """Read a `List` (JSON or YAML) as `kubectl get ... -o json` or `gangplan snapshot` writes it. Raises StateError."""
     data = _parse(text)
     if not isinstance(data, Mapping) or not isinstance(data.get("items"), list):
-        raise StateError("the state must be one `kind: List` with `items`, as `gangplan snapshot` or `kubectl get -o yaml` writes it")
+        raise StateError(
+            "the state must be one `kind: List` with `items`, as `gangplan snapshot` or `kubectl get -o yaml` writes it"
+        )
     seen: dict[tuple[str, ...], int] = {}
     for at, item in enumerate(data["items"]):
         _fit(item, _OBJECT, ("items", at))
@@ -87,7 +98,9 @@ def load_state(text: str | bytes) -> State:
             name = str(item["metadata"].get("name"))
             key = group_of(item), str(item.get("kind")), str(item["metadata"].get("namespace") or ""), name
             if seen.setdefault(key, at) != at:
-                raise StateError(f"items {seen[key]} and {at} of the state are both {item.get('kind')} {name}: keep one")
+                raise StateError(
+                    f"items {seen[key]} and {at} of the state are both {item.get('kind')} {name}: keep one"
+                )
     return State.from_objects(data["items"], clock=_clock(data.get("metadata")))
 
 
@@ -98,7 +111,9 @@ def _clock(metadata: object) -> int | None:
     try:
         return None if said is None else timestamp(said)
     except ValueError:
-        raise StateError(f"metadata.annotations of the state: {NOW} is {said!r}, not a time such as 2026-01-31T12:00:00Z") from None
+        raise StateError(
+            f"metadata.annotations of the state: {NOW} is {said!r}, not a time such as 2026-01-31T12:00:00Z"
+        ) from None
 
 
 _TEXTS: Any = {"*": str}
@@ -114,7 +129,12 @@ _OBJECT: Any = {
         "ownerReferences": [{"apiVersion": str, "kind": str, "name": str}],
     },
     "spec": dict,
-    "status": {"allocatable": dict, "conditions": [{"type": str, "status": str}], "phase": str, "disruptionsAllowed": int},
+    "status": {
+        "allocatable": dict,
+        "conditions": [{"type": str, "status": str}],
+        "phase": str,
+        "disruptionsAllowed": int,
+    },
 }
 _SPECS: Any = {
     "Node": {"taints": [{"key": str, "value": str, "effect": str}]},
@@ -128,7 +148,8 @@ _SPECS: Any = {
     "PodGroup": {"queue": str},
     "PodDisruptionBudget": {"selector": dict},
 }
-"""What `compiler.lower.live` reads of an object: an API server gives nothing else, but a file may hold anything. Every field may be missing."""
+"""What `compiler.lower.live` reads of an object: an API server gives nothing else, but a file may hold anything. Every
+field may be missing."""
 
 _WORDS: Mapping[type, str] = {dict: "a mapping", list: "a list", str: "text", int: "a whole number"}
 

@@ -1,7 +1,8 @@
-"""A diagnostic is data: what is wrong, where, and how to mend it. `compiler.diagnostics.render` turns it into text, JSON, SARIF and so on.
+"""A diagnostic is data: what is wrong, where, and how to mend it. `compiler.diagnostics.render` turns it into text,
+JSON, SARIF and so on.
 
-Every code is declared once, as a `Rule`, and means the same for ever: GP1xx reading a file, GP2xx shape and types of one
-document, GP3xx rules inside and across objects, GP4xx scheduler configuration, GP5xx binding and placement.
+Every code is declared once, as a `Rule`, and means the same for ever: GP1xx reading a file, GP2xx shape and types of
+one document, GP3xx rules inside and across objects, GP4xx scheduler configuration, GP5xx binding and placement.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """`message` says what is wrong, `help` how to mend it; neither ends in the other. `object` is "Kind namespace/name" where known."""
+    """`message` says what is wrong, `help` how to mend it; neither ends in the other. `object` is "Kind namespace/name"
+    where known."""
 
     code: str
     severity: Severity
@@ -47,7 +49,14 @@ class Rule:
     text: str
 
     def at(
-        self, position: Position, message: str, help: str, *, object: str = "", see: Position | None = None, severity: Severity | None = None
+        self,
+        position: Position,
+        message: str,
+        help: str,
+        *,
+        object: str = "",
+        see: Position | None = None,
+        severity: Severity | None = None,
     ) -> Diagnostic:
         """A diagnostic of this rule; `severity` replaces the rule's own where a case is milder."""
         return Diagnostic(self.code, severity or self.severity, position, message, help, object, see)

@@ -53,7 +53,9 @@ def _parents_first(queues: Sequence[QueueSpec]) -> Iterator[QueueSpec]:
     children: dict[str, list[QueueSpec]] = {}
     names = {queue.name for queue in queues}
     for queue in queues:
-        children.setdefault(queue.parent if queue.parent in names and queue.parent != queue.name else "", []).append(queue)
+        children.setdefault(queue.parent if queue.parent in names and queue.parent != queue.name else "", []).append(
+            queue
+        )
 
     def below(name: str) -> Iterator[QueueSpec]:
         for queue in children.get(name, ()):
@@ -118,7 +120,11 @@ def _sound(specs: Specs) -> tuple[Document, ...]:
 
 
 def _jobs(outcome: Outcome, specs: Specs) -> Emitted:
-    hostnames = {node.name: node.labels.get(static.HOSTNAME, node.name) for node in outcome.origins.nodes} if outcome.origins else {}
+    hostnames = (
+        {node.name: node.labels.get(static.HOSTNAME, node.name) for node in outcome.origins.nodes}
+        if outcome.origins
+        else {}
+    )
     bind: Callable[[dict[str, Any], Decided], None]
     if specs.cluster.binding == "gated":
         bind = gated.bind
@@ -155,7 +161,8 @@ def _pod(document: Document, decided: Decided, specs: Specs) -> Emitted:
 
 
 def by_file(made: Sequence[Manifest]) -> Mapping[str, str]:
-    """Relative file name -> text. kubectl applies a folder by name, so the names keep the order of the waves; jobs have a file each."""
+    """Relative file name -> text. kubectl applies a folder by name, so the names keep the order of the waves; jobs have
+    a file each."""
     files: dict[str, list[str]] = {}
     for manifest in made:
         metadata = manifest.object["metadata"]

@@ -1,7 +1,8 @@
 """What Volcano's admission fills in when an object is created, written out beforehand.
 
-Volcano's mutating webhooks act on create only, and what they add would look like drift for ever after. Each rule names the field and is
-Volcano's own (`pkg/webhooks/admission/{jobs,queues}/mutate`); the order of new keys is that of Volcano's types.
+Volcano's mutating webhooks act on create only, and what they add would look like drift for ever after. Each rule names
+the field and is Volcano's own (`pkg/webhooks/admission/{jobs,queues}/mutate`); the order of new keys is that of
+Volcano's types.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ NEEDS_SSH = ("mpi",)
 
 
 def job(data: dict[str, Any], default_queue: str) -> None:
-    """Volcano Job, in place: queue, schedulerName, maxRetry, plugins, and each task's name, minAvailable, maxRetry and dnsPolicy."""
+    """Volcano Job, in place: queue, schedulerName, maxRetry, plugins, and each task's name, minAvailable, maxRetry and
+    dnsPolicy."""
     spec = data["spec"]
     if not spec.get("schedulerName"):
         spec["schedulerName"] = "volcano"
@@ -38,7 +40,9 @@ def _task(task: dict[str, Any], at: int) -> None:
         task["name"] = f"default{at}"
     if task.get("minAvailable") is None:
         parts = task.get("partitionPolicy") or {}
-        task["minAvailable"] = (parts.get("minPartitions") or 0) * (parts.get("partitionSize") or 0) or task.get("replicas") or 0
+        task["minAvailable"] = (
+            (parts.get("minPartitions") or 0) * (parts.get("partitionSize") or 0) or task.get("replicas") or 0
+        )
     if not task.get("maxRetry"):
         task["maxRetry"] = MAX_RETRY
     pod = task["template"]["spec"]

@@ -1,8 +1,8 @@
 """Plain data -> YAML text, for the objects that gangplan itself makes.
 
-One style for all of them: block mappings in the given order, lists not indented below their key, long texts as literal blocks. A string
-is quoted whenever any YAML of the last twenty years would read it as something else (`yes`, `1e3`, `0o7`, `12:30`), because
-kubectl and the Go libraries behind it still follow YAML 1.1 there.
+One style for all of them: block mappings in the given order, lists not indented below their key, long texts as literal
+blocks. A string is quoted whenever any YAML of the last twenty years would read it as something else (`yes`, `1e3`,
+`0o7`, `12:30`), because kubectl and the Go libraries behind it still follow YAML 1.1 there.
 """
 
 from __future__ import annotations
@@ -68,11 +68,14 @@ def _escaped(character: str) -> str:
         return f"\\{character}"
     if character.isprintable():
         return character
-    return _ESCAPES.get(character) or (f"\\u{ord(character):04x}" if ord(character) < 0x10000 else f"\\U{ord(character):08x}")
+    return _ESCAPES.get(character) or (
+        f"\\u{ord(character):04x}" if ord(character) < 0x10000 else f"\\U{ord(character):08x}"
+    )
 
 
 def _literal(value: str) -> bool:
-    """Only for text that a literal block keeps byte for byte: no odd spaces at line ends, at the start or after the end, nothing unprintable."""
+    """Only for text that a literal block keeps byte for byte: no odd spaces at line ends, at the start or after the
+    end, nothing unprintable."""
     text = value.removesuffix("\n")
     return (
         "\n" in text

@@ -1,6 +1,7 @@
 """Binding by gates: the pods are held back until the reconciler gives each its node, a whole gang at a time.
 
-A Volcano Job's template can never be changed, so every job carries the gate whatever its decision; the plan itself stands in an annotation.
+A Volcano Job's template can never be changed, so every job carries the gate whatever its decision; the plan itself
+stands in an annotation.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The lock: which inputs gave which plan, how well it is proved, and where every pod goes; the same bytes for the same inputs."""
+"""The lock: which inputs gave which plan, how well it is proved, and where every pod goes; the same bytes for the same
+inputs."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ FILE = "gangplan.lock"
 
 
 def lock(outcome: Outcome) -> str:
-    """YAML. Measured times are left out: they would differ from run to run. clockStruck is said where they nevertheless decided something."""
+    """YAML. Measured times are left out: they would differ from run to run. clockStruck is said where they nevertheless
+    decided something."""
     return dump(
         {
             "apiVersion": API_VERSION,

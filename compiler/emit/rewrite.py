@@ -1,8 +1,9 @@
 """A user's document that says a little more than before, and otherwise stays as it was written.
 
-Three ways, the most faithful first; each result is parsed again and taken only if it says exactly what is wanted:
-1. splice: the new lines are put into the text where the marks say; not one byte of the rest changes;
-2. round trip: ruamel.yaml keeps order, comments and quotes, but may touch blank lines and indentation (list items, anchors, more than scalars
+Three ways, the most faithful first; each result is parsed again and taken only if it says exactly what is wanted: 1.
+splice: the new lines are put into the text where the marks say; not one byte of the rest changes; 2. round trip:
+ruamel.yaml keeps order, comments and quotes, but may touch blank lines and indentation (list items, anchors, more than
+scalars
    into flow style);
 3. dump: the plain data in our own style.
 """
@@ -37,7 +38,8 @@ class Edit:
 
 
 def rewrite(document: Document, wanted: Mapping[str, Any]) -> str:
-    """The document's text, changed as little as possible so that it says `wanted`; ends in one newline. Nothing may have been removed."""
+    """The document's text, changed as little as possible so that it says `wanted`; ends in one newline. Nothing may
+    have been removed."""
     changes = edits(document.data, wanted)
     if not changes and not document.prefix:
         return _ended(document.text)
@@ -75,12 +77,14 @@ def _apply(data: Any, changes: Sequence[Edit]) -> None:
 def _says(text: str, wanted: Mapping[str, Any]) -> bool:
     """Whether our own reader finds exactly `wanted` in the text."""
     parsed = parse("", text.encode())
-    return not any(problem.severity == "error" for problem in parsed.diagnostics) and [document.data for document, _ in parsed.documents] == [wanted]
+    return not any(problem.severity == "error" for problem in parsed.diagnostics) and [
+        document.data for document, _ in parsed.documents
+    ] == [wanted]
 
 
 def _spliced(document: Document, changes: Sequence[Edit]) -> str | None:
-    """New keys of a block mapping go in after its first key where that is one line, else before it; scalars of a flow mapping before its first key;
-    all else is left to the other ways."""
+    """New keys of a block mapping go in after its first key where that is one line, else before it; scalars of a flow
+    mapping before its first key; all else is left to the other ways."""
     if document.prefix or any(not edit.added or not isinstance(edit.path[-1], str) for edit in changes):
         return None
     groups: dict[Path, dict[str, Any]] = {}
@@ -111,7 +115,8 @@ def _spliced(document: Document, changes: Sequence[Edit]) -> str | None:
 
 
 def _place(document: Document, path: Path, starts: Sequence[int]) -> tuple[int, int, bool] | None:
-    """Offset in the text, column of the mapping's keys, and whether the place is after the first key's line (else right before that key)."""
+    """Offset in the text, column of the mapping's keys, and whether the place is after the first key's line (else right
+    before that key)."""
     mapping = document.value(*path)
     marks = sorted((document.marks[(*path, key)], key) for key in mapping if (*path, key) in document.marks)
     if len(marks) != len(mapping) or not marks:
@@ -127,14 +132,19 @@ def _place(document: Document, path: Path, starts: Sequence[int]) -> tuple[int, 
     written = document.text[offset : starts[row + 1]].rstrip()
     if isinstance(value, dict | list) or value is None or written.endswith(("|", ">", "-", "+", ":")):
         return offset, column, False
-    if len(marks) > 1 and any(_is_text(line) for line in document.text[starts[row + 1] : starts[marks[1][0][0] - document.line]].splitlines()):
+    if len(marks) > 1 and any(
+        _is_text(line) for line in document.text[starts[row + 1] : starts[marks[1][0][0] - document.line]].splitlines()
+    ):
         return offset, column, False
     return starts[row + 1], column, True
 
 
 def _flow(document: Document, path: Path, starts: Sequence[int]) -> int | None:
     """Offset in the text of the first key of a flow mapping, where that stands in the line of its brace."""
-    line, column = min((document.marks[(*path, key)] for key in document.value(*path) if (*path, key) in document.marks), default=(0, 0))
+    line, column = min(
+        (document.marks[(*path, key)] for key in document.value(*path) if (*path, key) in document.marks),
+        default=(0, 0),
+    )
     row = line - document.line
     if not 0 <= row < len(starts) - 1:
         return None

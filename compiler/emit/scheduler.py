@@ -1,8 +1,8 @@
 """SchedulerConfiguration, or a ConfigMap as people have it -> the ConfigMap that Volcano's scheduler reads.
 
-With gated binding the pods of one role go to different nodes, each by its own node selector. Volcano remembers the first pod's "does not
-match" for all its siblings (the predicate error cache, keyed by job and role) and the gang would never start, so the cache is
-switched off for every action that consults it.
+With gated binding the pods of one role go to different nodes, each by its own node selector. Volcano remembers the
+first pod's "does not match" for all its siblings (the predicate error cache, keyed by job and role) and the gang would
+never start, so the cache is switched off for every action that consults it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ CACHING_ACTIONS = ("allocate", "backfill", "preempt", "reclaim")
 
 
 def config_map(spec: SchedulerSpec, *, gated: bool) -> dict[str, Any]:
-    """Our own kind becomes a new ConfigMap; a raw ConfigMap stays, with its text changed only where the cache must be off."""
+    """Our own kind becomes a new ConfigMap; a raw ConfigMap stays, with its text changed only where the cache must be
+    off."""
     if spec.raw is None:
         return {
             "apiVersion": "v1",
@@ -43,7 +44,10 @@ def text(spec: SchedulerSpec, *, gated: bool) -> str:
     if gated:
         for action in _to_switch(spec.actions):
             settings.setdefault(action, {})[CACHE] = False
-    conf: dict[str, Any] = {"actions": ", ".join(spec.actions), "tiers": [{"plugins": [_plugin(plugin) for plugin in tier]} for tier in spec.tiers]}
+    conf: dict[str, Any] = {
+        "actions": ", ".join(spec.actions),
+        "tiers": [{"plugins": [_plugin(plugin) for plugin in tier]} for tier in spec.tiers],
+    }
     if settings:
         conf["configurations"] = [{"name": action, "arguments": arguments} for action, arguments in settings.items()]
     if spec.metrics:

@@ -1,7 +1,8 @@
-"""Binding by required node affinity, for hand-over without the reconciler: each role's template names the planned nodes.
+"""Binding by required node affinity, for hand-over without the reconciler: each role's template names the planned
+nodes.
 
-A template speaks for all pods of its role, so it can say on which nodes, not how many on each, nor which subgroup where. Where the
-planned counts do not follow from the nodes alone, a diagnostic says so.
+A template speaks for all pods of its role, so it can say on which nodes, not how many on each, nor which subgroup
+where. Where the planned counts do not follow from the nodes alone, a diagnostic says so.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ WITHHELD = rule(
 
 def withheld(specs: Specs, decided: Decided) -> bool:
     """A job that must not exist in the cluster yet."""
-    return specs.cluster.binding == "static" and decided.action == "wait" and decided.gang.schedulable and not decided.pods
+    return (
+        specs.cluster.binding == "static" and decided.action == "wait" and decided.gang.schedulable and not decided.pods
+    )
 
 
 def bind(data: dict[str, Any], decided: Decided, hostnames: dict[str, str]) -> None:
@@ -52,7 +55,11 @@ def bind(data: dict[str, Any], decided: Decided, hostnames: dict[str, str]) -> N
 def _require(pod: dict[str, Any], hosts: list[str]) -> None:
     """Alternatives that the user wrote stay alternatives: each gets the nodes as one more condition."""
     expression = {"key": HOSTNAME, "operator": "In", "values": hosts}
-    affinity = pod.setdefault("affinity", {}).setdefault("nodeAffinity", {}).setdefault("requiredDuringSchedulingIgnoredDuringExecution", {})
+    affinity = (
+        pod.setdefault("affinity", {})
+        .setdefault("nodeAffinity", {})
+        .setdefault("requiredDuringSchedulingIgnoredDuringExecution", {})
+    )
     terms = affinity.setdefault("nodeSelectorTerms", [])
     for term in terms:
         term.setdefault("matchExpressions", []).append(dict(expression))
@@ -79,9 +86,9 @@ def findings(outcome: Outcome) -> Iterator[Diagnostic]:
 def _inexact(outcome: Outcome) -> Iterator[Diagnostic]:
     """Roles whose pods Volcano could spread over the planned nodes in another way.
 
-    The counts follow from the nodes when no planned node could take one pod more of the role, all others being where the plan has
-    them, when the role shares none of its nodes with another role of the job, and when none of its groups that Volcano does not know
-    of must stay inside one of several domains.
+    The counts follow from the nodes when no planned node could take one pod more of the role, all others being where
+    the plan has them, when the role shares none of its nodes with another role of the job, and when none of its groups
+    that Volcano does not know of must stay inside one of several domains.
     """
     if outcome.problem is None or outcome.plan is None:
         return
@@ -90,7 +97,9 @@ def _inexact(outcome: Outcome) -> Iterator[Diagnostic]:
     for decision in outcome.plan.decisions:
         for place in decision.placements:
             request = problem.gangs[decision.gang].roles[place.role].request
-            room[place.node] = [free - amount * place.pods for free, amount in zip(room[place.node], request, strict=True)]
+            room[place.node] = [
+                free - amount * place.pods for free, amount in zip(room[place.node], request, strict=True)
+            ]
     index = {node.name: n for n, node in enumerate(problem.nodes)}
     for decided in outcome.decisions:
         if decided.index is None or decided.action not in ("start", "keep"):
@@ -99,7 +108,10 @@ def _inexact(outcome: Outcome) -> Iterator[Diagnostic]:
             nodes = decided.pods.get(role.name, {})
             others = {node for name, held in decided.pods.items() if name != role.name for node in held}
             apart = len(decided.domains) > 1 and any(_unsaid(part, role.name) for part in decided.gang.subgroups)
-            loose = any(all(free >= amount for free, amount in zip(room[index[node]], role.request, strict=True)) for node in nodes)
+            loose = any(
+                all(free >= amount for free, amount in zip(room[index[node]], role.request, strict=True))
+                for node in nodes
+            )
             if len(nodes) > 1 and (loose or apart or others & nodes.keys()):
                 yield INEXACT.at(
                     decided.gang.document.at(*spec.path),

@@ -1,6 +1,8 @@
-"""Where a fact comes from, and where a repair is made: the lines of the repository, and the things of the cluster, that they speak of.
+"""Where a fact comes from, and where a repair is made: the lines of the repository, and the things of the cluster, that
+they speak of.
 
-The solver knows indices and no files; here each index is led back to its document. A new code gets a function in `SOURCES` or `PLACES`.
+The solver knows indices and no files; here each index is led back to its document. A new code gets a function in
+`SOURCES` or `PLACES`.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ from compiler.views.names import compact
 from solver.plan import Fact, Repair
 from solver.problem import Problem
 
-ORDER, DOMAINS, CLOSED, DURATION = (f"gangplan.dev/{name}" for name in ("order", "guaranteed-domains", "closed", "expected-duration"))
+ORDER, DOMAINS, CLOSED, DURATION = (
+    f"gangplan.dev/{name}" for name in ("order", "guaranteed-domains", "closed", "expected-duration")
+)
 SUSPEND: tuple[Path, ...] = (("spec", "suspend"), ("spec", "runPolicy", "suspend"))
 FEW = 3
 """How many nodes of the cluster are named before the rest is counted."""
@@ -46,11 +50,13 @@ class Sources:
     _open: dict[tuple[frozenset[int], Path, Path, str], tuple[Source, ...]] = field(default_factory=dict)
 
     def of(self, j: int, fact: Fact) -> tuple[Source, ...]:
-        """The objects that a fact about gang j comes from, those that are in its way before what it asks for itself; each once."""
+        """The objects that a fact about gang j comes from, those that are in its way before what it asks for itself;
+        each once."""
         return tuple(dict.fromkeys(SOURCES[fact.code](self, j, fact)))
 
     def places(self, j: int, repair: Repair) -> tuple[Source, ...]:
-        """Where a change that would help gang j is made, or what is waited for; where nothing is written yet, what it is to be written into."""
+        """Where a change that would help gang j is made, or what is waited for; where nothing is written yet, what it
+        is to be written into."""
         return tuple(dict.fromkeys(PLACES[repair.code](self, j, repair)))
 
     # ---- the gang itself
@@ -69,7 +75,9 @@ class Sources:
         roles = range(len(gang.roles)) if fact.role is None else (fact.role,)
         for t in roles:
             if fact.resource is None or gang.roles[t].request[fact.resource]:
-                yield _request(spec, spec.roles[t], None if fact.resource is None else self.problem.resources[fact.resource])
+                yield _request(
+                    spec, spec.roles[t], None if fact.resource is None else self.problem.resources[fact.resource]
+                )
 
     def duration(self, j: int) -> Iterator[Source]:
         yield from written(self.origins.gangs[j].document, "expected duration", "metadata", "annotations", DURATION)
@@ -79,8 +87,14 @@ class Sources:
         spec = self.origins.gangs[j]
         role = spec.roles[fact.role or 0]
         document, base = _pod(spec, role)
-        fields = (("node selector", ("nodeSelector",)), ("node affinity", ("affinity", "nodeAffinity")), ("tolerations", ("tolerations",)))
-        found = [source for what, path in fields for source in written(document, f"{what} of role {role.name}", *base, *path)]
+        fields = (
+            ("node selector", ("nodeSelector",)),
+            ("node affinity", ("affinity", "nodeAffinity")),
+            ("tolerations", ("tolerations",)),
+        )
+        found = [
+            source for what, path in fields for source in written(document, f"{what} of role {role.name}", *base, *path)
+        ]
         if (j, fact.role or 0) in self.origins.barring:
             found += written(spec.document, f"topologyPolicy of role {role.name}", *role.path, "topologyPolicy")
         yield from found or (said(document, f"pods of role {role.name}", *base),)
@@ -95,7 +109,9 @@ class Sources:
 
     def limit(self, q: int | None, what: str, fact: Fact | Repair, *path: str) -> Iterator[Source]:
         """A queue's amount of the fact's resource."""
-        yield from self.queue(q, what, "spec", *path, *(() if fact.resource is None else (self.problem.resources[fact.resource],)))
+        yield from self.queue(
+            q, what, "spec", *path, *(() if fact.resource is None else (self.problem.resources[fact.resource],))
+        )
 
     def hypernode(self, h: int | None) -> Iterator[Source]:
         if h is not None:
@@ -111,7 +127,9 @@ class Sources:
         kinds = frozenset(k for t, role in enumerate(roles) if fact.role in (None, t) for k in role.kinds)
         key = kinds, pool, node, what
         if key not in self._open:
-            chosen = [spec for spec, made in zip(self.origins.nodes, self.problem.nodes, strict=True) if made.kind in kinds]
+            chosen = [
+                spec for spec, made in zip(self.origins.nodes, self.problem.nodes, strict=True) if made.kind in kinds
+            ]
             self._open[key] = tuple(_made_by(chosen, what, pool, node))
         return self._open[key]
 
@@ -153,9 +171,16 @@ def _request(spec: GangSpec, role: RoleSpec, resource: str | None) -> Source:
     document, base = _pod(spec, role)
     what = f"request of role {role.name}"
     for path in document.marks if resource is not None else ():
-        if path[: len(base)] == base and path[-3:] in (("resources", "requests", resource), ("resources", "limits", resource)):
+        if path[: len(base)] == base and path[-3:] in (
+            ("resources", "requests", resource),
+            ("resources", "limits", resource),
+        ):
             return said(document, what, *path)
-    return said(document, f"role {role.name}", *role.path) if not role.pods else said(document, f"role {role.name}", "metadata", "name")
+    return (
+        said(document, f"role {role.name}", *role.path)
+        if not role.pods
+        else said(document, f"role {role.name}", "metadata", "name")
+    )
 
 
 def _made_by(nodes: Iterable[NodeSpec], what: str, pool: Path, node: Path) -> Iterator[Source]:
@@ -224,7 +249,13 @@ def suspended(spec: GangSpec) -> tuple[Source, ...]:
     for path in SUSPEND:
         if path in spec.document.marks and spec.document.data["spec"].get(path[1]) not in (None, False):
             return (said(spec.document, "suspend", *path),)
-    return (said(spec.document, "scheduler" if "scheduler" in spec.paths else "", *spec.paths.get("scheduler", ("metadata", "name"))),)
+    return (
+        said(
+            spec.document,
+            "scheduler" if "scheduler" in spec.paths else "",
+            *spec.paths.get("scheduler", ("metadata", "name")),
+        ),
+    )
 
 
 def _share(s: Sources, j: int, fact: Fact) -> Iterator[Source]:
@@ -257,7 +288,11 @@ def _maintenance(s: Sources, j: int, fact: Fact) -> Iterator[Source]:
     kinds = {k for role in s.problem.gangs[j].roles for k in role.kinds}
     lasts = s.problem.gangs[j].duration
     nodes = zip(s.origins.nodes, s.problem.nodes, strict=True)
-    soon = (spec for spec, node in nodes if node.kind in kinds and node.closes_in is not None and (lasts is None or node.closes_in < lasts))
+    soon = (
+        spec
+        for spec, node in nodes
+        if node.kind in kinds and node.closes_in is not None and (lasts is None or node.closes_in < lasts)
+    )
     yield from _made_by(soon, "maintenance", ("spec", "maintenance"), ("metadata", "name"))
     yield from s.duration(j)
 
@@ -284,7 +319,11 @@ def _company(s: Sources, j: int, fact: Fact) -> Iterator[Source]:
 
 
 def _cells(s: Sources, j: int, fact: Fact) -> Iterator[Source]:
-    divisions = {s.problem.divisions[p.division] for role in s.problem.gangs[j].roles[fact.role or 0 :][:1] for p in role.portions}
+    divisions = {
+        s.problem.divisions[p.division]
+        for role in s.problem.gangs[j].roles[fact.role or 0 :][:1]
+        for p in role.portions
+    }
     for division in sorted(divisions):
         path = ("spec", "numa") if division == "numa" else ("spec", "sharedDevices")
         yield from s.nodes(j, fact, f"cells of {division}", path, ("metadata", "name"))
@@ -294,7 +333,9 @@ def _cells(s: Sources, j: int, fact: Fact) -> Iterator[Source]:
 
 def _own_pods(s: Sources, j: int, fact: Fact) -> Iterator[Source]:
     gang = s.problem.gangs[j]
-    yield from _named(f"Pods of {gang.name} on", [s.problem.nodes[n].name for n in sorted({p.node for p in gang.running})])
+    yield from _named(
+        f"Pods of {gang.name} on", [s.problem.nodes[n].name for n in sorted({p.node for p in gang.running})]
+    )
 
 
 def _away(s: Sources, j: int, fact: Fact) -> Iterator[Source]:
@@ -302,7 +343,9 @@ def _away(s: Sources, j: int, fact: Fact) -> Iterator[Source]:
     named = []
     for n in fact.nodes:
         spec = s.origins.nodes[n]
-        if spec.document.file != STATE and (found := list(written(spec.document, "unschedulable", "spec", "unschedulable"))):
+        if spec.document.file != STATE and (
+            found := list(written(spec.document, "unschedulable", "spec", "unschedulable"))
+        ):
             yield from found
         else:
             named.append(spec.name)

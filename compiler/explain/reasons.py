@@ -24,7 +24,8 @@ MOST_GANGS = 3
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """A code, its sentence, and the numbers in it (amounts as in `compiler.fields.amounts.number`). never: waiting cannot help.
+    """A code, its sentence, and the numbers in it (amounts as in `compiler.fields.amounts.number`). never: waiting
+    cannot help.
 
     also: of a repair, the changes that must come with it; its message says them too. sources: of a fact, the
     objects that it comes from; of a repair, where it is made or what is waited for.
@@ -40,7 +41,8 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """title: the code in a few words. texts: the first whose names are all known is used. never: as texts, when the empty cluster refuses too.
+    """title: the code in a few words. texts: the first whose names are all known is used. never: as texts, when the
+    empty cluster refuses too.
 
     special: before all of these, where what they name plays a part."""
 
@@ -123,7 +125,10 @@ REASONS: Mapping[str, Sentence] = {
     ),
     "GW107": Sentence(
         "no node is open to a role",
-        ("no node matches the node selector, affinity and tolerations of role {role}", "no node matches its node selector, affinity and tolerations"),
+        (
+            "no node matches the node selector, affinity and tolerations of role {role}",
+            "no node matches its node selector, affinity and tolerations",
+        ),
         mend="Correct the selector, affinity or topologyPolicy, add the toleration, or label the nodes.",
         special=(
             "no node that the selector, affinity and tolerations of role {role} match has its topologyPolicy {policy} and a static CPU manager",
@@ -183,7 +188,10 @@ REASONS: Mapping[str, Sentence] = {
     ),
     "GW115": Sentence(
         "an earlier job of its queue waits",
-        ("{gangs} comes before it in queue {queue}, which starts its jobs in strict order", "its queue starts its jobs in strict order"),
+        (
+            "{gangs} comes before it in queue {queue}, which starts its jobs in strict order",
+            "its queue starts its jobs in strict order",
+        ),
         mend="Wait, raise the job's priority, or see what the earlier job waits for.",
     ),
     "GW116": Sentence(
@@ -199,7 +207,9 @@ REASONS: Mapping[str, Sentence] = {
         ),
         ("even empty, the cluster has no room under what role {role} says of other pods: {rule}",),
         "Soften the rule (preferred, ScheduleAnyway, a larger maxSkew), wait for the other pods to come or to go, or add nodes.",
-        special=("subgroup {subgroup} must sit {rule}, and none has room for enough of its pods beside the rest of the job",),
+        special=(
+            "subgroup {subgroup} must sit {rule}, and none has room for enough of its pods beside the rest of the job",
+        ),
     ),
     "GW118": Sentence(
         "no device or NUMA cell has room",
@@ -231,7 +241,9 @@ REASONS: Mapping[str, Sentence] = {
     ),
     "GW120": Sentence(
         "too few nodes are open to a role",
-        ("the nodes that match the node selector, affinity and tolerations of role {role} hold {available:n} of {asked:pods}, even empty",),
+        (
+            "the nodes that match the node selector, affinity and tolerations of role {role} hold {available:n} of {asked:pods}, even empty",
+        ),
         mend="Widen the selector or affinity, change the topologyPolicy, add the toleration, or ask for fewer pods.",
         special=(
             "the nodes with topologyPolicy {policy} and a static CPU manager that the selector, affinity and tolerations of role {role} match "
@@ -240,19 +252,26 @@ REASONS: Mapping[str, Sentence] = {
     ),
     "GW122": Sentence(
         "nodes are away",
-        ("there would be room with {nodes}, not ready or cordoned for now", "there would be room with nodes that are not ready or cordoned for now"),
+        (
+            "there would be room with {nodes}, not ready or cordoned for now",
+            "there would be room with nodes that are not ready or cordoned for now",
+        ),
         mend="Bring the nodes back, or wait.",
     ),
     "GW121": Sentence(
         "its own pods stand in the way",
-        ("{asked:pods} of it are missing and find no room beside its pods that run; were those to stop, all of it would fit elsewhere",),
+        (
+            "{asked:pods} of it are missing and find no room beside its pods that run; were those to stop, all of it would fit elsewhere",
+        ),
         mend="Let its running pods be deleted, so that it starts anew, or wait for room beside them.",
     ),
 }
 
 REPAIRS: Mapping[str, Sentence] = {
     "GR101": Sentence("raise a capability", ("{amount} more of capability for queue {queue}",)),
-    "GR102": Sentence("allow a higher tier", ("highestTierAllowed: {tier} for its groups ({subgroup})", "highestTierAllowed: {tier}")),
+    "GR102": Sentence(
+        "allow a higher tier", ("highestTierAllowed: {tier} for its groups ({subgroup})", "highestTierAllowed: {tier}")
+    ),
     "GR103": Sentence("wait for room", ("room to be freed by jobs that run",)),
     "GR104": Sentence(
         "add nodes",
@@ -269,7 +288,11 @@ REPAIRS: Mapping[str, Sentence] = {
     ),
     "GR106": Sentence(
         "make the subgroups smaller",
-        ("groups of {amount:pods} instead of {now:n} ({subgroup})", "groups of {amount:pods} instead of {now:n}", "smaller groups"),
+        (
+            "groups of {amount:pods} instead of {now:n} ({subgroup})",
+            "groups of {amount:pods} instead of {now:n}",
+            "smaller groups",
+        ),
         special=("{annotation}: {written}, groups of {amount:pods} instead of {now:n}",),
     ),
     "GR107": Sentence(
@@ -277,7 +300,10 @@ REPAIRS: Mapping[str, Sentence] = {
         ("a soft topology instead of a hard one for its groups ({subgroup})", "a soft topology instead of a hard one"),
         special=("{annotation}: {written}, so that a whole group in one supernode is a wish",),
     ),
-    "GR108": Sentence("lower a guarantee of another queue", ("{amount} less of guarantee for queue {queue}", "a smaller guarantee of another queue")),
+    "GR108": Sentence(
+        "lower a guarantee of another queue",
+        ("{amount} less of guarantee for queue {queue}", "a smaller guarantee of another queue"),
+    ),
     "GR109": Sentence(
         "wait for others to end",
         (
@@ -287,14 +313,26 @@ REPAIRS: Mapping[str, Sentence] = {
             "wait for running jobs to end",
         ),
     ),
-    "GR110": Sentence("raise a queue's weight", ("weight {amount:n} instead of {now:n} for queue {queue}", "more weight for its queue")),
+    "GR110": Sentence(
+        "raise a queue's weight",
+        ("weight {amount:n} instead of {now:n} for queue {queue}", "more weight for its queue"),
+    ),
     "GR111": Sentence("open a queue", ("open queue {queue}", "open its queue")),
-    "GR112": Sentence("let a role use other nodes", ("let role {role} use nodes like {nodes} as well", "let it use other nodes as well")),
+    "GR112": Sentence(
+        "let a role use other nodes",
+        ("let role {role} use nodes like {nodes} as well", "let it use other nodes as well"),
+    ),
     "GR113": Sentence("start anew", ("delete its pods that run, so that it starts anew where all of it fits",)),
     "GR114": Sentence("raise its priority", ("a priority above {amount:n}", "a higher priority")),
-    "GR115": Sentence("make the pods smaller", ("{amount} for a pod of role {role} instead of {now:n}", "smaller pods")),
-    "GR116": Sentence("bring nodes back", ("wait for {nodes} to be ready and open again", "wait for nodes to come back")),
-    "GR117": Sentence("lift a queue's strict order", ("queue {queue} without its strict order", "its queue without its strict order")),
+    "GR115": Sentence(
+        "make the pods smaller", ("{amount} for a pod of role {role} instead of {now:n}", "smaller pods")
+    ),
+    "GR116": Sentence(
+        "bring nodes back", ("wait for {nodes} to be ready and open again", "wait for nodes to come back")
+    ),
+    "GR117": Sentence(
+        "lift a queue's strict order", ("queue {queue} without its strict order", "its queue without its strict order")
+    ),
     "GR118": Sentence(
         "wait for others to start",
         (
@@ -306,13 +344,22 @@ REPAIRS: Mapping[str, Sentence] = {
     ),
     "GR119": Sentence(
         "keep fewer domains for another queue",
-        ("{amount:n} fewer of the whole domains guaranteed to queue {queue}", "fewer whole domains guaranteed to another queue"),
+        (
+            "{amount:n} fewer of the whole domains guaranteed to queue {queue}",
+            "fewer whole domains guaranteed to another queue",
+        ),
     ),
     "GR120": Sentence("use another queue", ("queue {queue} instead of its own", "another queue")),
-    "GR121": Sentence("say that it ends sooner", ("gangplan.dev/expected-duration of at most {within}", "a shorter expected duration")),
+    "GR121": Sentence(
+        "say that it ends sooner", ("gangplan.dev/expected-duration of at most {within}", "a shorter expected duration")
+    ),
     "GR122": Sentence(
         "wait for the end of maintenance",
-        ("wait for the end of maintenance about {at}", "wait {within} for the end of maintenance", "wait for the end of maintenance"),
+        (
+            "wait for the end of maintenance about {at}",
+            "wait {within} for the end of maintenance",
+            "wait for the end of maintenance",
+        ),
     ),
 }
 
@@ -336,7 +383,11 @@ class Words:
         facts: dict[str, Value] = {}
         if fact.role is not None:
             facts["role"] = gang.roles[fact.role].name
-        if fact.code in OF_NODES and fact.role is not None and (policy := self.origins.barring.get((self._place(gang), fact.role))):
+        if (
+            fact.code in OF_NODES
+            and fact.role is not None
+            and (policy := self.origins.barring.get((self._place(gang), fact.role)))
+        ):
             facts["policy"] = policy
         if fact.queue is not None:
             facts["queue"] = self.problem.queues[fact.queue].name
@@ -406,18 +457,26 @@ class Words:
         if repair.subgroup is not None and (j := self._place(gang)) >= 0:
             facts |= metax.repaired(self.origins.gangs[j], repair.subgroup, repair.code, repair.amount)
         within = None if repair.seconds is None else lasting(repair.seconds)
-        names: dict[str, object] = {**facts, "within": within, "gangs": _listed(facts.get("gangs", ())), "nodes": _listed(facts.get("nodes", ()))}
+        names: dict[str, object] = {
+            **facts,
+            "within": within,
+            "gangs": _listed(facts.get("gangs", ())),
+            "nodes": _listed(facts.get("nodes", ())),
+        }
         for name, amount in (("amount", repair.amount), ("now", repair.now)):
             if amount is not None:
                 facts[name] = number(resource or "pods", amount)
                 names[name] = _Amount(resource, amount)
         also = tuple(self.repair(gang, other) for other in repair.also)
-        message = " and ".join((_say((*sentence.special, *sentence.texts), names, sentence.title), *(other.message for other in also)))
+        message = " and ".join(
+            (_say((*sentence.special, *sentence.texts), names, sentence.title), *(other.message for other in also))
+        )
         return Reason(repair.code, message, facts, also=also)
 
 
 class _Amount:
-    """An amount in a sentence: with its resource, "n" the number alone, or else a count of what the format names ("{asked:pods}")."""
+    """An amount in a sentence: with its resource, "n" the number alone, or else a count of what the format names
+    ("{asked:pods}")."""
 
     def __init__(self, resource: str | None, amount: int) -> None:
         self.resource, self.amount = resource, amount
@@ -439,7 +498,9 @@ def _listed(names: object) -> str | None:
 
 def _say(texts: Sequence[str], names: Mapping[str, object], otherwise: str) -> str:
     for text in texts:
-        if all(names.get(wanted) is not None for _, wanted, _, _ in string.Formatter().parse(text) if wanted is not None):
+        if all(
+            names.get(wanted) is not None for _, wanted, _, _ in string.Formatter().parse(text) if wanted is not None
+        ):
             return text.format_map(names)
     return otherwise
 

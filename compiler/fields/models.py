@@ -1,4 +1,5 @@
-"""From a document to a pydantic model: the types that our models share, and pydantic's findings as diagnostics at the right line."""
+"""From a document to a pydantic model: the types that our models share, and pydantic's findings as diagnostics at the
+right line."""
 
 from __future__ import annotations
 
@@ -8,7 +9,16 @@ from datetime import datetime
 from fractions import Fraction
 from typing import Annotated, Any, get_args, get_origin
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainValidator, StrictBool, StringConstraints, ValidationError, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    PlainValidator,
+    StrictBool,
+    StringConstraints,
+    ValidationError,
+    WithJsonSchema,
+)
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
@@ -23,9 +33,24 @@ UNKNOWN_FIELD = rule(
     "The kind has no such field; the cluster would drop it silently. Mend: correct the spelling or the place, see `gangplan schema KIND`.",
 )
 MISSING_FIELD = rule("GP203", "error", "missing field", "The kind requires the field. Mend: add it.")
-WRONG_TYPE = rule("GP204", "error", "wrong type", "The value has another type than the field. Mend: see the message; quoted numbers are text.")
-NOT_ALLOWED = rule("GP205", "error", "value not allowed", "The field takes one of a few values. Mend: use one of those that the message lists.")
-OUT_OF_RANGE = rule("GP206", "error", "value out of range", "The number, text or list is smaller, larger, shorter or longer than allowed.")
+WRONG_TYPE = rule(
+    "GP204",
+    "error",
+    "wrong type",
+    "The value has another type than the field. Mend: see the message; quoted numbers are text.",
+)
+NOT_ALLOWED = rule(
+    "GP205",
+    "error",
+    "value not allowed",
+    "The field takes one of a few values. Mend: use one of those that the message lists.",
+)
+OUT_OF_RANGE = rule(
+    "GP206",
+    "error",
+    "value out of range",
+    "The number, text or list is smaller, larger, shorter or longer than allowed.",
+)
 FRACTION = rule(
     "GP209",
     "error",
@@ -107,7 +132,12 @@ Quantity = Annotated[
     Fraction,
     PlainValidator(_exact),
     WithJsonSchema(
-        {"anyOf": [{"type": "string", "pattern": r"^\+?(\d+\.?\d*|\.\d+)([eE][+-]?\d+|[numkMGTPE]|[KMGTPE]i)?$"}, {"type": "number", "minimum": 0}]}
+        {
+            "anyOf": [
+                {"type": "string", "pattern": r"^\+?(\d+\.?\d*|\.\d+)([eE][+-]?\d+|[numkMGTPE]|[KMGTPE]i)?$"},
+                {"type": "number", "minimum": 0},
+            ]
+        }
     ),
 ]
 Resources = dict[str, Quantity]
@@ -132,7 +162,9 @@ def duration(value: object) -> int:
 
 def timestamp(value: object) -> int:
     """Seconds since the epoch of an RFC 3339 time. ValueError for anything else."""
-    if not isinstance(value, str) or not re.match(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:[Zz]|[+-]\d{2}:\d{2})\Z", value, re.ASCII):
+    if not isinstance(value, str) or not re.match(
+        r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:[Zz]|[+-]\d{2}:\d{2})\Z", value, re.ASCII
+    ):
         raise ValueError("not a time")
     try:
         return int(datetime.fromisoformat(value.upper().replace(" ", "T")).timestamp())
@@ -145,11 +177,15 @@ def _seconds(value: Any) -> int:
         return duration(value)
     except ValueError:
         raise PydanticCustomError(
-            BAD_TIME.code, "{message}", {"message": f"{value!r} is not a duration", "help": "write seconds, or like 1h30m"}
+            BAD_TIME.code,
+            "{message}",
+            {"message": f"{value!r} is not a duration", "help": "write seconds, or like 1h30m"},
         ) from None
 
 
-Seconds = Annotated[int, PlainValidator(_seconds), WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}]})]
+Seconds = Annotated[
+    int, PlainValidator(_seconds), WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}]})
+]
 
 
 def _moment(value: Any) -> int:
@@ -157,7 +193,9 @@ def _moment(value: Any) -> int:
         return timestamp(value)
     except ValueError:
         raise PydanticCustomError(
-            BAD_TIME.code, "{message}", {"message": f"{value!r} is not a time", "help": "write a time such as 2026-01-31T12:00:00Z"}
+            BAD_TIME.code,
+            "{message}",
+            {"message": f"{value!r} is not a time", "help": "write a time such as 2026-01-31T12:00:00Z"},
         ) from None
 
 
@@ -166,7 +204,8 @@ Moment = Annotated[int, PlainValidator(_moment), WithJsonSchema({"type": "string
 
 
 def fit(document: Document, model: type[BaseModel], data: Any = None, below: Path = ()) -> tuple[Any, list[Diagnostic]]:
-    """The document as `model`, or None, with every problem found. data, below: a part of the document and the path that leads to it."""
+    """The document as `model`, or None, with every problem found. data, below: a part of the document and the path that
+    leads to it."""
     try:
         return model.model_validate(document.data if data is None else data), []
     except ValidationError as problem:
@@ -204,7 +243,13 @@ def review_metadata(document: Document, data: Any, path: Path) -> Iterator[Diagn
             if not isinstance(value, str):
                 mild = key.startswith("metax-tech.com/") and isinstance(value, int) and not isinstance(value, bool)
                 severity: Severity = "warning" if mild else "error"
-                yield NOT_TEXT.at(at, f"{key} is {_type(value)}, not text", "quote the value", object=document.label, severity=severity)
+                yield NOT_TEXT.at(
+                    at,
+                    f"{key} is {_type(value)}, not text",
+                    "quote the value",
+                    object=document.label,
+                    severity=severity,
+                )
             elif section == "annotations" and key.startswith(OURS) and key not in ANNOTATIONS:
                 near = did_you_mean(key, ANNOTATIONS)
                 help = f"did you mean {near!r}?" if near else f"the annotations are {', '.join(ANNOTATIONS)}"
@@ -218,20 +263,28 @@ def _diagnostic(document: Document, model: type[BaseModel], below: Path, error: 
     return rule.at(document.at(*path), message, help, object=document.label)
 
 
-def _said(model: type[BaseModel], loc: Path, kind: str, context: dict[str, Any], error: dict[str, Any]) -> tuple[Rule, str, str]:
+def _said(
+    model: type[BaseModel], loc: Path, kind: str, context: dict[str, Any], error: dict[str, Any]
+) -> tuple[Rule, str, str]:
     field, value = _dotted(loc), error.get("input")
     if kind in _OWN:
         return _OWN[kind], f"{field}: {context['message']}", context["help"]
     if kind == "extra_forbidden":
         known = _fields(model, loc[:-1])
         near = did_you_mean(str(loc[-1]), known)
-        help = f"did you mean {near!r}?" if near else f"the fields here are {', '.join(known)}" if known else "remove it"
+        help = (
+            f"did you mean {near!r}?" if near else f"the fields here are {', '.join(known)}" if known else "remove it"
+        )
         return UNKNOWN_FIELD, f"{field} is no field of this kind", help
     if kind == "missing":
         return MISSING_FIELD, f"{field} is missing", "add it"
     if kind in ("literal_error", "enum"):
         near = did_you_mean(str(value), _quoted(context["expected"]))
-        return NOT_ALLOWED, f"{field} is {_shown(value)}", (f"did you mean {near!r}? " if near else "") + f"allowed: {context['expected']}"
+        return (
+            NOT_ALLOWED,
+            f"{field} is {_shown(value)}",
+            (f"did you mean {near!r}? " if near else "") + f"allowed: {context['expected']}",
+        )
     if kind in _RANGE:
         return _range(field, value, context)
     if kind == "string_pattern_mismatch":
@@ -240,14 +293,20 @@ def _said(model: type[BaseModel], loc: Path, kind: str, context: dict[str, Any],
             f"{field}: {_shown(value)} is not a valid name",
             "use lower-case letters, digits and -, beginning and ending with a letter or digit",
         )
-    return WRONG_TYPE, f"{field} is {_type(value)}, not {_WANTED.get(kind, kind.replace('_', ' '))}", _type_help(kind, value)
+    return (
+        WRONG_TYPE,
+        f"{field} is {_type(value)}, not {_WANTED.get(kind, kind.replace('_', ' '))}",
+        _type_help(kind, value),
+    )
 
 
 def _range(field: str, value: object, context: dict[str, Any]) -> tuple[Rule, str, str]:
     least = next((context[key] for key in ("ge", "gt", "min_length") if key in context), None)
     most = next((context[key] for key in ("le", "lt", "max_length") if key in context), None)
     what = (
-        f"has {len(value)} {'characters' if isinstance(value, str) else 'items'}" if isinstance(value, str | list | dict) else f"is {_shown(value)}"
+        f"has {len(value)} {'characters' if isinstance(value, str) else 'items'}"
+        if isinstance(value, str | list | dict)
+        else f"is {_shown(value)}"
     )
     if least is not None:
         return OUT_OF_RANGE, f"{field} {what}", f"the least is {least}"
@@ -256,7 +315,17 @@ def _range(field: str, value: object, context: dict[str, Any]) -> tuple[Rule, st
 
 _OWN = {
     rule.code: rule
-    for rule in (quantity.UNPARSABLE, quantity.NEGATIVE, BAD_TIME, FRACTION, NOT_ALLOWED, OUT_OF_RANGE, MISSING_FIELD, BAD_NAME, WRONG_TYPE)
+    for rule in (
+        quantity.UNPARSABLE,
+        quantity.NEGATIVE,
+        BAD_TIME,
+        FRACTION,
+        NOT_ALLOWED,
+        OUT_OF_RANGE,
+        MISSING_FIELD,
+        BAD_NAME,
+        WRONG_TYPE,
+    )
 }
 _RANGE = frozenset(
     (
@@ -324,7 +393,10 @@ def _quoted(expected: str) -> list[str]:
 
 def _dotted(loc: Path) -> str:
     """("spec", "tasks", 0, "name") as spec.tasks[0].name."""
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc if part != "[key]").lstrip(".") or "the document"
+    return (
+        "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc if part != "[key]").lstrip(".")
+        or "the document"
+    )
 
 
 def _fields(model: type[BaseModel], path: Path) -> list[str]:

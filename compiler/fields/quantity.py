@@ -1,6 +1,7 @@
 """Kubernetes quantities ("500m", "1.5Gi", 2, "1e3") as exact numbers, and resource lists as integers.
 
-Grammar and suffixes: k8s.io/apimachinery/pkg/api/resource, Quantity. Nothing is rounded before the last step, so that 0.1 + 0.2 is 0.3.
+Grammar and suffixes: k8s.io/apimachinery/pkg/api/resource, Quantity. Nothing is rounded before the last step, so that
+0.1 + 0.2 is 0.3.
 """
 
 from __future__ import annotations
@@ -20,7 +21,12 @@ UNPARSABLE = rule(
     """A resource amount is a number with an optional unit: n u m, k M G T P E, Ki Mi Gi Ti Pi Ei, or an exponent such as 1e3; no blanks,
     one decimal point at most. Mend: write for example 500m, 2, 1.5Gi.""",
 )
-NEGATIVE = rule("GP208", "error", "negative quantity", "A resource amount is zero or more. Mend: remove the minus sign, or the whole entry.")
+NEGATIVE = rule(
+    "GP208",
+    "error",
+    "negative quantity",
+    "A resource amount is zero or more. Mend: remove the minus sign, or the whole entry.",
+)
 
 _NUMBER = re.compile(r"([+-]?)(\d+\.?\d*|\.\d+)(?:([eE][+-]?\d{1,3})|([numkMGTPE]|[KMGTPE]i)?)\Z", re.ASCII)
 _BLANK = re.compile(r"[+-]?[\d.]+\s+([a-zA-Z]+)\Z")
@@ -47,7 +53,11 @@ class QuantityError(ValueError):
 def parse(value: object) -> Fraction:
     """The exact value of a quantity as YAML gives it: str, int or float. QuantityError for anything else."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise QuantityError(UNPARSABLE.code, f"{_shown(value)} is not a quantity", "write a number with an optional unit, such as 500m, 2 or 1.5Gi")
+        raise QuantityError(
+            UNPARSABLE.code,
+            f"{_shown(value)} is not a quantity",
+            "write a number with an optional unit, such as 500m, 2 or 1.5Gi",
+        )
     text = repr(value) if isinstance(value, float) else str(value)
     if (known := _CACHE.get(text)) is not None:
         return known
@@ -55,11 +65,15 @@ def parse(value: object) -> Fraction:
     if found is None or len(text) > 64:
         raise QuantityError(UNPARSABLE.code, f"{_shown(value)} is not a quantity", _mend(text))
     sign, digits, exponent, unit = found.groups()
-    amount = Fraction(digits if not digits.endswith(".") else digits[:-1]) * (Fraction(10) ** int(exponent[1:]) if exponent else _SCALE[unit or ""])
+    amount = Fraction(digits if not digits.endswith(".") else digits[:-1]) * (
+        Fraction(10) ** int(exponent[1:]) if exponent else _SCALE[unit or ""]
+    )
     if sign == "-" and amount:
         raise QuantityError(NEGATIVE.code, f"{text} is negative", "an amount is zero or more")
     if amount > _LARGEST:
-        raise QuantityError(UNPARSABLE.code, f"{_shown(value)} is larger than Kubernetes can hold", f"the largest amount is {_LARGEST}")
+        raise QuantityError(
+            UNPARSABLE.code, f"{_shown(value)} is larger than Kubernetes can hold", f"the largest amount is {_LARGEST}"
+        )
     _CACHE[text] = amount
     return amount
 
@@ -80,7 +94,8 @@ def _mend(text: str) -> str:
 
 
 def amounts(resources: Mapping[str, Fraction], rounding: Literal["up", "down"]) -> dict[str, int]:
-    """A resource list in the units of `compiler.specs.Amounts`. Requests and limits are rounded up, what a node offers down."""
+    """A resource list in the units of `compiler.specs.Amounts`. Requests and limits are rounded up, what a node offers
+    down."""
     step = math.ceil if rounding == "up" else math.floor
     return {name: step(value * 1000 if name in MILLI else value) for name, value in sorted(resources.items())}
 

@@ -1,7 +1,8 @@
 """Regular expressions with Go's promise: the time to match grows with the name, never exponentially.
 
-Volcano matches with Go's RE2. Python's own matcher backtracks and needs hours for `^(([a-z])+.)+x$` on a name of 40 letters, and no inspection
-of the pattern tells all such apart; so Python's parser reads it, and a set of states walks over the name (Thompson, CACM 11(6), 1968).
+Volcano matches with Go's RE2. Python's own matcher backtracks and needs hours for `^(([a-z])+.)+x$` on a name of 40
+letters, and no inspection of the pattern tells all such apart; so Python's parser reads it, and a set of states walks
+over the name (Thompson, CACM 11(6), 1968).
 """
 
 from __future__ import annotations
@@ -78,7 +79,9 @@ class Regex:
                     open_.append(target)
         return found
 
-    def _state(self, test: Test = lambda _: False, after: int = 0, jumps: tuple[int, ...] = (), place: At | None = None) -> int:
+    def _state(
+        self, test: Test = lambda _: False, after: int = 0, jumps: tuple[int, ...] = (), place: At | None = None
+    ) -> int:
         if len(self._steps) >= MOST_STATES:
             raise ValueError("it stands for too many repetitions")
         self._steps.append((test, after))

@@ -1,9 +1,9 @@
 """Kubernetes' Job (batch/v1).
 
-Its pods start one by one: the gang's minimum is 1, and it takes as many pods as there is room for, up to its parallelism. It is a gang
-only when it says so: annotation `gangplan.dev/gang: "true"` on the Job (all pods or none), or Volcano's own
-`scheduling.volcano.sh/group-min-member` on the pod template. The queue is the annotation `scheduling.volcano.sh/queue-name` of the pod
-template, or of the Job.
+Its pods start one by one: the gang's minimum is 1, and it takes as many pods as there is room for, up to its
+parallelism. It is a gang only when it says so: annotation `gangplan.dev/gang: "true"` on the Job (all pods or none), or
+Volcano's own `scheduling.volcano.sh/group-min-member` on the pod template. The queue is the annotation
+`scheduling.volcano.sh/queue-name` of the pod template, or of the Job.
 """
 
 from __future__ import annotations
@@ -99,7 +99,13 @@ def specs(document: Document, job: Job) -> Iterable[GangSpec]:
 def review(document: Document) -> Iterator[Diagnostic]:
     yield from review_times(document)
     if (value := annotation(document, GANG)) not in (None, "true", "false"):
-        yield finding(NOT_ALLOWED, document, ("metadata", "annotations", GANG), f"{GANG} is {value!r}", 'write "true" or "false", quoted')
+        yield finding(
+            NOT_ALLOWED,
+            document,
+            ("metadata", "annotations", GANG),
+            f"{GANG} is {value!r}",
+            'write "true" or "false", quoted',
+        )
     spec = document.data.get("spec")
     template = spec.get("template") if isinstance(spec, dict) else None
     if isinstance(template, dict):

@@ -19,11 +19,16 @@ class Spec(Shape):
         "gated", description="gated: the reconciler lifts scheduling gates; static: node affinity in the templates."
     )
     default_queue: Name = Field("default", description="The queue that Volcano gives to jobs that name none.")
-    gap: Annotated[float, Field(ge=0, lt=1)] = Field(0.0, description="Relative gap at which an objective may stop; 0 asks for a proof.")
+    gap: Annotated[float, Field(ge=0, lt=1)] = Field(
+        0.0, description="Relative gap at which an objective may stop; 0 asks for a proof."
+    )
     time_limit: Seconds = Field(60, description="Seconds that one model may take, the last safety.")
-    max_waiting_pods: Natural = Field(1000, description="Most pods of waiting gangs that are kept in the cluster, gated.")
+    max_waiting_pods: Natural = Field(
+        1000, description="Most pods of waiting gangs that are kept in the cluster, gated."
+    )
     patience: Seconds = Field(
-        86_400, description="How long a job waits before it goes before the others of its priority, with room held for it: seconds, or like 36h."
+        86_400,
+        description="How long a job waits before it goes before the others of its priority, with room held for it: seconds, or like 36h.",
     )
 
 

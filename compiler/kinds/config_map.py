@@ -44,12 +44,15 @@ def _read(document: Document) -> tuple[SchedulerSpec | None, list[Diagnostic]]:
     if any(problem.severity == "error" for problem in problems):
         return None, [replace(problem, object=document.label) for problem in problems]
     marked = replace(document, marks={**marks, **document.marks})
-    spec, wrong = scheduler_conf.read(marked, inner, base, raw=text, name=document.name, namespace=document.namespace or "default")
+    spec, wrong = scheduler_conf.read(
+        marked, inner, base, raw=text, name=document.name, namespace=document.namespace or "default"
+    )
     return spec, [*(replace(problem, object=document.label) for problem in problems), *wrong]
 
 
 def _begin(document: Document, text: str) -> tuple[int, int]:
-    """Line and column of the first character of the block scalar; for other styles of text, of the key, which is the best that can be said."""
+    """Line and column of the first character of the block scalar; for other styles of text, of the key, which is the
+    best that can be said."""
     key = document.at("data", KEY)
     lines = document.text.split("\n")
     row = key.line - document.line

@@ -45,7 +45,15 @@ def specs(document: Document, node: Node) -> Iterable[NodeSpec]:
     taints = tuple(taint.spec() for taint in spec.taints or ())
     allocatable = amounts(resources or {}, "down")
     said = {key: str(value) for key, value in (node.metadata.annotations or {}).items()}
-    yield NodeSpec(document, document.name, labels, taints, allocatable, bool(spec.unschedulable) or not ready, shared=shared(said, allocatable))
+    yield NodeSpec(
+        document,
+        document.name,
+        labels,
+        taints,
+        allocatable,
+        bool(spec.unschedulable) or not ready,
+        shared=shared(said, allocatable),
+    )
 
 
 KIND = Kind("Node", "", ("v1",), Node, specs, namespaced=False)

@@ -41,7 +41,8 @@ class Tier(Shape):
         description="Becomes tierName and part of the names."
     )
     size: Positive | None = Field(
-        None, description="Members of one domain: nodes in the first tier, domains of the tier below in the others. Missing: all of them."
+        None,
+        description="Members of one domain: nodes in the first tier, domains of the tier below in the others. Missing: all of them.",
     )
 
 
@@ -54,21 +55,33 @@ class NumaCells(Shape):
     topology_manager_policy: Literal["none", "best-effort", "restricted", "single-numa-node"] = Field(
         "none", description="The kubelet's, which a task's topologyPolicy has to equal."
     )
-    cpu_manager_policy: Literal["none", "static"] = Field("static", description="The kubelet's; topology policies need static.")
-    cells: list[WholeResources] = Field(min_length=1, description="What each NUMA cell offers, of the resources that it divides.")
+    cpu_manager_policy: Literal["none", "static"] = Field(
+        "static", description="The kubelet's; topology policies need static."
+    )
+    cells: list[WholeResources] = Field(
+        min_length=1, description="What each NUMA cell offers, of the resources that it divides."
+    )
 
 
 class SharedDevices(Shape):
-    resource: str = Field(description="By which a pod asks for a part of one device, e.g. example.com/gpu-milli, volcano.sh/vgpu-memory.")
+    resource: str = Field(
+        description="By which a pod asks for a part of one device, e.g. example.com/gpu-milli, volcano.sh/vgpu-memory."
+    )
     devices: Annotated[int, Field(ge=1, le=64)] = Field(description="Devices of one node.")
     each: Positive = Field(description="What one device offers of the resource.")
     whole: str | None = Field(None, description="The resource by which a pod asks for whole devices.")
-    shares: Positive | None = Field(None, description="Of volcano.sh/vgpu-memory only: pods that may share one device, 10 unless given.")
+    shares: Positive | None = Field(
+        None, description="Of volcano.sh/vgpu-memory only: pods that may share one device, 10 unless given."
+    )
 
     def spec(self) -> SharedSpec:
         if self.resource == MEMORY:
             return vgpu_devices(self.devices, self.each, self.shares or SHARES)
-        return SharedSpec(self.resource, self.whole or "", tuple((f"device-{i}", {self.resource: self.each}) for i in range(self.devices)))
+        return SharedSpec(
+            self.resource,
+            self.whole or "",
+            tuple((f"device-{i}", {self.resource: self.each}) for i in range(self.devices)),
+        )
 
     def allocatable(self) -> Amounts:
         """What the node offers in sum."""
@@ -77,15 +90,23 @@ class SharedDevices(Shape):
 
 
 class Spec(Shape):
-    count: Annotated[int, Field(ge=1, le=MOST_NODES)] | None = Field(None, description="Number of nodes, named <pool>-000 and so on.")
+    count: Annotated[int, Field(ge=1, le=MOST_NODES)] | None = Field(
+        None, description="Number of nodes, named <pool>-000 and so on."
+    )
     names: list[str] | None = Field(None, description="Names of the nodes, instead of count; gpu-[000-255] is a range.")
     capacity: WholeResources = Field(description="What one node offers (allocatable). pods is 110 unless given.")
     labels: dict[str, str] | None = None
     taints: list[PoolTaint] | None = None
     numa: NumaCells | None = Field(None, description="The NUMA cells of each node.")
-    shared_devices: list[SharedDevices] | None = Field(None, description="Devices of each node of which pods take parts.")
-    topology: list[Tier] | None = Field(None, description="The network domains, the tightest first: tier 1, tier 2 and so on.")
-    maintenance: list[Window] | None = Field(None, description="When the nodes are closed; a job starts there only if it is expected to end before.")
+    shared_devices: list[SharedDevices] | None = Field(
+        None, description="Devices of each node of which pods take parts."
+    )
+    topology: list[Tier] | None = Field(
+        None, description="The network domains, the tightest first: tier 1, tier 2 and so on."
+    )
+    maintenance: list[Window] | None = Field(
+        None, description="When the nodes are closed; a job starts there only if it is expected to end before."
+    )
 
     @model_validator(mode="after")
     def one_way_to_name(self) -> Self:
@@ -112,11 +133,15 @@ def _error(code: str, message: str, help: str) -> PydanticCustomError:
 def _size(text: str) -> int:
     found = _RANGE.match(text)
     if found is None:
-        raise _error(BAD_NAME.code, f"{text!r} is neither a name nor a range", "write a name, or one range such as gpu-[000-255]")
+        raise _error(
+            BAD_NAME.code, f"{text!r} is neither a name nor a range", "write a name, or one range such as gpu-[000-255]"
+        )
     head, first, last, tail = found.groups()
     example = head if first is None else f"{head}{first}{tail}"
     if not _DNS.match(example) or len(example) > 63:
-        raise _error(BAD_NAME.code, f"{example!r} is not a valid node name", "use lower-case letters, digits, - and dots")
+        raise _error(
+            BAD_NAME.code, f"{example!r} is not a valid node name", "use lower-case letters, digits, - and dots"
+        )
     if first is not None and int(last) < int(first):
         raise _error(OUT_OF_RANGE.code, f"the range {first}-{last} runs backwards", f"write {last}-{first}")
     return 1 if first is None else int(last) - int(first) + 1
@@ -141,21 +166,40 @@ def numbered(stem: str, count: int) -> list[str]:
 
 def specs(document: Document, pool: NodePool) -> Iterable[NodeSpec | HyperNodeSpec]:
     spec = pool.spec
-    names = numbered(document.name, spec.count) if spec.count is not None else [name for text in spec.names or () for name in expand(text)]
+    names = (
+        numbered(document.name, spec.count)
+        if spec.count is not None
+        else [name for text in spec.names or () for name in expand(text)]
+    )
     taints = tuple(Taint(taint.key, taint.value or "", taint.effect) for taint in spec.taints or ())
     devices = spec.shared_devices or ()
-    allocatable = {"pods": 110, **{name: amount for some in devices for name, amount in some.allocatable().items()}, **amounts(spec.capacity, "down")}
+    allocatable = {
+        "pods": 110,
+        **{name: amount for some in devices for name, amount in some.allocatable().items()},
+        **amounts(spec.capacity, "down"),
+    }
     numa, shared = _numa(spec.numa), tuple(some.spec() for some in devices)
     windows = tuple(sorted((window.start, window.start + window.duration) for window in spec.maintenance or ()))
     for name in names:
-        yield NodeSpec(document, name, {**(spec.labels or {}), HOSTNAME: name}, taints, allocatable, numa=numa, shared=shared, maintenance=windows)
+        yield NodeSpec(
+            document,
+            name,
+            {**(spec.labels or {}), HOSTNAME: name},
+            taints,
+            allocatable,
+            numa=numa,
+            shared=shared,
+            maintenance=windows,
+        )
     below, nodes = names, True
     for index, tier in enumerate(spec.topology or ()):
         size = tier.size or len(below)
         domains = numbered(f"{document.name}-{tier.name}", -(-len(below) // size))
         for number, domain in enumerate(domains):
             members = tuple(sorted(below[number * size : (number + 1) * size]))
-            yield HyperNodeSpec(document, domain, index + 1, tier.name, members if nodes else (), () if nodes else members)
+            yield HyperNodeSpec(
+                document, domain, index + 1, tier.name, members if nodes else (), () if nodes else members
+            )
         below, nodes = domains, False
 
 

@@ -56,7 +56,13 @@ def specs(document: Document, found: Numatopology) -> Iterable[NumaTopologySpec]
     spec = found.spec
     cpu = (spec.numares or {}).get("cpu")
     reserved = ceil((spec.res_reserved or {}).get("cpu", 0))
-    numa = numa_spec(spec.policies or {}, _plain(spec.cpu_detail), _plain(spec.gpu_detail), cpu.allocatable if cpu else None, reserved)
+    numa = numa_spec(
+        spec.policies or {},
+        _plain(spec.cpu_detail),
+        _plain(spec.gpu_detail),
+        cpu.allocatable if cpu else None,
+        reserved,
+    )
     yield NumaTopologySpec(document, document.name, numa)
 
 

@@ -20,7 +20,9 @@ class Pod(pods.Template):
 
 def specs(document: Document, pod: Pod) -> Iterable[PodDraft]:
     notes = pod.annotations
-    yield PodDraft(document, notes.get(GROUP_NAME) or None, notes.get(TASK, ""), pods.pod_spec(pod.spec), notes, pod.labels)
+    yield PodDraft(
+        document, notes.get(GROUP_NAME) or None, notes.get(TASK, ""), pods.pod_spec(pod.spec), notes, pod.labels
+    )
 
 
 def review(document: Document) -> Iterator[Diagnostic]:

@@ -59,7 +59,11 @@ def specs(document: Document, group: PodGroup) -> Iterable[PodGroupDraft]:
         },
         scheduler=VOLCANO,
     )
-    yield PodGroupDraft(gang, spec.min_task_member or {}, tuple(_policy(index, policy) for index, policy in enumerate(spec.sub_group_policy or ())))
+    yield PodGroupDraft(
+        gang,
+        spec.min_task_member or {},
+        tuple(_policy(index, policy) for index, policy in enumerate(spec.sub_group_policy or ())),
+    )
 
 
 def _policy(index: int, policy: SubGroupPolicy) -> PolicyDraft:

@@ -22,7 +22,13 @@ class PriorityClass(Root):
 
 
 def specs(document: Document, found: PriorityClass) -> Iterable[PriorityClassSpec]:
-    yield PriorityClassSpec(document, document.name, found.value, bool(found.global_default), found.preemption_policy or "PreemptLowerPriority")
+    yield PriorityClassSpec(
+        document,
+        document.name,
+        found.value,
+        bool(found.global_default),
+        found.preemption_policy or "PreemptLowerPriority",
+    )
 
 
 KIND = Kind("PriorityClass", "scheduling.k8s.io", ("v1",), PriorityClass, specs, namespaced=False)

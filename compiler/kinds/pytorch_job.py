@@ -70,11 +70,16 @@ def gang(document: Document, job: PyTorchJob) -> GangSpec:
     run = job.spec.run_policy or RunPolicy()
     policy = run.scheduling_policy or SchedulingPolicy()
     replicas = job.spec.pytorch_replica_specs
-    parts = [(name, part) for name, part in (("Master", replicas.master), ("Worker", replicas.worker)) if part is not None]
+    parts = [
+        (name, part) for name, part in (("Master", replicas.master), ("Worker", replicas.worker)) if part is not None
+    ]
     total = sum(part.count for _, part in parts)
     minimum = total if policy.min_available is None else policy.min_available
     whole = minimum >= total
-    common = {"training.kubeflow.org/job-name": document.name, "training.kubeflow.org/operator-name": "pytorchjob-controller"}
+    common = {
+        "training.kubeflow.org/job-name": document.name,
+        "training.kubeflow.org/operator-name": "pytorchjob-controller",
+    }
     leading = {"training.kubeflow.org/job-role": "master"}
     roles = tuple(
         pods.role(
@@ -83,12 +88,23 @@ def gang(document: Document, job: PyTorchJob) -> GangSpec:
             part.count if whole else 0,
             part.template,
             (*REPLICAS, name),
-            added={**common, "training.kubeflow.org/replica-type": name.lower(), **(leading if name == "Master" else {})},
+            added={
+                **common,
+                "training.kubeflow.org/replica-type": name.lower(),
+                **(leading if name == "Master" else {}),
+            },
         )
         for name, part in parts
     )
     submitted, expected = times(document)
-    from_template = next(((name, part.template.spec.priority_class_name) for name, part in parts if part.template.spec.priority_class_name), None)
+    from_template = next(
+        (
+            (name, part.template.spec.priority_class_name)
+            for name, part in parts
+            if part.template.spec.priority_class_name
+        ),
+        None,
+    )
     priority_path: Path = (*POLICY, "priorityClass")
     if not policy.priority_class and from_template:
         priority_path = (*REPLICAS, from_template[0], "template", "spec", "priorityClassName")

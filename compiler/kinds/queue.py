@@ -102,13 +102,15 @@ def specs(document: Document, queue: Queue) -> Iterable[QueueSpec]:
 
 
 def domains(document: Document) -> tuple[int, str] | None:
-    """(how many, tier by number or name) of `gangplan.dev/guaranteed-domains`; None where nothing is said, or nothing that can be read."""
+    """(how many, tier by number or name) of `gangplan.dev/guaranteed-domains`; None where nothing is said, or nothing
+    that can be read."""
     found = _DOMAINS.match(str(annotation(document, DOMAINS) or ""))
     return (int(found[1]), found[2]) if found else None
 
 
 def hierarchy(document: Document) -> tuple[tuple[str, float], ...] | None:
-    """Names and weights of `volcano.sh/hierarchy` and its weights, the root left out; None when they do not belong together.
+    """Names and weights of `volcano.sh/hierarchy` and its weights, the root left out; None when they do not belong
+    together.
 
     Volcano's admission puts root/ and 1/ in front where they are missing, and takes a weight below 1 for 1.
     """
@@ -128,12 +130,26 @@ def hierarchy(document: Document) -> tuple[tuple[str, float], ...] | None:
 def review(document: Document) -> Iterator[Diagnostic]:
     if hierarchy(document) is None:
         message = f"{HIERARCHY} and {WEIGHTS} do not belong together"
-        yield finding(BAD_HIERARCHY, document, ("metadata", "annotations", HIERARCHY), message, "write as many weights above 0 as there are names")
+        yield finding(
+            BAD_HIERARCHY,
+            document,
+            ("metadata", "annotations", HIERARCHY),
+            message,
+            "write as many weights above 0 as there are names",
+        )
     if (order := annotation(document, ORDER)) not in (None, STRICT):
-        yield finding(BAD_ORDER, document, ("metadata", "annotations", ORDER), f"{ORDER} is {order!r}", "write strict, or remove it")
+        yield finding(
+            BAD_ORDER,
+            document,
+            ("metadata", "annotations", ORDER),
+            f"{ORDER} is {order!r}",
+            "write strict, or remove it",
+        )
     if (said := annotation(document, DOMAINS)) is not None and domains(document) is None:
         message = f"{DOMAINS} is {said!r}"
-        yield finding(BAD_DOMAINS, document, ("metadata", "annotations", DOMAINS), message, 'write it like "4 of tier 1"')
+        yield finding(
+            BAD_DOMAINS, document, ("metadata", "annotations", DOMAINS), message, 'write it like "4 of tier 1"'
+        )
 
 
 KIND = Kind("Queue", "scheduling.volcano.sh", ("v1beta1",), Queue, specs, review, namespaced=False)

@@ -38,7 +38,9 @@ class Configuration(Shape):
 
 class CustomPlugin(Shape):
     name: str
-    arguments: dict[str, Literal["int", "float", "bool", "string"]] | None = Field(None, description="Argument -> type.")
+    arguments: dict[str, Literal["int", "float", "bool", "string"]] | None = Field(
+        None, description="Argument -> type."
+    )
 
 
 class Spec(Shape):
@@ -46,7 +48,9 @@ class Spec(Shape):
     tiers: list[Tier]
     configurations: list[Configuration] | None = None
     metrics: dict[str, str] | None = None
-    custom_plugins: list[CustomPlugin] | None = Field(None, description="Plugins of a vendor's build, with the types of their arguments.")
+    custom_plugins: list[CustomPlugin] | None = Field(
+        None, description="Plugins of a vendor's build, with the types of their arguments."
+    )
 
 
 class SchedulerConfiguration(Root):
@@ -69,7 +73,12 @@ def review(document: Document) -> Iterator[Diagnostic]:
 
 def _read(document: Document) -> tuple[SchedulerSpec | None, list[Diagnostic]]:
     return scheduler_conf.read(
-        document, document.data.get("spec"), ("spec",), raw=None, name=document.name, namespace=document.namespace or NAMESPACE
+        document,
+        document.data.get("spec"),
+        ("spec",),
+        raw=None,
+        name=document.name,
+        namespace=document.namespace or NAMESPACE,
     )
 
 

@@ -19,7 +19,8 @@ from compiler.volcano import metax
 
 
 class Policy(Shape):
-    """event and action are text here; which are known is the checks' matter, with a better message than a list of literals."""
+    """event and action are text here; which are known is the checks' matter, with a better message than a list of
+    literals."""
 
     event: str | None = None
     events: list[str] | None = None
@@ -132,7 +133,9 @@ def _role(task: Task, index: int, relaxed: bool, labels: Mapping[str, str]) -> R
     """labels: what the controller gives all pods of the job."""
     name, replicas = task.name or f"default{index}", task.replicas or 0
     minimum = 0 if relaxed else min(task.minimum, replicas)
-    role = pods.role(name, replicas, minimum, task.template, ("spec", "tasks", index), added={**labels, "volcano.sh/task-spec": name})
+    role = pods.role(
+        name, replicas, minimum, task.template, ("spec", "tasks", index), added={**labels, "volcano.sh/task-spec": name}
+    )
     if task.topology_policy in (None, "none"):
         return role
     return replace(role, pod=replace(role.pod, topology_policy=task.topology_policy))
@@ -144,7 +147,12 @@ def _partitions(spec: Spec) -> Iterator[SubgroupSpec]:
             topology = policy.network_topology.spec() if policy.network_topology else TopologySpec("soft")
             name = task.name or f"default{index}"
             yield SubgroupSpec(
-                name, (name,), policy.partition_size, policy.min_partitions or 0, topology, ("spec", "tasks", index, "partitionPolicy")
+                name,
+                (name,),
+                policy.partition_size,
+                policy.min_partitions or 0,
+                topology,
+                ("spec", "tasks", index, "partitionPolicy"),
             )
 
 

@@ -1,4 +1,5 @@
-"""Lowering: what the documents say, and what the cluster holds, as one `solver.Problem`, with the way back to each document."""
+"""Lowering: what the documents say, and what the cluster holds, as one `solver.Problem`, with the way back to each
+document."""
 
 from __future__ import annotations
 
@@ -36,8 +37,9 @@ __all__ = ["Origins", "lower"]
 def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | None = None) -> tuple[Problem, Origins]:
     """Make the problem.
 
-    dates: file -> seconds since the epoch at which the repository got it. A gang that finished, that its owner suspended, or that has no
-    pods is in no problem but in the origins' `done`, `set_aside` and `empty`. Deterministic; nodes times gangs is never walked pod by pod.
+    dates: file -> seconds since the epoch at which the repository got it. A gang that finished, that its owner
+    suspended, or that has no pods is in no problem but in the origins' `done`, `set_aside` and `empty`. Deterministic;
+    nodes times gangs is never walked pod by pod.
     """
     live, clock = observe(specs, state or State()), state.clock if state else None
     chosen = [j for j, gang in enumerate(specs.gangs) if j not in live.finished and gang.schedulable and _pods(gang)]
@@ -48,15 +50,24 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
 
     parted = divisions(live, (role.pod for gang in gangs for role in gang.roles), specs.scheduler)
     names = resources(gangs, specs.queues, parted.resources)
-    made_queues, queue_origins = queues(specs.queues, specs.cluster.default_queue, live.queue_used, names, live.closed_queues)
+    made_queues, queue_origins = queues(
+        specs.queues, specs.cluster.default_queue, live.queue_used, names, live.closed_queues
+    )
     away = {node.name: returned(node) for node in live.nodes if node.unschedulable}
-    open_to = eligibility((*live.nodes, *away.values()), (parted.requirement(role.pod) for gang in gangs for role in gang.roles), parted.aware)
+    open_to = eligibility(
+        (*live.nodes, *away.values()),
+        (parted.requirement(role.pod) for gang in gangs for role in gang.roles),
+        parted.aware,
+    )
     nodes, holders = _nodes(live, gangs, chosen, live.hypernodes, open_to, parted, names)
     holds = held_by(holders, live, specs.gangs, parted, names)
 
     values, otherwise = priorities(specs.priority_classes)
     rank = ages(specs.gangs, submission)
-    queue_of, node_of = {queue.name: q for q, queue in enumerate(made_queues)}, {node.name: n for n, node in enumerate(nodes)}
+    queue_of, node_of = (
+        {queue.name: q for q, queue in enumerate(made_queues)},
+        {node.name: n for n, node in enumerate(nodes)},
+    )
     lowering = GangLowering(names, queue_of, node_of, live.hypernodes, open_to, parted, specs.scheduler)
     parts = [settled(gang, live.running.get(j, {})) for j, gang in zip(chosen, gangs, strict=True)]
     bonds = relations(gangs, live.nodes, live.bystanders, specs.scheduler)
@@ -95,7 +106,11 @@ def lower(specs: Specs, state: State | None = None, dates: Mapping[str, int] | N
         relations=bonds.relations,
         devices=devices(names),
     )
-    origins = replace(_origins(specs, live, gangs, queue_origins, submission, bonds, parted), moments=ahead(every, live.latest, clock), wholes=wholes)
+    origins = replace(
+        _origins(specs, live, gangs, queue_origins, submission, bonds, parted),
+        moments=ahead(every, live.latest, clock),
+        wholes=wholes,
+    )
     return keep(problem, {spec.name: spec for spec in specs.queues}, live.hypernodes), origins
 
 
@@ -123,7 +138,9 @@ def _origins(
         promised={job_key(specs.gangs[j]): time for j, time in live.promised.items()},
         relations=bonds.words,
         guards=bonds.guards,
-        behind=tuple(node.name for node in live.nodes if parted.names and parted.behind(node, live.tenants.get(node.name, ()))),
+        behind=tuple(
+            node.name for node in live.nodes if parted.names and parted.behind(node, live.tenants.get(node.name, ()))
+        ),
         unplanned=parted.unplanned(gangs),
         barring=barring(live.nodes, gangs) if parted.aware else {},
     )
@@ -142,10 +159,12 @@ def _nodes(
     parted: Divisions,
     names: Sequence[str],
 ) -> tuple[tuple[Node, ...], dict[int, tuple[Holder, ...]]]:
-    """Capacity less what others hold. A node that is over-committed, or lost, has exactly the room that our running pods fill. And, by node, which
-    pods surely hold which of its cells."""
+    """Capacity less what others hold. A node that is over-committed, or lost, has exactly the room that our running
+    pods fill. And, by node, which pods surely hold which of its cells."""
     leaf = leaves(tree)
-    away = dict(zip((spec.name for spec in live.nodes if spec.unschedulable), open_to.of_node[len(live.nodes) :], strict=True))
+    away = dict(
+        zip((spec.name for spec in live.nodes if spec.unschedulable), open_to.of_node[len(live.nodes) :], strict=True)
+    )
     ours = _held_by(gangs, chosen, live, names)
     nothing = vector({}, names)
     offers: dict[tuple[tuple[str, int], ...], Vector] = {}
@@ -154,7 +173,9 @@ def _nodes(
     for spec, kind in zip(live.nodes, open_to.of_node, strict=False):
         said = tuple(spec.allocatable.items())
         if said not in offers:  # a pool's nodes say the same, thousands of times
-            offers[said] = tuple(max(0, amount) for amount in vector({"pods": PODS_PER_NODE, **spec.allocatable}, names))
+            offers[said] = tuple(
+                max(0, amount) for amount in vector({"pods": PODS_PER_NODE, **spec.allocatable}, names)
+            )
         free = capacity = offers[said]
         running = ours.get(spec.name, nothing)
         if spec.name in live.held or running is not nothing:

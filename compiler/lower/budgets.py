@@ -1,7 +1,7 @@
 """PodDisruptionBudgets of the state: how many of whose running pods may be evicted.
 
-They bind whether or not Volcano's plugin pdb is configured: what the plan evicts is evicted through the Eviction API, which refuses beyond a budget,
-and refuses a pod that two budgets select.
+They bind whether or not Volcano's plugin pdb is configured: what the plan evicts is evicted through the Eviction API,
+which refuses beyond a budget, and refuses a pod that two budgets select.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ Spot = tuple[int, int]
 
 @dataclass(slots=True)
 class Disruptions:
-    """One PodDisruptionBudget. rows: what its selector asks of labels; None selects nothing, () every pod of the namespace (policy/v1).
+    """One PodDisruptionBudget. rows: what its selector asks of labels; None selects nothing, () every pod of the
+    namespace (policy/v1).
 
     roles: those of which some running pod was seen that it selects; the other pods of such a role count as well.
     """
@@ -52,15 +53,17 @@ def disruptions(found: Iterable[Object]) -> list[Disruptions]:
         try:
             rows = None if selector is None else LabelSelector.model_validate(selector).rows()
         except ValidationError as error:
-            raise StateError(f"PodDisruptionBudget {namespace}/{name} of the state, spec.selector: {error.errors()[0]['msg']}") from error
+            raise StateError(
+                f"PodDisruptionBudget {namespace}/{name} of the state, spec.selector: {error.errors()[0]['msg']}"
+            ) from error
         allowed = int((item.get("status") or {}).get("disruptionsAllowed") or 0)
         made.append(Disruptions(name, namespace, rows, max(0, allowed)))
     return made
 
 
 def budgets(found: Sequence[Disruptions], index: Mapping[int, int]) -> tuple[Budget, ...]:
-    """As the problem has them, of the gangs in it. index: gang of the specs -> gang of the problem. Of roles that several budgets select
-    nobody may go."""
+    """As the problem has them, of the gangs in it. index: gang of the specs -> gang of the problem. Of roles that
+    several budgets select nobody may go."""
     made = []
     for one in found:
         roles = tuple(sorted((index[j], t) for j, t in one.roles if j in index))

@@ -43,15 +43,19 @@ def unnamed(problem: Problem, origins: Origins, plan: Plan) -> Iterator[Diagnost
         if found:
             v, n, division = found[0]
             more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-            said = (
-                f"nobody says which cells of {problem.divisions[division]} the pods of {problem.gangs[v].name} on {problem.nodes[n].name} hold{more}"
-            )
+            said = f"nobody says which cells of {problem.divisions[division]} the pods of {problem.gangs[v].name} on {problem.nodes[n].name} hold{more}"
             document = origins.gangs[j].document
-            yield UNNAMED.at(document.at(), f"{said}; nobody is evicted on a guess", "wait until one of them ends", object=document.label)
+            yield UNNAMED.at(
+                document.at(),
+                f"{said}; nobody is evicted on a guess",
+                "wait until one of them ends",
+                object=document.label,
+            )
 
 
 def _guessed(problem: Problem, v: int, wanted: Mapping[int, frozenset[int]]) -> Iterator[tuple[int, int, int]]:
-    """(v, node, division) where pods of gang v hold cells of which it is not known which, on nodes that are wanted of the division."""
+    """(v, node, division) where pods of gang v hold cells of which it is not known which, on nodes that are wanted of
+    the division."""
     gang = problem.gangs[v]
     known: Counter[tuple[int, int, int]] = Counter()
     for hold in gang.holds:

@@ -12,17 +12,22 @@ Domains = set[int]
 
 
 def tier_of(said: str, tree: Sequence[HyperNodeSpec]) -> int | None:
-    """A tier by number or by tierName; of a name that stands at several tiers the highest, as for networkTopology. None where nobody has it."""
+    """A tier by number or by tierName; of a name that stands at several tiers the highest, as for networkTopology. None
+    where nobody has it."""
     tiers = {spec.tier for spec in tree if said in (str(spec.tier), spec.tier_name)}
     return max(tiers, default=None)
 
 
 def keep(problem: Problem, specs: Mapping[str, QueueSpec], tree: Sequence[HyperNodeSpec]) -> Problem:
-    """The problem with `Queue.kept` chosen, queue by queue, domains that do not overlap: first where the queue and those below it run most pods,
-    then where others run fewest that it could not have evicted, then fewest at all, then where most nodes are, so that what is kept stays the same
-    from plan to plan. Fewer where there are no more.
+    """The problem with `Queue.kept` chosen, queue by queue, domains that do not overlap: first where the queue and
+    those below it run most pods, then where others run fewest that it could not have evicted, then fewest at all, then
+    where most nodes are, so that what is kept stays the same from plan to plan. Fewer where there are no more.
     """
-    wishes = {q: spec.domains for q, queue in enumerate(problem.queues) if (spec := specs.get(queue.name)) is not None and spec.domains}
+    wishes = {
+        q: spec.domains
+        for q, queue in enumerate(problem.queues)
+        if (spec := specs.get(queue.name)) is not None and spec.domains
+    }
     if not wishes:
         return problem
     above = [_above(problem, h) for h in range(len(problem.hypernodes))]
@@ -62,7 +67,8 @@ def _below(problem: Problem, q: int) -> set[int]:
 
 
 def _pods(problem: Problem, above: Sequence[Domains], queues: set[int]) -> tuple[list[int], list[int], list[int]]:
-    """Running pods under each hypernode: of gangs in these queues, of others, and of those others whom the queues could not have evicted."""
+    """Running pods under each hypernode: of gangs in these queues, of others, and of those others whom the queues could
+    not have evicted."""
     mine, others, firm = ([0] * len(above) for _ in range(3))
     for gang in problem.gangs:
         goes = problem.reclaim and gang.evictable and problem.queues[gang.queue].reclaimable

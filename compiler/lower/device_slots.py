@@ -1,6 +1,7 @@
 """NUMA cells and shared devices as the problem's divisions, cells and portions (docs/decisions/0008-cells.md).
 
-A division is "numa" or the resource by which pods ask for parts of one device. Only those that some job asks for are in the problem.
+A division is "numa" or the resource by which pods ask for parts of one device. Only those that some job asks for are in
+the problem.
 """
 
 from __future__ import annotations
@@ -97,15 +98,23 @@ class Divisions:
 
     def unplanned(self, gangs: Sequence[GangSpec]) -> Mapping[tuple[int, int], Cells]:
         """(gang, role) whose NUMA cells are not planned on some nodes."""
-        found = {(j, t): self.numa(role.pod) for j, gang in enumerate(gangs) for t, role in enumerate(gang.roles) if role.pod.topology_policy}
+        found = {
+            (j, t): self.numa(role.pod)
+            for j, gang in enumerate(gangs)
+            for t, role in enumerate(gang.roles)
+            if role.pod.topology_policy
+        }
         return {spot: cells for spot, cells in found.items() if cells.unplanned}
 
     def narrowed(self, gang: GangSpec) -> bool:
-        """Whether the portions ask for more than the kubelet does: nodes are closed that it might let the gang use; or a pod of whole cells has room
-        kept for it in each of them that it needs in one, and another role could do with that."""
+        """Whether the portions ask for more than the kubelet does: nodes are closed that it might let the gang use; or
+        a pod of whole cells has room kept for it in each of them that it needs in one, and another role could do with
+        that."""
         found = [self.numa(role.pod) for role in gang.roles if role.pod.topology_policy]
         several = [cells.way for cells in found if cells.way is not None]
-        return any(cells.layouts is not None for cells in found) or (len(several) > 1 and any(way.number > 1 for way in several))
+        return any(cells.layouts is not None for cells in found) or (
+            len(several) > 1 and any(way.number > 1 for way in several)
+        )
 
     def requirement(self, pod: PodSpec) -> Requirement:
         """What decides which nodes are open to a pod."""
@@ -128,31 +137,46 @@ class Divisions:
 
     @staticmethod
     def _vgpus(pod: PodSpec, each: int) -> Iterator[Wish]:
-        """All containers together, each with the most that one of them asks for of a device: several that ask are rare, and then stand apart."""
+        """All containers together, each with the most that one of them asks for of a device: several that ask are rare,
+        and then stand apart."""
         if not pod.vgpus:
             return
         memory = max(asked.memory or each * asked.percentage // 100 for asked in pod.vgpus)
         cores = max(asked.cores for asked in pod.vgpus)
         # A pod that asks for no cores may not join a device that another one has for itself, nor the other way round.
-        yield MEMORY, sum(asked.number for asked in pod.vgpus), {MEMORY: memory, CORES: max(1, min(cores, ALL_CORES)), NUMBER: 1}
+        yield (
+            MEMORY,
+            sum(asked.number for asked in pod.vgpus),
+            {MEMORY: memory, CORES: max(1, min(cores, ALL_CORES)), NUMBER: 1},
+        )
 
     def portions(self, pod: PodSpec, names: Sequence[str], at: NodeSpec | None = None) -> tuple[Portion, ...]:
         """Of the divisions in the problem. at: the node that the pod runs on."""
         if not self.names:
             return ()
         wishes = (wish for wish in self.wishes(pod, at) if wish[0] in self.names)
-        return tuple(Portion(self.names.index(division), number, vector(share, names)) for division, number, share in wishes)
+        return tuple(
+            Portion(self.names.index(division), number, vector(share, names)) for division, number, share in wishes
+        )
 
-    def cells(self, node: NodeSpec, tenants: Sequence[Object], names: Sequence[str]) -> tuple[tuple[Cell, ...], tuple[Holder, ...]]:
-        """The node's cells, less what the pods there hold: as their annotations say, or as is sure (`holders.surely`), else by best fit, the
-        largest shares first. What a Numatopology says is left of a cell is less them already, but for the pods that it has not heard of.
+    def cells(
+        self, node: NodeSpec, tenants: Sequence[Object], names: Sequence[str]
+    ) -> tuple[tuple[Cell, ...], tuple[Holder, ...]]:
+        """The node's cells, less what the pods there hold: as their annotations say, or as is sure (`holders.surely`),
+        else by best fit, the largest shares first. What a Numatopology says is left of a cell is less them already, but
+        for the pods that it has not heard of.
 
-        And which pods surely hold which of the cells. Where more is held of a cell than it has, where anything of a division had to be guessed, and
-        where a Numatopology is late, nothing is sure.
+        And which pods surely hold which of the cells. Where more is held of a cell than it has, where anything of a
+        division had to be guessed, and where a Numatopology is late, nothing is sure.
         """
         offers = [(d, *offer) for d, division in enumerate(self.names) for offer in self._offers(node, division, names)]
         free = [np.array(left, dtype=np.int64) for _, _, _, left in offers]
-        told = frozenset(names.index(r) for cell in (node.numa.free if node.numa and node.numa.free else ()) for r in cell if r in names)
+        told = frozenset(
+            names.index(r)
+            for cell in (node.numa.free if node.numa and node.numa.free else ())
+            for r in cell
+            if r in names
+        )
         news = {id(tenant) for tenant in unheard(node, tenants)} if NUMA in self.names else set()
         known: list[Holder] = []
         unknown: list[tuple[Object, Portion]] = []
@@ -168,7 +192,11 @@ class Divisions:
             gone = told if division == NUMA else frozenset[int]()
             late = division == NUMA and idle_beyond(node, tenants) != 0
             states = {} if late else {c: CellState(offers[c][2], _left(left), gone) for c, left in here.items()}
-            mine = [Tenancy(tenant, portion, frozenset() if id(tenant) in news else gone) for tenant, portion in unknown if portion.division == d]
+            mine = [
+                Tenancy(tenant, portion, frozenset() if id(tenant) in news else gone)
+                for tenant, portion in unknown
+                if portion.division == d
+            ]
             sure = _taken_off(mine, states, here)
             known = [holder for holder in known if holder.division != d] if sure is None or late else [*known, *sure]
         wholes = [whole for _, _, whole, _ in offers]
@@ -181,17 +209,23 @@ class Divisions:
             numa = node.numa or NumaSpec("none", False, ())
             undivided = {r: node.allocatable.get(r, 0) for r in self.numa_resources}
             for c, cell in enumerate(numa.cells):
-                left = {} if numa.free is None else {r: min(amount, cell.get(r, amount)) for r, amount in numa.free[c].items()}
+                left = (
+                    {}
+                    if numa.free is None
+                    else {r: min(amount, cell.get(r, amount)) for r, amount in numa.free[c].items()}
+                )
                 yield f"numa-{c}", vector({**undivided, **cell}, names), vector({**undivided, **cell, **left}, names)
         for shared in node.shared:
             for name, offer in shared.devices if shared.resource == division else ():
                 yield name, vector(offer, names), vector(offer, names)
 
     def behind(self, node: NodeSpec, tenants: Sequence[Object]) -> bool:
-        """Whether what the cluster says of the node's cells is older than the pods there: the resource exporter looks at a node again and again, and
-        Volcano notes a pod's devices when it binds it."""
+        """Whether what the cluster says of the node's cells is older than the pods there: the resource exporter looks
+        at a node again and again, and Volcano notes a pod's devices when it binds it."""
         late = NUMA in self.names and idle_beyond(node, tenants) != 0
-        return late or (MEMORY in self.names and any(_spec(tenant).vgpus and not _assigned(tenant) for tenant in tenants))
+        return late or (
+            MEMORY in self.names and any(_spec(tenant).vgpus and not _assigned(tenant) for tenant in tenants)
+        )
 
     def _held(self, node: NodeSpec, tenant: Object, names: Sequence[str], *, new: bool) -> Iterator[Portion]:
         """What the pod has of cells. new: its CPUs are some cell's, and the node has not said so yet."""
@@ -201,7 +235,9 @@ class Divisions:
             yield Portion(self.names.index(NUMA), 1, vector({"cpu": spec.requests["cpu"]}, names))
         yield from portions
 
-    def _said(self, tenant: Object, portion: Portion, offers: Sequence[tuple[int, str]], names: Sequence[str]) -> list[tuple[int, Vector]] | None:
+    def _said(
+        self, tenant: Object, portion: Portion, offers: Sequence[tuple[int, str]], names: Sequence[str]
+    ) -> list[tuple[int, Vector]] | None:
         """(cell, what the pod holds of it) as its annotations say; None where they say nothing of this division."""
         held = _assigned(tenant)
         if self.names[portion.division] != MEMORY or not held:
@@ -215,7 +251,8 @@ class Divisions:
 
 @dataclass(frozen=True)
 class Tenancy:
-    """A pod and its portion of one division, of which nobody says in which cells it is. told: resources whose free amounts are less it already."""
+    """A pod and its portion of one division, of which nobody says in which cells it is. told: resources whose free
+    amounts are less it already."""
 
     pod: Object
     portion: Portion
@@ -227,7 +264,9 @@ class Tenancy:
         return tuple(0 if r in self.told else amount for r, amount in enumerate(self.portion.share))
 
 
-def _taken_off(unknown: Sequence[Tenancy], states: Mapping[int, CellState], free: Mapping[int, np.ndarray]) -> list[Holder] | None:
+def _taken_off(
+    unknown: Sequence[Tenancy], states: Mapping[int, CellState], free: Mapping[int, np.ndarray]
+) -> list[Holder] | None:
     """Takes off what these pods hold of one division's cells. Who surely holds what; None where a guess had to be made."""
     line = sorted(unknown, key=lambda one: (one.portion.share, one.portion.number), reverse=True)
     sure = surely([one.portion for one in line], states)
@@ -252,16 +291,22 @@ def _within(wholes: Sequence[Vector], free: Sequence[np.ndarray], known: Sequenc
     total = [np.maximum(left, 0) for left in free]
     for holder in known:
         total[holder.cell] = total[holder.cell] + np.array(holder.share, dtype=np.int64)
-    sound = [bool((left >= 0).all() and (sum_ <= whole).all()) for left, sum_, whole in zip(free, total, wholes, strict=True)]
+    sound = [
+        bool((left >= 0).all() and (sum_ <= whole).all()) for left, sum_, whole in zip(free, total, wholes, strict=True)
+    ]
     return tuple(holder for holder in known if sound[holder.cell])
 
 
 def _take(cells: Sequence[np.ndarray], portion: Portion) -> None:
-    """One pod's portion, from the fullest cells that hold it; where none do, from the emptiest: they hold more than they have."""
+    """One pod's portion, from the fullest cells that hold it; where none do, from the emptiest: they hold more than
+    they have."""
     together = np.maximum(np.array(cells), 0)
     counts = best_fit(together, portion, 1) if cells else ()
     if counts is None:
-        order = sorted(range(len(cells)), key=lambda c: (-int(shares(together, portion.share)[c]), [-x for x in together[c].tolist()], c))
+        order = sorted(
+            range(len(cells)),
+            key=lambda c: (-int(shares(together, portion.share)[c]), [-x for x in together[c].tolist()], c),
+        )
         counts = tuple(int(c in order[: portion.number]) for c in range(len(cells)))
     for cell, number in zip(cells, counts, strict=True):
         cell -= np.array(portion.share, dtype=np.int64) * number
@@ -273,8 +318,8 @@ def _assigned(tenant: Object) -> dict[str, Amounts]:
 
 
 def idle_beyond(node: NodeSpec, tenants: Sequence[Object]) -> int:
-    """Millicores that the node's Numatopology says are idle beyond what its pods leave; below 0 where CPUs are still said to be taken that no pod
-    has any more. 0 where nobody speaks of idle CPUs."""
+    """Millicores that the node's Numatopology says are idle beyond what its pods leave; below 0 where CPUs are still
+    said to be taken that no pod has any more. 0 where nobody speaks of idle CPUs."""
     if node.numa is None or node.numa.free is None or not node.numa.static:
         return 0
     idle, every = (sum(cell.get("cpu", 0) for cell in cells) for cells in (node.numa.free, node.numa.cells))
@@ -282,7 +327,8 @@ def idle_beyond(node: NodeSpec, tenants: Sequence[Object]) -> int:
 
 
 def unheard(node: NodeSpec, tenants: Sequence[Object]) -> list[Object]:
-    """The youngest pods with CPUs of their own, as many as it takes for what is idle beyond what pods leave; those not yet bound before all."""
+    """The youngest pods with CPUs of their own, as many as it takes for what is idle beyond what pods leave; those not
+    yet bound before all."""
     beyond, found = idle_beyond(node, tenants), []
 
     def age(tenant: Object) -> tuple[bool, str, str]:
@@ -299,7 +345,8 @@ def unheard(node: NodeSpec, tenants: Sequence[Object]) -> list[Object]:
 
 
 def _exclusive(tenant: Object) -> int:
-    """Millicores that the kubelet's static CPU manager gives the pod for itself: of a Guaranteed pod, what its containers ask for in whole CPUs."""
+    """Millicores that the kubelet's static CPU manager gives the pod for itself: of a Guaranteed pod, what its
+    containers ask for in whole CPUs."""
     if not _spec(tenant).guaranteed:
         return 0
     asked = (container.effective["cpu"] for container in _pod(tenant).containers)
@@ -307,7 +354,9 @@ def _exclusive(tenant: Object) -> int:
 
 
 def _pod(tenant: Object) -> Pod:
-    return Pod.model_validate({key: tenant["spec"].get(key) for key in ("containers", "initContainers", "overhead", "resources")})
+    return Pod.model_validate(
+        {key: tenant["spec"].get(key) for key in ("containers", "initContainers", "overhead", "resources")}
+    )
 
 
 def _spec(tenant: Object) -> PodSpec:
@@ -316,13 +365,19 @@ def _spec(tenant: Object) -> PodSpec:
         spec = pod_spec(_pod(tenant))
     except ValidationError as error:
         metadata = tenant["metadata"]
-        raise StateError(f"Pod {metadata.get('namespace')}/{metadata['name']} of the state: {error.errors()[0]['msg']}") from error
+        raise StateError(
+            f"Pod {metadata.get('namespace')}/{metadata['name']} of the state: {error.errors()[0]['msg']}"
+        ) from error
     said = (tenant["metadata"].get("annotations") or {}).get(POLICY, "")
     return PodSpec(spec.requests, guaranteed=spec.guaranteed, vgpus=spec.vgpus, topology_policy=str(said))
 
 
 def held_by(
-    holders: Mapping[int, Sequence[Holder]], live: Live, gangs: Sequence[GangSpec], parted: Divisions, names: Sequence[str]
+    holders: Mapping[int, Sequence[Holder]],
+    live: Live,
+    gangs: Sequence[GangSpec],
+    parted: Divisions,
+    names: Sequence[str],
 ) -> dict[int, tuple[Hold, ...]]:
     """Gang -> which cells its running pods have, for those that surely have at least what their role asks for.
 

@@ -1,7 +1,9 @@
-"""Which nodes are open to which pods, settled before the solver: nodes open to exactly the same roles are of one *kind*.
+"""Which nodes are open to which pods, settled before the solver: nodes open to exactly the same roles are of one
+*kind*.
 
-The sets of nodes are bit masks (bit i is node i), so that 10,000 nodes and 200 distinct requirements cost a few thousand operations on
-large integers instead of millions of comparisons. Rules: Kubernetes' nodeSelector, required node affinity and taints.
+The sets of nodes are bit masks (bit i is node i), so that 10,000 nodes and 200 distinct requirements cost a few
+thousand operations on large integers instead of millions of comparisons. Rules: Kubernetes' nodeSelector, required node
+affinity and taints.
 """
 
 from __future__ import annotations
@@ -16,9 +18,11 @@ from compiler.specs import Expression, GangSpec, NodeSpec, NumaSpec, PodSpec, Ta
 Layout = tuple[tuple[tuple[str, int], ...], ...]
 """How a node is divided into NUMA cells: what each of them has."""
 
-Requirement = tuple[frozenset[tuple[str, str]], tuple[Term, ...] | None, tuple[Toleration, ...], str, str, frozenset[Layout] | None]
-"""All that decides which nodes are open to a pod: selector, required affinity, tolerations, the one node it names, the policy of its NUMA cells
-("" for neither), and the layouts of cells that it is planned on (None for all)."""
+Requirement = tuple[
+    frozenset[tuple[str, str]], tuple[Term, ...] | None, tuple[Toleration, ...], str, str, frozenset[Layout] | None
+]
+"""All that decides which nodes are open to a pod: selector, required affinity, tolerations, the one node it names, the
+policy of its NUMA cells ("" for neither), and the layouts of cells that it is planned on (None for all)."""
 
 Value = TypeVar("Value")
 
@@ -61,7 +65,9 @@ def eligibility(nodes: Sequence[NodeSpec], wanted: Iterable[Requirement], numa_a
     index = NodeMasks(nodes, numa_aware)
     masks = {one: index.matching(one) for one in dict.fromkeys(wanted)}
     distinct = list(dict.fromkeys(masks.values()))
-    rows = [format(mask, f"0{len(nodes)}b")[::-1][: len(nodes)] for mask in distinct]  # of no nodes no digit, not one "0"
+    rows = [
+        format(mask, f"0{len(nodes)}b")[::-1][: len(nodes)] for mask in distinct
+    ]  # of no nodes no digit, not one "0"
     signatures = list(zip(*rows, strict=True)) if rows else [()] * len(nodes)
     kinds = {signature: kind for kind, signature in enumerate(dict.fromkeys(signatures))}
     column = {mask: c for c, mask in enumerate(distinct)}
@@ -72,7 +78,8 @@ def eligibility(nodes: Sequence[NodeSpec], wanted: Iterable[Requirement], numa_a
 
 
 def barring(nodes: Sequence[NodeSpec], gangs: Sequence[GangSpec]) -> dict[tuple[int, int], str]:
-    """(gang, role) -> its topologyPolicy, where that closes nodes which its selectors and tolerations leave open. With numa-aware only."""
+    """(gang, role) -> its topologyPolicy, where that closes nodes which its selectors and tolerations leave open. With
+    numa-aware only."""
     bound = [(j, t, role.pod) for j, gang in enumerate(gangs) for t, role in enumerate(gang.roles) if policy(role.pod)]
     if not bound:
         return {}
@@ -111,7 +118,9 @@ class NodeMasks:
         """The selector and the affinity both hold (terms are alternatives), and every hard taint is tolerated."""
         selector, affinity, tolerations, name, policy, layouts = wanted
         mask = self._name().get(name, 0) if name else self.all
-        if policy and self.numa_aware:  # Volcano, plugin numa-aware: the node's policy is the task's, its CPU manager static
+        if (
+            policy and self.numa_aware
+        ):  # Volcano, plugin numa-aware: the node's policy is the task's, its CPU manager static
             mask &= self._policies.get(policy, 0)
         if layouts is not None:
             mask &= _union(self.layouts.get(cells, 0) for cells in layouts)
@@ -202,7 +211,9 @@ def _compare(holds: Callable[[int, int], bool]) -> Callable[[int, Mapping[str, i
         limit = _integer(values[0]) if values else None
         if limit is None:
             return 0
-        return _union(mask for value, mask in by_value.items() if (number := _integer(value)) is not None and holds(number, limit))
+        return _union(
+            mask for value, mask in by_value.items() if (number := _integer(value)) is not None and holds(number, limit)
+        )
 
     return operator
 

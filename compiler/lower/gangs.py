@@ -1,4 +1,5 @@
-"""Job documents -> gangs: priority, age, roles with the kinds of node open to them, subgroups, and the pods that run already."""
+"""Job documents -> gangs: priority, age, roles with the kinds of node open to them, subgroups, and the pods that run
+already."""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ class GangLowering:
         known: Times | None = None,
         parts: Parts | None = None,
     ) -> Gang:
-        """A gang of minimum 0 starts with its first pod: "starts" with none would say nothing. loss: None for one that may not be evicted."""
+        """A gang of minimum 0 starts with its first pod: "starts" with none would say nothing. loss: None for one that
+        may not be evicted."""
         parts = parts or settled(spec, running)
         index = {role.name: t for t, role in enumerate(spec.roles)}
         known = known or Times()
@@ -74,7 +76,10 @@ class GangLowering:
                 )
                 for part in parts.subgroups
             ),
-            running=tuple(Placement(t, n, pods) for t, n, pods in sorted((t, self.nodes[name], pods) for (t, name), pods in running.items())),
+            running=tuple(
+                Placement(t, n, pods)
+                for t, n, pods in sorted((t, self.nodes[name], pods) for (t, name), pods in running.items())
+            ),
             evictable=loss is not None,
             loss=loss or 0,
             preempts=preempts,
@@ -90,11 +95,19 @@ class GangLowering:
         """least: a minimum that its subgroups ask for."""
         kinds = self.open_to.of_requirement[self.parted.requirement(spec.pod)]
         portions = self.parted.portions(spec.pod, self.names)
-        return Role(spec.name, spec.replicas, max(spec.minimum, least), vector(spec.pod.requests, self.names), kinds, portions=portions)
+        return Role(
+            spec.name,
+            spec.replicas,
+            max(spec.minimum, least),
+            vector(spec.pod.requests, self.names),
+            kinds,
+            portions=portions,
+        )
 
 
 def priorities(classes: Sequence[PriorityClassSpec]) -> tuple[Mapping[str, int], int]:
-    """Value by class name, and the value of a job that names none: the global default's (the highest, if several claim to be it), else 0."""
+    """Value by class name, and the value of a job that names none: the global default's (the highest, if several claim
+    to be it), else 0."""
     values = {**SYSTEM_PRIORITIES, **{spec.name: spec.value for spec in classes}}
     return values, max((spec.value for spec in classes if spec.global_default), default=0)
 

@@ -46,7 +46,9 @@ EVICTION_KEYS = frozenset(("volcano.sh/preemptable", "volcano.sh/cooldown-time")
 QUEUE_KEYS = ("volcano.sh/queue-name", "scheduling.volcano.sh/queue-name")
 JOB_LABELS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "volcano.sh/job-name": (("Job", "batch.volcano.sh"),),
-    "training.kubeflow.org/job-name": tuple((f"{kind}Job", "kubeflow.org") for kind in ("PyTorch", "TF", "MPI", "Paddle", "XGBoost", "JAX")),
+    "training.kubeflow.org/job-name": tuple(
+        (f"{kind}Job", "kubeflow.org") for kind in ("PyTorch", "TF", "MPI", "Paddle", "XGBoost", "JAX")
+    ),
     "batch.kubernetes.io/job-name": (("Job", "batch"),),
     "job-name": (("Job", "batch"),),
 }
@@ -55,7 +57,8 @@ JOB_LABELS: Mapping[str, tuple[tuple[str, str], ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Bystander:
-    """A pod on a node that belongs to no gang of the problem. rules: the anti-affinity by which it keeps others away. leaving: being deleted."""
+    """A pod on a node that belongs to no gang of the problem. rules: the anti-affinity by which it keeps others away.
+    leaving: being deleted."""
 
     name: str
     node: str
@@ -67,17 +70,17 @@ class Bystander:
 
 @dataclass(slots=True)
 class Live:
-    """running: gang (index into Specs.gangs) -> (role index, node name) -> pods. held: node name -> amounts held by all other pods.
+    """running: gang (index into Specs.gangs) -> (role index, node name) -> pods. held: node name -> amounts held by all
+    other pods.
 
     queue_used: queue name -> amounts held by other pods that belong to it. closed_queues: by Command CloseQueue.
-    frozen: nodes that take nothing new whatever a pod tolerates.
-    created: gang -> seconds since the epoch. finished: gangs whose jobs are over.
-    bystanders: the other pods, one by one.
-    started: gang -> when its running pods started; notes: gang -> what their annotations and labels say of evictions.
-    tenants: node name -> all pods that hold it, whoever's they are. members: (namespace, name) of a running pod -> (gang, role index).
-    latest: the newest time at which anything in the state began or changed, which stands in for a clock; then from when the plan counts.
-    promised: gang -> the start that an earlier plan promised it, as its job still says.
-    budgets: the PodDisruptionBudgets, each with the roles of running pods that it selects.
+    frozen: nodes that take nothing new whatever a pod tolerates. created: gang -> seconds since the epoch. finished:
+    gangs whose jobs are over. bystanders: the other pods, one by one. started: gang -> when its running pods started;
+    notes: gang -> what their annotations and labels say of evictions. tenants: node name -> all pods that hold it,
+    whoever's they are. members: (namespace, name) of a running pod -> (gang, role index). latest: the newest time at
+    which anything in the state began or changed, which stands in for a clock; then from when the plan counts. promised:
+    gang -> the start that an earlier plan promised it, as its job still says. budgets: the PodDisruptionBudgets, each
+    with the roles of running pods that it selects.
     """
 
     nodes: tuple[NodeSpec, ...]
@@ -104,9 +107,15 @@ def observe(specs: Specs, state: State) -> Live:
     gangs: dict[Identity, int] = {identity(gang): j for j, gang in enumerate(specs.gangs)}
     nodes = _nodes(specs.nodes, state.nodes, state.numatopologies)
     lost = frozenset(_name(node) for node in state.nodes if not _ready(node))
-    live = Live(nodes, _hypernodes(specs, state, nodes), frozen=lost, closed_queues=_closed(state.queues), latest=_latest(state))
+    live = Live(
+        nodes, _hypernodes(specs, state, nodes), frozen=lost, closed_queues=_closed(state.queues), latest=_latest(state)
+    )
     live.budgets = disruptions(state.disruption_budgets)
-    finished = {j for j, gang in enumerate(specs.gangs) if (namespace_of(gang), gang.document.name, gang.document.kind) in state.finished}
+    finished = {
+        j
+        for j, gang in enumerate(specs.gangs)
+        if (namespace_of(gang), gang.document.name, gang.document.kind) in state.finished
+    }
     for job in (*state.jobs, *state.pod_groups):
         if (j := gangs.get(_identity(job))) is not None:
             if (created := seconds(job["metadata"].get("creationTimestamp"))) is not None:
@@ -143,7 +152,8 @@ def _hostnames(nodes: Sequence[NodeSpec]) -> Mapping[str, str]:
 
 
 def _node_of(pod: Object, hostnames: Mapping[str, str]) -> str | None:
-    """Where the pod is bound, or where it can only go: the reconciler gave it that node and lifted its gate, the scheduler binds it next."""
+    """Where the pod is bound, or where it can only go: the reconciler gave it that node and lifted its gate, the
+    scheduler binds it next."""
     spec = pod.get("spec") or {}
     if spec.get("nodeName"):
         return str(spec["nodeName"])
@@ -184,7 +194,9 @@ class _Requests:
             except ValidationError as error:
                 problem = error.errors()[0]
                 where = ".".join(map(str, problem["loc"]))
-                raise StateError(f"Pod {_namespace(pod)}/{_name(pod)} of the state, spec.{where}: {problem['msg']}") from error
+                raise StateError(
+                    f"Pod {_namespace(pod)}/{_name(pod)} of the state, spec.{where}: {problem['msg']}"
+                ) from error
         return self.known[key]
 
 
@@ -201,7 +213,8 @@ def _counts_as_running(
     pod: Object,
     node: str,
 ) -> bool:
-    """A placed pod of a gang that is to be planned. One that terminates, or is more than its role has replicas, only holds its node.
+    """A placed pod of a gang that is to be planned. One that terminates, or is more than its role has replicas, only
+    holds its node.
 
     counted: (gang, role) -> pods so far. j: the gang that the pod belongs to.
     """
@@ -222,7 +235,9 @@ def _counts_as_running(
         live.started.setdefault(j, []).append(start)
     for said in (metadata.get("labels"), metadata.get("annotations")):
         if said and not EVICTION_KEYS.isdisjoint(said):
-            live.notes.setdefault(j, []).append({key: str(amount) for key, amount in said.items() if key in EVICTION_KEYS})
+            live.notes.setdefault(j, []).append(
+                {key: str(amount) for key, amount in said.items() if key in EVICTION_KEYS}
+            )
     return True
 
 
@@ -253,7 +268,8 @@ def _gang_of(pod: Object, group: Object | None, known: Mapping[Identity, int]) -
 
 
 def _owners(pod: Object, group: Object | None) -> Iterator[Identity]:
-    """Who the pod may belong to, the surest first: its controller, the labels of job controllers, its pod group and that one's owner."""
+    """Who the pod may belong to, the surest first: its controller, the labels of job controllers, its pod group and
+    that one's owner."""
     namespace = _namespace(pod)
     yield from _references(pod)
     labels = pod["metadata"].get("labels") or {}
@@ -280,8 +296,8 @@ class _Roles:
         self._names: dict[int, dict[str, int]] = {}
 
     def of(self, j: int, pod: Object) -> int | None:
-        """By the controller's label or annotation, case aside (Kubeflow writes "worker" for Worker), or by its name for bare pods; a gang of one
-        role needs none."""
+        """By the controller's label or annotation, case aside (Kubeflow writes "worker" for Worker), or by its name for
+        bare pods; a gang of one role needs none."""
         if j not in self._names:
             roles = tuple(enumerate(self.gangs[j].roles))[::-1]  # of equal names the first role's counts
             self._pods[j] = {document.name: t for t, role in roles for document in role.pods}
@@ -317,19 +333,26 @@ def _numa(found: Object) -> NumaTopologySpec:
     try:
         (spec,) = NUMATOPOLOGY.specs(Document(STATE, 1, "", dict(found), {}), NUMATOPOLOGY.model.model_validate(found))
     except ValidationError as error:
-        raise StateError(f"Numatopology {_name(found)} of the state cannot be read: {error.errors()[0]['msg']}") from error
+        raise StateError(
+            f"Numatopology {_name(found)} of the state cannot be read: {error.errors()[0]['msg']}"
+        ) from error
     return cast(NumaTopologySpec, spec)
 
 
 def _hypernodes(specs: Specs, state: State, nodes: Sequence[NodeSpec]) -> tuple[HyperNodeSpec, ...]:
-    """The declared tree, its selectors applied to the nodes that exist; of a repository that declares none, the cluster's own tree."""
+    """The declared tree, its selectors applied to the nodes that exist; of a repository that declares none, the
+    cluster's own tree."""
     if not state.nodes or (specs.hypernodes and all(spec.document.kind != HYPERNODE.name for spec in specs.hypernodes)):
         return specs.hypernodes
     written = [spec.document for spec in specs.hypernodes if spec.document.kind == HYPERNODE.name]
     if not specs.hypernodes:
         written = [Document(STATE, 1, "", dict(found), {}) for found in state.hypernodes]
     try:
-        drafts = [draft for document in written for draft in HYPERNODE.specs(document, HYPERNODE.model.model_validate(document.data))]
+        drafts = [
+            draft
+            for document in written
+            for draft in HYPERNODE.specs(document, HYPERNODE.model.model_validate(document.data))
+        ]
     except ValidationError as error:
         raise StateError(f"a HyperNode of the state cannot be read: {error.errors()[0]['msg']}") from error
     made, _ = resolve(drafts, [spec for spec in specs.hypernodes if spec.document.kind != HYPERNODE.name], nodes)  # type: ignore[arg-type]
@@ -338,12 +361,18 @@ def _hypernodes(specs: Specs, state: State, nodes: Sequence[NodeSpec]) -> tuple[
 
 def _closed(queues: Iterable[Object]) -> frozenset[str]:
     """There is no spec for it: status.state is the truth. A queue that is closing takes nothing new either."""
-    return frozenset(_name(queue) for queue in queues if (queue.get("status") or {}).get("state") in ("Closed", "Closing"))
+    return frozenset(
+        _name(queue) for queue in queues if (queue.get("status") or {}).get("state") in ("Closed", "Closing")
+    )
 
 
 def _node(found: Object, declared: NodeSpec | None) -> NodeSpec:
     spec, status = found.get("spec") or {}, found.get("status") or {}
-    taints = tuple(Taint(t["key"], t.get("value") or "", t["effect"]) for t in spec.get("taints") or () if t.get("key") and t.get("effect"))
+    taints = tuple(
+        Taint(t["key"], t.get("value") or "", t["effect"])
+        for t in spec.get("taints") or ()
+        if t.get("key") and t.get("effect")
+    )
     allocatable = _allocatable(found) if status.get("allocatable") else declared.allocatable if declared else {}
     return NodeSpec(
         document=declared.document if declared else Document(STATE, 1, "", dict(found), {}),
@@ -374,7 +403,9 @@ def _finished(job: Object) -> bool:
     status = job.get("status") or {}
     state = status.get("state")
     phase = state.get("phase") if isinstance(state, Mapping) else status.get("phase")
-    return phase in FINISHED_JOB or any(c.get("type") in FINISHED_CONDITION and c.get("status") == "True" for c in _conditions(job))
+    return phase in FINISHED_JOB or any(
+        c.get("type") in FINISHED_CONDITION and c.get("status") == "True" for c in _conditions(job)
+    )
 
 
 def _conditions(item: Object) -> Iterable[Mapping[str, Any]]:

@@ -1,8 +1,10 @@
-"""Which NUMA cells the kubelet gives a pod, by the policy of the node's topology manager and by how the node is divided.
+"""Which NUMA cells the kubelet gives a pod, by the policy of the node's topology manager and by how the node is
+divided.
 
-Source: Kubernetes, pkg/kubelet/cm/topologymanager (policy.go, policy_restricted.go) and the hints of the CPU and device managers. Of each resource
-those sets of cells are preferred that have as few cells as could hold the request were all cells empty, and have it free. `restricted` admits a pod
-only to preferred sets, one of each resource, that have a cell in common; `single-numa-node` only to sets of one cell.
+Source: Kubernetes, pkg/kubelet/cm/topologymanager (policy.go, policy_restricted.go) and the hints of the CPU and device
+managers. Of each resource those sets of cells are preferred that have as few cells as could hold the request were all
+cells empty, and have it free. `restricted` admits a pod only to preferred sets, one of each resource, that have a cell
+in common; `single-numa-node` only to sets of one cell.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from compiler.specs import Amounts, NodeSpec, PodSpec
 
 @dataclass(frozen=True, slots=True, order=True)
 class Way:
-    """So many different cells, and the share of each: enough for the kubelet, and where it is one cell no more than it asks for."""
+    """So many different cells, and the share of each: enough for the kubelet, and where it is one cell no more than it
+    asks for."""
 
     number: int
     share: tuple[tuple[str, int], ...]
@@ -27,8 +30,9 @@ class Way:
 class Cells:
     """How a role's cells are planned.
 
-    way: None where they are not. layouts: of the nodes that it is planned on, None for all that are open to it. unplanned: nodes that the kubelet
-    may let it have, whose cells are not planned: closed to it where there is a way, else open, and the kubelet may refuse it there.
+    way: None where they are not. layouts: of the nodes that it is planned on, None for all that are open to it.
+    unplanned: nodes that the kubelet may let it have, whose cells are not planned: closed to it where there is a way,
+    else open, and the kubelet may refuse it there.
     """
 
     way: Way | None = None
@@ -50,11 +54,12 @@ def least(amount: int, sizes: Iterable[int]) -> int | None:
 
 
 def restricted(asked: Amounts, cells: Layout) -> Way | None:
-    """What makes the kubelet admit a pod to a node with these cells: one cell, where one empty cell is enough of everything; or whole cells, where
-    each resource that takes several takes all of the same number of equal cells, and each other one finds room in every one of them.
+    """What makes the kubelet admit a pod to a node with these cells: one cell, where one empty cell is enough of
+    everything; or whole cells, where each resource that takes several takes all of the same number of equal cells, and
+    each other one finds room in every one of them.
 
-    None where it asks for something else, which nobody has said in cells. asked: of resources that cells divide; what these do not divide is in all
-    of them.
+    None where it asks for something else, which nobody has said in cells. asked: of resources that cells divide; what
+    these do not divide is in all of them.
     """
     rows = [dict(cell) for cell in cells]
     divided = {r: a for r, a in asked.items() if any(r in row for row in rows)}
@@ -65,7 +70,10 @@ def restricted(asked: Amounts, cells: Layout) -> Way | None:
     number = next(iter(several.values()))
     if number is None or any(other != number for other in several.values()):
         return None
-    if any(len({row.get(r, 0) for row in rows}) > 1 or divided[r] % number or divided[r] // number != rows[0].get(r, 0) for r in several):
+    if any(
+        len({row.get(r, 0) for row in rows}) > 1 or divided[r] % number or divided[r] // number != rows[0].get(r, 0)
+        for r in several
+    ):
         return None
     if any(row.get(r, 0) < a for r, a in divided.items() if r not in several for row in rows):
         return None
@@ -74,7 +82,11 @@ def restricted(asked: Amounts, cells: Layout) -> Way | None:
 
 def enough(asked: Amounts, cells: Layout) -> bool:
     """Whether all cells together, empty, have what a pod asks for."""
-    return all(least(a, sizes) is not None for r, a in asked.items() if (sizes := [dict(cell)[r] for cell in cells if r in dict(cell)]))
+    return all(
+        least(a, sizes) is not None
+        for r, a in asked.items()
+        if (sizes := [dict(cell)[r] for cell in cells if r in dict(cell)])
+    )
 
 
 class NumaCells:
@@ -99,7 +111,9 @@ class NumaCells:
         if key not in self._known:
             mask = self._masks.matching(requirement(pod))
             one = Cells(Way(1, key[0]))
-            self._known[key] = NOTHING if not mask else one if wanted == "single-numa-node" else self._restricted(asked, mask)
+            self._known[key] = (
+                NOTHING if not mask else one if wanted == "single-numa-node" else self._restricted(asked, mask)
+            )
         return self._known[key]
 
     def on(self, pod: PodSpec, node: NodeSpec) -> Way | None:
@@ -119,7 +133,11 @@ class NumaCells:
             if nodes & mask and enough(asked, cells):
                 ways.setdefault(restricted(asked, cells), {})[cells] = nodes & mask
         number = {way: sum(nodes.bit_count() for nodes in found.values()) for way, found in ways.items()}
-        best = max((way for way in ways if way is not None), key=lambda way: (number[way], -way.number, way.share), default=None)
+        best = max(
+            (way for way in ways if way is not None),
+            key=lambda way: (number[way], -way.number, way.share),
+            default=None,
+        )
         others = 0
         for way, found in ways.items():
             for nodes in found.values() if way is None or way != best else ():

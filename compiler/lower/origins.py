@@ -25,7 +25,8 @@ def namespace_of(gang: GangSpec) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A time at which something known of time changes by itself. at: seconds since the epoch. gang: of the problem; None for nodes."""
+    """A time at which something known of time changes by itself. at: seconds since the epoch. gang: of the problem;
+    None for nodes."""
 
     at: int
     kind: Literal["end", "patience", "cooldown", "maintenance", "too late"]
@@ -36,15 +37,15 @@ class Moment:
 class Origins:
     """gangs, queues, nodes, hypernodes: as in the problem, index by index; a queue that nobody declared is None.
 
-    done: gangs left out because they finished. set_aside: gangs left out because their owner suspended them or another scheduler places them.
-    empty: gangs left out because they have no pods (all replicas are 0).
-    submitted: seconds since the epoch for the gangs whose age is known by time. now: from when the plan counts (`lower.moments`), None without
-    a state. moments: times to come at which the answer may change although nothing happens.
-    promised: the start that an earlier plan promised, as the cluster's job says it.
-    behind: nodes of whose cells the cluster's word is older than the pods there; what it says next is news.
-    relations: as in the problem, each in the words of its rule. guards: for each of them the pods (namespace/name) of no gang that carry it.
-    unplanned: (gang, role) whose NUMA cells are not planned on some nodes. barring: (gang, role) -> its topologyPolicy, where that closes nodes.
-    wholes: relation -> (gang, subgroup) of which it says that it must be in one domain.
+    done: gangs left out because they finished. set_aside: gangs left out because their owner suspended them or another
+    scheduler places them. empty: gangs left out because they have no pods (all replicas are 0). submitted: seconds
+    since the epoch for the gangs whose age is known by time. now: from when the plan counts (`lower.moments`), None
+    without a state. moments: times to come at which the answer may change although nothing happens. promised: the start
+    that an earlier plan promised, as the cluster's job says it. behind: nodes of whose cells the cluster's word is
+    older than the pods there; what it says next is news. relations: as in the problem, each in the words of its rule.
+    guards: for each of them the pods (namespace/name) of no gang that carry it. unplanned: (gang, role) whose NUMA
+    cells are not planned on some nodes. barring: (gang, role) -> its topologyPolicy, where that closes nodes. wholes:
+    relation -> (gang, subgroup) of which it says that it must be in one domain.
     """
 
     gangs: tuple[GangSpec, ...]

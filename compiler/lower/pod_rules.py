@@ -26,7 +26,8 @@ NEVER_ENOUGH = 2**31
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The pods that a rule is about: in one of the namespaces (None: in any) and matching all rows; selectors that match nothing are no Wanted."""
+    """The pods that a rule is about: in one of the namespaces (None: in any) and matching all rows; selectors that
+    match nothing are no Wanted."""
 
     rows: tuple[Row, ...]
     namespaces: tuple[str, ...] | None
@@ -37,7 +38,8 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Bond:
-    """A rule with everything settled that makes a difference. wanted: all of them hold; None: no pod at all. nodes: bit mask of those that count."""
+    """A rule with everything settled that makes a difference. wanted: all of them hold; None: no pod at all. nodes: bit
+    mask of those that count."""
 
     kind: str
     key: str
@@ -52,7 +54,8 @@ class Bond:
 
 @dataclass(frozen=True, slots=True)
 class Relations:
-    """relations, words: of the problem, index by index. ties: (gang, role) -> (bears, matches). guards: relation -> pods of no gang that carry it."""
+    """relations, words: of the problem, index by index. ties: (gang, role) -> (bears, matches). guards: relation ->
+    pods of no gang that carry it."""
 
     relations: tuple[Relation, ...]
     words: tuple[str, ...]
@@ -67,11 +70,19 @@ class Relations:
         if not any((j, t) in self.ties for t in range(len(gang.roles))):
             return gang
         ties = [self.ties.get((j, t), ((), ())) for t in range(len(gang.roles))]
-        return replace(gang, roles=tuple(replace(role, bears=b, matches=m) for role, (b, m) in zip(gang.roles, ties, strict=True)))
+        return replace(
+            gang, roles=tuple(replace(role, bears=b, matches=m) for role, (b, m) in zip(gang.roles, ties, strict=True))
+        )
 
 
-def relations(gangs: Sequence[GangSpec], nodes: Sequence[NodeSpec], bystanders: Sequence[Bystander], scheduler: SchedulerSpec | None) -> Relations:
-    """Of all rules of the gangs' pods, and of the bystanders' rules that keep our pods away. Rules that no pod can break are left out."""
+def relations(
+    gangs: Sequence[GangSpec],
+    nodes: Sequence[NodeSpec],
+    bystanders: Sequence[Bystander],
+    scheduler: SchedulerSpec | None,
+) -> Relations:
+    """Of all rules of the gangs' pods, and of the bystanders' rules that keep our pods away. Rules that no pod can
+    break are left out."""
     enforced = enforces(scheduler)
     masks = NodeMasks(nodes)
     bearers: dict[Bond, list[tuple[int, int]]] = {}
@@ -86,7 +97,9 @@ def relations(gangs: Sequence[GangSpec], nodes: Sequence[NodeSpec], bystanders: 
             bond = _bond(rule, other.namespace, other.labels, masks.all)
             guards.setdefault(bond, []).append(other)
     partitions = _Partitions(nodes)
-    ours = _ByLabel((spot, namespace_of(gangs[spot[0]]), gangs[spot[0]].roles[spot[1]].labels) for spot in _spots(gangs))
+    ours = _ByLabel(
+        (spot, namespace_of(gangs[spot[0]]), gangs[spot[0]].roles[spot[1]].labels) for spot in _spots(gangs)
+    )
     others = _ByLabel((other, other.namespace, other.labels) for other in (bystanders if bearers or guards else ()))
     made: list[Relation] = []
     words: list[str] = []
@@ -98,7 +111,12 @@ def relations(gangs: Sequence[GangSpec], nodes: Sequence[NodeSpec], bystanders: 
             continue
         domains, number = partitions.of(bond.key, bond.nodes)
         # A pod that is being deleted is no longer counted by a spread (Kubernetes' countPodsMatchSelector).
-        present = _counts(domains, number, partitions, (other for other in others.counted(bond) if bond.kind != "even" or not other.leaving))
+        present = _counts(
+            domains,
+            number,
+            partitions,
+            (other for other in others.counted(bond) if bond.kind != "even" or not other.leaving),
+        )
         made.append(
             Relation(
                 bond.kind,  # type: ignore[arg-type]
@@ -114,7 +132,9 @@ def relations(gangs: Sequence[GangSpec], nodes: Sequence[NodeSpec], bystanders: 
         for side, spots in enumerate((bearers.get(bond, ()), counted)):
             for spot in dict.fromkeys(spots):
                 ties.setdefault(spot, ([], []))[side].append(len(made) - 1)
-    return Relations(tuple(made), tuple(words), {spot: (tuple(b), tuple(m)) for spot, (b, m) in ties.items()}, tuple(named))
+    return Relations(
+        tuple(made), tuple(words), {spot: (tuple(b), tuple(m)) for spot, (b, m) in ties.items()}, tuple(named)
+    )
 
 
 def _spots(gangs: Sequence[GangSpec]) -> Iterator[tuple[int, int]]:
@@ -124,7 +144,8 @@ def _spots(gangs: Sequence[GangSpec]) -> Iterator[tuple[int, int]]:
 
 
 class _ByLabel(Generic[Item]):
-    """Things with a namespace and labels, found by one label that a rule names before the rest of the rule is tried on them."""
+    """Things with a namespace and labels, found by one label that a rule names before the rest of the rule is tried on
+    them."""
 
     def __init__(self, items: Iterable[tuple[Item, str, Mapping[str, str]]]) -> None:
         self.items = list(items)
@@ -135,26 +156,36 @@ class _ByLabel(Generic[Item]):
 
     def counted(self, bond: Bond) -> list[Item]:
         """Those that the rule counts, in order."""
-        named = [(row[0], row[2][0]) for part in bond.wanted or () for row in part.rows if row[1] == "In" and len(row[2]) == 1]
+        named = [
+            (row[0], row[2][0])
+            for part in bond.wanted or ()
+            for row in part.rows
+            if row[1] == "In" and len(row[2]) == 1
+        ]
         few = min((self._at.get(pair, []) for pair in named), key=len) if named else range(len(self.items))
         return [item for item, namespace, labels in map(self.items.__getitem__, few) if bond.counts(namespace, labels)]
 
 
 def enforces(scheduler: SchedulerSpec | None) -> frozenset[str]:
-    """The kinds of rule that the scheduler's plugin predicates looks at; all of them where the repository says nothing of the scheduler."""
+    """The kinds of rule that the scheduler's plugin predicates looks at; all of them where the repository says nothing
+    of the scheduler."""
     if scheduler is None:
         return frozenset(("apart", "together", "even"))
     plugin = next((plugin for tier in scheduler.tiers for plugin in tier if plugin.name == "predicates"), None)
     if plugin is None or not plugin.flags.get("enablePredicate", True):
         return frozenset()
-    affinity, spread = (plugin.arguments.get(f"predicate.{name}Enable") is not False for name in ("PodAffinity", "PodTopologySpread"))
+    affinity, spread = (
+        plugin.arguments.get(f"predicate.{name}Enable") is not False for name in ("PodAffinity", "PodTopologySpread")
+    )
     return frozenset((*(("apart", "together") if affinity else ()), *(("even",) if spread else ())))
 
 
 def _bonds(rule: PodRule, role: RoleSpec, namespace: str, masks: NodeMasks) -> list[Bond]:
-    """One relation for each rule; a spread with a minimum of domains has another, for what its pods see once they are pinned to their nodes.
+    """One relation for each rule; a spread with a minimum of domains has another, for what its pods see once they are
+    pinned to their nodes.
 
-    A pinned pod counts its own node alone (nodeAffinityPolicy Honor), which is fewer domains than the minimum: then at most maxSkew on a node.
+    A pinned pod counts its own node alone (nodeAffinityPolicy Honor), which is fewer domains than the minimum: then at
+    most maxSkew on a node.
     """
     inside = masks.all if rule.kind != "even" else _counting(rule, role.pod, masks)
     bond = _bond(rule, namespace, role.labels, inside)
@@ -177,7 +208,8 @@ def _bond(rule: PodRule, namespace: str, labels: Mapping[str, str], nodes: int) 
 
 
 def _counting(rule: PodRule, pod: PodSpec, masks: NodeMasks) -> int:
-    """The nodes that a spread counts: with the keys of all that the pod spreads over, and those that its policies do not leave out."""
+    """The nodes that a spread counts: with the keys of all that the pod spreads over, and those that its policies do
+    not leave out."""
     selector, affinity, tolerations, name, *_ = requirement(pod)
     wanted: Requirement = (
         selector if rule.minds_affinity else frozenset(),
@@ -207,16 +239,22 @@ class _Partitions:
         return {node.name: n for n, node in enumerate(self.nodes)}
 
     def of(self, key: str, inside: int) -> tuple[tuple[int | None, ...], int]:
-        """(node -> domain, number of domains), domains numbered by their first node. inside: bit mask of the nodes that have one."""
+        """(node -> domain, number of domains), domains numbered by their first node. inside: bit mask of the nodes that
+        have one."""
         if (key, inside) not in self._known:
             bits = format(inside, f"0{len(self.nodes)}b")[::-1]
-            values = [node.labels.get(key, node.name if key == HOSTNAME else None) if bits[n] == "1" else None for n, node in enumerate(self.nodes)]
+            values = [
+                node.labels.get(key, node.name if key == HOSTNAME else None) if bits[n] == "1" else None
+                for n, node in enumerate(self.nodes)
+            ]
             number = {value: d for d, value in enumerate(dict.fromkeys(value for value in values if value is not None))}
             self._known[key, inside] = tuple(None if value is None else number[value] for value in values), len(number)
         return self._known[key, inside]
 
 
-def _counts(domains: Sequence[int | None], number: int, partitions: _Partitions, pods: Iterable[Bystander]) -> tuple[int, ...]:
+def _counts(
+    domains: Sequence[int | None], number: int, partitions: _Partitions, pods: Iterable[Bystander]
+) -> tuple[int, ...]:
     found = [0] * number
     for pod in pods:
         if (d := domains[partitions.index[pod.node]]) is not None:
@@ -229,7 +267,9 @@ def say(bond: Bond) -> str:
     if bond.kind == "even":
         if bond.least_domains == NEVER_ENOUGH:
             return f"minDomains leaves at most {bond.skew} on one node"
-        return f"topology spread by {bond.key}, maxSkew {bond.skew}" + (f", minDomains {bond.least_domains}" if bond.least_domains > 1 else "")
+        return f"topology spread by {bond.key}, maxSkew {bond.skew}" + (
+            f", minDomains {bond.least_domains}" if bond.least_domains > 1 else ""
+        )
     name = "pod anti-affinity" if bond.kind == "apart" else "pod affinity"
     rows = dict.fromkeys(row for part in bond.wanted or () for row in part.rows)
     return f"required {name} by {bond.key}" + (f" to {', '.join(map(_row, rows))}" if rows else "")

@@ -9,13 +9,16 @@ from compiler.specs import PluginSpec, SchedulerSpec
 from solver.problem import Policy
 
 DEFAULT = Policy(proportion=True, drf=True)
-"""Of a cluster whose repository says nothing: what Volcano's chart installs (installer/helm/chart/volcano/config/volcano-scheduler.conf)."""
+"""Of a cluster whose repository says nothing: what Volcano's chart installs
+(installer/helm/chart/volcano/config/volcano-scheduler.conf)."""
 
 
 def policy(scheduler: SchedulerSpec | None) -> Policy:
-    """A plugin that is switched off for what it would decide here does not decide it. Of a plugin that stands twice the first place counts.
+    """A plugin that is switched off for what it would decide here does not decide it. Of a plugin that stands twice the
+    first place counts.
 
-    overcommit is not among them: it decides which waiting jobs get pods at all, not which start (docs/decisions/0005-queues.md).
+    overcommit is not among them: it decides which waiting jobs get pods at all, not which start
+    (docs/decisions/0005-queues.md).
     """
     if scheduler is None:
         return DEFAULT
@@ -38,8 +41,8 @@ def _levels(capacity: PluginSpec | None) -> int:
 
 
 def _scatters(plugins: Mapping[str, PluginSpec]) -> bool:
-    """Whether the configuration asks for the least loaded node in so many words. What nodeorder does by default (leastrequested.weight 1) is no
-    wish, and the score of one plugin among many."""
+    """Whether the configuration asks for the least loaded node in so many words. What nodeorder does by default
+    (leastrequested.weight 1) is no wish, and the score of one plugin among many."""
     order = _scoring(plugins.get("nodeorder"))
     least, most = (_number(order.get(f"{which}requested.weight", 0)) for which in ("least", "most"))
     return least > most or "LeastAllocated" in _strategies(plugins)
@@ -48,7 +51,11 @@ def _scatters(plugins: Mapping[str, PluginSpec]) -> bool:
 def _packs(plugins: Mapping[str, PluginSpec]) -> bool:
     """Whether it asks for full nodes: binpack, MetaX's gpu-aware with a loss to avoid, or MostAllocated of a device."""
     fit = plugins.get("binpack")
-    binpack = fit is not None and fit.flags.get("enableNodeOrder", True) and _number(fit.arguments.get("binpack.weight", 1)) > 0
+    binpack = (
+        fit is not None
+        and fit.flags.get("enableNodeOrder", True)
+        and _number(fit.arguments.get("binpack.weight", 1)) > 0
+    )
     aware = _number(_scoring(plugins.get("gpu-aware")).get("loss.weight", 0)) > 0
     return binpack or aware or "MostAllocated" in _strategies(plugins)
 
@@ -56,7 +63,11 @@ def _packs(plugins: Mapping[str, PluginSpec]) -> bool:
 def _strategies(plugins: Mapping[str, PluginSpec]) -> set[str]:
     """How resource-strategy-fit scores the devices that it names."""
     rows = _scoring(plugins.get("resource-strategy-fit")).get("resources", {})
-    return {str(row.get("type")) for name, row in rows.items() if "/" in name and isinstance(row, Mapping)} if isinstance(rows, Mapping) else set()
+    return (
+        {str(row.get("type")) for name, row in rows.items() if "/" in name and isinstance(row, Mapping)}
+        if isinstance(rows, Mapping)
+        else set()
+    )
 
 
 def _scoring(plugin: PluginSpec | None) -> Mapping[str, Any]:

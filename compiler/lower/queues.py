@@ -12,12 +12,17 @@ ROOT, DEFAULT = "root", "default"
 
 
 def queues(
-    specs: Sequence[QueueSpec], default: str, used: Mapping[str, Amounts], names: Sequence[str], closed: Collection[str] = ()
+    specs: Sequence[QueueSpec],
+    default: str,
+    used: Mapping[str, Amounts],
+    names: Sequence[str],
+    closed: Collection[str] = (),
 ) -> tuple[tuple[Queue, ...], tuple[QueueSpec | None, ...]]:
     """The declared queues in their order, then `root` and the default queue if nobody declared them.
 
-    Volcano creates both at its start; a queue without a parent hangs under the root. Second result: where each came from.
-    closed: queues that the cluster has closed, whatever their documents say. Weights of a hierarchy are counted in thousandths.
+    Volcano creates both at its start; a queue without a parent hangs under the root. Second result: where each came
+    from. closed: queues that the cluster has closed, whatever their documents say. Weights of a hierarchy are counted
+    in thousandths.
     """
     declared = {spec.name for spec in specs}
     implied = [name for name in dict.fromkeys((ROOT, DEFAULT, default)) if name not in declared]
@@ -41,7 +46,17 @@ def queues(
     ]
     unset = (None,) * len(names)
     made += [
-        Queue(name, None if name == ROOT else index[ROOT], 1, 0, unset, unset, unset, vector(used.get(name, {}), names), name not in closed)
+        Queue(
+            name,
+            None if name == ROOT else index[ROOT],
+            1,
+            0,
+            unset,
+            unset,
+            unset,
+            vector(used.get(name, {}), names),
+            name not in closed,
+        )
         for name in implied
     ]
     return tuple(made), (*specs, *(None for _ in implied))

@@ -12,7 +12,8 @@ FIRST = ("cpu", "memory")
 
 
 def resources(gangs: Iterable[GangSpec], queues: Iterable[QueueSpec], more: Iterable[str] = ()) -> tuple[str, ...]:
-    """The resources that anything asks for or limits, and `more`; what nobody speaks of would only make nodes look different that are not."""
+    """The resources that anything asks for or limits, and `more`; what nobody speaks of would only make nodes look
+    different that are not."""
     named: set[str] = set(more)
     for gang in gangs:
         for role in gang.roles:
@@ -23,7 +24,8 @@ def resources(gangs: Iterable[GangSpec], queues: Iterable[QueueSpec], more: Iter
 
 
 def devices(names: Sequence[str]) -> tuple[int, ...]:
-    """Indices of the extended resources, whose names have a vendor's domain: nodes are kept whole by these, whatever daemons take of the rest."""
+    """Indices of the extended resources, whose names have a vendor's domain: nodes are kept whole by these, whatever
+    daemons take of the rest."""
     return tuple(r for r, name in enumerate(names) if "/" in name)
 
 

@@ -1,7 +1,8 @@
 """Which running pod surely has which cell of its node, where no annotation says so (docs/decisions/0008-cells.md).
 
-Two things are sure. A pod that can be in no other cell is in that one. And where all pods that nobody knows of fill a cell each, of cells that are
-all alike, it makes no difference which of them has which: what comes back when one goes is one whole cell.
+Two things are sure. A pod that can be in no other cell is in that one. And where all pods that nobody knows of fill a
+cell each, of cells that are all alike, it makes no difference which of them has which: what comes back when one goes is
+one whole cell.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from solver.problem import Portion, Vector
 
 @dataclass(frozen=True, slots=True)
 class CellState:
-    """whole: of the empty cell. left: what is left as far as is known; of the resources `told` the node itself says so, all pods taken off."""
+    """whole: of the empty cell. left: what is left as far as is known; of the resources `told` the node itself says so,
+    all pods taken off."""
 
     whole: Vector
     left: Vector
@@ -34,7 +36,8 @@ class CellState:
 
 
 def surely(portions: Sequence[Portion], cells: Mapping[int, CellState]) -> dict[int, tuple[int, ...]]:
-    """Index into `portions`, those that nobody knows of in one division of a node -> their cells, for those of which it is sure."""
+    """Index into `portions`, those that nobody knows of in one division of a node -> their cells, for those of which it
+    is sure."""
     found = {}
     for k, portion in enumerate(portions):
         possible = _possible(portion, cells)
@@ -48,7 +51,8 @@ def _possible(portion: Portion, cells: Mapping[int, CellState]) -> list[int]:
 
 
 def _one_each(portions: Sequence[Portion], cells: Mapping[int, CellState]) -> dict[int, tuple[int, ...]]:
-    """The cells in turn, where each pod fills whatever it is in, and all cells that it may be in are alike; {} elsewhere."""
+    """The cells in turn, where each pod fills whatever it is in, and all cells that it may be in are alike; {}
+    elsewhere."""
     choices: Collection[tuple[int, ...]] = {tuple(_possible(portion, cells)) for portion in portions}
     if len(choices) != 1:
         return {}

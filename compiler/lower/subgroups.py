@@ -1,8 +1,10 @@
-"""The subgroups of bare PodGroups: which of them a gang needs, with how many pods, and which must each stay in one domain.
+"""The subgroups of bare PodGroups: which of them a gang needs, with how many pods, and which must each stay in one
+domain.
 
-Volcano (reference: 4.2 and 4.8): a subgroup is ready with `subGroupSize` of its pods, `minSubGroups` of a policy have to be, and all pods of one
-sit inside one domain of its tier. The problem's subgroups have parts of one size only. So a subgroup that may start with fewer pods than it has is
-said by the minima of its roles, and its domain by a relation; of subgroups that are alike the first ones are needed, those that run before all.
+Volcano (reference: 4.2 and 4.8): a subgroup is ready with `subGroupSize` of its pods, `minSubGroups` of a policy have
+to be, and all pods of one sit inside one domain of its tier. The problem's subgroups have parts of one size only. So a
+subgroup that may start with fewer pods than it has is said by the minima of its roles, and its domain by a relation; of
+subgroups that are alike the first ones are needed, those that run before all.
 """
 
 from __future__ import annotations
@@ -25,8 +27,9 @@ ANYWHERE = TopologySpec("soft")
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """subgroups: as in the spec, index by index. least: role -> its minimum. minimum: of the gang. whole: indices of subgroups that must be in
-    one domain each, which `subgroups` does not say. narrowed: the gang is held to more than Volcano holds it to."""
+    """subgroups: as in the spec, index by index. least: role -> its minimum. minimum: of the gang. whole: indices of
+    subgroups that must be in one domain each, which `subgroups` does not say. narrowed: the gang is held to more than
+    Volcano holds it to."""
 
     subgroups: tuple[SubgroupSpec, ...]
     minimum: int
@@ -44,7 +47,8 @@ def settled(spec: GangSpec, running: Running) -> Parts:
 
 
 def _policy(spec: GangSpec, running: Running, parts: Parts, mine: Sequence[int]) -> Parts:
-    """One policy's subgroups, indices into the gang's. Those with too few pods to be ready count only where there are no others (GP363 warns)."""
+    """One policy's subgroups, indices into the gang's. Those with too few pods to be ready count only where there are
+    no others (GP363 warns)."""
     first, size = spec.subgroups[mine[0]], {s: spec.subgroups[s].size for s in mine}
     able = [s for s in mine if size[s] >= first.ready]
     if first.wanted < len(able) and _countable(spec, mine):
@@ -61,15 +65,17 @@ def _policy(spec: GangSpec, running: Running, parts: Parts, mine: Sequence[int])
             for t, pods in _shared_out(spec, roles[s], min(first.ready, size[s])):
                 least[t] = max(least.get(t, 0), pods)
         if size[s] > first.ready:
-            narrowed |= len(roles[s]) > 1 if s in needed else part.size > 1 and parts.minimum > first.wanted * first.ready
+            narrowed |= (
+                len(roles[s]) > 1 if s in needed else part.size > 1 and parts.minimum > first.wanted * first.ready
+            )
         if part.topology is ANYWHERE and spec.subgroups[s].topology.mode == "hard":
             whole.append(s)
     return replace(_with(parts, made), least=least, whole=tuple(whole), narrowed=parts.narrowed or narrowed)
 
 
 def _part(part: SubgroupSpec, *, needed: bool) -> SubgroupSpec:
-    """A needed subgroup grows pod by pod above its roles' minima; another one has none of its pods or is ready: it grows by what makes it ready, or,
-    where that does not divide it, starts as a whole."""
+    """A needed subgroup grows pod by pod above its roles' minima; another one has none of its pods or is ready: it
+    grows by what makes it ready, or, where that does not divide it, starts as a whole."""
     if part.size <= part.ready:
         return replace(part, minimum=int(needed))
     unit = 1 if needed else part.ready
@@ -77,9 +83,12 @@ def _part(part: SubgroupSpec, *, needed: bool) -> SubgroupSpec:
 
 
 def _countable(spec: GangSpec, mine: Sequence[int]) -> bool:
-    """Whether the gang's pods tell how many of these subgroups have started: all have the size that makes them ready, and no pods are outside."""
+    """Whether the gang's pods tell how many of these subgroups have started: all have the size that makes them ready,
+    and no pods are outside."""
     inside = {name for s in mine for name in spec.subgroups[s].roles}
-    return all(spec.subgroups[s].size == spec.subgroups[s].ready for s in mine) and all(role.name in inside for role in spec.roles)
+    return all(spec.subgroups[s].size == spec.subgroups[s].ready for s in mine) and all(
+        role.name in inside for role in spec.roles
+    )
 
 
 def _roles(spec: GangSpec, s: int) -> list[int]:
@@ -99,7 +108,9 @@ def _kind(spec: GangSpec, s: int) -> object:
     mine = [spec.roles[t] for t in _roles(spec, s)]
     if any(role.pod.rules for role in spec.roles):
         return s
-    rows = ((tuple(sorted(r.pod.requests.items())), r.pod.vgpus, requirement(r.pod), r.replicas, r.minimum) for r in mine)
+    rows = (
+        (tuple(sorted(r.pod.requests.items())), r.pod.vgpus, requirement(r.pod), r.replicas, r.minimum) for r in mine
+    )
     return frozenset(Counter(rows).items())
 
 
@@ -108,10 +119,14 @@ def _with(parts: Parts, made: Mapping[int, SubgroupSpec]) -> Parts:
 
 
 def kept_whole(
-    bonds: Relations, gangs: Sequence[GangSpec], parts: Sequence[Parts], tree: Sequence[HyperNodeSpec], nodes: Sequence[NodeSpec]
+    bonds: Relations,
+    gangs: Sequence[GangSpec],
+    parts: Sequence[Parts],
+    tree: Sequence[HyperNodeSpec],
+    nodes: Sequence[NodeSpec],
 ) -> tuple[Relations, dict[int, tuple[int, int]]]:
-    """The relations, and after them one for each subgroup that must be `whole`: its pods share a domain of its tier. Second result: relation ->
-    (gang, subgroup)."""
+    """The relations, and after them one for each subgroup that must be `whole`: its pods share a domain of its tier.
+    Second result: relation -> (gang, subgroup)."""
     tiers = Tiers(tree)
     made, words, ties, places = list(bonds.relations), list(bonds.words), dict(bonds.ties), {}
     known: dict[int, Relation] = {}
@@ -122,7 +137,9 @@ def kept_whole(
                 continue
             if tier not in known:
                 domains = _domains(tree, nodes, tier)
-                known[tier] = Relation("together", domains, (0,) * (max((d for d in domains if d is not None), default=-1) + 1), own=True)
+                known[tier] = Relation(
+                    "together", domains, (0,) * (max((d for d in domains if d is not None), default=-1) + 1), own=True
+                )
             places[len(made)] = j, s
             for t in _roles(spec, s):
                 bears, matches = ties.get((j, t), ((), ()))

@@ -1,4 +1,5 @@
-"""Volcano's plugin task-topology: which roles of a job like to share a node, and which do not (annotations of the Job, copied to its PodGroup)."""
+"""Volcano's plugin task-topology: which roles of a job like to share a node, and which do not (annotations of the Job,
+copied to its PodGroup)."""
 
 from __future__ import annotations
 
@@ -7,10 +8,13 @@ from compiler.volcano.task_topology import AFFINITY, ANTI_AFFINITY, groups
 
 
 def affinities(gang: GangSpec, scheduler: SchedulerSpec | None) -> tuple[tuple[int, int, int], ...]:
-    """(role, role, 1 or -1), where the plugin is on. What names a role that does not exist, or one twice in a group, is ignored as a whole, as the
-    plugin does; a role's wish to keep its own pods apart outweighs the contrary one, between roles it is the other way round (its priorities)."""
+    """(role, role, 1 or -1), where the plugin is on. What names a role that does not exist, or one twice in a group, is
+    ignored as a whole, as the plugin does; a role's wish to keep its own pods apart outweighs the contrary one, between
+    roles it is the other way round (its priorities)."""
     if scheduler is None or not any(
-        plugin.name == "task-topology" and plugin.flags.get("enableNodeOrder", True) for t in scheduler.tiers for plugin in t
+        plugin.name == "task-topology" and plugin.flags.get("enableNodeOrder", True)
+        for t in scheduler.tiers
+        for plugin in t
     ):
         return ()
     notes = gang.document.data.get("metadata", {}).get("annotations") or {}
@@ -18,7 +22,9 @@ def affinities(gang: GangSpec, scheduler: SchedulerSpec | None) -> tuple[tuple[i
     index = {role.name: t for t, role in enumerate(gang.roles)}
     if any(not set(group) <= index.keys() or len(set(group)) < len(group) for side in found for group in side):
         return ()
-    near, far = ({(min(a, b), max(a, b)) for group in side for a, b in _pairs([index[name] for name in group])} for side in found)
+    near, far = (
+        {(min(a, b), max(a, b)) for group in side for a, b in _pairs([index[name] for name in group])} for side in found
+    )
     own = {pair for pair in near if pair[0] == pair[1]} & far
     return tuple(sorted([(a, b, 1) for a, b in near - own] + [(a, b, -1) for a, b in far - (near - own)]))
 

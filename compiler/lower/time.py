@@ -22,8 +22,8 @@ class Times:
 def times(j: int, spec: GangSpec, live: Live, submitted: int | None, patience: int) -> Times:
     """duration: as the job says. ends: so long after its first pod started; None once it should have ended.
 
-    overdue: it does not run whole, and was promised a start by an earlier plan or has waited longer than the patience. Without a state there is no
-    now, and nobody is late.
+    overdue: it does not run whole, and was promised a start by an earlier plan or has waited longer than the patience.
+    Without a state there is no now, and nobody is late.
     """
     runs = pods_run(j, live)
     duration, now, starts = spec.expected_duration, live.latest, live.started.get(j)
@@ -44,4 +44,6 @@ def closes_in(windows: Sequence[tuple[int, int]]) -> int | None:
 
 def windows(node: NodeSpec, now: int | None) -> tuple[tuple[int, int], ...]:
     """Its maintenance from now on, (from, to) in seconds from now; nothing without a now."""
-    return () if now is None else tuple((max(0, start - now), end - now) for start, end in node.maintenance if end > now)
+    return (
+        () if now is None else tuple((max(0, start - now), end - now) for start, end in node.maintenance if end > now)
+    )

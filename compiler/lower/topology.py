@@ -44,8 +44,8 @@ class Tiers:
     def topology(self, wanted: TopologySpec) -> Topology:
         """highestTierName stands for the tier of the hypernodes that carry it.
 
-        Without a limit, or with a name that no hypernode carries, Volcano does not enforce anything: `whole` (reference: Volcano, HyperNode tree
-        and network-topology-aware).
+        Without a limit, or with a name that no hypernode carries, Volcano does not enforce anything: `whole`
+        (reference: Volcano, HyperNode tree and network-topology-aware).
         """
         tier = wanted.highest_tier
         if tier is None and wanted.highest_tier_name is not None:

@@ -23,8 +23,8 @@ def never(classes: Iterable[PriorityClassSpec]) -> frozenset[str]:
 def losses(chosen: Iterable[int], specs: Specs, live: Live, evicts: bool, reclaims: bool) -> dict[int, int | None]:
     """Gang -> seconds of its run that its eviction would lose; None: it may not be evicted.
 
-    evicts: some action evicts, else nobody's run time matters. reclaims: one does across queues; then who waits may be evicted where that lets it
-    borrow a domain that a queue keeps.
+    evicts: some action evicts, else nobody's run time matters. reclaims: one does across queues; then who waits may be
+    evicted where that lets it borrow a domain that a queue keeps.
     """
     lends = reclaims and any(queue.domains for queue in specs.queues)
 
@@ -39,8 +39,9 @@ def losses(chosen: Iterable[int], specs: Specs, live: Live, evicts: bool, reclai
 def _evictable(j: int, gang: GangSpec, live: Live, scheduler: SchedulerSpec | None) -> bool:
     """Whether the running gang may lose pods.
 
-    Not where the job, a role of it or one of its pods says `volcano.sh/preemptable` other than true (nothing said is true); not in kube-system
-    or with a system priority class (Volcano's plugin conformance); not while the plugin cdp guards a pod that runs for less than its cooldown time.
+    Not where the job, a role of it or one of its pods says `volcano.sh/preemptable` other than true (nothing said is
+    true); not in kube-system or with a system priority class (Volcano's plugin conformance); not while the plugin cdp
+    guards a pod that runs for less than its cooldown time.
     """
     said = [*_annotations(gang), *live.notes.get(j, ())]
     if any(PREEMPTABLE in notes and notes[PREEMPTABLE] not in TRUE for notes in said):
@@ -52,7 +53,8 @@ def _evictable(j: int, gang: GangSpec, live: Live, scheduler: SchedulerSpec | No
 
 
 def cools_until(j: int, gang: GangSpec, live: Live, scheduler: SchedulerSpec | None) -> int | None:
-    """When the cooldown of its youngest pod is over, in seconds since the epoch; None where none guards it, or nobody knows since when it runs."""
+    """When the cooldown of its youngest pod is over, in seconds since the epoch; None where none guards it, or nobody
+    knows since when it runs."""
     wait, starts = _cooldown(j, gang, live, scheduler), live.started.get(j)
     return max(starts) + ceil(wait) if wait and starts else None
 
@@ -66,13 +68,17 @@ def _cooldown(j: int, gang: GangSpec, live: Live, scheduler: SchedulerSpec | Non
 
 
 def _lendable(j: int, gang: GangSpec, live: Live, scheduler: SchedulerSpec | None) -> bool:
-    """Whether the gang, which waits, could be evicted from the moment it starts: as `_evictable`, and no disruption budget selects its pods."""
+    """Whether the gang, which waits, could be evicted from the moment it starts: as `_evictable`, and no disruption
+    budget selects its pods."""
     namespace = namespace_of(gang)
-    return _evictable(j, gang, live, scheduler) and not any(budget.selects(namespace, role.labels) for budget in live.budgets for role in gang.roles)
+    return _evictable(j, gang, live, scheduler) and not any(
+        budget.selects(namespace, role.labels) for budget in live.budgets for role in gang.roles
+    )
 
 
 def ran(j: int, live: Live, last: bool = False) -> int:
-    """Seconds that the gang's first pod (its last one) has run, at the newest time that the state knows; 0 where that is not known."""
+    """Seconds that the gang's first pod (its last one) has run, at the newest time that the state knows; 0 where that
+    is not known."""
     starts = live.started.get(j)
     return max(0, live.latest - (max(starts) if last else min(starts))) if starts and live.latest is not None else 0
 

@@ -1,7 +1,8 @@
 """What the user's documents say, in the field's terms and independent of the kind that said it.
 
-The kinds (one file each in `compiler.kinds`) make these out of documents; the checks judge them; lowering turns them into a
-`solver.Problem`. Amounts are integers: cpu in millicores, everything else in whole units (bytes, devices, pods), requests rounded up.
+The kinds (one file each in `compiler.kinds`) make these out of documents; the checks judge them; lowering turns them
+into a `solver.Problem`. Amounts are integers: cpu in millicores, everything else in whole units (bytes, devices, pods),
+requests rounded up.
 """
 
 from __future__ import annotations
@@ -50,9 +51,11 @@ class Toleration:
 
 @dataclass(frozen=True, slots=True)
 class PodTerm:
-    """Which other pods a rule is about. selector: rows (label, operator, values) that all hold; None matches no pod, as in Kubernetes.
+    """Which other pods a rule is about. selector: rows (label, operator, values) that all hold; None matches no pod, as
+    in Kubernetes.
 
-    namespaces: () is the pod's own, None is all. match_keys, mismatch_keys: labels in which they are like the pod itself, or unlike it.
+    namespaces: () is the pod's own, None is all. match_keys, mismatch_keys: labels in which they are like the pod
+    itself, or unlike it.
     """
 
     selector: tuple[tuple[str, str, tuple[str, ...]], ...] | None
@@ -65,8 +68,9 @@ class PodTerm:
 class PodRule:
     """What a pod requires of the pods around it, in the domains that the values of node label `key` make.
 
-    together: required affinity, to pods that match all terms. apart: required anti-affinity. even: topology spread that forbids; skew and
-    least_domains are maxSkew and minDomains, minds_affinity and minds_taints say whether it leaves out nodes that the pod could not go to for these.
+    together: required affinity, to pods that match all terms. apart: required anti-affinity. even: topology spread that
+    forbids; skew and least_domains are maxSkew and minDomains, minds_affinity and minds_taints say whether it leaves
+    out nodes that the pod could not go to for these.
     """
 
     kind: Literal["apart", "together", "even"]
@@ -80,12 +84,13 @@ class PodRule:
 
 @dataclass(frozen=True, slots=True)
 class PodSpec:
-    """What one pod asks of a node. `requests` follow Kubernetes' rule for containers, init containers, sidecars and overhead; "pods" is 1.
+    """What one pod asks of a node. `requests` follow Kubernetes' rule for containers, init containers, sidecars and
+    overhead; "pods" is 1.
 
-    affinity: required node affinity, terms are alternatives; None when nothing is required. tolerations and selector as in Kubernetes.
-    scheduler: schedulerName of the pod, empty when it names none. node_name: spec.nodeName, which goes past every scheduler.
-    rules: what it requires of other pods.
-    guaranteed: the pod's QoS class. vgpus: for each container that asks for some. topology_policy: of a Volcano task, "" for none.
+    affinity: required node affinity, terms are alternatives; None when nothing is required. tolerations and selector as
+    in Kubernetes. scheduler: schedulerName of the pod, empty when it names none. node_name: spec.nodeName, which goes
+    past every scheduler. rules: what it requires of other pods. guaranteed: the pod's QoS class. vgpus: for each
+    container that asks for some. topology_policy: of a Volcano task, "" for none.
     """
 
     requests: Amounts
@@ -102,8 +107,8 @@ class PodSpec:
 
 @dataclass(frozen=True, slots=True)
 class VgpuAsk:
-    """What one container asks of Volcano's virtual GPUs: `number` devices, of each `memory` MiB (where that is 0 `percentage` of it) and
-    `cores` percent."""
+    """What one container asks of Volcano's virtual GPUs: `number` devices, of each `memory` MiB (where that is 0
+    `percentage` of it) and `cores` percent."""
 
     number: int
     memory: int
@@ -124,8 +129,8 @@ class TopologySpec:
 class RoleSpec:
     """path: where the role stands in the document, e.g. ("spec", "tasks", 0). template: path of its pod template.
 
-    annotations: of the pod template. labels: those that all its pods have, the controller's own included. pods: only for a gang of bare pods, the
-    document of each pod of the role; `path` and `template` are then ().
+    annotations: of the pod template. labels: those that all its pods have, the controller's own included. pods: only
+    for a gang of bare pods, the document of each pod of the role; `path` and `template` are then ().
     """
 
     name: str
@@ -143,8 +148,8 @@ class RoleSpec:
 class SubgroupSpec:
     """Parts of `size` pods of the named roles, at least `minimum` of them. path: the field that asked for it.
 
-    ready, wanted: only for the subgroups of a bare PodGroup, where each stands alone with all its pods as `size` and minimum 0: so many of its pods
-    make it ready, and so many subgroups of the same path have to be (`lower.parts`).
+    ready, wanted: only for the subgroups of a bare PodGroup, where each stands alone with all its pods as `size` and
+    minimum 0: so many of its pods make it ready, and so many subgroups of the same path have to be (`lower.parts`).
     """
 
     name: str
@@ -159,12 +164,13 @@ class SubgroupSpec:
 
 @dataclass(frozen=True, slots=True)
 class GangSpec:
-    """A job of any kind. `priority` is None until a PriorityClass gives it. submitted_at: seconds since the epoch, None when unknown.
+    """A job of any kind. `priority` is None until a PriorityClass gives it. submitted_at: seconds since the epoch, None
+    when unknown.
 
-    queue: the cluster's default queue when the job names none.
-    paths: where the fields that messages speak of stand in the document ("queue", "minimum", "priority_class", "topology").
-    schedulable: false for a job that its owner suspended, or that another scheduler places.
-    scheduler: schedulerName of the job itself where its kind has one, default included; empty otherwise (then see the pods').
+    queue: the cluster's default queue when the job names none. paths: where the fields that messages speak of stand in
+    the document ("queue", "minimum", "priority_class", "topology"). schedulable: false for a job that its owner
+    suspended, or that another scheduler places. scheduler: schedulerName of the job itself where its kind has one,
+    default included; empty otherwise (then see the pods').
     """
 
     document: Document
@@ -183,9 +189,11 @@ class GangSpec:
 
 @dataclass(frozen=True, slots=True)
 class QueueSpec:
-    """open: what the document says; a cluster may know better. hierarchy: Volcano's annotations as (name, weight) pairs, the root left out.
+    """open: what the document says; a cluster may know better. hierarchy: Volcano's annotations as (name, weight)
+    pairs, the root left out.
 
-    strict: its jobs start in their order. domains: (how many, of which tier by number or name) hypernodes are guaranteed to it whole.
+    strict: its jobs start in their order. domains: (how many, of which tier by number or name) hypernodes are
+    guaranteed to it whole.
     """
 
     document: Document
@@ -214,10 +222,11 @@ class PriorityClassSpec:
 
 @dataclass(frozen=True, slots=True)
 class NumaSpec:
-    """The NUMA cells of a node. policy: of the kubelet's topology manager. static: its CPU manager hands out whole CPUs.
+    """The NUMA cells of a node. policy: of the kubelet's topology manager. static: its CPU manager hands out whole
+    CPUs.
 
-    cells: what each offers of the resources that are divided. free: what is left of those of them that the cluster speaks of, None where it
-    says nothing.
+    cells: what each offers of the resources that are divided. free: what is left of those of them that the cluster
+    speaks of, None where it says nothing.
     """
 
     policy: str
@@ -237,7 +246,8 @@ class NumaTopologySpec:
 
 @dataclass(frozen=True, slots=True)
 class SharedSpec:
-    """Devices of a node of which pods take parts. resource: by which they ask for a part of one; whole: for whole ones, "" for none.
+    """Devices of a node of which pods take parts. resource: by which they ask for a part of one; whole: for whole ones,
+    "" for none.
 
     devices: (id, what one offers), in the order of the node.
     """
@@ -249,7 +259,8 @@ class SharedSpec:
 
 @dataclass(frozen=True, slots=True)
 class NodeSpec:
-    """A Node object, or one node that a NodePool makes (then `document` is the pool's). maintenance: (from, to) in seconds since the epoch."""
+    """A Node object, or one node that a NodePool makes (then `document` is the pool's). maintenance: (from, to) in
+    seconds since the epoch."""
 
     document: Document
     name: str
@@ -266,7 +277,8 @@ class NodeSpec:
 class HyperNodeSpec:
     """A HyperNode object, or one that a NodePool makes.
 
-    Members are resolved against the nodes and hypernodes that exist: names, sorted. Problems of the tree are diagnostics, never an exception.
+    Members are resolved against the nodes and hypernodes that exist: names, sorted. Problems of the tree are
+    diagnostics, never an exception.
     """
 
     document: Document
@@ -288,8 +300,9 @@ class PluginSpec:
 class SchedulerSpec:
     """volcano-scheduler.conf, from our SchedulerConfiguration or from a raw ConfigMap (`raw`: its text as it stands).
 
-    name, namespace: the ConfigMap's. base: where actions, tiers and so on stand in the document; the marks of `document` reach into a raw text.
-    custom_plugins: plugins of a vendor's build -> argument -> type (int, float, bool, string).
+    name, namespace: the ConfigMap's. base: where actions, tiers and so on stand in the document; the marks of
+    `document` reach into a raw text. custom_plugins: plugins of a vendor's build -> argument -> type (int, float, bool,
+    string).
     """
 
     document: Document
@@ -306,10 +319,11 @@ class SchedulerSpec:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSpec:
-    """Our Cluster kind. gap: relative MIP gap at which an objective may stop; 0 asks for a proof. time_limit: seconds, the last safety.
-    patience: seconds after which a waiting job is decided before the others of its priority.
+    """Our Cluster kind. gap: relative MIP gap at which an objective may stop; 0 asks for a proof. time_limit: seconds,
+    the last safety. patience: seconds after which a waiting job is decided before the others of its priority.
 
-    document: when nobody wrote one, an empty Cluster of the folder's name at the folder's first line, that is not among `Specs.documents`.
+    document: when nobody wrote one, an empty Cluster of the folder's name at the folder's first line, that is not among
+    `Specs.documents`.
     """
 
     document: Document
@@ -324,11 +338,11 @@ class ClusterSpec:
 
 @dataclass(frozen=True, slots=True)
 class Specs:
-    """Everything that was read for one cluster. Each tuple is sorted by (namespace, name, kind) of its documents, nodes and hypernodes naturally
-    by name.
+    """Everything that was read for one cluster. Each tuple is sorted by (namespace, name, kind) of its documents, nodes
+    and hypernodes naturally by name.
 
-    documents: all well-formed documents, also those of kinds that gangplan passes through (Service, ConfigMap ...). A document with an error is
-    in no other tuple than `documents`.
+    documents: all well-formed documents, also those of kinds that gangplan passes through (Service, ConfigMap ...). A
+    document with an error is in no other tuple than `documents`.
     """
 
     cluster: ClusterSpec

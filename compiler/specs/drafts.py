@@ -1,4 +1,5 @@
-"""Pieces that one document alone cannot finish: hypernodes whose members are selected, pod groups whose pods are documents of their own."""
+"""Pieces that one document alone cannot finish: hypernodes whose members are selected, pod groups whose pods are
+documents of their own."""
 
 from __future__ import annotations
 
@@ -33,8 +34,9 @@ class HyperNodeDraft:
 
 @dataclass(frozen=True, slots=True)
 class PolicyDraft:
-    """One entry of spec.subGroupPolicy: it divides the pods that `selector` matches by their values of the labels `keys`, all of them present;
-    without keys they are one subgroup. size, minimum: subGroupSize and minSubGroups. path: where the entry stands."""
+    """One entry of spec.subGroupPolicy: it divides the pods that `selector` matches by their values of the labels
+    `keys`, all of them present; without keys they are one subgroup. size, minimum: subGroupSize and minSubGroups. path:
+    where the entry stands."""
 
     name: str
     selector: tuple[Row, ...]
@@ -56,7 +58,8 @@ class PodGroupDraft:
 
 @dataclass(frozen=True, slots=True)
 class PodDraft:
-    """A bare pod; group: the PodGroup that it names, None for a pod on its own. role: annotation volcano.sh/task-spec. labels: its own."""
+    """A bare pod; group: the PodGroup that it names, None for a pod on its own. role: annotation volcano.sh/task-spec.
+    labels: its own."""
 
     document: Document
     group: str | None

@@ -1,7 +1,7 @@
 """The hypernode tree: members resolved to names, and what is wrong with the tree.
 
-Volcano's admission checks none of this; its scheduler then marks hypernodes not ready and schedules no topology job at all
-(reference: pkg/scheduler/api/hyper_node_info.go), so the problems are errors here.
+Volcano's admission checks none of this; its scheduler then marks hypernodes not ready and schedules no topology job at
+all (reference: pkg/scheduler/api/hyper_node_info.go), so the problems are errors here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ LONGEST_LOOP = 8
 
 @dataclass(frozen=True, slots=True)
 class TreeProblem:
-    """kind: one of the checks in `compiler.checks.topology`. path: the culprit in `document`; see: the other place, if there is one."""
+    """kind: one of the checks in `compiler.checks.topology`. path: the culprit in `document`; see: the other place, if
+    there is one."""
 
     kind: str
     document: Document
@@ -56,12 +57,20 @@ class _Resolver:
                 nodes |= self.nodes_of(draft, member)
             elif member.name is None:
                 message = "a HyperNode member is matched by exactMatch only; Volcano ignores the others"
-                self.wrong("selector", draft, (*member.path, "selector"), message, "name each hypernode with exactMatch")
+                self.wrong(
+                    "selector", draft, (*member.path, "selector"), message, "name each hypernode with exactMatch"
+                )
             elif member.name in self.hypernodes:
                 hypernodes.add(member.name)
             else:
                 path = (*member.path, "selector", "exactMatch", "name")
-                self.wrong("missing", draft, path, f"there is no hypernode {member.name!r}", "correct the name, or add the hypernode")
+                self.wrong(
+                    "missing",
+                    draft,
+                    path,
+                    f"there is no hypernode {member.name!r}",
+                    "correct the name, or add the hypernode",
+                )
         return nodes, hypernodes
 
     def nodes_of(self, draft: HyperNodeDraft, member: Member) -> set[str]:
@@ -76,7 +85,13 @@ class _Resolver:
             try:
                 pattern = Regex(member.pattern)
             except ValueError as problem:
-                self.wrong("regex", draft, path, f"the pattern {member.pattern!r} does not compile: {problem}", "correct the regular expression")
+                self.wrong(
+                    "regex",
+                    draft,
+                    path,
+                    f"the pattern {member.pattern!r} does not compile: {problem}",
+                    "correct the regular expression",
+                )
                 return set()
             return {name for name in self.nodes if pattern.search(name)}
         return {name for name, node in self.nodes.items() if matches(member.labels or (), node.labels)}
@@ -87,10 +102,16 @@ def resolve(
 ) -> tuple[list[HyperNodeSpec], list[TreeProblem]]:
     """HyperNode documents and those that pools made, members as sorted names, with every problem of the tree."""
     drafts, out = list(drafts), list(made)
-    resolver = _Resolver({node.name: node for node in nodes}, frozenset([*(draft.name for draft in drafts), *(h.name for h in out)]))
+    resolver = _Resolver(
+        {node.name: node for node in nodes}, frozenset([*(draft.name for draft in drafts), *(h.name for h in out)])
+    )
     for draft in drafts:
         inside, children = resolver.members(draft)
-        out.append(HyperNodeSpec(draft.document, draft.name, draft.tier, draft.tier_name, tuple(sorted(inside)), tuple(sorted(children))))
+        out.append(
+            HyperNodeSpec(
+                draft.document, draft.name, draft.tier, draft.tier_name, tuple(sorted(inside)), tuple(sorted(children))
+            )
+        )
     return out, [*resolver.problems, *_tree(out)]
 
 
@@ -105,12 +126,26 @@ def _tree(hypernodes: Sequence[HyperNodeSpec]) -> list[TreeProblem]:
             if (other := parent.setdefault(name, h)) is not h:
                 message = f"hypernode {name!r} has two parents, {other.name!r} and {h.name!r}"
                 problems.append(
-                    TreeProblem("parents", h.document, _at(h, name), message, "remove it from one of them", (other.document, _at(other, name)))
+                    TreeProblem(
+                        "parents",
+                        h.document,
+                        _at(h, name),
+                        message,
+                        "remove it from one of them",
+                        (other.document, _at(other, name)),
+                    )
                 )
             elif child.tier >= h.tier:
                 message = f"tier {h.tier} of {h.name!r} is not above tier {child.tier} of its member {name!r}"
                 problems.append(
-                    TreeProblem("tier", h.document, ("spec", "tier"), message, f"use {child.tier + 1} or more", (child.document, ("spec", "tier")))
+                    TreeProblem(
+                        "tier",
+                        h.document,
+                        ("spec", "tier"),
+                        message,
+                        f"use {child.tier + 1} or more",
+                        (child.document, ("spec", "tier")),
+                    )
                 )
     shared: dict[tuple[str, str], list[str]] = {}
     for h in hypernodes:
@@ -121,7 +156,16 @@ def _tree(hypernodes: Sequence[HyperNodeSpec]) -> list[TreeProblem]:
         h, other = by_name[second], by_name[first]
         what = f"node {names[0]!r} is" if len(names) == 1 else f"{len(names)} nodes, {names[0]!r} among them, are"
         message = f"{what} in two hypernodes, {first!r} and {second!r}"
-        problems.append(TreeProblem("leaves", h.document, _at(h, names[0]), message, "keep each node in one", (other.document, _at(other, names[0]))))
+        problems.append(
+            TreeProblem(
+                "leaves",
+                h.document,
+                _at(h, names[0]),
+                message,
+                "keep each node in one",
+                (other.document, _at(other, names[0])),
+            )
+        )
     return [*problems, *_loops(hypernodes, parent)]
 
 
@@ -140,7 +184,9 @@ def _loops(hypernodes: Sequence[HyperNodeSpec], parent: Mapping[str, HyperNodeSp
             culprit = next(found for found in hypernodes if found.name == min(loop))
             circle = [*loop, name] if len(loop) < LONGEST_LOOP else [*loop[:LONGEST_LOOP], "..."]
             message = f"hypernodes form a loop: {' in '.join(circle)}"
-            problems.append(TreeProblem("loop", culprit.document, ("spec", "members"), message, "remove one membership of the loop"))
+            problems.append(
+                TreeProblem("loop", culprit.document, ("spec", "members"), message, "remove one membership of the loop")
+            )
         done.update(way)
     return problems
 
@@ -150,6 +196,10 @@ def _at(h: HyperNodeSpec, name: str) -> Path:
     spec = h.document.data.get("spec")
     for index, member in enumerate((spec.get("members") if isinstance(spec, dict) else None) or ()):
         selector = member.get("selector") if isinstance(member, dict) else None
-        if isinstance(selector, dict) and isinstance(selector.get("exactMatch"), dict) and selector["exactMatch"].get("name") == name:
+        if (
+            isinstance(selector, dict)
+            and isinstance(selector.get("exactMatch"), dict)
+            and selector["exactMatch"].get("name") == name
+        ):
             return ("spec", "members", index)
     return ("spec", "members")

@@ -15,10 +15,11 @@ Part = tuple[int, tuple[str, ...]]
 
 
 def assemble(groups: Iterable[PodGroupDraft], pods: Iterable[PodDraft]) -> list[GangSpec]:
-    """One gang for each PodGroup that has pods among the documents; a group whose pods others create is no gang of ours.
+    """One gang for each PodGroup that has pods among the documents; a group whose pods others create is no gang of
+    ours.
 
-    Pods of one role (annotation volcano.sh/task-spec) and one subgroup that ask for the same are one RoleSpec. Volcano's rule: minima of roles
-    (minTaskMember) are skipped when minMember is below their sum.
+    Pods of one role (annotation volcano.sh/task-spec) and one subgroup that ask for the same are one RoleSpec.
+    Volcano's rule: minima of roles (minTaskMember) are skipped when minMember is below their sum.
     """
     by_group = members(pods)
     gangs = []
@@ -26,7 +27,13 @@ def assemble(groups: Iterable[PodGroupDraft], pods: Iterable[PodDraft]) -> list[
         if mine := by_group.get(group_key(draft.gang.document)):
             relaxed = draft.gang.minimum < sum(draft.minimums.values())
             named = _roles(draft.policies, mine, {} if relaxed else dict(draft.minimums))
-            gangs.append(replace(draft.gang, roles=tuple(role for _, role in named), subgroups=tuple(_subgroups(draft.policies, named))))
+            gangs.append(
+                replace(
+                    draft.gang,
+                    roles=tuple(role for _, role in named),
+                    subgroups=tuple(_subgroups(draft.policies, named)),
+                )
+            )
     return gangs
 
 
@@ -52,9 +59,11 @@ def part_of(policies: Sequence[PolicyDraft], labels: Mapping[str, str]) -> Part 
     return None
 
 
-def _roles(policies: Sequence[PolicyDraft], pods: Iterable[PodDraft], minimums: dict[str, int]) -> list[tuple[Part | None, RoleSpec]]:
-    """Pods of one role that ask for different things, or stand in different subgroups, become roles of their own, the first taking as much of
-    the minimum as it has pods."""
+def _roles(
+    policies: Sequence[PolicyDraft], pods: Iterable[PodDraft], minimums: dict[str, int]
+) -> list[tuple[Part | None, RoleSpec]]:
+    """Pods of one role that ask for different things, or stand in different subgroups, become roles of their own, the
+    first taking as much of the minimum as it has pods."""
     alike: dict[tuple[str, Part | None, str], list[PodDraft]] = {}
     for pod in pods:
         alike.setdefault((pod.role, part_of(policies, pod.labels), repr(pod.pod)), []).append(pod)
@@ -68,12 +77,18 @@ def _roles(policies: Sequence[PolicyDraft], pods: Iterable[PodDraft], minimums: 
         minimums[role] = minimums.get(role, 0) - least
         title = f"{name}-{number}" if number else name
         documents = tuple(pod.document for pod in same)
-        shared = {key: value for key, value in same[0].labels.items() if all(pod.labels.get(key) == value for pod in same)}
-        roles.append((part, RoleSpec(title, len(same), least, same[0].pod, (), (), same[0].annotations, documents, shared)))
+        shared = {
+            key: value for key, value in same[0].labels.items() if all(pod.labels.get(key) == value for pod in same)
+        }
+        roles.append(
+            (part, RoleSpec(title, len(same), least, same[0].pod, (), (), same[0].annotations, documents, shared))
+        )
     return roles
 
 
-def _subgroups(policies: Sequence[PolicyDraft], roles: Sequence[tuple[Part | None, RoleSpec]]) -> Iterable[SubgroupSpec]:
+def _subgroups(
+    policies: Sequence[PolicyDraft], roles: Sequence[tuple[Part | None, RoleSpec]]
+) -> Iterable[SubgroupSpec]:
     """Each with all the pods that it has, since labels say which pods they are."""
     for part in sorted({part for part, _ in roles if part is not None}):
         index, values = part

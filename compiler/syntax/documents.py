@@ -15,9 +15,10 @@ Path = tuple[str | int, ...]
 class Document:
     """One Kubernetes object as read.
 
-    file: path inside the repository, with "/". line: where `text` begins in the file, from 1.
-    text: the whole YAML document that holds the object, byte for byte; for an item of a List that is the List's text, and `prefix` leads to the item.
-    data: plain dict, list, str, int, float, bool, None. marks: path inside `data` -> position of that key or item.
+    file: path inside the repository, with "/". line: where `text` begins in the file, from 1. text: the whole YAML
+    document that holds the object, byte for byte; for an item of a List that is the List's text, and `prefix` leads to
+    the item. data: plain dict, list, str, int, float, bool, None. marks: path inside `data` -> position of that key or
+    item.
     """
 
     file: str

@@ -1,8 +1,8 @@
 """Bytes to documents: one file's YAML or JSON as plain data with positions, every problem a diagnostic.
 
-A file is cut at its document markers first, so that a broken document hides neither its siblings nor their problems. Each part is
-read from libyaml's event stream: events show anchors and tags as written and need no recursion, and they are an order of magnitude
-faster than a round-trip load (docs/decisions/0003-reading-yaml.md).
+A file is cut at its document markers first, so that a broken document hides neither its siblings nor their problems.
+Each part is read from libyaml's event stream: events show anchors and tags as written and need no recursion, and they
+are an order of magnitude faster than a round-trip load (docs/decisions/0003-reading-yaml.md).
 """
 
 from __future__ import annotations
@@ -15,7 +15,14 @@ from typing import Any
 
 from yaml.cyaml import CParser
 from yaml.error import YAMLError
-from yaml.events import AliasEvent, MappingEndEvent, MappingStartEvent, ScalarEvent, SequenceEndEvent, SequenceStartEvent
+from yaml.events import (
+    AliasEvent,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+)
 
 from compiler.diagnostics import Diagnostic, Position, Rule, rule
 from compiler.syntax import scalars
@@ -29,47 +36,81 @@ MOST_EXPANDED = 20_000
 """Nodes that aliases and merge keys may add to one document."""
 
 BROKEN = rule(
-    "GP101", "error", "broken YAML", "The text is not well-formed YAML; nothing of this document is used, its siblings are. Mend: see the message."
+    "GP101",
+    "error",
+    "broken YAML",
+    "The text is not well-formed YAML; nothing of this document is used, its siblings are. Mend: see the message.",
 )
-TAB = rule("GP102", "error", "tab used for indentation", "YAML indents with blanks only. Mend: replace the tab by blanks.")
+TAB = rule(
+    "GP102", "error", "tab used for indentation", "YAML indents with blanks only. Mend: replace the tab by blanks."
+)
 DUPLICATE_KEY = rule(
     "GP103",
     "error",
     "duplicate key",
     "A mapping names each key once; which of two values counts depends on the reader. Mend: remove one.",
 )
-NOT_UTF8 = rule("GP104", "error", "not UTF-8", "Files are UTF-8 text. Mend: save the file as UTF-8, or remove the stray bytes.")
-BOM = rule("GP105", "info", "byte order mark", "The file starts with a byte order mark, which some readers take for text. Mend: save it without one.")
+NOT_UTF8 = rule(
+    "GP104", "error", "not UTF-8", "Files are UTF-8 text. Mend: save the file as UTF-8, or remove the stray bytes."
+)
+BOM = rule(
+    "GP105",
+    "info",
+    "byte order mark",
+    "The file starts with a byte order mark, which some readers take for text. Mend: save it without one.",
+)
 TOO_LARGE = rule(
     "GP106",
     "error",
     "file too large",
     "A file holds at most 1 MiB; larger ones are refused unread, since no cluster could store their objects. Mend: split it.",
 )
-TOO_DEEP = rule("GP107", "error", "nested too deeply", "Mappings and lists nest at most 64 levels, aliases included. Mend: flatten the document.")
+TOO_DEEP = rule(
+    "GP107",
+    "error",
+    "nested too deeply",
+    "Mappings and lists nest at most 64 levels, aliases included. Mend: flatten the document.",
+)
 TOO_MANY = rule(
     "GP108",
     "error",
     "document too large when expanded",
     "Aliases and merge keys may add at most 20,000 values to a document, which holds at most 200,000. Mend: write it out, or split it.",
 )
-BAD_ALIAS = rule("GP109", "error", "alias without anchor", "An alias *name refers to an anchor &name earlier in the same document, not around it.")
+BAD_ALIAS = rule(
+    "GP109",
+    "error",
+    "alias without anchor",
+    "An alias *name refers to an anchor &name earlier in the same document, not around it.",
+)
 TAG = rule(
     "GP110",
     "error",
     "explicit tag",
     "Tags (!!str, !!python/object, !secret) are refused: they change types silently or ask for code to run. Mend: quote text instead.",
 )
-DIRECTIVE = rule("GP111", "error", "YAML directive", "Directives (%YAML, %TAG) are not supported. Mend: remove the line.")
+DIRECTIVE = rule(
+    "GP111", "error", "YAML directive", "Directives (%YAML, %TAG) are not supported. Mend: remove the line."
+)
 KEY_NOT_TEXT = rule("GP112", "error", "key is not text", "Every key is text, as in JSON. Mend: quote it.")
-EMPTY_FILE = rule("GP117", "warning", "file without objects", "The file holds nothing but comments or blank documents. Mend: remove it, or fill it.")
+EMPTY_FILE = rule(
+    "GP117",
+    "warning",
+    "file without objects",
+    "The file holds nothing but comments or blank documents. Mend: remove it, or fill it.",
+)
 NOT_AN_OBJECT = rule(
     "GP118",
     "error",
     "not a Kubernetes object",
     "Every document is a mapping with apiVersion, kind and metadata.name; a List holds such mappings in items.",
 )
-BAD_MERGE = rule("GP123", "error", "merge key without a mapping", "The value of << is an alias to a mapping, or a list of such aliases.")
+BAD_MERGE = rule(
+    "GP123",
+    "error",
+    "merge key without a mapping",
+    "The value of << is an alias to a mapping, or a list of such aliases.",
+)
 
 _MARKER = re.compile(r"^(?:---|\.\.\.)(?=[ \t\r\n]|\Z)", re.MULTILINE)
 _NOTHING = re.compile(r"(?:[ \t]*(?:#.*)?(?:\r?\n|\Z))*\Z")
@@ -78,7 +119,8 @@ _SCALAR, _MAPPING, _SEQUENCE = range(3)
 
 @dataclass(slots=True)
 class _Node:
-    """kind: _SCALAR with a plain value, _MAPPING with pairs of nodes, _SEQUENCE with nodes. merge: the scalar is an unquoted <<."""
+    """kind: _SCALAR with a plain value, _MAPPING with pairs of nodes, _SEQUENCE with nodes. merge: the scalar is an
+    unquoted <<."""
 
     kind: int
     line: int
@@ -94,7 +136,8 @@ class _Refused(Exception):
 
 @dataclass(slots=True)
 class Parsed:
-    """documents: well-formed objects in order, with whether an error was found in their text. diagnostics: of the whole file."""
+    """documents: well-formed objects in order, with whether an error was found in their text. diagnostics: of the whole
+    file."""
 
     documents: list[tuple[Document, bool]] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
@@ -105,7 +148,9 @@ def parse(file: str, content: bytes) -> Parsed:
     out = Parsed()
     if len(content) > LARGEST_FILE:
         size = f"more than {LARGEST_FILE} bytes"
-        out.diagnostics.append(TOO_LARGE.at(Position(file, 1, 1), f"the file has {size}", "split it into files of at most 1 MiB"))
+        out.diagnostics.append(
+            TOO_LARGE.at(Position(file, 1, 1), f"the file has {size}", "split it into files of at most 1 MiB")
+        )
         return out
     try:
         text = content.decode("utf-8")
@@ -114,11 +159,15 @@ def parse(file: str, content: bytes) -> Parsed:
         return out
     if text.startswith("\ufeff"):
         text = text[1:]
-        out.diagnostics.append(BOM.at(Position(file, 1, 1), "the file starts with a byte order mark", "save it as UTF-8 without one"))
+        out.diagnostics.append(
+            BOM.at(Position(file, 1, 1), "the file starts with a byte order mark", "save it as UTF-8 without one")
+        )
     for line, part in _parts(text):
         _Reader(file, line, part, out).read()
     if not out.documents and not any(d.severity == "error" for d in out.diagnostics):
-        out.diagnostics.append(EMPTY_FILE.at(Position(file, 1, 1), "the file holds no object", "remove it, or write an object"))
+        out.diagnostics.append(
+            EMPTY_FILE.at(Position(file, 1, 1), "the file holds no object", "remove it, or write an object")
+        )
     return out
 
 
@@ -126,15 +175,19 @@ def _undecodable(file: str, content: bytes, problem: UnicodeDecodeError) -> Diag
     before = content[: problem.start]
     line = before.count(b"\n") + 1
     column = len(before[before.rfind(b"\n") + 1 :].decode("utf-8", "replace")) + 1
-    kind = "UTF-16 text" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else f"byte 0x{content[problem.start]:02x} at offset {problem.start}"
+    kind = (
+        "UTF-16 text"
+        if content[:2] in (b"\xff\xfe", b"\xfe\xff")
+        else f"byte 0x{content[problem.start]:02x} at offset {problem.start}"
+    )
     return NOT_UTF8.at(Position(file, line, column), f"{kind} is not UTF-8", "save the file as UTF-8")
 
 
 def _parts(text: str) -> Iterator[tuple[int, str]]:
     """(first line, text) of every document that is more than blanks and comments.
 
-    A line that starts with --- or ... is a marker wherever it stands, inside a block scalar too: YAML says the same. The marker itself stays
-    out, unless content follows on its line.
+    A line that starts with --- or ... is a marker wherever it stands, inside a block scalar too: YAML says the same.
+    The marker itself stays out, unless content follows on its line.
     """
     start, line = 0, 1
     for found in [*_MARKER.finditer(text), None]:
@@ -153,7 +206,8 @@ def _parts(text: str) -> Iterator[tuple[int, str]]:
 
 
 class _Growing:
-    """The tree of nodes while it grows: the collections that are still open, and in each mapping the key that waits for its value."""
+    """The tree of nodes while it grows: the collections that are still open, and in each mapping the key that waits for
+    its value."""
 
     def __init__(self, reader: _Reader) -> None:
         self.reader = reader
@@ -229,19 +283,33 @@ class _Reader:
         mark = getattr(problem, "problem_mark", None)
         lines = self.text.split("\n")
         row = min(mark.line, len(lines) - 1) if mark is not None else 0
-        if mark is None and (control := re.search(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", self.text)):
+        if mark is None and (
+            control := re.search(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", self.text)
+        ):
             row = self.text.count("\n", 0, control.start())
             column = control.start() - self.text.rfind("\n", 0, control.start())
-            return self.report(BROKEN, self.line + row, column, f"control character {ord(control.group()):#04x}", "remove it")
+            return self.report(
+                BROKEN, self.line + row, column, f"control character {ord(control.group()):#04x}", "remove it"
+            )
         line, column = self.line + row, (mark.column if mark is not None else 0) + self.column
-        if not lines[row].strip() and (last := next((number for number in range(row, -1, -1) if lines[number].strip()), None)) is not None:
-            row, column = last, len(lines[last]) + self.column  # the end of the text: point behind the last thing written
+        if (
+            not lines[row].strip()
+            and (last := next((number for number in range(row, -1, -1) if lines[number].strip()), None)) is not None
+        ):
+            row, column = (
+                last,
+                len(lines[last]) + self.column,
+            )  # the end of the text: point behind the last thing written
             line = self.line + row
         if "\t" in re.match(r"[ \t]*", lines[row]).group():  # type: ignore[union-attr]  # matches the empty text too
-            return self.report(TAB, line, lines[row].index("\t") + 1, "a tab stands where YAML wants blanks", "indent with blanks")
+            return self.report(
+                TAB, line, lines[row].index("\t") + 1, "a tab stands where YAML wants blanks", "indent with blanks"
+            )
         what = getattr(problem, "problem", None) or "the text cannot be read"
         where = getattr(problem, "context", None)
-        return self.report(BROKEN, line, column, f"not valid YAML: {what}{f' ({where})' if where else ''}", _mend(str(what)))
+        return self.report(
+            BROKEN, line, column, f"not valid YAML: {what}{f' ({where})' if where else ''}", _mend(str(what))
+        )
 
     def tree(self) -> _Node | None:
         """The event stream as nodes; None when the part holds nothing after all."""
@@ -278,7 +346,12 @@ class _Reader:
         if known is None or any(known is outer for outer in around):
             mark = event.start_mark
             here = _Node(_SCALAR, self.line + mark.line, mark.column + self.column, None)
-            raise self.refuse(BAD_ALIAS, here, f"no anchor &{event.anchor} stands before this alias", "define the anchor earlier in this document")
+            raise self.refuse(
+                BAD_ALIAS,
+                here,
+                f"no anchor &{event.anchor} stands before this alias",
+                "define the anchor earlier in this document",
+            )
         return known
 
     def untagged(self, tag: str | None, node: _Node) -> None:
@@ -295,7 +368,11 @@ class _Reader:
             if problem is not None:
                 shown = event.value if len(event.value) <= 40 else event.value[:37] + "..."
                 self.report(
-                    problem, node.line, node.column, f"unquoted {shown}", f'write "{shown}" when it is text' + _PLAIN_HELP.get(problem.code, "")
+                    problem,
+                    node.line,
+                    node.column,
+                    f"unquoted {shown}",
+                    f'write "{shown}" when it is text' + _PLAIN_HELP.get(problem.code, ""),
                 )
         return node
 
@@ -303,11 +380,15 @@ class _Reader:
         """`node` as plain data; its places go to `marks`. borrowed: more than 0 inside what an alias brought in."""
         self.nodes += 1
         if self.nodes > MOST_NODES:
-            raise self.refuse(TOO_MANY, node, f"the document has more than {MOST_NODES} values once aliases are expanded", "split it")
+            raise self.refuse(
+                TOO_MANY, node, f"the document has more than {MOST_NODES} values once aliases are expanded", "split it"
+            )
         if node.kind == _SCALAR:
             return node.value
         if depth >= DEEPEST:
-            raise self.refuse(TOO_DEEP, node, f"nested more than {DEEPEST} levels once aliases are expanded", "flatten the document")
+            raise self.refuse(
+                TOO_DEEP, node, f"nested more than {DEEPEST} levels once aliases are expanded", "flatten the document"
+            )
         if node.kind == _SEQUENCE:
             items = []
             for index, item in enumerate(node.value):
@@ -318,14 +399,18 @@ class _Reader:
         return self.mapping(node, path, depth, borrowed)
 
     def borrow(self, outer: _Node, node: _Node, borrowed: int) -> int:
-        """Counts what aliases add. An aliased node stands before the node that holds it, which is how it is told from one written in place."""
+        """Counts what aliases add. An aliased node stands before the node that holds it, which is how it is told from
+        one written in place."""
         if not borrowed and (node.line, node.column) >= (outer.line, outer.column):
             return 0
         self.expanded += 1
         if self.expanded > MOST_EXPANDED:
             top = _Node(_SCALAR, *self.top, None)
             raise self.refuse(
-                TOO_MANY, top, f"aliases add more than {MOST_EXPANDED} values to the document, the last of them here", "write the parts out"
+                TOO_MANY,
+                top,
+                f"aliases add more than {MOST_EXPANDED} values to the document, the last of them here",
+                "write the parts out",
             )
         return 1
 
@@ -346,7 +431,9 @@ class _Reader:
                 self.top = key.line, key.column
             if name in out:
                 see = Position(self.file, *self.marks[at])
-                self.report(DUPLICATE_KEY, key.line, key.column, f"the key {name!r} is here twice", "remove one of the two", see)
+                self.report(
+                    DUPLICATE_KEY, key.line, key.column, f"the key {name!r} is here twice", "remove one of the two", see
+                )
                 continue
             self.marks[at] = (key.line, key.column)
             out[name] = self.plain(value, at, depth + 1, self.borrow(node, value, borrowed))
@@ -362,7 +449,9 @@ class _Reader:
         for source in sources:
             self.borrow(node, source, 1)
             if source.kind != _MAPPING:
-                raise self.refuse(BAD_MERGE, source, "<< merges something that is no mapping", "give it an alias to a mapping")
+                raise self.refuse(
+                    BAD_MERGE, source, "<< merges something that is no mapping", "give it an alias to a mapping"
+                )
             if depth > DEEPEST:
                 raise self.refuse(TOO_DEEP, node, f"merge keys nest more than {DEEPEST} levels", "flatten the document")
             below: list[_Node] = []
@@ -377,7 +466,12 @@ class _Reader:
         """Documents out of one part: the object itself, or the items of a List."""
         if data is None:
             return
-        if isinstance(data, dict) and data.get("kind") == "List" and data.get("apiVersion") == "v1" and isinstance(data.get("items"), list):
+        if (
+            isinstance(data, dict)
+            and data.get("kind") == "List"
+            and data.get("apiVersion") == "v1"
+            and isinstance(data.get("items"), list)
+        ):
             for path, mark in self.marks.items():
                 if len(path) >= 2 and path[0] == "items":
                     self.by_item.setdefault(path[:2], {})[path[2:]] = mark
@@ -417,7 +511,9 @@ def _missing(data: Any) -> tuple[Path, str] | None:
     if not isinstance(metadata, dict):
         return ("metadata",), "metadata is missing" if metadata is None else "metadata is no mapping"
     if not isinstance(metadata.get("name"), str) or not metadata["name"]:
-        return ("metadata", "name"), "metadata.name is missing" if metadata.get("name") is None else "metadata.name is not text"
+        return ("metadata", "name"), "metadata.name is missing" if metadata.get(
+            "name"
+        ) is None else "metadata.name is not text"
     if not isinstance(metadata.get("namespace") or "", str):
         return ("metadata", "namespace"), "metadata.namespace is not text"
     for key in ("labels", "annotations"):
@@ -438,8 +534,11 @@ def _mend(what: str) -> str:
     return "check the indentation and the brackets around this line"
 
 
-def parse_text(file: str, line: int, column: int, text: str, below: Path) -> tuple[Any, dict[Path, tuple[int, int]], list[Diagnostic]]:
-    """YAML inside YAML, such as the text of a ConfigMap's key: data, positions in the outer file (under the path `below`), problems.
+def parse_text(
+    file: str, line: int, column: int, text: str, below: Path
+) -> tuple[Any, dict[Path, tuple[int, int]], list[Diagnostic]]:
+    """YAML inside YAML, such as the text of a ConfigMap's key: data, positions in the outer file (under the path
+    `below`), problems.
 
     line, column: where the first character of `text` stands in the file; the text is indented by column - 1 throughout.
     """

@@ -1,4 +1,5 @@
-"""What a plain YAML scalar means: YAML 1.2 core as ruamel.yaml resolves it, and where Kubernetes (YAML 1.1, then JSON) reads it differently."""
+"""What a plain YAML scalar means: YAML 1.2 core as ruamel.yaml resolves it, and where Kubernetes (YAML 1.1, then JSON)
+reads it differently."""
 
 from __future__ import annotations
 
@@ -38,10 +39,15 @@ Scalar = str | int | float | bool | None
 _WORDS: dict[str, Scalar] = {"": None, "~": None}
 for _word, _value in (("null", None), ("true", True), ("false", False)):
     _WORDS |= dict.fromkeys((_word, _word.capitalize(), _word.upper()), _value)
-_BOOLEAN_WORDS = frozenset(spelling for word in ("yes", "no", "on", "off", "y", "n") for spelling in (word, word.capitalize(), word.upper()))
+_BOOLEAN_WORDS = frozenset(
+    spelling for word in ("yes", "no", "on", "off", "y", "n") for spelling in (word, word.capitalize(), word.upper())
+)
 _SPECIAL = frozenset("-+.0123456789~nNtTfFyYoO")
 _INTEGER = re.compile(r"[-+]?(?:0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|[0-9][0-9_]*)\Z", re.ASCII)
-_FLOAT = re.compile(r"[-+]?(?:[0-9][0-9_]*\.[0-9_]*(?:[eE][-+]?[0-9]+)?|[0-9][0-9_]*[eE][-+]?[0-9]+|\.[0-9_]+(?:[eE][-+][0-9]+)?)\Z", re.ASCII)
+_FLOAT = re.compile(
+    r"[-+]?(?:[0-9][0-9_]*\.[0-9_]*(?:[eE][-+]?[0-9]+)?|[0-9][0-9_]*[eE][-+]?[0-9]+|\.[0-9_]+(?:[eE][-+][0-9]+)?)\Z",
+    re.ASCII,
+)
 _NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)\Z|\.(?:nan|NaN|NAN)\Z")
 _OCTAL = re.compile(r"[-+]?0(?:o|_*[0-9])", re.ASCII)
 _DATE = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:\Z|[Tt ])", re.ASCII)

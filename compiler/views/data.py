@@ -81,7 +81,14 @@ def _batch(batch: Batch, problem: Problem, timings: bool) -> dict[str, Any]:
         "gangs": [problem.gangs[j].name for j in batch.gangs],
         "verdict": batch.verdict,
         "objectives": [
-            {"name": o.name, "value": _exact(o.value), "bound": _exact(o.bound), "gap": _exact(o.gap), "verdict": o.verdict} for o in batch.objectives
+            {
+                "name": o.name,
+                "value": _exact(o.value),
+                "bound": _exact(o.bound),
+                "gap": _exact(o.gap),
+                "verdict": o.verdict,
+            }
+            for o in batch.objectives
         ],
         "seconds": round(batch.seconds, 3) if timings else None,
     }
@@ -114,12 +121,18 @@ def queues(outcome: Outcome) -> list[dict[str, Any]]:
 
 
 def as_shared(outcome: Outcome) -> list[dict[str, Any]]:
-    """`queues`, where deserved is what counts: with the plugin proportion the share by weight that it works out for each queue with jobs."""
+    """`queues`, where deserved is what counts: with the plugin proportion the share by weight that it works out for
+    each queue with jobs."""
     found, problem = queues(outcome), outcome.problem
     if problem is None or not problem.policy.proportion:
         return found
-    shares = [tuple(amount or None for amount in share or (None,) * len(problem.resources)) for share in water_filling(problem)]
-    return [{**queue, "deserved": amounts(problem.resources, share)} for queue, share in zip(found, shares, strict=True)]
+    shares = [
+        tuple(amount or None for amount in share or (None,) * len(problem.resources))
+        for share in water_filling(problem)
+    ]
+    return [
+        {**queue, "deserved": amounts(problem.resources, share)} for queue, share in zip(found, shares, strict=True)
+    ]
 
 
 def amounts(resources: Sequence[str], vector: Sequence[int | None]) -> dict[str, int | float]:
@@ -127,7 +140,8 @@ def amounts(resources: Sequence[str], vector: Sequence[int | None]) -> dict[str,
 
 
 def totals(outcome: Outcome) -> dict[str, dict[str, int | float]]:
-    """capacity: of all nodes. used: by pods that run now, anybody's. planned: by the plan's jobs, their running pods included."""
+    """capacity: of all nodes. used: by pods that run now, anybody's. planned: by the plan's jobs, their running pods
+    included."""
     if outcome.plan is None or outcome.problem is None:
         return {}
     problem, width = outcome.problem, range(len(outcome.problem.resources))
@@ -141,7 +155,11 @@ def totals(outcome: Outcome) -> dict[str, dict[str, int | float]]:
                 for r, amount in enumerate(gang.roles[place.role].request):
                     total[r] += amount * place.pods
     return {
-        name: {"capacity": number(name, capacity[r]), "used": number(name, foreign[r] + running[r]), "planned": number(name, planned[r])}
+        name: {
+            "capacity": number(name, capacity[r]),
+            "used": number(name, foreign[r] + running[r]),
+            "planned": number(name, planned[r]),
+        }
         for r, name in enumerate(problem.resources)
     }
 

@@ -1,4 +1,5 @@
-"""One job explained: its decision, the facts, where it stands in its file, its queues with their numbers, and what would help."""
+"""One job explained: its decision, the facts, where it stands in its file, its queues with their numbers, and what
+would help."""
 
 from __future__ import annotations
 
@@ -13,14 +14,17 @@ from compiler.views.text import LIMITS, PLAIN, PlanView, Style, amount, wrapped
 
 
 def explanation(outcome: Outcome, decided: Decided, style: Style = PLAIN) -> str:
-    """One job: its decision, the facts, where it stands in its file, its queues with their numbers, and what would help."""
+    """One job: its decision, the facts, where it stands in its file, its queues with their numbers, and what would
+    help."""
     return "\n".join(_explained(PlanView(outcome, style, in_full=True), decided)) + "\n"
 
 
 def _explained(view: PlanView, decided: Decided) -> Iterator[str]:
     document, style = decided.gang.document, view.style
     place = document.at("metadata", "name")
-    does = {"start": "starts", "keep": "runs on", "wait": "waits", "evict": "is evicted", "done": "is finished"}[decided.action]
+    does = {"start": "starts", "keep": "runs on", "wait": "waits", "evict": "is evicted", "done": "is finished"}[
+        decided.action
+    ]
     yield f"{style.paint(f'{document.kind} {decided.name}', 'head')} {style.paint(does, 'never' if decided.never else decided.action)}"
     yield f"  {place.file}:{place.line}"
     yield ""
@@ -71,7 +75,11 @@ def _path(view: PlanView, decided: Decided) -> Iterator[str]:
         for name in queue["capability"] | queue["deserved"] | queue["guarantee"]:
             if name in asked:
                 held = queue["allocated"].get(name, 0) + queue["admitted"].get(name, 0)
-                limits = [f"{word} {amount(name, queue[field][name])}" for word, field in LIMITS if name in queue[field]]
+                limits = [
+                    f"{word} {amount(name, queue[field][name])}" for word, field in LIMITS if name in queue[field]
+                ]
                 said.append(f"{name} {amount(name, held)} held, {', '.join(limits)}")
-        yield from wrapped("; ".join(said) or "no limits on what it asks for", f"  queue {queue['name']}: ", view.style.width)
+        yield from wrapped(
+            "; ".join(said) or "no limits on what it asks for", f"  queue {queue['name']}: ", view.style.width
+        )
         queue = by_name.get(queue["parent"])

@@ -1,4 +1,5 @@
-"""JSON Schema (draft 2020-12, as yaml-language-server reads it) of the kinds that gangplan knows, from their pydantic models."""
+"""JSON Schema (draft 2020-12, as yaml-language-server reads it) of the kinds that gangplan knows, from their pydantic
+models."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from compiler.kinds import Kind, kinds
 
 
 def names() -> Mapping[str, Kind]:
-    """Kind by the name that a user gives: "Queue", or "Job.batch" where two groups have a kind of that name; the full name always works."""
+    """Kind by the name that a user gives: "Queue", or "Job.batch" where two groups have a kind of that name; the full
+    name always works."""
     found: dict[str, Kind] = {}
     known = list(kinds().values())
     for kind in known:

@@ -1,4 +1,5 @@
-"""The plan for people: what starts where, what is kept, what waits and why, how the queues share, and how well all of it is proved."""
+"""The plan for people: what starts where, what is kept, what waits and why, how the queues share, and how well all of
+it is proved."""
 
 from __future__ import annotations
 
@@ -22,7 +23,16 @@ SOURCES = 2
 """How many lines of the repository are named for a reason before the rest is counted."""
 _STUCK = "\N{NO-BREAK SPACE}"
 """Stands for a blank at which a line must not be broken."""
-COLOURS: Mapping[str, str] = {"start": "32", "keep": "36", "wait": "33", "evict": "31", "never": "31", "done": "2", "head": "1", "dim": "2"}
+COLOURS: Mapping[str, str] = {
+    "start": "32",
+    "keep": "36",
+    "wait": "33",
+    "evict": "31",
+    "never": "31",
+    "done": "2",
+    "head": "1",
+    "dim": "2",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +88,8 @@ class PlanView:
         # A part of the list stays on one line: textwrap does not break at the spaces that it does not know.
         whole = f"{title}: {', '.join(part.replace(' ', NO_BREAK) for part in parts)}"
         first, *rest = (
-            line.replace(NO_BREAK, " ") for line in textwrap.wrap(whole, self.style.width, subsequent_indent="  ", break_on_hyphens=False)
+            line.replace(NO_BREAK, " ")
+            for line in textwrap.wrap(whole, self.style.width, subsequent_indent="  ", break_on_hyphens=False)
         )
         yield first.replace(title, self.style.paint(title, "head"), 1)
         yield from rest
@@ -87,7 +98,9 @@ class PlanView:
     def devices(self) -> list[str]:
         """The scarce resources, the most of them first: devices, or cpu where there are none."""
         totals = self.data["totals"]
-        devices = [name for name in totals if "/" in name and not name.startswith("hugepages") and totals[name]["capacity"]]
+        devices = [
+            name for name in totals if "/" in name and not name.startswith("hugepages") and totals[name]["capacity"]
+        ]
         return sorted(devices, key=lambda name: -totals[name]["capacity"]) or [name for name in totals if name == "cpu"]
 
     # ---- jobs
@@ -186,7 +199,9 @@ class PlanView:
     @cached_property
     def node_order(self) -> Mapping[str, int]:
         """Nodes of one leaf stand together, leaves in their order, nodes outside the topology last."""
-        ordered = sorted(enumerate(self.problem.nodes), key=lambda item: (item[1].leaf is None, item[1].leaf or 0, item[0]))
+        ordered = sorted(
+            enumerate(self.problem.nodes), key=lambda item: (item[1].leaf is None, item[1].leaf or 0, item[0])
+        )
         return {node.name: place for place, (_, node) in enumerate(ordered)}
 
     def pods_of(self, decided: Decided) -> str:
@@ -228,7 +243,11 @@ class PlanView:
     @staticmethod
     def eviction(decided: Decided) -> str:
         """What a job loses, and for whom: "evicts vision/nas-trial-1 (3 pods, 12 min) for ..."."""
-        lost = f"{_count(decided.lost, 'pod')} of {decided.lost + decided.running}" if decided.action == "keep" else _count(decided.lost, "pod")
+        lost = (
+            f"{_count(decided.lost, 'pod')} of {decided.lost + decided.running}"
+            if decided.action == "keep"
+            else _count(decided.lost, "pod")
+        )
         time = f", {_duration(decided.ran)}" if decided.ran else ""
         return f"evicts {decided.name} ({lost}{time}) for {compact(list(decided.evicted_for), 4)}"
 
@@ -251,7 +270,8 @@ class PlanView:
 
     @staticmethod
     def start(decided: Decided) -> str:
-        """When the job with the reservation starts, and after whom: "room is reserved: starts about 14:20, after ads/ranker"."""
+        """When the job with the reservation starts, and after whom: "room is reserved: starts about 14:20, after
+        ads/ranker"."""
         if decided.starts_at is not None:
             when = f"expected to start about {rfc3339(decided.starts_at)}"
         elif decided.starts_in is not None:
@@ -268,7 +288,10 @@ class PlanView:
         yield from (f"{below}{line}" for line in rest)
         sources = [*reason.sources, *(source for other in reason.also for source in other.sources)]
         if not lead or self.in_full:  # in short only what is in the way
-            yield from (f"{below}{self.style.paint(line, 'dim')}" for line in self.sources(sources, self.style.width - len(below)))
+            yield from (
+                f"{below}{self.style.paint(line, 'dim')}"
+                for line in self.sources(sources, self.style.width - len(below))
+            )
 
     def sources(self, sources: Sequence[Source], width: int) -> Iterator[str]:
         """Where a fact comes from, in short; with `in_full` each of them on a line of its own."""
@@ -301,7 +324,10 @@ class PlanView:
         for depth, queue in rows:
             held = _held(queue, device)
             bar = self.bar(held, queue["capability"].get(device, total), queue["deserved"].get(device))
-            cells = [amount(device, held), *(amount(device, queue[field][device]) if device in queue[field] else "" for _, field in limits)]
+            cells = [
+                amount(device, held),
+                *(amount(device, queue[field][device]) if device in queue[field] else "" for _, field in limits),
+            ]
             yield f"  {'  ' * depth + queue['name']:<{width}}  {bar}{''.join(f'{cell:>12}' for cell in cells)}".rstrip()
 
     def tree(self) -> Iterator[tuple[int, Mapping[str, Any]]]:
@@ -309,7 +335,9 @@ class PlanView:
         children: dict[str | None, list[Mapping[str, Any]]] = {}
         for queue in self.data["queues"]:
             children.setdefault(queue["parent"], []).append(queue)
-        implied = {queue["name"] for queue, spec in zip(self.data["queues"], self.origins.queues, strict=True) if spec is None}
+        implied = {
+            queue["name"] for queue, spec in zip(self.data["queues"], self.origins.queues, strict=True) if spec is None
+        }
 
         def below(parent: str, depth: int) -> Iterator[tuple[int, Mapping[str, Any]]]:
             for queue in children.get(parent, ()):
@@ -376,11 +404,17 @@ class PlanView:
         said = [f"{counts['start']} to start", f"{counts['keep']} to keep", f"{counts['wait']} to wait"]
         if counts["evict"]:
             said.insert(2, f"{counts['evict']} to evict")
-        if grow := sum(decided.action == "keep" and decided.total > decided.running for decided in self.outcome.decisions):
+        if grow := sum(
+            decided.action == "keep" and decided.total > decided.running for decided in self.outcome.decisions
+        ):
             said[1] += f" ({grow} to grow)"
         if never:
             said[-1] += f" ({never} can never start as written)"
-        yield f"{self.style.paint('Plan', 'head')}: {', '.join(said)}." if self.outcome.decisions else "Plan: there are no jobs."
+        yield (
+            f"{self.style.paint('Plan', 'head')}: {', '.join(said)}."
+            if self.outcome.decisions
+            else "Plan: there are no jobs."
+        )
 
 
 LIMITS = (("guaranteed", "guarantee"), ("deserves", "deserved"), ("at most", "capability"))
@@ -415,7 +449,9 @@ def amount(name: str, value: float) -> str:
 
 
 def wrapped(text: str, lead: str, width: int) -> Iterable[str]:
-    return textwrap.wrap(text, width, initial_indent=lead, subsequent_indent=" " * min(len(lead), 8), break_on_hyphens=False)
+    return textwrap.wrap(
+        text, width, initial_indent=lead, subsequent_indent=" " * min(len(lead), 8), break_on_hyphens=False
+    )
 
 
 def _duration(seconds: int) -> str:

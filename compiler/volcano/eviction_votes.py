@@ -21,8 +21,8 @@ COOLDOWN = "volcano.sh/cooldown-time"
 
 
 def votes(scheduler: SchedulerSpec | None) -> tuple[Votes | None, Votes | None]:
-    """How the plugins vote on victims inside a queue, and across queues; None where no action evicts there, or nobody votes. Volcano's own default
-    does neither. Of two actions for the same the one counts that lets more go.
+    """How the plugins vote on victims inside a queue, and across queues; None where no action evicts there, or nobody
+    votes. Volcano's own default does neither. Of two actions for the same the one counts that lets more go.
     """
     if scheduler is None:
         return None, None
@@ -41,10 +41,11 @@ def _votes(scheduler: SchedulerSpec, plain: str, gang: str, voters: frozenset[st
 
 
 def deciding(scheduler: SchedulerSpec, voters: frozenset[str], flag: str) -> frozenset[str]:
-    """The plugins whose votes count for a plain action: those of the first tier in which any has one, and it is not switched off.
+    """The plugins whose votes count for a plain action: those of the first tier in which any has one, and it is not
+    switched off.
 
-    All of a tier have to agree. Volcano asks the next tier where the first one lets nobody on a node go; the plan does not, since that would
-    make fair game of exactly those whom the first tier protects (docs/decisions/0009-victims.md).
+    All of a tier have to agree. Volcano asks the next tier where the first one lets nobody on a node go; the plan does
+    not, since that would make fair game of exactly those whom the first tier protects (docs/decisions/0009-victims.md).
     """
     for tier in scheduler.tiers:
         names = frozenset(plugin.name for plugin in tier if plugin.name in voters and plugin.flags.get(flag, True))
@@ -59,9 +60,11 @@ def evicts(scheduler: SchedulerSpec | None) -> bool:
 
 
 def cools(scheduler: SchedulerSpec | None) -> bool:
-    """Whether the plugin cdp guards pods, in whatever tier. Its flags switch it off for the plain actions; the gang actions ask it nothing in
-    Volcano, but what an owner wishes to protect is protected here."""
+    """Whether the plugin cdp guards pods, in whatever tier. Its flags switch it off for the plain actions; the gang
+    actions ask it nothing in Volcano, but what an owner wishes to protect is protected here."""
     flags = {"preempt": "enablePreemptable", "reclaim": "enableReclaimable"}
-    used = [flags.get(action, "") for action in scheduler.actions if action in (*PREEMPT, *RECLAIM)] if scheduler else []
+    used = (
+        [flags.get(action, "") for action in scheduler.actions if action in (*PREEMPT, *RECLAIM)] if scheduler else []
+    )
     plugins = [plugin for tier in scheduler.tiers for plugin in tier if plugin.name == "cdp"] if scheduler else []
     return any(plugin.flags.get(flag, True) for plugin in plugins for flag in used)

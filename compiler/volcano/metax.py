@@ -1,7 +1,8 @@
 """MetaX's gpu-podaffinity annotations: model-parallel units that must, or should, sit in one supernode.
 
-On the pod template of one role: `metax-tech.com/gpu-group-size` GPUs form a unit; `metax-tech.com/atomic-gpu-group-size` GPUs form the
-smallest part that must sit in one supernode. Both hold for all GPU pods of the job, master and workers alike.
+On the pod template of one role: `metax-tech.com/gpu-group-size` GPUs form a unit;
+`metax-tech.com/atomic-gpu-group-size` GPUs form the smallest part that must sit in one supernode. Both hold for all GPU
+pods of the job, master and workers alike.
 """
 
 from __future__ import annotations
@@ -63,8 +64,8 @@ def asked_by(part: SubgroupSpec) -> str | None:
 
 
 def repaired(gang: GangSpec, subgroup: int, code: str, pods: int | None) -> dict[str, str | int]:
-    """What to write for smaller groups (GR106), or for groups that only should sit in one supernode (GR107): then one pod is the atomic group.
-    Nothing where no annotation asks for the subgroup."""
+    """What to write for smaller groups (GR106), or for groups that only should sit in one supernode (GR107): then one
+    pod is the atomic group. Nothing where no annotation asks for the subgroup."""
     annotation = asked_by(gang.subgroups[subgroup])
     if annotation is None or code not in ("GR106", "GR107"):
         return {}
@@ -96,7 +97,9 @@ def _asked(roles: Sequence[RoleSpec]) -> tuple[_Asked | None, list[Problem]]:
                 found.append(Problem("size", path, f"{key} is {text!r}", "write a number of GPUs, 1 or more"))
             elif key in values and values[key][0] != int(text):
                 message = f"{key} is {text} here and {values[key][0]} on another role"
-                found.append(Problem("roles", path, message, "write the annotation on one role only; it holds for the whole job"))
+                found.append(
+                    Problem("roles", path, message, "write the annotation on one role only; it holds for the whole job")
+                )
             else:
                 values.setdefault(key, (int(text), path))
     if not values or found:
@@ -111,7 +114,9 @@ def _asked(roles: Sequence[RoleSpec]) -> tuple[_Asked | None, list[Problem]]:
 def _members(roles: Sequence[RoleSpec]) -> tuple[list[RoleSpec], int]:
     """The roles with GPUs and the GPUs of one pod, 0 when the roles differ."""
     own = {id(role): role.pod.requests.get(GPU, 0) for role in roles}
-    any_vendor = {id(role): sum(amount for name, amount in role.pod.requests.items() if name.endswith("/gpu")) for role in roles}
+    any_vendor = {
+        id(role): sum(amount for name, amount in role.pod.requests.items() if name.endswith("/gpu")) for role in roles
+    }
     gpus = own if any(own.values()) else any_vendor
     members = [role for role in roles if gpus[id(role)]]
     sizes = {gpus[id(role)] for role in members}
@@ -121,24 +126,51 @@ def _members(roles: Sequence[RoleSpec]) -> tuple[list[RoleSpec], int]:
 def _arithmetic(roles: Sequence[RoleSpec], asked: _Asked) -> list[Problem]:
     members, gpus = _members(roles)
     if not members:
-        return [Problem("pod", asked.group_path, "no pod of the job requests GPUs", f"request {GPU} in the pod templates, or remove the annotation")]
+        return [
+            Problem(
+                "pod",
+                asked.group_path,
+                "no pod of the job requests GPUs",
+                f"request {GPU} in the pod templates, or remove the annotation",
+            )
+        ]
     if not gpus:
-        return [Problem("pod", asked.group_path, "the roles' pods have different numbers of GPUs", "give all GPU pods of the job the same number")]
+        return [
+            Problem(
+                "pod",
+                asked.group_path,
+                "the roles' pods have different numbers of GPUs",
+                "give all GPU pods of the job the same number",
+            )
+        ]
     found = []
     for key, size, path in ((GROUP, asked.group, asked.group_path), (ATOMIC, asked.atomic, asked.atomic_path)):
         if size and size % gpus:
-            found.append(Problem("pod", path, f"{key} {size} is no multiple of the {gpus} GPUs of one pod", f"use a multiple of {gpus}"))
+            found.append(
+                Problem(
+                    "pod",
+                    path,
+                    f"{key} {size} is no multiple of the {gpus} GPUs of one pod",
+                    f"use a multiple of {gpus}",
+                )
+            )
     total = sum(role.replicas for role in members) * gpus
     if total % asked.group:
         found.append(
             Problem(
-                "total", asked.group_path, f"the job's {total} GPUs are no multiple of the group's {asked.group}", "change the size or the replicas"
+                "total",
+                asked.group_path,
+                f"the job's {total} GPUs are no multiple of the group's {asked.group}",
+                "change the size or the replicas",
             )
         )
     if asked.atomic and asked.group % asked.atomic:
         found.append(
             Problem(
-                "atomic", asked.atomic_path, f"the group's {asked.group} GPUs are no multiple of the atomic group's {asked.atomic}", "use a divisor"
+                "atomic",
+                asked.atomic_path,
+                f"the group's {asked.group} GPUs are no multiple of the atomic group's {asked.atomic}",
+                "use a divisor",
             )
         )
     return found

@@ -23,15 +23,23 @@ def cpus(text: str) -> set[int]:
 
 
 def numa_spec(
-    policies: Mapping[str, str], cpu_detail: Mapping[str, Any], gpu_detail: Mapping[str, Any], allocatable: str | None, reserved: int = 0
+    policies: Mapping[str, str],
+    cpu_detail: Mapping[str, Any],
+    gpu_detail: Mapping[str, Any],
+    allocatable: str | None,
+    reserved: int = 0,
 ) -> NumaSpec:
-    """cpu_detail, gpu_detail: id -> {"numa": cell}, 0 where it is not said. allocatable: the CPUs that no pod holds alone; None where nobody says
-    so. reserved: CPUs that the system keeps; Volcano takes the first ones, core by core (plugin numa-aware, takeByTopology).
+    """cpu_detail, gpu_detail: id -> {"numa": cell}, 0 where it is not said. allocatable: the CPUs that no pod holds
+    alone; None where nobody says so. reserved: CPUs that the system keeps; Volcano takes the first ones, core by core
+    (plugin numa-aware, takeByTopology).
 
     Raises ValueError for what is no number.
     """
     home = {int(cpu): int((detail or {}).get("numa") or 0) for cpu, detail in cpu_detail.items()}
-    core = {int(cpu): tuple(int((detail or {}).get(key) or 0) for key in ("socket", "core")) for cpu, detail in cpu_detail.items()}
+    core = {
+        int(cpu): tuple(int((detail or {}).get(key) or 0) for key in ("socket", "core"))
+        for cpu, detail in cpu_detail.items()
+    }
     for cpu in sorted(home, key=lambda cpu: (core[cpu], cpu))[:reserved]:
         del home[cpu]
     gpus = Counter(int((detail or {}).get("numa") or 0) for detail in gpu_detail.values())

@@ -28,7 +28,10 @@ ARGUMENTS: Mapping[str, Mapping[str, str]] = {
     "preempt": {
         **_CACHE,
         "enableTopologyAwarePreemption": "bool",
-        **_all("int", "topologyAwarePreemptWorkerNum minCandidateNodesPercentage minCandidateNodesAbsolute maxCandidateNodesAbsolute"),
+        **_all(
+            "int",
+            "topologyAwarePreemptWorkerNum minCandidateNodesPercentage minCandidateNodesAbsolute maxCandidateNodesAbsolute",
+        ),
     },
     "gangpreempt": _GANG_EVICTION,
     "gangreclaim": _GANG_EVICTION,
@@ -66,7 +69,12 @@ PLUGINS: Mapping[str, Mapping[str, str]] = {
         imagelocality.weight podtopologyspread.weight""",
     ),
     "binpack": {**_all("int", "weight cpu memory", "binpack."), "binpack.resources": "string"},
-    "resource-strategy-fit": {"resourceStrategyFitWeight": "int", "resources": "map", "sra": "map", "proportional": "map"},
+    "resource-strategy-fit": {
+        "resourceStrategyFitWeight": "int",
+        "resources": "map",
+        "sra": "map",
+        "proportional": "map",
+    },
     "network-topology-aware": {
         "weight": "int",
         **_all("int", "cpu memory", "hypernode.binpack."),
@@ -79,10 +87,20 @@ PLUGINS: Mapping[str, Mapping[str, str]] = {
     "numa-aware": {"weight": "int"},
     "task-topology": {"task-topology.weight": "int"},
     "tdm": {"tdm.evict.period": "string"},
-    "usage": {"usage.weight": "int", "cpu.weight": "int", "memory.weight": "int", "thresholds": "map", "estimator": "map"},
+    "usage": {
+        "usage.weight": "int",
+        "cpu.weight": "int",
+        "memory.weight": "int",
+        "thresholds": "map",
+        "estimator": "map",
+    },
     "rescheduling": {"interval": "string", "metricsPeriod": "string", "strategies": "list"},
     "deviceshare": {
-        **_all("bool", "GPUSharingEnable GPUNumberEnable NodeLockEnable VGPUEnable AscendMindClusterVNPUEnable AscendHAMiVNPUEnable", "deviceshare."),
+        **_all(
+            "bool",
+            "GPUSharingEnable GPUNumberEnable NodeLockEnable VGPUEnable AscendMindClusterVNPUEnable AscendHAMiVNPUEnable",
+            "deviceshare.",
+        ),
         "deviceshare.SchedulePolicy": "string",
         "deviceshare.ScheduleWeight": "int",
         "deviceshare.KnownGeometriesCMName": "string",

@@ -1,6 +1,7 @@
 """volcano-scheduler.conf as data, whoever wrote it: one reading for our SchedulerConfiguration and for a raw ConfigMap.
 
-Volcano reads the file without complaint about unknown keys, so what it ignores silently is reported by the checks GP4xx.
+Volcano reads the file without complaint about unknown keys, so what it ignores silently is reported by the checks
+GP4xx.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ BAD_CONF = rule(
 )
 
 
-def read(document: Document, data: Any, base: Path, *, raw: str | None, name: str, namespace: str) -> tuple[SchedulerSpec | None, list[Diagnostic]]:
+def read(
+    document: Document, data: Any, base: Path, *, raw: str | None, name: str, namespace: str
+) -> tuple[SchedulerSpec | None, list[Diagnostic]]:
     """The configuration in `data`, which stands at `base`; None when its shape is wrong, with every problem found."""
     reader = _Reader(document, base)
     spec = reader.read(data, raw, name, namespace)
@@ -39,7 +42,9 @@ class _Reader:
         self.problems: list[Diagnostic] = []
 
     def wrong(self, path: Path, message: str, help: str) -> None:
-        self.problems.append(BAD_CONF.at(self.document.at(*self.base, *path), message, help, object=self.document.label))
+        self.problems.append(
+            BAD_CONF.at(self.document.at(*self.base, *path), message, help, object=self.document.label)
+        )
 
     def read(self, data: Any, raw: str | None, name: str, namespace: str) -> SchedulerSpec:
         if not isinstance(data, dict):
@@ -50,7 +55,9 @@ class _Reader:
             name=name,
             namespace=namespace,
             actions=self.actions(data.get("actions"), raw is not None),
-            tiers=tuple(tuple(self.tier(tier, ("tiers", index))) for index, tier in self.items(data.get("tiers"), ("tiers",))),
+            tiers=tuple(
+                tuple(self.tier(tier, ("tiers", index))) for index, tier in self.items(data.get("tiers"), ("tiers",))
+            ),
             configurations=dict(self.configurations(data.get("configurations"))),
             metrics=self.metrics(data.get("metrics")),
             raw=raw,
@@ -71,7 +78,11 @@ class _Reader:
         if isinstance(value, str):
             value = [part.strip() for part in value.split(",")]
         elif raw or not isinstance(value, list) or not all(isinstance(part, str) for part in value):
-            self.wrong(("actions",), "actions is missing" if value is None else "actions is no text", 'write actions: "enqueue, allocate, backfill"')
+            self.wrong(
+                ("actions",),
+                "actions is missing" if value is None else "actions is no text",
+                'write actions: "enqueue, allocate, backfill"',
+            )
             return ()
         if not any(value):
             self.wrong(("actions",), "actions is empty", 'write actions: "enqueue, allocate, backfill"')
@@ -123,6 +134,10 @@ class _Reader:
             if not isinstance(name, str) or not name:
                 self.wrong(at, "a custom plugin has no name", "add name")
             elif not isinstance(arguments, dict) or any(kind not in ARGUMENT_TYPES for kind in arguments.values()):
-                self.wrong((*at, "arguments"), "arguments is no mapping of names to types", f"the types are {', '.join(ARGUMENT_TYPES)}")
+                self.wrong(
+                    (*at, "arguments"),
+                    "arguments is no mapping of names to types",
+                    f"the types are {', '.join(ARGUMENT_TYPES)}",
+                )
             else:
                 yield name, arguments

@@ -1,7 +1,9 @@
-"""Devices of which pods take parts: Volcano's virtual GPUs and shared GPU memory, as nodes, pods and annotations speak of them.
+"""Devices of which pods take parts: Volcano's virtual GPUs and shared GPU memory, as nodes, pods and annotations speak
+of them.
 
-Facts: volcano-sh/volcano, pkg/scheduler/api/devices/nvidia (vgpu, gpushare). A container asks for `vgpu-number` devices, each with
-`vgpu-memory` MiB (or a percentage, or all of it) and `vgpu-cores` percent; 100 percent is a device of its own.
+Facts: volcano-sh/volcano, pkg/scheduler/api/devices/nvidia (vgpu, gpushare). A container asks for `vgpu-number`
+devices, each with `vgpu-memory` MiB (or a percentage, or all of it) and `vgpu-cores` percent; 100 percent is a device
+of its own.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ def vgpu(requests: Mapping[str, Fraction]) -> VgpuAsk | None:
     if NUMBER not in requests and MEMORY not in requests:
         return None
     memory, percentage = int(requests.get(MEMORY, 0)), int(requests.get(PERCENTAGE, 0))
-    return VgpuAsk(int(requests.get(NUMBER, 1)), memory, percentage or (0 if memory else 100), int(requests.get(CORES, 0)))
+    return VgpuAsk(
+        int(requests.get(NUMBER, 1)), memory, percentage or (0 if memory else 100), int(requests.get(CORES, 0))
+    )
 
 
 def vgpu_devices(devices: int, memory: int, shares: int = SHARES) -> SharedSpec:
@@ -44,13 +48,16 @@ def _offer(memory: int, shares: int) -> Amounts:
 
 
 def shared(annotations: Mapping[str, str], allocatable: Amounts) -> tuple[SharedSpec, ...]:
-    """What a live node says of its devices: the vGPU register, or cards that share memory (of each the same part of the sum)."""
+    """What a live node says of its devices: the vGPU register, or cards that share memory (of each the same part of the
+    sum)."""
     found = []
     if devices := tuple(_registered(annotations.get(REGISTER, ""))):
         found.append(SharedSpec(MEMORY, "", devices))
     cards = allocatable.get(CARDS, 0)
     if cards and (memory := allocatable.get(SHARED_MEMORY, 0) // cards):
-        found.append(SharedSpec(SHARED_MEMORY, "", tuple((f"device-{i}", {SHARED_MEMORY: memory}) for i in range(cards))))
+        found.append(
+            SharedSpec(SHARED_MEMORY, "", tuple((f"device-{i}", {SHARED_MEMORY: memory}) for i in range(cards)))
+        )
     return tuple(found)
 
 

@@ -9,6 +9,11 @@ ANTI_AFFINITY = "volcano.sh/task-topology-anti-affinity"
 
 
 def groups(annotations: Mapping[str, object], key: str) -> list[list[str]]:
-    """Groups are parted by semicolons, the names in one by commas: of "ps,worker;ps,evaluator" ps and worker, and ps and evaluator."""
+    """Groups are parted by semicolons, the names in one by commas: of "ps,worker;ps,evaluator" ps and worker, and ps
+    and evaluator."""
     said = annotations.get(key)
-    return [[name.strip() for name in group.split(",")] for group in said.split(";")] if isinstance(said, str) and said else []
+    return (
+        [[name.strip() for name in group.split(",")] for group in said.split(";")]
+        if isinstance(said, str) and said
+        else []
+    )

@@ -26,7 +26,8 @@ from solver.semantics.topology import ROOT
 from solver.state.room import add
 
 FEW_NODES = 100
-"""Branch-and-bound nodes for questions that refine: which queues can rise above a level, which of the gangs waited longest."""
+"""Branch-and-bound nodes for questions that refine: which queues can rise above a level, which of the gangs waited
+longest."""
 
 ROOT_NODES = 1
 """For the fair shares of a model that is too large for all of them: the root mostly settles it."""
@@ -45,7 +46,8 @@ class Admission:
 
 
 def admit(s: Sets, greedy: Placements, options: Options) -> Admission:
-    """Maximise goal after goal. greedy: the placements that the greedy found, the incumbent and the floor of every goal."""
+    """Maximise goal after goal. greedy: the placements that the greedy found, the incumbent and the floor of every
+    goal."""
     x = variables.make(s)
     constraints.build(s, x)
     lex = Lexicographic(x, options, incumbent(s, x, greedy))
@@ -56,7 +58,13 @@ def admit(s: Sets, greedy: Placements, options: Options) -> Admission:
         if bound and value < everything.top:  # where nothing can start there is nothing to share
             lex.values = known  # the greedy's shares, not those that a solution for the sum alone happens to have
             size = x.model.numVariables()
-            fairly = _fairly if size <= options.joint_variables else _lowest_raised if size <= options.share_variables else _as_fair_as_greedy
+            fairly = (
+                _fairly
+                if size <= options.joint_variables
+                else _lowest_raised
+                if size <= options.share_variables
+                else _as_fair_as_greedy
+            )
             for group in s.ledger.rules.siblings:
                 if len(s.sharing(level, group)) > 1:
                     fairly(s, x, lex, level, group)
@@ -78,7 +86,8 @@ def first_goal(s: Sets, greedy: Placements, options: Options) -> Admission:
 
 
 def _fairly(s: Sets, x: Vars, lex: Lexicographic, at: Level, group: Siblings) -> None:
-    """Progressive filling: raise a water level under which each queue is filled as far as it asks, freeze the queues that hold it down, go on.
+    """Progressive filling: raise a water level under which each queue is filled as far as it asks, freeze the queues
+    that hold it down, go on.
 
     level t:  share_q >= min(t, top_q) for all active q        top_q: the share with all its gangs of this priority
 
@@ -97,7 +106,9 @@ def _fairly(s: Sets, x: Vars, lex: Lexicographic, at: Level, group: Siblings) ->
         rest = {q: goal for q, goal in active.items() if goal.top > filled}
         if not rest:
             return
-        reached = maximin(lex, list(rest.values()), name, unit, None if proved else max(goal.top for goal in rest.values()))
+        reached = maximin(
+            lex, list(rest.values()), name, unit, None if proved else max(goal.top for goal in rest.values())
+        )
         if len(rest) == 1:
             return
         if len(rest) == 2:
@@ -115,9 +126,11 @@ def _fairly(s: Sets, x: Vars, lex: Lexicographic, at: Level, group: Siblings) ->
 def _lowest_raised(s: Sets, x: Vars, lex: Lexicographic, at: Level, group: Siblings) -> None:
     """For a large model: progressive filling as far as the level that holds some queue down, its search cut short.
 
-    max t   share_q >= t    for all queues that ask for more than the known solution's level, the greedy's; those that ask for less get it all
+    max t   share_q >= t    for all queues that ask for more than the known solution's level, the greedy's; those that
+    ask for less get it all
 
-    Where no better solution is found every queue is held at its share in the known one; else the queues above the level share by what is placed.
+    Where no better solution is found every queue is held at its share in the known one; else the queues above the level
+    share by what is placed.
     """
     shares, unit = objectives.shares(s, x, at, group)
     for share in shares.values():
@@ -144,7 +157,8 @@ def _lowest_raised(s: Sets, x: Vars, lex: Lexicographic, at: Level, group: Sibli
 
 
 def _as_fair_as_greedy(s: Sets, x: Vars, lex: Lexicographic, at: Level, group: Siblings) -> None:
-    """For a very large model: hold every queue at its share in the known solution, the greedy's (lowest share first); an LP bounds the level."""
+    """For a very large model: hold every queue at its share in the known solution, the greedy's (lowest share first);
+    an LP bounds the level."""
     shares, unit = objectives.shares(s, x, at, group)
     for share in shares.values():
         lex.values |= share.complete(lex.values)
@@ -153,7 +167,9 @@ def _as_fair_as_greedy(s: Sets, x: Vars, lex: Lexicographic, at: Level, group: S
     if short:
         level = min(lex.value(goal) for goal in short)
         rising = [share.goal for share in shares.values() if share.goal.top > level]
-        lex.record(f"share[{s.label(at)}]{group.name} level 1", level * unit, max(level, relaxed_maximin(lex, rising)) * unit)
+        lex.record(
+            f"share[{s.label(at)}]{group.name} level 1", level * unit, max(level, relaxed_maximin(lex, rising)) * unit
+        )
     for share in shares.values():
         lex.hold(share.goal, lex.value(share.goal))
 
@@ -164,12 +180,15 @@ def _floors(lex: Lexicographic, goals: dict[int, Goal]) -> dict[int, pulp.LpVari
     for q, goal in goals.items():
         floors[q] = f = lex.x.model.add_variable(f"f_{len(lex.objectives):04d}_{q}", 0, goal.top)
         lex.values[f.name] = 0.0
-        lex.x.model.addConstraint(at_least([*goal.terms, (f, -1.0)], -goal.offset - FEASIBILITY), f"floor_{len(lex.objectives):04d}_{q}")
+        lex.x.model.addConstraint(
+            at_least([*goal.terms, (f, -1.0)], -goal.offset - FEASIBILITY), f"floor_{len(lex.objectives):04d}_{q}"
+        )
     return floors
 
 
 def _fill(lex: Lexicographic, active: dict[int, Goal], floors: dict[int, pulp.LpVariable]) -> tuple[float, bool]:
-    """(the highest level among the tops that all active queues can be filled to, whether the next one was proved out of reach). Holds them there."""
+    """(the highest level among the tops that all active queues can be filled to, whether the next one was proved out of
+    reach). Holds them there."""
     tops = sorted({goal.top for goal in active.values()})
     before = {q: floors[q].lowBound for q in active}
     low, high, proved = 0, len(tops), True
@@ -219,11 +238,21 @@ def _above(lex: Lexicographic, active: dict[int, Goal], level: float, name: str)
     return risen
 
 
-def _which(lex: Lexicographic, goals: dict[int, Goal], risen: dict[int, pulp.LpVariable], low: float, label: str, level: int, unit: float) -> None:
-    """The levels above `low` where not all queues that may be above it can be so together: which ones are is left open until the end.
+def _which(
+    lex: Lexicographic,
+    goals: dict[int, Goal],
+    risen: dict[int, pulp.LpVariable],
+    low: float,
+    label: str,
+    level: int,
+    unit: float,
+) -> None:
+    """The levels above `low` where not all queues that may be above it can be so together: which ones are is left open
+    until the end.
 
-    max t       share_q >= t - (T - low) (1 - b_q)                     the lowest of those that are above, whoever they are
-    max sum c   share_q >= low + (t - low) b_q + c_q / 2,  c_q <= b_q   how many of them are above t; these are the b of the next level
+    max t       share_q >= t - (T - low) (1 - b_q)                     the lowest of those that are above, whoever they
+    are max sum c   share_q >= low + (t - low) b_q + c_q / 2,  c_q <= b_q   how many of them are above t; these are the
+    b of the next level
     """
     model, top = lex.x.model, max(goals[q].top for q in risen)
     while level < lex.options.fair_levels and any(lex.values[b.name] > RISE for b in risen.values()):
@@ -232,7 +261,9 @@ def _which(lex: Lexicographic, goals: dict[int, Goal], risen: dict[int, pulp.LpV
         t = model.add_variable(f"t_{tag}", low, top)
         reached = lex.values[t.name] = min(lex.value(goals[q]) for q, b in risen.items() if lex.values[b.name] > RISE)
         for q, b in risen.items():
-            model.addConstraint(at_least([*goals[q].terms, (t, -1.0), (b, low - top)], low - top - goals[q].offset), f"t_{tag}_{q}")
+            model.addConstraint(
+                at_least([*goals[q].terms, (t, -1.0), (b, low - top)], low - top - goals[q].offset), f"t_{tag}_{q}"
+            )
         _, bound = lex.reach(Goal(label, [(t, 1.0)], top, 0))
         reached = min(lex.value(goals[q]) for q, b in risen.items() if lex.values[b.name] > RISE)
         lex.record(f"{label} level {level}", reached * unit, bound * unit)
@@ -243,7 +274,9 @@ def _which(lex: Lexicographic, goals: dict[int, Goal], risen: dict[int, pulp.LpV
             least = low - goals[q].offset - FEASIBILITY
             model.addConstraint(at_least([*goals[q].terms, (b, low - reached), (c, -RISE)], least), f"b_{tag}_{q}_row")
             model.addConstraint(at_least([(b, 1.0), (c, -1.0)], 0), f"b_{tag}_{q}_under")
-        lex.maximise(Goal(f"{label} queues above level {level}", [(c, 1.0) for c in above.values()], len(above), 1), FEW_NODES)
+        lex.maximise(
+            Goal(f"{label} queues above level {level}", [(c, 1.0) for c in above.values()], len(above), 1), FEW_NODES
+        )
         risen = above
 
 
@@ -286,13 +319,17 @@ def _new(placements: tuple[Placement, ...], shape: Shape) -> dict[tuple[int, int
     return {key: pods for key, pods in fresh.items() if pods}
 
 
-def _add_gang(s: Sets, x: Vars, values: dict[str, float], k: int, shape: Shape, fresh: dict[tuple[int, int], int]) -> None:
+def _add_gang(
+    s: Sets, x: Vars, values: dict[str, float], k: int, shape: Shape, fresh: dict[tuple[int, int], int]
+) -> None:
     home = None
     for (t, node), pods in fresh.items():
         i = int(s.place_of[node])
         home = s.domain_at[shape.tier][i] if shape.tier is not None else ROOT
         terms = x.n[k, t].get(i, [])
-        if terms and (home is None or terms[0][0] is not x.g.get((k, home))):  # a domain of one place counts gangs, below
+        if terms and (
+            home is None or terms[0][0] is not x.g.get((k, home))
+        ):  # a domain of one place counts gangs, below
             values[terms[0][0].name] += pods
     if home is None and shape.fixed and shape.tier is not None:
         home = s.domains[k][0] if s.domains[k] else None
@@ -321,12 +358,16 @@ def _set_needs(s: Sets, x: Vars, values: dict[str, float]) -> None:
         for q in s.ledger.upward:
             own = sum(values[v.name] * c for v, c in constraints.taken(s, x, r, lambda of, q=q: of == q))  # type: ignore[misc]
             below = sum(values[x.w[c, r].name] for c in s.ledger.children[q])
-            values[x.w[q, r].name] = max((s.problem.queues[q].guarantee[r] or 0) / unit, (s.ledger.direct[q][r] + own) / unit + below)
+            values[x.w[q, r].name] = max(
+                (s.problem.queues[q].guarantee[r] or 0) / unit, (s.ledger.direct[q][r] + own) / unit + below
+            )
 
 
 def _ranks(s: Sets, x: Vars, values: dict[str, float]) -> dict[str, float]:
     """z for the known solution: the oldest of each class."""
-    return {f"z_{j}": float(n < round(values[x.y[key].name])) for key, js in s.waiting.items() for n, j in enumerate(js)}
+    return {
+        f"z_{j}": float(n < round(values[x.y[key].name])) for key, js in s.waiting.items() for n, j in enumerate(js)
+    }
 
 
 def _names(s: Sets, x: Vars, values: dict[str, float]) -> tuple[int, ...]:
@@ -351,5 +392,8 @@ def everyone(s: Sets, gangs: list[int]) -> Admission:
     for level in s.levels:
         here = [(k, len(js)) for (q, p, k), js in s.waiting.items() if s.level(q, p) == level]
         worth, number = sum(s.worth[k] * count for k, count in here), sum(count for _, count in here)
-        objectives += [judge(f"placed[{s.label(level)}]", worth, worth, 0), judge(f"gangs[{s.label(level)}]", number, number, 0)]
+        objectives += [
+            judge(f"placed[{s.label(level)}]", worth, worth, 0),
+            judge(f"gangs[{s.label(level)}]", number, number, 0),
+        ]
     return Admission(tuple(gangs), {}, tuple(objectives))

@@ -11,11 +11,14 @@ from solver.semantics.gang_classes import Shape, shape_of
 from solver.semantics.priorities import urgency
 
 
-def divided(problem: Problem, waiting: list[int], options: Options, whole: Callable[[], Floor]) -> tuple[list[list[int]], Floor | None]:
+def divided(
+    problem: Problem, waiting: list[int], options: Options, whole: Callable[[], Floor]
+) -> tuple[list[list[int]], Floor | None]:
     """(batches, what the greedy starts of all, if it was asked).
 
-    All gangs are in one model where it is small; else there is one for each urgency, and where that has too many shapes as many gangs as one model
-    holds, in the order in which the greedy asks them: so that no queue gets its share before another one is looked at.
+    All gangs are in one model where it is small; else there is one for each urgency, and where that has too many shapes
+    as many gangs as one model holds, in the order in which the greedy asks them: so that no queue gets its share before
+    another one is looked at.
     """
     places = len({(n.leaf, n.kind) for n in problem.nodes})
     shapes = {j: shape_of(j, problem.gangs[j]) for j in waiting}

@@ -22,7 +22,13 @@ from solver.state.room import Ledger, Room, demand
 
 
 def greedy_floor(
-    problem: Problem, tree: Tree, room: Room, ledger: Ledger, gangs: list[int], greedy: Greedy | None = None, line: list[int] | None = None
+    problem: Problem,
+    tree: Tree,
+    room: Room,
+    ledger: Ledger,
+    gangs: list[int],
+    greedy: Greedy | None = None,
+    line: list[int] | None = None,
 ) -> Placements:
     """What the greedy admits, gang by gang: the incumbent of the model, and the plan that no plan may be worse than.
 
@@ -68,16 +74,22 @@ def raised(floor: Placements, others: Iterable[Placements], problem: Problem) ->
 
 
 def exchanged(s: Sets, room: Room, floor: Placements, gangs: list[int], options: Options) -> Placements:
-    """The floor after each node was asked whether it would rather have others, and whoever then still fits; as it was, if that is not more."""
+    """The floor after each node was asked whether it would rather have others, and whoever then still fits; as it was,
+    if that is not more."""
     left, ledger, found = exchange(s.problem, room, s.ledger, floor, gangs, options)
     again = greedy_floor(s.problem, s.tree, left, ledger, [j for j in gangs if j not in found])
     return raised(floor, [{**found, **again}], s.problem)
 
 
 def unpacked(s: Sets, floor: Placements, options: Options) -> Objective | None:
-    """The first goal of a batch, where the nodes cannot hold what these places, counted together, could: then no further goal is worth its model."""
+    """The first goal of a batch, where the nodes cannot hold what these places, counted together, could: then no
+    further goal is worth its model."""
     admission = first_goal(s, floor, options)
-    return admission.objectives[0] if isinstance(realise(s, admission.admitted, shared_out(s, admission), options), tuple) else None
+    return (
+        admission.objectives[0]
+        if isinstance(realise(s, admission.admitted, shared_out(s, admission), options), tuple)
+        else None
+    )
 
 
 def filled(s: Sets, placements: Placements, gangs: list[int]) -> Placements:
@@ -87,4 +99,7 @@ def filled(s: Sets, placements: Placements, gangs: list[int]) -> Placements:
     ledger = s.ledger.copy()
     for j, pods in placements.items():
         ledger.charge(s.problem.gangs[j].queue, demand(s.problem.gangs[j], fresh(s.problem.gangs[j], pods), s.width))
-    return {**placements, **greedy_floor(s.problem, s.tree, s.room_beside(placements), ledger, [j for j in gangs if j not in placements])}
+    return {
+        **placements,
+        **greedy_floor(s.problem, s.tree, s.room_beside(placements), ledger, [j for j in gangs if j not in placements]),
+    }

@@ -1,5 +1,5 @@
-"""The greedy as the floor: no batch, and no row of batches, ends worse than what the greedy alone would start, by the objectives of admission in
-their order."""
+"""The greedy as the floor: no batch, and no row of batches, ends worse than what the greedy alone would start, by the
+objectives of admission in their order."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ ROUNDING = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Merit:
-    """How good a set of started gangs is at one level. shares: for each group of queues the lowest ones, in order; then sums over its gangs."""
+    """How good a set of started gangs is at one level. shares: for each group of queues the lowest ones, in order; then
+    sums over its gangs."""
 
     shares: tuple[tuple[float, ...], ...]
     placed: int
@@ -39,10 +40,11 @@ class Merit:
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """What the greedy alone starts of all gangs that wait, where they are decided in several batches, the most urgent first.
+    """What the greedy alone starts of all gangs that wait, where they are decided in several batches, the most urgent
+    first.
 
-    A batch that is worth as much as the greedy's may lie where the next one then finds less room than the greedy had left it. sets: of all gangs.
-    line: the gangs as the greedy asked them.
+    A batch that is worth as much as the greedy's may lie where the next one then finds less room than the greedy had
+    left it. sets: of all gangs. line: the gangs as the greedy asked them.
     """
 
     sets: Sets
@@ -52,10 +54,13 @@ class Floor:
     def upto(self, urgent: int) -> tuple[Sets, Placements]:
         """The same for the gangs of this urgency and above alone."""
         waiting = {key: js for key, js in self.sets.waiting.items() if key[1] >= urgent}
-        return replace(self.sets, waiting=waiting), {j: self.placements[j] for js in waiting.values() for j in js if j in self.placements}
+        return replace(self.sets, waiting=waiting), {
+            j: self.placements[j] for js in waiting.values() for j in js if j in self.placements
+        }
 
     def uncontested(self, groups: Sequence[list[int]]) -> list[list[int]]:
-        """The first of these batches, as many as make up whole urgencies of which the greedy starts every gang: no model places more."""
+        """The first of these batches, as many as make up whole urgencies of which the greedy starts every gang: no
+        model places more."""
         gangs = self.sets.problem.gangs
         found: list[list[int]] = []
         for _, alike in groupby(groups, lambda batch: urgency(gangs[batch[0]])):
@@ -88,7 +93,8 @@ def compared(s: Sets, floor: Collection[int], started: Collection[int], options:
 
 
 def merit(s: Sets, started: set[int], level: Level, options: Options) -> Merit:
-    """As `model.objectives` has it, from the gangs and not from the model. As many shares as progressive filling has levels, the lowest."""
+    """As `model.objectives` has it, from the gangs and not from the model. As many shares as progressive filling has
+    levels, the lowest."""
     number = {key: len(started.intersection(js)) for key, js in s.waiting.items()}
     here = {key: n for key, n in number.items() if s.level(*key[:2]) == level}
     shares = tuple(
@@ -108,18 +114,32 @@ def _share(s: Sets, q: int, group: Siblings, number: dict[tuple[int, int, int], 
     return s.ledger.rules.yardsticks[q].share(held)
 
 
-def objectives(s: Sets, floor: Collection[int], options: Options, bound: Objective | None = None) -> tuple[Objective, ...]:
-    """What is said of a batch that ends on its floor: sums, against what waits and what the free room is worth beside the levels above.
+def objectives(
+    s: Sets, floor: Collection[int], options: Options, bound: Objective | None = None
+) -> tuple[Objective, ...]:
+    """What is said of a batch that ends on its floor: sums, against what waits and what the free room is worth beside
+    the levels above.
 
-    bound: the first goal of a model that every plan of the batch satisfies; its later goals are bounded given those before, and say nothing here.
+    bound: the first goal of a model that every plan of the batch satisfies; its later goals are bounded given those
+    before, and say nothing here.
     """
     found, room = [], s.room_for_worth
     for level in s.levels:
-        most, reached = (merit(s, gangs, level, options) for gangs in ({j for js in s.waiting.values() for j in js}, set(floor)))
+        most, reached = (
+            merit(s, gangs, level, options) for gangs in ({j for js in s.waiting.values() for j in js}, set(floor))
+        )
         placed = judge(f"placed[{s.label(level)}]", reached.placed, min(most.placed, room), options.gap)
         if bound is not None and bound.name == placed.name:
             placed = judge(placed.name, reached.placed, min(placed.bound, bound.bound), options.gap)
-        found += [placed, judge(f"gangs[{s.label(level)}]", reached.gangs, _most_gangs(s, level, int(min(most.placed, room))), options.gap)]
+        found += [
+            placed,
+            judge(
+                f"gangs[{s.label(level)}]",
+                reached.gangs,
+                _most_gangs(s, level, int(min(most.placed, room))),
+                options.gap,
+            ),
+        ]
         room -= reached.placed
     return tuple(found)
 

@@ -17,9 +17,11 @@ FEW = 32
 
 
 def blockers(case: Case, s: Setting) -> tuple[int, tuple[int, ...]]:
-    """(pods of the gang that fit beside the plan, the gangs that the plan starts without which all of it would, none of them to spare).
+    """(pods of the gang that fit beside the plan, the gangs that the plan starts without which all of it would, none of
+    them to spare).
 
-    Whose queue they are in does not matter. Those of the gang's priority and above come first into question, the lowest and youngest first.
+    Whose queue they are in does not matter. Those of the gang's priority and above come first into question, the lowest
+    and youngest first.
     """
     world, priority = case.world, case.gang.priority
     key = (priority, s)
@@ -42,7 +44,10 @@ def _least_prefix(case: Case, s: Setting, order: list[int]) -> tuple[int, ...]:
         free = left.copy()
         for i in without:
             world.give_back(free, i)
-        return found(q.problem, q.tree, 0, q.shape, free.clipped(), world.without(without) if s.related else None) is not None
+        return (
+            found(q.problem, q.tree, 0, q.shape, free.clipped(), world.without(without) if s.related else None)
+            is not None
+        )
 
     number = bisect_left(range(len(order)), True, key=lambda number: fits(order[:number]))
     chosen = tuple(reversed(order[:number]))

@@ -1,8 +1,9 @@
-"""What would let a gang start for which there is room (`waits`): each change was tried beside the plan, and is the least of its kind.
+"""What would let a gang start for which there is room (`waits`): each change was tried beside the plan, and is the
+least of its kind.
 
-Codes, for ever: GR114 a higher priority (as in `reasons`), GR117 no strict order, GR118 the start of those before it, GR119 fewer domains kept for
-another queue, GR120 another queue, GR121 a shorter expected duration, GR122 the end of maintenance. Besides, what would do without the room that
-is closed to it.
+Codes, for ever: GR114 a higher priority (as in `reasons`), GR117 no strict order, GR118 the start of those before it,
+GR119 fewer domains kept for another queue, GR120 another queue, GR121 a shorter expected duration, GR122 the end of
+maintenance. Besides, what would do without the room that is closed to it.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ ORDER: Mapping[str, int] = {
     "GR114": 3,
     **dict.fromkeys(("GR101", "GR108", "GR110", "GR111", "GR117", "GR119"), 4),
 }
-"""As in `reasons.repairs`: what its owner can change without giving up pods, waiting, fewer pods, a higher priority, the queues; the rest is 5."""
+"""As in `reasons.repairs`: what its owner can change without giving up pods, waiting, fewer pods, a higher priority,
+the queues; the rest is 5."""
 
 
 def explained(waits: Waits, mapper: Mapper) -> dict[int, Explanation]:
@@ -54,7 +56,8 @@ def explained(waits: Waits, mapper: Mapper) -> dict[int, Explanation]:
     lacking = [j for j in waits.waiting if j not in delayed or delayed[j][0].code in CLOSED]
     for guarded in (False, True):
         world = waits.guarded_world if guarded else replace(waits.world, shut=waits.closings)
-        # A gang that something is closed to is asked without that, unless it has no room there even beside what runs alone.
+        # A gang that something is closed to is asked without that, unless it has no room there even beside what runs
+        # alone.
         asked = [j for j in lacking if (waits.shut_out(j) and (j in delayed or waits.beside_what_runs(j))) is guarded]
         others = [j for j in asked if j != held]
         why |= explanations(world, others, mapper) if others else {}
@@ -87,7 +90,8 @@ def repairs(waits: Waits, j: int, facts: Sequence[Fact]) -> list[Repair]:
 
 @dataclass(frozen=True)
 class Asked:
-    """Gang j in worlds that are changed a little. A world is a problem with this gang alone: what the others hold is in the room and the ledger."""
+    """Gang j in worlds that are changed a little. A world is a problem with this gang alone: what the others hold is in
+    the room and the ledger."""
 
     waits: Waits
     j: int
@@ -98,7 +102,8 @@ class Asked:
         return replace(problem, gangs=(problem.gangs[self.j],))
 
     def beside(self, alone: Problem, at: int = 0) -> bool:
-        """Whether it would start beside the plan, were its world this one: by room, by queues, and without touching what is reserved.
+        """Whether it would start beside the plan, were its world this one: by room, by queues, and without touching
+        what is reserved.
 
         at: seconds from now, when those whose end is known may have ended.
         """
@@ -119,10 +124,15 @@ class Asked:
         return holds(alone, tree, 0, shape, free, world.options, world.neighbours) is True
 
     def _left(self, at: int) -> tuple[Free, Ledger]:
-        """What is free on the nodes and what the queues hold then. Of cells it is not known which come back, and pods that others mind stay."""
+        """What is free on the nodes and what the queues hold then. Of cells it is not known which come back, and pods
+        that others mind stay."""
         world, problem = self.waits.world, self.waits.world.problem
         holding = {**world.kept, **world.started}
-        gone = [v for v in sorted(holding) if (ends := end(problem, v)) is not None and ends <= at and not minds(problem.gangs[v])]
+        gone = [
+            v
+            for v in sorted(holding)
+            if (ends := end(problem, v)) is not None and ends <= at and not minds(problem.gangs[v])
+        ]
         return (world.free_after, world.after) if not gone else given_back(world, [(v, holding[v]) for v in gone])
 
     def changed(self, **change: object) -> Problem:
@@ -137,7 +147,11 @@ def minds(gang: Gang) -> bool:
 
 def given_back(world: World, gone: Iterable[tuple[int, tuple[Placement, ...]]]) -> tuple[Free, Ledger]:
     """What is left after the plan once these pods of gangs are gone."""
-    free, ledger, pods = world.free_after.copy(), world.after.copy(), [(world.problem.gangs[v], placed) for v, placed in gone]
+    free, ledger, pods = (
+        world.free_after.copy(),
+        world.after.copy(),
+        [(world.problem.gangs[v], placed) for v, placed in gone],
+    )
     world.return_to(free, pods)
     for gang, placed in pods:
         ledger.charge(gang.queue, tuple(-x for x in demand(gang, placed, len(world.problem.resources))))
@@ -195,7 +209,8 @@ def _reserved(asked: Asked, fact: Fact) -> Iterator[Repair]:
 
 
 def _fits_once_started(asked: Asked, held: Reservation) -> bool:
-    """Whether there is room for it beside the plan once those have ended for whom the reservation waits, and its gang has started."""
+    """Whether there is room for it beside the plan once those have ended for whom the reservation waits, and its gang
+    has started."""
     waits, world = asked.waits, asked.waits.world
     problem, holding = waits.guarded, {**world.kept, **world.started}
     free, ledger = given_back(world, [(v, holding.get(v, ())) for v in held.until])
@@ -223,7 +238,10 @@ def _kept(asked: Asked, fact: Fact) -> Iterator[Repair]:
 
     def fewer(count: int) -> Problem:
         """The last ones are the first to go: `Queue.kept` has them in order."""
-        return replace(asked.alone, queues=tuple(replace(x, kept=kept[:-count]) if i == q else x for i, x in enumerate(problem.queues)))
+        return replace(
+            asked.alone,
+            queues=tuple(replace(x, kept=kept[:-count]) if i == q else x for i, x in enumerate(problem.queues)),
+        )
 
     least = first(range(1, len(kept) + 1), lambda count: asked.beside(fewer(count)))
     if least is not None:
@@ -234,19 +252,31 @@ def _kept(asked: Asked, fact: Fact) -> Iterator[Repair]:
 
 
 def _maintenance(asked: Asked, fact: Fact) -> Iterator[Repair]:
-    """GR121: the longest duration with which it ends in time. GR122: the soonest end of maintenance after which it need not."""
+    """GR121: the longest duration with which it ends in time. GR122: the soonest end of maintenance after which it need
+    not."""
     problem = asked.waits.world.problem
     gang = problem.gangs[asked.j]
-    times = {node.closes_in for node in problem.nodes if node.closes_in and (gang.duration is None or node.closes_in < gang.duration)}
-    longest = None if gang.running else first(sorted(times, reverse=True), lambda seconds: asked.beside(asked.changed(duration=seconds)))
+    times = {
+        node.closes_in
+        for node in problem.nodes
+        if node.closes_in and (gang.duration is None or node.closes_in < gang.duration)
+    }
+    longest = (
+        None
+        if gang.running
+        else first(sorted(times, reverse=True), lambda seconds: asked.beside(asked.changed(duration=seconds)))
+    )
     if longest is not None:
         yield Repair("GR121", seconds=longest)
     ends = sorted({to for node in problem.nodes for _, to in node.windows})
-    yield from islice((Repair("GR122", seconds=then) for then in ends[:WINDOWS] if asked.beside(_at(asked.alone, then), then)), 1)
+    yield from islice(
+        (Repair("GR122", seconds=then) for then in ends[:WINDOWS] if asked.beside(_at(asked.alone, then), then)), 1
+    )
 
 
 def _at(alone: Problem, start: int) -> Problem:
-    """The gang's world when it is to start then: open are the nodes of which no window meets its run [start, start + duration)."""
+    """The gang's world when it is to start then: open are the nodes of which no window meets its run [start, start +
+    duration)."""
     (gang,) = alone.gangs
     lasts = gang.duration
 
@@ -256,7 +286,10 @@ def _at(alone: Problem, start: int) -> Problem:
         return any(to > start and (lasts is None or since < start + lasts) for since, to in node.windows)
 
     # Counted from now it lasts until start + duration, and a node that is shut to it then is as one that is shut now.
-    nodes = tuple(replace(node, closes_in=0 if shut_then(node) else None) if node.closes_in is not None else node for node in alone.nodes)
+    nodes = tuple(
+        replace(node, closes_in=0 if shut_then(node) else None) if node.closes_in is not None else node
+        for node in alone.nodes
+    )
     return replace(alone, nodes=nodes, gangs=(replace(gang, duration=None if lasts is None else start + lasts),))
 
 

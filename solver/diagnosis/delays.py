@@ -1,6 +1,8 @@
-"""Why a gang waits for which there is room: its queue's order, a reservation, domains that a queue keeps, maintenance. Else `reasons`.
+"""Why a gang waits for which there is room: its queue's order, a reservation, domains that a queue keeps, maintenance.
+Else `reasons`.
 
-Codes, for ever: GW106 kept for a guarantee, GW114 reserved for another gang, GW115 an earlier gang of its queue waits, GW116 maintenance.
+Codes, for ever: GW106 kept for a guarantee, GW114 reserved for another gang, GW115 an earlier gang of its queue waits,
+GW116 maintenance.
 """
 
 from __future__ import annotations
@@ -88,9 +90,14 @@ class Waits:
         return bool((self.world.free_after.amounts > self.world.free_before.amounts).any())
 
     def _held_back(self, j: int, held: Reservation) -> bool:
-        """Whether it fits beside the plan, and only the reservation keeps it from starting; or would, but for those who fill in what is reserved
-        and end in time: it finds no room beside what runs either, with the reserved nodes closed."""
-        if j == held.gang or in_time(self.guarded, j, held) or level_of(self.guarded, j) > level_of(self.guarded, held.gang):
+        """Whether it fits beside the plan, and only the reservation keeps it from starting; or would, but for those who
+        fill in what is reserved and end in time: it finds no room beside what runs either, with the reserved nodes
+        closed."""
+        if (
+            j == held.gang
+            or in_time(self.guarded, j, held)
+            or level_of(self.guarded, j) > level_of(self.guarded, held.gang)
+        ):
             return False
         if self.beside_the_plan(j):
             return j in self.barred or not self._fits(self.final, self.final_tree, j, "planned")
@@ -107,15 +114,18 @@ class Waits:
         return any(p.node in reserved for placed in self.world.started.values() for p in placed)
 
     def closed_anyway(self, j: int) -> tuple[Fact, ...]:
-        """What is closed to a gang that lacks room even so, and would keep it out of an empty cluster that would hold it; not said of pods that
-        mind others."""
+        """What is closed to a gang that lacks room even so, and would keep it out of an empty cluster that would hold
+        it; not said of pods that mind others."""
         if any(role.bears or role.matches for role in self.guarded.gangs[j].roles):
             return ()
-        fits = self._fits(self.world.problem, self.world.tree, j, "idle") and not self._fits(self.guarded, self.guarded_tree, j, "idle")
+        fits = self._fits(self.world.problem, self.world.tree, j, "idle") and not self._fits(
+            self.guarded, self.guarded_tree, j, "idle"
+        )
         return self._closed(j, "idle") if fits else ()
 
     def _closed(self, j: int, when: When) -> tuple[Fact, ...]:
-        """The one closing without which it would fit: of a queue that keeps domains, or for maintenance. All, where no single one would do."""
+        """The one closing without which it would fit: of a queue that keeps domains, or for maintenance. All, where no
+        single one would do."""
         problem, path = self.world.problem, self.world.before.path(self.world.problem.gangs[j].queue)
         keepers = [q for q, queue in enumerate(problem.queues) if queue.kept and q not in path]
         facts = {q: Fact("GW106", queue=q, tier=self._tier(q)) for q in keepers}
@@ -134,7 +144,8 @@ class Waits:
         return max(self.guarded.hypernodes[h].tier for h in self.guarded.queues[q].kept)
 
     def _fits(self, problem: Problem, tree: Tree, j: int, when: When) -> bool:
-        """Whether it provably fits, by room and queues, beside what runs (now), beside the plan, or on the empty cluster (idle)."""
+        """Whether it provably fits, by room and queues, beside what runs (now), beside the plan, or on the empty
+        cluster (idle)."""
         world, neighbours = self.world, None
         free, ledger = world.free_before, world.before
         if when == "now":
@@ -143,16 +154,25 @@ class Waits:
             free, ledger, neighbours = world.free_after, world.after, world.neighbours
         else:
             free, ledger = world.capacity, world.idle
-            problem = replace(problem, gangs=tuple(replace(gang, running=()) if i == j else gang for i, gang in enumerate(problem.gangs)))
+            problem = replace(
+                problem,
+                gangs=tuple(replace(gang, running=()) if i == j else gang for i, gang in enumerate(problem.gangs)),
+            )
         shape = shape_of(j, problem.gangs[j])
-        if not ledger.allows(problem.gangs[j].queue, shape.demand(len(problem.resources))) or shortage(problem, tree, shape, free) is not None:
+        if (
+            not ledger.allows(problem.gangs[j].queue, shape.demand(len(problem.resources)))
+            or shortage(problem, tree, shape, free) is not None
+        ):
             return False
         return holds(problem, tree, j, shape, free, world.options, neighbours) is True
 
     def _misses(self, problem: Problem, tree: Tree, j: int) -> bool:
         """Whether it provably finds no room beside what runs."""
         shape, free = shape_of(j, problem.gangs[j]), self.world.free_before
-        return shortage(problem, tree, shape, free) is not None or holds(problem, tree, j, shape, free, self.world.options, self._present) is False
+        return (
+            shortage(problem, tree, shape, free) is not None
+            or holds(problem, tree, j, shape, free, self.world.options, self._present) is False
+        )
 
     @cached_property
     def _present(self) -> Neighbours | None:

@@ -1,7 +1,9 @@
-"""The smallest set of facts for which a gang waits: with all of them out of the way it starts, with one of them in its way it does not.
+"""The smallest set of facts for which a gang waits: with all of them out of the way it starts, with one of them in its
+way it does not.
 
-First what is in its way beside what runs, on the nodes and in the queues, which know nothing of one another. Only where nothing is, what the plan
-gives to others: a gang that cannot start anyway is not kept out by those who then got the room.
+First what is in its way beside what runs, on the nodes and in the queues, which know nothing of one another. Only where
+nothing is, what the plan gives to others: a gang that cannot start anyway is not kept out by those who then got the
+room.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from solver.state.room import Ledger
 
 
 def facts(case: Case) -> tuple[Fact, ...]:
-    """Why it waits; first what waiting does not help. Of a gang that is held to more than it has to be nothing is said for ever."""
+    """Why it waits; first what waiting does not help. Of a gang that is held to more than it has to be nothing is said
+    for ever."""
     found, setting = node_facts(case)
     asking = Asking(case.gang.queue, case.amount, case.whole)
     back = tuple(n for fact in found for n in fact.nodes)
@@ -29,8 +32,8 @@ def facts(case: Case) -> tuple[Fact, ...]:
 
 
 def _in_cluster(case: Case, s: Setting, back: tuple[int, ...]) -> Ledger | None:
-    """What holds the cluster, seen from a setting, where room for guarantees is kept in all of it; None where nodes are too small anyway. back: the
-    nodes that are named as away."""
+    """What holds the cluster, seen from a setting, where room for guarantees is kept in all of it; None where nodes are
+    too small anyway. back: the nodes that are named as away."""
     if any(role.request != was.request for role, was in zip(s.gang.roles, case.gang.roles, strict=True)):
         return None
     return case.world.holding(back, s.running)
@@ -71,7 +74,8 @@ def _hopeless(case: Case, start: Setting) -> tuple[list[Fact], Setting]:
 
 
 def _blamed(case: Case, start: Setting, families: Sequence[Family]) -> tuple[list[Fact], Setting] | None:
-    """The facts of the smallest set of obstacles, and the setting without them; None where not even all of them are known to be enough."""
+    """The facts of the smallest set of obstacles, and the setting without them; None where not even all of them are
+    known to be enough."""
     chosen = _smallest(case, start, families)
     if chosen is None:
         return None
@@ -83,7 +87,11 @@ def _unmakeable(case: Case, families: Sequence[Family]) -> list[Fact]:
     if case.fits(_relaxed(case.empty, families)) is not False:
         return [Fact("GW110")]
     if not case.world.problem.nodes:
-        return [Fact("GW107", never=True, role=t) for t, role in enumerate(case.question(case.empty).shape.roles) if role.need] or [Fact("GW110")]
+        return [
+            Fact("GW107", never=True, role=t)
+            for t, role in enumerate(case.question(case.empty).shape.roles)
+            if role.need
+        ] or [Fact("GW110")]
     return [replace(families[-1].fact(case.empty), never=True)]
 
 

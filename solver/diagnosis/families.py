@@ -1,4 +1,5 @@
-"""What may keep a gang from finding room: for each family of obstacles the gang or the world without it, and the fact that says it with its numbers.
+"""What may keep a gang from finding room: for each family of obstacles the gang or the world without it, and the fact
+that says it with its numbers.
 
 A new kind of obstacle is one more `Family` in `now` or `never`, and a function that makes its fact.
 """
@@ -27,14 +28,16 @@ ANYWHERE = Topology("soft", 1)
 
 @dataclass(frozen=True)
 class Family:
-    """relax: the setting without this obstacle. fact: what to say of it, given a setting in which all else that is blamed is out of the way."""
+    """relax: the setting without this obstacle. fact: what to say of it, given a setting in which all else that is
+    blamed is out of the way."""
 
     relax: Callable[[Setting], Setting]
     fact: Callable[[Setting], Fact]
 
 
 def now(case: Case) -> list[Family]:
-    """What may be in the way now of a gang that the empty cluster holds, anew or beside its pods that run; whom to blame first stands first."""
+    """What may be in the way now of a gang that the empty cluster holds, anew or beside its pods that run; whom to
+    blame first stands first."""
     *first, last = of_the_world(case)
     first = [*first, *company(case)]
     anew = [Family(_anew, partial(own_pods, case))] if case.gang.running and case.fits(case.empty) is not False else []
@@ -77,7 +80,11 @@ def topologies(case: Case, gang: Gang) -> list[Family]:
 
 def divided(case: Case, gang: Gang) -> list[Family]:
     """The cells of the nodes, for each role whose pods take portions of them."""
-    return [Family(partial(_undivided, t), partial(cells_too_small, case, t)) for t, role in enumerate(gang.roles) if role.portions]
+    return [
+        Family(partial(_undivided, t), partial(cells_too_small, case, t))
+        for t, role in enumerate(gang.roles)
+        if role.portions
+    ]
 
 
 # ---- what is taken away
@@ -113,19 +120,32 @@ def _loosened(i: int, s: Setting) -> Setting:
 
 def _undivided(t: int, s: Setting) -> Setting:
     """The nodes of role t are not divided: what its pods ask for may come from anywhere in a node."""
-    return replace(s, gang=replace(s.gang, roles=tuple(replace(role, portions=()) if i == t else role for i, role in enumerate(s.gang.roles))))
+    return replace(
+        s,
+        gang=replace(
+            s.gang, roles=tuple(replace(role, portions=()) if i == t else role for i, role in enumerate(s.gang.roles))
+        ),
+    )
 
 
 def _resized(roles: Iterable[int], s: Setting) -> Setting:
     """The pods of these roles ask for nothing, as though every node that is open to them were large enough."""
-    nothing = tuple(replace(role, request=(0,) * len(role.request), portions=()) if t in roles else role for t, role in enumerate(s.gang.roles))
+    nothing = tuple(
+        replace(role, request=(0,) * len(role.request), portions=()) if t in roles else role
+        for t, role in enumerate(s.gang.roles)
+    )
     return replace(s, gang=replace(s.gang, roles=nothing))
 
 
 def _opened(case: Case, t: int, s: Setting) -> Setting:
     """All nodes are open to role t."""
     kinds = frozenset(node.kind for node in case.world.nodes(s.back)[0])
-    return replace(s, gang=replace(s.gang, roles=tuple(replace(role, kinds=kinds) if i == t else role for i, role in enumerate(s.gang.roles))))
+    return replace(
+        s,
+        gang=replace(
+            s.gang, roles=tuple(replace(role, kinds=kinds) if i == t else role for i, role in enumerate(s.gang.roles))
+        ),
+    )
 
 
 def oversized(case: Case, s: Setting) -> list[int]:
@@ -153,14 +173,17 @@ def not_beside(case: Case, s: Setting) -> Fact:
     q = case.question(s)
     bound = sorted({rho for role in s.gang.roles for rho in (*role.bears, *role.matches)})
     tried = ((rho, q.neighbours.only(q.neighbours.enforced - {rho})) for rho in bound if q.neighbours is not None)
-    chosen = next((rho for rho, others in tried if found(q.problem, q.tree, 0, q.shape, q.free, others) is not None), bound[0])
+    chosen = next(
+        (rho for rho, others in tried if found(q.problem, q.tree, 0, q.shape, q.free, others) is not None), bound[0]
+    )
     bears = [t for t, role in enumerate(s.gang.roles) if chosen in role.bears]
     matches = [t for t, role in enumerate(s.gang.roles) if chosen in role.matches]
     return Fact("GW117", role=[*bears, *matches][0], relation=chosen)
 
 
 def no_domain(case: Case, s: Setting) -> Fact:
-    """GW104: no domain of the allowed tier has room. available: pods that the best one holds, as far as counting or the greedy tell.
+    """GW104: no domain of the allowed tier has room. available: pods that the best one holds, as far as counting or the
+    greedy tell.
 
     A gang that runs in part has no choice of domain any more.
     """
@@ -168,8 +191,18 @@ def no_domain(case: Case, s: Setting) -> Fact:
     reach = reaches(q.problem, q.tree, q.shape, q.free)
     if q.shape.fixed and q.shape.tier is not None:
         home = q.tree.domain(q.problem.nodes[q.shape.fixed[0].node].leaf, q.shape.tier)
-        pods = sum(min(r[home], role.need) for r, role in zip(reach, q.shape.roles, strict=True)) if home is not None else 0
-        return Fact("GW104", tier=q.shape.tier, hypernode=home, asked=q.shape.least, available=max(0, min(pods, q.shape.least - 1)))
+        pods = (
+            sum(min(r[home], role.need) for r, role in zip(reach, q.shape.roles, strict=True))
+            if home is not None
+            else 0
+        )
+        return Fact(
+            "GW104",
+            tier=q.shape.tier,
+            hypernode=home,
+            asked=q.shape.least,
+            available=max(0, min(pods, q.shape.least - 1)),
+        )
     short = domain_shortage(q.tree, q.shape, reach)
     if short is not None:
         return Fact("GW104", tier=short.tier, hypernode=short.hypernode, asked=short.asked, available=short.available)
@@ -181,13 +214,21 @@ def no_parts(case: Case, i: int, s: Setting) -> Fact:
     q, part = case.question(s), s.gang.subgroups[i]
     short = subgroup_shortage(q.tree, q.shape, part, reaches(q.problem, q.tree, q.shape, q.free))
     available = None if short is None else short.available
-    return Fact("GW109", tier=part.topology.tier, asked=parts_wanted(q.shape, part), available=available, limit=part.size, subgroup=i)
+    return Fact(
+        "GW109",
+        tier=part.topology.tier,
+        asked=parts_wanted(q.shape, part),
+        available=available,
+        limit=part.size,
+        subgroup=i,
+    )
 
 
 def cells_too_small(case: Case, t: int, s: Setting) -> Fact:
     """GW118: the nodes have room for the role in sum, their cells have not. available: pods of it that the cells hold.
 
-    Where no cell at all has room for the share of one pod: a resource of the share, the roomiest (available) and the largest cell (limit).
+    Where no cell at all has room for the share of one pod: a resource of the share, the roomiest (available) and the
+    largest cell (limit).
     """
     q, role = case.question(s), s.gang.roles[t]
     free = _open_to(q, (role,))
@@ -195,7 +236,14 @@ def cells_too_small(case: Case, t: int, s: Setting) -> Fact:
     for portion in role.portions:
         for r, amount in enumerate(portion.share):
             if amount > (most := _largest(free, portion.division, r)):
-                return Fact("GW118", role=t, resource=r, asked=amount, available=most, limit=_largest(large, portion.division, r))
+                return Fact(
+                    "GW118",
+                    role=t,
+                    resource=r,
+                    asked=amount,
+                    available=most,
+                    limit=_largest(large, portion.division, r),
+                )
     held, asked = int(free.slots(role.ask).sum()), _asked(q, t)
     return Fact("GW118", role=t, asked=asked, available=min(held, asked - 1))
 
@@ -213,7 +261,8 @@ def no_room(case: Case, s: Setting) -> Fact:
 
 
 def own_pods(case: Case, s: Setting) -> Fact:
-    """GW121: beside the pods that run already the rest finds no room, and elsewhere all of it would. asked: the pods that are missing."""
+    """GW121: beside the pods that run already the rest finds no room, and elsewhere all of it would. asked: the pods
+    that are missing."""
     q = case.question(s)
     return Fact("GW121", asked=q.shape.least, available=_most(q))
 
@@ -223,11 +272,14 @@ def nodes_away(case: Case, s: Setting) -> Fact:
     q = case.question(_back(case.world.away, s))
     placed = found(q.problem, q.tree, 0, q.shape, q.free)
     used = case.world.away if placed is None else tuple(n for n in case.world.away if n in {p.node for p in placed})
-    return Fact("GW122", nodes=spared(used, lambda nodes: case.fits(_back(nodes, s)) is True) if len(used) <= FEW else used)
+    return Fact(
+        "GW122", nodes=spared(used, lambda nodes: case.fits(_back(nodes, s)) is True) if len(used) <= FEW else used
+    )
 
 
 def pod_too_large(case: Case, t: int, s: Setting) -> Fact:
-    """GW103: no open node, empty, holds one pod of the role. No resource is named where it is two together that no node has."""
+    """GW103: no open node, empty, holds one pod of the role. No resource is named where it is two together that no node
+    has."""
     role = s.gang.roles[t]
     most = _open_to(case.question(s), (role,)).amounts.max(axis=0)
     r = next((r for r, a in enumerate(role.request) if a > most[r]), None)
@@ -247,13 +299,15 @@ def not_open(case: Case, t: int, s: Setting) -> Fact:
 
 
 def _asked(q: Question, t: int) -> int:
-    """Pods that are asked of a role: as many as it needs; where that is none, as many as it may have of what the gang needs in all."""
+    """Pods that are asked of a role: as many as it needs; where that is none, as many as it may have of what the gang
+    needs in all."""
     role = q.shape.roles[t]
     return role.need or max(1, min(role.room, q.shape.least))
 
 
 def too_large(case: Case, s: Setting) -> Fact:
-    """GW108: the cluster, empty, has less of a resource than the gang asks for. GW102: the nodes open to it have. GW119: enough, but in pieces."""
+    """GW108: the cluster, empty, has less of a resource than the gang asks for. GW102: the nodes open to it have.
+    GW119: enough, but in pieces."""
     q = case.question(s)
     asked, total = q.shape.demand(q.free.amounts.shape[1]), _sum(q.free)
     r = _scarce(asked, total)
@@ -261,7 +315,8 @@ def too_large(case: Case, s: Setting) -> Fact:
 
 
 def _short(q: Question) -> Fact:
-    """Too little of a resource on the nodes that are open to a role, or to the whole gang (GW102); else the pieces are too small (GW119)."""
+    """Too little of a resource on the nodes that are open to a role, or to the whole gang (GW102); else the pieces are
+    too small (GW119)."""
     reach = reaches(q.problem, q.tree, q.shape, q.free)
     (gang,) = q.problem.gangs
     for t, role in enumerate(q.shape.roles):

@@ -19,7 +19,8 @@ HEAVIEST = 64
 
 
 def mended(bench: Bench, t: Trial) -> Trial:
-    """The trial with the queues' limits changed so that the gang is allowed; the same trial where no change is known that does it."""
+    """The trial with the queues' limits changed so that the gang is allowed; the same trial where no change is known
+    that does it."""
     queue, amount = bench.case.gang.queue, bench.amount(t)
     made, limits = list(t.changes), t.limits
     for change, problem in _opened(limits, queue):
@@ -60,11 +61,14 @@ def _capability(ledger: Ledger, q: int, r: int, asked: int) -> tuple[Repair, Pro
     spec = ledger.problem.queues[q]
     most = ledger.held[q][r] + asked
     repair = Repair("GR101", queue=q, resource=r, amount=most - (spec.capability[r] or 0))
-    return repair, _set(ledger.problem, q, replace(spec, capability=tuple(most if i == r else x for i, x in enumerate(spec.capability))))
+    return repair, _set(
+        ledger.problem, q, replace(spec, capability=tuple(most if i == r else x for i, x in enumerate(spec.capability)))
+    )
 
 
 def _weight(ledger: Ledger, q: int, r: int, asked: int) -> tuple[Repair, Problem] | None:
-    """GR110: the smallest weight with which the queue's share has room, found by halving; a greater weight never gives a smaller share."""
+    """GR110: the smallest weight with which the queue's share has room, found by halving; a greater weight never gives
+    a smaller share."""
     spec = ledger.problem.queues[q]
 
     def heavier(weight: int) -> Problem:
@@ -85,7 +89,8 @@ def _weight(ledger: Ledger, q: int, r: int, asked: int) -> tuple[Repair, Problem
 
 
 def _guarantee(ledger: Ledger, o: Obstacle) -> tuple[Repair, Problem] | None:
-    """GR108: a smaller guarantee of another queue; of the one that keeps most, so that one change is enough where it can be."""
+    """GR108: a smaller guarantee of another queue; of the one that keeps most, so that one change is enough where it
+    can be."""
     need = ledger.needs(o.r)
 
     def kept(q: int) -> int:
@@ -99,7 +104,9 @@ def _guarantee(ledger: Ledger, o: Obstacle) -> tuple[Repair, Problem] | None:
         return None
     spec = ledger.problem.queues[q]
     smaller = tuple((x or 0) - less if i == o.r else x for i, x in enumerate(spec.guarantee))
-    return Repair("GR108", queue=q, resource=o.r, amount=less), _set(ledger.problem, q, replace(spec, guarantee=smaller))
+    return Repair("GR108", queue=q, resource=o.r, amount=less), _set(
+        ledger.problem, q, replace(spec, guarantee=smaller)
+    )
 
 
 def _set(problem: Problem, q: int, queue: Queue) -> Problem:

@@ -17,15 +17,17 @@ MOST = 4_096
 
 
 def more_nodes(bench: Bench, t: Trial) -> list[Sequence[Step]]:
-    """GR104: nodes like one that is there, under its leaf; for a gang that must sit together under the leaf where it comes nearest.
-    Like none that is closed to it: more of them might be so too."""
+    """GR104: nodes like one that is there, under its leaf; for a gang that must sit together under the leaf where it
+    comes nearest. Like none that is closed to it: more of them might be so too."""
     gang, world = t.setting.gang, bench.case.world
     pods = sum(role.minimum for role in gang.roles) or gang.minimum
     open_to = {kind for role in gang.roles for kind in role.kinds}
     if world.neighbours is not None or world.problem.divisions:
         return []
     makes: dict[tuple[int, tuple[int, ...]], int] = {}
-    tight = any(x is not None and x.mode == "hard" for x in (gang.topology, *(part.topology for part in gang.subgroups)))
+    tight = any(
+        x is not None and x.mode == "hard" for x in (gang.topology, *(part.topology for part in gang.subgroups))
+    )
     for n in _nearest(bench, t) if tight else range(len(world.problem.nodes)):
         node = world.problem.nodes[n]
         if node.kind in open_to and n not in bench.case.shut:
@@ -38,7 +40,12 @@ def _nearest(bench: Bench, t: Trial) -> list[int]:
     q = bench.question(t)
     reach = reaches(q.problem, q.tree, q.shape, q.free)
     nodes = q.problem.nodes
-    room = [-1 if node.leaf is None else sum(min(r[node.leaf], role.need) for r, role in zip(reach, q.shape.roles, strict=True)) for node in nodes]
+    room = [
+        -1
+        if node.leaf is None
+        else sum(min(r[node.leaf], role.need) for r, role in zip(reach, q.shape.roles, strict=True))
+        for node in nodes
+    ]
     return sorted(range(len(nodes)), key=lambda n: (-room[n], n))
 
 

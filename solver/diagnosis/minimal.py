@@ -14,9 +14,11 @@ FEW = 6
 
 
 def smallest(things: Sequence[Thing], suffices: Callable[[tuple[Thing, ...]], bool]) -> tuple[Thing, ...] | None:
-    """A set of things that suffices while no part of it does: one thing, else two, else whatever is left when all that can be spared is.
+    """A set of things that suffices while no part of it does: one thing, else two, else whatever is left when all that
+    can be spared is.
 
-    Earlier things are preferred. None where not even all of them suffice. suffices: with more things it must not become false.
+    Earlier things are preferred. None where not even all of them suffice. suffices: with more things it must not become
+    false.
     """
     for one in things:
         if suffices((one,)):
@@ -41,7 +43,8 @@ def spared(things: Sequence[Thing], suffices: Callable[[tuple[Thing, ...]], bool
 
 
 def first(steps: Sequence[Thing], works: Callable[[Thing], bool]) -> Thing | None:
-    """The first step that works, found by halving; None where not even the last does. works: once a step works, all beyond it must."""
+    """The first step that works, found by halving; None where not even the last does. works: once a step works, all
+    beyond it must."""
     if not steps or not works(steps[-1]):
         return None
     return steps[bisect_left(steps, True, hi=len(steps) - 1, key=works)]

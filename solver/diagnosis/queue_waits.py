@@ -18,7 +18,8 @@ Without = Callable[[Sequence[int]], Trial]
 
 
 def after_others(bench: Bench, t: Trial) -> Trial | None:
-    """GR109: a few gangs, none of them to spare, whose end lets it start: those after which it starts soonest, as far as ends are known."""
+    """GR109: a few gangs, none of them to spare, whose end lets it start: those after which it starts soonest, as far
+    as ends are known."""
     world = bench.case.world
     ends = {i: e for i in (*world.kept, *world.started) if (e := end(world.problem, i)) is not None}
 
@@ -31,9 +32,11 @@ def after_others(bench: Bench, t: Trial) -> Trial | None:
 
 
 def _soonest(bench: Bench, ends: dict[int, int], without: Without) -> Trial | None:
-    """The gangs end one after another, T_1 <= T_2 <= ...: it starts at the first T_k at which it fits, for it fits the better the more have ended.
+    """The gangs end one after another, T_1 <= T_2 <= ...: it starts at the first T_k at which it fits, for it fits the
+    better the more have ended.
 
-    From those that have ended by then whoever need not is dropped, first all that hold nothing of the nodes where it would be.
+    From those that have ended by then whoever need not is dropped, first all that hold nothing of the nodes where it
+    would be.
     """
     gangs = bench.case.world.problem.gangs
     line = sorted(ends, key=lambda i: (ends[i], gangs[i].age, i))

@@ -16,8 +16,9 @@ from solver.state.room import Ledger
 class Obstacle:
     """A limit that the gang would break. queue: whose; None for what is kept for guarantees in the whole cluster.
 
-    most: what may be held of resource r; left: how much of it is; missing: what is too little. ceiling: it is one of `quotas.ceilings`, else a
-    guarantee. keepers: the queues that are guaranteed what the gang lacks, where it is kept for guarantees.
+    most: what may be held of resource r; left: how much of it is; missing: what is too little. ceiling: it is one of
+    `quotas.ceilings`, else a guarantee. keepers: the queues that are guaranteed what the gang lacks, where it is kept
+    for guarantees.
     """
 
     code: str
@@ -31,7 +32,8 @@ class Obstacle:
 
     @property
     def key(self) -> tuple[str, int, int]:
-        """All that guarantees keep of one resource is one reason, wherever it is measured: what lifts one of these limits lifts all of them."""
+        """All that guarantees keep of one resource is one reason, wherever it is measured: what lifts one of these
+        limits lifts all of them."""
         return self.code, -1 if self.queue is None or self.code == "GW106" else self.queue, self.r
 
 
@@ -43,7 +45,9 @@ def obstacles(ledger: Ledger, queue: int, amount: Vector) -> Iterator[Obstacle]:
             for r, (asked, most) in enumerate(zip(amount, ceiling.most, strict=True)):
                 if asked and most is not None and have[r] + asked > most and (ceiling.tree or q == queue):
                     keepers = _reserving(ledger.problem, q, r) if ceiling.code == "GW106" else ()
-                    yield Obstacle(ceiling.code, q, r, True, most, max(0, most - have[r]), have[r] + asked - most, keepers)
+                    yield Obstacle(
+                        ceiling.code, q, r, True, most, max(0, most - have[r]), have[r] + asked - most, keepers
+                    )
     then = ledger.copy()
     then.charge(queue, amount)
     for at, r in ledger.over_guarantees(queue, amount):
@@ -56,17 +60,20 @@ def obstacles(ledger: Ledger, queue: int, amount: Vector) -> Iterator[Obstacle]:
 
 
 def _reserving(problem: Problem, q: int, r: int) -> tuple[int, ...]:
-    """The queues whose guarantees lower what `quotas.real_capability` leaves queue q: all others, also those above it, in the flat rule; along the
-    tree those beside it and beside the queues above it."""
+    """The queues whose guarantees lower what `quotas.real_capability` leaves queue q: all others, also those above it,
+    in the flat rule; along the tree those beside it and beside the queues above it."""
     way = path(problem, q)
     beside = {problem.queues[above].parent for above in way} - {None}
     tree = problem.policy.measured_by_tree
-    others = (c for c, queue in enumerate(problem.queues) if (c not in way and queue.parent in beside if tree else c != q))
+    others = (
+        c for c, queue in enumerate(problem.queues) if (c not in way and queue.parent in beside if tree else c != q)
+    )
     return tuple(c for c in others if problem.queues[c].guarantee[r])
 
 
 def _unmet(ledger: Ledger, queue: int, at: int | None, r: int) -> tuple[int, ...]:
-    """The queues outside the gang's path, below `at` where it is one, that together with all below them hold less than they are guaranteed."""
+    """The queues outside the gang's path, below `at` where it is one, that together with all below them hold less than
+    they are guaranteed."""
     way = ledger.path(queue)
     others = (q for q in range(len(ledger.problem.queues)) if q not in way and (at is None or at in ledger.path(q)))
     return tuple(q for q in others if ledger.held[q][r] < (ledger.problem.queues[q].guarantee[r] or 0))
@@ -81,13 +88,21 @@ def _capability(problem: Problem, q: int, r: int) -> int:
 
 
 def lifted(problem: Problem, queue: int, obstacle: Obstacle) -> Problem:
-    """The problem without one obstacle for a gang of this queue: that capability gone, or the guarantees of the resource: all that are outside the
-    queue's path, and those that are named. A share by weight stays."""
+    """The problem without one obstacle for a gang of this queue: that capability gone, or the guarantees of the
+    resource: all that are outside the queue's path, and those that are named. A share by weight stays."""
     if obstacle.code == "GW101":
-        return _changed(problem, lambda q, spec: replace(spec, capability=_without(spec.capability, obstacle.r)) if q == obstacle.queue else spec)
+        return _changed(
+            problem,
+            lambda q, spec: (
+                replace(spec, capability=_without(spec.capability, obstacle.r)) if q == obstacle.queue else spec
+            ),
+        )
     if obstacle.code == "GW106":
         kept = frozenset(path(problem, queue)) - frozenset(obstacle.keepers)
-        return _changed(problem, lambda q, spec: spec if q in kept else replace(spec, guarantee=_without(spec.guarantee, obstacle.r)))
+        return _changed(
+            problem,
+            lambda q, spec: spec if q in kept else replace(spec, guarantee=_without(spec.guarantee, obstacle.r)),
+        )
     return problem
 
 
@@ -102,8 +117,9 @@ def _without(limits: Limits, r: int) -> Limits:
 def against(ledger: Ledger, queue: int, amount: Vector, cluster: Ledger | None) -> list[Obstacle]:
     """All that must be lifted so that the gang is allowed, one for each reason and resource; none of it can be spared.
 
-    cluster: what holds the cluster where room is kept in all of it for guarantees; None where that does not matter. Capabilities first, then what
-    guarantees leave, then shares by weight: each of them is made from those before it, and is asked again without them.
+    cluster: what holds the cluster where room is kept in all of it for guarantees; None where that does not matter.
+    Capabilities first, then what guarantees leave, then shares by weight: each of them is made from those before it,
+    and is asked again without them.
     """
     found: dict[tuple[str, int, int], Obstacle] = {}
     while new := [o for o in _either(ledger, queue, amount, cluster) if o.key not in found]:
@@ -143,20 +159,28 @@ class Asking:
 
 
 def queue_facts(world: World, ledger: Ledger, asking: Asking, cluster: Ledger | None) -> list[Fact]:
-    """GW113, GW101, GW106, GW112, and GW102 where more runs than the nodes have in sum: all that must be lifted where the queues hold what `ledger`
-    says, and the cluster what `cluster` says."""
+    """GW113, GW101, GW106, GW112, and GW102 where more runs than the nodes have in sum: all that must be lifted where
+    the queues hold what `ledger` says, and the cluster what `cluster` says."""
     queue, idle = asking.queue, world.idle
-    hopeless = {o.key: o for o in against(idle, queue, asking.whole, None if cluster is None else idle) if o.code != "GW112"}
+    hopeless = {
+        o.key: o for o in against(idle, queue, asking.whole, None if cluster is None else idle) if o.code != "GW112"
+    }
     found = []
     if not ledger.rules.takes[queue]:
-        found.append(Fact("GW113", queue=next((q for q in ledger.path(queue) if not ledger.problem.queues[q].open), queue)))
+        found.append(
+            Fact("GW113", queue=next((q for q in ledger.path(queue) if not ledger.problem.queues[q].open), queue))
+        )
     every = against(ledger, queue, asking.amount, cluster)
     return found + [_fact(world, ledger, asking, hopeless.get(o.key, o), o.key in hopeless) for o in every]
 
 
 def _inside(world: World, q: int | None) -> tuple[int, ...]:
     """The gangs that the plan starts in a queue or below it."""
-    return () if q is None else tuple(j for j in sorted(world.started) if q in world.after.path(world.problem.gangs[j].queue))
+    return (
+        ()
+        if q is None
+        else tuple(j for j in sorted(world.started) if q in world.after.path(world.problem.gangs[j].queue))
+    )
 
 
 def _fact(world: World, ledger: Ledger, asking: Asking, o: Obstacle, never: bool) -> Fact:

@@ -1,6 +1,8 @@
-"""What would let a gang start: each change was tried, and is the least of its kind. One change where one is enough, else two.
+"""What would let a gang start: each change was tried, and is the least of its kind. One change where one is enough,
+else two.
 
-Order: what its owner can change without giving up pods; waiting; fewer pods or a higher priority; the queues; the cluster. One change before two.
+Order: what its owner can change without giving up pods; waiting; fewer pods or a higher priority; the queues; the
+cluster. One change before two.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ from solver.semantics.eviction_rights import lendable
 MOST = 4
 """Repairs that are said."""
 ENOUGH = 2
-"""With fewer repairs of one change more nodes are tried, then two changes, until there is one more. One repair is enough where others go first."""
+"""With fewer repairs of one change more nodes are tried, then two changes, until there is one more. One repair is
+enough where others go first."""
 TRIES = 60
 """Questions about nodes for the repairs of one kind of gang, and how many of them may be put to an exact model."""
 MODELS = 6
@@ -68,10 +71,13 @@ def _nodes(bench: Bench) -> Iterator[Trial]:
 
 
 def _waiting(bench: Bench, t: Trial, facts: Sequence[Fact]) -> Iterator[Trial]:
-    """GR116: nodes that come back. GR109: running gangs that end; GR103: other pods that do, where no gang is known to help."""
+    """GR116: nodes that come back. GR109: running gangs that end; GR103: other pods that do, where no gang is known to
+    help."""
     away = tuple(n for fact in facts if fact.code == "GW122" for n in fact.nodes)
     if away:
-        yield from _if_works(bench, replace(t, setting=replace(t.setting, back=away), changes=(*t.changes, Repair("GR116", nodes=away))))
+        yield from _if_works(
+            bench, replace(t, setting=replace(t.setting, back=away), changes=(*t.changes, Repair("GR116", nodes=away)))
+        )
     if not any(fact.never for fact in facts):
         after = after_others(bench, t)
         freed = replace(t, setting=replace(t.setting, running=False), changes=(*t.changes, Repair("GR103")))
@@ -97,8 +103,9 @@ def _if_works(bench: Bench, trial: Trial | None) -> Iterator[Trial]:
 
 
 def raised(bench: Bench, t: Trial) -> Trial | None:
-    """GR114: a priority above that of all that the plan starts; then it is decided first, and alone it finds room beside what runs. Not of one that
-    may borrow a domain that a queue keeps: that is lent last of all, whatever the priority."""
+    """GR114: a priority above that of all that the plan starts; then it is decided first, and alone it finds room
+    beside what runs. Not of one that may borrow a domain that a queue keeps: that is lent last of all, whatever the
+    priority."""
     world = bench.case.world
     top = max((world.problem.gangs[i].priority for i in world.started), default=None)
     lent = any(queue.kept for queue in world.problem.queues) and lendable(world.problem, bench.case.gang)
@@ -108,7 +115,8 @@ def raised(bench: Bench, t: Trial) -> Trial | None:
 
 
 def _double(bench: Bench) -> Iterator[Trial]:
-    """Trials of two kinds of change: of the gang or the nodes and of the queues, of the gang twice, of the gang and its priority."""
+    """Trials of two kinds of change: of the gang or the nodes and of the queues, of the gang twice, of the gang and its
+    priority."""
     start = bench.start
     kinds = [*every(bench, start), *_fewer(bench, start)]
     if not bench.allowed(start) and not bench.fits(start):

@@ -24,7 +24,11 @@ def tiers(bench: Bench, t: Trial) -> list[Step]:
     tree = bench.case.world.tree
     if topology is None or topology.mode != "hard" or topology.tier > tree.top:
         return []
-    higher = [partial(_tier, None, Topology("hard", tier), Repair("GR102", tier=tier)) for tier in tree.tiers if tier > topology.tier]
+    higher = [
+        partial(_tier, None, Topology("hard", tier), Repair("GR102", tier=tier))
+        for tier in tree.tiers
+        if tier > topology.tier
+    ]
     return [*higher, partial(_tier, None, Topology("soft", topology.tier), Repair("GR107"))]
 
 
@@ -35,7 +39,9 @@ def part_tiers(bench: Bench, i: int, t: Trial) -> list[Step]:
     if topology.mode != "hard" or topology.tier > tree.top:
         return []
     higher = [
-        partial(_tier, i, Topology("hard", tier), Repair("GR102", subgroup=i, tier=tier)) for tier in tree.tiers if tier > topology.tier and tiered
+        partial(_tier, i, Topology("hard", tier), Repair("GR102", subgroup=i, tier=tier))
+        for tier in tree.tiers
+        if tier > topology.tier and tiered
     ]
     return [*higher, partial(_tier, i, Topology("soft", topology.tier), Repair("GR107", subgroup=i))]
 
@@ -49,7 +55,8 @@ def _tier(i: int | None, topology: Topology, repair: Repair, t: Trial) -> Trial:
 
 
 def sizes(i: int, t: Trial) -> list[Step]:
-    """GR106: subgroups of kind i in halves, quarters ...: each size divides the one before it, so that whole parts stay whole."""
+    """GR106: subgroups of kind i in halves, quarters ...: each size divides the one before it, so that whole parts stay
+    whole."""
     found: list[Step] = []
     smaller = t.setting.gang.subgroups[i].size
     while smaller > 1:
@@ -67,7 +74,8 @@ def _size(i: int, size: int, t: Trial) -> Trial:
 
 
 def fewer(role: int, t: Trial) -> Sequence[Step]:
-    """GR105: fewer pods of a role, whole subgroups; of an elastic role a smaller minimum. Not where other roles share the subgroup."""
+    """GR105: fewer pods of a role, whole subgroups; of an elastic role a smaller minimum. Not where other roles share
+    the subgroup."""
     gang = t.setting.gang
     need = required(gang, (0,) * len(gang.roles))[0][role]
     parts = [part for part in gang.subgroups if role in part.roles]
@@ -86,14 +94,22 @@ def _fewer(role: int, pods: int, t: Trial) -> Trial:
     roles = tuple(less if k == role else other for k, other in enumerate(gang.roles))
     parts = tuple(replace(p, minimum=min(p.minimum, pods // p.size)) if role in p.roles else p for p in gang.subgroups)
     minimum = max(sum(r.minimum for r in roles), gang.minimum - (now - pods))
-    return _with(t, replace(gang, roles=roles, subgroups=parts, minimum=minimum), Repair("GR105", role=role, amount=pods, now=now))
+    return _with(
+        t,
+        replace(gang, roles=roles, subgroups=parts, minimum=minimum),
+        Repair("GR105", role=role, amount=pods, now=now),
+    )
 
 
 def fewer_in_all(t: Trial) -> Sequence[Step]:
     """GR105 without a role: a smaller minimum of a gang that leaves open which roles meet it."""
     gang = t.setting.gang
     need, least = required(gang, (0,) * len(gang.roles))
-    return [] if gang.running else Steps(range(min(least, gang.minimum) - 1, max(sum(need), 1) - 1, -1), partial(partial, _fewer_in_all))
+    return (
+        []
+        if gang.running
+        else Steps(range(min(least, gang.minimum) - 1, max(sum(need), 1) - 1, -1), partial(partial, _fewer_in_all))
+    )
 
 
 def _fewer_in_all(pods: int, t: Trial) -> Trial:
@@ -102,8 +118,8 @@ def _fewer_in_all(pods: int, t: Trial) -> Trial:
 
 
 def openings(bench: Bench, role: int, t: Trial) -> list[list[Step]]:
-    """GR112: a role may use one more kind of node as well; one list for each kind, since none includes another. None where kinds say more than
-    what its owner can change."""
+    """GR112: a role may use one more kind of node as well; one list for each kind, since none includes another. None
+    where kinds say more than what its owner can change."""
     if bench.case.world.guarded:
         return []
     here = t.setting.gang.roles[role].kinds
@@ -121,9 +137,11 @@ def _open(role: int, kind: int, node: int, t: Trial) -> Trial:
 
 
 def smaller(bench: Bench, role: int, t: Trial) -> list[Step]:
-    """GR115: pods of a role that ask for no more of anything than the largest node that is open to it has, or its largest cell, nothing running.
+    """GR115: pods of a role that ask for no more of anything than the largest node that is open to it has, or its
+    largest cell, nothing running.
 
-    Not where two resources are too much, nor where the share of one cell is not what the pod asks for by that name, or the cells have none of it.
+    Not where two resources are too much, nor where the share of one cell is not what the pod asks for by that name, or
+    the cells have none of it.
     """
     world, spec = bench.case.world, t.setting.gang.roles[role]
     largest = world.capacity.at(np.isin(world.tree.kinds, sorted(spec.kinds)))
@@ -131,7 +149,8 @@ def smaller(bench: Bench, role: int, t: Trial) -> list[Step]:
     for portion in spec.portions:
         cells = largest.cells[:, portion.division].max(axis=(0, 1), initial=0).tolist()
         sizes = [
-            min(most, cell) if share == asked else most for most, cell, share, asked in zip(sizes, cells, portion.share, spec.request, strict=True)
+            min(most, cell) if share == asked else most
+            for most, cell, share, asked in zip(sizes, cells, portion.share, spec.request, strict=True)
         ]
     over = [r for r, a in enumerate(spec.request) if a > sizes[r]]
     if len(over) != 1 or not len(largest.amounts) or (spec.portions and not sizes[over[0]]):
@@ -142,10 +161,14 @@ def smaller(bench: Bench, role: int, t: Trial) -> list[Step]:
 def _smaller(role: int, r: int, amount: int, t: Trial) -> Trial:
     gang = t.setting.gang
     was = gang.roles[role]
-    portions = tuple(replace(p, share=_with_amount(p.share, r, amount)) if p.share[r] == was.request[r] else p for p in was.portions)
+    portions = tuple(
+        replace(p, share=_with_amount(p.share, r, amount)) if p.share[r] == was.request[r] else p for p in was.portions
+    )
     less = replace(was, request=_with_amount(was.request, r, amount), portions=portions)
     roles = tuple(less if k == role else other for k, other in enumerate(gang.roles))
-    return _with(t, replace(gang, roles=roles), Repair("GR115", role=role, resource=r, amount=amount, now=was.request[r]))
+    return _with(
+        t, replace(gang, roles=roles), Repair("GR115", role=role, resource=r, amount=amount, now=was.request[r])
+    )
 
 
 def _with_amount(vector: Vector, r: int, amount: int) -> Vector:

@@ -22,12 +22,14 @@ from solver.state.pod_rules import Neighbours
 from solver.state.room import Ledger, add, demand
 
 SMALL = 2_000
-"""Pod variables, were every node a place of its own, up to which an exact model is asked; beyond it what the greedy does not find is no repair."""
+"""Pod variables, were every node a place of its own, up to which an exact model is asked; beyond it what the greedy
+does not find is no repair."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What would be: the gang's setting, the queues' limits, gangs that ended, nodes that were added (`count` like one, at a leaf).
+    """What would be: the gang's setting, the queues' limits, gangs that ended, nodes that were added (`count` like one,
+    at a leaf).
 
     later: seconds until then, by which nodes may have closed. changes: what was done for it.
     """
@@ -59,7 +61,8 @@ class Steps(Sequence[Step]):
 
 @dataclass
 class Bench:
-    """Where trials are made for one case. tries: how many more questions about nodes may be asked; models: how many of them by an exact model."""
+    """Where trials are made for one case. tries: how many more questions about nodes may be asked; models: how many of
+    them by an exact model."""
 
     case: Case
     tries: int
@@ -137,7 +140,8 @@ class Bench:
         return exactly(q.problem, q.tree, 0, q.shape, q.free, self.case.world.options, q.neighbours) is True
 
     def question(self, t: Trial) -> Question:
-        """The same asked of the nodes alone. More nodes are never tried together with relations between pods or cells of nodes."""
+        """The same asked of the nodes alone. More nodes are never tried together with relations between pods or cells
+        of nodes."""
         q = self.case.question(t.setting)
         free, left = q.free.copy(), None if q.neighbours is None else q.neighbours.copy()
         leaving = [(self.case.world.problem.gangs[i], self.holds(t, i)) for i in t.gone]
@@ -154,14 +158,17 @@ class Bench:
             return replace(q, free=free, neighbours=left)
         like, leaf, count = t.added
         node = q.problem.nodes[like]
-        more = tuple(Node(f"{node.name} again {n}", node.kind, leaf, node.capacity, node.capacity) for n in range(count))
+        more = tuple(
+            Node(f"{node.name} again {n}", node.kind, leaf, node.capacity, node.capacity) for n in range(count)
+        )
         problem = replace(q.problem, nodes=(*q.problem.nodes, *more))
         amounts = np.vstack([free.amounts, np.array([node.capacity] * count, dtype=np.int64)])
         cells = np.concatenate([free.cells, np.zeros((count, *free.cells.shape[1:]), dtype=np.int64)])
         return Question(problem, Tree(problem), q.shape, Free(amounts, cells))
 
     def _closed(self, t: Trial) -> list[int]:
-        """The nodes that the gang may not use then: reserved for another, closing before it ends, or closed to it anyway."""
+        """The nodes that the gang may not use then: reserved for another, closing before it ends, or closed to it
+        anyway."""
         world = self.case.world
         reserved = world.reserved if t.setting.started else ()
         later = shut_to(world.problem, self.case.gang, t.later) if t.later else ()
@@ -173,14 +180,16 @@ class Bench:
         return found(q.problem, q.tree, 0, q.shape, q.free, q.neighbours) or ()
 
     def least(self, t: Trial, steps: Sequence[Step], by: Callable[[Trial], bool] | None = None) -> Trial | None:
-        """The trial with the first of the steps that works (or is good `by` another test); none must help less than those before it."""
+        """The trial with the first of the steps that works (or is good `by` another test); none must help less than
+        those before it."""
         good = by or self.works
         step = first(steps, lambda step: good(step(t)))
         return None if step is None else step(t)
 
 
 def _without(there: Neighbours, leaving: Iterable[tuple[Gang, tuple[Placement, ...]]]) -> Neighbours:
-    """Who is where once these pods of gangs are gone: those that run already stood there, the others the plan has placed."""
+    """Who is where once these pods of gangs are gone: those that run already stood there, the others the plan has
+    placed."""
     running: list[tuple[Role, int, int]] = []
     placed: list[tuple[Role, int, int]] = []
     for gang, pods in leaving:

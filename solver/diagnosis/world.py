@@ -1,4 +1,5 @@
-"""What a gang is asked about: the world as it is, or as it would be with something out of the way; and whether the gang fits there."""
+"""What a gang is asked about: the world as it is, or as it would be with something out of the way; and whether the gang
+fits there."""
 
 from __future__ import annotations
 
@@ -21,11 +22,11 @@ from solver.state.room import Ledger, owed_vectors
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A gang, as written or with something about it relaxed, and who is in its way: gangs that the plan starts, all that runs, and what pods say of
-    one another.
+    """A gang, as written or with something about it relaxed, and who is in its way: gangs that the plan starts, all
+    that runs, and what pods say of one another.
 
-    own: the pods of it that run in truth; where `gang.running` is empty they have given their room back. back: nodes that are away for now and
-    would be there again.
+    own: the pods of it that run in truth; where `gang.running` is empty they have given their room back. back: nodes
+    that are away for now and would be there again.
     """
 
     gang: Gang
@@ -38,10 +39,11 @@ class Setting:
 
 @dataclass
 class World:
-    """before: free vectors and holdings with only what runs. after, neighbours: with the plan. started, kept: what the plan starts and what it keeps,
-    gang -> placements; uses: on which cells. reserved: nodes that it holds for a gang that waits.
-    guarded: a kind of node may also be one that is closed to a gang (`closing.closed`), whatever its selectors say. shut: where it is not said by
-    kinds, gang -> nodes that are closed to it, on which no repair may count.
+    """before: free vectors and holdings with only what runs. after, neighbours: with the plan. started, kept: what the
+    plan starts and what it keeps, gang -> placements; uses: on which cells. reserved: nodes that it holds for a gang
+    that waits. guarded: a kind of node may also be one that is closed to a gang (`closing.closed`), whatever its
+    selectors say. shut: where it is not said by kinds, gang -> nodes that are closed to it, on which no repair may
+    count.
 
     Nothing in it changes but what it remembers, so that it may be sent to another process.
     """
@@ -61,7 +63,8 @@ class World:
     guarded: bool = False
     shut: Mapping[int, frozenset[int]] = field(default_factory=dict)
     blockers: dict[tuple[int, Setting], tuple[int, tuple[int, ...]]] = field(default_factory=dict)
-    """Priority and setting -> (pods that fit, gangs of the plan in the way): the dearest question, and the same for all queues."""
+    """Priority and setting -> (pods that fit, gangs of the plan in the way): the dearest question, and the same for all
+    queues."""
 
     @cached_property
     def closing(self) -> bool:
@@ -81,7 +84,9 @@ class World:
             nodes = list(self.problem.nodes)
             for n in back:
                 if (then := nodes[n].back) is not None:
-                    nodes[n] = replace(nodes[n], kind=then.kind, capacity=then.capacity, free=then.free, cells=then.cells, back=None)
+                    nodes[n] = replace(
+                        nodes[n], kind=then.kind, capacity=then.capacity, free=then.free, cells=then.cells, back=None
+                    )
             self._nodes[back] = tuple(nodes), Tree(replace(self.problem, nodes=tuple(nodes)))
         return self._nodes[back]
 
@@ -159,11 +164,13 @@ class World:
         return {}
 
     def _apart(self, gang: Gang) -> Neighbours:
-        """The empty cluster but for the gang's own pods that run: only what keeps these and its new ones apart, or among themselves, is sure never to
-        change; company may come, and make things even."""
+        """The empty cluster but for the gang's own pods that run: only what keeps these and its new ones apart, or
+        among themselves, is sure never to change; company may come, and make things even."""
         key = gang.running, tuple((role.bears, role.matches) for role in gang.roles) if gang.running else ()
         if key not in self._own:
-            sure = frozenset(rho for rho, relation in enumerate(self.problem.relations) if relation.kind == "apart" or relation.own)
+            sure = frozenset(
+                rho for rho, relation in enumerate(self.problem.relations) if relation.kind == "apart" or relation.own
+            )
             self._own[key] = Neighbours(self.problem, Standing(self.problem, only=gang), sure)
         return self._own[key]
 
@@ -200,7 +207,9 @@ class World:
         if s.own and s.running != bool(s.gang.running):
             free = free.copy()
             for p in s.own:
-                free.amounts[p.node] += np.array(s.gang.roles[p.role].request, dtype=np.int64) * (p.pods if s.running else -p.pods)
+                free.amounts[p.node] += np.array(s.gang.roles[p.role].request, dtype=np.int64) * (
+                    p.pods if s.running else -p.pods
+                )
         if s.back:
             free = free.less(self._missing(s.back, s.running))
         return free.clipped()
@@ -209,7 +218,9 @@ class World:
         """What nodes have less while they are away: of what may be given, or of all that they hold."""
         if (back, running) not in self._gaps:
             then = replace(self.problem, nodes=self.nodes(back)[0])
-            self._gaps[back, running] = left(self.problem).less(left(then)) if running else whole(self.problem).less(whole(then))
+            self._gaps[back, running] = (
+                left(self.problem).less(left(then)) if running else whole(self.problem).less(whole(then))
+            )
         return self._gaps[back, running]
 
     @cached_property
@@ -235,8 +246,8 @@ class Question:
 class Case:
     """One gang that waits, and what was found out about it.
 
-    models: how many exact models may still be asked; beyond them an answer that neither counting nor the greedy gives stays open. shut: nodes that
-    no repair may count on.
+    models: how many exact models may still be asked; beyond them an answer that neither counting nor the greedy gives
+    stays open. shut: nodes that no repair may count on.
     """
 
     world: World
@@ -273,10 +284,17 @@ class Case:
     def question(self, s: Setting) -> Question:
         world = self.world
         nodes, tree = world.nodes(s.back)
-        return Question(replace(world.problem, nodes=nodes, gangs=(s.gang,)), tree, shape_of(0, s.gang), world.free(s), world.beside(s))
+        return Question(
+            replace(world.problem, nodes=nodes, gangs=(s.gang,)),
+            tree,
+            shape_of(0, s.gang),
+            world.free(s),
+            world.beside(s),
+        )
 
     def fits(self, s: Setting) -> bool | None:
-        """Whether the gang finds room, queues aside: by counting a no, by the greedy a yes, else by an exact model. None: not known."""
+        """Whether the gang finds room, queues aside: by counting a no, by the greedy a yes, else by an exact model.
+        None: not known."""
         if s not in self._answers:
             self._answers[s] = self._ask(self.question(s))
         return self._answers[s]

@@ -1,6 +1,7 @@
 """The greedy that gives the incumbent and the floor: gang by gang, the tightest domain that holds it, best fit inside.
 
-After Kueue's topology-aware best fit and Volcano's hypernode gradient, described in docs/model.md; exact integers, always feasible.
+After Kueue's topology-aware best fit and Volcano's hypernode gradient, described in docs/model.md; exact integers,
+always feasible.
 """
 
 from __future__ import annotations
@@ -32,21 +33,26 @@ RELATED_TRIES = 32
 class Greedy:
     """Places gangs into a `Room`, one after another."""
 
-    def __init__(self, problem: Problem, tree: Tree, room: Room, fragments: Fragments | None = None, largest: bool = False) -> None:
-        """fragments: of the same room; pods then go where they leave least of no use to others, instead of where the fewest still fit.
-        largest: of a queue's gangs those that ask for most come first, not the oldest."""
+    def __init__(
+        self, problem: Problem, tree: Tree, room: Room, fragments: Fragments | None = None, largest: bool = False
+    ) -> None:
+        """fragments: of the same room; pods then go where they leave least of no use to others, instead of where the
+        fewest still fit. largest: of a queue's gangs those that ask for most come first, not the oldest."""
         self.problem, self.tree, self.room, self.fragments, self.largest = problem, tree, room, fragments, largest
 
     def order(self, gangs: Iterable[int], ledger: Ledger, totals: Vector) -> Iterable[int]:
-        """Urgency first, then the queue's priority, then the queue with the lowest share at that moment, then age (with drf: after what each holds;
-        not in a queue with strict order), or where the `largest` come first what each asks for.
+        """Urgency first, then the queue's priority, then the queue with the lowest share at that moment, then age (with
+        drf: after what each holds; not in a queue with strict order), or where the `largest` come first what each asks
+        for.
 
         Charge the ledger between two of them.
         """
         waiting: dict[tuple[int, int], dict[int, list[int]]] = {}
         for j in sorted(gangs, key=lambda j: (*self._turn(j, totals), self.problem.gangs[j].age, j), reverse=True):
             queue = self.problem.gangs[j].queue
-            waiting.setdefault((-urgency(self.problem.gangs[j]), -rank(self.problem, queue)), {}).setdefault(queue, []).append(j)
+            waiting.setdefault((-urgency(self.problem.gangs[j]), -rank(self.problem, queue)), {}).setdefault(
+                queue, []
+            ).append(j)
         for p in sorted(waiting):
             queues = waiting[p]
             while queues:
@@ -56,15 +62,19 @@ class Greedy:
                     del queues[q]
 
     def _turn(self, j: int, totals: Vector) -> tuple[float, float]:
-        """What comes before age in a queue: what drf says of what the gang holds, and the part of the cluster that it asks for."""
+        """What comes before age in a queue: what drf says of what the gang holds, and the part of the cluster that it
+        asks for."""
         gang = self.problem.gangs[j]
         if self.problem.queues[gang.queue].strict:
             return 0.0, 0.0
         asked = shape_of(j, gang).demand(len(totals)) if self.largest else (0,) * len(totals)
-        return gang_share(self.problem, gang, gang.running, totals), -max((a / t for a, t in zip(asked, totals, strict=True) if t), default=0.0)
+        return gang_share(self.problem, gang, gang.running, totals), -max(
+            (a / t for a, t in zip(asked, totals, strict=True) if t), default=0.0
+        )
 
     def place(self, index: int, shape: Shape | None = None) -> tuple[Placement, ...] | None:
-        """The new pods of a gang at their nodes, taken from the room; None (and nothing taken) when this greedy finds no way."""
+        """The new pods of a gang at their nodes, taken from the room; None (and nothing taken) when this greedy finds
+        no way."""
         gang = self.problem.gangs[index]
         shape = shape or shape_of(index, gang)
         if not shape.possible or (shape.fixed and broken(self.tree, gang, shape.fixed)):
@@ -90,13 +100,17 @@ class Greedy:
         return best[1]
 
     def _stricter(self, gang: Gang, shape: Shape) -> list[Gang]:
-        """The gang with its subgroups bound to ever higher tiers: first as many parts as can be are whole in a domain of the lowest tier, then of
-        the next one, and only the rest obeys no more than it must. None where all obey the lowest tier anyway, or pods run already."""
+        """The gang with its subgroups bound to ever higher tiers: first as many parts as can be are whole in a domain
+        of the lowest tier, then of the next one, and only the rest obeys no more than it must. None where all obey the
+        lowest tier anyway, or pods run already."""
         if shape.fixed:
             return []
         found = []
         for tier in self.tree.tiers:
-            parts = tuple(s if s.topology.mode == "hard" and s.topology.tier <= tier else self._bound(s, tier) for s in gang.subgroups)
+            parts = tuple(
+                s if s.topology.mode == "hard" and s.topology.tier <= tier else self._bound(s, tier)
+                for s in gang.subgroups
+            )
             if parts == gang.subgroups:
                 break
             found.append(replace(gang, subgroups=parts))
@@ -107,7 +121,8 @@ class Greedy:
         return replace(part, topology=Topology("hard", tier))
 
     def most(self, index: int, shape: Shape) -> int:
-        """The most pods of the gang that this greedy gets into one of its domains, short of all of them; the room stays as it was."""
+        """The most pods of the gang that this greedy gets into one of its domains, short of all of them; the room stays
+        as it was."""
         best, want = 0, shape.mixed()
         reach = [self.reach(shape, t) for t in range(len(shape.roles))]
         domains = self.tree.domains(shape.tier) if shape.tier is not None else (ROOT,)
@@ -122,7 +137,8 @@ class Greedy:
         return min(best, shape.least - 1)
 
     def _different(self, shape: Shape, domains: Iterable[int]) -> Iterator[int]:
-        """The domains without those that are built alike and have the same free, node by node, as one before: what fails there fails here."""
+        """The domains without those that are built alike and have the same free, node by node, as one before: what
+        fails there fails here."""
         alike = not shape.fixed and self.room.neighbours is None and not any(role.ask.portions for role in shape.roles)
         seen: set[object] = set()
         for h in domains:
@@ -140,7 +156,8 @@ class Greedy:
         return shape.related and self.room.neighbours is not None
 
     def _try(self, h: int, gang: Gang, shape: Shape, left: list[int], whole: bool = True) -> tuple[Placement, ...]:
-        """As many of `left` under h as fit, pod by pod where relations ask who is where; counts `left` down. whole: less than all is of no use."""
+        """As many of `left` under h as fit, pod by pod where relations ask who is where; counts `left` down. whole:
+        less than all is of no use."""
         if shape.related and self.room.neighbours is not None:
             open_to = [self.tree.open_to(role.kinds) for role in shape.roles]
             one_by_one = Podwise(self.tree, self.room, self.room.neighbours, gang, shape, open_to)
@@ -172,7 +189,9 @@ class Greedy:
         for tier in self.tree.tiers:
             here = np.flatnonzero(holding & (self.tree.tier_of == tier))
             found += self._by_fit(here, shape, want, reach)[:tries]
-        if (shape.tier is None or shape.tier > self.tree.top) and all(s[0] >= n for s, n in zip(reach, want, strict=True)):
+        if (shape.tier is None or shape.tier > self.tree.top) and all(
+            s[0] >= n for s, n in zip(reach, want, strict=True)
+        ):
             found.append(ROOT)
         return found
 
@@ -181,14 +200,19 @@ class Greedy:
         fits = self.tree.tier_of <= (self.tree.top if shape.tier is None else shape.tier)
         for slots, n in zip(reach, want, strict=True):
             fits &= slots[1:] >= n
-        homes = {self.tree.domain(self.problem.nodes[p.node].leaf, shape.tier) for p in shape.fixed} if shape.tier is not None else set()
+        homes = (
+            {self.tree.domain(self.problem.nodes[p.node].leaf, shape.tier) for p in shape.fixed}
+            if shape.tier is not None
+            else set()
+        )
         if homes:
             fits &= np.array([bool(homes & set(self.tree.path(h))) for h in range(len(fits))], dtype=np.bool_)
         return fits
 
     @staticmethod
     def _by_fit(domains: np.ndarray, shape: Shape, want: list[int], reach: list[Ints]) -> list[int]:
-        """The domains sorted: first those in which the gang could grow to its most, then by the slots that it would leave over."""
+        """The domains sorted: first those in which the gang could grow to its most, then by the slots that it would
+        leave over."""
         cramped, over = np.zeros(len(domains), dtype=np.bool_), np.zeros(len(domains), dtype=np.int64)
         for slots, role, n in zip(reach, shape.roles, want, strict=True):
             cramped |= slots[1:][domains] < role.room
@@ -199,7 +223,11 @@ class Greedy:
     def _near(self, shape: Shape, candidates: list[int]) -> list[int]:
         """Pods that join others go where they spread the gang least; without any, the order stands."""
         leaves = {self.problem.nodes[p.node].leaf for p in shape.fixed}
-        return sorted(candidates, key=lambda h: self.tree.span({*leaves, None if h == ROOT else h})) if leaves else candidates
+        return (
+            sorted(candidates, key=lambda h: self.tree.span({*leaves, None if h == ROOT else h}))
+            if leaves
+            else candidates
+        )
 
     def _fill(self, h: int, gang: Gang, shape: Shape, left: list[int]) -> tuple[Placement, ...]:
         """Put as many of `left` under h as fit, whole subgroups only; counts `left` down."""
@@ -235,14 +263,21 @@ class Greedy:
         parts, nodes, starts = self.tree.parts(h)
         if parts and any(left):
             children = list(parts)
-            below = [np.add.reduceat(self._slots_of(nodes, shape, t), starts).tolist() if left[t] else None for t in range(len(shape.roles))]
+            below = [
+                np.add.reduceat(self._slots_of(nodes, shape, t), starts).tolist() if left[t] else None
+                for t in range(len(shape.roles))
+            ]
             reach = [None if sums is None else dict(zip(parts, sums, strict=True)) for sums in below]
             while children and any(left):
                 amount = {c: [min(left[t], r[c]) if r else 0 for t, r in enumerate(reach)] for c in children}
                 room = {c: sum(r[c] for r in reach if r) for c in children}
                 whole = [c for c in children if amount[c] == left]
                 # The smallest child that holds all that is left; else the one that holds most of it.
-                c = min(whole, key=lambda c: (room[c], c)) if whole else max(children, key=lambda c: (sum(amount[c]), -c))
+                c = (
+                    min(whole, key=lambda c: (room[c], c))
+                    if whole
+                    else max(children, key=lambda c: (sum(amount[c]), -c))
+                )
                 children.remove(c)
                 if sum(amount[c]):
                     placed += self._fill(c, gang, shape, left)
@@ -253,7 +288,11 @@ class Greedy:
         if h == ROOT:
             return []
         return [
-            s for s in gang.subgroups if s.topology.mode == "hard" and s.topology.tier <= self.tree.top and h in self.tree.domains(s.topology.tier)
+            s
+            for s in gang.subgroups
+            if s.topology.mode == "hard"
+            and s.topology.tier <= self.tree.top
+            and h in self.tree.domains(s.topology.tier)
         ]
 
     def _running(self, shape: Shape, part: Subgroup, h: int) -> int:
@@ -273,11 +312,17 @@ class Greedy:
             if s.topology.mode == "hard" and self.tree.domain(None if h == ROOT else h, s.topology.tier) is None
         }
         placed: list[Placement] = []
-        for t in sorted((t for t in range(len(left)) if left[t] and t not in barred), key=lambda t: shape.roles[t].ask, reverse=True):
+        for t in sorted(
+            (t for t in range(len(left)) if left[t] and t not in barred), key=lambda t: shape.roles[t].ask, reverse=True
+        ):
             ask, fits = shape.roles[t].ask, self._slots_of(nodes, shape, t)
             open_to, fits = nodes[fits > 0], fits[fits > 0]
             order = np.argsort(fits, kind="stable") if self.fragments is None else self.fragments.order(ask, open_to)
             taken = self.room.fill(open_to[order], fits[order], ask, left[t])
-            placed += [Placement(t, node, pods) for node, pods in zip(open_to[order].tolist(), taken.tolist(), strict=True) if pods]
+            placed += [
+                Placement(t, node, pods)
+                for node, pods in zip(open_to[order].tolist(), taken.tolist(), strict=True)
+                if pods
+            ]
             left[t] -= int(taken.sum())
         return tuple(placed)

@@ -1,4 +1,5 @@
-"""The greedy's way with gangs in relations: pod after pod, each where the relations leave it room, near the pods that are placed already."""
+"""The greedy's way with gangs in relations: pod after pod, each where the relations leave it room, near the pods that
+are placed already."""
 
 from __future__ import annotations
 
@@ -26,8 +27,17 @@ MOST_COMPANY = 1 << 20
 class Podwise:
     """Fills domains with one gang. open_to: role -> node -> whether its kind is open to the role."""
 
-    def __init__(self, tree: Tree, room: Room, neighbours: Neighbours, gang: Gang, shape: Shape, open_to: Sequence[Flags]) -> None:
-        self.tree, self.room, self.neighbours, self.gang, self.shape, self.open = tree, room, neighbours, gang, shape, open_to
+    def __init__(
+        self, tree: Tree, room: Room, neighbours: Neighbours, gang: Gang, shape: Shape, open_to: Sequence[Flags]
+    ) -> None:
+        self.tree, self.room, self.neighbours, self.gang, self.shape, self.open = (
+            tree,
+            room,
+            neighbours,
+            gang,
+            shape,
+            open_to,
+        )
         self.touched = np.zeros(len(tree.kinds), dtype=np.bool_)
         for p in shape.fixed:
             self._touch(p.node)
@@ -43,7 +53,8 @@ class Podwise:
         return self.neighbours.cap(role, np.where(self.open[t], self.room.slots(role.ask), 0))
 
     def fill(self, h: int, left: list[int]) -> tuple[Placement, ...]:
-        """As many of `left` (pods per role, counted down) under h as come one after another; nothing where a subgroup would not be whole."""
+        """As many of `left` (pods per role, counted down) under h as come one after another; nothing where a subgroup
+        would not be whole."""
         mark, before = self.room.mark(), list(left)
         placed: list[Placement] = []
         nodes = self.tree.under(h)
@@ -59,9 +70,14 @@ class Podwise:
         return tuple(placed)
 
     def _parts(self) -> list[Subgroup]:
-        """Of the hard subgroups that share roles the largest, in whose domains the parts of the others are formed as it goes."""
+        """Of the hard subgroups that share roles the largest, in whose domains the parts of the others are formed as it
+        goes."""
         hard = [s for s in self.gang.subgroups if s.topology.mode == "hard" and s.topology.tier <= self.tree.top]
-        return [s for n, s in enumerate(hard) if not any(set(s.roles) & set(o.roles) and (o.size, -m) > (s.size, -n) for m, o in enumerate(hard))]
+        return [
+            s
+            for n, s in enumerate(hard)
+            if not any(set(s.roles) & set(o.roles) and (o.size, -m) > (s.size, -n) for m, o in enumerate(hard))
+        ]
 
     def _part(self, part: Subgroup, h: int, left: list[int]) -> list[Placement]:
         """One whole part inside one domain under h; counts `left` down."""
@@ -82,7 +98,8 @@ class Podwise:
         return []
 
     def _pods(self, nodes: Ints, left: list[int], roles: Sequence[int]) -> list[Placement]:
-        """Role after role, those that others need beside them and those that ask for most first, until no further pod comes."""
+        """Role after role, those that others need beside them and those that ask for most first, until no further pod
+        comes."""
         placed: list[Placement] = []
         order = sorted(roles, key=lambda t: (self._follows(t), [-a for a in self.shape.roles[t].request], t))
         progress = True
@@ -103,7 +120,8 @@ class Podwise:
         return any(relations[rho].kind == "together" for rho in self.shape.roles[t].bears)
 
     def _best(self, nodes: Ints, t: int) -> int | None:
-        """The node for one more pod: where the pods of its relations have most room together, then near the gang, then the fullest."""
+        """The node for one more pod: where the pods of its relations have most room together, then near the gang, then
+        the fullest."""
         role = self.shape.roles[t]
         slots = self.slots(t)
         if role.bears or role.matches:
@@ -115,13 +133,16 @@ class Podwise:
         return int(able[np.lexsort((able, slots[able], ~self.touched[able], -wide))[0]])
 
     def _company(self, t: int, slots: Ints) -> Ints:
-        """Node -> the slots in its domain, of the widest partition whose pods must stay together; 0 everywhere without one."""
+        """Node -> the slots in its domain, of the widest partition whose pods must stay together; 0 everywhere without
+        one."""
         found = np.zeros(len(slots), dtype=np.int64)
         for rho in self.neighbours.relations(self.shape.roles[t]):
             relation = self.neighbours.standing.relations[rho]
             if relation.kind == "together":
                 at = self.neighbours.standing.at[rho]
-                room = np.bincount(at[at >= 0], weights=np.minimum(slots[at >= 0], MOST_COMPANY), minlength=len(relation.present))
+                room = np.bincount(
+                    at[at >= 0], weights=np.minimum(slots[at >= 0], MOST_COMPANY), minlength=len(relation.present)
+                )
                 found += np.append(room, 0).astype(np.int64)[at]
         return found
 
@@ -133,7 +154,8 @@ class Podwise:
             self.touched |= self.tree.leaf_of == leaf
 
     def _uneven(self, placed: Sequence[Placement]) -> bool:
-        """Whether a subgroup, with the pods that run, has a part that is not whole in one of its domains, or pods outside them."""
+        """Whether a subgroup, with the pods that run, has a part that is not whole in one of its domains, or pods
+        outside them."""
         for part in self.gang.subgroups:
             inside: dict[int | None, int] = {}
             for p in (*self.shape.fixed, *placed):

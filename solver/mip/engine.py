@@ -1,7 +1,8 @@
 """PuLP model in, honest status out: HiGHS by one bulk hand-over, CBC where HiGHS is missing.
 
-PuLP's own `HiGHS` adds columns and rows one call at a time, calls a time limit "Optimal" and knows no MIP start. This module hands the
-whole model over in one `passModel`, sets the start, and reads value, bound and status from HiGHS itself.
+PuLP's own `HiGHS` adds columns and rows one call at a time, calls a time limit "Optimal" and knows no MIP start. This
+module hands the whole model over in one `passModel`, sets the start, and reads value, bound and status from HiGHS
+itself.
 """
 
 from __future__ import annotations
@@ -27,18 +28,22 @@ Status = Literal["optimal", "feasible", "infeasible", "unknown"]
 FEASIBILITY = 1e-6
 
 CUTS = 100
-"""Cuts that HiGHS keeps (10,000 by default): most of the time at the root of a crowded model goes into separating them, and its bound is as good."""
+"""Cuts that HiGHS keeps (10,000 by default): most of the time at the root of a crowded model goes into separating them,
+and its bound is as good."""
 
 
 AGGREGATOR = 1 << 12
-"""The bit of HiGHS's `presolve_rule_off` for its aggregator, which takes seconds on models of whole clusters and gains nothing there."""
+"""The bit of HiGHS's `presolve_rule_off` for its aggregator, which takes seconds on models of whole clusters and gains
+nothing there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """status: "optimal" within the asked gap, "feasible" when a limit struck, "infeasible" proved, "unknown" when a limit struck before any solution.
+    """status: "optimal" within the asked gap, "feasible" when a limit struck, "infeasible" proved, "unknown" when a
+    limit struck before any solution.
 
-    value and bound are in the model's own sense and sign. values: variable name -> value, integers exact; empty without a solution.
+    value and bound are in the model's own sense and sign. values: variable name -> value, integers exact; empty without
+    a solution.
     """
 
     status: Status
@@ -59,7 +64,8 @@ _WATCHES: ContextVar[tuple[Watch, ...]] = ContextVar("watches", default=())
 
 @contextmanager
 def watching() -> Iterator[Watch]:
-    """Notes whether the clock strikes in any solve inside. A limit of nodes is no clock: it strikes the same every time."""
+    """Notes whether the clock strikes in any solve inside. A limit of nodes is no clock: it strikes the same every
+    time."""
     watch = Watch()
     token = _WATCHES.set((*_WATCHES.get(), watch))
     try:
@@ -82,18 +88,23 @@ def solve_model(
     quick: bool = False,
     enough: float | None = None,
 ) -> Answer:
-    """Solve `model` (objective set). `start`: variable name -> value of a known solution; names that are missing are completed by HiGHS.
+    """Solve `model` (objective set). `start`: variable name -> value of a known solution; names that are missing are
+    completed by HiGHS.
 
-    relaxed: integers may be fractions; the values then are not rounded. quick: no presolve, for a model where a limit is likely to strike anyway.
-    enough: of a maximisation, a value that no solution exceeds by more than rounding: the search may end at the first that has it.
+    relaxed: integers may be fractions; the values then are not rounded. quick: no presolve, for a model where a limit
+    is likely to strike anyway. enough: of a maximisation, a value that no solution exceeds by more than rounding: the
+    search may end at the first that has it.
 
-    Raises RuntimeError when the engine that is asked for, or any, is not installed; ValueError when two variables have one name.
+    Raises RuntimeError when the engine that is asked for, or any, is not installed; ValueError when two variables have
+    one name.
     """
     if options.deadline is not None:
         options = replace(options, time_limit=max(0.0, options.deadline - time.monotonic()))
         if not options.time_limit:
             strike()
-            worst, best = (float("-inf"), float("inf")) if model.sense == pulp.LpMaximize else (float("inf"), float("-inf"))
+            worst, best = (
+                (float("-inf"), float("inf")) if model.sense == pulp.LpMaximize else (float("inf"), float("-inf"))
+            )
             return Answer("unknown", worst, best, {})
     variables = model.variables()  # PuLP walks through all rows for them
     if len({v.name for v in variables}) < len(variables):
@@ -101,7 +112,11 @@ def solve_model(
     engine = options.engine or ("highs" if highspy is not None else "cbc")
     if engine == "highs" and highspy is None:
         raise RuntimeError("the HiGHS engine was asked for, and the package highspy is not installed")
-    return _by_highs(model, variables, options, start, relaxed, quick, enough) if engine == "highs" else _by_cbc(model, options, relaxed)
+    return (
+        _by_highs(model, variables, options, start, relaxed, quick, enough)
+        if engine == "highs"
+        else _by_cbc(model, options, relaxed)
+    )
 
 
 def _by_highs(
@@ -133,7 +148,11 @@ def _by_highs(
     highs.passModel(_highs_lp(model, variables, column, integral))
     if start:
         known = [(i, start[v.name]) for i, v in enumerate(variables) if v.name in start]
-        highs.setSolution(len(known), np.array([i for i, _ in known], dtype=np.int32), np.array([x for _, x in known], dtype=np.double))
+        highs.setSolution(
+            len(known),
+            np.array([i for i, _ in known], dtype=np.int32),
+            np.array([x for _, x in known], dtype=np.double),
+        )
     highs.run()
     return _read_highs(model, variables, integral, highs)
 
@@ -151,7 +170,9 @@ def _highs_lp(model: pulp.LpProblem, variables: list[Any], column: Mapping[int, 
     lp.offset_ = model.objective.constant if model.objective is not None else 0.0
     lp.col_lower_ = np.array([-infinity if v.lowBound is None else v.lowBound for v in variables], dtype=np.double)
     lp.col_upper_ = np.array([infinity if v.upBound is None else v.upBound for v in variables], dtype=np.double)
-    lp.integrality_ = [highspy.HighsVarType.kInteger if whole else highspy.HighsVarType.kContinuous for whole in integral]
+    lp.integrality_ = [
+        highspy.HighsVarType.kInteger if whole else highspy.HighsVarType.kContinuous for whole in integral
+    ]
     lengths, index, coefficients, lower, upper = [], [], [], [], []
     for row in rows:
         index += [column[id(v)] for v in row]
@@ -185,8 +206,15 @@ def _read_highs(model: pulp.LpProblem, variables: list[Any], integral: list[bool
         return Answer("unknown", worst, bound, {})
     optimal = status == highspy.HighsModelStatus.kOptimal
     values = highs.getSolution().col_value
-    found = {v.name: float(round(x)) if whole else float(x) for v, x, whole in zip(variables, values, integral, strict=True)}
-    return Answer("optimal" if optimal else "feasible", info.objective_function_value, bound if is_mip else info.objective_function_value, found)
+    found = {
+        v.name: float(round(x)) if whole else float(x) for v, x, whole in zip(variables, values, integral, strict=True)
+    }
+    return Answer(
+        "optimal" if optimal else "feasible",
+        info.objective_function_value,
+        bound if is_mip else info.objective_function_value,
+        found,
+    )
 
 
 def _by_cbc(model: pulp.LpProblem, options: Options, relaxed: bool) -> Answer:
@@ -195,7 +223,8 @@ def _by_cbc(model: pulp.LpProblem, options: Options, relaxed: bool) -> Answer:
     CBC tells no bound through PuLP: a proof gives the value, a limit gives none (an infinite gap, said as such).
     """
     if not model.objective:
-        # PuLP would give an empty objective a variable of its own, and leave it behind in the model, in no row, where CBC's reader rejects it.
+        # PuLP would give an empty objective a variable of its own, and leave it behind in the model, in no row, where
+        # CBC's reader rejects it.
         model.setObjective(pulp.LpAffineExpression([(v, 0.0) for row in model.constraints() for v in row][:1]))
     began = time.monotonic()
     model.solve(
@@ -217,6 +246,14 @@ def _by_cbc(model: pulp.LpProblem, options: Options, relaxed: bool) -> Answer:
     if model.sol_status not in (pulp.LpSolutionOptimal, pulp.LpSolutionIntegerFeasible):
         return Answer("unknown", worst, -worst, {})
     value = float(pulp.value(model.objective) or 0.0)
-    found = {v.name: float(round(v.varValue)) if v.cat == pulp.LpInteger and not relaxed else float(v.varValue) for v in model.variables()}
+    found = {
+        v.name: float(round(v.varValue)) if v.cat == pulp.LpInteger and not relaxed else float(v.varValue)
+        for v in model.variables()
+    }
     proven = model.sol_status == pulp.LpSolutionOptimal and options.gap == 0.0
-    return Answer("optimal" if model.sol_status == pulp.LpSolutionOptimal else "feasible", value, value if proven else -worst, found)
+    return Answer(
+        "optimal" if model.sol_status == pulp.LpSolutionOptimal else "feasible",
+        value,
+        value if proven else -worst,
+        found,
+    )

@@ -1,9 +1,11 @@
-"""Where independent parts of a plan are worked out: here, in worker processes, or on any `concurrent.futures.Executor`, e.g. a Dask cluster's.
+"""Where independent parts of a plan are worked out: here, in worker processes, or on any `concurrent.futures.Executor`,
+e.g. a Dask cluster's.
 
     mapper.map(function, shared, tasks, work) == [function(shared, task) for task in tasks]
 
-whatever the mapper: `function` is a module's own and looks at nothing but its arguments, workers run the same code (`fingerprint`), and results
-come back in the order of the tasks. A part that gets no answer from elsewhere is worked out here; `Elsewhere.faults` says why.
+whatever the mapper: `function` is a module's own and looks at nothing but its arguments, workers run the same code
+(`fingerprint`), and results come back in the order of the tasks. A part that gets no answer from elsewhere is worked
+out here; `Elsewhere.faults` says why.
 """
 
 from __future__ import annotations
@@ -37,14 +39,16 @@ WORTH = 4_000_000
 """Work from which on parts go to processes: to start them takes about a second, which two of them must save first."""
 
 CHUNKS = 4
-"""Bundles of tasks for each worker: few, since each carries what the tasks share; several, since tasks are not equally long."""
+"""Bundles of tasks for each worker: few, since each carries what the tasks share; several, since tasks are not equally
+long."""
 
 POLL = 1.0
 """Seconds between two looks at whether anybody is still there to answer."""
 
 
 class Mapper(Protocol):
-    """work: a deterministic estimate of all tasks together, about microseconds of one core; it decides where, never what.
+    """work: a deterministic estimate of all tasks together, about microseconds of one core; it decides where, never
+    what.
 
     faults: why parts that were sent away were worked out here after all, for people; empty when all went well.
     """
@@ -52,7 +56,9 @@ class Mapper(Protocol):
     @property
     def faults(self) -> Sequence[str]: ...
 
-    def map(self, function: Callable[[Shared, Task], Result], shared: Shared, tasks: Sequence[Task], work: int) -> list[Result]: ...
+    def map(
+        self, function: Callable[[Shared, Task], Result], shared: Shared, tasks: Sequence[Task], work: int
+    ) -> list[Result]: ...
 
 
 class Here:
@@ -60,7 +66,9 @@ class Here:
 
     faults: Sequence[str] = ()
 
-    def map(self, function: Callable[[Shared, Task], Result], shared: Shared, tasks: Sequence[Task], work: int) -> list[Result]:
+    def map(
+        self, function: Callable[[Shared, Task], Result], shared: Shared, tasks: Sequence[Task], work: int
+    ) -> list[Result]:
         return [function(shared, task) for task in tasks]
 
 
@@ -92,7 +100,9 @@ class Elsewhere:
     faults: list[str] = field(default_factory=list)
     _crew: Crew | None = None
 
-    def map(self, function: Callable[[Shared, Task], Result], shared: Shared, tasks: Sequence[Task], work: int) -> list[Result]:
+    def map(
+        self, function: Callable[[Shared, Task], Result], shared: Shared, tasks: Sequence[Task], work: int
+    ) -> list[Result]:
         found: dict[int, Result] = {}
         if len(tasks) > 1 and work >= self.worth and not self.faults:
             with self._guarded():
@@ -106,7 +116,8 @@ class Elsewhere:
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
-        """An executor of any make may raise anything. A mistake of the function itself comes again when it is asked here."""
+        """An executor of any make may raise anything. A mistake of the function itself comes again when it is asked
+        here."""
         try:
             yield
         except Exception as error:
@@ -119,13 +130,17 @@ class Elsewhere:
             self._crew = self.start()
         return self._crew
 
-    def _ask(self, function: Callable[[Any, Any], Result], shared: object, tasks: Sequence[object], found: dict[int, Result]) -> None:
+    def _ask(
+        self, function: Callable[[Any, Any], Result], shared: object, tasks: Sequence[object], found: dict[int, Result]
+    ) -> None:
         """Fill `found`, index of the task -> result, as far as answers come."""
         crew = self._working()
         sent = pickle.dumps(shared, pickle.HIGHEST_PROTOCOL)
         number = min(len(tasks), CHUNKS * crew.width)
         chunks = [range(first, len(tasks), number) for first in range(number)]
-        futures = [crew.executor.submit(bundle, fingerprint(), sent, function, [tasks[i] for i in chunk]) for chunk in chunks]
+        futures = [
+            crew.executor.submit(bundle, fingerprint(), sent, function, [tasks[i] for i in chunk]) for chunk in chunks
+        ]
         for chunk, future in zip(chunks, futures, strict=True):
             answers, struck = _answer(future, crew.alive)
             found.update(zip(chunk, answers, strict=True))
@@ -145,7 +160,9 @@ class Elsewhere:
         self.close()
 
 
-def _answer(future: concurrent.futures.Future[tuple[list[Result], bool]], alive: Callable[[], bool] | None) -> tuple[list[Result], bool]:
+def _answer(
+    future: concurrent.futures.Future[tuple[list[Result], bool]], alive: Callable[[], bool] | None
+) -> tuple[list[Result], bool]:
     """Raises what the executor or the function raised, ConnectionError when nobody is left to answer."""
     while alive is not None:
         try:
@@ -165,14 +182,17 @@ def processes(number: int | None = None, worth: int = WORTH) -> Elsewhere:
 
     def start() -> Crew:
         # A forked copy of a process with threads (HiGHS, numpy) may hang, so each worker starts afresh.
-        pool = concurrent.futures.ProcessPoolExecutor(cores, multiprocessing.get_context("spawn"), initializer=_end_with_parent)
+        pool = concurrent.futures.ProcessPoolExecutor(
+            cores, multiprocessing.get_context("spawn"), initializer=_end_with_parent
+        )
         return Crew(pool, cores, partial(pool.shutdown, cancel_futures=True))
 
     return Elsewhere(start, worth if cores > 1 else sys.maxsize)
 
 
 def _end_with_parent() -> None:
-    """A worker whose parent was killed would wait for work for ever; one that is interrupted with its parent need not say so."""
+    """A worker whose parent was killed would wait for work for ever; one that is interrupted with its parent need not
+    say so."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     parent = multiprocessing.parent_process()
 
@@ -188,7 +208,9 @@ class OtherCode(Exception):
     """A worker has other code than the one who asks, so its results might differ."""
 
 
-def bundle(code: str, sent: bytes, function: Callable[[Any, Any], Result], tasks: Sequence[object]) -> tuple[list[Result], bool]:
+def bundle(
+    code: str, sent: bytes, function: Callable[[Any, Any], Result], tasks: Sequence[object]
+) -> tuple[list[Result], bool]:
     """What a worker runs: the results, and whether the clock ended a solve. Raises OtherCode."""
     if code != fingerprint():
         raise OtherCode("the workers have another version of gangplan or of what it needs")
@@ -202,7 +224,8 @@ _KEPT = threading.local()
 
 
 def _unpacked(sent: bytes) -> object:
-    """What the tasks share, kept from one bundle to the next; by each thread for itself, since its caches are not made for two."""
+    """What the tasks share, kept from one bundle to the next; by each thread for itself, since its caches are not made
+    for two."""
     if getattr(_KEPT, "sent", None) != sent:
         _KEPT.shared, _KEPT.sent = pickle.loads(sent), sent  # noqa: S301 - from our own parent, by the executor's own way, which is pickle
     return _KEPT.shared

@@ -1,4 +1,5 @@
-"""The constraints of the admission model, one function per family, each yielding named rows. Letters as in docs/model.md."""
+"""The constraints of the admission model, one function per family, each yielding named rows. Letters as in
+docs/model.md."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ from solver.semantics.topology import ROOT
 from solver.validation.values import LARGEST
 
 FEW_SIZES = 12
-"""Floor rows are written for every pod size of a resource up to this many sizes; beyond it (bytes of memory) the plain sum must do."""
+"""Floor rows are written for every pod size of a resource up to this many sizes; beyond it (bytes of memory) the plain
+sum must do."""
 
 
 def whole_gangs(s: Sets, x: Vars, k: int, h: int) -> Terms:
@@ -66,15 +68,22 @@ def gang(s: Sets, x: Vars) -> Iterator[Row]:
 
 
 def capacity(s: Sets, x: Vars) -> Iterator[Row]:
-    """What a place holds, per resource, in slots of each pod size that occurs there; exact without node indices where the sizes divide one another.
+    """What a place holds, per resource, in slots of each pod size that occurs there; exact without node indices where
+    the sizes divide one another.
 
         sum_{k,t} floor(a_{k,t} / z) * n[k,t,i]  <=  sum_{nodes of i} floor(free / z)      for each size z of the resource   (nested floors)
         sum_{k,t} a_{k,t} * n[k,t,i]             <=  sum_{nodes of i} free                 where z is not among the sizes' divisors
 
     A resource is left out at a place where another one always runs out first.
     """
-    sizes = [sorted({role.request[r] for shape in s.shapes for role in shape.roles if role.request[r]}) for r in range(s.width)]
-    floors = [{z: s.per_place(s.free.amounts[:, r] // z) for z in ({*sizes[r], 1} if len(sizes[r]) <= FEW_SIZES else {1})} for r in range(s.width)]
+    sizes = [
+        sorted({role.request[r] for shape in s.shapes for role in shape.roles if role.request[r]})
+        for r in range(s.width)
+    ]
+    floors = [
+        {z: s.per_place(s.free.amounts[:, r] // z) for z in ({*sizes[r], 1} if len(sizes[r]) <= FEW_SIZES else {1})}
+        for r in range(s.width)
+    ]
     users: dict[int, list[tuple[Vector, Terms]]] = {}
     for (k, t), pods in x.n.items():
         for i, terms in pods.items():
@@ -90,12 +99,15 @@ def capacity(s: Sets, x: Vars) -> Iterator[Row]:
             asked = sorted({request[r] for request, _ in here if request[r]})
             chain = all(b % a == 0 for a, b in itertools.pairwise(asked))
             for z in [z for z in asked if z in floors[r]] + ([] if chain and len(floors[r]) > 1 else [1]):
-                taken_up: list[tuple[pulp.LpVariable, float]] = [pair for request, n in here if request[r] >= z for pair in times(n, request[r] // z)]
+                taken_up: list[tuple[pulp.LpVariable, float]] = [
+                    pair for request, n in here if request[r] >= z for pair in times(n, request[r] // z)
+                ]
                 yield Row("capacity", (i, r, z), scaled(taken_up, floors[r][z][i]))
 
 
 def _binding(free: Ints, requests: frozenset[Vector]) -> list[int]:
-    """The resources of a place that can run out: r is implied by b when max(a_r / a_b) * free_b <= free_r on each node of the place.
+    """The resources of a place that can run out: r is implied by b when max(a_r / a_b) * free_b <= free_r on each node
+    of the place.
 
     free: node x resource, of the place's nodes.
     """
@@ -124,7 +136,8 @@ def _never_more(m: int, a: Ints, n: int, b: Ints) -> bool:
 def subgroups(s: Sets, x: Vars) -> Iterator[Row]:
     """The pods of a subgroup's roles come in whole parts; running ones count, where their gang starts.
 
-    sum_{t in S} sum_{i in h} n[k,t,i] + running_h * y  =  size * u[k,S,h]      h: each domain of a hard subgroup's tier; else the whole cluster
+    sum_{t in S} sum_{i in h} n[k,t,i] + running_h * y  =  size * u[k,S,h]      h: each domain of a hard subgroup's
+    tier; else the whole cluster
     """
     for k, shape in enumerate(s.shapes):
         for index, part in enumerate(shape.subgroups):
@@ -151,7 +164,8 @@ def queues(s: Sets, x: Vars) -> Iterator[Row]:
 
     held_q[r] + sum_{classes under q} demand_k[r] * y[q',p,k]  <=  max(most_q[r], held_q[r])
 
-    most: capability; with capacity or proportion what guarantees leave of it; with proportion the share by weight, of q without those below it.
+    most: capability; with capacity or proportion what guarantees leave of it; with proportion the share by weight, of q
+    without those below it.
     """
     for q, ceilings in enumerate(s.ledger.rules.ceilings):
         for ceiling in ceilings:
@@ -161,11 +175,14 @@ def queues(s: Sets, x: Vars) -> Iterator[Row]:
                     continue
                 terms = taken(s, x, r, under.__contains__)
                 if terms:
-                    yield Row("queue.ceiling", (q, r), scaled(terms, max(0, limit - s.ledger.under_ceiling(ceiling)[r])))
+                    yield Row(
+                        "queue.ceiling", (q, r), scaled(terms, max(0, limit - s.ledger.under_ceiling(ceiling)[r]))
+                    )
 
 
 def taken(s: Sets, x: Vars, r: int, counts: Callable[[int], bool]) -> list[tuple[pulp.LpVariable, float]]:
-    """What the batch's gangs of those queues take of resource r. A shape whose mix of roles is open has one gang, so its n tells the amount."""
+    """What the batch's gangs of those queues take of resource r. A shape whose mix of roles is open has one gang, so
+    its n tells the amount."""
     terms: list[tuple[pulp.LpVariable, float]] = []
     for (q, _, k), y in x.y.items():
         if not counts(q):
@@ -173,15 +190,22 @@ def taken(s: Sets, x: Vars, r: int, counts: Callable[[int], bool]) -> list[tuple
         if s.shapes[k].rigid:
             terms += [(y, s.demands[k][r])] if s.demands[k][r] else []
         else:
-            terms += [v for t, role in enumerate(s.shapes[k].roles) if role.request[r] for n in x.n[k, t].values() for v in times(n, role.request[r])]
+            terms += [
+                v
+                for t, role in enumerate(s.shapes[k].roles)
+                if role.request[r]
+                for n in x.n[k, t].values()
+                for v in times(n, role.request[r])
+            ]
     return terms
 
 
 def guarantees(s: Sets, x: Vars) -> Iterator[Row]:
     """What others are guaranteed stays free for them, along the whole tree.
 
-    w[q,r]  >=  guarantee_q[r]                  w[q,r]  >=  direct_q[r] + sum of the batch in q itself + sum_{c child of q} w[c,r]
-    sum_{root queues} w[q,r]  <=  total[r]      w[q,r]  <=  capability_q[r]              (or what was needed before, where that is more)
+    w[q,r]  >=  guarantee_q[r]                  w[q,r]  >=  direct_q[r] + sum of the batch in q itself + sum_{c child of
+    q} w[c,r] sum_{root queues} w[q,r]  <=  total[r]      w[q,r]  <=  capability_q[r]              (or what was needed
+    before, where that is more)
     """
     everything = s.problem.queues
     for r in range(s.width):
@@ -195,12 +219,20 @@ def guarantees(s: Sets, x: Vars) -> Iterator[Row]:
         for q, queue in enumerate(everything):
             below = [(x.w[c, r], 1.0) for c in s.ledger.children[q]]
             own = times(taken(s, x, r, lambda of, q=q: of == q), 1 / unit)  # type: ignore[misc]
-            yield Row("guarantee.need", (q, r), at_least([(x.w[q, r], 1), *times(below, -1), *times(own, -1)], s.ledger.direct[q][r] / unit))
+            yield Row(
+                "guarantee.need",
+                (q, r),
+                at_least([(x.w[q, r], 1), *times(below, -1), *times(own, -1)], s.ledger.direct[q][r] / unit),
+            )
             limit = queue.capability[r]
             if limit is not None:
                 yield Row("guarantee.queue", (q, r), at_most([(x.w[q, r], 1)], max(limit, before[q]) / unit))
         roots = [q for q, queue in enumerate(everything) if queue.parent is None]
-        yield Row("guarantee.cluster", (r,), at_most([(x.w[q, r], 1) for q in roots], max(s.ledger.total[r], sum(before[q] for q in roots)) / unit))
+        yield Row(
+            "guarantee.cluster",
+            (r,),
+            at_most([(x.w[q, r], 1) for q in roots], max(s.ledger.total[r], sum(before[q] for q in roots)) / unit),
+        )
 
 
 def strict(s: Sets, x: Vars) -> Iterator[Row]:

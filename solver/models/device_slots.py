@@ -1,4 +1,5 @@
-"""What the cells of the nodes hold: a relaxation where nodes are counted together, exact at a single node. Letters as in docs/model.md.
+"""What the cells of the nodes hold: a relaxation where nodes are counted together, exact at a single node. Letters as
+in docs/model.md.
 
 m[i,a,c]    pods of portion a at the single node i that take a share from its cell c        integer
 """
@@ -19,8 +20,8 @@ FEW_SIZES = 12
 
 
 def cells(s: Sets, x: Vars) -> Iterator[Row]:
-    """What the cells of the nodes hold of the portions of pods: at a single node exact, with a variable for each cell (`solver.semantics.device_slots.rows`);
-    elsewhere `_together`."""
+    """What the cells of the nodes hold of the portions of pods: at a single node exact, with a variable for each cell
+    (`solver.semantics.device_slots.rows`); elsewhere `_together`."""
     for i, users in sorted(users_of(s, x).items()):
         for division in sorted({portion.division for portion in users}):
             here = {portion: terms for portion, terms in sorted(users.items()) if portion.division == division}
@@ -47,7 +48,8 @@ def users_of(s: Sets, x: Vars) -> dict[int, dict[Portion, Terms]]:
 
 
 def _together(free: Ints, pods: Mapping[Portion, Terms], key: tuple[int, int]) -> Iterator[Row]:
-    """Nested floors over all cells of the place, per resource; exact where sizes divide one another and each pod takes from one cell.
+    """Nested floors over all cells of the place, per resource; exact where sizes divide one another and each pod takes
+    from one cell.
 
     sum_a number_a floor(share_a[r] / z) n_a  <=  sum_c floor(free_c[r] / z)         z among `thresholds`, and 1
     """
@@ -55,13 +57,19 @@ def _together(free: Ints, pods: Mapping[Portion, Terms], key: tuple[int, int]) -
         asked = sorted({portion.share[r] for portion in pods if portion.share[r]})
         amounts = free[..., r].ravel()
         for z in thresholds(asked, int(amounts.max(initial=0))):
-            large = [(portion.number * (portion.share[r] // z), n) for portion, n in pods.items() if portion.share[r] >= z]
-            yield Row("cells.floor", (*key, r, z), scaled([(v, c * times) for times, n in large for v, c in n], int((amounts // z).sum())))
+            large = [
+                (portion.number * (portion.share[r] // z), n) for portion, n in pods.items() if portion.share[r] >= z
+            ]
+            yield Row(
+                "cells.floor",
+                (*key, r, z),
+                scaled([(v, c * times) for times, n in large for v, c in n], int((amounts // z).sum())),
+            )
 
 
 def thresholds(asked: list[int], largest: int) -> list[int]:
-    """Sizes whose floors are worth a row: all of a few; of many the least ones of which 1, 2, 3, 4 fit into the largest cell. And 1, the plain
-    sum, unless the sizes divide one another."""
+    """Sizes whose floors are worth a row: all of a few; of many the least ones of which 1, 2, 3, 4 fit into the largest
+    cell. And 1, the plain sum, unless the sizes divide one another."""
     if not asked:
         return []
     chain = all(b % a == 0 for a, b in itertools.pairwise(asked))

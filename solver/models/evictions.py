@@ -1,8 +1,10 @@
-"""Room for one gang, or for several, and who gives it: their admission model, all forced to start, with pods of running gangs as free variables.
+"""Room for one gang, or for several, and who gives it: their admission model, all forced to start, with pods of running
+gangs as free variables.
 
-Letters as in docs/model.md: v a victim, z[v] it goes whole, d[v] it loses a pod, e[v,t,m] pods of role t that it loses on node m.
-The variables n, g, u of the gangs and their families link, gang and subgroup are those of `solver.models`; capacity and queues are said again
-here, with what the victims give back on the right-hand side. Every victim may go for every one of the gangs.
+Letters as in docs/model.md: v a victim, z[v] it goes whole, d[v] it loses a pod, e[v,t,m] pods of role t that it loses
+on node m. The variables n, g, u of the gangs and their families link, gang and subgroup are those of `solver.models`;
+capacity and queues are said again here, with what the victims give back on the right-hand side. Every victim may go for
+every one of the gangs.
 """
 
 from __future__ import annotations
@@ -40,11 +42,10 @@ class Exposure:
 @dataclass(slots=True)
 class Evictions:
     """
-    s: the sets of the gangs that start, the free amounts counting every victim as gone; free: what is free now, below 0 where what runs
-    exceeds the node
-    victims: who may be evicted; exposures: queue -> its exposure, for the queues that the gangs reclaim from
-    allowed: how many more pods each budget lets go
-    away: whether pods count that are on no node of the model (when a queue is what is short)
+    s: the sets of the gangs that start, the free amounts counting every victim as gone; free: what is free now,
+    below 0 where what runs exceeds the node victims: who may be evicted; exposures: queue -> its exposure, for the
+    queues that the gangs reclaim from allowed: how many more pods each budget lets go away: whether pods count that are
+    on no node of the model (when a queue is what is short)
     """
 
     s: Sets
@@ -76,7 +77,10 @@ class Evictions:
         self.d[v.gang] = model.add_variable(f"d_{v.gang}", cat=pulp.LpBinary) if v.spare else self.z[v.gang]
         for p in v.running:
             if v.surplus[p.role] and v.spare and (everywhere or p.node in inside):
-                self.e[v.gang, p] = model.add_variable(f"e_{v.gang}_{p.role}_{p.node}", 0, p.pods, cat=pulp.LpInteger), 1
+                self.e[v.gang, p] = (
+                    model.add_variable(f"e_{v.gang}_{p.role}_{p.node}", 0, p.pods, cat=pulp.LpInteger),
+                    1,
+                )
             else:
                 self.e[v.gang, p] = self.z[v.gang], p.pods
 
@@ -94,7 +98,12 @@ class Evictions:
 
     def given(self, r: int, counts: Callable[[Victim], bool]) -> Terms:
         """What those victims give back of resource r."""
-        return [term for v in self.victims if counts(v) for term in self.gone(v, lambda p, v=v: self.gang(v).roles[p.role].request[r])]  # type: ignore[misc]
+        return [
+            term
+            for v in self.victims
+            if counts(v)
+            for term in self.gone(v, lambda p, v=v: self.gang(v).roles[p.role].request[r])
+        ]  # type: ignore[misc]
 
     def losses(self) -> Terms:
         """sum_v loss_v * sum e[v]"""
@@ -123,7 +132,9 @@ class Evictions:
         found = {}
         for v in self.victims:
             pods = ((p, *self.e[v.gang, p]) for p in v.running)
-            gone = tuple(Placement(p.role, p.node, number) for p, var, unit in pods if (number := round(values[var.name]) * unit))
+            gone = tuple(
+                Placement(p.role, p.node, number) for p, var, unit in pods if (number := round(values[var.name]) * unit)
+            )
             if gone:
                 found[v.gang] = gone
         return found
@@ -132,8 +143,9 @@ class Evictions:
 def surplus(m: Evictions) -> Iterator[Row]:
     """A gang keeps its minima or goes whole.
 
-    e[v,t,m] >= pods[v,t,m] z[v]        sum_m e[v,t,m] <= surplus[v,t] + (pods[v,t] - surplus[v,t]) z[v]        the same over all roles
-    sum_t sum_m e[v,t,m] <= pods[v] d[v]                                                                       (a spot without an e: pods z)
+    e[v,t,m] >= pods[v,t,m] z[v]        sum_m e[v,t,m] <= surplus[v,t] + (pods[v,t] - surplus[v,t]) z[v]        the same
+    over all roles sum_t sum_m e[v,t,m] <= pods[v] d[v]
+    (a spot without an e: pods z)
     """
     for v in m.victims:
         if not v.spare:
@@ -146,18 +158,27 @@ def surplus(m: Evictions) -> Iterator[Row]:
             here = [p for p in own if p.role == t]
             yield from _spared(m, v, here, most, (v.gang, t))
         yield from _spared(m, v, own, v.spare, (v.gang,))
-        yield Row("victim.touched", (v.gang,), at_most([*((m.e[v.gang, p][0], 1.0) for p in own), (d, -sum(p.pods for p in own))], 0))
+        yield Row(
+            "victim.touched",
+            (v.gang,),
+            at_most([*((m.e[v.gang, p][0], 1.0) for p in own), (d, -sum(p.pods for p in own))], 0),
+        )
         yield Row("victim.gone", (v.gang,), at_most([(z, 1), (d, -1)], 0))
 
 
 def _spared(m: Evictions, v: Victim, spots: Sequence[Placement], most: int, key: tuple[int, ...]) -> Iterator[Row]:
     pods = sum(p.pods for p in spots)
     if pods > most:
-        yield Row("victim.surplus", key, at_most([*((m.e[v.gang, p][0], 1.0) for p in spots), (m.z[v.gang], most - pods)], most))
+        yield Row(
+            "victim.surplus",
+            key,
+            at_most([*((m.e[v.gang, p][0], 1.0) for p in spots), (m.z[v.gang], most - pods)], most),
+        )
 
 
 def parts(m: Evictions) -> Iterator[Row]:
-    """Only whole parts of a victim's subgroups go: sum over the subgroup's roles and the nodes of one of its domains of e = size * integer."""
+    """Only whole parts of a victim's subgroups go: sum over the subgroup's roles and the nodes of one of its domains of
+    e = size * integer."""
     for v in m.victims:
         for index, part in enumerate(m.gang(v).subgroups if v.spare else ()):
             hard = part.topology.mode == "hard" and part.topology.tier <= m.s.tree.top
@@ -173,9 +194,11 @@ def parts(m: Evictions) -> Iterator[Row]:
 
 
 def capacity(m: Evictions) -> Iterator[Row]:
-    """On every node that may take pods: sum_t a_t n[t,m] <= free[m] + what the victims' pods there give back, per resource.
+    """On every node that may take pods: sum_t a_t n[t,m] <= free[m] + what the victims' pods there give back, per
+    resource.
 
-    Where what runs exceeds the node, free[m] is below 0 and binds only what takes pods: free[m] * s[m,r], with sum_t a_t n[t,m] <= M s[m,r].
+    Where what runs exceeds the node, free[m] is below 0 and binds only what takes pods: free[m] * s[m,r], with sum_t
+    a_t n[t,m] <= M s[m,r].
     """
     s = m.s
     spots: dict[int, list[tuple[Victim, Placement]]] = {}
@@ -190,21 +213,30 @@ def capacity(m: Evictions) -> Iterator[Row]:
     for node, here in sorted(nodes.items()):
         for r in range(s.width):
             wanted = [term for request, terms in here for term in times(terms, request[r])]
-            given = [(m.e[v.gang, p][0], -m.e[v.gang, p][1] * m.gang(v).roles[p.role].request[r]) for v, p in spots.get(node, ())]
+            given = [
+                (m.e[v.gang, p][0], -m.e[v.gang, p][1] * m.gang(v).roles[p.role].request[r])
+                for v, p in spots.get(node, ())
+            ]
             wanted, given = [x for x in wanted if x[1]], [x for x in given if x[1]]
             free = int(m.free.amounts[node, r])
             if wanted and free < 0:
                 takes = m.x.model.add_variable(f"s_{node}_{r}", cat=pulp.LpBinary)
-                yield Row("capacity.takes", (node, r), scaled([*wanted, (takes, -sum(int(v.upBound * c) for v, c in wanted))], 0))
+                yield Row(
+                    "capacity.takes",
+                    (node, r),
+                    scaled([*wanted, (takes, -sum(int(v.upBound * c) for v, c in wanted))], 0),
+                )
                 yield Row("capacity", (node, r), scaled([*wanted, *given, (takes, -free)], 0))
             elif wanted:
                 yield Row("capacity", (node, r), scaled([*wanted, *given], free))
 
 
 def cells(m: Evictions) -> Iterator[Row]:
-    """What the cells of the nodes hold with what victims give back of them: the rows of `solver.semantics.device_slots.dealt`, and
+    """What the cells of the nodes hold with what victims give back of them: the rows of
+    `solver.semantics.device_slots.dealt`, and
 
-    sum_a share_a[r] m[a,c] <= free_c[r] + sum of share[r] * given        over what victims' pods hold of c        (`_given`)
+    sum_a share_a[r] m[a,c] <= free_c[r] + sum of share[r] * given        over what victims' pods hold of c
+    (`_given`)
     """
     s = m.s
     held: dict[tuple[int, int, int], list[tuple[Holding, Terms]]] = {}
@@ -225,7 +257,11 @@ def cells(m: Evictions) -> Iterator[Row]:
 
 
 def _one_cell(
-    m: Evictions, at: tuple[int, int, int], users: Iterable[Portion], count: Counters, given: Sequence[tuple[Holding, Terms]]
+    m: Evictions,
+    at: tuple[int, int, int],
+    users: Iterable[Portion],
+    count: Counters,
+    given: Sequence[tuple[Holding, Terms]],
 ) -> Iterator[Row]:
     portions = list(users)
     for r in range(m.s.width):
@@ -236,7 +272,8 @@ def _one_cell(
 
 
 def _given(m: Evictions, node: int) -> Iterator[tuple[Holding, Terms, list[Row]]]:
-    """given = u - min(u, N - e) of a victim's spot with N pods, u of which hold the cell: e where all do, u z where the spot goes whole, else
+    """given = u - min(u, N - e) of a victim's spot with N pods, u of which hold the cell: e where all do, u z where the
+    spot goes whole, else
 
     given <= u w        given <= e - (N - u) w        w = 0, 1
     """
@@ -253,12 +290,16 @@ def _given(m: Evictions, node: int) -> Iterator[tuple[Holding, Terms, list[Row]]
             name = f"{v.gang}_{h.role}_{node}_{h.division}_{h.position}"
             w = m.x.model.add_variable(f"w_{name}", cat=pulp.LpBinary)
             given = m.x.model.add_variable(f"given_{name}", 0, h.pods, cat=pulp.LpInteger)
-            rows = [at_most([(given, 1.0), (w, -h.pods)], 0), at_most([(given, 1.0), (gone, -1.0), (w, p.pods - h.pods)], 0)]
+            rows = [
+                at_most([(given, 1.0), (w, -h.pods)], 0),
+                at_most([(given, 1.0), (gone, -1.0), (w, p.pods - h.pods)], 0),
+            ]
             yield h, [(given, 1.0)], [Row("victim.gives", (v.gang, h.role, node, h.position), row) for row in rows]
 
 
 def queues(m: Evictions) -> Iterator[Row]:
-    """Every ceiling on the winners' paths: held_q[r] + what they take - what victims under q give back <= most_q[r], where they take any."""
+    """Every ceiling on the winners' paths: held_q[r] + what they take - what victims under q give back <= most_q[r],
+    where they take any."""
     s = m.s
     homes = {q for q, _, _ in s.waiting}
     for q in dict.fromkeys(above for home in sorted(homes) for above in s.ledger.path(home)):
@@ -267,8 +308,15 @@ def queues(m: Evictions) -> Iterator[Row]:
             for r, limit in enumerate(ceiling.most):
                 wanted = constraints.taken(s, m.x, r, under.__contains__)
                 if limit is not None and wanted:
-                    given = m.given(r, lambda v: q in s.ledger.path(m.gang(v).queue) if ceiling.tree else m.gang(v).queue == q)  # noqa: B023
-                    yield Row("queue.ceiling", (q, r), scaled([*wanted, *times(given, -1)], limit - s.ledger.under_ceiling(ceiling)[r]))
+                    given = m.given(
+                        r,
+                        lambda v: q in s.ledger.path(m.gang(v).queue) if ceiling.tree else m.gang(v).queue == q,  # noqa: B023
+                    )
+                    yield Row(
+                        "queue.ceiling",
+                        (q, r),
+                        scaled([*wanted, *times(given, -1)], limit - s.ledger.under_ceiling(ceiling)[r]),
+                    )
 
 
 def guarantees(m: Evictions) -> Iterator[Row]:
@@ -284,7 +332,8 @@ def guarantees(m: Evictions) -> Iterator[Row]:
 
 
 def reclaims(m: Evictions) -> Iterator[Row]:
-    """A queue that gangs of others take from stays at what it deserves of one resource r that they ask for, and above its guarantees.
+    """A queue that gangs of others take from stays at what it deserves of one resource r that they ask for, and above
+    its guarantees.
 
     sum_r b[q,r] = 1        taken_q[r] <= most_q[r] + M (1 - b[q,r])        taken_q[r] <= kept_q[r]
     d[v] + b[q,r] - 1 <= pods that v loses and that hold some of r
@@ -293,20 +342,28 @@ def reclaims(m: Evictions) -> Iterator[Row]:
     for q, exposure in sorted(m.exposures.items()):
         own = [v for v in m.victims if q in v.gates]
         below = [v for v in m.victims if v.gates and q in s.ledger.path(m.gang(v).queue)]
-        everything = [sum(p.pods * m.gang(v).roles[p.role].request[r] for v in below for p in v.running) for r in range(s.width)]
+        everything = [
+            sum(p.pods * m.gang(v).roles[p.role].request[r] for v in below for p in v.running) for r in range(s.width)
+        ]
         for r in sorted(exposure.most):
             m.b[q, r] = m.x.model.add_variable(f"b_{q}_{r}", cat=pulp.LpBinary)
         yield Row("reclaim.one", (q,), equal([(m.b[q, r], 1) for r in sorted(exposure.most)], 1))
         for r, most in sorted(exposure.most.items()):
             excess = everything[r] - most
             if excess > 0:
-                yield Row("reclaim.deserved", (q, r), scaled([*m.given(r, lambda v: v in below), (m.b[q, r], excess)], most + excess))  # noqa: B023
+                yield Row(
+                    "reclaim.deserved",
+                    (q, r),
+                    scaled([*m.given(r, lambda v: v in below), (m.b[q, r], excess)], most + excess),  # noqa: B023
+                )
         for r, most in sorted(exposure.kept.items()):
             if everything[r] > most:
                 yield Row("reclaim.guarantee", (q, r), scaled(m.given(r, lambda v: v in below), most))  # noqa: B023
         for v, r in ((v, r) for v in own for r in sorted(exposure.most)):
             helpful = m.gone(v, lambda p, v=v, r=r: float(m.gang(v).roles[p.role].request[r] > 0))  # type: ignore[misc]
-            yield Row("reclaim.helps", (v.gang, r), at_most([(m.d[v.gang], 1.0), (m.b[q, r], 1.0), *times(helpful, -1)], 1))
+            yield Row(
+                "reclaim.helps", (v.gang, r), at_most([(m.d[v.gang], 1.0), (m.b[q, r], 1.0), *times(helpful, -1)], 1)
+            )
 
 
 def shares(m: Evictions) -> Iterator[Row]:
@@ -337,4 +394,14 @@ def budgets(m: Evictions) -> Iterator[Row]:
             yield Row("victim.budget", (b,), at_most(gone, most))
 
 
-FAMILIES: Iterable[Callable[[Evictions], Iterator[Row]]] = (surplus, parts, capacity, cells, queues, guarantees, reclaims, shares, budgets)
+FAMILIES: Iterable[Callable[[Evictions], Iterator[Row]]] = (
+    surplus,
+    parts,
+    capacity,
+    cells,
+    queues,
+    guarantees,
+    reclaims,
+    shares,
+    budgets,
+)

@@ -1,8 +1,10 @@
-"""Gangs whose pods are all alike, counted in pieces: the pods of one gang in one leaf. Leaves alike are counted too, so no leaf has a name.
+"""Gangs whose pods are all alike, counted in pieces: the pods of one gang in one leaf. Leaves alike are counted too, so
+no leaf has a name.
 
-Where pods take the same and leaves differ in nothing but how many of them they hold, a placement is how each gang is cut into pieces and how pieces
-fill leaves. Filling is a flow (arc flow of bin packing: Valerio de Carvalho, 1999): a unit of it is a leaf, an arc of length s a piece of s pods.
-The relaxation of that is far above that of a model with a variable for each gang and leaf, and has no two solutions that differ in names only.
+Where pods take the same and leaves differ in nothing but how many of them they hold, a placement is how each gang is
+cut into pieces and how pieces fill leaves. Filling is a flow (arc flow of bin packing: Valerio de Carvalho, 1999): a
+unit of it is a leaf, an arc of length s a piece of s pods. The relaxation of that is far above that of a model with a
+variable for each gang and leaf, and has no two solutions that differ in names only.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from solver.models.variables import Terms
 
 @dataclass(frozen=True, slots=True)
 class Party:
-    """A gang of `pods` pods alike. level: of the one domain that must hold it (0: a leaf), None without. fewest: per level, domains at least."""
+    """A gang of `pods` pods alike. level: of the one domain that must hold it (0: a leaf), None without. fewest: per
+    level, domains at least."""
 
     gang: int
     pods: int
@@ -33,7 +36,8 @@ class Party:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Leaves below the same domains. line: these domains at levels 1, 2, ... barred: the levels of parties that may not be here."""
+    """Leaves below the same domains. line: these domains at levels 1, 2, ... barred: the levels of parties that may not
+    be here."""
 
     line: tuple[int, ...] = ()
     barred: frozenset[int] = frozenset()
@@ -51,14 +55,17 @@ class Slots:
 
     def flat(self) -> Slots:
         """As if all leaves were below one domain."""
-        return Slots({Region(): {leaf: slots for leaves in self.leaves.values() for leaf, slots in leaves.items()}}, self.weights[:1])
+        return Slots(
+            {Region(): {leaf: slots for leaves in self.leaves.values() for leaf, slots in leaves.items()}},
+            self.weights[:1],
+        )
 
 
 @dataclass(slots=True)
 class Pieces:
     """
-    b[j, R, s]   pieces of s pods that gang j has in region R                                       integer, 0 .. pods_j // s
-    e[j, l, d]   gang j touches domain d of level l >= 1                                            binary
+    b[j, R, s]   pieces of s pods that gang j has in region R                                       integer, 0 ..
+    pods_j // s e[j, l, d]   gang j touches domain d of level l >= 1                                            binary
     a[R, i, s]   leaves of R that hold a piece of s pods behind i slots that are taken, or skipped   integer
 
     start: values of a known solution.
@@ -105,7 +112,8 @@ def build(parties: Sequence[Party], slots: Slots, known: Known) -> Pieces:
 
 
 def _flow(x: Pieces, number: int, region: Region, leaves: Mapping[int, int], most: int) -> None:
-    """A leaf with v slots enters behind the first `widest - v` of them; pieces follow one another up to the end, and what is not filled is left.
+    """A leaf with v slots enters behind the first `widest - v` of them; pieces follow one another up to the end, and
+    what is not filled is left.
 
     sum_s a[R,i,s]  <=  leaves with widest - i slots  +  sum_s a[R,i-s,s]
     """
@@ -122,9 +130,11 @@ def _flow(x: Pieces, number: int, region: Region, leaves: Mapping[int, int], mos
 
 
 def _cut(x: Pieces, party: Party, slots: Slots, known: Mapping[int, int]) -> None:
-    """sum_{R,s} s b[j,R,s] = pods_j     sum_{R in d, s} s b[j,R,s] <= pods_j e[j,1,d]     e[j,l,d] <= e[j,l+1,domain above d]
+    """sum_{R,s} s b[j,R,s] = pods_j     sum_{R in d, s} s b[j,R,s] <= pods_j e[j,1,d]     e[j,l,d] <= e[j,l+1,domain
+    above d]
 
-    sum_{R,s} b[j,R,s] >= fewest_j,0     sum_d e[j,l,d] >= fewest_j,l     and exactly 1 domain of the level that must hold the gang.
+    sum_{R,s} b[j,R,s] >= fewest_j,0     sum_d e[j,l,d] >= fewest_j,l     and exactly 1 domain of the level that must
+    hold the gang.
     """
     j, pieces, pods = party.gang, list[pulp.LpVariable](), list[tuple[pulp.LpVariable, float]]()
     below: dict[int, list[tuple[pulp.LpVariable, float]]] = {}
@@ -151,9 +161,15 @@ def _cut(x: Pieces, party: Party, slots: Slots, known: Mapping[int, int]) -> Non
     for d, terms in below.items():
         x.model.addConstraint(at_most([*terms, (x.e[j, 1, d], -party.pods)], 0), f"touch_{j}_{d + 2}")
     for (level, d), up in above.items():
-        x.model.addConstraint(at_least([(x.e[j, level + 1, up], 1), (x.e[j, level, d], -1)], 0), f"touch_up_{j}_{level}_{d + 2}")
+        x.model.addConstraint(
+            at_least([(x.e[j, level + 1, up], 1), (x.e[j, level, d], -1)], 0), f"touch_up_{j}_{level}_{d + 2}"
+        )
     for level in range(len(slots.weights)):
-        touched: Terms = [(v, 1) for v in pieces] if level == 0 else [(v, 1) for (of, at, _), v in x.e.items() if (of, at) == (j, level)]
+        touched: Terms = (
+            [(v, 1) for v in pieces]
+            if level == 0
+            else [(v, 1) for (of, at, _), v in x.e.items() if (of, at) == (j, level)]
+        )
         row = equal(touched, 1) if level == party.level else at_least(touched, party.fewest[level])
         x.model.addConstraint(row, f"fewest_{j}_{level}")
 

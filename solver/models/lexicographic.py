@@ -26,9 +26,11 @@ def judge(name: str, value: float, bound: float, allowed: float, maximise: bool 
 
 @dataclass(slots=True)
 class Lexicographic:
-    """values: the best known solution by variable name; it always satisfies every row, so a limit never leaves us empty-handed.
+    """values: the best known solution by variable name; it always satisfies every row, so a limit never leaves us
+    empty-handed.
 
-    settle: what follows from a solution and is better worked out than left to the solver's tolerances. quick: see `solve_model`.
+    settle: what follows from a solution and is better worked out than left to the solver's tolerances. quick: see
+    `solve_model`.
     """
 
     x: Vars
@@ -43,7 +45,8 @@ class Lexicographic:
         return goal.offset + sum(self.values.get(v.name, 0.0) * c for v, c in goal.terms)
 
     def reach(self, goal: Goal, nodes: int | None = None) -> tuple[float, float]:
-        """Maximise without holding: (value, bound). Keeps the solution found when it is at least as good. nodes: a lower limit than the options'."""
+        """Maximise without holding: (value, bound). Keeps the solution found when it is at least as good. nodes: a
+        lower limit than the options'."""
         value = self.value(goal)
         if value >= goal.top - FEASIBILITY:
             return value, value
@@ -54,13 +57,16 @@ class Lexicographic:
         if answer.values and answer.value + goal.offset >= value - FEASIBILITY:
             self._keep(answer.values)
             value = self.value(goal)
-        bound = min(goal.top, answer.bound + goal.offset) if answer.status != "infeasible" else goal.top  # we hold a solution: that proves nothing
+        bound = (
+            min(goal.top, answer.bound + goal.offset) if answer.status != "infeasible" else goal.top
+        )  # we hold a solution: that proves nothing
         if goal.step:
             bound = goal.step * math.floor(bound / goal.step + FEASIBILITY)
         return value, bound
 
     def feasible(self, floors: list[tuple[Goal, float]]) -> bool | None:
-        """Whether the model, with its bounds as they stand now, lets each goal keep its floor. None: a limit struck before an answer."""
+        """Whether the model, with its bounds as they stand now, lets each goal keep its floor. None: a limit struck
+        before an answer."""
         if all(self.value(goal) >= least - FEASIBILITY / 10 for goal, least in floors):
             return True
         self.x.model.sense = pulp.LpMaximize
@@ -93,8 +99,16 @@ class Lexicographic:
         return self.record(goal.name, value, bound)
 
 
-def maximin(lex: Lexicographic, goals: list[Goal], name: str, unit: float, instead: float | None = None, nodes: int | None = None) -> float:
-    """max t  with  t <= goal  for each of the goals; then each of them is held at t, which is returned and, times `unit`, recorded.
+def maximin(
+    lex: Lexicographic,
+    goals: list[Goal],
+    name: str,
+    unit: float,
+    instead: float | None = None,
+    nodes: int | None = None,
+) -> float:
+    """max t  with  t <= goal  for each of the goals; then each of them is held at t, which is returned and, times
+    `unit`, recorded.
 
     instead: the bound to record where that of t is not the whole story. nodes: as in `Lexicographic.reach`.
     """
@@ -113,7 +127,8 @@ def maximin(lex: Lexicographic, goals: list[Goal], name: str, unit: float, inste
 
 
 def relaxed_maximin(lex: Lexicographic, goals: list[Goal]) -> float:
-    """An upper bound on  max t, t <= goal  for each of the goals: the same with fractions of gangs and pods. The model is left as it was."""
+    """An upper bound on  max t, t <= goal  for each of the goals: the same with fractions of gangs and pods. The model
+    is left as it was."""
     model = lex.x.model.copy()
     t = model.add_variable("t_relaxed", 0, min(g.top for g in goals))
     for number, g in enumerate(goals):

@@ -17,7 +17,8 @@ Terms = list[tuple[pulp.LpVariable, float]]
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """maximise `offset` + sum of terms. top: a bound that needs no solver. step: values differ by at least this much (0: a real number)."""
+    """maximise `offset` + sum of terms. top: a bound that needs no solver. step: values differ by at least this much
+    (0: a real number)."""
 
     name: str
     terms: Terms
@@ -42,13 +43,17 @@ def started(s: Sets, x: Vars, level: Level) -> Goal:
     max  sum_{q,k} y[q,p,k]
     """
     here = [key for key in s.waiting if s.level(*key[:2]) == level]
-    return Goal(f"gangs[{s.label(level)}]", [(x.y[key], 1) for key in here], sum(len(s.waiting[key]) for key in here), 1)
+    return Goal(
+        f"gangs[{s.label(level)}]", [(x.y[key], 1) for key in here], sum(len(s.waiting[key]) for key in here), 1
+    )
 
 
 def oldest(s: Sets, x: Vars) -> Goal:
-    """The fixed tie-break: among plans that are equal so far, the one whose gangs have waited longest, as a sum of ranks.
+    """The fixed tie-break: among plans that are equal so far, the one whose gangs have waited longest, as a sum of
+    ranks.
 
-    max  sum_j rank_j * z_j        sum_{j in class} z_j = y[class],  0 <= z_j <= 1        rank: 1 for the youngest of the batch
+    max  sum_j rank_j * z_j        sum_{j in class} z_j = y[class],  0 <= z_j <= 1        rank: 1 for the youngest of
+    the batch
 
     With drf a gang that holds more already is younger than one that holds less.
 
@@ -66,7 +71,8 @@ def oldest(s: Sets, x: Vars) -> Goal:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A queue's share as a goal. lines: the terms and offset per resource that may dominate; picks: the binaries that choose among them."""
+    """A queue's share as a goal. lines: the terms and offset per resource that may dominate; picks: the binaries that
+    choose among them."""
 
     goal: Goal
     lines: list[tuple[Terms, float]]
@@ -86,10 +92,10 @@ def shares(s: Sets, x: Vars, level: Level, group: Siblings) -> tuple[dict[int, S
 
         share_q  =  ( base_q + max_r ( held_q[r] + sum_{classes of q at this level or above} demand_k[r] * y[class] ) / (per_q[r] * weight_q) ) / unit
 
-    per: the cluster's total, or what the queue deserves; see `quotas.yardsticks`. What the queue holds and its gangs of this and higher levels
-    count, with capacity's hierarchy those of the queues below it too.
-    Where several resources may dominate, a binary d[q,r] picks one: share_q <= (..)_r + (1 - d[q,r]) * M, sum_r d[q,r] = 1.
-    The unit is the smallest rise that one gang can make, so that a MIP solver's tolerances cannot hide it.
+    per: the cluster's total, or what the queue deserves; see `quotas.yardsticks`. What the queue holds and its gangs of
+    this and higher levels count, with capacity's hierarchy those of the queues below it too. Where several resources
+    may dominate, a binary d[q,r] picks one: share_q <= (..)_r + (1 - d[q,r]) * M, sum_r d[q,r] = 1. The unit is the
+    smallest rise that one gang can make, so that a MIP solver's tolerances cannot hide it.
     """
     tag = f"{level[0] + 2**32}" if s.alone(level) else f"{level[0] + 2**32}_{level[1]}"
     lines = {q: _lines(s, x, q, group.members[q], level) for q in s.sharing(level, group)}
@@ -103,7 +109,10 @@ def shares(s: Sets, x: Vars, level: Level, group: Siblings) -> tuple[dict[int, S
             continue
         share = x.model.add_variable(f"share_{tag}_{q}", 0, top)
         picks = [x.model.add_variable(f"d_{tag}_{q}_{r}", cat=pulp.LpBinary) for r in range(len(mine))]
-        rows = [at_most([(share, 1.0), *times(terms, -1), (d, top)], h + top) for (terms, h), d in zip(mine, picks, strict=True)]
+        rows = [
+            at_most([(share, 1.0), *times(terms, -1), (d, top)], h + top)
+            for (terms, h), d in zip(mine, picks, strict=True)
+        ]
         rows.append(equal([(d, 1.0) for d in picks], 1))
         for number, row in enumerate(rows):
             x.model.addConstraint(row, f"share_{tag}_{q}_{number}")
@@ -112,7 +121,8 @@ def shares(s: Sets, x: Vars, level: Level, group: Siblings) -> tuple[dict[int, S
 
 
 def _lines(s: Sets, x: Vars, q: int, inside: frozenset[int], level: Level) -> list[tuple[Terms, float]]:
-    """For each resource that may be the dominant one of queue q: its share as (terms, what is held already). inside: whose gangs are its own."""
+    """For each resource that may be the dominant one of queue q: its share as (terms, what is held already). inside:
+    whose gangs are its own."""
     measure = s.ledger.rules.yardsticks[q]
     mine = [(key, y) for key, y in x.y.items() if key[0] in inside and s.level(*key[:2]) >= level]
     held = [h / t if t else 0.0 for h, t in zip(s.ledger.held[q], measure.per, strict=True)]

@@ -1,7 +1,8 @@
-"""The goals of stage B over the variables of the admission model: how near pods are, and what they open. Letters as in docs/model.md.
+"""The goals of stage B over the variables of the admission model: how near pods are, and what they open. Letters as in
+docs/model.md.
 
-Each is a cost, so its goal is to maximise minus the cost. Each adds variables and rows of its own, and to `start`, the values of a known
-solution, theirs.
+Each is a cost, so its goal is to maximise minus the cost. Each adds variables and rows of its own, and to `start`, the
+values of a known solution, theirs.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ Start = dict[str, float]
 
 
 def subgroups(s: Sets, x: Vars, start: Start) -> Goal:
-    """Parts that are not whole in one domain, at each tier below the one that the subgroup must keep to. Shapes are rigid here.
+    """Parts that are not whole in one domain, at each tier below the one that the subgroup must keep to. Shapes are
+    rigid here.
 
     min  sum_{k,S,tier} weight_tier * ( parts_{k,S} - sum_d f[k,S,tier,d] )
     size_S * f[k,S,tier,d]  <=  sum_{t in S} sum_{i in d} n[k,t,i] + running
@@ -69,10 +71,11 @@ def _value(start: Mapping[str, float], terms: Terms) -> int:
 
 
 def spread(s: Sets, x: Vars, start: Start, fewest: Sequence[Sequence[int]]) -> Goal:
-    """Domains touched beyond the first. fewest: k -> for each tier how many domains hold a gang of the shape alone in the free room.
+    """Domains touched beyond the first. fewest: k -> for each tier how many domains hold a gang of the shape alone in
+    the free room.
 
-    min  sum_{k,tier} weight_tier * ( sum_d e[k,tier,d] - 1 )
-    n[k,t,i] <= limit[k,t,i] * e[k, lowest tier, domain of i]     e[k,tier,d] <= e[k, tier above, domain of d]     sum_d e[k,tier,d] >= fewest
+    min  sum_{k,tier} weight_tier * ( sum_d e[k,tier,d] - 1 ) n[k,t,i] <= limit[k,t,i] * e[k, lowest tier, domain of i]
+    e[k,tier,d] <= e[k, tier above, domain of d]     sum_d e[k,tier,d] >= fewest
     """
     e, touched = _touches(s, x, start)
     offset, top = 0.0, 0.0
@@ -105,13 +108,17 @@ def _touches(s: Sets, x: Vars, start: Mapping[str, float]) -> tuple[dict[tuple[i
                     e[k, level, d].lowBound = 1
                     touched[e[k, level, d].name] = 1.0
             for level, (d, above) in enumerate(itertools.pairwise(line)):
-                x.model.addConstraint(at_least([(e[k, level + 1, above], 1), (e[k, level, d], -1)], 0), f"touch_up_{next(rows):06d}")
+                x.model.addConstraint(
+                    at_least([(e[k, level + 1, above], 1), (e[k, level, d], -1)], 0), f"touch_up_{next(rows):06d}"
+                )
         for t in range(len(shape.roles)):
             for i, terms in x.n[k, t].items():
                 line = s.tree.line(s.places[i].leaf)
                 if not line or not terms:
                     continue
-                x.model.addConstraint(at_most([*terms, (e[k, 0, line[0]], -s.limits[k, t][i])], 0), f"touch_{next(rows):06d}")
+                x.model.addConstraint(
+                    at_most([*terms, (e[k, 0, line[0]], -s.limits[k, t][i])], 0), f"touch_{next(rows):06d}"
+                )
                 if _value(start, terms):
                     touched |= {e[k, level, d].name: 1.0 for level, d in enumerate(line)}
     return e, touched
@@ -130,11 +137,13 @@ class Stock:
 def opened(s: Sets, x: Vars, start: Start, used: Set[int]) -> tuple[Goal, Goal]:
     """Whole supernodes opened, and whole nodes opened. used: the nodes that the known solution opens.
 
-    min  sum_h o[h]              min  sum_{i,c} w[i,c]              w[i,c] <= number of nodes * o[leaf of i]       where that is whole
-    sum_{k,t} floor(a_{k,t} / z) * n[k,t,i]  <=  sum_{other nodes of i} floor(free / z)  +  sum_c floor(capacity_c / z) * w[i,c]
+    min  sum_h o[h]              min  sum_{i,c} w[i,c]              w[i,c] <= number of nodes * o[leaf of i]       where
+    that is whole sum_{k,t} floor(a_{k,t} / z) * n[k,t,i]  <=  sum_{other nodes of i} floor(free / z)  +  sum_c
+    floor(capacity_c / z) * w[i,c]
 
-    for each size z of a resource by which the nodes c count: row 3 of the model, in which a whole node gives nothing until it is opened.
-    Exact where the sizes divide one another and one resource decides; else a relaxation, and stage C has the last word.
+    for each size z of a resource by which the nodes c count: row 3 of the model, in which a whole node gives nothing
+    until it is opened. Exact where the sizes divide one another and one resource decides; else a relaxation, and stage
+    C has the last word.
     """
     wholes = Wholes(s.problem, s.tree, s.free.amounts)
     users: dict[int, list[tuple[Vector, Terms]]] = {}
@@ -156,10 +165,14 @@ def opened(s: Sets, x: Vars, start: Start, used: Set[int]) -> tuple[Goal, Goal]:
                     o[leaf] = x.model.add_variable(f"super_{leaf}", 0, 1, cat=pulp.LpInteger)
                     start[o[leaf].name] = 0.0
                 start[o[leaf].name] = max(start[o[leaf].name], float(start[stock.w.name] > 0))
-                x.model.addConstraint(at_least([(o[leaf], len(stock.nodes)), (stock.w, -1)], 0), f"supernode_{next(rows):06d}")
+                x.model.addConstraint(
+                    at_least([(o[leaf], len(stock.nodes)), (stock.w, -1)], 0), f"supernode_{next(rows):06d}"
+                )
         for row in _openings(s, wholes, i, here, stocks):
             x.model.addConstraint(row, f"open_{next(rows):06d}")
-    return Goal("supernodes", [(v, -1.0) for v in o.values()], 0.0, 1), Goal("nodes", [(v, -1.0) for v in every], 0.0, 1)
+    return Goal("supernodes", [(v, -1.0) for v in o.values()], 0.0, 1), Goal(
+        "nodes", [(v, -1.0) for v in every], 0.0, 1
+    )
 
 
 def _stocks(s: Sets, x: Vars, wholes: Wholes, i: int) -> list[Stock]:
@@ -173,7 +186,9 @@ def _stocks(s: Sets, x: Vars, wholes: Wholes, i: int) -> list[Stock]:
     ]
 
 
-def _openings(s: Sets, wholes: Wholes, i: int, here: list[tuple[Vector, Terms]], stocks: list[Stock]) -> Iterator[pulp.LpConstraint]:
+def _openings(
+    s: Sets, wholes: Wholes, i: int, here: list[tuple[Vector, Terms]], stocks: list[Stock]
+) -> Iterator[pulp.LpConstraint]:
     nodes = np.array(s.places[i].nodes, dtype=np.intp)
     for r in range(s.width):
         stock = [c for c in stocks if c.counts[r]]
@@ -183,7 +198,11 @@ def _openings(s: Sets, wholes: Wholes, i: int, here: list[tuple[Vector, Terms]],
         chain = all(b % a == 0 for a, b in itertools.pairwise(sizes))
         other = nodes[~(wholes.nodes[nodes] & wholes.counted[nodes, r])]
         for z in [z for z in sizes if len(sizes) <= FEW_SIZES] + ([] if chain and len(sizes) <= FEW_SIZES else [1]):
-            unit = int(np.gcd.reduce([request[r] // z for request, _ in here if request[r] >= z] + [c.capacity[r] // z for c in stock]))
+            unit = int(
+                np.gcd.reduce(
+                    [request[r] // z for request, _ in here if request[r] >= z] + [c.capacity[r] // z for c in stock]
+                )
+            )
             taken = [pair for request, n in here if request[r] >= z for pair in times(n, request[r] // z // unit)]
             free = int((s.free.amounts[other, r] // z).sum())
             yield at_most([*taken, *((c.w, -(c.capacity[r] // z // unit)) for c in stock)], free // unit)

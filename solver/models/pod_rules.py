@@ -1,8 +1,10 @@
-"""Relations between pods as rows: what the new pods of a batch may be to one another and to those that stand there, domain by domain.
+"""Relations between pods as rows: what the new pods of a batch may be to one another and to those that stand there,
+domain by domain.
 
-Written in full where every place lies inside one domain. A place that straddles several domains of a relation (nodes counted together, of a rule
-about single nodes) is left out of the rows of `apart`, and switches off those of `together` and `even`: a relaxation, whose bounds are bounds. What
-comes of it is looked at when it is packed (`stages.spread.realise`), and the straddling places are split where it broke the relation.
+Written in full where every place lies inside one domain. A place that straddles several domains of a relation (nodes
+counted together, of a rule about single nodes) is left out of the rows of `apart`, and switches off those of `together`
+and `even`: a relaxation, whose bounds are bounds. What comes of it is looked at when it is packed
+(`stages.spread.realise`), and the straddling places are split where it broke the relation.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from solver.state.pod_rules import NOWHERE, Crowd, Neighbours
 
 @dataclass(slots=True)
 class Newcomers:
-    """The batch's pods of one relation in one domain, as terms: B only carry it, M are only counted, S are both. `most`: of B, M, S."""
+    """The batch's pods of one relation in one domain, as terms: B only carry it, M are only counted, S are both.
+    `most`: of B, M, S."""
 
     B: Terms = field(default_factory=list)
     M: Terms = field(default_factory=list)
@@ -38,7 +41,8 @@ class Newcomers:
 
 @dataclass(slots=True)
 class Scene:
-    """domains: domain -> newcomers, NOWHERE included. blurred: whether some of them straddle domains, and are not among these."""
+    """domains: domain -> newcomers, NOWHERE included. blurred: whether some of them straddle domains, and are not among
+    these."""
 
     domains: dict[int, Newcomers] = field(default_factory=dict)
     blurred: bool = False
@@ -101,11 +105,12 @@ def apart(there: Neighbours, x: Vars, rho: int, scene: Scene) -> Iterator[Row]:
 
 
 def together(there: Neighbours, x: Vars, rho: int, scene: Scene) -> Iterator[Row]:
-    """anchors_d: counted pods that stand in d, or came in an earlier batch and do not carry the rule. Where there are none:
+    """anchors_d: counted pods that stand in d, or came in an earlier batch and do not carry the rule. Where there are
+    none:
 
-    B_d + S_d <= most c[bears,d]            c[bears,d] <= M_d + c[opens,d]        c[opens,d] <= S_d
-    sum_d c[opens,d] <= 1                   sum_d M_d <= most (1 - sum_d c[opens,d])
-    No domain is opened where there is an anchor anywhere. Where an earlier batch opened d0:  c[opens,d] = 0,  sum_{d /= d0} M_d <= most M_d0.
+    B_d + S_d <= most c[bears,d]            c[bears,d] <= M_d + c[opens,d]        c[opens,d] <= S_d sum_d c[opens,d] <=
+    1                   sum_d M_d <= most (1 - sum_d c[opens,d]) No domain is opened where there is an anchor anywhere.
+    Where an earlier batch opened d0:  c[opens,d] = 0,  sum_{d /= d0} M_d <= most M_d0.
     """
     if new := scene.domains.get(NOWHERE):
         yield Row("together.outside", (rho,), at_most(new.bearing, 0))
@@ -149,10 +154,11 @@ def _still_needed(rho: int, d0: int, new: Newcomers, crowd: Crowd, opened: int) 
 
 
 def even(there: Neighbours, x: Vars, rho: int, scene: Scene) -> Iterator[Row]:
-    """count_d = counted pods that stand in d or came in earlier batches + M_d + S_d;  least <= count_d for all d, 0 with too few domains.
+    """count_d = counted pods that stand in d or came in earlier batches + M_d + S_d;  least <= count_d for all d, 0
+    with too few domains.
 
-    B_d + S_d <= most c[bears,d]
-    count_d - least <= skew + (most count_d) (1 - c[bears,d])         c = 1 where an earlier batch put pods that carry the rule
+    B_d + S_d <= most c[bears,d] count_d - least <= skew + (most count_d) (1 - c[bears,d])         c = 1 where an
+    earlier batch put pods that carry the rule
     """
     relation = there.standing.relations[rho]
     if new := scene.domains.get(NOWHERE):
@@ -161,10 +167,15 @@ def even(there: Neighbours, x: Vars, rho: int, scene: Scene) -> Iterator[Row]:
         return
     counted = there.counted(rho)
     inside = {d: new for d, new in sorted(scene.domains.items()) if d != NOWHERE}
-    most = {d: int(counted[d]) + (inside[d].most["M"] + inside[d].most["S"] if d in inside else 0) for d in range(len(counted))}
+    most = {
+        d: int(counted[d]) + (inside[d].most["M"] + inside[d].most["S"] if d in inside else 0)
+        for d in range(len(counted))
+    }
     top = min(most.values()) if len(counted) >= relation.least_domains else 0
     bound = [int(counted[d]) - relation.skew for d, crowd in there.crowds(rho) if crowd.B + crowd.S and d not in inside]
-    least = x.c[rho, "least", NOWHERE] = x.model.add_variable(f"c_{rho}_least", max([0, *bound]), top, cat=pulp.LpInteger)
+    least = x.c[rho, "least", NOWHERE] = x.model.add_variable(
+        f"c_{rho}_least", max([0, *bound]), top, cat=pulp.LpInteger
+    )
     for d, new in inside.items():
         crowd = there.crowd(rho, d)
         if new.counted:
@@ -174,7 +185,11 @@ def even(there: Neighbours, x: Vars, rho: int, scene: Scene) -> Iterator[Row]:
         elif new.bearing:
             c = _binary(x, rho, "bears", d)
             yield Row("even.bears", (rho, d), at_most([*new.bearing, (c, -new.most["B"] - new.most["S"])], 0))
-            yield Row("even.skew", (rho, d), at_most([*new.counted, (least, -1), (c, most[d])], relation.skew + most[d] - int(counted[d])))
+            yield Row(
+                "even.skew",
+                (rho, d),
+                at_most([*new.counted, (least, -1), (c, most[d])], relation.skew + most[d] - int(counted[d])),
+            )
 
 
 _FAMILIES = {"apart": apart, "together": together, "even": even}

@@ -26,7 +26,8 @@ Level = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Nodes of one leaf and one kind, counted together; a single node once packing has shown that counting them together was too coarse."""
+    """Nodes of one leaf and one kind, counted together; a single node once packing has shown that counting them
+    together was too coarse."""
 
     leaf: int | None
     kind: int
@@ -34,7 +35,8 @@ class Place:
 
 
 def aggregate(problem: Problem) -> tuple[Place, ...]:
-    """The coarsest places: one for each (leaf, kind), and for each domain of the relations whose domains are more than single nodes."""
+    """The coarsest places: one for each (leaf, kind), and for each domain of the relations whose domains are more than
+    single nodes."""
     wide = [at for at in dict.fromkeys(relation.domains for relation in problem.relations) if len(set(at)) < len(at)]
     keys = [[ROOT if node.leaf is None else node.leaf for node in problem.nodes], [node.kind for node in problem.nodes]]
     keys += [[NOWHERE if d is None else d for d in at] for at in wide]
@@ -49,7 +51,9 @@ def refine(places: Iterable[Place], coarse: Iterable[int]) -> tuple[Place, ...]:
     """The same places, those with an index in `coarse` split into single nodes."""
     split = set(coarse)
     return tuple(
-        part for i, place in enumerate(places) for part in ([Place(place.leaf, place.kind, (n,)) for n in place.nodes] if i in split else [place])
+        part
+        for i, place in enumerate(places)
+        for part in ([Place(place.leaf, place.kind, (n,)) for n in place.nodes] if i in split else [place])
     )
 
 
@@ -57,7 +61,8 @@ def refine(places: Iterable[Place], coarse: Iterable[int]) -> tuple[Place, ...]:
 class Sets:
     """K: `shapes`; I: `places`; classes (q, p, k) with `waiting` gangs each (N in the formulas).
 
-    free: what may be given. ledger: what the queues hold before the batch. neighbours: who is where before it, for relations.
+    free: what may be given. ledger: what the queues hold before the batch. neighbours: who is where before it, for
+    relations.
     """
 
     problem: Problem
@@ -149,9 +154,11 @@ class Sets:
 
     @cached_property
     def limits(self) -> dict[tuple[int, int], dict[int, int]]:
-        """(k, t) -> place -> the most pods of role t of all gangs of shape k there; places that can take none are left out.
+        """(k, t) -> place -> the most pods of role t of all gangs of shape k there; places that can take none are left
+        out.
 
-        min( sum over nodes of slots(ask), room_t * N_k )   where the node's kind is open to the role and the topology allows it
+        min( sum over nodes of slots(ask), room_t * N_k )   where the node's kind is open to the role and the topology
+        allows it
         """
         found: dict[tuple[int, int], dict[int, int]] = {}
         for k, shape in enumerate(self.shapes):
@@ -164,7 +171,11 @@ class Sets:
     @property
     def size(self) -> int:
         """Variables of pods that a model over these places has."""
-        roles = ((k, t, min(role.room, shape.most)) for k, shape in enumerate(self.shapes) for t, role in enumerate(shape.roles))
+        roles = (
+            (k, t, min(role.room, shape.most))
+            for k, shape in enumerate(self.shapes)
+            for t, role in enumerate(shape.roles)
+        )
         return sum(len(self._open_to(k, t)[0]) for k, t, most in roles if most and self.count[k])
 
     def _open_to(self, k: int, t: int) -> tuple[Ints, Ints]:
@@ -192,7 +203,9 @@ class Sets:
         found = 0
         for shape in self.shapes:
             for role in shape.roles:
-                found += int(np.count_nonzero((self.free.slots(role.ask) > 0) & np.isin(self.tree.kinds, sorted(role.kinds))))
+                found += int(
+                    np.count_nonzero((self.free.slots(role.ask) > 0) & np.isin(self.tree.kinds, sorted(role.kinds)))
+                )
         return found
 
     def related(self, role: ShapeRole) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
@@ -209,7 +222,8 @@ class Sets:
         return {}
 
     def domain_in(self, at: Ints) -> tuple[int | None, ...]:
-        """Place -> the domain that all its nodes are in; None where it straddles several. at: a partition of `neighbours.Standing`."""
+        """Place -> the domain that all its nodes are in; None where it straddles several. at: a partition of
+        `neighbours.Standing`."""
         known = self._straddles.get(id(at))
         if known is None:
             inside = (set(at[list(place.nodes)].tolist()) for place in self.places)
@@ -225,7 +239,11 @@ class Sets:
 
     def reach_beside(self, role: ShapeRole) -> tuple[tuple[int, ...], ...]:
         """As `reach` for a role, less what relations keep from it whatever else is placed."""
-        return self.reach(role.ask, role.kinds) if self.related(role) is None else self._by_tier(self._slots_beside(role), role.kinds)
+        return (
+            self.reach(role.ask, role.kinds)
+            if self.related(role) is None
+            else self._by_tier(self._slots_beside(role), role.kinds)
+        )
 
     def reach_of(self, r: int, kinds: frozenset[int]) -> tuple[tuple[int, ...], ...]:
         """As `reach`, of what is free of resource r."""
@@ -285,7 +303,8 @@ class Sets:
         return gang_share(self.problem, gang, gang.running, self.totals), gang.age, j
 
     def label(self, level: Level) -> str:
-        """The level in an objective's name: the priority, whether it is the overdue's, and that of the queues where it makes a difference."""
+        """The level in an objective's name: the priority, whether it is the overdue's, and that of the queues where it
+        makes a difference."""
         priority, overdue = divmod(level[0], 2)
         name = f"{priority}, overdue" if overdue else f"{priority}"
         return name if self.alone(level) else f"{name}, queues {level[1]}"
@@ -307,7 +326,8 @@ class Sets:
 
     @cached_property
     def currency(self) -> tuple[int, int] | None:
-        """(resource, unit) in which worth is counted exactly: the resource that dominates every demand, and the demands' common divisor."""
+        """(resource, unit) in which worth is counted exactly: the resource that dominates every demand, and the
+        demands' common divisor."""
         for r in range(self.width):
             if all(s[r] >= max(s, default=0.0) for s in self._shares):
                 return r, int(np.gcd.reduce([d[r] for d in self.demands if d[r]] or [1]))
@@ -320,7 +340,8 @@ class Sets:
 
     @cached_property
     def room_for_worth(self) -> float:
-        """No more worth than this finds room, whoever starts: what is free of the currency, node by node in whole pods; inf where it is not exact.
+        """No more worth than this finds room, whoever starts: what is free of the currency, node by node in whole pods;
+        inf where it is not exact.
 
         sum_v floor(free_v / g) * g / unit          g: the common divisor of what single pods ask for
         """

@@ -1,4 +1,5 @@
-"""The variables of the admission model. n is a sum of terms, so that a domain of one place needs no variable of its own."""
+"""The variables of the admission model. n is a sum of terms, so that a domain of one place needs no variable of its
+own."""
 
 from __future__ import annotations
 
@@ -17,14 +18,14 @@ Terms = list[tuple[pulp.LpVariable, int]]
 @dataclass(slots=True)
 class Vars:
     """
-    y[q, p, k]   gangs of the class that are admitted                         integer, 0 .. N
-    g[k, h]      gangs of shape k that lie whole in domain h                  integer   (shapes with a hard tier only; else sum of y)
-    n[k, t, i]   pods of role t of shape k at place i, as terms               integer   (terms of g where the domain is one place)
-    u[k, s, h]   whole subgroups s of shape k in domain h                     integer
-    m[i, a, c]   pods of portion a at the single node i that use its cell c   integer
-    w[q, r]      what queue q needs of resource r: held, or guaranteed        continuous
-    o[j]         gang j of a queue with strict order is among the first       binary
-    c[rho, a, d] what the new pods of relation rho are to domain d            binary    (a: bears, counted, opens; "least": integer)
+    y[q, p, k]   gangs of the class that are admitted                         integer, 0 .. N g[k, h]      gangs of
+    shape k that lie whole in domain h                  integer   (shapes with a hard tier only; else sum of y) n[k, t,
+    i]   pods of role t of shape k at place i, as terms               integer   (terms of g where the domain is one
+    place) u[k, s, h]   whole subgroups s of shape k in domain h                     integer m[i, a, c]   pods of
+    portion a at the single node i that use its cell c   integer w[q, r]      what queue q needs of resource r: held, or
+    guaranteed        continuous o[j]         gang j of a queue with strict order is among the first       binary c[rho,
+    a, d] what the new pods of relation rho are to domain d            binary    (a: bears, counted, opens; "least":
+    integer)
     """
 
     model: pulp.LpProblem
@@ -67,7 +68,9 @@ def _place_shape(s: Sets, x: Vars, k: int) -> None:
                 if h != ROOT and len(places) == 1 and shape.rigid:
                     x.n[k, t][i] = [(x.g[k, h], role.need)] if role.need else []
                 else:
-                    x.n[k, t][i] = [(x.model.add_variable(f"n_{k}_{t}_{i}", 0, s.limits[k, t][i], cat=pulp.LpInteger), 1)]
+                    x.n[k, t][i] = [
+                        (x.model.add_variable(f"n_{k}_{t}_{i}", 0, s.limits[k, t][i], cat=pulp.LpInteger), 1)
+                    ]
 
 
 def _gangs_that_fit(s: Sets, k: int, places: Iterable[int]) -> int:

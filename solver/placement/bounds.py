@@ -1,4 +1,5 @@
-"""Lower bounds on the costs of stage B that need no model: each gang alone in the free room, and all of them counted together."""
+"""Lower bounds on the costs of stage B that need no model: each gang alone in the free room, and all of them counted
+together."""
 
 from __future__ import annotations
 
@@ -45,8 +46,13 @@ def fewest(s: Sets, shape: Shape) -> tuple[int, ...]:
         return (1,) * len(s.tree.tiers)
     asked = [(role.need, s.reach_beside(role)) for role in shape.roles]
     kinds = frozenset(kind for role in shape.roles for kind in role.kinds)
-    asked += [(amount, s.reach_of(r, kinds)) for r, amount in enumerate(shape.demand(s.width)) if amount and shape.rigid]
-    return tuple(max(1, max((number(amount, tiers[level]) for amount, tiers in asked), default=1)) for level in range(len(s.tree.tiers)))
+    asked += [
+        (amount, s.reach_of(r, kinds)) for r, amount in enumerate(shape.demand(s.width)) if amount and shape.rigid
+    ]
+    return tuple(
+        max(1, max((number(amount, tiers[level]) for amount, tiers in asked), default=1))
+        for level in range(len(s.tree.tiers))
+    )
 
 
 def span(s: Sets, shape: Shape) -> int:
@@ -57,7 +63,8 @@ def span(s: Sets, shape: Shape) -> int:
 def torn(s: Sets, shape: Shape) -> int:
     """No gang of this shape has less of its subgroups torn: no domain holds more whole parts than fit it alone.
 
-    sum_S sum_tier weight_tier * max(0, parts_S - sum_d floor(pods of S that d holds / size_S))         S with one role, which has the pods
+    sum_S sum_tier weight_tier * max(0, parts_S - sum_d floor(pods of S that d holds / size_S))         S with one role,
+    which has the pods
     """
     if shape.fixed:
         return 0
@@ -72,8 +79,8 @@ def torn(s: Sets, shape: Shape) -> int:
 
 
 def opened(s: Sets, shapes: Iterable[Shape], wholes: Wholes) -> tuple[int, int]:
-    """(whole supernodes, whole nodes) at least: over each set of kinds of node the pods that may use no other kind, and over all nodes divided into
-    groups (`_groups`) the sum of what the pods that fit into no other group open there."""
+    """(whole supernodes, whole nodes) at least: over each set of kinds of node the pods that may use no other kind, and
+    over all nodes divided into groups (`_groups`) the sum of what the pods that fit into no other group open there."""
     shapes = tuple(shapes)
     pods: dict[frozenset[int], dict[Vector, int]] = {}
     for shape in shapes:
@@ -96,7 +103,8 @@ def opened(s: Sets, shapes: Iterable[Shape], wholes: Wholes) -> tuple[int, int]:
 
 
 def _groups(s: Sets, wholes: Wholes) -> list[npt.NDArray[np.intp]]:
-    """The nodes in groups that count by the same resources; two of these that share a hypernode with nodes are one group."""
+    """The nodes in groups that count by the same resources; two of these that share a hypernode with nodes are one
+    group."""
     marks = wholes.counted @ (1 << np.arange(s.width, dtype=np.int64))
     group = {int(mark): int(mark) for mark in np.unique(marks)}
     if len(group) > 1:
@@ -104,10 +112,15 @@ def _groups(s: Sets, wholes: Wholes) -> list[npt.NDArray[np.intp]]:
             here = sorted({group[mark] for mark in np.unique(marks[nodes]).tolist()})
             if h != ROOT and len(here) > 1:
                 group = {mark: here[0] if of in here else of for mark, of in group.items()}
-    return [np.flatnonzero(np.isin(marks, [mark for mark, of in group.items() if of == one])) for one in sorted(set(group.values()))]
+    return [
+        np.flatnonzero(np.isin(marks, [mark for mark, of in group.items() if of == one]))
+        for one in sorted(set(group.values()))
+    ]
 
 
-def _only(s: Sets, groups: Sequence[npt.NDArray[np.intp]], pods: Mapping[frozenset[int], Mapping[Vector, int]]) -> list[dict[Vector, int]]:
+def _only(
+    s: Sets, groups: Sequence[npt.NDArray[np.intp]], pods: Mapping[frozenset[int], Mapping[Vector, int]]
+) -> list[dict[Vector, int]]:
     """Group -> request -> pods that no node of another group holds."""
     found: list[dict[Vector, int]] = [{} for _ in groups]
     for kinds, requests in pods.items():
@@ -120,7 +133,8 @@ def _only(s: Sets, groups: Sequence[npt.NDArray[np.intp]], pods: Mapping[frozens
 
 
 def beside(s: Sets, wholes: Wholes, nodes: npt.NDArray[np.intp], asked: Mapping[Vector, int]) -> tuple[int, int]:
-    """(whole supernodes, whole nodes) at least that these pods open on these nodes: what does not fit beside them, in slots of each pod size.
+    """(whole supernodes, whole nodes) at least that these pods open on these nodes: what does not fit beside them, in
+    slots of each pod size.
 
         min m :  sum_{pods} floor(a / z)  <=  slots of size z outside whole ones + those of the m largest whole ones
 
@@ -138,7 +152,12 @@ def beside(s: Sets, wholes: Wholes, nodes: npt.NDArray[np.intp], asked: Mapping[
         missing = sum(number * (request[r] // z) for request, number in asked.items()) - int(slots[~closed].sum())
         if missing > 0:
             sums = np.bincount(leaf[closed & ~apart], weights=slots[closed & ~apart])
-            found.append((number(missing - int(slots[closed & apart].sum()), _descending(sums)), number(missing, _descending(slots[closed]))))
+            found.append(
+                (
+                    number(missing - int(slots[closed & apart].sum()), _descending(sums)),
+                    number(missing, _descending(slots[closed])),
+                )
+            )
     return max(supernodes for supernodes, _ in found), max(nodes for _, nodes in found)
 
 
@@ -147,7 +166,8 @@ def _descending(figures: npt.NDArray[Any]) -> list[int]:
 
 
 def number(amount: int, domains: Iterable[int]) -> int:
-    """How many of the domains, largest first, it takes to hold the amount; as many as there are where all of them are too few."""
+    """How many of the domains, largest first, it takes to hold the amount; as many as there are where all of them are
+    too few."""
     number = 0
     for holds in domains:
         if amount <= 0:

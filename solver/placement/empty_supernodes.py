@@ -1,4 +1,5 @@
-"""Fewer whole supernodes opened, without a model: the gangs in one of them are placed again among the others that are open anyway."""
+"""Fewer whole supernodes opened, without a model: the gangs in one of them are placed again among the others that are
+open anyway."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from solver.semantics.placements import Placements, fresh, merged
 
 
 def in_order(s: Sets, shapes: Mapping[int, Shape]) -> list[int]:
-    """The gangs as the greedy spreads them: the most constrained first, those whose subgroups must be whole before others, then the largest."""
+    """The gangs as the greedy spreads them: the most constrained first, those whose subgroups must be whole before
+    others, then the largest."""
     tier = {j: shape.tier if shape.tier is not None else s.tree.top + 1 for j, shape in shapes.items()}
     return sorted(shapes, key=lambda j: (tier[j], not shapes[j].subgroups, -_size(s, shapes[j]), j))
 
@@ -27,8 +29,11 @@ def _size(s: Sets, shape: Shape) -> float:
     return max((d / t for d, t in zip(shape.demand(s.width), s.totals, strict=True) if t), default=0.0)
 
 
-def emptied(s: Sets, shapes: Mapping[int, Shape], placements: Placements, low: Cost, wholes: Wholes, options: Options) -> Placements:
-    """These placements, or some that cost less because a supernode is not opened after all; again until none helps, or `low` is reached."""
+def emptied(
+    s: Sets, shapes: Mapping[int, Shape], placements: Placements, low: Cost, wholes: Wholes, options: Options
+) -> Placements:
+    """These placements, or some that cost less because a supernode is not opened after all; again until none helps, or
+    `low` is reached."""
     cost = cost_of(s, placements, wholes)
     while cost.supernodes > low.supernodes:
         opened = _opened(s, placements, wholes)
@@ -62,9 +67,16 @@ def _opened(s: Sets, placements: Placements, wholes: Wholes) -> frozenset[int]:
     return frozenset(int(s.tree.leaf_of[n]) for n in wholes.opened_nodes(new)) & wholes.supernodes
 
 
-def _without(s: Sets, shapes: Mapping[int, Shape], placements: Placements, h: int, shut: Collection[int]) -> Placements | None:
-    """The gangs with new pods in supernode h placed by the greedy outside the supernodes that are shut; None where one of them finds no place."""
-    gangs = {j: shape for j, shape in shapes.items() if any(s.tree.leaf_of[p.node] == h for p in fresh(s.problem.gangs[j], placements[j]))}
+def _without(
+    s: Sets, shapes: Mapping[int, Shape], placements: Placements, h: int, shut: Collection[int]
+) -> Placements | None:
+    """The gangs with new pods in supernode h placed by the greedy outside the supernodes that are shut; None where one
+    of them finds no place."""
+    gangs = {
+        j: shape
+        for j, shape in shapes.items()
+        if any(s.tree.leaf_of[p.node] == h for p in fresh(s.problem.gangs[j], placements[j]))
+    }
     others = {j: pods for j, pods in placements.items() if j not in gangs}
     room = s.room_beside(others)
     closed = np.isin(s.tree.leaf_of, sorted(shut))

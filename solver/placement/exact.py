@@ -1,4 +1,5 @@
-"""Stage B's exact model: all gangs of a small batch, or a few gangs of a large one, placed again with the goals one after another."""
+"""Stage B's exact model: all gangs of a small batch, or a few gangs of a large one, placed again with the goals one
+after another."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ SMALL = 400
 """Pod variables up to which gangs are put into one model."""
 
 NODES = 20
-"""Branch-and-bound nodes for a model of `SMALL` variables, more for a smaller one: being spread a little is no reason to keep everybody waiting."""
+"""Branch-and-bound nodes for a model of `SMALL` variables, more for a smaller one: being spread a little is no reason
+to keep everybody waiting."""
 
 ROUNDS = 4
 """Vicinities that are tried, each at its root only."""
@@ -44,8 +46,8 @@ RELAXED = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """reached: the model's own costs, below those of the placements where stage C could not follow. proved: a bound on each, given those before it
-    as they were reached. coarse: places that could not be packed."""
+    """reached: the model's own costs, below those of the placements where stage C could not follow. proved: a bound on
+    each, given those before it as they were reached. coarse: places that could not be packed."""
 
     placements: Placements
     reached: Cost
@@ -62,7 +64,8 @@ def by_model(
     wholes: Wholes,
     options: Options,
 ) -> tuple[Placements, Cost]:
-    """(placements that cost no more, a lower bound): all gangs in one model where it is small; else a few vicinities, the other gangs held."""
+    """(placements that cost no more, a lower bound): all gangs in one model where it is small; else a few vicinities,
+    the other gangs held."""
     everybody = _singled(s, shapes, placements, sorted(placements))
     if everybody.size <= SMALL:
         placements = emptied(s, shapes, placements, low, wholes, options)
@@ -82,7 +85,13 @@ def by_model(
 
 
 def _by_kinds(
-    s: Sets, shapes: Mapping[int, Shape], placements: Placements, kinds: identical_pods.Together, low: Cost, wholes: Wholes, options: Options
+    s: Sets,
+    shapes: Mapping[int, Shape],
+    placements: Placements,
+    kinds: identical_pods.Together,
+    low: Cost,
+    wholes: Wholes,
+    options: Options,
 ) -> Placements:
     """Gangs of alike pods placed anew, kind after kind."""
     cost = cost_of(s, placements, wholes)
@@ -93,7 +102,13 @@ def _by_kinds(
 
 
 def _by_vicinities(
-    s: Sets, shapes: Mapping[int, Shape], placements: Placements, least: Mapping[int, Nearness], low: Cost, wholes: Wholes, options: Options
+    s: Sets,
+    shapes: Mapping[int, Shape],
+    placements: Placements,
+    least: Mapping[int, Nearness],
+    low: Cost,
+    wholes: Wholes,
+    options: Options,
 ) -> Placements:
     """A few gangs at a time placed anew, the others held, as long as that helps."""
     cost, vain, treated = cost_of(s, placements, wholes), 0, set[int]()
@@ -105,7 +120,9 @@ def _by_vicinities(
             break
         treated.update(near.gangs)
         held = {j: placements[j] for j in near.gangs}
-        moved = _solve(_singled(s, shapes, placements, near.gangs, near.places), held, options, nodes=1, near_only=True).placements
+        moved = _solve(
+            _singled(s, shapes, placements, near.gangs, near.places), held, options, nodes=1, near_only=True
+        ).placements
         again = repacked(s, {**placements, **moved}, wholes, options)
         new = cost_of(s, again, wholes)
         placements, cost, vain = (again, new, vain) if new < cost else (placements, cost, vain + 1)
@@ -113,7 +130,8 @@ def _by_vicinities(
 
 
 def _relaxed(s: Sets, placements: Placements, options: Options) -> int:
-    """The least spread of all gangs together where pods may be divided: a bound that knows that gangs share the room. 0 where they are too many."""
+    """The least spread of all gangs together where pods may be divided: a bound that knows that gangs share the room. 0
+    where they are too many."""
     if s.size > RELAXED:
         return 0
     x = variables.make(s, fixed_admission=True)
@@ -124,8 +142,11 @@ def _relaxed(s: Sets, placements: Placements, options: Options) -> int:
     return math.ceil(-answer.value - goal.offset - FEASIBILITY) if answer.status == "optimal" else 0
 
 
-def _all_in_one(s: Sets, shapes: Mapping[int, Shape], placements: Placements, low: Cost, wholes: Wholes, options: Options) -> tuple[Placements, Cost]:
-    """The exact model, again over single nodes where its costs could not be reached on the nodes that its places count together."""
+def _all_in_one(
+    s: Sets, shapes: Mapping[int, Shape], placements: Placements, low: Cost, wholes: Wholes, options: Options
+) -> tuple[Placements, Cost]:
+    """The exact model, again over single nodes where its costs could not be reached on the nodes that its places count
+    together."""
     while True:
         sets = _singled(s, shapes, placements, sorted(placements))
         found = _solve(sets, placements, options, nodes=NODES * max(1, SMALL // max(1, sets.size)))
@@ -135,7 +156,11 @@ def _all_in_one(s: Sets, shapes: Mapping[int, Shape], placements: Placements, lo
         value = cost_of(s, placements, wholes)
         bound = _given(value, found.reached, found.proved, low)
         finer = replace(s, places=refine(s.places, found.coarse or range(len(s.places))))
-        if value <= found.reached or len(finer.places) == len(s.places) or _singled(finer, shapes, placements, sorted(placements)).size > SMALL:
+        if (
+            value <= found.reached
+            or len(finer.places) == len(s.places)
+            or _singled(finer, shapes, placements, sorted(placements)).size > SMALL
+        ):
             return placements, bound
         s = finer
 
@@ -149,8 +174,15 @@ def _given(value: Cost, reached: Cost, proved: Cost, low: Cost) -> Cost:
     return Cost(*found)
 
 
-def _singled(s: Sets, gangs: Mapping[int, Shape], placements: Placements, movable: Sequence[int], places: Collection[int] | None = None) -> Sets:
-    """The same sets with each movable gang as a shape of its own, in the room that the others leave; only in these places, if some are named."""
+def _singled(
+    s: Sets,
+    gangs: Mapping[int, Shape],
+    placements: Placements,
+    movable: Sequence[int],
+    places: Collection[int] | None = None,
+) -> Sets:
+    """The same sets with each movable gang as a shape of its own, in the room that the others leave; only in these
+    places, if some are named."""
     room = s.room_beside({j: pods for j, pods in placements.items() if j not in movable})
     free = room.free
     if places is not None:
@@ -162,7 +194,8 @@ def _singled(s: Sets, gangs: Mapping[int, Shape], placements: Placements, movabl
 
 
 def _solve(s: Sets, placements: Placements, options: Options, nodes: int, near_only: bool = False) -> Found:
-    """These gangs placed anew, goal after goal. nodes: of branch and bound. near_only: how near they are, whatever they open."""
+    """These gangs placed anew, goal after goal. nodes: of branch and bound. near_only: how near they are, whatever they
+    open."""
     x = variables.make(s, fixed_admission=True)
     constraints.build(s, x)
     start = incumbent(s, x, placements)
@@ -182,7 +215,9 @@ def _solve(s: Sets, placements: Placements, options: Options, nodes: int, near_o
     filled = [0] * (len(low.entries) - len(wanted))
     realised = realise(s, placements, _wishes(s, x, lex.values), options)
     coarse = realised if isinstance(realised, tuple) else ()
-    return Found(placements if isinstance(realised, tuple) else realised, Cost(*reached, *filled), Cost(*proved, *filled), coarse)
+    return Found(
+        placements if isinstance(realised, tuple) else realised, Cost(*reached, *filled), Cost(*proved, *filled), coarse
+    )
 
 
 def _wishes(s: Sets, x: variables.Vars, values: Mapping[str, float]) -> dict[int, dict[tuple[int, int], int]]:

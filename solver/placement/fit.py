@@ -1,4 +1,5 @@
-"""Whether one gang fits alone on given free vectors: by counting where counting proves a no, by the greedy for a yes, else by an exact model."""
+"""Whether one gang fits alone on given free vectors: by counting where counting proves a no, by the greedy for a yes,
+else by an exact model."""
 
 from __future__ import annotations
 
@@ -38,11 +39,15 @@ class Shortage:
 
 
 def shortage(problem: Problem, tree: Tree, shape: Shape, free: Free) -> Shortage | None:
-    """A proof by counting that the gang does not fit: a role alone, all roles together, every subgroup, every domain. None proves nothing."""
+    """A proof by counting that the gang does not fit: a role alone, all roles together, every subgroup, every domain.
+    None proves nothing."""
     reach = reaches(problem, tree, shape, free)
     return (
         role_shortage(shape, reach, free)
-        or next((short for part in shape.subgroups if (short := subgroup_shortage(tree, shape, part, reach)) is not None), None)
+        or next(
+            (short for part in shape.subgroups if (short := subgroup_shortage(tree, shape, part, reach)) is not None),
+            None,
+        )
         or total_shortage(shape, reach)
         or domain_shortage(tree, shape, reach)
     )
@@ -59,7 +64,9 @@ def role_shortage(shape: Shape, reach: list[dict[int, int]], free: Free) -> Shor
     for t, role in enumerate(shape.roles):
         if reach[t][ROOT] < role.need:
             r = _scarcest(free, role.request)
-            return Shortage("GW102", t, r, asked=role.need * role.request[r], available=reach[t][ROOT] * role.request[r])
+            return Shortage(
+                "GW102", t, r, asked=role.need * role.request[r], available=reach[t][ROOT] * role.request[r]
+            )
     return None
 
 
@@ -75,22 +82,35 @@ def domain_shortage(tree: Tree, shape: Shape, reach: list[dict[int, int]]) -> Sh
         return None
     best, at = -1, None
     for h in tree.domains(shape.tier):
-        if all(reach[t][h] >= role.need for t, role in enumerate(shape.roles)) and sum(r[h] for r in reach) >= shape.least:
+        if (
+            all(reach[t][h] >= role.need for t, role in enumerate(shape.roles))
+            and sum(r[h] for r in reach) >= shape.least
+        ):
             return None
         pods = sum(min(reach[t][h], role.need) for t, role in enumerate(shape.roles))
         best, at = (pods, h) if pods > best else (best, at)
-    return Shortage("GW104", tier=shape.tier, hypernode=at, asked=shape.least, available=max(0, min(best, shape.least - 1)))
+    return Shortage(
+        "GW104", tier=shape.tier, hypernode=at, asked=shape.least, available=max(0, min(best, shape.least - 1))
+    )
 
 
 def subgroup_shortage(tree: Tree, shape: Shape, part: Subgroup, reach: list[dict[int, int]]) -> Shortage | None:
-    """GW109: the domains of the subgroup's tier hold too few whole parts by number, inside the best domain of the gang. asked, available: parts."""
+    """GW109: the domains of the subgroup's tier hold too few whole parts by number, inside the best domain of the gang.
+    asked, available: parts."""
     if part.topology.mode != "hard" or part.topology.tier > tree.top or shape.fixed:
         return None
     wanted = parts_wanted(shape, part)
     domains = tree.domains(part.topology.tier)
     homes = tree.domains(shape.tier) if shape.tier is not None and shape.tier <= tree.top else (ROOT,)
-    parts = max((sum(sum(reach[t][h] for t in part.roles) // part.size for h in _meet(tree, domains, home)) for home in homes), default=0)
-    return Shortage("GW109", tier=part.topology.tier, asked=wanted, available=parts, size=part.size) if parts < wanted else None
+    parts = max(
+        (sum(sum(reach[t][h] for t in part.roles) // part.size for h in _meet(tree, domains, home)) for home in homes),
+        default=0,
+    )
+    return (
+        Shortage("GW109", tier=part.topology.tier, asked=wanted, available=parts, size=part.size)
+        if parts < wanted
+        else None
+    )
 
 
 def parts_wanted(shape: Shape, part: Subgroup) -> int:
@@ -112,18 +132,37 @@ def _scarcest(free: Free, request: tuple[int, ...]) -> int:
     return min(asked, key=lambda r: (int((free.amounts[:, r] // request[r]).sum()), r), default=0)
 
 
-def holds(problem: Problem, tree: Tree, j: int, shape: Shape, free: Free, options: Options, neighbours: Neighbours | None = None) -> bool | None:
-    """Whether the gang fits, queues aside: exact; None when a limit struck before an answer. Without neighbours relations are not minded."""
+def holds(
+    problem: Problem,
+    tree: Tree,
+    j: int,
+    shape: Shape,
+    free: Free,
+    options: Options,
+    neighbours: Neighbours | None = None,
+) -> bool | None:
+    """Whether the gang fits, queues aside: exact; None when a limit struck before an answer. Without neighbours
+    relations are not minded."""
     placed = found(problem, tree, j, shape, free, neighbours)
     return True if placed is not None else exactly(problem, tree, j, shape, free, options, neighbours)
 
 
-def found(problem: Problem, tree: Tree, j: int, shape: Shape, free: Free, neighbours: Neighbours | None = None) -> tuple[Placement, ...] | None:
+def found(
+    problem: Problem, tree: Tree, j: int, shape: Shape, free: Free, neighbours: Neighbours | None = None
+) -> tuple[Placement, ...] | None:
     """A place for the gang as the greedy finds it; None proves nothing."""
     return Greedy(problem, tree, Room(free, neighbours)).place(j, shape)
 
 
-def exactly(problem: Problem, tree: Tree, j: int, shape: Shape, free: Free, options: Options, neighbours: Neighbours | None = None) -> bool | None:
+def exactly(
+    problem: Problem,
+    tree: Tree,
+    j: int,
+    shape: Shape,
+    free: Free,
+    options: Options,
+    neighbours: Neighbours | None = None,
+) -> bool | None:
     """`holds` by the model alone."""
     places = aggregate(problem)
     waiting = {(problem.gangs[j].queue, urgency(problem.gangs[j]), 0): (j,)}
@@ -134,7 +173,9 @@ def exactly(problem: Problem, tree: Tree, j: int, shape: Shape, free: Free, opti
         (y,) = x.y.values()
         x.model.setObjective(pulp.LpAffineExpression([(y, 1)]))
         answer = solve_model(x.model, options)
-        if answer.status == "infeasible" or (answer.values and answer.status == "optimal" and not answer.values[y.name]):
+        if answer.status == "infeasible" or (
+            answer.values and answer.status == "optimal" and not answer.values[y.name]
+        ):
             return False
         if not answer.values or not answer.values[y.name]:
             return None

@@ -15,12 +15,14 @@ from solver.semantics.topology import Tree
 from solver.state.room import Ledger, Room, add
 
 STEPS = 32
-"""Into so many strides the growth of a role is divided, so that queues take turns and a job of 100,000 pods still grows in seconds."""
+"""Into so many strides the growth of a role is divided, so that queues take turns and a job of 100,000 pods still grows
+in seconds."""
 
 
 @dataclass(slots=True)
 class Wish:
-    """What a gang would still like: whole units of one role after another, `stride` units at a time, fewer where that many do not fit."""
+    """What a gang would still like: whole units of one role after another, `stride` units at a time, fewer where that
+    many do not fit."""
 
     role: int
     unit: int
@@ -39,8 +41,9 @@ def grow(
 ) -> dict[int, tuple[Placement, ...]]:
     """The placements with the growth. Charges room and ledger for what it adds.
 
-    placements: gang -> pods of all gangs that run or start. A unit is a pod, or a whole subgroup where the pod belongs to one.
-    later: what the queues hold when a reservation falls due; the gangs in `lasting`, which are still there then, grow within it.
+    placements: gang -> pods of all gangs that run or start. A unit is a pod, or a whole subgroup where the pod belongs
+    to one. later: what the queues hold when a reservation falls due; the gangs in `lasting`, which are still there
+    then, grow within it.
     """
     grown = dict(placements)
     greedy = Greedy(problem, tree, room)
@@ -77,7 +80,8 @@ def grow(
 
 
 def _wish(gang: Gang, pods: tuple[Placement, ...], first: int, before: Wish | None = None) -> Wish | None:
-    """The next stride of the first role, from `first` on, that has not reached its replicas; never longer than the one before it in that role."""
+    """The next stride of the first role, from `first` on, that has not reached its replicas; never longer than the one
+    before it in that role."""
     have = [0] * len(gang.roles)
     for p in pods:
         have[p.role] += p.pods

@@ -1,5 +1,6 @@
-"""Stage B for gangs whose pods are alike: those of one kind are placed anew together in the room that everybody else leaves, by the model of pieces
-(`solver.models.identical_pods`), first inside each domain, then in two domains at once."""
+"""Stage B for gangs whose pods are alike: those of one kind are placed anew together in the room that everybody else
+leaves, by the model of pieces (`solver.models.identical_pods`), first inside each domain, then in two domains at
+once."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ LARGEST = 800
 """Variables up to which a model of pieces is solved: a second or two."""
 
 WORK = 2_000
-"""Variables of all models together that are solved: the stage then takes seconds, however many kinds of pods and domains there are."""
+"""Variables of all models together that are solved: the stage then takes seconds, however many kinds of pods and
+domains there are."""
 
 RELAXED = 6_000
 """Variables up to which its relaxation is: tenths of a second."""
@@ -64,12 +66,16 @@ class Together:
 def together(s: Sets, shapes: Mapping[int, Shape], options: Options) -> Together:
     """What is known of these gangs, wherever they are."""
     groups, alone = grouped(s, shapes), {j: bounds.span(s, shape) for j, shape in shapes.items()}
-    found = {kind: max(_least(s, kind, parties, options), sum(alone[j] for j in parties)) for kind, parties in groups.items()}
+    found = {
+        kind: max(_least(s, kind, parties, options), sum(alone[j] for j in parties)) for kind, parties in groups.items()
+    }
     others = frozenset(alone.keys() - {j for parties in groups.values() for j in parties})
     return Together(groups, found, others, sum(found.values()) + sum(alone[j] for j in others))
 
 
-def improved(s: Sets, shapes: Mapping[int, Shape], placements: Placements, known: Together, options: Options) -> Placements:
+def improved(
+    s: Sets, shapes: Mapping[int, Shape], placements: Placements, known: Together, options: Options
+) -> Placements:
     """Placements that are spread no more, kind after kind."""
     room, found, work = s.room_beside(placements), dict(placements), WORK
     for kind, parties in known.groups.items():
@@ -78,11 +84,18 @@ def improved(s: Sets, shapes: Mapping[int, Shape], placements: Placements, known
 
 
 def kind_of(s: Sets, shape: Shape) -> Kind | None:
-    """Of what kind the pods are that make up most of the gang; None for a gang that relations, subgroups, cells or running pods bind.
+    """Of what kind the pods are that make up most of the gang; None for a gang that relations, subgroups, cells or
+    running pods bind.
 
     The pods of its other roles follow those to their leaves.
     """
-    if shape.fixed or shape.related or shape.subgroups or not shape.least or any(role.ask.portions for role in shape.roles):
+    if (
+        shape.fixed
+        or shape.related
+        or shape.subgroups
+        or not shape.least
+        or any(role.ask.portions for role in shape.roles)
+    ):
         return None
     weight: dict[Kind, float] = {}
     for role in shape.roles:
@@ -131,7 +144,10 @@ def slots_of(s: Sets, room: Room, kind: Kind, leaves: Iterable[int], most: int) 
 def _region(s: Sets, leaf: int) -> Region:
     """Nodes below no domain of a level, or outside the topology, are closed to gangs that such a domain must hold."""
     own = math.inf if leaf == ROOT else s.problem.hypernodes[leaf].tier
-    return Region(s.tree.line(None if leaf == ROOT else leaf)[1:], frozenset(level for level, tier in enumerate(s.tree.tiers) if own > tier))
+    return Region(
+        s.tree.line(None if leaf == ROOT else leaf)[1:],
+        frozenset(level for level, tier in enumerate(s.tree.tiers) if own > tier),
+    )
 
 
 def leaves_of(s: Sets) -> list[int]:
@@ -139,14 +155,20 @@ def leaves_of(s: Sets) -> list[int]:
 
 
 def _least(s: Sets, kind: Kind, parties: Mapping[int, Party], options: Options) -> int:
-    """Together these gangs cost no less, whoever else is there: the model of pieces in the free room, relaxed and rounded up.
+    """Together these gangs cost no less, whoever else is there: the model of pieces in the free room, relaxed and
+    rounded up.
 
-    Where it is too large, as if all leaves were below one domain, and each gang's own least of the domains above; 0 where that is too large as well.
+    Where it is too large, as if all leaves were below one domain, and each gang's own least of the domains above; 0
+    where that is too large as well.
     """
     every = list(parties.values())
     slots, above = slots_of(s, s.room(), kind, leaves_of(s), sum(party.pods for party in every)), 0
     if identical_pods.size(every, slots) > RELAXED:
-        above = sum(weight * (number - 1) for party in every for weight, number in zip(slots.weights[1:], party.fewest[1:], strict=True))
+        above = sum(
+            weight * (number - 1)
+            for party in every
+            for weight, number in zip(slots.weights[1:], party.fewest[1:], strict=True)
+        )
         slots, every = slots.flat(), [party.flat() for party in every]
     return above + _relaxed(every, slots, options) if identical_pods.size(every, slots) <= RELAXED else above
 
@@ -163,8 +185,8 @@ def _relaxed(parties: list[Party], slots: Slots, options: Options) -> int:
 
 @dataclass
 class Alike:
-    """The gangs of one kind of pods. room: what is left beside all gangs. placements: of all gangs, changed in place. work: variables of models that
-    may be solved yet."""
+    """The gangs of one kind of pods. room: what is left beside all gangs. placements: of all gangs, changed in place.
+    work: variables of models that may be solved yet."""
 
     s: Sets
     shapes: Mapping[int, Shape]
@@ -176,7 +198,8 @@ class Alike:
     work: int
 
     def improve(self, low: int) -> int:
-        """Set of domains after set of domains, as long as that helps; the work that is left. low: these gangs are never nearer."""
+        """Set of domains after set of domains, as long as that helps; the work that is left. low: these gangs are never
+        nearer."""
         asked, vain, improved = set[tuple[int, ...]](), VAIN, True
         while improved:
             improved = False
@@ -192,7 +215,8 @@ class Alike:
         return self.work
 
     def _sets(self) -> Iterator[frozenset[int]]:
-        """The domains right above leaves one by one, then two by two, first where gangs could be much nearer; none for all of them."""
+        """The domains right above leaves one by one, then two by two, first where gangs could be much nearer; none for
+        all of them."""
         if len(self.s.tree.tiers) < 2:
             yield frozenset()
             return
@@ -202,7 +226,10 @@ class Alike:
             apart[inside] = apart.get(inside, 0) + self._excess(j)
         above = sorted({self.s.tree.line(None if leaf == ROOT else leaf)[1] for leaf in leaves_of(self.s)})
         for number in (1, 2):
-            excess = {of: sum(apart.get(part, 0) for part in _parts(of)) for of in map(frozenset, itertools.combinations(above, number))}
+            excess = {
+                of: sum(apart.get(part, 0) for part in _parts(of))
+                for of in map(frozenset, itertools.combinations(above, number))
+            }
             yield from sorted((of for of in excess if excess[of]), key=lambda of: (-excess[of], sorted(of)))
 
     def _domains(self, j: int) -> frozenset[int]:
@@ -211,20 +238,26 @@ class Alike:
         return frozenset(self.s.tree.line(leaf)[1] for leaf in leaves)
 
     def _excess(self, j: int) -> int:
-        return span(self.s.tree, self.placements[j]) - sum(w * (m - 1) for w, m in zip(self.s.tree.weights, self.parties[j].fewest, strict=True))
+        return span(self.s.tree, self.placements[j]) - sum(
+            w * (m - 1) for w, m in zip(self.s.tree.weights, self.parties[j].fewest, strict=True)
+        )
 
     def _spread(self, gangs: Iterable[int]) -> int:
         return sum(span(self.s.tree, self.placements[j]) for j in gangs)
 
     def _anew(self, domains: frozenset[int], movers: tuple[int, ...]) -> bool | None:
-        """Place the gangs that are in these domains only anew there: whether they are nearer now; None where a bound says that they cannot be, or
-        the model is too large."""
+        """Place the gangs that are in these domains only anew there: whether they are nearer now; None where a bound
+        says that they cannot be, or the model is too large."""
         mark, now, known = self.room.mark(), self._spread(movers), {j: self._main(j) for j in movers}
         for j in movers:
             for p in self.placements[j]:
                 self.room.put(p.node, self.shapes[j].roles[p.role], -p.pods)
         parties = [self.parties[j] for j in movers]
-        leaves = [leaf for leaf in leaves_of(self.s) if not domains or self.s.tree.line(None if leaf == ROOT else leaf)[1] in domains]
+        leaves = [
+            leaf
+            for leaf in leaves_of(self.s)
+            if not domains or self.s.tree.line(None if leaf == ROOT else leaf)[1] in domains
+        ]
         slots = slots_of(self.s, self.room, self.kind, leaves, sum(party.pods for party in parties))
         size = identical_pods.size(parties, slots)
         if size > min(LARGEST, self.work) or _relaxed(parties, slots, self.options) >= now:
@@ -250,11 +283,20 @@ class Alike:
     def _searched(self, parties: list[Party], slots: Slots, known: Known) -> dict[int, dict[int, int]]:
         """Gang -> leaf -> its alike pods, as the model has them."""
         x = identical_pods.build(parties, slots, known)
-        answer = solve_model(x.model, replace(self.options, max_nodes=min(self.options.max_nodes, NODES)), x.start, quick=True)
-        return identical_pods.read(x, slots, answer.values) if answer.values else {j: dict(leaves) for j, leaves in known.items()}
+        answer = solve_model(
+            x.model, replace(self.options, max_nodes=min(self.options.max_nodes, NODES)), x.start, quick=True
+        )
+        return (
+            identical_pods.read(x, slots, answer.values)
+            if answer.values
+            else {j: dict(leaves) for j, leaves in known.items()}
+        )
 
-    def _realised(self, parties: list[Party], wanted: Mapping[int, Mapping[int, int]]) -> dict[int, tuple[Placement, ...]] | None:
-        """Gang -> its pods on nodes, taken from the room: the alike ones as wanted, the others beside them. None where those find no room there."""
+    def _realised(
+        self, parties: list[Party], wanted: Mapping[int, Mapping[int, int]]
+    ) -> dict[int, tuple[Placement, ...]] | None:
+        """Gang -> its pods on nodes, taken from the room: the alike ones as wanted, the others beside them. None where
+        those find no room there."""
         found: dict[int, list[Placement]] = {}
         for party in parties:
             shape = self.shapes[party.gang]
@@ -266,7 +308,10 @@ class Alike:
                     pods += self._filled(shape, t, self.s.tree.held[leaf], some)
                     left[t], number = left[t] - some, number - some
         for party in parties:
-            shape, nodes = self.shapes[party.gang], np.concatenate([self.s.tree.held[leaf] for leaf in sorted(wanted[party.gang])])
+            shape, nodes = (
+                self.shapes[party.gang],
+                np.concatenate([self.s.tree.held[leaf] for leaf in sorted(wanted[party.gang])]),
+            )
             for t, role in enumerate(shape.roles):
                 if t not in _of_kind(shape, self.kind):
                     found[party.gang] += self._filled(shape, t, nodes, role.need)
@@ -280,4 +325,6 @@ class Alike:
         fits = np.where(self.s.tree.open_to(role.kinds)[nodes], self.room.slots(role.ask)[nodes], 0)
         order = nodes[np.argsort(fits, kind="stable")]
         taken = self.room.fill(order, np.sort(fits, kind="stable"), role.ask, pods)
-        return [Placement(t, node, number) for node, number in zip(order.tolist(), taken.tolist(), strict=True) if number]
+        return [
+            Placement(t, node, number) for node, number in zip(order.tolist(), taken.tolist(), strict=True) if number
+        ]

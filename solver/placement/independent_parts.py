@@ -1,4 +1,5 @@
-"""Stage B in parts: gangs that can never meet in a leaf do not mind where the others go, so each part of them is spread alone."""
+"""Stage B in parts: gangs that can never meet in a leaf do not mind where the others go, so each part of them is spread
+alone."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from solver.semantics.placements import Placements
 from solver.semantics.topology import ROOT
 
 PER_ROW = 2
-"""Work of a part for each pair of a gang's role and a place open to it (`Mapper`), measured on worlds of 1,000 and 10,000 nodes."""
+"""Work of a part for each pair of a gang's role and a place open to it (`Mapper`), measured on worlds of 1,000 and
+10,000 nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,9 @@ def merged(parts: list[Spread], options: Options) -> Spread:
     placements = {j: pods for part in parts for j, pods in part.placements.items()}
     said = {name: [o for part in parts for o in part.objectives if o.name == name] for name in NAMES}
     objectives = tuple(
-        judge(name, sum(o.value for o in found), sum(o.bound for o in found), options.gap, maximise=False) for name, found in said.items() if found
+        judge(name, sum(o.value for o in found), sum(o.bound for o in found), options.gap, maximise=False)
+        for name, found in said.items()
+        if found
     )
     return Spread(dict(sorted(placements.items())), objectives)
 
@@ -61,7 +65,8 @@ def merged(parts: list[Spread], options: Options) -> Spread:
 def independent(s: Sets, gangs: tuple[int, ...]) -> list[tuple[int, ...]]:
     """The gangs in parts, that of the first gang first.
 
-    Kinds of nodes hang together when they share a leaf, when a gang may use both of them, or when a relation looks at gangs on both of them.
+    Kinds of nodes hang together when they share a leaf, when a gang may use both of them, or when a relation looks at
+    gangs on both of them.
     """
     shape_of = {j: k for (_, _, k), js in s.waiting.items() for j in js}
     above: dict[int, int] = {kind: kind for kind in sorted({place.kind for place in s.places})}
@@ -79,7 +84,10 @@ def independent(s: Sets, gangs: tuple[int, ...]) -> list[tuple[int, ...]]:
     for place in s.places:
         if place.leaf is not None:
             leaves.setdefault(place.leaf, set()).add(place.kind)
-    open_to = {k: {kind for role in s.shapes[k].roles for kind in role.kinds} & above.keys() for k in {shape_of[j] for j in gangs}}
+    open_to = {
+        k: {kind for role in s.shapes[k].roles for kind in role.kinds} & above.keys()
+        for k in {shape_of[j] for j in gangs}
+    }
     related: dict[int, set[int]] = {}
     for k, kinds in open_to.items():
         for role in s.shapes[k].roles:

@@ -1,6 +1,8 @@
-"""Node by node, whether it would start more with other pods: some of those that a greedy gave it make way for some that wait.
+"""Node by node, whether it would start more with other pods: some of those that a greedy gave it make way for some that
+wait.
 
-Only for gangs of one pod that may go anywhere. A greedy takes them in turn, and cannot know which of them the last of a node's room will miss.
+Only for gangs of one pod that may go anywhere. A greedy takes them in turn, and cannot know which of them the last of a
+node's room will miss.
 """
 
 from __future__ import annotations
@@ -55,7 +57,8 @@ class Choice:
 def exchange(
     problem: Problem, room: Room, ledger: Ledger, placed: Placements, gangs: Iterable[int], options: Options
 ) -> tuple[Room, Ledger, Placements]:
-    """What is placed of these gangs, better chosen, with the room and the ledger after it. room, ledger: before any of them came."""
+    """What is placed of these gangs, better chosen, with the room and the ledger after it. room, ledger: before any of
+    them came."""
     by_node = Exchange(problem, room.copy(), ledger.copy(), placed, gangs, options)
     by_node.run()
     stay = {j: pods for j, pods in placed.items() if j not in by_node.movable}
@@ -63,9 +66,12 @@ def exchange(
 
 
 class Exchange:
-    """A room with what is placed in it, and who waits. movable: the gangs that may make way or come. at: where those of them are that are placed."""
+    """A room with what is placed in it, and who waits. movable: the gangs that may make way or come. at: where those of
+    them are that are placed."""
 
-    def __init__(self, problem: Problem, room: Room, ledger: Ledger, placed: Placements, gangs: Iterable[int], options: Options) -> None:
+    def __init__(
+        self, problem: Problem, room: Room, ledger: Ledger, placed: Placements, gangs: Iterable[int], options: Options
+    ) -> None:
         self.problem, self.room, self.ledger = problem, room, ledger
         self.options = replace(options, max_nodes=min(options.max_nodes, NODES))
         self.whole = totals(problem)
@@ -92,7 +98,8 @@ class Exchange:
         return role.ask, role.kinds
 
     def run(self) -> None:
-        """Every node with some of the scarcest resource left, those with most of it first; on a node with cells one cell after another."""
+        """Every node with some of the scarcest resource left, those with most of it first; on a node with cells one
+        cell after another."""
         for group in sorted(self.waiting, key=lambda group: (-group[1], group[0])):
             if self.problem.queues[group[0]].strict:
                 continue
@@ -111,7 +118,8 @@ class Exchange:
                     self._refill(node, group, mine, (spot[0], spot[1]))
 
     def _refill(self, node: int, group: Group, here: list[int], cell: Spot | None) -> None:
-        """Give the node, or one of its cells, the pods of the group that start most there. here: the group's pods on the node, kept up to date."""
+        """Give the node, or one of its cells, the pods of the group that start most there. here: the group's pods on
+        the node, kept up to date."""
         choices = self._choices(node, group, here, cell)
         if self.solves == SOLVES or not any(choice.waiting for choice in choices):
             return
@@ -120,7 +128,9 @@ class Exchange:
         counts = best(choices, [self._worth(choice.kindred[0]) for choice in choices], *free, self.scarce, self.options)
         if counts is None:
             return
-        come = [j for choice, n in zip(choices, counts, strict=True) for j in choice.waiting[: max(0, n - len(choice.here))]]
+        come = [
+            j for choice, n in zip(choices, counts, strict=True) for j in choice.waiting[: max(0, n - len(choice.here))]
+        ]
         go = [j for choice, n in zip(choices, counts, strict=True) for j in choice.here[n:]]
         change = self._sum(come, 1, self._sum(go, -1, (0,) * len(self.whole)))
         if not self.ledger.allows(group[0], change):
@@ -155,15 +165,20 @@ class Exchange:
             mine.setdefault(self._kindred(j), []).append(j)
         kind = self.problem.nodes[node].kind
         others = {of: js for of, js in self.waiting[group].items() if js and kind in of[1] and _fits(of[0], cell)}
-        return [Choice(of, tuple(mine.get(of, ())), tuple(others.get(of, ()))) for of in sorted({*mine, *others}, key=_key)]
+        return [
+            Choice(of, tuple(mine.get(of, ())), tuple(others.get(of, ()))) for of in sorted({*mine, *others}, key=_key)
+        ]
 
     def _on(self, node: int, here: list[int], cell: Spot) -> list[int]:
-        """Those of the pods on the node that lie on this cell alone; of pods with equal portions any, so those that ask for most."""
+        """Those of the pods on the node that lie on this cell alone; of pods with equal portions any, so those that ask
+        for most."""
         found = []
         for portions, (_, counts) in sorted(self.room.laid.get(node, {}).items()):
             if len(portions) == 1 and portions[0].number == 1 and portions[0].division == cell[0]:
                 alike = [j for j in here if self.problem.gangs[j].roles[0].portions == portions]
-                found += sorted(alike, key=lambda j: (self.problem.gangs[j].roles[0].request, j), reverse=True)[: counts[0][cell[1]]]
+                found += sorted(alike, key=lambda j: (self.problem.gangs[j].roles[0].request, j), reverse=True)[
+                    : counts[0][cell[1]]
+                ]
         return found
 
 
@@ -181,10 +196,16 @@ def _key(of: Kindred) -> tuple[Ask, list[int]]:
 def _single(problem: Problem, j: int) -> bool:
     """Whether the gang is one pod for now, that nothing binds to a place."""
     gang, shape = problem.gangs[j], shape_of(j, problem.gangs[j])
-    return len(shape.roles) == 1 and shape.least == 1 and not (shape.fixed or shape.related or gang.subgroups or hard_tier(gang) is not None)
+    return (
+        len(shape.roles) == 1
+        and shape.least == 1
+        and not (shape.fixed or shape.related or gang.subgroups or hard_tier(gang) is not None)
+    )
 
 
-def best(choices: Sequence[Choice], worth: Sequence[int], free: Ints, cell: Ints | None, scarce: int, options: Options) -> list[int] | None:
+def best(
+    choices: Sequence[Choice], worth: Sequence[int], free: Ints, cell: Ints | None, scarce: int, options: Options
+) -> list[int] | None:
     """Pods of each choice that are worth most together, None where those that are here are.
 
     max sum_c worth_c x_c       0 <= x_c <= those that are here or wait
@@ -195,14 +216,19 @@ def best(choices: Sequence[Choice], worth: Sequence[int], free: Ints, cell: Ints
     model = pulp.LpProblem("exchange", pulp.LpMaximize)
     asks = [choice.kindred[0] for choice in choices]
     here = np.array([len(choice.here) for choice in choices], dtype=np.int64)
-    x = [model.add_variable(f"x_{c}", 0, len(choice.here) + len(choice.waiting), cat=pulp.LpInteger) for c, choice in enumerate(choices)]
+    x = [
+        model.add_variable(f"x_{c}", 0, len(choice.here) + len(choice.waiting), cat=pulp.LpInteger)
+        for c, choice in enumerate(choices)
+    ]
     taken = [("free", free, np.array([ask.request for ask in asks], dtype=np.int64))]
     if cell is not None:
         taken.append(("cell", cell, np.array([ask.portions[0].share for ask in asks], dtype=np.int64)))
     for name, left, amounts in taken:
         for r, most in enumerate((left + here @ amounts).tolist()):
             if amounts[:, r].any():
-                model.addConstraint(scaled([(v, int(a)) for v, a in zip(x, amounts[:, r], strict=True) if a], most), f"{name}_{r}")
+                model.addConstraint(
+                    scaled([(v, int(a)) for v, a in zip(x, amounts[:, r], strict=True) if a], most), f"{name}_{r}"
+                )
     scarcest = [(v, ask.request[scarce]) for v, ask in zip(x, asks, strict=True) if ask.request[scarce]]
     model.addConstraint(at_least(scarcest, int(here @ taken[0][2][:, scarce])), "scarcest")
     model.setObjective(linear(zip(x, worth, strict=True)))

@@ -1,4 +1,5 @@
-"""Stage C: pods of a place onto its nodes. Largest first is exact where pod sizes divide one another; else a small exact model decides."""
+"""Stage C: pods of a place onto its nodes. Largest first is exact where pod sizes divide one another; else a small
+exact model decides."""
 
 from __future__ import annotations
 
@@ -18,15 +19,19 @@ from solver.state.pod_rules import Neighbours
 from solver.state.room import Room
 
 LARGEST = 500
-"""Pairs of what pods ask for and nodes, or cells of them, up to which a model is asked how to pack a place; a larger place is split at once."""
+"""Pairs of what pods ask for and nodes, or cells of them, up to which a model is asked how to pack a place; a larger
+place is split at once."""
 
 Wish = tuple[int, int]
 """(gang, role)."""
 
 
-def pack(problem: Problem, room: Room, place: Place, wishes: Mapping[Wish, int], options: Options) -> dict[int, list[Placement]] | None:
-    """Gang -> its pods on the nodes of one place, taken from the room. None, and nothing taken, when they provably do not fit, when the model that
-    would tell is too large, or when relations between pods on several of the nodes were not kept one pod after another: the place is too coarse."""
+def pack(
+    problem: Problem, room: Room, place: Place, wishes: Mapping[Wish, int], options: Options
+) -> dict[int, list[Placement]] | None:
+    """Gang -> its pods on the nodes of one place, taken from the room. None, and nothing taken, when they provably do
+    not fit, when the model that would tell is too large, or when relations between pods on several of the nodes were
+    not kept one pod after another: the place is too coarse."""
     mark = room.mark()
     roles = {wish: problem.gangs[wish[0]].roles[wish[1]] for wish in wishes}
     asks = {wish: role.ask for wish, role in roles.items()}
@@ -59,12 +64,16 @@ def pack(problem: Problem, room: Room, place: Place, wishes: Mapping[Wish, int],
 
 
 def straddled(neighbours: Neighbours, nodes: np.ndarray) -> frozenset[int]:
-    """The relations of which these nodes are in several domains: only of them the model of aggregated places knows too little."""
+    """The relations of which these nodes are in several domains: only of them the model of aggregated places knows too
+    little."""
     return frozenset(rho for rho in neighbours.enforced if len(np.unique(neighbours.standing.at[rho][nodes])) > 1)
 
 
-def _one_by_one(room: Room, neighbours: Neighbours, nodes: np.ndarray, role: Role, wish: Wish, pods: int, minded: frozenset[int]) -> list[Placement]:
-    """The fullest node that these relations leave open, pod after pod; empty where for one none is left. What is placed stays."""
+def _one_by_one(
+    room: Room, neighbours: Neighbours, nodes: np.ndarray, role: Role, wish: Wish, pods: int, minded: frozenset[int]
+) -> list[Placement]:
+    """The fullest node that these relations leave open, pod after pod; empty where for one none is left. What is placed
+    stays."""
     found = []
     for _ in range(pods):
         fits = np.where(neighbours.open_to(role, minded), room.slots(role.ask), 0)[nodes]
@@ -83,13 +92,18 @@ def size(room: Room, nodes: np.ndarray, ask: Ask) -> float:
 
 
 def exactly(
-    problem: Problem, room: Room, place: Place, wishes: Mapping[Wish, int], options: Options, wholes: Wholes | None = None
+    problem: Problem,
+    room: Room,
+    place: Place,
+    wishes: Mapping[Wish, int],
+    options: Options,
+    wholes: Wholes | None = None,
 ) -> dict[int, list[Placement]] | None:
-    """As `pack`, by a model in which pods of equal asks are one variable per node. wholes: and as few whole nodes are opened as can be.
+    """As `pack`, by a model in which pods of equal asks are one variable per node. wholes: and as few whole nodes are
+    opened as can be.
 
-    min sum_v w[v]
-    sum_{nodes v} n[a,v] >= wished_a        sum_a a_r * n[a,v] <= free[v,r]        ... <= free[v,r] * w[v] where v is whole and counts by r
-    and on the cells of v as `solver.semantics.device_slots.rows`
+    min sum_v w[v] sum_{nodes v} n[a,v] >= wished_a        sum_a a_r * n[a,v] <= free[v,r]        ... <= free[v,r] *
+    w[v] where v is whole and counts by r and on the cells of v as `solver.semantics.device_slots.rows`
     """
     asks = {wish: problem.gangs[wish[0]].roles[wish[1]].ask for wish in wishes}
     wished: dict[Ask, int] = {}
@@ -102,17 +116,25 @@ def exactly(
         for a, ask in enumerate(kinds)
         for v in place.nodes
     }
-    w = {v: model.add_variable(f"w_{v}", 0, 1, cat=pulp.LpInteger) for v in place.nodes if wholes is not None and wholes.nodes[v]}
+    w = {
+        v: model.add_variable(f"w_{v}", 0, 1, cat=pulp.LpInteger)
+        for v in place.nodes
+        if wholes is not None and wholes.nodes[v]
+    }
     for a, ask in enumerate(kinds):
         model.addConstraint(at_least([(n[a, v], 1) for v in place.nodes], wished[ask]), f"wished_{a}")
     for v in place.nodes:
         for r, free in enumerate(room.free.amounts[v]):
             unit = int(np.gcd.reduce([ask.request[r] for ask in kinds if ask.request[r]] or [0]))
             if unit:
-                taken: list[tuple[pulp.LpVariable, float]] = [(n[a, v], ask.request[r] // unit) for a, ask in enumerate(kinds) if ask.request[r]]
+                taken: list[tuple[pulp.LpVariable, float]] = [
+                    (n[a, v], ask.request[r] // unit) for a, ask in enumerate(kinds) if ask.request[r]
+                ]
                 closed = wholes is not None and v in w and bool(wholes.counted[v, r])
                 most = int(free) // unit
-                model.addConstraint(at_most([*taken, (w[v], -most)], 0) if closed else at_most(taken, most), f"free_{v}_{r}")
+                model.addConstraint(
+                    at_most([*taken, (w[v], -most)], 0) if closed else at_most(taken, most), f"free_{v}_{r}"
+                )
         _on_cells(model, room, v, [(ask, n[a, v]) for a, ask in enumerate(kinds)])
     model.setObjective(pulp.lpSum(w.values()))
     answer = solve_model(model, options)
@@ -140,6 +162,8 @@ def _on_cells(model: pulp.LpProblem, room: Room, v: int, users: Iterable[tuple[A
     for division in sorted({portion.division for portion in pods}):
         here = {portion: terms for portion, terms in sorted(pods.items()) if portion.division == division}
         cells = room.free.cells[v, division]
-        m = counters(model, f"m_{v}", cells, [(portion, sum(n.upBound for n, _ in terms)) for portion, terms in here.items()])
+        m = counters(
+            model, f"m_{v}", cells, [(portion, sum(n.upBound for n, _ in terms)) for portion, terms in here.items()]
+        )
         for number, row in enumerate(rows(cells, {portion: (terms, 0) for portion, terms in here.items()}, m)):
             model.addConstraint(row, f"cells_{v}_{division}_{number}")

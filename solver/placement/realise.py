@@ -41,8 +41,8 @@ def realise(s: Sets, gangs: Iterable[int], wishes: Wishes, options: Options) -> 
 
 
 def _straddling(s: Sets, room: Room, wishes: Wishes) -> list[int]:
-    """Where the packed pods break a relation, the places that straddle its domains, over which the model was too coarse: of a relation that keeps
-    pods apart those that got pods of it, else all."""
+    """Where the packed pods break a relation, the places that straddle its domains, over which the model was too
+    coarse: of a relation that keeps pods apart those that got pods of it, else all."""
     if room.neighbours is None or not (broken := sorted({rho for rho, _ in room.neighbours.faults()})):
         return []
     found: set[int] = set()
@@ -66,17 +66,26 @@ def cost_of(s: Sets, placements: Placements, wholes: Wholes) -> Cost:
     """What these placements cost; whole nodes are worth nothing where pods are to be scattered."""
     near = [nearness(s.tree, s.problem.gangs[j], pods) for j, pods in placements.items()]
     supernodes, nodes = wholes.opened({j: fresh(s.problem.gangs[j], pods) for j, pods in placements.items()})
-    return Cost(sum(torn for torn, _ in near), sum(span for _, span in near), supernodes, 0 if s.problem.policy.scatter else nodes)
+    return Cost(
+        sum(torn for torn, _ in near),
+        sum(span for _, span in near),
+        supernodes,
+        0 if s.problem.policy.scatter else nodes,
+    )
 
 
 def repacked(s: Sets, placements: Placements, wholes: Wholes, options: Options) -> Placements:
-    """The same counts per place, packed again where the pods of a place open more whole nodes than their number says they must."""
+    """The same counts per place, packed again where the pods of a place open more whole nodes than their number says
+    they must."""
     wishes: dict[int, dict[tuple[int, int], int]] = {}
     for j, pods in placements.items():
         for p in fresh(s.problem.gangs[j], pods):
             here = wishes.setdefault(int(s.place_of[p.node]), {})
             here[j, p.role] = here.get((j, p.role), 0) + p.pods
-    opened = Counter(int(s.place_of[n]) for n in wholes.opened_nodes({j: fresh(s.problem.gangs[j], pods) for j, pods in placements.items()}))
+    opened = Counter(
+        int(s.place_of[n])
+        for n in wholes.opened_nodes({j: fresh(s.problem.gangs[j], pods) for j, pods in placements.items()})
+    )
     again: dict[int, list[Placement]] = {}
     changed: set[int] = set()
     for i, nodes in sorted(opened.items()):
@@ -85,7 +94,11 @@ def repacked(s: Sets, placements: Placements, wholes: Wholes, options: Options) 
             request = s.problem.gangs[j].roles[t].request
             asked[request] = asked.get(request, 0) + number
         least = beside(s, wholes, np.array(s.places[i].nodes, dtype=np.intp), asked)[1]
-        packed = _tighter(s, i, wishes[i], nodes, least, wholes, options) if nodes > least and _movable(s, i, wishes[i]) else None
+        packed = (
+            _tighter(s, i, wishes[i], nodes, least, wholes, options)
+            if nodes > least and _movable(s, i, wishes[i])
+            else None
+        )
         if packed is not None:
             changed.add(i)
             for j, places in packed.items():
@@ -93,7 +106,10 @@ def repacked(s: Sets, placements: Placements, wholes: Wholes, options: Options) 
     if not changed:
         return placements
     stays = {
-        j: [*s.problem.gangs[j].running, *(p for p in fresh(s.problem.gangs[j], pods) if int(s.place_of[p.node]) not in changed)]
+        j: [
+            *s.problem.gangs[j].running,
+            *(p for p in fresh(s.problem.gangs[j], pods) if int(s.place_of[p.node]) not in changed),
+        ]
         for j, pods in placements.items()
     }
     return {j: merged([*pods, *again.get(j, [])]) for j, pods in stays.items()}
@@ -108,7 +124,8 @@ def _movable(s: Sets, i: int, wishes: Iterable[tuple[int, int]]) -> bool:
 def _tighter(
     s: Sets, i: int, wishes: Mapping[tuple[int, int], int], nodes: int, least: int, wholes: Wholes, options: Options
 ) -> dict[int, list[Placement]] | None:
-    """The pods of place i on fewer whole nodes than `nodes`: largest first, and where that is above `least` and the place is small, exactly."""
+    """The pods of place i on fewer whole nodes than `nodes`: largest first, and where that is above `least` and the
+    place is small, exactly."""
     best = None
     for way in (pack, partial(exactly, wholes=wholes)) if len(wishes) * len(s.places[i].nodes) <= EXACT else (pack,):
         found = way(s.problem, Room(s.free), s.places[i], wishes, options)

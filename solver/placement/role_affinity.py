@@ -1,7 +1,8 @@
-"""Roles that like to share a node, or not to: the last step inside each leaf, after everything that is decided by objectives.
+"""Roles that like to share a node, or not to: the last step inside each leaf, after everything that is decided by
+objectives.
 
-Only pods of one gang change places, on nodes of one leaf that the gang has anyway, so that no objective notices. After Volcano's plugin
-task-topology, which prefers and never forbids.
+Only pods of one gang change places, on nodes of one leaf that the gang has anyway, so that no objective notices. After
+Volcano's plugin task-topology, which prefers and never forbids.
 """
 
 from __future__ import annotations
@@ -22,9 +23,11 @@ Step = tuple[int, int, int, int | None]
 
 
 def together(problem: Problem, room: Room, placements: Placements, whole: Flags) -> dict[int, tuple[Placement, ...]]:
-    """The same pods per role and leaf, nearer to what their gangs like. room: what is free beside these placements, kept up to date.
+    """The same pods per role and leaf, nearer to what their gangs like. room: what is free beside these placements,
+    kept up to date.
 
-    whole: node -> whether it was whole before the plan (`costs.Wholes`): its new pods keep asking for the same resources, so that it opens as it did.
+    whole: node -> whether it was whole before the plan (`costs.Wholes`): its new pods keep asking for the same
+    resources, so that it opens as it did.
     """
     found = dict(placements)
     for j in sorted(placements):
@@ -42,7 +45,8 @@ def together(problem: Problem, room: Room, placements: Placements, whole: Flags)
 
 @dataclass
 class _Leaf:
-    """new, all: node -> pods per role of the gang there, without and with those that run. liking: (role, role) -> 1, or -1."""
+    """new, all: node -> pods per role of the gang there, without and with those that run. liking: (role, role) -> 1, or
+    -1."""
 
     problem: Problem
     room: Room
@@ -62,7 +66,15 @@ class _Leaf:
         for p in gang.running:
             if p.node in both:
                 both[p.node][p.role] += p.pods
-        return cls(problem, room, gang, new, both, {(a, b): value for x, y, value in gang.affinities for a, b in ((x, y), (y, x))}, whole)
+        return cls(
+            problem,
+            room,
+            gang,
+            new,
+            both,
+            {(a, b): value for x, y, value in gang.affinities for a, b in ((x, y), (y, x))},
+            whole,
+        )
 
     def improved(self) -> list[Placement]:
         """The best step as long as one helps."""
@@ -97,15 +109,24 @@ class _Leaf:
 
     def _worth(self, pods: Sequence[int]) -> int:
         """sum over pairs of pods on one node of how their roles like each other"""
-        return sum(value * (pods[a] * (pods[a] - 1) // 2 if a == b else pods[a] * pods[b]) for (a, b), value in self.liking.items() if a <= b)
+        return sum(
+            value * (pods[a] * (pods[a] - 1) // 2 if a == b else pods[a] * pods[b])
+            for (a, b), value in self.liking.items()
+            if a <= b
+        )
 
     def _possible(self, step: Step) -> bool:
-        """The kinds are open, the room is there, and no node is left by all of the gang: whoever counts opened nodes sees the same ones."""
+        """The kinds are open, the room is there, and no node is left by all of the gang: whoever counts opened nodes
+        sees the same ones."""
         a, u, v, b = step
         roles = self.gang.roles
-        if (b is None and sum(self.new[u]) == 1) or any(self.whole[n] and self._asked(n) != self._asked(n, step) for n in (u, v)):
+        if (b is None and sum(self.new[u]) == 1) or any(
+            self.whole[n] and self._asked(n) != self._asked(n, step) for n in (u, v)
+        ):
             return False
-        if self.problem.nodes[v].kind not in roles[a].kinds or (b is not None and self.problem.nodes[u].kind not in roles[b].kinds):
+        if self.problem.nodes[v].kind not in roles[a].kinds or (
+            b is not None and self.problem.nodes[u].kind not in roles[b].kinds
+        ):
             return False
         mark = self.room.mark()
         try:
@@ -125,7 +146,13 @@ class _Leaf:
             pods[a] += sign
             if b is not None:
                 pods[b] -= sign
-        return {r for t, number in enumerate(pods) if number for r, amount in enumerate(self.gang.roles[t].request) if amount}
+        return {
+            r
+            for t, number in enumerate(pods)
+            if number
+            for r, amount in enumerate(self.gang.roles[t].request)
+            if amount
+        }
 
     def _exchange(self, step: Step) -> None:
         """In the room. Raises ValueError where there is too little."""

@@ -1,4 +1,5 @@
-"""Stage B: where the admitted gangs go. The set of gangs is fixed here; what is minimised is what their places cost (`solver.semantics.placement_cost`)."""
+"""Stage B: where the admitted gangs go. The set of gangs is fixed here; what is minimised is what their places cost
+(`solver.semantics.placement_cost`)."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ from solver.semantics.topology import ROOT
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """placements: gang -> all its pods, running ones included. coarse: places whose pods could not be packed; then the placements are void."""
+    """placements: gang -> all its pods, running ones included. coarse: places whose pods could not be packed; then the
+    placements are void."""
 
     placements: Placements
     objectives: tuple[Objective, ...]
@@ -33,7 +35,8 @@ class Spread:
 
 
 def spread(s: Sets, admission: Admission, floor: Placements, options: Options) -> Spread:
-    """Node-level placements for the admitted gangs, tight ones; the greedy first, where it finds no way the floor's own, else the admission's.
+    """Node-level placements for the admitted gangs, tight ones; the greedy first, where it finds no way the floor's
+    own, else the admission's.
 
     floor: what the greedy admitted gang by gang, in another order than here.
     """
@@ -56,8 +59,11 @@ def spread(s: Sets, admission: Admission, floor: Placements, options: Options) -
     return Spread(placements, _judged(s, shapes, cost_of(s, placements, wholes), low, wholes, options))
 
 
-def _judged(s: Sets, shapes: Mapping[int, Shape], value: Cost, low: Cost, wholes: Wholes, options: Options) -> tuple[Objective, ...]:
-    """The objectives that can differ between placements: no subgroups without any, nothing to open where nothing is whole."""
+def _judged(
+    s: Sets, shapes: Mapping[int, Shape], value: Cost, low: Cost, wholes: Wholes, options: Options
+) -> tuple[Objective, ...]:
+    """The objectives that can differ between placements: no subgroups without any, nothing to open where nothing is
+    whole."""
     lowest = s.tree.tiers[0] if s.tree.tiers else 0
     parts = [part.topology for shape in shapes.values() for part in shape.subgroups]
     said = (
@@ -67,24 +73,35 @@ def _judged(s: Sets, shapes: Mapping[int, Shape], value: Cost, low: Cost, wholes
         bool(wholes.nodes.any()) and not s.problem.policy.scatter,
     )
     found = zip(NAMES, value.entries, low.entries, said, strict=True)
-    return tuple(judge(name, reached, least, options.gap, maximise=False) for name, reached, least, here in found if here)
+    return tuple(
+        judge(name, reached, least, options.gap, maximise=False) for name, reached, least, here in found if here
+    )
 
 
 def _serves(s: Sets, admission: Admission, floor: Placements) -> bool:
-    """Whether the floor places all of them, and its placements stand without those of others: where relations count, only if there are no others."""
-    return floor.keys() == set(admission.admitted) if s.neighbours is not None else floor.keys() >= set(admission.admitted)
+    """Whether the floor places all of them, and its placements stand without those of others: where relations count,
+    only if there are no others."""
+    return (
+        floor.keys() == set(admission.admitted) if s.neighbours is not None else floor.keys() >= set(admission.admitted)
+    )
 
 
 def settled(s: Sets, admission: Admission, floor: Placements) -> dict[int, Shape]:
-    """Gang -> its shape, with the mix of roles that the admission chose where it was open; the queues are charged for that mix."""
+    """Gang -> its shape, with the mix of roles that the admission chose where it was open; the queues are charged for
+    that mix."""
     found = {}
     for j in admission.admitted:
         shape = shape_of(j, s.problem.gangs[j])
         if not shape.rigid:
             k = s.shapes.index(shape)
-            pods = [sum(admission.pods.get((k, t, i), 0) for i in range(len(s.places))) for t in range(len(shape.roles))]
+            pods = [
+                sum(admission.pods.get((k, t, i), 0) for i in range(len(s.places))) for t in range(len(shape.roles))
+            ]
             if not any(pods) and j in floor:
-                pods = [sum(p.pods for p in fresh(s.problem.gangs[j], floor[j]) if p.role == t) for t in range(len(shape.roles))]
+                pods = [
+                    sum(p.pods for p in fresh(s.problem.gangs[j], floor[j]) if p.role == t)
+                    for t in range(len(shape.roles))
+                ]
             shape = shape.pinned(pods)
         found[j] = shape
     return found
@@ -104,7 +121,8 @@ def by_greedy(s: Sets, shapes: Mapping[int, Shape]) -> Placements | None:
 
 
 def shared_out(s: Sets, admission: Admission) -> dict[int, dict[tuple[int, int], int]]:
-    """Place -> (gang, role) -> pods: the counts of the admission shared out among the gangs they count, place by place in order.
+    """Place -> (gang, role) -> pods: the counts of the admission shared out among the gangs they count, place by place
+    in order.
 
     Sequential filling keeps subgroups whole: every domain's count is a multiple of their size, and so is every gang's.
     """
@@ -114,7 +132,10 @@ def shared_out(s: Sets, admission: Admission) -> dict[int, dict[tuple[int, int],
         gangs = [j for key, js in sorted(s.waiting.items()) if key[2] == k for j in js if j in admitted]
         if not gangs:
             continue
-        rows = {h: [{i: admission.pods.get((k, t, i), 0) for i in places} for t in range(len(shape.roles))] for h, places in s.places_in[k].items()}
+        rows = {
+            h: [{i: admission.pods.get((k, t, i), 0) for i in places} for t in range(len(shape.roles))]
+            for h, places in s.places_in[k].items()
+        }
         for h, roles in rows.items():
             whole = sum(sum(r.values()) for r in roles) // shape.least if shape.least else 0
             here, gangs = (gangs, []) if h == ROOT else (gangs[:whole], gangs[whole:])
@@ -133,7 +154,9 @@ def shared_out(s: Sets, admission: Admission) -> dict[int, dict[tuple[int, int],
     return wishes
 
 
-def _improved(s: Sets, shapes: Mapping[int, Shape], placements: Placements, least: Mapping[int, Nearness]) -> Placements:
+def _improved(
+    s: Sets, shapes: Mapping[int, Shape], placements: Placements, least: Mapping[int, Nearness]
+) -> Placements:
     """Take each gang that is torn or spread more than it must out and place it again, as long as that helps."""
     best = dict(placements)
     room = s.room_beside(best)

@@ -1,4 +1,5 @@
-"""The last step where pods are to be scattered: inside each supernode the new pods go to the least loaded nodes, after everything is decided."""
+"""The last step where pods are to be scattered: inside each supernode the new pods go to the least loaded nodes, after
+everything is decided."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ from solver.state.room import Room
 
 
 def scatter(problem: Problem, room: Room, placements: Placements) -> dict[int, tuple[Placement, ...]]:
-    """The same new pods per place (one leaf, one kind of node), dealt out evenly; a place where that finds no way stays as it is,
-    and so do pods in relations.
+    """The same new pods per place (one leaf, one kind of node), dealt out evenly; a place where that finds no way stays
+    as it is, and so do pods in relations.
 
     room: what is free beside these placements, kept up to date.
     """
@@ -45,8 +46,11 @@ def scatter(problem: Problem, room: Room, placements: Placements) -> dict[int, t
     return {j: merged(pods) for j, pods in found.items()}
 
 
-def _dealt(problem: Problem, room: Room, nodes: np.ndarray, wishes: Mapping[Wish, int]) -> list[tuple[int, Placement]] | None:
-    """One pod after another, the largest first, each to the node that has most room for its like; None when one finds no node."""
+def _dealt(
+    problem: Problem, room: Room, nodes: np.ndarray, wishes: Mapping[Wish, int]
+) -> list[tuple[int, Placement]] | None:
+    """One pod after another, the largest first, each to the node that has most room for its like; None when one finds
+    no node."""
     found = []
     asks = {(j, t): problem.gangs[j].roles[t].ask for j, t in wishes}
     for j, t in sorted(wishes, key=lambda w: (-size(room, nodes, asks[w]), w)):

@@ -1,4 +1,5 @@
-"""Which gangs of a large batch are placed again together, and where: one that could be nearer, a domain that would hold it, and who is in its way."""
+"""Which gangs of a large batch are placed again together, and where: one that could be nearer, a domain that would hold
+it, and who is in its way."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ VARIABLES = 250
 """Pod variables of one vicinity: the root of a larger model takes seconds."""
 
 PLACES = 32
-"""Places of the domain that come in, those with most room first; the model is then as large in a large cluster as in a small one."""
+"""Places of the domain that come in, those with most room first; the model is then as large in a large cluster as in a
+small one."""
 
 SEVERAL = 3
 """So many gangs must share a model of all places; else the gang moves within a domain, and more of those there with it."""
@@ -49,21 +51,30 @@ class Vicinities:
     least: Mapping[int, Nearness]
 
     def next(self, treated: set[int]) -> Vicinity | None:
-        """Around the gang not treated yet that is furthest from what it could be alone; None where every other is as near as it could be."""
+        """Around the gang not treated yet that is furthest from what it could be alone; None where every other is as
+        near as it could be."""
         first = min(
-            (j for j in self.placements if self._now[j] > self.least[j] and j not in treated), key=lambda j: (self._apart[j], j), default=None
+            (j for j in self.placements if self._now[j] > self.least[j] and j not in treated),
+            key=lambda j: (self._apart[j], j),
+            default=None,
         )
         if first is None:
             return None
         anywhere = self._around(first, set(range(len(self.s.places))))
-        return anywhere if len(anywhere.gangs) >= SEVERAL else self._around(first, self._touched[first] | self._wanted(first))
+        return (
+            anywhere
+            if len(anywhere.gangs) >= SEVERAL
+            else self._around(first, self._touched[first] | self._wanted(first))
+        )
 
     def _around(self, first: int, places: set[int]) -> Vicinity:
         """The gang and, as many as one model holds, those that share most of these places with it."""
         gangs = [first]
         mine = self._touched[first]
         near = [j for j in self.placements if j != first and self._touched[j] & places]
-        for j in sorted(near, key=lambda j: (-len(self._touched[j] & mine), -len(self._touched[j] & places), self._apart[j], j)):
+        for j in sorted(
+            near, key=lambda j: (-len(self._touched[j] & mine), -len(self._touched[j] & places), self._apart[j], j)
+        ):
             more = places | self._touched[j]
             if self._size([*gangs, j], more) > VARIABLES:
                 break
@@ -72,14 +83,20 @@ class Vicinities:
         return Vicinity(tuple(sorted(gangs)), frozenset(places))
 
     def _size(self, gangs: list[int], places: set[int]) -> int:
-        """Pod variables of these gangs: a place counts for a role where there is room beside everybody, or one of them might leave some."""
+        """Pod variables of these gangs: a place counts for a role where there is room beside everybody, or one of them
+        might leave some."""
         left = set[int]().union(*(self._touched[j] for j in gangs))
-        return sum(1 for j in gangs for role in self.shapes[j].roles for i in places if i in left or self._vacant(role.ask)[i])
+        return sum(
+            1 for j in gangs for role in self.shapes[j].roles for i in places if i in left or self._vacant(role.ask)[i]
+        )
 
     def _wanted(self, j: int) -> set[int]:
-        """The places of the lowest and emptiest domain that would hold the whole gang if nobody else came, and a few that have room anyway."""
+        """The places of the lowest and emptiest domain that would hold the whole gang if nobody else came, and a few
+        that have room anyway."""
         s, roles = self.s, self.shapes[j].roles
-        held, vacant = ([s.tree.totals(self._slots(room, role)) for role in roles] for room in (self._before, self._room))
+        held, vacant = (
+            [s.tree.totals(self._slots(room, role)) for role in roles] for room in (self._before, self._room)
+        )
         room = np.sum([np.minimum(below, role.need) for below, role in zip(vacant, roles, strict=True)], axis=0)
         home = ROOT
         for tier in s.tree.tiers:

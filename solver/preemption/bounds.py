@@ -1,12 +1,13 @@
-"""Where room for one gang is cheapest to make: a lower bound on the loss for every domain and node, so that a model of a large cluster
-can be written over the few nodes that matter, and its answer still be proved.
+"""Where room for one gang is cheapest to make: a lower bound on the loss for every domain and node, so that a model of
+a large cluster can be written over the few nodes that matter, and its answer still be proved.
 
 On node i, k pods of a role that asks for `a` cannot be held with less loss than
 
     c_i(k) = max over r of F_ir(k a_r - free_ir)        F_ir(x): the least loss of x of resource r, were the victims' pods there divisible
 
-where what the cells of a division have of a resource in sum, and portions ask of it, counts as a resource of its own. It is convex in k. So the
-least sum over a domain of `need` pods is that of the smallest steps c_i(k) - c_i(k - 1); no gang rule makes it smaller.
+where what the cells of a division have of a resource in sum, and portions ask of it, counts as a resource of its own.
+It is convex in k. So the least sum over a domain of `need` pods is that of the smallest steps c_i(k) - c_i(k - 1); no
+gang rule makes it smaller.
 """
 
 from __future__ import annotations
@@ -32,11 +33,13 @@ class Choice:
 
 
 Pods = list[tuple[int, Vector, int]]
-"""(loss, what each gives back, how many) of the pods on a node that may go: of the node's resources, then of each division's."""
+"""(loss, what each gives back, how many) of the pods on a node that may go: of the node's resources, then of each
+division's."""
 
 
 def pods_at(problem: Problem, victims: Sequence[Victim]) -> dict[int, Pods]:
-    """Node -> the pods there that may be evicted. Of several pods that share what they hold of cells, the first are said to hold all of it."""
+    """Node -> the pods there that may be evicted. Of several pods that share what they hold of cells, the first are
+    said to hold all of it."""
     found: dict[int, Pods] = {}
     for v in victims:
         gang = problem.gangs[v.gang]
@@ -46,12 +49,15 @@ def pods_at(problem: Problem, victims: Sequence[Victim]) -> dict[int, Pods]:
             if not held:
                 here.append((loss(gang), wide(problem, request, ()), p.pods))
             for k in range(p.pods) if held else ():
-                here.append((loss(gang), wide(problem, request, ((h.division, 1, h.share) for h in held if h.pods > k)), 1))
+                here.append(
+                    (loss(gang), wide(problem, request, ((h.division, 1, h.share) for h in held if h.pods > k)), 1)
+                )
     return found
 
 
 def wide(problem: Problem, request: Vector, parts: Iterable[tuple[int, int, Vector]]) -> Vector:
-    """The request, and behind it in sum what is asked, or held, of the cells of each division. parts: (division, cells, share of each)."""
+    """The request, and behind it in sum what is asked, or held, of the cells of each division. parts: (division, cells,
+    share of each)."""
     width = len(problem.resources)
     sums = [0] * (len(problem.divisions) * width)
     for division, number, share in parts:
@@ -91,12 +97,15 @@ def _filled(segments: list[tuple[float, int, int]], amount: int) -> float:
 
 
 class Cheapest:
-    """The bounds for the one gang of `s`, whose free vectors count every victim as gone; `free`: what is free while none of them is."""
+    """The bounds for the one gang of `s`, whose free vectors count every victim as gone; `free`: what is free while
+    none of them is."""
 
     def __init__(self, s: Sets, free: Free, victims: Sequence[Victim]) -> None:
         self.s, self.shape = s, s.shapes[0]
         pods = pods_at(s.problem, victims)
-        self.domains: Mapping[int, tuple[int, ...]] = {h: tuple(n for i in at for n in s.places[i].nodes) for h, at in s.places_in[0].items()}
+        self.domains: Mapping[int, tuple[int, ...]] = {
+            h: tuple(n for i in at for n in s.places[i].nodes) for h, at in s.places_in[0].items()
+        }
         self.elastic = {p.node for v in victims for p in v.running if v.spare and v.surplus[p.role]}
         """Nodes with pods that may go while their gang stays: before others that are as cheap."""
         nodes = sorted(n for inside in self.domains.values() for n in inside)
@@ -116,7 +125,8 @@ class Cheapest:
         ]
 
     def choose(self, size: int) -> Choice:
-        """The cheapest domains, and of each the cheapest nodes, until there are `size` nodes; all of the first domain's that are needed."""
+        """The cheapest domains, and of each the cheapest nodes, until there are `size` nodes; all of the first domain's
+        that are needed."""
         chosen: set[int] = set()
         beyond = math.inf
         for least, h in sorted((self._least(h), h) for h in self.domains):
@@ -125,7 +135,9 @@ class Cheapest:
             if len(chosen) >= size:
                 beyond = min(beyond, least)
                 continue
-            ranked = sorted((cost, n not in self.elastic, n) for n, cost in self._through(h).items() if not math.isinf(cost))
+            ranked = sorted(
+                (cost, n not in self.elastic, n) for n, cost in self._through(h).items() if not math.isinf(cost)
+            )
             room = max(1, size - len(chosen))
             chosen |= {n for _, _, n in ranked[:room]}
             beyond = min([beyond, *(cost for cost, _, _ in ranked[room:])])
@@ -136,14 +148,17 @@ class Cheapest:
 
     def _least(self, h: int) -> float:
         """No placement inside h loses less."""
-        return max((self._cheapest(self._sorted(t, h), role.need) for t, role in enumerate(self.shape.roles)), default=0.0)
+        return max(
+            (self._cheapest(self._sorted(t, h), role.need) for t, role in enumerate(self.shape.roles)), default=0.0
+        )
 
     @staticmethod
     def _cheapest(ranked: list[float], need: int) -> float:
         return math.inf if len(ranked) < need else sum(ranked[:need])
 
     def _through(self, h: int) -> dict[int, float]:
-        """Node of h -> no placement inside h that uses it loses less: the domain's own bound, with one pod of some role on it."""
+        """Node of h -> no placement inside h that uses it loses less: the domain's own bound, with one pod of some role
+        on it."""
         least = self._least(h)
         found = dict.fromkeys(self.domains[h], math.inf)
         for t, role in enumerate(self.shape.roles):

@@ -1,7 +1,8 @@
 """Several gangs that room is made for: their places and their victims chosen together, where that is one small model.
 
-Gang by gang, each takes the least loss that those before it leave: the first may take the cheap node that would have spared the second a dear
-one, or the only one that lets the second start. The gang-by-gang answer is the incumbent; together they lose no more, and start no fewer.
+Gang by gang, each takes the least loss that those before it leave: the first may take the cheap node that would have
+spared the second a dear one, or the only one that lets the second start. The gang-by-gang answer is the incumbent;
+together they lose no more, and start no fewer.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ BEYOND = 4
 
 
 def regrouped(course: Course) -> Course:
-    """The same course with the victims and the places of all winners chosen anew, those that have the same rights together, where that loses less."""
+    """The same course with the victims and the places of all winners chosen anew, those that have the same rights
+    together, where that loses less."""
     if len(course.winners) < 2 or _many(course, len(course.winners)):
         return course
     best = course
@@ -45,8 +47,8 @@ def regrouped(course: Course) -> Course:
 
 
 def squeezed(course: Course, j: int) -> Course | None:
-    """The course in which gang j, for which alone no room can be made, starts beside the winners so far, once all of them are placed anew;
-    None where it does not."""
+    """The course in which gang j, for which alone no room can be made, starts beside the winners so far, once all of
+    them are placed anew; None where it does not."""
     if not course.winners or _many(course, len(course.winners) + 1):
         return None
     group = next((group for group in _groups(course, (j,)) if j in group), [j])
@@ -60,7 +62,8 @@ def _many(course: Course, gangs: int) -> bool:
 
 
 def _groups(course: Course, more: Sequence[int]) -> list[list[int]]:
-    """Winners and `more` by what rights they have while none of them has got anything, each group in the order in which it was served."""
+    """Winners and `more` by what rights they have while none of them has got anything, each group in the order in which
+    it was served."""
     base = _undone(course, course.winners)
     if base is None:
         return []
@@ -76,14 +79,21 @@ def _rights(course: Course, j: int, victims: Sequence[Victim]) -> Rights:
 
 
 def together(course: Course, winners: Sequence[int], more: Sequence[int]) -> Course | None:
-    """The course in which room is made at once for these winners and for `more`, who found none; None where that is no better, or too much to ask.
+    """The course in which room is made at once for these winners and for `more`, who found none; None where that is no
+    better, or too much to ask.
 
-    minimise sum_v loss_v e[v], then sum_v z[v], then sum_v d[v]        all of them start        (docs/model.md, Evictions)
+    minimise sum_v loss_v e[v], then sum_v z[v], then sum_v d[v]        all of them start        (docs/model.md,
+    Evictions)
     """
     base = _undone(course, winners)
     gangs = sorted((*winners, *more), key=partial(turn, course.problem))
     making = None if base is None else _making(base, gangs)
-    if base is None or making is None or not making.victims or any(base.standing.hopeless(j, making.victims) for j in more):
+    if (
+        base is None
+        or making is None
+        or not making.victims
+        or any(base.standing.hopeless(j, making.victims) for j in more)
+    ):
         return None
     spots = {v: course.standing.evicted[v] for v, js in course.standing.winners.items() if set(js) <= set(winners)}
     stand = {p.node for j in winners for p in course.placements[j]} | {p.node for pods in spots.values() for p in pods}
@@ -101,14 +111,18 @@ def together(course: Course, winners: Sequence[int], more: Sequence[int]) -> Cou
 
 
 def _solved(making: Making, stand: set[int], options: Options) -> Taken | None:
-    """The answer over the nodes where each of the gangs is cheapest, and those where they stand now; over more of them until it is proved."""
+    """The answer over the nodes where each of the gangs is cheapest, and those where they stand now; over more of them
+    until it is proved."""
     bounds = [making.cheapest(k) for k in range(len(making.gangs))]
     best: Taken | None = None
     for size in SIZES:
         choices = [bound.choose(size) for bound in bounds]
         nodes = frozenset(stand).union(*(choice.nodes for choice in choices))
         useful = [v for v in making.victims if making.away or any(p.node in nodes for p in v.running)]
-        if len(nodes) * sum(len(shape.roles) for shape in making.shapes) + sum(len(v.running) for v in useful) > options.winner_variables:
+        if (
+            len(nodes) * sum(len(shape.roles) for shape in making.shapes) + sum(len(v.running) for v in useful)
+            > options.winner_variables
+        ):
             break
         beyond = min(choice.beyond for choice in choices)
         best = solved(making.model(nodes), making.gangs, beyond, options) or best
@@ -118,19 +132,22 @@ def _solved(making: Making, stand: set[int], options: Options) -> Taken | None:
 
 
 def _proved(taken: Taken, before: tuple[int, int, int], gap: float) -> tuple[Objective, ...]:
-    """That no choice loses less than the incumbent. How few could go whole, and how few be victims, is not known where the model found no answer
-    that was as good until there."""
+    """That no choice loses less than the incumbent. How few could go whole, and how few be victims, is not known where
+    the model found no answer that was as good until there."""
     loss, whole, victims = taken.objectives
     alike = loss.value == before[0], (loss.value, whole.value) == before[:2]
     return (
         judge("loss", before[0], before[0], gap, maximise=False),
         judge("whole gangs", before[1], min(whole.bound, before[1]) if alike[0] else 0, gap, maximise=False),
-        judge("victims", before[2], min(victims.bound, before[2]) if alike[1] else min(before[2], 1), gap, maximise=False),
+        judge(
+            "victims", before[2], min(victims.bound, before[2]) if alike[1] else min(before[2], 1), gap, maximise=False
+        ),
     )
 
 
 def _undone(course: Course, winners: Iterable[int]) -> Course | None:
-    """The course in which these winners have no room yet, and their victims still have theirs; None where others have a hand in it."""
+    """The course in which these winners have no room yet, and their victims still have theirs; None where others have a
+    hand in it."""
     gone, base = set(winners), course.copy()
     for j in sorted(gone):
         base.begin(j, base.placements[j], -1)
@@ -167,7 +184,9 @@ def _making(base: Course, gangs: Sequence[int]) -> Making | None:
             return None
         if not all(entitled(problem, standing.ledger, home, standing.due, amount) for home, amount in asked.items()):
             return None
-    return Making(standing, tuple(gangs), shapes, [replace(v, keeps=keeps(problem, gangs, v.gang)) for v in victims], exposures)
+    return Making(
+        standing, tuple(gangs), shapes, [replace(v, keeps=keeps(problem, gangs, v.gang)) for v in victims], exposures
+    )
 
 
 def _applied(base: Course, gangs: Sequence[int], taken: Taken) -> Course:
@@ -189,7 +208,12 @@ def _applied(base: Course, gangs: Sequence[int], taken: Taken) -> Course:
     return base
 
 
-def _said(course: Course, gangs: Sequence[int], objectives: tuple[Objective, ...], spreading: Mapping[int, tuple[Objective, ...]]) -> None:
+def _said(
+    course: Course,
+    gangs: Sequence[int],
+    objectives: tuple[Objective, ...],
+    spreading: Mapping[int, tuple[Objective, ...]],
+) -> None:
     """What is known of their loss is known of all together, and stands with the first of them."""
     for j in gangs:
         course.winners[j] = (*(objectives if j == gangs[0] else ()), *spreading[j])

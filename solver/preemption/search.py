@@ -1,7 +1,9 @@
-"""Room by eviction: each gang that found none, in order, is placed together with the choice of who must go for it, at the least loss.
+"""Room by eviction: each gang that found none, in order, is placed together with the choice of who must go for it, at
+the least loss.
 
-One exact model for one gang (`solver.models.evictions`), over the nodes where room is cheapest (`solver.preemption.bounds`); then the
-gang is placed as any other in the room that it got, so that it is spread no more than it must.
+One exact model for one gang (`solver.models.evictions`), over the nodes where room is cheapest
+(`solver.preemption.bounds`); then the gang is placed as any other in the room that it got, so that it is spread no more
+than it must.
 """
 
 from __future__ import annotations
@@ -51,12 +53,14 @@ from solver.semantics.topology import Tree
 from solver.state.room import Ledger, Room, add
 
 SIZES = (96, 768, 3_072)
-"""Nodes in the model, one try after another until the answer is proved; beyond the last the objective says how much may be missing."""
+"""Nodes in the model, one try after another until the answer is proved; beyond the last the objective says how much may
+be missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Who goes for one gang or for several. pods: victim -> the pods it loses. placed: gang -> its pods in the model's own answer."""
+    """Who goes for one gang or for several. pods: victim -> the pods it loses. placed: gang -> its pods in the model's
+    own answer."""
 
     pods: Mapping[int, tuple[Placement, ...]]
     placed: Mapping[int, tuple[Placement, ...]]
@@ -68,8 +72,8 @@ class Taken:
 class Standing:
     """What runs of every gang that may be a victim, and what was taken from it so far.
 
-    running: gang -> pods that are left, for gangs that the plan does not start. owed: `room.owed_vectors`, which pods that go
-    pay first. holdings: what pods have of cells. evicted: victim -> pods taken. winners: victim -> for whom.
+    running: gang -> pods that are left, for gangs that the plan does not start. owed: `room.owed_vectors`, which pods
+    that go pay first. holdings: what pods have of cells. evicted: victim -> pods taken. winners: victim -> for whom.
     anchors: queue that others took from -> the resource of which it stays at what it deserves.
     """
 
@@ -107,7 +111,8 @@ class Standing:
         )
 
     def candidates(self, j: int) -> tuple[list[Victim], dict[int, Exposure]]:
-        """Everybody who may be evicted for gang j, and what the queues among them can spare. A victim serves its own queue or others, not both."""
+        """Everybody who may be evicted for gang j, and what the queues among them can spare. A victim serves its own
+        queue or others, not both."""
         gangs, home = self.problem.gangs, self.problem.gangs[j].queue
         if not self.ledger.rules.takes[home]:
             return [], {}
@@ -149,10 +154,16 @@ class Standing:
         for v, pods in self.evicted.items():
             for p in pods:
                 gone[v, p.role] += p.pods
-        return tuple(budget.allowed - sum(gone.get(spot, 0) for spot in set(budget.roles)) for budget in self.problem.budgets)
+        return tuple(
+            budget.allowed - sum(gone.get(spot, 0) for spot in set(budget.roles)) for budget in self.problem.budgets
+        )
 
     def _exposure(self, q: int, asked: Sequence[int]) -> Exposure:
-        most = {r: amount for r, amount in exposed(self.problem, self.ledger, q, self.due[q], asked).items() if self.anchors.get(q, r) == r}
+        most = {
+            r: amount
+            for r, amount in exposed(self.problem, self.ledger, q, self.due[q], asked).items()
+            if self.anchors.get(q, r) == r
+        }
         guarantee = self.problem.queues[q].guarantee
         return Exposure(most, {r: self.ledger.held[q][r] - g for r, g in enumerate(guarantee) if g})
 
@@ -161,7 +172,9 @@ class Standing:
         free = self.bare
         for v in victims:
             for p in v.running:
-                free.amounts[p.node] += np.array(self.problem.gangs[v.gang].roles[p.role].request, dtype=np.int64) * p.pods
+                free.amounts[p.node] += (
+                    np.array(self.problem.gangs[v.gang].roles[p.role].request, dtype=np.int64) * p.pods
+                )
             add_held(free.cells, v.holds)
         return free.clipped()
 
@@ -212,7 +225,8 @@ class Standing:
         return sum(1 for v in victims if not self.running[v])
 
     def anchor(self, pods: Mapping[int, tuple[Placement, ...]], j: int, before: Mapping[int, Exposure]) -> None:
-        """Remember of which resource each queue that lost pods to others stays at what it deserves. Called once the pods are taken."""
+        """Remember of which resource each queue that lost pods to others stays at what it deserves. Called once the
+        pods are taken."""
         problem = self.problem
         home = problem.gangs[j].queue
         others = [v for v in pods if problem.gangs[v].queue != home and not may_take_back(problem, self.kept, j, v)]
@@ -220,11 +234,14 @@ class Standing:
         for q in sorted({q for asked in gated.values() for q in asked} - self.anchors.keys()):
             given = [freed(problem, v, pods[v]) for v, asked in gated.items() if q in asked]
             held, most = self.ledger.held[q], before[q].most
-            self.anchors[q] = next(r for r in sorted(most) if all(x[r] for x in given) and held[r] >= (self.due[q][r] or 0))
+            self.anchors[q] = next(
+                r for r in sorted(most) if all(x[r] for x in given) and held[r] >= (self.due[q][r] or 0)
+            )
 
 
 def cheapest_victims(standing: Standing, j: int, options: Options) -> Taken | None:
-    """Whom to evict for gang j, with the least loss; None where the rules allow nobody who would help, or a limit struck before an answer."""
+    """Whom to evict for gang j, with the least loss; None where the rules allow nobody who would help, or a limit
+    struck before an answer."""
     victims, exposures = standing.candidates(j)
     if not victims or standing.hopeless(j, victims):
         return None
@@ -243,7 +260,8 @@ def cheapest_victims(standing: Standing, j: int, options: Options) -> Taken | No
 
 @dataclass(frozen=True)
 class Making:
-    """The gangs that room is made for, each with its shape, and who may go for all of them; what the queues of victims can spare."""
+    """The gangs that room is made for, each with its shape, and who may go for all of them; what the queues of victims
+    can spare."""
 
     standing: Standing
     gangs: tuple[int, ...]
@@ -276,7 +294,8 @@ class Making:
         return len(asked) > 1 or not all(self.standing.ledger.allows(q, amount) for q, amount in asked.items())
 
     def settled(self, best: Taken) -> bool:
-        """Whether a model of more nodes has nothing to add: nothing loses less, and where surplus might go instead of a gang, none does."""
+        """Whether a model of more nodes has nothing to add: nothing loses less, and where surplus might go instead of a
+        gang, none does."""
         loss, whole, _ = best.objectives
         return loss.verdict == "proven" and (whole.verdict == "proven" or not any(v.spare for v in self.victims))
 
@@ -294,14 +313,23 @@ class Making:
         free = self.rich.copy()
         free.amounts[[n for n in range(len(standing.problem.nodes)) if n not in nodes]] = 0
         places = refine(self.places, within)
-        s = Sets(standing.problem, standing.tree, places, free, standing.ledger, self.shapes, self.waiting, standing.room.neighbours)
+        s = Sets(
+            standing.problem,
+            standing.tree,
+            places,
+            free,
+            standing.ledger,
+            self.shapes,
+            self.waiting,
+            standing.room.neighbours,
+        )
         useful = [v for v in self.victims if self.away or any(p.node in nodes for p in v.running)]
         return Evictions(s, standing.bare, useful, self.exposures, standing.allowed, self.away)
 
 
 def solved(m: Evictions, gangs: Sequence[int], beyond: float, options: Options) -> Taken | None:
-    """Least loss, then fewest gangs that go whole, then fewest victims, each held while the next is minimised. beyond: no answer outside the
-    model loses less."""
+    """Least loss, then fewest gangs that go whole, then fewest victims, each held while the next is minimised. beyond:
+    no answer outside the model loses less."""
     model = m.x.model
     model.sense = pulp.LpMinimize
     losses = m.losses()
@@ -312,13 +340,24 @@ def solved(m: Evictions, gangs: Sequence[int], beyond: float, options: Options) 
         return None
     value = _sum(losses, answer.values)
     values: Mapping[str, float] = m.settled(answer.values)
-    bound = min(math.ceil(answer.bound - 1e-6 * max(1.0, abs(answer.bound))) * unit if math.isfinite(answer.bound) else 0.0, beyond)
+    bound = min(
+        math.ceil(answer.bound - 1e-6 * max(1.0, abs(answer.bound))) * unit if math.isfinite(answer.bound) else 0.0,
+        beyond,
+    )
     objectives = [judge("loss", value, max(0.0, bound), options.gap, maximise=False)]
     model.addConstraint(at_most([(x, c / unit) for x, c in losses], value / unit + 0.5), "held_loss")
     values, fewest = _fewest(m, m.whole(), 0 if m.elastic else 1, values, options)
     only_here = beyond > value and objectives[0].verdict == "proven"
     whole = _sum(m.whole(), values)
-    objectives.append(judge("whole gangs", whole, fewest if only_here else min(whole, 0 if m.elastic else 1), options.gap, maximise=False))
+    objectives.append(
+        judge(
+            "whole gangs",
+            whole,
+            fewest if only_here else min(whole, 0 if m.elastic else 1),
+            options.gap,
+            maximise=False,
+        )
+    )
     if m.elastic:
         model.addConstraint(at_most(m.whole(), whole + 0.5), "held_whole")
         values, fewest = _fewest(m, m.touched(), 1, values, options)
@@ -331,14 +370,21 @@ def solved(m: Evictions, gangs: Sequence[int], beyond: float, options: Options) 
     return Taken(m.taken(values), {j: merged(pods) for j, pods in fresh.items()}, tuple(objectives), m.exposures)
 
 
-def _fewest(m: Evictions, terms: Terms, least: int, values: Mapping[str, float], options: Options) -> tuple[Mapping[str, float], int]:
-    """The solution with the smallest sum of these, given what is held, and a bound on that sum. values: a solution. least: a bound that is known."""
+def _fewest(
+    m: Evictions, terms: Terms, least: int, values: Mapping[str, float], options: Options
+) -> tuple[Mapping[str, float], int]:
+    """The solution with the smallest sum of these, given what is held, and a bound on that sum. values: a solution.
+    least: a bound that is known."""
     number = _sum(terms, values)
     if number <= least:
         return values, number
     m.x.model.setObjective(pulp.LpAffineExpression(terms))
     answer = solve_model(m.x.model, options, values)
-    if answer.values and _sum(m.losses(), answer.values) <= _sum(m.losses(), values) and _sum(terms, answer.values) <= number:
+    if (
+        answer.values
+        and _sum(m.losses(), answer.values) <= _sum(m.losses(), values)
+        and _sum(terms, answer.values) <= number
+    ):
         values = m.settled(answer.values)
     return values, max(least, math.ceil(answer.bound - 1e-6)) if math.isfinite(answer.bound) else least
 

@@ -1,6 +1,7 @@
 """Cells: the parts of a node (NUMA cells, devices) that pods take portions from.
 
-A portion asks for `share` from each of `number` different cells of one division. Three facts carry this room (docs/model.md, Cells):
+A portion asks for `share` from each of `number` different cells of one division. Three facts carry this room
+(docs/model.md, Cells):
 
     alone     n pods of a portion fit a node's cells  <=>  sum_c min(s_c, n) >= number n          s_c: shares that cell c holds
     together  counts m[a,c] are a placement  <=>  sum_c m[a,c] = number_a n_a,  m[a,c] <= n_a,  sum_a share_a m[a,c] <= free_c
@@ -44,8 +45,8 @@ EXACTLY = Options(max_nodes=1_000_000)
 class Free:
     """What may still be given.
 
-    amounts: node x resource, of the node as a whole. cells: node x division x cell x resource, 0 where a node has no such cell; the cells of
-    a division are counted in the order of `Node.cells`.
+    amounts: node x resource, of the node as a whole. cells: node x division x cell x resource, 0 where a node has no
+    such cell; the cells of a division are counted in the order of `Node.cells`.
     """
 
     amounts: Ints
@@ -67,13 +68,16 @@ class Free:
         return Free(self.amounts[nodes], self.cells[nodes])
 
     def slots(self, ask: Ask) -> Ints:
-        """Pods of `ask` that each node holds alone: min over r with request_r > 0 of floor(free_r / request_r), and what its cells hold."""
+        """Pods of `ask` that each node holds alone: min over r with request_r > 0 of floor(free_r / request_r), and
+        what its cells hold."""
         found = np.full(len(self.amounts), PLENTY, dtype=np.int64)
         for r, amount in enumerate(ask.request):
             if amount:
                 np.minimum(found, self.amounts[:, r] // amount, out=found)
         for portion in ask.portions:
-            np.minimum(found, pods_on(shares(self.cells[:, portion.division], portion.share), portion.number), out=found)
+            np.minimum(
+                found, pods_on(shares(self.cells[:, portion.division], portion.share), portion.number), out=found
+            )
         return found
 
 
@@ -137,7 +141,8 @@ def pods_on(held: Ints, number: int) -> Ints:
 
 
 def best_fit(cells: Ints, portion: Portion, pods: int) -> Counts | None:
-    """Counts for these pods, the fullest cells that still hold a share first, so that whole cells stay free; None where they do not fit.
+    """Counts for these pods, the fullest cells that still hold a share first, so that whole cells stay free; None where
+    they do not fit.
 
     cells: cell x resource, of the portion's division.
     """
@@ -158,8 +163,11 @@ def fewer(counts: Counts, number: int, pods: int) -> Counts:
     return tuple(kept)
 
 
-def arrange(cells: Ints, wanted: Mapping[tuple[Portion, ...], int]) -> dict[tuple[Portion, ...], tuple[Counts, ...]] | None:
-    """Counts for all these pods together on one node: largest shares first by best fit, else exactly. None where they provably do not fit.
+def arrange(
+    cells: Ints, wanted: Mapping[tuple[Portion, ...], int]
+) -> dict[tuple[Portion, ...], tuple[Counts, ...]] | None:
+    """Counts for all these pods together on one node: largest shares first by best fit, else exactly. None where they
+    provably do not fit.
 
     cells: division x cell x resource. wanted: portions -> pods.
     """
@@ -180,7 +188,9 @@ def arrange(cells: Ints, wanted: Mapping[tuple[Portion, ...], int]) -> dict[tupl
 def _one_by_one(cells: Ints, pods: Mapping[Portion, int]) -> dict[Portion, Counts] | None:
     room, found = cells.copy(), {}
     top = np.maximum(cells.max(axis=0, initial=0), 1)
-    for portion in sorted(pods, key=lambda p: (max(a / int(t) for a, t in zip(p.share, top, strict=True)), p), reverse=True):
+    for portion in sorted(
+        pods, key=lambda p: (max(a / int(t) for a, t in zip(p.share, top, strict=True)), p), reverse=True
+    ):
         counts = best_fit(room, portion, pods[portion])
         if counts is None:
             return None
@@ -199,20 +209,27 @@ def exactly(cells: Ints, pods: Mapping[Portion, int]) -> dict[Portion, Counts] |
     values = solve_model(model, EXACTLY).values
     if not values:
         return None
-    return {portion: tuple(round(values[m[portion, c].name]) if (portion, c) in m else 0 for c in range(len(cells))) for portion in pods}
+    return {
+        portion: tuple(round(values[m[portion, c].name]) if (portion, c) in m else 0 for c in range(len(cells)))
+        for portion in pods
+    }
 
 
 Terms = Sequence[tuple[pulp.LpVariable, float]]
 Counters = Mapping[tuple[Portion, int], pulp.LpVariable]
 
 
-def counters(model: pulp.LpProblem, name: str, cells: Ints, most: Sequence[tuple[Portion, int]]) -> dict[tuple[Portion, int], pulp.LpVariable]:
+def counters(
+    model: pulp.LpProblem, name: str, cells: Ints, most: Sequence[tuple[Portion, int]]
+) -> dict[tuple[Portion, int], pulp.LpVariable]:
     """m[a,c]: pods of portion a that take a share from cell c; only where it holds one. most: (a, pods at most)."""
     found = {}
     for a, (portion, number) in enumerate(most):
         for c, held in enumerate(shares(cells, portion.share).tolist()):
             if min(held, number):
-                found[portion, c] = model.add_variable(f"{name}_{portion.division}_{a}_{c}", 0, min(held, number), cat=pulp.LpInteger)
+                found[portion, c] = model.add_variable(
+                    f"{name}_{portion.division}_{a}_{c}", 0, min(held, number), cat=pulp.LpInteger
+                )
     return found
 
 
@@ -229,7 +246,11 @@ def rows(cells: Ints, pods: Mapping[Portion, tuple[Terms, int]], m: Counters) ->
             taking = taking_from(pods, m, c, r)
             unit = int(np.gcd.reduce([share for _, share in taking] or [1]))
             if sum(share * v.upBound for v, share in taking) > most:
-                found.append(pulp.LpConstraint(linear([(v, share // unit) for v, share in taking]), pulp.LpConstraintLE, rhs=most // unit))
+                found.append(
+                    pulp.LpConstraint(
+                        linear([(v, share // unit) for v, share in taking]), pulp.LpConstraintLE, rhs=most // unit
+                    )
+                )
     return found
 
 
@@ -254,8 +275,11 @@ def dealt(pods: Mapping[Portion, tuple[Terms, int]], m: Counters, cells: int) ->
     return found
 
 
-def certificate(problem: Problem, laid: Mapping[int, Mapping[tuple[Portion, ...], tuple[int, tuple[Counts, ...]]]], new: NewPods) -> Uses:
-    """From which cells each gang's new pods take their portions, as `laid` has them in sum (node -> portions -> (pods, counts)).
+def certificate(
+    problem: Problem, laid: Mapping[int, Mapping[tuple[Portion, ...], tuple[int, tuple[Counts, ...]]]], new: NewPods
+) -> Uses:
+    """From which cells each gang's new pods take their portions, as `laid` has them in sum (node -> portions -> (pods,
+    counts)).
 
     Pods with the same portions on one node are dealt to their gangs in order.
     """
@@ -278,7 +302,9 @@ def certificate(problem: Problem, laid: Mapping[int, Mapping[tuple[Portion, ...]
     return {j: tuple(CellUse(*key, pods) for key, pods in sorted(own.items())) for j, own in count.items()}
 
 
-def _parted(wanted: Mapping[tuple[Portion, ...], int], found: Mapping[Portion, Counts]) -> dict[tuple[Portion, ...], tuple[Counts, ...]]:
+def _parted(
+    wanted: Mapping[tuple[Portion, ...], int], found: Mapping[Portion, Counts]
+) -> dict[tuple[Portion, ...], tuple[Counts, ...]]:
     """The counts of a portion that several sets of portions share, dealt out to these sets."""
     users = {portion: [key for key in sorted(wanted) if portion in key] for portion in found}
     counts: dict[tuple[tuple[Portion, ...], Portion], Counts] = {}

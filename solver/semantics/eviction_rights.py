@@ -1,5 +1,6 @@
-"""Who may be evicted for whom, and how much of a gang: the rules of Volcano's preempt and reclaim as pure functions (volcano.sh, actions
-preempt, reclaim, gangpreempt, gangreclaim; plugins gang, priority and capacity). `solver.verify.victims` says them a second time."""
+"""Who may be evicted for whom, and how much of a gang: the rules of Volcano's preempt and reclaim as pure functions
+(volcano.sh, actions preempt, reclaim, gangpreempt, gangreclaim; plugins gang, priority and capacity).
+`solver.verify.victims` says them a second time."""
 
 from __future__ import annotations
 
@@ -23,9 +24,10 @@ SAME_SHARE = Fraction(1, 1_000_000)
 class Victim:
     """A gang that may lose pods for the sake of another one.
 
-    running: what it still has. surplus: per role, pods that may go while it stays; spare: how many of them in sum (0: it only goes whole).
-    whole: whether it may go whole. keeps: of one resource at least that much stays its own; () for nothing. gates: the queues that have to be
-    able to spare what it loses; none where it goes for its own queue. holds: what its pods hold of cells.
+    running: what it still has. surplus: per role, pods that may go while it stays; spare: how many of them in sum (0:
+    it only goes whole). whole: whether it may go whole. keeps: of one resource at least that much stays its own; () for
+    nothing. gates: the queues that have to be able to spare what it loses; none where it goes for its own queue. holds:
+    what its pods hold of cells.
     """
 
     gang: int
@@ -50,15 +52,22 @@ def anybody(problem: Problem) -> bool:
 def may_preempt(problem: Problem, j: int, v: int) -> bool:
     """Inside one queue: the victim's priority is strictly lower (Volcano, action preempt with the plugin priority)."""
     winner, victim = problem.gangs[j], problem.gangs[v]
-    return problem.preempt and winner.preempts and victim.evictable and winner.queue == victim.queue and victim.priority < winner.priority
+    return (
+        problem.preempt
+        and winner.preempts
+        and victim.evictable
+        and winner.queue == victim.queue
+        and victim.priority < winner.priority
+    )
 
 
 def may_reclaim(problem: Problem, j: int, v: int) -> bool:
-    """Across queues: the victim's queue lets itself be reclaimed (Volcano, action reclaim), and the victim's priority is not higher.
+    """Across queues: the victim's queue lets itself be reclaimed (Volcano, action reclaim), and the victim's priority
+    is not higher.
 
-    Volcano asks for no priority here. Our batches do, in all queues: the next plan would give a victim of higher priority its room back,
-    and the one after would evict it again, for ever.
-    How much of the queue may go is `exposed`, whether the winner may take it is `entitled`.
+    Volcano asks for no priority here. Our batches do, in all queues: the next plan would give a victim of higher
+    priority its room back, and the one after would evict it again, for ever. How much of the queue may go is `exposed`,
+    whether the winner may take it is `entitled`.
     """
     winner, victim = problem.gangs[j], problem.gangs[v]
     allowed = problem.reclaim and winner.preempts and victim.evictable and victim.priority <= winner.priority
@@ -66,19 +75,22 @@ def may_reclaim(problem: Problem, j: int, v: int) -> bool:
 
 
 def borrows(problem: Problem, j: int) -> bool:
-    """Whether gang j may start in domains that queues of others keep: whoever owns one can have it evicted whole at once, since `lendable` says so
-    and no disruption budget covers a role of it."""
+    """Whether gang j may start in domains that queues of others keep: whoever owns one can have it evicted whole at
+    once, since `lendable` says so and no disruption budget covers a role of it."""
     return lendable(problem, problem.gangs[j]) and all(g != j for budget in problem.budgets for g, _ in budget.roles)
 
 
 def lendable(problem: Problem, gang: Gang) -> bool:
     """Reclaim is on, no plugin votes against it, and the gang and its queue let it happen."""
-    return problem.reclaim and problem.reclaiming == Votes() and gang.evictable and problem.queues[gang.queue].reclaimable
+    return (
+        problem.reclaim and problem.reclaiming == Votes() and gang.evictable and problem.queues[gang.queue].reclaimable
+    )
 
 
 def may_take_back(problem: Problem, kept: Mapping[int, frozenset[int]], j: int, v: int) -> bool:
-    """Whether gang v goes for gang j because it runs in a domain that j's queue, or one above it, keeps and v's does not (`closing.owned`). What
-    either queue deserves and their priorities are not asked: the domain is j's queue's own. kept: queue -> nodes that it may take back."""
+    """Whether gang v goes for gang j because it runs in a domain that j's queue, or one above it, keeps and v's does
+    not (`closing.owned`). What either queue deserves and their priorities are not asked: the domain is j's queue's own.
+    kept: queue -> nodes that it may take back."""
     winner, victim = problem.gangs[j], problem.gangs[v]
     allowed = problem.reclaim and winner.preempts and victim.evictable and problem.queues[victim.queue].reclaimable
     mine = kept.get(winner.queue, frozenset()) - kept.get(victim.queue, frozenset())
@@ -86,31 +98,38 @@ def may_take_back(problem: Problem, kept: Mapping[int, frozenset[int]], j: int, 
 
 
 def deserved(problem: Problem) -> tuple[Limits, ...]:
-    """What each queue deserves, None where nothing is said: the share by weight with Volcano's plugin proportion, else what is written, as the
-    plugin capacity reads it. The number of pods is never asked."""
+    """What each queue deserves, None where nothing is said: the share by weight with Volcano's plugin proportion, else
+    what is written, as the plugin capacity reads it. The number of pods is never asked."""
     if problem.policy.proportion:
-        found: Sequence[Limits] = [share or (0,) * len(problem.resources) for share in queue_limits.water_filling(problem)]
+        found: Sequence[Limits] = [
+            share or (0,) * len(problem.resources) for share in queue_limits.water_filling(problem)
+        ]
     else:
         found = queue_limits.deserved(problem)
-    return tuple(tuple(None if name == queue_limits.PODS else d for name, d in zip(problem.resources, due, strict=True)) for due in found)
+    return tuple(
+        tuple(None if name == queue_limits.PODS else d for name, d in zip(problem.resources, due, strict=True))
+        for due in found
+    )
 
 
 def levels(problem: Problem, q: int) -> tuple[int, ...]:
-    """The queues above q that are asked as well, the nearest first: as many as `Policy.reclaim_levels` says, with capacity's hierarchy."""
+    """The queues above q that are asked as well, the nearest first: as many as `Policy.reclaim_levels` says, with
+    capacity's hierarchy."""
     number = problem.policy.reclaim_levels if problem.policy.measured_by_tree else 0
     return tuple(queue_limits.path(problem, q)[1 : 1 + number])
 
 
 def gates(problem: Problem, home: int, q: int) -> tuple[int, ...]:
-    """The queues that have to be able to spare what a gang of queue q loses to one of queue `home`: q, and those above it that are asked, but for
-    the ones that stand as high above `home` (Volcano, plugin capacity, getReclaimeeAncestorToCheck)."""
+    """The queues that have to be able to spare what a gang of queue q loses to one of queue `home`: q, and those above
+    it that are asked, but for the ones that stand as high above `home` (Volcano, plugin capacity,
+    getReclaimeeAncestorToCheck)."""
     beside = levels(problem, home)
     return (q, *(a for k, a in enumerate(levels(problem, q)) if k >= len(beside) or beside[k] != a))
 
 
 def entitled(problem: Problem, ledger: Ledger, home: int, due: Sequence[Limits], amount: Vector) -> bool:
-    """Whether a gang of queue `home` that asks for `amount` may reclaim: on some resource that it asks for, the queue, or one above it that is
-    asked, stays within what it deserves.
+    """Whether a gang of queue `home` that asks for `amount` may reclaim: on some resource that it asks for, the queue,
+    or one above it that is asked, stays within what it deserves.
 
     held_q[r] + amount[r] <= due_q[r]       for one r with amount[r] > 0        (Volcano, plugin capacity, Preemptive)
     """
@@ -122,8 +141,8 @@ def entitled(problem: Problem, ledger: Ledger, home: int, due: Sequence[Limits],
 
 
 def quarrel(problem: Problem, home: int, q: int, due: Sequence[Limits], amount: Vector) -> bool:
-    """Whether two queues below one that is asked contend for what neither of them deserves anything of: then nobody takes from the other
-    (Volcano, plugin capacity, sharesAnyNonRootAncestorWithinLevel)."""
+    """Whether two queues below one that is asked contend for what neither of them deserves anything of: then nobody
+    takes from the other (Volcano, plugin capacity, sharesAnyNonRootAncestorWithinLevel)."""
     if set(levels(problem, home)).isdisjoint(levels(problem, q)):
         return False
     return all(due[home][r] is None and due[q][r] is None for r, a in enumerate(amount) if a)
@@ -135,12 +154,14 @@ def votes(problem: Problem, winner: int, v: int) -> Votes:
 
 
 def keeps(problem: Problem, winners: Iterable[int], v: int) -> Vector:
-    """What gang v must keep of one resource where drf votes: the dominant share of each gang that it goes for; () where nothing.
+    """What gang v must keep of one resource where drf votes: the dominant share of each gang that it goes for; () where
+    nothing.
 
-    left_v[r] / total_r >= max_j share_j - 1e-6    for one r,      share_j = max_r demand_j[r] / total_r, with all that j starts with at most
+    left_v[r] / total_r >= max_j share_j - 1e-6    for one r,      share_j = max_r demand_j[r] / total_r, with all that
+    j starts with at most
 
-    Volcano compares pod after pod, with what the winner has until then; in any order the last comparison is this one. Source: preemptableFn of
-    pkg/scheduler/plugins/drf.
+    Volcano compares pod after pod, with what the winner has until then; in any order the last comparison is this one.
+    Source: preemptableFn of pkg/scheduler/plugins/drf.
     """
     asking = [j for j in winners if votes(problem, j, v).shares]
     if not asking:
@@ -155,12 +176,12 @@ def keeps(problem: Problem, winners: Iterable[int], v: int) -> Vector:
 
 
 def exposed(problem: Problem, ledger: Ledger, q: int, due: Limits, asked: Sequence[int]) -> dict[int, int]:
-    """Resource -> how much of it other queues' gangs may take from queue q so that it stays at what it deserves, for the resources `asked`
-    for of which it holds more. Where it deserves none of them by name, for whatever it deserves; where that is nothing at all, all that is asked
-    for is free to take. Empty while a guarantee is not met.
+    """Resource -> how much of it other queues' gangs may take from queue q so that it stays at what it deserves, for
+    the resources `asked` for of which it holds more. Where it deserves none of them by name, for whatever it deserves;
+    where that is nothing at all, all that is asked for is free to take. Empty while a guarantee is not met.
 
-    Volcano lets a queue fall below what it deserves by its last pod; staying at it is within that rule, and does not make two queues
-    take the same pods from each other in turn.
+    Volcano lets a queue fall below what it deserves by its last pod; staying at it is within that rule, and does not
+    make two queues take the same pods from each other in turn.
     """
     held = ledger.held[q]
     if any((g or 0) > h for g, h in zip(problem.queues[q].guarantee, held, strict=True)):
@@ -170,18 +191,25 @@ def exposed(problem: Problem, ledger: Ledger, q: int, due: Limits, asked: Sequen
     return {r: held[r] - (due[r] or 0) for r in named if held[r] > (due[r] or 0)}
 
 
-def surplus(problem: Problem, tree: Tree, v: int, running: tuple[Placement, ...], whole: bool) -> tuple[tuple[int, ...], int]:
-    """(per role, in sum) what gang v may lose of the pods it has above the minima of roles, subgroups and gang. The last pod is none: whoever
-    loses it goes whole.
+def surplus(
+    problem: Problem, tree: Tree, v: int, running: tuple[Placement, ...], whole: bool
+) -> tuple[tuple[int, ...], int]:
+    """(per role, in sum) what gang v may lose of the pods it has above the minima of roles, subgroups and gang. The
+    last pod is none: whoever loses it goes whole.
 
-    whole: it does not hold its minima, so that nothing of it is surplus. So it is where a subgroup spans roles or has lost a part.
+    whole: it does not hold its minima, so that nothing of it is surplus. So it is where a subgroup spans roles or has
+    lost a part.
     """
     gang = problem.gangs[v]
     have = [0] * len(gang.roles)
     for p in running:
         have[p.role] += p.pods
     need, least = required(gang, [0] * len(gang.roles))
-    if whole or any(len(s.roles) > 1 for s in gang.subgroups) or (gang.subgroups and (broken(tree, gang, running) or uneven(tree, gang, running))):
+    if (
+        whole
+        or any(len(s.roles) > 1 for s in gang.subgroups)
+        or (gang.subgroups and (broken(tree, gang, running) or uneven(tree, gang, running)))
+    ):
         need, least = tuple(have), sum(have)
     spared = tuple(max(0, h - n) for h, n in zip(have, need, strict=True))
     return spared, min(max(0, sum(have) - max(1, least)), sum(spared))

@@ -1,4 +1,5 @@
-"""Nodes that are closed to some gangs. A gang is kept off a node by making the node of another kind, so no row of the model knows of it."""
+"""Nodes that are closed to some gangs. A gang is kept off a node by making the node of another kind, so no row of the
+model knows of it."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ Nodes = frozenset[int]
 
 
 def closed(problem: Problem, shut: Mapping[int, Nodes]) -> Problem:
-    """The same problem, in which gang j gets no new pod on the nodes shut[j]. Its indices stay what they are; kinds are numbered anew, those of
-    nodes that come back (`Node.back`) too.
+    """The same problem, in which gang j gets no new pod on the nodes shut[j]. Its indices stay what they are; kinds are
+    numbered anew, those of nodes that come back (`Node.back`) too.
 
     kind'(n) = (kind(n), which of the sets n is in)        kinds'_j = { kind' : its kind in kinds_j, n not in shut[j] }
     """
@@ -30,25 +31,32 @@ def closed(problem: Problem, shut: Mapping[int, Nodes]) -> Problem:
         return number.setdefault((kind, inside_of[n]), len(number))
 
     kind_of = [renumbered(node.kind, n) for n, node in enumerate(problem.nodes)]
-    back_of = [None if node.back is None else replace(node.back, kind=renumbered(node.back.kind, n)) for n, node in enumerate(problem.nodes)]
+    back_of = [
+        None if node.back is None else replace(node.back, kind=renumbered(node.back.kind, n))
+        for n, node in enumerate(problem.nodes)
+    ]
     known: dict[tuple[frozenset[int], int | None], frozenset[int]] = {}
 
     def kinds(old: frozenset[int], which: int | None) -> frozenset[int]:
         if (old, which) not in known:
-            known[old, which] = frozenset(new for (kind, inside), new in number.items() if kind in old and (which is None or not inside[which]))
+            known[old, which] = frozenset(
+                new for (kind, inside), new in number.items() if kind in old and (which is None or not inside[which])
+            )
         return known[old, which]
 
     gangs = []
     for j, gang in enumerate(problem.gangs):
         which = sets.index(shut[j]) if shut.get(j) else None
         gangs.append(replace(gang, roles=tuple(replace(role, kinds=kinds(role.kinds, which)) for role in gang.roles)))
-    nodes = tuple(replace(node, kind=kind, back=back) for node, kind, back in zip(problem.nodes, kind_of, back_of, strict=True))
+    nodes = tuple(
+        replace(node, kind=kind, back=back) for node, kind, back in zip(problem.nodes, kind_of, back_of, strict=True)
+    )
     return replace(problem, nodes=nodes, gangs=tuple(gangs))
 
 
 def kept_off(problem: Problem, tree: Tree, j: int, nodes: Collection[int]) -> tuple[Problem, Tree]:
-    """The world for gang j, which is kept off these nodes by that nothing is free there. Pods that ask for nothing need nothing free: to those the
-    nodes are closed."""
+    """The world for gang j, which is kept off these nodes by that nothing is free there. Pods that ask for nothing need
+    nothing free: to those the nodes are closed."""
     if not nodes or all(any(role.request) for role in problem.gangs[j].roles):
         return problem, tree
     other = closed(problem, {j: frozenset(nodes)})
@@ -56,8 +64,8 @@ def kept_off(problem: Problem, tree: Tree, j: int, nodes: Collection[int]) -> tu
 
 
 def guarded(problem: Problem, lending: bool = True) -> Problem:
-    """The problem with every node closed to whom it is closed whatever the plan: in a domain that another queue keeps, or soon in maintenance.
-    lending: domains are open to those who may borrow them."""
+    """The problem with every node closed to whom it is closed whatever the plan: in a domain that another queue keeps,
+    or soon in maintenance. lending: domains are open to those who may borrow them."""
     return closed(problem, both(kept_from(problem, lending=lending), closing_on(problem)))
 
 
@@ -67,9 +75,14 @@ def both(one: Mapping[int, Nodes], other: Mapping[int, Nodes]) -> dict[int, Node
 
 
 def shut_to(problem: Problem, gang: Gang, start: int | None) -> list[int]:
-    """Nodes that close before the gang would have ended, were it to start then; start None: nobody knows when, so all that ever close."""
+    """Nodes that close before the gang would have ended, were it to start then; start None: nobody knows when, so all
+    that ever close."""
     done = None if start is None or gang.duration is None else start + gang.duration
-    return [n for n, node in enumerate(problem.nodes) if node.closes_in is not None and (done is None or node.closes_in < done)]
+    return [
+        n
+        for n, node in enumerate(problem.nodes)
+        if node.closes_in is not None and (done is None or node.closes_in < done)
+    ]
 
 
 def closing_on(problem: Problem) -> dict[int, Nodes]:
@@ -77,7 +90,10 @@ def closing_on(problem: Problem) -> dict[int, Nodes]:
     times = sorted({node.closes_in for node in problem.nodes if node.closes_in is not None})
     if not times:
         return {}
-    before = {t: frozenset(n for n, node in enumerate(problem.nodes) if node.closes_in is not None and node.closes_in < t) for t in times}
+    before = {
+        t: frozenset(n for n, node in enumerate(problem.nodes) if node.closes_in is not None and node.closes_in < t)
+        for t in times
+    }
     every = frozenset(n for n, node in enumerate(problem.nodes) if node.closes_in is not None)
     found = {}
     for j in range(len(problem.gangs)):
@@ -90,16 +106,24 @@ def closing_on(problem: Problem) -> dict[int, Nodes]:
 
 
 def kept_from(problem: Problem, keepers: frozenset[int] | None = None, lending: bool = True) -> dict[int, Nodes]:
-    """Gang -> the nodes of domains that a queue keeps which is neither the gang's own nor above it. keepers: only those queues; None for all.
-    lending: none for a gang that may borrow them."""
+    """Gang -> the nodes of domains that a queue keeps which is neither the gang's own nor above it. keepers: only those
+    queues; None for all. lending: none for a gang that may borrow them."""
     inside = kept_nodes(problem)
     if not inside:
         return {}
     of_queue = {}
     for q in range(len(problem.queues)):
-        others = [nodes for keeper, nodes in inside.items() if keeper not in path(problem, q) and (keepers is None or keeper in keepers)]
+        others = [
+            nodes
+            for keeper, nodes in inside.items()
+            if keeper not in path(problem, q) and (keepers is None or keeper in keepers)
+        ]
         of_queue[q] = frozenset().union(*others)
-    return {j: of_queue[gang.queue] for j, gang in enumerate(problem.gangs) if of_queue[gang.queue] and not (lending and borrows(problem, j))}
+    return {
+        j: of_queue[gang.queue]
+        for j, gang in enumerate(problem.gangs)
+        if of_queue[gang.queue] and not (lending and borrows(problem, j))
+    }
 
 
 def kept_nodes(problem: Problem) -> dict[int, Nodes]:
@@ -117,5 +141,12 @@ def kept_nodes(problem: Problem) -> dict[int, Nodes]:
 def owned(problem: Problem) -> dict[int, Nodes]:
     """Queue -> the nodes of domains that it keeps, or one above it."""
     inside = kept_nodes(problem)
-    found = {q: frozenset[int]().union(*(inside.get(a, frozenset()) for a in path(problem, q))) for q in range(len(problem.queues))} if inside else {}
+    found = (
+        {
+            q: frozenset[int]().union(*(inside.get(a, frozenset()) for a in path(problem, q)))
+            for q in range(len(problem.queues))
+        }
+        if inside
+        else {}
+    )
     return {q: nodes for q, nodes in found.items() if nodes}

@@ -14,7 +14,8 @@ from solver.state.room import add
 
 @dataclass(frozen=True, slots=True)
 class ShapeRole:
-    """Pods still to be placed for one gang: at least `need`, at most `room`, each taking `ask` on a node of `kinds`; as in `Role`."""
+    """Pods still to be placed for one gang: at least `need`, at most `room`, each taking `ask` on a node of `kinds`; as
+    in `Role`."""
 
     need: int
     room: int
@@ -31,9 +32,11 @@ class ShapeRole:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """least <= pods placed per gang <= most, running pods not counted. tier: hard limit for the whole gang, None for none.
+    """least <= pods placed per gang <= most, running pods not counted. tier: hard limit for the whole gang, None for
+    none.
 
-    fixed: the pods that run already, which only a shape of one gang has. alone: a mark that keeps gangs apart which must not be counted together.
+    fixed: the pods that run already, which only a shape of one gang has. alone: a mark that keeps gangs apart which
+    must not be counted together.
     """
 
     roles: tuple[ShapeRole, ...]
@@ -63,7 +66,8 @@ class Shape:
 
     @property
     def possible(self) -> bool:
-        """Whether numbers of pods alone, wherever they lie, can be a gang: inside the replicas, `least` in sum, whole subgroups."""
+        """Whether numbers of pods alone, wherever they lie, can be a gang: inside the replicas, `least` in sum, whole
+        subgroups."""
         want, have = self.mixed(), self.running()
         return (
             sum(want) >= self.least
@@ -73,7 +77,9 @@ class Shape:
 
     def mixed(self) -> list[int]:
         """New pods per role, `least` in sum, whole subgroups only."""
-        return mix([r.need for r in self.roles], [r.room for r in self.roles], self.running(), self.subgroups, self.least)
+        return mix(
+            [r.need for r in self.roles], [r.room for r in self.roles], self.running(), self.subgroups, self.least
+        )
 
     def pinned(self, pods: Sequence[int]) -> Shape:
         """The same shape with its mix of roles settled."""
@@ -81,7 +87,8 @@ class Shape:
         return Shape(roles, sum(pods), sum(pods), self.tier, self.subgroups, self.fixed, self.alone)
 
     def demand(self, width: int) -> Vector:
-        """What one gang asks for at least, in resources: the needs, then the cheapest pods up to `least`. Exact for a rigid shape."""
+        """What one gang asks for at least, in resources: the needs, then the cheapest pods up to `least`. Exact for a
+        rigid shape."""
         total: Vector = (0,) * width
         for role in self.roles:
             total = add(total, role.request, role.need)
@@ -137,13 +144,14 @@ def growing_shape(index: int, gang: Gang, placed: Sequence[Placement]) -> Shape:
 def _shape(index: int, gang: Gang, fixed: tuple[Placement, ...], need: Sequence[int], least: int, most: int) -> Shape:
     have = _per_role(gang, fixed)
     roles = tuple(
-        ShapeRole(max(0, n - h), max(0, r.replicas - h), r.ask, r.kinds, r.bears, r.matches) for n, h, r in zip(need, have, gang.roles, strict=True)
+        ShapeRole(max(0, n - h), max(0, r.replicas - h), r.ask, r.kinds, r.bears, r.matches)
+        for n, h, r in zip(need, have, gang.roles, strict=True)
     )
     least, most = max(0, least - sum(have)), max(0, most - sum(have))
     least = max(least, sum(r.need for r in roles))
     shape = Shape(roles, least, max(least, most), hard_tier(gang), gang.subgroups, fixed)
-    # Pods of several roles in one subgroup, and pods whose mix is open, cannot be told apart again once they are summed over gangs; and a relation
-    # asks of each gang where it is.
+    # Pods of several roles in one subgroup, and pods whose mix is open, cannot be told apart again once they are summed
+    # over gangs; and a relation asks of each gang where it is.
     apart = bool(fixed) or not shape.rigid or shape.related or any(len(s.roles) > 1 for s in gang.subgroups)
     return Shape(shape.roles, shape.least, shape.most, shape.tier, shape.subgroups, fixed, index if apart else None)
 
@@ -166,11 +174,16 @@ def uneven(tree: Tree, gang: Gang, placed: Iterable[Placement]) -> bool:
 
 
 def _parts(tree: Tree, part: Subgroup, placed: Iterable[Placement]) -> dict[int | None, int]:
-    """Domain of the subgroup's tier -> pods of its roles there; None for pods outside every domain, ROOT for a soft one."""
+    """Domain of the subgroup's tier -> pods of its roles there; None for pods outside every domain, ROOT for a soft
+    one."""
     count: dict[int | None, int] = {}
     for p in placed:
         if p.role in part.roles:
-            domain = tree.domain(tree.problem.nodes[p.node].leaf, part.topology.tier) if part.topology.mode == "hard" else ROOT
+            domain = (
+                tree.domain(tree.problem.nodes[p.node].leaf, part.topology.tier)
+                if part.topology.mode == "hard"
+                else ROOT
+            )
             count[domain] = count.get(domain, 0) + p.pods
     return count
 

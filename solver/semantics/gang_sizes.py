@@ -1,7 +1,7 @@
 """How many pods of which roles make a gang: minima, replicas, and subgroups that count only as wholes.
 
-Roles that share a subgroup are one block; a block grows in units, a role without subgroups pod by pod. A total is reachable when it is a sum of
-units, each block between what it needs and what it has replicas for.
+Roles that share a subgroup are one block; a block grows in units, a role without subgroups pod by pod. A total is
+reachable when it is a sum of units, each block between what it needs and what it has replicas for.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ class Block:
 
 
 def required(gang: Gang, have: Sequence[int]) -> tuple[tuple[int, ...], int]:
-    """(pods per role, pods in total) that the gang must reach with the `have` per role that run: its minima, whole subgroups, the smallest
-    total that can be made.
+    """(pods per role, pods in total) that the gang must reach with the `have` per role that run: its minima, whole
+    subgroups, the smallest total that can be made.
 
-    A total that cannot be made at all (7 pods in parts of 4, at most 7 replicas) stays as it was asked for: no placement will reach it.
+    A total that cannot be made at all (7 pods in parts of 4, at most 7 replicas) stays as it was asked for: no
+    placement will reach it.
     """
     need = [max(r.minimum, h) for r, h in zip(gang.roles, have, strict=True)]
     for s in gang.subgroups:
@@ -61,19 +62,26 @@ def blocks(need: Sequence[int], most: Sequence[int], subgroups: Iterable[Subgrou
     return found
 
 
-def mix(need: Sequence[int], most: Sequence[int], have: Sequence[int], subgroups: Iterable[Subgroup], total: int) -> list[int]:
-    """New pods per role that sum up to `total`, beside the `have` that run: the first blocks take most. The needs alone where it cannot be made.
+def mix(
+    need: Sequence[int], most: Sequence[int], have: Sequence[int], subgroups: Iterable[Subgroup], total: int
+) -> list[int]:
+    """New pods per role that sum up to `total`, beside the `have` that run: the first blocks take most. The needs alone
+    where it cannot be made.
 
     need, most: new pods per role at least and at most.
     """
-    made = blocks([n + h for n, h in zip(need, have, strict=True)], [m + h for m, h in zip(most, have, strict=True)], subgroups)
+    made = blocks(
+        [n + h for n, h in zip(need, have, strict=True)], [m + h for m, h in zip(most, have, strict=True)], subgroups
+    )
     missing = total - sum(b.base for b in made) + sum(have)
     want = list(need)
     if missing < 0 or not _reach(made, missing) >> missing & 1:
         return want
     for number, block in enumerate(made):
         rest = _reach(made[number + 1 :], missing)
-        units = next(u for u in range(min(block.extra, missing // block.unit), -1, -1) if rest >> (missing - u * block.unit) & 1)
+        units = next(
+            u for u in range(min(block.extra, missing // block.unit), -1, -1) if rest >> (missing - u * block.unit) & 1
+        )
         missing -= units * block.unit
         pods = block.base + units * block.unit - sum(have[t] + want[t] for t in block.roles)
         for t in block.roles:

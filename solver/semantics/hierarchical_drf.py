@@ -1,9 +1,10 @@
 """Fair shares along a tree of weights (drf with `enableHierarchy`), without the starvation of naive hierarchical DRF.
 
-Bhattacharya et al., Hierarchical Scheduling for Diverse Datacenter Workloads, SoCC 2013: a node's share is not the dominant share of what its
-subtree holds. Else a leaf that gets a resource which nobody else wants makes its parent look rich, and its siblings starve. Children are scaled
-down to the least of them before they are summed, and blocked ones count for nothing. Here the same is done in the fluid limit: the tree
-is filled continuously, and what each leaf ends with is the weight of its queue in the model. (docs/decisions/0005-queues.md)
+Bhattacharya et al., Hierarchical Scheduling for Diverse Datacenter Workloads, SoCC 2013: a node's share is not the
+dominant share of what its subtree holds. Else a leaf that gets a resource which nobody else wants makes its parent look
+rich, and its siblings starve. Children are scaled down to the least of them before they are summed, and blocked ones
+count for nothing. Here the same is done in the fluid limit: the tree is filled continuously, and what each leaf ends
+with is the weight of its queue in the model. (docs/decisions/0005-queues.md)
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ NOTHING = 1e-12
 
 @dataclass(slots=True)
 class Branch:
-    """A node of the tree. queue: of a leaf. children: by their name; a leaf's key holds its queue as well, so that no two are one."""
+    """A node of the tree. queue: of a leaf. children: by their name; a leaf's key holds its queue as well, so that no
+    two are one."""
 
     weight: int
     queue: int | None = None
@@ -28,7 +30,8 @@ class Branch:
 
 
 def tree(problem: Problem) -> Branch:
-    """The root, with every queue at the end of its way. Where two queues give an inner node different weights, the first one's counts."""
+    """The root, with every queue at the end of its way. Where two queues give an inner node different weights, the
+    first one's counts."""
     root = Branch(1)
     for q, queue in enumerate(problem.queues):
         *way, (last, own) = queue.hierarchy or ((queue.name, queue.weight),)
@@ -40,14 +43,18 @@ def tree(problem: Problem) -> Branch:
 
 
 def entitlements(problem: Problem) -> tuple[float, ...]:
-    """The dominant share that each queue would end with were gangs divisible and nodes one pool; 1 for a queue that asks for nothing.
+    """The dominant share that each queue would end with were gangs divisible and nodes one pool; 1 for a queue that
+    asks for nothing.
 
-    Progressive filling: all queues that still want something grow at the rates of `_rates`. A queue stops when it has all it asks for, or when a
-    resource that it needs is used up; then its siblings go on with its rate. A queue asks for resources in the proportions of all that it holds
-    and waits for.
+    Progressive filling: all queues that still want something grow at the rates of `_rates`. A queue stops when it has
+    all it asks for, or when a resource that it needs is used up; then its siblings go on with its rate. A queue asks
+    for resources in the proportions of all that it holds and waits for.
     """
     whole = totals(problem)
-    demand = {q: [a / t if t else 0.0 for a, t in zip(amounts, whole, strict=True)] for q, amounts in enumerate(_demands(problem))}
+    demand = {
+        q: [a / t if t else 0.0 for a, t in zip(amounts, whole, strict=True)]
+        for q, amounts in enumerate(_demands(problem))
+    }
     top = {q: max(parts, default=0.0) for q, parts in demand.items()}
     along = {q: [part / top[q] for part in parts] for q, parts in demand.items() if top[q] > 0}
     level, left, active = dict.fromkeys(along, 0.0), [1.0] * len(whole), sorted(along)
@@ -55,11 +62,19 @@ def entitlements(problem: Problem) -> tuple[float, ...]:
     while active:
         rates = _rates(root, along, frozenset(active))[0]
         use = [sum(rates[q] * along[q][r] for q in active) for r in range(len(whole))]
-        step = min([(top[q] - level[q]) / rates[q] for q in active] + [have / u for have, u in zip(left, use, strict=True) if u > 0])
+        step = min(
+            [(top[q] - level[q]) / rates[q] for q in active]
+            + [have / u for have, u in zip(left, use, strict=True) if u > 0]
+        )
         left = [have - step * u for have, u in zip(left, use, strict=True)]
         for q in active:
             level[q] += step * rates[q]
-        active = [q for q in active if top[q] - level[q] > NOTHING and all(have > NOTHING for have, part in zip(left, along[q], strict=True) if part)]
+        active = [
+            q
+            for q in active
+            if top[q] - level[q] > NOTHING
+            and all(have > NOTHING for have, part in zip(left, along[q], strict=True) if part)
+        ]
     return tuple(level.get(q, 1.0) for q in range(len(problem.queues)))
 
 
@@ -67,14 +82,19 @@ def _demands(problem: Problem) -> list[Sequence[int]]:
     """A queue that takes nothing new only has what it holds."""
     nothing = [0] * len(problem.resources)
     return [
-        (all_of_it or nothing) if takes(problem, q) else own for q, (all_of_it, own) in enumerate(zip(asked(problem), held(problem), strict=True))
+        (all_of_it or nothing) if takes(problem, q) else own
+        for q, (all_of_it, own) in enumerate(zip(asked(problem), held(problem), strict=True))
     ]
 
 
-def _rates(branch: Branch, along: Mapping[int, Sequence[float]], active: frozenset[int]) -> tuple[dict[int, float], list[float]]:
-    """(queue -> how fast it grows while the branch's own dominant share grows by 1, what the branch then takes of each resource).
+def _rates(
+    branch: Branch, along: Mapping[int, Sequence[float]], active: frozenset[int]
+) -> tuple[dict[int, float], list[float]]:
+    """(queue -> how fast it grows while the branch's own dominant share grows by 1, what the branch then takes of each
+    resource).
 
-    a branch of children c:   v = sum_c weight_c * v_c,    v and the children's rates divided by max_r v_r         only children that grow
+    a branch of children c:   v = sum_c weight_c * v_c,    v and the children's rates divided by max_r v_r         only
+    children that grow
     """
     if branch.queue in active and branch.queue is not None:
         return {branch.queue: 1.0}, list(along[branch.queue])

@@ -1,4 +1,5 @@
-"""What placements cost, whoever starts: subgroups torn apart, gangs spread, whole supernodes and whole nodes opened (docs/model.md)."""
+"""What placements cost, whoever starts: subgroups torn apart, gangs spread, whole supernodes and whole nodes opened
+(docs/model.md)."""
 
 from __future__ import annotations
 
@@ -69,9 +70,9 @@ def nearness(tree: Tree, gang: Gang, pods: Iterable[Placement]) -> tuple[int, in
 class Wholes:
     """Which nodes and supernodes are whole where `free` (node x resource) is free.
 
-    A node counts by the resources of `Problem.devices` that it has, one that has none of them by all that it has. It is whole when of these
-    everything is free, and opened by the first new pod that asks for one of them. A supernode is a hypernode that holds nodes itself; it is
-    whole when all these nodes are, and opened with the first of them.
+    A node counts by the resources of `Problem.devices` that it has, one that has none of them by all that it has. It is
+    whole when of these everything is free, and opened by the first new pod that asks for one of them. A supernode is a
+    hypernode that holds nodes itself; it is whole when all these nodes are, and opened with the first of them.
     """
 
     problem: Problem
@@ -88,7 +89,9 @@ class Wholes:
     @cached_property
     def nodes(self) -> Flags:
         """Node -> whole."""
-        return np.asarray(((self.free == _capacity(self.problem)) | ~self.counted).all(axis=1) & self.counted.any(axis=1))
+        return np.asarray(
+            ((self.free == _capacity(self.problem)) | ~self.counted).all(axis=1) & self.counted.any(axis=1)
+        )
 
     @cached_property
     def supernodes(self) -> frozenset[int]:
@@ -103,7 +106,10 @@ class Wholes:
         """The whole nodes that these new pods open. gangs: index -> pods that did not run before."""
         found = set()
         for j, pods in gangs.items():
-            opens = [self._opened_by(tuple(r for r, amount in enumerate(role.request) if amount)) for role in self.problem.gangs[j].roles]
+            opens = [
+                self._opened_by(tuple(r for r, amount in enumerate(role.request) if amount))
+                for role in self.problem.gangs[j].roles
+            ]
             found |= {p.node for p in pods if opens[p.role][p.node]}
         return frozenset(found)
 
@@ -124,4 +130,6 @@ class Wholes:
 
 
 def _capacity(problem: Problem) -> Ints:
-    return np.array([n.capacity for n in problem.nodes], dtype=np.int64).reshape(len(problem.nodes), len(problem.resources))
+    return np.array([n.capacity for n in problem.nodes], dtype=np.int64).reshape(
+        len(problem.nodes), len(problem.resources)
+    )

@@ -1,4 +1,5 @@
-"""Whose turn it is: by priority, the overdue before the others of theirs, then by age. In a queue with strict order nobody passes another."""
+"""Whose turn it is: by priority, the overdue before the others of theirs, then by age. In a queue with strict order
+nobody passes another."""
 
 from __future__ import annotations
 
@@ -20,12 +21,14 @@ def turn(problem: Problem, j: int) -> tuple[int, int, int, int]:
 
 
 def level_of(problem: Problem, j: int) -> tuple[int, int]:
-    """(urgency, priority of the queue): gangs of one level are weighed against one another, those of a higher one come before them."""
+    """(urgency, priority of the queue): gangs of one level are weighed against one another, those of a higher one come
+    before them."""
     return urgency(problem.gangs[j]), rank(problem, problem.gangs[j].queue)
 
 
 def end(problem: Problem, j: int) -> int | None:
-    """Seconds from now until gang j is expected to end, were it to start now if it does not run; None where nobody knows."""
+    """Seconds from now until gang j is expected to end, were it to start now if it does not run; None where nobody
+    knows."""
     return problem.gangs[j].ends if problem.gangs[j].running else problem.gangs[j].duration
 
 
@@ -35,7 +38,8 @@ def line(problem: Problem, gangs: Iterable[int]) -> list[int]:
 
 
 def passed(problem: Problem, waiting: Iterable[int], asking: Container[int]) -> dict[int, int]:
-    """Gang -> the first of its queue that waits and does not ask: behind it nobody of a queue with strict order may start.
+    """Gang -> the first of its queue that waits and does not ask: behind it nobody of a queue with strict order may
+    start.
 
     waiting: all gangs that have not started. asking: those of them that may start now.
     """

@@ -1,7 +1,7 @@
 """What a queue may hold and how it is measured against others, after Volcano's plugins capacity, proportion and drf.
 
-Pure functions of the problem. References name Volcano's source (v1.15). Amounts are integers in each resource's own unit; what is divided by
-weight is counted in millionths of it.
+Pure functions of the problem. References name Volcano's source (v1.15). Amounts are integers in each resource's own
+unit; what is divided by weight is counted in millionths of it.
 """
 
 from __future__ import annotations
@@ -13,20 +13,23 @@ from typing import Literal
 from solver.problem import Gang, Limits, Placement, Problem, Vector
 
 PODS = "pods"
-"""The number of pods. Volcano leaves it out where it compares with limits and with what a queue deserves (ignoredScalarResources of
-pkg/scheduler/api/resource_info.go), but a share is the largest over all resources of the total, or of what is deserved, and pods are one of them
-(calculateShare of plugins/drf, updateQueueAttrShare of plugins/capacity)."""
+"""The number of pods. Volcano leaves it out where it compares with limits and with what a queue deserves
+(ignoredScalarResources of pkg/scheduler/api/resource_info.go), but a share is the largest over all resources of the
+total, or of what is deserved, and pods are one of them (calculateShare of plugins/drf, updateQueueAttrShare of
+plugins/capacity)."""
 
 GRAIN = 1_000_000
 EMPTY = 10
 """Grains of a resource below which nothing is left to be shared out."""
 TOLERANCE = 50
-"""Grains by which a share may be exceeded; Volcano's own tolerance is twice that for the finest of its units, a thousandth of a device."""
+"""Grains by which a share may be exceeded; Volcano's own tolerance is twice that for the finest of its units, a
+thousandth of a device."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """`queue` holds at most `most`: together with all below it (tree), or by itself alone. code: of the fact that says it was reached."""
+    """`queue` holds at most `most`: together with all below it (tree), or by itself alone. code: of the fact that says
+    it was reached."""
 
     code: Literal["GW101", "GW106", "GW112"]
     queue: int
@@ -36,7 +39,8 @@ class Ceiling:
 
 @dataclass(frozen=True, slots=True)
 class Yardstick:
-    """How a queue's holdings become one number: base + max over r with per_r > 0 of held_r / per_r, divided by the weight."""
+    """How a queue's holdings become one number: base + max over r with per_r > 0 of held_r / per_r, divided by the
+    weight."""
 
     per: Vector
     weight: float
@@ -48,7 +52,8 @@ class Yardstick:
 
 @dataclass(frozen=True, slots=True)
 class Siblings:
-    """Queues that are measured against one another. members: queue -> the queues whose gangs count as its own. name: what they share out."""
+    """Queues that are measured against one another. members: queue -> the queues whose gangs count as its own. name:
+    what they share out."""
 
     name: str
     members: dict[int, frozenset[int]]
@@ -93,7 +98,8 @@ def path(problem: Problem, queue: int) -> list[int]:
 
 
 def takes(problem: Problem, queue: int) -> bool:
-    """Whether gangs may start there: the queue and all above it are open, and with capacity's hierarchy it has no children.
+    """Whether gangs may start there: the queue and all above it are open, and with capacity's hierarchy it has no
+    children.
 
     Source: allocatableFn and checkJobQueuePosition of pkg/scheduler/plugins/capacity.
     """
@@ -122,7 +128,10 @@ def ceilings(problem: Problem) -> tuple[Ceiling, ...]:
         for q, (share, wanted) in enumerate(zip(water_filling(problem), asked(problem), strict=True)):
             # A share that is the whole cluster, or all that the queue asks for, is never what holds it back.
             ends = [min(t, w) for t, w in zip(whole, wanted or whole, strict=True)]
-            least = tuple(None if n == PODS or m >= end else m for n, m, end in zip(problem.resources, share or whole, ends, strict=True))
+            least = tuple(
+                None if n == PODS or m >= end else m
+                for n, m, end in zip(problem.resources, share or whole, ends, strict=True)
+            )
             found.append(Ceiling("GW112", q, False, least))
     return tuple(ceiling for ceiling in found if any(amount is not None for amount in ceiling.most))
 
@@ -134,7 +143,8 @@ def real_capability(problem: Problem) -> tuple[Limits, ...]:
         hierarchy   real_q = min(capability_q, max(0, real_parent - sum of the parent's children's guarantees) + guarantee_q)
                     a resource that capability_q does not name is limited as at the parent; real = capability at a root
 
-    Source: newQueueAttr, checkHierarchicalQueue and updateParentQueue of pkg/scheduler/plugins/capacity; proportion has the flat one.
+    Source: newQueueAttr, checkHierarchicalQueue and updateParentQueue of pkg/scheduler/plugins/capacity; proportion has
+    the flat one.
     """
     guarantee = [tuple(g or 0 for g in queue.guarantee) for queue in problem.queues]
     if not problem.policy.measured_by_tree:
@@ -147,9 +157,17 @@ def real_capability(problem: Problem) -> tuple[Limits, ...]:
             found[q] = named[q] = queue.capability
             continue
         children = [c for c, other in enumerate(problem.queues) if other.parent == queue.parent]
-        named[q] = tuple(above if own is None else own for own, above in zip(queue.capability, named[queue.parent], strict=True))
-        left = [None if m is None else max(0, m - sum(guarantee[c][r] for c in children)) for r, m in enumerate(found[queue.parent])]
-        found[q] = tuple(_least(n, None if m is None else m + guarantee[q][r]) for r, (n, m) in enumerate(zip(named[q], left, strict=True)))
+        named[q] = tuple(
+            above if own is None else own for own, above in zip(queue.capability, named[queue.parent], strict=True)
+        )
+        left = [
+            None if m is None else max(0, m - sum(guarantee[c][r] for c in children))
+            for r, m in enumerate(found[queue.parent])
+        ]
+        found[q] = tuple(
+            _least(n, None if m is None else m + guarantee[q][r])
+            for r, (n, m) in enumerate(zip(named[q], left, strict=True))
+        )
     return tuple(found[q] for q in range(len(problem.queues)))
 
 
@@ -157,7 +175,10 @@ def _flat_capability(problem: Problem) -> tuple[Vector, ...]:
     guaranteed = [sum(queue.guarantee[r] or 0 for queue in problem.queues) for r in range(len(problem.resources))]
     spare = [max(0, total - taken) for total, taken in zip(totals(problem), guaranteed, strict=True)]
     return tuple(
-        tuple(left + (g or 0) if most is None else min(most, left + (g or 0)) for most, left, g in zip(q.capability, spare, q.guarantee, strict=True))
+        tuple(
+            left + (g or 0) if most is None else min(most, left + (g or 0))
+            for most, left, g in zip(q.capability, spare, q.guarantee, strict=True)
+        )
         for q in problem.queues
     )
 
@@ -169,7 +190,8 @@ def _least(a: int | None, b: int | None) -> int | None:
 def water_filling(problem: Problem) -> tuple[Vector | None, ...]:
     """What each queue deserves by weight, in whole units; None for a queue without jobs, which takes part in nothing.
 
-    Rounds, each with W = sum of the weights of the queues that are not yet met, all with the same `remaining`, which is the cluster at first:
+    Rounds, each with W = sum of the weights of the queues that are not yet met, all with the same `remaining`, which is
+    the cluster at first:
 
         d_q  =  max( min( d_q + remaining * weight_q / W, real_q, asked_q ), guarantee_q )
         met_q   when asked_q <= d_q, or d_q did not change
@@ -178,7 +200,10 @@ def water_filling(problem: Problem) -> tuple[Vector | None, ...]:
     Source: OnSessionOpen of pkg/scheduler/plugins/proportion. The tree of queues counts for nothing here.
     """
     counted = [r for r, name in enumerate(problem.resources) if name != PODS]
-    guarantee, real = [[(queue.guarantee[r] or 0) * GRAIN for r in counted] for queue in problem.queues], _flat_capability(problem)
+    guarantee, real = (
+        [[(queue.guarantee[r] or 0) * GRAIN for r in counted] for queue in problem.queues],
+        _flat_capability(problem),
+    )
     whole = totals(problem)
     want = {q: [total[r] * GRAIN for r in counted] for q, total in enumerate(asked(problem)) if total is not None}
     most = {q: [min(w, real[q][r] * GRAIN) for w, r in zip(wanted, counted, strict=True)] for q, wanted in want.items()}
@@ -188,7 +213,10 @@ def water_filling(problem: Problem) -> tuple[Vector | None, ...]:
         weights, before, grown = sum(problem.queues[q].weight for q in unmet), remaining, [0] * len(counted)
         for q in list(unmet):
             old, weight = share[q], problem.queues[q].weight
-            new = [max(min(d + left * weight // weights, m), g) for d, left, m, g in zip(old, before, most[q], guarantee[q], strict=True)]
+            new = [
+                max(min(d + left * weight // weights, m), g)
+                for d, left, m, g in zip(old, before, most[q], guarantee[q], strict=True)
+            ]
             if new == old or all(w <= d for w, d in zip(want[q], new, strict=True)):
                 unmet.remove(q)
             share[q], grown = new, [g + n - o for g, n, o in zip(grown, new, old, strict=True)]
@@ -209,7 +237,8 @@ def _whole(problem: Problem, grains: Sequence[int], counted: Sequence[int]) -> V
 
 
 def deserved(problem: Problem) -> tuple[Limits, ...]:
-    """What a queue deserves with the capacity plugin: max(min(deserved_q, real_q), guarantee_q), None where neither is given.
+    """What a queue deserves with the capacity plugin: max(min(deserved_q, real_q), guarantee_q), None where neither is
+    given.
 
     It limits nothing: others may borrow it while it lies idle. Source: newQueueAttr of pkg/scheduler/plugins/capacity.
     """
@@ -223,7 +252,8 @@ def deserved(problem: Problem) -> tuple[Limits, ...]:
 def yardsticks(problem: Problem, entitled: Sequence[float]) -> tuple[Yardstick, ...]:
     """By what fair shares are measured.
 
-    capacity         max_r held_r / deserved_r, pods among them; without anything but pods deserved 1 + the weighted dominant share: after those
+    capacity         max_r held_r / deserved_r, pods among them; without anything but pods deserved 1 + the weighted
+    dominant share: after those
                      that have less than they deserve, as in Volcano (where it is 1), and yet fair among themselves
     drf's hierarchy  max_r held_r / total_r / entitled_q          (`entitled` of `hierarchy.entitlements`)
     else             max_r held_r / total_r / weight_q            (Ghodsi et al., Dominant Resource Fairness, NSDI 2011)
@@ -233,7 +263,9 @@ def yardsticks(problem: Problem, entitled: Sequence[float]) -> tuple[Yardstick, 
         made = []
         for queue, amounts in zip(problem.queues, deserved(problem), strict=True):
             named = any(amount for name, amount in zip(problem.resources, amounts, strict=True) if name != PODS)
-            made.append(Yardstick(tuple(amount or 0 for amount in amounts), 1) if named else Yardstick(whole, queue.weight, 1.0))
+            made.append(
+                Yardstick(tuple(amount or 0 for amount in amounts), 1) if named else Yardstick(whole, queue.weight, 1.0)
+            )
         return tuple(made)
     if problem.policy.drf_hierarchy:
         return tuple(Yardstick(whole, weight) for weight in entitled)
@@ -241,7 +273,8 @@ def yardsticks(problem: Problem, entitled: Sequence[float]) -> tuple[Yardstick, 
 
 
 def siblings(problem: Problem) -> tuple[Siblings, ...]:
-    """Groups of queues, the top of the tree first: with capacity's hierarchy the children of each queue, each with all below it; else all queues."""
+    """Groups of queues, the top of the tree first: with capacity's hierarchy the children of each queue, each with all
+    below it; else all queues."""
     if not problem.policy.measured_by_tree:
         return (Siblings("", {q: frozenset({q}) for q in range(len(problem.queues))}),)
     ways = [path(problem, q) for q in range(len(problem.queues))]
@@ -249,7 +282,9 @@ def siblings(problem: Problem) -> tuple[Siblings, ...]:
     for parent in (None, *sorted(range(len(problem.queues)), key=lambda q: (len(ways[q]), q))):
         children = [q for q, queue in enumerate(problem.queues) if queue.parent == parent]
         inside = {c: frozenset(q for q, way in enumerate(ways) if c in way) for c in children}
-        found.append(Siblings("" if parent is None or len(ways[parent]) == 1 else f" in {problem.queues[parent].name}", inside))
+        found.append(
+            Siblings("" if parent is None or len(ways[parent]) == 1 else f" in {problem.queues[parent].name}", inside)
+        )
     return tuple(group for group in found if len(group.members) > 1)
 
 
@@ -259,7 +294,8 @@ def rank(problem: Problem, queue: int) -> int:
 
 
 def gang_share(problem: Problem, gang: Gang, pods: Sequence[Placement], whole: Vector) -> float:
-    """drf's measure of one gang, by which those of a queue take turns: max_r held_r / total_r; 0 where drf decides nothing.
+    """drf's measure of one gang, by which those of a queue take turns: max_r held_r / total_r; 0 where drf decides
+    nothing.
 
     Source: calculateShare of pkg/scheduler/plugins/drf.
     """

@@ -1,10 +1,12 @@
-"""From which cells running pods hold their portions, as far as anybody knows, and what comes back of them when pods go (docs/model.md, Evictions).
+"""From which cells running pods hold their portions, as far as anybody knows, and what comes back of them when pods go
+(docs/model.md, Evictions).
 
 Of the N pods of a role on a node u hold a share of cell c. Which of them go is not the plan's to say; while n stay,
 
     held_c(n) = min(u_c, n)
 
-shares of c may be among what stays, and no more. What those that nobody knows of hold is off `Cell.free` and never comes back.
+shares of c may be among what stays, and no more. What those that nobody knows of hold is off `Cell.free` and never
+comes back.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from solver.semantics.device_slots import Ints, positions
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """Of the pods of one role on one node, `pods` hold `share` of a cell: the one at `position` among the node's cells of this division."""
+    """Of the pods of one role on one node, `pods` hold `share` of a cell: the one at `position` among the node's cells
+    of this division."""
 
     role: int
     node: int
@@ -52,13 +55,15 @@ class Holdings:
         return tuple(found)
 
     def held(self, v: int, running: Iterable[Placement]) -> tuple[Holding, ...]:
-        """held_c(n) of gang v for each of its cells, with these pods running; those of which nothing is held are left out."""
+        """held_c(n) of gang v for each of its cells, with these pods running; those of which nothing is held are left
+        out."""
         left = {(p.role, p.node): p.pods for p in running}
         every = (replace(h, pods=min(h.pods, left.get((h.role, h.node), 0))) for h in self._of[v])
         return tuple(h for h in every if h.pods)
 
     def given_back(self, v: int, before: Iterable[Placement], after: Iterable[Placement]) -> Mapping[int, Ints]:
-        """Node -> division x cell x resource: what gang v holds of cells with the pods `before` and not with those `after`; below 0 for more."""
+        """Node -> division x cell x resource: what gang v holds of cells with the pods `before` and not with those
+        `after`; below 0 for more."""
         found: dict[int, Ints] = {}
         for pods, times in ((before, 1), (after, -1)):
             for h in self.held(v, pods):

@@ -121,7 +121,8 @@ class Tree:
         return tuple(found)
 
     def domain(self, leaf: int | None, tier: int) -> int | None:
-        """The maximal domain of tier <= `tier` around a leaf; ROOT when the tier is above the whole tree; None when there is no such domain."""
+        """The maximal domain of tier <= `tier` around a leaf; ROOT when the tier is above the whole tree; None when
+        there is no such domain."""
         if tier > self.top:
             return ROOT
         best = None
@@ -132,12 +133,15 @@ class Tree:
         return best
 
     def domains(self, tier: int) -> tuple[int, ...]:
-        """The maximal domains of tier <= `tier`: they do not overlap, and a set of pods obeys a hard limit exactly when one of them holds it."""
+        """The maximal domains of tier <= `tier`: they do not overlap, and a set of pods obeys a hard limit exactly when
+        one of them holds it."""
         if tier > self.top:
             return (ROOT,)
         if tier not in self._domains:
             nodes = self.problem.hypernodes
-            self._domains[tier] = tuple(h for h, x in enumerate(nodes) if x.tier <= tier and (x.parent is None or nodes[x.parent].tier > tier))
+            self._domains[tier] = tuple(
+                h for h, x in enumerate(nodes) if x.tier <= tier and (x.parent is None or nodes[x.parent].tier > tier)
+            )
         return self._domains[tier]
 
     @cached_property
@@ -150,7 +154,9 @@ class Tree:
 
     def totals(self, per_node: Counts) -> Counts:
         """As `sums`, as an array: what is under domain h stands at h - ROOT."""
-        total: Counts = np.bincount(self.leaf_of - ROOT, weights=per_node, minlength=len(self.problem.hypernodes) - ROOT).astype(np.int64)
+        total: Counts = np.bincount(
+            self.leaf_of - ROOT, weights=per_node, minlength=len(self.problem.hypernodes) - ROOT
+        ).astype(np.int64)
         for children, parents in self._steps:
             np.add.at(total, parents, total[children])
         return total
@@ -168,7 +174,8 @@ class Tree:
         return tuple((of - ROOT, above[of] - ROOT) for of in members)
 
     def line(self, leaf: int | None) -> tuple[int, ...]:
-        """For each of `tiers` the domain around a leaf. One missing at some tier (a ragged tree, a node outside) is stood in for by the one below."""
+        """For each of `tiers` the domain around a leaf. One missing at some tier (a ragged tree, a node outside) is
+        stood in for by the one below."""
         known = self._lines.get(leaf)
         if known is None:
             at = {self.problem.hypernodes[h].tier: h for h in self.path(leaf)}
@@ -190,9 +197,14 @@ class Tree:
         return np.array(lines, dtype=np.intp).reshape(len(lines), len(self.tiers)).T
 
     def span(self, leaves: Iterable[int | None]) -> int:
-        """Communication cost of a set of leaves: over all tiers, the domains touched beyond the first, one tier up weighing four times as much."""
+        """Communication cost of a set of leaves: over all tiers, the domains touched beyond the first, one tier up
+        weighing four times as much."""
         lines = [self.line(leaf) for leaf in set(leaves)]
-        return sum(weight * (len({line[level] for line in lines}) - 1) for level, weight in enumerate(self.weights)) if lines else 0
+        return (
+            sum(weight * (len({line[level] for line in lines}) - 1) for level, weight in enumerate(self.weights))
+            if lines
+            else 0
+        )
 
     @cached_property
     def weights(self) -> Sequence[int]:

@@ -1,8 +1,8 @@
 """Who is where, as far as relations ask: pods counted per relation and domain, with undo, beside `Room`.
 
-One more pod at a time, it asks what a scheduler that knows no future would ask, and what the pods placed so far need of it; so any order of
-placements that it allows ends in a state that `Relation` allows. Letters of docs/model.md: B pods that only carry a relation, M pods that are only
-counted by it, S pods that are both; all three new.
+One more pod at a time, it asks what a scheduler that knows no future would ask, and what the pods placed so far need of
+it; so any order of placements that it allows ends in a state that `Relation` allows. Letters of docs/model.md: B pods
+that only carry a relation, M pods that are only counted by it, S pods that are both; all three new.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ class Related(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """The pods of one relation in one domain. matched, bearing: that stand there whatever is planned. B, M, S: new ones."""
+    """The pods of one relation in one domain. matched, bearing: that stand there whatever is planned. B, M, S: new
+    ones."""
 
     matched: int = 0
     bearing: int = 0
@@ -57,8 +58,8 @@ class Crowd:
 
 
 class Standing:
-    """What the pods that are there already mean for each relation. Shared by all `Neighbours` of a problem; nothing in it changes
-    but what it remembers.
+    """What the pods that are there already mean for each relation. Shared by all `Neighbours` of a problem; nothing in
+    it changes but what it remembers.
 
     only: on a cluster that holds nothing but the running pods of this gang.
     """
@@ -76,12 +77,17 @@ class Standing:
             self._count(gang)
 
     def split(self, rho: int, h: int, nodes: Ints) -> tuple[Ints, Ints, bool]:
-        """(domains of the relation that these nodes are in, the other ones, whether a node is in none). h: names the nodes."""
+        """(domains of the relation that these nodes are in, the other ones, whether a node is in none). h: names the
+        nodes."""
         key = (id(self.at[rho]), h)
         if key not in self._splits:
             inside = np.unique(self.at[rho][nodes])
             domains = inside[inside != NOWHERE]
-            self._splits[key] = domains, np.setdiff1d(np.arange(len(self.relations[rho].present)), domains), len(domains) < len(inside)
+            self._splits[key] = (
+                domains,
+                np.setdiff1d(np.arange(len(self.relations[rho].present)), domains),
+                len(domains) < len(inside),
+            )
         return self._splits[key]
 
     def _count_others(self, problem: Problem) -> None:
@@ -93,7 +99,10 @@ class Standing:
     def _count(self, gang: Gang) -> None:
         """The gang's running pods."""
         for p in gang.running:
-            for counts, relations in ((self.matched, gang.roles[p.role].matches), (self.bearing, gang.roles[p.role].bears)):
+            for counts, relations in (
+                (self.matched, gang.roles[p.role].matches),
+                (self.bearing, gang.roles[p.role].bears),
+            ):
                 for rho in relations:
                     d = int(self.at[rho][p.node])
                     counts[rho][d] = counts[rho].get(d, 0) + p.pods
@@ -101,7 +110,10 @@ class Standing:
     def without(self, gone: Iterable[tuple[Related, int, int]]) -> Standing:
         """The same without some of these pods: (role, node, number)."""
         other = copy.copy(self)
-        other.matched, other.bearing = [dict(counts) for counts in self.matched], [dict(counts) for counts in self.bearing]
+        other.matched, other.bearing = (
+            [dict(counts) for counts in self.matched],
+            [dict(counts) for counts in self.bearing],
+        )
         for role, node, pods in gone:
             for counts, relations in ((other.matched, role.matches), (other.bearing, role.bears)):
                 for rho in relations:
@@ -124,9 +136,12 @@ def _partitions(relations: tuple[Relation, ...]) -> list[Ints]:
 
 
 class Neighbours:
-    """The standing pods and those that were placed since. enforced: the relations that are minded; all of them unless said otherwise."""
+    """The standing pods and those that were placed since. enforced: the relations that are minded; all of them unless
+    said otherwise."""
 
-    def __init__(self, problem: Problem, standing: Standing | None = None, enforced: frozenset[int] | None = None) -> None:
+    def __init__(
+        self, problem: Problem, standing: Standing | None = None, enforced: frozenset[int] | None = None
+    ) -> None:
         self.standing = standing or Standing(problem)
         self.enforced = frozenset(range(len(problem.relations))) if enforced is None else enforced
         self._new: dict[int, dict[int, Members]] = {}
@@ -141,7 +156,8 @@ class Neighbours:
         return other
 
     def without(self, gone: Iterable[tuple[Related, int, int]]) -> Neighbours:
-        """The same pods but some that stood there before: (role, node, number). Those that were placed since are taken back by `add`."""
+        """The same pods but some that stood there before: (role, node, number). Those that were placed since are taken
+        back by `add`."""
         other = self.copy()
         other.standing = self.standing.without(gone)
         return other
@@ -157,7 +173,11 @@ class Neighbours:
         return sorted(self.enforced.intersection((*role.bears, *role.matches)))
 
     def crowd(self, rho: int, d: int) -> Crowd:
-        return Crowd(self.standing.matched[rho].get(d, 0), self.standing.bearing[rho].get(d, 0), *self._new.get(rho, {}).get(d, (0, 0, 0)))
+        return Crowd(
+            self.standing.matched[rho].get(d, 0),
+            self.standing.bearing[rho].get(d, 0),
+            *self._new.get(rho, {}).get(d, (0, 0, 0)),
+        )
 
     def occupied(self, rho: int) -> list[int]:
         """The domains that hold any of the relation's pods, NOWHERE left out."""
@@ -183,7 +203,8 @@ class Neighbours:
         return found
 
     def add(self, role: Related, node: int, pods: int, stamp: int) -> None:
-        """`pods` more of the role (less, where negative) on a node. stamp: a number that does not fall from call to call, for `undo`."""
+        """`pods` more of the role (less, where negative) on a node. stamp: a number that does not fall from call to
+        call, for `undo`."""
         for rho in sorted({*role.bears, *role.matches}):
             bears, matches = rho in role.bears, rho in role.matches
             one: Members = (int(bears and not matches), int(matches and not bears), int(bears and matches))
@@ -212,12 +233,15 @@ class Neighbours:
         relations = [rho for rho in self.relations(role) if among is None or rho in among]
         found: Mask = np.ones(self.standing.nodes, dtype=np.bool_)
         for rho in relations:
-            domains, outside = _OPEN[self.standing.relations[rho].kind](self, rho, rho in role.bears, rho in role.matches)
+            domains, outside = _OPEN[self.standing.relations[rho].kind](
+                self, rho, rho in role.bears, rho in role.matches
+            )
             found &= np.append(domains, outside)[self.standing.at[rho]]
         return found
 
     def cap(self, role: Related, slots: Ints) -> Ints:
-        """No more pods of the role than this ever come to each node: its slots, less what `apart` forbids whatever comes later."""
+        """No more pods of the role than this ever come to each node: its slots, less what `apart` forbids whatever
+        comes later."""
         for rho in self.relations(role):
             if self.standing.relations[rho].kind != "apart":
                 continue
@@ -229,7 +253,8 @@ class Neighbours:
         return slots
 
     def most(self, role: Related, h: int, nodes: Ints) -> int:
-        """No more new pods of the role than this ever come under domain h, which has these nodes, as long as no others come elsewhere."""
+        """No more new pods of the role than this ever come under domain h, which has these nodes, as long as no others
+        come elsewhere."""
         found = len(self.standing.at[0]) << 20
         for rho in self.relations(role):
             relation, bears, matches = self.standing.relations[rho], rho in role.bears, rho in role.matches
@@ -244,8 +269,13 @@ class Neighbours:
         return found
 
     def faults(self) -> list[tuple[int, int]]:
-        """(relation, domain) wherever the new pods break an enforced relation; empty for every state that `open_to` led to."""
-        return [(rho, d) for rho in sorted(self.enforced & self._new.keys()) for d in _FAULTS[self.standing.relations[rho].kind](self, rho)]
+        """(relation, domain) wherever the new pods break an enforced relation; empty for every state that `open_to` led
+        to."""
+        return [
+            (rho, d)
+            for rho in sorted(self.enforced & self._new.keys())
+            for d in _FAULTS[self.standing.relations[rho].kind](self, rho)
+        ]
 
 
 Verdict = tuple[Mask, bool]
@@ -261,7 +291,8 @@ def _apart(x: Neighbours, rho: int, bears: bool, matches: bool) -> Verdict:
 
 
 def _together(x: Neighbours, rho: int, bears: bool, matches: bool) -> Verdict:
-    """One that carries the rule: beside an anchor; else where others did without one; else, if it is counted itself, as the first of all, anywhere.
+    """One that carries the rule: beside an anchor; else where others did without one; else, if it is counted itself, as
+    the first of all, anywhere.
 
     One that is only counted, and would be an anchor: anywhere, but first of all where others did without.
     """
@@ -278,7 +309,8 @@ def _together(x: Neighbours, rho: int, bears: bool, matches: bool) -> Verdict:
 
 
 def _even(x: Neighbours, rho: int, bears: bool, matches: bool) -> Verdict:
-    """counted + [it is counted itself] <= floor + skew, for a pod that carries the rule and for one that joins new pods that do."""
+    """counted + [it is counted itself] <= floor + skew, for a pod that carries the rule and for one that joins new pods
+    that do."""
     counted = x.counted(rho)
     within = counted + int(matches) <= x.floor(rho, counted) + x.standing.relations[rho].skew
     if bears:
@@ -287,7 +319,11 @@ def _even(x: Neighbours, rho: int, bears: bool, matches: bool) -> Verdict:
     return within | ~bound, True
 
 
-_OPEN: Mapping[str, Callable[[Neighbours, int, bool, bool], Verdict]] = {"apart": _apart, "together": _together, "even": _even}
+_OPEN: Mapping[str, Callable[[Neighbours, int, bool, bool], Verdict]] = {
+    "apart": _apart,
+    "together": _together,
+    "even": _even,
+}
 
 
 def _broken_apart(x: Neighbours, rho: int) -> Iterator[int]:
@@ -299,7 +335,8 @@ def _broken_apart(x: Neighbours, rho: int) -> Iterator[int]:
 
 
 def _broken_together(x: Neighbours, rho: int) -> Iterator[int]:
-    """New pods that carry the rule without an anchor, where there is one elsewhere, none of them is counted, or they are in several domains."""
+    """New pods that carry the rule without an anchor, where there is one elsewhere, none of them is counted, or they
+    are in several domains."""
     crowds = dict(x.crowds(rho))
     anchored = any(c.anchors for c in crowds.values())
     bold = [d for d, c in crowds.items() if c.B + c.S and not c.anchors]
@@ -322,7 +359,11 @@ def _outside(x: Neighbours, rho: int) -> int:
     return b + s
 
 
-_FAULTS: Mapping[str, Callable[[Neighbours, int], Iterator[int]]] = {"apart": _broken_apart, "together": _broken_together, "even": _broken_even}
+_FAULTS: Mapping[str, Callable[[Neighbours, int], Iterator[int]]] = {
+    "apart": _broken_apart,
+    "together": _broken_together,
+    "even": _broken_even,
+}
 
 
 def whoever_minds(problem: Problem) -> Neighbours | None:

@@ -1,4 +1,5 @@
-"""What is still free: on the nodes (`Room`) and in the queues (`Ledger`). Both are exact integers and can take back what they gave."""
+"""What is still free: on the nodes (`Room`) and in the queues (`Ledger`). Both are exact integers and can take back
+what they gave."""
 
 from __future__ import annotations
 
@@ -58,8 +59,9 @@ class Taking:
 class Room:
     """Free amounts per node with undo. Slot counts per ask are kept and refreshed only for nodes that changed.
 
-    From which cells a pod takes its portions is open as long as the room lives: pods that came through it are laid anew where that is what
-    it takes to fit another one in. neighbours: who is where, for the relations between pods; None where none is to be minded.
+    From which cells a pod takes its portions is open as long as the room lives: pods that came through it are laid anew
+    where that is what it takes to fit another one in. neighbours: who is where, for the relations between pods; None
+    where none is to be minded.
     """
 
     def __init__(self, free: Free, neighbours: Neighbours | None = None) -> None:
@@ -88,7 +90,8 @@ class Room:
         return counts
 
     def take(self, node: int, ask: Ask, pods: int) -> None:
-        """Raises ValueError when the node, or its cells, have not that much left. pods < 0: of those that were taken before, some go."""
+        """Raises ValueError when the node, or its cells, have not that much left. pods < 0: of those that were taken
+        before, some go."""
         before = (self.laid.get(node, {}), self.free.cells[node].copy()) if ask.portions else None
         self._log.append(Taking(np.array((node,), dtype=np.int64), ask, np.array((pods,), dtype=np.int64), before))
         self.free.amounts[node] -= np.array(ask.request, dtype=np.int64) * pods
@@ -97,7 +100,8 @@ class Room:
             raise ValueError(f"node {node} cannot hold {pods} more pods of {ask}")
 
     def fill(self, nodes: Ints, fits: Ints, ask: Ask, pods: int) -> Ints:
-        """Take room for these pods from different nodes in turn, on each for as many as it fits, until there are enough. How many each took."""
+        """Take room for these pods from different nodes in turn, on each for as many as it fits, until there are
+        enough. How many each took."""
         taken: Ints = np.clip(pods - (np.cumsum(fits) - fits), 0, fits)
         used = np.flatnonzero(taken)
         if ask.portions:
@@ -118,7 +122,9 @@ class Room:
         else:
             more = [best_fit(cells[portion.division], portion, pods) for portion in portions]
             if any(found is None for found in more):
-                return self._lay_anew(node, {key: number for key, (number, _) in [*laid.items(), (portions, (there + pods, counts))]})
+                return self._lay_anew(
+                    node, {key: number for key, (number, _) in [*laid.items(), (portions, (there + pods, counts))]}
+                )
             new = tuple(add(of, found) for of, found in zip(counts, more, strict=True) if found is not None)
         for portion, before, after in zip(portions, counts, new, strict=True):
             cells[portion.division] -= np.outer(np.subtract(after, before), portion.share)
@@ -126,13 +132,15 @@ class Room:
         return True
 
     def shift(self, node: int, more: Ints) -> None:
-        """The cells of a node have so much more, or less: division x cell x resource. Pods that came through this room are laid anew where that is
-        what it takes. Raises ValueError where they do not fit any more."""
+        """The cells of a node have so much more, or less: division x cell x resource. Pods that came through this room
+        are laid anew where that is what it takes. Raises ValueError where they do not fit any more."""
         before = self.laid.get(node, {}), self.free.cells[node].copy()
         nothing = Ask((0,) * self.free.amounts.shape[1])
         self._log.append(Taking(np.array((node,), dtype=np.int64), nothing, np.array((0,), dtype=np.int64), before))
         self.free.cells[node] += more
-        if (self.free.cells[node] < 0).any() and not self._lay_anew(node, {key: pods for key, (pods, _) in before[0].items()}):
+        if (self.free.cells[node] < 0).any() and not self._lay_anew(
+            node, {key: pods for key, (pods, _) in before[0].items()}
+        ):
             raise ValueError(f"the cells of node {node} cannot spare {(-more).tolist()}")
 
     def _lay_anew(self, node: int, wanted: dict[tuple[Portion, ...], int]) -> bool:
@@ -167,7 +175,11 @@ class Room:
 
     def changed(self, mark: int) -> Ints:
         """The nodes that something was taken from or given back to since `mark`, in order."""
-        return np.unique(np.concatenate([taking.nodes for taking in self._log[mark:]])) if mark < len(self._log) else np.array([], dtype=np.int64)
+        return (
+            np.unique(np.concatenate([taking.nodes for taking in self._log[mark:]]))
+            if mark < len(self._log)
+            else np.array([], dtype=np.int64)
+        )
 
     def undo(self, mark: int) -> None:
         """Give back everything taken since `mark`."""
@@ -191,7 +203,9 @@ class Room:
             here = by_role.setdefault(p.role, {})
             here[p.node] = here.get(p.node, 0) + p.pods
         for t, here in by_role.items():
-            self._take_at(gang.roles[t].ask, np.array([*here], dtype=np.int64), np.array([*here.values()], dtype=np.int64))
+            self._take_at(
+                gang.roles[t].ask, np.array([*here], dtype=np.int64), np.array([*here.values()], dtype=np.int64)
+            )
 
     def _take_at(self, ask: Ask, nodes: Ints, pods: Ints) -> None:
         """`take` on different nodes at once, for an ask without portions."""
@@ -249,7 +263,9 @@ class Rules:
     @cached_property
     def yardsticks(self) -> tuple[queue_limits.Yardstick, ...]:
         """By what each queue is measured against others."""
-        return queue_limits.yardsticks(self.problem, hierarchical_drf.entitlements(self.problem) if self.problem.policy.drf_hierarchy else ())
+        return queue_limits.yardsticks(
+            self.problem, hierarchical_drf.entitlements(self.problem) if self.problem.policy.drf_hierarchy else ()
+        )
 
     @cached_property
     def siblings(self) -> tuple[queue_limits.Siblings, ...]:
@@ -266,8 +282,9 @@ class Rules:
 class Ledger:
     """What each queue holds and may still take, along the whole path to its root.
 
-    held[q]: by q and its descendants. direct[q]: by q itself. `need` is the verifier's rule said once more for the greedy:
-    need(q) = max(guarantee(q), direct(q) + sum of need over the children), kept below capability(q) and, in sum, below the cluster's total.
+    held[q]: by q and its descendants. direct[q]: by q itself. `need` is the verifier's rule said once more for the
+    greedy: need(q) = max(guarantee(q), direct(q) + sum of need over the children), kept below capability(q) and, in
+    sum, below the cluster's total.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -284,8 +301,12 @@ class Ledger:
         for q, amount in enumerate(_running(problem)):
             self.charge(q, amount)
         free = zip(*(node.free for node in problem.nodes), strict=True) if problem.nodes else [()] * width
-        self.total: Vector = tuple(sum(column) + sum(q.used[r] for q in problem.queues) for r, column in enumerate(free))
-        self.upward = [q for root in range(len(problem.queues)) if problem.queues[root].parent is None for q in self._below(root)]
+        self.total: Vector = tuple(
+            sum(column) + sum(q.used[r] for q in problem.queues) for r, column in enumerate(free)
+        )
+        self.upward = [
+            q for root in range(len(problem.queues)) if problem.queues[root].parent is None for q in self._below(root)
+        ]
         self._start = list(self.direct)
         self._start_need = [self.needs(r) for r in range(width)]
         self._guaranteed = [r for r in range(width) if any(q.guarantee[r] for q in problem.queues)]
@@ -297,7 +318,8 @@ class Ledger:
         return other
 
     def under(self, problem: Problem) -> Ledger:
-        """The same holdings, and those at the start, under the limits of another problem, which differs in nothing else."""
+        """The same holdings, and those at the start, under the limits of another problem, which differs in nothing
+        else."""
         other = self.copy()
         other.problem, other.rules = problem, Rules(problem)
         start = copy.copy(other)
@@ -314,7 +336,8 @@ class Ledger:
         self._start_need = [start.needs(r) for r in range(len(self.problem.resources))]
 
     def standing(self, queue: int) -> tuple[tuple[float, int], ...]:
-        """By which queues take turns, the smallest first: shares along the tree, compared where the ways of two queues part."""
+        """By which queues take turns, the smallest first: shares along the tree, compared where the ways of two queues
+        part."""
         return tuple((self.rules.yardsticks[q].share(self.held[q]), q) for q in self.rules.lines[queue])
 
     def path(self, queue: int) -> list[int]:
@@ -337,7 +360,9 @@ class Ledger:
         """need(q) of resource r for every queue."""
         need = [0] * len(self.problem.queues)
         for q in self.upward:
-            need[q] = max(self.problem.queues[q].guarantee[r] or 0, self.direct[q][r] + sum(need[c] for c in self.children[q]))
+            need[q] = max(
+                self.problem.queues[q].guarantee[r] or 0, self.direct[q][r] + sum(need[c] for c in self.children[q])
+            )
         return need
 
     def under_ceiling(self, ceiling: queue_limits.Ceiling) -> Vector:
@@ -359,7 +384,8 @@ class Ledger:
         return next(self.over_guarantees(queue, amount), None)
 
     def over_guarantees(self, queue: int, amount: Vector) -> Iterator[tuple[int | None, int]]:
-        """Each (queue, resource) where `amount` more would eat into other queues' guarantees; queue None for the whole cluster."""
+        """Each (queue, resource) where `amount` more would eat into other queues' guarantees; queue None for the whole
+        cluster."""
         if not any(amount[r] for r in self._guaranteed):
             return
         after = self.copy()
@@ -377,8 +403,15 @@ class Ledger:
                     yield q, r
 
     def allows(self, queue: int, amount: Vector) -> bool:
-        return self.rules.takes[queue] and self.over_ceiling(queue, amount) is None and self.over_guarantee(queue, amount) is None
+        return (
+            self.rules.takes[queue]
+            and self.over_ceiling(queue, amount) is None
+            and self.over_guarantee(queue, amount) is None
+        )
 
     def share(self, queue: int, totals: Sequence[int]) -> float:
         """Weighted dominant share: max over r of held_r / total_r, divided by the weight (Ghodsi et al., NSDI 2011)."""
-        return max((h / t for h, t in zip(self.held[queue], totals, strict=True) if t), default=0.0) / self.problem.queues[queue].weight
+        return (
+            max((h / t for h, t in zip(self.held[queue], totals, strict=True) if t), default=0.0)
+            / self.problem.queues[queue].weight
+        )

@@ -1,7 +1,9 @@
-"""Domains that queues keep, lent while they lie idle: last of all, and only to gangs that the owner can have evicted at once.
+"""Domains that queues keep, lent while they lie idle: last of all, and only to gangs that the owner can have evicted at
+once.
 
-Everybody is decided as if nothing were lent, so whoever may not borrow, and above all the owners, get what they get without borrowers. What
-then still waits and may borrow (`victims.borrows`) is decided once more in what is left, with the kept domains open to it.
+Everybody is decided as if nothing were lent, so whoever may not borrow, and above all the owners, get what they get
+without borrowers. What then still waits and may borrow (`victims.borrows`) is decided once more in what is left, with
+the kept domains open to it.
 """
 
 from __future__ import annotations
@@ -21,9 +23,14 @@ if TYPE_CHECKING:
 
 
 def lent(course: Course) -> Course:
-    """The same course, with those who wait and may borrow started where they find room. course.whole: the problem with nothing closed."""
+    """The same course, with those who wait and may borrow started where they find room. course.whole: the problem with
+    nothing closed."""
     problem = course.whole
-    asking = [j for j in course.waiting() if borrows(problem, j) and (course.reservation is None or course.reservation.gang != j)]
+    asking = [
+        j
+        for j in course.waiting()
+        if borrows(problem, j) and (course.reservation is None or course.reservation.gang != j)
+    ]
     if not asking or not kept_nodes(problem):
         return course
     opened = guarded(problem)
@@ -32,7 +39,10 @@ def lent(course: Course) -> Course:
     other = replace(course.copy(), problem=opened, tree=Tree(opened), batches=[])
     groups, whole = divided(opened, asking, course.options, partial(other.whole_floor, asking))
     other = other.decide_all(groups, whole)
-    batches = [(tuple(j for j in gangs if j in other.placements), objectives, seconds) for gangs, objectives, seconds in other.batches]
+    batches = [
+        (tuple(j for j in gangs if j in other.placements), objectives, seconds)
+        for gangs, objectives, seconds in other.batches
+    ]
     return replace(
         other, problem=course.problem, tree=course.tree, batches=course.batches, borrowed=tuple(batch for batch in batches if batch[0])
     )  # fmt: skip

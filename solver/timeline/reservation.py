@@ -1,9 +1,10 @@
-"""Reservation: the first gang that finds no room is promised the room where it can start soonest, and nobody may delay it (EASY backfill).
+"""Reservation: the first gang that finds no room is promised the room where it can start soonest, and nobody may delay
+it (EASY backfill).
 
-A. W. Mu'alem and D. G. Feitelson, Utilization, Predictability, Workloads, and User Runtime Estimates in Scheduling the IBM SP2 with Backfilling,
-IEEE TPDS 12 (2001): one reservation, for the head of the queue; others go before it only where that does not move its start.
-Here the head is a gang, its room is on certain nodes and in certain queues, and its start need not be known: an overdue gang is held room for even
-where nobody said how long the others run.
+A. W. Mu'alem and D. G. Feitelson, Utilization, Predictability, Workloads, and User Runtime Estimates in Scheduling the
+IBM SP2 with Backfilling, IEEE TPDS 12 (2001): one reservation, for the head of the queue; others go before it only
+where that does not move its start. Here the head is a gang, its room is on certain nodes and in certain queues, and its
+start need not be known: an overdue gang is held room for even where nobody said how long the others run.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from solver.state.room import Ledger, Room, demand
 
 Placed = tuple[Placement, ...]
 Place = Callable[[int, Room, Ledger, Collection[int]], Placed | None]
-"""(gang, room, ledger, nodes that are closed to it) -> all pods of the gang where it fits there by room and queues, else None."""
+"""(gang, room, ledger, nodes that are closed to it) -> all pods of the gang where it fits there by room and queues,
+else None."""
 
 
 def timed(problem: Problem) -> bool:
@@ -49,7 +51,9 @@ class Outlook:
     @cached_property
     def _left(self) -> Ints:
         """Node x resource: free less what is held; below 0 where what runs is too much."""
-        left = np.array([n.free for n in self.problem.nodes], dtype=np.int64).reshape(len(self.problem.nodes), len(self.problem.resources))
+        left = np.array([n.free for n in self.problem.nodes], dtype=np.int64).reshape(
+            len(self.problem.nodes), len(self.problem.resources)
+        )
         for v in self.holding:
             self._give(left, v, -1)
         return left
@@ -68,14 +72,16 @@ class Outlook:
         return Room(Free(np.maximum(amounts, 0), self._cells(gone)), self._beside(gone)), ledger
 
     def _end(self, ledger: Ledger, v: int, times: int = 1) -> None:
-        """Gang v gives its queue back what it holds, and what it runs excuses nobody any more. times -1: it does not after all."""
+        """Gang v gives its queue back what it holds, and what it runs excuses nobody any more. times -1: it does not
+        after all."""
         gang, width = self.problem.gangs[v], len(self.problem.resources)
         held, ran = (tuple(times * x for x in demand(gang, pods, width)) for pods in (self.holding[v], gang.running))
         ledger.release(gang.queue, held, ran)
 
     def _cells(self, gone: Collection[int]) -> Ints:
-        """What is left on the cells then, as far as it is known: nobody says from which cells the pods that run took theirs, so those come back
-        only on a node that is empty then; and where a gang starts before, it may take any."""
+        """What is left on the cells then, as far as it is known: nobody says from which cells the pods that run took
+        theirs, so those come back only on a node that is empty then; and where a gang starts before, it may take
+        any."""
         cells, problem = left(self.problem).cells, self.problem
         if not problem.divisions:
             return cells
@@ -90,11 +96,15 @@ class Outlook:
         """Who is where then, if relations ask."""
         if not self.problem.relations:
             return None
-        stay = (replace(gang, running=() if v in gone else self.holding.get(v, ())) for v, gang in enumerate(self.problem.gangs))
+        stay = (
+            replace(gang, running=() if v in gone else self.holding.get(v, ()))
+            for v, gang in enumerate(self.problem.gangs)
+        )
         return whoever_minds(replace(self.problem, gangs=tuple(stay)))
 
     def first(self, waiting: Sequence[int], starts: Callable[[int], bool]) -> Reservation | None:
-        """The reservation of the first of these gangs that cannot start now and has one. starts: whether a gang can, alone and at once."""
+        """The reservation of the first of these gangs that cannot start now and has one. starts: whether a gang can,
+        alone and at once."""
         known: set[object] = set()
         for j in waiting:
             gang = self.problem.gangs[j]
@@ -106,11 +116,13 @@ class Outlook:
         return None
 
     def reserve(self, j: int) -> Reservation | None:
-        """Where and when gang j starts at the soonest. None where that cannot be said, or it does not fit even when everybody is gone.
+        """Where and when gang j starts at the soonest. None where that cannot be said, or it does not fit even when
+        everybody is gone.
 
-        The gangs end one after another: those whose end is known, soonest first; for an overdue gang then the others, oldest first, an order in
-        which no newcomer gets before anybody. The shortest beginning of that line after which j fits is what it waits for: each time one of
-        them ends it gets shorter, and whoever starts meanwhile stays out of the room, so that it never gets longer.
+        The gangs end one after another: those whose end is known, soonest first; for an overdue gang then the others,
+        oldest first, an order in which no newcomer gets before anybody. The shortest beginning of that line after which
+        j fits is what it waits for: each time one of them ends it gets shorter, and whoever starts meanwhile stays out
+        of the room, so that it never gets longer.
         """
         gangs = self.problem.gangs
         others = [v for v in self.holding if v != j]
@@ -184,10 +196,11 @@ def shut(problem: Problem, held: Reservation) -> dict[int, frozenset[int]]:
 
 
 def barred(problem: Problem, held: Reservation, later: Ledger, turn: Iterable[int]) -> frozenset[int]:
-    """Those that may not start because a queue would not have enough left for the reservation. turn: who would like to start, in order.
+    """Those that may not start because a queue would not have enough left for the reservation. turn: who would like to
+    start, in order.
 
-    later: the queues when the reserved gang starts (`Outlook.at_start`). Gangs that have ended by then take nothing from it. Each of the others
-    is let in as long as all let in before it leave enough.
+    later: the queues when the reserved gang starts (`Outlook.at_start`). Gangs that have ended by then take nothing
+    from it. Each of the others is let in as long as all let in before it leave enough.
     """
     ledger, out = later.copy(), set()
     for j in turn:

@@ -1,4 +1,5 @@
-"""The course of a plan in which time counts: what is decided first without a promise, and then again around the one promise that it makes."""
+"""The course of a plan in which time counts: what is decided first without a promise, and then again around the one
+promise that it makes."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ Decide = Callable[["Course", list[int]], "Course"]
 
 
 def planned(course: Course, decide: Decide) -> Course:
-    """Everybody is decided; where a gang gets a reservation, those of its level and below are decided again with its room kept."""
+    """Everybody is decided; where a gang gets a reservation, those of its level and below are decided again with its
+    room kept."""
     problem, waiting = course.problem, course.waiting()
     if not timed(problem):
         return decide(course, waiting)
@@ -45,7 +47,8 @@ def planned(course: Course, decide: Decide) -> Course:
 
 
 def _overtaken(course: Course, held: Reservation) -> bool:
-    """Whether somebody whose end is waited for is evicted by another: the promise is for the next plan to make, with what is there then."""
+    """Whether somebody whose end is waited for is evicted by another: the promise is for the next plan to make, with
+    what is there then."""
     return any(v in course.standing.evicted and v not in course.placements for v in held.until)
 
 
@@ -62,7 +65,9 @@ def promise(course: Course, waiting: Iterable[int], level: Level, evicting: bool
     view = outlook(course, above)
 
     def starts(j: int) -> bool:
-        return course.fitted(j, *view.without(())) is not None or (evicting and course.promising(j) and course.copy().evict_for(j))
+        return course.fitted(j, *view.without(())) is not None or (
+            evicting and course.promising(j) and course.copy().evict_for(j)
+        )
 
     return view.first(sorted(heads, key=partial(turn, course.problem)), starts)
 
@@ -81,12 +86,22 @@ def reserve(course: Course, held: Reservation, above: Collection[int], rest: Ite
 def outlook(course: Course, above: Collection[int]) -> Outlook:
     """Who holds what before the gangs are decided that are not in `above`."""
     problem, evicted = course.problem, course.standing.evicted
-    holding = {j: course.placements[j] for j, gang in enumerate(problem.gangs) if j in course.placements and (satisfied(gang) or j in above)}
-    holding |= {j: merged(gang.running) for j, gang in enumerate(problem.gangs) if gang.running and j not in holding and j not in evicted}
+    holding = {
+        j: course.placements[j]
+        for j, gang in enumerate(problem.gangs)
+        if j in course.placements and (satisfied(gang) or j in above)
+    }
+    holding |= {
+        j: merged(gang.running)
+        for j, gang in enumerate(problem.gangs)
+        if gang.running and j not in holding and j not in evicted
+    }
     ledger, width = Ledger(problem), len(problem.resources)
     for j in sorted(holding.keys() | evicted.keys()):
         gang = problem.gangs[j]
-        ran, holds, gone = (demand(gang, pods, width) for pods in (gang.running, holding.get(j, ()), evicted.get(j, ())))
+        ran, holds, gone = (
+            demand(gang, pods, width) for pods in (gang.running, holding.get(j, ()), evicted.get(j, ()))
+        )
         ledger.release(gang.queue, gone, gone)  # what is evicted excuses nobody any more
         ledger.charge(gang.queue, tuple(b - a + c for a, b, c in zip(ran, holds, gone, strict=True)))
     return Outlook(problem, holding, ledger, course.fitted)

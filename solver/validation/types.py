@@ -1,4 +1,5 @@
-"""Whether a problem is built as its annotations say: of which classes, tuples, names and truth values. What its integers are is `validate`'s to ask.
+"""Whether a problem is built as its annotations say: of which classes, tuples, names and truth values. What its
+integers are is `validate`'s to ask.
 
 Who passes a list for a tuple, or half of a pair, hears so at once, with the index, and not from the depth of a model.
 """
@@ -26,12 +27,15 @@ def misbuilt(problem: object) -> Fault | None:
 
 
 def _fine(values: Sequence[Any], hint: Any) -> bool:
-    """Whether all of these values are plainly of this annotation, field by field of all of them together. `_check` finds the culprit."""
+    """Whether all of these values are plainly of this annotation, field by field of all of them together. `_check`
+    finds the culprit."""
     origin, inside, each = get_origin(hint), get_args(hint), hint
     if hint is int or not values:
         return True
     if is_dataclass(hint):
-        return set(map(type, values)) == {each} and all(_fine([getattr(v, name) for v in values], of) for name, of in _fields(each))
+        return set(map(type, values)) == {each} and all(
+            _fine([getattr(v, name) for v in values], of) for name, of in _fields(each)
+        )
     if origin in (Union, UnionType):
         return _fine([value for value in values if value is not None], _other(inside))
     if set(map(type, values)) != {str if origin is Literal else origin or hint}:
@@ -39,7 +43,9 @@ def _fine(values: Sequence[Any], hint: Any) -> bool:
     if origin is tuple and inside[1:] == (...,):
         return inside[0] is int or _check(inside[0]) is None or _fine(list(chain.from_iterable(values)), inside[0])
     if origin is tuple:
-        return set(map(len, values)) == {len(inside)} and all(_fine([value[i] for value in values], of) for i, of in enumerate(inside))
+        return set(map(len, values)) == {len(inside)} and all(
+            _fine([value[i] for value in values], of) for i, of in enumerate(inside)
+        )
     return origin is not Literal or set(values) <= set(inside)
 
 
@@ -70,7 +76,9 @@ def _check(hint: Any) -> Check | None:
     if origin is tuple:
         return _pair([_check(each) for each in inside])
     if origin is Literal:
-        return lambda value: None if isinstance(value, str) and value in inside else ((), f"{value!r} is none of {', '.join(inside)}")
+        return lambda value: (
+            None if isinstance(value, str) and value in inside else ((), f"{value!r} is none of {', '.join(inside)}")
+        )
     return None if hint is int else _of(origin or hint)
 
 

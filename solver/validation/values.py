@@ -1,4 +1,5 @@
-"""Whether a problem is well formed. What users write is checked by the compiler, with files and lines; this guards the solver's own door."""
+"""Whether a problem is well formed. What users write is checked by the compiler, with files and lines; this guards the
+solver's own door."""
 
 from __future__ import annotations
 
@@ -8,11 +9,26 @@ from math import lcm
 from operator import le
 from typing import Protocol
 
-from solver.problem import Back, Cell, Gang, HyperNode, InvalidProblemError, Limits, Node, Problem, Queue, Relation, Role, Subgroup, Vector
+from solver.problem import (
+    Back,
+    Cell,
+    Gang,
+    HyperNode,
+    InvalidProblemError,
+    Limits,
+    Node,
+    Problem,
+    Queue,
+    Relation,
+    Role,
+    Subgroup,
+    Vector,
+)
 from solver.validation.types import misbuilt
 
 LARGEST = 2**62
-"""No amount, and no sum of amounts over the cluster or over all gangs, may be larger: it has to fit a signed 64-bit integer with room to add."""
+"""No amount, and no sum of amounts over the cluster or over all gangs, may be larger: it has to fit a signed 64-bit
+integer with room to add."""
 
 MOST_PODS = 2**31 - 1
 """Of a role, or of its running pods on a node: Kubernetes counts them in 32 bits."""
@@ -29,19 +45,23 @@ def validate(problem: Problem) -> None:
     """Raises InvalidProblemError, naming the culprit's path of indices, unless
 
     * everything is of the class that `solver.problem` says, tuples and not lists;
-    * every number is an integer within its range, every vector as long as `resources`, every index inside its tuple, every name unique
+    * every number is an integer within its range, every vector as long as `resources`, every index inside its tuple,
+    every name unique
       among its kind (roles and subgroups: in their gang);
     * a hypernode's parent has a higher tier (so there is no loop), and queues have no loop;
     * divisions are named once each; a role has at most one portion of each, and it asks for something;
     * on each node and cell free <= capacity;
     * each role's minimum <= replicas, a gang's minimum and each subgroup's parts within the replicas they cover;
-    * a relation has one domain for each node and one count for each domain, no domain is without nodes, skew and least_domains are positive, what a
+    * a relation has one domain for each node and one count for each domain, no domain is without nodes, skew and
+    least_domains are positive, what a
       role bears and matches is ascending, and one that is a gang's own counts nobody else's pods;
     * a budget names roles of gangs;
-    * what running pods hold of cells is sorted, of portions of their roles and no more than these ask for, and with what is free at most the cell;
+    * what running pods hold of cells is sorted, of portions of their roles and no more than these ask for, and with
+    what is free at most the cell;
     * no role has more than `MOST_PODS` replicas, and no sum of amounts is above `LARGEST`.
 
-    A problem without nodes, hypernodes, queues or gangs is well formed. A gang that cannot fit is well formed too: it waits.
+    A problem without nodes, hypernodes, queues or gangs is well formed. A gang that cannot fit is well formed too: it
+    waits.
     """
     _built(problem)
     _once(("resources",), problem.resources)
@@ -89,12 +109,15 @@ def _nodes(problem: Problem) -> None:
 
 
 def _plain(problem: Problem) -> bool:
-    """Whether nothing is wrong with what every node has: leaf, kind, capacity and free. Looked at all together; `_node` finds the culprit."""
+    """Whether nothing is wrong with what every node has: leaf, kind, capacity and free. Looked at all together; `_node`
+    finds the culprit."""
     nodes = problem.nodes
     leaves, kinds = [node.leaf for node in nodes if node.leaf is not None], [node.kind for node in nodes]
     pairs = [(node.free, node.capacity) for node in nodes]
     vectors = list(chain.from_iterable(pairs))
-    if {*map(type, leaves), *map(type, kinds), *map(type, chain.from_iterable(vectors))} - {int} or set(map(len, vectors)) - {len(problem.resources)}:
+    if {*map(type, leaves), *map(type, kinds), *map(type, chain.from_iterable(vectors))} - {int} or set(
+        map(len, vectors)
+    ) - {len(problem.resources)}:
         return False
     hypernodes, amounts = range(len(problem.hypernodes)), range(LARGEST + 1)
     return (
@@ -150,7 +173,9 @@ def _hypernode(where: Where, hypernode: HyperNode, problem: Problem) -> None:
         parent = problem.hypernodes[hypernode.parent]
         _integer(("hypernodes", hypernode.parent, "tier"), parent.tier, 1)
         if parent.tier <= hypernode.tier:
-            raise InvalidProblemError((*where, "parent"), f"its tier {parent.tier} is not above the child's {hypernode.tier}")
+            raise InvalidProblemError(
+                (*where, "parent"), f"its tier {parent.tier} is not above the child's {hypernode.tier}"
+            )
 
 
 def _node(where: Where, node: Node, problem: Problem) -> None:
@@ -230,7 +255,9 @@ def _relation(where: Where, relation: Relation, problem: Problem) -> None:
     if relation.kind not in ("apart", "together", "even"):
         raise InvalidProblemError((*where, "kind"), f"{relation.kind!r} is none of apart, together, even")
     if len(relation.domains) != len(problem.nodes):
-        raise InvalidProblemError((*where, "domains"), f"has {len(relation.domains)} entries for {len(problem.nodes)} nodes")
+        raise InvalidProblemError(
+            (*where, "domains"), f"has {len(relation.domains)} entries for {len(problem.nodes)} nodes"
+        )
     for n, d in enumerate(relation.domains):
         if d is not None:
             _index((*where, "domains", n), d, relation.present)
@@ -240,10 +267,18 @@ def _relation(where: Where, relation: Relation, problem: Problem) -> None:
         for d, pods in enumerate(getattr(relation, name)):
             _integer((*where, name, d), pods)
     if relation.guards and len(relation.guards) != len(relation.present):
-        raise InvalidProblemError((*where, "guards"), f"has {len(relation.guards)} entries for {len(relation.present)} domains")
+        raise InvalidProblemError(
+            (*where, "guards"), f"has {len(relation.guards)} entries for {len(relation.present)} domains"
+        )
     rho = int(where[-1])
     concerned = (
-        {g for g, gang in enumerate(problem.gangs) if any(rho in role.bears or rho in role.matches for role in gang.roles)} if relation.own else {}
+        {
+            g
+            for g, gang in enumerate(problem.gangs)
+            if any(rho in role.bears or rho in role.matches for role in gang.roles)
+        }
+        if relation.own
+        else {}
     )
     if relation.own and (len(concerned) > 1 or any(relation.present) or any(relation.guards)):
         raise InvalidProblemError((*where, "own"), "is one gang's own, yet others are in it")
@@ -335,11 +370,15 @@ def _held(problem: Problem) -> None:
     for g, gang in enumerate(problem.gangs):
         for k, hold in enumerate(gang.holds):
             cell = problem.nodes[hold.node].cells[hold.cell]
-            (share,) = (portion.share for portion in gang.roles[hold.role].portions if portion.division == cell.division)
+            (share,) = (
+                portion.share for portion in gang.roles[hold.role].portions if portion.division == cell.division
+            )
             total = held.setdefault((hold.node, hold.cell), list(cell.free))
             total[:] = [have + hold.pods * amount for have, amount in zip(total, share, strict=True)]
             if any(have > most for have, most in zip(total, cell.capacity, strict=True)):
-                raise InvalidProblemError(("gangs", g, "holds", k), f"more than cell {hold.cell} of node {hold.node} has")
+                raise InvalidProblemError(
+                    ("gangs", g, "holds", k), f"more than cell {hold.cell} of node {hold.node} has"
+                )
 
 
 def _affinities(where: Where, gang: Gang) -> None:
@@ -367,19 +406,27 @@ def _subgroup(where: Where, subgroup: Subgroup, gang: Gang) -> None:
         raise InvalidProblemError((*where, "roles"), "must name at least one role, and each once")
     replicas = sum(gang.roles[t].replicas for t in subgroup.roles)
     if subgroup.minimum * subgroup.size > replicas:
-        raise InvalidProblemError((*where, "minimum"), f"{subgroup.minimum} parts of {subgroup.size} pods are above the {replicas} replicas")
+        raise InvalidProblemError(
+            (*where, "minimum"), f"{subgroup.minimum} parts of {subgroup.size} pods are above the {replicas} replicas"
+        )
     # Subgroups of the same roles nest: the pods are a multiple of every size, hence of their least common multiple.
     sizes = [other.size for other in gang.subgroups if set(other.roles) == set(subgroup.roles)]
     if subgroup.minimum and lcm(*sizes) > replicas:
-        raise InvalidProblemError((*where, "size"), f"no number of pods up to {replicas} is a multiple of the sizes {sizes}")
+        raise InvalidProblemError(
+            (*where, "size"), f"no number of pods up to {replicas} is a multiple of the sizes {sizes}"
+        )
 
 
 def _sums(problem: Problem) -> None:
     """Sums over the whole problem; Python's own integers do not overflow, so they are taken first and judged after."""
     roles = [(g, t, role, gang) for g, gang in enumerate(problem.gangs) for t, role in enumerate(gang.roles)]
-    pods = [max(role.replicas, sum([place.pods for place in gang.running if place.role == t])) for _, t, role, gang in roles]
+    pods = [
+        max(role.replicas, sum([place.pods for place in gang.running if place.role == t])) for _, t, role, gang in roles
+    ]
     asked = [tuple([number * x for x in role.request]) for number, (_, _, role, _) in zip(pods, roles, strict=True)]
-    used = [tuple([have + (least or 0) for have, least in zip(q.used, q.guarantee, strict=True)]) for q in problem.queues]
+    used = [
+        tuple([have + (least or 0) for have, least in zip(q.used, q.guarantee, strict=True)]) for q in problem.queues
+    ]
     _sum([node.capacity for node in problem.nodes], lambda n, r: ("nodes", n, "capacity", r))
     _sum(used, lambda q, r: ("queues", q, "used", r))
     _sum(asked, lambda k, r: ("gangs", roles[k][0], "roles", roles[k][1], "request", r))

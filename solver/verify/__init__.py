@@ -1,9 +1,11 @@
-"""The independent check of a plan against its problem. It shares no code with the model, so a mistake there cannot hide here.
+"""The independent check of a plan against its problem. It shares no code with the model, so a mistake there cannot hide
+here.
 
-What a valid plan is, rule by rule, stands in the docstrings of the functions in `RULES`; docs/model.md says the same as mathematics.
-Three words are used throughout. *Running* pods are the ones of `Gang.running`. *New* pods are the placed ones beyond them, counted per
-(role, node). A gang *grows* when it gets at least one new pod. What runs may already break a rule (the topology changed, a limit was
-lowered): that is no fault of the plan, and every rule says what new pods may still do then.
+What a valid plan is, rule by rule, stands in the docstrings of the functions in `RULES`; docs/model.md says the same as
+mathematics. Three words are used throughout. *Running* pods are the ones of `Gang.running`. *New* pods are the placed
+ones beyond them, counted per (role, node). A gang *grows* when it gets at least one new pod. What runs may already
+break a rule (the topology changed, a limit was lowered): that is no fault of the plan, and every rule says what new
+pods may still do then.
 
 The problem is taken as valid; `solver.validation.values` sees to that.
 
@@ -45,7 +47,8 @@ __all__ = ["RULES", "Violation", "needs", "verify"]
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """`rule` is the name of a function in `RULES`; `where` the path of indices into the plan (or, for a node or queue, the problem)."""
+    """`rule` is the name of a function in `RULES`; `where` the path of indices into the plan (or, for a node or queue,
+    the problem)."""
 
     rule: str
     where: Where

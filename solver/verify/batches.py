@@ -15,8 +15,8 @@ VERDICTS = ("proven", "within gap", "limit reached")
 
 
 def batches(x: Ledger) -> Findings:
-    """Each gang that starts or waits belongs to exactly one batch, one that is kept or evicted to at most one. A batch's verdict is its
-    worst objective's."""
+    """Each gang that starts or waits belongs to exactly one batch, one that is kept or evicted to at most one. A
+    batch's verdict is its worst objective's."""
     times = Counter(g for batch in x.plan.batches for g in batch.gangs)
     for g in sorted(set(times) | set(x.decisions)):
         if not 0 <= g < len(x.problem.gangs):

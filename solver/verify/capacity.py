@@ -6,8 +6,8 @@ from solver.verify.ledger import Findings, Ledger, add
 
 
 def capacity(x: Ledger) -> Findings:
-    """On each node, per resource: running - evicted + new <= free. Where the running pods alone exceed it: no new pod that asks for the
-    resource."""
+    """On each node, per resource: running - evicted + new <= free. Where the running pods alone exceed it: no new pod
+    that asks for the resource."""
     width = len(x.problem.resources)
     use: dict[int, tuple[list[int], list[int]]] = {node: ([0] * width, [0] * width) for new in x.new for _, node in new}
     for which, counts in enumerate((x.stays, x.new)):

@@ -1,4 +1,5 @@
-"""The verifier's rule about the cells of nodes; it shares no code with `solver.semantics.device_slots` or the model. The words of `solver.verify` hold."""
+"""The verifier's rule about the cells of nodes; it shares no code with `solver.semantics.device_slots` or the model.
+The words of `solver.verify` hold."""
 
 from __future__ import annotations
 
@@ -14,11 +15,14 @@ from solver.verify.ledger import Counts, Findings, Ledger
 def cells(x: Ledger) -> Findings:
     """`Decision.cells` says from which cells the new pods take their portions, and shows that they fit:
 
-    * each entry names a role with a portion of that cell's division and a node where it has new pods; entries are sorted by (role, node, cell)
+    * each entry names a role with a portion of that cell's division and a node where it has new pods; entries are
+    sorted by (role, node, cell)
       and merged;
-    * N new pods of a role on a node with a portion of `number` cells: the entries for cells of that division come to number * N pods, none of
+    * N new pods of a role on a node with a portion of `number` cells: the entries for cells of that division come to
+    number * N pods, none of
       them above N (so they can be dealt to the pods with all cells of a pod different);
-    * per cell and resource, the shares taken come to at most what is free there and what is sure to come back (`given_back`).
+    * per cell and resource, the shares taken come to at most what is free there and what is sure to come back
+    (`given_back`).
     """
     for g, decision in sorted(x.decisions.items()):
         where = ("decisions", g, "cells")
@@ -47,8 +51,8 @@ def overfull(x: Ledger, staying: Mapping[int, Counts]) -> Findings:
 
 
 def given_back(x: Ledger, staying: Mapping[int, Counts]) -> Counter[tuple[int, int, int]]:
-    """(node, cell, resource) -> what evicted pods are sure to give back. Of the pods of a role on a node that stay, as many as can be are taken for
-    ones that hold the cell; what nobody is known to hold stays held."""
+    """(node, cell, resource) -> what evicted pods are sure to give back. Of the pods of a role on a node that stay, as
+    many as can be are taken for ones that hold the cell; what nobody is known to hold stays held."""
     back: Counter[tuple[int, int, int]] = Counter()
     for g, gang in enumerate(x.problem.gangs):
         for hold in gang.holds if x.gone[g] else ():
@@ -76,7 +80,11 @@ def _totals(x: Ledger, g: int, decision: Decision) -> Iterator[tuple[tuple[str |
             uses = [
                 use.pods
                 for use in decision.cells
-                if (use.role, use.node) == (role, node) and x.problem.nodes[node].cells[use.cell].division == portion.division
+                if (use.role, use.node) == (role, node)
+                and x.problem.nodes[node].cells[use.cell].division == portion.division
             ]
             if sum(uses) != portion.number * pods or max(uses) > pods:
-                yield ("decisions", g, "cells"), f"{pods} new pods of role {role} on node {node} do not each have {portion.number} cells"
+                yield (
+                    ("decisions", g, "cells"),
+                    f"{pods} new pods of role {role} on node {node} do not each have {portion.number} cells",
+                )

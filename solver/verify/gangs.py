@@ -9,8 +9,8 @@ from solver.verify.ledger import Findings, Ledger
 
 
 def decisions(x: Ledger) -> Findings:
-    """One decision for each gang, in order; placements point at roles and nodes that exist, hold at least one pod, are sorted by
-    (role, node) and merged (a pair occurs once)."""
+    """One decision for each gang, in order; placements point at roles and nodes that exist, hold at least one pod, are
+    sorted by (role, node) and merged (a pair occurs once)."""
     order = [decision.gang for decision in x.plan.decisions]
     if order != list(range(len(x.problem.gangs))):
         yield ("decisions",), f"there must be one decision for each of the {len(x.problem.gangs)} gangs, in order"
@@ -28,14 +28,17 @@ def decisions(x: Ledger) -> Findings:
 
 
 def actions(x: Ledger) -> Findings:
-    """keep exactly when pods run and they alone meet the minima of the gang, its roles and (as totals) its subgroups, unless the gang is
-    evicted; a waiting gang has no new pods; an admitted one meets all these minima."""
+    """keep exactly when pods run and they alone meet the minima of the gang, its roles and (as totals) its subgroups,
+    unless the gang is evicted; a waiting gang has no new pods; an admitted one meets all these minima."""
     for g, decision in sorted(x.decisions.items()):
         if decision.action == "evict":
             continue
         kept = bool(x.running[g]) and x.meets_minima(g, x.running[g])
         if kept != (decision.action == "keep"):
-            yield ("decisions", g, "action"), f"is {decision.action}, but its running pods {'' if kept else 'do not '}meet its minima"
+            yield (
+                ("decisions", g, "action"),
+                f"is {decision.action}, but its running pods {'' if kept else 'do not '}meet its minima",
+            )
         if decision.action == "wait" and x.new[g]:
             yield ("decisions", g, "placements"), "waits, yet gets new pods"
         if decision.action != "wait" and not x.meets_minima(g, x.placed[g]):
@@ -47,7 +50,10 @@ def running_stay(x: Ledger) -> Findings:
     for g in sorted(x.decisions):
         for (role, node), pods in sorted(x.stays[g].items()):
             if x.placed[g].get((role, node), 0) < pods:
-                yield ("decisions", g, "placements"), f"{pods} running pods of role {role} on node {node} do not all stay"
+                yield (
+                    ("decisions", g, "placements"),
+                    f"{pods} running pods of role {role} on node {node} do not all stay",
+                )
 
 
 def replicas(x: Ledger) -> Findings:
@@ -56,7 +62,10 @@ def replicas(x: Ledger) -> Findings:
         run, placed = x.per_role(g, x.running[g]), x.per_role(g, x.placed[g])
         for t, role in enumerate(gang.roles):
             if placed[t] > max(role.replicas, run[t]):
-                yield ("decisions", g, "placements"), f"role {t} has {placed[t]} pods, more than its {role.replicas} replicas"
+                yield (
+                    ("decisions", g, "placements"),
+                    f"role {t} has {placed[t]} pods, more than its {role.replicas} replicas",
+                )
 
 
 def domains(x: Ledger) -> Findings:
@@ -72,7 +81,10 @@ def eligibility(x: Ledger) -> Findings:
     for g, new in enumerate(x.new):
         for role, node in new:
             if x.problem.nodes[node].kind not in x.problem.gangs[g].roles[role].kinds:
-                yield ("decisions", g, "placements"), f"role {role} may not use node {node}: its kind is {x.problem.nodes[node].kind}"
+                yield (
+                    ("decisions", g, "placements"),
+                    f"role {role} may not use node {node}: its kind is {x.problem.nodes[node].kind}",
+                )
 
 
 def topology(x: Ledger) -> Findings:
@@ -89,8 +101,8 @@ def topology(x: Ledger) -> Findings:
 
 
 def subgroups(x: Ledger) -> Findings:
-    """Of a gang that grows, each subgroup has whole parts only: its pods are a multiple of its size, and with a hard topology of tier d
-    they are so inside each maximal domain of tier <= d, with none outside such domains."""
+    """Of a gang that grows, each subgroup has whole parts only: its pods are a multiple of its size, and with a hard
+    topology of tier d they are so inside each maximal domain of tier <= d, with none outside such domains."""
     for g, gang, _ in x.admitted():
         if not x.new[g]:
             continue

@@ -19,11 +19,13 @@ Counts = Mapping[tuple[int, int], int]
 
 
 def needs(problem: Problem, holdings: Sequence[Vector]) -> list[Vector]:
-    """What has to be kept for each queue, its descendants included, when queue q itself (without descendants) holds `holdings[q]`.
+    """What has to be kept for each queue, its descendants included, when queue q itself (without descendants) holds
+    `holdings[q]`.
 
         need(q) = max(guarantee(q), holding(q) + sum of need(c) over the children c of q)        per resource
 
-    An unused part of a guarantee counts as taken, and a child's guarantee counts inside its parent's. A guarantee not given is 0.
+    An unused part of a guarantee counts as taken, and a child's guarantee counts inside its parent's. A guarantee not
+    given is 0.
     """
     need = [list(held) for held in holdings]
     for q in reversed(_top_down([queue.parent for queue in problem.queues])):
@@ -54,7 +56,8 @@ def _counts(placements: Iterable[Placement]) -> Counts:
 
 
 class Ledger:
-    """Problem and plan side by side, with the sums that several rules need. Placements that point nowhere are left to rule `decisions`."""
+    """Problem and plan side by side, with the sums that several rules need. Placements that point nowhere are left to
+    rule `decisions`."""
 
     def __init__(self, problem: Problem, plan: Plan) -> None:
         self.problem = problem
@@ -71,7 +74,9 @@ class Ledger:
         ]
         self.placed = [self._placed(g) for g in range(len(problem.gangs))]
         self.new: list[Counts] = [
-            {key: pods - running.get(key, 0) for key, pods in sorted(placed.items()) if pods > running.get(key, 0)} if placed != running else {}
+            {key: pods - running.get(key, 0) for key, pods in sorted(placed.items()) if pods > running.get(key, 0)}
+            if placed != running
+            else {}
             for placed, running in zip(self.placed, self.running, strict=True)
         ]
         self.highest_tier = max((hypernode.tier for hypernode in problem.hypernodes), default=0)
@@ -88,10 +93,18 @@ class Ledger:
         if gang not in self.decisions or not self.decisions[gang].evicted:
             return {}
         evicted = _counts(place for place in self.decisions[gang].evicted if self.points_somewhere(gang, place))
-        return {key: min(pods, self.running[gang][key]) for key, pods in sorted(evicted.items()) if key in self.running[gang]}
+        return {
+            key: min(pods, self.running[gang][key])
+            for key, pods in sorted(evicted.items())
+            if key in self.running[gang]
+        }
 
     def points_somewhere(self, gang: int, place: Placement) -> bool:
-        return place.pods > 0 and 0 <= place.node < len(self.problem.nodes) and 0 <= place.role < len(self.problem.gangs[gang].roles)
+        return (
+            place.pods > 0
+            and 0 <= place.node < len(self.problem.nodes)
+            and 0 <= place.role < len(self.problem.gangs[gang].roles)
+        )
 
     def admitted(self) -> Iterator[tuple[int, Gang, Decision]]:
         """The gangs that start or are kept."""
@@ -119,7 +132,8 @@ class Ledger:
         return topology is not None and topology.mode == "hard" and topology.tier <= self.highest_tier
 
     def domain(self, node: int, tier: int) -> int | None:
-        """The maximal domain of a node: the highest hypernode above it that is reached from its leaf through tiers <= `tier` only."""
+        """The maximal domain of a node: the highest hypernode above it that is reached from its leaf through tiers <=
+        `tier` only."""
         leaf = self.problem.nodes[node].leaf
         if (leaf, tier) not in self._domains:
             found, above = None, leaf

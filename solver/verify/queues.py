@@ -12,13 +12,16 @@ SHARE_TOLERANCE = 1e-9
 
 
 def capability(x: Ledger) -> Findings:
-    """For each queue with its descendants, per resource: used + running - evicted + new <= capability. Above it already: no new pod that
-    asks."""
+    """For each queue with its descendants, per resource: used + running - evicted + new <= capability. Above it
+    already: no new pod that asks."""
     for q, queue in enumerate(x.problem.queues):
         for r, limit in enumerate(queue.capability):
             held = x.before[q][r] - x.lost[q][r]
             if limit is not None and x.added[q][r] and held + x.added[q][r] > limit:
-                yield ("queues", q, "capability", r), f"{limit} {x.problem.resources[r]} for {held} held and {x.added[q][r]} new"
+                yield (
+                    ("queues", q, "capability", r),
+                    f"{limit} {x.problem.resources[r]} for {held} held and {x.added[q][r]} new",
+                )
 
 
 def closed(x: Ledger) -> Findings:
@@ -35,12 +38,15 @@ def real_capability(x: Ledger) -> Findings:
         before, added = (x.before[q][r], x.added[q][r]) if tree else (x.own_before[q][r], x.own_new[q][r])
         before -= x.lost[q][r] if tree else x.own_gone[q][r]
         if added and before + added > limit:
-            yield ("queues", q, "guarantee", r), f"others' guarantees leave {limit} {x.problem.resources[r]} for {before} held and {added} new"
+            yield (
+                ("queues", q, "guarantee", r),
+                f"others' guarantees leave {limit} {x.problem.resources[r]} for {before} held and {added} new",
+            )
 
 
 def proportion(x: Ledger) -> Findings:
-    """With proportion: used + running + new of the queue itself <= its share by weight, per resource, where that is less than the whole cluster.
-    Above it already: no new pod that asks."""
+    """With proportion: used + running + new of the queue itself <= its share by weight, per resource, where that is
+    less than the whole cluster. Above it already: no new pod that asks."""
     for q, share in sorted(quotas.proportional(x.problem).items()):
         for name, most in share.items():
             r = x.problem.resources.index(name)
@@ -50,13 +56,14 @@ def proportion(x: Ledger) -> Findings:
 
 
 def guarantees(x: Ledger) -> Findings:
-    """What is guaranteed and not used stays free for its queue. With `needs` before the plan and after it, for each resource of which
-    some queue is guaranteed more than 0:
+    """What is guaranteed and not used stays free for its queue. With `needs` before the plan and after it, for each
+    resource of which some queue is guaranteed more than 0:
 
         sum of need(q) over the root queues   <=  sum of free over the nodes + sum of used over the queues
         need(q)                               <=  capability(q)                                               for each queue
 
-    Where the need before the plan is above the limit already, it must not grow: new pods only where a guarantee covers them.
+    Where the need before the plan is above the limit already, it must not grow: new pods only where a guarantee covers
+    them.
     """
     stays = [plus(held, gone, -1) for held, gone in zip(x.own_before, x.own_gone, strict=True)]
     after = [plus(held, new) for held, new in zip(stays, x.own_new, strict=True)]
@@ -64,8 +71,11 @@ def guarantees(x: Ledger) -> Findings:
         yield where, fault
 
 
-def short_of_guarantees(x: Ledger, before: Sequence[Vector], after: Sequence[Vector]) -> Iterator[tuple[Where, int, str]]:
-    """(where, resource, what is wrong) of each limit of `guarantees` that these holdings break. before, after: by queue, without descendants."""
+def short_of_guarantees(
+    x: Ledger, before: Sequence[Vector], after: Sequence[Vector]
+) -> Iterator[tuple[Where, int, str]]:
+    """(where, resource, what is wrong) of each limit of `guarantees` that these holdings break. before, after: by
+    queue, without descendants."""
     earlier, later = needs(x.problem, before), needs(x.problem, after)
     roots = [q for q, queue in enumerate(x.problem.queues) if queue.parent is None]
     for r, name in enumerate(x.problem.resources):
@@ -78,12 +88,16 @@ def short_of_guarantees(x: Ledger, before: Sequence[Vector], after: Sequence[Vec
         for q, queue in enumerate(x.problem.queues):
             limit = queue.capability[r]
             if limit is not None and later[q][r] > max(limit, earlier[q][r]):
-                yield ("queues", q, "guarantee", r), r, f"{later[q][r]} {name} held or guaranteed inside a capability of {limit}"
+                yield (
+                    ("queues", q, "guarantee", r),
+                    r,
+                    f"{later[q][r]} {name} held or guaranteed inside a capability of {limit}",
+                )
 
 
 def queue_use(x: Ledger) -> Findings:
-    """`Plan.queues`: one for each queue in order; allocated = used + running, admitted = new - evicted, both with descendants;
-    share = max over resources of (allocated + admitted) / (capacity of all nodes) / weight."""
+    """`Plan.queues`: one for each queue in order; allocated = used + running, admitted = new - evicted, both with
+    descendants; share = max over resources of (allocated + admitted) / (capacity of all nodes) / weight."""
     if [use.queue for use in x.plan.queues] != list(range(len(x.problem.queues))):
         yield ("queues",), f"there must be one entry for each of the {len(x.problem.queues)} queues, in order"
         return
@@ -94,6 +108,9 @@ def queue_use(x: Ledger) -> Findings:
         if use.admitted != more:
             yield ("queues", q, "admitted"), f"is {use.admitted}, but the plan adds {more}"
         held = plus(x.before[q], more)
-        share = max((amount / total for amount, total in zip(held, x.totals, strict=True) if total), default=0.0) / x.problem.queues[q].weight
+        share = (
+            max((amount / total for amount, total in zip(held, x.totals, strict=True) if total), default=0.0)
+            / x.problem.queues[q].weight
+        )
         if not abs(use.share - share) <= SHARE_TOLERANCE:
             yield ("queues", q, "share"), f"is {use.share!r} instead of {share!r}"

@@ -1,6 +1,8 @@
-"""The verifier's own reading of Volcano's queue plugins. It shares no code with `solver.semantics.queue_limits`, which the model uses.
+"""The verifier's own reading of Volcano's queue plugins. It shares no code with `solver.semantics.queue_limits`, which
+the model uses.
 
-Limits are worked out resource by resource and by name, in decimals: slower than the model's integers, and hard to get wrong in the same way.
+Limits are worked out resource by resource and by name, in decimals: slower than the model's integers, and hard to get
+wrong in the same way.
 """
 
 from __future__ import annotations
@@ -15,17 +17,25 @@ Amounts = dict[str, Decimal]
 DIGITS = 60
 """Enough for rounds of shares of 2**62 bytes down to the resolution."""
 RESOLUTION = Decimal("0.0001")
-"""Of a unit: Volcano takes amounts for equal that differ by less than a tenth of its own unit, of which a device has a thousand."""
+"""Of a unit: Volcano takes amounts for equal that differ by less than a tenth of its own unit, of which a device has a
+thousand."""
 
 
 def cluster(problem: Problem) -> tuple[int, ...]:
     """The capacity of all nodes, resource by resource."""
-    return tuple(map(sum, zip(*(node.capacity for node in problem.nodes), strict=True))) if problem.nodes else (0,) * len(problem.resources)
+    return (
+        tuple(map(sum, zip(*(node.capacity for node in problem.nodes), strict=True)))
+        if problem.nodes
+        else (0,) * len(problem.resources)
+    )
 
 
 def takes_nothing(problem: Problem) -> set[int]:
-    """Queues in which no gang may get new pods: closed ones with all below them; with capacity's hierarchy those that have children too."""
-    found = {queue.parent for queue in problem.queues if queue.parent is not None} if _along_the_tree(problem) else set()
+    """Queues in which no gang may get new pods: closed ones with all below them; with capacity's hierarchy those that
+    have children too."""
+    found = (
+        {queue.parent for queue in problem.queues if queue.parent is not None} if _along_the_tree(problem) else set()
+    )
     for q in range(len(problem.queues)):
         above: int | None = q
         while above is not None:
@@ -40,7 +50,8 @@ def _along_the_tree(problem: Problem) -> bool:
 
 
 def real_capability(problem: Problem) -> Iterator[tuple[int, int, int, bool]]:
-    """(queue, resource, most that it may hold, whether with all below it) for each limit that guarantees of others make or tighten.
+    """(queue, resource, most that it may hold, whether with all below it) for each limit that guarantees of others make
+    or tighten.
 
     One that leaves the whole cluster is none: a queue that holds more than the cluster has lost nodes, not room.
 
@@ -109,7 +120,10 @@ def _rounds(problem: Problem, names: list[str]) -> Mapping[int, Amounts]:
         after = dict(left)
         for q in [q for q in sorted(asked) if q not in met]:
             part = Decimal(problem.queues[q].weight) / weights
-            new = {name: max(min(deserved[q][name] + left[name] * part, ceiling[q][name]), guaranteed[q][name]) for name in names}
+            new = {
+                name: max(min(deserved[q][name] + left[name] * part, ceiling[q][name]), guaranteed[q][name])
+                for name in names
+            }
             for name in names:
                 after[name] -= new[name] - deserved[q][name]
             if all(new[name] >= asked[q][name] for name in names) or new == deserved[q]:
@@ -132,13 +146,16 @@ def _asked(problem: Problem, at: Mapping[str, int]) -> dict[int, Amounts]:
         pods = [role.replicas for role in gang.roles]
         run = [sum(place.pods for place in gang.running if place.role == t) for t in range(len(gang.roles))]
         for name, r in at.items():
-            found[gang.queue][name] += sum(max(p, n) * role.request[r] for p, n, role in zip(pods, run, gang.roles, strict=True))
+            found[gang.queue][name] += sum(
+                max(p, n) * role.request[r] for p, n, role in zip(pods, run, gang.roles, strict=True)
+            )
     return found
 
 
 def deserved(problem: Problem) -> list[Amounts]:
-    """Queue -> what it deserves of each resource that it is said to deserve anything of, the number of pods apart: the proportion plugin's
-    rounds where that decides; else as written, inside the real capability, but never less than the guarantee."""
+    """Queue -> what it deserves of each resource that it is said to deserve anything of, the number of pods apart: the
+    proportion plugin's rounds where that decides; else as written, inside the real capability, but never less than the
+    guarantee."""
     if problem.policy.proportion:
         by_weight = proportional(problem)
         return [dict(by_weight.get(q, {})) for q in range(len(problem.queues))]
@@ -149,7 +166,11 @@ def deserved(problem: Problem) -> list[Amounts]:
             wanted, least, limit = queue.deserved[r], queue.guarantee[r], queue.capability[r]
             if name == "pods" or (wanted is None and least is None):
                 continue
-            real = _inside(problem, q, r) if _along_the_tree(problem) else min(spare + (least or 0), spare + (least or 0) if limit is None else limit)
+            real = (
+                _inside(problem, q, r)
+                if _along_the_tree(problem)
+                else min(spare + (least or 0), spare + (least or 0) if limit is None else limit)
+            )
             inside = wanted if wanted is None or real is None else min(wanted, real)
             found[q][name] = Decimal(max(inside or 0, least or 0))
     return found

@@ -1,4 +1,5 @@
-"""The verifier's rule about reasons to wait: they point at what exists, their numbers make sense, and never is not said of what plainly fits."""
+"""The verifier's rule about reasons to wait: they point at what exists, their numbers make sense, and never is not said
+of what plainly fits."""
 
 from __future__ import annotations
 
@@ -11,11 +12,12 @@ from solver.verify.ledger import Findings, Ledger, add, needs
 
 
 def reasons(x: Ledger) -> Findings:
-    """A waiting gang has at least one fact, any other neither facts nor repairs; what they point at exists; no fact says that there is as much as is
-    asked for, and no repair changes nothing. No gang that fits the empty cluster in a way that is easily seen is said to fit never, and none for
-    which the plan holds room.
+    """A waiting gang has at least one fact, any other neither facts nor repairs; what they point at exists; no fact
+    says that there is as much as is asked for, and no repair changes nothing. No gang that fits the empty cluster in a
+    way that is easily seen is said to fit never, and none for which the plan holds room.
 
-    That the facts are the smallest set that suffices, and that each repair is enough, is tried by property tests: it takes as long as finding them.
+    That the facts are the smallest set that suffices, and that each repair is enough, is tried by property tests: it
+    takes as long as finding them.
     """
     for g, decision in sorted(x.decisions.items()):
         if decision.action == "wait" and not decision.facts:
@@ -24,13 +26,19 @@ def reasons(x: Ledger) -> Findings:
             yield ("decisions", g, "facts"), "is admitted, yet has reasons to wait or repairs"
         for f, fact in enumerate(decision.facts):
             if not _points_somewhere(x.problem, g, fact):
-                yield ("decisions", g, "facts", f), "points at a role, subgroup, queue, resource, hypernode, node or gang that does not exist"
+                yield (
+                    ("decisions", g, "facts", f),
+                    "points at a role, subgroup, queue, resource, hypernode, node or gang that does not exist",
+                )
             if fact.asked is not None and fact.available is not None and fact.asked <= fact.available:
                 yield ("decisions", g, "facts", f), f"{fact.available} are said to be too few for {fact.asked}"
         for p, repair in enumerate(decision.repairs):
             for change in (repair, *repair.also):
                 if not _points_somewhere(x.problem, g, change):
-                    yield ("decisions", g, "repairs", p), "points at a role, subgroup, queue, resource, hypernode, node or gang that does not exist"
+                    yield (
+                        ("decisions", g, "repairs", p),
+                        "points at a role, subgroup, queue, resource, hypernode, node or gang that does not exist",
+                    )
                 elif not _changes(x, g, change):
                     yield ("decisions", g, "repairs", p), f"{change.code} as it is said changes nothing"
         never = [f for f, fact in enumerate(decision.facts) if fact.never]
@@ -65,7 +73,8 @@ def _points_somewhere(problem: Problem, gang: int, said: Fact | Repair) -> bool:
 
 
 def _changes(x: Ledger, g: int, repair: Repair) -> bool:
-    """Whether the repair, where it is plain what it means, is one: more of a capability, fewer pods, a higher tier, others that hold something.
+    """Whether the repair, where it is plain what it means, is one: more of a capability, fewer pods, a higher tier,
+    others that hold something.
 
     A change of a gang may come after another one of the same gang, so that only what is written is compared with it.
     """
@@ -77,7 +86,11 @@ def _changes(x: Ledger, g: int, repair: Repair) -> bool:
         case "GR101" | "GR104" | "GR119":
             return amount > 0
         case "GR108":
-            return queue is not None and repair.resource is not None and 0 < amount <= (queue.guarantee[repair.resource] or 0)
+            return (
+                queue is not None
+                and repair.resource is not None
+                and 0 < amount <= (queue.guarantee[repair.resource] or 0)
+            )
         case "GR102":
             return topology is not None and repair.tier is not None and repair.tier > topology.tier
         case "GR107":
@@ -100,10 +113,11 @@ def _changes(x: Ledger, g: int, repair: Repair) -> bool:
 
 
 def _fits_empty_cluster(x: Ledger, g: int) -> bool:
-    """A sufficient test only: the minima fit inside one domain with no node shared by two roles, within all queues' limits.
+    """A sufficient test only: the minima fit inside one domain with no node shared by two roles, within all queues'
+    limits.
 
-    False for gangs whose minima are not simply the roles' (subgroups, or a minimum above the roles' sum), for those in relations and for pods
-    with portions of cells.
+    False for gangs whose minima are not simply the roles' (subgroups, or a minimum above the roles' sum), for those in
+    relations and for pods with portions of cells.
     """
     gang = x.problem.gangs[g]
     if any(role.bears or role.matches or role.portions for role in gang.roles):
@@ -113,7 +127,9 @@ def _fits_empty_cluster(x: Ledger, g: int) -> bool:
     demand = [0] * len(x.problem.resources)
     for role in gang.roles:
         add(demand, role.request, role.minimum)
-    return _within_limits(x, gang.queue, tuple(demand)) and any(_fits_nodes(x, gang, nodes) for nodes in x.choices(gang.topology))
+    return _within_limits(x, gang.queue, tuple(demand)) and any(
+        _fits_nodes(x, gang, nodes) for nodes in x.choices(gang.topology)
+    )
 
 
 def _fits_nodes(x: Ledger, gang: Gang, nodes: Iterable[int]) -> bool:
@@ -126,7 +142,9 @@ def _fits_nodes(x: Ledger, gang: Gang, nodes: Iterable[int]) -> bool:
                 return False
             node = x.problem.nodes[n]
             if node.kind in role.kinds:
-                missing -= min((have // ask for have, ask in zip(node.capacity, role.request, strict=True) if ask), default=missing)
+                missing -= min(
+                    (have // ask for have, ask in zip(node.capacity, role.request, strict=True) if ask), default=missing
+                )
     return True
 
 
@@ -146,7 +164,11 @@ def _within_limits(x: Ledger, queue: int, demand: Vector) -> bool:
     while above is not None:
         path.append(above)
         above = problem.queues[above].parent
-    if any(q == queue or (tree and q in path) for q, r, most, tree in quotas.real_capability(problem) if demand[r] > most):
+    if any(
+        q == queue or (tree and q in path) for q, r, most, tree in quotas.real_capability(problem) if demand[r] > most
+    ):
         return False
     limits_of = [problem.queues[q].capability for q in (queue, *path)]
-    return all(limit is None or amount <= limit for limits in limits_of for limit, amount in zip(limits, demand, strict=True))
+    return all(
+        limit is None or amount <= limit for limits in limits_of for limit, amount in zip(limits, demand, strict=True)
+    )

@@ -1,7 +1,9 @@
-"""The verifier's rules about time and order, in words of their own: they share no code with `solver.semantics.priorities`, `solver.semantics.exclusions` or the reservation.
+"""The verifier's rules about time and order, in words of their own: they share no code with
+`solver.semantics.priorities`, `solver.semantics.exclusions` or the reservation.
 
-The words of `solver.verify` hold; besides, gangs are of one *level* whose priority, being overdue and, with capacity or proportion, whose
-queue's priority are the same, and a gang *ends by* a time when its end (`ends` where it runs, else `duration`) is known and not later.
+The words of `solver.verify` hold; besides, gangs are of one *level* whose priority, being overdue and, with capacity or
+proportion, whose queue's priority are the same, and a gang *ends by* a time when its end (`ends` where it runs, else
+`duration`) is known and not later.
 """
 
 from __future__ import annotations
@@ -18,16 +20,24 @@ from solver.verify.votes import borrows
 
 
 def strict_order(x: Ledger) -> Findings:
-    """In a queue with strict order no gang starts while one waits that has a higher priority, or the same and is overdue alone, or is equal in
-    both and older (of two of one age the first in the problem)."""
+    """In a queue with strict order no gang starts while one waits that has a higher priority, or the same and is
+    overdue alone, or is equal in both and older (of two of one age the first in the problem)."""
     for q, queue in enumerate(x.problem.queues):
         if not queue.strict:
             continue
         waits = [g for g, d in x.decisions.items() if d.action == "wait" and x.problem.gangs[g].queue == q]
         first = min((_place_in_line(x.problem, g) for g in waits), default=None)
         for g, decision in sorted(x.decisions.items()):
-            if decision.action == "start" and x.problem.gangs[g].queue == q and first is not None and _place_in_line(x.problem, g) > first:
-                yield ("decisions", g, "action"), f"starts before gang {first[-1]}, which waits in the same strict queue"
+            if (
+                decision.action == "start"
+                and x.problem.gangs[g].queue == q
+                and first is not None
+                and _place_in_line(x.problem, g) > first
+            ):
+                yield (
+                    ("decisions", g, "action"),
+                    f"starts before gang {first[-1]}, which waits in the same strict queue",
+                )
 
 
 def _place_in_line(problem: Problem, g: int) -> tuple[int, bool, int, int]:
@@ -36,12 +46,19 @@ def _place_in_line(problem: Problem, g: int) -> tuple[int, bool, int, int]:
 
 
 def kept_domains(x: Ledger) -> Findings:
-    """No new pod, and none that is reserved for, below a hypernode that a queue keeps, unless the gang's queue is that queue or below it. Or the gang
-    borrows: it starts, and whoever owns the domain can have it evicted whole (`votes.borrows`)."""
+    """No new pod, and none that is reserved for, below a hypernode that a queue keeps, unless the gang's queue is that
+    queue or below it. Or the gang borrows: it starts, and whoever owns the domain can have it evicted whole
+    (`votes.borrows`)."""
     held = x.plan.reservation
-    reserved = {place.node for place in held.placements if 0 <= place.node < len(x.problem.nodes)} if held is not None else set()
+    reserved = (
+        {place.node for place in held.placements if 0 <= place.node < len(x.problem.nodes)}
+        if held is not None
+        else set()
+    )
     firm = [(g, new) for g, new in enumerate(x.new) if new and not _borrows(x, g)]
-    asking: list[tuple[Where, int, set[int]]] = [(("decisions", g, "placements"), g, {node for _, node in new}) for g, new in firm]
+    asking: list[tuple[Where, int, set[int]]] = [
+        (("decisions", g, "placements"), g, {node for _, node in new}) for g, new in firm
+    ]
     if held is not None and 0 <= held.gang < len(x.problem.gangs):
         asking.append((("reservation", "placements"), held.gang, reserved))
     for q, queue in enumerate(x.problem.queues):
@@ -53,13 +70,17 @@ def kept_domains(x: Ledger) -> Findings:
 
 
 def shut(x: Ledger, g: int) -> set[int]:
-    """Nodes on which gang g may hardly get a new pod: one that closes before it ends, one in a domain that a queue keeps which is not above it (even
-    where it might borrow), one that is reserved for another gang."""
+    """Nodes on which gang g may hardly get a new pod: one that closes before it ends, one in a domain that a queue
+    keeps which is not above it (even where it might borrow), one that is reserved for another gang."""
     gang, held = x.problem.gangs[g], x.plan.reservation
-    others = {h for q, queue in enumerate(x.problem.queues) if q not in _upward(x.problem, gang.queue) for h in queue.kept}
+    others = {
+        h for q, queue in enumerate(x.problem.queues) if q not in _upward(x.problem, gang.queue) for h in queue.kept
+    }
     found = {place.node for place in held.placements} if held is not None and held.gang != g else set()
     for n, node in enumerate(x.problem.nodes):
-        if (node.closes_in is not None and not _ends_by(gang, node.closes_in)) or (others and not others.isdisjoint(_above(x.problem, n))):
+        if (node.closes_in is not None and not _ends_by(gang, node.closes_in)) or (
+            others and not others.isdisjoint(_above(x.problem, n))
+        ):
             found.add(n)
     return found
 
@@ -83,7 +104,8 @@ def _above(problem: Problem, node: int) -> set[int]:
 
 
 def maintenance(x: Ledger) -> Findings:
-    """No new pod on a node that closes, unless the gang is expected to end by then, and no reservation there unless its gang would."""
+    """No new pod on a node that closes, unless the gang is expected to end by then, and no reservation there unless its
+    gang would."""
     for g, new in enumerate(x.new):
         for _, node in sorted(new):
             closes = x.problem.nodes[node].closes_in
@@ -99,12 +121,14 @@ def maintenance(x: Ledger) -> Findings:
 
 
 def reservation(x: Ledger) -> Findings:
-    """The reserved gang waits; it and nobody else has the reservation's start. Its placements are new pods that, with what it runs, make it whole.
-    `until` are other gangs that hold pods in the plan; `starts_in` is the latest of their ends, None when one is unknown.
+    """The reserved gang waits; it and nobody else has the reservation's start. Its placements are new pods that, with
+    what it runs, make it whole. `until` are other gangs that hold pods in the plan; `starts_in` is the latest of their
+    ends, None when one is unknown.
 
-    When they are gone, and with them all who end by the start, the placements fit: every node has the room, and the queues allow them as they
-    would allow new pods now. No other queue keeps their domains. New pods on a reserved node are of a gang of a higher level that starts, or of
-    one that ends by the start. Not checked are relations and cells at that time, which nobody can tell.
+    When they are gone, and with them all who end by the start, the placements fit: every node has the room, and the
+    queues allow them as they would allow new pods now. No other queue keeps their domains. New pods on a reserved node
+    are of a gang of a higher level that starts, or of one that ends by the start. Not checked are relations and cells
+    at that time, which nobody can tell.
     """
     held = x.plan.reservation
     for g, decision in sorted(x.decisions.items()):
@@ -177,7 +201,9 @@ def _awaited(x: Ledger, held: Reservation) -> Findings:
 
 
 def _room_at_start(x: Ledger, held: Reservation) -> Findings:
-    gone = {g for g, gang in enumerate(x.problem.gangs) if g in held.until or _ends_by(gang, held.starts_in)} - {held.gang}
+    gone = {g for g, gang in enumerate(x.problem.gangs) if g in held.until or _ends_by(gang, held.starts_in)} - {
+        held.gang
+    }
     yield from _nodes_at_start(x, held, gone)
     yield from _queues_at_start(x, held, gone)
 
@@ -198,24 +224,42 @@ def _nodes_at_start(x: Ledger, held: Reservation, gone: set[int]) -> Findings:
 
 
 def _queues_at_start(x: Ledger, held: Reservation, gone: set[int]) -> Findings:
-    """Capabilities, what guarantees leave of them, shares by weight as they are today, and guarantees, as for gangs that start now."""
+    """Capabilities, what guarantees leave of them, shares by weight as they are today, and guarantees, as for gangs
+    that start now."""
     stays = x.demand([{} if g in gone else counts for g, counts in enumerate(x.placed)])
     before = [plus(queue.used, amounts) for queue, amounts in zip(x.problem.queues, stays, strict=True)]
-    asked = x.demand([Counter({(p.role, p.node): p.pods for p in held.placements}) if g == held.gang else {} for g in range(len(x.problem.gangs))])
+    asked = x.demand(
+        [
+            Counter({(p.role, p.node): p.pods for p in held.placements}) if g == held.gang else {}
+            for g in range(len(x.problem.gangs))
+        ]
+    )
     home = x.problem.gangs[held.gang].queue
     after = [plus(amounts, more) for amounts, more in zip(before, asked, strict=True)]
     if home in quotas.takes_nothing(x.problem):
         yield ("reservation", "gang"), f"its queue {home} takes nothing new"
     inside = x.with_descendants(after)
-    limits = [(q, r, limit, inside[q][r]) for q in _upward(x.problem, home) for r, limit in enumerate(x.problem.queues[q].capability)]
-    limits += [(q, r, limit, (inside if tree else after)[q][r]) for q, r, limit, tree in quotas.real_capability(x.problem)]
+    limits = [
+        (q, r, limit, inside[q][r])
+        for q in _upward(x.problem, home)
+        for r, limit in enumerate(x.problem.queues[q].capability)
+    ]
+    limits += [
+        (q, r, limit, (inside if tree else after)[q][r]) for q, r, limit, tree in quotas.real_capability(x.problem)
+    ]
     for q, r, limit, amount in limits:
         if limit is not None and asked[home][r] and amount > limit and q in _upward(x.problem, home):
-            yield ("queues", q, "capability", r), f"{limit} {x.problem.resources[r]} leave too little when the reservation falls due"
+            yield (
+                ("queues", q, "capability", r),
+                f"{limit} {x.problem.resources[r]} leave too little when the reservation falls due",
+            )
     for name, most in quotas.proportional(x.problem).get(home, {}).items():
         r = x.problem.resources.index(name)
         if most < x.totals[r] and asked[home][r] and after[home][r] > most + quotas.RESOLUTION:
-            yield ("queues", home, "deserved", r), f"{most:f} {name} deserved are too little when the reservation falls due"
+            yield (
+                ("queues", home, "deserved", r),
+                f"{most:f} {name} deserved are too little when the reservation falls due",
+            )
     for where, r, fault in short_of_guarantees(x, before, after):
         if asked[home][r]:
             yield where, f"{fault}, when the reservation falls due"
@@ -234,7 +278,11 @@ def _left_alone(x: Ledger, held: Reservation) -> Findings:
 
 def _level(problem: Problem, g: int) -> tuple[int, bool, int]:
     gang, policy = problem.gangs[g], problem.policy
-    return gang.priority, gang.overdue, problem.queues[gang.queue].priority if policy.capacity or policy.proportion else 0
+    return (
+        gang.priority,
+        gang.overdue,
+        problem.queues[gang.queue].priority if policy.capacity or policy.proportion else 0,
+    )
 
 
 TIME_RULES = (strict_order, kept_domains, maintenance, reservation)

@@ -10,14 +10,16 @@ from solver.verify.ledger import Findings, Ledger
 
 MINIMISED = frozenset({"loss", "whole gangs", "victims", "subgroups", "spread", "supernodes", "nodes"})
 LEVEL = re.compile(r"gangs\[(?P<priority>-?\d+)(?P<overdue>, overdue)?(?:, queues (?P<rank>-?\d+))?\]")
-"""Name of an objective that counts the gangs of one priority, overdue or not, and of queues of one priority where that matters."""
+"""Name of an objective that counts the gangs of one priority, overdue or not, and of queues of one priority where that
+matters."""
 ROUNDING = 1e-6
 
 
 def values(x: Ledger) -> Findings:
-    """A bound is no worse than the value: above it where much is good, below it where little is. `gangs[p]` is the number of the batch's gangs of
-    that priority that start; `loss` counts all evicted pods, each as dear as the seconds that its gang has run, at least 1; `victims` the gangs
-    that lose any, `whole gangs` those of them of which nothing stays."""
+    """A bound is no worse than the value: above it where much is good, below it where little is. `gangs[p]` is the
+    number of the batch's gangs of that priority that start; `loss` counts all evicted pods, each as dear as the seconds
+    that its gang has run, at least 1; `victims` the gangs that lose any, `whole gangs` those of them of which nothing
+    stays."""
     gone = [(x.problem.gangs[g], decision.evicted) for g, decision in sorted(x.decisions.items()) if decision.evicted]
     evicted = {
         "loss": sum(max(1, gang.loss) * place.pods for gang, pods in gone for place in pods),
@@ -28,11 +30,18 @@ def values(x: Ledger) -> Findings:
         counted = evicted | dict(_started(x, batch))
         for o, objective in enumerate(batch.objectives):
             where = ("batches", b, "objectives", o)
-            better = objective.bound - objective.value if objective.name not in MINIMISED else objective.value - objective.bound
+            better = (
+                objective.bound - objective.value
+                if objective.name not in MINIMISED
+                else objective.value - objective.bound
+            )
             if not better >= -ROUNDING * max(1.0, abs(objective.value)):
                 yield where, f"the bound {objective.bound} is on the wrong side of the value {objective.value}"
             if objective.name in counted and not abs(objective.value - counted[objective.name]) <= ROUNDING:
-                yield where, f"{objective.name} is said to be {objective.value}, and counted to be {counted[objective.name]}"
+                yield (
+                    where,
+                    f"{objective.name} is said to be {objective.value}, and counted to be {counted[objective.name]}",
+                )
 
 
 def _started(x: Ledger, batch: Batch) -> Iterator[tuple[str, int]]:
@@ -41,8 +50,19 @@ def _started(x: Ledger, batch: Batch) -> Iterator[tuple[str, int]]:
     for objective in batch.objectives:
         level = LEVEL.fullmatch(objective.name)
         if level is not None:
-            mine = [gang for gang in gangs if gang.priority == int(level["priority"]) and gang.overdue == bool(level["overdue"])]
-            yield objective.name, sum(1 for gang in mine if level["rank"] is None or x.problem.queues[gang.queue].priority == int(level["rank"]))
+            mine = [
+                gang
+                for gang in gangs
+                if gang.priority == int(level["priority"]) and gang.overdue == bool(level["overdue"])
+            ]
+            yield (
+                objective.name,
+                sum(
+                    1
+                    for gang in mine
+                    if level["rank"] is None or x.problem.queues[gang.queue].priority == int(level["rank"])
+                ),
+            )
 
 
 VALUE_RULES = (values,)

@@ -1,6 +1,8 @@
-"""The verifier's rules about evictions, in words of their own: they share no code with `solver.semantics.eviction_rights` or the model.
+"""The verifier's rules about evictions, in words of their own: they share no code with
+`solver.semantics.eviction_rights` or the model.
 
-The words of `solver.verify` hold; besides, a *victim* is a gang with evicted pods, a *winner* a gang that some pod is evicted for.
+The words of `solver.verify` hold; besides, a *victim* is a gang with evicted pods, a *winner* a gang that some pod is
+evicted for.
 """
 
 from __future__ import annotations
@@ -19,12 +21,14 @@ from solver.verify.votes import VOTE_RULES, asked_above, gates_of, least_of, tak
 
 
 def evictions(x: Ledger) -> Findings:
-    """Evicted pods are running ones, sorted by (role, node) and merged, and there are gangs that they are evicted for, which start. A victim
-    goes whole (action evict, all running pods evicted, none placed), or it is kept with exactly the rest, at its minima, what its
-    subgroups lose being whole parts in each of their domains."""
+    """Evicted pods are running ones, sorted by (role, node) and merged, and there are gangs that they are evicted for,
+    which start. A victim goes whole (action evict, all running pods evicted, none placed), or it is kept with exactly
+    the rest, at its minima, what its subgroups lose being whole parts in each of their domains."""
     for g, decision in sorted(x.decisions.items()):
         where = ("decisions", g, "evicted")
-        if bool(decision.evicted) != bool(decision.evicted_for) or (decision.action == "evict" and not decision.evicted):
+        if bool(decision.evicted) != bool(decision.evicted_for) or (
+            decision.action == "evict" and not decision.evicted
+        ):
             yield where, "evicted pods and the gangs they are evicted for belong together"
         if fault := _winners(x, decision):
             yield ("decisions", g, "evicted_for"), fault
@@ -33,7 +37,9 @@ def evictions(x: Ledger) -> Findings:
         keys = [(place.role, place.node) for place in decision.evicted]
         if any(first >= second for first, second in pairwise(keys)):
             yield where, "not sorted by (role, node), or a pair occurs twice"
-        if any(place.pods < 1 or place.pods > x.running[g].get((place.role, place.node), 0) for place in decision.evicted):
+        if any(
+            place.pods < 1 or place.pods > x.running[g].get((place.role, place.node), 0) for place in decision.evicted
+        ):
             yield where, "more pods than run there"
         if decision.action == "evict":
             if x.stays[g] or decision.placements:
@@ -50,7 +56,9 @@ def _winners(x: Ledger, decision: Decision) -> str:
     winners = decision.evicted_for
     if list(winners) != sorted(set(winners)):
         return "not sorted, or one occurs twice"
-    if any(not 0 <= j < len(x.problem.gangs) or j not in x.decisions or x.decisions[j].action != "start" for j in winners):
+    if any(
+        not 0 <= j < len(x.problem.gangs) or j not in x.decisions or x.decisions[j].action != "start" for j in winners
+    ):
         return "a gang that does not start"
     return ""
 
@@ -67,11 +75,13 @@ def _whole_parts(x: Ledger, g: int) -> bool:
 
 
 def legality(x: Ledger) -> Findings:
-    """Only evictable gangs are victims, only for gangs that preempt, and all winners of a victim are in its own queue or none is.
+    """Only evictable gangs are victims, only for gangs that preempt, and all winners of a victim are in its own queue
+    or none is.
 
-    Own queue: `Problem.preempt`, and a victim has a lower priority than its winners.
-    Other queues: `Problem.reclaim`, the victim's queue is reclaimable, and its priority is not higher; rules `reclaimed` and `entitlement` say how
-    much. One that runs in a domain that its winner's queue keeps is given back whatever its priority, and whatever the queues hold (`taken_back`).
+    Own queue: `Problem.preempt`, and a victim has a lower priority than its winners. Other queues: `Problem.reclaim`,
+    the victim's queue is reclaimable, and its priority is not higher; rules `reclaimed` and `entitlement` say how much.
+    One that runs in a domain that its winner's queue keeps is given back whatever its priority, and whatever the queues
+    hold (`taken_back`).
     """
     for g, decision in sorted(x.decisions.items()):
         victim = x.problem.gangs[g]
@@ -86,7 +96,9 @@ def legality(x: Ledger) -> Findings:
             yield where, "for a gang that preempts nobody"
         if len(inside) > 1:
             yield where, "for its own queue and for others at once"
-        elif inside == {True} and not (x.problem.preempt and all(victim.priority < winner.priority for winner in winners)):
+        elif inside == {True} and not (
+            x.problem.preempt and all(victim.priority < winner.priority for winner in winners)
+        ):
             yield where, "inside a queue only a gang of lower priority may be evicted, and only where preemption is on"
         elif inside == {False} and not (x.problem.reclaim and x.problem.queues[victim.queue].reclaimable):
             yield where, "across queues only a reclaimable queue's gangs may be evicted, and only where reclaim is on"
@@ -102,10 +114,11 @@ def reclaimers(x: Ledger, g: int) -> list[int]:
 
 
 def reclaimed(x: Ledger) -> Findings:
-    """A queue that has to spare what gangs of other queues took (`gates_of`) keeps, descendants included, its guarantees, and what it deserves of at
-    least one resource that each of those victims gave back and each of those winners asks for. Where it deserves something that a winner asks for,
-    only that counts; where it deserves only other things, these, of what each victim gave back. Pods that went for gangs inside it count as still
-    held. The number of pods is no such resource."""
+    """A queue that has to spare what gangs of other queues took (`gates_of`) keeps, descendants included, its
+    guarantees, and what it deserves of at least one resource that each of those victims gave back and each of those
+    winners asks for. Where it deserves something that a winner asks for, only that counts; where it deserves only other
+    things, these, of what each victim gave back. Pods that went for gangs inside it count as still held. The number of
+    pods is no such resource."""
     named: dict[int, set[int]] = defaultdict(set)
     useful: dict[int, set[int]] = {}
     back: dict[int, set[int]] = {}
@@ -114,14 +127,20 @@ def reclaimed(x: Ledger) -> Findings:
         if not x.gone[g]:
             continue
         given = {r for (role, _) in x.gone[g] for r, amount in enumerate(gang.roles[role].request) if amount}
-        asked = [{r for role in x.problem.gangs[j].roles for r, amount in enumerate(role.request) if amount} for j in reclaimers(x, g)]
+        asked = [
+            {r for role in x.problem.gangs[j].roles for r, amount in enumerate(role.request) if amount}
+            for j in reclaimers(x, g)
+        ]
         for q in gates_of(x, g):
             useful[q] = useful.get(q, counted).intersection(given, *asked)
             back[q] = back.get(q, counted) & given
             named[q] |= counted.intersection(set().union(*asked))
     for q, resources in sorted(useful.items()):
         queue = x.problem.queues[q]
-        held = [b + a - gone + back for b, a, gone, back in zip(x.before[q], x.added[q], x.lost[q], _kept_inside(x, q), strict=True)]
+        held = [
+            b + a - gone + back
+            for b, a, gone, back in zip(x.before[q], x.added[q], x.lost[q], _kept_inside(x, q), strict=True)
+        ]
         due = {x.problem.resources.index(name): amount for name, amount in x.deserved[q].items()}
         counts = resources & due.keys() if named[q] & due.keys() else back[q] & due.keys() if due else resources
         if not any(held[r] >= int(due.get(r, 0)) for r in counts):
@@ -131,7 +150,8 @@ def reclaimed(x: Ledger) -> Findings:
 
 
 def _kept_inside(x: Ledger, q: int) -> list[int]:
-    """What gangs below queue q, or in it, lost without it being asked: to others there, and to those who took back what is their queue's."""
+    """What gangs below queue q, or in it, lost without it being asked: to others there, and to those who took back what
+    is their queue's."""
     found = [0] * len(x.problem.resources)
     for g, gang in enumerate(x.problem.gangs):
         if (
@@ -151,11 +171,14 @@ def _under(x: Ledger, q: int | None, top: int) -> bool:
 
 
 def entitlement(x: Ledger) -> Findings:
-    """A winner that takes from other queues leaves its own, or one above it that is asked, of at least one resource that it asks for, within what
-    that deserves: what runs there and stays, with its own minima."""
+    """A winner that takes from other queues leaves its own, or one above it that is asked, of at least one resource
+    that it asks for, within what that deserves: what runs there and stays, with its own minima."""
     for j in sorted({j for g in range(len(x.problem.gangs)) for j in reclaimers(x, g)}):
         gang = x.problem.gangs[j]
-        own = [sum(pods * gang.roles[role].request[r] for (role, _), pods in x.running[j].items()) for r in range(len(x.problem.resources))]
+        own = [
+            sum(pods * gang.roles[role].request[r] for (role, _), pods in x.running[j].items())
+            for r in range(len(x.problem.resources))
+        ]
         within = False
         for q in (gang.queue, *asked_above(x, gang.queue)):
             due = {x.problem.resources.index(name): amount for name, amount in x.deserved[q].items()}
@@ -167,8 +190,9 @@ def entitlement(x: Ledger) -> Findings:
 
 
 def need(x: Ledger) -> Findings:
-    """No victim goes for nothing: with its pods back, its winners do not fit. Tried are the plan as it stands, and each winner placed again
-    by a plain search; of a victim that is kept each pod is tried by itself, unless subgroups keep its pods together."""
+    """No victim goes for nothing: with its pods back, its winners do not fit. Tried are the plan as it stands, and each
+    winner placed again by a plain search; of a victim that is kept each pod is tried by itself, unless subgroups keep
+    its pods together."""
     for g, decision in sorted(x.decisions.items()):
         if not x.gone[g] or any(j not in x.decisions for j in decision.evicted_for):
             continue
@@ -223,14 +247,16 @@ def _fine(free: Iterable[list[int]]) -> bool:
 
 
 def _queues_hold(x: Ledger, own: Sequence[Sequence[int]], winners: set[int]) -> bool:
-    """Capabilities on the winners' paths and guarantees, with these holdings; a broken one that was broken before the plan is let pass by
-    none, so that this errs towards needing the victim."""
+    """Capabilities on the winners' paths and guarantees, with these holdings; a broken one that was broken before the
+    plan is let pass by none, so that this errs towards needing the victim."""
     held = x.with_descendants([tuple(amounts) for amounts in own])
     for q in winners:
         path: int | None = q
         while path is not None:
             spec = x.problem.queues[path]
-            if any(most is not None and amount > most for amount, most in zip(held[path], spec.capability, strict=True)):
+            if any(
+                most is not None and amount > most for amount, most in zip(held[path], spec.capability, strict=True)
+            ):
                 return False
             path = spec.parent
     for q, r, most, tree in quotas.real_capability(x.problem):
@@ -245,14 +271,18 @@ def _queues_hold(x: Ledger, own: Sequence[Sequence[int]], winners: set[int]) -> 
         guaranteed = any(queue.guarantee[r] for queue in x.problem.queues)
         if guaranteed and sum(needed[q][r] for q, queue in enumerate(x.problem.queues) if queue.parent is None) > total:
             return False
-        if guaranteed and any(queue.capability[r] is not None and needed[q][r] > queue.capability[r] for q, queue in enumerate(x.problem.queues)):  # type: ignore[operator]
+        if guaranteed and any(
+            queue.capability[r] is not None and needed[q][r] > queue.capability[r]
+            for q, queue in enumerate(x.problem.queues)
+        ):  # type: ignore[operator]
             return False
     return True
 
 
 def _place(x: Ledger, free: list[list[int]], j: int) -> bool:
-    """The winner's minima inside one of its domains, role by role, node by node, where no other rule keeps it off; takes the room. False proves
-    nothing: gangs with subgroups, running pods or portions of cells, minima above the roles' sum, and gangs in relations are not tried."""
+    """The winner's minima inside one of its domains, role by role, node by node, where no other rule keeps it off;
+    takes the room. False proves nothing: gangs with subgroups, running pods or portions of cells, minima above the
+    roles' sum, and gangs in relations are not tried."""
     gang = x.problem.gangs[j]
     if any(role.bears or role.matches or role.portions for role in gang.roles):
         return False
@@ -261,7 +291,9 @@ def _place(x: Ledger, free: list[list[int]], j: int) -> bool:
     domains: dict[int | None, list[int]] = defaultdict(list)
     closed = shut(x, j)
     for n in (n for n in range(len(x.problem.nodes)) if n not in closed):
-        domains[x.domain(n, gang.topology.tier) if gang.topology is not None and x.binds(gang.topology) else 0].append(n)
+        domains[x.domain(n, gang.topology.tier) if gang.topology is not None and x.binds(gang.topology) else 0].append(
+            n
+        )
     for domain, nodes in sorted(domains.items(), key=lambda item: -1 if item[0] is None else item[0]):
         found = None if domain is None else _spread(x, free, gang, nodes)
         if found is not None:

@@ -1,6 +1,7 @@
 """python -m tests.controlplane up | down | status | build: a control plane to try things on by hand.
 
-Progress goes to stderr. `up` prints the line that points kubectl and gangplan at the cluster: eval "$(python -m tests.controlplane up)".
+Progress goes to stderr. `up` prints the line that points kubectl and gangplan at the cluster: eval "$(python -m
+tests.controlplane up)".
 """
 
 from __future__ import annotations
@@ -21,16 +22,26 @@ from tests.controlplane.plane import CAPACITY, ControlPlane
 from tests.controlplane.processes import ProcessId, identify, is_alive, kill_group
 from tests.controlplane.rest import from_kubeconfig
 
-_CONFIGMAP: Final = "volcano-system/volcano-scheduler-configmap"  # where Volcano's Helm chart keeps the scheduler's configuration
+_CONFIGMAP: Final = (
+    "volcano-system/volcano-scheduler-configmap"  # where Volcano's Helm chart keeps the scheduler's configuration
+)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.controlplane", description="A real control plane with Volcano on this machine.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.controlplane", description="A real control plane with Volcano on this machine."
+    )
     parser.add_argument("command", choices=["up", "down", "status", "build", "follow"])
-    parser.add_argument("--dir", type=Path, default=_default_folder(), help="where the cluster's files are (default: %(default)s)")
+    parser.add_argument(
+        "--dir", type=Path, default=_default_folder(), help="where the cluster's files are (default: %(default)s)"
+    )
     parser.add_argument("--nodes", type=int, default=4, help="up: how many nodes (default: %(default)s)")
     parser.add_argument("--gpus", type=int, default=8, help="up: GPUs of each node (default: %(default)s)")
-    parser.add_argument("--configmap", default=_CONFIGMAP, help="up: the ConfigMap that becomes the scheduler's file (default: %(default)s)")
+    parser.add_argument(
+        "--configmap",
+        default=_CONFIGMAP,
+        help="up: the ConfigMap that becomes the scheduler's file (default: %(default)s)",
+    )
     options = parser.parse_args()
     folder: Path = options.dir.resolve()
     match options.command:
@@ -59,13 +70,26 @@ def up(folder: Path, nodes: int, gpus: int, configmap: str) -> int:
     try:
         cluster.add_nodes([f"node-{index:04}" for index in range(nodes)], capacity={**CAPACITY, "nvidia.com/gpu": gpus})
         with (folder / "logs" / "follow.log").open("ab") as log:
-            command = [sys.executable, "-m", "tests.controlplane", "follow", "--dir", str(folder), "--configmap", configmap]
-            kubelet = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+            command = [
+                sys.executable,
+                "-m",
+                "tests.controlplane",
+                "follow",
+                "--dir",
+                str(folder),
+                "--configmap",
+                configmap,
+            ]
+            kubelet = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
         processes = [*cluster.release(), identify("follow", kubelet.pid)]
     except BaseException:
         cluster.stop()
         raise
-    _state_file(folder).write_text(json.dumps({"kubeconfig": str(cluster.kubeconfig), "processes": processes}, indent=2))
+    _state_file(folder).write_text(
+        json.dumps({"kubeconfig": str(cluster.kubeconfig), "processes": processes}, indent=2)
+    )
     say(f"ready in {time.monotonic() - begin:.1f} s with {nodes} nodes of {gpus} GPUs; logs in {folder / 'logs'}")
     print(f"export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}")
     return 0
@@ -93,7 +117,9 @@ def follow(folder: Path, configmap: str) -> int:
     """Kubelet's part for a cluster that `up` started; `up` runs this itself."""
     namespace, _, name = configmap.partition("/")
     client = from_kubeconfig(folder / "admin.kubeconfig")
-    Follower(client, namespace, name, folder / "scheduler-conf" / "volcano-scheduler.conf", folder / "followed.conf").run()
+    Follower(
+        client, namespace, name, folder / "scheduler-conf" / "volcano-scheduler.conf", folder / "followed.conf"
+    ).run()
     return 0
 
 

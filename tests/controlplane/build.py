@@ -1,4 +1,5 @@
-"""Build what is missing of the control plane into a cache outside the checkout, so that a fresh clone on the same machine is warm.
+"""Build what is missing of the control plane into a cache outside the checkout, so that a fresh clone on the same
+machine is warm.
 
 The cache is ${XDG_CACHE_HOME:-~/.cache}/gangplan/controlplane/<digest of the Go module and the recipe>:
     bin/            the programs
@@ -99,7 +100,9 @@ class _Builder:
         }
 
     def run(self) -> None:
-        missing = [name for name in (*recipe.PROGRAMS, *recipe.SEPARATE_PROGRAMS) if not (self.cache / "bin" / name).exists()]
+        missing = [
+            name for name in (*recipe.PROGRAMS, *recipe.SEPARATE_PROGRAMS) if not (self.cache / "bin" / name).exists()
+        ]
         say(f"building the test control plane into {self.cache} (about 10 minutes on 2 cores when nothing is cached)")
         (self.cache / "bin").mkdir(exist_ok=True)
         self._assets()
@@ -113,7 +116,13 @@ class _Builder:
             say(f"  built {name} ({index} of {len(missing)}) in {time.monotonic() - begin:.0f} s")
 
     def _run(self, *arguments: str, folder: Path, environment: dict[str, str] | None = None) -> str:
-        done = subprocess.run([self.go, *arguments], cwd=folder, env={**self.environment, **(environment or {})}, capture_output=True, text=True)
+        done = subprocess.run(
+            [self.go, *arguments],
+            cwd=folder,
+            env={**self.environment, **(environment or {})},
+            capture_output=True,
+            text=True,
+        )
         if done.returncode != 0:
             raise BuildError(f"go {' '.join(arguments)} failed in {folder}:\n{done.stderr[-4000:]}")
         return done.stdout
@@ -203,6 +212,8 @@ def _find_go() -> str:
 
 def _go_version(go: str) -> tuple[int, int]:
     """(1, 26) for "go version go1.26.6 linux/amd64"; (0, 0) when it does not say."""
-    said = subprocess.run([go, "version"], capture_output=True, text=True, env={**os.environ, "GOTOOLCHAIN": "local"}).stdout
+    said = subprocess.run(
+        [go, "version"], capture_output=True, text=True, env={**os.environ, "GOTOOLCHAIN": "local"}
+    ).stdout
     found = re.search(r"go(\d+)\.(\d+)", said)
     return (int(found[1]), int(found[2])) if found else (0, 0)

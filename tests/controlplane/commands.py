@@ -1,4 +1,5 @@
-"""The command line of each component. Ports and files are all of one control plane's own; nothing listens beyond the loopback address."""
+"""The command line of each component. Ports and files are all of one control plane's own; nothing listens beyond the
+loopback address."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ _CONTROLLERS = (
     "ttl-after-finished-controller",
     "cronjob-controller",
 )
-# kwok renews a node's lease four times in this time; the node controller gives up on a node after the grace period. Renewing every 6 s
-# leaves room for a busy machine and costs 200 nodes 35 small writes a second.
+# kwok renews a node's lease four times in this time; the node controller gives up on a node after the grace period.
+# Renewing every 6 s leaves room for a busy machine and costs 200 nodes 35 small writes a second.
 _NODE_LEASE_SECONDS = 24
 _NODE_GRACE = "16s"
 
@@ -50,7 +51,12 @@ def commands(cache: Path, work: Path, ports: Ports) -> dict[str, list[str]]:
     binary = cache / "bin"
     keys = work / "keys"
     kubeconfig = work / "admin.kubeconfig"
-    volcano = [f"--kubeconfig={kubeconfig}", f"--listen-address=127.0.0.1:{ports.unused}", "--leader-elect=false", "-v=2"]
+    volcano = [
+        f"--kubeconfig={kubeconfig}",
+        f"--listen-address=127.0.0.1:{ports.unused}",
+        "--leader-elect=false",
+        "-v=2",
+    ]
     return {
         "etcd": [
             str(binary / "etcd"),

@@ -35,7 +35,8 @@ class Follower:
             self._end.wait(_PERIOD)
 
     def copy(self) -> None:
-        """One look. A missing ConfigMap or key leaves the file as it is, as a mounted volume would; so does an API server that is away."""
+        """One look. A missing ConfigMap or key leaves the file as it is, as a mounted volume would; so does an API
+        server that is away."""
         try:
             text = (self._client("GET", self._path).get("data") or {}).get(KEY)
         except (ApiError, OSError):

@@ -1,4 +1,5 @@
-"""A real control plane with a real Volcano on loopback ports: kube-apiserver, etcd, controllers, webhooks, scheduler, and kwok for nodes."""
+"""A real control plane with a real Volcano on loopback ports: kube-apiserver, etcd, controllers, webhooks, scheduler,
+and kwok for nodes."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ from tests.controlplane.rest import ApiError, Client, Json, kubeconfig
 
 T = TypeVar("T")
 
-# Token users are fixed when the API server starts. "gangplan" has no rights of its own: what it may do comes from our ClusterRole.
+# Token users are fixed when the API server starts. "gangplan" has no rights of its own: what it may do comes from our
+# ClusterRole.
 USERS: Final[Mapping[str, Sequence[str]]] = {"admin": ("system:masters",), "gangplan": ()}
 CAPACITY: Final[Mapping[str, str]] = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": "8"}
 _STAGES: Final = Path(__file__).parent / "stages" / "own.yaml"
@@ -35,12 +37,16 @@ class NotSeenError(Exception):
 
 
 class ControlPlane:
-    """One cluster. `with ControlPlane() as cluster:` starts it (7 s when built) and ends every process of it, whatever happens.
+    """One cluster. `with ControlPlane() as cluster:` starts it (7 s when built) and ends every process of it, whatever
+    happens.
 
-    Without `work` all files are in a temporary folder that goes with it. `guard=False` lets the processes outlive this one.
+    Without `work` all files are in a temporary folder that goes with it. `guard=False` lets the processes outlive this
+    one.
     """
 
-    def __init__(self, work: Path | None = None, *, users: Mapping[str, Sequence[str]] = USERS, guard: bool = True) -> None:
+    def __init__(
+        self, work: Path | None = None, *, users: Mapping[str, Sequence[str]] = USERS, guard: bool = True
+    ) -> None:
         self._given_work = work
         self._users = dict(users)
         self._guarded = guard
@@ -93,7 +99,9 @@ class ControlPlane:
         self.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.stop()
 
     # --- files
@@ -118,7 +126,8 @@ class ControlPlane:
 
     @property
     def scheduler_conf(self) -> Path:
-        """The scheduler's configuration file, alone in its folder. Replace it, do not write into it: the scheduler reads on every event."""
+        """The scheduler's configuration file, alone in its folder. Replace it, do not write into it: the scheduler
+        reads on every event."""
         return self.work / "scheduler-conf" / KEY
 
     def logs(self, component: str, lines: int | None = None) -> str:
@@ -146,21 +155,29 @@ class ControlPlane:
         self._processes[component].start(self._guard)
 
     def follow_scheduler_configmap(self, namespace: str, name: str) -> None:
-        """From now on play kubelet: key volcano-scheduler.conf of that ConfigMap reaches the scheduler's file within 0.3 s of a change."""
-        follower = Follower(self._clients["admin"], namespace, name, self.scheduler_conf, self.work / f"{namespace}.{name}.conf")
+        """From now on play kubelet: key volcano-scheduler.conf of that ConfigMap reaches the scheduler's file within
+        0.3 s of a change."""
+        follower = Follower(
+            self._clients["admin"], namespace, name, self.scheduler_conf, self.work / f"{namespace}.{name}.conf"
+        )
         follower.start()
         self._followers.append(follower)
 
     # --- the API
 
-    def api(self, method: str, path: str, body: Json | None = None, content_type: str | None = None, *, user: str = "admin") -> Json:
-        """One call. A str body goes as it is (give its content_type, e.g. application/yaml); a PATCH is a merge patch, or a JSON patch
-        if the body is a list, or what content_type says. Raises ApiError."""
+    def api(
+        self, method: str, path: str, body: Json | None = None, content_type: str | None = None, *, user: str = "admin"
+    ) -> Json:
+        """One call. A str body goes as it is (give its content_type, e.g. application/yaml); a PATCH is a merge patch,
+        or a JSON patch if the body is a list, or what content_type says. Raises ApiError."""
         return self._clients[user](method, path, body, content_type)
 
-    def wait(self, look: Callable[[], T], until: Callable[[T], object] = bool, *, timeout: float = 30.0, what: str = "") -> T:
-        """Look again and again until `until(look())` holds, and return what was seen. An ApiError or a refused connection counts as not yet.
-        Raises NotSeenError at the deadline, or at once when a component has ended by itself."""
+    def wait(
+        self, look: Callable[[], T], until: Callable[[T], object] = bool, *, timeout: float = 30.0, what: str = ""
+    ) -> T:
+        """Look again and again until `until(look())` holds, and return what was seen. An ApiError or a refused
+        connection counts as not yet. Raises NotSeenError at the deadline, or at once when a component has ended by
+        itself."""
         deadline = time.monotonic() + timeout
         while True:
             seen: object
@@ -173,7 +190,9 @@ class ControlPlane:
                 seen = error
             self._check_processes()
             if time.monotonic() > deadline:
-                raise NotSeenError(f"{what or 'what was waited for'} did not come within {timeout:g} s; last seen: {str(seen)[:4000]}")
+                raise NotSeenError(
+                    f"{what or 'what was waited for'} did not come within {timeout:g} s; last seen: {str(seen)[:4000]}"
+                )
             time.sleep(0.05)
 
     # --- nodes
@@ -187,7 +206,8 @@ class ControlPlane:
         taints: Sequence[Mapping[str, str]] = (),
         wait: bool = True,
     ) -> list[str]:
-        """Make kwok nodes, all alike, and (unless wait=False) return when they are ready and free of the not-ready taint."""
+        """Make kwok nodes, all alike, and (unless wait=False) return when they are ready and free of the not-ready
+        taint."""
         added = list(names)
         resources = {key: str(value) for key, value in capacity.items()}
         for name in added:
@@ -197,7 +217,12 @@ class ControlPlane:
                 "metadata": {
                     "name": name,
                     "annotations": {"kwok.x-k8s.io/node": "fake"},
-                    "labels": {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64", **(labels or {})},
+                    "labels": {
+                        "kubernetes.io/hostname": name,
+                        "kubernetes.io/os": "linux",
+                        "kubernetes.io/arch": "amd64",
+                        **(labels or {}),
+                    },
                 },
                 "spec": {"taints": [dict(taint) for taint in taints]},
                 "status": {"capacity": resources, "allocatable": resources},
@@ -205,11 +230,14 @@ class ControlPlane:
             self.api("POST", "/api/v1/nodes", node)
         if wait:
             wanted = set(added)
-            self.wait(self._ready_nodes, wanted.issubset, timeout=30 + len(added) / 5, what=f"readiness of {len(added)} nodes")
+            self.wait(
+                self._ready_nodes, wanted.issubset, timeout=30 + len(added) / 5, what=f"readiness of {len(added)} nodes"
+            )
         return added
 
     def remove_node(self, name: str) -> None:
-        """Delete a Node object. Its pods stay until kube-controller-manager collects them, most of a minute later; so it is in real clusters."""
+        """Delete a Node object. Its pods stay until kube-controller-manager collects them, most of a minute later; so
+        it is in real clusters."""
         self.api("DELETE", f"/api/v1/nodes/{name}")
 
     def fail_node(self, name: str) -> None:
@@ -227,14 +255,19 @@ class ControlPlane:
         for node in self.api("GET", "/api/v1/nodes")["items"]:
             conditions = {each["type"]: each["status"] for each in node["status"].get("conditions", [])}
             taints = {taint["key"] for taint in node["spec"].get("taints", [])}
-            if conditions.get("Ready") == "True" and not taints & {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}:
+            if conditions.get("Ready") == "True" and not taints & {
+                "node.kubernetes.io/not-ready",
+                "node.kubernetes.io/unreachable",
+            }:
                 ready.add(node["metadata"]["name"])
         return ready
 
     # --- the steps of starting
 
     def _write_files(self, cache: Path, ports: Ports) -> None:
-        shutil.rmtree(self.work / "etcd", ignore_errors=True)  # in a given folder an earlier cluster may have left its state
+        shutil.rmtree(
+            self.work / "etcd", ignore_errors=True
+        )  # in a given folder an earlier cluster may have left its state
         for folder in ("logs", "keys", "scheduler-conf"):
             shutil.rmtree(self.work / folder, ignore_errors=True)
             (self.work / folder).mkdir(parents=True)
@@ -257,7 +290,9 @@ class ControlPlane:
         self.wait(lambda: self.api("GET", "/readyz"), lambda said: said == "ok", timeout=90, what="a ready API server")
         self.api("POST", "/api/v1/namespaces", {"metadata": {"name": "volcano-system"}})
         for file in sorted((cache / "crds").iterdir()):
-            self.api("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", file.read_text(), "application/yaml")
+            self.api(
+                "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", file.read_text(), "application/yaml"
+            )
         for configuration in webhooks.configurations(ports.webhooks, self.work / "keys" / "ca.crt"):
             plural = configuration["kind"].lower() + "s"
             self.api("POST", f"/apis/admissionregistration.k8s.io/v1/{plural}", configuration)
@@ -267,9 +302,19 @@ class ControlPlane:
             if process.pid is None:
                 self.restart(name)
         self.wait(lambda: self.api("GET", "/api/v1/namespaces/default"), what="namespace default")
-        self.wait(self._refusal, lambda said: "validatejob.volcano.sh" in said and "denied" in said, timeout=90, what="an answer of the webhooks")
+        self.wait(
+            self._refusal,
+            lambda said: "validatejob.volcano.sh" in said and "denied" in said,
+            timeout=90,
+            what="an answer of the webhooks",
+        )
         queue = functools.partial(self.api, "GET", "/apis/scheduling.volcano.sh/v1beta1/queues/default")
-        self.wait(queue, lambda found: found.get("status", {}).get("state") == "Open", timeout=90, what="the open queue default")
+        self.wait(
+            queue,
+            lambda found: found.get("status", {}).get("state") == "Open",
+            timeout=90,
+            what="the open queue default",
+        )
 
     def _unserved_types(self) -> list[str]:
         unserved = []
@@ -281,8 +326,15 @@ class ControlPlane:
 
     def _refusal(self) -> str:
         """What admission says to a job that nobody may have; it is never created."""
-        job: Json = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "never"}, "spec": {"minAvailable": 2}}
-        job["spec"]["tasks"] = [{"name": "a", "replicas": 1, "template": {"spec": {"containers": [{"name": "a", "image": "a"}]}}}]
+        job: Json = {
+            "apiVersion": "batch.volcano.sh/v1alpha1",
+            "kind": "Job",
+            "metadata": {"name": "never"},
+            "spec": {"minAvailable": 2},
+        }
+        job["spec"]["tasks"] = [
+            {"name": "a", "replicas": 1, "template": {"spec": {"containers": [{"name": "a", "image": "a"}]}}}
+        ]
         try:
             self.api("POST", "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs?dryRun=All", job)
         except ApiError as error:
@@ -292,7 +344,9 @@ class ControlPlane:
     def _check_processes(self) -> None:
         for process in self._processes.values():
             if process.exit_code is not None:
-                raise NotSeenError(f"{process.name} ended with exit code {process.exit_code}; the end of its log:\n{process.tail()}")
+                raise NotSeenError(
+                    f"{process.name} ended with exit code {process.exit_code}; the end of its log:\n{process.tail()}"
+                )
 
 
 def _without_lost_nodes(stage: str) -> str:

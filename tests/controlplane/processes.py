@@ -1,4 +1,5 @@
-"""Child processes that never outlive their owner, and that can be ended later by another process that knows them by pid."""
+"""Child processes that never outlive their owner, and that can be ended later by another process that knows them by
+pid."""
 
 from __future__ import annotations
 
@@ -14,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-# What the guard runs: it reads "+PID" and "-PID" lines and, when its owner is gone (end of file), kills the groups that are left
-# and takes away the temporary folder, if it was given one.
-# prctl(PR_SET_PDEATHSIG) would do it without a process, but it fires when the *thread* that forked ends.
+# What the guard runs: it reads "+PID" and "-PID" lines and, when its owner is gone (end of file), kills the groups that
+# are left and takes away the temporary folder, if it was given one. prctl(PR_SET_PDEATHSIG) would do it without a
+# process, but it fires when the *thread* that forked ends.
 _GUARD = """
 import os, shutil, signal, sys
 alive = set()
@@ -41,7 +42,8 @@ class ProcessId(NamedTuple):
 
 
 class Guard:
-    """Kills what it was told of when this process is gone, even by SIGKILL, and deletes the temporary folders that it was given."""
+    """Kills what it was told of when this process is gone, even by SIGKILL, and deletes the temporary folders that it
+    was given."""
 
     def __init__(self, *temporary: Path) -> None:
         command = [sys.executable, "-I", "-S", "-c", _GUARD, *map(str, temporary)]
@@ -84,7 +86,8 @@ class Process:
         return self._child.poll() if self._child is not None else None
 
     def start(self, guard: Guard | None) -> None:
-        """Start it in a process group of its own, so that Ctrl-C at the terminal reaches only us; the log is appended to."""
+        """Start it in a process group of its own, so that Ctrl-C at the terminal reaches only us; the log is appended
+        to."""
         if self.pid is not None:
             raise RuntimeError(f"{self.name} runs already")
         with self.log.open("ab") as log:
@@ -156,7 +159,8 @@ def _started(pid: int) -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """Free loopback ports below the range that the kernel takes for outgoing connections, which etcd's clients use by the dozen."""
+    """Free loopback ports below the range that the kernel takes for outgoing connections, which etcd's clients use by
+    the dozen."""
     lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     found: list[int] = []
     with contextlib.ExitStack() as held:

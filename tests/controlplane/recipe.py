@@ -1,4 +1,5 @@
-"""What the control plane is built from: the versions, the packages and the flags. The digest of this file is part of the cache's key."""
+"""What the control plane is built from: the versions, the packages and the flags. The digest of this file is part of
+the cache's key."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ class Module(NamedTuple):
 
 VOLCANO: Final = Module("volcano.sh/volcano@v1.15.1", "h1:M0iGzhy1dvod2GFy1QiyWdv1jmmNfHW4+2WoRU7CIAk=")
 VOLCANO_APIS: Final = Module("volcano.sh/apis@v1.14.0", "h1:Rf8wzGFmgzbyg85GO0CxapDDEk/VM3D7QbjbI/sH+OQ=")
-TRAINING_OPERATOR: Final = Module("github.com/kubeflow/training-operator@v1.9.3", "h1:aaSHqskOtCY8Dn8sVd+l9p5XAczW6O0nYMPjVLAw/lc=")
+TRAINING_OPERATOR: Final = Module(
+    "github.com/kubeflow/training-operator@v1.9.3", "h1:aaSHqskOtCY8Dn8sVd+l9p5XAczW6O0nYMPjVLAw/lc="
+)
 KWOK: Final = Module("sigs.k8s.io/kwok@v0.8.0", "h1:OTIOTwgROqPMovcTwxICx2eYQ4AwLpSx5EpjbDKF4SQ=")
 
 # Volcano 1.15.1 uses one constant that the newest served volcano.sh/apis lacks.
@@ -41,8 +44,11 @@ SEPARATE_PROGRAMS: Final = {"kwok": "sigs.k8s.io/kwok/cmd/kwok@v0.8.0"}
 
 _VERSION: Final = "k8s.io/component-base/version"
 _MAJOR, _MINOR, _ = KUBERNETES.split(".")
-# Without the version stamp the API server says v0.0.0-master, and clients and Volcano's feature gates go by what it says.
-LDFLAGS: Final = f"-s -w -X {_VERSION}.gitVersion=v{KUBERNETES} -X {_VERSION}.gitMajor={_MAJOR} -X {_VERSION}.gitMinor={_MINOR}"
+# Without the version stamp the API server says v0.0.0-master, and clients and Volcano's feature gates go by what it
+# says.
+LDFLAGS: Final = (
+    f"-s -w -X {_VERSION}.gitVersion=v{KUBERNETES} -X {_VERSION}.gitMajor={_MAJOR} -X {_VERSION}.gitMinor={_MINOR}"
+)
 
 # Folder of the cache -> (module, file or glob inside it): what starting needs besides the binaries.
 ASSETS: Final = (

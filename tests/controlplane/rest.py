@@ -30,8 +30,11 @@ class Client:
         self._token = token
         self._tls = ssl.create_default_context(cafile=str(ca))
 
-    def __call__(self, method: str, path: str, body: Json | bytes | str | None = None, content_type: str | None = None) -> Json:
-        """Send an object (as JSON) or text as it is; the type of a PATCH is a merge patch, or a JSON patch for a list, unless given."""
+    def __call__(
+        self, method: str, path: str, body: Json | bytes | str | None = None, content_type: str | None = None
+    ) -> Json:
+        """Send an object (as JSON) or text as it is; the type of a PATCH is a merge patch, or a JSON patch for a list,
+        unless given."""
         if content_type is None:
             patch = "application/json-patch+json" if isinstance(body, list) else "application/merge-patch+json"
             content_type = patch if method == "PATCH" else "application/json"
@@ -56,7 +59,9 @@ def kubeconfig(port: int, ca: Path, user: str, token: str) -> str:
         {
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [{"name": "test", "cluster": {"server": f"https://127.0.0.1:{port}", "certificate-authority": str(ca)}}],
+            "clusters": [
+                {"name": "test", "cluster": {"server": f"https://127.0.0.1:{port}", "certificate-authority": str(ca)}}
+            ],
             "users": [{"name": user, "user": {"token": token}}],
             "contexts": [{"name": "test", "context": {"cluster": "test", "user": user, "namespace": "default"}}],
             "current-context": "test",
@@ -69,4 +74,8 @@ def from_kubeconfig(path: Path) -> Client:
     """The client of a kubeconfig that `kubeconfig` wrote."""
     config = json.loads(path.read_text())
     cluster = config["clusters"][0]["cluster"]
-    return Client(int(cluster["server"].rpartition(":")[2]), Path(cluster["certificate-authority"]), config["users"][0]["user"]["token"])
+    return Client(
+        int(cluster["server"].rpartition(":")[2]),
+        Path(cluster["certificate-authority"]),
+        config["users"][0]["user"]["token"],
+    )

@@ -1,4 +1,5 @@
-"""Volcano's admission as its Helm chart registers it, but by URL: the webhook manager runs beside the cluster, not in it."""
+"""Volcano's admission as its Helm chart registers it, but by URL: the webhook manager runs beside the cluster, not in
+it."""
 
 from __future__ import annotations
 
@@ -23,8 +24,23 @@ _WEBHOOKS: Final = (
     _Webhook("/jobs/validate", "validatejob", "batch.volcano.sh", "v1alpha1", "jobs", ("CREATE", "UPDATE")),
     _Webhook("/podgroups/validate", "validatepodgroup", "scheduling.volcano.sh", "v1beta1", "podgroups", ("CREATE",)),
     _Webhook("/queues/mutate", "mutatequeue", "scheduling.volcano.sh", "v1beta1", "queues", ("CREATE",)),
-    _Webhook("/queues/validate", "validatequeue", "scheduling.volcano.sh", "v1beta1", "queues", ("CREATE", "UPDATE", "DELETE")),
-    _Webhook("/hypernodes/validate", "validatehypernodes", "topology.volcano.sh", "v1alpha1", "hypernodes", ("CREATE", "UPDATE"), everywhere=True),
+    _Webhook(
+        "/queues/validate",
+        "validatequeue",
+        "scheduling.volcano.sh",
+        "v1beta1",
+        "queues",
+        ("CREATE", "UPDATE", "DELETE"),
+    ),
+    _Webhook(
+        "/hypernodes/validate",
+        "validatehypernodes",
+        "topology.volcano.sh",
+        "v1alpha1",
+        "hypernodes",
+        ("CREATE", "UPDATE"),
+        everywhere=True,
+    ),
     _Webhook("/cronjobs/validate", "validatecronjob", "batch.volcano.sh", "v1alpha1", "cronjobs", ("CREATE", "UPDATE")),
 )
 ENABLED: Final = ",".join(webhook.path for webhook in _WEBHOOKS)
@@ -37,10 +53,16 @@ def configurations(port: int, ca: Path) -> list[dict[str, Any]]:
 
 
 def _configuration(webhook: _Webhook, port: int, bundle: str) -> dict[str, Any]:
-    not_volcano = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["volcano-system", "kube-system"]}
+    not_volcano = {
+        "key": "kubernetes.io/metadata.name",
+        "operator": "NotIn",
+        "values": ["volcano-system", "kube-system"],
+    }
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "MutatingWebhookConfiguration" if webhook.path.endswith("/mutate") else "ValidatingWebhookConfiguration",
+        "kind": "MutatingWebhookConfiguration"
+        if webhook.path.endswith("/mutate")
+        else "ValidatingWebhookConfiguration",
         # The webhook manager looks its configurations up by this name and fills in its own CA.
         "metadata": {"name": "volcano-admission-service" + webhook.path.replace("/", "-")},
         "webhooks": [

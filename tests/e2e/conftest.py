@@ -1,5 +1,5 @@
-"""The real control plane for tests. The first start on a machine builds it (about 10 minutes; `python -m tests.controlplane build` does so
-beforehand); each start after that takes about 7 seconds."""
+"""The real control plane for tests. The first start on a machine builds it (about 10 minutes; `python -m
+tests.controlplane build` does so beforehand); each start after that takes about 7 seconds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def shared_control_plane() -> Iterator[ControlPlane]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """The report of a failed test ends in the last lines of each component's log: the folder with the logs goes with the cluster."""
+    """The report of a failed test ends in the last lines of each component's log: the folder with the logs goes with
+    the cluster."""
     report = yield
     if report.failed:
         for value in getattr(item, "funcargs", {}).values():

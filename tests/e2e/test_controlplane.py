@@ -1,4 +1,5 @@
-"""The test bed keeps what it promises: real admission, real scheduling, real authorization, pods that end, and no process left behind."""
+"""The test bed keeps what it promises: real admission, real scheduling, real authorization, pods that end, and no
+process left behind."""
 
 from __future__ import annotations
 
@@ -20,14 +21,20 @@ PODS = "/api/v1/namespaces/default/pods"
 CONFIGMAPS = "/api/v1/namespaces/volcano-system/configmaps"
 GATE = {"name": "gangplan.dev/placement"}
 ERROR_CACHE_OFF = "configurations:\n" + "".join(
-    f"- name: {action}\n  arguments:\n    predicateErrorCacheEnable: false\n" for action in ("allocate", "backfill", "preempt")
+    f"- name: {action}\n  arguments:\n    predicateErrorCacheEnable: false\n"
+    for action in ("allocate", "backfill", "preempt")
 )
 
 
-def job(name: str, *, replicas: int, minimum: int, gpus: int = 1, gated: bool = False, **annotations: str) -> dict[str, Any]:
+def job(
+    name: str, *, replicas: int, minimum: int, gpus: int = 1, gated: bool = False, **annotations: str
+) -> dict[str, Any]:
     """A Volcano Job with one task; annotations are gangplan.test/ ones, with underscores for hyphens."""
     resources = {"limits": {"nvidia.com/gpu": gpus}, "requests": {"cpu": "1", "nvidia.com/gpu": gpus}}
-    spec: dict[str, Any] = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "none", "resources": resources}]}
+    spec: dict[str, Any] = {
+        "restartPolicy": "Never",
+        "containers": [{"name": "main", "image": "none", "resources": resources}],
+    }
     if gated:
         spec["schedulingGates"] = [GATE]
     marks = {f"gangplan.test/{key.replace('_', '-')}": value for key, value in annotations.items()}
@@ -65,7 +72,10 @@ def test_a_job_runs_on_kwok_nodes_and_ends_after_its_time(shared_control_plane: 
     cluster.wait(lambda: phase(cluster, "short"), lambda seen: seen == "Running", what="job short running")
     assert {pod["status"]["phase"] for pod in pods(cluster, "short").values()} == {"Running"}
     cluster.wait(lambda: phase(cluster, "short"), lambda seen: seen == "Completed", what="job short completed")
-    ends = [pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] for pod in pods(cluster, "short").values()]
+    ends = [
+        pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"]
+        for pod in pods(cluster, "short").values()
+    ]
     assert ends == [0, 0]
 
 
@@ -117,7 +127,11 @@ def test_each_pod_of_a_gated_gang_reaches_the_node_it_was_given(control_plane: C
 
     cluster.api("POST", JOBS, job("gang", replicas=4, minimum=4, gpus=8, gated=True))
     cluster.wait(
-        lambda: [condition.get("reason") for pod in pods(cluster, "gang").values() for condition in pod["status"].get("conditions", [])],
+        lambda: [
+            condition.get("reason")
+            for pod in pods(cluster, "gang").values()
+            for condition in pod["status"].get("conditions", [])
+        ],
         lambda seen: seen == ["SchedulingGated"] * 4,
         what="four gated pods",
     )
@@ -130,11 +144,14 @@ def test_each_pod_of_a_gated_gang_reaches_the_node_it_was_given(control_plane: C
         ]
         cluster.api("PATCH", f"{PODS}/{pod}", patch)
 
-    # With Volcano's default settings the first pod's misfits are replayed for its siblings, so the gang cannot start ...
+    # With Volcano's default settings the first pod's misfits are replayed for its siblings, so the gang cannot start
+    # ...
     podgroups = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
     cluster.wait(
         lambda: [
-            condition.get("message", "") for each in cluster.api("GET", podgroups)["items"] for condition in each["status"].get("conditions", [])
+            condition.get("message", "")
+            for each in cluster.api("GET", podgroups)["items"]
+            for condition in each["status"].get("conditions", [])
         ],
         lambda seen: any("1 Schedulable, 3 Unschedulable" in message for message in seen),
         what="the gang held back by the error cache",
@@ -143,7 +160,11 @@ def test_each_pod_of_a_gated_gang_reaches_the_node_it_was_given(control_plane: C
 
     # ... until the ConfigMap says otherwise.
     text = cluster.scheduler_conf.read_text() + ERROR_CACHE_OFF
-    cluster.api("POST", CONFIGMAPS, {"metadata": {"name": "volcano-scheduler-configmap"}, "data": {"volcano-scheduler.conf": text}})
+    cluster.api(
+        "POST",
+        CONFIGMAPS,
+        {"metadata": {"name": "volcano-scheduler-configmap"}, "data": {"volcano-scheduler.conf": text}},
+    )
     cluster.wait(lambda: nodes_of(cluster, "gang"), lambda seen: seen == given, what="each pod on its own node")
     cluster.wait(lambda: phase(cluster, "gang"), lambda seen: seen == "Running", what="the gang running")
 
@@ -153,13 +174,17 @@ def test_components_can_be_killed_and_started_again(control_plane: ControlPlane)
     cluster.add_nodes(["node-0"])
     cluster.kill("volcano-scheduler")
     cluster.api("POST", JOBS, job("late", replicas=1, minimum=1))
-    cluster.wait(lambda: phase(cluster, "late"), lambda seen: seen == "Pending", what="job late seen by Volcano's controller")
+    cluster.wait(
+        lambda: phase(cluster, "late"), lambda seen: seen == "Pending", what="job late seen by Volcano's controller"
+    )
     cluster.restart("volcano-scheduler")
     cluster.wait(lambda: phase(cluster, "late"), lambda seen: seen == "Running", what="job late running")
 
     before = cluster.pid("kube-apiserver")
     cluster.restart("kube-apiserver")
-    cluster.wait(lambda: phase(cluster, "late"), lambda seen: seen == "Running", what="the same job in the new API server")
+    cluster.wait(
+        lambda: phase(cluster, "late"), lambda seen: seen == "Running", what="the same job in the new API server"
+    )
     assert cluster.pid("kube-apiserver") != before
 
 
@@ -169,7 +194,9 @@ def test_nothing_outlives_a_killed_owner(tmp_path: Path) -> None:
         f"child = Process('child', ['sleep', '600'], Path({str(tmp_path)!r}) / 'log', os.environ)\n"
         "child.start(Guard()); print(child.pid, flush=True); time.sleep(600)"
     )
-    with subprocess.Popen([sys.executable, "-c", owner], stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", owner], stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]
+    ) as process:
         assert process.stdout is not None
         child = identify("child", int(process.stdout.readline()))
         assert is_alive(child)

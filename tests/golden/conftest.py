@@ -4,4 +4,8 @@ import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--update", action="store_true", help="Rewrite what the golden cases expect (run as `pytest tests/golden --update`).")
+    parser.addoption(
+        "--update",
+        action="store_true",
+        help="Rewrite what the golden cases expect (run as `pytest tests/golden --update`).",
+    )

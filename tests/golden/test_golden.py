@@ -1,7 +1,7 @@
 """Small repositories and exactly what must come out of them.
 
-A case is a folder with `repo/`, perhaps `state.yaml`, and what is expected: plan.txt, plan.json, compile.yaml and gangplan.lock.
-`pytest tests/golden --update` rewrites the expectations; look at the difference before you commit it.
+A case is a folder with `repo/`, perhaps `state.yaml`, and what is expected: plan.txt, plan.json, compile.yaml and
+gangplan.lock. `pytest tests/golden --update` rewrites the expectations; look at the difference before you commit it.
 """
 
 from __future__ import annotations
@@ -32,11 +32,16 @@ CASES = sorted(path.name for path in HERE.iterdir() if (path / "repo").is_dir())
 
 def compiled(case: str) -> Outcome:
     state = HERE / case / "state.yaml"
-    return compile_repository(Tree.from_directory(HERE / case / "repo"), state=load_state(state.read_bytes()) if state.is_file() else None)
+    return compile_repository(
+        Tree.from_directory(HERE / case / "repo"), state=load_state(state.read_bytes()) if state.is_file() else None
+    )
 
 
 def files(outcome: Outcome) -> dict[str, str]:
-    said = [f"{d.position.file}:{d.position.line}:{d.position.column}: {d.severity} {d.code}: {d.message}\n" for d in outcome.diagnostics]
+    said = [
+        f"{d.position.file}:{d.position.line}:{d.position.column}: {d.severity} {d.code}: {d.message}\n"
+        for d in outcome.diagnostics
+    ]
     return {
         "plan.txt": text.plan(outcome),
         "plan.json": machine.to_json(data.plan(outcome)),
@@ -82,7 +87,9 @@ def reordered(files: Mapping[str, bytes], chance: Random) -> dict[str, bytes]:
     """The same documents in another order, in files of other names in the same folders."""
     folders: dict[str, list[bytes]] = {}
     for name, content in sorted(files.items()):
-        folders.setdefault(name.rpartition("/")[0], []).extend(part for part in re.split(rb"(?m)^---[^\n]*\n", content) if part.strip())
+        folders.setdefault(name.rpartition("/")[0], []).extend(
+            part for part in re.split(rb"(?m)^---[^\n]*\n", content) if part.strip()
+        )
     found: dict[str, bytes] = {}
     for folder, documents in folders.items():
         chance.shuffle(documents)
@@ -128,7 +135,8 @@ def test_one_of_two_gangs_on_four_gpus_starts_whole_and_the_other_waits_whole() 
 
 
 def test_the_urgent_gang_takes_the_nodes_that_cost_the_least_run_time() -> None:
-    """protected says volcano.sh/preemptable "false", nas-trial-2 has run for six hours, and nightly's class never preempts."""
+    """protected says volcano.sh/preemptable "false", nas-trial-2 has run for six hours, and nightly's class never
+    preempts."""
     found = {decided.name.removeprefix("vision/"): decided for decided in compiled("preempt").decisions}
     assert {name: decided.action for name, decided in found.items()} == {
         "nas-trial-1": "evict",
@@ -142,7 +150,8 @@ def test_the_urgent_gang_takes_the_nodes_that_cost_the_least_run_time() -> None:
 
 
 def test_pods_apart_together_and_even() -> None:
-    """A server on each node, workers even over the zones, readers in the zone of the cache that runs; five servers do not fit four nodes."""
+    """A server on each node, workers even over the zones, readers in the zone of the cache that runs; five servers do
+    not fit four nodes."""
     found = {decided.name.removeprefix("team/"): decided for decided in compiled("neighbours").decisions}
     assert {name: decided.action for name, decided in found.items()} == {
         "readers": "start",

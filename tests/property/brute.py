@@ -104,7 +104,9 @@ class Room:
         self.problem = problem
         self.amounts = range(len(problem.resources))
         self.roots = [q for q, queue in enumerate(problem.queues) if queue.parent is None]
-        self.children = {q: [c for c, queue in enumerate(problem.queues) if queue.parent == q] for q in range(len(problem.queues))}
+        self.children = {
+            q: [c for c, queue in enumerate(problem.queues) if queue.parent == q] for q in range(len(problem.queues))
+        }
         self.free = [list(node.free) for node in problem.nodes]
         self.held = [list(queue.used) for queue in problem.queues]
         for gang in problem.gangs:
@@ -113,14 +115,20 @@ class Room:
                     amount = place.pods * gang.roles[place.role].request[r]
                     self.free[place.node][r] -= amount
                     self.held[gang.queue][r] += amount
-        self.total = [sum(node.free[r] for node in problem.nodes) + sum(queue.used[r] for queue in problem.queues) for r in self.amounts]
+        self.total = [
+            sum(node.free[r] for node in problem.nodes) + sum(queue.used[r] for queue in problem.queues)
+            for r in self.amounts
+        ]
 
-        self.celled = [(g, t) for g, gang in enumerate(problem.gangs) for t, role in enumerate(gang.roles) if role.portions]
+        self.celled = [
+            (g, t) for g, gang in enumerate(problem.gangs) for t, role in enumerate(gang.roles) if role.portions
+        ]
         self.nothing: tuple[Vector, ...] = ((0,) * (len(problem.resources) + len(self.celled)),) * len(problem.nodes)
         self._known: dict[tuple[int, Vector], bool] = {}
 
     def use(self, g: int, new: Pods) -> tuple[Vector, ...]:
-        """What the new pods of gang g take from each node: of each resource, and how many there are of each role with portions."""
+        """What the new pods of gang g take from each node: of each resource, and how many there are of each role with
+        portions."""
         use = [list(amounts) for amounts in self.nothing]
         for (role, node), pods in new.items():
             for r in self.amounts:
@@ -134,12 +142,17 @@ class Room:
         return whole and all(self._cells_hold(n, amounts[len(self.amounts) :]) for n, amounts in enumerate(use))
 
     def _cells_hold(self, n: int, pods: Vector) -> bool:
-        """Whether so many pods of each role with portions find their cells on node n: pod after pod, every choice of cells."""
+        """Whether so many pods of each role with portions find their cells on node n: pod after pod, every choice of
+        cells."""
         if (n, pods) not in self._known:
             queue = [
-                portion for (g, t), number in zip(self.celled, pods, strict=True) for portion in self.problem.gangs[g].roles[t].portions * number
+                portion
+                for (g, t), number in zip(self.celled, pods, strict=True)
+                for portion in self.problem.gangs[g].roles[t].portions * number
             ]
-            self._known[n, pods] = _try_all([list(cell.free) for cell in self.problem.nodes[n].cells], self.problem.nodes[n], queue)
+            self._known[n, pods] = _try_all(
+                [list(cell.free) for cell in self.problem.nodes[n].cells], self.problem.nodes[n], queue
+            )
         return self._known[n, pods]
 
     def queues_hold(self, added: Sequence[Vector]) -> bool:
@@ -164,15 +177,23 @@ class Room:
         return held[q] + sum(self.holding(child, held) for child in self.children[q])
 
     def kept(self, q: int, held: Sequence[int], r: int) -> int:
-        return max(self.problem.queues[q].guarantee[r] or 0, held[q] + sum(self.kept(child, held, r) for child in self.children[q]))
+        return max(
+            self.problem.queues[q].guarantee[r] or 0,
+            held[q] + sum(self.kept(child, held, r) for child in self.children[q]),
+        )
 
 
 def _try_all(free: list[list[int]], node: Node, queue: Sequence[Portion]) -> bool:
     if not queue:
         return True
     portion, *rest = queue
-    for chosen in combinations([c for c, cell in enumerate(node.cells) if cell.division == portion.division], portion.number):
-        left = [[f - (s if c in chosen else 0) for f, s in zip(amounts, portion.share, strict=True)] for c, amounts in enumerate(free)]
+    for chosen in combinations(
+        [c for c, cell in enumerate(node.cells) if cell.division == portion.division], portion.number
+    ):
+        left = [
+            [f - (s if c in chosen else 0) for f, s in zip(amounts, portion.share, strict=True)]
+            for c, amounts in enumerate(free)
+        ]
         if all(amount >= 0 for c in chosen for amount in left[c]) and _try_all(left, node, rest):
             return True
     return False
@@ -213,14 +234,32 @@ def _plus(left: Vector, right: Vector) -> Vector:
 def emptied(problem: Problem, g: int) -> Problem:
     """Gang g alone, with nothing running, on the cluster without any other pod."""
     gang = problem.gangs[g]
-    alone = Gang(gang.name, gang.queue, gang.priority, gang.age, gang.minimum, gang.roles, gang.topology, gang.subgroups)
+    alone = Gang(
+        gang.name, gang.queue, gang.priority, gang.age, gang.minimum, gang.roles, gang.topology, gang.subgroups
+    )
     nodes = tuple(
-        type(node)(node.name, node.kind, node.leaf, node.capacity, node.capacity, tuple(Cell(c.division, c.capacity, c.capacity) for c in node.cells))
+        type(node)(
+            node.name,
+            node.kind,
+            node.leaf,
+            node.capacity,
+            node.capacity,
+            tuple(Cell(c.division, c.capacity, c.capacity) for c in node.cells),
+        )
         for node in problem.nodes
     )
     unused = (0,) * len(problem.resources)
     queues = tuple(
-        type(queue)(queue.name, queue.parent, queue.weight, queue.priority, queue.guarantee, queue.deserved, queue.capability, unused)
+        type(queue)(
+            queue.name,
+            queue.parent,
+            queue.weight,
+            queue.priority,
+            queue.guarantee,
+            queue.deserved,
+            queue.capability,
+            unused,
+        )
         for queue in problem.queues
     )
     return Problem(problem.resources, nodes, problem.hypernodes, queues, (alone,), divisions=problem.divisions)
@@ -230,9 +269,10 @@ Score = tuple[tuple[bool, tuple[Fraction, ...], Fraction, int], ...]
 
 
 def score(problem: Problem, admitted: frozenset[int]) -> Score:
-    """The objectives that decide who is admitted, for priorities from the highest, in each first those who are overdue: the weighted dominant
-    shares, ascending, of the queues with gangs that ask to start at this priority; the sum of these gangs' own dominant shares; their number.
-    Shares do not matter where all of these gangs start, nor to a queue that asks alone: the sum says what it gets.
+    """The objectives that decide who is admitted, for priorities from the highest, in each first those who are overdue:
+    the weighted dominant shares, ascending, of the queues with gangs that ask to start at this priority; the sum of
+    these gangs' own dominant shares; their number. Shares do not matter where all of these gangs start, nor to a queue
+    that asks alone: the sum says what it gets.
 
     Shares count what the queues hold already and the minima of all that is admitted at this priority or above it.
     """
@@ -245,8 +285,13 @@ def score(problem: Problem, admitted: frozenset[int]) -> Score:
         placed = Fraction(0)
         for g in sorted(admitted & set(level)):
             demand = _demand(problem.gangs[g], len(totals))
-            held[problem.gangs[g].queue] = [have + more for have, more in zip(held[problem.gangs[g].queue], demand, strict=True)]
-            placed += max((Fraction(amount, total) for amount, total in zip(demand, totals, strict=True) if total), default=Fraction(0))
+            held[problem.gangs[g].queue] = [
+                have + more for have, more in zip(held[problem.gangs[g].queue], demand, strict=True)
+            ]
+            placed += max(
+                (Fraction(amount, total) for amount, total in zip(demand, totals, strict=True) if total),
+                default=Fraction(0),
+            )
         shares = []
         queues = {problem.gangs[g].queue for g in level}
         everyone = admitted.issuperset(level)

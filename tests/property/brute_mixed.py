@@ -1,7 +1,8 @@
-"""What gangs can start together, and what their places cost, where everything that binds them comes at once: by trying everything.
+"""What gangs can start together, and what their places cost, where everything that binds them comes at once: by trying
+everything.
 
-Cells and queues as in `brute`, policies and costs as in `optimum`, relations as in `brute_relations`; besides strict queues, domains that other
-queues keep, and nodes that close.
+Cells and queues as in `brute`, policies and costs as in `optimum`, relations as in `brute_relations`; besides strict
+queues, domains that other queues keep, and nodes that close.
 """
 
 from __future__ import annotations
@@ -21,10 +22,13 @@ _State = tuple[tuple[Vector, ...], tuple[Vector, ...], _Spots]
 
 
 def shut(problem: Problem, g: int) -> set[int]:
-    """The nodes on which gang g gets no new pod: they close before it ends, or are in a domain that a queue keeps which is not above it."""
+    """The nodes on which gang g gets no new pod: they close before it ends, or are in a domain that a queue keeps which
+    is not above it."""
     gang, found = problem.gangs[g], set()
     ends = gang.ends if gang.running else gang.duration
-    others = {h for q, queue in enumerate(problem.queues) if q not in ancestors(problem, gang.queue) for h in queue.kept}
+    others = {
+        h for q, queue in enumerate(problem.queues) if q not in ancestors(problem, gang.queue) for h in queue.kept
+    }
     for n, node in enumerate(problem.nodes):
         here, above = node.leaf, set[int]()
         while here is not None:
@@ -36,7 +40,8 @@ def shut(problem: Problem, g: int) -> set[int]:
 
 
 def _ways(problem: Problem, room: Room, g: int) -> dict[tuple[tuple[Vector, ...], _Spots], tuple[int, int]]:
-    """The ways to start gang g: what its pods take, where they are if relations ask -> how far they are torn and spread, the least for each."""
+    """The ways to start gang g: what its pods take, where they are if relations ask -> how far they are torn and
+    spread, the least for each."""
     gang, closed = problem.gangs[g], shut(problem, g)
     bound = any(role.bears or role.matches for role in gang.roles)
     options = [option for option in growths(problem, g) if closed.isdisjoint(node for _, node in option)]
@@ -44,7 +49,10 @@ def _ways(problem: Problem, room: Room, g: int) -> dict[tuple[tuple[Vector, ...]
     for option in options if bound else smallest(options):
         spots = tuple(((g, t, n), pods) for (t, n), pods in sorted(option.items())) if bound else ()
         pods = option + running(gang)
-        way, cost = (room.use(g, option), spots), (torn(problem, gang, pods), spans(problem, {node for _, node in pods}))
+        way, cost = (
+            (room.use(g, option), spots),
+            (torn(problem, gang, pods), spans(problem, {node for _, node in pods})),
+        )
         found[way] = min(cost, found.get(way, cost))
     return found
 
@@ -64,20 +72,30 @@ def least_costs(problem: Problem) -> dict[frozenset[int], Cost]:
             for ((use, added, spots), near), ((extra, mine), own) in product(states.items(), ways.items()):
                 both = tuple(tuple(map(sum, zip(a, b, strict=True))) for a, b in zip(use, extra, strict=True))
                 demand = tuple(map(sum, zip(*extra, strict=True)))[: len(nothing)]
-                charged = tuple(tuple(map(sum, zip(v, demand, strict=True))) if q == gang.queue else v for q, v in enumerate(added))
+                charged = tuple(
+                    tuple(map(sum, zip(v, demand, strict=True))) if q == gang.queue else v for q, v in enumerate(added)
+                )
                 state, cost = (both, charged, spots + mine), (near[0] + own[0], near[1] + own[1])
-                if state in more or (room.nodes_hold(both) and room.queues_hold(charged) and ceilings.hold(room.held, charged)):
+                if state in more or (
+                    room.nodes_hold(both) and room.queues_hold(charged) and ceilings.hold(room.held, charged)
+                ):
                     more[state] = min(cost, more.get(state, cost))
             if more:
                 reached[admitted | {g}] = more
     return _feasible(problem, room, reached)
 
 
-def _feasible(problem: Problem, room: Room, reached: Mapping[frozenset[int], Mapping[_State, tuple[int, int]]]) -> dict[frozenset[int], Cost]:
+def _feasible(
+    problem: Problem, room: Room, reached: Mapping[frozenset[int], Mapping[_State, tuple[int, int]]]
+) -> dict[frozenset[int], Cost]:
     """Those in order, in the states that relations allow."""
     found = {}
     for admitted, states in reached.items():
-        costs = [(*near, *opened(problem, room, use)) for (use, _, spots), near in states.items() if allowed(problem, Counter(dict(spots)))]
+        costs = [
+            (*near, *opened(problem, room, use))
+            for (use, _, spots), near in states.items()
+            if allowed(problem, Counter(dict(spots)))
+        ]
         if costs and in_order(problem, admitted):
             found[admitted] = min(costs)
     return found

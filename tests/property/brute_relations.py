@@ -1,4 +1,5 @@
-"""Relations between pods by trying everything: which sets of gangs may be admitted together, every final state looked at.
+"""Relations between pods by trying everything: which sets of gangs may be admitted together, every final state looked
+at.
 
 Written from the docstring of `Relation` alone; the verifier and the solver say the same in other words.
 """
@@ -37,7 +38,9 @@ def _allowed(problem: Problem, rho: int, new: Counter[Spot]) -> bool:
 
 def _apart(relation: Relation, pods: list[Pod]) -> bool:
     return not any(
-        i != j and a[0] == b[0] and a[0] is not None and a[2] and b[3] and (a[1] or b[1]) for i, a in enumerate(pods) for j, b in enumerate(pods)
+        i != j and a[0] == b[0] and a[0] is not None and a[2] and b[3] and (a[1] or b[1])
+        for i, a in enumerate(pods)
+        for j, b in enumerate(pods)
     )
 
 
@@ -66,24 +69,41 @@ def related_sets(problem: Problem) -> list[frozenset[int]]:
     room = Room(problem)
     kept = frozenset(g for g, gang in enumerate(problem.gangs) if is_kept(gang))
     nothing = (0,) * len(problem.resources)
-    reached: dict[frozenset[int], set[_State]] = {kept: {((nothing,) * len(problem.nodes), (nothing,) * len(problem.queues), ())}}
+    reached: dict[frozenset[int], set[_State]] = {
+        kept: {((nothing,) * len(problem.nodes), (nothing,) * len(problem.queues), ())}
+    }
     for g, gang in enumerate(problem.gangs):
         if g in kept:
             continue
-        options = [(room.use(g, option), tuple(((g, t, n), pods) for (t, n), pods in sorted(option.items()))) for option in growths(problem, g)]
+        options = [
+            (room.use(g, option), tuple(((g, t, n), pods) for (t, n), pods in sorted(option.items())))
+            for option in growths(problem, g)
+        ]
         for admitted, states in list(reached.items()):
             more: set[_State] = set()
             for (use, added, spots), (extra, mine) in product(states, options):
                 both = tuple(tuple(a + b for a, b in zip(x, y, strict=True)) for x, y in zip(use, extra, strict=True))
                 demand = tuple(sum(column) for column in zip(*extra, strict=True))
-                charged = tuple(tuple(a + b for a, b in zip(v, demand, strict=True)) if q == gang.queue else v for q, v in enumerate(added))
+                charged = tuple(
+                    tuple(a + b for a, b in zip(v, demand, strict=True)) if q == gang.queue else v
+                    for q, v in enumerate(added)
+                )
                 if room.nodes_hold(both) and room.queues_hold(charged):
                     more.add((both, charged, _told(problem, spots + mine)))
             if more:
                 reached[admitted | {g}] = more
-    return sorted((gangs for gangs, states in reached.items() if any(allowed(problem, Counter(dict(spots))) for _, _, spots in states)), key=sorted)
+    return sorted(
+        (
+            gangs
+            for gangs, states in reached.items()
+            if any(allowed(problem, Counter(dict(spots))) for _, _, spots in states)
+        ),
+        key=sorted,
+    )
 
 
 def _told(problem: Problem, spots: tuple[tuple[Spot, int], ...]) -> tuple[tuple[Spot, int], ...]:
     """Only the pods that some relation asks about."""
-    return tuple((spot, pods) for spot, pods in spots if (role := problem.gangs[spot[0]].roles[spot[1]]).bears or role.matches)
+    return tuple(
+        (spot, pods) for spot, pods in spots if (role := problem.gangs[spot[0]].roles[spot[1]]).bears or role.matches
+    )

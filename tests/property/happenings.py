@@ -1,4 +1,5 @@
-"""What happens in a plan, counted over the worlds of a property test, so that no test can thin out to worlds in which its case never occurs."""
+"""What happens in a plan, counted over the worlds of a property test, so that no test can thin out to worlds in which
+its case never occurs."""
 
 from __future__ import annotations
 
@@ -31,5 +32,8 @@ def happened(world: Problem, plan: Plan) -> set[str]:
 
 
 def rarely(seen: Counter[str], **least: int) -> dict[str, int]:
-    """What was seen less often than it must be, its words joined by underscores; nothing where the worlds are dense enough."""
-    return {name: seen[name.replace("_", " ")] for name, number in least.items() if seen[name.replace("_", " ")] < number}
+    """What was seen less often than it must be, its words joined by underscores; nothing where the worlds are dense
+    enough."""
+    return {
+        name: seen[name.replace("_", " ")] for name, number in least.items() if seen[name.replace("_", " ")] < number
+    }

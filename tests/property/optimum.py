@@ -1,6 +1,8 @@
-"""What the best plan is worth, by trying everything: the objectives of docs/model.md in their order, under every queue policy.
+"""What the best plan is worth, by trying everything: the objectives of docs/model.md in their order, under every queue
+policy.
 
-Written from docs/model.md and from Volcano's own rules (capacity, proportion, drf), in fractions; `brute` knows what is feasible.
+Written from docs/model.md and from Volcano's own rules (capacity, proportion, drf), in fractions; `brute` knows what is
+feasible.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ _State = tuple[tuple[Vector, ...], tuple[Vector, ...]]
 """What new pods take from each node, and from each queue."""
 
 CRUMB = Fraction(1, 100_000)
-"""Of a unit. What proportion no longer shares out; five of them are forgiven, as Volcano's own comparisons forgive more."""
+"""Of a unit. What proportion no longer shares out; five of them are forgiven, as Volcano's own comparisons forgive
+more."""
 
 Value = tuple[tuple[Fraction, ...], ...]
 
@@ -53,24 +56,38 @@ def real(problem: Problem, q: int, r: int) -> int | None:
     """What the guarantees of others leave of a queue's capability; None for no limit."""
     if not along_the_tree(problem):
         left = max(0, totals(problem)[r] - sum(guaranteed(problem, other, r) for other in range(len(problem.queues))))
-        return min(amount for amount in (problem.queues[q].capability[r], left + guaranteed(problem, q, r)) if amount is not None)
+        return min(
+            amount
+            for amount in (problem.queues[q].capability[r], left + guaranteed(problem, q, r))
+            if amount is not None
+        )
     parent = problem.queues[q].parent
     if parent is None:
         return problem.queues[q].capability[r]
     named = [most for a in ancestors(problem, q) if (most := problem.queues[a].capability[r]) is not None]
     above = real(problem, parent, r)
     siblings = [c for c, queue in enumerate(problem.queues) if queue.parent == parent]
-    inside = None if above is None else max(0, above - sum(guaranteed(problem, c, r) for c in siblings)) + guaranteed(problem, q, r)
+    inside = (
+        None
+        if above is None
+        else max(0, above - sum(guaranteed(problem, c, r) for c in siblings)) + guaranteed(problem, q, r)
+    )
     return min((amount for amount in (*named[:1], inside) if amount is not None), default=None)
 
 
 def asked(problem: Problem) -> dict[int, list[int]]:
     """What each queue with jobs holds and waits for, with all replicas."""
-    found = {q: list(queue.used) for q, queue in enumerate(problem.queues) if any(queue.used) or any(g.queue == q for g in problem.gangs)}
+    found = {
+        q: list(queue.used)
+        for q, queue in enumerate(problem.queues)
+        if any(queue.used) or any(g.queue == q for g in problem.gangs)
+    }
     for gang in problem.gangs:
         for t, role in enumerate(gang.roles):
             pods = max(role.replicas, sum(n for (of, _), n in running(gang).items() if of == t))
-            found[gang.queue] = [have + pods * amount for have, amount in zip(found[gang.queue], role.request, strict=True)]
+            found[gang.queue] = [
+                have + pods * amount for have, amount in zip(found[gang.queue], role.request, strict=True)
+            ]
     return found
 
 
@@ -88,7 +105,9 @@ def weighted(problem: Problem) -> dict[int, list[Fraction]]:
         for q in unmet:
             part = Fraction(problem.queues[q].weight, weights)
             most = [Fraction(min(want[q][r], real(flat, q, r) or 0)) for r in amounts]
-            new = [max(min(share[q][r] + left[r] * part, most[r]), Fraction(guaranteed(problem, q, r))) for r in amounts]
+            new = [
+                max(min(share[q][r] + left[r] * part, most[r]), Fraction(guaranteed(problem, q, r))) for r in amounts
+            ]
             if new == share[q] or all(new[r] >= want[q][r] for r in amounts):
                 met.append(q)
             grown = [grown[r] + new[r] - share[q][r] for r in amounts]
@@ -114,7 +133,11 @@ class Ceilings:
         for q, r in product(range(len(problem.queues)), range(len(problem.resources))):
             if problem.policy.capacity or problem.policy.proportion:
                 most = real(problem, q, r)
-                below = [d for d in range(len(problem.queues)) if q in ancestors(problem, d)] if along_the_tree(problem) else [q]
+                below = (
+                    [d for d in range(len(problem.queues)) if q in ancestors(problem, d)]
+                    if along_the_tree(problem)
+                    else [q]
+                )
                 if most is not None and most < whole[r]:
                     rows.append((frozenset(below), r, Fraction(most)))
         if problem.policy.proportion:
@@ -140,8 +163,9 @@ class Ceilings:
 
 
 def spans(problem: Problem, pods: Iterable[int]) -> int:
-    """The communication cost of a gang on these nodes: per tier the domains beyond the first, four times as much from tier to tier. A node
-    without a domain of some tier counts with the one below, a node outside with itself and all the others outside."""
+    """The communication cost of a gang on these nodes: per tier the domains beyond the first, four times as much from
+    tier to tier. A node without a domain of some tier counts with the one below, a node outside with itself and all the
+    others outside."""
     lines = [_line(problem, node) for node in sorted(set(pods))]
     return sum(4**level * (len(set(domains)) - 1) for level, domains in enumerate(zip(*lines, strict=True)))
 
@@ -185,8 +209,13 @@ def opened(problem: Problem, room: Room, use: Sequence[Vector]) -> tuple[int, in
             whole.add(n)
             if any(use[n][r] for r in counts):
                 fresh.add(n)
-    leaves = {leaf: [n for n, node in enumerate(problem.nodes) if node.leaf == leaf] for leaf in range(len(problem.hypernodes))}
-    return sum(1 for nodes in leaves.values() if nodes and whole.issuperset(nodes) and fresh.intersection(nodes)), len(fresh)
+    leaves = {
+        leaf: [n for n, node in enumerate(problem.nodes) if node.leaf == leaf]
+        for leaf in range(len(problem.hypernodes))
+    }
+    return sum(1 for nodes in leaves.values() if nodes and whole.issuperset(nodes) and fresh.intersection(nodes)), len(
+        fresh
+    )
 
 
 Cost = tuple[int, int, int, int]
@@ -194,7 +223,8 @@ Cost = tuple[int, int, int, int]
 
 
 def minimal(problem: Problem, g: int) -> list[tuple[tuple[Vector, ...], tuple[int, int]]]:
-    """The ways to start gang g: what its pods take from each node, and how far they are torn and spread, the least for each."""
+    """The ways to start gang g: what its pods take from each node, and how far they are torn and spread, the least for
+    each."""
     room, gang = Room(problem), problem.gangs[g]
     found: dict[tuple[Vector, ...], tuple[int, int]] = {}
     for option in smallest(growths(problem, g)):
@@ -225,7 +255,10 @@ def least_costs(problem: Problem) -> dict[frozenset[int], Cost]:
                     more[both, charged] = min(cost, more.get((both, charged), cost))
             if more:
                 reached[admitted | {g}] = more
-    return {admitted: min((*near, *opened(problem, room, use)) for (use, _), near in states.items()) for admitted, states in reached.items()}
+    return {
+        admitted: min((*near, *opened(problem, room, use)) for (use, _), near in states.items())
+        for admitted, states in reached.items()
+    }
 
 
 def _plus(left: Vector, right: Vector) -> Vector:
@@ -244,7 +277,11 @@ class Measure:
     base: int = 0
 
     def share(self, held: Sequence[int]) -> Fraction:
-        return self.base + max((Fraction(have, per) for have, per in zip(held, self.per, strict=True) if per), default=Fraction(0)) / self.weight
+        return (
+            self.base
+            + max((Fraction(have, per) for have, per in zip(held, self.per, strict=True) if per), default=Fraction(0))
+            / self.weight
+        )
 
 
 def measures(problem: Problem) -> list[Measure]:
@@ -266,20 +303,29 @@ def _due(problem: Problem, q: int, r: int, wanted: int | None) -> int:
 
 
 def rivals(problem: Problem) -> list[dict[int, list[int]]]:
-    """Groups of queues that are measured against one another, in order: queue -> the queues whose gangs count as its own."""
+    """Groups of queues that are measured against one another, in order: queue -> the queues whose gangs count as its
+    own."""
     everything = range(len(problem.queues))
     if not along_the_tree(problem):
         return [{q: [q] for q in everything}]
     parents = [None, *sorted(everything, key=lambda q: (len(ancestors(problem, q)), q))]
     return [
-        {c: [q for q in everything if c in ancestors(problem, q)] for c in everything if problem.queues[c].parent == parent} for parent in parents
+        {
+            c: [q for q in everything if c in ancestors(problem, q)]
+            for c in everything
+            if problem.queues[c].parent == parent
+        }
+        for parent in parents
     ]
 
 
 def demand(gang: Gang, resources: int) -> list[int]:
     """Of the pods that do not run, for gangs whose minimum is the sum of their roles'."""
     have = [sum(n for (of, _), n in running(gang).items() if of == t) for t in range(len(gang.roles))]
-    return [sum(max(0, role.minimum - n) * role.request[r] for n, role in zip(have, gang.roles, strict=True)) for r in range(resources)]
+    return [
+        sum(max(0, role.minimum - n) * role.request[r] for n, role in zip(have, gang.roles, strict=True))
+        for r in range(resources)
+    ]
 
 
 def rank(problem: Problem, g: int) -> tuple[int, int]:
@@ -289,7 +335,8 @@ def rank(problem: Problem, g: int) -> tuple[int, int]:
 
 
 def worth(problem: Problem, started: frozenset[int]) -> Value:
-    """All objectives before the spread, the highest level first: the sorted shares, group by group; the resources; the gangs; in the end age."""
+    """All objectives before the spread, the highest level first: the sorted shares, group by group; the resources; the
+    gangs; in the end age."""
     whole, by = totals(problem), measures(problem)
     held = [list(vector) for vector in Room(problem).held]
     asking = [g for g, gang in enumerate(problem.gangs) if not is_kept(gang) and takes(problem, gang.queue)]
@@ -299,8 +346,13 @@ def worth(problem: Problem, started: frozenset[int]) -> Value:
         placed = Fraction(0)
         for g in sorted(started & set(here)):
             own = demand(problem.gangs[g], len(whole))
-            held[problem.gangs[g].queue] = [have + more for have, more in zip(held[problem.gangs[g].queue], own, strict=True)]
-            placed += max((Fraction(amount, total) for amount, total in zip(own, whole, strict=True) if total), default=Fraction(0))
+            held[problem.gangs[g].queue] = [
+                have + more for have, more in zip(held[problem.gangs[g].queue], own, strict=True)
+            ]
+            placed += max(
+                (Fraction(amount, total) for amount, total in zip(own, whole, strict=True) if total),
+                default=Fraction(0),
+            )
         everyone = started.issuperset(here)
         found.append((Fraction(everyone),))
         for group in rivals(problem):
@@ -319,7 +371,8 @@ def _below(problem: Problem, held: Sequence[Sequence[int]], q: int) -> list[int]
 
 
 def age_of(problem: Problem, started: frozenset[int]) -> int:
-    """The sum of ranks: of all gangs that ask, the youngest has 1. With drf one that holds more is younger than one that holds less."""
+    """The sum of ranks: of all gangs that ask, the youngest has 1. With drf one that holds more is younger than one
+    that holds less."""
     asking = [g for g, gang in enumerate(problem.gangs) if not is_kept(gang) and takes(problem, gang.queue)]
     order = sorted(asking, key=lambda g: (_holds(problem, g), problem.gangs[g].age, g), reverse=True)
     return sum(number for number, g in enumerate(order, 1) if g in started)
@@ -329,8 +382,13 @@ def _holds(problem: Problem, g: int) -> Fraction:
     if not problem.policy.drf:
         return Fraction(0)
     gang = problem.gangs[g]
-    mine = [sum(n * gang.roles[t].request[r] for (t, _), n in running(gang).items()) for r in range(len(problem.resources))]
-    return max((Fraction(amount, total) for amount, total in zip(mine, totals(problem), strict=True) if total), default=Fraction(0))
+    mine = [
+        sum(n * gang.roles[t].request[r] for (t, _), n in running(gang).items()) for r in range(len(problem.resources))
+    ]
+    return max(
+        (Fraction(amount, total) for amount, total in zip(mine, totals(problem), strict=True) if total),
+        default=Fraction(0),
+    )
 
 
 def best(problem: Problem, sets: Iterable[frozenset[int]]) -> tuple[Value, list[frozenset[int]]]:

@@ -46,8 +46,9 @@ Running = Literal["nothing", "whole gangs", "anything"]
 def problems(draw: st.DrawFn, *, running: Running = "nothing", elastic: bool = True) -> Problem:
     """At most 4 nodes, 4 gangs, 4 queues in 2 levels (gangs only in leaf queues), 2 tiers.
 
-    running: "whole gangs" are at their minima or above, inside what their nodes have; "anything" may be in the wrong place, too many,
-    or a part of its gang. Each gang's minimum is the sum of its roles', and subgroups divide both minimum and replicas.
+    running: "whole gangs" are at their minima or above, inside what their nodes have; "anything" may be in the wrong
+    place, too many, or a part of its gang. Each gang's minimum is the sum of its roles', and subgroups divide both
+    minimum and replicas.
     """
     tree = draw(st.sampled_from(TREES))
     nodes = tuple(draw(_nodes(n, len(tree))) for n in range(draw(st.integers(1, 4))))
@@ -62,7 +63,8 @@ def problems(draw: st.DrawFn, *, running: Running = "nothing", elastic: bool = T
 
 @st.composite
 def contenders(draw: st.DrawFn) -> Problem:
-    """At most 3 open nodes and 4 gangs that mostly fit alone, in 2 or more queues, and ask for more than there is: some start, others wait."""
+    """At most 3 open nodes and 4 gangs that mostly fit alone, in 2 or more queues, and ask for more than there is: some
+    start, others wait."""
     tree = draw(st.sampled_from(TREES))
     leaves = (*(0, 1) * 4, len(tree) - 1, None) if tree else (None,)
     nodes = tuple(draw(_roomy(n, draw(st.sampled_from(leaves)))) for n in range(draw(st.sampled_from((2, 2, 3)))))
@@ -71,7 +73,10 @@ def contenders(draw: st.DrawFn) -> Problem:
     leaf_queues = [q for q in range(len(parents)) if q not in parents]
     gangs = [draw(_fitting(g, leaf_queues[g % len(leaf_queues)], nodes)) for g in range(draw(st.sampled_from((3, 4))))]
     left = [list(node.free) for node in nodes]
-    gangs = [draw(_started(gang, left, "whole gangs")) if draw(st.sampled_from((*(False,) * 5, True))) else gang for gang in gangs]
+    gangs = [
+        draw(_started(gang, left, "whole gangs")) if draw(st.sampled_from((*(False,) * 5, True))) else gang
+        for gang in gangs
+    ]
     return Problem(RESOURCES, nodes, tree, queues, tuple(gangs))
 
 
@@ -106,7 +111,15 @@ def _fitting(draw: st.DrawFn, g: int, queue: int, nodes: tuple[Node, ...]) -> Ga
         kinds = draw(st.sampled_from((*(frozenset({0, 1}),) * 5, frozenset({0}))))
         roles.append(Role(f"r{t}", minimum + more, minimum, request, kinds))
     topology = draw(st.sampled_from((None, None, None, Topology("hard", 1), Topology("hard", 2), Topology("soft", 1))))
-    parts = (Subgroup("pairs", (0,), 2, draw(st.integers(0, 1)), Topology(draw(st.sampled_from(("soft", "soft", "hard"))), draw(st.integers(1, 2)))),)
+    parts = (
+        Subgroup(
+            "pairs",
+            (0,),
+            2,
+            draw(st.integers(0, 1)),
+            Topology(draw(st.sampled_from(("soft", "soft", "hard"))), draw(st.integers(1, 2))),
+        ),
+    )
     return Gang(
         f"g{g}",
         queue,
@@ -154,8 +167,9 @@ def policies(draw: st.DrawFn, worlds: st.SearchStrategy[Problem]) -> Problem:
 
 @st.composite
 def celled(draw: st.DrawFn, *, running: Running = "nothing") -> Problem:
-    """The same worlds, nodes divided into two devices with half of the GPUs each (1, 2 or 4 units) and some into two NUMA cells of half their
-    CPUs; pods take their GPUs from one device or half of them from each of two, and some take CPU and GPU from one NUMA cell."""
+    """The same worlds, nodes divided into two devices with half of the GPUs each (1, 2 or 4 units) and some into two
+    NUMA cells of half their CPUs; pods take their GPUs from one device or half of them from each of two, and some take
+    CPU and GPU from one NUMA cell."""
     return draw(divided(draw(problems(running=running))))
 
 
@@ -163,7 +177,10 @@ def celled(draw: st.DrawFn, *, running: Running = "nothing") -> Problem:
 def divided(draw: st.DrawFn, world: Problem) -> Problem:
     """The same world, its nodes divided as `celled` says."""
     nodes = tuple(replace(node, cells=tuple(draw(_cells(node)))) for node in world.nodes)
-    gangs = tuple(replace(gang, roles=tuple(replace(role, portions=draw(_portions(role.request))) for role in gang.roles)) for gang in world.gangs)
+    gangs = tuple(
+        replace(gang, roles=tuple(replace(role, portions=draw(_portions(role.request))) for role in gang.roles))
+        for gang in world.gangs
+    )
     return replace(world, nodes=nodes, gangs=gangs, divisions=("device", "numa"))
 
 
@@ -181,7 +198,9 @@ def _portions(draw: st.DrawFn, request: Vector) -> tuple[Portion, ...]:
     halves = [(Portion(0, 2, (0, gpu // 2)),)] if gpu and gpu % 2 == 0 else []
     one = [(Portion(0, 1, (0, gpu)),)] * 2 if gpu else []
     numa = [(Portion(1, 1, request),), (Portion(1, 1, (cpu, 0)),)] if cpu else []
-    return draw(st.sampled_from((*halves, *one, *numa, *(single + aligned for single in halves for aligned in numa), ())))
+    return draw(
+        st.sampled_from((*halves, *one, *numa, *(single + aligned for single in halves for aligned in numa), ()))
+    )
 
 
 @st.composite
@@ -194,12 +213,16 @@ def _nodes(draw: st.DrawFn, n: int, hypernodes: int) -> Node:
 
 
 def _limits(*amounts: int) -> st.SearchStrategy[Limits]:
-    return st.one_of(st.just((None, None)), st.tuples(st.sampled_from((None, *amounts)), st.sampled_from((None, *amounts))))
+    return st.one_of(
+        st.just((None, None)), st.tuples(st.sampled_from((None, *amounts)), st.sampled_from((None, *amounts)))
+    )
 
 
 @st.composite
 def _queues(draw: st.DrawFn) -> tuple[Queue, ...]:
-    parents: tuple[int | None, ...] = draw(st.sampled_from(((None,), (None, None), (None, 0), (None, 0, 0), (1, None, 1, None))))
+    parents: tuple[int | None, ...] = draw(
+        st.sampled_from(((None,), (None, None), (None, 0), (None, 0, 0), (1, None, 1, None)))
+    )
     queues = []
     for q, parent in enumerate(parents):
         guarantee, capability = draw(_limits(0, 2, 4)), draw(_limits(2, 4, 8, 12))
@@ -219,13 +242,34 @@ def _gangs(draw: st.DrawFn, g: int, leaves: list[int], elastic: bool) -> Gang:
         replicas = draw(st.integers(minimum, most)) if elastic else minimum
         request = (draw(st.integers(0, 2)), draw(st.sampled_from((0, 1, 2, 4))))
         kinds = draw(st.sampled_from(KINDS))
-        roles.append(Role(f"r{t}", replicas * unit if t == 0 else replicas, minimum * unit if t == 0 else minimum, request, kinds))
+        roles.append(
+            Role(
+                f"r{t}", replicas * unit if t == 0 else replicas, minimum * unit if t == 0 else minimum, request, kinds
+            )
+        )
     tiers = st.integers(1, 3)
     topology = draw(st.one_of(st.none(), st.builds(Topology, st.sampled_from(("hard", "hard", "soft")), tiers)))
-    subgroups = (Subgroup("pairs", (0,), 2, draw(st.integers(0, 1)), draw(st.builds(Topology, st.sampled_from(("hard", "soft")), tiers))),)
+    subgroups = (
+        Subgroup(
+            "pairs",
+            (0,),
+            2,
+            draw(st.integers(0, 1)),
+            draw(st.builds(Topology, st.sampled_from(("hard", "soft")), tiers)),
+        ),
+    )
     priority = draw(st.sampled_from((0, 0, 10)))
     minimum = sum(role.minimum for role in roles)
-    return Gang(f"g{g}", draw(st.sampled_from(leaves)), priority, g, minimum, tuple(roles), topology, subgroups if unit == 2 else ())
+    return Gang(
+        f"g{g}",
+        draw(st.sampled_from(leaves)),
+        priority,
+        g,
+        minimum,
+        tuple(roles),
+        topology,
+        subgroups if unit == 2 else (),
+    )
 
 
 @st.composite
@@ -242,7 +286,9 @@ def _started(draw: st.DrawFn, gang: Gang, left: list[list[int]], running: Runnin
                 placements.append(Placement(t, n, pods))
     whole = sum(place.pods for place in placements) == gang.minimum
     started = tuple(placements) if whole or running == "anything" else ()
-    return Gang(gang.name, gang.queue, gang.priority, gang.age, gang.minimum, gang.roles, gang.topology, gang.subgroups, started)
+    return Gang(
+        gang.name, gang.queue, gang.priority, gang.age, gang.minimum, gang.roles, gang.topology, gang.subgroups, started
+    )
 
 
 @st.composite
@@ -284,8 +330,8 @@ def _relations(draw: st.DrawFn, nodes: int) -> Relation:
 
 @st.composite
 def mixed(draw: st.DrawFn) -> Problem:
-    """Any policy, and on top of it any of: cells, relations (then at most 3 rigid gangs), strict queues, a domain that a queue keeps, nodes that
-    close beside gangs of known duration. Nobody is evicted or overdue."""
+    """Any policy, and on top of it any of: cells, relations (then at most 3 rigid gangs), strict queues, a domain that
+    a queue keeps, nodes that close beside gangs of known duration. Nobody is evicted or overdue."""
     related = draw(st.booleans())
     world = draw(policies(problems(running="whole gangs", elastic=not related)))
     if related:
@@ -296,7 +342,12 @@ def mixed(draw: st.DrawFn) -> Problem:
         world = replace(world, queues=tuple(replace(queue, strict=draw(st.booleans())) for queue in world.queues))
     if draw(st.booleans()) and world.hypernodes:
         keeper, domain = draw(st.integers(0, len(world.queues) - 1)), draw(st.integers(0, len(world.hypernodes) - 1))
-        world = replace(world, queues=tuple(replace(queue, kept=(domain,)) if q == keeper else queue for q, queue in enumerate(world.queues)))
+        world = replace(
+            world,
+            queues=tuple(
+                replace(queue, kept=(domain,)) if q == keeper else queue for q, queue in enumerate(world.queues)
+            ),
+        )
     if draw(st.booleans()):
         nodes = tuple(replace(node, closes_in=draw(st.sampled_from((None, None, 0, 2)))) for node in world.nodes)
         gangs = tuple(replace(gang, duration=draw(st.sampled_from((None, 2, 2, 3)))) for gang in world.gangs)

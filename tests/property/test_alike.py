@@ -24,12 +24,15 @@ WORKER = ((1,), frozenset({0}))
 
 @st.composite
 def trees(draw: st.DrawFn) -> tuple[tuple[HyperNode, ...], tuple[int | None, ...]]:
-    """Hypernodes of up to three tiers, some left out, and the leaf of every node; some nodes hang higher up, or outside."""
+    """Hypernodes of up to three tiers, some left out, and the leaf of every node; some nodes hang higher up, or
+    outside."""
     height = draw(st.integers(1, 3))
     made: list[HyperNode] = []
     for tier in range(height, 0, -1):
         above = [h for h, x in enumerate(made) if x.tier > tier]
-        parents = draw(st.lists(st.sampled_from(above) if above else st.none(), min_size=1, max_size=3 if tier > 1 else 4))
+        parents = draw(
+            st.lists(st.sampled_from(above) if above else st.none(), min_size=1, max_size=3 if tier > 1 else 4)
+        )
         made += [HyperNode(f"t{tier}-{number}", tier, parent) for number, parent in enumerate(parents)]
     lowest = [h for h, x in enumerate(made) if x.tier == 1]
     spots = st.one_of(st.sampled_from(lowest), st.sampled_from(lowest), st.sampled_from([None, *range(len(made))]))
@@ -44,7 +47,9 @@ def worlds(draw: st.DrawFn) -> Problem:
     left = len(nodes)
     while left and len(gangs) < 4:
         pods = draw(st.integers(1, min(left, 5)))
-        topology = draw(st.sampled_from([None, *(Topology(mode, tier) for mode in ("hard", "soft") for tier in (1, 2, 3))]))
+        topology = draw(
+            st.sampled_from([None, *(Topology(mode, tier) for mode in ("hard", "soft") for tier in (1, 2, 3))])
+        )
         gangs.append(Gang(f"g{len(gangs)}", 0, 0, len(gangs), pods, (Role("worker", pods, pods, *WORKER),), topology))
         left -= pods
     return Problem(("node",), nodes, tree, (Queue("q", None, 1, 0, (None,), (None,), (None,), (0,)),), tuple(gangs))
@@ -63,7 +68,11 @@ def least_spread(world: Problem) -> int | None:
             found = []
             for pods in ways(world.gangs[j].minimum, free):
                 touched = {leaf for leaf, number in zip(leaves, pods, strict=True) if number}
-                rest = best(j + 1, tuple(a - b for a, b in zip(free, pods, strict=True))) if allowed(tree, world.gangs[j], touched) else None
+                rest = (
+                    best(j + 1, tuple(a - b for a, b in zip(free, pods, strict=True)))
+                    if allowed(tree, world.gangs[j], touched)
+                    else None
+                )
                 if rest is not None:
                     found.append(rest + tree.span(touched))
             known[j, free] = min(found, default=None)

@@ -1,4 +1,5 @@
-"""Devices and NUMA cells: the solver against brute force on tiny worlds, and the room that lays pods onto cells against trying everything."""
+"""Devices and NUMA cells: the solver against brute force on tiny worlds, and the room that lays pods onto cells against
+trying everything."""
 
 from __future__ import annotations
 
@@ -69,15 +70,25 @@ def test_the_number_of_pods_that_cells_hold_is_that_of_trying_everything(held: l
 @settings(max_examples=300)
 @given(
     st.lists(st.integers(0, 5), min_size=1, max_size=3),
-    st.lists(st.tuples(st.integers(1, 2), st.integers(1, 4), st.integers(1, 2)), min_size=1, max_size=3, unique_by=lambda x: x[:2]),
+    st.lists(
+        st.tuples(st.integers(1, 2), st.integers(1, 4), st.integers(1, 2)),
+        min_size=1,
+        max_size=3,
+        unique_by=lambda x: x[:2],
+    ),
 )
-def test_pods_are_arranged_on_cells_exactly_when_that_is_possible(free: list[int], asked: list[tuple[int, int, int]]) -> None:
+def test_pods_are_arranged_on_cells_exactly_when_that_is_possible(
+    free: list[int], asked: list[tuple[int, int, int]]
+) -> None:
     wanted: dict[tuple[Portion, ...], int] = {(Portion(0, number, (share,)),): pods for number, share, pods in asked}
     found = arrange(np.array([[[amount] for amount in free]]), wanted)
     each = [combinations(range(len(free)), number) for number, _, pods in asked for _ in range(pods)]
     sizes = [share for _, share, pods in asked for _ in range(pods)]
     possible = any(
-        all(sum(size for size, cells in zip(sizes, choice, strict=True) if c in cells) <= amount for c, amount in enumerate(free))
+        all(
+            sum(size for size, cells in zip(sizes, choice, strict=True) if c in cells) <= amount
+            for c, amount in enumerate(free)
+        )
         for choice in product(*map(list, each))
     )
     assert (found is not None) == possible

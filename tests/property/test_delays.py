@@ -1,4 +1,5 @@
-"""What is said to help a gang that only waits its turn, solved again: with the change made it starts beside what the plan lets run."""
+"""What is said to help a gang that only waits its turn, solved again: with the change made it starts beside what the
+plan lets run."""
 
 from __future__ import annotations
 
@@ -56,10 +57,26 @@ def booked(draw: st.DrawFn) -> Problem:
         return replace(Gang(name, 0, 0, age, pods, (Role("r", pods, pods, (1, gpu), frozenset({0})),)), **more)  # type: ignore[arg-type]
 
     gangs = [
-        gang(f"runs{n}", n, 1, draw(st.sampled_from((2, 3, 4))), running=(Placement(0, n, 1),), ends=draw(st.sampled_from(TIMES)))
+        gang(
+            f"runs{n}",
+            n,
+            1,
+            draw(st.sampled_from((2, 3, 4))),
+            running=(Placement(0, n, 1),),
+            ends=draw(st.sampled_from(TIMES)),
+        )
         for n in range(draw(st.integers(1, len(nodes))))
     ]
-    gangs.append(gang("large", 5, draw(st.integers(2, len(nodes))), 4, overdue=draw(st.booleans()), duration=draw(st.sampled_from(TIMES))))
+    gangs.append(
+        gang(
+            "large",
+            5,
+            draw(st.integers(2, len(nodes))),
+            4,
+            overdue=draw(st.booleans()),
+            duration=draw(st.sampled_from(TIMES)),
+        )
+    )
     small = [(draw(st.integers(1, 2)), draw(st.sampled_from((None, 1, 3, 6)))) for _ in range(draw(st.integers(1, 2)))]
     gangs += [gang(f"small{n}", 6 + n, 1, gpu, duration=lasts) for n, (gpu, lasts) in enumerate(small)]
     said = tuple(replace(node, windows=tuple(draw(_windows(node)))) for node in nodes)
@@ -85,7 +102,9 @@ def frozen(gang: Gang, placements: tuple[Placement, ...]) -> Gang:
     pods = [sum(p.pods for p in placements if p.role == t) for t in range(len(gang.roles))]
     roles = tuple(replace(role, minimum=n, replicas=n) for role, n in zip(gang.roles, pods, strict=True))
     ends = gang.ends if gang.running else gang.duration
-    return replace(gang, roles=roles, minimum=sum(pods), subgroups=(), topology=None, running=placements, ends=ends, overdue=False)
+    return replace(
+        gang, roles=roles, minimum=sum(pods), subgroups=(), topology=None, running=placements, ends=ends, overdue=False
+    )
 
 
 def later(node: Node, seconds: int) -> Node:
@@ -94,18 +113,28 @@ def later(node: Node, seconds: int) -> Node:
 
 
 def beside(
-    world: Problem, plan: Plan, j: int, gone: set[int] | None = None, at: int = 0, first: dict[int, tuple[Placement, ...]] | None = None
+    world: Problem,
+    plan: Plan,
+    j: int,
+    gone: set[int] | None = None,
+    at: int = 0,
+    first: dict[int, tuple[Placement, ...]] | None = None,
 ) -> Problem:
-    """Gang j, the last one, with all that the plan lets run but those that are gone, and with `first` at their places, some time from now."""
+    """Gang j, the last one, with all that the plan lets run but those that are gone, and with `first` at their places,
+    some time from now."""
     pods = {d.gang: (first or {}).get(d.gang, d.placements) for d in plan.decisions}
-    runs = [frozen(world.gangs[g], placed) for g, placed in pods.items() if placed and g != j and g not in (gone or set())]
+    runs = [
+        frozen(world.gangs[g], placed) for g, placed in pods.items() if placed and g != j and g not in (gone or set())
+    ]
     return replace(world, nodes=tuple(later(node, at) for node in world.nodes), gangs=(*runs, world.gangs[j]))
 
 
 def unreserved(world: Problem, plan: Plan) -> Problem:
     """Nothing is to be had on the nodes that the plan holds for another."""
     held = {p.node for p in plan.reservation.placements} if plan.reservation is not None else set()
-    return replace(world, nodes=tuple(replace(node, free=(0, 0)) if n in held else node for n, node in enumerate(world.nodes)))
+    return replace(
+        world, nodes=tuple(replace(node, free=(0, 0)) if n in held else node for n, node in enumerate(world.nodes))
+    )
 
 
 def starts(world: Problem) -> bool:
@@ -118,7 +147,9 @@ def with_last(world: Problem, **changes: object) -> Problem:
 
 
 def with_queue(world: Problem, q: int | None, **changes: object) -> Problem:
-    return replace(world, queues=tuple(replace(queue, **changes) if i == q else queue for i, queue in enumerate(world.queues)))  # type: ignore[arg-type]
+    return replace(
+        world, queues=tuple(replace(queue, **changes) if i == q else queue for i, queue in enumerate(world.queues))
+    )  # type: ignore[arg-type]
 
 
 def ends(world: Problem, g: int) -> int | None:
@@ -156,7 +187,11 @@ def helps(world: Problem, plan: Plan, decision: Decision, repair: Repair) -> boo
                 assert solve(quick).reservation is not None
             return starts(quick)
         case "GR122":
-            gone = {g for g in range(len(world.gangs)) if (end := ends(world, g)) is not None and end <= (repair.seconds or 0)}
+            gone = {
+                g
+                for g in range(len(world.gangs))
+                if (end := ends(world, g)) is not None and end <= (repair.seconds or 0)
+            }
             return starts(beside(world, plan, j, gone, repair.seconds or 0))
         case "GR109":
             return starts(beside(world, plan, j, set(repair.gangs), repair.seconds or 0))
@@ -171,7 +206,8 @@ def delayed(world: Problem) -> Iterator[tuple[Plan, Decision]]:
 
 
 def without(there: Problem, fact: Fact) -> Problem | None:
-    """`there`, where a gang stands alone beside what runs, without what the fact says; None where it is no delay of queues, order or nodes."""
+    """`there`, where a gang stands alone beside what runs, without what the fact says; None where it is no delay of
+    queues, order or nodes."""
     loose = replace(there, queues=tuple(replace(queue, strict=False) for queue in there.queues))
     match fact.code:
         case "GW106" if fact.tier is not None:
@@ -222,7 +258,9 @@ def test_nobody_waits_longer_for_others_than_it_takes(world: Problem) -> None:
     for plan, decision in delayed(still):
         for repair in decision.repairs:
             if repair.code == "GR109" and repair.seconds is not None:
-                known = {g: end for d in plan.decisions if d.placements and (end := ends(still, g := d.gang)) is not None}
+                known = {
+                    g: end for d in plan.decisions if d.placements and (end := ends(still, g := d.gang)) is not None
+                }
                 event("GR109 in time")
                 assert repair.seconds == max(known[g] for g in repair.gangs)
                 assert helps(still, plan, decision, repair), (decision, repair)

@@ -1,4 +1,5 @@
-"""Every objective against brute force, under every queue policy; and the same whatever nodes are counted together, in any order, by both engines."""
+"""Every objective against brute force, under every queue policy; and the same whatever nodes are counted together, in
+any order, by both engines."""
 
 from __future__ import annotations
 
@@ -70,7 +71,10 @@ def single_kinds(world: Problem) -> Problem:
     def open_to(kinds: frozenset[int]) -> frozenset[int]:
         return frozenset(n for n, node in enumerate(world.nodes) if node.kind in kinds)
 
-    gangs = tuple(replace(gang, roles=tuple(replace(role, kinds=open_to(role.kinds)) for role in gang.roles)) for gang in world.gangs)
+    gangs = tuple(
+        replace(gang, roles=tuple(replace(role, kinds=open_to(role.kinds)) for role in gang.roles))
+        for gang in world.gangs
+    )
     return replace(world, nodes=nodes, gangs=gangs)
 
 
@@ -86,11 +90,16 @@ def test_nodes_counted_together_and_nodes_counted_alone_are_worth_the_same(world
 
 @st.composite
 def shuffled(draw: st.DrawFn) -> tuple[Problem, Problem, list[int]]:
-    """A world, the same with nodes and gangs in another order, and the gangs' new places. Ages tell the gangs apart as before."""
+    """A world, the same with nodes and gangs in another order, and the gangs' new places. Ages tell the gangs apart as
+    before."""
     world = draw(worlds())
     nodes, gangs = draw(st.permutations(range(len(world.nodes)))), draw(st.permutations(range(len(world.gangs))))
     moved = [replace(world.gangs[g], running=_moved(world.gangs[g].running, nodes)) for g in gangs]
-    return world, replace(world, nodes=tuple(world.nodes[n] for n in nodes), gangs=tuple(moved)), [gangs.index(g) for g in range(len(gangs))]
+    return (
+        world,
+        replace(world, nodes=tuple(world.nodes[n] for n in nodes), gangs=tuple(moved)),
+        [gangs.index(g) for g in range(len(gangs))],
+    )
 
 
 def _moved(running: tuple[Placement, ...], nodes: list[int]) -> tuple[Placement, ...]:
@@ -110,7 +119,9 @@ def test_the_order_of_nodes_and_gangs_changes_no_objective(worlds: tuple[Problem
 
 def same_until_age(one: Plan, other: Plan) -> bool:
     """Two sets of gangs that are worth the same, their places apart."""
-    first, second = ({name: value for name, value in measured(made).items() if name not in COSTS} for made in (one, other))
+    first, second = (
+        {name: value for name, value in measured(made).items() if name not in COSTS} for made in (one, other)
+    )
     return first == second
 
 

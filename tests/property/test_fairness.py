@@ -1,4 +1,5 @@
-"""Fair shares against the order that every scheduler of this kind follows: the queue with the lowest share takes its next gang."""
+"""Fair shares against the order that every scheduler of this kind follows: the queue with the lowest share takes its
+next gang."""
 
 from __future__ import annotations
 
@@ -20,20 +21,35 @@ from tests.unit.solver.builders import gang, nodes, problem, queue, role
 
 @st.composite
 def one_resource(draw: st.DrawFn) -> Problem:
-    """At most 3 queues with weights, on one node of up to 12 GPUs, each with up to 4 gangs of one pod; measured by weight or by what they deserve."""
+    """At most 3 queues with weights, on one node of up to 12 GPUs, each with up to 4 gangs of one pod; measured by
+    weight or by what they deserve."""
     queues = [
-        queue(f"q{q}", weight=draw(st.integers(1, 3)), used={"gpu": draw(st.integers(0, 2))}, deserved={"gpu": draw(st.integers(0, 6))})
+        queue(
+            f"q{q}",
+            weight=draw(st.integers(1, 3)),
+            used={"gpu": draw(st.integers(0, 2))},
+            deserved={"gpu": draw(st.integers(0, 6))},
+        )
         for q in range(draw(st.integers(2, 3)))
     ]
     sizes = [draw(st.lists(st.integers(1, 4), min_size=1, max_size=4)) for _ in queues]
-    gangs = [gang(f"q{q}-{g}", role(1, gpu=size), queue=f"q{q}") for q, mine in enumerate(sizes) for g, size in enumerate(mine)]
-    policy = draw(st.sampled_from((Policy(), Policy(drf=True), Policy(capacity=True), Policy(capacity=True, capacity_hierarchy=True))))
+    gangs = [
+        gang(f"q{q}-{g}", role(1, gpu=size), queue=f"q{q}")
+        for q, mine in enumerate(sizes)
+        for g, size in enumerate(mine)
+    ]
+    policy = draw(
+        st.sampled_from(
+            (Policy(), Policy(drf=True), Policy(capacity=True), Policy(capacity=True, capacity_hierarchy=True))
+        )
+    )
     return problem(nodes(1, gpu=draw(st.integers(2, 12))), *queues, *gangs, policy=policy)
 
 
 @st.composite
 def several_resources(draw: st.DrawFn) -> Problem:
-    """Up to 5 queues with weights on up to 4 nodes of many makes, each with up to 3 gangs of up to 3 pods that want CPUs, GPUs or both."""
+    """Up to 5 queues with weights on up to 4 nodes of many makes, each with up to 3 gangs of up to 3 pods that want
+    CPUs, GPUs or both."""
     amount = st.integers(0, 6)
     queues = [
         queue(f"q{q}", weight=draw(st.integers(1, 3)), deserved={"cpu": draw(amount), "gpu": draw(amount)})
@@ -43,14 +59,23 @@ def several_resources(draw: st.DrawFn) -> Problem:
     for q in range(len(queues)):
         cpu, gpu = draw(st.sampled_from(((4, 1), (1, 4), (4, 4), (2, 0))))  # most that a pod of this queue asks for
         for g in range(draw(st.integers(1, 3))):
-            pods = role(draw(st.sampled_from((1, 1, 2, 3))), cpu=draw(st.integers(1, cpu)), gpu=draw(st.integers(min(1, gpu), gpu)))
+            pods = role(
+                draw(st.sampled_from((1, 1, 2, 3))),
+                cpu=draw(st.integers(1, cpu)),
+                gpu=draw(st.integers(min(1, gpu), gpu)),
+            )
             gangs.append(gang(f"q{q}-{g}", pods, queue=f"q{q}"))
-    machines = [nodes(1, cpu=draw(st.integers(4, 12)), gpu=draw(st.integers(2, 8))) for _ in range(draw(st.integers(1, 4)))]
-    return problem(*machines, *queues, *gangs, policy=draw(st.sampled_from((Policy(), Policy(drf=True), Policy(capacity=True)))))
+    machines = [
+        nodes(1, cpu=draw(st.integers(4, 12)), gpu=draw(st.integers(2, 8))) for _ in range(draw(st.integers(1, 4)))
+    ]
+    return problem(
+        *machines, *queues, *gangs, policy=draw(st.sampled_from((Policy(), Policy(drf=True), Policy(capacity=True))))
+    )
 
 
 def share(world: Problem, q: int, held: Sequence[int]) -> Fraction:
-    """The dominant one: of what the queue deserves, where that counts; else of the cluster, by weight, after those that deserve something."""
+    """The dominant one: of what the queue deserves, where that counts; else of the cluster, by weight, after those that
+    deserve something."""
     spec = world.queues[q]
     if world.policy.capacity and any(spec.deserved):
         return max(Fraction(h, min(d, t)) for h, d, t in zip(held, spec.deserved, totals(world), strict=True) if d)
@@ -62,7 +87,8 @@ def shares(world: Problem, held: Sequence[Sequence[int]]) -> list[Fraction]:
 
 
 def lowest_first(world: Problem) -> list[list[int]]:
-    """What each queue holds when the one with the lowest share is asked again and again for its oldest gang that still fits, node after node."""
+    """What each queue holds when the one with the lowest share is asked again and again for its oldest gang that still
+    fits, node after node."""
     held, left = [list(spec.used) for spec in world.queues], [list(node.free) for node in world.nodes]
     waiting = [[one.roles[0] for one in world.gangs if one.queue == q] for q in range(len(world.queues))]
     while any(waiting):
@@ -103,7 +129,9 @@ def test_nor_are_dominant_shares_of_several_resources() -> None:
         plan, held = never_below(world)
         seen.update(happened(world, plan))
         parts = [[Fraction(h, t) for h, t in zip(amounts, totals(world), strict=True)] for amounts in held]
-        seen.update({"cpu dominates" for cpu, gpu in parts if cpu > gpu} | {"gpu dominates" for cpu, gpu in parts if cpu < gpu})
+        seen.update(
+            {"cpu dominates" for cpu, gpu in parts if cpu > gpu} | {"gpu dominates" for cpu, gpu in parts if cpu < gpu}
+        )
 
     dominant()
     assert rarely(seen, share=100, two_start=120, starts_and_waits=100, cpu_dominates=100, gpu_dominates=100) == {}

@@ -1,7 +1,7 @@
 """The floor of docs/model.md: no plan is worth less than what the greedy alone starts, whatever cuts the search short.
 
-The greedy is said here once more: its turns, its queues, what its gangs are worth. Only the nodes that it picks are `solver.greedy.best_fit`'s own, since
-another choice of nodes would be another floor.
+The greedy is said here once more: its turns, its queues, what its gangs are worth. Only the nodes that it picks are
+`solver.greedy.best_fit`'s own, since another choice of nodes would be another floor.
 """
 
 from __future__ import annotations
@@ -42,20 +42,28 @@ SPLIT = (
 
 
 def greedy(world: Problem) -> frozenset[int]:
-    """Gang by gang: the highest level, the queue with the lowest share, the oldest (with drf the one that holds least); whoever fits starts."""
+    """Gang by gang: the highest level, the queue with the lowest share, the oldest (with drf the one that holds least);
+    whoever fits starts."""
     rooms, ceilings, width = brute.Room(world), Ceilings.of(world), len(world.resources)
     added = [(0,) * width] * len(world.queues)
     hand = Greedy(world, Tree(world), Nodes(free_vectors(world)))
     waiting = {g for g, gang in enumerate(world.gangs) if not brute.is_kept(gang) and takes(world, gang.queue)}
     started, stopped = set[int](), set[int]()
     while waiting:
-        g = min(waiting, key=lambda g: turn(world, g, [_plus(held, more) for held, more in zip(rooms.held, added, strict=True)]))
+        g = min(
+            waiting,
+            key=lambda g: turn(world, g, [_plus(held, more) for held, more in zip(rooms.held, added, strict=True)]),
+        )
         waiting.remove(g)
         gang = world.gangs[g]
         if gang.queue in stopped:
             continue
         charged = [_plus(more, demand(gang, width)) if q == gang.queue else more for q, more in enumerate(added)]
-        if rooms.queues_hold(charged) and ceilings.hold(rooms.held, charged) and hand.place(g, shape_of(g, gang)) is not None:
+        if (
+            rooms.queues_hold(charged)
+            and ceilings.hold(rooms.held, charged)
+            and hand.place(g, shape_of(g, gang)) is not None
+        ):
             started.add(g)
             added = charged
         elif world.queues[gang.queue].strict:
@@ -67,7 +75,11 @@ def turn(world: Problem, g: int, held: list[tuple[int, ...]]) -> tuple[object, .
     """Whoever has the smallest is next. held: by queue, without those below it."""
     gang = world.gangs[g]
     first = tuple(-x for x in rank(world, g))
-    line = ancestors(world, gang.queue)[::-1] if world.policy.capacity and world.policy.capacity_hierarchy else [gang.queue]
+    line = (
+        ancestors(world, gang.queue)[::-1]
+        if world.policy.capacity and world.policy.capacity_hierarchy
+        else [gang.queue]
+    )
     standing = tuple((share(world, q, held), q) for q in line)
     return first, standing, holds(world, g), gang.age, g
 
@@ -86,7 +98,9 @@ def share(world: Problem, q: int, held: list[tuple[int, ...]]) -> float:
     measure = measures(world)[q]
     below = [d for d in range(len(world.queues)) if q in ancestors(world, d)]
     mine = [sum(held[d][r] for d in below) for r in range(len(world.resources))]
-    return measure.base + max((have / per for have, per in zip(mine, measure.per, strict=True) if per), default=0.0) / float(measure.weight)
+    return measure.base + max(
+        (have / per for have, per in zip(mine, measure.per, strict=True) if per), default=0.0
+    ) / float(measure.weight)
 
 
 def _plus(left: Iterable[int], right: Iterable[int]) -> tuple[int, ...]:
@@ -95,10 +109,14 @@ def _plus(left: Iterable[int], right: Iterable[int]) -> tuple[int, ...]:
 
 @st.composite
 def tight(draw: st.DrawFn) -> Problem:
-    """Rigid gangs of all sizes on up to 5 nodes that hold about half of them: 3 priorities, tight domains, queues under every policy, some strict."""
+    """Rigid gangs of all sizes on up to 5 nodes that hold about half of them: 3 priorities, tight domains, queues under
+    every policy, some strict."""
     spots = draw(st.lists(st.sampled_from((None, 0, 1)), min_size=2, max_size=5))
     sizes = [draw(st.sampled_from((4, 8))) for _ in spots]
-    nodes = tuple(_node(n, leaf, (draw(st.sampled_from((0, 8))), size)) for n, (leaf, size) in enumerate(zip(spots, sizes, strict=True)))
+    nodes = tuple(
+        _node(n, leaf, (draw(st.sampled_from((0, 8))), size))
+        for n, (leaf, size) in enumerate(zip(spots, sizes, strict=True))
+    )
     parents = draw(st.sampled_from(((None,), (None, None), (None, None, None), (None, 0, 0, None))))
     queues = tuple(draw(_queues(q, parent, sum(sizes))) for q, parent in enumerate(parents))
     homes = [q for q in range(len(parents)) if q not in parents]
@@ -113,9 +131,14 @@ def _node(n: int, leaf: int | None, amounts: tuple[int, int]) -> Node:
 
 @st.composite
 def _queues(draw: st.DrawFn, q: int, parent: int | None, gpus: int) -> Queue:
-    deserved, capability = (None, draw(st.sampled_from((None, 2, gpus)))), (None, draw(st.sampled_from((None, None, gpus // 2))))
+    deserved, capability = (
+        (None, draw(st.sampled_from((None, 2, gpus)))),
+        (None, draw(st.sampled_from((None, None, gpus // 2)))),
+    )
     strict, weight = draw(st.sampled_from((False, False, False, True))), draw(st.integers(1, 3))
-    return Queue(f"q{q}", parent, weight, draw(st.integers(0, 1)), (None, None), deserved, capability, (0, 0), strict=strict)
+    return Queue(
+        f"q{q}", parent, weight, draw(st.integers(0, 1)), (None, None), deserved, capability, (0, 0), strict=strict
+    )
 
 
 @st.composite

@@ -19,9 +19,15 @@ SIZE = 16
 
 @st.composite
 def elastic(draw: st.DrawFn) -> Problem:
-    """Up to 4 gangs in up to 3 queues on one node, whose minima fit and whose replicas may not; some of them run already."""
+    """Up to 4 gangs in up to 3 queues on one node, whose minima fit and whose replicas may not; some of them run
+    already."""
     queues = [
-        queue(f"q{q}", weight=draw(st.integers(1, 3)), priority=draw(st.integers(0, 1)), capability={"gpu": draw(st.sampled_from((4, 6, SIZE)))})
+        queue(
+            f"q{q}",
+            weight=draw(st.integers(1, 3)),
+            priority=draw(st.integers(0, 1)),
+            capability={"gpu": draw(st.sampled_from((4, 6, SIZE)))},
+        )
         for q in range(draw(st.integers(1, 3)))
     ]
     gangs = []
@@ -44,8 +50,8 @@ def elastic(draw: st.DrawFn) -> Problem:
 
 
 def grown(world: Problem, pods: dict[int, int]) -> dict[int, int]:
-    """Unit by unit: the highest priority, then that of the queue, then the queue with the lowest share, in it the oldest gang (with drf the one
-    that holds least), as long as its unit fits the node and the queue."""
+    """Unit by unit: the highest priority, then that of the queue, then the queue with the lowest share, in it the
+    oldest gang (with drf the one that holds least), as long as its unit fits the node and the queue."""
     pods, wanting = dict(pods), set(pods)
     each = [spec.roles[0].request[0] for spec in world.gangs]
     running = sum(place.pods * each[g] for g, spec in enumerate(world.gangs) if g not in pods for place in spec.running)
@@ -71,7 +77,11 @@ def grown(world: Problem, pods: dict[int, int]) -> dict[int, int]:
         unit = spec.subgroups[0].size if spec.subgroups else 1
         most = world.queues[spec.queue].capability[0]
         fits = sum(n * each[j] for j, n in pods.items()) + running + unit * each[g] <= SIZE
-        if pods[g] + unit <= spec.roles[0].replicas and fits and (most is None or held(spec.queue) + unit * each[g] <= most):
+        if (
+            pods[g] + unit <= spec.roles[0].replicas
+            and fits
+            and (most is None or held(spec.queue) + unit * each[g] <= most)
+        ):
             pods[g] += unit
         else:
             wanting.remove(g)
@@ -83,7 +93,13 @@ def grown(world: Problem, pods: dict[int, int]) -> dict[int, int]:
 def test_growth_follows_the_order_that_the_model_gives(world: Problem) -> None:
     made = solve(world)
     assert verify(world, made) == []
-    minima = tuple(replace(spec, roles=(replace(spec.roles[0], replicas=spec.roles[0].minimum),)) for spec in world.gangs)
-    admitted = {d.gang: sum(place.pods for place in d.placements) for d in solve(replace(world, gangs=minima)).decisions if d.action != "wait"}
+    minima = tuple(
+        replace(spec, roles=(replace(spec.roles[0], replicas=spec.roles[0].minimum),)) for spec in world.gangs
+    )
+    admitted = {
+        d.gang: sum(place.pods for place in d.placements)
+        for d in solve(replace(world, gangs=minima)).decisions
+        if d.action != "wait"
+    }
     final = {d.gang: sum(place.pods for place in d.placements) for d in made.decisions if d.action != "wait"}
     assert final == grown(world, admitted)

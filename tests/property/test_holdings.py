@@ -1,4 +1,5 @@
-"""Victims that hold cells against brute force: every choice of victims, what of each cell is sure to come back, and every way to deal it out."""
+"""Victims that hold cells against brute force: every choice of victims, what of each cell is sure to come back, and
+every way to deal it out."""
 
 from __future__ import annotations
 
@@ -20,19 +21,38 @@ CELL = 4
 
 @st.composite
 def occupied(draw: st.DrawFn) -> Problem:
-    """One or two nodes of two devices, nearly full with at most 3 running gangs whose devices are known now and then, and one or two that wait."""
+    """One or two nodes of two devices, nearly full with at most 3 running gangs whose devices are known now and then,
+    and one or two that wait."""
     number = draw(st.integers(1, 2))
     left = [[CELL, CELL] for _ in range(number)]
     gangs = [draw(_running(g, left)) for g in range(draw(st.integers(1, 3)))]
     sharers = [[draw(st.integers(0, min(1, have))) for have in cells] for cells in left]  # of somebody else
-    free = [[have - taken for have, taken in zip(cells, others, strict=True)] for cells, others in zip(left, sharers, strict=True)]
+    free = [
+        [have - taken for have, taken in zip(cells, others, strict=True)]
+        for cells, others in zip(left, sharers, strict=True)
+    ]
     nodes = tuple(
-        Node(f"n{n}", 0, None, (2 * CELL,), (2 * CELL - sum(sharers[n]),), tuple(Cell(0, (CELL,), (have,)) for have in free[n]))
+        Node(
+            f"n{n}",
+            0,
+            None,
+            (2 * CELL,),
+            (2 * CELL - sum(sharers[n]),),
+            tuple(Cell(0, (CELL,), (have,)) for have in free[n]),
+        )
         for n in range(number)
     )
     waiting = [draw(_waiting(i)) for i in range(draw(st.sampled_from((1, 1, 2))))]
     queue = Queue("q", None, 1, 0, (None,), (None,), (None,), (0,))
-    return Problem(("gpu",), nodes, (), (queue,), (*(gang for gang in gangs if gang.running), *waiting), preempt=True, divisions=("device",))
+    return Problem(
+        ("gpu",),
+        nodes,
+        (),
+        (queue,),
+        (*(gang for gang in gangs if gang.running), *waiting),
+        preempt=True,
+        divisions=("device",),
+    )
 
 
 @st.composite
@@ -65,7 +85,11 @@ def _running(draw: st.DrawFn, g: int, left: list[list[int]]) -> Gang:
 
 @st.composite
 def _waiting(draw: st.DrawFn, i: int) -> Gang:
-    pods, share, number = draw(st.sampled_from((1, 1, 2))), draw(st.sampled_from((2, 3, 4, 4))), draw(st.sampled_from((1, 1, 2)))
+    pods, share, number = (
+        draw(st.sampled_from((1, 1, 2))),
+        draw(st.sampled_from((2, 3, 4, 4))),
+        draw(st.sampled_from((1, 1, 2))),
+    )
     role = Role("r", pods, pods, (number * share,), frozenset({0}), portions=(Portion(0, number, (share,)),))
     return Gang(f"w{i}", 0, 1, 10 + i, pods, (role,))
 
@@ -79,12 +103,15 @@ def fits(world: Problem, j: int, gone: dict[int, Counter[Spot]]) -> bool:
             room[p.node] -= (p.pods - gone.get(v, Counter())[p.role, p.node]) * gang.roles[p.role].request[0]
         for hold in gang.holds:
             stay = running(gang)[hold.role, hold.node] - gone.get(v, Counter())[hold.role, hold.node]
-            free[hold.node][hold.cell] += (hold.pods - min(hold.pods, stay)) * gang.roles[hold.role].portions[0].share[0]
+            free[hold.node][hold.cell] += (hold.pods - min(hold.pods, stay)) * gang.roles[hold.role].portions[0].share[
+                0
+            ]
     role = world.gangs[j].roles[0]
     for option in growths(world, j):
         here = {node: pods for (_, node), pods in option.items()}
         if all(
-            pods * role.request[0] <= room[n] and _try_all([[have] for have in free[n]], world.nodes[n], role.portions * pods)
+            pods * role.request[0] <= room[n]
+            and _try_all([[have] for have in free[n]], world.nodes[n], role.portions * pods)
             for n, pods in here.items()
         ):
             return True
@@ -93,7 +120,9 @@ def fits(world: Problem, j: int, gone: dict[int, Counter[Spot]]) -> bool:
 
 @settings(max_examples=300)
 @given(occupied())
-def test_a_gang_that_asks_for_devices_starts_at_the_least_loss_that_any_choice_of_victims_is_sure_to_have(world: Problem) -> None:
+def test_a_gang_that_asks_for_devices_starts_at_the_least_loss_that_any_choice_of_victims_is_sure_to_have(
+    world: Problem,
+) -> None:
     first = next(g for g, gang in enumerate(world.gangs) if not gang.running)
     world = replace(world, gangs=world.gangs[: first + 1])
     plan = solve(world)
@@ -102,7 +131,9 @@ def test_a_gang_that_asks_for_devices_starts_at_the_least_loss_that_any_choice_o
     every = [{v: pods for v, pods in enumerate(choice) if pods} for choice in choices]
     best = min((cost(world, gone) for gone in every if fits(world, first, gone)), default=None)
     assert (plan.decisions[first].action, paid(plan, world)) == (("wait", (0, 0)) if best is None else ("start", best))
-    assert {o.verdict for batch in plan.batches for o in batch.objectives if o.name in ("loss", "whole gangs")} <= {"proven"}
+    assert {o.verdict for batch in plan.batches for o in batch.objectives if o.name in ("loss", "whole gangs")} <= {
+        "proven"
+    }
 
 
 @settings(max_examples=150)

@@ -1,4 +1,5 @@
-"""Lending kept domains: it changes nothing for anybody but those who borrow, and what was lent is there again when its owner asks for it."""
+"""Lending kept domains: it changes nothing for anybody but those who borrow, and what was lent is there again when its
+owner asks for it."""
 
 from __future__ import annotations
 
@@ -20,42 +21,77 @@ from tests.property.strategies import TREES, problems
 
 @st.composite
 def keeping(draw: st.DrawFn) -> Problem:
-    """The usual small worlds without limits of queues, in which one or two queues keep domains and most gangs may be evicted."""
-    world = draw(problems(running="whole gangs", elastic=False).filter(lambda world: bool(world.hypernodes) and len(world.queues) > 1))
+    """The usual small worlds without limits of queues, in which one or two queues keep domains and most gangs may be
+    evicted."""
+    world = draw(
+        problems(running="whole gangs", elastic=False).filter(
+            lambda world: bool(world.hypernodes) and len(world.queues) > 1
+        )
+    )
     nothing = (None,) * len(world.resources)
     keepers = draw(st.lists(st.sampled_from(range(len(world.queues))), min_size=1, max_size=2, unique=True))
     lowest = [h for h in range(len(world.hypernodes)) if all(node.parent != h for node in world.hypernodes)]
     domains = draw(st.permutations(lowest))
     chosen = {q: (domains[i],) for i, q in enumerate(keepers) if i < len(domains)}
     queues = tuple(
-        replace(queue, guarantee=nothing, capability=nothing, kept=chosen.get(q, ()), reclaimable=draw(st.integers(0, 5)) > 0)
+        replace(
+            queue,
+            guarantee=nothing,
+            capability=nothing,
+            kept=chosen.get(q, ()),
+            reclaimable=draw(st.integers(0, 5)) > 0,
+        )
         for q, queue in enumerate(world.queues)
     )
-    gangs = tuple(replace(gang, evictable=draw(st.integers(0, 3)) > 0, loss=draw(st.sampled_from((0, 5)))) for gang in world.gangs)
+    gangs = tuple(
+        replace(gang, evictable=draw(st.integers(0, 3)) > 0, loss=draw(st.sampled_from((0, 5)))) for gang in world.gangs
+    )
     return replace(world, queues=queues, gangs=gangs, reclaim=draw(st.integers(0, 5)) > 0)
 
 
 @st.composite
 def short(draw: st.DrawFn) -> Problem:
-    """Two supernodes, the first kept for a queue that mostly asks for nothing; the gangs of others ask for more than the second one has."""
+    """Two supernodes, the first kept for a queue that mostly asks for nothing; the gangs of others ask for more than
+    the second one has."""
     nodes = tuple(Node(f"n{n}", 0, n % 2, (4, 4), (4, 4)) for n in range(draw(st.sampled_from((2, 3, 4)))))
     parents = draw(st.sampled_from(((None, None), (None, None, None), (None, 0, None))))
     nothing = (None, None)
-    queues = tuple(Queue(f"q{q}", parent, 1, 0, nothing, nothing, nothing, (0, 0), kept=() if q else (0,)) for q, parent in enumerate(parents))
+    queues = tuple(
+        Queue(f"q{q}", parent, 1, 0, nothing, nothing, nothing, (0, 0), kept=() if q else (0,))
+        for q, parent in enumerate(parents)
+    )
     gangs = []
     for g in range(draw(st.sampled_from((3, 2, 4)))):
         pods, gpu = draw(st.sampled_from((1, 2))), draw(st.sampled_from((4, 2, 3)))
-        home = draw(st.sampled_from((*range(1, len(queues)), *range(1, len(queues)), draw(st.sampled_from((len(queues) - 1, 0))))))
+        home = draw(
+            st.sampled_from(
+                (*range(1, len(queues)), *range(1, len(queues)), draw(st.sampled_from((len(queues) - 1, 0))))
+            )
+        )
         topology = draw(st.sampled_from((None, None, Topology("hard", 1))))
         role = Role("r", pods, pods, (draw(st.integers(0, 1)), gpu), frozenset({0}))
         evictable, loss = draw(st.sampled_from((True, True, True, True, False))), draw(st.sampled_from((0, 5)))
-        gangs.append(Gang(f"g{g}", home, draw(st.sampled_from((0, 0, 10))), g, pods, (role,), topology, evictable=evictable, loss=loss))
+        gangs.append(
+            Gang(
+                f"g{g}",
+                home,
+                draw(st.sampled_from((0, 0, 10))),
+                g,
+                pods,
+                (role,),
+                topology,
+                evictable=evictable,
+                loss=loss,
+            )
+        )
     return Problem(("cpu", "gpu"), nodes, TREES[draw(st.sampled_from((1, 2)))], queues, tuple(gangs), reclaim=True)
 
 
 def unlent(world: Problem) -> Problem:
     """The same in which nobody who waits may borrow; who runs may still be evicted."""
-    return replace(world, gangs=tuple(gang if is_kept(gang) else replace(gang, evictable=False) for gang in world.gangs))
+    return replace(
+        world, gangs=tuple(gang if is_kept(gang) else replace(gang, evictable=False) for gang in world.gangs)
+    )
 
 
 @settings(max_examples=200)
@@ -108,5 +144,9 @@ def claimed(world: Problem, plan: Plan, q: int, g: int, place: Placement) -> Pro
     role = world.gangs[g].roles[place.role]
     asks = Role("r", place.pods, place.pods, role.request, frozenset({world.nodes[place.node].kind}))
     owner = Gang("owner", q, -9, 99, place.pods, (asks,))
-    running = tuple(replace(gang, running=d.placements) for gang, d in zip(world.gangs, plan.decisions, strict=True) if d.action in ("start", "keep"))
+    running = tuple(
+        replace(gang, running=d.placements)
+        for gang, d in zip(world.gangs, plan.decisions, strict=True)
+        if d.action in ("start", "keep")
+    )
     return replace(world, gangs=(*running, owner))

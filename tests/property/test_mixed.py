@@ -1,7 +1,9 @@
-"""Worlds in which everything comes at once: against brute force, in another order, node by node, and in what a problem may hold.
+"""Worlds in which everything comes at once: against brute force, in another order, node by node, and in what a problem
+may hold.
 
-What must hold when lists stand in another order (nodes, hypernodes, queues, gangs of different ages, resources, relations): what is decided of every
-gang that has no equal, and the value of every objective. Places may differ among equals.
+What must hold when lists stand in another order (nodes, hypernodes, queues, gangs of different ages, resources,
+relations): what is decided of every gang that has no equal, and the value of every objective. Places may differ among
+equals.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ Item = TypeVar("Item")
 @settings(max_examples=150)
 @given(mixed())
 def test_everything_at_once_is_decided_as_brute_force_decides(world: Problem) -> None:
-    """Of costs, each is asked after those before it, so a bound is one of the best places only as long as these are reached."""
+    """Of costs, each is asked after those before it, so a bound is one of the best places only as long as these are
+    reached."""
     made = solve(world)
     assert verify(world, made) == []
     assert made.reservation is None or any(gang.duration is not None or gang.ends is not None for gang in world.gangs)
@@ -60,14 +63,19 @@ def test_the_order_of_all_lists_changes_no_decision_and_no_objective(world: Prob
     assert (made.reservation is None) == (again.reservation is None)
     if {place[g] for g in started(made)} == started(again):
         values, others = measured(made), measured(again)
-        assert {name: values[name] for name in values.keys() & others.keys()} == {name: others[name] for name in values.keys() & others.keys()}
+        assert {name: values[name] for name in values.keys() & others.keys()} == {
+            name: others[name] for name in values.keys() & others.keys()
+        }
     else:
         assert same_until_age(made, again)
 
 
 def permuted(world: Problem, random: Any) -> tuple[Problem, list[int]]:
     """The world with its lists in another order, and the gangs' new places."""
-    orders = {name: list(range(len(getattr(world, name)))) for name in ("resources", "nodes", "hypernodes", "queues", "gangs", "relations")}
+    orders = {
+        name: list(range(len(getattr(world, name))))
+        for name in ("resources", "nodes", "hypernodes", "queues", "gangs", "relations")
+    }
     for order in orders.values():
         random.shuffle(order)
     new = {name: [order.index(old) for old in range(len(order))] for name, order in orders.items()}
@@ -81,8 +89,18 @@ def permuted(world: Problem, random: Any) -> tuple[Problem, list[int]]:
         return replace(n, leaf=leaf, capacity=vector(n.capacity), free=vector(n.free), cells=cells)
 
     def queue(q: Queue) -> Queue:
-        limited = replace(q, guarantee=vector(q.guarantee), deserved=vector(q.deserved), capability=vector(q.capability), used=vector(q.used))
-        return replace(limited, parent=None if q.parent is None else new["queues"][q.parent], kept=tuple(new["hypernodes"][h] for h in q.kept))
+        limited = replace(
+            q,
+            guarantee=vector(q.guarantee),
+            deserved=vector(q.deserved),
+            capability=vector(q.capability),
+            used=vector(q.used),
+        )
+        return replace(
+            limited,
+            parent=None if q.parent is None else new["queues"][q.parent],
+            kept=tuple(new["hypernodes"][h] for h in q.kept),
+        )
 
     def role(r: Role) -> Role:
         bears, matches = (tuple(sorted(new["relations"][rho] for rho in bonds)) for bonds in (r.bears, r.matches))
@@ -96,7 +114,9 @@ def permuted(world: Problem, random: Any) -> tuple[Problem, list[int]]:
     def ordered(name: str, items: Sequence[Item]) -> tuple[Item, ...]:
         return tuple(items[old] for old in orders[name])
 
-    hypernodes = [replace(h, parent=None if h.parent is None else new["hypernodes"][h.parent]) for h in world.hypernodes]
+    hypernodes = [
+        replace(h, parent=None if h.parent is None else new["hypernodes"][h.parent]) for h in world.hypernodes
+    ]
     relations = [replace(rho, domains=ordered("nodes", rho.domains)) for rho in world.relations]
     other = replace(
         world,
@@ -190,7 +210,9 @@ def refused(world: Problem) -> tuple[str | int, ...] | None:
 
 @settings(max_examples=300)
 @given(mixed(), st.sampled_from(ODD), st.integers(0, 10**6))
-def test_whatever_stands_anywhere_in_a_problem_is_solved_or_refused_with_its_index(world: Problem, value: object, at: int) -> None:
+def test_whatever_stands_anywhere_in_a_problem_is_solved_or_refused_with_its_index(
+    world: Problem, value: object, at: int
+) -> None:
     paths = places(world)[1:]
     odd = put(world, paths[at % len(paths)], value)
     where = refused(odd)

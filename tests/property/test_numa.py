@@ -42,14 +42,17 @@ def nodes(draw: st.DrawFn) -> tuple[Cells, Cells]:
     """(cells, what is free of them); half of the time they are alike."""
     number = draw(st.integers(1, 4))
     cells = draw(st.one_of(CELL.map(lambda cell: [cell] * number), st.lists(CELL, min_size=number, max_size=number)))
-    return cells, [{r: draw(st.integers(0, amount)) if draw(st.booleans()) else amount for r, amount in cell.items()} for cell in cells]
+    return cells, [
+        {r: draw(st.integers(0, amount)) if draw(st.booleans()) else amount for r, amount in cell.items()}
+        for cell in cells
+    ]
 
 
 @settings(max_examples=400)
 @given(nodes(), st.dictionaries(st.sampled_from(["cpu", "gpu"]), st.integers(1, 12), min_size=1))
 def test_what_is_planned_in_cells_is_admitted(node: tuple[Cells, Cells], asked: dict[str, int]) -> None:
-    """One cell is asked for exactly where the kubelet asks for one; several whole cells are enough for it, and an empty node has them. A node that is
-    too small, even empty, takes no pod by either rule."""
+    """One cell is asked for exactly where the kubelet asks for one; several whole cells are enough for it, and an empty
+    node has them. A node that is too small, even empty, takes no pod by either rule."""
     cells, free = node
     layout: Layout = tuple(tuple(sorted(cell.items())) for cell in cells)
     way = restricted(asked, layout)

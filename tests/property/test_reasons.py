@@ -1,4 +1,5 @@
-"""Facts against brute force: with all of them out of the way a gang starts, with one of them left it does not; and repairs do what they say.
+"""Facts against brute force: with all of them out of the way a gang starts, with one of them left it does not; and
+repairs do what they say.
 
 What "out of the way" means is written here once more, from the words of docs/reasons.md.
 """
@@ -28,7 +29,8 @@ BUSY = {"GW102", "GW119"}
 
 
 def alone(world: Problem, plan: Plan, g: int, beside: bool) -> Problem:
-    """Gang g by itself on what is left beside all that runs or (beside) that the plan places; what the others hold of their queues is `used`."""
+    """Gang g by itself on what is left beside all that runs or (beside) that the plan places; what the others hold of
+    their queues is `used`."""
     nodes, queues = [list(node.free) for node in world.nodes], [list(queue.used) for queue in world.queues]
     for decision in plan.decisions:
         other = world.gangs[decision.gang]
@@ -38,16 +40,20 @@ def alone(world: Problem, plan: Plan, g: int, beside: bool) -> Problem:
                 queues[other.queue][r] += amount * place.pods
     return replace(
         world,
-        nodes=tuple(replace(node, free=tuple(max(0, x) for x in free)) for node, free in zip(world.nodes, nodes, strict=True)),
+        nodes=tuple(
+            replace(node, free=tuple(max(0, x) for x in free)) for node, free in zip(world.nodes, nodes, strict=True)
+        ),
         queues=tuple(replace(queue, used=tuple(used)) for queue, used in zip(world.queues, queues, strict=True)),
         gangs=(world.gangs[g],),
     )
 
 
 def starts(nodes: Problem, queues: Problem, ceilings: Ceilings, cluster: str = "held") -> bool:
-    """Whether the one gang finds a place on the nodes of one world that the queues of the other allow, and the ceilings of its policy.
+    """Whether the one gang finds a place on the nodes of one world that the queues of the other allow, and the ceilings
+    of its policy.
 
-    cluster: what holds it where guarantees are kept in all of it: "held" as said, "idle" nothing, "none": that is not asked.
+    cluster: what holds it where guarantees are kept in all of it: "held" as said, "idle" nothing, "none": that is not
+    asked.
     """
     if not takes(queues, queues.gangs[0].queue):
         return False
@@ -66,14 +72,19 @@ def starts(nodes: Problem, queues: Problem, ceilings: Ceilings, cluster: str = "
         pods = there.use(0, option)
         demand = tuple(sum(column) for column in zip(*pods, strict=True))
         added = [demand if q == gang.queue else (0, 0) for q in range(len(queues.queues))]
-        allowed = there.queues_hold(added) and ceilings.hold(there.held, added) and (cluster != "idle" or idle.queues_hold(added))
+        allowed = (
+            there.queues_hold(added)
+            and ceilings.hold(there.held, added)
+            and (cluster != "idle" or idle.queues_hold(added))
+        )
         if allowed and here.nodes_hold(here.use(0, option)):
             return True
     return False
 
 
 def limits(world: Problem, there: Problem, g: int, unshared: Collection[tuple[int, int]] = ()) -> Ceilings:
-    """What the policy makes of the queues, nodes and gang as they are `there`, where gang g is alone: shares by weight depend on what all ask for."""
+    """What the policy makes of the queues, nodes and gang as they are `there`, where gang g is alone: shares by weight
+    depend on what all ask for."""
     queues = tuple(replace(queue, used=was.used) for queue, was in zip(there.queues, world.queues, strict=True))
     gangs = tuple(there.gangs[0] if j == g else gang for j, gang in enumerate(world.gangs))
     return Ceilings.of(replace(world, nodes=there.nodes, queues=queues, gangs=gangs), unshared)
@@ -121,10 +132,19 @@ def queues_without(world: Problem, fact: Fact) -> Problem:
     """The limits of queues without what a fact says of them; for shares by weight see `limits`."""
     path, r = up(world, world.gangs[0].queue), fact.resource or 0
     if fact.code == "GW101":
-        return with_queues(world, (replace(x, capability=without(x.capability, r)) if q == fact.queue else x for q, x in enumerate(world.queues)))
+        return with_queues(
+            world,
+            (
+                replace(x, capability=without(x.capability, r)) if q == fact.queue else x
+                for q, x in enumerate(world.queues)
+            ),
+        )
     if fact.code == "GW106":
         kept = path - set(fact.queues)
-        return with_queues(world, (x if q in kept else replace(x, guarantee=without(x.guarantee, r)) for q, x in enumerate(world.queues)))
+        return with_queues(
+            world,
+            (x if q in kept else replace(x, guarantee=without(x.guarantee, r)) for q, x in enumerate(world.queues)),
+        )
     if fact.code == "GW113":
         return with_queues(world, (replace(x, open=True) if q in path else x for q, x in enumerate(world.queues)))
     return world
@@ -156,26 +176,35 @@ def cleared(node: Node) -> Node:
 
 
 def starts_without(world: Problem, plan: Plan, g: int, facts: Sequence[Fact], every: Sequence[Fact]) -> bool:
-    """Whether gang g starts with some of its facts out of the way. every: all of them, which say beside whom it is asked."""
+    """Whether gang g starts with some of its facts out of the way. every: all of them, which say beside whom it is
+    asked."""
     beside_what_runs = alone(world, plan, g, False)
     late = not any(fact.code in NODES or fact.never for fact in every) and starts(
         beside_what_runs, beside_what_runs, limits(world, replace(world, gangs=(world.gangs[g],)), g)
     )
     gone = {j for fact in facts if fact.code == "GW105" for j in fact.gangs}
     # Who runs grows only into what is left over, so that is in nobody's way.
-    left = [() if d.gang in gone else world.gangs[d.gang].running if d.action == "keep" else d.placements for d in plan.decisions]
-    kept = replace(plan, decisions=tuple(replace(d, placements=places) for d, places in zip(plan.decisions, left, strict=True)))
+    left = [
+        () if d.gang in gone else world.gangs[d.gang].running if d.action == "keep" else d.placements
+        for d in plan.decisions
+    ]
+    kept = replace(
+        plan, decisions=tuple(replace(d, placements=places) for d, places in zip(plan.decisions, left, strict=True))
+    )
     nodes, queues = alone(world, kept, g, late), alone(world, plan, g, late)
     for fact in facts:
         nodes, queues = nodes_without(nodes, fact), queues_without(queues, fact)
     queues = returned(queues, {n for fact in every for n in fact.nodes})
     sized = any(
-        any(a != b for a, b in zip(x.request, y.request, strict=True)) for x, y in zip(nodes.gangs[0].roles, world.gangs[g].roles, strict=True)
+        any(a != b for a, b in zip(x.request, y.request, strict=True))
+        for x, y in zip(nodes.gangs[0].roles, world.gangs[g].roles, strict=True)
     )
     idle = any(fact.code in BUSY and not fact.never for fact in facts)
     crowded = any(fact.code == "GW105" for fact in every)
     unshared = {(fact.queue or 0, fact.resource or 0) for fact in facts if fact.code == "GW112"}
-    return starts(nodes, queues, limits(world, queues, g, unshared), "none" if sized or crowded else "idle" if idle else "held")
+    return starts(
+        nodes, queues, limits(world, queues, g, unshared), "none" if sized or crowded else "idle" if idle else "held"
+    )
 
 
 NODES = {"GW102", "GW103", "GW104", "GW107", "GW108", "GW109", "GW118", "GW119", "GW120", "GW122"}
@@ -197,7 +226,8 @@ def worlds() -> st.SearchStrategy[Problem]:
 
 @st.composite
 def absent(draw: st.DrawFn) -> Problem:
-    """The same, some nodes on which nothing runs away for now: they take nothing, and are of a kind that is open to nobody."""
+    """The same, some nodes on which nothing runs away for now: they take nothing, and are of a kind that is open to
+    nobody."""
     world = draw(worlds())
     busy = {place.node for gang in world.gangs for place in gang.running}
     nothing = (0,) * len(world.resources)
@@ -244,7 +274,10 @@ def test_without_its_facts_a_gang_starts_and_with_one_of_them_it_does_not() -> N
 
     minimal()
     assert rarely(seen, GW101=60, GW106=25, GW112=50, GW113=60) == {}  # of queues
-    assert rarely(seen, GW102=50, GW103=25, GW104=8, GW105=8, GW107=20, GW108=50, GW109=5, GW118=20, GW119=25, GW122=45) == {}
+    assert (
+        rarely(seen, GW102=50, GW103=25, GW104=8, GW105=8, GW107=20, GW108=50, GW109=5, GW118=20, GW119=25, GW122=45)
+        == {}
+    )
 
 
 @settings(max_examples=300)
@@ -284,12 +317,22 @@ def changed(world: Problem, repair: Repair) -> Problem:
             return requeued(world, repair)
         case "GR102" | "GR107":
             topology = Topology("soft", 1) if repair.tier is None else Topology("hard", repair.tier)
-            return with_gang(world, topology=topology) if repair.subgroup is None else with_part(world, repair.subgroup, topology=topology)
+            return (
+                with_gang(world, topology=topology)
+                if repair.subgroup is None
+                else with_part(world, repair.subgroup, topology=topology)
+            )
         case "GR103":
             return replace(world, nodes=tuple(replace(node, free=node.capacity) for node in world.nodes))
         case "GR104":
             like = world.nodes[repair.nodes[0]]
-            return replace(world, nodes=(*world.nodes, *(Node(f"new{n}", like.kind, like.leaf, like.capacity, like.capacity) for n in range(amount))))
+            return replace(
+                world,
+                nodes=(
+                    *world.nodes,
+                    *(Node(f"new{n}", like.kind, like.leaf, like.capacity, like.capacity) for n in range(amount)),
+                ),
+            )
         case "GR105" if t is not None:
             return fewer(world, gang, t, amount)
         case "GR106" if repair.subgroup is not None:
@@ -299,9 +342,14 @@ def changed(world: Problem, repair: Repair) -> Problem:
             return with_role(world, t, kinds=gang.roles[t].kinds | {world.nodes[repair.nodes[0]].kind})
         case "GR115":
             was = gang.roles[t or 0]
-            shares = [tuple(amount if i == r and x == was.request[r] else x for i, x in enumerate(p.share)) for p in was.portions]
+            shares = [
+                tuple(amount if i == r and x == was.request[r] else x for i, x in enumerate(p.share))
+                for p in was.portions
+            ]
             portions = tuple(replace(p, share=share) for p, share in zip(was.portions, shares, strict=True))
-            return with_role(world, t, request=tuple(amount if i == r else x for i, x in enumerate(was.request)), portions=portions)
+            return with_role(
+                world, t, request=tuple(amount if i == r else x for i, x in enumerate(was.request)), portions=portions
+            )
         case "GR109" | "GR114":
             return world
     raise AssertionError(repair)
@@ -310,7 +358,10 @@ def changed(world: Problem, repair: Repair) -> Problem:
 def fewer(world: Problem, gang: Gang, t: int, pods: int) -> Problem:
     role = gang.roles[t]
     rigid = role.minimum == role.replicas
-    roles = tuple(replace(x, minimum=pods, replicas=pods if rigid else x.replicas) if k == t else x for k, x in enumerate(gang.roles))
+    roles = tuple(
+        replace(x, minimum=pods, replicas=pods if rigid else x.replicas) if k == t else x
+        for k, x in enumerate(gang.roles)
+    )
     parts = tuple(_less(part, pods) if t in part.roles else part for part in gang.subgroups)
     return with_gang(world, roles=roles, subgroups=parts, minimum=sum(x.minimum for x in roles))
 
@@ -347,5 +398,7 @@ def test_with_a_repair_the_gang_starts_beside_the_plan_and_with_a_little_less_it
                 assert not starts(less, less, limits(world, less, g)), repair
             if repair.code == "GR114" and not repair.also:
                 urgent = replace(world.gangs[g], priority=(repair.amount or 0) + 1)
-                again = solve(replace(world, gangs=tuple(urgent if j == g else gang for j, gang in enumerate(world.gangs))))
+                again = solve(
+                    replace(world, gangs=tuple(urgent if j == g else gang for j, gang in enumerate(world.gangs)))
+                )
                 assert again.decisions[g].action == "start"

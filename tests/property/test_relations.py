@@ -46,7 +46,9 @@ def test_beside_running_gangs_too(world: Problem) -> None:
 def test_whatever_runs_and_however_gangs_grow_the_plan_keeps_every_relation(world: Problem) -> None:
     made = solve(world)
     assert verify(world, made) == []
-    new = Counter({(d.gang, p.role, p.node): p.pods for d in made.decisions for p in d.placements if d.action != "wait"})
+    new = Counter(
+        {(d.gang, p.role, p.node): p.pods for d in made.decisions for p in d.placements if d.action != "wait"}
+    )
     for g, gang in enumerate(world.gangs):
         for p in gang.running:
             new[g, p.role, p.node] -= p.pods
@@ -111,7 +113,10 @@ def alone(world: Problem, g: int) -> Problem:
     apart = {rho for rho, relation in enumerate(world.relations) if relation.kind == "apart"}
     lone = emptied(world, g)
     (gang,) = lone.gangs
-    roles = tuple(replace(r, bears=tuple(b for b in r.bears if b in apart), matches=tuple(m for m in r.matches if m in apart)) for r in gang.roles)
+    roles = tuple(
+        replace(r, bears=tuple(b for b in r.bears if b in apart), matches=tuple(m for m in r.matches if m in apart))
+        for r in gang.roles
+    )
     return replace(lone, gangs=(replace(gang, roles=roles),), relations=tuple(empty))
 
 

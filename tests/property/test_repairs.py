@@ -1,4 +1,5 @@
-"""Repairs solved again: with the change made the gang starts beside the plan, among cells, relations, nodes that close and strict queues."""
+"""Repairs solved again: with the change made the gang starts beside the plan, among cells, relations, nodes that close
+and strict queues."""
 
 from __future__ import annotations
 

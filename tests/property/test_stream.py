@@ -1,4 +1,5 @@
-"""Plan after plan on a small cluster where gangs end and others come: no promise is moved back, and nobody who is late waits for newcomers."""
+"""Plan after plan on a small cluster where gangs end and others come: no promise is moved back, and nobody who is late
+waits for newcomers."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ class Job:
 
 @dataclass
 class Stream:
-    """The cluster at one second after the other. large: the job that is watched; late: whether it is overdue from the beginning."""
+    """The cluster at one second after the other. large: the job that is watched; late: whether it is overdue from the
+    beginning."""
 
     nodes: tuple[Node, ...]
     capability: int | None
@@ -46,14 +48,29 @@ class Stream:
 
     def world(self, now: int) -> Problem:
         unset = (None,)
-        queues = (Queue("q0", None, 1, 0, unset, unset, (self.capability,), (0,)), Queue("q1", None, 1, 0, unset, unset, unset, (0,)))
+        queues = (
+            Queue("q0", None, 1, 0, unset, unset, (self.capability,), (0,)),
+            Queue("q1", None, 1, 0, unset, unset, unset, (0,)),
+        )
         jobs = [*self.running, self.large, *self.waiting]
-        return Problem(("gpu",), self.nodes, TREE, queues, tuple(self.gang(job, age, now) for age, job in enumerate(jobs)))
+        return Problem(
+            ("gpu",), self.nodes, TREE, queues, tuple(self.gang(job, age, now) for age, job in enumerate(jobs))
+        )
 
     def gang(self, job: Job, age: int, now: int) -> Gang:
         end, pods = self.running.get(job, (0, ()))
         roles = (Role("r", job.pods, job.pods, (job.gpus,), frozenset({0})),)
-        made = Gang(job.name, job.queue, 0, age, job.pods, roles, job.topology, running=pods, duration=job.lasts if job.told else None)
+        made = Gang(
+            job.name,
+            job.queue,
+            0,
+            age,
+            job.pods,
+            roles,
+            job.topology,
+            running=pods,
+            duration=job.lasts if job.told else None,
+        )
         late = job is self.large and (self.late or bool(self.promises))
         return replace(made, ends=end - now if pods and job.told else None, overdue=late)
 
@@ -84,7 +101,8 @@ class Stream:
 def streams(draw: st.DrawFn, *, late: bool, told: bool) -> Stream:
     """Nodes of 4 GPUs, mostly full of jobs that run for up to 6 seconds; the large one fits the empty cluster.
 
-    late: it is overdue from the beginning, and no newcomer says how long it runs. told: what runs at the beginning does.
+    late: it is overdue from the beginning, and no newcomer says how long it runs. told: what runs at the beginning
+    does.
     """
     nodes = tuple(Node(f"n{n}", 0, n % 2, (4,), (4,)) for n in range(draw(st.integers(2, 4))))
     hard = draw(st.sampled_from((None, Topology("hard", 1)))) if len(nodes) == 4 else None
@@ -99,7 +117,14 @@ def streams(draw: st.DrawFn, *, late: bool, told: bool) -> Stream:
 
     def newcomer(number: int) -> Job:
         lasts, says = draw(st.integers(1, 6)), not late and draw(st.booleans())
-        return Job(f"w{number:03d}", draw(st.sampled_from((1, 1, 2))), draw(st.sampled_from((1, 2, 4))), draw(st.integers(0, 1)), lasts, says)
+        return Job(
+            f"w{number:03d}",
+            draw(st.sampled_from((1, 1, 2))),
+            draw(st.sampled_from((1, 2, 4))),
+            draw(st.integers(0, 1)),
+            lasts,
+            says,
+        )
 
     coming = [[newcomer(2 * step + k) for k in range(draw(st.integers(0, 2)))] for step in range(STEPS)]
     return Stream(nodes, capability, large, running, coming, late)

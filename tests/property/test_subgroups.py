@@ -1,4 +1,5 @@
-"""subGroupPolicy of bare PodGroups against Volcano's rule, by trying every choice of subgroups, pods and domains in clusters of a few nodes."""
+"""subGroupPolicy of bare PodGroups against Volcano's rule, by trying every choice of subgroups, pods and domains in
+clusters of a few nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from tests.unit.lower.test_parts import compiled, group, pods, policy
 
 @dataclass(frozen=True)
 class World:
-    """parts: (pods, GPUs of each) of each subgroup, none with fewer pods than `ready`. hard: each inside one of the nodes, which hold `gpus`."""
+    """parts: (pods, GPUs of each) of each subgroup, none with fewer pods than `ready`. hard: each inside one of the
+    nodes, which hold `gpus`."""
 
     parts: tuple[tuple[int, int], ...]
     ready: int
@@ -29,7 +31,12 @@ class World:
 def worlds(draw: st.DrawFn) -> World:
     ready = draw(st.integers(1, 3))
     part = st.tuples(st.integers(ready, 4), st.integers(1, 3))
-    parts = draw(st.one_of(st.lists(part, min_size=1, max_size=3), st.tuples(part, st.integers(1, 3)).map(lambda alike: [alike[0]] * alike[1])))
+    parts = draw(
+        st.one_of(
+            st.lists(part, min_size=1, max_size=3),
+            st.tuples(part, st.integers(1, 3)).map(lambda alike: [alike[0]] * alike[1]),
+        )
+    )
     return World(
         tuple(parts),
         ready,
@@ -42,11 +49,16 @@ def worlds(draw: st.DrawFn) -> World:
 
 
 def startable(world: World, part: int, room: tuple[int, ...], ready: int = 0, total: int = 0) -> bool:
-    """Whether the subgroups from `part` on can be started in the room so that enough are ready and the gang has its minimum."""
+    """Whether the subgroups from `part` on can be started in the room so that enough are ready and the gang has its
+    minimum."""
     if part == len(world.parts):
         return ready >= world.wanted and total >= max(1, world.minimum)
     number, gpus = world.parts[part]
-    placed = ((split, sum(split)) for some in range(world.ready, number + 1) for split in splits(some, world.nodes, world.hard))
+    placed = (
+        (split, sum(split))
+        for some in range(world.ready, number + 1)
+        for split in splits(some, world.nodes, world.hard)
+    )
     rest = ((tuple(free - k * gpus for free, k in zip(room, split, strict=True)), some) for split, some in placed)
     return startable(world, part + 1, room, ready, total) or any(
         min(left) >= 0 and startable(world, part + 1, left, ready + 1, total + some) for left, some in rest
@@ -66,7 +78,11 @@ def splits(pods: int, nodes: int, whole: bool) -> Iterator[tuple[int, ...]]:
 @settings(max_examples=60)
 @given(worlds())
 def test_a_pod_group_starts_where_volcano_would_start_it(world: World) -> None:
-    documents = [group(world.minimum, policy(world.ready, world.wanted, *([] if world.hard else ["networkTopology: {mode: soft}"])))]
+    documents = [
+        group(
+            world.minimum, policy(world.ready, world.wanted, *([] if world.hard else ["networkTopology: {mode: soft}"]))
+        )
+    ]
     for name, (number, gpus) in zip("abc", world.parts, strict=False):
         documents += pods(name, number, gpus=gpus)
     outcome = compiled(world.nodes, world.gpus, *documents)

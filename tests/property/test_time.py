@@ -30,28 +30,57 @@ def ordered(draw: st.DrawFn) -> Problem:
     """Some queues are strict, some gangs overdue; nothing else is known of time."""
     world = draw(problems(running="whole gangs"))
     queues = tuple(replace(queue, strict=draw(st.booleans())) for queue in world.queues)
-    return replace(world, queues=queues, gangs=tuple(replace(gang, overdue=draw(st.integers(0, 3)) == 0) for gang in world.gangs))
+    return replace(
+        world, queues=queues, gangs=tuple(replace(gang, overdue=draw(st.integers(0, 3)) == 0) for gang in world.gangs)
+    )
 
 
 @st.composite
 def late(draw: st.DrawFn) -> Problem:
-    """A few nodes, some of them busy for a known time or not; one large gang that is mostly overdue, and small ones before and behind it."""
+    """A few nodes, some of them busy for a known time or not; one large gang that is mostly overdue, and small ones
+    before and behind it."""
     nodes = tuple(Node(f"n{n}", 0, None, (9, 4), (9, 4)) for n in range(draw(st.sampled_from((3, 2)))))
     queue = Queue(
-        "q", None, 1, 0, NONE, NONE, draw(st.sampled_from((NONE, NONE, NONE, (None, 4 * len(nodes) - 1)))), (0, 0), strict=draw(st.booleans())
+        "q",
+        None,
+        1,
+        0,
+        NONE,
+        NONE,
+        draw(st.sampled_from((NONE, NONE, NONE, (None, 4 * len(nodes) - 1)))),
+        (0, 0),
+        strict=draw(st.booleans()),
     )
 
     def gang(name: str, age: int, pods: int, gpu: int, **more: object) -> Gang:
         return replace(Gang(name, 0, 0, age, pods, (Role("r", pods, pods, (1, gpu), frozenset({0})),)), **more)  # type: ignore[arg-type]
 
     busy = range(draw(st.integers(1, len(nodes))))
-    runs = [gang(f"runs{n}", n, 1, draw(st.sampled_from((3, 2, 4))), running=(Placement(0, n, 1),), ends=draw(st.sampled_from(TIMES))) for n in busy]
+    runs = [
+        gang(
+            f"runs{n}",
+            n,
+            1,
+            draw(st.sampled_from((3, 2, 4))),
+            running=(Placement(0, n, 1),),
+            ends=draw(st.sampled_from(TIMES)),
+        )
+        for n in busy
+    ]
     overdue = draw(st.sampled_from((True, True, True, False)))
-    large = gang("large", 5, draw(st.integers(2, len(nodes))), 4, overdue=overdue, duration=draw(st.sampled_from(TIMES)))
+    large = gang(
+        "large", 5, draw(st.integers(2, len(nodes))), 4, overdue=overdue, duration=draw(st.sampled_from(TIMES))
+    )
     small = []
     for n in range(draw(st.sampled_from((2, 1)))):
         before = draw(st.sampled_from((False, False, True)))
-        told = gang(f"small{n}", 4 if before else 6 + n, 1, draw(st.sampled_from((1, 2, 4))), duration=draw(st.sampled_from(TIMES)))
+        told = gang(
+            f"small{n}",
+            4 if before else 6 + n,
+            1,
+            draw(st.sampled_from((1, 2, 4))),
+            duration=draw(st.sampled_from(TIMES)),
+        )
         small.append(replace(told, priority=draw(st.sampled_from((0, 0, 0, 10))), overdue=before))
     return Problem(("cpu", "gpu"), nodes, (), (queue,), (*runs, large, *small))
 
@@ -66,7 +95,10 @@ def timed(draw: st.DrawFn) -> Problem:
     """As `ordered`, with durations, ends, maintenance and kept domains; what runs may be anything."""
     world = draw(ordered()) if draw(st.booleans()) else draw(problems(running="anything"))
     hypernodes = range(len(world.hypernodes))
-    queues = [replace(q, kept=(draw(st.sampled_from(hypernodes)),) if hypernodes and not draw(st.integers(0, 3)) else ()) for q in world.queues]
+    queues = [
+        replace(q, kept=(draw(st.sampled_from(hypernodes)),) if hypernodes and not draw(st.integers(0, 3)) else ())
+        for q in world.queues
+    ]
     nodes = tuple(replace(node, closes_in=draw(st.sampled_from((None, None, None, 0, 2, 4)))) for node in world.nodes)
     return replace(world, nodes=nodes, queues=tuple(queues), gangs=tuple(draw(_in_time(gang)) for gang in world.gangs))
 
@@ -142,7 +174,9 @@ def test_an_unused_knob_changes_nothing(world: Problem) -> None:
     """Durations of gangs that all start, or of which none runs, leave the plan as it is."""
     plain = solve(world)
     if all(decision.action != "wait" for decision in plain.decisions):
-        told = replace(world, gangs=tuple(replace(gang, duration=5, ends=5 if gang.running else None) for gang in world.gangs))
+        told = replace(
+            world, gangs=tuple(replace(gang, duration=5, ends=5 if gang.running else None) for gang in world.gangs)
+        )
         assert solve(told).decisions == plain.decisions
 
 

@@ -19,20 +19,34 @@ from tests.property.happenings import happened, rarely
 from tests.property.strategies import TREES
 
 NONE = (None, None)
-POLICIES = (Policy(), Policy(), Policy(capacity=True), Policy(capacity=True, capacity_hierarchy=True), Policy(proportion=True, drf=True))
+POLICIES = (
+    Policy(),
+    Policy(),
+    Policy(capacity=True),
+    Policy(capacity=True, capacity_hierarchy=True),
+    Policy(proportion=True, drf=True),
+)
 
 
 @st.composite
 def crowded(draw: st.DrawFn) -> Problem:
-    """At most 3 nodes, nearly full or worse with at most 3 running gangs that may mostly be evicted, and one gang, the last, that waits."""
+    """At most 3 nodes, nearly full or worse with at most 3 running gangs that may mostly be evicted, and one gang, the
+    last, that waits."""
     tree = draw(st.sampled_from(TREES[:3]))
     leaves = (0, 1) if tree else (None,)
-    nodes = tuple(Node(f"n{n}", 0, draw(st.sampled_from(leaves)), (4, 4), (4, 4)) for n in range(draw(st.integers(1, 3))))
-    queues = tuple(draw(_queues(q, parent)) for q, parent in enumerate(draw(st.sampled_from(((None,), (None, None), (None, None), (None, 0, 0))))))
+    nodes = tuple(
+        Node(f"n{n}", 0, draw(st.sampled_from(leaves)), (4, 4), (4, 4)) for n in range(draw(st.integers(1, 3)))
+    )
+    queues = tuple(
+        draw(_queues(q, parent))
+        for q, parent in enumerate(draw(st.sampled_from(((None,), (None, None), (None, None), (None, 0, 0)))))
+    )
     homes = [q for q in range(len(queues)) if all(queue.parent != q for queue in queues)]
     left = [list(node.free) for node in nodes]
     gangs = [draw(running_gang(g, homes, left, len(tree) > 0)) for g in range(draw(st.integers(1, 3)))]
-    nodes = tuple(replace(node, free=(4, draw(st.sampled_from((4, 4, 4, 3, 2))))) for node in nodes)  # some hold more than they now have
+    nodes = tuple(
+        replace(node, free=(4, draw(st.sampled_from((4, 4, 4, 3, 2))))) for node in nodes
+    )  # some hold more than they now have
     switches = draw(st.sampled_from(((True, True), (True, True), (True, False), (False, True))))
     waiting = draw(waiting_gang(homes, len(tree) > 0))
     votes = [Votes(whole=draw(st.integers(0, 3)) > 0, shares=draw(st.integers(0, 3)) == 0) for _ in range(2)]
@@ -61,7 +75,17 @@ def _queues(draw: st.DrawFn, q: int, parent: int | None) -> Queue:
     capability = draw(st.sampled_from((NONE, NONE, NONE, (None, 4), (None, 8))))
     deserved = draw(st.sampled_from((NONE, (None, 2), (None, 4), (None, 8), (4, 4))))
     guarantee = draw(st.sampled_from((NONE, NONE, NONE, (None, 1), (1, 2))))
-    return Queue(f"q{q}", parent, 1, 0, guarantee, deserved, capability, (0, 0), reclaimable=draw(st.sampled_from((True, True, True, False))))
+    return Queue(
+        f"q{q}",
+        parent,
+        1,
+        0,
+        guarantee,
+        deserved,
+        capability,
+        (0, 0),
+        reclaimable=draw(st.sampled_from((True, True, True, False))),
+    )
 
 
 @st.composite
@@ -103,9 +127,26 @@ def waiting_gang(draw: st.DrawFn, homes: list[int], topology: bool) -> Gang:
     roles = []
     for t in range(draw(st.sampled_from((1, 1, 2)))):
         minimum = draw(st.integers(1, 2))
-        roles.append(Role(f"r{t}", minimum, minimum, (draw(st.integers(0, 1)), draw(st.sampled_from((1, 2, 4, 4)))), frozenset({0})))
+        roles.append(
+            Role(
+                f"r{t}",
+                minimum,
+                minimum,
+                (draw(st.integers(0, 1)), draw(st.sampled_from((1, 2, 4, 4)))),
+                frozenset({0}),
+            )
+        )
     hard = draw(st.sampled_from((None, Topology("hard", 1)))) if topology else None
-    return Gang("winner", draw(st.sampled_from(homes)), 1, 9, sum(r.minimum for r in roles), tuple(roles), hard, preempts=draw(st.integers(0, 9)) > 0)
+    return Gang(
+        "winner",
+        draw(st.sampled_from(homes)),
+        1,
+        9,
+        sum(r.minimum for r in roles),
+        tuple(roles),
+        hard,
+        preempts=draw(st.integers(0, 9)) > 0,
+    )
 
 
 @st.composite
@@ -122,7 +163,13 @@ def contested(draw: st.DrawFn) -> Problem:
         for node, rest in zip(nodes, left, strict=True)
     ]
     waiting = [
-        replace(draw(waiting_gang([0], len(tree) > 0)), name=f"w{i}", priority=draw(st.sampled_from((1, 1, 2))), age=20 + i, preempts=True)
+        replace(
+            draw(waiting_gang([0], len(tree) > 0)),
+            name=f"w{i}",
+            priority=draw(st.sampled_from((1, 1, 2))),
+            age=20 + i,
+            preempts=True,
+        )
         for i in range(draw(st.sampled_from((2, 2, 3))))
     ]
     queue = Queue("q", None, 1, 0, NONE, NONE, draw(st.sampled_from((NONE, NONE, (None, 8)))), (0, 0))
@@ -141,7 +188,10 @@ def due(world: Problem, q: int, r: int) -> int | None:
     queue = world.queues[q]
     if queue.deserved[r] is None and queue.guarantee[r] is None:
         return None
-    total, guaranteed = sum(node.capacity[r] for node in world.nodes), sum(other.guarantee[r] or 0 for other in world.queues)
+    total, guaranteed = (
+        sum(node.capacity[r] for node in world.nodes),
+        sum(other.guarantee[r] or 0 for other in world.queues),
+    )
     real = max(0, total - guaranteed) + (queue.guarantee[r] or 0)
     most = queue.capability[r]
     return max(min(queue.deserved[r] or 0, real if most is None else min(real, most)), queue.guarantee[r] or 0)
@@ -157,7 +207,13 @@ def losses(world: Problem, v: int) -> Iterator[Counter[Spot]]:
     spots = sorted(have)
     for counts in product(*(range(have[spot] + 1) for spot in spots)):
         gone = Counter({spot: n for spot, n in zip(spots, counts, strict=True) if n})
-        if gone and gone != have and is_kept(gang) and _minima_met(gang, have - gone) and _parts_whole(world, gang, have, gone):
+        if (
+            gone
+            and gone != have
+            and is_kept(gang)
+            and _minima_met(gang, have - gone)
+            and _parts_whole(world, gang, have, gone)
+        ):
             yield gone
 
 
@@ -178,7 +234,9 @@ def legal(world: Problem, room: Room, j: int, gone: dict[int, Counter[Spot]]) ->
     foreign = [v for v in gone if world.gangs[v].queue != winner.queue]
     if gone and not winner.preempts:
         return False
-    if not all(_voted(world, winner, v, pods) for v, pods in gone.items()) or not all(_budgeted(budget, gone) for budget in world.budgets):
+    if not all(_voted(world, winner, v, pods) for v, pods in gone.items()) or not all(
+        _budgeted(budget, gone) for budget in world.budgets
+    ):
         return False
     if any(not world.preempt or world.gangs[v].priority >= winner.priority for v in gone if v not in foreign):
         return False
@@ -189,7 +247,9 @@ def legal(world: Problem, room: Room, j: int, gone: dict[int, Counter[Spot]]) ->
     amounts = range(len(world.resources))
     asked = [sum(role.minimum * role.request[r] for role in winner.roles) for r in amounts]
     own = [room.holding(winner.queue, [held[r] for held in room.held]) for r in amounts]
-    if not world.reclaim or not any(asked[r] and (most := due(world, winner.queue, r)) is not None and own[r] + asked[r] <= most for r in amounts):
+    if not world.reclaim or not any(
+        asked[r] and (most := due(world, winner.queue, r)) is not None and own[r] + asked[r] <= most for r in amounts
+    ):
         return False
     return all(_spared(world, room, q, foreign, gone, asked) for q in {world.gangs[v].queue for v in foreign})
 
@@ -201,8 +261,13 @@ def _voted(world: Problem, winner: Gang, v: int, gone: Counter[Spot]) -> bool:
     if not votes.shares:
         return votes.whole or bool(+left)
     totals = [sum(node.capacity[r] for node in world.nodes) for r in range(len(world.resources))]
-    asked = max(Fraction(sum(role.minimum * role.request[r] for role in winner.roles), total) for r, total in enumerate(totals))
-    keeps = max(Fraction(sum(n * world.gangs[v].roles[t].request[r] for (t, _), n in left.items()), total) for r, total in enumerate(totals))
+    asked = max(
+        Fraction(sum(role.minimum * role.request[r] for role in winner.roles), total) for r, total in enumerate(totals)
+    )
+    keeps = max(
+        Fraction(sum(n * world.gangs[v].roles[t].request[r] for (t, _), n in left.items()), total)
+        for r, total in enumerate(totals)
+    )
     return (votes.whole or bool(+left)) and keeps >= asked - Fraction(1, 10**6)
 
 
@@ -210,7 +275,9 @@ def _budgeted(budget: Budget, gone: dict[int, Counter[Spot]]) -> bool:
     return sum(n for v, pods in gone.items() for (t, _), n in pods.items() if (v, t) in budget.roles) <= budget.allowed
 
 
-def _spared(world: Problem, room: Room, q: int, foreign: list[int], gone: dict[int, Counter[Spot]], asked: list[int]) -> bool:
+def _spared(
+    world: Problem, room: Room, q: int, foreign: list[int], gone: dict[int, Counter[Spot]], asked: list[int]
+) -> bool:
     """Whether the queue can spare what others take from it."""
     amounts = range(len(world.resources))
     lost = [[0] * len(world.queues) for _ in amounts]
@@ -285,7 +352,9 @@ def cost(world: Problem, gone: dict[int, Counter[Spot]]) -> tuple[int, int]:
 
 def paid(plan: Plan, world: Problem) -> tuple[int, int]:
     """`cost` of what a plan evicts."""
-    return cost(world, {d.gang: Counter({(p.role, p.node): p.pods for p in d.evicted}) for d in plan.decisions if d.evicted})
+    return cost(
+        world, {d.gang: Counter({(p.role, p.node): p.pods for p in d.evicted}) for d in plan.decisions if d.evicted}
+    )
 
 
 @settings(max_examples=400)
@@ -301,7 +370,8 @@ def test_a_single_waiting_gang_starts_at_the_least_loss_that_any_choice_of_victi
 
 @st.composite
 def _two(draw: st.DrawFn) -> Problem:
-    """As `crowded` or `contested`, with one more gang that waits, under every policy; now and then each queue has a parent that is asked as well."""
+    """As `crowded` or `contested`, with one more gang that waits, under every policy; now and then each queue has a
+    parent that is asked as well."""
     world = draw(st.one_of(crowded(), contested(), contested()))
     homes = sorted({gang.queue for gang in world.gangs})
     second = replace(draw(waiting_gang(homes, bool(world.hypernodes))), name="second", priority=draw(st.integers(0, 2)))
@@ -310,8 +380,12 @@ def _two(draw: st.DrawFn) -> Problem:
         return world
     first = len(world.queues)
     parents = tuple(replace(draw(_queues(first + q, None)), guarantee=NONE, capability=NONE) for q in range(2))
-    queues = tuple(replace(q, parent=draw(st.integers(first, first + 1)) if q.parent is None else q.parent) for q in world.queues)
-    return replace(world, queues=(*queues, *parents), policy=replace(world.policy, reclaim_levels=draw(st.integers(0, 2))))
+    queues = tuple(
+        replace(q, parent=draw(st.integers(first, first + 1)) if q.parent is None else q.parent) for q in world.queues
+    )
+    return replace(
+        world, queues=(*queues, *parents), policy=replace(world.policy, reclaim_levels=draw(st.integers(0, 2)))
+    )
 
 
 def test_with_several_waiting_gangs_nobody_goes_for_nothing() -> None:

@@ -1,5 +1,5 @@
-"""Several gangs that room is made for, against brute force: together they lose what all of them have to lose, and whoever can start beside the
-others does."""
+"""Several gangs that room is made for, against brute force: together they lose what all of them have to lose, and
+whoever can start beside the others does."""
 
 from __future__ import annotations
 
@@ -40,10 +40,16 @@ def all_fit(world: Problem, room: Room, winners: Sequence[int], gone: dict[int, 
 
 def _placed(world: Problem, room: Room, winners: list[int], free: list[list[int]], held: list[int]) -> bool:
     if not winners:
-        return all(limit is None or amount <= limit for amount, limit in zip(held, world.queues[0].capability, strict=True))
+        return all(
+            limit is None or amount <= limit for amount, limit in zip(held, world.queues[0].capability, strict=True)
+        )
     for option in growths(world, winners[0]):
         use = [vector[: len(held)] for vector in room.use(winners[0], option)]
-        if all(not asked or asked <= have for vector, node in zip(use, free, strict=True) for asked, have in zip(vector, node, strict=True)):
+        if all(
+            not asked or asked <= have
+            for vector, node in zip(use, free, strict=True)
+            for asked, have in zip(vector, node, strict=True)
+        ):
             less, more = [list(node) for node in free], list(held)
             for node, vector in zip(less, use, strict=True):
                 _add(node, vector, -1)

@@ -1,4 +1,5 @@
-"""Diagnostics as text, JSON, GitHub workflow commands, SARIF and JUnit: one module each, all pure functions to a string that ends in a newline."""
+"""Diagnostics as text, JSON, GitHub workflow commands, SARIF and JUnit: one module each, all pure functions to a string
+that ends in a newline."""
 
 from __future__ import annotations
 

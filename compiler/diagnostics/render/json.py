@@ -1,4 +1,5 @@
-"""For machines: {"diagnostics": [{"code", "severity", "file", "line", "column", "message", "help", "object"}]}. Others script against it."""
+"""For machines: {"diagnostics": [{"code", "severity", "file", "line", "column", "message", "help", "object"}]}. Others
+script against it."""
 
 from __future__ import annotations
 

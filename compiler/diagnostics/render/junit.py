@@ -1,4 +1,5 @@
-"""JUnit XML: a failed case for each error, a passed one with its text for each warning and info; one suite for each file."""
+"""JUnit XML: a failed case for each error, a passed one with its text for each warning and info; one suite for each
+file."""
 
 from __future__ import annotations
 
@@ -15,9 +16,15 @@ _NOTHING = '<testsuites name="gangplan check" tests="1" failures="0">\n  <testsu
 def render(diagnostics: Sequence[Diagnostic]) -> str:
     head = '<?xml version="1.0" encoding="UTF-8"?>\n'
     if not diagnostics:
-        return head + _NOTHING + '    <testcase name="no problem found" classname="gangplan"/>\n  </testsuite>\n</testsuites>\n'
+        return (
+            head
+            + _NOTHING
+            + '    <testcase name="no problem found" classname="gangplan"/>\n  </testsuite>\n</testsuites>\n'
+        )
     ordered = sorted(diagnostics, key=lambda diagnostic: (diagnostic.position, diagnostic.code, diagnostic.message))
-    suites = "".join(_suite(file, list(group)) for file, group in groupby(ordered, key=lambda diagnostic: diagnostic.position.file))
+    suites = "".join(
+        _suite(file, list(group)) for file, group in groupby(ordered, key=lambda diagnostic: diagnostic.position.file)
+    )
     failures = _failures(ordered)
     return f'{head}<testsuites name="gangplan check" tests="{len(ordered)}" failures="{failures}">\n{suites}</testsuites>\n'
 

@@ -1,4 +1,5 @@
-"""For people: `file:line:column: error GP123: what is wrong. How to mend it`, with the line itself below where the source is at hand."""
+"""For people: `file:line:column: error GP123: what is wrong. How to mend it`, with the line itself below where the
+source is at hand."""
 
 from __future__ import annotations
 
@@ -11,7 +12,9 @@ _COLOURS = {"error": "31", "warning": "33", "info": "36"}
 _WIDEST = 120
 
 
-def render(diagnostics: Sequence[Diagnostic], *, colour: bool = False, sources: Mapping[str, bytes] | None = None) -> str:
+def render(
+    diagnostics: Sequence[Diagnostic], *, colour: bool = False, sources: Mapping[str, bytes] | None = None
+) -> str:
     """sources: the files' contents, for excerpts; without them, one line for each diagnostic."""
     lines: dict[str, list[str]] = {}
     out: list[str] = []
@@ -21,7 +24,11 @@ def render(diagnostics: Sequence[Diagnostic], *, colour: bool = False, sources: 
         head = f"{diagnostic.severity} {diagnostic.code}:"
         if colour:
             place, head = f"\x1b[1m{place}\x1b[0m", f"\x1b[{_COLOURS[diagnostic.severity]}m{head}\x1b[0m"
-        see = f" (see {plain(diagnostic.see.file)}:{diagnostic.see.line}:{diagnostic.see.column})" if diagnostic.see else ""
+        see = (
+            f" (see {plain(diagnostic.see.file)}:{diagnostic.see.line}:{diagnostic.see.column})"
+            if diagnostic.see
+            else ""
+        )
         out.append(f"{place} {head} {sentence(diagnostic)}{see}\n")
         if sources is not None and at.file in sources:
             if at.file not in lines:

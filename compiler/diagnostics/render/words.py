@@ -11,7 +11,8 @@ _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u206
 
 
 def plain(text: str) -> str:
-    """One line without control characters: they are shown as escapes, so that no file can move the reader's cursor or reverse the writing."""
+    """One line without control characters: they are shown as escapes, so that no file can move the reader's cursor or
+    reverse the writing."""
     return _UNSAFE.sub(lambda found: found.group().encode("unicode_escape", "surrogatepass").decode("ascii"), text)
 
 

@@ -21,7 +21,9 @@ Positive = Annotated[Int, Field(ge=1, le=2**31 - 1)]
 
 
 class Metadata(Open):
-    name: Annotated[str, Field(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")]
+    name: Annotated[
+        str, Field(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
+    ]
     namespace: Annotated[str, Field(max_length=63, pattern=r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$")] | None = None
     labels: dict[str, Any] | None = None
     annotations: dict[str, Any] | None = None
@@ -67,7 +69,9 @@ def review_times(document: Document) -> Iterator[Diagnostic]:
         (EXPECTED_DURATION, duration, "write seconds, or like 1h30m"),
     ):
         if (value := annotation(document, key)) is not None and _read(document, key, reader) is None:
-            yield finding(BAD_TIME, document, ("metadata", "annotations", key), f"{key}: {value!r} cannot be read", help)
+            yield finding(
+                BAD_TIME, document, ("metadata", "annotations", key), f"{key}: {value!r} cannot be read", help
+            )
 
 
 def finding(rule: Rule, document: Document, path: Path, message: str, help: str) -> Diagnostic:

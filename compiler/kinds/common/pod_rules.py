@@ -1,4 +1,5 @@
-"""What a pod requires of other pods: pod affinity and anti-affinity, and topology spread that forbids, as `compiler.specs.PodRule`."""
+"""What a pod requires of other pods: pod affinity and anti-affinity, and topology spread that forbids, as
+`compiler.specs.PodRule`."""
 
 from __future__ import annotations
 
@@ -72,13 +73,21 @@ class SpreadConstraint(Open):
     node_taints_policy: Literal["Honor", "Ignore"] | None = None
 
 
-def rules(affinity: PodAffinity | None, anti: PodAffinity | None, spread: list[SpreadConstraint] | None) -> tuple[PodRule, ...]:
-    """Those that bind and are planned. All terms of an affinity ask for the same pods: those that match every one of them (Kubernetes'
-    InterPodAffinity)."""
+def rules(
+    affinity: PodAffinity | None, anti: PodAffinity | None, spread: list[SpreadConstraint] | None
+) -> tuple[PodRule, ...]:
+    """Those that bind and are planned. All terms of an affinity ask for the same pods: those that match every one of
+    them (Kubernetes' InterPodAffinity)."""
     wanted = (affinity.required if affinity else None) or ()
     together = tuple(term.term() for term in wanted)
-    found = [PodRule("together", term.topology_key, together) for term in wanted if all(each.planned for each in wanted)]
-    found += [PodRule("apart", term.topology_key, (term.term(),)) for term in (anti.required if anti else None) or () if term.planned]
+    found = [
+        PodRule("together", term.topology_key, together) for term in wanted if all(each.planned for each in wanted)
+    ]
+    found += [
+        PodRule("apart", term.topology_key, (term.term(),))
+        for term in (anti.required if anti else None) or ()
+        if term.planned
+    ]
     for row in spread or ():
         if row.when_unsatisfiable == "DoNotSchedule":
             selector = None if row.label_selector is None else row.label_selector.rows()
@@ -116,11 +125,21 @@ def _term(document: Document, term: dict[str, Any], path: Path) -> Iterator[Diag
     namespaces = term.get("namespaceSelector")
     if isinstance(namespaces, dict) and any(namespaces.values()):
         message = "the plan does not know the labels of namespaces: this rule is not planned"
-        yield NOT_PLANNED.at(document.at(*path, "namespaceSelector"), message, "name the namespaces, or write {} for all", object=document.label)
+        yield NOT_PLANNED.at(
+            document.at(*path, "namespaceSelector"),
+            message,
+            "name the namespaces, or write {} for all",
+            object=document.label,
+        )
     for place, key in _keys(term):
         if key in OF_EACH_POD:
             message = f"the pods of a role differ in {key}: the plan takes them for having none"
-            yield NOT_PLANNED.at(document.at(*path, *place), message, "select by labels that all pods of a role share", object=document.label)
+            yield NOT_PLANNED.at(
+                document.at(*path, *place),
+                message,
+                "select by labels that all pods of a role share",
+                object=document.label,
+            )
 
 
 def _keys(term: dict[str, Any]) -> Iterator[tuple[Path, str]]:

@@ -35,7 +35,9 @@ _CONTAINER_FIELDS = """
 CONTAINER_FIELDS = frozenset(_CONTAINER_FIELDS.split())
 RESOURCES_FIELDS = frozenset(("claims", "limits", "requests"))
 AFFINITY_FIELDS = frozenset(("nodeAffinity", "podAffinity", "podAntiAffinity"))
-NODE_AFFINITY_FIELDS = frozenset(("preferredDuringSchedulingIgnoredDuringExecution", "requiredDuringSchedulingIgnoredDuringExecution"))
+NODE_AFFINITY_FIELDS = frozenset(
+    ("preferredDuringSchedulingIgnoredDuringExecution", "requiredDuringSchedulingIgnoredDuringExecution")
+)
 
 
 def _whole(resources: dict[str, Fraction]) -> dict[str, Fraction]:
@@ -135,7 +137,8 @@ class TemplateMetadata(Open):
 
 
 class Template(Open):
-    """A pod template. Annotations may be integers, as people write them; Kubernetes wants text, which is another rule's matter."""
+    """A pod template. Annotations may be integers, as people write them; Kubernetes wants text, which is another rule's
+    matter."""
 
     metadata: TemplateMetadata | None = None
     spec: Pod
@@ -150,16 +153,21 @@ class Template(Open):
 
 
 def _texts(found: Mapping[str, Any] | None) -> dict[str, str]:
-    return {key: str(value) for key, value in (found or {}).items() if isinstance(value, str | int) and not isinstance(value, bool)}
+    return {
+        key: str(value)
+        for key, value in (found or {}).items()
+        if isinstance(value, str | int) and not isinstance(value, bool)
+    }
 
 
 def requests(pod: Pod) -> dict[str, int]:
     """What the scheduler reserves for one pod, "pods": 1 included.
 
-    Kubernetes' rule (k8s.io/component-helpers/resource, PodRequests): sidecars (init containers with restartPolicy Always) run on, so they add
-    to the containers' sum and to every init container after them; the larger of that sum and the largest init step counts; requests on the pod
-    itself replace the result for the resources they name; overhead is added. `PERCENTAGE` is no amount that a node has or a queue counts: it says
-    how much memory of a device is meant (see `PodSpec.vgpus`).
+    Kubernetes' rule (k8s.io/component-helpers/resource, PodRequests): sidecars (init containers with restartPolicy
+    Always) run on, so they add to the containers' sum and to every init container after them; the larger of that sum
+    and the largest init step counts; requests on the pod itself replace the result for the resources they name;
+    overhead is added. `PERCENTAGE` is no amount that a node has or a queue counts: it says how much memory of a device
+    is meant (see `PodSpec.vgpus`).
     """
     total: dict[str, Fraction] = {}
     for container in pod.containers:
@@ -193,7 +201,9 @@ def pod_spec(pod: Pod) -> PodSpec:
         requests=requests(pod),
         node_selector=pod.node_selector or {},
         affinity=None if required is None else tuple(_term(term) for term in required.node_selector_terms),
-        tolerations=tuple(Toleration(t.key or "", t.operator or "Equal", t.value or "", t.effect or "") for t in pod.tolerations or ()),
+        tolerations=tuple(
+            Toleration(t.key or "", t.operator or "Equal", t.value or "", t.effect or "") for t in pod.tolerations or ()
+        ),
         scheduler=pod.scheduler_name or "",
         node_name=pod.node_name or "",
         guaranteed=_guaranteed(pod),
@@ -216,20 +226,32 @@ def _guaranteed(pod: Pod) -> bool:
 
 
 def _term(term: SelectorTerm) -> Term:
-    return Term(tuple(row.spec() for row in term.match_expressions or ()), tuple(row.spec() for row in term.match_fields or ()))
+    return Term(
+        tuple(row.spec() for row in term.match_expressions or ()), tuple(row.spec() for row in term.match_fields or ())
+    )
 
 
 def role(
-    name: str, replicas: int, minimum: int, template: Template, path: Path, below: Path = ("template",), added: Mapping[str, str] | None = None
+    name: str,
+    replicas: int,
+    minimum: int,
+    template: Template,
+    path: Path,
+    below: Path = ("template",),
+    added: Mapping[str, str] | None = None,
 ) -> RoleSpec:
     """A role whose pod template stands at `path` + `below`. added: the labels that its controller gives each pod."""
-    labels = {key: value for key, value in {**template.labels, **(added or {})}.items() if key not in pod_rules.OF_EACH_POD}
-    return RoleSpec(name, replicas, minimum, pod_spec(template.spec), path, path + below, template.annotations, labels=labels)
+    labels = {
+        key: value for key, value in {**template.labels, **(added or {})}.items() if key not in pod_rules.OF_EACH_POD
+    }
+    return RoleSpec(
+        name, replicas, minimum, pod_spec(template.spec), path, path + below, template.annotations, labels=labels
+    )
 
 
 def review(document: Document, template: Any, path: Path) -> Iterator[Diagnostic]:
-    """Findings on the text of the pod template at `path` (or of a pod, then without its metadata) that pydantic, which lets unknown fields pass, does
-    not make."""
+    """Findings on the text of the pod template at `path` (or of a pod, then without its metadata) that pydantic, which
+    lets unknown fields pass, does not make."""
     if not isinstance(template, dict):
         return
     if path:
@@ -244,7 +266,9 @@ def _review_spec(document: Document, data: dict[str, Any], path: Path) -> Iterat
     if isinstance(affinity, dict):
         yield from _misspelt(document, affinity, (*path, "affinity"), AFFINITY_FIELDS)
         if isinstance(affinity.get("nodeAffinity"), dict):
-            yield from _misspelt(document, affinity["nodeAffinity"], (*path, "affinity", "nodeAffinity"), NODE_AFFINITY_FIELDS)
+            yield from _misspelt(
+                document, affinity["nodeAffinity"], (*path, "affinity", "nodeAffinity"), NODE_AFFINITY_FIELDS
+            )
     yield from pod_rules.review(document, data, path)
     for key in ("containers", "initContainers"):
         containers = data.get(key)
@@ -265,10 +289,17 @@ def _resources(document: Document, data: Any, path: Path) -> Iterator[Diagnostic
             value = section.get(name) if isinstance(section, dict) else None
             if isinstance(value, str) and value.endswith("m"):
                 message = f"{name} {value} is {value[:-1]} thousandths of a byte"
-                yield MILLI_BYTES.at(document.at(*path, key, name), message, f"write {value[:-1]}Mi", object=document.label)
+                yield MILLI_BYTES.at(
+                    document.at(*path, key, name), message, f"write {value[:-1]}Mi", object=document.label
+                )
 
 
 def _misspelt(document: Document, data: Mapping[str, Any], path: Path, known: Iterable[str]) -> Iterator[Diagnostic]:
     for key in data:
         if key not in known and (near := did_you_mean(key, known)):
-            yield MISSPELT.at(document.at(*path, key), f"{key} is no field of Kubernetes here", f"did you mean {near!r}?", object=document.label)
+            yield MISSPELT.at(
+                document.at(*path, key),
+                f"{key} is no field of Kubernetes here",
+                f"did you mean {near!r}?",
+                object=document.label,
+            )

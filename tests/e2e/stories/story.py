@@ -1,4 +1,5 @@
-"""What the stories are told with: a git repository, jobs as people write them, and a reconciler as a process of its own that can be killed."""
+"""What the stories are told with: a git repository, jobs as people write them, and a reconciler as a process of its own
+that can be killed."""
 
 from __future__ import annotations
 
@@ -54,13 +55,15 @@ def node_pool(name: str, count: int, *, gpus: int = 8, cpu: int = 64, supernode:
     """Nodes name-0 .. as gangplan names them, in supernodes of so many nodes (0: outside the topology)."""
     topology = f"  topology: [{{name: {name}-sn, size: {supernode}}}]\n" if supernode else ""
     capacity = f'{{cpu: "{cpu}", memory: 512Gi, pods: 110, nvidia.com/gpu: {gpus}}}'
-    return (
-        f"apiVersion: gangplan.dev/v1alpha1\nkind: NodePool\nmetadata: {{name: {name}}}\nspec:\n  count: {count}\n  capacity: {capacity}\n{topology}"
-    )
+    return f"apiVersion: gangplan.dev/v1alpha1\nkind: NodePool\nmetadata: {{name: {name}}}\nspec:\n  count: {count}\n  capacity: {capacity}\n{topology}"
 
 
 def queue(name: str, gpus: int | None = None, weight: int = 1) -> Object:
-    spec = {"weight": weight, "reclaimable": True, **({"capability": {"nvidia.com/gpu": gpus}} if gpus is not None else {})}
+    spec = {
+        "weight": weight,
+        "reclaimable": True,
+        **({"capability": {"nvidia.com/gpu": gpus}} if gpus is not None else {}),
+    }
     return {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
 
 
@@ -99,13 +102,17 @@ class Repository:
 
     def git(self, *arguments: str) -> str:
         identity = ["-c", "user.name=tester", "-c", "user.email=tester@example.com", "-c", "commit.gpgsign=false"]
-        return subprocess.run(["git", *identity, *arguments], cwd=self.folder, check=True, capture_output=True, text=True).stdout.strip()
+        return subprocess.run(
+            ["git", *identity, *arguments], cwd=self.folder, check=True, capture_output=True, text=True
+        ).stdout.strip()
 
     def write(self, path: str, *content: str | Object) -> None:
         """Each piece is one YAML document."""
         file = self.folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("---\n".join(piece if isinstance(piece, str) else json.dumps(piece) + "\n" for piece in content))
+        file.write_text(
+            "---\n".join(piece if isinstance(piece, str) else json.dumps(piece) + "\n" for piece in content)
+        )
 
     def remove(self, path: str) -> None:
         (self.folder / path).unlink()
@@ -120,7 +127,9 @@ class Repository:
 class Reconciler:
     """`gangplan reconcile` as a process, with the rights of deploy/rbac.yaml and no others."""
 
-    def __init__(self, plane: ControlPlane, repository: Repository, folder: Path, *options: str, cluster: str = "test") -> None:
+    def __init__(
+        self, plane: ControlPlane, repository: Repository, folder: Path, *options: str, cluster: str = "test"
+    ) -> None:
         self.plane, self.folder, self.log = plane, folder, folder / "reconciler.log"
         folder.mkdir(parents=True, exist_ok=True)
         where = ["--repo", str(repository.folder), "--cluster", cluster, "--data", str(folder / "data")]
@@ -130,7 +139,9 @@ class Reconciler:
 
     def start(self) -> Self:
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(self.command, cwd=ROOT, stdout=log, stderr=log, env={**os.environ, "PYTHONPATH": str(ROOT)})
+            self.process = subprocess.Popen(
+                self.command, cwd=ROOT, stdout=log, stderr=log, env={**os.environ, "PYTHONPATH": str(ROOT)}
+            )
         return self
 
     def signal(self, number: int) -> int:
@@ -145,7 +156,9 @@ class Reconciler:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self.process is not None and self.process.poll() is None:
             self.kill()
         if error is not None:
@@ -175,7 +188,9 @@ class Reconciler:
 
 def gangplan(*arguments: str) -> str:
     """What the command says."""
-    done = subprocess.run([sys.executable, "-m", "reconciler", *arguments], cwd=ROOT, check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "reconciler", *arguments], cwd=ROOT, check=True, capture_output=True, text=True
+    )
     return done.stdout
 
 
@@ -192,7 +207,9 @@ def install(plane: ControlPlane) -> None:
 
 
 def pods(plane: ControlPlane, job: str, namespace: str = "default") -> list[Object]:
-    found: list[Object] = plane.api("GET", f"/api/v1/namespaces/{namespace}/pods?labelSelector=volcano.sh/job-name={job}")["items"]
+    found: list[Object] = plane.api(
+        "GET", f"/api/v1/namespaces/{namespace}/pods?labelSelector=volcano.sh/job-name={job}"
+    )["items"]
     return found
 
 
@@ -227,7 +244,12 @@ def clean(plane: ControlPlane) -> None:
     for pod in plane.api("GET", "/api/v1/namespaces/default/pods")["items"]:
         if not pod["metadata"].get("ownerReferences"):
             plane.api("DELETE", f"/api/v1/namespaces/default/pods/{pod['metadata']['name']}?gracePeriodSeconds=0")
-    plane.wait(lambda: plane.api("GET", "/api/v1/namespaces/default/pods")["items"], lambda seen: not seen, timeout=60, what="all pods to go")
+    plane.wait(
+        lambda: plane.api("GET", "/api/v1/namespaces/default/pods")["items"],
+        lambda seen: not seen,
+        timeout=60,
+        what="all pods to go",
+    )
     for path in (
         "/api/v1/nodes",
         "/apis/topology.volcano.sh/v1alpha1/hypernodes",

@@ -1,4 +1,5 @@
-"""Parts of nodes on the real cluster: Volcano's plugins numa-aware and deviceshare let every pod onto the node that the plan gave it."""
+"""Parts of nodes on the real cluster: Volcano's plugins numa-aware and deviceshare let every pod onto the node that the
+plan gave it."""
 
 from __future__ import annotations
 
@@ -9,11 +10,27 @@ from typing import Any
 import pytest
 
 from tests.controlplane import ControlPlane
-from tests.e2e.stories.story import CLUSTER, HOSTNAME, SCHEDULER, Object, Reconciler, Repository, bound, phase, placement, pods, queue, role, vcjob
+from tests.e2e.stories.story import (
+    CLUSTER,
+    HOSTNAME,
+    SCHEDULER,
+    Object,
+    Reconciler,
+    Repository,
+    bound,
+    phase,
+    placement,
+    pods,
+    queue,
+    role,
+    vcjob,
+)
 
 pytestmark = pytest.mark.e2e
 
-SHARING = f"{SCHEDULER}    - {{name: numa-aware}}\n    - {{name: deviceshare, arguments: {{deviceshare.VGPUEnable: true}}}}\n"
+SHARING = (
+    f"{SCHEDULER}    - {{name: numa-aware}}\n    - {{name: deviceshare, arguments: {{deviceshare.VGPUEnable: true}}}}\n"
+)
 POOLS = """\
 apiVersion: gangplan.dev/v1alpha1
 kind: NodePool
@@ -54,11 +71,15 @@ def share(memory: int) -> Object:
 
 
 def mixed(*sizes: int) -> list[Object]:
-    """Roles of one pod each for the mixed node. Their own order is the one given, in which Volcano's first fit finds no card for the last."""
+    """Roles of one pod each for the mixed node. Their own order is the one given, in which Volcano's first fit finds no
+    card for the last."""
     roles = [limited(f"{at}-of-{len(sizes)}", 1, share(size)) for at, size in enumerate(sizes)]
     for at, made in enumerate(roles):
         made["template"]["metadata"] = {"annotations": {"volcano.sh/task-priority": str(len(sizes) - at)}}
-        made["template"]["spec"] |= {"nodeSelector": {HOSTNAME: "mixed"}, "tolerations": [{"key": "mixed", "operator": "Exists"}]}
+        made["template"]["spec"] |= {
+            "nodeSelector": {HOSTNAME: "mixed"},
+            "tolerations": [{"key": "mixed", "operator": "Exists"}],
+        }
     return roles
 
 
@@ -69,7 +90,12 @@ def tell_numa(plane: ControlPlane, node: str, idle: str) -> None:
         "numares": {"cpu": {"allocatable": idle, "capacity": 16}},
         "cpuDetail": {str(cpu): {"numa": cpu // 8, "socket": cpu // 8, "core": cpu} for cpu in range(16)},
     }
-    topology = {"apiVersion": "nodeinfo.volcano.sh/v1alpha1", "kind": "Numatopology", "metadata": {"name": node}, "spec": spec}
+    topology = {
+        "apiVersion": "nodeinfo.volcano.sh/v1alpha1",
+        "kind": "Numatopology",
+        "metadata": {"name": node},
+        "spec": spec,
+    }
     path = f"/apis/nodeinfo.volcano.sh/v1alpha1/numatopologies/{node}?fieldManager=exporter&force=true"
     plane.api("PATCH", path, json.dumps(topology), "application/apply-patch+yaml")
 
@@ -77,19 +103,27 @@ def tell_numa(plane: ControlPlane, node: str, idle: str) -> None:
 def occupy(plane: ControlPlane, node: str, cpus: int) -> None:
     """Somebody's pod that has so many CPUs of the node for itself."""
     container = {"name": "main", "image": "none", "resources": {"limits": {"cpu": str(cpus), "memory": "1Gi"}}}
-    plane.api("POST", "/api/v1/namespaces/default/pods", {"metadata": {"name": f"on-{node}"}, "spec": {"nodeName": node, "containers": [container]}})
+    plane.api(
+        "POST",
+        "/api/v1/namespaces/default/pods",
+        {"metadata": {"name": f"on-{node}"}, "spec": {"nodeName": node, "containers": [container]}},
+    )
 
 
 def tell_cards(plane: ControlPlane, node: str) -> None:
     """What Volcano's device plugin does again and again: say that the node has two cards of 10,000 MiB."""
     register = "".join(f"{node}-{card},10,10000,NVIDIA-A,true,hami-core:" for card in ("a", "b"))
-    plane.api("PATCH", f"/api/v1/nodes/{node}", {"metadata": {"annotations": {"volcano.sh/node-vgpu-register": register}}})
+    plane.api(
+        "PATCH", f"/api/v1/nodes/{node}", {"metadata": {"annotations": {"volcano.sh/node-vgpu-register": register}}}
+    )
 
 
 def test_pods_land_where_one_numa_cell_or_one_card_has_the_room(plane: ControlPlane, tmp_path: Path) -> None:
     plane.add_nodes(["numa-0", "numa-1"], capacity=CAPACITY)
     cards = plane.add_nodes(["card-0", "card-1"], capacity={**CAPACITY, **VGPUS})
-    cards += plane.add_nodes(["mixed"], capacity={**CAPACITY, **VGPUS}, taints=[{"key": "mixed", "effect": "NoSchedule"}])
+    cards += plane.add_nodes(
+        ["mixed"], capacity={**CAPACITY, **VGPUS}, taints=[{"key": "mixed", "effect": "NoSchedule"}]
+    )
     for node, idle in (("numa-0", "4-7,12-15"), ("numa-1", "0-7")):
         occupy(plane, node, 8)
         tell_numa(plane, node, idle)
@@ -97,12 +131,18 @@ def test_pods_land_where_one_numa_cell_or_one_card_has_the_room(plane: ControlPl
     repository.write("cluster-specs/test/cluster.yaml", CLUSTER, SHARING, POOLS, queue("team"))
     repository.commit()
     with Reconciler(plane, repository, tmp_path / "one") as reconciler:
-        plane.wait(lambda: plane.logs("volcano-scheduler"), lambda said: "deviceshare]" in said, what="Volcano to share devices")
+        plane.wait(
+            lambda: plane.logs("volcano-scheduler"),
+            lambda said: "deviceshare]" in said,
+            what="Volcano to share devices",
+        )
         one_cell = limited("worker", 1, {"cpu": "6", "memory": "4Gi"}, topologyPolicy="single-numa-node")
         repository.write("jobs/cell.yaml", vcjob("cell", one_cell, queue="team"))
         repository.commit()
         plane.wait(lambda: phase(plane, "cell"), lambda seen: seen == "Running", what="the job of one NUMA cell to run")
-        assert bound(plane, "cell") == placement(plane, "cell") == {"worker": {"numa-1": 1}}, "numa-0 has as many idle CPUs, 4 in each cell"
+        assert bound(plane, "cell") == placement(plane, "cell") == {"worker": {"numa-1": 1}}, (
+            "numa-0 has as many idle CPUs, 4 in each cell"
+        )
         repository.write("jobs/next.yaml", vcjob("next", one_cell, queue="team"))
         for node in cards:
             tell_cards(plane, node)
@@ -113,19 +153,32 @@ def test_pods_land_where_one_numa_cell_or_one_card_has_the_room(plane: ControlPl
         for name in ("most", "rest", "mixed"):
             plane.wait(lambda name=name: phase(plane, name), lambda seen: seen == "Running", what=f"job {name} to run")  # type: ignore[misc]
             assert bound(plane, name) == placement(plane, name)
-        assert bound(plane, "most") == {"worker": {"card-0": 2, "card-1": 2}}, "by the sum of its memory a node would take three"
-        taken = [pod["metadata"]["annotations"]["volcano.sh/vgpu-ids-new"].partition(",")[0] for pod in pods(plane, "most")]
+        assert bound(plane, "most") == {"worker": {"card-0": 2, "card-1": 2}}, (
+            "by the sum of its memory a node would take three"
+        )
+        taken = [
+            pod["metadata"]["annotations"]["volcano.sh/vgpu-ids-new"].partition(",")[0] for pod in pods(plane, "most")
+        ]
         assert sorted(taken) == ["card-0-a", "card-0-b", "card-1-a", "card-1-b"]
         repository.write("jobs/scattered.yaml", vcjob("scattered", limited("worker", 1, share(5000)), queue="team"))
         repository.commit()
-        plane.wait(lambda: reconciler.why("scattered"), lambda seen: seen == ["GW118"], what="the pod for which no card has room to be told")
+        plane.wait(
+            lambda: reconciler.why("scattered"),
+            lambda seen: seen == ["GW118"],
+            what="the pod for which no card has room to be told",
+        )
 
-        # The resource exporter is always late: it has not spoken of the first job's CPUs yet, and will not know at once that they are idle again.
+        # The resource exporter is always late: it has not spoken of the first job's CPUs yet, and will not know at once
+        # that they are idle again.
         assert reconciler.why("next") == ["GW118"]
         tell_numa(plane, "numa-1", "6-7")
         repository.remove("jobs/cell.yaml")
         commit = repository.commit()
-        plane.wait(lambda: (reconciler.status()["commit"], pods(plane, "cell")), lambda seen: seen == (commit, []), what="the first job to be gone")
+        plane.wait(
+            lambda: (reconciler.status()["commit"], pods(plane, "cell")),
+            lambda seen: seen == (commit, []),
+            what="the first job to be gone",
+        )
         plane.wait(lambda: reconciler.gang("cell"), lambda seen: not seen, what="a plan without it")
         tell_numa(plane, "numa-1", "0-7")
         plane.wait(lambda: phase(plane, "next"), lambda seen: seen == "Running", what="the next job to run")

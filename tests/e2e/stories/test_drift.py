@@ -1,4 +1,5 @@
-"""What is changed by hand comes back, what is committed takes effect, and nothing is deleted on the strength of an error."""
+"""What is changed by hand comes back, what is committed takes effect, and nothing is deleted on the strength of an
+error."""
 
 from __future__ import annotations
 
@@ -47,7 +48,11 @@ class Kept:
     def commit(self) -> str:
         """Commit, and wait until that commit is in force with everything applied."""
         commit = self.repository.commit()
-        self.wait(self.reconciler.status, lambda seen: seen["commit"] == commit and self.holds("Applied"), what=f"commit {commit} in force")
+        self.wait(
+            self.reconciler.status,
+            lambda seen: seen["commit"] == commit and self.holds("Applied"),
+            what=f"commit {commit} in force",
+        )
         return commit
 
     def holds(self, condition: str) -> bool:
@@ -66,9 +71,16 @@ def kept(installed: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> I
     folder: Path = tmp_path_factory.mktemp("kept")
     gpu_nodes(installed, 2, gpus=8)
     repository = Repository(folder / "repo")
-    repository.write("cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 2), queue("team", gpus=16, weight=3))
+    repository.write(
+        "cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 2), queue("team", gpus=16, weight=3)
+    )
     repository.write("jobs/steady.yaml", vcjob("steady", role("worker", 4, gpus=1), queue="team"))
-    settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings", "namespace": "default"}, "data": {"mode": "fast"}}
+    settings = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "settings", "namespace": "default"},
+        "data": {"mode": "fast"},
+    }
     repository.write("jobs/settings.yaml", settings)
     repository.commit()
     with Reconciler(installed, repository, folder / "one") as reconciler:
@@ -79,15 +91,28 @@ def kept(installed: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> I
 
 def test_what_is_changed_by_hand_is_put_back(kept: Kept) -> None:
     kept.api("PATCH", f"{QUEUES}/team", {"spec": {"weight": 77}})
-    kept.wait(lambda: kept.api("GET", f"{QUEUES}/team")["spec"]["weight"], lambda seen: seen == 3, what="the queue's weight")
+    kept.wait(
+        lambda: kept.api("GET", f"{QUEUES}/team")["spec"]["weight"], lambda seen: seen == 3, what="the queue's weight"
+    )
 
     kept.api("PATCH", f"{VCJOBS}/steady", {"metadata": {"annotations": {"gangplan.dev/placement": "{}"}}})
-    kept.wait(lambda: kept.api("GET", f"{VCJOBS}/steady")["metadata"]["annotations"]["gangplan.dev/placement"], lambda seen: seen != "{}")
+    kept.wait(
+        lambda: kept.api("GET", f"{VCJOBS}/steady")["metadata"]["annotations"]["gangplan.dev/placement"],
+        lambda seen: seen != "{}",
+    )
     kept.api("PATCH", f"{VCJOBS}/steady", {"spec": {"minAvailable": 1}})
-    kept.wait(lambda: kept.api("GET", f"{VCJOBS}/steady")["spec"]["minAvailable"], lambda seen: seen == 4, what="the job's minAvailable")
+    kept.wait(
+        lambda: kept.api("GET", f"{VCJOBS}/steady")["spec"]["minAvailable"],
+        lambda seen: seen == 4,
+        what="the job's minAvailable",
+    )
 
     kept.api("PATCH", f"{CONFIGMAPS}/settings", {"data": {"mode": "slow", "extra": "not ours"}})
-    data = kept.wait(lambda: kept.api("GET", f"{CONFIGMAPS}/settings")["data"], lambda seen: seen["mode"] == "fast", what="the ConfigMap's data")
+    data = kept.wait(
+        lambda: kept.api("GET", f"{CONFIGMAPS}/settings")["data"],
+        lambda seen: seen["mode"] == "fast",
+        what="the ConfigMap's data",
+    )
     assert data["extra"] == "not ours", "a field that gangplan never set is left to whoever did"
     assert phase(kept.plane, "steady") == "Running"
 
@@ -96,7 +121,11 @@ def test_the_same_amount_in_another_spelling_is_no_drift(kept: Kept) -> None:
     kept.api("PATCH", f"{QUEUES}/team", {"spec": {"capability": {"nvidia.com/gpu": "16000m"}}})
     before = kept.api("GET", f"{QUEUES}/team")["metadata"]["generation"]
     kept.api("PATCH", f"{QUEUES}/team", {"spec": {"weight": 78}})
-    kept.wait(lambda: kept.api("GET", f"{QUEUES}/team")["metadata"]["generation"], lambda seen: seen >= before + 2, what="a correction of the weight")
+    kept.wait(
+        lambda: kept.api("GET", f"{QUEUES}/team")["metadata"]["generation"],
+        lambda seen: seen >= before + 2,
+        what="a correction of the weight",
+    )
     changes = [line["change"] for line in kept.reconciler.lines() if line["message"] == "change"]
     assert not [change for change in changes if "capability" in change]
 
@@ -105,7 +134,11 @@ def test_a_deleted_object_returns(kept: Kept) -> None:
     for path in (f"{CONFIGMAPS}/settings", f"{VCJOBS}/steady"):
         gone = kept.api("GET", path)["metadata"]["uid"]
         kept.api("DELETE", path)
-        kept.wait(lambda path=path: kept.api("GET", path)["metadata"]["uid"], lambda seen, gone=gone: seen != gone, what=f"{path} to return")  # type: ignore[misc]
+        kept.wait(
+            lambda path=path: kept.api("GET", path)["metadata"]["uid"],
+            lambda seen, gone=gone: seen != gone,
+            what=f"{path} to return",
+        )  # type: ignore[misc]
     kept.wait(lambda: phase(kept.plane, "steady"), lambda seen: seen == "Running", what="the job to run again")
 
 
@@ -113,7 +146,11 @@ def test_a_broken_commit_is_reported_and_changes_nothing_until_it_is_reverted(ke
     good = kept.commit()
     kept.repository.write("jobs/steady.yaml", "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\n\tmetadata: {}\n")
     bad = kept.repository.commit("break it")
-    said = kept.wait(lambda: kept.reconciler.condition("Compiled"), lambda seen: seen["reason"] == "CommitRejected", what="the rejection")
+    said = kept.wait(
+        lambda: kept.reconciler.condition("Compiled"),
+        lambda seen: seen["reason"] == "CommitRejected",
+        what="the rejection",
+    )
     assert bad in said["message"]
     status = kept.reconciler.status()
     assert status["commit"] == good
@@ -122,7 +159,11 @@ def test_a_broken_commit_is_reported_and_changes_nothing_until_it_is_reverted(ke
     assert any(event["reason"] == "CommitRejected" and bad in event["message"] for event in events)
     assert phase(kept.plane, "steady") == "Running", "the job whose file broke lives on"
     kept.api("PATCH", f"{QUEUES}/team", {"spec": {"weight": 79}})
-    kept.wait(lambda: kept.api("GET", f"{QUEUES}/team")["spec"]["weight"], lambda seen: seen == 3, what="drift to be put back meanwhile")
+    kept.wait(
+        lambda: kept.api("GET", f"{QUEUES}/team")["spec"]["weight"],
+        lambda seen: seen == 3,
+        what="drift to be put back meanwhile",
+    )
     kept.repository.git("revert", "--no-edit", "HEAD")
     kept.commit()
     assert kept.holds("Compiled")
@@ -130,12 +171,23 @@ def test_a_broken_commit_is_reported_and_changes_nothing_until_it_is_reverted(ke
 
 def test_what_leaves_the_repository_is_pruned_if_it_is_ours_and_not_protected(kept: Kept) -> None:
     def config(name: str, **annotations: str) -> dict[str, Any]:
-        meta = {"name": name, "namespace": "default", "annotations": {f"gangplan.dev/{key}": value for key, value in annotations.items()}}
+        meta = {
+            "name": name,
+            "namespace": "default",
+            "annotations": {f"gangplan.dev/{key}": value for key, value in annotations.items()},
+        }
         return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"key": "value"}}
 
     kept.repository.write("jobs/two.yaml", config("leaves"), config("stays", prune="disabled"))
     kept.api(
-        "POST", CONFIGMAPS, {"metadata": {"name": "foreign", "labels": {"app.kubernetes.io/managed-by": "gangplan", "gangplan.dev/cluster": "test"}}}
+        "POST",
+        CONFIGMAPS,
+        {
+            "metadata": {
+                "name": "foreign",
+                "labels": {"app.kubernetes.io/managed-by": "gangplan", "gangplan.dev/cluster": "test"},
+            }
+        },
     )
     kept.commit()
     kept.repository.remove("jobs/two.yaml")
@@ -150,7 +202,11 @@ def test_a_repository_that_is_suddenly_empty_deletes_nothing(kept: Kept) -> None
     before = kept.commit()
     kept.repository.git("rm", "-r", "-q", "--", "jobs", "cluster-specs")
     kept.repository.commit("remove everything")
-    kept.wait(lambda: kept.reconciler.condition("Compiled")["reason"], lambda seen: seen == "CommitRejected", what="the rejection")
+    kept.wait(
+        lambda: kept.reconciler.condition("Compiled")["reason"],
+        lambda seen: seen == "CommitRejected",
+        what="the rejection",
+    )
     assert kept.reconciler.status()["commit"] == before
     assert not kept.missing(f"{VCJOBS}/steady")
     kept.repository.git("revert", "--no-edit", "HEAD")
@@ -158,13 +214,19 @@ def test_a_repository_that_is_suddenly_empty_deletes_nothing(kept: Kept) -> None
 
 
 def test_more_deletions_than_the_limit_are_held_until_the_commit_is_allowed(kept: Kept) -> None:
-    many = [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"many-{at}", "namespace": "default"}} for at in range(11)]
+    many = [
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"many-{at}", "namespace": "default"}}
+        for at in range(11)
+    ]
     kept.repository.write("jobs/many.yaml", *many)
     kept.commit()
     kept.repository.remove("jobs/many.yaml")
     commit = kept.commit()
     allow = f"--allow-prune {commit}"
-    held = kept.wait(lambda: [row for row in kept.reconciler.status()["held"] if allow in row["reason"]], what="the pruning to be held")
+    held = kept.wait(
+        lambda: [row for row in kept.reconciler.status()["held"] if allow in row["reason"]],
+        what="the pruning to be held",
+    )
     assert len(held) == 11
     assert not kept.missing(f"{CONFIGMAPS}/many-0")
     assert kept.reconciler.signal(15) == 0
@@ -177,7 +239,11 @@ def test_a_rewritten_history_is_held(kept: Kept) -> None:
     old = kept.commit()
     kept.repository.git("commit", "--quiet", "--allow-empty", "--amend", "-m", "another past")
     fresh = kept.repository.git("rev-parse", "HEAD")
-    said = kept.wait(lambda: kept.reconciler.condition("HistoryRewritten"), lambda seen: seen["status"] == "True", what="the rewritten history")
+    said = kept.wait(
+        lambda: kept.reconciler.condition("HistoryRewritten"),
+        lambda seen: seen["status"] == "True",
+        what="the rewritten history",
+    )
     assert old in said["message"]
     assert fresh in said["message"]
     assert kept.reconciler.status()["commit"] == old
@@ -188,11 +254,18 @@ def test_a_rewritten_history_is_held(kept: Kept) -> None:
 def test_an_object_of_somebody_else_is_not_taken_unless_the_repository_says_so(kept: Kept) -> None:
     theirs = {"metadata": {"name": "shared"}, "data": {"mode": "theirs"}}
     kept.api("POST", f"{CONFIGMAPS}?fieldManager=their-tool", theirs)
-    ours: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shared", "namespace": "default"}, "data": {"mode": "ours"}}
+    ours: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "shared", "namespace": "default"},
+        "data": {"mode": "ours"},
+    }
     kept.repository.write("jobs/shared.yaml", ours)
     kept.repository.commit()
     held = kept.wait(
-        lambda: kept.reconciler.status()["held"], lambda seen: any(row["object"].endswith("shared") for row in seen), what="the conflict"
+        lambda: kept.reconciler.status()["held"],
+        lambda seen: any(row["object"].endswith("shared") for row in seen),
+        what="the conflict",
     )
     (row,) = (row for row in held if row["object"].endswith("shared"))
     assert ".data.mode is held by their-tool" in row["reason"]
@@ -214,7 +287,11 @@ def test_two_who_set_the_same_field_again_and_again_are_a_fight_and_the_other_is
     assert "their-tool" in said["message"]
     assert "ConfigMap default/settings" in said["message"]
     kept.api("PATCH", f"{QUEUES}/team", {"spec": {"weight": 80}})
-    kept.wait(lambda: kept.api("GET", f"{QUEUES}/team")["spec"]["weight"], lambda seen: seen == 3, what="other objects to be kept all the same")
+    kept.wait(
+        lambda: kept.api("GET", f"{QUEUES}/team")["spec"]["weight"],
+        lambda seen: seen == 3,
+        what="other objects to be kept all the same",
+    )
 
 
 def test_the_scheduler_runs_with_the_configuration_from_the_repository(kept: Kept) -> None:

@@ -55,7 +55,9 @@ def test_a_tensorflow_job_runs_with_every_pod_on_its_planned_node(plane: Control
         assert len(pods(plane, "tensorflow")) == 3
 
 
-def test_of_two_jobs_of_four_workers_on_four_gpus_the_second_runs_after_the_first(plane: ControlPlane, tmp_path: Path) -> None:
+def test_of_two_jobs_of_four_workers_on_four_gpus_the_second_runs_after_the_first(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
     gpu_nodes(plane, 2, gpus=2)
     repository = Repository(tmp_path / "repo")
     repository.write("cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 2, gpus=2), queue("team"))
@@ -67,12 +69,16 @@ def test_of_two_jobs_of_four_workers_on_four_gpus_the_second_runs_after_the_firs
         waiting = plane.api("GET", f"{VCJOBS}/beta")["metadata"]["annotations"]
         assert GATE not in waiting
         assert waiting["gangplan.dev/waiting"].startswith("GW")
-        assert all(gated(pod) for pod in pods(plane, "beta")), "not one pod of the second may start before the first is over"
+        assert all(gated(pod) for pod in pods(plane, "beta")), (
+            "not one pod of the second may start before the first is over"
+        )
         decision = next(gang for gang in reconciler.status()["gangs"] if gang["name"] == "beta")
         assert decision["decision"] == "wait"
         assert phase(plane, "beta") == "Pending"
         for name in ("alpha", "beta"):
-            plane.wait(lambda name=name: phase(plane, name), lambda seen: seen == "Completed", what=f"the end of {name}")  # type: ignore[misc]
+            plane.wait(
+                lambda name=name: phase(plane, name), lambda seen: seen == "Completed", what=f"the end of {name}"
+            )  # type: ignore[misc]
         plane.wait(lambda: reconciler.status()["finished"], lambda seen: len(seen) == 2, what="both ends in the status")
 
 
@@ -83,7 +89,9 @@ def test_five_jobs_of_which_fewer_than_two_fit_all_finish(plane: ControlPlane, t
     names = [f"train-{at}" for at in range(5)]
     for name in names:
         worker = role("worker", 4, gpus=1, run_for="1s", policies=[{"event": "TaskCompleted", "action": "CompleteJob"}])
-        repository.write(f"jobs/{name}.yaml", vcjob(name, role("ps", 2), worker, queue="team", plugins={"env": [], "svc": []}))
+        repository.write(
+            f"jobs/{name}.yaml", vcjob(name, role("ps", 2), worker, queue="team", plugins={"env": [], "svc": []})
+        )
     repository.commit()
     with Reconciler(plane, repository, tmp_path / "one"):
         seen_together = 0
@@ -98,14 +106,21 @@ def test_five_jobs_of_which_fewer_than_two_fit_all_finish(plane: ControlPlane, t
         assert seen_together <= 1, "six GPUs hold one job of four workers at a time"
 
 
-def test_a_hard_topology_gang_stays_in_one_supernode_where_a_greedy_packer_would_split_it(plane: ControlPlane, tmp_path: Path) -> None:
+def test_a_hard_topology_gang_stays_in_one_supernode_where_a_greedy_packer_would_split_it(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
     nodes = gpu_nodes(plane, 6, gpus=8)
     occupant = {"name": "main", "image": "none", "resources": {"limits": {"nvidia.com/gpu": 8}}}
-    for node in (nodes[0], nodes[5]):  # one free node is left in the first and in the last supernode, and first-fit takes gpu-1 and gpu-2
+    for node in (
+        nodes[0],
+        nodes[5],
+    ):  # one free node is left in the first and in the last supernode, and first-fit takes gpu-1 and gpu-2
         foreign = {"metadata": {"name": f"foreign-{node}"}, "spec": {"nodeName": node, "containers": [occupant]}}
         plane.api("POST", "/api/v1/namespaces/default/pods", foreign)
     repository = Repository(tmp_path / "repo")
-    repository.write("cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 6, supernode=2), queue("team"))
+    repository.write(
+        "cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 6, supernode=2), queue("team")
+    )
     topology = {"mode": "hard", "highestTierAllowed": 1}
     repository.write("jobs/llm.yaml", vcjob("llm", role("worker", 2, gpus=8), queue="team", networkTopology=topology))
     repository.commit()
@@ -131,14 +146,21 @@ def test_a_kill_between_two_gates_loses_no_pod_and_doubles_none(plane: ControlPl
         early = {pod["metadata"]["uid"]: pod["spec"]["nodeSelector"] for pod in pods(plane, "big") if not gated(pod)}
         assert 0 < len(early) < 80, "the kill has to fall between two gates"
         reconciler.start()
-        plane.wait(lambda: bound(plane, "big"), lambda seen: "nowhere" not in seen.get("worker", {"nowhere": 1}), timeout=60, what="all pods bound")
+        plane.wait(
+            lambda: bound(plane, "big"),
+            lambda seen: "nowhere" not in seen.get("worker", {"nowhere": 1}),
+            timeout=60,
+            what="all pods bound",
+        )
         as_planned(plane, "big")
         late = {pod["metadata"]["uid"]: pod["spec"]["nodeSelector"] for pod in pods(plane, "big")}
         assert len(late) == 80
         assert early.items() <= late.items(), "what was placed before the kill is where it was"
 
 
-def test_an_evicted_pod_comes_back_gated_and_takes_the_place_that_became_free(plane: ControlPlane, tmp_path: Path) -> None:
+def test_an_evicted_pod_comes_back_gated_and_takes_the_place_that_became_free(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
     gpu_nodes(plane, 2, gpus=4)
     repository = Repository(tmp_path / "repo")
     repository.write("cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 2, gpus=4), queue("team"))
@@ -148,7 +170,11 @@ def test_an_evicted_pod_comes_back_gated_and_takes_the_place_that_became_free(pl
         plane.wait(lambda: phase(plane, "steady"), lambda seen: seen == "Running", what="the job to run")
         victim = pods(plane, "steady")[2]
         meta = victim["metadata"]
-        eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": meta["name"], "namespace": "default"}}
+        eviction = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": meta["name"], "namespace": "default"},
+        }
         plane.api("POST", f"/api/v1/namespaces/default/pods/{meta['name']}/eviction", eviction)
 
         def whole() -> bool:
@@ -160,7 +186,9 @@ def test_an_evicted_pod_comes_back_gated_and_takes_the_place_that_became_free(pl
         as_planned(plane, "steady")
 
 
-def test_a_pod_that_the_scheduler_cannot_bind_is_evicted_and_planned_elsewhere(plane: ControlPlane, tmp_path: Path) -> None:
+def test_a_pod_that_the_scheduler_cannot_bind_is_evicted_and_planned_elsewhere(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
     gpu_nodes(plane, 2, gpus=4)
     repository = Repository(tmp_path / "repo")
     repository.write("cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 2, gpus=4), queue("team"))
@@ -178,9 +206,15 @@ def test_a_pod_that_the_scheduler_cannot_bind_is_evicted_and_planned_elsewhere(p
     plane.wait(lambda: pods(plane, "shy"), lambda seen: not seen, what="the pods to go")
     (node,) = first
     holder = {"name": "main", "image": "none", "ports": [port]}
-    plane.api("POST", "/api/v1/namespaces/default/pods", {"metadata": {"name": "holder"}, "spec": {"nodeName": node, "containers": [holder]}})
+    plane.api(
+        "POST",
+        "/api/v1/namespaces/default/pods",
+        {"metadata": {"name": "holder"}, "spec": {"nodeName": node, "containers": [holder]}},
+    )
     with Reconciler(plane, repository, tmp_path / "one", "--bind-timeout", "4"):
-        plane.wait(lambda: phase(plane, "shy"), lambda seen: seen == "Running", timeout=60, what="the job to run elsewhere")
+        plane.wait(
+            lambda: phase(plane, "shy"), lambda seen: seen == "Running", timeout=60, what="the job to run elsewhere"
+        )
         assert list(bound(plane, "shy")["worker"]) != [node]
         events = plane.api("GET", "/api/v1/namespaces/default/events?fieldSelector=reason=NotBound")["items"]
         assert any(node in event["message"] for event in events)
@@ -195,11 +229,19 @@ def test_sigterm_gives_the_lease_away_and_another_replica_goes_on_at_once(plane:
         lease = "/apis/coordination.k8s.io/v1/namespaces/gangplan-system/leases/gangplan-test"
         holder = plane.wait(lambda: plane.api("GET", lease)["spec"]["holderIdentity"], what="a holder")
         plane.wait(lambda: one.status()["commit"], what="a status")
-        first, second = (one, two) if (one.folder / "data" / "identity").read_text().strip('"') == holder else (two, one)
-        assert not [line for line in second.lines() if line["message"] == "change"], "the one that stands by writes nothing"
+        first, second = (
+            (one, two) if (one.folder / "data" / "identity").read_text().strip('"') == holder else (two, one)
+        )
+        assert not [line for line in second.lines() if line["message"] == "change"], (
+            "the one that stands by writes nothing"
+        )
         assert first.signal(15) == 0
         began = time.monotonic()
-        plane.wait(lambda: plane.api("GET", lease)["spec"]["holderIdentity"], lambda seen: seen not in ("", holder), what="a new holder")
+        plane.wait(
+            lambda: plane.api("GET", lease)["spec"]["holderIdentity"],
+            lambda seen: seen not in ("", holder),
+            what="a new holder",
+        )
         assert time.monotonic() - began < 10, "a lease that was given away is not waited for"
         repository.write("jobs/late.yaml", vcjob("late", role("worker", 2, gpus=1), queue="team"))
         repository.commit()

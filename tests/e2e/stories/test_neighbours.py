@@ -9,7 +9,19 @@ from typing import Any
 import pytest
 
 from tests.controlplane import ControlPlane
-from tests.e2e.stories.story import CLUSTER, SCHEDULER, Reconciler, Repository, bound, node_pool, phase, placement, queue, role, vcjob
+from tests.e2e.stories.story import (
+    CLUSTER,
+    SCHEDULER,
+    Reconciler,
+    Repository,
+    bound,
+    node_pool,
+    phase,
+    placement,
+    queue,
+    role,
+    vcjob,
+)
 
 pytestmark = pytest.mark.e2e
 
@@ -26,7 +38,11 @@ def ruled(replicas: int, app: str, gpus: int, **rules: Any) -> dict[str, Any]:
 
 
 def required(key: str, app: str) -> dict[str, Any]:
-    return {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}}]}
+    return {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}}
+        ]
+    }
 
 
 def test_pods_apart_even_and_together_run_where_the_plan_put_them(plane: ControlPlane, tmp_path: Path) -> None:
@@ -35,7 +51,12 @@ def test_pods_apart_even_and_together_run_where_the_plan_put_them(plane: Control
     repository = Repository(tmp_path / "repo")
     pools = [node_pool(zone, 2).replace("  count:", f"  labels: {{{ZONE}: {zone}}}\n  count:") for zone in ("a", "b")]
     repository.write("cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, *pools, queue("team"))
-    even = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "even"}}}
+    even = {
+        "maxSkew": 1,
+        "topologyKey": ZONE,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "even"}},
+    }
     jobs = {
         "apart": ruled(4, "apart", 1, affinity={"podAntiAffinity": required("kubernetes.io/hostname", "apart")}),
         "even": ruled(6, "even", 2, topologySpreadConstraints=[even]),

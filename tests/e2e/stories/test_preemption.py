@@ -1,4 +1,5 @@
-"""Evictions on a real cluster: the plan names the victims, the reconciler evicts them and nobody else, and Volcano binds the winner."""
+"""Evictions on a real cluster: the plan names the victims, the reconciler evicts them and nobody else, and Volcano
+binds the winner."""
 
 from __future__ import annotations
 
@@ -30,33 +31,49 @@ from tests.e2e.stories.story import (
 
 pytestmark = pytest.mark.e2e
 
-EVICTING = SCHEDULER.replace("[enqueue, allocate, backfill]", "[allocate, gangpreempt, gangreclaim, backfill]").replace("proportion", "capacity")
+EVICTING = SCHEDULER.replace("[enqueue, allocate, backfill]", "[allocate, gangpreempt, gangreclaim, backfill]").replace(
+    "proportion", "capacity"
+)
 
 
 def priority_class(name: str, value: int) -> Object:
     return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
 
 
-def test_an_urgent_gang_takes_the_place_of_one_that_matters_less_and_of_no_more(plane: ControlPlane, tmp_path: Path) -> None:
+def test_an_urgent_gang_takes_the_place_of_one_that_matters_less_and_of_no_more(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
     gpu_nodes(plane, 2, gpus=8)
     repository = Repository(tmp_path / "repo")
     preempting = SCHEDULER.replace("[enqueue, allocate, backfill]", "[allocate, preempt, backfill]")
     classes = (priority_class("low", 10), priority_class("urgent", 1000))
-    repository.write("cluster-specs/test/cluster.yaml", CLUSTER, preempting, node_pool("gpu", 2), queue("team"), *classes)
+    repository.write(
+        "cluster-specs/test/cluster.yaml", CLUSTER, preempting, node_pool("gpu", 2), queue("team"), *classes
+    )
     for name in ("first", "second"):
         job = vcjob(name, role("worker", 1, gpus=8), queue="team", priorityClassName="low")
-        job["metadata"]["annotations"] = job["spec"]["tasks"][0]["template"]["metadata"]["annotations"] = {"volcano.sh/preemptable": "true"}
+        job["metadata"]["annotations"] = job["spec"]["tasks"][0]["template"]["metadata"]["annotations"] = {
+            "volcano.sh/preemptable": "true"
+        }
         repository.write(f"jobs/{name}.yaml", job)
     repository.commit()
     with Reconciler(plane, repository, tmp_path / "one") as reconciler:
         for name in ("first", "second"):
             plane.wait(lambda name=name: phase(plane, name), lambda seen: seen == "Running", what=f"{name} to run")  # type: ignore[misc]
-        repository.write("jobs/urgent.yaml", vcjob("urgent", role("worker", 1, gpus=8), queue="team", priorityClassName="urgent"))
+        repository.write(
+            "jobs/urgent.yaml", vcjob("urgent", role("worker", 1, gpus=8), queue="team", priorityClassName="urgent")
+        )
         repository.commit()
-        plane.wait(lambda: phase(plane, "urgent"), lambda seen: seen == "Running", timeout=60, what="the urgent job to run")
+        plane.wait(
+            lambda: phase(plane, "urgent"), lambda seen: seen == "Running", timeout=60, what="the urgent job to run"
+        )
 
         def held_back() -> list[str]:
-            return [name for name in ("first", "second") if pods(plane, name) and all(gated(pod) for pod in pods(plane, name))]
+            return [
+                name
+                for name in ("first", "second")
+                if pods(plane, name) and all(gated(pod) for pod in pods(plane, name))
+            ]
 
         victims = plane.wait(held_back, lambda seen: len(seen) == 1, what="the victim to come back gated")
         (survivor,) = {"first", "second"} - set(victims)
@@ -79,29 +96,44 @@ def evicted(reconciler: Reconciler) -> list[str]:
     return [line["pod"] for line in reconciler.lines() if line["message"] == "evicted"]
 
 
-def test_who_borrowed_a_kept_supernode_leaves_it_to_its_owner_and_comes_back(plane: ControlPlane, tmp_path: Path) -> None:
+def test_who_borrowed_a_kept_supernode_leaves_it_to_its_owner_and_comes_back(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
     gpu_nodes(plane, 4, gpus=8)
     repository = Repository(tmp_path / "repo")
     owner = queue("owner")
     owner["metadata"]["annotations"] = {"gangplan.dev/guaranteed-domains": "1 of tier 1"}
-    repository.write("cluster-specs/test/cluster.yaml", CLUSTER, EVICTING, node_pool("gpu", 4, supernode=2), owner, queue("guests"))
+    repository.write(
+        "cluster-specs/test/cluster.yaml", CLUSTER, EVICTING, node_pool("gpu", 4, supernode=2), owner, queue("guests")
+    )
     one_supernode = {"mode": "hard", "highestTierAllowed": 1}
     guests = ("first", "second")
     for name in guests:
-        repository.write(f"jobs/{name}.yaml", vcjob(name, role("worker", 2, gpus=8), queue="guests", networkTopology=one_supernode))
+        repository.write(
+            f"jobs/{name}.yaml", vcjob(name, role("worker", 2, gpus=8), queue="guests", networkTopology=one_supernode)
+        )
     repository.commit()
     with Reconciler(plane, repository, tmp_path / "one") as reconciler:
         for name in guests:
             plane.wait(lambda name=name: phase(plane, name), lambda seen: seen == "Running", what=f"{name} to run")  # type: ignore[misc]
         before = {name: running(plane, name) for name in guests}
-        repository.write("jobs/own.yaml", vcjob("own", role("worker", 2, gpus=8, run_for="5s"), queue="owner", networkTopology=one_supernode))
+        repository.write(
+            "jobs/own.yaml",
+            vcjob("own", role("worker", 2, gpus=8, run_for="5s"), queue="owner", networkTopology=one_supernode),
+        )
         repository.commit()
-        plane.wait(lambda: phase(plane, "own"), lambda seen: seen == "Running", timeout=60, what="the owner's job to run")
+        plane.wait(
+            lambda: phase(plane, "own"), lambda seen: seen == "Running", timeout=60, what="the owner's job to run"
+        )
         assert bound(plane, "own") == placement(plane, "own")
         (stays,) = (name for name in guests if running(plane, name) == before[name])
         (leaves,) = {*guests} - {stays}
         assert sorted(evicted(reconciler)) == [f"Pod default/{leaves}-worker-{at}" for at in range(2)]
-        plane.wait(lambda: pods(plane, leaves), lambda seen: len(seen) == 2 and all(map(gated, seen)), what="who left to be back, gated")
+        plane.wait(
+            lambda: pods(plane, leaves),
+            lambda seen: len(seen) == 2 and all(map(gated, seen)),
+            what="who left to be back, gated",
+        )
         plane.wait(lambda: phase(plane, leaves), lambda seen: seen == "Running", timeout=60, what="it to borrow again")
         assert phase(plane, "own") == "Completed"
         assert running(plane, stays) == before[stays]
@@ -113,21 +145,33 @@ def test_an_elastic_gang_shrinks_for_an_urgent_one_and_grows_again(plane: Contro
     repository = Repository(tmp_path / "repo")
     classes = (priority_class("low", 10), priority_class("urgent", 1000))
     repository.write("cluster-specs/test/cluster.yaml", CLUSTER, EVICTING, node_pool("gpu", 4), queue("team"), *classes)
-    repository.write("jobs/elastic.yaml", vcjob("elastic", role("worker", 4, gpus=8), queue="team", minimum=1, priorityClassName="low"))
+    repository.write(
+        "jobs/elastic.yaml",
+        vcjob("elastic", role("worker", 4, gpus=8), queue="team", minimum=1, priorityClassName="low"),
+    )
     repository.commit()
     with Reconciler(plane, repository, tmp_path / "one") as reconciler:
-        grown = plane.wait(lambda: running(plane, "elastic"), lambda seen: len(seen) == 4, what="the elastic job to grow")
+        grown = plane.wait(
+            lambda: running(plane, "elastic"), lambda seen: len(seen) == 4, what="the elastic job to grow"
+        )
         worker = role("worker", 2, gpus=8, run_for="5s")
         repository.write("jobs/urgent.yaml", vcjob("urgent", worker, queue="team", priorityClassName="urgent"))
         repository.commit()
-        plane.wait(lambda: phase(plane, "urgent"), lambda seen: seen == "Running", timeout=60, what="the urgent job to run")
+        plane.wait(
+            lambda: phase(plane, "urgent"), lambda seen: seen == "Running", timeout=60, what="the urgent job to run"
+        )
         assert bound(plane, "urgent") == placement(plane, "urgent")
         shrunk = running(plane, "elastic")
         assert len(shrunk) == 2
         assert shrunk < grown, "the others ran on all the while"
         assert phase(plane, "elastic") == "Running"
         assert len(evicted(reconciler)) == 2
-        plane.wait(lambda: running(plane, "elastic"), lambda seen: len(seen) == 4, timeout=60, what="the elastic job to grow again")
+        plane.wait(
+            lambda: running(plane, "elastic"),
+            lambda seen: len(seen) == 4,
+            timeout=60,
+            what="the elastic job to grow again",
+        )
         assert shrunk < running(plane, "elastic")
         assert phase(plane, "urgent") == "Completed"
         assert len(evicted(reconciler)) == 2
@@ -138,11 +182,18 @@ ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 FOUR_ONLY = {
     "metadata": {"name": "four-only"},
     "spec": {
-        "matchConstraints": {"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods/eviction"]}]},
+        "matchConstraints": {
+            "resourceRules": [
+                {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods/eviction"]}
+            ]
+        },
         "validations": [{"expression": "request.name.matches('-worker-[0-3]$')", "message": "not yet"}],
     },
 }
-FOUR_ONLY_EVERYWHERE = {"metadata": {"name": "four-only"}, "spec": {"policyName": "four-only", "validationActions": ["Deny"]}}
+FOUR_ONLY_EVERYWHERE = {
+    "metadata": {"name": "four-only"},
+    "spec": {"policyName": "four-only", "validationActions": ["Deny"]},
+}
 
 
 @contextmanager
@@ -150,7 +201,12 @@ def four_evictions_at_most(plane: ControlPlane, pod: str) -> Iterator[None]:
     """pod: one that is not among the four."""
     plane.api("POST", f"{ADMISSION}/validatingadmissionpolicies", FOUR_ONLY)
     plane.api("POST", f"{ADMISSION}/validatingadmissionpolicybindings", FOUR_ONLY_EVERYWHERE)
-    trial = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": "default"}, "deleteOptions": {"dryRun": ["All"]}}
+    trial = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": pod, "namespace": "default"},
+        "deleteOptions": {"dryRun": ["All"]},
+    }
 
     def refused() -> bool:
         try:
@@ -170,21 +226,29 @@ def test_a_kill_between_two_evictions_ends_with_one_victim_and_one_winner(plane:
     gpu_nodes(plane, 2, gpus=8)
     repository = Repository(tmp_path / "repo")
     classes = (priority_class("low", 10), priority_class("urgent", 1000))
-    repository.write("cluster-specs/test/cluster.yaml", CLUSTER, EVICTING, node_pool("gpu", 2, gpus=8), queue("team"), *classes)
+    repository.write(
+        "cluster-specs/test/cluster.yaml", CLUSTER, EVICTING, node_pool("gpu", 2, gpus=8), queue("team"), *classes
+    )
     low = ("first", "second")
     for name in low:
-        repository.write(f"jobs/{name}.yaml", vcjob(name, role("worker", 8, gpus=1), queue="team", priorityClassName="low"))
+        repository.write(
+            f"jobs/{name}.yaml", vcjob(name, role("worker", 8, gpus=1), queue="team", priorityClassName="low")
+        )
     repository.commit()
     with Reconciler(plane, repository, tmp_path / "one") as reconciler:
         for name in low:
-            plane.wait(lambda name=name: running(plane, name), lambda seen: len(seen) == 8, timeout=60, what=f"{name} to run")  # type: ignore[misc]
+            plane.wait(
+                lambda name=name: running(plane, name), lambda seen: len(seen) == 8, timeout=60, what=f"{name} to run"
+            )  # type: ignore[misc]
         before = {name: running(plane, name) for name in low}
 
         def lost() -> dict[str, int]:
             return {name: len(before[name] - running(plane, name)) for name in low}
 
         with four_evictions_at_most(plane, "first-worker-7"):
-            repository.write("jobs/urgent.yaml", vcjob("urgent", role("worker", 1, gpus=8), queue="team", priorityClassName="urgent"))
+            repository.write(
+                "jobs/urgent.yaml", vcjob("urgent", role("worker", 1, gpus=8), queue="team", priorityClassName="urgent")
+            )
             repository.commit()
             begun = plane.wait(lost, lambda seen: 4 in seen.values(), timeout=60, what="four evictions")
             reconciler.kill()
@@ -192,9 +256,15 @@ def test_a_kill_between_two_evictions_ends_with_one_victim_and_one_winner(plane:
         victim = max(low, key=lambda name: begun[name])
         assert phase(plane, "urgent") != "Running"
         reconciler.start()
-        plane.wait(lambda: phase(plane, "urgent"), lambda seen: seen == "Running", timeout=60, what="the urgent job to run")
+        plane.wait(
+            lambda: phase(plane, "urgent"), lambda seen: seen == "Running", timeout=60, what="the urgent job to run"
+        )
         assert bound(plane, "urgent") == placement(plane, "urgent")
         (other,) = {*low} - {victim}
         assert running(plane, other) == before[other], "nobody goes beside the victim that was begun"
-        back = plane.wait(lambda: pods(plane, victim), lambda seen: len(seen) == 8 and all(map(gated, seen)), what="the victim to be back, gated")
+        back = plane.wait(
+            lambda: pods(plane, victim),
+            lambda seen: len(seen) == 8 and all(map(gated, seen)),
+            what="the victim to be back, gated",
+        )
         assert not before[victim] & {pod["metadata"]["uid"] for pod in back}

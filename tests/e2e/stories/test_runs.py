@@ -44,13 +44,23 @@ def test_a_finished_job_never_runs_again_and_a_changed_one_does(plane: ControlPl
     gpu_nodes(plane, 1, gpus=4)
     repository = Repository(tmp_path / "repo")
     repository.write("cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 1, gpus=4), queue("team"))
-    repository.write("jobs/short.yaml", vcjob("short", role("worker", 2, gpus=1, run_for="1s"), queue="team", ttlSecondsAfterFinished=2))
+    repository.write(
+        "jobs/short.yaml",
+        vcjob("short", role("worker", 2, gpus=1, run_for="1s"), queue="team", ttlSecondsAfterFinished=2),
+    )
     repository.write("jobs/kept.yaml", vcjob("kept", role("worker", 1, gpus=1, run_for="1s"), queue="team"))
     repository.commit()
     with Reconciler(plane, repository, tmp_path / "one") as reconciler:
-        plane.wait(lambda: reconciler.status()["finished"], lambda seen: len(seen) == 2, timeout=60, what="both jobs to finish")
+        plane.wait(
+            lambda: reconciler.status()["finished"], lambda seen: len(seen) == 2, timeout=60, what="both jobs to finish"
+        )
         first = plane.api("GET", f"{VCJOBS}/kept")["metadata"]["uid"]
-        plane.wait(lambda: exists(plane, "short"), lambda seen: not seen, timeout=60, what="the finished job to be deleted after its time")
+        plane.wait(
+            lambda: exists(plane, "short"),
+            lambda seen: not seen,
+            timeout=60,
+            what="the finished job to be deleted after its time",
+        )
         reconciler.kill()
         plane.api("DELETE", "/api/v1/namespaces/gangplan-system/configmaps/gangplan-test-status")
         reconciler.start()
@@ -60,17 +70,27 @@ def test_a_finished_job_never_runs_again_and_a_changed_one_does(plane: ControlPl
         plane.wait(lambda: phase(plane, "more"), lambda seen: seen == "Running", what="a job that needs all room")
         assert not exists(plane, "short")
         assert plane.api("GET", f"{VCJOBS}/kept")["metadata"]["uid"] == first
-        assert {gang["name"]: gang["decision"] for gang in reconciler.status()["gangs"]} == {"short": "done", "kept": "done", "more": "keep"}
+        assert {gang["name"]: gang["decision"] for gang in reconciler.status()["gangs"]} == {
+            "short": "done",
+            "kept": "done",
+            "more": "keep",
+        }
 
         repository.remove("jobs/more.yaml")
         repository.write("jobs/kept.yaml", vcjob("kept", role("worker", 2, gpus=1, run_for="1s"), queue="team"))
         repository.commit()
-        plane.wait(lambda: plane.api("GET", f"{VCJOBS}/kept")["metadata"]["uid"], lambda seen: seen != first, what="a new run of the changed job")
+        plane.wait(
+            lambda: plane.api("GET", f"{VCJOBS}/kept")["metadata"]["uid"],
+            lambda seen: seen != first,
+            what="a new run of the changed job",
+        )
         plane.wait(lambda: phase(plane, "kept"), lambda seen: seen == "Completed", what="its end")
         assert not exists(plane, "short")
 
 
-def test_a_changed_specification_waits_for_the_end_of_a_running_job_unless_told_otherwise(plane: ControlPlane, tmp_path: Path) -> None:
+def test_a_changed_specification_waits_for_the_end_of_a_running_job_unless_told_otherwise(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
     gpu_nodes(plane, 1, gpus=4)
     repository = Repository(tmp_path / "repo")
     repository.write("cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 1, gpus=4), queue("team"))
@@ -88,9 +108,15 @@ def test_a_changed_specification_waits_for_the_end_of_a_running_job_unless_told_
         changed["metadata"]["annotations"] = {"gangplan.dev/replace": "true"}
         repository.write("jobs/long.yaml", changed)
         repository.commit()
-        plane.wait(lambda: plane.api("GET", f"{VCJOBS}/long")["metadata"]["uid"], lambda seen: seen != first, what="the new run")
+        plane.wait(
+            lambda: plane.api("GET", f"{VCJOBS}/long")["metadata"]["uid"],
+            lambda seen: seen != first,
+            what="the new run",
+        )
         plane.wait(lambda: phase(plane, "long"), lambda seen: seen == "Running", what="it to run")
-        assert {pod["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] for pod in pods(plane, "long")} == {"2"}
+        assert {
+            pod["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] for pod in pods(plane, "long")
+        } == {"2"}
 
 
 def test_once_applies_and_ends_and_a_second_time_writes_nothing(plane: ControlPlane, tmp_path: Path) -> None:
@@ -121,7 +147,9 @@ def test_snapshot_and_status_say_what_the_cluster_holds(plane: ControlPlane, tmp
         assert commit in said
         assert "default/waits" in said
         gangplan("snapshot", *access, "-o", str(tmp_path / "state.json"))
-    plan = json.loads(gangplan("plan", "--repo", str(repository.folder), "--state", str(tmp_path / "state.json"), "-o", "json"))
+    plan = json.loads(
+        gangplan("plan", "--repo", str(repository.folder), "--state", str(tmp_path / "state.json"), "-o", "json")
+    )
     decisions = {gang["name"]: gang["decision"] for gang in plan["gangs"]}
     assert decisions == {"runs": "keep", "waits": "wait"}, "the decision can be replayed without the cluster"
 
@@ -132,7 +160,10 @@ def test_every_manifest_of_the_repositorys_own_example_is_accepted(control_plane
     for file in sorted((ROOT / "cluster-specs" / "demo").rglob("*.yaml")) + sorted((ROOT / "jobs").rglob("*.yaml")):
         repository.write(str(file.relative_to(ROOT)), file.read_text())
     repository.commit()
-    spaces = {gang["namespace"] for gang in json.loads(gangplan("plan", "--repo", str(repository.folder), "-o", "json"))["gangs"]}
+    spaces = {
+        gang["namespace"]
+        for gang in json.loads(gangplan("plan", "--repo", str(repository.folder), "-o", "json"))["gangs"]
+    }
     for space in spaces - {"default"}:
         control_plane.api("POST", "/api/v1/namespaces", {"metadata": {"name": space}})
     with Reconciler(control_plane, repository, tmp_path / "one", "--once", cluster="demo") as reconciler:

@@ -63,14 +63,18 @@ def lasting(name: str, *roles: Object, duration: str, **spec: Any) -> Object:
     return job
 
 
-def test_a_large_gang_gets_its_reserved_supernode_and_only_who_ends_before_it_fills_in(plane: ControlPlane, tmp_path: Path) -> None:
+def test_a_large_gang_gets_its_reserved_supernode_and_only_who_ends_before_it_fills_in(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
     nodes = gpu_nodes(plane, 4, gpus=8)
     for node, gpus in ((nodes[2], 8), (nodes[3], 4)):  # of the second supernode half a node is free, for ever
         occupant = {"name": "main", "image": "none", "resources": {"limits": {"nvidia.com/gpu": gpus}}}
         foreign = {"metadata": {"name": f"foreign-{node}"}, "spec": {"nodeName": node, "containers": [occupant]}}
         plane.api("POST", "/api/v1/namespaces/default/pods", foreign)
     repository = Repository(tmp_path / "repo")
-    repository.write("cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 4, supernode=2), queue("team"))
+    repository.write(
+        "cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 4, supernode=2), queue("team")
+    )
     repository.write("jobs/first.yaml", lasting("first", role("worker", 1, gpus=8, run_for="20s"), duration="20s"))
     repository.commit()
     with Reconciler(plane, repository, tmp_path / "one") as reconciler:
@@ -78,13 +82,19 @@ def test_a_large_gang_gets_its_reserved_supernode_and_only_who_ends_before_it_fi
         began = seconds(pods(plane, "first")[0]["status"]["startTime"])
         assert began is not None
         one_supernode = {"mode": "hard", "highestTierAllowed": 1}
-        repository.write("jobs/large.yaml", lasting("large", role("worker", 2, gpus=8), duration="1h", networkTopology=one_supernode))
+        repository.write(
+            "jobs/large.yaml", lasting("large", role("worker", 2, gpus=8), duration="1h", networkTopology=one_supernode)
+        )
         repository.write("jobs/short.yaml", lasting("short", role("worker", 1, gpus=8, run_for="3s"), duration="4s"))
         repository.write("jobs/long.yaml", lasting("long", role("worker", 1, gpus=8), duration="1h"))
         repository.write("jobs/beside.yaml", lasting("beside", role("worker", 1, gpus=4), duration="1h"))
         repository.commit()
         for name in ("short", "beside"):
-            plane.wait(lambda name=name: phase(plane, name), lambda seen: seen in ("Running", "Completed"), what=f"{name} to run")  # type: ignore[misc]
+            plane.wait(
+                lambda name=name: phase(plane, name),
+                lambda seen: seen in ("Running", "Completed"),
+                what=f"{name} to run",
+            )  # type: ignore[misc]
         large = reconciler.gang("large")
         assert (large["decision"], large["startsAt"]) == ("wait", rfc3339(began + 20))
         assert reconciler.why("long") == ["GW114"]
@@ -92,7 +102,9 @@ def test_a_large_gang_gets_its_reserved_supernode_and_only_who_ends_before_it_fi
         said = gangplan("explain", "large", "--repo", str(repository.folder), "--state", str(tmp_path / "state.json"))
         assert f"expected to start about {rfc3339(began + 20)}" in " ".join(said.split())
 
-        plane.wait(lambda: phase(plane, "large"), lambda seen: seen == "Running", timeout=60, what="the large job to run")
+        plane.wait(
+            lambda: phase(plane, "large"), lambda seen: seen == "Running", timeout=60, what="the large job to run"
+        )
         assert phase(plane, "first") == phase(plane, "short") == "Completed"
         assert bound(plane, "large") == placement(plane, "large") == {"worker": {"gpu-0": 1, "gpu-1": 1}}
         assert bound(plane, "beside") == {"worker": {"gpu-3": 1}}

@@ -1,7 +1,7 @@
 """Ways to break a valid plan that are wrong by construction.
 
-A mutant names the rule it breaks. Unless the bookkeeping itself is what it breaks, domains and queue sums are made anew from its
-placements, so that only the rule in question can notice.
+A mutant names the rule it breaks. Unless the bookkeeping itself is what it breaks, domains and queue sums are made anew
+from its placements, so that only the rule in question can notice.
 
     parts        valid plans by a plain greedy, and the tools that break them
     pods         pods in places, or in numbers, that no valid plan has

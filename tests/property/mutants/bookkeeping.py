@@ -38,7 +38,10 @@ def placement_not_merged(world: Problem, placed: Placed, random: Random) -> Iter
     for g, k in some(random, spots):
         places = made.decisions[g].placements
         halves = (replace(places[k], pods=1), replace(places[k], pods=places[k].pods - 1))
-        yield world, replace(made, decisions=edit(made.decisions, g, placements=(*places[:k], *halves, *places[k + 1 :])))
+        yield (
+            world,
+            replace(made, decisions=edit(made.decisions, g, placements=(*places[:k], *halves, *places[k + 1 :]))),
+        )
 
 
 def placement_of_no_pods(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
@@ -47,7 +50,10 @@ def placement_of_no_pods(world: Problem, placed: Placed, random: Random) -> Iter
         places = made.decisions[g].placements
         nowhere = Placement(len(world.gangs[g].roles) - 1, random.choice((-1, len(world.nodes))), 1)
         empty = Placement(len(world.gangs[g].roles), 0, 0)
-        yield world, replace(made, decisions=edit(made.decisions, g, placements=(*places, random.choice((nowhere, empty)))))
+        yield (
+            world,
+            replace(made, decisions=edit(made.decisions, g, placements=(*places, random.choice((nowhere, empty))))),
+        )
 
 
 def decision_lost_or_swapped(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
@@ -138,7 +144,9 @@ def _claiming(made: Plan, objective: Objective) -> Plan:
 def number_of_gangs_falsified(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
     for g in some(random, list(range(len(world.gangs)))):
         priority = world.gangs[g].priority
-        number = sum(1 for j in _starting(world, placed) if world.gangs[j].priority == priority) + random.choice((-1, 1, 2))
+        number = sum(1 for j in _starting(world, placed) if world.gangs[j].priority == priority) + random.choice(
+            (-1, 1, 2)
+        )
         yield world, _claiming(as_plan(world, placed), Objective(f"gangs[{priority}]", number, number, 0.0, "proven"))
 
 
@@ -149,7 +157,9 @@ def loss_falsified(world: Problem, placed: Placed, random: Random) -> Iterator[M
 
 
 def bound_on_the_wrong_side(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
-    name, value, bound = random.choice((("placed[0]", 5.0, 4.0), ("oldest first", 5.0, 4.0), ("spread", 5.0, 6.0), ("nodes", 5.0, 6.0)))
+    name, value, bound = random.choice(
+        (("placed[0]", 5.0, 4.0), ("oldest first", 5.0, 4.0), ("spread", 5.0, 6.0), ("nodes", 5.0, 6.0))
+    )
     yield world, _claiming(as_plan(world, placed), Objective(name, value, bound, 0.2, "limit reached"))
 
 

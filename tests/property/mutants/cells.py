@@ -15,8 +15,14 @@ from tests.property.mutants.victims import evicting, lenient, victims
 
 
 def _celled(world: Problem, placed: Placed, random: Random, number: int) -> Iterator[tuple[Problem, Plan, int]]:
-    """A role with new pods now takes all of one resource from `number` cells; each of its nodes has two cells that just hold them."""
-    spots = [(g, t, r) for g, (t, _) in new_pods(world, placed) for r, amount in enumerate(world.gangs[g].roles[t].request) if amount]
+    """A role with new pods now takes all of one resource from `number` cells; each of its nodes has two cells that just
+    hold them."""
+    spots = [
+        (g, t, r)
+        for g, (t, _) in new_pods(world, placed)
+        for r, amount in enumerate(world.gangs[g].roles[t].request)
+        if amount
+    ]
     for g, t, r in some(random, spots):
         share = tuple(amount if k == r else 0 for k, amount in enumerate(world.gangs[g].roles[t].request))
         new = {spot: pods - running(world.gangs[g])[spot] for spot, pods in sorted(placed[g].items())}
@@ -25,7 +31,9 @@ def _celled(world: Problem, placed: Placed, random: Random, number: int) -> Iter
         nodes = tuple(replace(node, cells=(Cell(0, full[n], full[n]),) * 2) for n, node in enumerate(world.nodes))
         gang = world.gangs[g]
         pickier = replace(gang, roles=edit(gang.roles, t, portions=(Portion(0, number, share),)))
-        other = replace(world, nodes=nodes, gangs=(*world.gangs[:g], pickier, *world.gangs[g + 1 :]), divisions=("device",))
+        other = replace(
+            world, nodes=nodes, gangs=(*world.gangs[:g], pickier, *world.gangs[g + 1 :]), divisions=("device",)
+        )
         made = as_plan(other, placed)
         uses = tuple(CellUse(t, node, c, pods) for node, pods in sorted(here.items()) for c in range(number))
         yield other, replace(made, decisions=edit(made.decisions, g, cells=uses)), g
@@ -44,7 +52,9 @@ def cell_filled_beyond_its_room(world: Problem, placed: Placed, random: Random) 
 def cells_of_a_pod_not_all_different(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
     """One cell, made large enough, gives what two should."""
     for other, made, g in _celled(world, placed, random, 2):
-        roomy = tuple(2 * amount for amount in (max(use.pods for use in made.decisions[g].cells) * 8,) * len(world.resources))
+        roomy = tuple(
+            2 * amount for amount in (max(use.pods for use in made.decisions[g].cells) * 8,) * len(world.resources)
+        )
         nodes = tuple(replace(node, cells=(Cell(0, roomy, roomy),) * 2) for node in other.nodes)
         uses = tuple(replace(use, pods=2 * use.pods) for use in made.decisions[g].cells if use.cell == 0)
         yield replace(other, nodes=nodes), replace(made, decisions=edit(made.decisions, g, cells=uses))
@@ -53,14 +63,18 @@ def cells_of_a_pod_not_all_different(world: Problem, placed: Placed, random: Ran
 def cell_of_a_pod_forgotten(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
     for other, made, g in _celled(world, placed, random, random.choice((1, 2))):
         first, *rest = made.decisions[g].cells
-        fewer = (replace(first, pods=first.pods - 1), *rest) if first.pods > 1 and random.random() < 0.5 else tuple(rest)
+        fewer = (
+            (replace(first, pods=first.pods - 1), *rest) if first.pods > 1 and random.random() < 0.5 else tuple(rest)
+        )
         yield other, replace(made, decisions=edit(made.decisions, g, cells=fewer))
 
 
 def cell_given_to_nobody(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
     for other, made, g in _celled(world, placed, random, 1):
         use = made.decisions[g].cells[-1]
-        wrong = random.choice((replace(use, cell=2), replace(use, role=use.role + 1), replace(use, node=len(world.nodes))))
+        wrong = random.choice(
+            (replace(use, cell=2), replace(use, role=use.role + 1), replace(use, node=len(world.nodes)))
+        )
         cells = (*made.decisions[g].cells, wrong)
         yield other, replace(made, decisions=edit(made.decisions, g, cells=cells))
 
@@ -71,10 +85,15 @@ def cell_uses_unsorted(world: Problem, placed: Placed, random: Random) -> Iterat
 
 
 def cell_that_nobody_gives_back(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
-    """New pods take from the one cell of a node what a victim there holds of it; but the victim stays, or loses all but one pod of several, or
-    nobody knows that it has the cell."""
+    """New pods take from the one cell of a node what a victim there holds of it; but the victim stays, or loses all but
+    one pod of several, or nobody knows that it has the cell."""
     for g, j, gone in victims(world, placed, random):
-        here = [(p, t, pods - running(world.gangs[j])[t, n]) for p in gone for (t, n), pods in sorted(placed[j].items()) if n == p.node]
+        here = [
+            (p, t, pods - running(world.gangs[j])[t, n])
+            for p in gone
+            for (t, n), pods in sorted(placed[j].items())
+            if n == p.node
+        ]
         for p, t, pods in some(random, [(p, t, pods) for p, t, pods in here if pods > 0]):
             other, uses = _holding(lenient(world, g, j), placed, (g, p), (j, t), pods)
             stays = as_plan(other, placed)
@@ -83,7 +102,9 @@ def cell_that_nobody_gives_back(world: Problem, placed: Placed, random: Random) 
             assert not {violation.rule for violation in verify(other, goes)} & {"cells"}
             holder = other.gangs[g]
             left = tuple(q if q != p else replace(q, pods=q.pods - 1) for q in gone if q != p or p.pods > 1)
-            unsure = replace(other, gangs=edit(other.gangs, g, holds=(replace(holder.holds[0], pods=1),) if p.pods > 1 else ()))
+            unsure = replace(
+                other, gangs=edit(other.gangs, g, holds=(replace(holder.holds[0], pods=1),) if p.pods > 1 else ())
+            )
             yield random.choice(
                 (
                     (other, stays),
@@ -96,7 +117,8 @@ def cell_that_nobody_gives_back(world: Problem, placed: Placed, random: Random) 
 def _holding(
     world: Problem, placed: Placed, victim: tuple[int, Placement], winner: tuple[int, int], pods: int
 ) -> tuple[Problem, tuple[CellUse, ...]]:
-    """Each node is one cell. Where the victim runs nothing of it is free, and each of its pods there holds all that the winner's new pods need."""
+    """Each node is one cell. Where the victim runs nothing of it is free, and each of its pods there holds all that the
+    winner's new pods need."""
     (g, p), (j, t) = victim, winner
     new = {n: number - running(world.gangs[j])[t, n] for (role, n), number in sorted(placed[j].items()) if role == t}
     new = {n: number for n, number in new.items() if number > 0}
@@ -111,7 +133,10 @@ def _holding(
         return changed
 
     gangs = edit(asking(asking(world.gangs, j, t, 1), g, p.role, pods), g, holds=(Hold(p.role, p.node, 0, p.pods),))
-    cells = [Cell(0, amount(p.pods * pods + new.get(n, 0)), amount(0 if n == p.node else new.get(n, 0))) for n in range(len(world.nodes))]
+    cells = [
+        Cell(0, amount(p.pods * pods + new.get(n, 0)), amount(0 if n == p.node else new.get(n, 0)))
+        for n in range(len(world.nodes))
+    ]
     nodes = tuple(replace(node, cells=(cell,)) for node, cell in zip(world.nodes, cells, strict=True))
     uses = tuple(CellUse(t, n, 0, number) for n, number in sorted(new.items()))
     return replace(world, nodes=nodes, gangs=gangs, divisions=("device",)), uses

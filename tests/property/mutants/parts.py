@@ -46,12 +46,19 @@ def _plus(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def as_plan(world: Problem, placed: Placed) -> Plan:
-    return plan(world, {g: [(role, node, pods) for (role, node), pods in spots.items() if pods] for g, spots in placed.items()})
+    return plan(
+        world, {g: [(role, node, pods) for (role, node), pods in spots.items() if pods] for g, spots in placed.items()}
+    )
 
 
 def new_pods(world: Problem, placed: Placed) -> list[tuple[int, Spot]]:
     """(gang, spot) with new pods."""
-    return [(g, spot) for g, spots in sorted(placed.items()) for spot in sorted(spots) if spots[spot] > running(world.gangs[g])[spot]]
+    return [
+        (g, spot)
+        for g, spots in sorted(placed.items())
+        for spot in sorted(spots)
+        if spots[spot] > running(world.gangs[g])[spot]
+    ]
 
 
 def shifted(placed: Placed, g: int, change: dict[Spot, int]) -> Placed:

@@ -20,14 +20,22 @@ def pod_moved_to_a_full_node(world: Problem, placed: Placed, random: Random) -> 
             for r in some(random, [r for r, amount in enumerate(request) if amount]):
                 moved = shifted(placed, g, {(role, node): -1, (role, other): 1})
                 held = _amount(world, moved, other, r)
-                free = tuple(min(amount, max(0, held - 1)) if k == r else amount for k, amount in enumerate(world.nodes[other].free))
+                free = tuple(
+                    min(amount, max(0, held - 1)) if k == r else amount
+                    for k, amount in enumerate(world.nodes[other].free)
+                )
                 full = replace(world, nodes=edit(world.nodes, other, free=free))
                 yield full, as_plan(full, moved)
 
 
 def _amount(world: Problem, placed: Placed, node: int, r: int) -> int:
     everyone = {g: placed.get(g, running(gang)) for g, gang in enumerate(world.gangs)}
-    return sum(pods * world.gangs[g].roles[t].request[r] for g, spots in everyone.items() for (t, n), pods in spots.items() if n == node)
+    return sum(
+        pods * world.gangs[g].roles[t].request[r]
+        for g, spots in everyone.items()
+        for (t, n), pods in spots.items()
+        if n == node
+    )
 
 
 def pod_dropped_below_the_minimum(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
@@ -35,7 +43,9 @@ def pod_dropped_below_the_minimum(world: Problem, placed: Placed, random: Random
         role = spot[0]
         pods = sum(n for (t, _), n in placed[g].items() if t == role)
         gang = world.gangs[g]
-        raised = replace(gang, roles=edit(gang.roles, role, minimum=pods, replicas=max(pods, gang.roles[role].replicas)))
+        raised = replace(
+            gang, roles=edit(gang.roles, role, minimum=pods, replicas=max(pods, gang.roles[role].replicas))
+        )
         stricter = replace(world, gangs=(*world.gangs[:g], raised, *world.gangs[g + 1 :]))
         yield stricter, as_plan(stricter, shifted(placed, g, {spot: -1}))
 
@@ -58,7 +68,11 @@ def pod_on_a_node_of_another_kind(world: Problem, placed: Placed, random: Random
 def hard_gang_split(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
     """A gang that is in two leaves of tier 1 is now asked to be in one."""
     leaves = {g: {world.nodes[node].leaf for _, node in spots if spots[_, node]} for g, spots in placed.items()}
-    split = [g for g, _ in new_pods(world, placed) if len(leaves[g]) > 1 and all(n is not None and world.hypernodes[n].tier == 1 for n in leaves[g])]
+    split = [
+        g
+        for g, _ in new_pods(world, placed)
+        if len(leaves[g]) > 1 and all(n is not None and world.hypernodes[n].tier == 1 for n in leaves[g])
+    ]
     for g in some(random, split):
         harder = replace(world, gangs=edit(world.gangs, g, topology=Topology("hard", 1)))
         yield harder, as_plan(harder, placed)
@@ -66,7 +80,9 @@ def hard_gang_split(world: Problem, placed: Placed, random: Random) -> Iterator[
 
 def hard_gang_outside_the_topology(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
     for g, (_, node) in some(random, new_pods(world, placed) if world.hypernodes else []):
-        outside = replace(world, nodes=edit(world.nodes, node, leaf=None), gangs=edit(world.gangs, g, topology=Topology("hard", 1)))
+        outside = replace(
+            world, nodes=edit(world.nodes, node, leaf=None), gangs=edit(world.gangs, g, topology=Topology("hard", 1))
+        )
         yield outside, as_plan(outside, placed)
 
 
@@ -75,7 +91,9 @@ def part_left_incomplete(world: Problem, placed: Placed, random: Random) -> Iter
     paired = [(g, spot) for g, spot in new_pods(world, placed) if spot[0] == 0 and world.gangs[g].subgroups]
     for g, spot in some(random, paired):
         gang = world.gangs[g]
-        roomier = replace(world, gangs=edit(world.gangs, g, roles=edit(gang.roles, 0, replicas=gang.roles[0].replicas + 2)))
+        roomier = replace(
+            world, gangs=edit(world.gangs, g, roles=edit(gang.roles, 0, replicas=gang.roles[0].replicas + 2))
+        )
         yield roomier, as_plan(roomier, shifted(placed, g, {spot: 1}))
 
 
@@ -129,8 +147,13 @@ def part_missing(world: Problem, placed: Placed, random: Random) -> Iterator[Mut
         gang = world.gangs[g]
         part = gang.subgroups[0]
         pods = sum(n for (role, _), n in placed[g].items() if role in part.roles)
-        roles = tuple(replace(role, replicas=role.replicas + part.size) if t in part.roles else role for t, role in enumerate(gang.roles))
-        more: Gang = replace(gang, roles=roles, subgroups=(replace(part, minimum=pods // part.size + 1), *gang.subgroups[1:]))
+        roles = tuple(
+            replace(role, replicas=role.replicas + part.size) if t in part.roles else role
+            for t, role in enumerate(gang.roles)
+        )
+        more: Gang = replace(
+            gang, roles=roles, subgroups=(replace(part, minimum=pods // part.size + 1), *gang.subgroups[1:])
+        )
         stricter = replace(world, gangs=(*world.gangs[:g], more, *world.gangs[g + 1 :]))
         yield stricter, as_plan(stricter, placed)
 

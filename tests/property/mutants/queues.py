@@ -46,10 +46,17 @@ def queue_closed(world: Problem, placed: Placed, random: Random) -> Iterator[Mut
 def guarantee_counted_twice(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
     """Flat capacity knows no tree: what a queue and its parent are guaranteed counts twice, for everybody else."""
     made = as_plan(world, placed)
-    grown = [(g, r) for g, (role, _) in new_pods(world, placed) for r, amount in enumerate(world.gangs[g].roles[role].request) if amount]
+    grown = [
+        (g, r)
+        for g, (role, _) in new_pods(world, placed)
+        for r, amount in enumerate(world.gangs[g].roles[role].request)
+        if amount
+    ]
     for g, r in some(random, [(g, r) for g, r in grown if not any(queue.guarantee[r] for queue in world.queues)]):
         total = sum(node.free[r] for node in world.nodes) + sum(queue.used[r] for queue in world.queues)
-        left = total - sum(use.allocated[r] + use.admitted[r] for use in made.queues if world.queues[use.queue].parent is None)
+        left = total - sum(
+            use.allocated[r] + use.admitted[r] for use in made.queues if world.queues[use.queue].parent is None
+        )
         whole = sum(node.capacity[r] for node in world.nodes)
         mine = sum(use.allocated[r] + use.admitted[r] for use in made.queues if use.queue == world.gangs[g].queue)
         if left <= 0 or whole - 2 * left >= mine:
@@ -66,14 +73,28 @@ def guarantee_counted_twice(world: Problem, placed: Placed, random: Random) -> I
 
 def share_by_weight_exceeded(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
     """A rival appears that is so heavy, and asks for so much, that next to nothing is left for everybody else."""
-    grown = [(g, r) for g, (role, _) in new_pods(world, placed) for r, amount in enumerate(world.gangs[g].roles[role].request) if amount]
+    grown = [
+        (g, r)
+        for g, (role, _) in new_pods(world, placed)
+        for r, amount in enumerate(world.gangs[g].roles[role].request)
+        if amount
+    ]
     for _, r in some(random, [(g, r) for g, r in grown if not any(queue.guarantee[r] for queue in world.queues)]):
         unset, zero = (None,) * len(world.resources), (0,) * len(world.resources)
         whole = sum(node.capacity[r] for node in world.nodes)
         request = tuple(int(k == r) for k in range(len(world.resources)))
-        rival = Gang("rival", len(world.queues), 0, 99, 2 * whole + 1, (Role("r", 2 * whole + 1, 2 * whole + 1, request, frozenset({0})),))
+        rival = Gang(
+            "rival",
+            len(world.queues),
+            0,
+            99,
+            2 * whole + 1,
+            (Role("r", 2 * whole + 1, 2 * whole + 1, request, frozenset({0})),),
+        )
         heavy = Queue("heavy", None, 1000, 0, unset, unset, unset, zero)
-        crowded = replace(world, queues=(*world.queues, heavy), gangs=(*world.gangs, rival), policy=Policy(proportion=True))
+        crowded = replace(
+            world, queues=(*world.queues, heavy), gangs=(*world.gangs, rival), policy=Policy(proportion=True)
+        )
         yield crowded, as_plan(crowded, placed)
 
 
@@ -81,7 +102,11 @@ def queue_sum_wrong(world: Problem, placed: Placed, random: Random) -> Iterator[
     made = as_plan(world, placed)
     for q in some(random, list(range(len(world.queues)))):
         use = made.queues[q]
-        wrong = {"share": use.share + 0.01, "allocated": (use.allocated[0] + 1, *use.allocated[1:]), "admitted": (*use.admitted[:-1], -1)}
+        wrong = {
+            "share": use.share + 0.01,
+            "allocated": (use.allocated[0] + 1, *use.allocated[1:]),
+            "admitted": (*use.admitted[:-1], -1),
+        }
         field = random.choice(sorted(wrong))
         yield world, replace(made, queues=edit(made.queues, q, **{field: wrong[field]}))
 

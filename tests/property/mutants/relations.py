@@ -35,7 +35,9 @@ def pod_without_its_company(world: Problem, placed: Placed, random: Random) -> I
     hosts = tuple(range(len(world.nodes)))
     for g, (role, node) in some(random, new_pods(world, placed)):
         elsewhere = random.choice((0, 1))
-        lonely = _bound(world, g, role, Relation("together", hosts, tuple(elsewhere * int(n != node) for n in hosts)), counted=False)
+        lonely = _bound(
+            world, g, role, Relation("together", hosts, tuple(elsewhere * int(n != node) for n in hosts)), counted=False
+        )
         yield lonely, as_plan(lonely, placed)
 
 

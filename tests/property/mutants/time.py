@@ -17,8 +17,15 @@ def started_out_of_turn(world: Problem, placed: Placed, random: Random) -> Itera
     """The queue becomes strict, and whoever waits in it older than one who starts."""
     waiting = [g for g in range(len(world.gangs)) if g not in placed]
     starting = [g for g in sorted(placed) if not is_kept(world.gangs[g])]
-    for g, j in some(random, [(g, j) for g in waiting for j in starting if world.gangs[g].queue == world.gangs[j].queue]):
-        late = replace(world.gangs[j], age=99, priority=world.gangs[g].priority, overdue=random.choice((False, world.gangs[g].overdue)))
+    for g, j in some(
+        random, [(g, j) for g in waiting for j in starting if world.gangs[g].queue == world.gangs[j].queue]
+    ):
+        late = replace(
+            world.gangs[j],
+            age=99,
+            priority=world.gangs[g].priority,
+            overdue=random.choice((False, world.gangs[g].overdue)),
+        )
         queues = edit(world.queues, late.queue, strict=True)
         strict = replace(world, queues=queues, gangs=(*world.gangs[:j], late, *world.gangs[j + 1 :]))
         yield strict, as_plan(strict, placed)
@@ -35,7 +42,8 @@ def pod_in_a_kept_domain(world: Problem, placed: Placed, random: Random) -> Iter
 
 
 def pod_lent_to_one_that_stays(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
-    """The borrower could be evicted, but for one thing: reclaim is off, its queue is not reclaimable, a plugin or a disruption budget protects it."""
+    """The borrower could be evicted, but for one thing: reclaim is off, its queue is not reclaimable, a plugin or a
+    disruption budget protects it."""
     for guarded, _ in pod_in_a_kept_domain(world, placed, random):
         open_to = replace(guarded, reclaim=True, gangs=tuple(replace(gang, evictable=True) for gang in guarded.gangs))
         everyone = tuple((g, 0) for g, gang in enumerate(open_to.gangs) if gang.roles)
@@ -60,7 +68,8 @@ def pod_on_a_node_that_closes(world: Problem, placed: Placed, random: Random) ->
 
 
 def _reserved(world: Problem, placed: Placed, random: Random) -> Iterator[tuple[Problem, Placed, Reservation]]:
-    """A gang that starts waits instead, with its pods reserved until another one, which is to end in 100 seconds, is gone."""
+    """A gang that starts waits instead, with its pods reserved until another one, which is to end in 100 seconds, is
+    gone."""
     starting = [g for g in sorted(placed) if not is_kept(world.gangs[g]) and not world.gangs[g].running]
     for g, v in some(random, [(g, v) for g in starting for v in sorted(placed) if v != g and any(placed[v].values())]):
         pods = tuple(Placement(role, node, n) for (role, node), n in sorted(placed[g].items()) if n)
@@ -108,7 +117,9 @@ def reserved_node_taken(world: Problem, placed: Placed, random: Random) -> Itera
     """Another gang's new pod is on a reserved node, and nobody knows when that gang ends."""
     for timed, rest, held in _reserved(world, placed, random):
         nodes = {place.node for place in held.placements}
-        for g, _ in some(random, [(g, spot) for g, spot in new_pods(timed, rest) if spot[1] in nodes and g not in held.until]):
+        for g, _ in some(
+            random, [(g, spot) for g, spot in new_pods(timed, rest) if spot[1] in nodes and g not in held.until]
+        ):
             gangs = edit(timed.gangs, g, duration=None, ends=None, priority=timed.gangs[held.gang].priority)
             later = replace(timed, gangs=gangs)
             yield later, _held(later, rest, held)

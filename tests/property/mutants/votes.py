@@ -23,7 +23,10 @@ def left_with_less_than_its_winner_gets(world: Problem, placed: Placed, random: 
     shares = Votes(shares=True)
     there = [any(node.capacity[r] for node in world.nodes) for r in range(len(world.resources))]
     for g, j, pods in victims(world, placed, random):
-        if any(role.minimum and any(a and here for a, here in zip(role.request, there, strict=True)) for role in world.gangs[j].roles):
+        if any(
+            role.minimum and any(a and here for a, here in zip(role.request, there, strict=True))
+            for role in world.gangs[j].roles
+        ):
             voted = replace(lenient(world, g, j), preempting=shares, reclaiming=shares)
             yield voted, evicting(voted, as_plan(voted, placed), g, j, pods)
 
@@ -37,7 +40,8 @@ def beyond_a_disruption_budget(world: Problem, placed: Placed, random: Random) -
 
 
 def _families(world: Problem, g: int, j: int, due: int | None) -> Problem:
-    """The victim and its winner in queues of their own, below two others of which the victim's deserves `due`; with `None` below the same."""
+    """The victim and its winner in queues of their own, below two others of which the victim's deserves `due`; with
+    `None` below the same."""
     width = len(world.resources)
     nothing: tuple[int | None, ...] = (None,) * width
     zero: Vector = (0,) * width
@@ -45,10 +49,20 @@ def _families(world: Problem, g: int, j: int, due: int | None) -> Problem:
     taker = Queue("takers", None, 1, 0, nothing, (1_000_000,) * width, nothing, zero)
     first = len(world.queues)
     victim = replace(lender, name="lender", parent=first, deserved=(0,) * width if due is not None else nothing)
-    winner = replace(taker, name="taker", parent=first if due is None else first + 1, deserved=taker.deserved if due is not None else nothing)
+    winner = replace(
+        taker,
+        name="taker",
+        parent=first if due is None else first + 1,
+        deserved=taker.deserved if due is not None else nothing,
+    )
     policy = Policy(capacity=True, capacity_hierarchy=True, reclaim_levels=1)
     gangs = edit(edit(lenient(world, g, j).gangs, g, queue=first + 2), j, queue=first + 3)
-    return replace(lenient(world, g, j), queues=(*lenient(world, g, j).queues, lender, taker, victim, winner), gangs=gangs, policy=policy)
+    return replace(
+        lenient(world, g, j),
+        queues=(*lenient(world, g, j).queues, lender, taker, victim, winner),
+        gangs=gangs,
+        policy=policy,
+    )
 
 
 def taken_from_below_a_queue_that_deserves_it(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:

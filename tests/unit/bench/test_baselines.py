@@ -1,4 +1,5 @@
-"""The ports of the peers' ideas: each does what its module says, in cases small enough to work out by hand, and the verifier accepts its plans."""
+"""The ports of the peers' ideas: each does what its module says, in cases small enough to work out by hand, and the
+verifier accepts its plans."""
 
 from __future__ import annotations
 
@@ -37,7 +38,11 @@ def test_a_gang_starts_whole_or_not_at_all(name: str) -> None:
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_limits_of_queues_hold(name: str) -> None:
-    world = problem(nodes(4, gpu=8), queue("q", capability={"gpu": 16}), *(gang(f"g{i}", role(1, gpu=8), queue="q") for i in range(4)))
+    world = problem(
+        nodes(4, gpu=8),
+        queue("q", capability={"gpu": 16}),
+        *(gang(f"g{i}", role(1, gpu=8), queue="q") for i in range(4)),
+    )
     placements = POLICIES[name](world)
     assert sorted(placements) == [0, 1]
     assert valid(world, placements)
@@ -45,7 +50,9 @@ def test_limits_of_queues_hold(name: str) -> None:
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_a_hard_limit_holds_even_when_the_gang_would_fit_across(name: str) -> None:
-    world = problem(nodes(2, leaf="s0", gpu=8), nodes(2, leaf="s1", gpu=8), gang("a", role(3, gpu=8), topology=hard(1)), tree=SPINE)
+    world = problem(
+        nodes(2, leaf="s0", gpu=8), nodes(2, leaf="s1", gpu=8), gang("a", role(3, gpu=8), topology=hard(1)), tree=SPINE
+    )
     placements = POLICIES[name](world)
     assert placements == {}
     assert valid(world, placements)
@@ -53,7 +60,9 @@ def test_a_hard_limit_holds_even_when_the_gang_would_fit_across(name: str) -> No
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_a_soft_wish_gives_way(name: str) -> None:
-    world = problem(nodes(2, leaf="s0", gpu=8), nodes(2, leaf="s1", gpu=8), gang("a", role(3, gpu=8), topology=soft(1)), tree=SPINE)
+    world = problem(
+        nodes(2, leaf="s0", gpu=8), nodes(2, leaf="s1", gpu=8), gang("a", role(3, gpu=8), topology=soft(1)), tree=SPINE
+    )
     placements = POLICIES[name](world)
     assert sum(pods for _, pods in spread_over(placements)[0]) == 3
     assert valid(world, placements)
@@ -72,7 +81,11 @@ def test_what_a_baseline_does_not_know_is_refused(name: str) -> None:
 
 
 def test_volcano_serves_the_queue_with_the_lowest_share_and_there_the_highest_priority() -> None:
-    both = [gang("a", role(1, gpu=8), queue="one"), gang("b", role(1, gpu=8), queue="one", priority=5), gang("c", role(1, gpu=8), queue="two")]
+    both = [
+        gang("a", role(1, gpu=8), queue="one"),
+        gang("b", role(1, gpu=8), queue="one", priority=5),
+        gang("c", role(1, gpu=8), queue="two"),
+    ]
     world = problem(nodes(2, gpu=8), queue("one"), queue("two"), *both)
     assert sorted(volcano.place(world)) == [1, 2]  # b before a; then two, which holds nothing yet
 
@@ -84,42 +97,66 @@ def test_volcano_fills_the_fullest_hypernode_of_the_lowest_tier() -> None:
 
 
 def test_volcano_packs_a_plain_pod_onto_the_fullest_node_that_holds_it() -> None:
-    world = problem([*nodes(1, gpu=8), *nodes(1, gpu=8, free={"gpu": 4}), *nodes(1, gpu=8, free={"gpu": 1})], gang("a", role(1, gpu=2)))
+    world = problem(
+        [*nodes(1, gpu=8), *nodes(1, gpu=8, free={"gpu": 4}), *nodes(1, gpu=8, free={"gpu": 1})],
+        gang("a", role(1, gpu=2)),
+    )
     assert spread_over(volcano.place(world)) == {0: [(1, 1)]}
 
 
 def test_volcano_draws_plain_pods_into_hypernodes_that_are_in_use() -> None:
     world = problem(
-        nodes(2, leaf="s0", gpu=8), [*nodes(1, leaf="s1", gpu=8, free={"gpu": 0}), *nodes(1, leaf="s1", gpu=8)], gang("a", role(1, gpu=8)), tree=SPINE
+        nodes(2, leaf="s0", gpu=8),
+        [*nodes(1, leaf="s1", gpu=8, free={"gpu": 0}), *nodes(1, leaf="s1", gpu=8)],
+        gang("a", role(1, gpu=8)),
+        tree=SPINE,
     )
     assert spread_over(volcano.place(world)) == {0: [(3, 1)]}
 
 
 def test_kueue_takes_the_domain_with_least_to_spare() -> None:
     world = problem(
-        nodes(4, leaf="s0", gpu=8), nodes(2, leaf="s1", gpu=8), gang("a", role(2, gpu=8), topology=hard(1)), gang("b", role(4, gpu=8)), tree=SPINE
+        nodes(4, leaf="s0", gpu=8),
+        nodes(2, leaf="s1", gpu=8),
+        gang("a", role(2, gpu=8), topology=hard(1)),
+        gang("b", role(4, gpu=8)),
+        tree=SPINE,
     )
     assert spread_over(kueue.place(world)) == {0: [(4, 1), (5, 1)], 1: [(0, 1), (1, 1), (2, 1), (3, 1)]}
 
 
 def test_kueue_takes_the_largest_domains_and_for_the_rest_the_smallest_that_holds_it() -> None:
     tree = {"s0": (1, None), "s1": (1, None), "s2": (1, None)}
-    world = problem(nodes(2, leaf="s0", gpu=8), nodes(4, leaf="s1", gpu=8), nodes(1, leaf="s2", gpu=8), gang("a", role(5, gpu=8)), tree=tree)
+    world = problem(
+        nodes(2, leaf="s0", gpu=8),
+        nodes(4, leaf="s1", gpu=8),
+        nodes(1, leaf="s2", gpu=8),
+        gang("a", role(5, gpu=8)),
+        tree=tree,
+    )
     assert spread_over(kueue.place(world)) == {0: [(2, 1), (3, 1), (4, 1), (5, 1), (6, 1)]}
 
 
 def test_kueue_with_two_roles_goes_where_both_fit() -> None:
-    world = problem(nodes(1, leaf="s0", gpu=8), nodes(2, leaf="s1", gpu=8), gang("a", role(1, gpu=8), role(1, gpu=8), topology=hard(1)), tree=SPINE)
+    world = problem(
+        nodes(1, leaf="s0", gpu=8),
+        nodes(2, leaf="s1", gpu=8),
+        gang("a", role(1, gpu=8), role(1, gpu=8), topology=hard(1)),
+        tree=SPINE,
+    )
     assert {node for node, _ in spread_over(kueue.place(world))[0]} == {1, 2}
 
 
 def test_best_fit_takes_the_node_with_least_left() -> None:
-    world = problem([*nodes(1, cpu=8, gpu=8), *nodes(1, cpu=8, gpu=8, free={"cpu": 8, "gpu": 2})], gang("a", role(1, cpu=1, gpu=1)))
+    world = problem(
+        [*nodes(1, cpu=8, gpu=8), *nodes(1, cpu=8, gpu=8, free={"cpu": 8, "gpu": 2})], gang("a", role(1, cpu=1, gpu=1))
+    )
     assert spread_over(single.best_fit(world)) == {0: [(1, 1)]}
 
 
 def test_gradient_descent_keeps_whole_what_the_workload_needs_whole() -> None:
-    # Best fit would break the node with less CPU; the workload's pods of 8 GPUs make that a loss of 7 GPUs, the half-used node loses none.
+    # Best fit would break the node with less CPU; the workload's pods of 8 GPUs make that a loss of 7 GPUs, the
+    # half-used node loses none.
     world = problem(
         [*nodes(1, cpu=10, gpu=8), *nodes(1, cpu=90, gpu=8, free={"cpu": 90, "gpu": 7})],
         gang("a", role(1, cpu=1, gpu=1)),
@@ -146,13 +183,16 @@ def test_what_is_free_on_devices_that_are_too_full_is_a_fragment() -> None:
     # 15 free on two devices: all of use to the half, 10 of them to the whole one
     half = [*cells("device", 1, gpu=10), *cells("device", 1, {"gpu": 5}, gpu=10)]
     world = problem(
-        nodes(1, gpu=20, free={"gpu": 15}, cells=half), gang("a", role(1, gpu=5, portions=share(5))), gang("b", role(1, gpu=10, portions=share(10)))
+        nodes(1, gpu=20, free={"gpu": 15}, cells=half),
+        gang("a", role(1, gpu=5, portions=share(5))),
+        gang("b", role(1, gpu=10, portions=share(10))),
     )
     assert single.Gradient(world, 0).level((0, (15,), (5, 10))) == 5
 
 
 def test_gradient_descent_tries_each_device_of_a_node() -> None:
-    """Devices with 7 and 9 left and a pod of 2: the fuller one leaves room for a pod of 8 on the other, the other one room for two of 7."""
+    """Devices with 7 and 9 left and a pod of 2: the fuller one leaves room for a pod of 8 on the other, the other one
+    room for two of 7."""
     used = [*cells("device", 1, {"gpu": 7}, gpu=10), *cells("device", 1, {"gpu": 9}, gpu=10)]
     for large, left in ((8, (5, 9)), (7, (7, 7))):
         world = problem(
@@ -185,12 +225,19 @@ def test_single_pods_only() -> None:
 
 
 def victims(*gangs_: tuple[int, int, int], priority: int = 0) -> Problem:
-    """One leaf of nodes with 8 GPUs, each held by a gang of (pods, minimum, GPUs of a pod); a gang of 1 pod x 2 GPUs asks."""
+    """One leaf of nodes with 8 GPUs, each held by a gang of (pods, minimum, GPUs of a pod); a gang of 1 pod x 2 GPUs
+    asks."""
     running = [
         gang(f"g{n}", role(pods, minimum=least, gpu=size), running=(run(0, n, pods),), loss=60, priority=priority)
         for n, (pods, least, size) in enumerate(gangs_)
     ]
-    return problem(nodes(len(gangs_), leaf="s0", gpu=8), *running, gang("winner", role(1, gpu=2), priority=9), tree=SPINE, preempt=True)
+    return problem(
+        nodes(len(gangs_), leaf="s0", gpu=8),
+        *running,
+        gang("winner", role(1, gpu=2), priority=9),
+        tree=SPINE,
+        preempt=True,
+    )
 
 
 def test_gangpreempt_takes_the_whole_safe_bundle_before_any_whole_gang() -> None:

@@ -1,4 +1,5 @@
-"""The benchmark's own promises: reproducible worlds of the load that they claim, a bound that bounds, bars that bite, a page that is refreshed."""
+"""The benchmark's own promises: reproducible worlds of the load that they claim, a bound that bounds, bars that bite, a
+page that is refreshed."""
 
 from __future__ import annotations
 
@@ -59,7 +60,12 @@ def test_the_bound_is_the_relaxation_and_never_below_what_the_greedy_places() ->
 
 
 def test_the_bound_knows_queues() -> None:
-    p = problem(nodes(8, gpu=1), queue("q", capability={"gpu": 4}), gang("a", role(2, gpu=1), queue="q"), gang("b", role(3, gpu=1), queue="q"))
+    p = problem(
+        nodes(8, gpu=1),
+        queue("q", capability={"gpu": 4}),
+        gang("a", role(2, gpu=1), queue="q"),
+        gang("b", role(3, gpu=1), queue="q"),
+    )
     assert most_placed(p, p.resources.index("gpu")) == 4
 
 
@@ -116,12 +122,20 @@ def apart_without_traces(nowhere: Path) -> None:
 
 def test_a_switch_is_its_whole_way_and_the_lowest_tier_holds_the_hosts() -> None:
     tree, hosts = traces.clos([("d", "p1", "a"), ("d", "p2", "a"), ("d", "p1", "a")])
-    assert [(h.name, h.tier, h.parent) for h in tree] == [("d", 3, None), ("d/p1", 2, 0), ("d/p2", 2, 0), ("d/p1/a", 1, 1), ("d/p2/a", 1, 2)]
+    assert [(h.name, h.tier, h.parent) for h in tree] == [
+        ("d", 3, None),
+        ("d/p1", 2, 0),
+        ("d/p2", 2, 0),
+        ("d/p1/a", 1, 1),
+        ("d/p2/a", 1, 2),
+    ]
     assert [host.leaf for host in hosts] == [3, 3, 4]
 
 
 def test_groups_are_run_when_asked_for_and_the_usual_ones_else() -> None:
-    usual, scale = (CliRunner().invoke(bench, ["--list", *words]).stdout for words in (["--group", "usual"], ["--group", "scale"]))
+    usual, scale = (
+        CliRunner().invoke(bench, ["--list", *words]).stdout for words in (["--group", "usual"], ["--group", "scale"])
+    )
     assert ("10000x1000-busy" in usual, "10000x1000-busy" in scale) == (False, True)
     assert ("example" in usual, "example" in scale) == (True, False)
     assert CliRunner().invoke(bench, ["--group", "other"]).exit_code != 0

@@ -1,4 +1,5 @@
-"""Every code has a repository that breaks its rule beside one that keeps it; each case states all that `check` says, and where."""
+"""Every code has a repository that breaks its rule beside one that keeps it; each case states all that `check` says,
+and where."""
 
 from __future__ import annotations
 
@@ -54,8 +55,14 @@ class Case:
 
 def _spelled_out(match: re.Match[str]) -> str:
     name, *arguments = match.group(1).split()
-    text = _MACROS[name].replace("NAME", arguments[0] if arguments else "train").replace("OTHER", arguments[1] if len(arguments) > 1 else "")
-    return text.replace("ATOMIC", f", metax-tech.com/atomic-gpu-group-size: '{arguments[2]}'" if len(arguments) > 2 else "")
+    text = (
+        _MACROS[name]
+        .replace("NAME", arguments[0] if arguments else "train")
+        .replace("OTHER", arguments[1] if len(arguments) > 1 else "")
+    )
+    return text.replace(
+        "ATOMIC", f", metax-tech.com/atomic-gpu-group-size: '{arguments[2]}'" if len(arguments) > 2 else ""
+    )
 
 
 def _files(text: str) -> dict[str, str]:
@@ -71,27 +78,37 @@ def _load(path: Path) -> list[Case]:
     for code, outcome, title, body in zip(found[1::4], found[2::4], found[3::4], found[4::4], strict=True):
         files = {name: text for name, text in {**base, **_files(body)}.items() if text}
         expected: list[tuple[str, int, int | None, str]] = [
-            (name, int(line), None, what) for name, line, what in re.findall(r"^expect (\S+):(\d+) (GP\d+)$", body, flags=re.MULTILINE)
+            (name, int(line), None, what)
+            for name, line, what in re.findall(r"^expect (\S+):(\d+) (GP\d+)$", body, flags=re.MULTILINE)
         ]
         for name, text in files.items():
             for number, line in enumerate(text.split("\n"), start=1):
                 if told := re.search(r"# expect: (.+)$", line):
                     wanted = [part.partition("@") for part in told.group(1).split()]
                     expected += [(name, number, int(column) if column else None, what) for what, _, column in wanted]
-        cases.append(Case(code, outcome == "fail", title, {name: text.encode() for name, text in files.items()}, expected))
+        cases.append(
+            Case(code, outcome == "fail", title, {name: text.encode() for name, text in files.items()}, expected)
+        )
     return cases
 
 
 CASES = [case for path in sorted(FIXTURES.glob("*.txt")) if path.name != "base.txt" for case in _load(path)]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.code} {'fail' if case.fails else 'pass'}: {case.title}")
+@pytest.mark.parametrize(
+    "case", CASES, ids=lambda case: f"{case.code} {'fail' if case.fails else 'pass'}: {case.title}"
+)
 def test_case(case: Case) -> None:
     found = read_specs(Tree(case.files)).diagnostics
     said = [f"{d.position.file}:{d.position.line}:{d.position.column} {d.code} {d.message}. {d.help}" for d in found]
     columns = {(file, line, code): column for file, line, column, code in case.expected}
     exact = {
-        (d.position.file, d.position.line, d.position.column if columns.get((d.position.file, d.position.line, d.code)) else None, d.code)
+        (
+            d.position.file,
+            d.position.line,
+            d.position.column if columns.get((d.position.file, d.position.line, d.code)) else None,
+            d.code,
+        )
         for d in found
     }
     assert exact == set(case.expected), "\n".join(said)

@@ -105,7 +105,9 @@ def test_json_for_machines(repo: Path) -> None:
 def test_github_s_format_is_chosen_in_its_ci(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     breach(repo)
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    assert run("check", "--repo", repo).stdout.startswith("::error file=jobs/research/pretrain.yaml,line=10,col=3,title=GP302::")
+    assert run("check", "--repo", repo).stdout.startswith(
+        "::error file=jobs/research/pretrain.yaml,line=10,col=3,title=GP302::"
+    )
     assert run("check", "--repo", repo, "--format", "text").stdout.startswith("jobs/research")
 
 
@@ -124,7 +126,9 @@ def test_an_empty_folder_is_an_error_that_names_init(tmp_path: Path) -> None:
 def test_every_cluster_is_checked_and_shared_problems_are_told_once(repo: Path) -> None:
     (repo / "cluster-specs" / "second").mkdir()
     for file in (repo / "cluster-specs" / "example").iterdir():
-        (repo / "cluster-specs" / "second" / file.name).write_text(file.read_text().replace("name: example", "name: second"))
+        (repo / "cluster-specs" / "second" / file.name).write_text(
+            file.read_text().replace("name: example", "name: second")
+        )
     assert run("check", "--repo", repo).exit_code == 0
     breach(repo)
     assert run("check", "--repo", repo).stdout.count("GP302") == 1

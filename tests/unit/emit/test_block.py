@@ -14,7 +14,9 @@ VALUES = st.recursive(
     | st.booleans()
     | st.integers(-(2**60), 2**60)
     | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x85\u2028\u2029")),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abc-/. ", min_size=1, max_size=4), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text("abc-/. ", min_size=1, max_size=4), inner, max_size=3)
+    ),
     max_leaves=12,
 )
 
@@ -25,7 +27,26 @@ def test_what_is_written_is_what_is_read(data: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "word", ["yes", "No", "on", "null", "~", "1e3", "0o7", "12:30", "0x1F", "", " a", "a ", "- a", "a: b", "#a", "@a", "2026-01-01"]
+    "word",
+    [
+        "yes",
+        "No",
+        "on",
+        "null",
+        "~",
+        "1e3",
+        "0o7",
+        "12:30",
+        "0x1F",
+        "",
+        " a",
+        "a ",
+        "- a",
+        "a: b",
+        "#a",
+        "@a",
+        "2026-01-01",
+    ],
 )
 def test_text_that_some_yaml_reads_as_something_else_is_quoted(word: str) -> None:
     assert scalar(word)[0] in "'\""

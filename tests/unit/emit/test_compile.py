@@ -22,10 +22,16 @@ FILES = {
 
 
 def test_a_refused_plan_is_a_finding_at_the_job_and_emits_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiler.pipeline, "verify", lambda problem, plan: [Violation("gang", ("decisions", 0), "half of it is placed")])
+    monkeypatch.setattr(
+        compiler.pipeline, "verify", lambda problem, plan: [Violation("gang", ("decisions", 0), "half of it is placed")]
+    )
     outcome = compile_repository(Tree(FILES))
     (finding,) = [d for d in outcome.diagnostics if d.severity == "error"]
-    assert (finding.code, finding.position.file, finding.message) == ("GP502", "jobs/a.yaml", "gang: half of it is placed")
+    assert (finding.code, finding.position.file, finding.message) == (
+        "GP502",
+        "jobs/a.yaml",
+        "gang: half of it is placed",
+    )
     assert (outcome.ok, outcome.manifests(), outcome.decisions, outcome.exit_code()) == (False, (), (), 1)
 
 
@@ -43,7 +49,10 @@ def test_a_problem_that_contradicts_itself_is_a_finding_at_its_line(monkeypatch:
 def test_a_struck_clock_is_a_warning_and_stands_in_the_lock_and_the_plan() -> None:
     pods = {"a": 3, "b": 2, "c": 2}
     files = FILES | {
-        f"jobs/{n}.yaml": JOB.replace("NAME", n).replace("replicas: 2", f"replicas: {k}").replace("cpu: 4", "cpu: 8").encode()
+        f"jobs/{n}.yaml": JOB.replace("NAME", n)
+        .replace("replicas: 2", f"replicas: {k}")
+        .replace("cpu: 4", "cpu: 8")
+        .encode()
         for n, k in pods.items()
     }
     for options, struck in ((None, False), (Options(time_limit=0.0), True)):
@@ -51,7 +60,9 @@ def test_a_struck_clock_is_a_warning_and_stands_in_the_lock_and_the_plan() -> No
         assert outcome.ok
         assert outcome.errors == 0
         assert {d.action for d in outcome.decisions} == {"start", "wait"}
-        assert [d.position.file for d in outcome.diagnostics if d.code == "GP504"] == ["cluster-specs/t/all.yaml"] * struck
+        assert [d.position.file for d in outcome.diagnostics if d.code == "GP504"] == [
+            "cluster-specs/t/all.yaml"
+        ] * struck
         assert ("clockStruck: true" in lock(outcome)) is struck
         assert data.plan(outcome).get("clockStruck", False) is struck
 
@@ -59,7 +70,9 @@ def test_a_struck_clock_is_a_warning_and_stands_in_the_lock_and_the_plan() -> No
 HUGE = JOB.replace("cpu: 4", "cpu: 4, memory: AMOUNT")
 
 
-@pytest.mark.parametrize(("name", "amount", "replicas"), [("a", "7Ei", 2), ("z", "7Ei", 2), ("a", "10Gi", 2_000_000_000)])
+@pytest.mark.parametrize(
+    ("name", "amount", "replicas"), [("a", "7Ei", 2), ("z", "7Ei", 2), ("a", "10Gi", 2_000_000_000)]
+)
 def test_a_job_beyond_all_numbers_does_not_take_the_others_with_it(name: str, amount: str, replicas: int) -> None:
     huge = HUGE.replace("NAME", name).replace("AMOUNT", amount).replace("replicas: 2", f"replicas: {replicas}")
     plain = HUGE.replace("NAME", "m").replace("AMOUNT", "1Gi")
@@ -73,7 +86,12 @@ def test_a_job_beyond_all_numbers_does_not_take_the_others_with_it(name: str, am
 
 def test_a_cluster_without_nodes_has_a_plan_in_which_every_job_waits() -> None:
     outcome = compile_repository(
-        Tree({"cluster-specs/t/all.yaml": CLUSTER.replace("BINDING", "gated").encode(), "jobs/a.yaml": FILES["jobs/a.yaml"]})
+        Tree(
+            {
+                "cluster-specs/t/all.yaml": CLUSTER.replace("BINDING", "gated").encode(),
+                "jobs/a.yaml": FILES["jobs/a.yaml"],
+            }
+        )
     )
     (decided,) = outcome.decisions
     assert (decided.action, [reason.code for reason in decided.reasons]) == ("wait", ["GW107"])
@@ -129,7 +147,9 @@ def test_without_a_tree_in_the_repository_the_clusters_own_one_counts() -> None:
     from ruamel.yaml import YAML
 
     state = State.from_objects([live("l1", "left"), live("r1", "right"), *YAML(typ="safe").load_all(HYPERNODES)])
-    outcome = compile_repository(Tree({"cluster-specs/t/all.yaml": CLUSTER.replace("BINDING", "gated").encode()}), state=state)
+    outcome = compile_repository(
+        Tree({"cluster-specs/t/all.yaml": CLUSTER.replace("BINDING", "gated").encode()}), state=state
+    )
     assert outcome.problem is not None
     assert [(h.name, h.tier) for h in outcome.problem.hypernodes] == [("left", 1), ("right", 1)]
     assert [n.leaf for n in outcome.problem.nodes] == [0, 1]

@@ -65,7 +65,9 @@ def test_a_pool_emits_its_hypernodes_and_no_nodes() -> None:
 
 def test_queues_come_parents_first_with_volcanos_defaults() -> None:
     queue = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: NAME}\nspec: {parent: PARENT}\n"
-    outcome = compiled(*(queue.replace("NAME", n).replace("PARENT", p) for n, p in (("a", "z"), ("m", "a"), ("z", "root"))))
+    outcome = compiled(
+        *(queue.replace("NAME", n).replace("PARENT", p) for n, p in (("a", "z"), ("m", "a"), ("z", "root")))
+    )
     assert [m.object["metadata"]["name"] for m in outcome.manifests() if m.wave == 1] == ["z", "a", "m"]
     assert objects(outcome)["Queue a"]["spec"] == {"parent": "z", "weight": 1, "reclaimable": True}
 
@@ -77,7 +79,10 @@ def test_queues_come_parents_first_with_volcanos_defaults() -> None:
         ({"minAvailable": 2, "queue": "q", "maxRetry": 9}, {"queue": "q", "maxRetry": 9, "minAvailable": 2}),
         ({"minAvailable": 0}, {"minAvailable": 3}),
         ({"plugins": {"mpi": []}}, {"plugins": {"mpi": [], "svc": [], "ssh": []}}),
-        ({"plugins": {"pytorch": ["--port=1"], "svc": ["--x"]}}, {"plugins": {"pytorch": ["--port=1"], "svc": ["--x"]}}),
+        (
+            {"plugins": {"pytorch": ["--port=1"], "svc": ["--x"]}},
+            {"plugins": {"pytorch": ["--port=1"], "svc": ["--x"]}},
+        ),
         ({"plugins": {"env": []}}, {"plugins": {"env": []}}),
     ],
 )
@@ -85,7 +90,9 @@ def test_what_volcano_would_fill_in_is_written_out(spec: dict[str, Any], expecte
     data = {"spec": {**spec, "tasks": [{"replicas": 3, "template": {"spec": {}}}]}}
     admission.job(data, "default")
     assert {key: data["spec"][key] for key in expected} == expected
-    assert data["spec"]["tasks"] == [{"name": "default0", "replicas": 3, "minAvailable": 3, "maxRetry": 3, "template": {"spec": {}}}]
+    assert data["spec"]["tasks"] == [
+        {"name": "default0", "replicas": 3, "minAvailable": 3, "maxRetry": 3, "template": {"spec": {}}}
+    ]
 
 
 def test_task_defaults_follow_partitions_and_the_hosts_network() -> None:
@@ -103,7 +110,12 @@ def test_task_defaults_follow_partitions_and_the_hosts_network() -> None:
 
 
 def test_a_gang_of_minimum_zero_stays_at_zero() -> None:
-    data: dict[str, Any] = {"spec": {"minAvailable": 0, "tasks": [{"name": "w", "replicas": 2, "minAvailable": 0, "template": {"spec": {}}}]}}
+    data: dict[str, Any] = {
+        "spec": {
+            "minAvailable": 0,
+            "tasks": [{"name": "w", "replicas": 2, "minAvailable": 0, "template": {"spec": {}}}],
+        }
+    }
     admission.job(data, "default")
     assert (data["spec"]["minAvailable"], data["spec"]["tasks"][0]["minAvailable"]) == (0, 0)
 
@@ -112,7 +124,9 @@ def test_every_gated_job_carries_the_gate_and_the_plan_in_annotations() -> None:
     outcome = compiled(JOB.replace("NAME", "fits"), JOB.replace("NAME", "waits").replace("replicas: 2", "replicas: 9"))
     made = objects(outcome)
     for name in ("fits", "waits"):
-        assert made[f"Job {name}"]["spec"]["tasks"][0]["template"]["spec"]["schedulingGates"] == [{"name": "gangplan.dev/placement"}]
+        assert made[f"Job {name}"]["spec"]["tasks"][0]["template"]["spec"]["schedulingGates"] == [
+            {"name": "gangplan.dev/placement"}
+        ]
     fits, waits = made["Job fits"]["metadata"]["annotations"], made["Job waits"]["metadata"]["annotations"]
     assert json.loads(fits["gangplan.dev/placement"]) == outcome.placements["default", "fits", "Job"]
     assert list(waits) == ["gangplan.dev/waiting"]
@@ -140,20 +154,28 @@ def test_a_suspended_job_is_emitted_as_it_is_and_waits() -> None:
 
 
 def test_static_binding_requires_the_nodes_in_every_alternative() -> None:
-    affinity = "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [%s, %s]}}}"
+    affinity = (
+        "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [%s, %s]}}}"
+    )
     terms = [f"{{matchExpressions: [{{key: {key}, operator: DoesNotExist}}]}}" for key in "ab"]
-    outcome = compiled(JOB.replace("NAME", "j").replace(CONTAINER, f"{CONTAINER[:-1]}, {affinity % tuple(terms)}}}"), binding="static")
+    outcome = compiled(
+        JOB.replace("NAME", "j").replace(CONTAINER, f"{CONTAINER[:-1]}, {affinity % tuple(terms)}}}"), binding="static"
+    )
     pod = objects(outcome)["Job j"]["spec"]["tasks"][0]["template"]["spec"]
     nodes = sorted(outcome.placements["default", "j", "Job"]["worker"])
     found = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
-    assert [term["matchExpressions"][1] for term in found] == [{"key": "kubernetes.io/hostname", "operator": "In", "values": nodes}] * 2
+    assert [term["matchExpressions"][1] for term in found] == [
+        {"key": "kubernetes.io/hostname", "operator": "In", "values": nodes}
+    ] * 2
     assert "schedulingGates" not in pod
 
 
 def test_counts_that_follow_from_the_nodes_need_no_finding() -> None:
     full = compiled(JOB.replace("NAME", "j").replace("cpu: 4", "cpu: 8"), binding="static")
     assert [d.code for d in full.diagnostics if d.code.startswith("GP52")] == []
-    loose = compiled(JOB.replace("NAME", "j").replace("cpu: 4", "cpu: 3").replace("replicas: 2", "replicas: 3"), binding="static")
+    loose = compiled(
+        JOB.replace("NAME", "j").replace("cpu: 4", "cpu: 3").replace("replicas: 2", "replicas: 3"), binding="static"
+    )
     assert [d.code for d in loose.diagnostics if d.code.startswith("GP52")] == ["GP520"]
 
 
@@ -189,7 +211,10 @@ def raw(text: str) -> str:
 
 @pytest.mark.parametrize("text", [OURS, raw(CONF), raw(CONF + "configurations:\n- name: allocate\n")])
 def test_gated_binding_switches_the_error_cache_off_everywhere(text: str) -> None:
-    settings = {entry["name"]: entry["arguments"]["predicateErrorCacheEnable"] for entry in conf(compiled(text))["configurations"]}
+    settings = {
+        entry["name"]: entry["arguments"]["predicateErrorCacheEnable"]
+        for entry in conf(compiled(text))["configurations"]
+    }
     assert settings == dict.fromkeys(("allocate", "backfill", "preempt", "reclaim"), False)
 
 
@@ -205,7 +230,10 @@ def test_static_binding_leaves_the_scheduler_as_written() -> None:
 
 
 def test_a_scheduler_text_that_is_right_already_stays_byte_for_byte() -> None:
-    off = "".join(f"- {{name: {a}, arguments: {{predicateErrorCacheEnable: false}}}} # off\n" for a in ("allocate", "backfill", "preempt", "reclaim"))
+    off = "".join(
+        f"- {{name: {a}, arguments: {{predicateErrorCacheEnable: false}}}} # off\n"
+        for a in ("allocate", "backfill", "preempt", "reclaim")
+    )
     right = raw(f"{CONF}configurations:\n{off}")
     (manifest,) = [m for m in compiled(right).manifests() if m.wave == 3]
     assert manifest.text == right
@@ -229,17 +257,30 @@ def test_the_lock_names_inputs_placements_and_proof_but_no_time() -> None:
     said = YAML(typ="safe").load(lock(outcome))
     assert list(said["inputs"]) == ["cluster-specs/t/all.yaml"]
     assert said["digest"] == outcome.digest
-    assert said["jobs"] == [{"job": "default/a", "kind": "Job", "decision": "start", "pods": {"worker": dict(outcome.decisions[0].pods["worker"])}}]
+    assert said["jobs"] == [
+        {
+            "job": "default/a",
+            "kind": "Job",
+            "decision": "start",
+            "pods": {"worker": dict(outcome.decisions[0].pods["worker"])},
+        }
+    ]
     assert {objective["verdict"] for objective in said["batches"][0]["objectives"]} == {"proven"}
     assert "seconds" not in lock(outcome)
     assert compiled(JOB.replace("NAME", "b")).digest != outcome.digest
 
 
 @pytest.mark.parametrize(("note", "expected"), [('{metax-tech.com/gpu-group-size: "4"}', ["GP520"]), ("{}", [])])
-def test_groups_that_volcano_does_not_know_of_are_named_when_they_sit_in_several_domains(note: str, expected: list[str]) -> None:
+def test_groups_that_volcano_does_not_know_of_are_named_when_they_sit_in_several_domains(
+    note: str, expected: list[str]
+) -> None:
     pod = "{containers: [{name: c, resources: {requests: {x.io/gpu: 2}, limits: {x.io/gpu: 2}}}]}"
     template = f"template: {{metadata: {{annotations: {note}}}, spec: {pod}}}"
-    job = JOB.replace("NAME", "j").replace("replicas: 2", "replicas: 4").replace(f"template: {{spec: {CONTAINER}}}", template)
+    job = (
+        JOB.replace("NAME", "j")
+        .replace("replicas: 2", "replicas: 4")
+        .replace(f"template: {{spec: {CONTAINER}}}", template)
+    )
     pool = POOL.replace("cpu: 8", "cpu: 8, x.io/gpu: 2")
     text = "---\n".join([CLUSTER.replace("BINDING", "static"), pool, job])
     outcome = compile_repository(Tree({"cluster-specs/t/all.yaml": text.encode()}))

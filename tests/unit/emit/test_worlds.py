@@ -75,7 +75,10 @@ def live_node(chance: random.Random, name: str) -> dict[str, Any]:
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {"name": name, "labels": {"zone": chance.choice("ab")}},
-        "spec": {"unschedulable": chance.random() < 0.2, "taints": [{"key": "q", "effect": "NoExecute"}] if chance.random() < 0.1 else []},
+        "spec": {
+            "unschedulable": chance.random() < 0.2,
+            "taints": [{"key": "q", "effect": "NoExecute"}] if chance.random() < 0.1 else [],
+        },
         "status": {
             "allocatable": {"cpu": "16", "x.io/gpu": chance.choice("048"), "pods": "110"},
             "conditions": [{"type": "Ready", "status": chance.choice(("True", "True", "Unknown"))}],
@@ -88,15 +91,25 @@ def live_pod(chance: random.Random, name: str) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "namespace": "x", "labels": labels, "annotations": {"volcano.sh/queue-name": chance.choice(("b", "unheard-of"))}},
-        "spec": {"nodeName": chance.choice(NODES), "containers": [{"resources": {"requests": {"cpu": "1", "x.io/gpu": chance.choice("0148")}}}]},
+        "metadata": {
+            "name": name,
+            "namespace": "x",
+            "labels": labels,
+            "annotations": {"volcano.sh/queue-name": chance.choice(("b", "unheard-of"))},
+        },
+        "spec": {
+            "nodeName": chance.choice(NODES),
+            "containers": [{"resources": {"requests": {"cpu": "1", "x.io/gpu": chance.choice("0148")}}}],
+        },
         "status": {"phase": chance.choice(("Running", "Running", "Succeeded", "Pending"))},
     }
 
 
 def world(seed: int) -> tuple[Tree, State]:
     chance = random.Random(seed)  # noqa: S311 - a fixed sample, no secret
-    base = BASE.format(binding=chance.choice(("gated", "static")), nodes=chance.randint(2, 8), capability=chance.choice((4, 16, 64)))
+    base = BASE.format(
+        binding=chance.choice(("gated", "static")), nodes=chance.randint(2, 8), capability=chance.choice((4, 16, 64))
+    )
     jobs = {f"jobs/j{i}.yaml": job(chance, f"j{i}").encode() for i in range(chance.randint(0, 6))}
     objects = [live_node(chance, name) for name in NODES if chance.random() < 0.85] if chance.random() < 0.4 else []
     objects += [live_pod(chance, f"p{i}") for i in range(chance.choice((0, 4, 12)))]

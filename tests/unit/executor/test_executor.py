@@ -1,4 +1,5 @@
-"""`--executor`: the same bytes from this process, from worker processes and from a Dask cluster, also when workers or the scheduler die."""
+"""`--executor`: the same bytes from this process, from worker processes and from a Dask cluster, also when workers or
+the scheduler die."""
 
 from __future__ import annotations
 
@@ -36,9 +37,14 @@ KINDS = 380
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """1,000 nodes in supernodes of 16, gangs that fit, gangs that are in one another's way, and many kinds of gangs in a closed queue."""
+    """1,000 nodes in supernodes of 16, gangs that fit, gangs that are in one another's way, and many kinds of gangs in
+    a closed queue."""
     repo = tmp_path_factory.mktemp("large")
-    files = {name: text for name, text in world(nodes=1000, gangs=0, load=0.5).files.items() if name.startswith("cluster-specs/")}
+    files = {
+        name: text
+        for name, text in world(nodes=1000, gangs=0, load=0.5).files.items()
+        if name.startswith("cluster-specs/")
+    }
     files["cluster-specs/bench/closed.yaml"] = QUEUE.encode()
     files |= {f"jobs/closed/{n}.yaml": job(f"closed-{n}", "closed", 2, cpu=n + 1).encode() for n in range(KINDS)}
     files |= {f"jobs/open/{n}.yaml": job(f"open-{n}", "team-0-0", 10 + n, hard=n % 2).encode() for n in range(8)}
@@ -79,7 +85,9 @@ def run(*arguments: object) -> Result:
 def cluster() -> Iterator[str]:
     """A Dask cluster of two worker processes, as an executor's name."""
     distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", silence_logs=50) as made:
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", silence_logs=50
+    ) as made:
         yield made.scheduler_address.replace("tcp://", "dask://")
 
 
@@ -98,10 +106,14 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def written(folder: Path) -> dict[str, bytes]:
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()
+    }
 
 
-def test_a_large_world_gives_the_same_bytes_whoever_works_it_out(large: Path, cluster: str, tmp_path: Path, sent: list[int]) -> None:
+def test_a_large_world_gives_the_same_bytes_whoever_works_it_out(
+    large: Path, cluster: str, tmp_path: Path, sent: list[int]
+) -> None:
     found = {}
     for name in ("local", "processes", cluster):
         plan = run("plan", "--repo", large, "--executor", name, "-o", "json")
@@ -144,7 +156,9 @@ def test_explain_takes_it_too(large: Path, cluster: str) -> None:
     assert "GW113  queue closed" in alone.stdout
 
 
-def test_a_worker_process_that_is_killed_costs_a_warning_and_changes_nothing(large: Path, here: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_process_that_is_killed_costs_a_warning_and_changes_nothing(
+    large: Path, here: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(solver.diagnosis.questions, "explain", dies_elsewhere)
     monkeypatch.setenv("GANGPLAN_TEST_PARENT", str(os.getpid()))
     broken = run("plan", "--repo", large, "--executor", "processes", "-o", "json")
@@ -172,7 +186,12 @@ def slowly(reasons: Any, j: int) -> Any:
 def processes_of(*arguments: str) -> subprocess.Popen[bytes]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "5s"}
     return subprocess.Popen(
-        [sys.executable, "-m", *arguments], cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        [sys.executable, "-m", *arguments],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
     )
 
 
@@ -183,7 +202,14 @@ def separate(workers: int) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{probe.getsockname()[1]}"
-    scheduler = ("distributed.cli.dask_scheduler", "--host", f"tcp://{address}", "--dashboard-address", "127.0.0.1:0", "--no-jupyter")
+    scheduler = (
+        "distributed.cli.dask_scheduler",
+        "--host",
+        f"tcp://{address}",
+        "--dashboard-address",
+        "127.0.0.1:0",
+        "--no-jupyter",
+    )
     started = [processes_of(*scheduler)]
     try:
         worker = ("distributed.cli.dask_worker", f"tcp://{address}", "--nthreads", "1", "--no-dashboard", "--no-nanny")
@@ -251,7 +277,9 @@ def test_a_scheduler_that_does_not_answer_is_told_at_once(large: Path, monkeypat
     with open_executor("dask://127.0.0.1:1") as mapper:
         (fault,) = mapper.faults
         assert "tcp://127.0.0.1:1" in fault
-        outcome = compile_repository(Tree.from_directory(ROOT / "tests" / "golden" / "five-gangs" / "repo"), mapper=mapper)
+        outcome = compile_repository(
+            Tree.from_directory(ROOT / "tests" / "golden" / "five-gangs" / "repo"), mapper=mapper
+        )
     assert outcome.ok
     assert [d.code for d in outcome.diagnostics if d.code == "GP503"] == ["GP503"]
 

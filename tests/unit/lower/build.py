@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from compiler.specs import ClusterSpec, GangSpec, HyperNodeSpec, NodeSpec, PodSpec, QueueSpec, RoleSpec, Specs, TopologySpec
+from compiler.specs import (
+    ClusterSpec,
+    GangSpec,
+    HyperNodeSpec,
+    NodeSpec,
+    PodSpec,
+    QueueSpec,
+    RoleSpec,
+    Specs,
+    TopologySpec,
+)
 from compiler.syntax.documents import Document
 
 
@@ -18,16 +28,27 @@ def node(name: str, gpu: int = 8, **more: Any) -> NodeSpec:
     return NodeSpec(document("Node", name), name, **fields)
 
 
-def hypernode(name: str, tier: int, *, nodes: tuple[str, ...] = (), hypernodes: tuple[str, ...] = (), tier_name: str | None = None) -> HyperNodeSpec:
+def hypernode(
+    name: str, tier: int, *, nodes: tuple[str, ...] = (), hypernodes: tuple[str, ...] = (), tier_name: str | None = None
+) -> HyperNodeSpec:
     return HyperNodeSpec(document("HyperNode", name), name, tier, tier_name, nodes, hypernodes)
 
 
 def role(name: str, replicas: int, gpu: int = 1, minimum: int | None = None, **pod: Any) -> RoleSpec:
     asks = PodSpec(requests={"nvidia.com/gpu": gpu, "pods": 1}, **pod)
-    return RoleSpec(name, replicas, replicas if minimum is None else minimum, asks, ("spec", "tasks", 0), ("spec", "tasks", 0, "template"))
+    return RoleSpec(
+        name,
+        replicas,
+        replicas if minimum is None else minimum,
+        asks,
+        ("spec", "tasks", 0),
+        ("spec", "tasks", 0, "template"),
+    )
 
 
-def gang(name: str, *roles: RoleSpec, queue: str = "default", topology: TopologySpec | None = None, **more: Any) -> GangSpec:
+def gang(
+    name: str, *roles: RoleSpec, queue: str = "default", topology: TopologySpec | None = None, **more: Any
+) -> GangSpec:
     fields: dict[str, Any] = {"priority_class": None, **more}
     made = document("Job", name, "team", "batch.volcano.sh/v1alpha1", spec={})
     return GangSpec(made, queue, minimum=sum(r.minimum for r in roles), roles=roles, topology=topology, **fields)
@@ -39,5 +60,12 @@ def queue(name: str, parent: str | None = None, **more: Any) -> QueueSpec:
 
 
 def specs(*, nodes: tuple[NodeSpec, ...] = (), gangs: tuple[GangSpec, ...] = (), **more: Any) -> Specs:
-    fields: dict[str, Any] = {"queues": (), "priority_classes": (), "hypernodes": (), "scheduler": None, "diagnostics": (), **more}
+    fields: dict[str, Any] = {
+        "queues": (),
+        "priority_classes": (),
+        "hypernodes": (),
+        "scheduler": None,
+        "diagnostics": (),
+        **more,
+    }
     return Specs(ClusterSpec(document("Cluster", "test"), "test"), (), gangs, nodes=nodes, **fields)

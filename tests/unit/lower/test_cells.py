@@ -37,7 +37,10 @@ def job(limits: str, replicas: int = 1, policy: str = "", name: str = "j") -> st
 
 
 def tree(pool: str, *jobs: str, plugins: str = "") -> Tree:
-    files = {"cluster-specs/c/pool.yaml": POOL + pool, "cluster-specs/c/scheduler.yaml": SCHEDULER.replace("PLUGINS", plugins)}
+    files = {
+        "cluster-specs/c/pool.yaml": POOL + pool,
+        "cluster-specs/c/scheduler.yaml": SCHEDULER.replace("PLUGINS", plugins),
+    }
     files |= {f"jobs/{number}.yaml": text for number, text in enumerate(jobs)}
     return Tree({name: text.encode() for name, text in files.items()})
 
@@ -58,10 +61,15 @@ def planned(problem: Problem) -> Plan:
 
 def amounts(problem: Problem, which: str = "free") -> list[dict[str, int]]:
     """Of each cell of the first node what it has, zeroes left out."""
-    return [{r: a for r, a in zip(problem.resources, getattr(cell, which), strict=True) if a} for cell in problem.nodes[0].cells]
+    return [
+        {r: a for r, a in zip(problem.resources, getattr(cell, which), strict=True) if a}
+        for cell in problem.nodes[0].cells
+    ]
 
 
-def pod(name: str, limits: dict[str, str], annotations: dict[str, str] | None = None, node: str = "n-0") -> dict[str, Any]:
+def pod(
+    name: str, limits: dict[str, str], annotations: dict[str, str] | None = None, node: str = "n-0"
+) -> dict[str, Any]:
     metadata = {"name": name, "namespace": "else", "annotations": annotations or {}}
     spec = {"nodeName": node, "containers": [{"name": "main", "resources": {"limits": limits}}]}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Running"}}
@@ -69,20 +77,38 @@ def pod(name: str, limits: dict[str, str], annotations: dict[str, str] | None = 
 
 def live_node(allocatable: dict[str, str], annotations: dict[str, str] | None = None) -> dict[str, Any]:
     metadata = {"name": "n-0", "labels": {"kubernetes.io/hostname": "n-0"}, "annotations": annotations or {}}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {}, "status": {"allocatable": {"pods": "110", **allocatable}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": metadata,
+        "spec": {},
+        "status": {"allocatable": {"pods": "110", **allocatable}},
+    }
 
 
 SINGLE = "topologyPolicy: single-numa-node, "
 
 
 def test_a_guaranteed_pod_of_one_numa_node_takes_what_cells_divide_from_one_of_them() -> None:
-    problem = lowered(NUMA.replace("POLICY", "single-numa-node"), job("{cpu: 10, memory: 8Gi}", 3, SINGLE), plugins=AWARE)
+    problem = lowered(
+        NUMA.replace("POLICY", "single-numa-node"), job("{cpu: 10, memory: 8Gi}", 3, SINGLE), plugins=AWARE
+    )
     assert problem.divisions == ("numa",)
     (portion,) = problem.gangs[0].roles[0].portions
-    assert (portion.number, portion.share[problem.resources.index("cpu")], portion.share[problem.resources.index("memory")]) == (1, 10_000, 0)
+    assert (
+        portion.number,
+        portion.share[problem.resources.index("cpu")],
+        portion.share[problem.resources.index("memory")],
+    ) == (1, 10_000, 0)
     assert amounts(problem) == [{"cpu": 16_000}, {"cpu": 16_000}]
     assert planned(problem).decisions[0].facts[0].code == "GW118", "30 of 32 CPUs, but 10 + 10 is more than a cell"
-    assert planned(lowered(NUMA.replace("POLICY", "single-numa-node"), job("{cpu: 8, memory: 8Gi}", 3, SINGLE), plugins=AWARE)).decisions[0].cells
+    assert (
+        planned(
+            lowered(NUMA.replace("POLICY", "single-numa-node"), job("{cpu: 8, memory: 8Gi}", 3, SINGLE), plugins=AWARE)
+        )
+        .decisions[0]
+        .cells
+    )
 
 
 @pytest.mark.parametrize(
@@ -104,13 +130,20 @@ def test_without_the_plugin_the_policy_or_the_class_numa_is_no_matter(limits: st
 def test_a_node_of_another_policy_is_closed() -> None:
     problem = lowered(NUMA.replace("POLICY", "best-effort"), job("{cpu: 10, memory: 8Gi}", 1, SINGLE), plugins=AWARE)
     assert planned(problem).decisions[0].facts[0].code == "GW107"
-    fitting = lowered(NUMA.replace("POLICY", "best-effort"), job("{cpu: 20, memory: 8Gi}", 1, "topologyPolicy: best-effort, "), plugins=AWARE)
+    fitting = lowered(
+        NUMA.replace("POLICY", "best-effort"),
+        job("{cpu: 20, memory: 8Gi}", 1, "topologyPolicy: best-effort, "),
+        plugins=AWARE,
+    )
     assert planned(fitting).decisions[0].action == "start", "best-effort keeps to one cell only where it can"
 
 
 @pytest.mark.parametrize(("cpu", "portions"), [(10, 1), (20, 0)])
 def test_restricted_is_held_to_one_cell_where_one_empty_cell_is_enough(cpu: int, portions: int) -> None:
-    pool, asks = NUMA.replace("POLICY", "restricted"), job(f"{{cpu: {cpu}, memory: 8Gi}}", 1, "topologyPolicy: restricted, ")
+    pool, asks = (
+        NUMA.replace("POLICY", "restricted"),
+        job(f"{{cpu: {cpu}, memory: 8Gi}}", 1, "topologyPolicy: restricted, "),
+    )
     assert len(lowered(pool, asks, plugins=AWARE).gangs[0].roles[0].portions) == portions
 
 
@@ -141,9 +174,15 @@ ONE_CELL = job("{cpu: 3, memory: 1Gi}", 1, SINGLE)
 
 
 def told(idle: str, *pods: dict[str, Any], reserved: str = "0") -> tuple[Problem, tuple[str, ...]]:
-    """A node of two NUMA cells of 4 CPUs, of which these are said to be idle, with these pods; and the nodes that are behind."""
+    """A node of two NUMA cells of 4 CPUs, of which these are said to be idle, with these pods; and the nodes that are
+    behind."""
     spec = {**CELLS, "numares": {"cpu": {"allocatable": idle, "capacity": 8}}, "resReserved": {"cpu": reserved}}
-    numa = {"apiVersion": "nodeinfo.volcano.sh/v1alpha1", "kind": "Numatopology", "metadata": {"name": "n-0"}, "spec": spec}
+    numa = {
+        "apiVersion": "nodeinfo.volcano.sh/v1alpha1",
+        "kind": "Numatopology",
+        "metadata": {"name": "n-0"},
+        "spec": spec,
+    }
     specs = read_specs(tree("  capacity: {cpu: 8, memory: 8Gi}\n", ONE_CELL, plugins=AWARE))
     problem, origins = lower(specs, State.from_objects((live_node({"cpu": "8", "memory": "8Gi"}), numa, *pods)))
     validate(problem)
@@ -176,7 +215,10 @@ def test_cpus_that_are_still_said_to_be_taken_are_news_to_come() -> None:
 
 def test_a_part_of_a_device_comes_from_one_and_whole_ones_are_different() -> None:
     problem = lowered(
-        FRACTIONS, job("{example.com/gpu-milli: 600}", 2), job("{example.com/gpu: 2}", name="k"), job("{example.com/gpu-milli: 2000}", name="l")
+        FRACTIONS,
+        job("{example.com/gpu-milli: 600}", 2),
+        job("{example.com/gpu: 2}", name="k"),
+        job("{example.com/gpu-milli: 2000}", name="l"),
     )
     milli = problem.resources.index("example.com/gpu-milli")
     asked = [[(p.number, p.share[milli]) for p in gang.roles[0].portions] for gang in problem.gangs]
@@ -186,13 +228,18 @@ def test_a_part_of_a_device_comes_from_one_and_whole_ones_are_different() -> Non
 
 
 def test_pods_that_nobody_knows_more_of_take_the_fullest_device() -> None:
-    live = (live_node({"cpu": "32", "example.com/gpu-milli": "2000"}), *(pod(f"p{i}", {"example.com/gpu-milli": "300"}) for i in range(3)))
+    live = (
+        live_node({"cpu": "32", "example.com/gpu-milli": "2000"}),
+        *(pod(f"p{i}", {"example.com/gpu-milli": "300"}) for i in range(3)),
+    )
     problem = lowered(FRACTIONS, job("{example.com/gpu-milli: 600}", 2), live=live)
     assert amounts(problem) == [{"example.com/gpu-milli": 100}, {"example.com/gpu-milli": 1000}]
 
 
 def test_a_virtual_gpu_asks_each_of_several_devices_for_memory_and_cores() -> None:
-    problem = lowered(VGPUS, job("{volcano.sh/vgpu-number: 2, volcano.sh/vgpu-memory: 9000, volcano.sh/vgpu-cores: 40}", 2))
+    problem = lowered(
+        VGPUS, job("{volcano.sh/vgpu-number: 2, volcano.sh/vgpu-memory: 9000, volcano.sh/vgpu-cores: 40}", 2)
+    )
     assert problem.divisions == ("volcano.sh/vgpu-memory",)
     names = {"volcano.sh/vgpu-memory": 9000, "volcano.sh/vgpu-cores": 40, "volcano.sh/vgpu-number": 1}
     share = tuple(names.get(name, 0) for name in problem.resources)
@@ -218,8 +265,13 @@ def test_what_a_virtual_gpu_does_not_say_is_all_of_it(limits: str, memory: int, 
 PERCENT = "{volcano.sh/vgpu-number: 1, volcano.sh/vgpu-memory-percentage: %d}"
 
 
-@pytest.mark.parametrize(("percent", "pods", "action"), [(60, 1, "start"), (60, 2, "start"), (60, 3, "wait"), (50, 4, "start"), (50, 5, "wait")])
-def test_a_percentage_of_memory_is_a_part_of_a_device_and_nothing_of_a_node(percent: int, pods: int, action: str) -> None:
+@pytest.mark.parametrize(
+    ("percent", "pods", "action"),
+    [(60, 1, "start"), (60, 2, "start"), (60, 3, "wait"), (50, 4, "start"), (50, 5, "wait")],
+)
+def test_a_percentage_of_memory_is_a_part_of_a_device_and_nothing_of_a_node(
+    percent: int, pods: int, action: str
+) -> None:
     """Two devices: each holds one pod of 60 %, or two of 50 %."""
     problem = lowered(VGPUS, job(PERCENT % percent, pods))
     assert "volcano.sh/vgpu-memory-percentage" not in problem.resources
@@ -231,7 +283,12 @@ def test_a_percentage_of_memory_is_a_part_of_a_device_and_nothing_of_a_node(perc
 @pytest.mark.parametrize(("percent", "action"), [(50, "start"), (51, "wait")])
 def test_a_percentage_beside_a_pod_that_holds_half_of_the_device(percent: int, action: str) -> None:
     half = pod("p", {"volcano.sh/vgpu-number": "1"}, {"volcano.sh/vgpu-ids-new": "GPU-a,NVIDIA,8000,0:"})
-    allocatable = {"cpu": "32", "volcano.sh/vgpu-memory": "16000", "volcano.sh/vgpu-number": "10", "volcano.sh/vgpu-cores": "100"}
+    allocatable = {
+        "cpu": "32",
+        "volcano.sh/vgpu-memory": "16000",
+        "volcano.sh/vgpu-number": "10",
+        "volcano.sh/vgpu-cores": "100",
+    }
     live = (live_node(allocatable, {"volcano.sh/node-vgpu-register": "GPU-a,10,16000,NVIDIA-A,true,:"}), half)
     assert planned(lowered(VGPUS, job(PERCENT % percent), live=live)).decisions[0].action == action
 
@@ -245,10 +302,17 @@ def test_no_queue_counts_a_percentage() -> None:
 
 def test_a_live_nodes_register_and_its_pods_annotations_say_which_device_is_taken() -> None:
     register = "GPU-a,10,16000,NVIDIA-A,true,hami-core:GPU-b,10,16000,NVIDIA-A,true,hami-core:GPU-c,10,16000,NVIDIA-A,false,hami-core:"
-    allocatable = {"cpu": "32", "volcano.sh/vgpu-memory": "32000", "volcano.sh/vgpu-number": "20", "volcano.sh/vgpu-cores": "200"}
+    allocatable = {
+        "cpu": "32",
+        "volcano.sh/vgpu-memory": "32000",
+        "volcano.sh/vgpu-number": "20",
+        "volcano.sh/vgpu-cores": "200",
+    }
     taken = pod("p", {"volcano.sh/vgpu-number": "1"}, {"volcano.sh/vgpu-ids-new": "GPU-b,NVIDIA,10000,30:"})
     live = (live_node(allocatable, {"volcano.sh/node-vgpu-register": register}), taken)
-    problem = lowered(VGPUS, job("{volcano.sh/vgpu-number: 1, volcano.sh/vgpu-memory: 8000, volcano.sh/vgpu-cores: 50}"), live=live)
+    problem = lowered(
+        VGPUS, job("{volcano.sh/vgpu-number: 1, volcano.sh/vgpu-memory: 8000, volcano.sh/vgpu-cores: 50}"), live=live
+    )
     memory = problem.resources.index("volcano.sh/vgpu-memory")
     assert [cell.free[memory] for cell in problem.nodes[0].cells] == [16000, 6000], "GPU-c is ill"
     assert [use.cell for use in planned(problem).decisions[0].cells] == [0]
@@ -309,6 +373,8 @@ def test_the_plan_for_scripts_shows_the_cells_of_those_that_take_some() -> None:
     first, second = outcome.decisions
     assert first.cells == (Part("w", "n-0", "example.com/gpu-milli", 0, 2),)
     shown = json.loads(json.dumps(as_data(outcome)))["gangs"]
-    assert shown[0]["cells"] == [{"role": "w", "node": "n-0", "division": "example.com/gpu-milli", "cell": 0, "pods": 2}]
+    assert shown[0]["cells"] == [
+        {"role": "w", "node": "n-0", "division": "example.com/gpu-milli", "cell": 0, "pods": 2}
+    ]
     assert "cells" not in shown[1]
     assert second.cells == ()

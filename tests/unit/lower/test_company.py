@@ -14,7 +14,9 @@ from tests.unit.lower.build import document, gang, node, role, specs
 
 def scheduler(*names: str, **flags: bool) -> SchedulerSpec:
     made = document("SchedulerConfiguration", "s")
-    return SchedulerSpec(made, "s", "volcano-system", ("allocate",), (tuple(PluginSpec(name, {}, flags) for name in names),), {})
+    return SchedulerSpec(
+        made, "s", "volcano-system", ("allocate",), (tuple(PluginSpec(name, {}, flags) for name in names),), {}
+    )
 
 
 def affinities(near: str = "", far: str = "", made: SchedulerSpec | None = None) -> tuple[tuple[int, int, int], ...]:
@@ -22,7 +24,9 @@ def affinities(near: str = "", far: str = "", made: SchedulerSpec | None = None)
     job = gang("a", role("ps", 1), role("worker", 2), role("chief", 1))
     data: dict[str, Any] = {**job.document.data, "metadata": {**job.document.data["metadata"], "annotations": notes}}
     job = replace(job, document=replace(job.document, data=data))
-    problem, _ = lower(specs(nodes=(node("n0"),), gangs=(job,), scheduler=made or scheduler("predicates", "task-topology")))
+    problem, _ = lower(
+        specs(nodes=(node("n0"),), gangs=(job,), scheduler=made or scheduler("predicates", "task-topology"))
+    )
     return problem.gangs[0].affinities
 
 

@@ -13,14 +13,22 @@ NODES = (
     node("a1", labels={"zone": "a", "rank": "3"}),
     node("a2", labels={"zone": "a", "rank": "12"}),
     node("b1", labels={"zone": "b"}),
-    node("t1", labels={"zone": "b", "rank": "x"}, taints=(Taint("gpu", "yes", "NoSchedule"), Taint("soft", "", "PreferNoSchedule"))),
+    node(
+        "t1",
+        labels={"zone": "b", "rank": "x"},
+        taints=(Taint("gpu", "yes", "NoSchedule"), Taint("soft", "", "PreferNoSchedule")),
+    ),
     node("c1", unschedulable=True),
 )
 
 
 def open_to(pod: PodSpec, nodes: tuple[NodeSpec, ...] = NODES) -> set[str]:
     made = eligibility(nodes, [requirement(pod)])
-    return {spec.name for spec, kind in zip(nodes, made.of_node, strict=True) if kind in made.of_requirement[requirement(pod)]}
+    return {
+        spec.name
+        for spec, kind in zip(nodes, made.of_node, strict=True)
+        if kind in made.of_requirement[requirement(pod)]
+    }
 
 
 def labels(*expressions: tuple[str, str, tuple[str, ...]]) -> tuple[Term, ...]:
@@ -73,4 +81,6 @@ def test_masks_agree_with_a_node_by_node_evaluation_on_many_nodes() -> None:
         zones = tuple(chance.sample("abcd", 2))
         least = chance.randrange(300)
         pod = PodSpec(requests={}, affinity=labels(("zone", "In", zones), ("host", "Gt", (str(least),))))
-        assert open_to(pod, nodes) == {n.name for n in nodes if n.labels["zone"] in zones and int(n.labels["host"]) > least}
+        assert open_to(pod, nodes) == {
+            n.name for n in nodes if n.labels["zone"] in zones and int(n.labels["host"]) > least
+        }

@@ -44,7 +44,11 @@ def job(name: str, limits: str, priority: str, policy: str = "", replicas: int =
 
 
 def tree(pool: str, jobs: list[str]) -> Tree:
-    files = {"cluster-specs/c/pool.yaml": POOL + pool, "cluster-specs/c/s.yaml": SCHEDULER, "cluster-specs/c/p.yaml": CLASSES}
+    files = {
+        "cluster-specs/c/pool.yaml": POOL + pool,
+        "cluster-specs/c/s.yaml": SCHEDULER,
+        "cluster-specs/c/p.yaml": CLASSES,
+    }
     files |= {f"jobs/{number}.yaml": text for number, text in enumerate(jobs)}
     return Tree({name: text.encode() for name, text in files.items()})
 
@@ -90,7 +94,9 @@ def holds(problem: Problem) -> dict[str, tuple[Hold, ...]]:
 
 
 REGISTER = "GPU-a,10,16384,NVIDIA,true,:GPU-b,10,16384,NVIDIA,true,:"
-TWO_VGPUS = node({"volcano.sh/vgpu-number": "20", "volcano.sh/vgpu-memory": "32768", "volcano.sh/vgpu-cores": "200"}, REGISTER)
+TWO_VGPUS = node(
+    {"volcano.sh/vgpu-number": "20", "volcano.sh/vgpu-memory": "32768", "volcano.sh/vgpu-cores": "200"}, REGISTER
+)
 LIMITS = {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": "16000"}
 VGPU_JOBS = [job("a", VGPU, "low"), job("b", VGPU, "low"), job("hi", VGPU, "high")]
 
@@ -108,7 +114,9 @@ def test_a_virtual_gpu_named_by_an_annotation_is_given_to_the_gang_that_its_pod_
     ids=["all", "less", "elsewhere"],
 )
 def test_who_holds_less_than_its_role_asks_for_gives_back_nothing_that_counts(device: str, known: bool) -> None:
-    problem = lowered(VGPUS, VGPU_JOBS, [TWO_VGPUS, pod("a", LIMITS, device), pod("b", LIMITS, "GPU-a,NVIDIA,16000,0:")])
+    problem = lowered(
+        VGPUS, VGPU_JOBS, [TWO_VGPUS, pod("a", LIMITS, device), pod("b", LIMITS, "GPU-a,NVIDIA,16000,0:")]
+    )
     assert holds(problem)["a"] == ((Hold(0, 0, 1, 1),) if known else ())
 
 
@@ -118,7 +126,10 @@ def test_of_a_device_of_which_more_is_held_than_it_has_nothing_is_sure_to_come_b
 
 
 def milli(amount: str) -> list[str]:
-    return [job("a", f"{{example.com/gpu-milli: {amount}}}", "low"), job("b", f"{{example.com/gpu-milli: {amount}}}", "low")]
+    return [
+        job("a", f"{{example.com/gpu-milli: {amount}}}", "low"),
+        job("b", f"{{example.com/gpu-milli: {amount}}}", "low"),
+    ]
 
 
 TWO_DEVICES = node({"example.com/gpu-milli": "2000"})
@@ -139,19 +150,26 @@ def test_on_a_guess_nobody_is_evicted() -> None:
     assert actions(problem) == {"a": "keep", "b": "keep", "hi": "wait"}
 
 
-@pytest.mark.parametrize(("amount", "evicts", "told"), [("600", True, True), ("600", False, False), ("1000", True, False)])
+@pytest.mark.parametrize(
+    ("amount", "evicts", "told"), [("600", True, True), ("600", False, False), ("1000", True, False)]
+)
 def test_who_waits_is_told_that_nobody_is_evicted_on_a_guess(amount: str, evicts: bool, told: bool) -> None:
     """Whole devices need no names; and where no victim would be allowed, names would not help."""
     live = [TWO_DEVICES, *(pod(name, {"example.com/gpu-milli": amount}) for name in ("a", "b"))]
     jobs = [*milli(amount), job("hi", "{example.com/gpu-milli: 800}", "high" if evicts else "low")]
     outcome = compile_repository(tree(FRACTIONS, jobs), state=State.from_objects(live))
     found = [d for d in outcome.diagnostics if d.code == "GP523"]
-    assert [(d.object, "t/a on n-0 hold and 1 more" in d.message) for d in found] == ([("Job t/hi", True)] if told else [])
+    assert [(d.object, "t/a on n-0 hold and 1 more" in d.message) for d in found] == (
+        [("Job t/hi", True)] if told else []
+    )
 
 
 def test_a_pod_in_the_only_device_of_its_node_is_there() -> None:
     one = FRACTIONS.replace("devices: 2", "devices: 1")
-    live = [node({"example.com/gpu-milli": "1000"}), *(pod(name, {"example.com/gpu-milli": "400"}) for name in ("a", "b"))]
+    live = [
+        node({"example.com/gpu-milli": "1000"}),
+        *(pod(name, {"example.com/gpu-milli": "400"}) for name in ("a", "b")),
+    ]
     problem = lowered(one, [*milli("400"), job("hi", "{example.com/gpu-milli: 600}", "high")], live)
     assert holds(problem) == {"a": (Hold(0, 0, 0, 1),), "b": (Hold(0, 0, 0, 1),)}
     assert sorted(actions(problem).values()) == ["evict", "keep", "start"]
@@ -171,18 +189,31 @@ def numa(free: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("free", "known"), [("3,4-7", (Hold(0, 0, 0, 1),)), ("0-3,7", (Hold(0, 0, 1, 1),)), ("3,7", ())], ids=["first", "second", "either"]
+    ("free", "known"),
+    [("3,4-7", (Hold(0, 0, 0, 1),)), ("0-3,7", (Hold(0, 0, 1, 1),)), ("3,7", ())],
+    ids=["first", "second", "either"],
 )
 def test_a_pod_is_in_the_numa_cell_that_is_short_of_its_cpus(free: str, known: tuple[Hold, ...]) -> None:
     """A Numatopology says which CPUs are left, not whose the others are."""
     jobs = [job("a", "{cpu: 3, memory: 1Gi}", "low", SINGLE), job("hi", "{cpu: 4, memory: 1Gi}", "high", SINGLE)]
-    live = [node({"cpu": "8", "memory": "8Gi"}), numa(free), pod("a", {"cpu": "3", "memory": "1Gi"}, policy="single-numa-node")]
+    live = [
+        node({"cpu": "8", "memory": "8Gi"}),
+        numa(free),
+        pod("a", {"cpu": "3", "memory": "1Gi"}, policy="single-numa-node"),
+    ]
     assert holds(lowered("  capacity: {cpu: 8, memory: 8Gi}\n", jobs, live)) == {"a": known}
 
 
 def test_a_numa_cell_that_a_victim_is_sure_to_leave_is_given_to_the_winner() -> None:
-    jobs = [job("a", "{cpu: 3, memory: 1Gi}", "low", SINGLE), job("hi", "{cpu: 4, memory: 1Gi}", "high", SINGLE, replicas=2, minimum=2)]
-    live = [node({"cpu": "8", "memory": "8Gi"}), numa("3,4-7"), pod("a", {"cpu": "3", "memory": "1Gi"}, policy="single-numa-node")]
+    jobs = [
+        job("a", "{cpu: 3, memory: 1Gi}", "low", SINGLE),
+        job("hi", "{cpu: 4, memory: 1Gi}", "high", SINGLE, replicas=2, minimum=2),
+    ]
+    live = [
+        node({"cpu": "8", "memory": "8Gi"}),
+        numa("3,4-7"),
+        pod("a", {"cpu": "3", "memory": "1Gi"}, policy="single-numa-node"),
+    ]
     assert actions(lowered("  capacity: {cpu: 8, memory: 8Gi}\n", jobs, live)) == {"a": "evict", "hi": "start"}
 
 

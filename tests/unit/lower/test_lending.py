@@ -16,11 +16,17 @@ from solver.verify import verify
 from tests.unit.lower.build import document, gang, hypernode, node, queue, role
 from tests.unit.lower.build import specs as build
 
-FREE = (PluginSpec("gang", {}, {"enableReclaimable": False}), PluginSpec("conformance", {}, {}), PluginSpec("cdp", {}, {}))
+FREE = (
+    PluginSpec("gang", {}, {"enableReclaimable": False}),
+    PluginSpec("conformance", {}, {}),
+    PluginSpec("cdp", {}, {}),
+)
 
 
 def scheduler(*actions: str, plugins: tuple[PluginSpec, ...] = FREE) -> SchedulerSpec:
-    return SchedulerSpec(document("SchedulerConfiguration", "conf"), "conf", "volcano-system", ("allocate", *actions), (plugins,), {})
+    return SchedulerSpec(
+        document("SchedulerConfiguration", "conf"), "conf", "volcano-system", ("allocate", *actions), (plugins,), {}
+    )
 
 
 def world(*gangs: GangSpec, conf: SchedulerSpec | None = None, keeps: int = 1) -> Specs:
@@ -52,7 +58,9 @@ def test_a_waiting_job_that_could_be_evicted_may_borrow() -> None:
     assert waits(lower(world(job()))[0])
 
 
-@pytest.mark.parametrize("conf", [scheduler(), scheduler("preempt"), scheduler("reclaim", plugins=(PluginSpec("nodeorder", {}, {}),))])
+@pytest.mark.parametrize(
+    "conf", [scheduler(), scheduler("preempt"), scheduler("reclaim", plugins=(PluginSpec("nodeorder", {}, {}),))]
+)
 def test_where_nobody_reclaims_nobody_borrows(conf: SchedulerSpec) -> None:
     assert not waits(lower(world(job(), conf=conf))[0])
 
@@ -100,7 +108,10 @@ def test_what_one_plan_lends_the_next_one_takes_back() -> None:
     assert verify(problem, plan) == []
     assert [d.action for d in plan.decisions] == ["start"] * 3
     mine = gang("mine", role("worker", 2, gpu=8), queue="owner")
-    after, _ = lower(replace(made, gangs=(*made.gangs, mine)), State.from_objects([pod(name, f"n{n}") for n, name in enumerate("abc")]))
+    after, _ = lower(
+        replace(made, gangs=(*made.gangs, mine)),
+        State.from_objects([pod(name, f"n{n}") for n, name in enumerate("abc")]),
+    )
     found = solve(after)
     assert verify(after, found) == []
     assert sorted(d.action for d in found.decisions) == ["evict", "evict", "keep", "start"]

@@ -55,9 +55,15 @@ def pod(name: str, of: str, start: int, **annotations: str) -> dict[str, Any]:
     }
 
 
-def lowered(state: State, patience: int = 1000, scheduler: SchedulerSpec | None = None, lasts: int | None = None) -> Origins:
-    """A job "waits" (of `lasts` seconds) and a job "runs" of 600 s on a node that closes from 100 to 400 and from 800 to 900."""
-    jobs = (gang("runs", role("worker", 1, gpu=8), expected_duration=600), gang("waits", role("worker", 1, gpu=8), expected_duration=lasts))
+def lowered(
+    state: State, patience: int = 1000, scheduler: SchedulerSpec | None = None, lasts: int | None = None
+) -> Origins:
+    """A job "waits" (of `lasts` seconds) and a job "runs" of 600 s on a node that closes from 100 to 400 and from 800
+    to 900."""
+    jobs = (
+        gang("runs", role("worker", 1, gpu=8), expected_duration=600),
+        gang("waits", role("worker", 1, gpu=8), expected_duration=lasts),
+    )
     made = build(nodes=(node("n0", maintenance=((100, 400), (800, 900))),), gangs=jobs, scheduler=scheduler)
     made = replace(made, cluster=ClusterSpec(document("Cluster", "test"), "test", patience=patience))
     return lower(made, state)[1]
@@ -69,7 +75,12 @@ def ahead(state: State, scheduler: SchedulerSpec | None = None) -> tuple[Moment,
 
 def test_ends_patience_and_maintenance_lie_ahead_and_what_is_past_does_not() -> None:
     state = State.from_objects([job("runs", 10), job("waits", 50), pod("a", "runs", 60)])
-    end, late, first, second = Moment(660, "end", 0), Moment(1051, "patience", 1), Moment(400, "maintenance"), Moment(900, "maintenance")
+    end, late, first, second = (
+        Moment(660, "end", 0),
+        Moment(1051, "patience", 1),
+        Moment(400, "maintenance"),
+        Moment(900, "maintenance"),
+    )
     assert ahead(state) == (first, end, second, late)
     assert ahead(replace(state, clock=400)) == (end, second, late)
     assert ahead(replace(state, clock=660)) == (second, late)
@@ -108,7 +119,8 @@ def test_between_two_moments_every_clock_makes_the_same_problem() -> None:
 
 
 def test_a_cluster_in_which_nothing_happened_yet_has_a_now_where_somebody_has_a_clock() -> None:
-    """Before the first job is there, the date at which the repository got it counts: else maintenance would not be seen."""
+    """Before the first job is there, the date at which the repository got it counts: else maintenance would not be
+    seen."""
     made = build(nodes=(node("n0", maintenance=((100, 400),)),), gangs=(gang("first", role("worker", 1, gpu=8)),))
     for clock, now, closes in ((None, None, None), (99, 50, 50), (399, 50, 50), (400, 400, None), (10, None, None)):
         problem, origins = lower(made, State.from_objects([], clock=clock), {"first.yaml": 50})
@@ -122,7 +134,9 @@ def test_a_job_that_was_promised_a_start_has_no_more_patience_to_lose() -> None:
 
 
 @pytest.mark.parametrize(("plugins", "expected"), [(("cdp",), (Moment(160, "cooldown", 0),)), (("gang",), ())])
-def test_a_cooldown_is_over_when_its_youngest_pod_has_run_for_it(plugins: tuple[str, ...], expected: tuple[Moment, ...]) -> None:
+def test_a_cooldown_is_over_when_its_youngest_pod_has_run_for_it(
+    plugins: tuple[str, ...], expected: tuple[Moment, ...]
+) -> None:
     tiers = (tuple(PluginSpec(name, {}, {}) for name in ("priority", *plugins)),)
     scheduler = SchedulerSpec(document("ConfigMap", "s"), "s", "n", ("allocate", "preempt"), tiers, {})
     state = State.from_objects([pod("a", "runs", 60, **{"volcano.sh/cooldown-time": "100s"})])
@@ -138,7 +152,8 @@ def outcome(clock: int | None = None) -> Outcome:
 
 
 def test_a_plan_knows_when_to_look_again() -> None:
-    """a-trained and b-tuned are to end at 12:00, the maintenance of old-0 at 16:00, and patience runs out for those that wait alone."""
+    """a-trained and b-tuned are to end at 12:00, the maintenance of old-0 at 16:00, and patience runs out for those
+    that wait alone."""
     made = outcome()
     assert made.origins is not None
     assert made.moments[:2] == (MARCH + 2 * HOUR, MARCH + 6 * HOUR)
@@ -151,13 +166,18 @@ def test_a_plan_knows_when_to_look_again() -> None:
 def test_at_a_moment_the_plan_counts_from_it_and_the_answer_changes() -> None:
     """When the maintenance is over a job starts on the node that was closed to it, without any event."""
     over = outcome(MARCH + 6 * HOUR)
-    assert [next(d.pods for d in made.decisions if d.gang.document.name == "long") for made in (outcome(), over)] == [{}, {"worker": {"old-0": 1}}]
+    assert [next(d.pods for d in made.decisions if d.gang.document.name == "long") for made in (outcome(), over)] == [
+        {},
+        {"worker": {"old-0": 1}},
+    ]
     assert data.plan(over)["now"] == "2026-03-02T16:00:00Z"
     assert min(over.moments) > MARCH + 6 * HOUR
 
 
 def test_where_everything_runs_there_is_nothing_to_look_for() -> None:
-    full = compile_repository(Tree.from_directory(CASE.parent / "deadlock" / "repo"), state=State.from_objects([], clock=MARCH))
+    full = compile_repository(
+        Tree.from_directory(CASE.parent / "deadlock" / "repo"), state=State.from_objects([], clock=MARCH)
+    )
     assert full.moments == ()  # nothing is known of time but patience, and of that only for jobs whose age is known
     assert "now" not in data.plan(full)
 

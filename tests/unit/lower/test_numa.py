@@ -31,15 +31,21 @@ FOUR = ((("cpu", 16), ("gpu", 2)),) * 4
         ({"cpu": 16, "nic": 1}, ((("cpu", 8),), (("cpu", 8),)), (2, {"cpu": 8, "nic": 1})),
     ],
 )
-def test_restricted_is_one_cell_or_whole_cells(asked: dict[str, int], cells: tuple[tuple[tuple[str, int], ...], ...], way: object) -> None:
-    """Nothing is said where the least number of cells is not taken whole, differs between resources, or is of unequal cells, and where what needs one
-    cell would not find room in each."""
+def test_restricted_is_one_cell_or_whole_cells(
+    asked: dict[str, int], cells: tuple[tuple[tuple[str, int], ...], ...], way: object
+) -> None:
+    """Nothing is said where the least number of cells is not taken whole, differs between resources, or is of unequal
+    cells, and where what needs one cell would not find room in each."""
     found = restricted(asked, cells)
     assert (found and (found.number, dict(found.share))) == way
 
 
 def test_ways_that_are_alike_are_equal() -> None:
-    assert restricted({"gpu": 1, "cpu": 1}, TWO) == restricted({"cpu": 1, "gpu": 1}, FOUR) == Way(1, (("cpu", 1), ("gpu", 1)))
+    assert (
+        restricted({"gpu": 1, "cpu": 1}, TWO)
+        == restricted({"cpu": 1, "gpu": 1}, FOUR)
+        == Way(1, (("cpu", 1), ("gpu", 1)))
+    )
 
 
 def pool(name: str, cells: str, policy: str = "restricted", count: int = 1) -> str:
@@ -82,7 +88,8 @@ class Compiled:
 
 @pytest.mark.parametrize(("others", "action"), [(2, "start"), (3, "wait")])
 def test_a_pod_of_whole_cells_starts_only_where_cells_are_whole(others: int, action: str) -> None:
-    """Four cells of 2 GPUs. Others of 12 CPUs and a GPU take a cell of 16 CPUs each; two cells are left beside two of them, one beside three."""
+    """Four cells of 2 GPUs. Others of 12 CPUs and a GPU take a cell of 16 CPUs each; two cells are left beside two of
+    them, one beside three."""
     one = job("a", others, 1).replace("cpu: 4", "cpu: 12")
     made = Compiled(pool("n", FINE), one, job("b", 1, 4))
     assert (made.actions, made.said) == (["start", action], [])
@@ -102,7 +109,9 @@ def test_an_odd_pool_changes_nothing_for_nodes_of_other_cells() -> None:
     assert Compiled(pool("a", WIDE), *jobs).actions == ["start", "wait"]
     both = Compiled(pool("a", WIDE) + pool("b", ODD), *jobs)
     assert both.actions == ["start", "wait"]
-    assert both.said == ["role w is not planned on 1 node like b-0, divided into other NUMA cells than the nodes that it is planned on"]
+    assert both.said == [
+        "role w is not planned on 1 node like b-0, divided into other NUMA cells than the nodes that it is planned on"
+    ]
     assert both.outcome.decisions[0].pods == {"w": {"a-0": 2}}
 
 
@@ -125,11 +134,15 @@ def test_a_policy_that_no_node_has_is_the_one_reason_and_is_named(policy: str) -
 
 def test_a_selector_that_nothing_matches_is_not_blamed_on_the_policy() -> None:
     (decided,) = Compiled(pool("n", WIDE), job("a", 1, 6, selector="nodeSelector: {zone: x}, ")).outcome.decisions
-    assert [reason.message for reason in decided.reasons] == ["no node matches the node selector, affinity and tolerations of role w"]
+    assert [reason.message for reason in decided.reasons] == [
+        "no node matches the node selector, affinity and tolerations of role w"
+    ]
 
 
 def test_too_few_nodes_of_the_policy_are_said_to_be_that() -> None:
-    made = Compiled(pool("a", WIDE, "single-numa-node") + pool("b", WIDE, "best-effort"), job("x", 3, 4, "single-numa-node"))
+    made = Compiled(
+        pool("a", WIDE, "single-numa-node") + pool("b", WIDE, "best-effort"), job("x", 3, 4, "single-numa-node")
+    )
     (reason,) = made.outcome.decisions[0].reasons
     assert (reason.code, reason.facts["policy"]) == ("GW120", "single-numa-node")
     assert reason.message.startswith("the nodes with topologyPolicy single-numa-node and a static CPU manager")

@@ -21,7 +21,9 @@ def group(minimum: int, policies: str) -> str:
     )
 
 
-def policy(size: int, wanted: int, topology: str = "networkTopology: {mode: hard, highestTierAllowed: 1}", name: str = "s") -> str:
+def policy(
+    size: int, wanted: int, topology: str = "networkTopology: {mode: hard, highestTierAllowed: 1}", name: str = "s"
+) -> str:
     return f"{{name: {name}, subGroupSize: {size}, minSubGroups: {wanted}, matchLabelKeys: [{name}], {topology}}}"
 
 
@@ -29,7 +31,9 @@ def pods(value: str, number: int, gpus: int = 1, key: str = "s", role: str = "")
     task = f", volcano.sh/task-spec: {role}" if role else ""
     metadata = f"namespace: t, labels: {{{key}: {value}}}, annotations: {{scheduling.k8s.io/group-name: ring{task}}}"
     body = PODS.replace("GPUS", str(gpus))
-    return [f"apiVersion: v1\nkind: Pod\nmetadata: {{name: {value}{role}{i}, {metadata}}}\n{body}\n" for i in range(number)]
+    return [
+        f"apiVersion: v1\nkind: Pod\nmetadata: {{name: {value}{role}{i}, {metadata}}}\n{body}\n" for i in range(number)
+    ]
 
 
 def compiled(supernodes: int, gpus: int, *documents: str, state: State | None = None) -> Outcome:
@@ -38,7 +42,10 @@ def compiled(supernodes: int, gpus: int, *documents: str, state: State | None = 
         f"apiVersion: gangplan.dev/v1alpha1\nkind: NodePool\nmetadata: {{name: g}}\nspec:\n  count: {supernodes}\n"
         f"  capacity: {{cpu: 64, nvidia.com/gpu: {gpus}}}\n  topology: [{{name: sn, size: 1}}]\n"
     )
-    outcome = compile_repository(Tree({"cluster-specs/c/pool.yaml": pool.encode(), "jobs/ring.yaml": "---\n".join(documents).encode()}), state=state)
+    outcome = compile_repository(
+        Tree({"cluster-specs/c/pool.yaml": pool.encode(), "jobs/ring.yaml": "---\n".join(documents).encode()}),
+        state=state,
+    )
     assert [d for d in outcome.diagnostics if d.severity == "error"] == []
     return outcome
 
@@ -56,7 +63,8 @@ def test_each_subgroup_starts_with_the_pods_that_make_it_ready() -> None:
 
 
 def test_a_subgroup_that_may_grow_stays_in_one_domain() -> None:
-    """One subgroup of 4, ready with 2, in supernodes of 3: it starts, and grows to 3; the fourth GPU would be in another supernode."""
+    """One subgroup of 4, ready with 2, in supernodes of 3: it starts, and grows to 3; the fourth GPU would be in
+    another supernode."""
     assert by_domain(compiled(2, 3, group(2, policy(2, 1)), *pods("a", 4))) == {"pods": [3]}
     soft = compiled(2, 3, group(2, policy(2, 1, "networkTopology: {mode: soft}")), *pods("a", 4))
     assert by_domain(soft) == {"pods": [3, 1]}, "a wish does not bind"
@@ -87,7 +95,8 @@ def test_any_of_the_subgroups_may_be_the_needed_ones_where_all_are_whole() -> No
 
 
 def test_of_unlike_subgroups_that_may_grow_a_choice_is_made_and_never_is_not_said() -> None:
-    """One of two subgroups must be ready with 2 of 3 pods; a's are too large for any node. The plan asks for a, and does not say never."""
+    """One of two subgroups must be ready with 2 of 3 pods; a's are too large for any node. The plan asks for a, and
+    does not say never."""
     (decided,) = compiled(1, 4, group(2, policy(2, 1)), *pods("a", 3, gpus=5), *pods("b", 3, gpus=2)).decisions
     assert (decided.action, decided.never) == ("wait", False)
 
@@ -98,10 +107,14 @@ def test_of_alike_subgroups_the_choice_is_none() -> None:
 
 
 def test_a_subgroup_that_is_not_needed_has_none_of_its_pods_or_is_ready() -> None:
-    """5 GPUs: a is needed with 2 and grows to 4; of b one pod more would fit, and Volcano starts no subgroup with less than what makes it ready."""
+    """5 GPUs: a is needed with 2 and grows to 4; of b one pod more would fit, and Volcano starts no subgroup with less
+    than what makes it ready."""
     outcome = compiled(1, 5, group(2, policy(2, 1)), *pods("a", 4), *pods("b", 4))
     assert by_domain(outcome) == {"pods": [4]}
-    assert by_domain(compiled(1, 6, group(2, policy(2, 1)), *pods("a", 4), *pods("b", 4))) == {"pods": [4], "pods-1": [2]}
+    assert by_domain(compiled(1, 6, group(2, policy(2, 1)), *pods("a", 4), *pods("b", 4))) == {
+        "pods": [4],
+        "pods-1": [2],
+    }
 
 
 def test_both_roles_of_a_needed_subgroup_start() -> None:
@@ -113,12 +126,18 @@ def test_both_roles_of_a_needed_subgroup_start() -> None:
 
 
 def test_subgroups_that_run_are_the_needed_ones() -> None:
-    """One of two must be ready; b runs with its two pods, and the node is full. a, the first by its label, is not asked for."""
+    """One of two must be ready; b runs with its two pods, and the node is full. a, the first by its label, is not asked
+    for."""
     live: list[dict[str, Any]] = [
         {
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": {"name": f"b{i}", "namespace": "t", "labels": {"s": "b"}, "annotations": {"scheduling.k8s.io/group-name": "ring"}},
+            "metadata": {
+                "name": f"b{i}",
+                "namespace": "t",
+                "labels": {"s": "b"},
+                "annotations": {"scheduling.k8s.io/group-name": "ring"},
+            },
             "spec": {
                 "nodeName": "g-0",
                 "schedulerName": "volcano",
@@ -134,7 +153,11 @@ def test_subgroups_that_run_are_the_needed_ones() -> None:
         "metadata": {"name": "g-0", "labels": {"kubernetes.io/hostname": "g-0"}},
         "status": {"allocatable": {"cpu": "64", "nvidia.com/gpu": "2", "pods": "110"}},
     }
-    known = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": "ring", "namespace": "t"}}
+    known = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "ring", "namespace": "t"},
+    }
     documents = group(2, policy(2, 1)), *pods("a", 3), *pods("b", 3)
     (decided,) = compiled(1, 2, *documents, state=State.from_objects([node, known, *live])).decisions
     assert (decided.action, decided.running) == ("keep", 2)

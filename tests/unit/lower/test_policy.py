@@ -44,7 +44,9 @@ def test_plugins_decide(tiers: tuple[tuple[PluginSpec, ...], ...], expected: Pol
 
 
 SPREADING = PluginSpec("nodeorder", {"leastrequested.weight": 5, "mostrequested.weight": 1}, {})
-LEAST = PluginSpec("resource-strategy-fit", {"resources": {"nvidia.com/gpu": {"type": "LeastAllocated", "weight": 2}}}, {})
+LEAST = PluginSpec(
+    "resource-strategy-fit", {"resources": {"nvidia.com/gpu": {"type": "LeastAllocated", "weight": 2}}}, {}
+)
 
 
 @pytest.mark.parametrize(
@@ -63,10 +65,18 @@ LEAST = PluginSpec("resource-strategy-fit", {"resources": {"nvidia.com/gpu": {"t
         ((SPREADING, PluginSpec("binpack", {"binpack.weight": 0}, {})), True),
         ((SPREADING, PluginSpec("gpu-aware", {"weight": 1, "loss.weight": 0.5}, {})), False),
         ((SPREADING, PluginSpec("gpu-aware", {"weight": 1, "loss.weight": 0}, {})), True),
-        ((SPREADING, PluginSpec("resource-strategy-fit", {"resources": {"a.b/gpu*": {"type": "MostAllocated"}}}, {})), False),
+        (
+            (
+                SPREADING,
+                PluginSpec("resource-strategy-fit", {"resources": {"a.b/gpu*": {"type": "MostAllocated"}}}, {}),
+            ),
+            False,
+        ),
     ],
 )
-def test_nodes_are_filled_evenly_only_where_a_plugin_clearly_asks_for_it(plugins: tuple[PluginSpec, ...], expected: bool) -> None:
+def test_nodes_are_filled_evenly_only_where_a_plugin_clearly_asks_for_it(
+    plugins: tuple[PluginSpec, ...], expected: bool
+) -> None:
     assert policy(scheduler(plugins)).scatter is expected
 
 
@@ -107,7 +117,12 @@ def test_a_document_may_close_its_queue(said: str, expected: bool) -> None:
 
 @pytest.mark.parametrize(("state", "expected"), [("Open", True), ("Closing", False), ("Closed", False), (None, True)])
 def test_the_cluster_knows_whether_a_queue_is_closed(state: str | None, expected: bool) -> None:
-    live: dict[str, Any] = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "dev"}, "status": {"state": state}}
+    live: dict[str, Any] = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "Queue",
+        "metadata": {"name": "dev"},
+        "status": {"state": state},
+    }
     default = {**live, "metadata": {"name": "default"}}
     problem, _ = lower(specs(queues=(queue("dev"),)), State.from_objects([live, default]))
     assert [spec.open for spec in problem.queues] == [expected, True, expected]  # dev, root, default

@@ -23,14 +23,30 @@ def web(name: str, replicas: int, *rules: PodRule, labels: dict[str, str] | None
     return replace(role(name, replicas, rules=rules, **pod), labels={"app": "web"} if labels is None else labels)
 
 
-def lowered(*gangs: Any, nodes: tuple[Any, ...] = zoned("a", "a", "b"), pods: list[dict[str, Any]] | None = None, **more: Any) -> Problem:
+def lowered(
+    *gangs: Any, nodes: tuple[Any, ...] = zoned("a", "a", "b"), pods: list[dict[str, Any]] | None = None, **more: Any
+) -> Problem:
     return lower(specs(nodes=nodes, gangs=gangs, **more), State.from_objects(pods or ()))[0]
 
 
-def pod(name: str, at: str, namespace: str = "team", anti: list[Any] | None = None, leaving: bool = False, **labels: str) -> dict[str, Any]:
-    meta = {"name": name, "namespace": namespace, "labels": labels, **({"deletionTimestamp": "2026-01-01T00:00:00Z"} if leaving else {})}
-    affinity = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": anti}}} if anti else {}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"nodeName": at, "containers": [{"name": "main"}], **affinity}}
+def pod(
+    name: str, at: str, namespace: str = "team", anti: list[Any] | None = None, leaving: bool = False, **labels: str
+) -> dict[str, Any]:
+    meta = {
+        "name": name,
+        "namespace": namespace,
+        "labels": labels,
+        **({"deletionTimestamp": "2026-01-01T00:00:00Z"} if leaving else {}),
+    }
+    affinity = (
+        {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": anti}}} if anti else {}
+    )
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": meta,
+        "spec": {"nodeName": at, "containers": [{"name": "main"}], **affinity},
+    }
 
 
 def test_anti_affinity_by_hostname_is_a_relation_over_single_nodes() -> None:
@@ -41,14 +57,20 @@ def test_anti_affinity_by_hostname_is_a_relation_over_single_nodes() -> None:
 
 
 def test_a_selector_counts_the_roles_of_other_jobs_in_the_namespace() -> None:
-    other = replace(gang("c", web("w", 1)), document=document("Job", "c", "elsewhere", "batch.volcano.sh/v1alpha1", spec={}))
-    problem = lowered(gang("a", web("w", 1, PodRule("apart", "zone", (WEB,)), labels={})), gang("b", web("w", 1)), other)
+    other = replace(
+        gang("c", web("w", 1)), document=document("Job", "c", "elsewhere", "batch.volcano.sh/v1alpha1", spec={})
+    )
+    problem = lowered(
+        gang("a", web("w", 1, PodRule("apart", "zone", (WEB,)), labels={})), gang("b", web("w", 1)), other
+    )
     assert [g.roles[0].bears for g in problem.gangs] == [(0,), (), ()]
     assert [g.roles[0].matches for g in problem.gangs] == [(), (0,), ()]
 
 
 def test_namespaces_by_name_or_all() -> None:
-    other = replace(gang("c", web("w", 1)), document=document("Job", "c", "elsewhere", "batch.volcano.sh/v1alpha1", spec={}))
+    other = replace(
+        gang("c", web("w", 1)), document=document("Job", "c", "elsewhere", "batch.volcano.sh/v1alpha1", spec={})
+    )
     for namespaces in (("elsewhere",), None):
         term = replace(WEB, namespaces=namespaces)
         problem = lowered(gang("a", web("w", 1, PodRule("apart", "zone", (term,)), labels={})), other)
@@ -64,7 +86,9 @@ def test_keys_to_match_narrow_the_selector_to_pods_alike() -> None:
     term = replace(WEB, match_keys=("version", "missing"))
     rule = PodRule("apart", "zone", (term,))
     new, old = {"app": "web", "version": "2"}, {"app": "web", "version": "1"}
-    problem = lowered(gang("a", web("w", 1, rule, labels=new)), gang("b", web("w", 1, labels=old)), gang("c", web("w", 1, labels=new)))
+    problem = lowered(
+        gang("a", web("w", 1, rule, labels=new)), gang("b", web("w", 1, labels=old)), gang("c", web("w", 1, labels=new))
+    )
     assert [g.roles[0].matches for g in problem.gangs] == [(0,), (), (0,)]
 
 
@@ -76,7 +100,12 @@ def test_all_terms_of_an_affinity_ask_for_the_same_pods() -> None:
 
 
 def test_pods_of_others_are_counted_where_they_are() -> None:
-    pods = [pod("x", "n0", app="web"), pod("y", "n1", app="web"), pod("z", "n2", app="db"), pod("e", "n2", namespace="other", app="web")]
+    pods = [
+        pod("x", "n0", app="web"),
+        pod("y", "n1", app="web"),
+        pod("z", "n2", app="db"),
+        pod("e", "n2", namespace="other", app="web"),
+    ]
     problem = lowered(gang("a", web("w", 1, PodRule("apart", "zone", (WEB,)))), pods=pods)
     assert problem.relations[0].present == (2, 0)
 
@@ -116,13 +145,17 @@ def test_a_spread_leaves_out_nodes_without_the_label_and_those_that_the_pod_coul
     ):
         problem = lowered(gang("a", web("w", 1, PodRule("even", "zone", (WEB,), **minds), affinity=away)), nodes=nodes)
         assert problem.relations[0].domains == domains
-    tolerant = web("w", 1, PodRule("even", "zone", (WEB,), minds_taints=True), tolerations=(Toleration("busy", "Exists"),))
+    tolerant = web(
+        "w", 1, PodRule("even", "zone", (WEB,), minds_taints=True), tolerations=(Toleration("busy", "Exists"),)
+    )
     assert lowered(gang("a", tolerant), nodes=nodes).relations[0].domains == (0, 1, None, 2)
 
 
 def test_a_spread_over_two_labels_counts_nodes_that_have_both() -> None:
     nodes = (node("n0", labels={"zone": "a", "rack": "1"}), node("n1", labels={"zone": "b"}))
-    problem = lowered(gang("a", web("w", 1, PodRule("even", "zone", (WEB,)), PodRule("even", "rack", (WEB,)))), nodes=nodes)
+    problem = lowered(
+        gang("a", web("w", 1, PodRule("even", "zone", (WEB,)), PodRule("even", "rack", (WEB,)))), nodes=nodes
+    )
     assert [relation.domains for relation in problem.relations] == [(0, None), (0, None)]
 
 
@@ -153,7 +186,10 @@ def test_what_the_scheduler_does_not_enforce_is_no_relation() -> None:
 def test_the_words_of_a_relation_say_rule_label_and_pods() -> None:
     rules = (PodRule("apart", HOST, (WEB,)), PodRule("even", "zone", (WEB,), skew=2))
     _, origins = lower(specs(nodes=zoned("a"), gangs=(gang("a", web("w", 1, *rules)),)))
-    assert origins.relations == (f"required pod anti-affinity by {HOST} to app=web", "topology spread by zone, maxSkew 2")
+    assert origins.relations == (
+        f"required pod anti-affinity by {HOST} to app=web",
+        "topology spread by zone, maxSkew 2",
+    )
 
 
 def test_without_rules_there_are_no_relations() -> None:

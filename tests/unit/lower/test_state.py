@@ -26,9 +26,18 @@ def pod(**spec: Any) -> dict[str, Any]:
     [
         ([item("Pod", metadata={"name": 5})], "items[0].metadata.name of the state is not text"),
         ([item("Pod", metadata={"name": "a", "namespace": 5})], "items[0].metadata.namespace of the state is not text"),
-        ([item("Pod", metadata={"name": "a", "labels": ["x"]})], "items[0].metadata.labels of the state is not a mapping"),
-        ([item("Pod", metadata={"name": "a", "annotations": {"x": [1]}})], "items[0].metadata.annotations.x of the state is not text"),
-        ([item("Pod", metadata={"name": "a", "ownerReferences": ["x"]})], "items[0].metadata.ownerReferences[0] of the state is not a mapping"),
+        (
+            [item("Pod", metadata={"name": "a", "labels": ["x"]})],
+            "items[0].metadata.labels of the state is not a mapping",
+        ),
+        (
+            [item("Pod", metadata={"name": "a", "annotations": {"x": [1]}})],
+            "items[0].metadata.annotations.x of the state is not text",
+        ),
+        (
+            [item("Pod", metadata={"name": "a", "ownerReferences": ["x"]})],
+            "items[0].metadata.ownerReferences[0] of the state is not a mapping",
+        ),
         ([item("Job"), item("Pod", spec="x")], "items[1].spec of the state is not a mapping"),
         ([pod(nodeName=["n-0"])], "items[0].spec.nodeName of the state is not text"),
         ([pod(containers=["x"])], "items[0].spec.containers[0] of the state is not a mapping"),

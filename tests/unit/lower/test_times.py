@@ -47,7 +47,9 @@ def patient(specs: Specs, seconds: int) -> Specs:
 # ---- durations, ends, patience
 
 
-def test_a_running_job_ends_its_duration_after_its_start_counted_from_the_newest_event(specs: Specs, state: State) -> None:
+def test_a_running_job_ends_its_duration_after_its_start_counted_from_the_newest_event(
+    specs: Specs, state: State
+) -> None:
     problem, origins = lower(specs, state)
     assert origins.now == 1772445600  # 10:00, when the youngest job was made
     assert (of(problem, "a-trained").duration, of(problem, "a-trained").ends) == (6 * 3600, 2 * 3600)
@@ -69,7 +71,9 @@ def test_without_a_state_nothing_is_late_and_no_node_closes(specs: Specs) -> Non
 
 
 @pytest.mark.parametrize(("hours", "overdue"), [(13, True), (14, False), (15, False)])
-def test_a_job_is_overdue_when_it_waited_longer_than_the_patience(specs: Specs, state: State, hours: int, overdue: bool) -> None:
+def test_a_job_is_overdue_when_it_waited_longer_than_the_patience(
+    specs: Specs, state: State, hours: int, overdue: bool
+) -> None:
     problem, _ = lower(patient(specs, hours * 3600), state)  # it came 14 hours ago
     assert of(problem, "large").overdue is overdue
     assert not of(problem, "a-trained").overdue
@@ -105,7 +109,11 @@ def test_the_start_is_told_to_machines_to_people_and_to_the_cluster(state: State
     line = "room is reserved for it: expected to start about 2026-03-02T12:00:00Z after team/b-tuned"
     assert line in " ".join(text.plan(outcome).split())
     assert line in " ".join(explanation(outcome, large).split())
-    annotations = {m.object["metadata"]["name"]: m.object["metadata"].get("annotations", {}) for m in outcome.manifests() if m.wave == 5}
+    annotations = {
+        m.object["metadata"]["name"]: m.object["metadata"].get("annotations", {})
+        for m in outcome.manifests()
+        if m.wave == 5
+    }
     assert {name for name, said in annotations.items() if STARTS_AT in said} == {"large"}
 
 
@@ -123,7 +131,14 @@ def test_a_window_counts_until_it_is_over(state: State) -> None:
     pool = node("old", maintenance=((100, 200), (400, 500)))
 
     def closes(now: int) -> int | None:
-        job = {**JOB, "metadata": {"name": "x", "namespace": "team", "creationTimestamp": f"1970-01-01T00:{now // 60:02}:{now % 60:02}Z"}}
+        job = {
+            **JOB,
+            "metadata": {
+                "name": "x",
+                "namespace": "team",
+                "creationTimestamp": f"1970-01-01T00:{now // 60:02}:{now % 60:02}Z",
+            },
+        }
         problem, _ = lower(build(nodes=(pool,)), State.from_objects([job]))
         return problem.nodes[0].closes_in
 
@@ -152,7 +167,11 @@ def tree(*domains: QueueSpec, running: str | None = None) -> Problem:
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": "busy-worker-0", "namespace": "team", "ownerReferences": [{**JOB, "name": "busy", "controller": True}]},
+        "metadata": {
+            "name": "busy-worker-0",
+            "namespace": "team",
+            "ownerReferences": [{**JOB, "name": "busy", "controller": True}],
+        },
         "spec": {"nodeName": running, "containers": []},
     }
     problem, _ = lower(made, State.from_objects([pod]) if running else None)
@@ -181,7 +200,11 @@ def test_a_queue_keeps_the_domains_in_which_it_runs() -> None:
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": "busy-worker-0", "namespace": "team", "ownerReferences": [{**JOB, "name": "busy", "controller": True}]},
+        "metadata": {
+            "name": "busy-worker-0",
+            "namespace": "team",
+            "ownerReferences": [{**JOB, "name": "busy", "controller": True}],
+        },
         "spec": {"nodeName": "n1", "containers": []},
     }
     assert kept(lower(mine, State.from_objects([pod]))[0], "top") == ["s1"]
@@ -195,14 +218,18 @@ def test_queues_keep_domains_that_do_not_overlap_and_no_more_than_there_are() ->
 def test_the_cluster_says_how_patient_it_is(tmp_path: Path) -> None:
     folder = tmp_path / "cluster-specs" / "demo"
     folder.mkdir(parents=True)
-    (folder / "cluster.yaml").write_text("apiVersion: gangplan.dev/v1alpha1\nkind: Cluster\nmetadata: {name: demo}\nspec: {patience: 36h}\n")
+    (folder / "cluster.yaml").write_text(
+        "apiVersion: gangplan.dev/v1alpha1\nkind: Cluster\nmetadata: {name: demo}\nspec: {patience: 36h}\n"
+    )
     assert read_specs(Tree.from_directory(tmp_path)).cluster.patience == 36 * 3600
     assert ClusterSpec(document("Cluster", "x"), "x").patience == 24 * 3600
 
 
 def test_a_volcano_jobs_own_estimate_is_its_duration_unless_the_annotation_says_another(tmp_path: Path) -> None:
     (tmp_path / "cluster-specs" / "demo").mkdir(parents=True)
-    (tmp_path / "cluster-specs" / "demo" / "cluster.yaml").write_text("apiVersion: gangplan.dev/v1alpha1\nkind: Cluster\nmetadata: {name: demo}\n")
+    (tmp_path / "cluster-specs" / "demo" / "cluster.yaml").write_text(
+        "apiVersion: gangplan.dev/v1alpha1\nkind: Cluster\nmetadata: {name: demo}\n"
+    )
     (tmp_path / "jobs").mkdir()
     head = "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\n"
     tasks = "tasks: [{replicas: 1, template: {spec: {containers: [{name: main}]}}}]"

@@ -47,7 +47,9 @@ def test_a_queue_without_parent_hangs_under_the_root_that_volcano_makes() -> Non
 
 
 def test_what_a_queue_does_not_say_is_no_limit() -> None:
-    made, _ = queues((queue("root", capability={"gpu": 4}), queue("team", guarantee={"gpu": 0})), "team", {}, ("cpu", "gpu"))
+    made, _ = queues(
+        (queue("root", capability={"gpu": 4}), queue("team", guarantee={"gpu": 0})), "team", {}, ("cpu", "gpu")
+    )
     assert [q.name for q in made] == ["root", "team", "default"]
     assert made[0].parent is None
     assert made[0].capability == (None, 4)

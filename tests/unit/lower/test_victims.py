@@ -36,7 +36,10 @@ def gang(problem: Problem, name: str) -> Gang:
 
 def with_pods(state: State, job: str, **metadata: Any) -> State:
     """The same with this in the metadata of a job's pods."""
-    pods = tuple({**pod, "metadata": {**pod["metadata"], **metadata}} if pod["metadata"]["name"].startswith(job) else pod for pod in state.pods)
+    pods = tuple(
+        {**pod, "metadata": {**pod["metadata"], **metadata}} if pod["metadata"]["name"].startswith(job) else pod
+        for pod in state.pods
+    )
     return replace(state, pods=pods)
 
 
@@ -71,7 +74,9 @@ def test_the_class_that_never_preempts_is_known(specs: Specs, state: State) -> N
         (("allocate", "reclaim", "gangpreempt"), (True, True)),
     ],
 )
-def test_the_schedulers_actions_switch_evictions_on(specs: Specs, state: State, actions: tuple[str, ...], switches: tuple[bool, bool]) -> None:
+def test_the_schedulers_actions_switch_evictions_on(
+    specs: Specs, state: State, actions: tuple[str, ...], switches: tuple[bool, bool]
+) -> None:
     assert specs.scheduler is not None
     problem, _ = lower(replace(specs, scheduler=replace(specs.scheduler, actions=actions)), state)
     assert (problem.preempt, problem.reclaim) == switches
@@ -97,7 +102,11 @@ SURPLUS, WHOLE, SHARES = Votes(whole=False), Votes(), Votes(whole=False, shares=
         ("preempt", [[plugin("priority"), plugin("gang", enablePreemptable=False)]], WHOLE),
         ("preempt", [[plugin("priority"), plugin("gang", enableReclaimable=False)]], SURPLUS),
         ("preempt", [[plugin("priority")], [plugin("gang"), plugin("drf")]], WHOLE),
-        ("preempt", [[plugin("nodeorder"), plugin("priority", enablePreemptable=False)], [plugin("gang"), plugin("drf")]], SHARES),
+        (
+            "preempt",
+            [[plugin("nodeorder"), plugin("priority", enablePreemptable=False)], [plugin("gang"), plugin("drf")]],
+            SHARES,
+        ),
         ("preempt", [[plugin("priority"), plugin("gang"), plugin("drf", enablePreemptable=False)]], SURPLUS),
         ("preempt", [[plugin("predicates")], [plugin("gang", enablePreemptable=False)]], None),
         ("reclaim", [[plugin("gang", enablePreemptable=False), plugin("conformance")]], SURPLUS),
@@ -118,8 +127,12 @@ def test_the_first_tier_that_votes_says_what_may_go(
     assert found == ((vote, None) if "preempt" in action else (None, vote))
 
 
-@pytest.mark.parametrize(("actions", "vote"), [(("gangpreempt",), SURPLUS), (("preempt", "gangpreempt"), SURPLUS), (("preempt",), SHARES)])
-def test_bundles_of_whole_gangs_may_be_forbidden(specs: Specs, state: State, actions: tuple[str, ...], vote: Votes) -> None:
+@pytest.mark.parametrize(
+    ("actions", "vote"), [(("gangpreempt",), SURPLUS), (("preempt", "gangpreempt"), SURPLUS), (("preempt",), SHARES)]
+)
+def test_bundles_of_whole_gangs_may_be_forbidden(
+    specs: Specs, state: State, actions: tuple[str, ...], vote: Votes
+) -> None:
     """Of two actions the one that lets more go counts."""
     assert specs.scheduler is not None
     scheduler = replace(
@@ -131,7 +144,9 @@ def test_bundles_of_whole_gangs_may_be_forbidden(specs: Specs, state: State, act
     assert lower(replace(specs, scheduler=scheduler), state)[0].preempting == vote
 
 
-@pytest.mark.parametrize(("said", "levels"), [({}, 0), ({"ancestorReclaimLevel": 2}, 2), ({"ancestorReclaimLevel": -1}, 0)])
+@pytest.mark.parametrize(
+    ("said", "levels"), [({}, 0), ({"ancestorReclaimLevel": 2}, 2), ({"ancestorReclaimLevel": -1}, 0)]
+)
 def test_how_far_up_the_tree_of_queues_is_asked(said: dict[str, Any], levels: int) -> None:
     def chosen(**flags: bool) -> Policy:
         spec = compile_repository(Tree.from_directory(CASE / "repo")).specs.scheduler
@@ -153,7 +168,9 @@ def budget(name: str, selector: Any, allowed: int = 1, namespace: str = "vision"
 
 
 def with_budgets(state: State, *budgets: dict[str, Any]) -> State:
-    return replace(with_pods(state, "sweep", labels={"volcano.sh/job-name": "sweep", "app": "sweep"}), disruption_budgets=budgets)
+    return replace(
+        with_pods(state, "sweep", labels={"volcano.sh/job-name": "sweep", "app": "sweep"}), disruption_budgets=budgets
+    )
 
 
 @pytest.mark.parametrize(
@@ -167,17 +184,25 @@ def with_budgets(state: State, *budgets: dict[str, Any]) -> State:
         (None, "vision", False),
     ],
 )
-def test_a_disruption_budget_covers_the_roles_whose_pods_it_selects(specs: Specs, state: State, selector: Any, namespace: str, covered: bool) -> None:
+def test_a_disruption_budget_covers_the_roles_whose_pods_it_selects(
+    specs: Specs, state: State, selector: Any, namespace: str, covered: bool
+) -> None:
     problem, _ = lower(specs, with_budgets(state, budget("keep", selector, 2, namespace)))
     sweep = next(g for g, gang in enumerate(problem.gangs) if gang.name == "vision/sweep")
-    assert [(b.name, b.allowed) for b in problem.budgets] == ([(f"{namespace}/keep", 2)] if any(b.roles for b in problem.budgets) else [])
+    assert [(b.name, b.allowed) for b in problem.budgets] == (
+        [(f"{namespace}/keep", 2)] if any(b.roles for b in problem.budgets) else []
+    )
     assert any((sweep, 0) in b.roles for b in problem.budgets) is covered
 
 
 def test_pods_under_two_budgets_are_evicted_by_nobody_as_the_eviction_api_has_it(specs: Specs, state: State) -> None:
     app = {"matchLabels": {"app": "sweep"}}
     problem, _ = lower(specs, with_budgets(state, budget("one", app), budget("two", app, 5)))
-    assert [(b.name, b.allowed) for b in problem.budgets] == [("vision/one", 1), ("vision/two", 5), ("several budgets at once", 0)]
+    assert [(b.name, b.allowed) for b in problem.budgets] == [
+        ("vision/one", 1),
+        ("vision/two", 5),
+        ("several budgets at once", 0),
+    ]
 
 
 def test_where_nobody_is_evicted_budgets_are_no_matter(specs: Specs, state: State) -> None:
@@ -191,7 +216,9 @@ def test_a_budget_that_cannot_be_read_is_named(specs: Specs, state: State) -> No
         lower(specs, with_budgets(state, budget("keep", broken)))
 
 
-@pytest.mark.parametrize(("flags", "actions", "open_to"), [({}, ["preempt"], False), ({"enablePreemptable": False}, ["preempt"], True)])
+@pytest.mark.parametrize(
+    ("flags", "actions", "open_to"), [({}, ["preempt"], False), ({"enablePreemptable": False}, ["preempt"], True)]
+)
 def test_the_cooldown_plugin_is_switched_off_by_its_flag(
     specs: Specs, state: State, flags: dict[str, bool], actions: list[str], open_to: bool
 ) -> None:
@@ -202,7 +229,9 @@ def test_the_cooldown_plugin_is_switched_off_by_its_flag(
 
 
 @pytest.mark.parametrize(("cooldown", "open_to"), [("5m", True), ("2h", False)])
-def test_a_pod_in_its_cooldown_time_is_guarded_by_the_plugin_cdp(specs: Specs, state: State, cooldown: str, open_to: bool) -> None:
+def test_a_pod_in_its_cooldown_time_is_guarded_by_the_plugin_cdp(
+    specs: Specs, state: State, cooldown: str, open_to: bool
+) -> None:
     assert specs.scheduler is not None
     fresh = with_pods(state, "sweep", annotations={"volcano.sh/cooldown-time": cooldown})
     (first, *rest) = specs.scheduler.tiers
@@ -211,6 +240,8 @@ def test_a_pod_in_its_cooldown_time_is_guarded_by_the_plugin_cdp(specs: Specs, s
     assert gang(lower(replace(specs, scheduler=guarded), fresh)[0], "sweep").evictable is open_to
 
 
-@pytest.mark.parametrize(("text", "value"), [("600s", 600), ("1h30m", 5400), ("1.5m", 90), ("", 0), ("soon", 0), ("10", 0)])
+@pytest.mark.parametrize(
+    ("text", "value"), [("600s", 600), ("1h30m", 5400), ("1.5m", 90), ("", 0), ("soon", 0), ("10", 0)]
+)
 def test_go_durations(text: str, value: int) -> None:
     assert seconds(text) == value

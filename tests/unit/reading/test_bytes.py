@@ -95,7 +95,9 @@ def test_a_file_that_cannot_be_read_is_a_finding(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(os, "open", refusing)  # the tests may run as root, whom no permission stops
     tree = Tree.from_directory(tmp_path)
     assert list(tree.files) == ["jobs/b.yaml"]
-    assert [(d.code, d.position.file, d.message) for d in tree.problems] == [("GP120", "jobs/a.yaml", "cannot be read: Permission denied")]
+    assert [(d.code, d.position.file, d.message) for d in tree.problems] == [
+        ("GP120", "jobs/a.yaml", "cannot be read: Permission denied")
+    ]
 
 
 def test_a_file_name_with_control_characters_is_shown_escaped(tmp_path: Path) -> None:
@@ -114,7 +116,12 @@ def test_a_folder_that_does_not_exist_is_an_empty_repository(tmp_path: Path) -> 
 
 def test_a_cluster_is_chosen_by_its_folder_or_its_name() -> None:
     cluster = b"apiVersion: gangplan.dev/v1alpha1\nkind: Cluster\nmetadata: {name: NAME}\nspec: {binding: static}\n"
-    tree = Tree({f"cluster-specs/{folder}/c.yaml": cluster.replace(b"NAME", name) for folder, name in (("east", b"alpha"), ("west", b"beta"))})
+    tree = Tree(
+        {
+            f"cluster-specs/{folder}/c.yaml": cluster.replace(b"NAME", name)
+            for folder, name in (("east", b"alpha"), ("west", b"beta"))
+        }
+    )
     assert read_specs(tree, "east").cluster.name == "alpha"
     assert read_specs(tree, "beta").cluster.name == "beta"
     wrong = read_specs(tree, "bet")

@@ -10,7 +10,14 @@ POD = "{spec: {containers: [{name: main, resources: {requests: {cpu: 1}}}]}}"
 
 
 def read(**files: str) -> Specs:
-    return read_specs(Tree({f"{'jobs' if name.startswith('job') else 'cluster-specs/c'}/{name}.yaml": text.encode() for name, text in files.items()}))
+    return read_specs(
+        Tree(
+            {
+                f"{'jobs' if name.startswith('job') else 'cluster-specs/c'}/{name}.yaml": text.encode()
+                for name, text in files.items()
+            }
+        )
+    )
 
 
 def pool(spec: str) -> str:
@@ -38,16 +45,27 @@ def test_ten_lines_are_a_thousand_nodes_in_three_tiers() -> None:
     assert first.allocatable == {"cpu": 96000, "memory": 1 << 40, "nvidia.com/gpu": 8, "pods": 110}
     tiers = [[h for h in specs.hypernodes if h.tier == tier] for tier in (1, 2, 3)]
     assert [len(tier) for tier in tiers] == [63, 8, 1]
-    assert (tiers[0][0].name, tiers[0][0].tier_name, len(tiers[0][0].nodes), len(tiers[0][-1].nodes)) == ("gpu-supernode-00", "supernode", 16, 8)
+    assert (tiers[0][0].name, tiers[0][0].tier_name, len(tiers[0][0].nodes), len(tiers[0][-1].nodes)) == (
+        "gpu-supernode-00",
+        "supernode",
+        16,
+        8,
+    )
     assert tiers[1][0].hypernodes == tuple(f"gpu-supernode-{n:02}" for n in range(8))
     assert tiers[2][0].name == "gpu-core-0"
     assert sorted(node for h in tiers[0] for node in h.nodes) == sorted(node.name for node in specs.nodes)
 
 
 def test_a_pool_may_name_its_nodes_by_ranges() -> None:
-    specs = read(pool=pool('{names: ["r1-n[08-11].lab", login], capacity: {cpu: 1}, topology: [{name: rack, size: 2}]}'))
+    specs = read(
+        pool=pool('{names: ["r1-n[08-11].lab", login], capacity: {cpu: 1}, topology: [{name: rack, size: 2}]}')
+    )
     assert [node.name for node in specs.nodes] == ["login", "r1-n08.lab", "r1-n09.lab", "r1-n10.lab", "r1-n11.lab"]
-    assert [h.nodes for h in specs.hypernodes] == [("r1-n08.lab", "r1-n09.lab"), ("r1-n10.lab", "r1-n11.lab"), ("login",)]
+    assert [h.nodes for h in specs.hypernodes] == [
+        ("r1-n08.lab", "r1-n09.lab"),
+        ("r1-n10.lab", "r1-n11.lab"),
+        ("login",),
+    ]
 
 
 def test_nodes_come_in_the_order_of_their_numbers() -> None:
@@ -59,7 +77,11 @@ def test_a_node_offers_what_is_allocatable_unless_cordoned_or_not_ready() -> Non
     text = "---\n".join(
         [
             node.format("a", "{}", "{capacity: {cpu: 8}, allocatable: {cpu: 7900m, pods: '110'}}"),
-            node.format("b", "{unschedulable: true, taints: [{key: k, effect: NoExecute, timeAdded: x}]}", "{capacity: {cpu: 8}}"),
+            node.format(
+                "b",
+                "{unschedulable: true, taints: [{key: k, effect: NoExecute, timeAdded: x}]}",
+                "{capacity: {cpu: 8}}",
+            ),
             node.format("c", "{}", "{capacity: {cpu: 8}, conditions: [{type: Ready, status: 'Unknown'}]}"),
         ]
     )
@@ -73,7 +95,10 @@ def test_a_queue_has_volcano_s_defaults() -> None:
     text = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {{name: {}}}\nspec: {}\n"
     specs = read(
         queues="---\n".join(
-            [text.format("a", "{weight: 0, parent: root}"), text.format("b", "{reclaimable: false, guarantee: {resource: {cpu: 1}}}")]
+            [
+                text.format("a", "{weight: 0, parent: root}"),
+                text.format("b", "{reclaimable: false, guarantee: {resource: {cpu: 1}}}"),
+            ]
         )
     )
     a, b = specs.queues
@@ -98,7 +123,9 @@ data:
 
 
 def test_a_raw_and_a_typed_configuration_say_the_same() -> None:
-    head = "apiVersion: gangplan.dev/v1alpha1\nkind: SchedulerConfiguration\nmetadata: {name: sched, namespace: volcano}\n"
+    head = (
+        "apiVersion: gangplan.dev/v1alpha1\nkind: SchedulerConfiguration\nmetadata: {name: sched, namespace: volcano}\n"
+    )
     typed = head + "spec:\n  actions: [enqueue, allocate]\n"
     indented = [line[2:] for line in CONF.splitlines()[6:]]
     raw, ours = read(c=CONF).scheduler, read(c=typed + "\n".join(indented) + "\n").scheduler
@@ -106,7 +133,9 @@ def test_a_raw_and_a_typed_configuration_say_the_same() -> None:
     assert ours is not None
     for found in (raw, ours):
         assert (found.name, found.namespace, found.actions) == ("sched", "volcano", ("enqueue", "allocate"))
-        assert found.tiers == ((PluginSpec("gang", {}, {"enablePreemptable": False}), PluginSpec("binpack", {"binpack.weight": 5}, {})),)
+        assert found.tiers == (
+            (PluginSpec("gang", {}, {"enablePreemptable": False}), PluginSpec("binpack", {"binpack.weight": 5}, {})),
+        )
         assert found.configurations == {"allocate": {"predicateErrorCacheEnable": False}}
     assert raw.raw is not None
     assert raw.raw.startswith("actions:")
@@ -116,7 +145,8 @@ def test_a_raw_and_a_typed_configuration_say_the_same() -> None:
 
 def test_a_bad_job_never_takes_the_good_ones_down() -> None:
     specs = read(
-        pool=pool("{count: 2, capacity: {cpu: 1}}"), jobs=job("good") + "---\n" + job("bad", rest="minAvailable: x, ") + "---\n" + job("fine")
+        pool=pool("{count: 2, capacity: {cpu: 1}}"),
+        jobs=job("good") + "---\n" + job("bad", rest="minAvailable: x, ") + "---\n" + job("fine"),
     )
     assert [gang.document.name for gang in specs.gangs] == ["fine", "good"]
     assert [document.name for document in specs.documents if document.kind == "Job"] == ["bad", "fine", "good"]
@@ -126,9 +156,16 @@ def test_a_bad_job_never_takes_the_good_ones_down() -> None:
 def test_what_hangs_on_an_object_with_errors_falls_with_it_however_deep() -> None:
     queue = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {{name: {}}}\nspec: {}\n"
     chain = "---\n".join(
-        [queue.format("c", "{parent: b}"), queue.format("b", "{parent: a}"), queue.format("a", "{weight: x}"), queue.format("z", "{}")]
+        [
+            queue.format("c", "{parent: b}"),
+            queue.format("b", "{parent: a}"),
+            queue.format("a", "{weight: x}"),
+            queue.format("z", "{}"),
+        ]
     )
-    specs = read(pool=pool("{count: 2, capacity: {cpu: 1}}"), queues=chain, jobs=job("lost", "c") + "---\n" + job("kept", "z"))
+    specs = read(
+        pool=pool("{count: 2, capacity: {cpu: 1}}"), queues=chain, jobs=job("lost", "c") + "---\n" + job("kept", "z")
+    )
     assert [queue.name for queue in specs.queues] == ["z"]
     assert [gang.document.name for gang in specs.gangs] == ["kept"]
     assert sorted(d.code for d in specs.diagnostics) == ["GP204", "GP354", "GP354", "GP354"]
@@ -145,7 +182,11 @@ def test_circles_of_thousands_are_found_without_recursion_and_told_shortly() -> 
     queue = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {{name: q{}}}\nspec: {{parent: q{}}}\n"
     domain = "apiVersion: topology.volcano.sh/v1alpha1\nkind: HyperNode\nmetadata: {{name: h{}}}\nspec: {{tier: 1, members: [{}]}}\n"
     member = "{{type: HyperNode, selector: {{exactMatch: {{name: h{}}}}}}}"
-    task = "{{name: t{}, replicas: 1, dependsOn: {{name: [t{}]}}, template: " + POD.replace("{", "{{").replace("}", "}}") + "}}"
+    task = (
+        "{{name: t{}, replicas: 1, dependsOn: {{name: [t{}]}}, template: "
+        + POD.replace("{", "{{").replace("}", "}}")
+        + "}}"
+    )
     tasks = ", ".join(task.format(n, (n + 1) % size) for n in range(size))
     specs = read(
         pool=pool("{count: 2, capacity: {cpu: 1}}"),

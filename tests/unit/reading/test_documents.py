@@ -51,16 +51,20 @@ def test_content_on_the_marker_s_own_line() -> None:
 
 
 def test_items_of_a_list_share_its_text_and_keep_their_own_places() -> None:
-    text = (
-        "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: A\n  metadata: {name: x}\n- apiVersion: v1\n  kind: B\n  metadata: {name: y}\n"
-    )
+    text = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: A\n  metadata: {name: x}\n- apiVersion: v1\n  kind: B\n  metadata: {name: y}\n"
     documents = [document for document, _ in parse("a.yaml", text.encode()).documents]
-    assert [(d.kind, d.prefix, d.line, d.text == text) for d in documents] == [("A", ("items", 0), 1, True), ("B", ("items", 1), 1, True)]
+    assert [(d.kind, d.prefix, d.line, d.text == text) for d in documents] == [
+        ("A", ("items", 0), 1, True),
+        ("B", ("items", 1), 1, True),
+    ]
     assert [(d.at("kind").line, d.at("kind").column) for d in documents] == [(5, 3), (8, 3)]
 
 
 def test_json_is_yaml_even_when_tabs_indent_it() -> None:
-    parsed = parse("a.json", b'{\n\t"apiVersion": "v1",\n\t"kind": "A",\n\t"metadata": {"name": "x", "labels": {"a": "\\/\\u00e9"}}\n}\n')
+    parsed = parse(
+        "a.json",
+        b'{\n\t"apiVersion": "v1",\n\t"kind": "A",\n\t"metadata": {"name": "x", "labels": {"a": "\\/\\u00e9"}}\n}\n',
+    )
     assert parsed.diagnostics == []
     assert parsed.documents[0][0].data["metadata"]["labels"] == {"a": "/é"}
 
@@ -87,12 +91,16 @@ def test_scalars_as_yaml_1_2_and_kubernetes_agree() -> None:
 
 
 def test_colons_inside_words_are_text_in_braces_too() -> None:
-    ((document, _),) = parse("a.yaml", b"apiVersion: v1\nkind: A\nmetadata: {name: x}\nv: {image: example.org/train:1.0, at: [12:30]}\n").documents
+    ((document, _),) = parse(
+        "a.yaml", b"apiVersion: v1\nkind: A\nmetadata: {name: x}\nv: {image: example.org/train:1.0, at: [12:30]}\n"
+    ).documents
     assert document.data["v"] == {"image": "example.org/train:1.0", "at": ["12:30"]}
 
 
 def test_a_thousand_merges_of_one_mapping_stay_linear() -> None:
-    text = "apiVersion: v1\nkind: A\nmetadata: {name: x}\nbase: &b {p: 1}\nall:\n" + "".join(f"- {{<<: *b, q: {n}}}\n" for n in range(1000))
+    text = "apiVersion: v1\nkind: A\nmetadata: {name: x}\nbase: &b {p: 1}\nall:\n" + "".join(
+        f"- {{<<: *b, q: {n}}}\n" for n in range(1000)
+    )
     ((document, failed),) = parse("a.yaml", text.encode()).documents
     assert not failed
     assert document.data["all"][999] == {"q": 999, "p": 1}

@@ -16,9 +16,32 @@ from compiler.repository import Tree
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "diagnostics"
 SEEDS = [path.read_bytes() for path in sorted(FIXTURES.glob("*.txt"))]
-PIECES = [b"\xff", b"\x00", b"\xef\xbb\xbf", b"\xe2\x80\xa8", b"\r", b"\t", b"---\n", b"...\n", b"%YAML 1.1\n", b"|\n", b">-\n"]
+PIECES = [
+    b"\xff",
+    b"\x00",
+    b"\xef\xbb\xbf",
+    b"\xe2\x80\xa8",
+    b"\r",
+    b"\t",
+    b"---\n",
+    b"...\n",
+    b"%YAML 1.1\n",
+    b"|\n",
+    b">-\n",
+]
 PIECES += rb"""{ } [ ] &a *a <<: !!str ' " ? : - null ~ 1e999 .nan 0x 010 -1 yes 2026-01-01 99999999999999999999999999""".split()
-PIECES += [b"spec: null\n", b"metadata: 5\n", b"items: [1]\n", b"kind: List\n", b"? ", b": ", b"- ", b"&a ", b"*a ", b"<<: *a\n"]
+PIECES += [
+    b"spec: null\n",
+    b"metadata: 5\n",
+    b"items: [1]\n",
+    b"kind: List\n",
+    b"? ",
+    b": ",
+    b"- ",
+    b"&a ",
+    b"*a ",
+    b"<<: *a\n",
+]
 
 
 def read_everything(files: dict[str, bytes]) -> None:
@@ -99,11 +122,16 @@ def documents(seed: bytes) -> list[bytes]:
     """The repositories of one fixture file, their shorthands made into something that parses."""
     text = seed.replace(b"{{pod}}", b"{spec: {containers: [{name: m, resources: {requests: {cpu: 1}}}]}}")
     for name in (b"job", b"queue", b"hypernode"):
-        kind = {b"job": b"batch.volcano.sh/v1alpha1\nkind: Job", b"queue": b"scheduling.volcano.sh/v1beta1\nkind: Queue"}
+        kind = {
+            b"job": b"batch.volcano.sh/v1alpha1\nkind: Job",
+            b"queue": b"scheduling.volcano.sh/v1beta1\nkind: Queue",
+        }
         head = kind.get(name, b"topology.volcano.sh/v1alpha1\nkind: HyperNode")
         text = text.replace(b"{{" + name + b"}}", b"apiVersion: " + head + b"\nmetadata: {name: train}")
         for other in (b"a", b"b", b"c", b"team-a", b"company", b"child"):
-            text = text.replace(b"{{" + name + b" " + other + b"}}", b"apiVersion: " + head + b"\nmetadata: {name: " + other + b"}")
+            text = text.replace(
+                b"{{" + name + b" " + other + b"}}", b"apiVersion: " + head + b"\nmetadata: {name: " + other + b"}"
+            )
     return [part for part in text.split(b"\n## ") if part.count(b"\n") > 1]
 
 
@@ -123,7 +151,24 @@ def test_mutations_of_valid_repositories(seed: int) -> None:
             read_everything({"cluster-specs/demo/a.yaml": bytes(changed), "jobs/b.yaml": bytes(content)})
 
 
-WRONG: tuple[Any, ...] = (None, 5, -1, 1.5, True, "", "text", [], [1], [None], [{}], {}, {"a": {}}, {"": None}, "9" * 400, [[[]]])
+WRONG: tuple[Any, ...] = (
+    None,
+    5,
+    -1,
+    1.5,
+    True,
+    "",
+    "text",
+    [],
+    [1],
+    [None],
+    [{}],
+    {},
+    {"a": {}},
+    {"": None},
+    "9" * 400,
+    [[[]]],
+)
 
 
 def _paths(data: object, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:

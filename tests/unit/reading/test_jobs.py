@@ -21,7 +21,9 @@ def gang(text: str, dates: dict[str, int] | None = None) -> GangSpec:
 
 
 def volcano(spec: str, annotations: str = "{}") -> GangSpec:
-    return gang(f"apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {{name: j, annotations: {annotations}}}\nspec: {spec}\n")
+    return gang(
+        f"apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {{name: j, annotations: {annotations}}}\nspec: {spec}\n"
+    )
 
 
 def minima(found: GangSpec) -> tuple[int, dict[str, tuple[int, int]]]:
@@ -31,17 +33,33 @@ def minima(found: GangSpec) -> tuple[int, dict[str, tuple[int, int]]]:
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [
-        (f"{{tasks: [{{name: ps, replicas: 1, template: {POD}}}, {{replicas: 2, template: {POD}}}]}}", (3, {"ps": (1, 1), "default1": (2, 2)})),
+        (
+            f"{{tasks: [{{name: ps, replicas: 1, template: {POD}}}, {{replicas: 2, template: {POD}}}]}}",
+            (3, {"ps": (1, 1), "default1": (2, 2)}),
+        ),
         (f"{{tasks: [{{name: w, replicas: 4, minAvailable: 2, template: {POD}}}]}}", (2, {"w": (2, 4)})),
         (f"{{minAvailable: 0, tasks: [{{name: w, replicas: 4, template: {POD}}}]}}", (4, {"w": (4, 4)})),
-        (f"{{minAvailable: 0, tasks: [{{name: w, replicas: 4, minAvailable: 0, template: {POD}}}]}}", (0, {"w": (0, 4)})),
-        (f"{{minAvailable: 3, tasks: [{{name: w, replicas: 4, minAvailable: 2, template: {POD}}}]}}", (3, {"w": (2, 4)})),
+        (
+            f"{{minAvailable: 0, tasks: [{{name: w, replicas: 4, minAvailable: 0, template: {POD}}}]}}",
+            (0, {"w": (0, 4)}),
+        ),
+        (
+            f"{{minAvailable: 3, tasks: [{{name: w, replicas: 4, minAvailable: 2, template: {POD}}}]}}",
+            (3, {"w": (2, 4)}),
+        ),
         (
             f"{{minAvailable: 3, tasks: [{{name: a, replicas: 4, template: {POD}}}, {{name: b, replicas: 1, template: {POD}}}]}}",
             (3, {"a": (0, 4), "b": (0, 1)}),
         ),
     ],
-    ids=["all by default", "a role's minimum", "0 means the sum", "0 everywhere is 0", "above the sum", "below the sum, roles do not count"],
+    ids=[
+        "all by default",
+        "a role's minimum",
+        "0 means the sum",
+        "0 everywhere is 0",
+        "above the sum",
+        "below the sum, roles do not count",
+    ],
 )
 def test_minima_of_a_volcano_job_follow_admission_and_the_gang_plugin(spec: str, expected: object) -> None:
     assert minima(volcano(spec)) == expected
@@ -53,7 +71,11 @@ def test_a_volcano_job_names_queue_priority_topology_and_times() -> None:
         f"{{{head}, tasks: [{{replicas: 1, template: {POD}}}]}}",
         '{gangplan.dev/submitted-at: "2026-01-01T00:00:00Z", gangplan.dev/expected-duration: 1h30m}',
     )
-    assert (found.queue, found.priority_class, found.topology) == ("ml", "system-node-critical", TopologySpec("hard", 2))
+    assert (found.queue, found.priority_class, found.topology) == (
+        "ml",
+        "system-node-critical",
+        TopologySpec("hard", 2),
+    )
     assert (found.submitted_at, found.expected_duration) == (1767225600, 5400)
     assert found.document.at(*found.paths["queue"]).line == 4
     assert found.roles[0].template == ("spec", "tasks", 0, "template")
@@ -65,10 +87,14 @@ def test_another_scheduler_s_job_is_not_planned() -> None:
 
 
 def test_partitions_become_subgroups_and_give_the_role_its_minimum() -> None:
-    policy = "{totalPartitions: 4, partitionSize: 2, minPartitions: 3, networkTopology: {mode: hard, highestTierAllowed: 1}}"
+    policy = (
+        "{totalPartitions: 4, partitionSize: 2, minPartitions: 3, networkTopology: {mode: hard, highestTierAllowed: 1}}"
+    )
     found = volcano(f"{{tasks: [{{name: w, replicas: 8, template: {POD}, partitionPolicy: {policy}}}]}}")
     assert minima(found) == (6, {"w": (6, 8)})
-    assert found.subgroups == (SubgroupSpec("w", ("w",), 2, 3, TopologySpec("hard", 1), ("spec", "tasks", 0, "partitionPolicy")),)
+    assert found.subgroups == (
+        SubgroupSpec("w", ("w",), 2, 3, TopologySpec("hard", 1), ("spec", "tasks", 0, "partitionPolicy")),
+    )
 
 
 def metax(value: str, atomic: str = "", replicas: int = 8) -> GangSpec:
@@ -82,7 +108,9 @@ def metax(value: str, atomic: str = "", replicas: int = 8) -> GangSpec:
 @pytest.mark.parametrize("value", ["32", '"32"'])
 def test_a_metax_group_alone_is_hard_inside_one_supernode_over_all_gpu_roles(value: str) -> None:
     path = ("spec", "tasks", 0, "template", "metadata", "annotations", "metax-tech.com/gpu-group-size")
-    assert metax(value).subgroups == (SubgroupSpec("gpu-group", ("master", "worker"), 4, 2, TopologySpec("hard", 1), path),)
+    assert metax(value).subgroups == (
+        SubgroupSpec("gpu-group", ("master", "worker"), 4, 2, TopologySpec("hard", 1), path),
+    )
 
 
 def test_a_metax_atomic_group_is_hard_and_its_unit_soft() -> None:
@@ -97,7 +125,10 @@ PYTORCH = "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {name: t}\ns
 
 @pytest.mark.parametrize(
     ("policy", "expected"),
-    [("{}", (4, {"Master": (1, 1), "Worker": (3, 3)})), ("{schedulingPolicy: {minAvailable: 2}}", (2, {"Master": (0, 1), "Worker": (0, 3)}))],
+    [
+        ("{}", (4, {"Master": (1, 1), "Worker": (3, 3)})),
+        ("{schedulingPolicy: {minAvailable: 2}}", (2, {"Master": (0, 1), "Worker": (0, 3)})),
+    ],
 )
 def test_a_pytorch_job_needs_all_its_replicas_unless_its_policy_says_fewer(policy: str, expected: object) -> None:
     replicas = f"{{Master: {{template: {POD}}}, Worker: {{replicas: 3, template: {POD}}}}}"
@@ -106,13 +137,17 @@ def test_a_pytorch_job_needs_all_its_replicas_unless_its_policy_says_fewer(polic
 
 def test_a_pytorch_job_s_policy_names_queue_and_priority() -> None:
     policy = "{suspend: true, schedulingPolicy: {queue: ml, priorityClass: system-node-critical}}"
-    found = gang(f"{PYTORCH}{{runPolicy: {policy}, pytorchReplicaSpecs: {{Worker: {{replicas: 1, template: {POD}}}}}}}\n")
+    found = gang(
+        f"{PYTORCH}{{runPolicy: {policy}, pytorchReplicaSpecs: {{Worker: {{replicas: 1, template: {POD}}}}}}}\n"
+    )
     assert (found.queue, found.priority_class, found.schedulable) == ("ml", "system-node-critical", False)
     assert found.roles[0].path == ("spec", "pytorchReplicaSpecs", "Worker")
 
 
 def batch(metadata: str, spec: str, template: str = POD) -> GangSpec:
-    return gang(f"apiVersion: batch/v1\nkind: Job\nmetadata: {{name: b{metadata}}}\nspec: {{{spec}template: {template}}}\n")
+    return gang(
+        f"apiVersion: batch/v1\nkind: Job\nmetadata: {{name: b{metadata}}}\nspec: {{{spec}template: {template}}}\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -123,11 +158,25 @@ def batch(metadata: str, spec: str, template: str = POD) -> GangSpec:
         ("", "parallelism: 8, completions: 3, ", POD, (1, {"pods": (1, 3)})),
         ("", "parallelism: 0, ", POD, (0, {"pods": (0, 0)})),
         (', annotations: {gangplan.dev/gang: "true"}', "parallelism: 8, ", POD, (8, {"pods": (8, 8)})),
-        ("", "parallelism: 8, ", '{metadata: {annotations: {scheduling.volcano.sh/group-min-member: "5"}}, ' + POD[1:], (5, {"pods": (5, 8)})),
+        (
+            "",
+            "parallelism: 8, ",
+            '{metadata: {annotations: {scheduling.volcano.sh/group-min-member: "5"}}, ' + POD[1:],
+            (5, {"pods": (5, 8)}),
+        ),
     ],
-    ids=["one pod", "pods one by one", "no more than completions", "none", "a gang by our annotation", "a gang by Volcano's"],
+    ids=[
+        "one pod",
+        "pods one by one",
+        "no more than completions",
+        "none",
+        "a gang by our annotation",
+        "a gang by Volcano's",
+    ],
 )
-def test_a_plain_job_starts_one_by_one_unless_it_says_otherwise(metadata: str, spec: str, template: str, expected: object) -> None:
+def test_a_plain_job_starts_one_by_one_unless_it_says_otherwise(
+    metadata: str, spec: str, template: str, expected: object
+) -> None:
     assert minima(batch(metadata, spec, template)) == expected
 
 
@@ -141,10 +190,10 @@ def test_a_plain_job_s_queue_is_an_annotation() -> None:
 def test_bare_pods_and_their_group_are_one_gang() -> None:
     pod = "apiVersion: v1\nkind: Pod\nmetadata: {{name: {0}, annotations: {{scheduling.k8s.io/group-name: ring, volcano.sh/task-spec: {1}}}}}\n"
     body = POD[1:-1].replace("spec:", "spec:", 1)
-    group = (
-        "apiVersion: scheduling.volcano.sh/v1beta1\nkind: PodGroup\nmetadata: {name: ring}\nspec: {queue: ml, minMember: 3, minTaskMember: {w: 2}}\n"
+    group = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: PodGroup\nmetadata: {name: ring}\nspec: {queue: ml, minMember: 3, minTaskMember: {w: 2}}\n"
+    text = "---\n".join(
+        [group, *(pod.format(name, role) + body + "\n" for name, role in (("a", "ps"), ("b", "w"), ("c", "w")))]
     )
-    text = "---\n".join([group, *(pod.format(name, role) + body + "\n" for name, role in (("a", "ps"), ("b", "w"), ("c", "w")))])
     found = gang(text)
     assert (found.queue, *minima(found)) == ("ml", 3, {"ps": (0, 1), "w": (2, 2)})
     assert [[document.name for document in role.pods] for role in found.roles] == [["a"], ["b", "c"]]
@@ -153,16 +202,27 @@ def test_bare_pods_and_their_group_are_one_gang() -> None:
 def test_subgroups_of_a_pod_group_are_the_pods_that_share_labels() -> None:
     pod = (
         "apiVersion: v1\nkind: Pod\nmetadata: {{name: {0}, labels: {{stage: '{1}', app: {2}}}, "
-        "annotations: {{scheduling.k8s.io/group-name: ring}}}}\n" + POD[1:-1].replace("{", "{{").replace("}", "}}") + "\n"
+        "annotations: {{scheduling.k8s.io/group-name: ring}}}}\n"
+        + POD[1:-1].replace("{", "{{").replace("}", "}}")
+        + "\n"
     )
     group = (
         "apiVersion: scheduling.volcano.sh/v1beta1\nkind: PodGroup\nmetadata: {name: ring}\nspec:\n  minMember: 4\n  subGroupPolicy:\n"
         "  - {name: stage, subGroupSize: 2, minSubGroups: 1, matchLabelKeys: [stage], labelSelector: {matchLabels: {app: train}}, "
         "networkTopology: {mode: hard, highestTierAllowed: 1}}\n"
     )
-    rows = (("a", "1", "train"), ("b", "0", "train"), ("c", "1", "train"), ("d", "0", "train"), ("e", "", "train"), ("f", "0", "log"))
+    rows = (
+        ("a", "1", "train"),
+        ("b", "0", "train"),
+        ("c", "1", "train"),
+        ("d", "0", "train"),
+        ("e", "", "train"),
+        ("f", "0", "log"),
+    )
     found = gang("---\n".join([group, *(pod.format(*row) for row in rows)]))
-    parts = [(part.name, part.roles, part.size, part.ready, part.wanted, part.topology.mode) for part in found.subgroups]
+    parts = [
+        (part.name, part.roles, part.size, part.ready, part.wanted, part.topology.mode) for part in found.subgroups
+    ]
     assert parts == [("stage/0", ("pods-1",), 2, 2, 1, "hard"), ("stage/1", ("pods",), 2, 2, 1, "hard")]
     pods = {role.name: [document.name for document in role.pods] for role in found.roles}
     assert pods == {"pods": ["a", "c"], "pods-1": ["b", "d"], "pods-2": ["e", "f"]}
@@ -184,7 +244,10 @@ def container(resources: str, extra: str = "") -> str:
             {"cpu": 2000, "memory": 1 << 30},
         ),
         (f"{{containers: [{container('{limits: {cpu: 2}, requests: {memory: 1}}')}]}}", {"cpu": 2000, "memory": 1}),
-        (f"{{initContainers: [{container('{requests: {cpu: 4}}')}], containers: [{container('{requests: {cpu: 3}}')}]}}", {"cpu": 4000}),
+        (
+            f"{{initContainers: [{container('{requests: {cpu: 4}}')}], containers: [{container('{requests: {cpu: 3}}')}]}}",
+            {"cpu": 4000},
+        ),
         (
             f"{{initContainers: [{container('{requests: {cpu: 1}}', ', restartPolicy: Always')}, {container('{requests: {cpu: 3}}')}], "
             f"containers: [{container('{requests: {cpu: 2}}')}]}}",
@@ -196,7 +259,10 @@ def container(resources: str, extra: str = "") -> str:
             {"cpu": 3000},
         ),
         (f"{{overhead: {{cpu: 100m}}, containers: [{container('{requests: {cpu: 0.1}}')}]}}", {"cpu": 200}),
-        (f"{{resources: {{requests: {{cpu: 5}}}}, containers: [{container('{requests: {cpu: 1, memory: 2}}')}]}}", {"cpu": 5000, "memory": 2}),
+        (
+            f"{{resources: {{requests: {{cpu: 5}}}}, containers: [{container('{requests: {cpu: 1, memory: 2}}')}]}}",
+            {"cpu": 5000, "memory": 2},
+        ),
         (f"{{containers: [{container('{requests: {cpu: 1n, memory: 0.5}}')}]}}", {"cpu": 1, "memory": 1}),
         ("{containers: [{name: c}]}", {}),
     ],

@@ -42,7 +42,20 @@ def test_no_pattern_takes_exponential_time(written: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "written", ["(", "a++", "(?>a)", "(?=a)", r"(a)\1", "(a{1000}){1000}", "(?i:a)b", "(?x)a", "[[:alpha:]]", "a{99999999999}", "(" * 5000]
+    "written",
+    [
+        "(",
+        "a++",
+        "(?>a)",
+        "(?=a)",
+        r"(a)\1",
+        "(a{1000}){1000}",
+        "(?i:a)b",
+        "(?x)a",
+        "[[:alpha:]]",
+        "a{99999999999}",
+        "(" * 5000,
+    ],
 )
 def test_what_go_refuses_and_what_is_not_read_is_refused(written: str) -> None:
     with pytest.raises(ValueError, match=r"\w"):

@@ -40,7 +40,9 @@ class Server:
         self.asked: list[tuple[str, str, Any]] = []
         self.connections = 0
 
-    def send(self, method: str, path: str, headers: Mapping[str, str], body: bytes | None, timeout: tuple[float, float]) -> Answer:
+    def send(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes | None, timeout: tuple[float, float]
+    ) -> Answer:
         assert all(limit > 0 for limit in timeout), "no request without a time limit"
         said = json.loads(body) if body else None
         self.asked.append((method, path, said))
@@ -60,5 +62,10 @@ def in_turn(*answers: Answer) -> Script:
     return lambda method, path, body: next(left)
 
 
-def refusal(status: int, message: str = "no", causes: list[dict[str, str]] | None = None, headers: Mapping[str, str] | None = None) -> Answer:
+def refusal(
+    status: int,
+    message: str = "no",
+    causes: list[dict[str, str]] | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Answer:
     return Answer(status, {"kind": "Status", "message": message, "details": {"causes": causes or []}}, headers)

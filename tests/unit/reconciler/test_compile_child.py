@@ -47,18 +47,27 @@ spec:
 
 
 def request(**files: bytes) -> Request:
-    return Request("c0ffee", "test", {"cluster-specs/test/cluster.yaml": CLUSTER, **{f"jobs/{name}.yaml": text for name, text in files.items()}}, {})
+    return Request(
+        "c0ffee",
+        "test",
+        {"cluster-specs/test/cluster.yaml": CLUSTER, **{f"jobs/{name}.yaml": text for name, text in files.items()}},
+        {},
+    )
 
 
 def test_a_plan_that_the_verifier_refuses_is_no_snapshot_to_apply(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("compiler.pipeline.verify", lambda problem, plan: [Violation("capacity", ("nodes", 0), "holds too much")])
+    monkeypatch.setattr(
+        "compiler.pipeline.verify", lambda problem, plan: [Violation("capacity", ("nodes", 0), "holds too much")]
+    )
     found = compile_request(request(train=JOB))
     assert (found.ok, found.manifests, found.plan, found.moments) == (False, (), {}, ())
     assert [(said["code"], said["message"]) for said in found.diagnostics] == [("GP502", "capacity: holds too much")]
 
 
 def test_a_clock_is_passed_on_and_moments_come_back() -> None:
-    window = CLUSTER.replace(b"  topology:", b'  maintenance: [{start: "1970-01-01T00:01:40Z", duration: 100s}]\n  topology:', 1)
+    window = CLUSTER.replace(
+        b"  topology:", b'  maintenance: [{start: "1970-01-01T00:01:40Z", duration: 100s}]\n  topology:', 1
+    )
     asked = replace(request(train=JOB), dates={"jobs/train.yaml": 50})
     asked = replace(asked, files={**asked.files, "cluster-specs/test/cluster.yaml": window})
 

@@ -67,7 +67,10 @@ def test_a_field_that_we_applied_and_no_longer_want_is_a_difference_and_a_foreig
 
 def test_a_list_that_the_server_merges_is_compared_item_by_item() -> None:
     want = queue(ports=[{"port": 80, "name": "web"}])
-    live = applied(queue(ports=[{"port": 9090, "name": "injected"}, {"port": 80, "name": "web"}]), {"f:spec": {"f:ports": {'k:{"port":80}': {}}}})
+    live = applied(
+        queue(ports=[{"port": 9090, "name": "injected"}, {"port": 80, "name": "web"}]),
+        {"f:spec": {"f:ports": {'k:{"port":80}': {}}}},
+    )
     assert paths(want, live) == []
     live["spec"]["ports"][1]["name"] = "changed"
     assert paths(want, live) == ["spec.ports[0].name"]
@@ -79,16 +82,29 @@ def test_fields_left_to_others_are_not_even_sent() -> None:
     assert thing == queue(weight=3, capability={"cpu": "1"})
 
 
-def job(replicas: int = 4, minimum: int = 4, gpus: int = 1, digest: str = "", phase: str = "", **annotations: str) -> Object:
+def job(
+    replicas: int = 4, minimum: int = 4, gpus: int = 1, digest: str = "", phase: str = "", **annotations: str
+) -> Object:
     container = {"name": "main", "resources": {"limits": {"nvidia.com/gpu": gpus}}}
-    meta: dict[str, Any] = {"namespace": "default", "name": "train", "annotations": {**annotations, **({DIGEST: digest} if digest else {})}}
-    task = {"name": "worker", "replicas": replicas, "minAvailable": minimum, "template": {"spec": {"containers": [container]}}}
+    meta: dict[str, Any] = {
+        "namespace": "default",
+        "name": "train",
+        "annotations": {**annotations, **({DIGEST: digest} if digest else {})},
+    }
+    task = {
+        "name": "worker",
+        "replicas": replicas,
+        "minAvailable": minimum,
+        "template": {"spec": {"containers": [container]}},
+    }
     status = {"status": {"state": {"phase": phase}}} if phase else {}
     spec = {"minAvailable": minimum, "tasks": [task]}
     return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": meta, "spec": spec, **status}
 
 
-def decide(want: Object, live: Object | None, *, done: str | None = None, started: bool = False, refused: bool = False) -> str:
+def decide(
+    want: Object, live: Object | None, *, done: str | None = None, started: bool = False, refused: bool = False
+) -> str:
     found = classify(Wanted(5, ref_of(want), want, "new"), live, done=done, started=started, refused=refused)
     return found.action if found else "nothing"
 
@@ -119,7 +135,13 @@ def test_a_change_of_a_job_is_classified(want: Object, live: Object | None, abou
 
 
 def test_what_can_be_changed_is_written_with_what_cannot_as_it_lives() -> None:
-    found = classify(Wanted(5, ref_of(job()), job(digest="new", gpus=2, minimum=3), "new"), job(digest="new"), done=None, started=True, refused=False)
+    found = classify(
+        Wanted(5, ref_of(job()), job(digest="new", gpus=2, minimum=3), "new"),
+        job(digest="new"),
+        done=None,
+        started=True,
+        refused=False,
+    )
     assert found is not None
     assert found.action == "in-place"
     assert found.wanted is not None
@@ -138,6 +160,8 @@ def test_an_object_that_is_being_deleted_is_waited_for() -> None:
 
 def test_a_run_is_named_by_what_the_user_specified_and_nothing_else() -> None:
     base = job()
-    assert run_digest(base) == run_digest({**base, "status": {"state": {}}, "metadata": {"name": "train", "labels": {"a": "b"}}})
+    assert run_digest(base) == run_digest(
+        {**base, "status": {"state": {}}, "metadata": {"name": "train", "labels": {"a": "b"}}}
+    )
     assert run_digest(base) != run_digest(job(replicas=5))
     assert run_digest(base) != run_digest(job(**AGAIN))

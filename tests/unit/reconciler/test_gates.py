@@ -20,7 +20,9 @@ JOB = Ref("batch.volcano.sh/v1alpha1", "Job", "default", "train")
 def pod(role: str, index: int, node: str = "", partition: str = "", phase: str = "Pending", **spec: Any) -> Object:
     """A pod as Volcano makes it: gated, or given the node."""
     name = f"train-{role}-{index}"
-    labels = {"volcano.sh/task-spec": role, "volcano.sh/task-index": str(index)} | ({"volcano.sh/partition-id": partition} if partition else {})
+    labels = {"volcano.sh/task-spec": role, "volcano.sh/task-index": str(index)} | (
+        {"volcano.sh/partition-id": partition} if partition else {}
+    )
     place = {"nodeSelector": {HOSTNAME: f"host-{node}"}} if node else {"schedulingGates": [{"name": GATE}]}
     meta = {"namespace": "default", "name": name, "uid": f"{name}-uid", "labels": labels}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {**place, **spec}, "status": {"phase": phase}}
@@ -66,7 +68,8 @@ def test_low_numbers_go_to_the_first_domain_and_n2_stands_before_n10() -> None:
 
 
 def first_fit(lifted: Sequence[Lift], memory: Mapping[str, int], card: int) -> bool:
-    """Whether Volcano's deviceshare, on one node with two empty cards, finds one for each pod in the order that it is told."""
+    """Whether Volcano's deviceshare, on one node with two empty cards, finds one for each pod in the order that it is
+    told."""
     left = [card, card]
     for lift in sorted(lifted, key=lambda lift: -(lift.turn or 0)):
         asked = memory[lift.pod["metadata"]["labels"]["volcano.sh/task-spec"]]
@@ -85,19 +88,27 @@ def test_volcano_is_told_an_order_in_which_first_fit_finds_the_cards() -> None:
     plan = replace(plan, cards={role: {"n1": [cell]} for role, cell in cells.items()})
     found = lifts(plan, pods, FLAT)
     assert first_fit(found, memory, 10)
-    assert {"op": "add", "path": "/metadata/annotations", "value": {"volcano.sh/task-priority": "1"}} in found[1].operations()
+    assert {"op": "add", "path": "/metadata/annotations", "value": {"volcano.sh/task-priority": "1"}} in found[
+        1
+    ].operations()
 
 
 def test_after_a_crash_exactly_the_rest_is_lifted_to_the_places_that_are_free() -> None:
     plan = gang({"worker": {"n1": 2, "n2": 2}})
-    found = lifts(plan, [pod("worker", 0, node="n2"), pod("worker", 1), pod("worker", 2, node="n1"), pod("worker", 3)], FLAT)
+    found = lifts(
+        plan, [pod("worker", 0, node="n2"), pod("worker", 1), pod("worker", 2, node="n1"), pod("worker", 3)], FLAT
+    )
     assert Counter(lift.node for lift in found) == {"n1": 1, "n2": 1}
 
 
 def test_a_pod_that_comes_back_takes_the_place_that_became_free() -> None:
     ending = pod("worker", 1, node="n2", nodeName="n2")
     ending["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    found = lifts(gang({"worker": {"n1": 1, "n2": 1}}), [pod("worker", 0, node="n1", nodeName="n1"), ending, pod("worker", 1)], FLAT)
+    found = lifts(
+        gang({"worker": {"n1": 1, "n2": 1}}),
+        [pod("worker", 0, node="n1", nodeName="n1"), ending, pod("worker", 1)],
+        FLAT,
+    )
     assert given_nodes(found) == {"train-worker-1": "n2"}
 
 
@@ -117,7 +128,11 @@ def test_the_patch_is_refused_unless_the_pod_is_as_it_was_seen() -> None:
     (lift,) = lifts(gang({"worker": {"n1": 1}}), [pod("worker", 0, nodeSelector={"gpu": "h100"})], FLAT)
     operations = lift.operations()
     tests = {operation["path"]: operation["value"] for operation in operations if operation["op"] == "test"}
-    assert tests == {"/metadata/uid": "train-worker-0-uid", "/spec/schedulingGates": [{"name": GATE}], "/spec/nodeSelector": {"gpu": "h100"}}
+    assert tests == {
+        "/metadata/uid": "train-worker-0-uid",
+        "/spec/schedulingGates": [{"name": GATE}],
+        "/spec/nodeSelector": {"gpu": "h100"},
+    }
     assert {"op": "add", "path": "/spec/nodeSelector/kubernetes.io~1hostname", "value": "host-n1"} in operations
     assert operations[-1] == {"op": "remove", "path": "/spec/schedulingGates"}
 
@@ -131,7 +146,11 @@ def test_gates_of_others_are_left() -> None:
 def test_a_gang_that_goes_loses_all_its_pods_and_one_that_shrinks_only_what_the_plan_takes_away() -> None:
     pods = [pod("worker", 0, node="n1"), pod("worker", 1, node="n1"), pod("worker", 2, node="n2"), pod("worker", 3)]
     gone = Gang(JOB, "evict", evicted_for=("default/urgent",))
-    assert [p["metadata"]["name"] for p in evictions(gone, pods, FLAT)] == ["train-worker-0", "train-worker-1", "train-worker-2"]
+    assert [p["metadata"]["name"] for p in evictions(gone, pods, FLAT)] == [
+        "train-worker-0",
+        "train-worker-1",
+        "train-worker-2",
+    ]
     smaller = Gang(JOB, "keep", {"worker": {"n1": 1, "n2": 1}}, evicted_for=("default/urgent",))
     assert [p["metadata"]["name"] for p in evictions(smaller, pods, FLAT)] == ["train-worker-1"]
 
@@ -145,28 +164,43 @@ def test_pods_that_are_on_their_way_out_are_not_replaced_as_victims() -> None:
 
 def test_kubeflow_writes_roles_in_small_letters() -> None:
     worker = pod("worker", 0)
-    worker["metadata"]["labels"] = {"training.kubeflow.org/replica-type": "worker", "training.kubeflow.org/replica-index": "0"}
+    worker["metadata"]["labels"] = {
+        "training.kubeflow.org/replica-type": "worker",
+        "training.kubeflow.org/replica-index": "0",
+    }
     assert len(lifts(gang({"Worker": {"n1": 1}}), [worker], FLAT)) == 1
 
 
 def test_a_pod_of_an_earlier_job_of_the_same_name_is_not_its_pod() -> None:
-    job = {"apiVersion": JOB.api_version, "kind": "Job", "metadata": {"namespace": "default", "name": "train", "uid": "new"}}
+    job = {
+        "apiVersion": JOB.api_version,
+        "kind": "Job",
+        "metadata": {"namespace": "default", "name": "train", "uid": "new"},
+    }
     mine, former = pod("worker", 0), pod("worker", 1)
     for thing, uid in ((mine, "new"), (former, "old")):
-        thing["metadata"]["ownerReferences"] = [{"apiVersion": JOB.api_version, "kind": "Job", "name": "train", "uid": uid, "controller": True}]
+        thing["metadata"]["ownerReferences"] = [
+            {"apiVersion": JOB.api_version, "kind": "Job", "name": "train", "uid": uid, "controller": True}
+        ]
     found, gone = pods_by_job([mine, former], {JOB.key: job})
     assert found == {JOB.key: [mine]}
     assert gone == {JOB.key}
 
 
 def test_only_pods_that_were_given_a_node_and_are_not_bound_count_as_unbound() -> None:
-    pods = [pod("worker", 0), pod("worker", 1, node="n1"), pod("worker", 2, node="n1", nodeName="n1"), pod("worker", 3, node="n1", phase="Failed")]
+    pods = [
+        pod("worker", 0),
+        pod("worker", 1, node="n1"),
+        pod("worker", 2, node="n1", nodeName="n1"),
+        pod("worker", 3, node="n1", phase="Failed"),
+    ]
     assert [found["metadata"]["name"] for found in unbound(pods, FLAT)] == ["train-worker-1"]
 
 
 @given(seed=st.integers(0, 10_000), replicas=st.integers(1, 12), surplus=st.integers(0, 3))
 def test_wherever_a_crash_falls_the_gang_ends_as_planned(seed: int, replicas: int, surplus: int) -> None:
-    """Lift some gates, crash, and begin again until nothing is left: the counts are the plan's, and no pod was given two nodes."""
+    """Lift some gates, crash, and begin again until nothing is left: the counts are the plan's, and no pod was given
+    two nodes."""
     chance = random.Random(seed)  # noqa: S311 (the seed is the example)
     leaves = {f"n{at}": "ab"[at % 2] for at in range(4)}
     plan = {"worker": dict(Counter(chance.choice(sorted(leaves)) for _ in range(replicas)))}
@@ -179,5 +213,7 @@ def test_wherever_a_crash_falls_the_gang_ends_as_planned(seed: int, replicas: in
             assert "schedulingGates" in lift.pod["spec"]
             del lift.pod["spec"]["schedulingGates"]
             lift.pod["spec"]["nodeSelector"] = {HOSTNAME: lift.hostname}
-    placed = Counter(each["spec"]["nodeSelector"][HOSTNAME].removeprefix("host-") for each in pods if "nodeSelector" in each["spec"])
+    placed = Counter(
+        each["spec"]["nodeSelector"][HOSTNAME].removeprefix("host-") for each in pods if "nodeSelector" in each["spec"]
+    )
     assert placed == plan["worker"]

@@ -23,9 +23,16 @@ class Source:
 
     def git(self, *arguments: str, when: int = 1_700_000_000) -> str:
         stamp = f"{when} +0000"
-        environment = {**os.environ, "GIT_AUTHOR_DATE": stamp, "GIT_COMMITTER_DATE": stamp, "GIT_CONFIG_GLOBAL": "/dev/null"}
+        environment = {
+            **os.environ,
+            "GIT_AUTHOR_DATE": stamp,
+            "GIT_COMMITTER_DATE": stamp,
+            "GIT_CONFIG_GLOBAL": "/dev/null",
+        }
         command = ["git", "-c", "user.name=tester", "-c", "user.email=tester@example.com", *arguments]
-        return subprocess.run(command, cwd=self.folder, env=environment, check=True, capture_output=True, text=True).stdout.strip()
+        return subprocess.run(
+            command, cwd=self.folder, env=environment, check=True, capture_output=True, text=True
+        ).stdout.strip()
 
     def commit(self, when: int = 1_700_000_000, **files: str) -> str:
         """Keyword names are paths below jobs/, without the suffix."""
@@ -72,7 +79,9 @@ def test_a_branch_that_is_no_name_is_refused(branch: str, tmp_path: Path) -> Non
         Mirror("https://example.com/repo", branch, tmp_path)
 
 
-@pytest.mark.parametrize("address", ["https://example.com/team/repo.git", "ssh://git@example.com/repo", "git@example.com:team/repo.git"])
+@pytest.mark.parametrize(
+    "address", ["https://example.com/team/repo.git", "ssh://git@example.com/repo", "git@example.com:team/repo.git"]
+)
 def test_https_and_ssh_are_spoken(address: str, tmp_path: Path) -> None:
     assert not Mirror(address, "release/1.2", tmp_path).local
 
@@ -105,7 +114,10 @@ def test_symbolic_links_and_submodules_are_refused_by_name(source: Source, mirro
     mirror.fetch()
     tree = mirror.read(source.git("rev-parse", "HEAD"))
     assert set(tree.files) == {"jobs/a.yaml"}
-    assert [(problem.code, problem.position.file) for problem in tree.problems] == [("GP119", "jobs/leak.yaml"), ("GP130", "jobs/module")]
+    assert [(problem.code, problem.position.file) for problem in tree.problems] == [
+        ("GP119", "jobs/leak.yaml"),
+        ("GP130", "jobs/module"),
+    ]
 
 
 def test_a_name_with_control_characters_is_refused_and_shown_escaped(source: Source, mirror: Mirror) -> None:

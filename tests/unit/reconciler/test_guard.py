@@ -58,7 +58,9 @@ def test_an_error_is_never_an_empty_set(sight: Sight) -> None:
 
 
 def test_an_object_whose_kind_was_not_read_is_left_alone() -> None:
-    assert prunes(wanted("kept"), holding("kept", "unseen"), {}, GOOD) == prunes(wanted("kept"), holding("kept"), {}, GOOD)
+    assert prunes(wanted("kept"), holding("kept", "unseen"), {}, GOOD) == prunes(
+        wanted("kept"), holding("kept"), {}, GOOD
+    )
 
 
 def test_an_empty_repository_prunes_nothing_until_that_commit_is_allowed() -> None:
@@ -69,7 +71,10 @@ def test_an_empty_repository_prunes_nothing_until_that_commit_is_allowed() -> No
     assert not prunes((), holding("ours"), seen(live("ours")), Sight("c0ffee", True, allowed="another")).changes
 
 
-@pytest.mark.parametrize(("leaving", "known", "goes"), [(FREE_PRUNES, 11, True), (FREE_PRUNES + 1, 12, False), (20, 200, True), (21, 200, False)])
+@pytest.mark.parametrize(
+    ("leaving", "known", "goes"),
+    [(FREE_PRUNES, 11, True), (FREE_PRUNES + 1, 12, False), (20, 200, True), (21, 200, False)],
+)
 def test_more_deletions_than_the_limit_are_held(leaving: int, known: int, goes: bool) -> None:
     names = [f"o{at}" for at in range(known)]
     found = prunes(wanted(*names[leaving:]), holding(*names), seen(*map(live, names)), GOOD)
@@ -111,7 +116,10 @@ def test_an_inventory_survives_its_text_whatever_its_size() -> None:
     assert "data" in pack(holding("one").as_json())
 
 
-@pytest.mark.parametrize("broken", [{}, {"data": {}}, {"data": {"inventory.json": '{"objects": ['}}, {"binaryData": {"inventory.json.gz": "AAAA"}}])
+@pytest.mark.parametrize(
+    "broken",
+    [{}, {"data": {}}, {"data": {"inventory.json": '{"objects": ['}}, {"binaryData": {"inventory.json.gz": "AAAA"}}],
+)
 def test_an_inventory_that_cannot_be_read_is_an_error_and_not_empty(broken: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
         Inventory.from_json(unpack({"metadata": {"name": "inventory"}, **broken}))

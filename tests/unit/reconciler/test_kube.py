@@ -41,7 +41,11 @@ def test_a_throttled_request_says_when_to_come_back() -> None:
 
 
 def test_a_conflict_names_manager_and_field() -> None:
-    cause = {"reason": "FieldManagerConflict", "message": 'conflict with "kubectl-edit" using v1beta1', "field": ".spec.weight"}
+    cause = {
+        "reason": "FieldManagerConflict",
+        "message": 'conflict with "kubectl-edit" using v1beta1',
+        "field": ".spec.weight",
+    }
     with pytest.raises(Conflict) as raised:
         Server(in_turn(refusal(409, causes=[cause]))).client().get(QUEUE)
     assert raised.value.owners == (Owner("kubectl-edit", ".spec.weight"),)
@@ -61,7 +65,9 @@ def test_credentials_that_stay_refused_are_not_tried_for_ever() -> None:
 
 
 def test_a_list_takes_all_pages_and_gives_items_their_kind() -> None:
-    first = Answer(200, {"metadata": {"resourceVersion": "5", "continue": "more"}, "items": [{"metadata": {"name": "a"}}]})
+    first = Answer(
+        200, {"metadata": {"resourceVersion": "5", "continue": "more"}, "items": [{"metadata": {"name": "a"}}]}
+    )
     last = Answer(200, {"metadata": {"resourceVersion": "5"}, "items": [{"metadata": {"name": "b"}}]})
     server = Server(in_turn(first, last))
     items, version = server.client().list(PODS)
@@ -94,10 +100,21 @@ def test_a_delete_is_of_this_very_object() -> None:
 
 
 def test_a_kind_that_is_not_known_is_discovered_once_and_one_that_is_not_served_is_not_found() -> None:
-    listing = Answer(200, {"resources": [{"name": "widgets", "kind": "Widget", "namespaced": True}, {"name": "widgets/status", "kind": "Widget"}]})
+    listing = Answer(
+        200,
+        {
+            "resources": [
+                {"name": "widgets", "kind": "Widget", "namespaced": True},
+                {"name": "widgets/status", "kind": "Widget"},
+            ]
+        },
+    )
     server = Server(lambda method, path, body: listing)
     client = server.client()
-    assert client.resource("example.com/v1", "Widget").path("here", "w") == "/apis/example.com/v1/namespaces/here/widgets/w"
+    assert (
+        client.resource("example.com/v1", "Widget").path("here", "w")
+        == "/apis/example.com/v1/namespaces/here/widgets/w"
+    )
     client.resource("example.com/v1", "Widget")
     assert len(server.asked) == 1
     with pytest.raises(NotFound):

@@ -25,7 +25,10 @@ class Kept:
             return refusal(503)
         if method == "GET":
             return Answer(200, self.thing) if self.thing else refusal(404)
-        stale = self.thing is not None and body["metadata"].get("resourceVersion") != self.thing["metadata"]["resourceVersion"]
+        stale = (
+            self.thing is not None
+            and body["metadata"].get("resourceVersion") != self.thing["metadata"]["resourceVersion"]
+        )
         if stale:
             return refusal(409)
         self.version += 1
@@ -110,4 +113,12 @@ def test_of_two_writers_one_loses() -> None:
 @pytest.mark.parametrize(("period", "deadline", "duration"), [(2, 15, 15), (10, 10, 15), (0, 10, 15)])
 def test_timings_under_which_two_could_hold_it_are_refused(period: float, deadline: float, duration: float) -> None:
     with pytest.raises(ValueError, match="period < deadline < duration"):
-        Lease(Server(lambda *_: Answer(200, {})).client(), "n", "l", "one", period=period, deadline=deadline, duration=duration)
+        Lease(
+            Server(lambda *_: Answer(200, {})).client(),
+            "n",
+            "l",
+            "one",
+            period=period,
+            deadline=deadline,
+            duration=duration,
+        )

@@ -1,4 +1,5 @@
-"""Time that passes: a plan is made anew when one of its moments has come, and not otherwise. What is said where no plan comes of it."""
+"""Time that passes: a plan is made anew when one of its moments has come, and not otherwise. What is said where no plan
+comes of it."""
 
 from __future__ import annotations
 
@@ -211,13 +212,19 @@ NUMA: Object = {
     "apiVersion": "nodeinfo.volcano.sh/v1alpha1",
     "kind": "Numatopology",
     "metadata": {"name": "n", "uid": "t"},
-    "spec": {"policies": {"CPUManagerPolicy": "static"}, "cpuDetail": {"0": {"numa": 0}}, "numares": {"cpu": {"allocatable": "0"}}},
+    "spec": {
+        "policies": {"CPUManagerPolicy": "static"},
+        "cpuDetail": {"0": {"numa": 0}},
+        "numares": {"cpu": {"allocatable": "0"}},
+    },
 }
 NODE: Object = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "uid": "u"}}
 
 
 def sight(topology: Object | None) -> Seen:
-    return Seen({"Node//n": NODE, **({"Numatopology.nodeinfo.volcano.sh//n": topology} if topology else {})}, frozenset())
+    return Seen(
+        {"Node//n": NODE, **({"Numatopology.nodeinfo.volcano.sh//n": topology} if topology else {})}, frozenset()
+    )
 
 
 def test_the_layout_of_a_node_counts_and_what_pods_take_of_it_does_not() -> None:
@@ -236,14 +243,18 @@ def test_what_the_cluster_says_next_of_a_node_that_was_behind_is_news() -> None:
     busy = {**NUMA, "spec": {**NUMA["spec"], "numares": {"cpu": {"allocatable": ""}}}}
     assert len({fingerprint(sight(each), late, frozenset()).nodes["n"] for each in (NUMA, busy)}) == 2
     bare: Object = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "uid": "p"}, "spec": {"nodeName": "n"}}
-    noted = {**bare, "metadata": {**bare["metadata"], "annotations": {"volcano.sh/vgpu-ids-new": "GPU-a,NVIDIA,1000,0:"}}}
+    noted = {
+        **bare,
+        "metadata": {**bare["metadata"], "annotations": {"volcano.sh/vgpu-ids-new": "GPU-a,NVIDIA,1000,0:"}},
+    }
     for snapshot, prints in ((late, 2), (GOOD, 1)):
         seen = (Seen({"Node//n": NODE, "Pod//p": pod}, frozenset()) for pod in (bare, noted))
         assert len({fingerprint(each, snapshot, frozenset()).nodes["n"] for each in seen}) == prints
 
 
 def test_a_cluster_without_the_kind_is_watched_without_trouble() -> None:
-    """Volcano's resource exporter brings the kind; until then the server answers 404, which is no problem but an empty kind."""
+    """Volcano's resource exporter brings the kind; until then the server answers 404, which is no problem but an empty
+    kind."""
     (numa,) = [(api, kind) for api, kind in STATE_KINDS if kind == "Numatopology"]
     server = Server(lambda method, path, body: refusal(404))
     informer = Informer(server.client(), server.client().resource(*numa), lambda: None)

@@ -12,13 +12,26 @@ from reconciler.objects import Object, Ref
 from reconciler.report import Condition, JsonLines, Metrics, Publisher, Report, as_text, status
 from tests.unit.reconciler.scripted import Answer, Server, refusal
 
-GANG: dict[str, Any] = {"kind": "Job", "namespace": "default", "name": "train", "queue": "team", "decision": "wait", "domains": [], "startsAt": None}
-PLAN: dict[str, Any] = {"digest": "sha256:1", "gangs": [{**GANG, "reasons": [{"code": "GW101", "message": "8 GPUs are missing"}]}]}
+GANG: dict[str, Any] = {
+    "kind": "Job",
+    "namespace": "default",
+    "name": "train",
+    "queue": "team",
+    "decision": "wait",
+    "domains": [],
+    "startsAt": None,
+}
+PLAN: dict[str, Any] = {
+    "digest": "sha256:1",
+    "gangs": [{**GANG, "reasons": [{"code": "GW101", "message": "8 GPUs are missing"}]}],
+}
 HELD = (Change("held", Ref("v1", "ConfigMap", "default", "stays"), reason="it is protected"),)
 
 
 def report(applied: bool = True) -> Report:
-    return Report("c0ffee", "c0ffee", (Condition("Applied", applied, "Applied" if applied else "Outstanding"),), PLAN, held=HELD)
+    return Report(
+        "c0ffee", "c0ffee", (Condition("Applied", applied, "Applied" if applied else "Outstanding"),), PLAN, held=HELD
+    )
 
 
 def test_a_condition_keeps_its_time_until_it_turns() -> None:
@@ -41,16 +54,24 @@ def test_the_status_is_written_only_when_it_says_something_new() -> None:
 def test_an_event_is_said_once_and_again_only_with_another_message() -> None:
     server = Server(lambda method, path, body: Answer(201, {}))
     publisher = Publisher(server.client(), "gangplan-system", "test", "me")
-    queue: Object = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "team", "uid": "u"}}
+    queue: Object = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "Queue",
+        "metadata": {"name": "team", "uid": "u"},
+    }
     for message in ("put back", "put back", "put back again"):
         publisher.event(queue, "Corrected", message, False)
     names = [body["metadata"]["name"] for _, _, body in server.asked]
     assert len(set(names)) == len(names) == 2
-    assert all(body["metadata"]["namespace"] == "default" for _, _, body in server.asked), "events of cluster-scoped objects stand in default"
+    assert all(body["metadata"]["namespace"] == "default" for _, _, body in server.asked), (
+        "events of cluster-scoped objects stand in default"
+    )
 
 
 def test_failing_to_report_does_not_stop_the_loop() -> None:
-    Publisher(Server(lambda method, path, body: refusal(500)).client(), "gangplan-system", "test", "me").publish(report())
+    Publisher(Server(lambda method, path, body: refusal(500)).client(), "gangplan-system", "test", "me").publish(
+        report()
+    )
 
 
 def test_people_read_what_waits_and_what_is_held() -> None:

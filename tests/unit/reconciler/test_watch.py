@@ -123,7 +123,9 @@ def test_a_watch_that_is_cut_off_resumes_without_losing_what_it_knew() -> None:
 
 
 def test_a_kind_that_may_not_be_read_is_not_taken_for_an_empty_one() -> None:
-    informer = informed(lambda path, number: refusal(403, "may not list pods"), lambda informer: bool(informer.health.problem))
+    informer = informed(
+        lambda path, number: refusal(403, "may not list pods"), lambda informer: bool(informer.health.problem)
+    )
     assert not informer.health.synced
     assert "may not list pods" in informer.health.problem
 

@@ -9,8 +9,22 @@ from compiler.diagnostics import Diagnostic, Position
 from compiler.diagnostics.render import FORMATS, render_github, render_json, render_junit, render_sarif, render_text
 from compiler.diagnostics.render.words import counts
 
-NASTY = Diagnostic("GP101", "error", Position("jobs/a b,c:d.yaml", 3, 7), "100% <odd>\r\n::error::\x1b[31m & \u202e", "mend it", "Job ml/train")
-PLAIN = Diagnostic("GP302", "warning", Position("jobs/z.yaml", 1, 1), "there is no queue 'x'", "did you mean 'y'?", see=Position("q.yaml", 2, 3))
+NASTY = Diagnostic(
+    "GP101",
+    "error",
+    Position("jobs/a b,c:d.yaml", 3, 7),
+    "100% <odd>\r\n::error::\x1b[31m & \u202e",
+    "mend it",
+    "Job ml/train",
+)
+PLAIN = Diagnostic(
+    "GP302",
+    "warning",
+    Position("jobs/z.yaml", 1, 1),
+    "there is no queue 'x'",
+    "did you mean 'y'?",
+    see=Position("q.yaml", 2, 3),
+)
 NOTE = Diagnostic("GP116", "info", Position("jobs/z.yaml", 2, 1), "unquoted 2026-01-31", "quote it")
 ALL = (NASTY, PLAIN, NOTE)
 
@@ -27,7 +41,10 @@ def test_text_is_one_line_for_each_and_holds_no_control_character() -> None:
 def test_text_in_colour_only_when_asked() -> None:
     assert "\x1b" not in render_text(ALL)
     coloured = render_text((PLAIN,), colour=True)
-    assert coloured == "\x1b[1mjobs/z.yaml:1:1:\x1b[0m \x1b[33mwarning GP302:\x1b[0m there is no queue 'x'. Did you mean 'y'? (see q.yaml:2:3)\n"
+    assert (
+        coloured
+        == "\x1b[1mjobs/z.yaml:1:1:\x1b[0m \x1b[33mwarning GP302:\x1b[0m there is no queue 'x'. Did you mean 'y'? (see q.yaml:2:3)\n"
+    )
 
 
 def test_text_shows_the_line_with_a_caret_where_the_source_is_at_hand() -> None:
@@ -66,11 +83,18 @@ def test_sarif_names_rules_levels_and_places() -> None:
     (run,) = log["runs"]
     assert (log["version"], run["tool"]["driver"]["name"]) == ("2.1.0", "gangplan")
     assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["GP101", "GP116", "GP302"]
-    assert [(result["ruleId"], result["level"]) for result in run["results"]] == [("GP101", "error"), ("GP302", "warning"), ("GP116", "note")]
+    assert [(result["ruleId"], result["level"]) for result in run["results"]] == [
+        ("GP101", "error"),
+        ("GP302", "warning"),
+        ("GP116", "note"),
+    ]
     for result in run["results"]:
         assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == result["ruleId"]
     place = run["results"][0]["locations"][0]["physicalLocation"]
-    assert place == {"artifactLocation": {"uri": "jobs/a%20b%2Cc%3Ad.yaml"}, "region": {"startLine": 3, "startColumn": 7}}
+    assert place == {
+        "artifactLocation": {"uri": "jobs/a%20b%2Cc%3Ad.yaml"},
+        "region": {"startLine": 3, "startColumn": 7},
+    }
     assert run["results"][1]["relatedLocations"][0]["physicalLocation"]["region"]["startLine"] == 2
 
 

@@ -1,7 +1,8 @@
 """Small worlds in one line: `problem(nodes(4, gpu=8), gang("a", role(5, gpu=8)))`.
 
-Amounts are given by name; the resources of a problem are the names used anywhere in it, sorted. Queues and hypernodes are referred to by
-name, a node's hypernodes by a path from its leaf upwards. What is not said is plain: one queue "default" without limits, no topology.
+Amounts are given by name; the resources of a problem are the names used anywhere in it, sorted. Queues and hypernodes
+are referred to by name, a node's hypernodes by a path from its leaf upwards. What is not said is plain: one queue
+"default" without limits, no topology.
 """
 
 from __future__ import annotations
@@ -104,7 +105,9 @@ def nodes(
     return [NodeSpec(capacity, capacity if free is None else free, kind, leaf, tuple(cells), closes_in)] * count
 
 
-def cells(division: str, count: int, free: Amounts | None = None, **capacity: int) -> list[tuple[str, Amounts, Amounts]]:
+def cells(
+    division: str, count: int, free: Amounts | None = None, **capacity: int
+) -> list[tuple[str, Amounts, Amounts]]:
     return [(division, capacity, capacity if free is None else free)] * count
 
 
@@ -144,7 +147,14 @@ def role(
     return RoleSpec(replicas, least, request, frozenset(kinds), tuple(bears), tuple(matches), tuple(portions))
 
 
-def relation(kind: Bond, domains: Iterable[int | None], *, present: Mapping[int, int] | None = None, skew: int = 1, least: int = 1) -> Relation:
+def relation(
+    kind: Bond,
+    domains: Iterable[int | None],
+    *,
+    present: Mapping[int, int] | None = None,
+    skew: int = 1,
+    least: int = 1,
+) -> Relation:
     """present: domain -> counted pods of others."""
     at = tuple(domains)
     known = {d for d in at if d is not None}
@@ -168,7 +178,22 @@ def gang(
     holds: tuple[Hold, ...] = (),
 ) -> GangSpec:
     """loss: seconds run, of a gang that may be evicted."""
-    return GangSpec(name, roles, queue, priority, minimum, topology, subgroups, running, loss, preempts, duration, ends, overdue, holds)
+    return GangSpec(
+        name,
+        roles,
+        queue,
+        priority,
+        minimum,
+        topology,
+        subgroups,
+        running,
+        loss,
+        preempts,
+        duration,
+        ends,
+        overdue,
+        holds,
+    )
 
 
 def hard(tier: int) -> Topology:
@@ -179,7 +204,9 @@ def soft(tier: int) -> Topology:
     return Topology("soft", tier)
 
 
-def parts(size: int, *, minimum: int = 0, mode: Mode = "hard", tier: int = 1, roles: tuple[int, ...] = (0,), name: str = "") -> Subgroup:
+def parts(
+    size: int, *, minimum: int = 0, mode: Mode = "hard", tier: int = 1, roles: tuple[int, ...] = (0,), name: str = ""
+) -> Subgroup:
     return Subgroup(name or f"parts-of-{size}-in-{tier}", roles, size, minimum, Topology(mode, tier))
 
 
@@ -208,7 +235,10 @@ def problem(
     return Problem(
         names.resources,
         tuple(names.node(n, spec) for n, spec in enumerate(machines)),
-        tuple(HyperNode(name, tier, None if parent is None else names.hypernodes[parent]) for name, (tier, parent) in (tree or {}).items()),
+        tuple(
+            HyperNode(name, tier, None if parent is None else names.hypernodes[parent])
+            for name, (tier, parent) in (tree or {}).items()
+        ),
         tuple(names.queue(spec) for spec in queues),
         tuple(names.gang(age, spec) for age, spec in enumerate(gangs)),
         policy or Policy(),
@@ -241,7 +271,10 @@ class _Names:
             None if spec.leaf is None else self.hypernodes[spec.leaf],
             self.vector(spec.capacity),
             self.vector(spec.free),
-            tuple(Cell(self.divisions.index(name), self.vector(whole), self.vector(free)) for name, whole, free in spec.cells),
+            tuple(
+                Cell(self.divisions.index(name), self.vector(whole), self.vector(free))
+                for name, whole, free in spec.cells
+            ),
             spec.closes_in,
         )
 
@@ -283,8 +316,19 @@ class _Names:
         )
 
     def role(self, t: int, spec: RoleSpec) -> Role:
-        portions = tuple(Portion(self.divisions.index(name), number, self.vector(share)) for name, number, share in spec.portions)
-        return Role(f"r{t}", spec.replicas, spec.minimum, self.vector(spec.request), spec.kinds, spec.bears, spec.matches, portions)
+        portions = tuple(
+            Portion(self.divisions.index(name), number, self.vector(share)) for name, number, share in spec.portions
+        )
+        return Role(
+            f"r{t}",
+            spec.replicas,
+            spec.minimum,
+            self.vector(spec.request),
+            spec.kinds,
+            spec.bears,
+            spec.matches,
+            portions,
+        )
 
 
 def _resources(machines: list[NodeSpec], queues: list[QueueSpec], gangs: list[GangSpec]) -> tuple[str, ...]:
@@ -295,7 +339,8 @@ def _resources(machines: list[NodeSpec], queues: list[QueueSpec], gangs: list[Ga
 
 
 def plan(world: Problem, placements: Mapping[int, Iterable[tuple[int, int, int]]]) -> Plan:
-    """The plan that gives each gang the (role, node, pods) named; a gang not named waits with what it runs. Actions and sums follow."""
+    """The plan that gives each gang the (role, node, pods) named; a gang not named waits with what it runs. Actions and
+    sums follow."""
     decisions = []
     for g, spec in enumerate(world.gangs):
         action: Action = "wait"
@@ -330,11 +375,22 @@ def queue_uses(world: Problem, decisions: Iterable[Decision]) -> tuple[QueueUse,
         for r in range(len(world.resources)):
             members = [(g, member) for g, member in enumerate(world.gangs) if member.queue in family]
             used = sum(world.queues[other].used[r] for other in family)
-            allocated.append(used + sum(p.pods * member.roles[p.role].request[r] for _, member in members for p in member.running))
-            whole.append(used + sum(p.pods * member.roles[p.role].request[r] for g, member in members for p in placed[g]))
+            allocated.append(
+                used + sum(p.pods * member.roles[p.role].request[r] for _, member in members for p in member.running)
+            )
+            whole.append(
+                used + sum(p.pods * member.roles[p.role].request[r] for g, member in members for p in placed[g])
+            )
             if total := sum(node.capacity[r] for node in world.nodes):
                 share = max(share, whole[r] / total / spec.weight)
-        uses.append(QueueUse(q, tuple(allocated), tuple(after - before for after, before in zip(whole, allocated, strict=True)), share))
+        uses.append(
+            QueueUse(
+                q,
+                tuple(allocated),
+                tuple(after - before for after, before in zip(whole, allocated, strict=True)),
+                share,
+            )
+        )
     return tuple(uses)
 
 

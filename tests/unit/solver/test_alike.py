@@ -57,7 +57,10 @@ def test_who_leads_follows_the_workers() -> None:
     found = identical_pods.improved(s, shapes, apart, known, Options())
     assert sum(span(s.tree, pods) for pods in found.values()) == 1
     s.room_beside(found)  # raises ValueError where a node holds more than it can
-    assert {j: [sum(p.pods for p in pods if p.role == t) for t in (0, 1)] for j, pods in found.items()} == {0: [4, 1], 1: [4, 1]}
+    assert {j: [sum(p.pods for p in pods if p.role == t) for t in (0, 1)] for j, pods in found.items()} == {
+        0: [4, 1],
+        1: [4, 1],
+    }
 
 
 def sets_of(world: Problem) -> Sets:

@@ -53,14 +53,22 @@ def test_a_pod_whose_share_no_device_has_waits_though_the_node_has_it_in_sum() -
 
 
 def test_a_share_above_every_device_is_never_to_be_had_and_no_fault_of_the_nodes_size() -> None:
-    plan = planned(problem(nodes(2, gpu=200, cells=cells("device", 2, gpu=100)), gang("a", role(1, gpu=120, portions=one(gpu=120)))))
-    assert plan.decisions[0].facts == (Fact("GW118", never=True, role=0, resource=0, asked=120, available=100, limit=100),)
+    plan = planned(
+        problem(
+            nodes(2, gpu=200, cells=cells("device", 2, gpu=100)), gang("a", role(1, gpu=120, portions=one(gpu=120)))
+        )
+    )
+    assert plan.decisions[0].facts == (
+        Fact("GW118", never=True, role=0, resource=0, asked=120, available=100, limit=100),
+    )
     assert plan.decisions[0].repairs[0] == Repair("GR115", role=0, resource=0, amount=100, now=120)
 
 
 def test_the_largest_cell_is_no_repair_where_the_share_is_not_what_the_pod_asks_for() -> None:
     """Two shares of 60 of different devices: nobody wrote 60, so it would not help to write 50."""
-    world = problem(nodes(1, gpu=200, cells=cells("device", 2, gpu=50)), gang("a", role(1, gpu=120, portions=each_of(2, gpu=60))))
+    world = problem(
+        nodes(1, gpu=200, cells=cells("device", 2, gpu=50)), gang("a", role(1, gpu=120, portions=each_of(2, gpu=60)))
+    )
     decision = planned(world).decisions[0]
     assert decision.facts == (Fact("GW118", never=True, role=0, resource=0, asked=60, available=50, limit=50),)
     assert "GR115" not in {repair.code for repair in decision.repairs}
@@ -74,7 +82,11 @@ def test_of_a_gang_that_is_held_to_more_than_it_has_to_be_nothing_is_said_for_ev
 
 
 def test_a_node_without_such_cells_takes_no_pod_with_a_portion() -> None:
-    world = problem(nodes(1, gpu=8), nodes(1, gpu=1, cells=cells("device", 1, gpu=1)), gang("a", role(2, gpu=1, portions=one(gpu=1))))
+    world = problem(
+        nodes(1, gpu=8),
+        nodes(1, gpu=1, cells=cells("device", 1, gpu=1)),
+        gang("a", role(2, gpu=1, portions=one(gpu=1))),
+    )
     plan = planned(world)
     assert plan.decisions[0].facts == (Fact("GW118", never=True, role=0, asked=2, available=1),)
 
@@ -93,11 +105,14 @@ def test_fractions_go_to_the_fullest_device_that_holds_them_so_that_a_whole_one_
 
 
 def test_the_devices_of_one_pod_are_all_different() -> None:
-    world = problem(nodes(1, gpu=30, cells=cells("device", 3, gpu=10)), gang("a", role(2, gpu=10, portions=each_of(2, gpu=5))))
+    world = problem(
+        nodes(1, gpu=30, cells=cells("device", 3, gpu=10)), gang("a", role(2, gpu=10, portions=each_of(2, gpu=5)))
+    )
     plan = planned(world)
     assert actions(plan) == ["start"]
     lopsided = problem(
-        nodes(1, gpu=22, cells=[*cells("device", 1, gpu=20), *cells("device", 1, gpu=2)]), gang("a", role(1, gpu=10, portions=each_of(2, gpu=5)))
+        nodes(1, gpu=22, cells=[*cells("device", 1, gpu=20), *cells("device", 1, gpu=2)]),
+        gang("a", role(1, gpu=10, portions=each_of(2, gpu=5))),
     )
     assert planned(lopsided).decisions[0].facts[0].code == "GW118"
 
@@ -114,7 +129,11 @@ def test_whole_devices_beside_fractions() -> None:
     assert sorted(used(plan).values()) == [1, 1, 2, 2]
 
 
-AWKWARD = (role(1, gpu=5, portions=one(gpu=5)), role(2, gpu=4, portions=one(gpu=4)), role(1, gpu=3, portions=one(gpu=3)))
+AWKWARD = (
+    role(1, gpu=5, portions=one(gpu=5)),
+    role(2, gpu=4, portions=one(gpu=4)),
+    role(1, gpu=3, portions=one(gpu=3)),
+)
 LITTLE = role(2, gpu=2, portions=one(gpu=2))
 
 
@@ -131,12 +150,15 @@ def test_what_cannot_be_packed_onto_a_leaf_counted_together_is_packed_node_by_no
     plan = planned(world)
     assert actions(plan) == ["start"]
     crowded = problem(
-        nodes(2, gpu=20, cells=cells("device", 2, gpu=10)), gang("a", role(4, gpu=7, portions=one(gpu=7)), role(1, gpu=4, portions=one(gpu=4)))
+        nodes(2, gpu=20, cells=cells("device", 2, gpu=10)),
+        gang("a", role(4, gpu=7, portions=one(gpu=7)), role(1, gpu=4, portions=one(gpu=4))),
     )
     plan = planned(crowded)
     assert actions(plan) == ["wait"], "every count allows it: 32 of 40, and the exact rows of the single nodes do not"
     assert {objective.verdict for batch in plan.batches for objective in batch.objectives} == {"proven"}
-    too_much = problem(nodes(2, gpu=10, cells=cells("device", 1, gpu=10)), gang("a", role(3, gpu=6, portions=one(gpu=6))))
+    too_much = problem(
+        nodes(2, gpu=10, cells=cells("device", 1, gpu=10)), gang("a", role(3, gpu=6, portions=one(gpu=6)))
+    )
     assert planned(too_much).decisions[0].facts[0].code == "GW119"
 
 
@@ -149,7 +171,10 @@ def test_several_gangs_that_only_one_arrangement_holds_all_start() -> None:
 
 
 def test_an_elastic_gang_grows_only_as_far_as_its_devices_go() -> None:
-    world = problem(nodes(1, gpu=20, free={"gpu": 20}, cells=cells("device", 2, gpu=10)), gang("a", role(5, minimum=1, gpu=4, portions=one(gpu=4))))
+    world = problem(
+        nodes(1, gpu=20, free={"gpu": 20}, cells=cells("device", 2, gpu=10)),
+        gang("a", role(5, minimum=1, gpu=4, portions=one(gpu=4))),
+    )
     plan = planned(world)
     assert [p.pods for p in plan.decisions[0].placements] == [4]
     assert sorted(used(plan).values()) == [2, 2]
@@ -181,7 +206,10 @@ def test_the_gang_that_took_the_device_is_named() -> None:
 
 def test_different_gpu_models_need_no_cells_eligibility_keeps_them_apart() -> None:
     world = problem(
-        nodes(1, kind=0, gpu=8), nodes(1, kind=1, gpu=8), gang("a100", role(2, kinds=(0,), gpu=8)), gang("l40", role(1, kinds=(1,), gpu=8))
+        nodes(1, kind=0, gpu=8),
+        nodes(1, kind=1, gpu=8),
+        gang("a100", role(2, kinds=(0,), gpu=8)),
+        gang("l40", role(1, kinds=(1,), gpu=8)),
     )
     assert actions(planned(world)) == ["wait", "start"]
 
@@ -198,14 +226,18 @@ def test_different_gpu_models_need_no_cells_eligibility_keeps_them_apart() -> No
 )
 def test_a_bad_portion_is_refused_by_its_index(where: tuple[str | int, ...], portion: Portion) -> None:
     world = problem(nodes(1, gpu=1, cells=cells("device", 1, gpu=1)), gang("a", role(1, gpu=1)))
-    bad = replace(world, gangs=(replace(world.gangs[0], roles=(replace(world.gangs[0].roles[0], portions=(portion,)),)),))
+    bad = replace(
+        world, gangs=(replace(world.gangs[0], roles=(replace(world.gangs[0].roles[0], portions=(portion,)),)),)
+    )
     with pytest.raises(InvalidProblemError) as error:
         validate(bad)
     assert error.value.where == where
 
 
 def test_a_second_portion_of_one_division_is_refused() -> None:
-    world = problem(nodes(1, gpu=1, cells=cells("device", 1, gpu=1)), gang("a", role(1, gpu=1, portions=[*one(gpu=1), *one(gpu=1)])))
+    world = problem(
+        nodes(1, gpu=1, cells=cells("device", 1, gpu=1)), gang("a", role(1, gpu=1, portions=[*one(gpu=1), *one(gpu=1)]))
+    )
     with pytest.raises(InvalidProblemError, match=r"portions\.1\.division"):
         validate(world)
 

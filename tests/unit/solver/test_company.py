@@ -39,7 +39,10 @@ def test_each_worker_shares_its_node_with_a_server() -> None:
 
 
 def test_roles_that_dislike_each_other_part() -> None:
-    world = liking(problem(nodes(2, gpu=4), gang("a", role(2, gpu=2), role(2, gpu=2), running=(run(0, 0, 1), run(1, 1, 1)))), (0, 1, -1))
+    world = liking(
+        problem(nodes(2, gpu=4), gang("a", role(2, gpu=2), role(2, gpu=2), running=(run(0, 0, 1), run(1, 1, 1)))),
+        (0, 1, -1),
+    )
     made = solve(world)
     assert nodes_of(made, 0) == {0: 2}
     assert nodes_of(made, 1) == {1: 2}
@@ -58,7 +61,11 @@ def test_a_wish_opens_no_further_node() -> None:
 
 
 def test_pods_in_relations_stay_where_they_are() -> None:
-    world = problem(nodes(2, gpu=4), gang("a", role(2, bears=[0], matches=[0], gpu=1), role(2, gpu=2)), relations=(relation("apart", range(2)),))
+    world = problem(
+        nodes(2, gpu=4),
+        gang("a", role(2, bears=[0], matches=[0], gpu=1), role(2, gpu=2)),
+        relations=(relation("apart", range(2)),),
+    )
     made = solve(liking(world, (0, 0, 1), (0, 1, -1)))
     assert nodes_of(made, 0) == {0: 1, 1: 1}
     assert verify(liking(world, (0, 0, 1), (0, 1, -1)), made) == []

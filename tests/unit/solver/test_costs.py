@@ -25,7 +25,8 @@ SPINES = {
 
 
 def spines(*gangs: GangSpec, policy: Policy | None = None, **free: int) -> Problem:
-    """Two spines of two supernodes of two nodes with 8 GPUs each. free: of the nodes of a supernode, where it is not all."""
+    """Two spines of two supernodes of two nodes with 8 GPUs each. free: of the nodes of a supernode, where it is not
+    all."""
     return problem(*(supernode(f"s{i}", free.get(f"s{i}", 8)) for i in range(4)), *gangs, tree=SPINES, policy=policy)
 
 
@@ -78,7 +79,11 @@ def test_subgroups_of_several_roles_count_them_together_and_each_subgroup_counts
 
 def test_nodes_and_supernodes_are_opened_by_pods_that_ask_for_what_counts() -> None:
     asking = gang("a", role(1, gpu=1, cpu=1), role(1, cpu=1))
-    machines = [*nodes(2, leaf="s0", gpu=8, cpu=8), *nodes(2, leaf="s1", free={"gpu": 8, "cpu": 7}, gpu=8, cpu=8), *nodes(1, leaf="s2", cpu=8)]
+    machines = [
+        *nodes(2, leaf="s0", gpu=8, cpu=8),
+        *nodes(2, leaf="s1", free={"gpu": 8, "cpu": 7}, gpu=8, cpu=8),
+        *nodes(1, leaf="s2", cpu=8),
+    ]
     world = problem(machines, asking, tree={"s0": (1, None), "s1": (1, None), "s2": (1, None)})
     everything, gpus = world, replace(world, devices=(world.resources.index("gpu"),))
 
@@ -106,7 +111,14 @@ def test_tensor_parallel_units_stay_in_a_leaf_even_if_the_stages_lie_further_apa
     assert costs(spines(units, s0=3, s1=3, s2=2, s3=0)) == {"subgroups": 0, "spread": 1}
     # All of it fits under the left spine, 5 and 3; but then one unit would be torn.
     apart = problem(
-        [*nodes(1, leaf="s0", gpu=5), *nodes(1, leaf="s1", gpu=3), *nodes(1, leaf="s2", gpu=4), *nodes(1, leaf="s3", gpu=1)], units, tree=SPINES
+        [
+            *nodes(1, leaf="s0", gpu=5),
+            *nodes(1, leaf="s1", gpu=3),
+            *nodes(1, leaf="s2", gpu=4),
+            *nodes(1, leaf="s3", gpu=1),
+        ],
+        units,
+        tree=SPINES,
     )
     assert costs(apart) == {"subgroups": 0, "spread": 1 + 4, "supernodes": 2, "nodes": 2}
     assert per_node(apart) == [4, 0, 4, 0]
@@ -154,8 +166,12 @@ def test_scattered_pods_go_to_the_least_loaded_nodes_of_their_supernode() -> Non
 
 
 def test_scattering_begins_with_what_is_least_loaded_and_never_loses_a_pod() -> None:
-    world = problem([*nodes(1, free={"gpu": 3}, gpu=8), *nodes(2, gpu=8)], gang("a", role(4, gpu=1)), policy=Policy(scatter=True))
+    world = problem(
+        [*nodes(1, free={"gpu": 3}, gpu=8), *nodes(2, gpu=8)], gang("a", role(4, gpu=1)), policy=Policy(scatter=True)
+    )
     assert per_node(world) == [0, 2, 2]
     # Dealt out evenly, 3 + 3 leave no room for the 2 of the last pod; so the pods stay where they fit.
-    tight = problem(nodes(2, gpu=8), gang("a", role(2, gpu=4), role(2, gpu=3), role(1, gpu=2)), policy=Policy(scatter=True))
+    tight = problem(
+        nodes(2, gpu=8), gang("a", role(2, gpu=4), role(2, gpu=3), role(1, gpu=2)), policy=Policy(scatter=True)
+    )
     assert sum(per_node(tight)) == 5

@@ -46,11 +46,19 @@ def test_where_ends_are_known_the_soonest_place_is_said_though_more_must_end() -
     assert plan.reservation is not None
     assert (plan.reservation.starts_in, plan.reservation.until) == (3_600, (1, 2))
     behind = replace(world, gangs=(*world.gangs, replace(world.gangs[3], name="next", age=9)))
-    assert Repair("GR109", gangs=(0,), seconds=36_000) in decision(behind, "next").repairs  # the room before is another's
+    assert (
+        Repair("GR109", gangs=(0,), seconds=36_000) in decision(behind, "next").repairs
+    )  # the room before is another's
 
 
 def test_nobody_is_waited_for_who_is_not_needed_and_one_of_unknown_end_only_where_no_known_one_helps() -> None:
-    strangers = problem(nodes(3, gpu=8), busy("soon", 0, gpu=6, ends=100), busy("late", 1, ends=900), busy("open", 2), gang("asks", role(1, gpu=8)))
+    strangers = problem(
+        nodes(3, gpu=8),
+        busy("soon", 0, gpu=6, ends=100),
+        busy("late", 1, ends=900),
+        busy("open", 2),
+        gang("asks", role(1, gpu=8)),
+    )
     held = solve(strangers).reservation
     assert held is not None
     assert held.until == (0,)
@@ -69,7 +77,9 @@ def test_nobody_is_waited_for_who_is_not_needed_and_one_of_unknown_end_only_wher
 
 def test_gangs_that_the_plan_starts_are_waited_for_where_their_end_is_known() -> None:
     def world(duration: int | None) -> Problem:
-        return problem(nodes(1, gpu=8), gang("first", role(1, gpu=8), duration=duration, priority=1), gang("asks", role(1, gpu=8)))
+        return problem(
+            nodes(1, gpu=8), gang("first", role(1, gpu=8), duration=duration, priority=1), gang("asks", role(1, gpu=8))
+        )
 
     known = solve(world(600))
     assert known.reservation is not None  # and it says so itself
@@ -81,7 +91,11 @@ def test_gangs_that_the_plan_starts_are_waited_for_where_their_end_is_known() ->
 
 def test_what_exceeds_its_node_is_not_taken_for_room() -> None:
     """Two pods of 4 GPUs run on a node that has 6: when they end there are 6, not 8."""
-    world = problem(nodes(2, gpu=8, free={"gpu": 6}), gang("a", role(2, gpu=4), running=(run(0, 0, 2),)), gang("asks", role(3, gpu=4)))
+    world = problem(
+        nodes(2, gpu=8, free={"gpu": 6}),
+        gang("a", role(2, gpu=4), running=(run(0, 0, 2),)),
+        gang("asks", role(3, gpu=4)),
+    )
     assert repairs(world, "GR109") == ()
 
 
@@ -140,21 +154,38 @@ def test_lifting_the_order_is_not_said_where_others_have_the_room_by_then() -> N
         (1200, (Repair("GR121", seconds=900), Repair("GR114", amount=0))),
     ],
 )
-def test_a_gang_that_would_be_in_the_way_may_end_sooner_or_be_more_urgent(duration: int | None, expected: tuple[Repair, ...]) -> None:
-    world = problem(nodes(2, gpu=8), busy("a", 0, ends=900), gang("large", role(2, gpu=8)), gang("asks", role(1, gpu=4), duration=duration))
+def test_a_gang_that_would_be_in_the_way_may_end_sooner_or_be_more_urgent(
+    duration: int | None, expected: tuple[Repair, ...]
+) -> None:
+    world = problem(
+        nodes(2, gpu=8),
+        busy("a", 0, ends=900),
+        gang("large", role(2, gpu=8)),
+        gang("asks", role(1, gpu=4), duration=duration),
+    )
     assert decision(world).repairs == expected
 
 
 def test_where_there_is_room_beside_the_reserved_gang_its_start_is_waited_for() -> None:
     def world(large: int) -> Problem:
-        return problem(nodes(1, gpu=8), busy("a", 0, gpu=6, ends=900), gang("large", role(1, gpu=large)), gang("asks", role(1, gpu=2)))
+        return problem(
+            nodes(1, gpu=8),
+            busy("a", 0, gpu=6, ends=900),
+            gang("large", role(1, gpu=large)),
+            gang("asks", role(1, gpu=2)),
+        )
 
     assert repairs(world(6), "GR118") == (Repair("GR118", gangs=(1,), seconds=900),)
     assert repairs(world(7), "GR118") == ()
 
 
 def test_nobody_is_told_to_end_before_a_time_that_nobody_knows() -> None:
-    world = problem(nodes(2, gpu=8), busy("a", 0), gang("large", role(2, gpu=8), overdue=True), gang("asks", role(1, gpu=4), duration=5))
+    world = problem(
+        nodes(2, gpu=8),
+        busy("a", 0),
+        gang("large", role(2, gpu=8), overdue=True),
+        gang("asks", role(1, gpu=4), duration=5),
+    )
     assert decision(world).repairs == (Repair("GR114", amount=0),)
 
 
@@ -187,8 +218,13 @@ def test_one_domain_less_is_enough_and_the_owners_queue_would_take_it() -> None:
 
 def test_all_domains_where_one_is_not_enough() -> None:
     world = kept(2)
-    large = replace(world, gangs=(replace(world.gangs[0], minimum=4, roles=(replace(world.gangs[0].roles[0], replicas=4, minimum=4),)),))
-    assert repairs(large, "GR119", "GR120") == (Repair("GR119", queue=0, amount=2),)  # the queue may hold 12, and it asks for 16
+    large = replace(
+        world,
+        gangs=(replace(world.gangs[0], minimum=4, roles=(replace(world.gangs[0].roles[0], replicas=4, minimum=4),)),),
+    )
+    assert repairs(large, "GR119", "GR120") == (
+        Repair("GR119", queue=0, amount=2),
+    )  # the queue may hold 12, and it asks for 16
 
 
 def test_a_queue_with_strict_order_is_nobodys_way_out() -> None:
@@ -242,7 +278,11 @@ def closing(world: Problem, **windows: tuple[tuple[int, int], ...]) -> Problem:
     """Node name -> its windows."""
 
     def told(node: Node) -> Node:
-        return replace(node, windows=windows[node.name], closes_in=windows[node.name][0][0]) if node.name in windows else node
+        return (
+            replace(node, windows=windows[node.name], closes_in=windows[node.name][0][0])
+            if node.name in windows
+            else node
+        )
 
     return replace(world, nodes=tuple(map(told, world.nodes)))
 

@@ -1,4 +1,5 @@
-"""Whole supernodes and nodes that placements open: fewer of them without a model, and bounds that know which nodes pods can never share."""
+"""Whole supernodes and nodes that placements open: fewer of them without a model, and bounds that know which nodes pods
+can never share."""
 
 from __future__ import annotations
 
@@ -51,7 +52,13 @@ def test_gangs_of_the_emptiest_supernode_move_to_where_others_have_opened() -> N
 
 
 def test_nobody_moves_where_no_open_supernode_has_room() -> None:
-    world = problem(nodes(2, leaf="s0", gpu=8), nodes(2, leaf="s1", gpu=8), gang("a", role(1, gpu=8)), gang("b", role(2, gpu=8)), tree=TREE)
+    world = problem(
+        nodes(2, leaf="s0", gpu=8),
+        nodes(2, leaf="s1", gpu=8),
+        gang("a", role(1, gpu=8)),
+        gang("b", role(2, gpu=8)),
+        tree=TREE,
+    )
     apart = {0: (Placement(0, 0, 1),), 1: (Placement(0, 2, 1), Placement(0, 3, 1))}
     assert tidied(world, apart) == (apart, 2)
 

@@ -20,7 +20,13 @@ def values(made: Plan) -> dict[str, float]:
 
 def test_a_gang_of_which_no_number_of_pods_is_whole_waits() -> None:
     odd = gang("odd", role(4, gpu=1), role(1, gpu=1), subgroups=(parts(2, mode="soft", roles=(0, 1)),))
-    none = gang("none", role(4, minimum=0, gpu=1), role(1, minimum=0, gpu=1), minimum=5, subgroups=(parts(2, mode="soft", roles=(0, 1)),))
+    none = gang(
+        "none",
+        role(4, minimum=0, gpu=1),
+        role(1, minimum=0, gpu=1),
+        minimum=5,
+        subgroups=(parts(2, mode="soft", roles=(0, 1)),),
+    )
     over = gang("over", role(3, gpu=1), subgroups=(parts(2, mode="soft"),))
     even = gang("even", role(4, gpu=1), role(2, gpu=1), subgroups=(parts(2, mode="soft", roles=(0, 1)),))
     world = problem(nodes(1, gpu=32), odd, none, over, even)
@@ -30,7 +36,14 @@ def test_a_gang_of_which_no_number_of_pods_is_whole_waits() -> None:
 
 
 def test_a_gang_that_lost_half_a_part_gets_it_back_with_whatever_else_it_needs() -> None:
-    torn = gang("torn", role(4, minimum=0, gpu=1), role(3, minimum=1, gpu=1), minimum=2, running=(run(0, 0, 1),), subgroups=(parts(2, mode="soft"),))
+    torn = gang(
+        "torn",
+        role(4, minimum=0, gpu=1),
+        role(3, minimum=1, gpu=1),
+        minimum=2,
+        running=(run(0, 0, 1),),
+        subgroups=(parts(2, mode="soft"),),
+    )
     world = problem(nodes(1, gpu=3), torn)
     made = solve(world)
     assert actions(made) == ["start"]
@@ -80,6 +93,7 @@ def test_priorities_in_models_of_their_own_claim_what_is_so_beside_the_places_be
     together, apart = solve(world), solve(world, Options(joint_variables=0))
     assert actions(together) == ["start", "start"]
     assert [batch.gangs for batch in together.batches] == [(0, 1)]
-    # docs/model.md, Verdicts: the second batch is proven beside what the first one took, and says so by being a batch of its own.
+    # docs/model.md, Verdicts: the second batch is proven beside what the first one took, and says so by being a batch
+    # of its own.
     assert actions(apart) == ["start", "wait"]
     assert [batch.gangs for batch in apart.batches] == [(0,), (1,)]

@@ -1,4 +1,5 @@
-"""Exchange: a node that some pods leave a remainder of asks for others; and the floor that this raises where no model over single nodes is asked."""
+"""Exchange: a node that some pods leave a remainder of asks for others; and the floor that this raises where no model
+over single nodes is asked."""
 
 from __future__ import annotations
 
@@ -24,19 +25,27 @@ from tests.unit.solver.builders import cells, gang, nodes, problem, queue, role,
 def better(world: Problem, *placed: tuple[int, int]) -> dict[int, int]:
     """Gang -> node after the exchange. placed: (gang, its node) before it."""
     floor = {j: (Placement(0, node, 1),) for j, node in placed}
-    room, ledger, found = exchange(world, Room(free_vectors(world)), Ledger(world), floor, range(len(world.gangs)), Options())
+    room, ledger, found = exchange(
+        world, Room(free_vectors(world)), Ledger(world), floor, range(len(world.gangs)), Options()
+    )
     taken = Room(free_vectors(world))
     for j, pods in found.items():
         taken.take_all(world.gangs[j], pods)
     assert taken.free.amounts.tolist() == room.free.amounts.tolist()
     held = [sum(world.gangs[j].roles[0].request[r] for j in found) for r in range(len(world.resources))]
-    assert [sum(ledger.held[q][r] for q, x in enumerate(world.queues) if x.parent is None) for r in range(len(world.resources))] == held
+    assert [
+        sum(ledger.held[q][r] for q, x in enumerate(world.queues) if x.parent is None)
+        for r in range(len(world.resources))
+    ] == held
     return {j: pods[0].node for j, pods in sorted(found.items())}
 
 
 def test_a_pod_that_takes_the_last_cpu_makes_way_for_those_that_use_the_gpus() -> None:
     world = problem(
-        nodes(1, cpu=10, gpu=8), gang("hungry", role(1, cpu=8, gpu=2)), gang("a", role(1, cpu=4, gpu=4)), gang("b", role(1, cpu=4, gpu=4))
+        nodes(1, cpu=10, gpu=8),
+        gang("hungry", role(1, cpu=8, gpu=2)),
+        gang("a", role(1, cpu=4, gpu=4)),
+        gang("b", role(1, cpu=4, gpu=4)),
     )
     assert better(world, (0, 0)) == {1: 0, 2: 0}
 
@@ -71,7 +80,9 @@ def test_no_queue_gives_to_another_and_none_with_strict_order_at_all() -> None:
 
 def test_gangs_of_several_pods_stay() -> None:
     world = problem(nodes(1, gpu=8), gang("two", role(2, gpu=3)), gang("large", role(1, gpu=8)))
-    room, _, found = exchange(world, Room(free_vectors(world)), Ledger(world), {0: (Placement(0, 0, 2),)}, range(2), Options())
+    room, _, found = exchange(
+        world, Room(free_vectors(world)), Ledger(world), {0: (Placement(0, 0, 2),)}, range(2), Options()
+    )
     assert found == {0: (Placement(0, 0, 2),)}
     assert room.free.amounts.tolist() == [[2]]
 
@@ -102,7 +113,11 @@ def sets(world: Problem) -> Sets:
 
 
 def test_the_floor_is_raised() -> None:
-    world = problem(nodes(2, gpu=8), *(gang(f"a{i}", role(1, gpu=5)) for i in range(2)), *(gang(f"b{i}", role(1, gpu=3)) for i in range(3)))
+    world = problem(
+        nodes(2, gpu=8),
+        *(gang(f"a{i}", role(1, gpu=5)) for i in range(2)),
+        *(gang(f"b{i}", role(1, gpu=3)) for i in range(3)),
+    )
     floor = {0: (run(0, 0, 1),), 1: (run(0, 1, 1),)}
     s = sets(world)
     assert sorted(exchanged(s, s.room(), floor, list(range(5)), Options())) == [0, 1, 2, 3]
@@ -112,7 +127,10 @@ def test_the_first_goal_of_what_the_nodes_cannot_hold_is_a_bound() -> None:
     bound = unpacked(sets(scattered()), {}, Options())
     assert bound is not None
     assert (bound.name, bound.value) == ("placed[0]", 8)  # in units of 2 GPUs
-    assert unpacked(sets(problem(nodes(2, gpu=8), gang("a", role(1, gpu=8)), gang("b", role(1, gpu=8)))), {}, Options()) is None
+    assert (
+        unpacked(sets(problem(nodes(2, gpu=8), gang("a", role(1, gpu=8)), gang("b", role(1, gpu=8)))), {}, Options())
+        is None
+    )
 
 
 def test_only_the_first_goal_of_a_relaxation_is_believed() -> None:
@@ -129,5 +147,8 @@ def test_a_plan_of_a_batch_too_large_for_single_nodes_stands_on_its_floor(monkey
     plan = solve(world)
     assert verify(world, plan) == []
     assert [d.action for d in plan.decisions] == [d.action for d in exact.decisions] == ["start", "start", "wait"]
-    placed = [[(o.value, o.bound) for batch in of.batches for o in batch.objectives if o.name == "placed[0]"] for of in (exact, plan)]
+    placed = [
+        [(o.value, o.bound) for batch in of.batches for o in batch.objectives if o.name == "placed[0]"]
+        for of in (exact, plan)
+    ]
     assert placed == [[(6, 6)], [(6, 8)]]

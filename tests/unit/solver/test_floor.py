@@ -29,7 +29,9 @@ def poorly(monkeypatch: pytest.MonkeyPatch, world: Problem, *names: str) -> None
         good = admit(s, floor, options)
         return Admission(tuple(j for j, g in enumerate(world.gangs) if g.name in names), {}, good.objectives)
 
-    monkeypatch.setattr(importlib.import_module("solver.planner"), "admit", answer)  # the package has a function of that name
+    monkeypatch.setattr(
+        importlib.import_module("solver.planner"), "admit", answer
+    )  # the package has a function of that name
 
 
 def test_a_model_that_starts_a_lower_priority_instead_is_overruled(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,7 +49,12 @@ def test_a_model_that_starts_a_lower_priority_instead_is_overruled(monkeypatch: 
 
 def test_what_the_floor_leaves_free_bounds_what_more_could_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three nodes: what the higher priorities take is counted off before a lower one is bounded."""
-    world = problem(nodes(3, gpu=8), gang("two", role(2, gpu=8)), gang("more", role(2, gpu=8), priority=-1), gang("one", role(1, gpu=8), priority=9))
+    world = problem(
+        nodes(3, gpu=8),
+        gang("two", role(2, gpu=8)),
+        gang("more", role(2, gpu=8), priority=-1),
+        gang("one", role(1, gpu=8), priority=9),
+    )
     poorly(monkeypatch, world, "two")
     said = {o.name: (o.value, o.bound, o.verdict) for o in solve(world).batches[0].objectives}
     assert said["placed[9]"] == (1, 1, "proven")
@@ -57,7 +64,12 @@ def test_what_the_floor_leaves_free_bounds_what_more_could_start(monkeypatch: py
 
 def test_a_model_that_serves_one_queue_only_is_overruled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Four nodes, two queues: all to one of them places as much as half to each, and is less fair."""
-    world = problem(nodes(4, gpu=8), queue("a"), queue("b"), *(gang(f"{q}{n}", role(1, gpu=8), queue=q) for q in ("a", "b") for n in range(4)))
+    world = problem(
+        nodes(4, gpu=8),
+        queue("a"),
+        queue("b"),
+        *(gang(f"{q}{n}", role(1, gpu=8), queue=q) for q in ("a", "b") for n in range(4)),
+    )
     poorly(monkeypatch, world, "a0", "a1", "a2", "a3")
     assert started(world, solve(world)) == {"a0", "a1", "b0", "b1"}
 
@@ -69,7 +81,8 @@ def test_a_model_that_is_as_good_in_another_way_stands(monkeypatch: pytest.Monke
 
 
 def test_a_batch_that_lies_in_the_way_of_the_next_one_is_overruled_where_the_greedy_lies_better() -> None:
-    """Each priority has a model of its own: the higher gang's takes the one node that the lower gang may use, the greedy does not."""
+    """Each priority has a model of its own: the higher gang's takes the one node that the lower gang may use, the
+    greedy does not."""
     low, high = gang("low", role(1, gpu=3, cpu=1)), gang("high", role(2, gpu=3), priority=2)
     world = problem(nodes(1, gpu=8, cpu=16), nodes(1, leaf="s", gpu=8), low, high, tree={"s": (1, None)})
     plan = solve(world, Options(joint_variables=1))

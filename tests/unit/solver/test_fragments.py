@@ -1,4 +1,5 @@
-"""Fragments: what a node could no longer give to the rest of a batch, in whole numbers; and the greedy that keeps them few."""
+"""Fragments: what a node could no longer give to the rest of a batch, in whole numbers; and the greedy that keeps them
+few."""
 
 from __future__ import annotations
 
@@ -19,8 +20,11 @@ def fragments(world: Problem) -> Fragments:
 
 
 def test_a_pod_that_breaks_what_others_need_whole_costs_all_that_is_left_for_each_of_them() -> None:
-    world = problem([*nodes(1, gpu=8), *nodes(1, gpu=8, free={"gpu": 7})], gang("a", role(1, gpu=1)), gang("b", role(1, gpu=8)))
-    # the empty node loses the pod of 8 (7 left of no use to it); the other one had lost it before, and gets one less fragment
+    world = problem(
+        [*nodes(1, gpu=8), *nodes(1, gpu=8, free={"gpu": 7})], gang("a", role(1, gpu=1)), gang("b", role(1, gpu=8))
+    )
+    # the empty node loses the pod of 8 (7 left of no use to it); the other one had lost it before, and gets one less
+    # fragment
     assert fragments(world).rise(Ask((1,))).tolist() == [7, -1]
 
 
@@ -55,7 +59,8 @@ def test_what_is_free_on_cells_too_full_for_a_pod_is_of_no_use_to_it() -> None:
     )
     of = fragments(world)
     whole, half_of = (world.gangs[j].roles[0].ask for j in (0, 1))
-    # the half goes onto the used device: 10 are left, of use to both; the whole one takes 10: the 5 that are left were none to it before
+    # the half goes onto the used device: 10 are left, of use to both; the whole one takes 10: the 5 that are left were
+    # none to it before
     assert (of.rise(half_of).tolist(), of.rise(whole).tolist()) == ([-5], [0])
     of.room.take(0, half_of, 1)
     # now the half would break the last whole device: 5 are left that only the half can use
@@ -74,7 +79,8 @@ def test_a_pod_of_several_cells_needs_that_many_of_them() -> None:
 
 
 def test_the_second_greedy_takes_shares_of_devices() -> None:
-    """Best fit would put the half onto the node with less CPU and break its only device, which the whole one needs: it fits nowhere else."""
+    """Best fit would put the half onto the node with less CPU and break its only device, which the whole one needs: it
+    fits nowhere else."""
     device, used = cells("device", 1, gpu=10), cells("device", 2, {"gpu": 5}, gpu=10)
     world = problem(
         nodes(1, cpu=10, gpu=10, cells=device),
@@ -91,7 +97,8 @@ def test_the_second_greedy_takes_shares_of_devices() -> None:
 
 
 def broken_by_best_fit() -> Problem:
-    """The node with less CPU has room for fewer of the small pod, which there would leave 7 GPUs that the large one needs whole."""
+    """The node with less CPU has room for fewer of the small pod, which there would leave 7 GPUs that the large one
+    needs whole."""
     tight, used = nodes(1, cpu=10, gpu=8), nodes(1, cpu=90, gpu=8, free={"cpu": 90, "gpu": 7})
     small = [gang(f"small{i}", role(1, cpu=2, gpu=1)) for i in range(2)]
     return problem([*tight, *used], *small, gang("large", role(1, cpu=2, gpu=8)), gang("huge", role(1, cpu=80, gpu=8)))
@@ -119,7 +126,13 @@ def test_gangs_bound_to_domains_are_left_to_the_first_greedy() -> None:
 
 
 def test_more_is_asked_of_every_queue_and_priority_by_itself() -> None:
-    world = problem(nodes(4, gpu=8), queue("q"), queue("r"), gang("a", role(2, gpu=8), queue="q"), gang("b", role(1, gpu=8), queue="r"))
+    world = problem(
+        nodes(4, gpu=8),
+        queue("q"),
+        queue("r"),
+        gang("a", role(2, gpu=8), queue="q"),
+        gang("b", role(1, gpu=8), queue="r"),
+    )
     a: dict[int, tuple[Placement, ...]] = {0: (run(0, 0, 1), run(0, 1, 1))}
     b: dict[int, tuple[Placement, ...]] = {1: (run(0, 2, 1),)}
     assert more(world, a | b, a)
@@ -129,7 +142,8 @@ def test_more_is_asked_of_every_queue_and_priority_by_itself() -> None:
 
 
 def test_more_of_one_resource_is_not_bought_with_less_of_the_one_that_the_queue_holds_most_of() -> None:
-    """Dominant shares of 1/2 and 1/2 against one of 8/10; but all together they hold 7 of 10 CPU, which is less than 8 of 10 GPU."""
+    """Dominant shares of 1/2 and 1/2 against one of 8/10; but all together they hold 7 of 10 CPU, which is less than 8
+    of 10 GPU."""
     mixed = gang("b", role(1, cpu=5)), gang("c", role(1, cpu=2, gpu=5))
     world = problem(nodes(1, cpu=10, gpu=10), gang("a", role(1, gpu=8)), *mixed)
     large, both = {0: (run(0, 0, 1),)}, {1: (run(0, 0, 1),), 2: (run(0, 0, 1),)}
@@ -139,9 +153,22 @@ def test_more_of_one_resource_is_not_bought_with_less_of_the_one_that_the_queue_
 
 def test_the_largest_first_leave_room_that_only_small_ones_need() -> None:
     """The small ones are older; a node filled by one of them and the middle one holds no large one."""
-    world = problem(nodes(2, gpu=8), *(gang(f"small{i}", role(1, gpu=3)) for i in range(4)), gang("large", role(1, gpu=8)), gang("b", role(1, gpu=5)))
+    world = problem(
+        nodes(2, gpu=8),
+        *(gang(f"small{i}", role(1, gpu=3)) for i in range(4)),
+        gang("large", role(1, gpu=8)),
+        gang("b", role(1, gpu=5)),
+    )
     plan = solve(world)
-    assert sum(p.pods * world.gangs[d.gang].roles[p.role].request[0] for d in plan.decisions if d.action == "start" for p in d.placements) == 16
+    assert (
+        sum(
+            p.pods * world.gangs[d.gang].roles[p.role].request[0]
+            for d in plan.decisions
+            if d.action == "start"
+            for p in d.placements
+        )
+        == 16
+    )
     tree, room = Tree(world), Room(free_vectors(world))
     largest, oldest = sparing(world, tree, room, range(6))
     assert list(oldest.order(range(6), Ledger(world), (16,))) == [0, 1, 2, 3, 4, 5]

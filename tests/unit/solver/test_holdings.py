@@ -20,7 +20,9 @@ DEVICE = [("dev", 1, {"gpu": 100})]
 def low(name: str, cell: int | None, *, loss: int = 60, gpu: int = 100, node: int = 0) -> GangSpec:
     """One running pod with all or a part of one device, which is known unless cell is None."""
     holds = () if cell is None else (Hold(0, node, cell, 1),)
-    return gang(name, role(1, gpu=gpu, portions=[("dev", 1, {"gpu": gpu})]), running=(run(0, node, 1),), loss=loss, holds=holds)
+    return gang(
+        name, role(1, gpu=gpu, portions=[("dev", 1, {"gpu": gpu})]), running=(run(0, node, 1),), loss=loss, holds=holds
+    )
 
 
 def high(name: str = "high", *, number: int = 1, gpu: int = 100) -> GangSpec:
@@ -58,16 +60,26 @@ def test_a_gang_that_takes_two_devices_gets_those_of_two_victims() -> None:
 
 def test_what_is_free_of_a_device_counts_with_what_its_victim_gives_back() -> None:
     half = [("dev", {"gpu": 100}, {"gpu": 40}), ("dev", {"gpu": 100}, {"gpu": 40})]
-    world = problem(nodes(1, gpu=200, cells=half), low("a", 0, gpu=60, loss=90), low("b", 1, gpu=60, loss=30), high(), preempt=True)
+    world = problem(
+        nodes(1, gpu=200, cells=half), low("a", 0, gpu=60, loss=90), low("b", 1, gpu=60, loss=30), high(), preempt=True
+    )
     assert evicted(world) == {"b": 1}
 
 
 def elastic(*holds: Hold, pods: int = 2, loss: int = 60) -> GangSpec:
-    return gang("elastic", role(pods, minimum=1, gpu=50, portions=[("dev", 1, {"gpu": 50})]), running=(run(0, 0, pods),), loss=loss, holds=holds)
+    return gang(
+        "elastic",
+        role(pods, minimum=1, gpu=50, portions=[("dev", 1, {"gpu": 50})]),
+        running=(run(0, 0, pods),),
+        loss=loss,
+        holds=holds,
+    )
 
 
 def test_one_of_two_pods_that_share_a_device_gives_back_its_part() -> None:
-    world = problem(nodes(1, gpu=200, cells=FULL), elastic(Hold(0, 0, 0, 2)), low("other", 1, loss=900), high(gpu=50), preempt=True)
+    world = problem(
+        nodes(1, gpu=200, cells=FULL), elastic(Hold(0, 0, 0, 2)), low("other", 1, loss=900), high(gpu=50), preempt=True
+    )
     assert (actions(world)["elastic"], evicted(world)) == ("keep", {"elastic": 1})
 
 
@@ -80,17 +92,22 @@ def test_of_pods_on_two_devices_none_can_be_told_apart_so_the_gang_goes_whole() 
 
 def test_of_three_pods_two_on_a_device_two_that_go_free_one_part_of_it() -> None:
     part = [("dev", {"gpu": 100}, {"gpu": 0}), ("dev", {"gpu": 100}, {"gpu": 0})]
-    world = problem(nodes(1, gpu=200, cells=part), elastic(Hold(0, 0, 0, 2), Hold(0, 0, 1, 1), pods=3), high(gpu=50), preempt=True)
+    world = problem(
+        nodes(1, gpu=200, cells=part), elastic(Hold(0, 0, 0, 2), Hold(0, 0, 1, 1), pods=3), high(gpu=50), preempt=True
+    )
     assert evicted(world) == {"elastic": 2}
 
 
 def test_two_winners_share_the_devices_of_their_victims() -> None:
-    world = problem(nodes(1, gpu=200, cells=FULL), low("a", 0), low("b", 1), high("one"), high("two"), high("three"), preempt=True)
+    world = problem(
+        nodes(1, gpu=200, cells=FULL), low("a", 0), low("b", 1), high("one"), high("two"), high("three"), preempt=True
+    )
     assert actions(world) == {"a": "evict", "b": "evict", "one": "start", "two": "start", "three": "wait"}
 
 
 def test_a_victim_that_is_spared_gets_its_device_back() -> None:
-    """`first` takes the cheap device of node 0; together with `pair`, which needs both devices of one node, everybody is placed anew."""
+    """`first` takes the cheap device of node 0; together with `pair`, which needs both devices of one node, everybody
+    is placed anew."""
     running = [low("a", 0, loss=10), low("b", 1, loss=10), low("c", 0, loss=11, node=1), low("d", 1, loss=100, node=1)]
     world = problem(nodes(2, gpu=200, cells=FULL), *running, high("first"), high("pair", number=2), preempt=True)
     assert evicted(world) == {"a": 1, "b": 1, "c": 1}
@@ -143,6 +160,12 @@ def test_a_cell_holds_no_more_than_it_has() -> None:
 
 
 def test_holds_are_sorted() -> None:
-    two = gang("two", role(2, gpu=100, portions=DEVICE), running=(run(0, 0, 2),), loss=1, holds=(Hold(0, 0, 1, 1), Hold(0, 0, 0, 1)))
+    two = gang(
+        "two",
+        role(2, gpu=100, portions=DEVICE),
+        running=(run(0, 0, 2),),
+        loss=1,
+        holds=(Hold(0, 0, 1, 1), Hold(0, 0, 0, 1)),
+    )
     with pytest.raises(InvalidProblemError, match="not sorted"):
         validate(problem(nodes(1, gpu=200, cells=FULL), two))

@@ -50,7 +50,9 @@ def test_a_gang_that_may_not_be_evicted_borrows_nothing_and_is_told_whose_it_is(
     world = kept(borrower("one"), borrower("two", loss=None, priority=-1))
     plan = decided(world)
     assert [d.action for d in plan.decisions] == ["start", "wait"]
-    assert [fact.code for fact in decided(kept(borrower("one", at=1), borrower("two", loss=None))).decisions[1].facts] == ["GW106"]
+    assert [
+        fact.code for fact in decided(kept(borrower("one", at=1), borrower("two", loss=None))).decisions[1].facts
+    ] == ["GW106"]
 
 
 @pytest.mark.parametrize(
@@ -116,18 +118,28 @@ def test_nobody_goes_where_the_owner_finds_room_without() -> None:
 
 def test_of_two_borrowers_the_cheaper_goes() -> None:
     world = kept(
-        borrower("old", 4, at=0, loss=90), borrower("young", 4, at=0, loss=10), borrower("there", at=1), gang("mine", role(1, gpu=4), queue="owner")
+        borrower("old", 4, at=0, loss=90),
+        borrower("young", 4, at=0, loss=10),
+        borrower("there", at=1),
+        gang("mine", role(1, gpu=4), queue="owner"),
     )
     assert actions(world) == {"old": "keep", "young": "evict", "there": "keep", "mine": "start"}
 
 
 def test_other_queues_take_nothing_back_from_a_domain_that_is_not_theirs() -> None:
-    world = kept(borrower("lent", at=0), borrower("there", at=1), queue("third"), gang("third", role(1, gpu=8), queue="third", priority=5))
+    world = kept(
+        borrower("lent", at=0),
+        borrower("there", at=1),
+        queue("third"),
+        gang("third", role(1, gpu=8), queue="third", priority=5),
+    )
     assert actions(world)["lent"] == "keep"
 
 
 def test_a_gang_that_never_preempts_takes_nothing_back() -> None:
-    world = kept(borrower("lent", at=0), borrower("there", at=1), gang("mine", role(1, gpu=8), queue="owner", preempts=False))
+    world = kept(
+        borrower("lent", at=0), borrower("there", at=1), gang("mine", role(1, gpu=8), queue="owner", preempts=False)
+    )
     assert actions(world) == {"lent": "keep", "there": "keep", "mine": "wait"}
 
 

@@ -15,7 +15,11 @@ def actions(made: Plan) -> list[Action]:
 def test_a_strict_queue_and_whole_supernodes_go_together() -> None:
     """Gang 0 of a strict queue and supernode 0 once had variables of one name."""
     world = problem(
-        nodes(1, gpu=8), nodes(1, leaf="s0", gpu=8), queue("q", strict=True), gang("a", role(1, gpu=1), queue="q"), tree={"s0": (1, None)}
+        nodes(1, gpu=8),
+        nodes(1, leaf="s0", gpu=8),
+        queue("q", strict=True),
+        gang("a", role(1, gpu=1), queue="q"),
+        tree={"s0": (1, None)},
     )
     made = solve(world)
     assert actions(made) == ["start"]
@@ -23,7 +27,9 @@ def test_a_strict_queue_and_whole_supernodes_go_together() -> None:
 
 
 def test_a_gang_that_needs_no_pod_starts_with_none_even_where_it_may_have_none() -> None:
-    world = problem(nodes(1, gpu=8), gang("none", role(1, minimum=0, kinds=(7,), gpu=1), minimum=0), gang("one", role(1, gpu=1)))
+    world = problem(
+        nodes(1, gpu=8), gang("none", role(1, minimum=0, kinds=(7,), gpu=1), minimum=0), gang("one", role(1, gpu=1))
+    )
     made = solve(world)
     assert actions(made) == ["start", "start"]
     assert verify(world, made) == []
@@ -40,7 +46,8 @@ def test_a_reservation_leaves_a_role_that_runs_beyond_its_replicas_as_it_is() ->
 
 
 def test_whose_end_leaves_no_company_is_not_waited_for() -> None:
-    """Pods that ran and are gone were once counted as placed pods less: an anchor seemed to stay, or a pod to be kept away by minus one."""
+    """Pods that ran and are gone were once counted as placed pods less: an anchor seemed to stay, or a pod to be kept
+    away by minus one."""
     friend = gang("friend", role(1, gpu=1, bears=(0,), matches=(0,)), running=(run(0, 0, 1),))
     fan = gang("fan", role(1, gpu=1, bears=(0,)))
     world = problem(nodes(1, gpu=1), nodes(1, gpu=1, kind=1), friend, fan, relations=(relation("together", (0, 1)),))
@@ -77,4 +84,6 @@ def test_fewer_pods_are_fewer_than_what_is_written() -> None:
     world = problem(nodes(1, gpu=8), queue("q", capability={"gpu": 4}, used={"gpu": 1}), quads)
     made = solve(world)
     assert verify(world, made) == []
-    assert not [change for repair in made.decisions[0].repairs for change in (repair, *repair.also) if change.code == "GR105"]
+    assert not [
+        change for repair in made.decisions[0].repairs for change in (repair, *repair.also) if change.code == "GR105"
+    ]

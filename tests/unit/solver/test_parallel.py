@@ -144,7 +144,9 @@ if __name__ == "__main__":
 def test_workers_end_with_a_parent_that_was_killed(tmp_path: Path) -> None:
     script = tmp_path / "orphan.py"
     script.write_text(ORPHAN)
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
     assert done.returncode == -signal.SIGKILL
     left = {int(pid) for pid in done.stdout.split()}
     assert left

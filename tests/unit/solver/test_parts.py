@@ -1,4 +1,5 @@
-"""Gangs that cannot meet are spread in parts: as well as together, and better where together they are too many for a model."""
+"""Gangs that cannot meet are spread in parts: as well as together, and better where together they are too many for a
+model."""
 
 from __future__ import annotations
 
@@ -74,7 +75,12 @@ def test_what_hangs_together_is_one_part(between: list[object]) -> None:
 
 
 def test_nodes_outside_the_topology_join_nothing() -> None:
-    world = problem(nodes(2, kind=0, gpu=8), nodes(2, kind=1, gpu=8), gang("x", role(1, kinds=[0], gpu=8)), gang("y", role(1, kinds=[1], gpu=8)))
+    world = problem(
+        nodes(2, kind=0, gpu=8),
+        nodes(2, kind=1, gpu=8),
+        gang("x", role(1, kinds=[0], gpu=8)),
+        gang("y", role(1, kinds=[1], gpu=8)),
+    )
     assert split(world) == [["x"], ["y"]]
 
 
@@ -91,7 +97,8 @@ def test_gangs_that_a_relation_looks_at_are_one_part() -> None:
 
 
 def halves(waiting: int = 0) -> Problem:
-    """Two pools of two supernodes, two gangs for each that need more than one supernode, and perhaps gangs that find no room."""
+    """Two pools of two supernodes, two gangs for each that need more than one supernode, and perhaps gangs that find no
+    room."""
     return problem(
         nodes(3, leaf="s0", kind=0, gpu=8),
         nodes(3, leaf="s1", kind=0, gpu=8),
@@ -124,12 +131,18 @@ def test_costs_and_bounds_of_the_parts_add_up(monkeypatch: pytest.MonkeyPatch) -
     whole = solve(world)
     assert asked[2:] == [4]
     assert whole.batches[0].objectives == apart.batches[0].objectives
-    assert {o.name: o.value for o in apart.batches[0].objectives if o.name in NAMES} == {"spread": 2, "supernodes": 4, "nodes": 12}
+    assert {o.name: o.value for o in apart.batches[0].objectives if o.name in NAMES} == {
+        "spread": 2,
+        "supernodes": 4,
+        "nodes": 12,
+    }
 
 
 def test_parts_of_which_one_is_too_coarse_are_all_asked_again() -> None:
     fine = Spread({0: ()}, ())
-    assert independent_parts.merged([fine, Spread({}, (), (5,)), Spread({}, (), (2,))], Options()) == Spread({}, (), (2, 5))
+    assert independent_parts.merged([fine, Spread({}, (), (5,)), Spread({}, (), (2,))], Options()) == Spread(
+        {}, (), (2, 5)
+    )
 
 
 def test_the_plan_is_the_same_from_processes_as_from_here() -> None:

@@ -47,9 +47,21 @@ def facts(world: Problem, name: str) -> tuple[Fact, ...]:
 SHARES: dict[str, tuple[int, list[tuple[QueueSpec, int]], list[int | None]]] = {
     "equal weights: 12 / 2": (12, [(queue("a"), 20), (queue("b"), 20)], [6, 6]),
     "weights 2 and 1: 12 * 2/3 and 12 * 1/3": (12, [(queue("a", weight=2), 20), (queue("b"), 20)], [8, 4]),
-    "weights 1, 2 and 3: 12 in sixths": (12, [(queue("a"), 99), (queue("b", weight=2), 99), (queue("c", weight=3), 99)], [2, 4, 6]),
-    "a asks for 2 of its 4 and is met; the 2 left go to b and c": (12, [(queue("a"), 2), (queue("b"), 9), (queue("c"), 9)], [2, 5, 5]),
-    "a asks for 3 of its 9, and b takes 3 and then the 6 left": (12, [(queue("a", weight=3), 3), (queue("b"), 20)], [3, 9]),
+    "weights 1, 2 and 3: 12 in sixths": (
+        12,
+        [(queue("a"), 99), (queue("b", weight=2), 99), (queue("c", weight=3), 99)],
+        [2, 4, 6],
+    ),
+    "a asks for 2 of its 4 and is met; the 2 left go to b and c": (
+        12,
+        [(queue("a"), 2), (queue("b"), 9), (queue("c"), 9)],
+        [2, 5, 5],
+    ),
+    "a asks for 3 of its 9, and b takes 3 and then the 6 left": (
+        12,
+        [(queue("a", weight=3), 3), (queue("b"), 20)],
+        [3, 9],
+    ),
     "all that is asked for is less than there is": (12, [(queue("a"), 3), (queue("b", weight=5), 4)], [3, 4]),
     "a capability of 3 stops a; b takes 6, then 1.5 of the 3 left, then the rest": (
         12,
@@ -94,14 +106,25 @@ def test_proportion_deserves(sentence: str) -> None:
 
 
 def test_proportion_shares_out_each_resource_and_ends() -> None:
-    """Each round leaves half of what the one before left: 6, 8, 9 ... of what only one asks for more of, so 10 in the end; pods count for nothing."""
+    """Each round leaves half of what the one before left: 6, 8, 9 ... of what only one asks for more of, so 10 in the
+    end; pods count for nothing."""
     a, b = gang("a", role(1, cpu=12, gpu=2, pods=1), queue="a"), gang("b", role(1, cpu=2, gpu=12, pods=1), queue="b")
-    assert water_filling(problem(nodes(1, cpu=12, gpu=12, pods=1), queue("a"), queue("b"), a, b)) == ((10, 2, 0), (2, 10, 0))
+    assert water_filling(problem(nodes(1, cpu=12, gpu=12, pods=1), queue("a"), queue("b"), a, b)) == (
+        (10, 2, 0),
+        (2, 10, 0),
+    )
 
 
 def test_proportion_lets_no_queue_exceed_its_share_even_beside_free_nodes() -> None:
     """12 GPUs, shares of 6 and 6: the gang of 8 in b keeps to no share, and what it leaves free goes to nobody."""
-    world = problem(nodes(12, gpu=1), queue("a"), queue("b"), *singles(8, "a"), gang("wide", role(8, gpu=1), queue="b"), policy=PROPORTION)
+    world = problem(
+        nodes(12, gpu=1),
+        queue("a"),
+        queue("b"),
+        *singles(8, "a"),
+        gang("wide", role(8, gpu=1), queue="b"),
+        policy=PROPORTION,
+    )
     assert started(world) == [6, 0]
     assert facts(world, "wide") == (Fact("GW112", queue=1, resource=0, asked=8, available=6, limit=6),)
     assert started(replace(world, policy=Policy())) == [4, 1]
@@ -114,12 +137,21 @@ def test_a_share_that_is_the_whole_cluster_is_never_blamed() -> None:
 
 def test_what_a_queue_holds_above_its_share_stays_and_nothing_comes_to_it() -> None:
     holder = gang("holder", role(8, gpu=1), queue="a", running=(run(0, 0, 8),))
-    world = problem(nodes(1, gpu=12), queue("a"), queue("b"), holder, *singles(4, "a"), *singles(8, "b"), policy=PROPORTION)
+    world = problem(
+        nodes(1, gpu=12), queue("a"), queue("b"), holder, *singles(4, "a"), *singles(8, "b"), policy=PROPORTION
+    )
     assert started(world) == [0, 4]
 
 
 def test_growth_ends_at_the_share() -> None:
-    world = problem(nodes(1, gpu=12), queue("a"), queue("b"), gang("a", role(12, minimum=1, gpu=1), queue="a"), *singles(9, "b"), policy=PROPORTION)
+    world = problem(
+        nodes(1, gpu=12),
+        queue("a"),
+        queue("b"),
+        gang("a", role(12, minimum=1, gpu=1), queue="a"),
+        *singles(9, "b"),
+        policy=PROPORTION,
+    )
     assert sum(p.pods for p in decided(world).decisions[0].placements) == 6
 
 
@@ -127,8 +159,18 @@ def test_growth_ends_at_the_share() -> None:
 
 TEAM = (queue("root"), queue("team", "root", capability={"gpu": 8}))
 LIMITS: dict[str, tuple[Policy, int, tuple[QueueSpec, ...], list[int | None]]] = {
-    "flat: a's guarantee of 4 is out of b's reach": (CAPACITY, 12, (queue("a", guarantee={"gpu": 4}), queue("b")), [12, 8]),
-    "flat: the lower of both limits counts": (CAPACITY, 12, (queue("a", guarantee={"gpu": 4}), queue("b", capability={"gpu": 5})), [12, 5]),
+    "flat: a's guarantee of 4 is out of b's reach": (
+        CAPACITY,
+        12,
+        (queue("a", guarantee={"gpu": 4}), queue("b")),
+        [12, 8],
+    ),
+    "flat: the lower of both limits counts": (
+        CAPACITY,
+        12,
+        (queue("a", guarantee={"gpu": 4}), queue("b", capability={"gpu": 5})),
+        [12, 5],
+    ),
     "flat: guarantees above the cluster leave each its own": (
         CAPACITY,
         6,
@@ -178,7 +220,11 @@ def test_real_capability(sentence: str) -> None:
 
 def test_deserved_lies_between_guarantee_and_real_capability() -> None:
     """min(20, 12 - 4) = 8; max(2, 4) = 4; nothing said, nothing deserved."""
-    queues = (queue("much", deserved={"gpu": 20}), queue("little", deserved={"gpu": 2}, guarantee={"gpu": 4}), queue("nothing"))
+    queues = (
+        queue("much", deserved={"gpu": 20}),
+        queue("little", deserved={"gpu": 2}, guarantee={"gpu": 4}),
+        queue("nothing"),
+    )
     assert [limit[0] for limit in deserved(problem(nodes(1, gpu=12), *queues, policy=CAPACITY))] == [8, 4, None]
 
 
@@ -186,7 +232,9 @@ def test_flat_capacity_counts_guarantees_of_a_tree_twice_and_says_so() -> None:
     """total 12 - (4 + 4) = 4 for others, where the tree alone would leave them 8."""
     tree = (queue("top", guarantee={"gpu": 4}), queue("heir", "top", guarantee={"gpu": 4}), queue("b"))
     world = problem(nodes(12, gpu=1), *tree, gang("wide", role(6, gpu=1), queue="b"), policy=CAPACITY)
-    assert facts(world, "wide") == (Fact("GW106", never=True, queue=2, resource=0, asked=6, available=4, queues=(0, 1)),)
+    assert facts(world, "wide") == (
+        Fact("GW106", never=True, queue=2, resource=0, asked=6, available=4, queues=(0, 1)),
+    )
     assert started(replace(world, policy=Policy())) == [0, 0, 1]
 
 
@@ -221,12 +269,28 @@ ORDERS: dict[str, tuple[Policy, int, tuple[QueueSpec, ...], dict[str, int], list
         {"a": 12, "b": 12},
         [6, 6],
     ),
-    "what lies idle is lent": (CAPACITY, 12, (queue("a", deserved={"gpu": 4}), queue("b", deserved={"gpu": 8})), {"a": 12}, [12, 0]),
-    "what is guaranteed is not: 12 - 4": (CAPACITY, 12, (queue("a", deserved={"gpu": 6}), queue("idle", guarantee={"gpu": 4})), {"a": 12}, [8, 0]),
+    "what lies idle is lent": (
+        CAPACITY,
+        12,
+        (queue("a", deserved={"gpu": 4}), queue("b", deserved={"gpu": 8})),
+        {"a": 12},
+        [12, 0],
+    ),
+    "what is guaranteed is not: 12 - 4": (
+        CAPACITY,
+        12,
+        (queue("a", deserved={"gpu": 6}), queue("idle", guarantee={"gpu": 4})),
+        {"a": 12},
+        [8, 0],
+    ),
     "guarantee, borrowing, an idle queue: b keeps its 3 free, c deserves 2 and a 4 of the 9 left, so 6 and 3": (
         CAPACITY,
         12,
-        (queue("a", deserved={"gpu": 4}), queue("b", guarantee={"gpu": 3}, deserved={"gpu": 6}), queue("c", deserved={"gpu": 2})),
+        (
+            queue("a", deserved={"gpu": 4}),
+            queue("b", guarantee={"gpu": 3}, deserved={"gpu": 6}),
+            queue("c", deserved={"gpu": 2}),
+        ),
         {"a": 12, "c": 12},
         [6, 0, 3],
     ),
@@ -237,7 +301,13 @@ ORDERS: dict[str, tuple[Policy, int, tuple[QueueSpec, ...], dict[str, int], list
         {"a": 6, "b": 6},
         [6, 0],
     ),
-    "two queues that deserve nothing share by weight": (CAPACITY, 12, (queue("a", weight=2), queue("b")), {"a": 12, "b": 12}, [8, 4]),
+    "two queues that deserve nothing share by weight": (
+        CAPACITY,
+        12,
+        (queue("a", weight=2), queue("b")),
+        {"a": 12, "b": 12},
+        [8, 4],
+    ),
     "what is held counts: 6 of 6 are held by a": (
         CAPACITY,
         12,
@@ -269,7 +339,12 @@ ORDERS: dict[str, tuple[Policy, int, tuple[QueueSpec, ...], dict[str, int], list
     "without the tree x2 and y share by what they themselves deserve: 4/2 and 8/4": (
         CAPACITY,
         12,
-        (queue("root"), queue("x", "root", deserved={"gpu": 8}), queue("y", "root", deserved={"gpu": 4}), queue("x2", "x", deserved={"gpu": 2})),
+        (
+            queue("root"),
+            queue("x", "root", deserved={"gpu": 8}),
+            queue("y", "root", deserved={"gpu": 4}),
+            queue("x2", "x", deserved={"gpu": 2}),
+        ),
         {"x2": 12, "y": 12},
         [0, 0, 8, 4],
     ),
@@ -286,7 +361,8 @@ def test_capacity(sentence: str) -> None:
 
 
 def test_capacity_takes_the_scarcest_of_what_is_deserved() -> None:
-    """a: cpu 1/6 and gpu 1/2 a gang, b: cpu 1/2 and gpu 1/6; each three times makes shares of 1.5, and cpu and gpu are then full."""
+    """a: cpu 1/6 and gpu 1/2 a gang, b: cpu 1/2 and gpu 1/6; each three times makes shares of 1.5, and cpu and gpu are
+    then full."""
     wants = {"cpu": 6, "gpu": 2}, {"cpu": 2, "gpu": 6}
     queues = queue("a", deserved=wants[0]), queue("b", deserved=wants[1])
     gangs = [*singles(9, "a", cpu=1, gpu=1), *singles(9, "b", cpu=1, gpu=1)]
@@ -295,7 +371,9 @@ def test_capacity_takes_the_scarcest_of_what_is_deserved() -> None:
 
 def test_gangs_above_the_queues_priority_in_their_own_go_first() -> None:
     urgent = gang("urgent", role(1, gpu=1), queue="low", priority=5)
-    world = problem(nodes(1, gpu=1), queue("high", priority=9), queue("low"), *singles(1, "high"), urgent, policy=CAPACITY)
+    world = problem(
+        nodes(1, gpu=1), queue("high", priority=9), queue("low"), *singles(1, "high"), urgent, policy=CAPACITY
+    )
     assert started(world) == [0, 1]
 
 
@@ -306,7 +384,9 @@ def test_queue_priority_counts_for_nothing_where_no_plugin_looks_at_it() -> None
 
 
 def test_with_the_tree_a_queue_that_has_children_takes_no_gang() -> None:
-    world = problem(nodes(1, gpu=4), queue("top"), queue("leaf", "top"), *singles(1, "top"), *singles(1, "leaf"), policy=TREE)
+    world = problem(
+        nodes(1, gpu=4), queue("top"), queue("leaf", "top"), *singles(1, "top"), *singles(1, "leaf"), policy=TREE
+    )
     assert started(world) == [0, 1]
     assert facts(world, "top0") == (Fact("GW113", queue=0),)
 
@@ -316,13 +396,16 @@ def test_with_the_tree_a_queue_that_has_children_takes_no_gang() -> None:
 
 @pytest.mark.parametrize(("size", "weight", "expected"), [(1, 1, [3, 2]), (3, 1, [9, 6]), (3, 2, [6, 7])])
 def test_dominant_resource_fairness(size: int, weight: int, expected: list[int]) -> None:
-    """Ghodsi et al., NSDI 2011: 9 CPUs, 18 GB; a's tasks ask for (1, 4), a share of 2/9 each, b's for (3, 1), 1/3 each: 3 and 2 tasks.
+    """Ghodsi et al., NSDI 2011: 9 CPUs, 18 GB; a's tasks ask for (1, 4), a share of 2/9 each, b's for (3, 1), 1/3 each:
+    3 and 2 tasks.
 
-    Three times the cluster, three times the tasks. There with weight 2 for b: 4/54 x = 3/27 y / 2 and x + 3 y = 27 at x = 5.4, y = 7.2; of the whole
-    numbers around it 6 and 7 have the larger of the smaller shares: 7/18 against 5 * 2/27.
+    Three times the cluster, three times the tasks. There with weight 2 for b: 4/54 x = 3/27 y / 2 and x + 3 y = 27 at x
+    = 5.4, y = 7.2; of the whole numbers around it 6 and 7 have the larger of the smaller shares: 7/18 against 5 * 2/27.
     """
     a, b = singles(20, "a", cpu=1, memory=4), singles(20, "b", cpu=3, memory=1)
-    world = problem(nodes(1, cpu=9 * size, memory=18 * size), queue("a"), queue("b", weight=weight), *a, *b, policy=Policy(drf=True))
+    world = problem(
+        nodes(1, cpu=9 * size, memory=18 * size), queue("a"), queue("b", weight=weight), *a, *b, policy=Policy(drf=True)
+    )
     assert started(world) == expected
 
 
@@ -334,7 +417,8 @@ N1, N21, N22 = way(("n1", 1), ("a", 1)), way(("n2", 1), ("b", 1)), way(("n2", 1)
 
 
 def test_hierarchical_drf_does_not_starve_the_sibling_of_a_queue_that_nobody_rivals() -> None:
-    """Bhattacharya et al., SoCC 2013: c alone wants GPUs, and gets all. Measured by their sum, n2 would look rich with them and b get no CPU."""
+    """Bhattacharya et al., SoCC 2013: c alone wants GPUs, and gets all. Measured by their sum, n2 would look rich with
+    them and b get no CPU."""
     queues = [queue("a", hierarchy=N1), queue("b", hierarchy=N21), queue("c", hierarchy=N22)]
     gangs = [*singles(10, "a", cpu=1), *singles(10, "b", cpu=1), *singles(10, "c", gpu=1)]
     world = problem(nodes(1, cpu=10, gpu=10), *queues, *gangs, policy=DRF_TREE)
@@ -347,7 +431,10 @@ HIERARCHIES = {
     "three levels: 3/4 of 16 for a, 2/3 of these for a1": ({"a1": 16, "a2": 16, "b": 16}, [8, 4, 4]),
     "an idle subtree's part goes to its sibling": ({"a2": 16, "b": 16}, [0, 12, 4]),
     "so does what a queue does not ask for": ({"a1": 2, "a2": 16, "b": 16}, [2, 10, 4]),
-    "an idle branch leaves all to the other: 32/3 and 16/3, of which 10 and 6 are fairer than 11 and 5": ({"a1": 16, "a2": 16}, [10, 6, 0]),
+    "an idle branch leaves all to the other: 32/3 and 16/3, of which 10 and 6 are fairer than 11 and 5": (
+        {"a1": 16, "a2": 16},
+        [10, 6, 0],
+    ),
     "a branch that asks for little": ({"a1": 16, "a2": 16, "b": 1}, [10, 5, 1]),
 }
 
@@ -365,29 +452,49 @@ def test_drf_lets_the_gangs_of_a_queue_take_turns() -> None:
     world = problem(nodes(1, gpu=8), gang("old", role(8, minimum=1, gpu=1)), gang("new", role(8, minimum=1, gpu=1)))
 
     def sizes(policy: Policy) -> list[int]:
-        return [sum(place.pods for place in decision.placements) for decision in decided(replace(world, policy=policy)).decisions]
+        return [
+            sum(place.pods for place in decision.placements)
+            for decision in decided(replace(world, policy=policy)).decisions
+        ]
 
     assert (sizes(Policy()), sizes(Policy(drf=True))) == ([7, 1], [4, 4])
 
 
 def test_the_number_of_pods_counts_in_a_dominant_share() -> None:
-    """Of 16 CPUs and 8 pods a's pods take 1/16 and 1/8, b's 1/8 and 1/8: all of them 1/8, and each gets 4 of the 8. By CPUs alone it were 5 and 3.
+    """Of 16 CPUs and 8 pods a's pods take 1/16 and 1/8, b's 1/8 and 1/8: all of them 1/8, and each gets 4 of the 8. By
+    CPUs alone it were 5 and 3.
 
-    Source: calculateShare of pkg/scheduler/plugins/drf, which goes through all that nodes have; `pods` is in it (NewResource of resource_info.go).
+    Source: calculateShare of pkg/scheduler/plugins/drf, which goes through all that nodes have; `pods` is in it
+    (NewResource of resource_info.go).
     """
     thin, thick = role(8, minimum=1, cpu=1, pods=1), role(8, minimum=1, cpu=2, pods=1)
-    two = problem(nodes(1, cpu=16, pods=8), queue("a"), queue("b"), *singles(9, "a", cpu=1, pods=1), *singles(9, "b", cpu=2, pods=1))
+    two = problem(
+        nodes(1, cpu=16, pods=8),
+        queue("a"),
+        queue("b"),
+        *singles(9, "a", cpu=1, pods=1),
+        *singles(9, "b", cpu=2, pods=1),
+    )
     assert started(two) == started(replace(two, policy=Policy(drf=True))) == [4, 4]
     one = problem(nodes(1, cpu=16, pods=8), gang("thin", thin), gang("thick", thick), policy=Policy(drf=True))
     assert [sum(place.pods for place in decision.placements) for decision in decided(one).decisions] == [4, 4]
 
 
 def test_capacity_measures_by_pods_where_they_are_deserved_beside_something_else() -> None:
-    """6 GPUs; of 4 deserved GPUs and 2 deserved pods a has all with its second pod, b of 4 GPUs with its fourth. Deserved pods alone are nothing."""
+    """6 GPUs; of 4 deserved GPUs and 2 deserved pods a has all with its second pod, b of 4 GPUs with its fourth.
+    Deserved pods alone are nothing."""
     gangs = [*singles(6, "a", gpu=1, pods=1), *singles(6, "b", gpu=1, pods=1)]
     deserves = {"both": {"gpu": 4, "pods": 2}, "GPUs": {"gpu": 4}, "pods": {"pods": 2}}
     found = {
-        name: started(problem(nodes(1, gpu=6, pods=9), queue("a", deserved=amounts), queue("b", deserved={"gpu": 4}), *gangs, policy=CAPACITY))
+        name: started(
+            problem(
+                nodes(1, gpu=6, pods=9),
+                queue("a", deserved=amounts),
+                queue("b", deserved={"gpu": 4}),
+                *gangs,
+                policy=CAPACITY,
+            )
+        )
         for name, amounts in deserves.items()
     }
     # Pods alone: 1 + 1/6 and 5/4, the smaller of which is larger than that of 1 + 2/6 and 4/4.

@@ -15,7 +15,19 @@ from solver.problem import Back, Policy, Problem, Subgroup
 from solver.semantics.topology import Tree
 from solver.state.room import Ledger, Room, demand, free_vectors
 from solver.verify import verify
-from tests.unit.solver.builders import GangSpec, NodeSpec, QueueSpec, gang, hard, nodes, parts, problem, queue, role, run
+from tests.unit.solver.builders import (
+    GangSpec,
+    NodeSpec,
+    QueueSpec,
+    gang,
+    hard,
+    nodes,
+    parts,
+    problem,
+    queue,
+    role,
+    run,
+)
 
 CAPACITY, PROPORTION = Policy(capacity=True), Policy(proportion=True)
 TREE = {"s0": (1, "spine"), "s1": (1, "spine"), "spine": (2, None)}
@@ -43,12 +55,19 @@ class Situation:
 
 def busy(first: int, count: int, name: str = "runs", where: str = "default") -> GangSpec:
     """A gang that runs with one pod of 8 GPUs on each of so many nodes."""
-    return gang(f"{name}{first}", role(count, gpu=8), queue=where, running=tuple(run(0, first + n, 1) for n in range(count)))
+    return gang(
+        f"{name}{first}", role(count, gpu=8), queue=where, running=tuple(run(0, first + n, 1) for n in range(count))
+    )
 
 
 SITUATIONS = {
     "its queue is full, and there is room on the nodes": Situation(
-        problem(nodes(4, gpu=8), queue("q", capability={"gpu": 16}), busy(0, 1, where="q"), gang("asks", role(2, gpu=8), queue="q")),
+        problem(
+            nodes(4, gpu=8),
+            queue("q", capability={"gpu": 16}),
+            busy(0, 1, where="q"),
+            gang("asks", role(2, gpu=8), queue="q"),
+        ),
         (Fact("GW101", queue=0, resource=0, asked=16, available=8, limit=16),),
         (
             Repair("GR109", gangs=(0,)),
@@ -86,7 +105,11 @@ SITUATIONS = {
     ),
     "the queue is full for good, and the nodes are now": Situation(
         problem(
-            nodes(2, gpu=8), queue("q", capability={"gpu": 8}), queue("other"), busy(0, 1, where="other"), gang("asks", role(2, gpu=8), queue="q")
+            nodes(2, gpu=8),
+            queue("q", capability={"gpu": 8}),
+            queue("other"),
+            busy(0, 1, where="other"),
+            gang("asks", role(2, gpu=8), queue="q"),
         ),
         (
             Fact("GW101", never=True, queue=0, resource=0, asked=16, available=8, limit=8),
@@ -107,7 +130,12 @@ SITUATIONS = {
         ),
     ),
     "no tier helps, a wish does": Situation(
-        problem(nodes(2, leaf="s0", gpu=8), nodes(1, gpu=8), gang("asks", role(3, gpu=8), topology=hard(1)), tree={"s0": (1, None)}),
+        problem(
+            nodes(2, leaf="s0", gpu=8),
+            nodes(1, gpu=8),
+            gang("asks", role(3, gpu=8), topology=hard(1)),
+            tree={"s0": (1, None)},
+        ),
         (Fact("GW104", never=True, hypernode=0, tier=1, asked=3, available=2),),
         (Repair("GR107"), Repair("GR105", role=0, amount=2, now=3)),
     ),
@@ -117,7 +145,11 @@ SITUATIONS = {
         (Repair("GR109", gangs=(0,)), Repair("GR105", role=0, amount=1, now=4)),
     ),
     "what is free is in pieces": Situation(
-        problem(nodes(2, gpu=8), gang("runs", role(2, gpu=3), running=(run(0, 0, 1), run(0, 1, 1))), gang("asks", role(1, gpu=8))),
+        problem(
+            nodes(2, gpu=8),
+            gang("runs", role(2, gpu=3), running=(run(0, 0, 1), run(0, 1, 1))),
+            gang("asks", role(1, gpu=8)),
+        ),
         (Fact("GW119", role=0, asked=1, available=0),),
         (Repair("GR109", gangs=(0,)), Repair("GR104", nodes=(0,), amount=1)),
     ),
@@ -169,22 +201,42 @@ SITUATIONS = {
         ),
     ),
     "what others are guaranteed is never its own": Situation(
-        problem(nodes(2, gpu=8), queue("safe", guarantee={"gpu": 8}), queue("q"), gang("asks", role(2, gpu=8), queue="q")),
+        problem(
+            nodes(2, gpu=8), queue("safe", guarantee={"gpu": 8}), queue("q"), gang("asks", role(2, gpu=8), queue="q")
+        ),
         (Fact("GW106", never=True, queue=1, resource=0, asked=16, available=8, queues=(0,)),),
         (Repair("GR105", role=0, amount=1, now=2), Repair("GR108", queue=0, resource=0, amount=8)),
     ),
     "what others are guaranteed is one reason, however often it is measured": Situation(
-        problem(nodes(2, gpu=8), queue("safe", guarantee={"gpu": 8}), queue("q"), gang("asks", role(2, gpu=8), queue="q"), policy=CAPACITY),
+        problem(
+            nodes(2, gpu=8),
+            queue("safe", guarantee={"gpu": 8}),
+            queue("q"),
+            gang("asks", role(2, gpu=8), queue="q"),
+            policy=CAPACITY,
+        ),
         (Fact("GW106", never=True, queue=1, resource=0, asked=16, available=8, queues=(0,)),),
         (Repair("GR105", role=0, amount=1, now=2), Repair("GR108", queue=0, resource=0, amount=8)),
     ),
     "its share by weight is small because of what others are guaranteed": Situation(
-        problem(nodes(2, gpu=8), queue("safe", guarantee={"gpu": 8}), queue("q"), gang("asks", role(2, gpu=8), queue="q"), policy=PROPORTION),
+        problem(
+            nodes(2, gpu=8),
+            queue("safe", guarantee={"gpu": 8}),
+            queue("q"),
+            gang("asks", role(2, gpu=8), queue="q"),
+            policy=PROPORTION,
+        ),
         (Fact("GW106", never=True, queue=1, resource=0, asked=16, available=8, queues=(0,)),),
         (Repair("GR105", role=0, amount=1, now=2), Repair("GR108", queue=0, resource=0, amount=8)),
     ),
     "the plugin proportion keeps from a queue what is guaranteed to the one above it": Situation(
-        problem(nodes(2, gpu=8), queue("org", guarantee={"gpu": 8}), queue("q", "org"), gang("asks", role(2, gpu=8), queue="q"), policy=PROPORTION),
+        problem(
+            nodes(2, gpu=8),
+            queue("org", guarantee={"gpu": 8}),
+            queue("q", "org"),
+            gang("asks", role(2, gpu=8), queue="q"),
+            policy=PROPORTION,
+        ),
         (Fact("GW106", never=True, queue=1, resource=0, asked=16, available=8, queues=(0,)),),
         (Repair("GR105", role=0, amount=1, now=2), Repair("GR108", queue=0, resource=0, amount=8)),
     ),
@@ -309,7 +361,12 @@ def test_a_guarantee_that_is_used_is_not_blamed_where_nodes_are_full() -> None:
 
 
 def test_a_share_that_comes_from_the_capability_is_not_blamed_beside_it() -> None:
-    world = problem(nodes(4, gpu=8), queue("q", capability={"gpu": 8}), gang("asks", role(2, gpu=8), queue="q"), policy=Policy(proportion=True))
+    world = problem(
+        nodes(4, gpu=8),
+        queue("q", capability={"gpu": 8}),
+        gang("asks", role(2, gpu=8), queue="q"),
+        policy=Policy(proportion=True),
+    )
     assert [fact.code for fact in decision(world).facts] == ["GW101"]
 
 
@@ -394,7 +451,8 @@ def test_nodes_that_are_away_are_not_blamed_where_others_go_first() -> None:
 
 
 def test_a_node_that_comes_back_is_open_to_nobody_else_where_kinds_are_numbered_anew() -> None:
-    """The first node closes, so that the second, which is full, becomes of kind 1, as the third one was, which is open to nobody."""
+    """The first node closes, so that the second, which is full, becomes of kind 1, as the third one was, which is open
+    to nobody."""
     world = problem(
         nodes(1, gpu=8, closes_in=9),
         nodes(1, gpu=8),

@@ -35,12 +35,16 @@ def by_domain(world: Problem, made: Plan, rho: int = 0) -> Mapping[int | None, i
 
 
 def test_pods_that_keep_their_like_away_take_a_node_each() -> None:
-    world = problem(nodes(4, gpu=8), gang("a", role(4, bears=[0], matches=[0], gpu=1)), relations=(relation("apart", range(4)),))
+    world = problem(
+        nodes(4, gpu=8), gang("a", role(4, bears=[0], matches=[0], gpu=1)), relations=(relation("apart", range(4)),)
+    )
     assert by_domain(world, solved(world)) == {0: 1, 1: 1, 2: 1, 3: 1}
 
 
 def test_one_pod_more_than_hosts_never_fits_and_the_relation_is_blamed() -> None:
-    world = problem(nodes(4, gpu=8), gang("a", role(5, bears=[0], matches=[0], gpu=1)), relations=(relation("apart", range(4)),))
+    world = problem(
+        nodes(4, gpu=8), gang("a", role(5, bears=[0], matches=[0], gpu=1)), relations=(relation("apart", range(4)),)
+    )
     (decision,) = solved(world).decisions
     assert [(fact.code, fact.never, fact.role, fact.relation) for fact in decision.facts] == [("GW117", True, 0, 0)]
 
@@ -48,13 +52,19 @@ def test_one_pod_more_than_hosts_never_fits_and_the_relation_is_blamed() -> None
 @pytest.mark.parametrize(("pods", "gpus", "codes"), [(3, 9, ["GW103"]), (5, 8, ["GW117", "GW108"])])
 def test_a_relation_is_blamed_only_where_it_is_in_the_way(pods: int, gpus: int, codes: list[str]) -> None:
     """Five pods of eight GPUs are too many for four hosts, and for their GPUs too."""
-    world = problem(nodes(4, gpu=8), gang("a", role(pods, bears=[0], matches=[0], gpu=gpus)), relations=(relation("apart", range(4)),))
+    world = problem(
+        nodes(4, gpu=8),
+        gang("a", role(pods, bears=[0], matches=[0], gpu=gpus)),
+        relations=(relation("apart", range(4)),),
+    )
     (decision,) = solved(world).decisions
     assert [fact.code for fact in decision.facts] == codes
 
 
 def test_the_pods_of_others_close_their_domains() -> None:
-    world = problem(nodes(3, gpu=8), gang("a", role(1, bears=[0], gpu=1)), relations=(relation("apart", [0, 0, 1], present={0: 1}),))
+    world = problem(
+        nodes(3, gpu=8), gang("a", role(1, bears=[0], gpu=1)), relations=(relation("apart", [0, 0, 1], present={0: 1}),)
+    )
     assert by_domain(world, solved(world)) == {1: 1}
 
 
@@ -69,13 +79,18 @@ def test_a_running_pod_that_keeps_others_away_does_so_to_new_ones() -> None:
 
 
 def test_nodes_without_the_label_are_free_of_a_rule_that_keeps_apart() -> None:
-    world = problem(nodes(2, gpu=8), gang("a", role(3, bears=[0], matches=[0], gpu=1)), relations=(relation("apart", [0, None]),))
+    world = problem(
+        nodes(2, gpu=8), gang("a", role(3, bears=[0], matches=[0], gpu=1)), relations=(relation("apart", [0, None]),)
+    )
     assert by_domain(world, solved(world))[None] >= 2
 
 
 def test_pods_that_need_their_like_share_the_one_domain_that_holds_them_all() -> None:
     world = problem(
-        nodes(3, gpu=2), nodes(2, gpu=4), gang("a", role(8, bears=[0], matches=[0], gpu=1)), relations=(relation("together", [0, 0, 0, 1, 1]),)
+        nodes(3, gpu=2),
+        nodes(2, gpu=4),
+        gang("a", role(8, bears=[0], matches=[0], gpu=1)),
+        relations=(relation("together", [0, 0, 0, 1, 1]),),
     )
     assert by_domain(world, solved(world)) == {1: 8}
 
@@ -111,7 +126,9 @@ def test_a_follower_of_nobody_waits_and_may_yet_start_one_day() -> None:
 @pytest.mark.parametrize(("skew", "expected"), [(1, [2, 2, 2]), (4, None)])
 def test_spread_pods_differ_by_the_skew_at_most(skew: int, expected: list[int] | None) -> None:
     at = [0, 0, 1, 1, 2, 2]
-    world = problem(nodes(6, gpu=8), gang("a", role(6, bears=[0], matches=[0], gpu=1)), relations=(relation("even", at, skew=skew),))
+    world = problem(
+        nodes(6, gpu=8), gang("a", role(6, bears=[0], matches=[0], gpu=1)), relations=(relation("even", at, skew=skew),)
+    )
     found = by_domain(world, solved(world))
     counts = [found.get(d, 0) for d in range(3)]
     assert max(counts) - min(counts) <= skew
@@ -119,16 +136,25 @@ def test_spread_pods_differ_by_the_skew_at_most(skew: int, expected: list[int] |
 
 
 def test_a_full_domain_limits_the_others_of_a_spread() -> None:
-    world = problem(nodes(2, gpu=8), nodes(1, gpu=0), gang("a", role(3, bears=[0], matches=[0], gpu=1)), relations=(relation("even", range(3)),))
+    world = problem(
+        nodes(2, gpu=8),
+        nodes(1, gpu=0),
+        gang("a", role(3, bears=[0], matches=[0], gpu=1)),
+        relations=(relation("even", range(3)),),
+    )
     (decision,) = solved(world).decisions
     assert [(fact.code, fact.never) for fact in decision.facts] == [("GW117", False)]
 
 
 def test_too_few_domains_count_from_zero() -> None:
     at = [0, 1]
-    least = problem(nodes(2, gpu=8), gang("a", role(4, bears=[0], matches=[0], gpu=1)), relations=(relation("even", at, least=3),))
+    least = problem(
+        nodes(2, gpu=8), gang("a", role(4, bears=[0], matches=[0], gpu=1)), relations=(relation("even", at, least=3),)
+    )
     assert solved(least).decisions[0].action == "wait"
-    enough = problem(nodes(2, gpu=8), gang("a", role(4, bears=[0], matches=[0], gpu=1)), relations=(relation("even", at, least=2),))
+    enough = problem(
+        nodes(2, gpu=8), gang("a", role(4, bears=[0], matches=[0], gpu=1)), relations=(relation("even", at, least=2),)
+    )
     assert by_domain(enough, solved(enough)) == {0: 2, 1: 2}
 
 
@@ -158,7 +184,8 @@ def test_a_hard_topology_gang_with_hosts_apart_takes_the_supernode_with_enough_h
 
 
 def test_two_gangs_that_keep_each_other_away_share_the_hosts_exactly() -> None:
-    """The greedy gives the first gang the nodes that only the second can use; the model counts the nodes of a place together and must split them."""
+    """The greedy gives the first gang the nodes that only the second can use; the model counts the nodes of a place
+    together and must split them."""
     world = problem(
         nodes(4, gpu=8),
         gang("a", role(2, bears=[0], matches=[0], gpu=1)),
@@ -171,11 +198,17 @@ def test_two_gangs_that_keep_each_other_away_share_the_hosts_exactly() -> None:
 
 
 def test_an_elastic_gang_grows_no_further_than_its_relation() -> None:
-    world = problem(nodes(3, gpu=8), gang("a", role(8, minimum=1, bears=[0], matches=[0], gpu=1)), relations=(relation("apart", range(3)),))
+    world = problem(
+        nodes(3, gpu=8),
+        gang("a", role(8, minimum=1, bears=[0], matches=[0], gpu=1)),
+        relations=(relation("apart", range(3)),),
+    )
     assert by_domain(world, solved(world)) == {0: 1, 1: 1, 2: 1}
 
 
-WORLD = problem(nodes(2, gpu=8), gang("a", role(1, bears=[0], matches=[0], gpu=1)), relations=(relation("even", [0, 1]),))
+WORLD = problem(
+    nodes(2, gpu=8), gang("a", role(1, bears=[0], matches=[0], gpu=1)), relations=(relation("even", [0, 1]),)
+)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +226,9 @@ WORLD = problem(nodes(2, gpu=8), gang("a", role(1, bears=[0], matches=[0], gpu=1
         (("gangs", 0, "roles", 0, "matches"), (0, 0), None),
     ],
 )
-def test_a_relation_that_contradicts_itself_is_refused(path: tuple[str | int, ...], value: object, blamed: tuple[str | int, ...] | None) -> None:
+def test_a_relation_that_contradicts_itself_is_refused(
+    path: tuple[str | int, ...], value: object, blamed: tuple[str | int, ...] | None
+) -> None:
     validate(WORLD)
     with pytest.raises(InvalidProblemError) as caught:
         validate(edit(WORLD, path, value))
@@ -208,7 +243,8 @@ def test_without_roles_that_carry_it_a_relation_changes_nothing() -> None:
 
 @pytest.mark.parametrize("own", [False, True])
 def test_what_only_its_own_pods_can_settle_is_never_to_be_had(own: bool) -> None:
-    """Three pods in one domain of two. Others could come and be company for them in the second one, unless the rule counts nobody else."""
+    """Three pods in one domain of two. Others could come and be company for them in the second one, unless the rule
+    counts nobody else."""
     world = problem(
         nodes(2, gpu=2),
         gang("a", role(3, bears=[0], matches=[0], gpu=1)),
@@ -223,4 +259,8 @@ def test_a_relation_is_a_gangs_own_only_where_nobody_else_is_counted(present: di
     """One pod of no gang that is counted, or two gangs that are."""
     gangs = [gang(name, role(1, bears=[0], matches=[0], gpu=1)) for name in "ab"[:pods]]
     with pytest.raises(InvalidProblemError, match="own"):
-        validate(problem(nodes(2, gpu=2), *gangs, relations=(replace(relation("together", range(2), present=present), own=True),)))
+        validate(
+            problem(
+                nodes(2, gpu=2), *gangs, relations=(replace(relation("together", range(2), present=present), own=True),)
+            )
+        )

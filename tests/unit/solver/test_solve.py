@@ -10,7 +10,20 @@ from solver import InvalidProblemError, Options, solve
 from solver.plan import Fact, Repair
 from solver.problem import Problem
 from solver.semantics.placement_cost import NAMES
-from tests.unit.solver.builders import GangSpec, NodeSpec, QueueSpec, gang, hard, nodes, parts, problem, queue, role, run, soft
+from tests.unit.solver.builders import (
+    GangSpec,
+    NodeSpec,
+    QueueSpec,
+    gang,
+    hard,
+    nodes,
+    parts,
+    problem,
+    queue,
+    role,
+    run,
+    soft,
+)
 from tests.unit.solver.outcomes import decided
 
 TREE = {"s0": (1, "spine"), "s1": (1, "spine"), "spine": (2, None)}
@@ -62,17 +75,24 @@ def test_the_minimum_of_the_gang_may_be_met_by_any_role() -> None:
 
 
 def test_a_gang_that_lost_a_node_is_completed_beside_the_pods_that_still_run() -> None:
-    world = supernodes(gang("a", role(4, gpu=8), topology=hard(1), running=(run(0, 5, 1), run(0, 6, 1))), gang("b", role(2, gpu=8), topology=hard(1)))
+    world = supernodes(
+        gang("a", role(4, gpu=8), topology=hard(1), running=(run(0, 5, 1), run(0, 6, 1))),
+        gang("b", role(2, gpu=8), topology=hard(1)),
+    )
     assert starting(world) == {"a", "b"}
     assert leaves(world, "a") == 1
 
 
 def test_the_more_important_gang_starts_although_it_came_last() -> None:
-    assert starting(problem(nodes(1, gpu=8), gang("old", role(1, gpu=8)), gang("urgent", role(1, gpu=8), priority=10))) == {"urgent"}
+    assert starting(
+        problem(nodes(1, gpu=8), gang("old", role(1, gpu=8)), gang("urgent", role(1, gpu=8), priority=10))
+    ) == {"urgent"}
 
 
 def test_two_small_gangs_do_not_keep_out_a_more_important_large_one() -> None:
-    world = problem(nodes(2, gpu=8), gang("x", role(1, gpu=8)), gang("y", role(1, gpu=8)), gang("large", role(2, gpu=8), priority=1))
+    world = problem(
+        nodes(2, gpu=8), gang("x", role(1, gpu=8)), gang("y", role(1, gpu=8)), gang("large", role(2, gpu=8), priority=1)
+    )
     assert starting(world) == {"large"}
 
 
@@ -91,7 +111,8 @@ def test_sizes_that_do_not_divide_one_another_are_packed_exactly() -> None:
 
 
 def test_two_resources_that_only_together_do_not_pack_are_seen_through() -> None:
-    # Each resource alone fits (8 of 8), but the pod with much cpu and the pod with much memory need different neighbours.
+    # Each resource alone fits (8 of 8), but the pod with much cpu and the pod with much memory need different
+    # neighbours.
     lopsided = problem(nodes(2, cpu=4, memory=4), gang("a", role(2, cpu=3, memory=2), role(1, cpu=2, memory=3)))
     assert facts(lopsided, "a")[0].never
     balanced = problem(nodes(2, cpu=5, memory=5), gang("a", role(2, cpu=3, memory=2), role(1, cpu=2, memory=3)))
@@ -101,7 +122,9 @@ def test_two_resources_that_only_together_do_not_pack_are_seen_through() -> None
 def test_foreign_pods_and_other_kinds_of_nodes_are_no_room() -> None:
     world = problem(nodes(1, gpu=8, free={"gpu": 4}), nodes(4, gpu=8, kind=1), gang("a", role(1, gpu=8)))
     assert facts(world, "a") == (Fact("GW102", role=0, resource=0, asked=8, available=4),)
-    assert facts(problem(nodes(1, gpu=8), gang("a", role(1, gpu=8, kinds=(7,)))), "a") == (Fact("GW107", never=True, role=0),)
+    assert facts(problem(nodes(1, gpu=8), gang("a", role(1, gpu=8, kinds=(7,)))), "a") == (
+        Fact("GW107", never=True, role=0),
+    )
     assert facts(problem(nodes(1, gpu=8), gang("a", role(1, gpu=9))), "a") == (
         Fact("GW103", never=True, role=0, resource=0, asked=9, limit=8, available=8),
     )
@@ -118,7 +141,8 @@ def test_a_hard_gang_gets_one_supernode_although_the_cluster_has_scattered_room(
 
 
 def test_small_gangs_make_way_inside_one_plan_so_that_a_hard_gang_fits() -> None:
-    # A greedy that starts with the first gang fills any supernode; the model keeps one whole for the gang that needs it.
+    # A greedy that starts with the first gang fills any supernode; the model keeps one whole for the gang that needs
+    # it.
     fillers = [gang(f"f{i}", role(1, gpu=8)) for i in range(4)]
     world = supernodes(*fillers, gang("whole", role(4, gpu=8), topology=hard(1)))
     assert starting(world) == {"f0", "f1", "f2", "f3", "whole"}
@@ -136,7 +160,9 @@ def test_a_soft_gang_is_kept_together_where_that_is_possible_and_spread_where_no
 
 
 def test_a_tier_above_the_tree_means_the_whole_cluster() -> None:
-    world = problem(nodes(1, leaf="s0", gpu=8), nodes(1, gpu=8), gang("a", role(2, gpu=8), topology=hard(2)), tree={"s0": (1, None)})
+    world = problem(
+        nodes(1, leaf="s0", gpu=8), nodes(1, gpu=8), gang("a", role(2, gpu=8), topology=hard(2)), tree={"s0": (1, None)}
+    )
     assert starting(world) == {"a"}
 
 
@@ -154,7 +180,10 @@ def test_subgroups_stay_whole_inside_a_supernode() -> None:
 def test_a_subgroup_of_several_roles_counts_them_together() -> None:
     world = supernodes(gang("a", role(1, gpu=8), role(7, gpu=8), subgroups=(parts(4, roles=(0, 1)),)))
     plan = decided(world)
-    assert [sum(p.pods for p in plan.decisions[0].placements if (p.node < 4) == first) for first in (True, False)] == [4, 4]
+    assert [sum(p.pods for p in plan.decisions[0].placements if (p.node < 4) == first) for first in (True, False)] == [
+        4,
+        4,
+    ]
 
 
 def test_subgroups_that_no_supernode_holds_are_named() -> None:
@@ -182,7 +211,11 @@ def test_what_others_are_guaranteed_stays_free_and_a_queue_may_use_its_own() -> 
     queues = (queue("safe", guarantee={"gpu": 8}), queue("other"))
     world = problem(nodes(2, gpu=8), *queues, gang("x", role(2, gpu=8), queue="other"))
     assert facts(world, "x") == (Fact("GW106", never=True, queue=1, resource=0, asked=16, available=8, queues=(0,)),)
-    assert starting(problem(nodes(2, gpu=8), *queues, gang("x", role(1, gpu=8), queue="other"), gang("y", role(1, gpu=8), queue="safe"))) == {
+    assert starting(
+        problem(
+            nodes(2, gpu=8), *queues, gang("x", role(1, gpu=8), queue="other"), gang("y", role(1, gpu=8), queue="safe")
+        )
+    ) == {
         "x",
         "y",
     }
@@ -195,7 +228,8 @@ def test_a_capability_lowered_under_what_runs_starts_nothing_and_stops_nothing()
 
 
 def test_dominant_resource_fairness_gives_the_papers_allocation() -> None:
-    """Ghodsi et al., NSDI 2011, section 1: 9 CPUs and 18 GB; A's tasks ask for (1, 4), B's for (3, 1): three tasks for A, two for B."""
+    """Ghodsi et al., NSDI 2011, section 1: 9 CPUs and 18 GB; A's tasks ask for (1, 4), B's for (3, 1): three tasks for
+    A, two for B."""
     a = [gang(f"a{i}", role(1, cpu=1, memory=4), queue="a") for i in range(6)]
     b = [gang(f"b{i}", role(1, cpu=3, memory=1), queue="b") for i in range(6)]
     chosen = starting(problem(nodes(1, cpu=9, memory=18), queue("a"), queue("b"), *a, *b))
@@ -211,7 +245,9 @@ def test_a_queue_with_more_weight_gets_more(weight: int, expected: tuple[int, in
 
 
 def test_a_queue_that_asks_for_little_gets_it_and_the_rest_is_shared() -> None:
-    gangs = [gang(f"{q}{i}", role(1, gpu=1), queue=q) for q, number in (("a", 2), ("b", 9), ("c", 9)) for i in range(number)]
+    gangs = [
+        gang(f"{q}{i}", role(1, gpu=1), queue=q) for q, number in (("a", 2), ("b", 9), ("c", 9)) for i in range(number)
+    ]
     chosen = starting(problem(nodes(1, gpu=12), queue("a"), queue("b"), queue("c"), *gangs))
     assert [sum(n.startswith(q) for n in chosen) for q in "abc"] == [2, 5, 5]
 
@@ -224,8 +260,11 @@ def test_a_queue_that_asks_for_little_gets_it_and_the_rest_is_shared() -> None:
         (Options(joint_variables=0, share_variables=0), {"a5", "a3"}, "limit reached"),
     ],
 )
-def test_the_lowest_share_is_raised_above_the_greedys_in_large_models_too(options: Options, expected: set[str], verdict: str) -> None:
-    """Lowest share first, then oldest: a5 starts, b5 does not fit any more, and b is left with nothing. The options stand for the size."""
+def test_the_lowest_share_is_raised_above_the_greedys_in_large_models_too(
+    options: Options, expected: set[str], verdict: str
+) -> None:
+    """Lowest share first, then oldest: a5 starts, b5 does not fit any more, and b is left with nothing. The options
+    stand for the size."""
     gangs = [gang(name, role(int(name[1]), gpu=1), queue=name[0]) for name in ("a5", "a3", "b5")]
     world = problem(nodes(1, gpu=8), queue("a"), queue("b"), *gangs)
     made = decided(world, options)
@@ -341,7 +380,8 @@ def test_a_part_that_lost_a_pod_is_completed() -> None:
 
 def test_a_gang_bound_tighter_than_its_subgroups_is_not_said_to_fit_never() -> None:
     world = supernodes(
-        queue("q", used={"gpu": 64}, capability={"gpu": 64}), gang("a", role(2, gpu=1), queue="q", topology=hard(1), subgroups=(parts(2, tier=2),))
+        queue("q", used={"gpu": 64}, capability={"gpu": 64}),
+        gang("a", role(2, gpu=1), queue="q", topology=hard(1), subgroups=(parts(2, tier=2),)),
     )
     assert facts(world, "a") == (Fact("GW101", queue=0, resource=0, asked=2, limit=64, available=0),)
 
@@ -349,17 +389,23 @@ def test_a_gang_bound_tighter_than_its_subgroups_is_not_said_to_fit_never() -> N
 def test_an_order_in_which_the_gangs_do_not_fit_does_not_lose_the_one_in_which_they_do() -> None:
     # The pair is larger and would be placed first, on the only node that the single pod may use.
     room = (nodes(1, cpu=7, gpu=8, kind=1), nodes(1, cpu=1, gpu=4))
-    world = problem(*room, gang("single", role(1, cpu=1)), gang("pair", role(2, cpu=1, gpu=1, kinds=(0, 1)), topology=soft(1)))
+    world = problem(
+        *room, gang("single", role(1, cpu=1)), gang("pair", role(2, cpu=1, gpu=1, kinds=(0, 1)), topology=soft(1))
+    )
     assert starting(world) == {"single", "pair"}
 
 
 def test_without_nodes_every_gang_waits() -> None:
     made = solve(problem(gang("a", role(2, gpu=1)), gang("b", role(1, gpu=1))))
-    assert [(decision.action, [fact.code for fact in decision.facts]) for decision in made.decisions] == [("wait", ["GW107"])] * 2
+    assert [(decision.action, [fact.code for fact in decision.facts]) for decision in made.decisions] == [
+        ("wait", ["GW107"])
+    ] * 2
 
 
 def test_a_minimum_that_is_no_multiple_of_its_parts_is_rounded_up_to_whole_ones() -> None:
-    world = problem(nodes(2, gpu=4), gang("a", role(8, minimum=4, gpu=1), minimum=5, subgroups=(parts(4, minimum=1, mode="soft"),)))
+    world = problem(
+        nodes(2, gpu=4), gang("a", role(8, minimum=4, gpu=1), minimum=5, subgroups=(parts(4, minimum=1, mode="soft"),))
+    )
     assert starting(world) == {"a"}
     assert pods(world, "a") == 8
 
@@ -367,14 +413,18 @@ def test_a_minimum_that_is_no_multiple_of_its_parts_is_rounded_up_to_whole_ones(
 def test_a_part_across_roles_counts_beside_a_role_of_its_own() -> None:
     both = parts(3, minimum=2, mode="soft", roles=(1, 2))
     world = problem(
-        nodes(1, gpu=8), gang("a", role(1, minimum=0), role(4, minimum=0, gpu=1), role(2, minimum=0, gpu=1), minimum=1, subgroups=(both,))
+        nodes(1, gpu=8),
+        gang(
+            "a", role(1, minimum=0), role(4, minimum=0, gpu=1), role(2, minimum=0, gpu=1), minimum=1, subgroups=(both,)
+        ),
     )
     assert starting(world) == {"a"}
     assert pods(world, "a") == 7
 
 
 def test_the_mix_of_roles_that_was_admitted_is_the_one_that_is_placed() -> None:
-    # Each of a and c may be made of cheap pods; a plan that counts the cheap ones and places the dear ones would break the capability.
+    # Each of a and c may be made of cheap pods; a plan that counts the cheap ones and places the dear ones would break
+    # the capability.
     world = problem(
         nodes(4, cpu=64, gpu=8),
         queue("q", capability={"gpu": 5}),

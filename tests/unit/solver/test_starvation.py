@@ -1,4 +1,5 @@
-"""A stream of small gangs that would keep a large one waiting for ever, plan after plan, while what runs ends one by one."""
+"""A stream of small gangs that would keep a large one waiting for ever, plan after plan, while what runs ends one by
+one."""
 
 from __future__ import annotations
 
@@ -40,13 +41,18 @@ class Cluster:
 
     def world(self) -> Problem:
         names = sorted([*self.runs, *self.waiting])
-        made = problem(nodes(NODES, gpu=8), gang("large", role(NODES, gpu=8)), *(gang(name, role(1, gpu=8)) for name in names))
+        made = problem(
+            nodes(NODES, gpu=8), gang("large", role(NODES, gpu=8)), *(gang(name, role(1, gpu=8)) for name in names)
+        )
         return replace(made, gangs=tuple(self._at_this_time(each) for each in made.gangs))
 
     def _at_this_time(self, each: Gang) -> Gang:
-        """The large gang is late past its patience, and once it was promised a start: that is how a promise is remembered."""
+        """The large gang is late past its patience, and once it was promised a start: that is how a promise is
+        remembered."""
         if each.name == "large":
-            return replace(each, overdue=self.now > self.patience or bool(self.promises), duration=5 if self.told else None)
+            return replace(
+                each, overdue=self.now > self.patience or bool(self.promises), duration=5 if self.told else None
+            )
         lasts = self.lasts(each.name) if self.told else None
         if each.name not in self.runs:
             return replace(each, duration=lasts)
@@ -77,7 +83,8 @@ class Cluster:
 
 
 def running_for(seconds: int, told: bool, patience: int) -> Cluster:
-    """The cluster as it is once the large gang has started, or after that many seconds. Small gangs fill it before the large one comes."""
+    """The cluster as it is once the large gang has started, or after that many seconds. Small gangs fill it before the
+    large one comes."""
     cluster = Cluster(told, patience)
     for n in range(NODES):
         cluster.runs[f"s{n:03d}"] = cluster.lasts(f"s{n:03d}"), (Placement(0, n, 1),)

@@ -44,7 +44,9 @@ def test_an_overdue_gang_is_decided_before_the_others_of_its_priority() -> None:
 
 
 def test_an_overdue_gang_is_decided_after_those_of_a_higher_priority() -> None:
-    world = problem(nodes(1, gpu=8), gang("high", role(1, gpu=8), priority=1), gang("late", role(1, gpu=2), overdue=True))
+    world = problem(
+        nodes(1, gpu=8), gang("high", role(1, gpu=8), priority=1), gang("late", role(1, gpu=2), overdue=True)
+    )
     assert started(world, plan(world)) == {"high"}
 
 
@@ -69,8 +71,8 @@ def test_in_a_strict_queue_a_later_gang_does_not_pass_one_that_waits() -> None:
 
 
 def left_over(*more: list[NodeSpec]) -> Problem:
-    """On the first node there is no room beside what runs; the urgent one evicts it all and leaves half, which only the strict order keeps from
-    the last."""
+    """On the first node there is no room beside what runs; the urgent one evicts it all and leaves half, which only the
+    strict order keeps from the last."""
     return problem(
         nodes(1, gpu=8),
         *more,
@@ -100,7 +102,8 @@ def test_nor_for_maintenance_where_the_room_that_was_left_stays_open() -> None:
 
 
 def test_no_promise_waits_for_the_end_of_a_gang_that_is_evicted() -> None:
-    """late waits for both; quick, of its level, may evict one of them and is gone in time: then there is one to wait for, as the next plan says."""
+    """late waits for both; quick, of its level, may evict one of them and is gone in time: then there is one to wait
+    for, as the next plan says."""
     world = problem(
         nodes(1, gpu=8),
         busy("stays", 0, gpu=4, ends=5),
@@ -115,7 +118,8 @@ def test_no_promise_waits_for_the_end_of_a_gang_that_is_evicted() -> None:
 
 
 def test_no_pod_is_reserved_for_on_a_node_that_closes_even_if_it_asks_for_nothing() -> None:
-    """Its second role needs no room, so that it would fit where nothing is free; started then, in ten seconds, it would run when the node closes."""
+    """Its second role needs no room, so that it would fit where nothing is free; started then, in ten seconds, it would
+    run when the node closes."""
     late = gang("late", role(1, gpu=8), role(1), overdue=True, duration=55)
     world = problem(nodes(1, gpu=1, closes_in=60), nodes(1, gpu=8), late, busy("runs", 1, ends=10))
     held = plan(world).reservation
@@ -124,7 +128,8 @@ def test_no_pod_is_reserved_for_on_a_node_that_closes_even_if_it_asks_for_nothin
 
 
 def test_a_gang_for_which_room_is_held_is_not_told_never_though_no_empty_cluster_holds_all_of_it() -> None:
-    """Its four pods stay on a node that shrank to two GPUs; the eight others fit where another gang runs. Anew there would be ten GPUs for twelve."""
+    """Its four pods stay on a node that shrank to two GPUs; the eight others fit where another gang runs. Anew there
+    would be ten GPUs for twelve."""
     late = gang("late", role(12, gpu=1), running=(run(0, 0, 4),), overdue=True)
     world = problem(nodes(1, gpu=2), nodes(1, gpu=8), late, busy("runs", 1))
     made = plan(world)
@@ -162,7 +167,11 @@ def test_strict_order_holds_its_own_queue_alone() -> None:
 
 
 def test_a_strict_queue_starts_the_first_of_its_gangs_as_far_as_they_fit() -> None:
-    world = problem(nodes(2, gpu=8), queue("default", strict=True), *(gang(f"g{n}", role(1, gpu=size)) for n, size in enumerate((4, 8, 8, 4))))
+    world = problem(
+        nodes(2, gpu=8),
+        queue("default", strict=True),
+        *(gang(f"g{n}", role(1, gpu=size)) for n, size in enumerate((4, 8, 8, 4))),
+    )
     assert started(world, plan(world)) == {"g0", "g1"}
 
 
@@ -201,7 +210,13 @@ def test_the_first_gang_that_finds_no_room_gets_a_reservation_at_the_known_end()
 
 
 def test_it_waits_for_nobody_whose_end_it_does_not_need() -> None:
-    world = problem(nodes(3, gpu=8), busy("a", 0, ends=300), busy("b", 1, ends=900), busy("c", 2, ends=600), gang("large", role(2, gpu=8)))
+    world = problem(
+        nodes(3, gpu=8),
+        busy("a", 0, ends=300),
+        busy("b", 1, ends=900),
+        busy("c", 2, ends=600),
+        gang("large", role(2, gpu=8)),
+    )
     made = plan(world)
     assert made.reservation is not None
     assert (made.reservation.starts_in, made.reservation.until) == (600, (0, 2))
@@ -210,7 +225,12 @@ def test_it_waits_for_nobody_whose_end_it_does_not_need() -> None:
 
 @pytest.mark.parametrize(("duration", "starts"), [(None, False), (1200, False), (900, True), (60, True)])
 def test_a_small_gang_takes_reserved_nodes_only_when_it_ends_in_time(duration: int | None, starts: bool) -> None:
-    world = problem(nodes(2, gpu=8), busy("a", 0, ends=900), gang("large", role(2, gpu=8)), gang("small", role(1, gpu=4), duration=duration))
+    world = problem(
+        nodes(2, gpu=8),
+        busy("a", 0, ends=900),
+        gang("large", role(2, gpu=8)),
+        gang("small", role(1, gpu=4), duration=duration),
+    )
     made = plan(world)
     assert (of(world, made, "small").action == "start") is starts
     if not starts:
@@ -225,7 +245,9 @@ def test_who_fills_in_is_not_blamed_for_what_is_reserved_anyway() -> None:
     made = plan(world)
     assert started(world, made) == {"fills"}
     assert codes(world, made, "long") == ["GW114"]
-    assert [(repair.code, repair.amount) for repair in of(world, made, "long").repairs if repair.code == "GR114"] == [("GR114", 5)]
+    assert [(repair.code, repair.amount) for repair in of(world, made, "long").repairs if repair.code == "GR114"] == [
+        ("GR114", 5)
+    ]
     fills, other = gang("fills", role(1, gpu=8), duration=60), gang("other", role(1, gpu=8))
     fits_beside = problem(nodes(3, gpu=8), busy("a", 0, ends=900), large, gang("long", role(1, gpu=4)), other, fills)
     made = plan(fits_beside)
@@ -234,7 +256,13 @@ def test_who_fills_in_is_not_blamed_for_what_is_reserved_anyway() -> None:
 
 
 def test_what_is_reserved_leaves_the_other_nodes_to_everybody() -> None:
-    world = problem(nodes(3, gpu=8), busy("a", 0, ends=900), busy("b", 2, gpu=6), gang("large", role(2, gpu=8)), gang("small", role(1, gpu=2)))
+    world = problem(
+        nodes(3, gpu=8),
+        busy("a", 0, ends=900),
+        busy("b", 2, gpu=6),
+        gang("large", role(2, gpu=8)),
+        gang("small", role(1, gpu=2)),
+    )
     made = plan(world)
     assert started(world, made) == {"small"}
     assert {place.node for place in of(world, made, "small").placements} == {2}
@@ -248,7 +276,12 @@ def test_without_anything_known_of_time_nobody_is_held_back() -> None:
 
 
 def test_an_overdue_gang_is_held_room_for_although_no_end_is_known() -> None:
-    world = problem(nodes(2, gpu=8), busy("a", 0), gang("large", role(2, gpu=8), overdue=True), gang("small", role(1, gpu=4), duration=5))
+    world = problem(
+        nodes(2, gpu=8),
+        busy("a", 0),
+        gang("large", role(2, gpu=8), overdue=True),
+        gang("small", role(1, gpu=4), duration=5),
+    )
     made = plan(world)
     assert made.reservation is not None
     assert (made.reservation.starts_in, made.reservation.until) == (None, (0,))
@@ -257,22 +290,29 @@ def test_an_overdue_gang_is_held_room_for_although_no_end_is_known() -> None:
 
 
 def test_a_gang_of_higher_priority_ignores_the_reservation() -> None:
-    world = problem(nodes(2, gpu=8), busy("a", 0, ends=900), gang("large", role(2, gpu=8)), gang("high", role(1, gpu=4), priority=1))
+    world = problem(
+        nodes(2, gpu=8), busy("a", 0, ends=900), gang("large", role(2, gpu=8)), gang("high", role(1, gpu=4), priority=1)
+    )
     made = plan(world)
     assert "high" in started(world, made)
     assert made.reservation is None  # nobody knows when the high one ends
 
 
 def test_a_gang_of_higher_priority_that_will_end_moves_the_start() -> None:
-    world = problem(nodes(2, gpu=8), busy("a", 0, ends=900), gang("large", role(2, gpu=8)), gang("high", role(1, gpu=4), priority=1, duration=2000))
+    world = problem(
+        nodes(2, gpu=8),
+        busy("a", 0, ends=900),
+        gang("large", role(2, gpu=8)),
+        gang("high", role(1, gpu=4), priority=1, duration=2000),
+    )
     made = plan(world)
     assert made.reservation is not None
     assert (made.reservation.starts_in, made.reservation.until) == (2000, (0, 2))
 
 
 def test_what_an_eviction_took_excuses_no_reservation() -> None:
-    """A node shrank: of 24 GPUs 32 are held and 1 is guaranteed. Once `surplus` has lost a pod and `ends` is gone that is 21 + 1 for the winner, and
-    with 4 for the reserved gang 26: more than there are."""
+    """A node shrank: of 24 GPUs 32 are held and 1 is guaranteed. Once `surplus` has lost a pod and `ends` is gone that
+    is 21 + 1 for the winner, and with 4 for the reserved gang 26: more than there are."""
     world = problem(
         nodes(2, gpu=8, cpu=1),
         nodes(1, gpu=4),
@@ -373,7 +413,9 @@ def test_a_hard_topology_is_reserved_a_whole_domain() -> None:
 
 
 def test_evictions_come_before_a_reservation() -> None:
-    world = problem(nodes(1, gpu=8), busy("a", 0, ends=900, loss=60), gang("high", role(1, gpu=8), priority=1), preempt=True)
+    world = problem(
+        nodes(1, gpu=8), busy("a", 0, ends=900, loss=60), gang("high", role(1, gpu=8), priority=1), preempt=True
+    )
     made = plan(world)
     assert made.reservation is None
     assert started(world, made) == {"high"}
@@ -385,7 +427,11 @@ def test_evictions_come_before_a_reservation() -> None:
 
 def test_in_a_strict_queue_only_the_head_gets_the_reservation() -> None:
     world = problem(
-        nodes(2, gpu=8), queue("default", strict=True), busy("a", 0, ends=900), gang("monster", role(3, gpu=8)), gang("large", role(2, gpu=8))
+        nodes(2, gpu=8),
+        queue("default", strict=True),
+        busy("a", 0, ends=900),
+        gang("monster", role(3, gpu=8)),
+        gang("large", role(2, gpu=8)),
     )
     assert plan(world).reservation is None
 
@@ -465,7 +511,9 @@ def test_a_gang_uses_a_node_that_closes_only_when_it_ends_before(duration: int |
 
 
 def test_a_gang_for_which_only_closing_nodes_have_room_is_told_so() -> None:
-    world = problem(nodes(2, gpu=8, closes_in=0), gang("job", role(1, gpu=8), duration=1), gang("large", role(1, gpu=9)))
+    world = problem(
+        nodes(2, gpu=8, closes_in=0), gang("job", role(1, gpu=8), duration=1), gang("large", role(1, gpu=9))
+    )
     made = plan(world)
     assert codes(world, made, "job") == ["GW116"]
     assert not of(world, made, "job").facts[0].never

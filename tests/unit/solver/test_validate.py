@@ -17,7 +17,14 @@ WORLD = problem(
     nodes(1, gpu=8),
     queue("top", capability={"gpu": 24}),
     queue("team", "top", guarantee={"gpu": 8}, used={"gpu": 1}),
-    gang("a", role(4, minimum=2, gpu=2), role(2, gpu=1), queue="team", topology=hard(2), subgroups=(parts(2, minimum=1), parts(4, tier=2))),
+    gang(
+        "a",
+        role(4, minimum=2, gpu=2),
+        role(2, gpu=1),
+        queue="team",
+        topology=hard(2),
+        subgroups=(parts(2, minimum=1), parts(4, tier=2)),
+    ),
     gang("b", role(2, minimum=1, gpu=1), queue="top", running=(run(0, 2, 3),)),
     tree={"s0": (1, "spine"), "spine": (2, None)},
 )

@@ -21,7 +21,12 @@ TWO_SUPERNODES = (*nodes(2, leaf="s0", gpu=8), *nodes(2, leaf="s1", gpu=8))
 
 def test_the_verifier_imports_nothing_of_the_solver_but_what_goes_in_and_what_comes_out() -> None:
     rooms = sorted(Path(solver.verify.__file__).parent.glob("*.py"))
-    wanted = [node.module for room in rooms for node in ast.walk(ast.parse(room.read_text())) if isinstance(node, ast.ImportFrom) and node.module]
+    wanted = [
+        node.module
+        for room in rooms
+        for node in ast.walk(ast.parse(room.read_text()))
+        if isinstance(node, ast.ImportFrom) and node.module
+    ]
     ours = {name for name in wanted if name.split(".")[0] in ("solver", "compiler", "reconciler")}
     assert {name for name in ours if not name.startswith("solver.verify")} == {"solver.plan", "solver.problem"}
 
@@ -49,14 +54,19 @@ CHECKED: dict[type, dict[str, str]] = {
     solver.plan.Fact: {
         "code": "no: that the facts suffice and none is idle takes as long as finding them; tests/property/test_reasons.py",
         "never": "reasons",
-        **dict.fromkeys(("role", "queue", "resource", "hypernode", "relation", "gangs", "queues", "nodes", "subgroup"), "reasons"),
+        **dict.fromkeys(
+            ("role", "queue", "resource", "hypernode", "relation", "gangs", "queues", "nodes", "subgroup"), "reasons"
+        ),
         **dict.fromkeys(("asked", "available"), "reasons"),
         "tier": "no: what the gang's topology says, for people",
         "limit": "no: what a limit says, for people; tests/unit/solver/test_reasons.py",
     },
     solver.plan.Repair: {
         "code": "no: that it is enough takes as long as finding it; tests/property/test_repairs.py, tests/property/test_delays.py",
-        **dict.fromkeys(("queue", "resource", "tier", "amount", "now", "role", "subgroup", "hypernode", "gangs", "nodes", "also"), "reasons"),
+        **dict.fromkeys(
+            ("queue", "resource", "tier", "amount", "now", "role", "subgroup", "hypernode", "gangs", "nodes", "also"),
+            "reasons",
+        ),
         "seconds": "no: when others end, for people; tests/property/test_delays.py",
     },
     solver.plan.CellUse: dict.fromkeys(("role", "node", "cell", "pods"), "cells"),
@@ -89,7 +99,9 @@ def test_every_field_of_a_plan_is_checked_or_it_is_said_why_not(made: type) -> N
 
 
 def test_the_table_knows_whatever_a_plan_is_made_of() -> None:
-    assert set(CHECKED) == {made for made in vars(solver.plan).values() if is_dataclass(made) and made.__module__ == "solver.plan"}
+    assert set(CHECKED) == {
+        made for made in vars(solver.plan).values() if is_dataclass(made) and made.__module__ == "solver.plan"
+    }
 
 
 def broken(world: Problem, made: Plan) -> set[str]:
@@ -105,14 +117,26 @@ SENTENCES = {
     "an empty problem has an empty plan": (problem(), {}, set()),
     "a gang starts whole": (problem(nodes(2, gpu=8), gang("a", role(2, gpu=8))), {0: [(0, 0, 1), (0, 1, 1)]}, set()),
     "a gang may wait": (problem(nodes(2, gpu=8), gang("a", role(2, gpu=8))), {}, set()),
-    "a gang does not start below its role's minimum": (problem(nodes(2, gpu=8), gang("a", role(2, gpu=8))), {0: [(0, 0, 1)]}, {"actions"}),
+    "a gang does not start below its role's minimum": (
+        problem(nodes(2, gpu=8), gang("a", role(2, gpu=8))),
+        {0: [(0, 0, 1)]},
+        {"actions"},
+    ),
     "a gang does not start below its own minimum": (
         problem(nodes(2, gpu=8), gang("a", role(3, minimum=1, gpu=4), minimum=3)),
         {0: [(0, 0, 2)]},
         {"actions"},
     ),
-    "a role gets no pods beyond its replicas": (problem(nodes(2, gpu=8), gang("a", role(1, gpu=4))), {0: [(0, 0, 2)]}, {"replicas"}),
-    "an elastic role may get all its replicas": (problem(nodes(2, gpu=8), gang("a", role(2, minimum=1, gpu=4))), {0: [(0, 0, 2)]}, set()),
+    "a role gets no pods beyond its replicas": (
+        problem(nodes(2, gpu=8), gang("a", role(1, gpu=4))),
+        {0: [(0, 0, 2)]},
+        {"replicas"},
+    ),
+    "an elastic role may get all its replicas": (
+        problem(nodes(2, gpu=8), gang("a", role(2, minimum=1, gpu=4))),
+        {0: [(0, 0, 2)]},
+        set(),
+    ),
     "a role that runs beyond its replicas keeps its pods": (
         problem(nodes(2, gpu=8), gang("a", role(1, gpu=4), running=(run(0, 0, 2),))),
         {0: [(0, 0, 2)]},
@@ -123,13 +147,21 @@ SENTENCES = {
         {0: [(0, 0, 3)]},
         {"replicas"},
     ),
-    "a node holds no more than is free": (problem(nodes(1, gpu=8), gang("a", role(3, gpu=4))), {0: [(0, 0, 3)]}, {"capacity"}),
+    "a node holds no more than is free": (
+        problem(nodes(1, gpu=8), gang("a", role(3, gpu=4))),
+        {0: [(0, 0, 3)]},
+        {"capacity"},
+    ),
     "two gangs share a node's room": (
         problem(nodes(1, gpu=8), gang("a", role(1, gpu=5)), gang("b", role(1, gpu=5))),
         {0: [(0, 0, 1)], 1: [(0, 0, 1)]},
         {"capacity"},
     ),
-    "foreign pods take room": (problem(nodes(1, gpu=8, free={"gpu": 7}), gang("a", role(1, gpu=8))), {0: [(0, 0, 1)]}, {"capacity"}),
+    "foreign pods take room": (
+        problem(nodes(1, gpu=8, free={"gpu": 7}), gang("a", role(1, gpu=8))),
+        {0: [(0, 0, 1)]},
+        {"capacity"},
+    ),
     "running pods take room": (
         problem(nodes(1, gpu=8), gang("a", role(1, gpu=5), running=(run(0, 0, 1),)), gang("b", role(1, gpu=4))),
         {0: [(0, 0, 1)], 1: [(0, 0, 1)]},
@@ -180,8 +212,16 @@ SENTENCES = {
         {},
         {"actions"},
     ),
-    "a hard gang stays in one supernode": (supernodes(gang("a", role(2, gpu=8), topology=hard(1))), {0: [(0, 0, 1), (0, 1, 1)]}, set()),
-    "a hard gang is not split": (supernodes(gang("a", role(2, gpu=8), topology=hard(1))), {0: [(0, 1, 1), (0, 2, 1)]}, {"topology"}),
+    "a hard gang stays in one supernode": (
+        supernodes(gang("a", role(2, gpu=8), topology=hard(1))),
+        {0: [(0, 0, 1), (0, 1, 1)]},
+        set(),
+    ),
+    "a hard gang is not split": (
+        supernodes(gang("a", role(2, gpu=8), topology=hard(1))),
+        {0: [(0, 1, 1), (0, 2, 1)]},
+        {"topology"},
+    ),
     "a hard gang of tier 2 spans supernodes of one spine": (
         supernodes(gang("a", role(2, gpu=8), topology=hard(2))),
         {0: [(0, 1, 1), (0, 2, 1)]},
@@ -197,7 +237,11 @@ SENTENCES = {
         {0: [(0, 1, 1), (0, 4, 1)]},
         set(),
     ),
-    "a soft gang may be split": (supernodes(gang("a", role(2, gpu=8), topology=soft(1))), {0: [(0, 1, 1), (0, 2, 1)]}, set()),
+    "a soft gang may be split": (
+        supernodes(gang("a", role(2, gpu=8), topology=soft(1))),
+        {0: [(0, 1, 1), (0, 2, 1)]},
+        set(),
+    ),
     "a running gang that is split is kept as it is": (
         supernodes(gang("a", role(3, minimum=2, gpu=8), topology=hard(1), running=(run(0, 0, 1), run(0, 2, 1)))),
         {0: [(0, 0, 1), (0, 2, 1)]},
@@ -264,7 +308,12 @@ SENTENCES = {
         {"capability"},
     ),
     "capability holds on the whole path": (
-        problem(nodes(2, gpu=8), queue("child", "top"), queue("top", capability={"gpu": 8}), gang("a", role(2, gpu=8), queue="child")),
+        problem(
+            nodes(2, gpu=8),
+            queue("child", "top"),
+            queue("top", capability={"gpu": 8}),
+            gang("a", role(2, gpu=8), queue="child"),
+        ),
         {0: [(0, 0, 1), (0, 1, 1)]},
         {"capability"},
     ),
@@ -381,8 +430,14 @@ FORM = {
     "a decision is missing": (replace(GOOD, decisions=(A, B)), {"decisions"}),
     "decisions are out of order": (replace(GOOD, decisions=(B, A, C)), {"decisions"}),
     "a decision is for no gang": (replace(GOOD, decisions=(*GOOD.decisions, replace(C, gang=3))), {"decisions"}),
-    "an action is unknown": (replace(GOOD, decisions=(A, replace(B, action="stop"), C)), {"decisions", "actions", "reasons"}),  # type: ignore[arg-type]
-    "placements are unsorted": (replace(GOOD, decisions=(replace(A, placements=A.placements[::-1]), B, C)), {"decisions"}),
+    "an action is unknown": (
+        replace(GOOD, decisions=(A, replace(B, action="stop"), C)),
+        {"decisions", "actions", "reasons"},
+    ),  # type: ignore[arg-type]
+    "placements are unsorted": (
+        replace(GOOD, decisions=(replace(A, placements=A.placements[::-1]), B, C)),
+        {"decisions"},
+    ),
     "placements are not merged": (
         replace(
             WORLD_PLAN := plan(problem(nodes(1, gpu=8), gang("a", role(2, gpu=1))), {0: [(0, 0, 2)]}),
@@ -390,32 +445,80 @@ FORM = {
         ),
         {"decisions"},
     ),
-    "a placement of no pods": (replace(GOOD, decisions=(replace(A, placements=(*A.placements, Placement(0, 3, 0))), B, C)), {"decisions"}),
-    "a placement on no node": (replace(GOOD, decisions=(replace(A, placements=(*A.placements, Placement(0, 5, 1))), B, C)), {"decisions"}),
-    "a placement of no role": (replace(GOOD, decisions=(replace(A, placements=(*A.placements, Placement(1, 3, 1))), B, C)), {"decisions"}),
+    "a placement of no pods": (
+        replace(GOOD, decisions=(replace(A, placements=(*A.placements, Placement(0, 3, 0))), B, C)),
+        {"decisions"},
+    ),
+    "a placement on no node": (
+        replace(GOOD, decisions=(replace(A, placements=(*A.placements, Placement(0, 5, 1))), B, C)),
+        {"decisions"},
+    ),
+    "a placement of no role": (
+        replace(GOOD, decisions=(replace(A, placements=(*A.placements, Placement(1, 3, 1))), B, C)),
+        {"decisions"},
+    ),
     "a domain is missing": (replace(GOOD, decisions=(replace(A, domains=(0,)), B, C)), {"domains"}),
     "domains are unsorted": (replace(GOOD, decisions=(replace(A, domains=(1, 0)), B, C)), {"domains"}),
     "a domain is not the leaf": (replace(GOOD, decisions=(replace(A, domains=(0, 1, 2)), B, C)), {"domains"}),
     "a waiting gang has no reason": (replace(GOOD, decisions=(A, replace(B, facts=()), C)), {"reasons"}),
     "a started gang has reasons": (replace(GOOD, decisions=(replace(A, facts=B.facts), B, C)), {"reasons"}),
     "a kept gang has reasons": (replace(GOOD, decisions=(A, B, replace(C, facts=B.facts))), {"reasons"}),
-    "a started gang has repairs": (replace(GOOD, decisions=(replace(A, repairs=(Repair("GR000"),)), B, C)), {"reasons"}),
-    "a fact points at no role": (replace(GOOD, decisions=(A, replace(B, facts=(Fact("GW000", role=1),)), C)), {"reasons"}),
-    "a fact points at no queue": (replace(GOOD, decisions=(A, replace(B, facts=(Fact("GW000", queue=2),)), C)), {"reasons"}),
-    "a fact points at no gang": (replace(GOOD, decisions=(A, replace(B, facts=(Fact("GW000", gangs=(0, 3)),)), C)), {"reasons"}),
-    "a repair points at no queue": (replace(GOOD, decisions=(A, replace(B, repairs=(Repair("GR000", queue=2),)), C)), {"reasons"}),
-    "a fact says that there is enough": (replace(GOOD, decisions=(A, replace(B, facts=(Fact("GW102", asked=3, available=3),)), C)), {"reasons"}),
-    "a fact says that one is missing": (replace(GOOD, decisions=(A, replace(B, facts=(Fact("GW102", asked=3, available=2),)), C)), set()),
-    "a repair points at no role": (replace(GOOD, decisions=(A, replace(B, repairs=(Repair("GR000", role=1),)), C)), {"reasons"}),
+    "a started gang has repairs": (
+        replace(GOOD, decisions=(replace(A, repairs=(Repair("GR000"),)), B, C)),
+        {"reasons"},
+    ),
+    "a fact points at no role": (
+        replace(GOOD, decisions=(A, replace(B, facts=(Fact("GW000", role=1),)), C)),
+        {"reasons"},
+    ),
+    "a fact points at no queue": (
+        replace(GOOD, decisions=(A, replace(B, facts=(Fact("GW000", queue=2),)), C)),
+        {"reasons"},
+    ),
+    "a fact points at no gang": (
+        replace(GOOD, decisions=(A, replace(B, facts=(Fact("GW000", gangs=(0, 3)),)), C)),
+        {"reasons"},
+    ),
+    "a repair points at no queue": (
+        replace(GOOD, decisions=(A, replace(B, repairs=(Repair("GR000", queue=2),)), C)),
+        {"reasons"},
+    ),
+    "a fact says that there is enough": (
+        replace(GOOD, decisions=(A, replace(B, facts=(Fact("GW102", asked=3, available=3),)), C)),
+        {"reasons"},
+    ),
+    "a fact says that one is missing": (
+        replace(GOOD, decisions=(A, replace(B, facts=(Fact("GW102", asked=3, available=2),)), C)),
+        set(),
+    ),
+    "a repair points at no role": (
+        replace(GOOD, decisions=(A, replace(B, repairs=(Repair("GR000", role=1),)), C)),
+        {"reasons"},
+    ),
     "a second change points at no node": (
         replace(GOOD, decisions=(A, replace(B, repairs=(Repair("GR000", also=(Repair("GR000", nodes=(5,)),)),)), C)),
         {"reasons"},
     ),
-    "fewer pods are as many": (replace(GOOD, decisions=(A, replace(B, repairs=(Repair("GR105", amount=2, now=2),)), C)), {"reasons"}),
-    "fewer pods are fewer": (replace(GOOD, decisions=(A, replace(B, repairs=(Repair("GR105", amount=1, now=2),)), C)), set()),
-    "a gang is to wait for its own end": (replace(GOOD, decisions=(A, replace(B, repairs=(Repair("GR109", gangs=(1,)),)), C)), {"reasons"}),
-    "a gang is to wait for those who hold something": (replace(GOOD, decisions=(A, replace(B, repairs=(Repair("GR109", gangs=(0,)),)), C)), set()),
-    "an open queue is to be opened": (replace(GOOD, decisions=(A, replace(B, repairs=(Repair("GR111", queue=0),)), C)), {"reasons"}),
+    "fewer pods are as many": (
+        replace(GOOD, decisions=(A, replace(B, repairs=(Repair("GR105", amount=2, now=2),)), C)),
+        {"reasons"},
+    ),
+    "fewer pods are fewer": (
+        replace(GOOD, decisions=(A, replace(B, repairs=(Repair("GR105", amount=1, now=2),)), C)),
+        set(),
+    ),
+    "a gang is to wait for its own end": (
+        replace(GOOD, decisions=(A, replace(B, repairs=(Repair("GR109", gangs=(1,)),)), C)),
+        {"reasons"},
+    ),
+    "a gang is to wait for those who hold something": (
+        replace(GOOD, decisions=(A, replace(B, repairs=(Repair("GR109", gangs=(0,)),)), C)),
+        set(),
+    ),
+    "an open queue is to be opened": (
+        replace(GOOD, decisions=(A, replace(B, repairs=(Repair("GR111", queue=0),)), C)),
+        {"reasons"},
+    ),
     "a gang that fits the empty cluster is said to fit never": (
         replace(GOOD, decisions=(A, replace(B, facts=(Fact("GW000", never=True),)), C)),
         {"reasons"},
@@ -424,20 +527,40 @@ FORM = {
     "a kept gang may be in no batch": (replace(GOOD, batches=(replace(BATCH, gangs=(0, 1)),)), set()),
     "a gang is in two batches": (replace(GOOD, batches=(BATCH, replace(BATCH, gangs=(2,)))), {"batches"}),
     "a batch has a gang that does not exist": (replace(GOOD, batches=(replace(BATCH, gangs=(0, 1, 7)),)), {"batches"}),
-    "a batch is better than its objective": (replace(GOOD, batches=batch(objective(8, 10, 0.25, "within gap"), verdict="proven")), {"batches"}),
-    "a batch is worse than its objectives": (replace(GOOD, batches=batch(OBJECTIVE, verdict="limit reached")), {"batches"}),
+    "a batch is better than its objective": (
+        replace(GOOD, batches=batch(objective(8, 10, 0.25, "within gap"), verdict="proven")),
+        {"batches"},
+    ),
+    "a batch is worse than its objectives": (
+        replace(GOOD, batches=batch(OBJECTIVE, verdict="limit reached")),
+        {"batches"},
+    ),
     "a batch is as bad as its worst": (
         replace(GOOD, batches=batch(OBJECTIVE, objective(8, 10, 0.25, "within gap"), verdict="within gap")),
         set(),
     ),
     "a bound may be unknown": (
-        replace(GOOD, batches=batch(objective(8, float("inf"), float("inf"), "limit reached"), verdict="limit reached")),
+        replace(
+            GOOD, batches=batch(objective(8, float("inf"), float("inf"), "limit reached"), verdict="limit reached")
+        ),
         set(),
     ),
-    "a gap is wrong": (replace(GOOD, batches=batch(objective(8, 10, 0.2, "within gap"), verdict="within gap")), {"batches"}),
-    "a gap is no number": (replace(GOOD, batches=batch(objective(8, 10, float("nan"), "within gap"), verdict="within gap")), {"batches"}),
-    "a gap is called proven": (replace(GOOD, batches=batch(objective(8, 10, 0.25, "proven"), verdict="proven")), {"batches"}),
-    "a verdict is unknown": (replace(GOOD, batches=batch(objective(8, 8, 0, "optimal"), verdict="proven")), {"batches"}),
+    "a gap is wrong": (
+        replace(GOOD, batches=batch(objective(8, 10, 0.2, "within gap"), verdict="within gap")),
+        {"batches"},
+    ),
+    "a gap is no number": (
+        replace(GOOD, batches=batch(objective(8, 10, float("nan"), "within gap"), verdict="within gap")),
+        {"batches"},
+    ),
+    "a gap is called proven": (
+        replace(GOOD, batches=batch(objective(8, 10, 0.25, "proven"), verdict="proven")),
+        {"batches"},
+    ),
+    "a verdict is unknown": (
+        replace(GOOD, batches=batch(objective(8, 8, 0, "optimal"), verdict="proven")),
+        {"batches"},
+    ),
     "a queue is missing": (replace(GOOD, queues=(TOP,)), {"queue_use"}),
     "a parent's use leaves out its child": (replace(GOOD, queues=(replace(TOP, admitted=(0,)), TEAM)), {"queue_use"}),
     "an allocation is wrong": (replace(GOOD, queues=(replace(TOP, allocated=(16,)), TEAM)), {"queue_use"}),
@@ -467,12 +590,19 @@ def test_never_is_believed_where_a_capability_forbids_it() -> None:
 
 
 def test_all_violations_come_at_once_and_in_the_order_of_the_rules() -> None:
-    world = problem(nodes(2, gpu=8, kind=1), queue("default", capability={"gpu": 8}), gang("a", role(1, gpu=8)), gang("b", role(1, gpu=8)))
+    world = problem(
+        nodes(2, gpu=8, kind=1),
+        queue("default", capability={"gpu": 8}),
+        gang("a", role(1, gpu=8)),
+        gang("b", role(1, gpu=8)),
+    )
     made = plan(world, {0: [(0, 0, 2)], 1: [(0, 1, 1)]})
     found = verify(world, replace(made, queues=()))
     names = [rule.__name__ for rule in RULES]
     assert {violation.rule for violation in found} == {"replicas", "eligibility", "capacity", "capability", "queue_use"}
-    assert [names.index(violation.rule) for violation in found] == sorted(names.index(violation.rule) for violation in found)
+    assert [names.index(violation.rule) for violation in found] == sorted(
+        names.index(violation.rule) for violation in found
+    )
     assert [violation.where[1] for violation in found if violation.rule == "eligibility"] == [0, 1]
     assert verify(world, replace(made, queues=())) == found
 

@@ -16,7 +16,9 @@ from tests.unit.solver.outcomes import actions, decided, evicted
 TREE = {"s0": (1, "spine"), "s1": (1, "spine"), "spine": (2, None)}
 
 
-def single(name: str, node: int, *, loss: int | None = 60, priority: int = 0, gpu: int = 8, queue: str = "default") -> GangSpec:
+def single(
+    name: str, node: int, *, loss: int | None = 60, priority: int = 0, gpu: int = 8, queue: str = "default"
+) -> GangSpec:
     """A gang of one running pod."""
     return gang(name, role(1, gpu=gpu), running=(run(0, node, 1),), loss=loss, priority=priority, queue=queue)
 
@@ -29,7 +31,14 @@ def winner(pods: int, *, gpu: int = 8, priority: int = 10, **more: object) -> Ga
 
 
 def test_the_cheapest_victim_goes_and_is_told_for_whom() -> None:
-    world = problem(nodes(3, gpu=8), single("old", 0, loss=900), single("young", 1, loss=30), single("middle", 2, loss=300), winner(1), preempt=True)
+    world = problem(
+        nodes(3, gpu=8),
+        single("old", 0, loss=900),
+        single("young", 1, loss=30),
+        single("middle", 2, loss=300),
+        winner(1),
+        preempt=True,
+    )
     assert actions(world) == {"old": "keep", "young": "evict", "middle": "keep", "winner": "start"}
     decision = decided(world).decisions[1]
     assert (decision.placements, decision.evicted, decision.evicted_for) == ((), (run(0, 1, 1),), (3,))
@@ -64,7 +73,9 @@ def test_a_gang_on_both_nodes_is_cheaper_than_two_gangs() -> None:
 
 def test_among_equal_losses_the_fewest_gangs_go() -> None:
     pair = gang("pair", role(2, gpu=4), running=(run(0, 2, 2),), loss=60)
-    world = problem(nodes(3, gpu=8), *(single(f"s{n}{i}", n, gpu=4) for n in (0, 1) for i in (0, 1)), pair, winner(1), preempt=True)
+    world = problem(
+        nodes(3, gpu=8), *(single(f"s{n}{i}", n, gpu=4) for n in (0, 1) for i in (0, 1)), pair, winner(1), preempt=True
+    )
     assert evicted(world) == {"pair": 2}
 
 
@@ -72,8 +83,9 @@ def test_among_equal_losses_the_fewest_gangs_go() -> None:
 
 
 def rivals(*, second: int | None = 100) -> Problem:
-    """Two supernodes of two nodes; `first` needs any node, `pair` a whole supernode. Gang by gang `first` takes the cheap node of the cheap
-    supernode, 10, and `pair` has to pay the other one, 11 + 100. Together: 11 for `first`, 10 + 10 for `pair`."""
+    """Two supernodes of two nodes; `first` needs any node, `pair` a whole supernode. Gang by gang `first` takes the
+    cheap node of the cheap supernode, 10, and `pair` has to pay the other one, 11 + 100. Together: 11 for `first`, 10 +
+    10 for `pair`."""
     return problem(
         nodes(2, leaf="s0", gpu=8),
         nodes(2, leaf="s1", gpu=8),
@@ -103,7 +115,14 @@ def test_the_first_winner_leaves_the_second_what_is_dear_without_it() -> None:
 def test_the_first_winner_leaves_the_second_the_only_room_that_it_can_have() -> None:
     world = rivals(second=None)
     assert solve(world, Options(winner_variables=0)).decisions[5].action == "wait"
-    assert actions(world) == {"g0": "evict", "g1": "evict", "g2": "evict", "g3": "keep", "first": "start", "pair": "start"}
+    assert actions(world) == {
+        "g0": "evict",
+        "g1": "evict",
+        "g2": "evict",
+        "g3": "keep",
+        "first": "start",
+        "pair": "start",
+    }
 
 
 def test_a_higher_winner_is_served_before_a_lower_one_and_yet_leaves_it_its_room() -> None:
@@ -115,7 +134,9 @@ def test_a_higher_winner_is_served_before_a_lower_one_and_yet_leaves_it_its_room
 def test_winners_with_other_rights_are_served_one_after_the_other() -> None:
     """The lower one may not evict g2, so what the higher one may is decided without it."""
     gangs = rivals().gangs
-    other = replace(rivals(), gangs=(*gangs[:2], replace(gangs[2], priority=5), *gangs[3:5], replace(gangs[5], priority=4)))
+    other = replace(
+        rivals(), gangs=(*gangs[:2], replace(gangs[2], priority=5), *gangs[3:5], replace(gangs[5], priority=4))
+    )
     assert loss_of(other, Options()) == 10
     assert actions(other)["first"] == "start"
 
@@ -149,7 +170,9 @@ def test_surplus_goes_before_a_whole_gang_and_the_gang_stays() -> None:
 
 @pytest.mark.parametrize("first", ["elastic", "whole"])
 @pytest.mark.parametrize(("loss", "gone"), [(60, "elastic"), (59, "whole"), (61, "elastic")])
-def test_of_equal_losses_the_surplus_goes_and_not_the_whole_gang_whoever_is_listed_first(first: str, loss: int, gone: str) -> None:
+def test_of_equal_losses_the_surplus_goes_and_not_the_whole_gang_whoever_is_listed_first(
+    first: str, loss: int, gone: str
+) -> None:
     """A smaller loss comes before that: 59 seconds of a gang that goes whole are less than 60 of a surplus pod."""
     elastic = gang("elastic", role(2, minimum=1, gpu=8), running=(run(0, 0, 1), run(0, 1, 1)), loss=60)
     listed = [elastic, single("whole", 2, loss=loss)]
@@ -177,7 +200,10 @@ def test_in_a_large_cluster_the_node_with_surplus_is_looked_at_too() -> None:
 
 def test_a_gang_of_minimum_0_that_loses_its_last_pod_goes_whole() -> None:
     nothing = gang("nothing", role(1, minimum=0, gpu=8), minimum=0, running=(run(0, 0, 1),), loss=60)
-    assert actions(problem(nodes(1, gpu=8), nothing, winner(1), preempt=True)) == {"nothing": "evict", "winner": "start"}
+    assert actions(problem(nodes(1, gpu=8), nothing, winner(1), preempt=True)) == {
+        "nothing": "evict",
+        "winner": "start",
+    }
     elastic = gang("elastic", role(2, minimum=1, gpu=8), running=(run(0, 1, 1), run(0, 2, 1)), loss=60)
     assert evicted(problem(nodes(3, gpu=8), nothing, elastic, winner(1), preempt=True)) == {"elastic": 1}
 
@@ -189,7 +215,9 @@ def test_a_gang_that_cannot_spare_enough_goes_whole() -> None:
 
 
 def test_the_surplus_of_one_role_cannot_stand_in_for_another() -> None:
-    mixed = gang("mixed", role(1, gpu=8), role(3, minimum=1, gpu=2), minimum=2, running=(run(0, 0, 1), run(1, 1, 3)), loss=60)
+    mixed = gang(
+        "mixed", role(1, gpu=8), role(3, minimum=1, gpu=2), minimum=2, running=(run(0, 0, 1), run(1, 1, 3)), loss=60
+    )
     world = problem(nodes(2, gpu=8), mixed, gang("winner", role(1, gpu=6), priority=10), preempt=True)
     assert evicted(world) == {"mixed": 2}
     assert actions(world)["mixed"] == "keep"
@@ -199,7 +227,9 @@ def test_subgroups_go_in_whole_parts() -> None:
     grouped = gang(
         "grouped", role(4, minimum=2, gpu=2), subgroups=(parts(2),), running=(run(0, 0, 2), run(0, 1, 2)), loss=60
     )  # fmt: skip
-    world = problem(nodes(1, leaf="s0", gpu=4), nodes(1, leaf="s1", gpu=4), grouped, winner(1, gpu=2), tree=TREE, preempt=True)
+    world = problem(
+        nodes(1, leaf="s0", gpu=4), nodes(1, leaf="s1", gpu=4), grouped, winner(1, gpu=2), tree=TREE, preempt=True
+    )
     assert evicted(world) == {"grouped": 2}
 
 
@@ -230,7 +260,9 @@ def test_nobody_goes_for_a_gang_that_never_preempts() -> None:
 
 
 def test_a_protected_gang_stays_though_it_would_be_cheaper() -> None:
-    world = problem(nodes(2, gpu=8), single("protected", 0, loss=None), single("open", 1, loss=10_000), winner(1), preempt=True)
+    world = problem(
+        nodes(2, gpu=8), single("protected", 0, loss=None), single("open", 1, loss=10_000), winner(1), preempt=True
+    )
     assert evicted(world) == {"open": 1}
 
 
@@ -250,22 +282,40 @@ def test_nobody_goes_when_it_fits_without() -> None:
 
 
 def test_free_room_that_is_closed_to_the_winner_spares_nobody() -> None:
-    """One node closes before it would have ended, another is in a domain that a queue keeps: the verifier does not ask why it is not there."""
+    """One node closes before it would have ended, another is in a domain that a queue keeps: the verifier does not ask
+    why it is not there."""
     victim = gang("victim", role(1, gpu=8), queue="q", running=(run(0, 0, 1),), loss=1)
     urgent = gang("urgent", role(1, gpu=8), queue="q", priority=1)
     rooms = (nodes(1, gpu=8, closes_in=60), nodes(1, gpu=8, leaf="kept"))
     for room in rooms:
-        world = problem(nodes(1, gpu=8), room, queue("q"), queue("owner", kept=("kept",)), victim, urgent, tree={"kept": (1, None)}, preempt=True)
+        world = problem(
+            nodes(1, gpu=8),
+            room,
+            queue("q"),
+            queue("owner", kept=("kept",)),
+            victim,
+            urgent,
+            tree={"kept": (1, None)},
+            preempt=True,
+        )
         assert [decision.action for decision in decided(world).decisions] == ["evict", "start"]
 
 
 def test_a_gang_goes_so_that_its_queue_has_quota_again() -> None:
-    world = problem(queue("team", capability={"gpu": 8}), nodes(2, gpu=8), single("running", 0, queue="team"), winner(1, queue="team"), preempt=True)
+    world = problem(
+        queue("team", capability={"gpu": 8}),
+        nodes(2, gpu=8),
+        single("running", 0, queue="team"),
+        winner(1, queue="team"),
+        preempt=True,
+    )
     assert actions(world) == {"running": "evict", "winner": "start"}
 
 
 def test_a_lower_waiting_gang_does_not_take_the_room_that_the_higher_one_needs() -> None:
-    world = problem(nodes(2, gpu=8), single("running", 0), gang("low", role(1, gpu=8), priority=5), winner(2), preempt=True)
+    world = problem(
+        nodes(2, gpu=8), single("running", 0), gang("low", role(1, gpu=8), priority=5), winner(2), preempt=True
+    )
     assert actions(world) == {"running": "evict", "low": "wait", "winner": "start"}
 
 
@@ -301,22 +351,34 @@ def test_what_a_victim_leaves_over_serves_the_next_without_another_victim() -> N
 
 
 def test_what_a_victim_leaves_over_serves_those_too_who_had_their_turn_before() -> None:
-    """The most urgent may evict nobody; the victim of the next one leaves it room, of which no later plan has to tell it. A strict queue goes on."""
+    """The most urgent may evict nobody; the victim of the next one leaves it room, of which no later plan has to tell
+    it. A strict queue goes on."""
     victim = gang("victim", role(1, gpu=8), running=(run(0, 0, 1),), loss=1)
     meek = gang("meek", role(1, gpu=3), queue="strict", priority=2, preempts=False)
     behind = gang("behind", role(1, gpu=1), queue="strict", preempts=False)
     urgent = gang("urgent", role(1, gpu=4), priority=1)
-    world = problem(nodes(1, gpu=8), queue("default"), queue("strict", strict=True), victim, meek, urgent, behind, preempt=True)
+    world = problem(
+        nodes(1, gpu=8), queue("default"), queue("strict", strict=True), victim, meek, urgent, behind, preempt=True
+    )
     assert actions(world) == {"victim": "evict", "meek": "start", "urgent": "start", "behind": "start"}
 
 
 def test_a_gang_bound_to_one_supernode_makes_room_inside_one() -> None:
     running = [single(f"g{n}", n, loss=10 if n in (0, 4) else 100) for n in range(8)]
-    world = problem(nodes(4, leaf="s0", gpu=8), nodes(4, leaf="s1", gpu=8), *running, winner(2, topology=hard(1)), tree=TREE, preempt=True)
-    plan = decided(world)
-    assert [world.gangs[d.gang].name for d in plan.decisions if d.action == "evict"] in (["g0", "g1"], ["g0", "g2"], ["g0", "g3"]) or (
-        sum(d.action == "evict" for d in plan.decisions) == 2
+    world = problem(
+        nodes(4, leaf="s0", gpu=8),
+        nodes(4, leaf="s1", gpu=8),
+        *running,
+        winner(2, topology=hard(1)),
+        tree=TREE,
+        preempt=True,
     )
+    plan = decided(world)
+    assert [world.gangs[d.gang].name for d in plan.decisions if d.action == "evict"] in (
+        ["g0", "g1"],
+        ["g0", "g2"],
+        ["g0", "g3"],
+    ) or (sum(d.action == "evict" for d in plan.decisions) == 2)
     assert len(plan.decisions[-1].domains) == 1
     assert sum(world.gangs[d.gang].loss for d in plan.decisions if d.evicted) == 110
 
@@ -375,7 +437,12 @@ def test_a_queue_cannot_take_more_than_it_deserves_itself() -> None:
 def test_a_guarantee_is_not_taken() -> None:
     running = [single(f"g{n}", n, queue="lender") for n in range(2)]
     world = problem(
-        queue("lender", guarantee={"gpu": 16}), queue("owner", deserved={"gpu": 8}), nodes(2, gpu=8), *running, winner(1, queue="owner"), reclaim=True
+        queue("lender", guarantee={"gpu": 16}),
+        queue("owner", deserved={"gpu": 8}),
+        nodes(2, gpu=8),
+        *running,
+        winner(1, queue="owner"),
+        reclaim=True,
     )
     assert evicted(world) == {}
 
@@ -409,7 +476,12 @@ def test_what_a_queue_holds_of_things_that_nobody_said_it_deserves_opens_no_door
 
 def test_a_queue_that_deserves_nothing_by_name_lends_everything() -> None:
     world = problem(
-        queue("lender"), queue("owner", deserved={"gpu": 8}), nodes(1, gpu=8), single("g", 0, queue="lender"), winner(1, queue="owner"), reclaim=True
+        queue("lender"),
+        queue("owner", deserved={"gpu": 8}),
+        nodes(1, gpu=8),
+        single("g", 0, queue="lender"),
+        winner(1, queue="owner"),
+        reclaim=True,
     )
     assert actions(world) == {"g": "evict", "winner": "start"}
 
@@ -421,7 +493,14 @@ def test_a_queue_that_deserves_only_other_things_is_measured_by_these(cpu: int, 
         queue("lender", deserved={"cpu": cpu}),
         queue("owner", deserved={"gpu": 8}),
         nodes(1, gpu=8, cpu=8),
-        gang("g", role(4, minimum=1, gpu=2, cpu=1), role(4, minimum=0, cpu=1), queue="lender", running=(run(0, 0, 4), run(1, 0, 4)), loss=60),
+        gang(
+            "g",
+            role(4, minimum=1, gpu=2, cpu=1),
+            role(4, minimum=0, cpu=1),
+            queue="lender",
+            running=(run(0, 0, 4), run(1, 0, 4)),
+            loss=60,
+        ),
         gang("winner", role(1, gpu=2), queue="owner"),
         reclaim=True,
     )
@@ -439,5 +518,11 @@ def test_with_proportion_shares_by_weight_say_what_may_be_taken_back() -> None:
 
 
 def test_nobody_goes_for_a_gang_of_a_closed_queue() -> None:
-    world = problem(queue("shut", closed=True), nodes(1, gpu=8), single("running", 0, queue="shut"), winner(1, queue="shut"), preempt=True)
+    world = problem(
+        queue("shut", closed=True),
+        nodes(1, gpu=8),
+        single("running", 0, queue="shut"),
+        winner(1, queue="shut"),
+        preempt=True,
+    )
     assert actions(world) == {"running": "keep", "winner": "wait"}

@@ -14,7 +14,9 @@ from tests.unit.solver.outcomes import evicted
 SURPLUS, SHARES = Votes(whole=False), Votes(shares=True)
 
 
-def elastic(name: str, node: int, pods: int, minimum: int, *, loss: int = 60, gpu: int = 1, queue: str = "default") -> GangSpec:
+def elastic(
+    name: str, node: int, pods: int, minimum: int, *, loss: int = 60, gpu: int = 1, queue: str = "default"
+) -> GangSpec:
     return gang(name, role(pods, minimum=minimum, gpu=gpu), running=(run(0, node, pods),), loss=loss, queue=queue)
 
 
@@ -34,7 +36,9 @@ def test_where_the_gang_plugin_votes_surplus_goes_though_a_whole_gang_would_be_c
 
 
 def test_where_the_gang_plugin_votes_and_nobody_has_surplus_nobody_goes() -> None:
-    world = problem(nodes(1, gpu=8), elastic("tight", 0, 8, 8), gang("winner", role(1, gpu=4), priority=10), preempt=True)
+    world = problem(
+        nodes(1, gpu=8), elastic("tight", 0, 8, 8), gang("winner", role(1, gpu=4), priority=10), preempt=True
+    )
     assert evicted(replace(world, preempting=SURPLUS)) == {}
 
 
@@ -46,7 +50,13 @@ def test_a_gang_below_its_minimum_has_no_surplus() -> None:
 
 
 def test_the_votes_on_reclaim_are_no_votes_on_preemption() -> None:
-    world = problem(nodes(1, gpu=8), elastic("tight", 0, 8, 8), gang("winner", role(1, gpu=4), priority=10), preempt=True, reclaim=True)
+    world = problem(
+        nodes(1, gpu=8),
+        elastic("tight", 0, 8, 8),
+        gang("winner", role(1, gpu=4), priority=10),
+        preempt=True,
+        reclaim=True,
+    )
     assert evicted(replace(world, reclaiming=SURPLUS)) == {"tight": 8}
 
 
@@ -60,7 +70,9 @@ def test_the_gang_plugin_votes_on_reclaim_as_well() -> None:
         reclaim=True,
     )
     assert evicted(replace(world, reclaiming=SURPLUS)) == {"lent": 3}
-    larger = replace(world, gangs=(world.gangs[0], replace(world.gangs[1], roles=(replace(world.gangs[1].roles[0], request=(4,)),))))
+    larger = replace(
+        world, gangs=(world.gangs[0], replace(world.gangs[1], roles=(replace(world.gangs[1].roles[0], request=(4,)),)))
+    )
     assert evicted(replace(larger, reclaiming=SURPLUS)) == {}
 
 
@@ -70,12 +82,20 @@ def test_the_gang_plugin_votes_on_reclaim_as_well() -> None:
 @pytest.mark.parametrize(("asked", "gone"), [(3, {"rich": 3}), (4, {"rich": 4}), (5, {})])
 def test_where_drf_votes_the_victim_keeps_the_share_that_its_winner_gets(asked: int, gone: dict[str, int]) -> None:
     """8 of 16 GPUs are held: 3 leave 5, 4 leave 4, and 5 would leave 3."""
-    world = problem(nodes(1, gpu=8), nodes(1, kind=1, gpu=8), elastic("rich", 0, 8, 1), gang("winner", role(1, gpu=asked), priority=10), preempt=True)
+    world = problem(
+        nodes(1, gpu=8),
+        nodes(1, kind=1, gpu=8),
+        elastic("rich", 0, 8, 1),
+        gang("winner", role(1, gpu=asked), priority=10),
+        preempt=True,
+    )
     assert evicted(replace(world, preempting=SHARES)) == gone
 
 
 def test_where_drf_votes_nobody_goes_whole_for_a_gang_that_asks_for_anything() -> None:
-    world = problem(nodes(1, gpu=8), elastic("tight", 0, 8, 8), gang("winner", role(1, gpu=1), priority=10), preempt=True)
+    world = problem(
+        nodes(1, gpu=8), elastic("tight", 0, 8, 8), gang("winner", role(1, gpu=1), priority=10), preempt=True
+    )
     assert evicted(world) == {"tight": 8}
     assert evicted(replace(world, preempting=SHARES)) == {}
 
@@ -83,7 +103,9 @@ def test_where_drf_votes_nobody_goes_whole_for_a_gang_that_asks_for_anything() -
 def test_drf_measures_the_dominant_share_of_either_whatever_resource_that_is() -> None:
     """The winner gets half of the GPUs, the victim keeps half of the CPUs."""
     memory = gang("memory", role(4, minimum=1, gpu=1, cpu=4), running=(run(0, 0, 4),), loss=60)
-    world = problem(nodes(1, gpu=4, cpu=16), memory, gang("winner", role(1, gpu=2, cpu=1), priority=10), preempt=True, reclaim=False)
+    world = problem(
+        nodes(1, gpu=4, cpu=16), memory, gang("winner", role(1, gpu=2, cpu=1), priority=10), preempt=True, reclaim=False
+    )
     assert evicted(replace(world, preempting=SHARES)) == {"memory": 2}
 
 
@@ -98,7 +120,9 @@ def test_with_two_winners_the_larger_share_is_what_the_victim_keeps() -> None:
 # --- disruption budgets
 
 
-@pytest.mark.parametrize(("allowed", "gone"), [(0, {"dear": 2}), (1, {"cheap": 1, "dear": 1}), (2, {"cheap": 2}), (8, {"cheap": 2})])
+@pytest.mark.parametrize(
+    ("allowed", "gone"), [(0, {"dear": 2}), (1, {"cheap": 1, "dear": 1}), (2, {"cheap": 2}), (8, {"cheap": 2})]
+)
 def test_no_more_pods_go_than_a_budget_allows(allowed: int, gone: dict[str, int]) -> None:
     world = problem(
         nodes(1, gpu=8),
@@ -112,7 +136,11 @@ def test_no_more_pods_go_than_a_budget_allows(allowed: int, gone: dict[str, int]
 
 def test_a_budget_over_several_gangs_counts_them_together() -> None:
     world = problem(
-        nodes(1, gpu=8), elastic("a", 0, 4, 1, loss=1), elastic("b", 0, 4, 1, loss=1), gang("winner", role(1, gpu=2), priority=10), preempt=True
+        nodes(1, gpu=8),
+        elastic("a", 0, 4, 1, loss=1),
+        elastic("b", 0, 4, 1, loss=1),
+        gang("winner", role(1, gpu=2), priority=10),
+        preempt=True,
     )
     assert evicted(replace(world, budgets=(Budget("both", 1, ((0, 0), (1, 0))),))) == {}
 

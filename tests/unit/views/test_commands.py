@@ -61,7 +61,9 @@ def test_mistakes_of_the_user_exit_with_1_and_no_traceback(arguments: tuple[str,
     assert "Error" in result.stderr or "error" in result.stderr
 
 
-@pytest.mark.parametrize("text", ["", "{", "a: [", "kind: List", "items: [1]", "items: [{kind: Pod, metadata: {}}]", "\xff"])
+@pytest.mark.parametrize(
+    "text", ["", "{", "a: [", "kind: List", "items: [1]", "items: [{kind: Pod, metadata: {}}]", "\xff"]
+)
 def test_a_state_that_is_none_is_explained(text: str, tmp_path: Path) -> None:
     state = tmp_path / "state.yaml"
     state.write_bytes(text.encode("latin-1"))
@@ -75,7 +77,9 @@ def test_a_bad_job_takes_no_good_one_down_but_the_exit_code_tells(tmp_path: Path
     for path in source.rglob("*.yaml"):
         target = tmp_path / path.relative_to(source)
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(path.read_text().replace("queue: default", "queue: nope") if path.name == "first.yaml" else path.read_text())
+        target.write_text(
+            path.read_text().replace("queue: default", "queue: nope") if path.name == "first.yaml" else path.read_text()
+        )
     result = run("plan", "--repo", str(tmp_path), "--detailed-exitcode")
     assert result.exit_code == 1
     assert "jobs/first.yaml:8:" in result.stderr
@@ -86,8 +90,18 @@ def test_machines_get_the_same_plan_as_json_and_yaml() -> None:
     from ruamel.yaml import YAML
 
     said = json.loads(run("plan", *repo("running"), "--state", str(CASES / "running/state.yaml"), "-o", "json").stdout)
-    assert YAML(typ="safe").load(run("plan", *repo("running"), "--state", str(CASES / "running/state.yaml"), "-o", "yaml").stdout) == said
-    assert {gang["name"]: gang["decision"] for gang in said["gangs"]} == {"elastic": "keep", "kept": "keep", "next": "wait", "over": "done"}
+    assert (
+        YAML(typ="safe").load(
+            run("plan", *repo("running"), "--state", str(CASES / "running/state.yaml"), "-o", "yaml").stdout
+        )
+        == said
+    )
+    assert {gang["name"]: gang["decision"] for gang in said["gangs"]} == {
+        "elastic": "keep",
+        "kept": "keep",
+        "next": "wait",
+        "over": "done",
+    }
     assert [batch["seconds"] for batch in said["batches"]] == [None]
 
 
@@ -109,7 +123,13 @@ def test_explain_names_the_reason_the_place_and_the_queue(job: str) -> None:
 def test_explain_for_machines_holds_the_numbers() -> None:
     (job,) = json.loads(run("explain", *repo("queue-limit"), "too-much", "-o", "json").stdout)["jobs"]
     (reason,) = [reason for reason in job["reasons"] if reason["code"] == "GW101"]
-    assert (reason["queue"], reason["resource"], reason["asked"], reason["limit"], reason["never"]) == ("team-a", "nvidia.com/gpu", 10, 8, True)
+    assert (reason["queue"], reason["resource"], reason["asked"], reason["limit"], reason["never"]) == (
+        "team-a",
+        "nvidia.com/gpu",
+        10,
+        8,
+        True,
+    )
 
 
 def test_compile_writes_waves_jobs_and_the_lock_and_removes_what_is_stale(tmp_path: Path) -> None:
@@ -126,10 +146,17 @@ def test_compile_writes_waves_jobs_and_the_lock_and_removes_what_is_stale(tmp_pa
     (out / "5-jobs/team/notes.txt").write_text("mine")
     assert run("compile", *repo("deadlock"), "-o", str(out)).exit_code == 0
     second = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
-    assert second == {"gangplan.lock", "5-jobs/team/notes.txt", "5-jobs/team/first.job.yaml", "5-jobs/team/second.job.yaml"}
+    assert second == {
+        "gangplan.lock",
+        "5-jobs/team/notes.txt",
+        "5-jobs/team/first.job.yaml",
+        "5-jobs/team/second.job.yaml",
+    }
 
 
-@pytest.mark.parametrize("name", ["1-queues.yaml", "5-jobs/team/first.job.yaml", "5-jobs/x/user.yaml", "gangplan.lock/x"])
+@pytest.mark.parametrize(
+    "name", ["1-queues.yaml", "5-jobs/team/first.job.yaml", "5-jobs/x/user.yaml", "gangplan.lock/x"]
+)
 def test_compile_touches_nothing_in_a_folder_that_is_not_its_own(name: str, tmp_path: Path) -> None:
     mine = tmp_path / name
     mine.parent.mkdir(parents=True, exist_ok=True)
@@ -153,7 +180,9 @@ def test_the_tree_comes_from_a_higher_layer_when_it_has_one() -> None:
 
 
 def test_help_does_not_import_the_solver() -> None:
-    code = "import sys; from compiler.cli import cli; cli(['--help'], standalone_mode=False); print(sorted(sys.modules))"
+    code = (
+        "import sys; from compiler.cli import cli; cli(['--help'], standalone_mode=False); print(sorted(sys.modules))"
+    )
     said = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert "Say why one job starts or waits" in said
     assert not {"pulp", "highspy", "numpy", "ruamel.yaml", "pydantic"} & set(said.split("'"))
@@ -162,10 +191,14 @@ def test_help_does_not_import_the_solver() -> None:
 def test_explain_tells_a_job_with_errors_from_one_that_does_not_exist(tmp_path: Path) -> None:
     for name in ("cluster-specs/test/cluster.yaml", "cluster-specs/test/gpu.yaml", "jobs/first.yaml"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text((CASES / "deadlock/repo" / name).read_text().replace("replicas: 4", "replicas: four"))
+        (tmp_path / name).write_text(
+            (CASES / "deadlock/repo" / name).read_text().replace("replicas: 4", "replicas: four")
+        )
     result = run("explain", "--repo", str(tmp_path), "first")
     assert result.exit_code == 1
-    assert result.stderr.splitlines()[-1] == "Error: first has errors (see above) and is in no plan until they are mended"
+    assert (
+        result.stderr.splitlines()[-1] == "Error: first has errors (see above) and is in no plan until they are mended"
+    )
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:

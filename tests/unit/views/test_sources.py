@@ -134,7 +134,9 @@ GUARD = {
 def compiled(**files: str) -> Outcome:
     nodes = [{**NODE, "metadata": {"name": f"gpu-{n}", "labels": {"zone": "a"}}, "spec": {}} for n in range(4)]
     state = State.from_objects([*nodes, NODE, GUARD])
-    return compile_repository(Tree({name: content.encode() for name, content in {**FILES, **files}.items()}), state=state)
+    return compile_repository(
+        Tree({name: content.encode() for name, content in {**FILES, **files}.items()}), state=state
+    )
 
 
 @pytest.fixture(scope="module")
@@ -166,20 +168,29 @@ def amount(code: str, **more: object) -> Fact:
 CASES: dict[str, list[tuple[Fact, list[str]]]] = {
     "GW101": [
         (amount("GW101", queue=0), [f"{QUEUE} capability | nvidia.com/gpu: 16", f"{ONE} {LIMIT}"]),
-        (amount("GW101", queue=0, gangs=(1,)), [f"{QUEUE} capability | nvidia.com/gpu: 16", f"{TWO}  | name: two", f"{ONE} {LIMIT}"]),
+        (
+            amount("GW101", queue=0, gangs=(1,)),
+            [f"{QUEUE} capability | nvidia.com/gpu: 16", f"{TWO}  | name: two", f"{ONE} {LIMIT}"],
+        ),
     ],
     "GW102": [(amount("GW102"), [CAPACITY, f"{ONE} {LIMIT}"])],
     "GW103": [(amount("GW103", role=0), [CAPACITY, f"{ONE} {LIMIT}"])],
     "GW104": [
         (
             Fact("GW104", tier=1, hypernode=1),
-            [f"{POOL} domain gpu-sn-1 | - {{name: sn, size: 2}}", f"{ONE} topology | networkTopology: {{mode: hard, highestTierAllowed: 1}}"],
+            [
+                f"{POOL} domain gpu-sn-1 | - {{name: sn, size: 2}}",
+                f"{ONE} topology | networkTopology: {{mode: hard, highestTierAllowed: 1}}",
+            ],
         )
     ],
     "GW105": [(Fact("GW105", gangs=(1,)), [f"{TWO}  | name: two"])],
     "GW106": [
         (amount("GW106", queue=1, queues=(0,)), [f"{QUEUE} guarantee | nvidia.com/gpu: 4", f"{ONE} {LIMIT}"]),
-        (Fact("GW106", queue=0, tier=1), [f"{QUEUE} guaranteed domains | gangplan.dev/guaranteed-domains: 1 of tier 1"]),
+        (
+            Fact("GW106", queue=0, tier=1),
+            [f"{QUEUE} guaranteed domains | gangplan.dev/guaranteed-domains: 1 of tier 1"],
+        ),
     ],
     "GW107": [
         (
@@ -192,16 +203,33 @@ CASES: dict[str, list[tuple[Fact, list[str]]]] = {
         )
     ],
     "GW108": [(amount("GW108"), [CAPACITY, f"{ONE} {LIMIT}"])],
-    "GW109": [(Fact("GW109", subgroup=0), [f"{ONE} subgroup worker | partitionPolicy: {{totalPartitions: 1, partitionSize: 2}}"])],
+    "GW109": [
+        (
+            Fact("GW109", subgroup=0),
+            [f"{ONE} subgroup worker | partitionPolicy: {{totalPartitions: 1, partitionSize: 2}}"],
+        )
+    ],
     "GW110": [(Fact("GW110"), ["Cluster test time limit | timeLimit: 20"])],
     "GW112": [(amount("GW112", queue=0), [f"{QUEUE} weight | weight: 3", f"{ONE} {LIMIT}"])],
     "GW113": [
         (Fact("GW113", queue=1), ['Queue shut closed | gangplan.dev/closed: "true"']),
         (Fact("GW113", queue=0), [f"{QUEUE}  | name: research"]),
     ],
-    "GW114": [(Fact("GW114", gangs=(1,)), [f"{TWO}  | name: two", f"{ONE} expected duration | gangplan.dev/expected-duration: 2h"])],
-    "GW115": [(Fact("GW115", queue=0, gangs=(1,)), [f"{TWO}  | name: two", f"{QUEUE} order | gangplan.dev/order: strict"])],
-    "GW116": [(Fact("GW116"), [f"{POOL} maintenance | maintenance:", f"{ONE} expected duration | gangplan.dev/expected-duration: 2h"])],
+    "GW114": [
+        (
+            Fact("GW114", gangs=(1,)),
+            [f"{TWO}  | name: two", f"{ONE} expected duration | gangplan.dev/expected-duration: 2h"],
+        )
+    ],
+    "GW115": [
+        (Fact("GW115", queue=0, gangs=(1,)), [f"{TWO}  | name: two", f"{QUEUE} order | gangplan.dev/order: strict"])
+    ],
+    "GW116": [
+        (
+            Fact("GW116"),
+            [f"{POOL} maintenance | maintenance:", f"{ONE} expected duration | gangplan.dev/expected-duration: 2h"],
+        )
+    ],
     "GW117": [(Fact("GW117", role=0, relation=0), [f"{ONE} rule of role worker | affinity:"])],
     "GW118": [(Fact("GW118", role=0), [f"{ONE} role worker | - name: worker"])],
     "GW119": [(Fact("GW119", role=0), [f"{POOL} capacity | capacity:", f"{ONE} role worker | - name: worker"])],
@@ -290,9 +318,14 @@ def test_a_rule_of_a_pod_that_is_nobodys_is_said_by_its_name(outcome: Outcome) -
 
 
 def test_nodes_that_only_the_cluster_knows_are_named_in_few_words() -> None:
-    files = {**FILES, "cluster-specs/test/all.yaml": "---\n".join(part for part in CLUSTER.split("---\n") if "NodePool" not in part)}
+    files = {
+        **FILES,
+        "cluster-specs/test/all.yaml": "---\n".join(part for part in CLUSTER.split("---\n") if "NodePool" not in part),
+    }
     nodes = [{**NODE, "metadata": {"name": f"n-{n}", "labels": {"zone": "a"}}, "spec": {}} for n in range(5)]
-    made = compile_repository(Tree({name: content.encode() for name, content in files.items()}), state=State.from_objects(nodes))
+    made = compile_repository(
+        Tree({name: content.encode() for name, content in files.items()}), state=State.from_objects(nodes)
+    )
     assert made.problem is not None
     assert made.origins is not None
     sources = Sources(made.problem, made.origins, made.specs.cluster.document)
@@ -303,11 +336,17 @@ def test_a_suspended_job_points_to_what_its_owner_wrote() -> None:
     paused = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: p, namespace: team}\nspec:\n  suspend: true\n  template:\n    spec:\n"
     paused += "      restartPolicy: Never\n      containers: [{name: c, image: i}]\n"
     made = compiled(
-        **{"jobs/paused.yaml": paused, "jobs/other.yaml": job("other").replace("spec:\n  queue", "spec:\n  schedulerName: mine\n  queue", 1)}
+        **{
+            "jobs/paused.yaml": paused,
+            "jobs/other.yaml": job("other").replace("spec:\n  queue", "spec:\n  schedulerName: mine\n  queue", 1),
+        }
     )
     assert made.origins is not None
     found = {gang.document.name: suspended(gang) for gang in made.origins.set_aside}
-    assert [(source.field, source.position and source.position.line) for (source,) in found.values()] == [("scheduler", 9), ("suspend", 5)]
+    assert [(source.field, source.position and source.position.line) for (source,) in found.values()] == [
+        ("scheduler", 9),
+        ("suspend", 5),
+    ]
 
 
 def test_plan_names_two_lines_explain_all_with_columns_and_json_every_part() -> None:
@@ -324,5 +363,11 @@ def test_plan_names_two_lines_explain_all_with_columns_and_json_every_part() -> 
         assert source.position is not None
         assert f"{source.position.file}:{source.position.line}:{source.position.column}: {source.object}" in full
     shown = data.gang(decided)["reasons"][0]["from"]
-    assert shown[0] == {"object": said[0].object, "field": said[0].field, "file": first.file, "line": first.line, "column": first.column}
+    assert shown[0] == {
+        "object": said[0].object,
+        "field": said[0].field,
+        "file": first.file,
+        "line": first.line,
+        "column": first.column,
+    }
     assert len(shown) == len(said)

@@ -61,7 +61,13 @@ WORDS = Words(PROBLEM, Origins((), (), (), ()))
 def test_a_fact_is_said_in_the_users_names_with_its_numbers() -> None:
     reason = WORDS.reason(PROBLEM.gangs[0], Fact("GW101", queue=0, resource=1, asked=32, available=8, limit=64))
     assert reason.message == "queue ads may hold 64 nvidia.com/gpu and has 8 left; the job asks for 32"
-    assert dict(reason.facts) == {"queue": "ads", "resource": "nvidia.com/gpu", "asked": 32, "available": 8, "limit": 64}
+    assert dict(reason.facts) == {
+        "queue": "ads",
+        "resource": "nvidia.com/gpu",
+        "asked": 32,
+        "available": 8,
+        "limit": 64,
+    }
     assert not reason.never
 
 
@@ -98,15 +104,37 @@ def test_a_repair_says_how_much_of_what() -> None:
 @pytest.mark.parametrize(
     ("now", "repair", "message", "facts"),
     [
-        (1_767_225_600, Repair("GR109", gangs=(1,), seconds=5400), "wait for the end of t/b, expected about 2026-01-01T01:30:00Z", {"seconds": 5400}),
-        (None, Repair("GR109", gangs=(1,), seconds=5400), "wait for the end of t/b, expected in 1h30m", {"seconds": 5400}),
+        (
+            1_767_225_600,
+            Repair("GR109", gangs=(1,), seconds=5400),
+            "wait for the end of t/b, expected about 2026-01-01T01:30:00Z",
+            {"seconds": 5400},
+        ),
+        (
+            None,
+            Repair("GR109", gangs=(1,), seconds=5400),
+            "wait for the end of t/b, expected in 1h30m",
+            {"seconds": 5400},
+        ),
         (1_767_225_600, Repair("GR109", gangs=(1,)), "wait for the end of t/b", {}),
-        (1_767_225_600, Repair("GR121", seconds=90_061), "gangplan.dev/expected-duration of at most 25h1m1s", {"seconds": 90_061}),
+        (
+            1_767_225_600,
+            Repair("GR121", seconds=90_061),
+            "gangplan.dev/expected-duration of at most 25h1m1s",
+            {"seconds": 90_061},
+        ),
         (None, Repair("GR122", seconds=3600), "wait 1h for the end of maintenance", {"seconds": 3600}),
-        (None, Repair("GR119", queue=0, amount=1), "1 fewer of the whole domains guaranteed to queue ads", {"amount": 1}),
+        (
+            None,
+            Repair("GR119", queue=0, amount=1),
+            "1 fewer of the whole domains guaranteed to queue ads",
+            {"amount": 1},
+        ),
     ],
 )
-def test_a_repair_that_takes_time_says_until_when(now: int | None, repair: Repair, message: str, facts: dict[str, object]) -> None:
+def test_a_repair_that_takes_time_says_until_when(
+    now: int | None, repair: Repair, message: str, facts: dict[str, object]
+) -> None:
     said = Words(PROBLEM, Origins((), (), (), (), now=now)).repair(PROBLEM.gangs[0], repair)
     assert said.message == message
     assert {key: value for key, value in said.facts.items() if key in ("seconds", "amount")} == facts

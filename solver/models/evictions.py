@@ -102,8 +102,8 @@ class Evictions:
             term
             for v in self.victims
             if counts(v)
-            for term in self.gone(v, lambda p, v=v: self.gang(v).roles[p.role].request[r])
-        ]  # type: ignore[misc]
+            for term in self.gone(v, lambda p, v=v: self.gang(v).roles[p.role].request[r])  # type: ignore[misc]
+        ]
 
     def losses(self) -> Terms:
         """sum_v loss_v * sum e[v]"""

@@ -272,9 +272,9 @@ def _queues_hold(x: Ledger, own: Sequence[Sequence[int]], winners: set[int]) -> 
         if guaranteed and sum(needed[q][r] for q, queue in enumerate(x.problem.queues) if queue.parent is None) > total:
             return False
         if guaranteed and any(
-            queue.capability[r] is not None and needed[q][r] > queue.capability[r]
+            (most := queue.capability[r]) is not None and needed[q][r] > most
             for q, queue in enumerate(x.problem.queues)
-        ):  # type: ignore[operator]
+        ):
             return False
     return True
 

@@ -272,8 +272,7 @@ def _queues_hold(x: Ledger, own: Sequence[Sequence[int]], winners: set[int]) -> 
         if guaranteed and sum(needed[q][r] for q, queue in enumerate(x.problem.queues) if queue.parent is None) > total:
             return False
         if guaranteed and any(
-            (most := queue.capability[r]) is not None and needed[q][r] > most
-            for q, queue in enumerate(x.problem.queues)
+            (cap := queue.capability[r]) is not None and needed[q][r] > cap for q, queue in enumerate(x.problem.queues)
         ):
             return False
     return True

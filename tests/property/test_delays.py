@@ -148,8 +148,9 @@ def with_last(world: Problem, **changes: object) -> Problem:
 
 def with_queue(world: Problem, q: int | None, **changes: object) -> Problem:
     return replace(
-        world, queues=tuple(replace(queue, **changes) if i == q else queue for i, queue in enumerate(world.queues))
-    )  # type: ignore[arg-type]
+        world,
+        queues=tuple(replace(queue, **changes) if i == q else queue for i, queue in enumerate(world.queues)),  # type: ignore[arg-type]
+    )
 
 
 def ends(world: Problem, g: int) -> int | None:

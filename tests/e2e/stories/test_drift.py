@@ -135,10 +135,10 @@ def test_a_deleted_object_returns(kept: Kept) -> None:
         gone = kept.api("GET", path)["metadata"]["uid"]
         kept.api("DELETE", path)
         kept.wait(
-            lambda path=path: kept.api("GET", path)["metadata"]["uid"],
-            lambda seen, gone=gone: seen != gone,
+            lambda path=path: kept.api("GET", path)["metadata"]["uid"],  # type: ignore[misc]
+            lambda seen, gone=gone: seen != gone,  # type: ignore[misc]
             what=f"{path} to return",
-        )  # type: ignore[misc]
+        )
     kept.wait(lambda: phase(kept.plane, "steady"), lambda seen: seen == "Running", what="the job to run again")
 
 

@@ -238,8 +238,11 @@ def test_a_kill_between_two_evictions_ends_with_one_victim_and_one_winner(plane:
     with Reconciler(plane, repository, tmp_path / "one") as reconciler:
         for name in low:
             plane.wait(
-                lambda name=name: running(plane, name), lambda seen: len(seen) == 8, timeout=60, what=f"{name} to run"
-            )  # type: ignore[misc]
+                lambda name=name: running(plane, name),
+                lambda seen: len(seen) == 8,
+                timeout=60,
+                what=f"{name} to run",  # type: ignore[misc]
+            )
         before = {name: running(plane, name) for name in low}
 
         def lost() -> dict[str, int]:

@@ -91,10 +91,10 @@ def test_a_large_gang_gets_its_reserved_supernode_and_only_who_ends_before_it_fi
         repository.commit()
         for name in ("short", "beside"):
             plane.wait(
-                lambda name=name: phase(plane, name),
+                lambda name=name: phase(plane, name),  # type: ignore[misc]
                 lambda seen: seen in ("Running", "Completed"),
                 what=f"{name} to run",
-            )  # type: ignore[misc]
+            )
         large = reconciler.gang("large")
         assert (large["decision"], large["startsAt"]) == ("wait", rfc3339(began + 20))
         assert reconciler.why("long") == ["GW114"]

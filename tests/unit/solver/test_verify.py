@@ -431,9 +431,9 @@ FORM = {
     "decisions are out of order": (replace(GOOD, decisions=(B, A, C)), {"decisions"}),
     "a decision is for no gang": (replace(GOOD, decisions=(*GOOD.decisions, replace(C, gang=3))), {"decisions"}),
     "an action is unknown": (
-        replace(GOOD, decisions=(A, replace(B, action="stop"), C)),
+        replace(GOOD, decisions=(A, replace(B, action="stop"), C)),  # type: ignore[arg-type]
         {"decisions", "actions", "reasons"},
-    ),  # type: ignore[arg-type]
+    ),
     "placements are unsorted": (
         replace(GOOD, decisions=(replace(A, placements=A.placements[::-1]), B, C)),
         {"decisions"},

@@ -7,14 +7,14 @@ import math
 import pulp
 
 from solver.admission.greedy_fill import greedy_floor
-from solver.mip.engine import FEASIBILITY, solve_model
+from solver.mip.engine import FEASIBILITY_TOLERANCE, solve_model
 from solver.models import constraints, variables
-from solver.models.sets import Sets, aggregate
+from solver.models.sets import Sets, coarsest_buckets
 from solver.options import Options
 from solver.problem import Problem
-from solver.semantics.gang_classes import classes
-from solver.semantics.topology import Tree
-from solver.state.room import Ledger, Room, free_vectors
+from solver.semantics.gang_classes import gangs_by_class
+from solver.semantics.topology import TopologyTree
+from solver.state.room import FreeNodes, QueueBooks, free_vectors
 
 SECONDS = 600.0
 """For one linear program; without an optimum there is no bound and the case fails."""
@@ -29,35 +29,39 @@ def most_placed(problem: Problem, resource: int) -> int:
     priority, not GPUs, so a plan may well stay below its best. Growth of elastic gangs is not in it. Raises
     RuntimeError without an optimum.
     """
-    tree, ledger, free = Tree(problem), Ledger(problem), free_vectors(problem)
-    waiting = classes(problem, range(len(problem.gangs)))
+    tree, ledger, free = TopologyTree(problem), QueueBooks(problem), free_vectors(problem)
+    waiting = gangs_by_class(problem, range(len(problem.gangs)))
     shapes = tuple(dict.fromkeys(shape for _, _, shape in waiting))
     index = {shape: k for k, shape in enumerate(shapes)}
     s = Sets(
         problem,
         tree,
-        aggregate(problem),
+        coarsest_buckets(problem),
         free,
         ledger,
         shapes,
         {(q, p, index[shape]): js for (q, p, shape), js in waiting.items()},
     )
-    x = variables.make(s)
-    constraints.build(s, x)
+    x = variables.build_variables(s)
+    constraints.add_constraints(s, x)
     for v in x.model.variables():
         v.cat = pulp.LpContinuous
-    x.model.setObjective(pulp.LpAffineExpression([(y, s.demands[k][resource]) for (_, _, k), y in x.y.items()]))
+    x.model.setObjective(pulp.LpAffineExpression([(y, s.min_demands[k][resource]) for (_, _, k), y in x.y.items()]))
     answer = solve_model(x.model, Options(time_limit=SECONDS))
     if answer.status != "optimal":
         raise RuntimeError(f"the linear relaxation ended {answer.status}")
-    return math.floor(answer.value + FEASIBILITY)
+    return math.floor(answer.value + FEASIBILITY_TOLERANCE)
 
 
 def greedy(problem: Problem, resource: int) -> tuple[int, int]:
     """(gangs, amount of the resource) that the greedy starts by itself: the floor under every plan, and the baseline to
     beat."""
     placed = greedy_floor(
-        problem, Tree(problem), Room(free_vectors(problem)), Ledger(problem), list(range(len(problem.gangs)))
+        problem,
+        TopologyTree(problem),
+        FreeNodes(free_vectors(problem)),
+        QueueBooks(problem),
+        list(range(len(problem.gangs))),
     )
     return len(placed), sum(
         p.pods * problem.gangs[j].roles[p.role].request[resource] for j, pods in placed.items() for p in pods

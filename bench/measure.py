@@ -26,9 +26,9 @@ TIMED = {
     "solve": ("compiler.pipeline", "solve"),
     "verify": ("compiler.pipeline", "verify"),
     "greedy": ("solver.planner", "greedy_floor"),
-    "admit": ("solver.planner", "admit"),
-    "spread": ("solver.planner", "spread"),
-    "grow": ("solver.planner", "grow"),
+    "admit": ("solver.planner", "solve_admission"),
+    "spread": ("solver.planner", "place_independent_groups"),
+    "grow": ("solver.planner", "grow_gangs"),
     "reasons": ("solver.diagnosis.delay_repairs", "explanations"),
 }
 """Phase -> module and name of the function as its caller finds it."""
@@ -80,9 +80,9 @@ def reading(world: World) -> Figures:
     stopwatch.timed("import", importlib.import_module)("compiler.pipeline")
     stopwatch.watch("check", *TIMED["check"])
     from compiler.reading import read_specs
-    from compiler.repository import Tree
+    from compiler.repository import Repository
 
-    specs = stopwatch.timed("read", read_specs)(Tree(world.files))
+    specs = stopwatch.timed("read", read_specs)(Repository(world.files))
     wall, cpu, most = time.perf_counter() - wall, time.process_time() - cpu, peak()
     if len(specs.gangs) != world.gangs or specs.diagnostics:
         raise RuntimeError(f"{len(specs.gangs)} of {world.gangs} jobs were read: {specs.diagnostics[:1]}")
@@ -100,15 +100,15 @@ def compilation(world: World, judged: bool = True) -> Figures:
     for name, (module, path) in TIMED.items():
         stopwatch.watch(name, module, path)
     from compiler.cluster_state.state import load_state
-    from compiler.emit import by_file
+    from compiler.emit import texts_by_file
     from compiler.pipeline import compile_repository
-    from compiler.repository import Tree
+    from compiler.repository import Repository
 
     state = None if world.state is None else stopwatch.timed("state", load_state)(world.state)
-    outcome = compile_repository(Tree(world.files), state=state)
-    stopwatch.timed("emit", lambda: by_file(outcome.manifests()))()
+    outcome = compile_repository(Repository(world.files), state=state)
+    stopwatch.timed("emit", lambda: texts_by_file(outcome.manifests()))()
     wall, cpu, most = time.perf_counter() - wall, time.process_time() - cpu, peak()
-    if not outcome.ok or outcome.errors:
+    if not outcome.ok or outcome.error_count:
         raise RuntimeError(f"no clean plan came out: {outcome.diagnostics[:1]}")
     parts = {name: stopwatch.seconds[name] for name in SOLVE}
     return Figures(wall, cpu, most, _phases(stopwatch), parts, quality(outcome) if judged else None)
@@ -125,7 +125,7 @@ def _phases(stopwatch: Stopwatch) -> dict[str, float]:
 def quality(outcome: Outcome) -> Quality:
     from bench.bound import greedy, most_placed
     from bench.worlds import GPU
-    from solver.semantics.gang_classes import shape_of
+    from solver.semantics.gang_classes import waiting_class
 
     problem, plan = outcome.problem, outcome.plan
     if problem is None or plan is None:
@@ -135,7 +135,9 @@ def quality(outcome: Outcome) -> Quality:
     objectives = [objective for batch in plan.batches for objective in batch.objectives]
     spread = [(o.value, o.bound) for o in objectives if o.name == "spread"]
     return Quality(
-        asked=sum(shape_of(j, gang).demand(len(problem.resources))[gpu] for j, gang in enumerate(problem.gangs)),
+        asked=sum(
+            waiting_class(j, gang).min_demand(len(problem.resources))[gpu] for j, gang in enumerate(problem.gangs)
+        ),
         placed=sum(p.pods * problem.gangs[d.gang].roles[p.role].request[gpu] for d in started for p in d.placements),
         bound=most_placed(problem, gpu),
         gangs=len(problem.gangs),

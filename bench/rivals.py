@@ -18,7 +18,7 @@ from solver.options import Options
 from solver.plan import Plan
 from solver.planner import solve
 from solver.problem import Problem
-from solver.semantics.topology import Tree
+from solver.semantics.topology import TopologyTree
 from solver.verify import verify
 
 PLAN = "plan"
@@ -43,15 +43,15 @@ def outcome(problem: Problem, plan: Plan, resource: str, seconds: float) -> Outc
     """Raises RuntimeError for a plan that the verifier refuses: a figure without a valid plan is worth nothing."""
     if faults := verify(problem, plan):
         raise RuntimeError(f"not a valid plan: {faults[0]}")
-    tree, r = Tree(problem), problem.resources.index(resource)
+    tree, r = TopologyTree(problem), problem.resources.index(resource)
     started = [d for d in plan.decisions if d.action == "start"]
     leaves = {d.gang: {problem.nodes[p.node].leaf for p in d.placements} for d in started}
     return Outcome(
         frozenset(leaves),
         sum(p.pods * problem.gangs[d.gang].roles[p.role].request[r] for d in started for p in d.placements),
-        {j: tree.span(touched) for j, touched in leaves.items()},
+        {j: tree.tier_span(touched) for j, touched in leaves.items()},
         {
-            j: tuple(len({tree.line(leaf)[level] for leaf in touched}) for level in range(len(tree.tiers)))
+            j: tuple(len({tree.domains_by_tier(leaf)[level] for leaf in touched}) for level in range(len(tree.tiers)))
             for j, touched in leaves.items()
         },
         seconds,

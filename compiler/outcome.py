@@ -12,27 +12,28 @@ from functools import cached_property
 from typing import Any, Literal
 
 from compiler.diagnostics import Diagnostic
-from compiler.explain.provenance import Sources, suspended
-from compiler.explain.reasons import Reason, Words
+from compiler.explain.provenance import Provenance, suspension_sources
+from compiler.explain.reasons import CodedMessage, Explainer
 from compiler.fields.amounts import rfc3339
-from compiler.lower.gangs import priorities
+from compiler.lower.digest import problem_digest
+from compiler.lower.gangs import class_priorities
 from compiler.lower.origins import JobKey, Origins, job_key, namespace_of
 from compiler.specs import GangSpec, Specs
 from compiler.syntax.documents import Document
-from solver.plan import CellUse, Decision, Plan, Repair, Reservation
+from solver.plan import Decision, Plan, Repair, Reservation, SlotUse
 from solver.problem import Gang, Placement, Problem
 
-Action = Literal["start", "keep", "wait", "evict", "done"]
-Pods = Mapping[str, Mapping[str, int]]
+JobAction = Literal["start", "keep", "wait", "evict", "done"]
+PodsByNode = Mapping[str, Mapping[str, int]]
 """Role -> node -> number of pods, roles in the job's order, nodes in the cluster's."""
 
 
-def _total(pods: Pods) -> int:
+def _pod_total(pods: PodsByNode) -> int:
     return sum(sum(nodes.values()) for nodes in pods.values())
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SlotAssignment:
     """`pods` new pods of a role take their share on a node from its cell number `cell` of a division ("numa", or a
     shared device's resource)."""
 
@@ -44,7 +45,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class JobDecision:
     """What happens to one job, in the user's names.
 
     running: how many of `pods` run already. index: the gang's place in the problem, None when it is in none. cells:
@@ -55,22 +56,22 @@ class Decided:
     """
 
     gang: GangSpec
-    action: Action
+    action: JobAction
     priority: int
-    pods: Pods = field(default_factory=dict)
-    running: int = 0
+    pods: PodsByNode = field(default_factory=dict)
+    running_count: int = 0
     domains: tuple[str, ...] = ()
-    reasons: tuple[Reason, ...] = ()
-    repairs: tuple[Reason, ...] = ()
-    index: int | None = None
-    evicted: Pods = field(default_factory=dict)
+    reasons: tuple[CodedMessage, ...] = ()
+    repairs: tuple[CodedMessage, ...] = ()
+    gang_index: int | None = None
+    evicted_pods: PodsByNode = field(default_factory=dict)
     evicted_for: tuple[str, ...] = ()
-    ran: int = 0
-    cells: tuple[Part, ...] = ()
-    awaits: tuple[str, ...] = ()
+    seconds_run: int = 0
+    slot_assignments: tuple[SlotAssignment, ...] = ()
+    awaited_jobs: tuple[str, ...] = ()
     starts_in: int | None = None
     starts_at: int | None = None
-    promised: str | None = None
+    reserved_start: str | None = None
 
     @property
     def key(self) -> JobKey:
@@ -81,31 +82,18 @@ class Decided:
         return f"{namespace_of(self.gang)}/{self.gang.document.name}"
 
     @property
-    def total(self) -> int:
+    def pod_count(self) -> int:
         """Pods placed, those that run included."""
-        return _total(self.pods)
+        return _pod_total(self.pods)
 
     @property
-    def lost(self) -> int:
+    def evicted_count(self) -> int:
         """Running pods that are taken away."""
-        return _total(self.evicted)
+        return _pod_total(self.evicted_pods)
 
     @property
     def never(self) -> bool:
         return any(reason.never for reason in self.reasons)
-
-
-UNUSED = (
-    *(", cells=()", ", windows=()", ", portions=()", ", divisions=()"),
-    *(
-        ", reclaim_levels=0",
-        ", preempting=Votes(whole=True, shares=False)",
-        ", reclaiming=Votes(whole=True, shares=False)",
-        ", budgets=()",
-    ),
-    *(", narrowed=False", ", own=False", ", tiered=True", ", holds=()"),
-)
-"""Fields of `solver.problem` that came later, at their defaults."""
 
 
 @dataclass(frozen=True)
@@ -120,12 +108,12 @@ class Manifest:
     wave: int
     object: dict[str, Any]
     document: Document
-    write: Callable[[], str] = field(repr=False, compare=False)
+    render: Callable[[], str] = field(repr=False, compare=False)
 
     @cached_property
     def text(self) -> str:
         """The object as YAML: one document, ending in a newline."""
-        return self.write()
+        return self.render()
 
 
 @dataclass(frozen=True)
@@ -137,7 +125,7 @@ class Outcome:
 
     diagnostics: tuple[Diagnostic, ...]
     specs: Specs
-    inputs: Mapping[str, str]
+    input_digests: Mapping[str, str]
     problem: Problem | None = None
     origins: Origins | None = None
     plan: Plan | None = None
@@ -148,75 +136,80 @@ class Outcome:
         return self.plan is not None
 
     @property
-    def errors(self) -> int:
+    def error_count(self) -> int:
         return sum(diagnostic.severity == "error" for diagnostic in self.diagnostics)
 
     @property
-    def changes(self) -> int:
+    def change_count(self) -> int:
         """How many jobs the plan starts, lets grow, shrinks or evicts."""
         return sum(
-            bool(decided.evicted) or (decided.action in ("start", "keep") and decided.total > decided.running)
+            bool(decided.evicted_pods)
+            or (decided.action in ("start", "keep") and decided.pod_count > decided.running_count)
             for decided in self.decisions
         )
 
     def exit_code(self, detailed: bool = False) -> int:
         """0 nothing to say, 1 errors, 2 (when `detailed`) the plan has changes."""
-        if self.errors or not self.ok:
+        if self.error_count or not self.ok:
             return 1
-        return 2 if detailed and self.changes else 0
+        return 2 if detailed and self.change_count else 0
 
     @cached_property
-    def decisions(self) -> tuple[Decided, ...]:
+    def decisions(self) -> tuple[JobDecision, ...]:
         """One for each job that could be read, in the order of the specs."""
         if self.problem is None or self.origins is None or self.plan is None:
             return ()
-        words, priority = Words(self.problem, self.origins), priorities(self.specs.priority_classes)
-        sources = Sources(self.problem, self.origins, self.specs.cluster.document)
+        words, priority = Explainer(self.problem, self.origins), class_priorities(self.specs.priority_classes)
+        sources = Provenance(self.problem, self.origins, self.specs.cluster.document)
         found = {
-            id(spec): _in_time(_decided(words, sources, spec, d), self.problem, self.plan.reservation, self.origins)
+            id(spec): _with_start(
+                _job_decision(words, sources, spec, d), self.problem, self.plan.reservation, self.origins
+            )
             for spec, d in zip(self.origins.gangs, self.plan.decisions, strict=True)
         }
-        for spec in self.origins.done:
-            found[id(spec)] = Decided(spec, "done", _priority(spec, priority))
-        for spec in self.origins.set_aside:
-            found[id(spec)] = Decided(
-                spec, "wait", _priority(spec, priority), reasons=(replace(words.suspended(), sources=suspended(spec)),)
+        for spec in self.origins.finished_gangs:
+            found[id(spec)] = JobDecision(spec, "done", _priority(spec, priority))
+        for spec in self.origins.inactive_gangs:
+            found[id(spec)] = JobDecision(
+                spec,
+                "wait",
+                _priority(spec, priority),
+                reasons=(replace(words.suspended_message(), sources=suspension_sources(spec)),),
             )
-        for spec in self.origins.empty:
-            found[id(spec)] = Decided(spec, "keep", _priority(spec, priority))
+        for spec in self.origins.empty_gangs:
+            found[id(spec)] = JobDecision(spec, "keep", _priority(spec, priority))
         return tuple(found[id(spec)] for spec in self.specs.gangs)
 
     @property
-    def moments(self) -> tuple[int, ...]:
+    def recheck_times(self) -> tuple[int, ...]:
         """When the answer may change although nothing happens, in seconds since the epoch. Where every job has all its
         pods it cannot."""
         if self.plan is None or self.origins is None:
             return ()
-        waiting = {d.index for d in self.decisions if d.action == "wait" and d.index is not None}
+        waiting = {d.gang_index for d in self.decisions if d.action == "wait" and d.gang_index is not None}
         growing = any(
-            d.total < sum(role.replicas for role in d.gang.roles)
+            d.pod_count < sum(role.replicas for role in d.gang.roles)
             for d in self.decisions
             if d.action in ("start", "keep")
         )
         found = {
-            moment.at
-            for moment in self.origins.moments
-            if (moment.gang in waiting if moment.kind == "patience" else waiting)
-            or (growing and moment.kind == "maintenance")
+            moment.time
+            for moment in self.origins.upcoming_events
+            if (moment.gang in waiting if moment.cause == "patience" else waiting)
+            or (growing and moment.cause == "maintenance")
         }
         return tuple(sorted(found))
 
     @cached_property
-    def placements(self) -> Mapping[JobKey, Pods]:
+    def placements(self) -> Mapping[JobKey, PodsByNode]:
         """(namespace, name, kind) -> role -> node -> pods, of every job that is to hold nodes."""
         return {decided.key: decided.pods for decided in self.decisions if decided.pods}
 
     @cached_property
     def digest(self) -> str:
         """Names the inputs: the files and, through the problem, what the state said of the cluster."""
-        whole = hashlib.sha256(json.dumps(self.inputs, sort_keys=True).encode())
-        whole.update(_said(self.problem).encode())
-        return f"sha256:{whole.hexdigest()}"
+        inputs = json.dumps([self.input_digests, problem_digest(self.problem)], sort_keys=True)
+        return f"sha256:{hashlib.sha256(inputs.encode()).hexdigest()}"
 
     def manifests(self) -> tuple[Manifest, ...]:
         """All objects of the cluster, in the order of application; empty without a verified plan."""
@@ -229,69 +222,71 @@ class Outcome:
         return manifests(self) if self.ok else ()
 
 
-def _said(problem: Problem | None) -> str:
-    """The problem in words, without what most problems do not use: the name of a plan does not change with what
-    gangplan learns."""
-    text = repr(problem)
-    for unused in UNUSED:
-        text = text.replace(unused, "")
-    return text
-
-
 def _priority(spec: GangSpec, priority: tuple[Mapping[str, int], int]) -> int:
     values, otherwise = priority
     return values.get(spec.priority_class or "", otherwise)
 
 
-def _decided(words: Words, sources: Sources, spec: GangSpec, decision: Decision) -> Decided:
-    problem, gang = words.problem, words.problem.gangs[decision.gang]
-    return Decided(
+def _job_decision(explainer: Explainer, provenance: Provenance, spec: GangSpec, decision: Decision) -> JobDecision:
+    problem, gang = explainer.problem, explainer.problem.gangs[decision.gang]
+    return JobDecision(
         gang=spec,
         action=decision.action,
         priority=gang.priority,
-        pods=_named(problem, gang, decision.placements),
-        running=sum(place.pods for place in gang.running) - sum(place.pods for place in decision.evicted),
+        pods=_pods_by_node(problem, gang, decision.placements),
+        running_count=sum(place.pods for place in gang.running) - sum(place.pods for place in decision.evicted_pods),
         domains=tuple(problem.hypernodes[h].name for h in decision.domains),
         reasons=tuple(
-            replace(words.reason(gang, fact), sources=sources.of(decision.gang, fact)) for fact in decision.facts
+            replace(explainer.fact_message(gang, fact), sources=provenance.fact_sources(decision.gang, fact))
+            for fact in decision.facts
         ),
-        repairs=tuple(_repaired(words, sources, decision.gang, repair) for repair in decision.repairs),
-        index=decision.gang,
-        evicted=_named(problem, gang, decision.evicted),
+        repairs=tuple(_repair_message(explainer, provenance, decision.gang, repair) for repair in decision.repairs),
+        gang_index=decision.gang,
+        evicted_pods=_pods_by_node(problem, gang, decision.evicted_pods),
         evicted_for=tuple(problem.gangs[j].name for j in decision.evicted_for),
-        ran=gang.loss,
-        cells=tuple(_part(problem, gang, use) for use in decision.cells),
+        seconds_run=gang.loss,
+        slot_assignments=tuple(_slot_assignment(problem, gang, use) for use in decision.slot_uses),
     )
 
 
-def _repaired(words: Words, sources: Sources, j: int, repair: Repair) -> Reason:
+def _repair_message(explainer: Explainer, provenance: Provenance, j: int, repair: Repair) -> CodedMessage:
     """With the places of it and of all that must come with it."""
-    also = tuple(_repaired(words, sources, j, other) for other in repair.also)
-    return replace(words.repair(words.problem.gangs[j], repair), sources=sources.places(j, repair), also=also)
-
-
-def _part(problem: Problem, gang: Gang, use: CellUse) -> Part:
-    node = problem.nodes[use.node]
-    division = node.cells[use.cell].division
-    before = sum(cell.division == division for cell in node.cells[: use.cell])
-    return Part(gang.roles[use.role].name, node.name, problem.divisions[division], before, use.pods)
-
-
-def _in_time(decided: Decided, problem: Problem, held: Reservation | None, origins: Origins) -> Decided:
-    """With what the plan, or an earlier one, says of its start."""
-    if decided.action != "wait":
-        return decided
-    before = origins.promised.get(decided.key)
-    if held is None or held.gang != decided.index:
-        return replace(decided, promised=before) if before else decided
-    at = None if held.starts_in is None or origins.now is None else origins.now + held.starts_in
-    awaits = tuple(problem.gangs[j].name for j in held.until)
+    also = tuple(_repair_message(explainer, provenance, j, other) for other in repair.also)
     return replace(
-        decided, awaits=awaits, starts_in=held.starts_in, starts_at=at, promised=before if at is None else rfc3339(at)
+        explainer.repair_message(explainer.problem.gangs[j], repair),
+        sources=provenance.repair_sources(j, repair),
+        also=also,
     )
 
 
-def _named(problem: Problem, gang: Gang, placements: Iterable[Placement]) -> Pods:
+def _slot_assignment(problem: Problem, gang: Gang, use: SlotUse) -> SlotAssignment:
+    node = problem.nodes[use.node]
+    division = node.slots[use.slot].slot_group
+    before = sum(cell.slot_group == division for cell in node.slots[: use.slot])
+    return SlotAssignment(gang.roles[use.role].name, node.name, problem.slot_groups[division], before, use.pods)
+
+
+def _with_start(
+    decision: JobDecision, problem: Problem, reservation: Reservation | None, origins: Origins
+) -> JobDecision:
+    """With what the plan, or an earlier one, says of its start."""
+    if decision.action != "wait":
+        return decision
+    before = origins.reserved_starts.get(decision.key)
+    if reservation is None or reservation.gang != decision.gang_index:
+        return replace(decision, reserved_start=before) if before else decision
+    at = None if reservation.starts_in is None or origins.now is None else origins.now + reservation.starts_in
+    awaits = tuple(problem.gangs[j].name for j in reservation.awaited_gangs)
+    return replace(
+        decision,
+        awaited_jobs=awaits,
+        starts_in=reservation.starts_in,
+        starts_at=at,
+        reserved_start=before if at is None else rfc3339(at),
+    )
+
+
+def _pods_by_node(problem: Problem, gang: Gang, placements: Iterable[Placement]) -> PodsByNode:
     placed: dict[int, Counter[int]] = {}
     for place in placements:
         placed.setdefault(place.role, Counter())[place.node] += place.pods

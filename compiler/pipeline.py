@@ -6,36 +6,36 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import replace
 
-from compiler.cluster_state.state import State
-from compiler.diagnostics import Diagnostic, Position, in_order, rule
+from compiler.cluster_state.state import ClusterState
+from compiler.diagnostics import Diagnostic, Position, declare_rule, sorted_diagnostics
 from compiler.emit import static
 from compiler.lower import Origins, caveats, lower
 from compiler.outcome import Outcome
-from compiler.reading import EMPTY, NO_SUCH_CLUSTER, SEVERAL, read_specs
-from compiler.repository import Tree
+from compiler.reading import EMPTY_REPOSITORY, NO_SUCH_CLUSTER, SEVERAL_CLUSTERS, read_specs
+from compiler.repository import Repository
 from compiler.specs import GangSpec, Specs
-from solver.mip.executors import HERE, Mapper
+from solver.mip.executors import LOCAL_EXECUTOR, Mapper
 from solver.options import Options
 from solver.plan import Plan
 from solver.planner import solve
 from solver.problem import InvalidProblemError, Problem
 from solver.verify import verify
 
-CONTRADICTION = rule(
+INVALID_PROBLEM = declare_rule(
     "GP501",
     "error",
     "the problem contradicts itself",
     """What the documents and the state say together cannot be: the solver refuses the problem that they make. Mend: the place it names; if
     nothing is wrong there, it is a mistake of gangplan that is worth a report.""",
 )
-FAULT = rule(
+EXECUTOR_FAILED = declare_rule(
     "GP503",
     "warning",
     "the executor failed",
     """Parts of the plan were sent to worker processes or to a Dask cluster, and no answer came: a worker died, the scheduler is gone, or it has other
     code. They were worked out in this process instead, so the plan is the same and took longer. Mend: the executor, or use `--executor local`.""",
 )
-CLOCK = rule(
+TIME_LIMIT_REACHED = declare_rule(
     "GP504",
     "warning",
     "the time limit struck",
@@ -43,7 +43,7 @@ CLOCK = rule(
     another day or a busier machine. The plan is valid, and its verdicts say how good it is known to be. Mend: raise `spec.timeLimit` of the
     Cluster, or its `spec.gap`.""",
 )
-REFUSED = rule(
+PLAN_REJECTED = declare_rule(
     "GP502",
     "error",
     "the plan was refused by the verifier",
@@ -51,56 +51,66 @@ REFUSED = rule(
     repository and the state; it is a mistake of gangplan.""",
 )
 
-NOTHING_CHOSEN = frozenset((EMPTY.code, SEVERAL.code, NO_SUCH_CLUSTER.code))
+NO_CLUSTER_CODES = frozenset((EMPTY_REPOSITORY.code, SEVERAL_CLUSTERS.code, NO_SUCH_CLUSTER.code))
 """With these there is no cluster to plan for. A plan of nothing would look like one that removes everything, and what
 is missing from a cluster that was not chosen is nobody's mistake."""
 
 
 def compile_repository(
-    tree: Tree,
+    tree: Repository,
     cluster: str | None = None,
-    state: State | None = None,
+    state: ClusterState | None = None,
     options: Options | None = None,
-    mapper: Mapper = HERE,
+    mapper: Mapper = LOCAL_EXECUTOR,
 ) -> Outcome:
     """Compile one cluster of the repository against what the cluster holds (nothing, without a state).
 
     options, mapper: as `solver.solve`; by default the cluster's own gap and time limit, and this process.
     """
     specs = read_specs(tree, cluster)  # 1 read, 2 check
-    outcome = Outcome(specs.diagnostics, specs, inputs(tree, specs))
-    if chosen := tuple(diagnostic for diagnostic in specs.diagnostics if diagnostic.code in NOTHING_CHOSEN):
+    outcome = Outcome(specs.diagnostics, specs, input_digests(tree, specs))
+    if chosen := tuple(diagnostic for diagnostic in specs.diagnostics if diagnostic.code in NO_CLUSTER_CODES):
         return replace(outcome, diagnostics=chosen)
     while True:
-        problem, origins = lower(specs, state, tree.dates)  # 3 lower
+        problem, origins = lower(specs, state, tree.commit_dates)  # 3 lower
         try:
             plan = solve(
                 problem, options or Options(gap=specs.cluster.gap, time_limit=specs.cluster.time_limit), mapper
             )  # 4 solve
             break
         except InvalidProblemError as error:
-            culprit = _culprit(problem, error.where)
+            culprit = _invalid_gang(problem, error.where)
             where = error.where if culprit is None or error.where[1] == culprit else ("gangs", culprit)
-            found = CONTRADICTION.at(_position(specs, origins, where), str(error), "correct what stands there")
+            found = INVALID_PROBLEM.diagnostic(
+                _position(specs, origins, where), str(error), "correct what stands there"
+            )
             if culprit is None:
-                return _with(outcome, [found])
+                return _with_diagnostics(outcome, [found])
             # One job that cannot be counted with does not take the others with it.
-            specs = _without(specs, origins.gangs[culprit], found)
+            specs = _without_gang(specs, origins.gangs[culprit], found)
             outcome = replace(outcome, specs=specs, diagnostics=specs.diagnostics)
-    if refused := _refusals(specs, origins, problem, plan):  # 5 verify
-        return _with(outcome, refused)
+    if refused := _verifier_diagnostics(specs, origins, problem, plan):  # 5 verify
+        return _with_diagnostics(outcome, refused)
     outcome = replace(outcome, problem=problem, origins=origins, plan=plan)  # 6 outcome
-    doubts = (*caveats.findings(origins), *caveats.unnamed(problem, origins, plan))
-    return _with(outcome, (*static.findings(outcome), *doubts, *_faults(specs, mapper), *_clock(specs, plan)))
+    doubts = (*caveats.unplanned_numa_diagnostics(origins), *caveats.unnamed_device_diagnostics(problem, origins, plan))
+    return _with_diagnostics(
+        outcome,
+        (
+            *static.binding_diagnostics(outcome),
+            *doubts,
+            *_executor_diagnostics(specs, mapper),
+            *_time_limit_diagnostics(specs, plan),
+        ),
+    )
 
 
-def inputs(tree: Tree, specs: Specs) -> dict[str, str]:
+def input_digests(tree: Repository, specs: Specs) -> dict[str, str]:
     """Digest of every file that a document of the cluster stands in."""
     read = sorted({specs.cluster.document.file, *(document.file for document in specs.documents)} & tree.files.keys())
     return {file: f"sha256:{hashlib.sha256(tree.files[file]).hexdigest()}" for file in read}
 
 
-def _culprit(problem: Problem, where: tuple[str | int, ...]) -> int | None:
+def _invalid_gang(problem: Problem, where: tuple[str | int, ...]) -> int | None:
     """The gang that a refusal names; of a sum over all gangs, the one that asks for most."""
     match where:
         case ("gangs", int(), "roles", int(), "request", int(r)):
@@ -111,25 +121,25 @@ def _culprit(problem: Problem, where: tuple[str | int, ...]) -> int | None:
     return None
 
 
-def _without(specs: Specs, gang: GangSpec, found: Diagnostic) -> Specs:
+def _without_gang(specs: Specs, gang: GangSpec, diagnostic: Diagnostic) -> Specs:
     """The specs less one gang: its document is broken from now on, and pods of its own go with it."""
-    pods = {pod.identity for role in gang.roles for pod in role.pods}
+    pods = {pod.identity for role in gang.roles for pod in role.pod_documents}
     return replace(
         specs,
         documents=tuple(document for document in specs.documents if document.identity not in pods),
         gangs=tuple(other for other in specs.gangs if other is not gang),
-        diagnostics=in_order((*specs.diagnostics, replace(found, object=gang.document.label))),
+        diagnostics=sorted_diagnostics((*specs.diagnostics, replace(diagnostic, object=gang.document.display_name))),
     )
 
 
-def _with(outcome: Outcome, found: Iterable[Diagnostic]) -> Outcome:
-    return replace(outcome, diagnostics=in_order((*outcome.diagnostics, *found)))
+def _with_diagnostics(outcome: Outcome, diagnostics: Iterable[Diagnostic]) -> Outcome:
+    return replace(outcome, diagnostics=sorted_diagnostics((*outcome.diagnostics, *diagnostics)))
 
 
-def _refusals(specs: Specs, origins: Origins, problem: Problem, plan: Plan) -> list[Diagnostic]:
+def _verifier_diagnostics(specs: Specs, origins: Origins, problem: Problem, plan: Plan) -> list[Diagnostic]:
     return [
-        REFUSED.at(
-            _position(specs, origins, _in_problem(violation.where)),
+        PLAN_REJECTED.diagnostic(
+            _position(specs, origins, _problem_path(violation.where)),
             f"{violation.rule}: {violation.message}",
             "report this, with the repository and the state; nothing was emitted",
         )
@@ -137,26 +147,28 @@ def _refusals(specs: Specs, origins: Origins, problem: Problem, plan: Plan) -> l
     ]
 
 
-def _faults(specs: Specs, mapper: Mapper) -> list[Diagnostic]:
+def _executor_diagnostics(specs: Specs, mapper: Mapper) -> list[Diagnostic]:
     help = "mend the executor, or do without one: --executor local"
-    at = specs.cluster.document.at()
+    at = specs.cluster.document.position()
     return [
-        FAULT.at(at, f"the executor failed ({fault}); the plan was made in this process, and is the same", help)
+        EXECUTOR_FAILED.diagnostic(
+            at, f"the executor failed ({fault}); the plan was made in this process, and is the same", help
+        )
         for fault in mapper.faults
     ]
 
 
-def _clock(specs: Specs, plan: Plan) -> list[Diagnostic]:
-    if not plan.clock_struck:
+def _time_limit_diagnostics(specs: Specs, plan: Plan) -> list[Diagnostic]:
+    if not plan.hit_time_limit:
         return []
     said = "the time limit ended a solve; the same input may give another plan"
-    return [CLOCK.at(specs.cluster.document.at(), said, "raise spec.timeLimit, or spec.gap")]
+    return [TIME_LIMIT_REACHED.diagnostic(specs.cluster.document.position(), said, "raise spec.timeLimit, or spec.gap")]
 
 
-def _in_problem(where: tuple[str | int, ...]) -> tuple[str | int, ...]:
+def _problem_path(where: tuple[str | int, ...]) -> tuple[str | int, ...]:
     """The plan's decisions stand in the order of the problem's gangs."""
     return ("gangs", *where[1:]) if where[:1] == ("decisions",) else where
 
 
 def _position(specs: Specs, origins: Origins, where: tuple[str | int, ...]) -> Position:
-    return origins.position(where) or specs.cluster.document.at()
+    return origins.position(where) or specs.cluster.document.position()

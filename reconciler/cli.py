@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from compiler.cli import cli
-from compiler.repository import Tree
+from compiler.repository import Repository
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -24,14 +24,14 @@ for _name, _short_help in (
     cli.add_lazy(_name, f"reconciler.commands:{_name}", _short_help)
 
 
-def load_tree(repo: Path) -> Tree:
+def load_tree(repo: Path) -> Repository:
     """The files as they stand, dated by the commits that brought them; without git, or outside of it, undated."""
     from dataclasses import replace
 
     from reconciler.git import dates_of
 
-    tree = Tree.from_directory(repo)
-    return replace(tree, dates=dates_of(repo))
+    tree = Repository.from_directory(repo)
+    return replace(tree, commit_dates=dates_of(repo))
 
 
 def cluster_options(command: Command) -> Command:

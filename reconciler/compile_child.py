@@ -231,20 +231,23 @@ def compile_request(request: Request) -> Snapshot:
     """Compile here and now. A commit with any error is not ok: in a reconciler, a job that became unreadable must not
     look like one that left."""
     from compiler.cli.executor import open_executor
-    from compiler.cluster_state.state import State
+    from compiler.cluster_state.state import ClusterState
     from compiler.diagnostics import Diagnostic, Position
     from compiler.pipeline import compile_repository
-    from compiler.repository import Tree
+    from compiler.repository import Repository
     from compiler.views import data
 
     problems = tuple(Diagnostic(**{**p, "position": Position(**p["position"]), "see": None}) for p in request.problems)
-    tree = Tree(request.files, request.dates, problems)
+    tree = Repository(request.files, request.dates, problems)
     with open_executor(request.executor) as mapper:
         outcome = compile_repository(
-            tree, request.cluster, State.from_objects(request.state, request.finished, request.clock), mapper=mapper
+            tree,
+            request.cluster,
+            ClusterState.from_objects(request.state, request.finished, request.clock),
+            mapper=mapper,
         )
     found = tuple(_plain(diagnostic) for diagnostic in outcome.diagnostics)
-    if not outcome.ok or outcome.errors:
+    if not outcome.ok or outcome.error_count:
         return Snapshot(request.commit, ok=False, diagnostics=found)
     problem, manifests = outcome.problem, []
     pods = {id(gang.document): sum(role.replicas for role in gang.roles) for gang in outcome.specs.gangs}
@@ -255,7 +258,7 @@ def compile_request(request: Request) -> Snapshot:
         manifests.append(Manifest(made.wave, made.object, run, place, pods.get(id(made.document), 0)))
     leaves = {n.name: problem.hypernodes[n.leaf].name for n in problem.nodes if n.leaf is not None} if problem else {}
     cluster = outcome.specs.cluster
-    plan = data.plan(outcome)
+    plan = data.plan_document(outcome)
     return Snapshot(
         request.commit,
         True,
@@ -265,8 +268,8 @@ def compile_request(request: Request) -> Snapshot:
         leaves=leaves,
         diagnostics=found,
         max_waiting_pods=cluster.max_waiting_pods,
-        moments=outcome.moments,
-        behind=outcome.origins.behind if outcome.origins else (),
+        moments=outcome.recheck_times,
+        behind=outcome.origins.outdated_nodes if outcome.origins else (),
     )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from compiler.fields.quantity import QuantityError, parse
+from compiler.fields.quantity import QuantityError, parse_quantity
 from reconciler.objects import DIGEST, JOBS, REPLACE, Object, Ref, annotations_of, finished
 
 Path = tuple[str | int, ...]
@@ -158,7 +158,7 @@ def _same(want: Any, live: Any, path: Path) -> bool:
     if not any(name in _AMOUNTS for name in path[-3:-1]):
         return False
     try:
-        return parse(want) == parse(live)
+        return parse_quantity(want) == parse_quantity(live)
     except QuantityError:
         return False
 

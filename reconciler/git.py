@@ -19,12 +19,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from compiler.diagnostics import Diagnostic, Position
-from compiler.repository import CLUSTERS, JOBS, SUBMODULE, SUFFIXES, Tree, bad_name, shown, symlink
-from compiler.syntax.parse import LARGEST_FILE
+from compiler.repository import (
+    CLUSTERS_FOLDER,
+    FILE_SUFFIXES,
+    JOBS_FOLDER,
+    SUBMODULE,
+    Repository,
+    file_name_diagnostic,
+    printable_name,
+    symlink_diagnostic,
+)
+from compiler.syntax.parse import MAX_FILE_BYTES
 
 REPOSITORY_LIMIT = 64 << 20
 FILES_LIMIT = 20_000
-ROOTS = (CLUSTERS, JOBS)
+ROOTS = (CLUSTERS_FOLDER, JOBS_FOLDER)
 
 _CONFIG = (
     "core.hooksPath=/dev/null",
@@ -66,7 +75,7 @@ class Mirror:
     directory: Path
     auth: Path | None = None
     timeout: float = 120.0
-    _trees: dict[str, Tree] = field(default_factory=dict)
+    _trees: dict[str, Repository] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not _BRANCH.fullmatch(self.branch):
@@ -125,14 +134,14 @@ class Mirror:
             return False
         return self._code("merge-base", "--is-ancestor", _sha(old), _sha(new)) == 0
 
-    def read(self, commit: str) -> Tree:
+    def read(self, commit: str) -> Repository:
         """The files below cluster-specs/ and jobs/ at `commit`, each with the date of the commit that brought it."""
         known = self._trees.get(commit)
         if known is None:
             tree = self._run("rev-parse", "--verify", "--end-of-options", f"{_sha(commit)}^{{tree}}").decode().strip()
             blobs, refused = self._entries(tree)
             log = self._run(*_LOG, "--end-of-options", _sha(commit), "--", *ROOTS)
-            known = Tree(self._contents(blobs), _dates(log), tuple(refused))
+            known = Repository(self._contents(blobs), _dates(log), tuple(refused))
             self._trees = {commit: known}
         return known
 
@@ -166,13 +175,15 @@ class Mirror:
             mode, _, blob = head.decode().split(" ")
             path = name.decode("utf-8", "surrogateescape")
             if mode == "160000":
-                place = Position(shown(path), 1, 1)
-                refused.append(SUBMODULE.at(place, "submodules are not read", "put the files into this repository"))
+                place = Position(printable_name(path), 1, 1)
+                refused.append(
+                    SUBMODULE.diagnostic(place, "submodules are not read", "put the files into this repository")
+                )
             elif mode == "120000":
-                refused.append(symlink(path))
-            elif not path.lower().endswith(SUFFIXES):
+                refused.append(symlink_diagnostic(path))
+            elif not path.lower().endswith(FILE_SUFFIXES):
                 continue
-            elif problem := bad_name(path):
+            elif problem := file_name_diagnostic(path):
                 refused.append(problem)
             else:
                 blobs[path] = blob
@@ -192,11 +203,11 @@ class Mirror:
             if len(parts) != 3 or parts[1] != "blob":
                 raise GitError(f"object {parts[0]} is missing from the clone")
             sizes[parts[0]] = int(parts[2])
-        wanted = [i for i in ids if sizes[i] <= LARGEST_FILE]
+        wanted = [i for i in ids if sizes[i] <= MAX_FILE_BYTES]
         if (total := sum(sizes[i] for i in wanted)) > REPOSITORY_LIMIT:
             raise GitError(f"the repository's files have {total} bytes, the limit is {REPOSITORY_LIMIT}")
         data = dict(_batch(self._run("cat-file", "--batch", feed="".join(f"{i}\n" for i in wanted).encode())))
-        return {path: data.get(blob, b" " * (LARGEST_FILE + 1)) for path, blob in sorted(blobs.items())}
+        return {path: data.get(blob, b" " * (MAX_FILE_BYTES + 1)) for path, blob in sorted(blobs.items())}
 
     def _run(self, *arguments: str, feed: bytes = b"", ok: Sequence[int] = (0,), network: bool = False) -> bytes:
         code, out, err = self._execute(arguments, feed, network)

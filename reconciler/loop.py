@@ -237,7 +237,15 @@ def _submit(w: World, p: Pass, over_now: frozenset[str]) -> None:
     problems = [asdict(problem) for problem in tree.problems]
     seen, executor = state(p.seen, stale), w.settings.executor
     request = Request(
-        p.target, w.settings.cluster, tree.files, tree.dates, problems, seen, finished_jobs, executor, int(w.wall())
+        p.target,
+        w.settings.cluster,
+        tree.files,
+        tree.commit_dates,
+        problems,
+        seen,
+        finished_jobs,
+        executor,
+        int(w.wall()),
     )
     w.planning.under_way = p.target, p.seen, over_now, due(w)
     w.compiler.submit(request)

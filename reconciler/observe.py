@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from compiler.volcano.shared_devices import ASSIGNED, MEMORY
+from compiler.volcano.shared_devices import VGPU_ASSIGNMENT, VGPU_MEMORY
 from reconciler.compile_child import Snapshot
 from reconciler.gates import Gang, Nodes, over, place, pods_by_job, role_of
 from reconciler.objects import HOSTNAME, Object, Ref, annotations_of, digest, labels_of, uid
@@ -82,7 +82,7 @@ def _cards(cells: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, list[int]]
     """Role -> node -> the card of each new pod that takes a share of a virtual GPU, the highest number first."""
     found: dict[str, dict[str, list[int]]] = {}
     for part in sorted(cells, key=lambda part: -int(part["cell"])):
-        if part["division"] == MEMORY:
+        if part["division"] == VGPU_MEMORY:
             found.setdefault(part["role"], {}).setdefault(part["node"], []).extend([part["cell"]] * part["pods"])
     return found
 
@@ -112,7 +112,7 @@ def fingerprint(seen: Seen, snapshot: Snapshot, finished_jobs: frozenset[str]) -
     expected = _as_planned(pods_by_job(pods, jobs)[0], planned, nodes)
     for pod in pods:
         node = place(pod, nodes)
-        if node in found and node in snapshot.behind and (devices := annotations_of(pod).get(ASSIGNED)):
+        if node in found and node in snapshot.behind and (devices := annotations_of(pod).get(VGPU_ASSIGNMENT)):
             found[node].append(devices)
         if (
             node in found

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from compiler.repository import Tree
+from compiler.repository import Repository
 from reconciler import guard
 from reconciler.apply import Actor, Done, Memory
 from reconciler.compile_child import Compiler, Snapshot
@@ -55,7 +55,7 @@ class Head:
     """The branch as last fetched. problem: why it could not be fetched; commit and tree are then the last that could."""
 
     commit: str = ""
-    tree: Tree | None = None
+    tree: Repository | None = None
     problem: str = ""
 
 

@@ -36,7 +36,7 @@ class Options:
     share_variables: int = 2_000
     fair_levels: int = 4
     batch_variables: int = 15_000
-    winner_variables: int = 2_000
+    preemptor_variables: int = 2_000
     deadline: float | None = None
     engine: Literal["highs", "cbc"] | None = None
 
@@ -49,7 +49,7 @@ class Options:
             "share_variables",
             "fair_levels",
             "batch_variables",
-            "winner_variables",
+            "preemptor_variables",
         ):
             value = getattr(self, name)
             if not value >= 0:  # false for NaN too

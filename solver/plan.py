@@ -31,7 +31,7 @@ class Fact:
     available: int | None = None
     limit: int | None = None
     gangs: tuple[int, ...] = ()
-    relation: int | None = None
+    pod_rule: int | None = None
     queues: tuple[int, ...] = ()
     nodes: tuple[int, ...] = ()
     subgroup: int | None = None
@@ -51,7 +51,7 @@ class Repair:
     resource: int | None = None
     tier: int | None = None
     amount: int | None = None
-    now: int | None = None
+    current_amount: int | None = None
     role: int | None = None
     subgroup: int | None = None
     hypernode: int | None = None
@@ -62,13 +62,13 @@ class Repair:
 
 
 @dataclass(frozen=True, slots=True)
-class CellUse:
+class SlotUse:
     """`pods` of the new pods of role `role` on node `node` take their share from its cell `cell` (index into
     `Node.cells`)."""
 
     role: int
     node: int
-    cell: int
+    slot: int
     pods: int
 
 
@@ -90,9 +90,9 @@ class Decision:
     """The leaves that the gang touches, in order of index."""
     facts: tuple[Fact, ...] = ()
     repairs: tuple[Repair, ...] = ()
-    evicted: tuple[Placement, ...] = ()
+    evicted_pods: tuple[Placement, ...] = ()
     evicted_for: tuple[int, ...] = ()
-    cells: tuple[CellUse, ...] = ()
+    slot_uses: tuple[SlotUse, ...] = ()
     starts_in: int | None = None
 
 
@@ -109,7 +109,7 @@ class Reservation:
     gang: int
     starts_in: int | None
     placements: tuple[Placement, ...]
-    until: tuple[int, ...]
+    awaited_gangs: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +154,6 @@ class Plan:
     queues: tuple[QueueUse, ...]
     """One for each queue, in the problem's order."""
     reservation: Reservation | None = None
-    clock_struck: bool = False
+    hit_time_limit: bool = False
     """Whether the time limit ended a solve before its deterministic limits did: then the same problem may give another
     plan."""

@@ -17,8 +17,8 @@ Vector = tuple[int, ...]
 Limits = tuple[int | None, ...]
 """As `Vector`, but None where nothing was said about the resource."""
 
-Mode = Literal["hard", "soft"]
-Bond = Literal["apart", "together", "even"]
+TopologyMode = Literal["hard", "soft"]
+RuleKind = Literal["apart", "together", "even"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,44 +31,44 @@ class HyperNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class DeviceSlot:
     """A part of a node: a NUMA cell, a device. division: index into `Problem.divisions`.
 
     capacity: of the empty cell. free: less whatever runs there, the pods in `Gang.running` included (unlike
     `Node.free`).
     """
 
-    division: int
+    slot_group: int
     capacity: Vector
     free: Vector
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Portion:
+class SlotRequest:
     """Of what a pod asks for, `share` has to come from each of `number` different cells of one division of its node."""
 
-    division: int
+    slot_group: int
     number: int
     share: Vector
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Ask:
+class PodRequest:
     """What one pod takes: `request` from its node as a whole, and of that its portions from cells, at most one portion
     for each division."""
 
-    request: Vector
-    portions: tuple[Portion, ...] = ()
+    amounts: Vector
+    slot_requests: tuple[SlotRequest, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Back:
+class ReturningNode:
     """What a node that is away for now (not ready, cordoned) will be once it is back: as in `Node`."""
 
-    kind: int
+    node_class: int
     capacity: Vector
     free: Vector
-    cells: tuple[Cell, ...] = ()
+    slots: tuple[DeviceSlot, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +86,14 @@ class Node:
     """
 
     name: str
-    kind: int
+    node_class: int
     leaf: int | None
     capacity: Vector
     free: Vector
-    cells: tuple[Cell, ...] = ()
-    closes_in: int | None = None
-    back: Back | None = None
-    windows: tuple[tuple[int, int], ...] = ()
+    slots: tuple[DeviceSlot, ...] = ()
+    maintenance_in: int | None = None
+    returning: ReturningNode | None = None
+    maintenance_windows: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +120,8 @@ class Queue:
     open: bool = True
     hierarchy: tuple[tuple[str, int], ...] = ()
     reclaimable: bool = True
-    strict: bool = False
-    kept: tuple[int, ...] = ()
+    strict_order: bool = False
+    dedicated_domains: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,11 +147,11 @@ class Policy:
     proportion: bool = False
     drf: bool = False
     drf_hierarchy: bool = False
-    scatter: bool = False
-    reclaim_levels: int = 0
+    spread_pods: bool = False
+    ancestor_reclaim_levels: int = 0
 
     @property
-    def measured_by_tree(self) -> bool:
+    def hierarchical(self) -> bool:
         """Whether queues are compared along the tree of their parents."""
         return self.capacity and self.capacity_hierarchy
 
@@ -164,12 +164,12 @@ class Topology:
     A tier above the highest hypernode's means the whole cluster, nodes outside the topology included.
     """
 
-    mode: Mode
+    mode: TopologyMode
     tier: int
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
+class PodRule:
     """A rule between pods, about the domains of one partition of the nodes. Roles carry it (`Role.bears`), or are
     counted by it (`Role.matches`).
 
@@ -186,13 +186,13 @@ class Relation:
     that nobody who comes or goes makes it easier.
     """
 
-    kind: Bond
+    rule_kind: RuleKind
     domains: tuple[int | None, ...]
-    present: tuple[int, ...]
-    guards: tuple[int, ...] = ()
-    skew: int = 1
-    least_domains: int = 1
-    own: bool = False
+    selected_present: tuple[int, ...]
+    owners_present: tuple[int, ...] = ()
+    max_skew: int = 1
+    min_domains: int = 1
+    own_gang_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,15 +208,15 @@ class Role:
     replicas: int
     minimum: int
     request: Vector
-    kinds: frozenset[int]
-    bears: tuple[int, ...] = ()
-    matches: tuple[int, ...] = ()
-    portions: tuple[Portion, ...] = ()
+    node_classes: frozenset[int]
+    owned_rules: tuple[int, ...] = ()
+    selecting_rules: tuple[int, ...] = ()
+    slot_requests: tuple[SlotRequest, ...] = ()
 
     @property
-    def ask(self) -> Ask:
+    def pod_request(self) -> PodRequest:
         """What one pod takes."""
-        return Ask(self.request, self.portions)
+        return PodRequest(self.request, self.slot_requests)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +234,7 @@ class Subgroup:
     size: int
     minimum: int
     topology: Topology
-    tiered: bool = True
+    tier_is_editable: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,13 +247,13 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class SlotHold:
     """Of the running pods of role `role` on node `node`, `pods` hold their share of its cell `cell` (index into
     `Node.cells`)."""
 
     role: int
     node: int
-    cell: int
+    slot: int
     pods: int
 
 
@@ -292,17 +292,17 @@ class Gang:
     running: tuple[Placement, ...] = ()
     evictable: bool = False
     loss: int = 0
-    preempts: bool = True
+    may_evict: bool = True
     duration: int | None = None
-    ends: int | None = None
+    ends_in: int | None = None
     overdue: bool = False
-    affinities: tuple[tuple[int, int, int], ...] = ()
-    holds: tuple[Hold, ...] = ()
-    narrowed: bool = False
+    role_affinities: tuple[tuple[int, int, int], ...] = ()
+    slot_holds: tuple[SlotHold, ...] = ()
+    over_constrained: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Votes:
+class EvictionVotes:
     """What the scheduler's plugins let one of its actions evict, beside what `solver.semantics.eviction_rights` asks
     for in any case.
 
@@ -310,12 +310,12 @@ class Votes:
     is left of the victim has no smaller dominant share than the gang that it goes for gets (plugin drf votes).
     """
 
-    whole: bool = True
-    shares: bool = False
+    whole_gangs: bool = True
+    compare_shares: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class DisruptionBudget:
     """Of the running pods of `roles`, pairs of a gang and one of its roles, at most `allowed` may be evicted
     (PodDisruptionBudget)."""
 
@@ -340,14 +340,14 @@ class Problem:
     queues: tuple[Queue, ...]
     gangs: tuple[Gang, ...]
     policy: Policy = Policy()
-    preempt: bool = False
-    reclaim: bool = False
-    relations: tuple[Relation, ...] = ()
-    devices: tuple[int, ...] = ()
-    divisions: tuple[str, ...] = ()
-    preempting: Votes = Votes()
-    reclaiming: Votes = Votes()
-    budgets: tuple[Budget, ...] = ()
+    preempt_enabled: bool = False
+    reclaim_enabled: bool = False
+    pod_rules: tuple[PodRule, ...] = ()
+    device_resources: tuple[int, ...] = ()
+    slot_groups: tuple[str, ...] = ()
+    preempt_votes: EvictionVotes = EvictionVotes()
+    reclaim_votes: EvictionVotes = EvictionVotes()
+    disruption_budgets: tuple[DisruptionBudget, ...] = ()
 
     @cached_property
     def totals(self) -> Vector:
@@ -358,7 +358,7 @@ class Problem:
             else (0,) * len(self.resources)
         )
 
-    def under(self, queues: tuple[Queue, ...]) -> Problem:
+    def with_queues(self, queues: tuple[Queue, ...]) -> Problem:
         """The same with other queues; what is known of the nodes stays known."""
         other = replace(self, queues=queues)
         vars(other)["totals"] = self.totals

@@ -25,9 +25,9 @@ import numpy as np
 from bench.baselines.site import Placements, Site
 from bench.baselines.volcano import hypernodes, pods_inside
 from solver.problem import Gang, Placement, Problem
-from solver.semantics.device_slots import Ints
-from solver.semantics.placements import merged
-from solver.state.room import demand
+from solver.semantics.device_slots import IntArray
+from solver.semantics.placements import merge_placements
+from solver.state.room import placed_demand
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Preemption:
 def preempt(problem: Problem, j: int) -> Preemption | None:
     """Room for gang j by evicting gangs of its queue with lower priority; None where the port finds no way."""
     gang, site = problem.gangs[j], Site(problem)
-    whole = site.tree.top + 1
+    whole = site.tree.highest_tier + 1
     hard = gang.topology is not None and gang.topology.mode == "hard"
     highest = min(gang.topology.tier, whole) if gang.topology is not None and hard else whole
     for tier in range(highest, 0 if hard else highest - 1, -1):
@@ -64,12 +64,12 @@ def preempt(problem: Problem, j: int) -> Preemption | None:
     return None
 
 
-def _in_domain(site: Site, j: int, nodes: Ints) -> Preemption | None:
+def _in_domain(site: Site, j: int, nodes: IntArray) -> Preemption | None:
     gang, need = site.problem.gangs[j], np.array(site.asked(j))
     evicted: dict[int, tuple[Placement, ...]] = {}
     bundles = bundles_in(site.problem, j, frozenset(nodes.tolist()))
     while True:
-        if (need <= site.room.free.amounts[nodes].sum(axis=0)).all():
+        if (need <= site.room.vectors.amounts[nodes].sum(axis=0)).all():
             mark = site.room.mark()
             if (placed := pods_inside(site, gang, nodes)) is not None:
                 return Preemption(placed, evicted)
@@ -78,13 +78,13 @@ def _in_domain(site: Site, j: int, nodes: Ints) -> Preemption | None:
         if bundle is None:
             return None
         pods = _rest(bundle, evicted.get(bundle.gang, ()))
-        site.room.take_running(site.problem.gangs[bundle.gang], pods, -1)
-        evicted[bundle.gang] = merged([*evicted.get(bundle.gang, ()), *pods])
+        site.room.take_running_pods(site.problem.gangs[bundle.gang], pods, -1)
+        evicted[bundle.gang] = merge_placements([*evicted.get(bundle.gang, ()), *pods])
 
 
 def _rest(bundle: Bundle, gone: tuple[Placement, ...]) -> tuple[Placement, ...]:
     """A whole bundle after the safe one of the same gang takes what is left."""
-    return merged([*bundle.pods, *(Placement(p.role, p.node, -p.pods) for p in gone)])
+    return merge_placements([*bundle.pods, *(Placement(p.role, p.node, -p.pods) for p in gone)])
 
 
 def bundles_in(problem: Problem, j: int, domain: frozenset[int]) -> Iterator[Bundle]:
@@ -96,7 +96,7 @@ def bundles_in(problem: Problem, j: int, domain: frozenset[int]) -> Iterator[Bun
         if g.running and g.evictable and g.queue == winner.queue and g.priority < winner.priority
     ]
     found = []
-    for v in victims if problem.preempt and winner.preempts else []:
+    for v in victims if problem.preempt_enabled and winner.may_evict else []:
         gang = problem.gangs[v]
         inside = tuple(p for p in gang.running if p.node in domain)
         if surplus := _surplus(gang, inside):
@@ -118,8 +118,8 @@ def bundles_in(problem: Problem, j: int, domain: frozenset[int]) -> Iterator[Bun
 def _local(problem: Problem, bundle: Bundle) -> float:
     """What the bundle gives back, as a part of what its gang holds."""
     gang, width = problem.gangs[bundle.gang], len(problem.resources)
-    holds = demand(gang, gang.running, width)
-    return max((a / b for a, b in zip(demand(gang, bundle.pods, width), holds, strict=True) if b), default=0.0)
+    holds = placed_demand(gang, gang.running, width)
+    return max((a / b for a, b in zip(placed_demand(gang, bundle.pods, width), holds, strict=True) if b), default=0.0)
 
 
 def _surplus(gang: Gang, inside: tuple[Placement, ...]) -> tuple[Placement, ...]:
@@ -132,4 +132,4 @@ def _surplus(gang: Gang, inside: tuple[Placement, ...]) -> tuple[Placement, ...]
         if pods > 0:
             found.append(Placement(p.role, p.node, pods))
             spare, have[p.role] = spare - pods, have[p.role] - pods
-    return merged(found)
+    return merge_placements(found)

@@ -30,7 +30,7 @@ Item = tuple[bool, int]
 def place(problem: Problem) -> Placements:
     site = Site(problem)
     gangs = problem.gangs
-    for j in site.in_turn(lambda q, j: (-gangs[j].priority, site.ledger.standing(q), gangs[j].age)):
+    for j in site.in_turn(lambda q, j: (-gangs[j].priority, site.ledger.share_order_key(q), gangs[j].age)):
         if site.allows(j) and (pods := _workload(site, gangs[j])) is not None:
             site.start(j, pods)
     return site.placements
@@ -51,11 +51,11 @@ def _inside(site: Site, gang: Gang, home: list[int]) -> tuple[Placement, ...] | 
     found = []
     for t, role in enumerate(gang.roles):
         per_node = site.slots(role)
-        counts = site.tree.sums(per_node)
+        counts = site.tree.sum_per_domain(per_node)
         if sum(counts[h] for h in home) < role.minimum:
             return None
         for node, pods in _downwards(site, home, counts, per_node, role.minimum):
-            site.room.take(node, role.ask, pods)
+            site.room.take_pods(node, role.pod_request, pods)
             found.append(Placement(t, node, pods))
     return tuple(found)
 
@@ -63,10 +63,10 @@ def _inside(site: Site, gang: Gang, home: list[int]) -> tuple[Placement, ...] | 
 def _homes(site: Site, gang: Gang) -> Iterator[list[int]]:
     """The domains to begin with, best first: one that holds every role by number, the tightest fit; several where that
     is allowed."""
-    counts = [site.tree.sums(site.slots(role)) for role in gang.roles]
+    counts = [site.tree.sum_per_domain(site.slots(role)) for role in gang.roles]
     levels: list[list[int]] = []
     if gang.topology is not None and gang.topology.mode == "hard":
-        levels = [list(site.tree.domains(gang.topology.tier))]
+        levels = [list(site.tree.domains_at_tier(gang.topology.tier))]
     elif gang.topology is not None:
         levels = [[h for h, x in enumerate(site.problem.hypernodes) if x.tier == tier] for tier in site.tree.tiers]
     for level in levels:
@@ -90,7 +90,7 @@ def _downwards(
                 below.append(((True, index), amount))
                 continue
             below += [((False, c), counts[c]) for c in site.tree.children[index]]
-            below += [((True, int(n)), int(per_node[n])) for n in site.tree.held[index]]
+            below += [((True, int(n)), int(per_node[n])) for n in site.tree.direct_nodes[index]]
         chosen = _fewest([(item, amount) for item, amount in below if amount], pods)
     found, left = [], pods
     for (_, node), amount in chosen:

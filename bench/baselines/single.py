@@ -22,8 +22,8 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from bench.baselines.site import Placements, Site
-from solver.problem import Ask, Placement, Problem, Role, Vector
-from solver.semantics.device_slots import Ints
+from solver.problem import Placement, PodRequest, Problem, Role, Vector
+from solver.semantics.device_slots import IntArray
 
 Devices = tuple[int, ...]
 """What is free of the GPU on each device of a node, ascending; () where the node's GPUs are not told apart."""
@@ -59,8 +59,8 @@ def best_fit(problem: Problem) -> Placements:
         nodes = np.flatnonzero(site.slots(role))
         if not len(nodes):
             return None
-        node = int(nodes[np.argmin((site.room.free.amounts[nodes] / largest).sum(axis=1))])
-        site.room.take(node, role.ask, 1)
+        node = int(nodes[np.argmin((site.room.vectors.amounts[nodes] / largest).sum(axis=1))])
+        site.room.take_pods(node, role.pod_request, 1)
         return node
 
     return _fill(problem, choose)
@@ -82,44 +82,48 @@ class Gradient:
     def __init__(self, problem: Problem, gpu: int) -> None:
         self.problem, self.gpu = problem, gpu
         asked = Counter(
-            (role.ask, role.kinds) for j in range(len(problem.gangs)) if (role := _one_pod(problem, j)).request[gpu]
+            (role.pod_request, role.node_classes)
+            for j in range(len(problem.gangs))
+            if (role := _one_pod(problem, j)).request[gpu]
         )
         if any(
             portion.share[r]
             for ask, _ in asked
-            for portion in ask.portions
+            for portion in ask.slot_requests
             for r in range(len(problem.resources))
             if r != gpu
         ):
             raise ValueError("gradient descent knows portions of one resource only")
-        self.requests = np.array([ask.request for ask, _ in asked], dtype=np.int64).reshape(
+        self.requests = np.array([ask.amounts for ask, _ in asked], dtype=np.int64).reshape(
             len(asked), len(problem.resources)
         )
         self.devices = np.array([self._wanted(ask) for ask, _ in asked], dtype=np.int64).reshape(len(asked), 2)
         self.numbers = np.array(list(asked.values()), dtype=np.int64)
         self.open = {
-            kind: np.array([kind in kinds for _, kinds in asked]) for kind in {node.kind for node in problem.nodes}
+            kind: np.array([kind in kinds for _, kinds in asked])
+            for kind in {node.node_class for node in problem.nodes}
         }
         self.states: dict[State, int] = {}
         self.known: list[State] = []
-        self.at: Ints | None = None
+        self.at: IntArray | None = None
         self._levels: dict[State, int] = {}
-        self._rises: dict[tuple[int, Ask], tuple[int, Devices] | None] = {}
+        self._rises: dict[tuple[int, PodRequest], tuple[int, Devices] | None] = {}
 
-    def _wanted(self, ask: Ask) -> tuple[int, int]:
+    def _wanted(self, ask: PodRequest) -> tuple[int, int]:
         """(how many devices, how much of each); (0, 0) where the GPUs of a node are not told apart."""
-        return next(((portion.number, portion.share[self.gpu]) for portion in ask.portions), (0, 0))
+        return next(((portion.number, portion.share[self.gpu]) for portion in ask.slot_requests), (0, 0))
 
     def __call__(self, site: Site, role: Role) -> int | None:
         if self.at is None:
             self.at = np.array(
                 [self._number(self._before(site, n)) for n in range(len(self.problem.nodes))], dtype=np.int64
             )
-        whole = Ask(role.request)
-        nodes = np.flatnonzero(site.open_to(role) & (site.room.slots(whole) > 0))
+        whole = PodRequest(role.request)
+        nodes = np.flatnonzero(site.open_to(role) & (site.room.fit_counts(whole) > 0))
         found, first = np.unique(self.at[nodes], return_index=True)
         rises = (
-            (self._rise(state, role.ask), state, n) for state, n in zip(found.tolist(), first.tolist(), strict=True)
+            (self._rise(state, role.pod_request), state, n)
+            for state, n in zip(found.tolist(), first.tolist(), strict=True)
         )
         best = min(
             ((rise[0], self._fullest(state), int(nodes[n]), rise[1]) for rise, state, n in rises if rise is not None),
@@ -128,16 +132,16 @@ class Gradient:
         if best is None:
             return None
         _, _, node, devices = best
-        site.room.take(node, whole, 1)
+        site.room.take_pods(node, whole, 1)
         self.at[node] = self._number(
-            (self.problem.nodes[node].kind, tuple(site.room.free.amounts[node].tolist()), devices)
+            (self.problem.nodes[node].node_class, tuple(site.room.vectors.amounts[node].tolist()), devices)
         )
         return node
 
     def _before(self, site: Site, n: int) -> State:
         node = self.problem.nodes[n]
-        devices = tuple(sorted(cell.free[self.gpu] for cell in node.cells if cell.capacity[self.gpu]))
-        return node.kind, tuple(site.room.free.amounts[n].tolist()), devices
+        devices = tuple(sorted(cell.free[self.gpu] for cell in node.slots if cell.capacity[self.gpu]))
+        return node.node_class, tuple(site.room.vectors.amounts[n].tolist()), devices
 
     def _number(self, state: State) -> int:
         if state not in self.states:
@@ -150,11 +154,11 @@ class Gradient:
         kind, free, _ = self.known[number]
         return free[self.gpu], *(amount for r, amount in enumerate(free) if r != self.gpu), kind
 
-    def _rise(self, number: int, ask: Ask) -> tuple[int, Devices] | None:
+    def _rise(self, number: int, ask: PodRequest) -> tuple[int, Devices] | None:
         """(the least rise of F over all choices of devices, the devices after it); None where they do not hold the pod."""
         if (number, ask) not in self._rises:
             before = kind, free, devices = self.known[number]
-            amounts = tuple(have - amount for have, amount in zip(free, ask.request, strict=True))
+            amounts = tuple(have - amount for have, amount in zip(free, ask.amounts, strict=True))
             rises = [
                 (self.level((kind, amounts, after)) - self.level(before), after)
                 for after in self._choices(devices, *self._wanted(ask))

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from solver.problem import Placement, Problem, Role, Vector
-from solver.semantics.device_slots import Ints
-from solver.semantics.gang_classes import satisfied
-from solver.semantics.queue_limits import rank
-from solver.semantics.topology import Tree
-from solver.state.room import Ledger, Room, demand, free_vectors
+from solver.semantics.device_slots import IntArray
+from solver.semantics.gang_classes import meets_minima
+from solver.semantics.queue_limits import queue_priority
+from solver.semantics.topology import TopologyTree
+from solver.state.room import FreeNodes, QueueBooks, free_vectors, placed_demand
 
 Placements = Mapping[int, tuple[Placement, ...]]
 
@@ -30,39 +30,39 @@ class Site:
             if (
                 gang.subgroups
                 or gang.minimum != sum(role.minimum for role in gang.roles)
-                or (gang.running and not satisfied(gang))
+                or (gang.running and not meets_minima(gang))
             ):
                 raise ValueError(
                     f"gang {gang.name}: the baselines know no subgroups, no open mix of roles and no gang that runs in part"
                 )
-        self.problem, self.tree = problem, Tree(problem)
-        self.room, self.ledger = Room(free_vectors(problem)), Ledger(problem)
+        self.problem, self.tree = problem, TopologyTree(problem)
+        self.room, self.ledger = FreeNodes(free_vectors(problem)), QueueBooks(problem)
         self.placements: dict[int, tuple[Placement, ...]] = {
             j: gang.running for j, gang in enumerate(problem.gangs) if gang.running
         }
         self._open: dict[frozenset[int], np.ndarray] = {}
 
     @cached_property
-    def capacity(self) -> Ints:
+    def capacity(self) -> IntArray:
         """Node x resource."""
         return np.array([n.capacity for n in self.problem.nodes], dtype=np.int64).reshape(
             len(self.problem.nodes), len(self.problem.resources)
         )
 
-    def slots(self, role: Role) -> Ints:
+    def slots(self, role: Role) -> IntArray:
         """Pods of the role that each node holds, 0 where its kind is closed to it."""
-        return np.where(self.open_to(role), self.room.slots(role.ask), 0)
+        return np.where(self.open_to(role), self.room.fit_counts(role.pod_request), 0)
 
     def open_to(self, role: Role) -> np.ndarray:
         """Node -> whether its kind is open to the role."""
-        if role.kinds not in self._open:
-            self._open[role.kinds] = np.isin(self.tree.kinds, sorted(role.kinds))
-        return self._open[role.kinds]
+        if role.node_classes not in self._open:
+            self._open[role.node_classes] = np.isin(self.tree.node_class_of, sorted(role.node_classes))
+        return self._open[role.node_classes]
 
     def asked(self, j: int) -> Vector:
         """What the gang needs to start."""
         gang = self.problem.gangs[j]
-        return demand(
+        return placed_demand(
             gang, [Placement(t, 0, role.minimum) for t, role in enumerate(gang.roles)], len(self.problem.resources)
         )
 
@@ -87,19 +87,19 @@ class Site:
 
     def by_share(self, q: int, j: int) -> Any:
         """Volcano's order of queues: their own priority, then their share."""
-        return -rank(self.problem, q), self.ledger.standing(q)
+        return -queue_priority(self.problem, q), self.ledger.share_order_key(q)
 
     def allows(self, j: int) -> bool:
-        return self.ledger.allows(self.problem.gangs[j].queue, self.asked(j))
+        return self.ledger.allows_amount(self.problem.gangs[j].queue, self.asked(j))
 
     def start(self, j: int, pods: tuple[Placement, ...]) -> None:
         """Book a gang whose pods are taken from the room already."""
         gang = self.problem.gangs[j]
-        self.ledger.charge(gang.queue, demand(gang, pods, len(self.problem.resources)))
+        self.ledger.charge_queue(gang.queue, placed_demand(gang, pods, len(self.problem.resources)))
         self.placements[j] = pods
 
     @cached_property
-    def under(self) -> dict[int, Ints]:
+    def under(self) -> dict[int, IntArray]:
         """Domain -> all nodes under it."""
         members: dict[int, list[int]] = {h: [] for h in self.tree.children}
         for n, node in enumerate(self.problem.nodes):
@@ -108,9 +108,9 @@ class Site:
         return {h: np.array(nodes, dtype=np.int64) for h, nodes in members.items()}
 
     @cached_property
-    def lines(self) -> list[Ints]:
+    def lines(self) -> list[IntArray]:
         """For each tier the domain of every node, numbered from 0."""
-        lines = [self.tree.line(node.leaf) for node in self.problem.nodes]
+        lines = [self.tree.domains_by_tier(node.leaf) for node in self.problem.nodes]
         return [
             np.unique([line[level] for line in lines], return_inverse=True)[1] for level in range(len(self.tree.tiers))
         ]

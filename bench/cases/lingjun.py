@@ -15,7 +15,7 @@ from bench.rivals import PLAN, Outcome, mean, race
 from bench.traces import GPUS, lingjun
 from solver.planner import solve
 from solver.problem import Gang, Problem, Queue, Role, Topology
-from solver.semantics.topology import Tree
+from solver.semantics.topology import TopologyTree
 
 BASELINES = {"Volcano's order": volcano.place, "Kueue's best fit": kueue.place}
 SIZES = {1: 20, 2: 15, 4: 15, 8: 20, 16: 12, 32: 10, 64: 5, 128: 3}
@@ -121,8 +121,8 @@ def planned(world: Problem, of: Outcome) -> int:
     plan = solve(replace(world, gangs=tuple(world.gangs[j] for j in sorted(of.gangs))))
     if any(decision.action != "start" for decision in plan.decisions):
         raise RuntimeError("the plan starts fewer of these gangs than who chose them")
-    tree = Tree(world)
-    return sum(tree.span(world.nodes[p.node].leaf for p in decision.placements) for decision in plan.decisions)
+    tree = TopologyTree(world)
+    return sum(tree.tier_span(world.nodes[p.node].leaf for p in decision.placements) for decision in plan.decisions)
 
 
 for percent in (60, 90, 120):

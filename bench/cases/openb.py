@@ -14,7 +14,7 @@ from bench.registry import Comparison, Figures, case
 from bench.rivals import PLAN, Outcome, race
 from bench.traces import Machine, Pod, openb_machines, openb_pods
 from solver.options import Options
-from solver.problem import Cell, Gang, Node, Portion, Problem, Queue, Role
+from solver.problem import DeviceSlot, Gang, Node, Problem, Queue, Role, SlotRequest
 
 RESOURCES = ("cpu", "memory", "gpu")
 GPU = RESOURCES.index("gpu")
@@ -58,20 +58,20 @@ def problem(machines: list[Machine], pods: list[Pod], seed: int, overload: float
                 None,
                 amount,
                 amount,
-                (Cell(0, device, device),) * m.gpus if shared else (),
+                (DeviceSlot(0, device, device),) * m.gpus if shared else (),
             )
         )
     left, gangs = overload * sum(m.gpus for m in machines) * WHOLE, list[Gang]()
     while left > 0:
         pod = rng.choice(pods)
         kinds = frozenset(k for k, model in enumerate(models) if not pod.models or model in pod.models)
-        portions = (Portion(0, pod.gpus, (0, 0, pod.share)),) if shared and pod.gpus else ()
-        role = Role("pod", 1, 1, (pod.cpu, pod.memory, pod.gpus * pod.share), kinds, portions=portions)
+        portions = (SlotRequest(0, pod.gpus, (0, 0, pod.share)),) if shared and pod.gpus else ()
+        role = Role("pod", 1, 1, (pod.cpu, pod.memory, pod.gpus * pod.share), kinds, slot_requests=portions)
         gangs.append(Gang(f"pod-{len(gangs):05}", 0, 0, len(gangs), 1, (role,)))
         left -= pod.gpus * pod.share
     nothing = (None,) * len(RESOURCES)
     queue = Queue("all", None, 1, 0, nothing, nothing, nothing, (0, 0, 0))
-    return Problem(RESOURCES, tuple(nodes), (), (queue,), tuple(gangs), divisions=("device",) if shared else ())
+    return Problem(RESOURCES, tuple(nodes), (), (queue,), tuple(gangs), slot_groups=("device",) if shared else ())
 
 
 def filled(which: str, pods: str, seed: int) -> Figures:

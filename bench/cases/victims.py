@@ -41,7 +41,7 @@ def problem(seed: int) -> Problem:
     role = Role("worker", pods, pods, (size,), frozenset({0}))
     winner = Gang("winner", 0, HIGH, len(running), pods, (role,), topology)
     queue = Queue("all", None, 1, 0, (None,), (None,), (None,), (0,))
-    return Problem(("gpu",), nodes, tree, (queue,), (*running, winner), preempt=True)
+    return Problem(("gpu",), nodes, tree, (queue,), (*running, winner), preempt_enabled=True)
 
 
 def _full(rng: random.Random, nodes: int) -> list[Gang]:
@@ -94,7 +94,7 @@ def by_plan(world: Problem) -> Count | None:
         raise RuntimeError(f"not a valid plan: {faults[0]}")
     if plan.decisions[-1].action != "start":
         return None
-    gone = [d.evicted for d in plan.decisions if d.evicted]
+    gone = [d.evicted_pods for d in plan.decisions if d.evicted_pods]
     return Count(sum(p.pods for pods in gone for p in pods), len(gone))
 
 
@@ -107,7 +107,7 @@ def by_port(world: Problem) -> Count | None:
         return None
     kept = {j: tuple(_left(gang, found.evicted.get(j, ()))) for j, gang in enumerate(world.gangs) if gang.running}
     plan = plan_of(world, {**kept, winner: found.placed}, found.evicted, winner)
-    if faults := [fault for fault in verify(world, plan) if fault.rule != "need"]:
+    if faults := [fault for fault in verify(world, plan) if fault.rule != "eviction_necessity"]:
         raise RuntimeError(f"the port made no valid plan: {faults[0]}")
     return Count(sum(p.pods for pods in found.evicted.values() for p in pods), len(found.evicted))
 

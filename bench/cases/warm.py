@@ -20,21 +20,21 @@ SECONDS = 1
 
 def added() -> Figures:
     """The slowest of `ADDED` gangs, each added by itself to the same 1,000 that run."""
-    from compiler.cluster_state.state import State
+    from compiler.cluster_state.state import ClusterState
     from compiler.pipeline import compile_repository
     from compiler.reading import read_specs
-    from compiler.repository import Tree
+    from compiler.repository import Repository
     from reconciler.cli import collect_rarely
 
     collect_rarely()  # as in every process of the command
     made = world(NODES, RUNNING + ADDED, LOAD, tiers=3)
     jobs = sorted(name for name in made.files if name.startswith("jobs/"))
     before = {name: text for name, text in made.files.items() if name not in jobs[RUNNING:]}
-    state = State.from_objects(pods(compile_repository(Tree(before))))
-    compile_repository(Tree(before), state=state)
+    state = ClusterState.from_objects(pods(compile_repository(Repository(before))))
+    compile_repository(Repository(before), state=state)
     rows, slowest = [], Figures(0, 0, 0)
     for name in jobs[RUNNING:]:
-        found, started, size = _planned(read_specs(Tree({**before, name: made.files[name]})), state)
+        found, started, size = _planned(read_specs(Repository({**before, name: made.files[name]})), state)
         rows.append(
             (
                 size,

@@ -14,19 +14,19 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from compiler.diagnostics import Diagnostic, Rule, Severity, rule
+from compiler.diagnostics import Diagnostic, Rule, Severity, declare_rule
 from compiler.specs import SchedulerSpec, Specs
 from compiler.specs.drafts import PodDraft
 from compiler.specs.hypernode_tree import TreeProblem
-from compiler.syntax.documents import Document, Path
+from compiler.syntax.documents import Document, FieldPath
 
 Model = TypeVar("Model")
-Identity = tuple[str, str, str]
+ObjectIdentity = tuple[str, str, str]
 """("Kind.group", namespace, name)"""
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class CheckInput:
     """What checks look at: the specs, also those of objects that turn out bad, and the models that they were made from.
 
     broken: objects that exist but could not be read; nobody should be told that they are missing. tree: what is wrong
@@ -36,20 +36,20 @@ class Reading:
 
     specs: Specs
     models: tuple[tuple[Document, Any], ...] = ()
-    broken: frozenset[Identity] = frozenset()
-    tree: tuple[TreeProblem, ...] = ()
-    pods: tuple[PodDraft, ...] = ()
+    failed_objects: frozenset[ObjectIdentity] = frozenset()
+    tree_problems: tuple[TreeProblem, ...] = ()
+    bare_pods: tuple[PodDraft, ...] = ()
     schedulers: tuple[SchedulerSpec, ...] = ()
-    namespaced: Mapping[str, bool] = field(default_factory=dict)
+    namespaced_kinds: Mapping[str, bool] = field(default_factory=dict)
 
-    def of(self, model: type[Model]) -> Iterator[tuple[Document, Model]]:
+    def documents_of(self, model: type[Model]) -> Iterator[tuple[Document, Model]]:
         """Every document of one model."""
         for document, found in self.models:
             if isinstance(found, model):
                 yield document, found
 
-    def broken_names(self, key: str) -> set[str]:
-        return {name for kind, _, name in self.broken if kind == key}
+    def failed_names(self, key: str) -> set[str]:
+        return {name for kind, _, name in self.failed_objects if kind == key}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,29 +58,34 @@ class Finding:
     than the rule's own."""
 
     document: Document
-    path: Path
+    path: FieldPath
     message: str
     help: str
-    see: tuple[Document, Path] | None = None
+    see: tuple[Document, FieldPath] | None = None
     severity: Severity | None = None
 
 
-Function = Callable[[Reading], Iterator[Finding]]
+CheckFunction = Callable[[CheckInput], Iterator[Finding]]
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
     rule: Rule
-    function: Function
+    function: CheckFunction
 
-    def run(self, reading: Reading) -> Iterator[tuple[Document, Diagnostic]]:
+    def findings(self, reading: CheckInput) -> Iterator[tuple[Document, Diagnostic]]:
         for found in self.function(reading):
-            see = found.see[0].at(*found.see[1]) if found.see else None
-            position = found.document.at(*found.path)
+            see = found.see[0].position(*found.see[1]) if found.see else None
+            position = found.document.position(*found.path)
             yield (
                 found.document,
-                self.rule.at(
-                    position, found.message, found.help, object=found.document.label, see=see, severity=found.severity
+                self.rule.diagnostic(
+                    position,
+                    found.message,
+                    found.help,
+                    object=found.document.display_name,
+                    see=see,
+                    severity=found.severity,
                 ),
             )
 
@@ -88,17 +93,17 @@ class Check:
 _CHECKS: dict[str, Check] = {}
 
 
-def check(code: str, title: str, severity: Severity = "error") -> Callable[[Function], Function]:
+def check(code: str, title: str, severity: Severity = "error") -> Callable[[CheckFunction], CheckFunction]:
     """Put a function into the table of checks."""
 
-    def declare(function: Function) -> Function:
-        _CHECKS[code] = Check(rule(code, severity, title, inspect.getdoc(function) or ""), function)
+    def declare(function: CheckFunction) -> CheckFunction:
+        _CHECKS[code] = Check(declare_rule(code, severity, title, inspect.getdoc(function) or ""), function)
         return function
 
     return declare
 
 
-def checks() -> tuple[Check, ...]:
+def all_checks() -> tuple[Check, ...]:
     """All checks, in order of their codes."""
     for module in pkgutil.iter_modules(__path__):
         importlib.import_module(f"{__name__}.{module.name}")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 
-from compiler.checks import checks
+from compiler.checks import all_checks
 from compiler.diagnostics import RULES, Rule
 from compiler.kinds import kinds
 
-OTHERS = ("compiler.pipeline", "compiler.emit.static", "compiler.lower.caveats", "compiler.reading")
+RULE_MODULES = ("compiler.pipeline", "compiler.emit.static", "compiler.lower.caveats", "compiler.reading")
 """Modules beside the checks and the kinds whose import declares rules."""
 
-_RANGES = (
+_CODE_RANGES = (
     ("GP1", "Reading files"),
     ("GP2", "Shape and types of one document"),
     ("GP3", "Rules inside and across objects"),
@@ -23,14 +23,14 @@ _RANGES = (
 
 def all_rules() -> Mapping[str, Rule]:
     """Every rule that exists, in order of the codes."""
-    checks()
+    all_checks()
     kinds()
-    for module in OTHERS:
+    for module in RULE_MODULES:
         importlib.import_module(module)
     return dict(sorted(RULES.items()))
 
 
-def manual() -> str:
+def diagnostics_page() -> str:
     """docs/diagnostics.md."""
     lines = [
         "# Diagnostics",
@@ -39,7 +39,7 @@ def manual() -> str:
         "`python -m compiler.checks.catalogue > docs/diagnostics.md`; a test keeps it current.",
     ]
     rules = all_rules()
-    for prefix, title in _RANGES:
+    for prefix, title in _CODE_RANGES:
         found = [rule for code, rule in rules.items() if code.startswith(prefix)]
         if found:
             lines += ["", f"## {prefix}xx {title}"]
@@ -49,4 +49,4 @@ def manual() -> str:
 
 
 if __name__ == "__main__":
-    print(manual(), end="")
+    print(diagnostics_page(), end="")

@@ -4,66 +4,66 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.checks import Finding, Reading, check
-from compiler.fields.quantity import amounts, shown
+from compiler.checks import CheckInput, Finding, check
+from compiler.fields.quantity import exact_amount, integer_amounts
 from compiler.kinds.node_pool import NodePool, SharedDevices
 from compiler.kinds.numatopology import Numatopology
 from compiler.kinds.volcano_job import VolcanoJob
-from compiler.lower.device_slots import numa_aware
+from compiler.lower.device_slots import is_numa_aware
 from compiler.specs import PluginSpec
-from compiler.syntax.documents import Document, Path
-from compiler.volcano.shared_devices import MEMORY
+from compiler.syntax.documents import Document, FieldPath
+from compiler.volcano.shared_devices import VGPU_MEMORY
 
 
 @check("GP370", "NUMA cells hold more than the node")
-def cells_within_capacity(reading: Reading) -> Iterator[Finding]:
+def numa_above_capacity(reading: CheckInput) -> Iterator[Finding]:
     """The cells of spec.numa divide what one node has: of each resource they come to at most the pool's capacity. Mend:
     correct the cells or the capacity."""
-    for document, pool in reading.of(NodePool):
+    for document, pool in reading.documents_of(NodePool):
         total: dict[str, int] = {}
         for cell in pool.spec.numa.cells if pool.spec.numa else ():
-            for name, amount in amounts(cell, "down").items():
+            for name, amount in integer_amounts(cell, "down").items():
                 total[name] = total.get(name, 0) + amount
-        capacity = amounts(pool.spec.capacity, "down")
+        capacity = integer_amounts(pool.spec.capacity, "down")
         for name, amount in total.items():
             if amount > capacity.get(name, 0):
-                message = (
-                    f"the cells have {shown(name, amount)} {name} in sum, a node {shown(name, capacity.get(name, 0))}"
-                )
+                message = f"the cells have {exact_amount(name, amount)} {name} in sum, a node {exact_amount(name, capacity.get(name, 0))}"
                 yield Finding(document, ("spec", "numa", "cells"), message, "correct the cells or the capacity")
 
 
 @check("GP371", "shared devices of two sizes")
-def equal_devices(reading: Reading) -> Iterator[Finding]:
+def unequal_shared_devices(reading: CheckInput) -> Iterator[Finding]:
     """A resource of shared devices means one thing in a cluster: every device offers the same amount of it, and whole
     devices are asked for by the same name, so that "one device" is one amount. (volcano.sh/vgpu-memory is excepted: a
     pod says how much it wants.) Mend: use another resource for the other devices."""
-    first: dict[str, tuple[SharedDevices, tuple[Document, Path]]] = {}
-    for document, pool in reading.of(NodePool):
+    first: dict[str, tuple[SharedDevices, tuple[Document, FieldPath]]] = {}
+    for document, pool in reading.documents_of(NodePool):
         for index, shared in enumerate(pool.spec.shared_devices or ()):
             path = ("spec", "sharedDevices", index)
             known, at = first.setdefault(shared.resource, (shared, (document, path)))
-            if shared.resource != MEMORY and (known.each, known.whole) != (shared.each, shared.whole):
+            if shared.resource != VGPU_MEMORY and (known.each, known.whole) != (shared.each, shared.whole):
                 message = f"{shared.resource} is {shared.each} of a device and whole {shared.whole}, elsewhere {known.each} and {known.whole}"
                 yield Finding(document, path, message, "use another resource for these devices", at)
 
 
 @check("GP372", "part of a device that no device can give")
-def parts_of_devices(reading: Reading) -> Iterator[Finding]:
+def impossible_device_share(reading: CheckInput) -> Iterator[Finding]:
     """A pod asks for a part of one device, up to all of it, or for several whole ones: then the amount is a multiple of
     what one offers. It does not ask for parts and for whole ones at once. Mend: ask for less, for a multiple, or for
     one of the two."""
     known = {
         shared.resource: shared
-        for _, pool in reading.of(NodePool)
+        for _, pool in reading.documents_of(NodePool)
         for shared in pool.spec.shared_devices or ()
-        if shared.resource != MEMORY
+        if shared.resource != VGPU_MEMORY
     }
     for gang in reading.specs.gangs:
         for role in gang.roles:
             for resource, shared in known.items():
                 amount = role.pod.requests.get(resource, 0)
-                where = (role.pods[0], ("spec",)) if role.pods else (gang.document, role.template)
+                where = (
+                    (role.pod_documents[0], ("spec",)) if role.pod_documents else (gang.document, role.template_path)
+                )
                 if amount > shared.each and amount % shared.each:
                     message = f"a pod of role {role.name} asks for {amount} {resource}, one device has {shared.each}"
                     yield Finding(*where, message, f"ask for {shared.each} at most, or for a multiple of it")
@@ -73,24 +73,24 @@ def parts_of_devices(reading: Reading) -> Iterator[Finding]:
 
 
 @check("GP373", "topologyPolicy without effect", "warning")
-def policies_count(reading: Reading) -> Iterator[Finding]:
+def topology_policy_without_effect(reading: CheckInput) -> Iterator[Finding]:
     """Volcano minds a task's topologyPolicy by its plugin numa-aware, and only for pods of QoS class Guaranteed (limits
     of cpu and memory in every container, requests equal to them). Mend: add the plugin, complete the limits, or remove
     the policy."""
-    for document, job in reading.of(VolcanoJob):
+    for document, job in reading.documents_of(VolcanoJob):
         gang = next((gang for gang in reading.specs.gangs if gang.document is document), None)
         for index, task in enumerate(job.spec.tasks):
             path = ("spec", "tasks", index, "topologyPolicy")
             if task.topology_policy in (None, "none"):
                 continue
-            if reading.specs.scheduler is not None and not numa_aware(reading.specs.scheduler):
+            if reading.specs.scheduler is not None and not is_numa_aware(reading.specs.scheduler):
                 yield Finding(
                     document,
                     path,
                     "the scheduler's configuration lacks the plugin numa-aware",
                     "add the plugin, or remove the policy",
                 )
-            elif gang is not None and not gang.roles[index].pod.guaranteed:
+            elif gang is not None and not gang.roles[index].pod.guaranteed_qos:
                 yield Finding(
                     document,
                     path,
@@ -100,45 +100,47 @@ def policies_count(reading: Reading) -> Iterator[Finding]:
 
 
 @check("GP374", "topologyPolicy with a part of a CPU")
-def whole_cpus(reading: Reading) -> Iterator[Finding]:
+def fractional_cpus(reading: CheckInput) -> Iterator[Finding]:
     """With a topologyPolicy other than none each container asks for whole CPUs; Volcano's admission refuses the job
     otherwise. Mend: round the requests up."""
-    for document, job in reading.of(VolcanoJob):
+    for document, job in reading.documents_of(VolcanoJob):
         for index, task in enumerate(job.spec.tasks):
             for number, container in enumerate(
                 task.template.spec.containers if task.topology_policy not in (None, "none") else ()
             ):
-                asked = container.effective.get("cpu")
+                asked = container.effective_requests.get("cpu")
                 if asked is not None and asked.denominator != 1:
                     path = ("spec", "tasks", index, "template", "spec", "containers", number)
                     yield Finding(document, path, f"the container asks for {float(asked):g} CPUs", "ask for whole CPUs")
 
 
 @check("GP375", "virtual GPUs without the plugin deviceshare", "warning")
-def vgpus_are_scheduled(reading: Reading) -> Iterator[Finding]:
+def vgpus_without_plugin(reading: CheckInput) -> Iterator[Finding]:
     """Only the plugin deviceshare with deviceshare.VGPUEnable puts pods that ask for volcano.sh/vgpu-* onto devices;
     without it Volcano counts sums over nodes. Mend: add the plugin with that argument."""
     scheduler = reading.specs.scheduler
-    if scheduler is None or any(_shares(plugin) for tier in scheduler.tiers for plugin in tier):
+    if scheduler is None or any(_enables_vgpus(plugin) for tier in scheduler.tiers for plugin in tier):
         return
     for gang in reading.specs.gangs:
         for role in gang.roles:
-            if role.pod.vgpus:
-                where = (role.pods[0], ("spec",)) if role.pods else (gang.document, role.template)
+            if role.pod.vgpu_requests:
+                where = (
+                    (role.pod_documents[0], ("spec",)) if role.pod_documents else (gang.document, role.template_path)
+                )
                 message = f"role {role.name} asks for virtual GPUs, and the scheduler does not share devices"
                 yield Finding(*where, message, "add the plugin deviceshare with deviceshare.VGPUEnable: true")
 
 
-def _shares(plugin: PluginSpec) -> bool:
+def _enables_vgpus(plugin: PluginSpec) -> bool:
     return plugin.name == "deviceshare" and plugin.arguments.get("deviceshare.VGPUEnable") is True
 
 
 @check("GP376", "Numatopology of no node", "warning")
-def numatopologies_have_nodes(reading: Reading) -> Iterator[Finding]:
+def numatopology_without_node(reading: CheckInput) -> Iterator[Finding]:
     """A Numatopology bears the name of its node; one without a node says nothing. Mend: correct the name, or add the
     node."""
     names = {node.name for node in reading.specs.nodes}
-    for document, _ in reading.of(Numatopology):
+    for document, _ in reading.documents_of(Numatopology):
         if names and document.name not in names:
             yield Finding(
                 document,

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from compiler.checks import Finding, Reading, check
+from compiler.checks import CheckInput, Finding, check
 from compiler.diagnostics import did_you_mean
-from compiler.fields.quantity import shown
+from compiler.fields.quantity import exact_amount
 from compiler.specs import Amounts, QueueSpec
-from compiler.syntax.documents import Path
+from compiler.syntax.documents import FieldPath
 
-ROOT = "root"
-DEEPEST = 5
-LONGEST_LOOP = 8
-KEY = "Queue.scheduling.volcano.sh"
-_PATHS: Mapping[str, Path] = {
+ROOT_QUEUE = "root"
+MAX_DEPTH = 5
+MAX_LOOP_SHOWN = 8
+QUEUE_KIND = "Queue.scheduling.volcano.sh"
+_FIELD_PATHS: Mapping[str, FieldPath] = {
     "guarantee": ("spec", "guarantee", "resource"),
     "deserved": ("spec", "deserved"),
     "capability": ("spec", "capability"),
 }
 
 
-def _queues(reading: Reading) -> dict[str, QueueSpec]:
+def _queues_by_name(reading: CheckInput) -> dict[str, QueueSpec]:
     return {queue.name: queue for queue in reversed(reading.specs.queues)}
 
 
@@ -31,35 +31,35 @@ def _ancestors(queue: QueueSpec, by_name: Mapping[str, QueueSpec]) -> list[Queue
     way: list[QueueSpec] = []
     seen = {queue.name}
     parent = queue.parent
-    while parent is not None and parent not in seen and parent in by_name and len(way) <= DEEPEST:
+    while parent is not None and parent not in seen and parent in by_name and len(way) <= MAX_DEPTH:
         seen.add(parent)
         way.append(by_name[parent])
         parent = by_name[parent].parent
-    if parent is None and queue.name != ROOT and ROOT in by_name:
-        way.append(by_name[ROOT])
+    if parent is None and queue.name != ROOT_QUEUE and ROOT_QUEUE in by_name:
+        way.append(by_name[ROOT_QUEUE])
     return way
 
 
-def _children(reading: Reading) -> dict[str, list[QueueSpec]]:
+def _children_by_queue(reading: CheckInput) -> dict[str, list[QueueSpec]]:
     found: dict[str, list[QueueSpec]] = {}
-    for queue in _queues(reading).values():
-        if queue.name != ROOT:
-            found.setdefault(queue.parent or ROOT, []).append(queue)
+    for queue in _queues_by_name(reading).values():
+        if queue.name != ROOT_QUEUE:
+            found.setdefault(queue.parent or ROOT_QUEUE, []).append(queue)
     return found
 
 
 @check("GP303", "unknown parent queue")
-def parent_known(reading: Reading) -> Iterator[Finding]:
+def unknown_parent(reading: CheckInput) -> Iterator[Finding]:
     """A queue's parent is a queue of the same cluster, or root. Mend: correct the name, or add the parent."""
-    by_name = _queues(reading)
+    by_name = _queues_by_name(reading)
     for queue in reading.specs.queues:
         if (
             queue.parent
             and queue.parent not in by_name
-            and queue.parent not in reading.broken_names(KEY)
+            and queue.parent not in reading.failed_names(QUEUE_KIND)
             and queue.parent != "default"
         ):
-            near = did_you_mean(queue.parent, [*by_name, ROOT])
+            near = did_you_mean(queue.parent, [*by_name, ROOT_QUEUE])
             yield Finding(
                 queue.document,
                 ("spec", "parent"),
@@ -69,9 +69,9 @@ def parent_known(reading: Reading) -> Iterator[Finding]:
 
 
 @check("GP304", "queues form a loop")
-def no_loop(reading: Reading) -> Iterator[Finding]:
+def queue_loops(reading: CheckInput) -> Iterator[Finding]:
     """Following parents from a queue must end at the root. Mend: give one queue of the loop another parent."""
-    by_name = _queues(reading)
+    by_name = _queues_by_name(reading)
     done: set[str] = set()
     for queue in reading.specs.queues:
         way: dict[str, None] = {}
@@ -83,7 +83,7 @@ def no_loop(reading: Reading) -> Iterator[Finding]:
         loop = names[names.index(name) :] if name in way else []
         for index, member in enumerate(loop):
             circle = [*loop[index:], *loop[:index], member]
-            shown_names = circle if len(circle) <= LONGEST_LOOP else [*circle[:LONGEST_LOOP], "..."]
+            shown_names = circle if len(circle) <= MAX_LOOP_SHOWN else [*circle[:MAX_LOOP_SHOWN], "..."]
             yield Finding(
                 by_name[member].document,
                 ("spec", "parent"),
@@ -94,21 +94,21 @@ def no_loop(reading: Reading) -> Iterator[Finding]:
 
 
 @check("GP305", "queues nested too deeply")
-def depth(reading: Reading) -> Iterator[Finding]:
+def queue_too_deep(reading: CheckInput) -> Iterator[Finding]:
     """Volcano allows 5 levels below the root (--max-queue-depth). Mend: move the queue up."""
-    by_name = _queues(reading)
+    by_name = _queues_by_name(reading)
     for queue in reading.specs.queues:
-        level = 1 + sum(1 for above in _ancestors(queue, by_name) if above.name != ROOT)
-        if level > DEEPEST and queue.name != ROOT:
+        level = 1 + sum(1 for above in _ancestors(queue, by_name) if above.name != ROOT_QUEUE)
+        if level > MAX_DEPTH and queue.name != ROOT_QUEUE:
             yield Finding(
                 queue.document,
                 ("spec", "parent"),
                 f"queue {queue.name!r} is {level} levels below the root",
-                f"at most {DEEPEST} are allowed",
+                f"at most {MAX_DEPTH} are allowed",
             )
 
 
-def _ordered(reading: Reading, low: str, high: str, *, missing_is_zero: bool) -> Iterator[Finding]:
+def _exceeded_limits(reading: CheckInput, low: str, high: str, *, missing_is_zero: bool) -> Iterator[Finding]:
     """low[r] <= high[r] for every queue; resources that `high` does not name are 0 there, or unlimited."""
     for queue in reading.specs.queues:
         least: Amounts = getattr(queue, low)
@@ -118,80 +118,86 @@ def _ordered(reading: Reading, low: str, high: str, *, missing_is_zero: bool) ->
                 continue
             limit = most.get(name, 0 if missing_is_zero else amount)
             if amount > limit:
-                message = f"{low} of {name} {shown(name, amount)} is above the {high} {shown(name, limit)}"
+                message = (
+                    f"{low} of {name} {exact_amount(name, amount)} is above the {high} {exact_amount(name, limit)}"
+                )
                 yield Finding(
                     queue.document,
-                    (*_PATHS[low], name),
+                    (*_FIELD_PATHS[low], name),
                     message,
                     "lower one or raise the other",
-                    (queue.document, (*_PATHS[high], name)),
+                    (queue.document, (*_FIELD_PATHS[high], name)),
                 )
 
 
 @check("GP310", "guarantee above deserved")
-def guarantee_within_deserved(reading: Reading) -> Iterator[Finding]:
+def guarantee_above_deserved(reading: CheckInput) -> Iterator[Finding]:
     """guarantee[r] <= deserved[r] for each resource, where deserved is given at all; one that it does not name counts
     as 0. Volcano's admission refuses the queue. Mend: lower the guarantee, or raise or complete deserved."""
-    yield from _ordered(reading, "guarantee", "deserved", missing_is_zero=True)
+    yield from _exceeded_limits(reading, "guarantee", "deserved", missing_is_zero=True)
 
 
 @check("GP311", "deserved above capability")
-def deserved_within_capability(reading: Reading) -> Iterator[Finding]:
+def deserved_above_capability(reading: CheckInput) -> Iterator[Finding]:
     """deserved[r] <= capability[r] for each resource that both name. Volcano's admission refuses the queue. Mend: lower
     one or raise the other."""
-    yield from _ordered(reading, "deserved", "capability", missing_is_zero=False)
+    yield from _exceeded_limits(reading, "deserved", "capability", missing_is_zero=False)
 
 
 @check("GP312", "guarantee above capability")
-def guarantee_within_capability(reading: Reading) -> Iterator[Finding]:
+def guarantee_above_capability(reading: CheckInput) -> Iterator[Finding]:
     """guarantee[r] <= capability[r] for each resource that both name. Mend: lower one or raise the other."""
-    yield from _ordered(reading, "guarantee", "capability", missing_is_zero=False)
+    yield from _exceeded_limits(reading, "guarantee", "capability", missing_is_zero=False)
 
 
-def _sums(reading: Reading, field: str) -> Iterator[Finding]:
+def _exceeded_sums(reading: CheckInput, field: str) -> Iterator[Finding]:
     """The children's sum of `field` against their parent's; a resource that the parent does not name counts as 0 (r.12
     of Volcano's admission)."""
-    children = _children(reading)
+    children = _children_by_queue(reading)
     for queue in reading.specs.queues:
         limits: Amounts = getattr(queue, field)
         below = children.get(queue.name, [])
-        if queue.name == ROOT or not below:
+        if queue.name == ROOT_QUEUE or not below:
             continue
         for name in sorted({name for child in below for name in getattr(child, field)}):
             total, limit = sum(getattr(child, field).get(name, 0) for child in below), limits.get(name, 0)
             if total > limit:
                 largest = max(below, key=lambda child: getattr(child, field).get(name, 0))
-                message = f"the children's {field} of {name} is {shown(name, total)} together, above the {shown(name, limit)} of {queue.name!r}"
-                see = (largest.document, (*_PATHS[field], name))
+                message = f"the children's {field} of {name} is {exact_amount(name, total)} together, above the {exact_amount(name, limit)} of {queue.name!r}"
+                see = (largest.document, (*_FIELD_PATHS[field], name))
                 yield Finding(
-                    queue.document, (*_PATHS[field], name), message, "raise the parent's or lower the children's", see
+                    queue.document,
+                    (*_FIELD_PATHS[field], name),
+                    message,
+                    "raise the parent's or lower the children's",
+                    see,
                 )
 
 
 @check("GP313", "children's guarantees above the parent's")
-def guarantees_add_up(reading: Reading) -> Iterator[Finding]:
+def child_guarantees_above_parent(reading: CheckInput) -> Iterator[Finding]:
     """The guarantees of a queue's children add up to at most its own, per resource; none counts as 0. Mend: raise the
     parent's or lower the children's."""
-    yield from _sums(reading, "guarantee")
+    yield from _exceeded_sums(reading, "guarantee")
 
 
 @check("GP314", "children's deserved above the parent's")
-def deserved_adds_up(reading: Reading) -> Iterator[Finding]:
+def child_deserved_above_parent(reading: CheckInput) -> Iterator[Finding]:
     """The deserved shares of a queue's children add up to at most its own, per resource; none counts as 0. Mend: raise
     the parent's or lower the children's."""
-    yield from _sums(reading, "deserved")
+    yield from _exceeded_sums(reading, "deserved")
 
 
 @check("GP315", "capability above an ancestor's")
-def capability_within_ancestors(reading: Reading) -> Iterator[Finding]:
+def capability_above_ancestor(reading: CheckInput) -> Iterator[Finding]:
     """capability[r] of a queue is at most that of the nearest queue above it that names r. Volcano's admission refuses
     the queue. Mend: lower it, or raise the ancestor's."""
-    by_name = _queues(reading)
+    by_name = _queues_by_name(reading)
     for queue in reading.specs.queues:
         for name, amount in queue.capability.items():
             above = next((found for found in _ancestors(queue, by_name) if name in found.capability), None)
             if above is not None and amount > above.capability[name]:
-                message = f"capability of {name} {shown(name, amount)} is above the {shown(name, above.capability[name])} of its ancestor {above.name!r}"
+                message = f"capability of {name} {exact_amount(name, amount)} is above the {exact_amount(name, above.capability[name])} of its ancestor {above.name!r}"
                 see = (above.document, ("spec", "capability", name))
                 yield Finding(
                     queue.document, ("spec", "capability", name), message, "lower it, or raise the ancestor's", see
@@ -199,11 +205,11 @@ def capability_within_ancestors(reading: Reading) -> Iterator[Finding]:
 
 
 @check("GP316", "root queue with limits")
-def root_untouched(reading: Reading) -> Iterator[Finding]:
+def limited_root_queue(reading: CheckInput) -> Iterator[Finding]:
     """Volcano creates the queue root and refuses to change its capability, deserved and guarantee, or to give it a
     parent. Mend: remove them; limit the queues below."""
     for queue in reading.specs.queues:
-        if queue.name == ROOT:
+        if queue.name == ROOT_QUEUE:
             for field in ("capability", "deserved", "guarantee"):
                 if getattr(queue, field):
                     yield Finding(queue.document, ("spec", field), f"the root queue cannot have {field}", "remove it")
@@ -212,10 +218,10 @@ def root_untouched(reading: Reading) -> Iterator[Finding]:
 
 
 @check("GP302", "unknown queue")
-def queue_known(reading: Reading) -> Iterator[Finding]:
+def unknown_queue(reading: CheckInput) -> Iterator[Finding]:
     """A job's queue, and the cluster's defaultQueue, is a queue of the cluster; Volcano creates root and default by
     itself. Mend: correct the name, or add the queue."""
-    known = {queue.name for queue in reading.specs.queues} | {ROOT, "default"} | reading.broken_names(KEY)
+    known = {queue.name for queue in reading.specs.queues} | {ROOT_QUEUE, "default"} | reading.failed_names(QUEUE_KIND)
     cluster = reading.specs.cluster
     if cluster.default_queue not in known:
         near = did_you_mean(cluster.default_queue, known)
@@ -225,26 +231,28 @@ def queue_known(reading: Reading) -> Iterator[Finding]:
     for gang in reading.specs.gangs:
         if gang.queue not in known:
             near = did_you_mean(gang.queue, known)
-            help = f"did you mean {near!r}?" if near else f"the queues are {', '.join(sorted(known - {ROOT}))}"
-            yield Finding(gang.document, gang.paths["queue"], f"there is no queue {gang.queue!r}", help)
+            help = f"did you mean {near!r}?" if near else f"the queues are {', '.join(sorted(known - {ROOT_QUEUE}))}"
+            yield Finding(gang.document, gang.field_paths["queue"], f"there is no queue {gang.queue!r}", help)
 
 
 @check("GP306", "job in a queue that has children")
-def leaf_queue(reading: Reading) -> Iterator[Finding]:
+def job_in_parent_queue(reading: CheckInput) -> Iterator[Finding]:
     """Jobs run in leaf queues only. Volcano's admission refuses the job, and with the capacity plugin's hierarchy one
     such job stops all scheduling. Mend: name one of the children."""
-    children = _children(reading)
+    children = _children_by_queue(reading)
     for gang in reading.specs.gangs:
-        if gang.queue != ROOT and (below := children.get(gang.queue)):
+        if gang.queue != ROOT_QUEUE and (below := children.get(gang.queue)):
             names = ", ".join(sorted(queue.name for queue in below))
             yield Finding(
-                gang.document, gang.paths["queue"], f"queue {gang.queue!r} has children", f"name one of {names}"
+                gang.document, gang.field_paths["queue"], f"queue {gang.queue!r} has children", f"name one of {names}"
             )
 
 
 @check("GP307", "job in the root queue")
-def not_root(reading: Reading) -> Iterator[Finding]:
+def job_in_root_queue(reading: CheckInput) -> Iterator[Finding]:
     """Volcano takes no jobs into the root queue. Mend: name a leaf queue."""
     for gang in reading.specs.gangs:
-        if gang.queue == ROOT:
-            yield Finding(gang.document, gang.paths["queue"], "a job cannot be in the root queue", "name a leaf queue")
+        if gang.queue == ROOT_QUEUE:
+            yield Finding(
+                gang.document, gang.field_paths["queue"], "a job cannot be in the root queue", "name a leaf queue"
+            )

@@ -4,77 +4,89 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from compiler.checks import Finding, Reading, check
+from compiler.checks import CheckInput, Finding, check
 from compiler.diagnostics import did_you_mean
-from compiler.fields.duration import seconds
+from compiler.fields.duration import go_duration_seconds
 from compiler.specs import PluginSpec, SchedulerSpec
-from compiler.syntax.documents import Path
-from compiler.volcano.eviction_votes import COOLDOWN, PLAIN_ACTIONS, cools, deciding, evicts
-from compiler.volcano.plugins import ACTIONS, ARGUMENTS, FLAGS, GLOBS, PLUGINS
-from compiler.volcano.scheduler_conf import FILE_KEYS, OUR_KEYS
+from compiler.syntax.documents import FieldPath
+from compiler.volcano.eviction_votes import (
+    COOLDOWN_ANNOTATION,
+    POD_EVICTION_ACTIONS,
+    deciding_plugins,
+    has_cooldown_plugin,
+    has_eviction_action,
+)
+from compiler.volcano.plugins import (
+    ACTION_ARGUMENTS,
+    ARGUMENT_PREFIXES,
+    PLUGIN_ARGUMENTS,
+    PLUGIN_FLAGS,
+    SCHEDULER_ACTIONS,
+)
+from compiler.volcano.scheduler_conf import CONFIGURATION_KEYS, FILE_KEYS
 
-CACHE = "predicateErrorCacheEnable"
+PREDICATE_CACHE = "predicateErrorCacheEnable"
 CACHED_ACTIONS = ("allocate", "backfill", "preempt")
 
 
-def _scheduler(reading: Reading) -> Iterator[SchedulerSpec]:
+def _scheduler_specs(reading: CheckInput) -> Iterator[SchedulerSpec]:
     if reading.specs.scheduler is not None:
         yield reading.specs.scheduler
 
 
-def _plugins(reading: Reading) -> Iterator[tuple[SchedulerSpec, Path, PluginSpec]]:
-    for spec in _scheduler(reading):
+def _plugins(reading: CheckInput) -> Iterator[tuple[SchedulerSpec, FieldPath, PluginSpec]]:
+    for spec in _scheduler_specs(reading):
         for tier, plugins in enumerate(spec.tiers):
             for index, plugin in enumerate(plugins):
-                yield spec, (*spec.base, "tiers", tier, "plugins", index), plugin
+                yield spec, (*spec.base_path, "tiers", tier, "plugins", index), plugin
 
 
-def _enabled(reading: Reading) -> dict[str, tuple[Path, PluginSpec]]:
+def _enabled_plugins(reading: CheckInput) -> dict[str, tuple[FieldPath, PluginSpec]]:
     return {plugin.name: (path, plugin) for _, path, plugin in reversed(list(_plugins(reading)))}
 
 
-def _actions(spec: SchedulerSpec) -> Iterator[tuple[Path, str]]:
+def _actions(spec: SchedulerSpec) -> Iterator[tuple[FieldPath, str]]:
     """Every action with its place: its own line in a list, the whole text in a comma-separated one."""
-    listed = spec.raw is None and (*spec.base, "actions", 0) in spec.document.marks
+    listed = spec.raw_text is None and (*spec.base_path, "actions", 0) in spec.document.positions
     for index, action in enumerate(spec.actions):
-        yield (*spec.base, "actions", *((index,) if listed else ())), action
+        yield (*spec.base_path, "actions", *((index,) if listed else ())), action
 
 
 @check("GP401", "unknown action")
-def actions_known(reading: Reading) -> Iterator[Finding]:
+def unknown_actions(reading: CheckInput) -> Iterator[Finding]:
     """An unknown action makes Volcano reject the whole file and keep the configuration it had. Names are
     case-sensitive. Mend: correct the name."""
-    for spec in _scheduler(reading):
+    for spec in _scheduler_specs(reading):
         for path, action in _actions(spec):
-            if action not in ACTIONS:
-                near = did_you_mean(action, ACTIONS)
+            if action not in SCHEDULER_ACTIONS:
+                near = did_you_mean(action, SCHEDULER_ACTIONS)
                 yield Finding(
                     spec.document,
                     path,
                     f"there is no action {action!r}",
-                    f"did you mean {near!r}?" if near else f"use {', '.join(ACTIONS)}",
+                    f"did you mean {near!r}?" if near else f"use {', '.join(SCHEDULER_ACTIONS)}",
                 )
 
 
 @check("GP402", "unknown plugin", "warning")
-def plugins_known(reading: Reading) -> Iterator[Finding]:
+def unknown_plugins(reading: CheckInput) -> Iterator[Finding]:
     """Volcano ignores a plugin that it does not know. A vendor's build may have more than the 24 of the release. Mend:
     correct the name, or declare it under customPlugins of a SchedulerConfiguration."""
     for spec, path, plugin in _plugins(reading):
-        if plugin.name not in PLUGINS and plugin.name not in spec.custom_plugins:
-            near = did_you_mean(plugin.name, [*PLUGINS, *spec.custom_plugins])
+        if plugin.name not in PLUGIN_ARGUMENTS and plugin.name not in spec.custom_plugins:
+            near = did_you_mean(plugin.name, [*PLUGIN_ARGUMENTS, *spec.custom_plugins])
             help = f"did you mean {near!r}?" if near else "declare it under customPlugins of a SchedulerConfiguration"
             yield Finding(spec.document, (*path, "name"), f"there is no plugin {plugin.name!r}", help)
 
 
 @check("GP403", "unknown flag")
-def flags_known(reading: Reading) -> Iterator[Finding]:
+def unknown_flags(reading: CheckInput) -> Iterator[Finding]:
     """Volcano ignores a misspelt flag of a plugin silently: some begin with enable, some with enabled. Mend: correct
     the spelling, or move the key to arguments."""
     for spec, path, _ in _plugins(reading):
-        for flag in _keys(spec, path):
-            if flag not in FLAGS and flag not in ("name", "arguments"):
-                near = did_you_mean(flag, FLAGS)
+        for flag in _keys_at(spec, path):
+            if flag not in PLUGIN_FLAGS and flag not in ("name", "arguments"):
+                near = did_you_mean(flag, PLUGIN_FLAGS)
                 yield Finding(
                     spec.document,
                     (*path, flag),
@@ -83,66 +95,66 @@ def flags_known(reading: Reading) -> Iterator[Finding]:
                 )
 
 
-def _keys(spec: SchedulerSpec, path: Path) -> list[str]:
+def _keys_at(spec: SchedulerSpec, path: FieldPath) -> list[str]:
     """The keys that stand directly at `path`, in order of the file."""
     depth = len(path)
-    return [str(at[-1]) for at in spec.document.marks if len(at) == depth + 1 and at[:depth] == path]
+    return [str(at[-1]) for at in spec.document.positions if len(at) == depth + 1 and at[:depth] == path]
 
 
 @check("GP415", "unknown key in the scheduler configuration")
-def keys_known(reading: Reading) -> Iterator[Finding]:
+def unknown_keys(reading: CheckInput) -> Iterator[Finding]:
     """Volcano ignores keys that it does not know, at the top and inside a tier: actions, tiers, configurations,
     metrics; plugins. Mend: correct the spelling or the indentation."""
-    for spec in _scheduler(reading):
-        known = OUR_KEYS if spec.raw is None else FILE_KEYS
-        places: list[tuple[Path, tuple[str, ...]]] = [(spec.base, known)]
-        places += [((*spec.base, "tiers", index), ("plugins",)) for index in range(len(spec.tiers))]
+    for spec in _scheduler_specs(reading):
+        known = CONFIGURATION_KEYS if spec.raw_text is None else FILE_KEYS
+        places: list[tuple[FieldPath, tuple[str, ...]]] = [(spec.base_path, known)]
+        places += [((*spec.base_path, "tiers", index), ("plugins",)) for index in range(len(spec.tiers))]
         for path, allowed in places:
-            for key in _keys(spec, path):
+            for key in _keys_at(spec, path):
                 if key not in allowed:
                     near = did_you_mean(key, allowed)
                     help = f"did you mean {near!r}?" if near else f"the keys here are {', '.join(allowed)}"
                     yield Finding(spec.document, (*path, key), f"Volcano knows no {key!r} here", help)
 
 
-def _arguments(reading: Reading) -> Iterator[tuple[SchedulerSpec, Path, object, str | None, list[str]]]:
+def _arguments(reading: CheckInput) -> Iterator[tuple[SchedulerSpec, FieldPath, object, str | None, list[str]]]:
     """(spec, path, value, expected type or None when unknown, known names) for every argument of plugins and actions."""
     for spec, path, plugin in _plugins(reading):
-        table: Mapping[str, str] | None = spec.custom_plugins.get(plugin.name) or PLUGINS.get(plugin.name)
+        table: Mapping[str, str] | None = spec.custom_plugins.get(plugin.name) or PLUGIN_ARGUMENTS.get(plugin.name)
         if table is not None:
             for name, value in plugin.arguments.items():
-                yield spec, (*path, "arguments", name), value, _type_of(plugin.name, name, table), list(table)
-    for spec in _scheduler(reading):
+                yield spec, (*path, "arguments", name), value, _argument_type(plugin.name, name, table), list(table)
+    for spec in _scheduler_specs(reading):
         for index, (action, arguments) in enumerate(spec.configurations.items()):
             for name, value in arguments.items():
-                known = ARGUMENTS.get(action, {})
+                known = ACTION_ARGUMENTS.get(action, {})
                 yield (
                     spec,
-                    (*spec.base, "configurations", index, "arguments", name),
+                    (*spec.base_path, "configurations", index, "arguments", name),
                     value,
                     known.get(name),
                     list(known),
                 )
 
 
-def _type_of(plugin: str, name: str, table: Mapping[str, str]) -> str | None:
+def _argument_type(plugin: str, name: str, table: Mapping[str, str]) -> str | None:
     if name in table:
         return table[name]
-    return next((kind for prefix, kind in GLOBS.get(plugin, {}).items() if name.startswith(prefix)), None)
+    return next((kind for prefix, kind in ARGUMENT_PREFIXES.get(plugin, {}).items() if name.startswith(prefix)), None)
 
 
 @check("GP404", "argument of the wrong type")
-def argument_types(reading: Reading) -> Iterator[Finding]:
+def wrong_argument_types(reading: CheckInput) -> Iterator[Finding]:
     """Volcano keeps the default when an argument has another type than expected (a quoted number is text, 1.0 is no
     int), and stops with a crash for a few of them. Mend: write the value in the type that the message names."""
     for spec, path, value, expected, _ in _arguments(reading):
-        if expected is not None and not _is(value, expected):
+        if expected is not None and not _has_type(value, expected):
             quoted = isinstance(value, str) and expected in ("int", "float", "bool")
-            help = "remove the quotes" if quoted and _plain(str(value)) else f"write {_A[expected]}"
-            yield Finding(spec.document, path, f"{path[-1]} is {value!r}, not {_A[expected]}", help)
+            help = "remove the quotes" if quoted and _is_plain_scalar(str(value)) else f"write {_TYPE_NAMES[expected]}"
+            yield Finding(spec.document, path, f"{path[-1]} is {value!r}, not {_TYPE_NAMES[expected]}", help)
 
 
-_A = {
+_TYPE_NAMES = {
     "int": "a whole number",
     "float": "a number",
     "bool": "true or false",
@@ -152,7 +164,7 @@ _A = {
 }
 
 
-def _is(value: object, expected: str) -> bool:
+def _has_type(value: object, expected: str) -> bool:
     if isinstance(value, bool):
         return expected == "bool"
     types: dict[str, tuple[type, ...]] = {
@@ -166,12 +178,12 @@ def _is(value: object, expected: str) -> bool:
     return isinstance(value, types[expected])
 
 
-def _plain(text: str) -> bool:
+def _is_plain_scalar(text: str) -> bool:
     return text in ("true", "false") or text.lstrip("-").replace(".", "", 1).isdigit()
 
 
 @check("GP405", "unknown argument", "warning")
-def arguments_known(reading: Reading) -> Iterator[Finding]:
+def unknown_arguments(reading: CheckInput) -> Iterator[Finding]:
     """Volcano ignores an argument that the plugin or action does not read. Mend: correct the spelling, or remove it."""
     for spec, path, _, expected, known in _arguments(reading):
         if expected is None:
@@ -183,11 +195,11 @@ def arguments_known(reading: Reading) -> Iterator[Finding]:
 
 
 @check("GP406", "capacity together with proportion")
-def one_queue_plugin(reading: Reading) -> Iterator[Finding]:
+def capacity_with_proportion(reading: CheckInput) -> Iterator[Finding]:
     """Both plugins decide what a queue may hold; Volcano loads both and their answers contradict each other. Mend: keep
     one: capacity for deserved and guarantee, proportion for weights."""
-    enabled = _enabled(reading)
-    for spec in _scheduler(reading):
+    enabled = _enabled_plugins(reading)
+    for spec in _scheduler_specs(reading):
         if "capacity" in enabled and "proportion" in enabled:
             path = (*enabled["proportion"][0], "name")
             other = (spec.document, (*enabled["capacity"][0], "name"))
@@ -195,11 +207,11 @@ def one_queue_plugin(reading: Reading) -> Iterator[Finding]:
 
 
 @check("GP407", "drf hierarchy together with proportion")
-def hierarchy_alone(reading: Reading) -> Iterator[Finding]:
+def hierarchical_drf_with_proportion(reading: CheckInput) -> Iterator[Finding]:
     """drf with enableHierarchy: true and proportion contradict each other; Volcano rejects the file when they are in
     one tier. Mend: remove one."""
-    enabled = _enabled(reading)
-    for spec in _scheduler(reading):
+    enabled = _enabled_plugins(reading)
+    for spec in _scheduler_specs(reading):
         if "proportion" in enabled and "drf" in enabled and enabled["drf"][1].flags.get("enableHierarchy"):
             other = (spec.document, (*enabled["proportion"][0], "name"))
             path = (*enabled["drf"][0], "enableHierarchy")
@@ -209,20 +221,20 @@ def hierarchy_alone(reading: Reading) -> Iterator[Finding]:
 
 
 @check("GP408", "no action allocate")
-def allocates(reading: Reading) -> Iterator[Finding]:
+def missing_allocate(reading: CheckInput) -> Iterator[Finding]:
     """Without the action allocate nothing with requests is ever scheduled. Mend: add it."""
-    for spec in _scheduler(reading):
-        if "allocate" not in spec.actions and all(action in ACTIONS for action in spec.actions):
+    for spec in _scheduler_specs(reading):
+        if "allocate" not in spec.actions and all(action in SCHEDULER_ACTIONS for action in spec.actions):
             yield Finding(
-                spec.document, (*spec.base, "actions"), "the action allocate is missing", "add it after enqueue"
+                spec.document, (*spec.base_path, "actions"), "the action allocate is missing", "add it after enqueue"
             )
 
 
 @check("GP409", "allocate after preemption")
-def allocate_first(reading: Reading) -> Iterator[Finding]:
+def allocate_after_preemption(reading: CheckInput) -> Iterator[Finding]:
     """allocate stands before reclaim, preempt, gangreclaim and gangpreempt. Otherwise they evict for the winner again
     in every session and it is never bound. Mend: move allocate forward."""
-    for spec in _scheduler(reading):
+    for spec in _scheduler_specs(reading):
         places = list(_actions(spec))
         names = [action for _, action in places]
         if "allocate" in names:
@@ -239,10 +251,10 @@ def allocate_first(reading: Reading) -> Iterator[Finding]:
 
 
 @check("GP410", "enqueue starves preemption", "warning")
-def enqueue_and_preempt(reading: Reading) -> Iterator[Finding]:
+def enqueue_starves_preemption(reading: CheckInput) -> Iterator[Finding]:
     """With the action enqueue, a job on a full cluster stays Pending, and a pending job preempts nothing. Mend: remove
     enqueue where preempt or reclaim are wanted; allocate then admits jobs itself."""
-    for spec in _scheduler(reading):
+    for spec in _scheduler_specs(reading):
         places = list(_actions(spec))
         evicting = [name for _, name in places if name in ("preempt", "reclaim", "gangpreempt", "gangreclaim")]
         for path, action in places:
@@ -253,33 +265,39 @@ def enqueue_and_preempt(reading: Reading) -> Iterator[Finding]:
 
 
 @check("GP411", "predicate error cache with gated binding", "warning")
-def error_cache_off(reading: Reading) -> Iterator[Finding]:
+def predicate_cache_with_gates(reading: CheckInput) -> Iterator[Finding]:
     """With gated binding every pod of a role has its own node, and Volcano's predicate error cache replays one pod's
     misfit for all of them, so the gang never starts. `gangplan compile` switches the cache off in what it emits; a
     configuration applied by other means must say predicateErrorCacheEnable: false for allocate, backfill and preempt.
     Mend: write so."""
     if reading.specs.cluster.binding != "gated":
         return
-    for spec in _scheduler(reading):
+    for spec in _scheduler_specs(reading):
         for action in CACHED_ACTIONS:
-            told = spec.configurations.get(action, {}).get(CACHE)
-            if told is False or (told is None and (spec.raw is None or action not in spec.actions)):
+            told = spec.configurations.get(action, {}).get(PREDICATE_CACHE)
+            if told is False or (told is None and (spec.raw_text is None or action not in spec.actions)):
                 continue
-            path: Path = (*spec.base, "actions")
+            path: FieldPath = (*spec.base_path, "actions")
             if told is not None:
-                path = (*spec.base, "configurations", list(spec.configurations).index(action), "arguments", CACHE)
+                path = (
+                    *spec.base_path,
+                    "configurations",
+                    list(spec.configurations).index(action),
+                    "arguments",
+                    PREDICATE_CACHE,
+                )
             yield Finding(
                 spec.document,
                 path,
-                f"{CACHE} is on for {action}, and binding is gated",
+                f"{PREDICATE_CACHE} is on for {action}, and binding is gated",
                 f"set it to false for {action} in configurations",
             )
 
 
 @check("GP412", "plugin enabled twice", "warning")
-def plugins_once(reading: Reading) -> Iterator[Finding]:
+def duplicate_plugins(reading: CheckInput) -> Iterator[Finding]:
     """A plugin stands in one tier; Volcano builds it once for each place. Mend: remove one."""
-    seen: dict[str, Path] = {}
+    seen: dict[str, FieldPath] = {}
     for spec, path, plugin in _plugins(reading):
         if plugin.name in seen:
             yield Finding(
@@ -293,7 +311,7 @@ def plugins_once(reading: Reading) -> Iterator[Finding]:
 
 
 @check("GP416", "device sharing modes exclude one another")
-def device_sharing(reading: Reading) -> Iterator[Finding]:
+def conflicting_device_sharing(reading: CheckInput) -> Iterator[Finding]:
     """deviceshare: of GPUSharingEnable, GPUNumberEnable and VGPUEnable one at most is true; Volcano's scheduler stops
     otherwise. Mend: keep one."""
     for spec, path, plugin in _plugins(reading):
@@ -304,21 +322,21 @@ def device_sharing(reading: Reading) -> Iterator[Finding]:
 
 
 @check("GP417", "no gang plugin", "warning")
-def gang_enabled(reading: Reading) -> Iterator[Finding]:
+def missing_gang_plugin(reading: CheckInput) -> Iterator[Finding]:
     """Without the plugin gang, Volcano starts the pods of a job one by one. Mend: add it to the first tier."""
-    for spec in _scheduler(reading):
-        if "gang" not in _enabled(reading):
+    for spec in _scheduler_specs(reading):
+        if "gang" not in _enabled_plugins(reading):
             yield Finding(
-                spec.document, (*spec.base, "tiers"), "the plugin gang is not enabled", "add it to the first tier"
+                spec.document, (*spec.base_path, "tiers"), "the plugin gang is not enabled", "add it to the first tier"
             )
 
 
 @check("GP418", "queue field without its plugin", "warning")
-def queue_fields_read(reading: Reading) -> Iterator[Finding]:
+def unread_queue_fields(reading: CheckInput) -> Iterator[Finding]:
     """deserved is read by the plugin capacity only, weight by proportion only. Mend: enable the plugin, or remove the
     field."""
-    enabled = _enabled(reading)
-    for spec in _scheduler(reading):
+    enabled = _enabled_plugins(reading)
+    for spec in _scheduler_specs(reading):
         for queue in reading.specs.queues:
             if queue.deserved and "capacity" not in enabled:
                 message = f"no plugin reads deserved of queue {queue.name!r}"
@@ -327,7 +345,7 @@ def queue_fields_read(reading: Reading) -> Iterator[Finding]:
                     ("spec", "deserved"),
                     message,
                     "enable capacity",
-                    (spec.document, (*spec.base, "tiers")),
+                    (spec.document, (*spec.base_path, "tiers")),
                 )
             if queue.weight != 1 and "proportion" not in enabled and "capacity" not in enabled:
                 message = f"no plugin reads weight of queue {queue.name!r}"
@@ -336,12 +354,12 @@ def queue_fields_read(reading: Reading) -> Iterator[Finding]:
                     ("spec", "weight"),
                     message,
                     "enable proportion",
-                    (spec.document, (*spec.base, "tiers")),
+                    (spec.document, (*spec.base_path, "tiers")),
                 )
 
 
 @check("GP419", "plugin without the action shuffle", "warning")
-def shuffles(reading: Reading) -> Iterator[Finding]:
+def missing_shuffle(reading: CheckInput) -> Iterator[Finding]:
     """tdm and rescheduling choose victims, but only the action shuffle evicts them. Mend: add shuffle to the actions."""
     for spec, path, plugin in _plugins(reading):
         if plugin.name in ("tdm", "rescheduling") and "shuffle" not in spec.actions:
@@ -354,14 +372,18 @@ def shuffles(reading: Reading) -> Iterator[Finding]:
 
 
 @check("GP428", "only surplus pods are evicted", "info")
-def whole_gangs_stay(reading: Reading) -> Iterator[Finding]:
+def surplus_only_eviction(reading: CheckInput) -> Iterator[Finding]:
     """preempt and reclaim evict pod by pod, and the plugin gang votes against every pod that its job needs for its
     minimum: a job without pods to spare is never a victim, in Volcano and in the plan. Mend, where whole jobs are to
     make room: enablePreemptable: false or enableReclaimable: false for gang, or the action gangpreempt or
     gangreclaim."""
-    for spec in _scheduler(reading):
-        for action, gang_action, voters, flag in PLAIN_ACTIONS:
-            if action in spec.actions and gang_action not in spec.actions and "gang" in deciding(spec, voters, flag):
+    for spec in _scheduler_specs(reading):
+        for action, gang_action, voters, flag in POD_EVICTION_ACTIONS:
+            if (
+                action in spec.actions
+                and gang_action not in spec.actions
+                and "gang" in deciding_plugins(spec, voters, flag)
+            ):
                 path = next(at for at, name in _actions(spec) if name == action)
                 yield Finding(
                     spec.document,
@@ -372,17 +394,19 @@ def whole_gangs_stay(reading: Reading) -> Iterator[Finding]:
 
 
 @check("GP429", "cooldown that nobody keeps", "warning")
-def cooldowns_kept(reading: Reading) -> Iterator[Finding]:
+def ignored_cooldowns(reading: CheckInput) -> Iterator[Finding]:
     """volcano.sh/cooldown-time says how long a job runs at least before it may be evicted. Only the plugin cdp reads
     it: without cdp the job may be a victim from its first second, in Volcano and in the plan. So it may with a text
     that is no duration, which cdp ignores. Mend: enable cdp, in the first tier, write a duration like 10m or 1h30m, or
     remove the annotation."""
-    for spec in _scheduler(reading):
-        for gang in reading.specs.gangs if evicts(spec) else ():
-            for path in sorted((path for path in gang.document.marks if path and path[-1] == COOLDOWN), key=repr):
-                said = str(gang.document.value(*path))
-                if not cools(spec):
-                    see = (spec.document, (*spec.base, "tiers"))
+    for spec in _scheduler_specs(reading):
+        for gang in reading.specs.gangs if has_eviction_action(spec) else ():
+            for path in sorted(
+                (path for path in gang.document.positions if path and path[-1] == COOLDOWN_ANNOTATION), key=repr
+            ):
+                said = str(gang.document.value_at(*path))
+                if not has_cooldown_plugin(spec):
+                    see = (spec.document, (*spec.base_path, "tiers"))
                     yield Finding(
                         gang.document,
                         path,
@@ -390,7 +414,7 @@ def cooldowns_kept(reading: Reading) -> Iterator[Finding]:
                         "enable cdp, or remove it",
                         see,
                     )
-                elif not seconds(said):
+                elif not go_duration_seconds(said):
                     yield Finding(
                         gang.document,
                         path,
@@ -400,7 +424,7 @@ def cooldowns_kept(reading: Reading) -> Iterator[Finding]:
 
 
 @check("GP414", "two scheduler configurations")
-def one_configuration(reading: Reading) -> Iterator[Finding]:
+def several_configurations(reading: CheckInput) -> Iterator[Finding]:
     """A cluster has one SchedulerConfiguration, or one ConfigMap with volcano-scheduler.conf. Mend: remove one."""
     found = reading.schedulers
     for spec in found[1:]:
@@ -408,7 +432,7 @@ def one_configuration(reading: Reading) -> Iterator[Finding]:
         yield Finding(
             spec.document,
             ("metadata", "name"),
-            f"{found[0].document.label} configures the scheduler already",
+            f"{found[0].document.display_name} configures the scheduler already",
             "remove one",
             see,
         )

@@ -4,91 +4,91 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.checks import Finding, Reading, check
+from compiler.checks import CheckInput, Finding, check
 from compiler.diagnostics import did_you_mean
 from compiler.specs import TopologySpec
-from compiler.syntax.documents import Document, Path
+from compiler.syntax.documents import Document, FieldPath
 
 
-def _tree(reading: Reading, kind: str) -> Iterator[Finding]:
-    for problem in reading.tree:
-        if problem.kind == kind:
+def _tree_findings(reading: CheckInput, kind: str) -> Iterator[Finding]:
+    for problem in reading.tree_problems:
+        if problem.category == kind:
             yield Finding(problem.document, problem.path, problem.message, problem.help, problem.see)
 
 
 @check("GP345", "hypernode with two parents")
-def one_parent(reading: Reading) -> Iterator[Finding]:
+def several_parents(reading: CheckInput) -> Iterator[Finding]:
     """A hypernode is a member of one hypernode at most. Volcano then marks the tree not ready and schedules no topology
     job. Mend: remove it from one."""
-    yield from _tree(reading, "parents")
+    yield from _tree_findings(reading, "parents")
 
 
 @check("GP346", "hypernodes form a loop")
-def no_loop(reading: Reading) -> Iterator[Finding]:
+def hypernode_loops(reading: CheckInput) -> Iterator[Finding]:
     """No hypernode is inside itself, directly or through others. Mend: remove one membership of the loop."""
-    yield from _tree(reading, "loop")
+    yield from _tree_findings(reading, "loop")
 
 
 @check("GP347", "node in two hypernodes")
-def one_leaf(reading: Reading) -> Iterator[Finding]:
+def node_in_several_leaves(reading: CheckInput) -> Iterator[Finding]:
     """A node is directly in one hypernode at most. Mend: correct the members (a regular expression that matches too
     much is the usual cause)."""
-    yield from _tree(reading, "leaves")
+    yield from _tree_findings(reading, "leaves")
 
 
 @check("GP348", "tier not above its members'")
-def tiers_rise(reading: Reading) -> Iterator[Finding]:
+def tier_not_above_members(reading: CheckInput) -> Iterator[Finding]:
     """A hypernode's tier is higher than those of the hypernodes in it; tier 1 is the tightest. Mend: raise it."""
-    yield from _tree(reading, "tier")
+    yield from _tree_findings(reading, "tier")
 
 
 @check("GP349", "unknown member hypernode")
-def members_exist(reading: Reading) -> Iterator[Finding]:
+def unknown_member_hypernodes(reading: CheckInput) -> Iterator[Finding]:
     """A member of type HyperNode names a hypernode of the cluster. Mend: correct the name, or add the hypernode."""
-    for found in _tree(reading, "missing"):
+    for found in _tree_findings(reading, "missing"):
         name = found.message.split("'")[1]
-        if name not in reading.broken_names("HyperNode.topology.volcano.sh"):
+        if name not in reading.failed_names("HyperNode.topology.volcano.sh"):
             near = did_you_mean(name, [h.name for h in reading.specs.hypernodes])
             yield Finding(found.document, found.path, found.message, f"did you mean {near!r}?" if near else found.help)
 
 
 @check("GP350", "regular expression does not compile")
-def patterns_compile(reading: Reading) -> Iterator[Finding]:
+def invalid_member_patterns(reading: CheckInput) -> Iterator[Finding]:
     """regexMatch.pattern is a regular expression in Go's syntax (RE2: no look-around, no back-references), searched for
     in node names. Mend: correct it."""
-    yield from _tree(reading, "regex")
+    yield from _tree_findings(reading, "regex")
 
 
 @check("GP351", "member selector")
-def one_selector(reading: Reading) -> Iterator[Finding]:
+def malformed_member_selectors(reading: CheckInput) -> Iterator[Finding]:
     """A member has exactly one of exactMatch, regexMatch and labelMatch; one of type HyperNode only exactMatch, since
     Volcano ignores the others. Mend: keep one."""
-    yield from _tree(reading, "selector")
+    yield from _tree_findings(reading, "selector")
 
 
 @check("GP353", "unknown member node", "warning")
-def nodes_exist(reading: Reading) -> Iterator[Finding]:
+def unknown_member_nodes(reading: CheckInput) -> Iterator[Finding]:
     """A member of type Node names a node that is not declared. It may exist in the live cluster. Mend: correct the
     name, or add the node."""
-    for found in _tree(reading, "absent"):
+    for found in _tree_findings(reading, "absent"):
         near = did_you_mean(found.message.split("'")[1], [node.name for node in reading.specs.nodes[:5000]])
         yield Finding(found.document, found.path, found.message, f"did you mean {near!r}?" if near else found.help)
 
 
-def _asked(reading: Reading) -> Iterator[tuple[Document, Path, TopologySpec]]:
+def _topology_requests(reading: CheckInput) -> Iterator[tuple[Document, FieldPath, TopologySpec]]:
     for gang in reading.specs.gangs:
         if gang.topology is not None:
-            yield gang.document, gang.paths["topology"], gang.topology
+            yield gang.document, gang.field_paths["topology"], gang.topology
         for part in {part.path: part for part in gang.subgroups}.values():  # one field may ask for many subgroups
             if "partitionPolicy" in part.path or "subGroupPolicy" in part.path:
                 yield gang.document, (*part.path, "networkTopology"), part.topology
 
 
 @check("GP333", "both tier fields")
-def one_tier_field(reading: Reading) -> Iterator[Finding]:
+def both_tier_fields(reading: CheckInput) -> Iterator[Finding]:
     """networkTopology has highestTierAllowed or highestTierName, not both. Volcano's admission refuses the job. Mend:
     keep one."""
-    for document, path, topology in _asked(reading):
+    for document, path, topology in _topology_requests(reading):
         if topology.highest_tier is not None and topology.highest_tier_name:
             yield Finding(
                 document,
@@ -99,11 +99,11 @@ def one_tier_field(reading: Reading) -> Iterator[Finding]:
 
 
 @check("GP334", "unknown tier name")
-def tier_name_known(reading: Reading) -> Iterator[Finding]:
+def unknown_tier_names(reading: CheckInput) -> Iterator[Finding]:
     """highestTierName is the tierName of some hypernode; Volcano enforces nothing for a name that it does not know.
     Mend: correct the name."""
     known = sorted({h.tier_name for h in reading.specs.hypernodes if h.tier_name})
-    for document, path, topology in _asked(reading):
+    for document, path, topology in _topology_requests(reading):
         name = topology.highest_tier_name
         if name and name not in known:
             near = did_you_mean(name, known)
@@ -118,7 +118,7 @@ def tier_name_known(reading: Reading) -> Iterator[Finding]:
 
 
 @check("GP335", "topology job without the topology plugin", "warning")
-def plugin_enabled(reading: Reading) -> Iterator[Finding]:
+def missing_topology_plugin(reading: CheckInput) -> Iterator[Finding]:
     """A job's networkTopology is enforced by the plugin network-topology-aware only; gangplan plans by it, but Volcano
     on its own would not keep to it. Mend: add the plugin to a tier of the scheduler configuration."""
     scheduler = reading.specs.scheduler
@@ -129,8 +129,8 @@ def plugin_enabled(reading: Reading) -> Iterator[Finding]:
             message = "the scheduler configuration lacks the plugin network-topology-aware"
             yield Finding(
                 gang.document,
-                gang.paths["topology"],
+                gang.field_paths["topology"],
                 message,
                 "add it to a tier",
-                (scheduler.document, (*scheduler.base, "tiers")),
+                (scheduler.document, (*scheduler.base_path, "tiers")),
             )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.checks import Finding, Reading, check
+from compiler.checks import CheckInput, Finding, check
 from compiler.diagnostics import did_you_mean
 from compiler.kinds.volcano_job import Policy, Task, VolcanoJob
-from compiler.syntax.documents import Document, Path
-from compiler.volcano.task_topology import AFFINITY, ANTI_AFFINITY, groups
+from compiler.syntax.documents import Document, FieldPath
+from compiler.volcano.task_topology import TASK_AFFINITY, TASK_ANTI_AFFINITY, task_groups
 
-EVENTS = ("*", "PodFailed", "PodEvicted", "PodPending", "Unknown", "TaskCompleted", "TaskFailed", "JobUpdated")
-ACTIONS = (
+POLICY_EVENTS = ("*", "PodFailed", "PodEvicted", "PodPending", "Unknown", "TaskCompleted", "TaskFailed", "JobUpdated")
+POLICY_ACTIONS = (
     "AbortJob",
     "RestartJob",
     "RestartTask",
@@ -21,18 +21,18 @@ ACTIONS = (
     "CompleteJob",
     "ResumeJob",
 )
-PLUGINS = ("env", "svc", "ssh", "pytorch", "tensorflow", "mpi", "ray", "hcclrank")
-LONGEST_CIRCLE = 8
+JOB_PLUGINS = ("env", "svc", "ssh", "pytorch", "tensorflow", "mpi", "ray", "hcclrank")
+MAX_CYCLE_SHOWN = 8
 
 
-def _tasks(reading: Reading) -> Iterator[tuple[Document, Path, str, Task]]:
-    for document, job in reading.of(VolcanoJob):
+def _tasks(reading: CheckInput) -> Iterator[tuple[Document, FieldPath, str, Task]]:
+    for document, job in reading.documents_of(VolcanoJob):
         for index, task in enumerate(job.spec.tasks):
             yield document, ("spec", "tasks", index), task.name or f"default{index}", task
 
 
 @check("GP322", "minAvailable above the replicas of a role")
-def role_minimum(reading: Reading) -> Iterator[Finding]:
+def minimum_above_task_replicas(reading: CheckInput) -> Iterator[Finding]:
     """minAvailable of a task is at most its replicas. Volcano's admission refuses the job. Mend: lower it, or raise the
     replicas."""
     for document, path, name, task in _tasks(reading):
@@ -48,11 +48,11 @@ def role_minimum(reading: Reading) -> Iterator[Finding]:
 
 
 @check("GP324", "duplicate task name")
-def task_names(reading: Reading) -> Iterator[Finding]:
+def duplicate_task_names(reading: CheckInput) -> Iterator[Finding]:
     """The tasks of a job have different names; a task without one is called default0, default1 and so on by its place.
     Mend: rename one."""
-    for document, job in reading.of(VolcanoJob):
-        seen: dict[str, Path] = {}
+    for document, job in reading.documents_of(VolcanoJob):
+        seen: dict[str, FieldPath] = {}
         for index, task in enumerate(job.spec.tasks):
             name, path = task.name or f"default{index}", ("spec", "tasks", index, "name")
             if seen.setdefault(name, path) != path:
@@ -66,7 +66,7 @@ def task_names(reading: Reading) -> Iterator[Finding]:
 
 
 @check("GP325", "policy without a single trigger")
-def policy_trigger(reading: Reading) -> Iterator[Finding]:
+def policy_without_single_trigger(reading: CheckInput) -> Iterator[Finding]:
     """A policy reacts to events or to an exit code, not to both and not to neither; exit code 0 is no failure. Mend:
     keep one of event, events, exitCode."""
     for document, path, policies in _policies(reading):
@@ -86,15 +86,15 @@ def policy_trigger(reading: Reading) -> Iterator[Finding]:
                 )
 
 
-def _policies(reading: Reading) -> Iterator[tuple[Document, Path, list[Policy]]]:
-    for document, job in reading.of(VolcanoJob):
+def _policies(reading: CheckInput) -> Iterator[tuple[Document, FieldPath, list[Policy]]]:
+    for document, job in reading.documents_of(VolcanoJob):
         yield document, ("spec", "policies"), job.spec.policies or []
         for index, task in enumerate(job.spec.tasks):
             yield document, ("spec", "tasks", index, "policies"), task.policies or []
 
 
 @check("GP326", "unknown policy event")
-def policy_events(reading: Reading) -> Iterator[Finding]:
+def unknown_policy_events(reading: CheckInput) -> Iterator[Finding]:
     """A policy's event is one of *, PodFailed, PodEvicted, PodPending, Unknown, TaskCompleted, TaskFailed, JobUpdated.
     Mend: correct the spelling."""
     for document, path, policies in _policies(reading):
@@ -102,40 +102,43 @@ def policy_events(reading: Reading) -> Iterator[Finding]:
             named = [((*path, index, "event"), policy.event)] if policy.event else []
             named += [((*path, index, "events", number), event) for number, event in enumerate(policy.events or ())]
             for at, event in named:
-                if event not in EVENTS:
-                    yield Finding(document, at, f"there is no event {event!r}", _near(event, EVENTS))
+                if event not in POLICY_EVENTS:
+                    yield Finding(document, at, f"there is no event {event!r}", _suggestion(event, POLICY_EVENTS))
 
 
 @check("GP327", "unknown policy action")
-def policy_actions(reading: Reading) -> Iterator[Finding]:
+def unknown_policy_actions(reading: CheckInput) -> Iterator[Finding]:
     """A policy's action is one of AbortJob, RestartJob, RestartTask, RestartPod, RestartPartition, TerminateJob,
     CompleteJob, ResumeJob. Mend: correct the spelling, or add the action."""
     for document, path, policies in _policies(reading):
         for index, policy in enumerate(policies):
             if policy.action is None:
                 yield Finding(
-                    document, (*path, index), "the policy has no action", f"add action, one of {', '.join(ACTIONS)}"
+                    document,
+                    (*path, index),
+                    "the policy has no action",
+                    f"add action, one of {', '.join(POLICY_ACTIONS)}",
                 )
-            elif policy.action not in ACTIONS:
+            elif policy.action not in POLICY_ACTIONS:
                 yield Finding(
                     document,
                     (*path, index, "action"),
                     f"there is no action {policy.action!r}",
-                    _near(policy.action, ACTIONS),
+                    _suggestion(policy.action, POLICY_ACTIONS),
                 )
 
 
-def _near(word: str, known: tuple[str, ...]) -> str:
+def _suggestion(word: str, known: tuple[str, ...]) -> str:
     near = did_you_mean(word, known)
     return f"did you mean {near!r}?" if near else f"use one of {', '.join(known)}"
 
 
 @check("GP360", "two policies for one trigger")
-def policy_unique(reading: Reading) -> Iterator[Finding]:
+def duplicate_policy_triggers(reading: CheckInput) -> Iterator[Finding]:
     """One list of policies names an event or exit code once; beside the event * nothing else stands. Volcano's
     admission refuses the job. Mend: remove one."""
     for document, path, policies in _policies(reading):
-        seen: dict[str, Path] = {}
+        seen: dict[str, FieldPath] = {}
         for index, policy in enumerate(policies):
             triggers = [*([policy.event] if policy.event else []), *(policy.events or ())]
             triggers += [] if policy.exit_code is None else [f"exit code {policy.exit_code}"]
@@ -156,33 +159,33 @@ def policy_unique(reading: Reading) -> Iterator[Finding]:
 
 
 @check("GP328", "dependsOn names an unknown task")
-def depends_known(reading: Reading) -> Iterator[Finding]:
+def unknown_dependencies(reading: CheckInput) -> Iterator[Finding]:
     """dependsOn.name lists tasks of the same job. Mend: correct the name."""
-    for document, job in reading.of(VolcanoJob):
+    for document, job in reading.documents_of(VolcanoJob):
         names = [task.name or f"default{index}" for index, task in enumerate(job.spec.tasks)]
         for index, task in enumerate(job.spec.tasks):
             for number, name in enumerate((task.depends_on.name if task.depends_on else None) or ()):
                 if name not in names:
                     path = ("spec", "tasks", index, "dependsOn", "name", number)
-                    yield Finding(document, path, f"there is no task {name!r}", _near(name, tuple(names)))
+                    yield Finding(document, path, f"there is no task {name!r}", _suggestion(name, tuple(names)))
 
 
 @check("GP329", "dependsOn runs in a circle")
-def depends_acyclic(reading: Reading) -> Iterator[Finding]:
+def cyclic_dependencies(reading: CheckInput) -> Iterator[Finding]:
     """Tasks wait for one another in one direction only; a circle never starts. Mend: remove one dependency."""
-    for document, job in reading.of(VolcanoJob):
+    for document, job in reading.documents_of(VolcanoJob):
         needs = {
             task.name or f"default{index}": (task.depends_on.name if task.depends_on else None) or []
             for index, task in enumerate(job.spec.tasks)
         }
         places = {task.name or f"default{index}": index for index, task in enumerate(job.spec.tasks)}
-        if circle := _circle(needs):
+        if circle := _dependency_cycle(needs):
             path = ("spec", "tasks", places[circle[0]], "dependsOn")
-            shown = circle if len(circle) <= LONGEST_CIRCLE else [*circle[:LONGEST_CIRCLE], "..."]
+            shown = circle if len(circle) <= MAX_CYCLE_SHOWN else [*circle[:MAX_CYCLE_SHOWN], "..."]
             yield Finding(document, path, f"tasks wait in a circle: {' for '.join(shown)}", "remove one dependency")
 
 
-def _circle(needs: dict[str, list[str]]) -> list[str]:
+def _dependency_cycle(needs: dict[str, list[str]]) -> list[str]:
     """A circle of dependencies, its first task at both ends; empty when there is none. No recursion: a job may have
     very many tasks."""
     done: set[str] = set()
@@ -203,19 +206,22 @@ def _circle(needs: dict[str, list[str]]) -> list[str]:
 
 
 @check("GP330", "unknown job plugin")
-def plugins_known(reading: Reading) -> Iterator[Finding]:
+def unknown_job_plugins(reading: CheckInput) -> Iterator[Finding]:
     """plugins of a job is a mapping of env, svc, ssh, pytorch, tensorflow, mpi, ray, hcclrank. Volcano's admission
     refuses others. Mend: correct the name."""
-    for document, job in reading.of(VolcanoJob):
+    for document, job in reading.documents_of(VolcanoJob):
         for name in job.spec.plugins or {}:
-            if name not in PLUGINS:
+            if name not in JOB_PLUGINS:
                 yield Finding(
-                    document, ("spec", "plugins", name), f"there is no job plugin {name!r}", _near(name, PLUGINS)
+                    document,
+                    ("spec", "plugins", name),
+                    f"there is no job plugin {name!r}",
+                    _suggestion(name, JOB_PLUGINS),
                 )
 
 
 @check("GP331", "partitions do not add up to the replicas")
-def partitions_fill(reading: Reading) -> Iterator[Finding]:
+def partitions_misfit_replicas(reading: CheckInput) -> Iterator[Finding]:
     """replicas = totalPartitions * partitionSize, both 1 or more, and minPartitions at most totalPartitions. Mend:
     correct one of them."""
     for document, path, name, task in _tasks(reading):
@@ -240,7 +246,7 @@ def partitions_fill(reading: Reading) -> Iterator[Finding]:
 
 
 @check("GP332", "minAvailable does not match minPartitions")
-def partitions_minimum(reading: Reading) -> Iterator[Finding]:
+def inconsistent_partition_minimum(reading: CheckInput) -> Iterator[Finding]:
     """With minPartitions, a task's minAvailable is minPartitions * partitionSize (its default). Mend: leave
     minAvailable out, or correct it."""
     for document, path, _, task in _tasks(reading):
@@ -255,13 +261,13 @@ def partitions_minimum(reading: Reading) -> Iterator[Finding]:
 
 
 @check("GP336", "minima of roles without effect", "warning")
-def role_minima_count(reading: Reading) -> Iterator[Finding]:
+def ignored_role_minimums(reading: CheckInput) -> Iterator[Finding]:
     """When a job's minAvailable is below the sum of its tasks' minima (a task without one needs all its replicas),
     Volcano skips the tasks' minima altogether: any pods may make up the number, all of one role even. Mend: raise the
     job's minAvailable to the sum or leave it out, or lower minAvailable of the tasks."""
-    for document, job in reading.of(VolcanoJob):
+    for document, job in reading.documents_of(VolcanoJob):
         said = any(task.min_available is not None or task.partition_policy is not None for task in job.spec.tasks)
-        if job.spec.roles_relaxed and (said or len(job.spec.tasks) > 1):
+        if job.spec.ignores_role_minimums and (said or len(job.spec.tasks) > 1):
             total = sum(task.minimum for task in job.spec.tasks)
             message = f"minAvailable {job.spec.minimum} is below the {total} that the tasks need together, so Volcano ignores each task's minimum"
             yield Finding(
@@ -273,13 +279,13 @@ def role_minima_count(reading: Reading) -> Iterator[Finding]:
 
 
 @check("GP361", "volume without a single source")
-def volumes(reading: Reading) -> Iterator[Finding]:
+def malformed_volumes(reading: CheckInput) -> Iterator[Finding]:
     """A volume of a job has a mountPath of its own, and either volumeClaimName or volumeClaim. Volcano's admission
     refuses others. Mend: see the message."""
-    for document, job in reading.of(VolcanoJob):
-        seen: dict[str, Path] = {}
+    for document, job in reading.documents_of(VolcanoJob):
+        seen: dict[str, FieldPath] = {}
         for index, volume in enumerate(job.spec.volumes or ()):
-            path: Path = ("spec", "volumes", index)
+            path: FieldPath = ("spec", "volumes", index)
             if not volume.mount_path:
                 yield Finding(document, path, "mountPath is missing", "add it")
             elif seen.setdefault(volume.mount_path, path) != path:
@@ -300,14 +306,14 @@ def volumes(reading: Reading) -> Iterator[Finding]:
 
 
 @check("GP390", "task-topology names no task", "warning")
-def task_topology(reading: Reading) -> Iterator[Finding]:
+def unknown_task_topology_tasks(reading: CheckInput) -> Iterator[Finding]:
     """The groups in volcano.sh/task-topology-affinity and -anti-affinity name tasks of the job, each once in a group:
     "ps,worker;ps,evaluator". For anything else Volcano's plugin task-topology ignores all wishes of the job, and so
     does the plan. Mend: name the tasks as the job does."""
-    for document, job in reading.of(VolcanoJob):
+    for document, job in reading.documents_of(VolcanoJob):
         names = [task.name or f"default{index}" for index, task in enumerate(job.spec.tasks)]
-        for key in (AFFINITY, ANTI_AFFINITY):
-            for group in groups(document.data["metadata"].get("annotations") or {}, key):
+        for key in (TASK_AFFINITY, TASK_ANTI_AFFINITY):
+            for group in task_groups(document.data["metadata"].get("annotations") or {}, key):
                 wrong = next((name for at, name in enumerate(group) if name not in names or name in group[:at]), None)
                 if wrong is not None:
                     message = (

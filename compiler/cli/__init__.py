@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from compiler.cluster_state.state import State
+    from compiler.cluster_state.state import ClusterState
     from compiler.outcome import Outcome
-    from compiler.repository import Tree
+    from compiler.repository import Repository
     from compiler.views.text import Style
 
 click.UsageError.exit_code = 1  # 2 belongs to --detailed-exitcode
@@ -33,33 +33,33 @@ class LazyGroup(click.Group):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.lazy: dict[str, tuple[str, str]] = {}
+        self.lazy_commands: dict[str, tuple[str, str]] = {}
 
     def add_lazy(self, name: str, target: str, short_help: str) -> None:
-        self.lazy[name] = target, short_help
+        self.lazy_commands[name] = target, short_help
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted({*super().list_commands(ctx), *self.lazy})
+        return sorted({*super().list_commands(ctx), *self.lazy_commands})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self.lazy:
+        if cmd_name not in self.lazy_commands:
             return super().get_command(ctx, cmd_name)
-        module, _, attribute = self.lazy[cmd_name][0].partition(":")
+        module, _, attribute = self.lazy_commands[cmd_name][0].partition(":")
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         rows = []
         for name in self.list_commands(ctx):
-            if name in self.lazy:
-                rows.append((name, self.lazy[name][1]))
+            if name in self.lazy_commands:
+                rows.append((name, self.lazy_commands[name][1]))
             elif (command := super().get_command(ctx, name)) is not None:
                 rows.append((name, command.get_short_help_str()))
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 
 
-def _version(ctx: click.Context, param: click.Parameter, wanted: bool) -> None:
+def _print_version(ctx: click.Context, param: click.Parameter, wanted: bool) -> None:
     if wanted:
         from compiler.version import VERSION
 
@@ -69,7 +69,12 @@ def _version(ctx: click.Context, param: click.Parameter, wanted: bool) -> None:
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
-    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version and exit."
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version and exit.",
 )
 def cli() -> None:
     """Compile queues, topology and jobs from a git repository into a proven gang placement for Kubernetes and Volcano."""
@@ -107,7 +112,7 @@ def repo_options(command: Command) -> Command:
     return command
 
 
-def _executor(ctx: click.Context, param: click.Parameter, name: str) -> str:
+def _validate_executor(ctx: click.Context, param: click.Parameter, name: str) -> str:
     from compiler.cli.executor import ExecutorError, check_executor
 
     try:
@@ -122,7 +127,7 @@ def executor_option(command: Command) -> Command:
     return click.option(
         "--executor",
         default="processes",
-        callback=_executor,
+        callback=_validate_executor,
         show_default=True,
         metavar="processes|local|dask://HOST:PORT",
         help="Who works out parts of a large plan: processes of this machine, nobody else, or a running Dask cluster. The plan is the same.",
@@ -137,7 +142,9 @@ def output_option(command: Command) -> Command:
     )
 
 
-def compiled(ctx: click.Context, repo: Path, cluster: str | None, state_file: Path | None, executor: str) -> Outcome:
+def compile_and_report(
+    ctx: click.Context, repo: Path, cluster: str | None, state_file: Path | None, executor: str
+) -> Outcome:
     """Compile, and say what is wrong on stderr."""
     from compiler.cli.executor import open_executor
     from compiler.cluster_state.state import StateError
@@ -148,21 +155,21 @@ def compiled(ctx: click.Context, repo: Path, cluster: str | None, state_file: Pa
             outcome = compile_repository(load_tree(ctx, repo), cluster, load_state_file(state_file), mapper=mapper)
     except StateError as error:
         raise click.ClickException(f"{state_file}: {error}") from error
-    report(outcome)
+    print_diagnostics(outcome)
     return outcome
 
 
-def load_tree(ctx: click.Context, repo: Path) -> Tree:
+def load_tree(ctx: click.Context, repo: Path) -> Repository:
     """By the loader that a higher layer put into `ctx.obj` (it knows the dates of commits), else as the files stand."""
     if callable(ctx.obj):
-        tree: Tree = ctx.obj(repo)
+        tree: Repository = ctx.obj(repo)
         return tree
-    from compiler.repository import Tree
+    from compiler.repository import Repository
 
-    return Tree.from_directory(repo)
+    return Repository.from_directory(repo)
 
 
-def load_state_file(path: Path | None) -> State | None:
+def load_state_file(path: Path | None) -> ClusterState | None:
     if path is None:
         return None
     from compiler.cluster_state.state import StateError, load_state
@@ -175,20 +182,20 @@ def load_state_file(path: Path | None) -> State | None:
         raise click.ClickException(f"{path}: {error}") from error
 
 
-def report(outcome: Outcome) -> None:
+def print_diagnostics(outcome: Outcome) -> None:
     """The diagnostics go to stderr; stdout belongs to the result."""
     from compiler.diagnostics.render import render_text
 
     if outcome.diagnostics:
-        click.echo(render_text(outcome.diagnostics, colour=coloured(sys.stderr)), err=True, nl=False)
+        click.echo(render_text(outcome.diagnostics, colour=wants_colour(sys.stderr)), err=True, nl=False)
 
 
-def coloured(stream: Any) -> bool:
+def wants_colour(stream: Any) -> bool:
     """https://no-color.org: any non-empty NO_COLOR switches colour off; so does anything that is no terminal."""
     return bool(stream.isatty()) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def style() -> Style:
+def terminal_style() -> Style:
     """As wide as the terminal, within what reads well; 100 columns where there is none."""
     import shutil
 
@@ -196,7 +203,9 @@ def style() -> Style:
 
     encoding = (getattr(sys.stdout, "encoding", None) or "ascii").lower().replace("-", "")
     width = shutil.get_terminal_size((100, 24)).columns
-    return Style(width=max(80, min(width, 120)), colour=coloured(sys.stdout), blocks=encoding.startswith("utf"))
+    return Style(
+        width=max(80, min(width, 120)), colour=wants_colour(sys.stdout), block_characters=encoding.startswith("utf")
+    )
 
 
 echo = partial(click.echo, nl=False)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from compiler.cli import coloured, load_tree
+from compiler.cli import load_tree, wants_colour
 
 if TYPE_CHECKING:
     from compiler.diagnostics import Diagnostic
-    from compiler.repository import Tree
+    from compiler.repository import Repository
 
 FORMATS = ("text", "json", "github", "sarif", "junit")
 
@@ -54,32 +54,34 @@ def check(
     chosen = form or output or ("github" if os.environ.get("GITHUB_ACTIONS") == "true" else "text")
     if len(paths) == 1 and any((paths[0] / name).is_dir() for name in ("cluster-specs", "jobs")):
         repo, paths = paths[0], ()
-    wanted = [_inside(ctx, repo, path) for path in paths]
+    wanted = [_path_in_repository(ctx, repo, path) for path in paths]
     tree = load_tree(ctx, repo)
     found = [
-        diagnostic for diagnostic in problems(tree, cluster) if not wanted or _among(diagnostic.position.file, wanted)
+        diagnostic
+        for diagnostic in repository_diagnostics(tree, cluster)
+        if not wanted or _is_selected(diagnostic.position.file, wanted)
     ]
-    click.echo(_rendered(found, chosen, tree), nl=False)
+    click.echo(_report_text(found, chosen, tree), nl=False)
     failed = any(
         diagnostic.severity == "error" or (strict and diagnostic.severity == "warning") for diagnostic in found
     )
     if chosen in ("text", "github"):
-        _close(found, tree)
+        _print_summary(found, tree)
     ctx.exit(1 if failed else 0)
 
 
-def problems(tree: Tree, cluster: str | None) -> tuple[Diagnostic, ...]:
+def repository_diagnostics(tree: Repository, cluster: str | None) -> tuple[Diagnostic, ...]:
     """The problems of the chosen cluster, or of every cluster in turn; one that all of them share is told once."""
-    from compiler.diagnostics import in_order
+    from compiler.diagnostics import sorted_diagnostics
     from compiler.reading import read_specs
 
-    clusters = tree.clusters()
+    clusters = tree.cluster_folders()
     if cluster is not None or len(clusters) < 2:
         return read_specs(tree, cluster).diagnostics
-    return in_order(diagnostic for name in clusters for diagnostic in read_specs(tree, name).diagnostics)
+    return sorted_diagnostics(diagnostic for name in clusters for diagnostic in read_specs(tree, name).diagnostics)
 
 
-def _inside(ctx: click.Context, repo: Path, path: Path) -> str:
+def _path_in_repository(ctx: click.Context, repo: Path, path: Path) -> str:
     """`path` as the tree names it: relative to the repository, with "/"."""
     if not os.path.lexists(path):
         raise click.UsageError(f"{path} does not exist", ctx)
@@ -91,20 +93,20 @@ def _inside(ctx: click.Context, repo: Path, path: Path) -> str:
         ) from None
 
 
-def _among(file: str, wanted: Sequence[str]) -> bool:
+def _is_selected(file: str, wanted: Sequence[str]) -> bool:
     return any(path == "." or file == path or file.startswith(f"{path}/") for path in wanted)
 
 
-def _rendered(diagnostics: Sequence[Diagnostic], form: str, tree: Tree) -> str:
+def _report_text(diagnostics: Sequence[Diagnostic], form: str, tree: Repository) -> str:
     from compiler.diagnostics.render import FORMATS as RENDERERS
     from compiler.diagnostics.render import render_text
 
     if form == "text":
-        return render_text(diagnostics, colour=coloured(sys.stdout), sources=tree.files)
+        return render_text(diagnostics, colour=wants_colour(sys.stdout), sources=tree.files)
     return RENDERERS[form](diagnostics)
 
 
-def _close(diagnostics: Sequence[Diagnostic], tree: Tree) -> None:
-    from compiler.diagnostics.render.words import counts
+def _print_summary(diagnostics: Sequence[Diagnostic], tree: Repository) -> None:
+    from compiler.diagnostics.render.words import severity_counts
 
-    click.echo(f"{counts(diagnostics) or 'no problem found'} in {len(tree.files)} files", err=True)
+    click.echo(f"{severity_counts(diagnostics) or 'no problem found'} in {len(tree.files)} files", err=True)

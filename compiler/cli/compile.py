@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from compiler.cli import compiled, echo, executor_option, repo_options
+from compiler.cli import compile_and_report, echo, executor_option, repo_options
 
 
 @click.command(name="compile")
@@ -25,33 +25,33 @@ def compile(  # noqa: A001 - the command's name
     ctx: click.Context, repo: Path, cluster: str | None, state_file: Path | None, executor: str, folder: Path | None
 ) -> None:
     """Write the bound manifests in the order of their application, the scheduler ConfigMap and gangplan.lock."""
-    from compiler.emit import by_file
-    from compiler.emit.lock import FILE, lock
+    from compiler.emit import texts_by_file
+    from compiler.emit.lock import LOCK_FILE, lock_text
 
-    outcome = compiled(ctx, repo, cluster, state_file, executor)
+    outcome = compile_and_report(ctx, repo, cluster, state_file, executor)
     if not outcome.ok:
         ctx.exit(outcome.exit_code())
     manifests = outcome.manifests()
     if folder is None:
         echo("---\n".join(manifest.text for manifest in manifests))
         ctx.exit(outcome.exit_code())
-    files = {FILE: lock(outcome), **by_file(manifests)}  # the lock first: it marks the folder as ours
-    if foreign := _foreign(folder, files):
+    files = {LOCK_FILE: lock_text(outcome), **texts_by_file(manifests)}  # the lock first: it marks the folder as ours
+    if foreign := _foreign_file(folder, files):
         raise click.ClickException(
             f"{foreign} is not gangplan's: it made nothing in this folder yet. Name another folder, or remove the file"
         )
     try:
-        write(folder, files)
+        write_files(folder, files)
     except OSError as error:
         raise click.ClickException(f"{error.filename}: {error.strerror}") from error
     click.echo(f"{len(manifests)} objects in {len(files)} files under {folder}", err=True)
     ctx.exit(outcome.exit_code())
 
 
-def write(folder: Path, files: dict[str, str]) -> None:
+def write_files(folder: Path, files: dict[str, str]) -> None:
     """Write each file; what an earlier compile left in the folder and this one does not make is removed, so that
     nothing stale is applied."""
-    for path in _ours(folder):
+    for path in _generated_files(folder):
         if path.relative_to(folder).as_posix() not in files:
             path.unlink()
     for name, text in files.items():
@@ -60,25 +60,27 @@ def write(folder: Path, files: dict[str, str]) -> None:
         path.write_text(text, encoding="utf-8", newline="\n")
 
 
-def _foreign(folder: Path, files: Iterable[str]) -> Path | None:
+def _foreign_file(folder: Path, files: Iterable[str]) -> Path | None:
     """A file that somebody else put where we would write now, or remove the next time."""
-    from compiler.emit.lock import FILE
+    from compiler.emit.lock import LOCK_FILE
 
-    if (folder / FILE).is_file():
+    if (folder / LOCK_FILE).is_file():
         return None
-    return next((path for path in (*(folder / name for name in files), *_named_as_ours(folder)) if path.exists()), None)
+    return next(
+        (path for path in (*(folder / name for name in files), *_files_with_our_names(folder)) if path.exists()), None
+    )
 
 
-def _ours(folder: Path) -> list[Path]:
+def _generated_files(folder: Path) -> list[Path]:
     """Only where a lock shows that the folder is an output of ours, and only names that we make."""
-    from compiler.emit.lock import FILE
+    from compiler.emit.lock import LOCK_FILE
 
-    return _named_as_ours(folder) if (folder / FILE).is_file() else []
+    return _files_with_our_names(folder) if (folder / LOCK_FILE).is_file() else []
 
 
-def _named_as_ours(folder: Path) -> list[Path]:
-    from compiler.emit import WAVES
+def _files_with_our_names(folder: Path) -> list[Path]:
+    from compiler.emit import WAVE_NAMES
 
-    tops = [folder / f"{wave}-{name}.yaml" for wave, name in enumerate(WAVES)]
-    jobs = folder / f"{len(WAVES) - 1}-{WAVES[-1]}"
+    tops = [folder / f"{wave}-{name}.yaml" for wave, name in enumerate(WAVE_NAMES)]
+    jobs = folder / f"{len(WAVE_NAMES) - 1}-{WAVE_NAMES[-1]}"
     return [path for path in (*tops, *sorted(jobs.glob("*/*.yaml"))) if path.is_file()]

@@ -11,15 +11,15 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
-from solver.mip.executors import HERE, Crew, Elsewhere, Mapper, processes
+from solver.mip.executors import LOCAL_EXECUTOR, Mapper, RemoteExecutor, WorkerPool, process_executor
 
-CONNECT = 10
+CONNECT_TIMEOUT = 10
 """Seconds in which a Dask scheduler must answer."""
 
-LONELY = 30
+NO_WORKER_TIMEOUT = 30
 """Seconds without any Dask worker after which none is waited for; a nanny needs a few to start one again."""
 
-WORTH = 250_000
+MIN_REMOTE_WORK = 250_000
 """Work from which on parts go to Dask (`solver.mip.executors.Mapper`): its workers run already, but everything goes
 through its scheduler."""
 
@@ -47,9 +47,13 @@ def open_executor(name: str) -> Iterator[Mapper]:
     """
     check_executor(name)
     if name == "local":
-        yield HERE
+        yield LOCAL_EXECUTOR
         return
-    found = processes() if name == "processes" else Elsewhere(partial(_crew, name.removeprefix("dask://")), WORTH)
+    found = (
+        process_executor()
+        if name == "processes"
+        else RemoteExecutor(partial(_dask_pool, name.removeprefix("dask://")), MIN_REMOTE_WORK)
+    )
     if name != "processes":
         found.open()
     try:
@@ -58,15 +62,15 @@ def open_executor(name: str) -> Iterator[Mapper]:
         found.close()
 
 
-def _crew(address: str) -> Crew:
+def _dask_pool(address: str) -> WorkerPool:
     """The workers of a Dask cluster. Raises OSError when its scheduler does not answer, ConnectionError when it has
     none."""
     distributed: Any = importlib.import_module("distributed")
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what is lost is told as a diagnostic, once
-    client = distributed.Client(f"tcp://{address}", timeout=CONNECT, set_as_default=False)
+    client = distributed.Client(f"tcp://{address}", timeout=CONNECT_TIMEOUT, set_as_default=False)
     threads = sum(client.nthreads().values())
     if not threads:
-        client.close(timeout=CONNECT)
+        client.close(timeout=CONNECT_TIMEOUT)
         raise ConnectionError(f"the Dask scheduler {address} has no workers")
     pool = client.get_executor(pure=False)
     lonely = 0
@@ -77,12 +81,12 @@ def _crew(address: str) -> Crew:
         if client.status != "running":
             return False
         lonely = 0 if client.nthreads() else lonely + 1
-        return lonely < LONELY
+        return lonely < NO_WORKER_TIMEOUT
 
     def stop() -> None:
         with suppress(Exception):  # it may be gone, in any of many ways
             pool.shutdown(wait=False)
         with suppress(Exception):
-            client.close(timeout=CONNECT)
+            client.close(timeout=CONNECT_TIMEOUT)
 
-    return Crew(pool, threads, stop, alive)
+    return WorkerPool(pool, threads, stop, alive)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from compiler.cli import compiled, echo, executor_option, output_option, repo_options, style
+from compiler.cli import compile_and_report, echo, executor_option, output_option, repo_options, terminal_style
 
 
 @click.command()
@@ -22,13 +22,13 @@ def explain(
     import difflib
 
     from compiler.views import data, machine
-    from compiler.views.explanation import explanation
+    from compiler.views.explanation import explanation_text
 
-    outcome = compiled(ctx, repo, cluster, state_file, executor)
+    outcome = compile_and_report(ctx, repo, cluster, state_file, executor)
     found = [decided for decided in outcome.decisions if job in (decided.name, decided.gang.document.name)]
     broken = {d.object for d in outcome.diagnostics if d.severity == "error"}
     if not found and any(
-        document.label in broken and job in (document.name, f"{document.namespace}/{document.name}")
+        document.display_name in broken and job in (document.name, f"{document.namespace}/{document.name}")
         for document in outcome.specs.documents
     ):
         raise click.ClickException(f"{job} has errors (see above) and is in no plan until they are mended")
@@ -40,7 +40,7 @@ def explain(
             f"there is no job {job!r} in the plan{f'; did you mean {close[0]}?' if close else ''}", ctx
         )
     if output == "text":
-        echo("\n".join(explanation(outcome, decided, style()) for decided in found))
+        echo("\n".join(explanation_text(outcome, decided, terminal_style()) for decided in found))
     else:
-        echo(machine.FORMATS[output]({"jobs": [data.gang(decided) for decided in found]}))
+        echo(machine.FORMATS[output]({"jobs": [data.gang_entry(decided) for decided in found]}))
     ctx.exit(0)

@@ -110,7 +110,7 @@ spec:
             limits: {nvidia.com/gpu: 8}
 """
 
-FILES = {
+EXAMPLE_FILES = {
     "cluster-specs/example/cluster.yaml": _CLUSTER,
     "cluster-specs/example/queues.yaml": _QUEUES,
     "jobs/research/pretrain.yaml": _JOB,
@@ -122,11 +122,11 @@ FILES = {
 @click.pass_context
 def init(ctx: click.Context, directory: Path) -> None:
     """Write a small repository to start from into DIRECTORY; nothing that exists is overwritten."""
-    taken = [name for name in ("cluster-specs", "jobs", *FILES) if os.path.lexists(directory / name)]
+    taken = [name for name in ("cluster-specs", "jobs", *EXAMPLE_FILES) if os.path.lexists(directory / name)]
     if taken:
         raise click.ClickException(f"{directory / taken[0]} exists already; nothing was written")
     try:
-        for name, text in FILES.items():
+        for name, text in EXAMPLE_FILES.items():
             (directory / name).parent.mkdir(parents=True, exist_ok=True)
             with (directory / name).open("x", encoding="utf-8") as file:
                 file.write(text)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from compiler.cli import compiled, echo, executor_option, output_option, repo_options, style
+from compiler.cli import compile_and_report, echo, executor_option, output_option, repo_options, terminal_style
 
 
 @click.command()
@@ -29,9 +29,9 @@ def plan(
     """Show what would start where, what is kept, and what waits and why. Nothing is changed anywhere."""
     from compiler.views import data, machine, text
 
-    outcome = compiled(ctx, repo, cluster, state_file, executor)
+    outcome = compile_and_report(ctx, repo, cluster, state_file, executor)
     if output == "text":
-        echo(text.plan(outcome, style(), timings=timings))
+        echo(text.plan_text(outcome, terminal_style(), timings=timings))
     else:
-        echo(machine.FORMATS[output](data.plan(outcome, timings=timings)))
+        echo(machine.FORMATS[output](data.plan_document(outcome, timings=timings)))
     ctx.exit(outcome.exit_code(detailed_exitcode))

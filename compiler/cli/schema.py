@@ -16,10 +16,10 @@ def schema(ctx: click.Context, kind: str | None) -> None:
     Put `# yaml-language-server: $schema=FILE` on the first line of a YAML file.
     """
     from compiler.diagnostics import did_you_mean
-    from compiler.views.schema import names
-    from compiler.views.schema import schema as schema_of
+    from compiler.views.schema import json_schema as schema_of
+    from compiler.views.schema import kinds_by_name
 
-    known = names()
+    known = kinds_by_name()
     if kind is None:
         click.echo("\n".join(known))
         return

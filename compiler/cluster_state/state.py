@@ -14,16 +14,16 @@ from typing import Any
 
 import yaml
 
-from compiler.fields.models import timestamp
+from compiler.fields.models import parse_timestamp
 
 Object = Mapping[str, Any]
 
-NOW = "gangplan.dev/now"
+SNAPSHOT_TIME = "gangplan.dev/now"
 """Annotation of the List: when it was made. A plan of it knows what time has changed by then."""
-STATE = "state"
+STATE_SOURCE = "state"
 """In place of a file for what only the cluster knows; files of a repository have an ending."""
 
-_FIELDS: Mapping[str, str] = {
+_FIELD_OF_KIND: Mapping[str, str] = {
     "Node.": "nodes",
     "Pod.": "pods",
     "PodGroup.scheduling.volcano.sh": "pod_groups",
@@ -41,7 +41,7 @@ class StateError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ClusterState:
     """What a cluster holds, as the API server gives it, each tuple sorted by (namespace, name, kind).
 
     jobs: objects of every kind that is none of the others. finished: (namespace, name, kind) of jobs that are known to
@@ -65,7 +65,7 @@ class State:
     @classmethod
     def from_objects(
         cls, objects: Iterable[Object], finished: Iterable[tuple[str, str, str]] = (), clock: int | None = None
-    ) -> State:
+    ) -> ClusterState:
         """Each object needs apiVersion, kind and metadata.name; raises StateError naming the first that lacks one."""
         sorted_in: dict[str, list[Object]] = {}
         for at, item in enumerate(objects):
@@ -75,57 +75,57 @@ class State:
                 )
             if not item["metadata"].get("name"):
                 raise StateError(f"item {at} of the state, a {item['kind']}, has no metadata.name")
-            sorted_in.setdefault(_FIELDS.get(f"{item['kind']}.{group_of(item)}", "jobs"), []).append(item)
+            sorted_in.setdefault(_FIELD_OF_KIND.get(f"{item['kind']}.{api_group_of(item)}", "jobs"), []).append(item)
         return cls(
-            **{name: tuple(sorted(found, key=_order)) for name, found in sorted_in.items()},
+            **{name: tuple(sorted(found, key=_object_key)) for name, found in sorted_in.items()},
             finished=frozenset(finished),
             clock=clock,
         )
 
 
-def load_state(text: str | bytes) -> State:
+def load_state(text: str | bytes) -> ClusterState:
     """Read a `List` (JSON or YAML) as `kubectl get ... -o json` or `gangplan snapshot` writes it. Raises StateError."""
-    data = _parse(text)
+    data = _parse_text(text)
     if not isinstance(data, Mapping) or not isinstance(data.get("items"), list):
         raise StateError(
             "the state must be one `kind: List` with `items`, as `gangplan snapshot` or `kubectl get -o yaml` writes it"
         )
     seen: dict[tuple[str, ...], int] = {}
     for at, item in enumerate(data["items"]):
-        _fit(item, _OBJECT, ("items", at))
+        _check_shape(item, _OBJECT_SHAPE, ("items", at))
         if isinstance(item, Mapping) and isinstance(item.get("metadata"), Mapping):
-            _fit(item.get("spec"), _SPECS.get(item.get("kind"), dict), ("items", at, "spec"))
+            _check_shape(item.get("spec"), _SPEC_SHAPES.get(item.get("kind"), dict), ("items", at, "spec"))
             name = str(item["metadata"].get("name"))
-            key = group_of(item), str(item.get("kind")), str(item["metadata"].get("namespace") or ""), name
+            key = api_group_of(item), str(item.get("kind")), str(item["metadata"].get("namespace") or ""), name
             if seen.setdefault(key, at) != at:
                 raise StateError(
                     f"items {seen[key]} and {at} of the state are both {item.get('kind')} {name}: keep one"
                 )
-    return State.from_objects(data["items"], clock=_clock(data.get("metadata")))
+    return ClusterState.from_objects(data["items"], clock=_read_clock(data.get("metadata")))
 
 
-def _clock(metadata: object) -> int | None:
+def _read_clock(metadata: object) -> int | None:
     """What the List's annotation says."""
-    _fit(metadata, {"annotations": _TEXTS}, ("metadata",))
-    said = (metadata.get("annotations") or {}).get(NOW) if isinstance(metadata, Mapping) else None
+    _check_shape(metadata, {"annotations": _TEXTS_SHAPE}, ("metadata",))
+    said = (metadata.get("annotations") or {}).get(SNAPSHOT_TIME) if isinstance(metadata, Mapping) else None
     try:
-        return None if said is None else timestamp(said)
+        return None if said is None else parse_timestamp(said)
     except ValueError:
         raise StateError(
-            f"metadata.annotations of the state: {NOW} is {said!r}, not a time such as 2026-01-31T12:00:00Z"
+            f"metadata.annotations of the state: {SNAPSHOT_TIME} is {said!r}, not a time such as 2026-01-31T12:00:00Z"
         ) from None
 
 
-_TEXTS: Any = {"*": str}
-_CONTAINERS: Any = [{"resources": dict, "restartPolicy": str}]
-_OBJECT: Any = {
+_TEXTS_SHAPE: Any = {"*": str}
+_CONTAINERS_SHAPE: Any = [{"resources": dict, "restartPolicy": str}]
+_OBJECT_SHAPE: Any = {
     "apiVersion": str,
     "kind": str,
     "metadata": {
         "name": str,
         "namespace": str,
-        "labels": _TEXTS,
-        "annotations": _TEXTS,
+        "labels": _TEXTS_SHAPE,
+        "annotations": _TEXTS_SHAPE,
         "ownerReferences": [{"apiVersion": str, "kind": str, "name": str}],
     },
     "spec": dict,
@@ -136,13 +136,13 @@ _OBJECT: Any = {
         "disruptionsAllowed": int,
     },
 }
-_SPECS: Any = {
+_SPEC_SHAPES: Any = {
     "Node": {"taints": [{"key": str, "value": str, "effect": str}]},
     "Pod": {
-        "containers": _CONTAINERS,
-        "initContainers": _CONTAINERS,
+        "containers": _CONTAINERS_SHAPE,
+        "initContainers": _CONTAINERS_SHAPE,
         "nodeName": str,
-        "nodeSelector": _TEXTS,
+        "nodeSelector": _TEXTS_SHAPE,
         "schedulingGates": [{"name": str}],
     },
     "PodGroup": {"queue": str},
@@ -151,26 +151,26 @@ _SPECS: Any = {
 """What `compiler.lower.live` reads of an object: an API server gives nothing else, but a file may hold anything. Every
 field may be missing."""
 
-_WORDS: Mapping[type, str] = {dict: "a mapping", list: "a list", str: "text", int: "a whole number"}
+_TYPE_NAMES: Mapping[type, str] = {dict: "a mapping", list: "a list", str: "text", int: "a whole number"}
 
 
-def _fit(value: Any, shape: Any, path: tuple[str | int, ...]) -> None:
+def _check_shape(value: Any, shape: Any, path: tuple[str | int, ...]) -> None:
     """Raises StateError at the first part of `value` that is of another type than `shape` says."""
     if value is None:
         return
     wanted: Any = shape if isinstance(shape, type) else type(shape)
     if not isinstance(value, wanted):
         where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
-        raise StateError(f"{where} of the state is not {_WORDS[wanted]}")
+        raise StateError(f"{where} of the state is not {_TYPE_NAMES[wanted]}")
     if isinstance(shape, list):
         for at, item in enumerate(value):
-            _fit(item if item is not None else "", shape[0], (*path, at))
+            _check_shape(item if item is not None else "", shape[0], (*path, at))
     elif isinstance(shape, dict):
         for key in value if "*" in shape else shape:
-            _fit(value.get(key), shape.get(key, shape.get("*")), (*path, key))
+            _check_shape(value.get(key), shape.get(key, shape.get("*")), (*path, key))
 
 
-def _parse(text: str | bytes) -> Any:
+def _parse_text(text: str | bytes) -> Any:
     try:
         content = text.decode() if isinstance(text, bytes) else text
         parse = json.loads if content.lstrip().startswith("{") else partial(yaml.load, Loader=yaml.CSafeLoader)
@@ -183,10 +183,10 @@ def _parse(text: str | bytes) -> Any:
         raise StateError(f"the state is neither JSON nor YAML: {' '.join(str(error).split())}") from error
 
 
-def group_of(item: Object) -> str:
+def api_group_of(item: Object) -> str:
     """The API group: "batch.volcano.sh" of batch.volcano.sh/v1alpha1, "" of v1."""
     return str(item.get("apiVersion", "")).rpartition("/")[0]
 
 
-def _order(item: Object) -> tuple[str, str, str]:
+def _object_key(item: Object) -> tuple[str, str, str]:
     return item["metadata"].get("namespace") or "", item["metadata"]["name"], item["kind"]

@@ -48,7 +48,7 @@ class Rule:
     title: str
     text: str
 
-    def at(
+    def diagnostic(
         self,
         position: Position,
         message: str,
@@ -66,7 +66,7 @@ RULES: dict[str, Rule] = {}
 """Every rule that exists, by code. `compiler.checks.catalogue.all_rules` fills it completely."""
 
 
-def rule(code: str, severity: Severity, title: str, text: str) -> Rule:
+def declare_rule(code: str, severity: Severity, title: str, text: str) -> Rule:
     """Declare a code. ValueError when the code is taken: a code has one meaning for ever."""
     if code in RULES:
         raise ValueError(f"{code} already means {RULES[code].title!r}")
@@ -74,7 +74,7 @@ def rule(code: str, severity: Severity, title: str, text: str) -> Rule:
     return RULES[code]
 
 
-def in_order(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+def sorted_diagnostics(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
     """By position, then code and message; the same finding is kept once."""
     return tuple(sorted(set(diagnostics), key=lambda d: (d.position, d.code, d.message)))
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 MAX_RETRY = 3
-NEEDS_SVC = ("tensorflow", "mpi", "pytorch", "ray")
-NEEDS_SSH = ("mpi",)
+PLUGINS_NEEDING_SVC = ("tensorflow", "mpi", "pytorch", "ray")
+PLUGINS_NEEDING_SSH = ("mpi",)
 
 
-def job(data: dict[str, Any], default_queue: str) -> None:
+def fill_job_defaults(data: dict[str, Any], default_queue: str) -> None:
     """Volcano Job, in place: queue, schedulerName, maxRetry, plugins, and each task's name, minAvailable, maxRetry and
     dnsPolicy."""
     spec = data["spec"]
@@ -25,19 +25,19 @@ def job(data: dict[str, Any], default_queue: str) -> None:
     if not spec.get("maxRetry"):
         spec["maxRetry"] = MAX_RETRY
     for at, task in enumerate(spec.get("tasks") or ()):
-        _task(task, at)
+        _fill_task_defaults(task, at)
     if not spec.get("minAvailable"):
         spec["minAvailable"] = sum(task["minAvailable"] for task in spec.get("tasks") or ())
     plugins = spec.get("plugins")
     if plugins:
-        for needed, by in (("svc", NEEDS_SVC), ("ssh", NEEDS_SSH)):
+        for needed, by in (("svc", PLUGINS_NEEDING_SVC), ("ssh", PLUGINS_NEEDING_SSH)):
             if needed not in plugins and any(name in plugins for name in by):
                 plugins[needed] = []
 
 
-def _task(task: dict[str, Any], at: int) -> None:
+def _fill_task_defaults(task: dict[str, Any], index: int) -> None:
     if not task.get("name"):
-        task["name"] = f"default{at}"
+        task["name"] = f"default{index}"
     if task.get("minAvailable") is None:
         parts = task.get("partitionPolicy") or {}
         task["minAvailable"] = (
@@ -50,7 +50,7 @@ def _task(task: dict[str, Any], at: int) -> None:
         pod["dnsPolicy"] = "ClusterFirstWithHostNet"
 
 
-def queue(data: dict[str, Any]) -> None:
+def fill_queue_defaults(data: dict[str, Any]) -> None:
     """Volcano Queue, in place: weight, reclaimable, parent."""
     spec = data.get("spec")
     if not isinstance(spec, dict):

@@ -12,50 +12,50 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-_PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./ -]*(?<! )")
+_PLAIN_SCALAR = re.compile(r"[A-Za-z_/][A-Za-z0-9_./ -]*(?<! )")
 _ESCAPES = {"\n": "\\n", "\t": "\\t"}
-_RESERVED = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null"))
+_RESERVED_WORDS = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null"))
 
 
-def dump(data: Mapping[str, Any]) -> str:
+def to_yaml(data: Mapping[str, Any]) -> str:
     """The text of one document, ending in a newline."""
-    return "".join(f"{line}\n" for line in lines(data)) or "{}\n"
+    return "".join(f"{line}\n" for line in yaml_lines(data)) or "{}\n"
 
 
-def lines(data: Mapping[str, Any] | list[Any]) -> Iterator[str]:
+def yaml_lines(data: Mapping[str, Any] | list[Any]) -> Iterator[str]:
     if isinstance(data, Mapping):
         for key, value in data.items():
-            yield from _entry(f"{scalar(key)}:", value, "  ", nested_lists="")
+            yield from _entry_lines(f"{scalar_text(key)}:", value, "  ", nested_lists="")
     else:
         for value in data:
             if isinstance(value, Mapping | list) and value:
-                first, *rest = lines(value)
+                first, *rest = yaml_lines(value)
                 yield f"- {first}"
                 yield from (f"  {line}" if line else line for line in rest)
             else:
-                yield from _entry("-", value, "  ", nested_lists="  ")
+                yield from _entry_lines("-", value, "  ", nested_lists="  ")
 
 
-def _entry(head: str, value: Any, indent: str, nested_lists: str) -> Iterator[str]:
+def _entry_lines(head: str, value: Any, indent: str, nested_lists: str) -> Iterator[str]:
     if isinstance(value, Mapping | list) and value:
         yield head
         inner = nested_lists if isinstance(value, list) else indent
-        yield from (f"{inner}{line}" if line else line for line in lines(value))
-    elif isinstance(value, str) and _literal(value):
+        yield from (f"{inner}{line}" if line else line for line in yaml_lines(value))
+    elif isinstance(value, str) and _fits_literal_block(value):
         yield f"{head} |{'' if value.endswith(chr(10)) else '-'}"
         yield from (f"{indent}{line}" if line else line for line in value.removesuffix("\n").split("\n"))
     else:
-        yield f"{head} {scalar(value)}"
+        yield f"{head} {scalar_text(value)}"
 
 
-def scalar(value: Any) -> str:
+def scalar_text(value: Any) -> str:
     """A scalar, or an empty collection, on one line."""
     if isinstance(value, str):
-        if _PLAIN.fullmatch(value) and value.lower() not in _RESERVED:
+        if _PLAIN_SCALAR.fullmatch(value) and value.lower() not in _RESERVED_WORDS:
             return value
         if "'" not in value and value.isprintable():
             return f"'{value}'"
-        return f'"{"".join(map(_escaped, value))}"'
+        return f'"{"".join(map(_escaped_character, value))}"'
     if isinstance(value, Mapping):
         return "{}"
     if isinstance(value, list):
@@ -63,7 +63,7 @@ def scalar(value: Any) -> str:
     return json.dumps(value)
 
 
-def _escaped(character: str) -> str:
+def _escaped_character(character: str) -> str:
     if character in '"\\':
         return f"\\{character}"
     if character.isprintable():
@@ -73,7 +73,7 @@ def _escaped(character: str) -> str:
     )
 
 
-def _literal(value: str) -> bool:
+def _fits_literal_block(value: str) -> bool:
     """Only for text that a literal block keeps byte for byte: no odd spaces at line ends, at the start or after the
     end, nothing unprintable."""
     text = value.removesuffix("\n")

@@ -9,35 +9,35 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from compiler.emit.templates import annotate, templates
-from compiler.lower.live import STARTS_AT
-from compiler.outcome import Decided
+from compiler.emit.templates import annotate, pod_templates
+from compiler.lower.live import STARTS_AT_ANNOTATION
+from compiler.outcome import JobDecision
 
-GATE = "gangplan.dev/placement"
-PLACEMENT = "gangplan.dev/placement"
-WAITING = "gangplan.dev/waiting"
-
-
-def bind(data: dict[str, Any], decided: Decided) -> None:
-    for _, template in templates(data, decided.gang):
-        hold(template["spec"])
-    if decided.action in ("start", "keep"):
-        annotate(data, PLACEMENT, compact(decided.pods))
-    elif decided.action == "wait":
-        annotate(data, WAITING, "; ".join(f"{reason.code}: {reason.message}" for reason in decided.reasons))
-        if decided.promised is not None:
-            annotate(data, STARTS_AT, decided.promised)
-    elif decided.action == "evict":
-        annotate(data, WAITING, f"evicted for {', '.join(decided.evicted_for)}")
+SCHEDULING_GATE = "gangplan.dev/placement"
+PLACEMENT_ANNOTATION = "gangplan.dev/placement"
+WAITING_ANNOTATION = "gangplan.dev/waiting"
 
 
-def hold(pod: dict[str, Any]) -> None:
+def bind(data: dict[str, Any], decision: JobDecision) -> None:
+    for _, template in pod_templates(data, decision.gang):
+        add_gate(template["spec"])
+    if decision.action in ("start", "keep"):
+        annotate(data, PLACEMENT_ANNOTATION, compact_json(decision.pods))
+    elif decision.action == "wait":
+        annotate(data, WAITING_ANNOTATION, "; ".join(f"{reason.code}: {reason.message}" for reason in decision.reasons))
+        if decision.reserved_start is not None:
+            annotate(data, STARTS_AT_ANNOTATION, decision.reserved_start)
+    elif decision.action == "evict":
+        annotate(data, WAITING_ANNOTATION, f"evicted for {', '.join(decision.evicted_for)}")
+
+
+def add_gate(pod: dict[str, Any]) -> None:
     """Put our gate on a pod spec, beside any others."""
     gates = pod.setdefault("schedulingGates", [])
-    if not any(gate.get("name") == GATE for gate in gates):
-        gates.append({"name": GATE})
+    if not any(gate.get("name") == SCHEDULING_GATE for gate in gates):
+        gates.append({"name": SCHEDULING_GATE})
 
 
-def compact(pods: Any) -> str:
+def compact_json(pods: Any) -> str:
     """The same text for the same placement, whatever order it came in."""
     return json.dumps(pods, sort_keys=True, separators=(",", ":"), default=dict)

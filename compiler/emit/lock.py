@@ -5,18 +5,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from compiler.emit.block import dump
-from compiler.outcome import Decided, Outcome
+from compiler.emit.block import to_yaml
+from compiler.outcome import JobDecision, Outcome
 from compiler.version import VERSION
-from compiler.views.data import API_VERSION, batches
+from compiler.views.data import API_VERSION, batch_entries
 
-FILE = "gangplan.lock"
+LOCK_FILE = "gangplan.lock"
 
 
-def lock(outcome: Outcome) -> str:
+def lock_text(outcome: Outcome) -> str:
     """YAML. Measured times are left out: they would differ from run to run. clockStruck is said where they nevertheless
     decided something."""
-    return dump(
+    return to_yaml(
         {
             "apiVersion": API_VERSION,
             "kind": "Lock",
@@ -24,21 +24,23 @@ def lock(outcome: Outcome) -> str:
             "cluster": outcome.specs.cluster.name,
             "binding": outcome.specs.cluster.binding,
             "digest": outcome.digest,
-            "inputs": dict(sorted(outcome.inputs.items())),
-            "jobs": [_job(decided) for decided in outcome.decisions],
-            **({"clockStruck": True} if outcome.plan is not None and outcome.plan.clock_struck else {}),
-            "batches": [{key: value for key, value in batch.items() if key != "seconds"} for batch in batches(outcome)],
+            "inputs": dict(sorted(outcome.input_digests.items())),
+            "jobs": [_job_entry(decided) for decided in outcome.decisions],
+            **({"clockStruck": True} if outcome.plan is not None and outcome.plan.hit_time_limit else {}),
+            "batches": [
+                {key: value for key, value in batch.items() if key != "seconds"} for batch in batch_entries(outcome)
+            ],
         }
     )
 
 
-def _job(decided: Decided) -> dict[str, Any]:
-    said: dict[str, Any] = {"job": decided.name, "kind": decided.gang.document.kind, "decision": decided.action}
-    if decided.pods:
-        said["pods"] = {role: dict(nodes) for role, nodes in decided.pods.items()}
-    if decided.reasons:
-        said["reasons"] = [reason.code for reason in decided.reasons]
-    if decided.evicted:
-        said["evicted"] = {role: dict(nodes) for role, nodes in decided.evicted.items()}
-        said["evictedFor"] = list(decided.evicted_for)
+def _job_entry(decision: JobDecision) -> dict[str, Any]:
+    said: dict[str, Any] = {"job": decision.name, "kind": decision.gang.document.kind, "decision": decision.action}
+    if decision.pods:
+        said["pods"] = {role: dict(nodes) for role, nodes in decision.pods.items()}
+    if decision.reasons:
+        said["reasons"] = [reason.code for reason in decision.reasons]
+    if decision.evicted_pods:
+        said["evicted"] = {role: dict(nodes) for role, nodes in decision.evicted_pods.items()}
+        said["evictedFor"] = list(decision.evicted_for)
     return said

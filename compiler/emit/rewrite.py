@@ -20,11 +20,11 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from compiler.emit.block import dump, lines
-from compiler.syntax.documents import Document, Path
-from compiler.syntax.parse import parse
+from compiler.emit.block import to_yaml, yaml_lines
+from compiler.syntax.documents import Document, FieldPath
+from compiler.syntax.parse import parse_file
 
-_NEVER_FOLD = 1 << 20
+_MAX_LINE_WIDTH = 1 << 20
 _INDENTED_LIST = re.compile(r"^( *)[^\s#-][^\n]*:[ \t]*(?:#[^\n]*)?\n(?:[ \t]*(?:#[^\n]*)?\n)*\1 +- ", re.MULTILINE)
 
 
@@ -32,62 +32,64 @@ _INDENTED_LIST = re.compile(r"^( *)[^\s#-][^\n]*:[ \t]*(?:#[^\n]*)?\n(?:[ \t]*(?
 class Edit:
     """`value` stands at `path` afterwards; added: nothing stood there before."""
 
-    path: Path
+    path: FieldPath
     value: Any
-    added: bool
+    is_new: bool
 
 
-def rewrite(document: Document, wanted: Mapping[str, Any]) -> str:
+def rewrite(document: Document, target: Mapping[str, Any]) -> str:
     """The document's text, changed as little as possible so that it says `wanted`; ends in one newline. Nothing may
     have been removed."""
-    changes = edits(document.data, wanted)
-    if not changes and not document.prefix:
-        return _ended(document.text)
-    for attempt in (_spliced, _round_tripped):
+    changes = edits_between(document.data, target)
+    if not changes and not document.item_path:
+        return _with_final_newline(document.text)
+    for attempt in (_spliced_text, _round_trip_text):
         text = attempt(document, changes)
-        if text is not None and _says(text, wanted):
-            return _ended(text)
-    return dump(wanted)
+        if text is not None and _parses_to(text, target):
+            return _with_final_newline(text)
+    return to_yaml(target)
 
 
-def edits(old: Any, new: Any, path: Path = ()) -> list[Edit]:
+def edits_between(old: Any, new: Any, path: FieldPath = ()) -> list[Edit]:
     """What leads from `old` to `new`, outermost first."""
     if isinstance(old, dict) and isinstance(new, Mapping) and old:
         found: list[Edit] = []
         for key, value in new.items():
-            found += edits(old[key], value, (*path, key)) if key in old else [Edit((*path, key), value, added=True)]
+            found += (
+                edits_between(old[key], value, (*path, key)) if key in old else [Edit((*path, key), value, is_new=True)]
+            )
         return found
     if isinstance(old, list) and isinstance(new, list) and old and len(old) <= len(new):
-        found = [edit for i, value in enumerate(old) for edit in edits(value, new[i], (*path, i))]
-        return found + [Edit((*path, i), new[i], added=True) for i in range(len(old), len(new))]
-    return [] if old == new else [Edit(path, new, added=False)]
+        found = [edit for i, value in enumerate(old) for edit in edits_between(value, new[i], (*path, i))]
+        return found + [Edit((*path, i), new[i], is_new=True) for i in range(len(old), len(new))]
+    return [] if old == new else [Edit(path, new, is_new=False)]
 
 
-def _apply(data: Any, changes: Sequence[Edit]) -> None:
+def _apply_edits(data: Any, changes: Sequence[Edit]) -> None:
     for edit in changes:
         holder = data
         for step in edit.path[:-1]:
             holder = holder[step]
-        if isinstance(holder, list) and edit.added:
+        if isinstance(holder, list) and edit.is_new:
             holder.append(deepcopy(edit.value))
         else:
             holder[edit.path[-1]] = deepcopy(edit.value)
 
 
-def _says(text: str, wanted: Mapping[str, Any]) -> bool:
+def _parses_to(text: str, target: Mapping[str, Any]) -> bool:
     """Whether our own reader finds exactly `wanted` in the text."""
-    parsed = parse("", text.encode())
+    parsed = parse_file("", text.encode())
     return not any(problem.severity == "error" for problem in parsed.diagnostics) and [
         document.data for document, _ in parsed.documents
-    ] == [wanted]
+    ] == [target]
 
 
-def _spliced(document: Document, changes: Sequence[Edit]) -> str | None:
+def _spliced_text(document: Document, changes: Sequence[Edit]) -> str | None:
     """New keys of a block mapping go in after its first key where that is one line, else before it; scalars of a flow
     mapping before its first key; all else is left to the other ways."""
-    if document.prefix or any(not edit.added or not isinstance(edit.path[-1], str) for edit in changes):
+    if document.item_path or any(not edit.is_new or not isinstance(edit.path[-1], str) for edit in changes):
         return None
-    groups: dict[Path, dict[str, Any]] = {}
+    groups: dict[FieldPath, dict[str, Any]] = {}
     for edit in changes:
         groups.setdefault(edit.path[:-1], {})[str(edit.path[-1])] = edit.value
     starts = [0]
@@ -95,15 +97,15 @@ def _spliced(document: Document, changes: Sequence[Edit]) -> str | None:
         starts.append(starts[-1] + len(line))
     inserts = []
     for path, added in groups.items():
-        place = _place(document, path, starts)
+        place = _insertion_point(document, path, starts)
         if place is None:
-            at, pairs = _flow(document, path, starts), _pairs(added)
+            at, pairs = _flow_mapping_start(document, path, starts), _flow_pairs(added)
             if at is None or pairs is None:
                 return None
             inserts.append((at, "".join(f"{pair}, " for pair in pairs)))
             continue
         at, column, after = place
-        block = [" " * (column - 1) + line for line in lines(added)]
+        block = [" " * (column - 1) + line for line in yaml_lines(added)]
         if after:
             inserts.append((at, "".join(f"{line}\n" for line in block)))
         else:
@@ -114,11 +116,11 @@ def _spliced(document: Document, changes: Sequence[Edit]) -> str | None:
     return text
 
 
-def _place(document: Document, path: Path, starts: Sequence[int]) -> tuple[int, int, bool] | None:
+def _insertion_point(document: Document, path: FieldPath, starts: Sequence[int]) -> tuple[int, int, bool] | None:
     """Offset in the text, column of the mapping's keys, and whether the place is after the first key's line (else right
     before that key)."""
-    mapping = document.value(*path)
-    marks = sorted((document.marks[(*path, key)], key) for key in mapping if (*path, key) in document.marks)
+    mapping = document.value_at(*path)
+    marks = sorted((document.positions[(*path, key)], key) for key in mapping if (*path, key) in document.positions)
     if len(marks) != len(mapping) or not marks:
         return None
     (line, column), first = marks[0]
@@ -133,16 +135,17 @@ def _place(document: Document, path: Path, starts: Sequence[int]) -> tuple[int, 
     if isinstance(value, dict | list) or value is None or written.endswith(("|", ">", "-", "+", ":")):
         return offset, column, False
     if len(marks) > 1 and any(
-        _is_text(line) for line in document.text[starts[row + 1] : starts[marks[1][0][0] - document.line]].splitlines()
+        _is_content(line)
+        for line in document.text[starts[row + 1] : starts[marks[1][0][0] - document.line]].splitlines()
     ):
         return offset, column, False
     return starts[row + 1], column, True
 
 
-def _flow(document: Document, path: Path, starts: Sequence[int]) -> int | None:
+def _flow_mapping_start(document: Document, path: FieldPath, starts: Sequence[int]) -> int | None:
     """Offset in the text of the first key of a flow mapping, where that stands in the line of its brace."""
     line, column = min(
-        (document.marks[(*path, key)] for key in document.value(*path) if (*path, key) in document.marks),
+        (document.positions[(*path, key)] for key in document.value_at(*path) if (*path, key) in document.positions),
         default=(0, 0),
     )
     row = line - document.line
@@ -152,27 +155,27 @@ def _flow(document: Document, path: Path, starts: Sequence[int]) -> int | None:
     return offset if document.text[starts[row] : offset].rstrip().endswith("{") else None
 
 
-def _pairs(added: Mapping[str, Any]) -> list[str] | None:
+def _flow_pairs(added: Mapping[str, Any]) -> list[str] | None:
     """The new keys with their values, each in one line; None where one of them is more than a scalar."""
-    found = [list(lines({key: value})) for key, value in added.items() if not isinstance(value, dict | list)]
+    found = [list(yaml_lines({key: value})) for key, value in added.items() if not isinstance(value, dict | list)]
     return [pair for (pair,) in found] if len(found) == len(added) and all(len(pair) == 1 for pair in found) else None
 
 
-def _is_text(line: str) -> bool:
+def _is_content(line: str) -> bool:
     return bool(line.strip()) and not line.lstrip().startswith("#")
 
 
-def _round_tripped(document: Document, changes: Sequence[Edit]) -> str | None:
+def _round_trip_text(document: Document, changes: Sequence[Edit]) -> str | None:
     yaml = YAML(typ="rt")
     yaml.preserve_quotes = True
-    yaml.width = _NEVER_FOLD
+    yaml.width = _MAX_LINE_WIDTH
     if _INDENTED_LIST.search(document.text):
         yaml.indent(mapping=2, sequence=4, offset=2)
     try:
         data = yaml.load(document.text)
-        for step in document.prefix:
+        for step in document.item_path:
             data = data[step]
-        _apply(data, changes)
+        _apply_edits(data, changes)
         stream = io.StringIO()
         yaml.dump(data, stream)
     except (YAMLError, LookupError, TypeError, ValueError):
@@ -180,5 +183,5 @@ def _round_tripped(document: Document, changes: Sequence[Edit]) -> str | None:
     return stream.getvalue()
 
 
-def _ended(text: str) -> str:
+def _with_final_newline(text: str) -> str:
     return text.strip("\n") + "\n"

@@ -14,60 +14,60 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from compiler.emit.block import dump
+from compiler.emit.block import to_yaml
 from compiler.specs import PluginSpec, SchedulerSpec
 
-KEY = "volcano-scheduler.conf"
-CACHE = "predicateErrorCacheEnable"
+CONF_KEY = "volcano-scheduler.conf"
+PREDICATE_CACHE = "predicateErrorCacheEnable"
 CACHING_ACTIONS = ("allocate", "backfill", "preempt", "reclaim")
 
 
 def config_map(spec: SchedulerSpec, *, gated: bool) -> dict[str, Any]:
     """Our own kind becomes a new ConfigMap; a raw ConfigMap stays, with its text changed only where the cache must be
     off."""
-    if spec.raw is None:
+    if spec.raw_text is None:
         return {
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {"name": spec.name, "namespace": spec.namespace},
-            "data": {KEY: text(spec, gated=gated)},
+            "data": {CONF_KEY: scheduler_conf(spec, gated=gated)},
         }
     data = deepcopy(spec.document.data)
     if gated:
-        data["data"][KEY] = _cache_off_in(spec.raw, spec.actions)
+        data["data"][CONF_KEY] = _with_cache_disabled(spec.raw_text, spec.actions)
     return data
 
 
-def text(spec: SchedulerSpec, *, gated: bool) -> str:
+def scheduler_conf(spec: SchedulerSpec, *, gated: bool) -> str:
     """volcano-scheduler.conf."""
     settings: dict[str, dict[str, Any]] = {action: dict(arguments) for action, arguments in spec.configurations.items()}
     if gated:
-        for action in _to_switch(spec.actions):
-            settings.setdefault(action, {})[CACHE] = False
+        for action in _actions_without_cache(spec.actions):
+            settings.setdefault(action, {})[PREDICATE_CACHE] = False
     conf: dict[str, Any] = {
         "actions": ", ".join(spec.actions),
-        "tiers": [{"plugins": [_plugin(plugin) for plugin in tier]} for tier in spec.tiers],
+        "tiers": [{"plugins": [_plugin_entry(plugin) for plugin in tier]} for tier in spec.tiers],
     }
     if settings:
         conf["configurations"] = [{"name": action, "arguments": arguments} for action, arguments in settings.items()]
     if spec.metrics:
         conf["metrics"] = dict(spec.metrics)
-    return dump(conf)
+    return to_yaml(conf)
 
 
-def _to_switch(actions: Sequence[str]) -> list[str]:
+def _actions_without_cache(actions: Sequence[str]) -> list[str]:
     """The first three always, so that adding an action later does not bring the trap back; reclaim when it is used."""
     return [action for action in CACHING_ACTIONS if action != "reclaim" or action in actions]
 
 
-def _plugin(plugin: PluginSpec) -> dict[str, Any]:
+def _plugin_entry(plugin: PluginSpec) -> dict[str, Any]:
     said: dict[str, Any] = {"name": plugin.name, **plugin.flags}
     if plugin.arguments:
         said["arguments"] = dict(plugin.arguments)
     return said
 
 
-def _cache_off_in(raw: str, actions: Sequence[str]) -> str:
+def _with_cache_disabled(raw: str, actions: Sequence[str]) -> str:
     yaml = YAML(typ="rt")
     yaml.preserve_quotes = True
     yaml.width = 1 << 20
@@ -77,16 +77,16 @@ def _cache_off_in(raw: str, actions: Sequence[str]) -> str:
         settings = conf["configurations"] = []
     by_action: dict[Any, Any] = {entry.get("name"): entry for entry in settings if isinstance(entry, Mapping)}
     changed = False
-    for action in _to_switch(actions):
+    for action in _actions_without_cache(actions):
         entry = by_action.get(action)
         if entry is None:
-            settings.append({"name": action, "arguments": {CACHE: False}})
+            settings.append({"name": action, "arguments": {PREDICATE_CACHE: False}})
         elif not isinstance(entry.get("arguments"), Mapping):
-            entry["arguments"] = {CACHE: False}
-        elif entry["arguments"].get(CACHE) is False:
+            entry["arguments"] = {PREDICATE_CACHE: False}
+        elif entry["arguments"].get(PREDICATE_CACHE) is False:
             continue
         else:
-            entry["arguments"][CACHE] = False
+            entry["arguments"][PREDICATE_CACHE] = False
         changed = True
     if not changed:
         return raw

@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from compiler.diagnostics import Diagnostic, rule
-from compiler.emit.templates import templates
+from compiler.diagnostics import Diagnostic, declare_rule
+from compiler.emit.templates import pod_templates
 from compiler.specs import Specs, SubgroupSpec
 
 if TYPE_CHECKING:
-    from compiler.outcome import Decided, Outcome
+    from compiler.outcome import JobDecision, Outcome
 
-HOSTNAME = "kubernetes.io/hostname"
+HOSTNAME_LABEL = "kubernetes.io/hostname"
 
-INEXACT = rule(
+INEXACT_COUNTS = declare_rule(
     "GP520",
     "info",
     "a template cannot say the planned counts",
@@ -28,7 +28,7 @@ INEXACT = rule(
 )
 
 
-WITHHELD = rule(
+JOB_WITHHELD = declare_rule(
     "GP521",
     "info",
     "a waiting job is withheld",
@@ -37,24 +37,27 @@ WITHHELD = rule(
 )
 
 
-def withheld(specs: Specs, decided: Decided) -> bool:
+def is_withheld(specs: Specs, decision: JobDecision) -> bool:
     """A job that must not exist in the cluster yet."""
     return (
-        specs.cluster.binding == "static" and decided.action == "wait" and decided.gang.schedulable and not decided.pods
+        specs.cluster.binding == "static"
+        and decision.action == "wait"
+        and decision.gang.schedulable
+        and not decision.pods
     )
 
 
-def bind(data: dict[str, Any], decided: Decided, hostnames: dict[str, str]) -> None:
+def bind(data: dict[str, Any], decision: JobDecision, hostnames: dict[str, str]) -> None:
     """hostnames: node name -> value of its hostname label."""
-    for role, template in templates(data, decided.gang):
-        nodes = decided.pods.get(role.name)
+    for role, template in pod_templates(data, decision.gang):
+        nodes = decision.pods.get(role.name)
         if nodes:
-            _require(template["spec"], sorted(hostnames.get(node, node) for node in nodes))
+            _require_nodes(template["spec"], sorted(hostnames.get(node, node) for node in nodes))
 
 
-def _require(pod: dict[str, Any], hosts: list[str]) -> None:
+def _require_nodes(pod: dict[str, Any], hosts: list[str]) -> None:
     """Alternatives that the user wrote stay alternatives: each gets the nodes as one more condition."""
-    expression = {"key": HOSTNAME, "operator": "In", "values": hosts}
+    expression = {"key": HOSTNAME_LABEL, "operator": "In", "values": hosts}
     affinity = (
         pod.setdefault("affinity", {})
         .setdefault("nodeAffinity", {})
@@ -67,23 +70,23 @@ def _require(pod: dict[str, Any], hosts: list[str]) -> None:
         terms.append({"matchExpressions": [expression]})
 
 
-def findings(outcome: Outcome) -> Iterator[Diagnostic]:
+def binding_diagnostics(outcome: Outcome) -> Iterator[Diagnostic]:
     """What static binding cannot do for this plan; nothing for other bindings."""
     if outcome.specs.cluster.binding != "static":
         return
     for decided in outcome.decisions:
-        if withheld(outcome.specs, decided):
+        if is_withheld(outcome.specs, decided):
             document = decided.gang.document
-            yield WITHHELD.at(
-                document.at("metadata", "name"),
+            yield JOB_WITHHELD.diagnostic(
+                document.position("metadata", "name"),
                 f"{decided.name} waits and is left out of the manifests",
                 "apply it when a plan starts it, or use binding gated",
-                object=document.label,
+                object=document.display_name,
             )
-    yield from _inexact(outcome)
+    yield from _inexact_count_diagnostics(outcome)
 
 
-def _inexact(outcome: Outcome) -> Iterator[Diagnostic]:
+def _inexact_count_diagnostics(outcome: Outcome) -> Iterator[Diagnostic]:
     """Roles whose pods Volcano could spread over the planned nodes in another way.
 
     The counts follow from the nodes when no planned node could take one pod more of the role, all others being where
@@ -102,25 +105,27 @@ def _inexact(outcome: Outcome) -> Iterator[Diagnostic]:
             ]
     index = {node.name: n for n, node in enumerate(problem.nodes)}
     for decided in outcome.decisions:
-        if decided.index is None or decided.action not in ("start", "keep"):
+        if decided.gang_index is None or decided.action not in ("start", "keep"):
             continue
-        for role, spec in zip(problem.gangs[decided.index].roles, decided.gang.roles, strict=True):
+        for role, spec in zip(problem.gangs[decided.gang_index].roles, decided.gang.roles, strict=True):
             nodes = decided.pods.get(role.name, {})
             others = {node for name, held in decided.pods.items() if name != role.name for node in held}
-            apart = len(decided.domains) > 1 and any(_unsaid(part, role.name) for part in decided.gang.subgroups)
+            apart = len(decided.domains) > 1 and any(
+                _is_unknown_to_volcano(part, role.name) for part in decided.gang.subgroups
+            )
             loose = any(
                 all(free >= amount for free, amount in zip(room[index[node]], role.request, strict=True))
                 for node in nodes
             )
             if len(nodes) > 1 and (loose or apart or others & nodes.keys()):
-                yield INEXACT.at(
-                    decided.gang.document.at(*spec.path),
+                yield INEXACT_COUNTS.diagnostic(
+                    decided.gang.document.position(*spec.path),
                     f"role {role.name} is planned on {len(nodes)} nodes, and its template cannot say which of its pods, or how many, go to each",
                     "use binding gated to have exactly the planned counts",
-                    object=decided.gang.document.label,
+                    object=decided.gang.document.display_name,
                 )
 
 
-def _unsaid(part: SubgroupSpec, role: str) -> bool:
+def _is_unknown_to_volcano(subgroup: SubgroupSpec, role: str) -> bool:
     """A hard group that only gangplan knows of: Volcano keeps the partitions of its own Jobs together by itself."""
-    return role in part.roles and part.topology.mode == "hard" and part.path[-1:] != ("partitionPolicy",)
+    return role in subgroup.roles and subgroup.topology.mode == "hard" and subgroup.path[-1:] != ("partitionPolicy",)

@@ -8,11 +8,11 @@ from typing import Any
 from compiler.specs import GangSpec, RoleSpec
 
 
-def templates(data: dict[str, Any], gang: GangSpec) -> Iterator[tuple[RoleSpec, dict[str, Any]]]:
+def pod_templates(data: dict[str, Any], gang: GangSpec) -> Iterator[tuple[RoleSpec, dict[str, Any]]]:
     """Each role with its pod template in `data`; a role that has none (a bare PodGroup) is left out."""
     for role in gang.roles:
         template: Any = data
-        for step in role.template:
+        for step in role.template_path:
             try:
                 template = template[step]
             except (LookupError, TypeError):

@@ -11,19 +11,19 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from compiler.explain.provenance import Source
-from compiler.fields.amounts import lasting, number, of_cells, quantity, rfc3339, say
+from compiler.fields.amounts import duration_text, json_amount, named_amount, rfc3339, rounded_amount, slot_request_text
 from compiler.lower.origins import Origins
 from compiler.volcano import metax
 from solver.plan import Fact, Repair
 from solver.problem import Gang, Problem
 
-Value = str | int | float | bool | tuple[str, ...]
-MOST_GANGS = 3
+FactValue = str | int | float | bool | tuple[str, ...]
+MAX_LISTED_NAMES = 3
 """How many other gangs, queues or nodes a sentence names before it counts the rest."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class CodedMessage:
     """A code, its sentence, and the numbers in it (amounts as in `compiler.fields.amounts.number`). never: waiting
     cannot help.
 
@@ -33,14 +33,14 @@ class Reason:
 
     code: str
     message: str
-    facts: Mapping[str, Value] = field(default_factory=dict)
+    facts: Mapping[str, FactValue] = field(default_factory=dict)
     never: bool = False
-    also: tuple[Reason, ...] = ()
+    also: tuple[CodedMessage, ...] = ()
     sources: tuple[Source, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Sentence:
+class MessageTemplates:
     """title: the code in a few words. texts: the first whose names are all known is used. never: as texts, when the
     empty cluster refuses too.
 
@@ -48,13 +48,13 @@ class Sentence:
 
     title: str
     texts: tuple[str, ...]
-    never: tuple[str, ...] = ()
-    mend: str = ""
-    special: tuple[str, ...] = ()
+    never_texts: tuple[str, ...] = ()
+    remedy: str = ""
+    special_texts: tuple[str, ...] = ()
 
 
-REASONS: Mapping[str, Sentence] = {
-    "GW101": Sentence(
+REASON_TEMPLATES: Mapping[str, MessageTemplates] = {
+    "GW101": MessageTemplates(
         "queue capability reached",
         (
             "queue {queue} may hold {limit} and has {available:n} left; the job asks for {asked:n}",
@@ -64,7 +64,7 @@ REASONS: Mapping[str, Sentence] = {
         ("queue {queue} may never hold more than {limit}; the job asks for {asked:n}",),
         "Raise the queue's capability, ask for less, or use another queue.",
     ),
-    "GW102": Sentence(
+    "GW102": MessageTemplates(
         "not enough of a resource is free",
         (
             "{available} free on the nodes open to it; the job asks for {asked:n}",
@@ -73,7 +73,7 @@ REASONS: Mapping[str, Sentence] = {
         ("the nodes open to it have {available} even when empty; the job asks for {asked:n}",),
         "Wait for a job to end, ask for less, or add nodes.",
     ),
-    "GW103": Sentence(
+    "GW103": MessageTemplates(
         "no node can hold one pod",
         (
             "no node open to it has room for one pod of role {role} now: a pod asks for {asked}, the roomiest node has {available:n}",
@@ -87,7 +87,7 @@ REASONS: Mapping[str, Sentence] = {
         ),
         "Make the pod smaller, or add a larger kind of node.",
     ),
-    "GW104": Sentence(
+    "GW104": MessageTemplates(
         "no domain of the allowed tier has room",
         (
             "it must sit inside one tier-{tier} domain; the best, {hypernode}, has room for {available:n} of {asked:pods}",
@@ -100,15 +100,15 @@ REASONS: Mapping[str, Sentence] = {
         ),
         "Allow a higher tier, or wait for a whole domain.",
     ),
-    "GW105": Sentence(
+    "GW105": MessageTemplates(
         "others are served first",
         (
             "there is room for it alone, but jobs before it in order take that room: {gangs}",
             "there is room for it alone, but jobs before it in order take that room",
         ),
-        mend="Wait, or raise the job's priority or its queue's share.",
+        remedy="Wait, or raise the job's priority or its queue's share.",
     ),
-    "GW106": Sentence(
+    "GW106": MessageTemplates(
         "the room is kept for guarantees",
         (
             "{available} free beyond what other queues are guaranteed ({queues}); the job asks for {asked:n}",
@@ -123,26 +123,26 @@ REASONS: Mapping[str, Sentence] = {
         "Lower the other queues' guarantees, or give this queue one. Without a hierarchy of queues the plugins capacity and proportion keep what is "
         "guaranteed to a queue from those below it too.",
     ),
-    "GW107": Sentence(
+    "GW107": MessageTemplates(
         "no node is open to a role",
         (
             "no node matches the node selector, affinity and tolerations of role {role}",
             "no node matches its node selector, affinity and tolerations",
         ),
-        mend="Correct the selector, affinity or topologyPolicy, add the toleration, or label the nodes.",
-        special=(
+        remedy="Correct the selector, affinity or topologyPolicy, add the toleration, or label the nodes.",
+        special_texts=(
             "no node that the selector, affinity and tolerations of role {role} match has its topologyPolicy {policy} and a static CPU manager",
         ),
     ),
-    "GW108": Sentence(
+    "GW108": MessageTemplates(
         "larger than the cluster",
         (
             "the job asks for {asked}; the whole cluster, empty, has {limit:n}",
             "the job asks for {asked}, more than the whole cluster has",
         ),
-        mend="Ask for less, or add nodes.",
+        remedy="Ask for less, or add nodes.",
     ),
-    "GW109": Sentence(
+    "GW109": MessageTemplates(
         "subgroups cannot be formed whole",
         (
             "it needs {asked:groups} of {limit:pods}, each whole inside one tier-{tier} domain; the domains have room for {available:n}",
@@ -155,51 +155,51 @@ REASONS: Mapping[str, Sentence] = {
         ),
         "Make the groups smaller, or allow a higher tier.",
     ),
-    "GW110": Sentence(
+    "GW110": MessageTemplates(
         "no decision was proved in time",
         ("the solver reached its limit before it could prove whether the job fits",),
-        mend="Raise the cluster's time limit, or plan again.",
+        remedy="Raise the cluster's time limit, or plan again.",
     ),
-    "GW111": Sentence(
+    "GW111": MessageTemplates(
         "suspended",
         ("its owner suspended it, or it names another scheduler",),
-        mend="Resume the job.",
+        remedy="Resume the job.",
     ),
-    "GW112": Sentence(
+    "GW112": MessageTemplates(
         "the queue's proportional share is used up",
         (
             "queue {queue} deserves {limit} by its weight and has {available:n} of it left; the job asks for {asked:n}",
             "queue {queue} has used up what it deserves by its weight",
         ),
-        mend="Raise the queue's weight, ask for less, or wait until other queues ask for less: the plugin proportion lets no queue exceed its share.",
+        remedy="Raise the queue's weight, ask for less, or wait until other queues ask for less: the plugin proportion lets no queue exceed its share.",
     ),
-    "GW113": Sentence(
+    "GW113": MessageTemplates(
         "the queue takes no jobs",
         (
             "queue {queue} is closed, or has children that take the jobs",
             "its queue is closed, or has children that take the jobs",
         ),
-        mend="Open the queue, or name another one.",
+        remedy="Open the queue, or name another one.",
     ),
-    "GW114": Sentence(
+    "GW114": MessageTemplates(
         "room is reserved",
         ("there is room for it, but it would still be there when {gangs} needs what is reserved for it",),
-        mend="Wait, or say with gangplan.dev/expected-duration that it ends before the reserved job starts.",
+        remedy="Wait, or say with gangplan.dev/expected-duration that it ends before the reserved job starts.",
     ),
-    "GW115": Sentence(
+    "GW115": MessageTemplates(
         "an earlier job of its queue waits",
         (
             "{gangs} comes before it in queue {queue}, which starts its jobs in strict order",
             "its queue starts its jobs in strict order",
         ),
-        mend="Wait, raise the job's priority, or see what the earlier job waits for.",
+        remedy="Wait, raise the job's priority, or see what the earlier job waits for.",
     ),
-    "GW116": Sentence(
+    "GW116": MessageTemplates(
         "maintenance comes first",
         ("the nodes that have room for it close for maintenance before it would end",),
-        mend="Wait until it is over, or say with gangplan.dev/expected-duration that the job ends before.",
+        remedy="Wait until it is over, or say with gangplan.dev/expected-duration that the job ends before.",
     ),
-    "GW117": Sentence(
+    "GW117": MessageTemplates(
         "no room beside other pods, or apart from them",
         (
             "there is room for it, but not under what role {role} says of other pods: {rule}",
@@ -207,11 +207,11 @@ REASONS: Mapping[str, Sentence] = {
         ),
         ("even empty, the cluster has no room under what role {role} says of other pods: {rule}",),
         "Soften the rule (preferred, ScheduleAnyway, a larger maxSkew), wait for the other pods to come or to go, or add nodes.",
-        special=(
+        special_texts=(
             "subgroup {subgroup} must sit {rule}, and none has room for enough of its pods beside the rest of the job",
         ),
     ),
-    "GW118": Sentence(
+    "GW118": MessageTemplates(
         "no device or NUMA cell has room",
         (
             "a pod of role {role} asks for {asked} of one device or NUMA cell; the roomiest has {available:n} left, the largest has {limit:n} in all",
@@ -226,7 +226,7 @@ REASONS: Mapping[str, Sentence] = {
         ),
         "Ask each pod for less of one device or NUMA cell, wait for one to be free, or use nodes that are divided otherwise.",
     ),
-    "GW119": Sentence(
+    "GW119": MessageTemplates(
         "the free room is in pieces",
         (
             "enough is free on the nodes open to it, but in pieces: there is room for {available:n} of {asked:pods} of role {role}",
@@ -239,41 +239,41 @@ REASONS: Mapping[str, Sentence] = {
         ),
         "Wait for whole nodes, make the pods smaller, or ask for fewer.",
     ),
-    "GW120": Sentence(
+    "GW120": MessageTemplates(
         "too few nodes are open to a role",
         (
             "the nodes that match the node selector, affinity and tolerations of role {role} hold {available:n} of {asked:pods}, even empty",
         ),
-        mend="Widen the selector or affinity, change the topologyPolicy, add the toleration, or ask for fewer pods.",
-        special=(
+        remedy="Widen the selector or affinity, change the topologyPolicy, add the toleration, or ask for fewer pods.",
+        special_texts=(
             "the nodes with topologyPolicy {policy} and a static CPU manager that the selector, affinity and tolerations of role {role} match "
             "hold {available:n} of {asked:pods}, even empty",
         ),
     ),
-    "GW122": Sentence(
+    "GW122": MessageTemplates(
         "nodes are away",
         (
             "there would be room with {nodes}, not ready or cordoned for now",
             "there would be room with nodes that are not ready or cordoned for now",
         ),
-        mend="Bring the nodes back, or wait.",
+        remedy="Bring the nodes back, or wait.",
     ),
-    "GW121": Sentence(
+    "GW121": MessageTemplates(
         "its own pods stand in the way",
         (
             "{asked:pods} of it are missing and find no room beside its pods that run; were those to stop, all of it would fit elsewhere",
         ),
-        mend="Let its running pods be deleted, so that it starts anew, or wait for room beside them.",
+        remedy="Let its running pods be deleted, so that it starts anew, or wait for room beside them.",
     ),
 }
 
-REPAIRS: Mapping[str, Sentence] = {
-    "GR101": Sentence("raise a capability", ("{amount} more of capability for queue {queue}",)),
-    "GR102": Sentence(
+REPAIR_TEMPLATES: Mapping[str, MessageTemplates] = {
+    "GR101": MessageTemplates("raise a capability", ("{amount} more of capability for queue {queue}",)),
+    "GR102": MessageTemplates(
         "allow a higher tier", ("highestTierAllowed: {tier} for its groups ({subgroup})", "highestTierAllowed: {tier}")
     ),
-    "GR103": Sentence("wait for room", ("room to be freed by jobs that run",)),
-    "GR104": Sentence(
+    "GR103": MessageTemplates("wait for room", ("room to be freed by jobs that run",)),
+    "GR104": MessageTemplates(
         "add nodes",
         (
             "{amount:nodes} more like {nodes} under {hypernode}",
@@ -282,29 +282,29 @@ REPAIRS: Mapping[str, Sentence] = {
             "more nodes",
         ),
     ),
-    "GR105": Sentence(
+    "GR105": MessageTemplates(
         "ask for fewer pods",
         ("{amount:pods} of role {role} instead of {now:n}", "{amount:pods} at least instead of {now:n}", "fewer pods"),
     ),
-    "GR106": Sentence(
+    "GR106": MessageTemplates(
         "make the subgroups smaller",
         (
             "groups of {amount:pods} instead of {now:n} ({subgroup})",
             "groups of {amount:pods} instead of {now:n}",
             "smaller groups",
         ),
-        special=("{annotation}: {written}, groups of {amount:pods} instead of {now:n}",),
+        special_texts=("{annotation}: {written}, groups of {amount:pods} instead of {now:n}",),
     ),
-    "GR107": Sentence(
+    "GR107": MessageTemplates(
         "make the topology a wish",
         ("a soft topology instead of a hard one for its groups ({subgroup})", "a soft topology instead of a hard one"),
-        special=("{annotation}: {written}, so that a whole group in one supernode is a wish",),
+        special_texts=("{annotation}: {written}, so that a whole group in one supernode is a wish",),
     ),
-    "GR108": Sentence(
+    "GR108": MessageTemplates(
         "lower a guarantee of another queue",
         ("{amount} less of guarantee for queue {queue}", "a smaller guarantee of another queue"),
     ),
-    "GR109": Sentence(
+    "GR109": MessageTemplates(
         "wait for others to end",
         (
             "wait for the end of {gangs}, expected about {at}",
@@ -313,27 +313,27 @@ REPAIRS: Mapping[str, Sentence] = {
             "wait for running jobs to end",
         ),
     ),
-    "GR110": Sentence(
+    "GR110": MessageTemplates(
         "raise a queue's weight",
         ("weight {amount:n} instead of {now:n} for queue {queue}", "more weight for its queue"),
     ),
-    "GR111": Sentence("open a queue", ("open queue {queue}", "open its queue")),
-    "GR112": Sentence(
+    "GR111": MessageTemplates("open a queue", ("open queue {queue}", "open its queue")),
+    "GR112": MessageTemplates(
         "let a role use other nodes",
         ("let role {role} use nodes like {nodes} as well", "let it use other nodes as well"),
     ),
-    "GR113": Sentence("start anew", ("delete its pods that run, so that it starts anew where all of it fits",)),
-    "GR114": Sentence("raise its priority", ("a priority above {amount:n}", "a higher priority")),
-    "GR115": Sentence(
+    "GR113": MessageTemplates("start anew", ("delete its pods that run, so that it starts anew where all of it fits",)),
+    "GR114": MessageTemplates("raise its priority", ("a priority above {amount:n}", "a higher priority")),
+    "GR115": MessageTemplates(
         "make the pods smaller", ("{amount} for a pod of role {role} instead of {now:n}", "smaller pods")
     ),
-    "GR116": Sentence(
+    "GR116": MessageTemplates(
         "bring nodes back", ("wait for {nodes} to be ready and open again", "wait for nodes to come back")
     ),
-    "GR117": Sentence(
+    "GR117": MessageTemplates(
         "lift a queue's strict order", ("queue {queue} without its strict order", "its queue without its strict order")
     ),
-    "GR118": Sentence(
+    "GR118": MessageTemplates(
         "wait for others to start",
         (
             "wait for {gangs} to start, expected about {at}",
@@ -342,18 +342,18 @@ REPAIRS: Mapping[str, Sentence] = {
             "wait for those before it to start",
         ),
     ),
-    "GR119": Sentence(
+    "GR119": MessageTemplates(
         "keep fewer domains for another queue",
         (
             "{amount:n} fewer of the whole domains guaranteed to queue {queue}",
             "fewer whole domains guaranteed to another queue",
         ),
     ),
-    "GR120": Sentence("use another queue", ("queue {queue} instead of its own", "another queue")),
-    "GR121": Sentence(
+    "GR120": MessageTemplates("use another queue", ("queue {queue} instead of its own", "another queue")),
+    "GR121": MessageTemplates(
         "say that it ends sooner", ("gangplan.dev/expected-duration of at most {within}", "a shorter expected duration")
     ),
-    "GR122": Sentence(
+    "GR122": MessageTemplates(
         "wait for the end of maintenance",
         (
             "wait for the end of maintenance about {at}",
@@ -364,29 +364,29 @@ REPAIRS: Mapping[str, Sentence] = {
 }
 
 
-AWAITED = frozenset({"GR109", "GR118", "GR122"})
+TIMED_REPAIRS = frozenset({"GR109", "GR118", "GR122"})
 """Repairs whose seconds lead to a moment."""
 
-OF_NODES = frozenset({"GW107", "GW120"})
+NODE_ELIGIBILITY_REASONS = frozenset({"GW107", "GW120"})
 """Reasons that lie in which nodes are open to a role."""
 
 
-class Words:
+class Explainer:
     """Says facts about one problem."""
 
     def __init__(self, problem: Problem, origins: Origins) -> None:
         self.problem, self.origins = problem, origins
 
-    def reason(self, gang: Gang, fact: Fact) -> Reason:
-        sentence = REASONS[fact.code]
+    def fact_message(self, gang: Gang, fact: Fact) -> CodedMessage:
+        sentence = REASON_TEMPLATES[fact.code]
         resource = None if fact.resource is None else self.problem.resources[fact.resource]
-        facts: dict[str, Value] = {}
+        facts: dict[str, FactValue] = {}
         if fact.role is not None:
             facts["role"] = gang.roles[fact.role].name
         if (
-            fact.code in OF_NODES
+            fact.code in NODE_ELIGIBILITY_REASONS
             and fact.role is not None
-            and (policy := self.origins.barring.get((self._place(gang), fact.role)))
+            and (policy := self.origins.excluding_numa_policies.get((self._gang_index(gang), fact.role)))
         ):
             facts["policy"] = policy
         if fact.queue is not None:
@@ -399,11 +399,11 @@ class Words:
             facts["tier"] = fact.tier
         amounts = {"asked": fact.asked, "available": fact.available, "limit": fact.limit}
         known = {name: amount for name, amount in amounts.items() if amount is not None}
-        facts |= {name: number(resource or "pods", amount) for name, amount in known.items()}
-        if fact.relation is not None and fact.relation < len(self.origins.relations):
-            facts["rule"] = self.origins.relations[fact.relation]
-        if fact.relation is not None and fact.relation in self.origins.wholes:
-            j, k = self.origins.wholes[fact.relation]
+        facts |= {name: json_amount(resource or "pods", amount) for name, amount in known.items()}
+        if fact.pod_rule is not None and fact.pod_rule < len(self.origins.rule_texts):
+            facts["rule"] = self.origins.rule_texts[fact.pod_rule]
+        if fact.pod_rule is not None and fact.pod_rule in self.origins.subgroup_of_rule:
+            j, k = self.origins.subgroup_of_rule[fact.pod_rule]
             facts["subgroup"] = self.origins.gangs[j].subgroups[k].name
         if fact.subgroup is not None:
             facts["subgroup"] = gang.subgroups[fact.subgroup].name
@@ -415,31 +415,31 @@ class Words:
         facts |= {name: named for name, named in objects.items() if named}
         if fact.never:
             facts["never"] = True
-        listed = {name: _listed(named) for name, named in objects.items()}
+        listed = {name: _short_list(named) for name, named in objects.items()}
         names = {**facts, **{name: _Amount(resource, amount) for name, amount in known.items()}, **listed}
-        if fact.code == "GW118" and fact.role is not None and (portions := gang.roles[fact.role].portions):
-            names["share"] = of_cells(portions[0], self.problem.resources)
-        texts = (*sentence.special, *(sentence.never if fact.never else ()), *sentence.texts)
-        return Reason(fact.code, _say(texts, names, sentence.title), facts, fact.never)
+        if fact.code == "GW118" and fact.role is not None and (portions := gang.roles[fact.role].slot_requests):
+            names["share"] = slot_request_text(portions[0], self.problem.resources)
+        texts = (*sentence.special_texts, *(sentence.never_texts if fact.never else ()), *sentence.texts)
+        return CodedMessage(fact.code, _first_complete_text(texts, names, sentence.title), facts, fact.never)
 
-    def _place(self, gang: Gang) -> int:
+    def _gang_index(self, gang: Gang) -> int:
         """The index of one of the problem's gangs; -1 for another one."""
-        return self._places.get(id(gang), -1)
+        return self._gang_indices.get(id(gang), -1)
 
     @cached_property
-    def _places(self) -> Mapping[int, int]:
+    def _gang_indices(self) -> Mapping[int, int]:
         return {id(gang): j for j, gang in enumerate(self.problem.gangs)}
 
     @staticmethod
-    def suspended() -> Reason:
+    def suspended_message() -> CodedMessage:
         """For a job that is in no problem at all."""
-        return Reason("GW111", REASONS["GW111"].texts[0])
+        return CodedMessage("GW111", REASON_TEMPLATES["GW111"].texts[0])
 
-    def repair(self, gang: Gang, repair: Repair) -> Reason:
+    def repair_message(self, gang: Gang, repair: Repair) -> CodedMessage:
         """One change; its sentence and facts tell of those that must come with it."""
-        sentence, problem = REPAIRS[repair.code], self.problem
+        sentence, problem = REPAIR_TEMPLATES[repair.code], self.problem
         resource = None if repair.resource is None else problem.resources[repair.resource]
-        said: dict[str, Value | None] = {
+        said: dict[str, FactValue | None] = {
             "role": None if repair.role is None else gang.roles[repair.role].name,
             "subgroup": None if repair.subgroup is None else gang.subgroups[repair.subgroup].name,
             "queue": None if repair.queue is None else problem.queues[repair.queue].name,
@@ -449,29 +449,32 @@ class Words:
             "gangs": tuple(problem.gangs[j].name for j in repair.gangs) or None,
             "nodes": tuple(problem.nodes[n].name for n in repair.nodes) or None,
         }
-        facts: dict[str, Value] = {name: value for name, value in said.items() if value is not None}
+        facts: dict[str, FactValue] = {name: value for name, value in said.items() if value is not None}
         if repair.seconds is not None:
             facts["seconds"] = repair.seconds
-        if repair.seconds is not None and repair.code in AWAITED and self.origins.now is not None:
+        if repair.seconds is not None and repair.code in TIMED_REPAIRS and self.origins.now is not None:
             facts["at"] = rfc3339(self.origins.now + repair.seconds)
-        if repair.subgroup is not None and (j := self._place(gang)) >= 0:
-            facts |= metax.repaired(self.origins.gangs[j], repair.subgroup, repair.code, repair.amount)
-        within = None if repair.seconds is None else lasting(repair.seconds)
+        if repair.subgroup is not None and (j := self._gang_index(gang)) >= 0:
+            facts |= metax.annotation_repair(self.origins.gangs[j], repair.subgroup, repair.code, repair.amount)
+        within = None if repair.seconds is None else duration_text(repair.seconds)
         names: dict[str, object] = {
             **facts,
             "within": within,
-            "gangs": _listed(facts.get("gangs", ())),
-            "nodes": _listed(facts.get("nodes", ())),
+            "gangs": _short_list(facts.get("gangs", ())),
+            "nodes": _short_list(facts.get("nodes", ())),
         }
-        for name, amount in (("amount", repair.amount), ("now", repair.now)):
+        for name, amount in (("amount", repair.amount), ("now", repair.current_amount)):
             if amount is not None:
-                facts[name] = number(resource or "pods", amount)
+                facts[name] = json_amount(resource or "pods", amount)
                 names[name] = _Amount(resource, amount)
-        also = tuple(self.repair(gang, other) for other in repair.also)
+        also = tuple(self.repair_message(gang, other) for other in repair.also)
         message = " and ".join(
-            (_say((*sentence.special, *sentence.texts), names, sentence.title), *(other.message for other in also))
+            (
+                _first_complete_text((*sentence.special_texts, *sentence.texts), names, sentence.title),
+                *(other.message for other in also),
+            )
         )
-        return Reason(repair.code, message, facts, also=also)
+        return CodedMessage(repair.code, message, facts, also=also)
 
 
 class _Amount:
@@ -483,29 +486,29 @@ class _Amount:
 
     def __format__(self, noun: str) -> str:
         if not noun:
-            return say(self.resource or "pods", self.amount)
+            return named_amount(self.resource or "pods", self.amount)
         if noun == "n":
-            return quantity(self.resource or "pods", self.amount)
+            return rounded_amount(self.resource or "pods", self.amount)
         return f"{self.amount} {noun[:-1] if self.amount == 1 else noun}"
 
 
-def _listed(names: object) -> str | None:
+def _short_list(names: object) -> str | None:
     if not isinstance(names, tuple) or not names:
         return None
-    rest = len(names) - MOST_GANGS
-    return ", ".join(names[:MOST_GANGS]) + (f" and {rest} more" if rest > 0 else "")
+    rest = len(names) - MAX_LISTED_NAMES
+    return ", ".join(names[:MAX_LISTED_NAMES]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def _say(texts: Sequence[str], names: Mapping[str, object], otherwise: str) -> str:
+def _first_complete_text(texts: Sequence[str], names: Mapping[str, object], default: str) -> str:
     for text in texts:
         if all(
             names.get(wanted) is not None for _, wanted, _, _ in string.Formatter().parse(text) if wanted is not None
         ):
             return text.format_map(names)
-    return otherwise
+    return default
 
 
-HOW_REASONS = """\
+REASONS_INTRODUCTION = """\
 A job gets the smallest set of reasons that suffices: with all of them out of the way it would start, with one of them left it would not.
 First those that waiting does not help (`never`, always proved), then what is in its way beside the jobs that run, in its queues and on the
 nodes. What the plan gives to others is blamed only where nothing else is: a job that cannot start anyway is not kept out by those who got
@@ -515,7 +518,7 @@ Each reason says where it comes from: `gangplan plan` names the first lines of t
 `from` in the JSON holds them one by one. What only the cluster knows (nodes, running pods) is said by its name.
 """
 
-HOW_REPAIRS = """\
+REPAIRS_INTRODUCTION = """\
 Each repair was tried: with it the job starts beside the rest of the plan, and it is the least of its kind. At most a few are said, in this
 order: what the job's owner can change without giving up pods; waiting; fewer pods; a higher priority (with which the job is decided first,
 so that others may wait instead); the queues; the nodes. Where fewer than two single changes are known, two together are tried as well;
@@ -527,30 +530,33 @@ there is room (GW106 of whole domains, GW114, GW115, GW116) is told what would g
 """
 
 
-def reference() -> str:
+def reasons_page() -> str:
     """docs/reasons.md."""
     rows = [
         "# Why a job waits: the codes\n",
         "Made from `compiler/explain/reasons.py`; a test keeps it current. A code never changes its meaning.",
         "`gangplan plan -o json` gives the same codes with their numbers: cpu in cores, memory in bytes, everything else as a count.\n",
-        HOW_REASONS,
+        REASONS_INTRODUCTION,
     ]
-    for code, sentence in REASONS.items():
+    for code, sentence in REASON_TEMPLATES.items():
         rows.append(f"## {code}: {sentence.title}\n")
-        rows.append(f"> {_plain(sentence.texts[0])}\n")
-        rows += [f"Or, where that is why:\n\n> {_plain(text)}\n" for text in sentence.special]
-        if sentence.never:
-            rows.append(f"Or, when waiting cannot help:\n\n> {_plain(sentence.never[0])}\n")
-        rows.append(f"{sentence.mend}\n")
-    rows += ["# What would help\n", HOW_REPAIRS]
-    rows += [f"* **{code}** {sentence.title}: {_plain(_usual(sentence))}" for code, sentence in REPAIRS.items()]
+        rows.append(f"> {_markdown_text(sentence.texts[0])}\n")
+        rows += [f"Or, where that is why:\n\n> {_markdown_text(text)}\n" for text in sentence.special_texts]
+        if sentence.never_texts:
+            rows.append(f"Or, when waiting cannot help:\n\n> {_markdown_text(sentence.never_texts[0])}\n")
+        rows.append(f"{sentence.remedy}\n")
+    rows += ["# What would help\n", REPAIRS_INTRODUCTION]
+    rows += [
+        f"* **{code}** {sentence.title}: {_markdown_text(_whole_job_text(sentence))}"
+        for code, sentence in REPAIR_TEMPLATES.items()
+    ]
     return "\n".join(rows) + "\n"
 
 
-def _usual(sentence: Sentence) -> str:
+def _whole_job_text(sentence: MessageTemplates) -> str:
     """The sentence about the whole job, where there is another one about its groups."""
     return next(text for text in sentence.texts if "{subgroup}" not in text or text is sentence.texts[-1])
 
 
-def _plain(text: str) -> str:
+def _markdown_text(text: str) -> str:
     return "".join(f"{part}{f'*{name}*' if name else ''}" for part, name, _, _ in string.Formatter().parse(text))

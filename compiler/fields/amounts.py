@@ -6,44 +6,44 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from fractions import Fraction
 
-from solver.problem import Portion
+from solver.problem import SlotRequest
 
-_BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
-_BYTES = ("memory", "ephemeral-storage", "hugepages-")
+_BINARY_UNITS = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
+_BYTE_RESOURCES = ("memory", "ephemeral-storage", "hugepages-")
 
 
-def number(resource: str, amount: int) -> int | float:
+def json_amount(resource: str, amount: int) -> int | float:
     """For machines: cpu in cores, everything else in whole units (bytes, devices, pods)."""
     if resource != "cpu":
         return amount
     return amount // 1000 if amount % 1000 == 0 else amount / 1000
 
 
-def quantity(resource: str, amount: int) -> str:
+def rounded_amount(resource: str, amount: int) -> str:
     """For people: 2.5, 64Gi, 16. Bytes are rounded to three digits."""
     if resource == "cpu":
-        return _digits(Fraction(amount, 1000))
-    if not resource.startswith(_BYTES):
+        return _short_decimal(Fraction(amount, 1000))
+    if not resource.startswith(_BYTE_RESOURCES):
         return str(amount)
     size, unit = Fraction(amount), 0
-    while abs(size) >= 1024 and unit < len(_BINARY) - 1:
+    while abs(size) >= 1024 and unit < len(_BINARY_UNITS) - 1:
         size, unit = size / 1024, unit + 1
-    return f"{_digits(size)}{_BINARY[unit]}"
+    return f"{_short_decimal(size)}{_BINARY_UNITS[unit]}"
 
 
-def say(resource: str, amount: int) -> str:
+def named_amount(resource: str, amount: int) -> str:
     """With the resource: "2.5 cpu", "64Gi memory", "16 nvidia.com/gpu", "1 pod"."""
     if resource == "pods":
         return f"{amount} pod" if amount == 1 else f"{amount} pods"
-    return f"{quantity(resource, amount)} {resource}"
+    return f"{rounded_amount(resource, amount)} {resource}"
 
 
-def unit(resource: str) -> str:
+def unit_heading(resource: str) -> str:
     """A short heading: "GPUs" for any vendor's GPU, "cpu", "memory"."""
     return "GPUs" if resource.endswith("/gpu") else resource
 
 
-def _digits(value: Fraction) -> str:
+def _short_decimal(value: Fraction) -> str:
     """Whole numbers as they are, others with at most three significant digits after the point dropped when zero."""
     if value.denominator == 1:
         return str(value.numerator)
@@ -55,13 +55,13 @@ def rfc3339(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def lasting(seconds: int) -> str:
+def duration_text(seconds: int) -> str:
     """A duration as people write it into an annotation: 1h30m, 45s."""
     parts = ((seconds // 3600, "h"), (seconds // 60 % 60, "m"), (seconds % 60, "s"))
     return "".join(f"{number}{unit}" for number, unit in parts if number) or "0s"
 
 
-def of_cells(portion: Portion, resources: Sequence[str]) -> str:
+def slot_request_text(portion: SlotRequest, resources: Sequence[str]) -> str:
     """What a pod takes of how many cells."""
-    amounts = [say(resources[r], amount) for r, amount in enumerate(portion.share) if amount]
+    amounts = [named_amount(resources[r], amount) for r, amount in enumerate(portion.share) if amount]
     return f"{', '.join(amounts)} of {'one' if portion.number == 1 else f'each of {portion.number}'}"

@@ -5,35 +5,35 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
-from compiler.fields.models import Shape
+from compiler.fields.models import StrictModel
 
-Row = tuple[str, str, tuple[str, ...]]
+LabelExpression = tuple[str, str, tuple[str, ...]]
 """(label, operator, values)"""
 
 
-class LabelRequirement(Shape):
+class LabelRequirement(StrictModel):
     key: str
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
     values: list[str] | None = None
 
 
-class LabelSelector(Shape):
+class LabelSelector(StrictModel):
     match_labels: dict[str, str] | None = None
     match_expressions: list[LabelRequirement] | None = None
 
-    def rows(self) -> tuple[Row, ...]:
+    def expressions(self) -> tuple[LabelExpression, ...]:
         """All that must hold. None at all matches everything."""
         return tuple((key, "In", (value,)) for key, value in (self.match_labels or {}).items()) + tuple(
             (row.key, str(row.operator), tuple(row.values or ())) for row in self.match_expressions or ()
         )
 
 
-def matches(rows: Iterable[Row], labels: Mapping[str, str]) -> bool:
+def selector_matches(rows: Iterable[LabelExpression], labels: Mapping[str, str]) -> bool:
     """Whether all rows hold, by Kubernetes' rules: a label that is missing is not in any values."""
-    return all(_holds(labels, *row) for row in rows)
+    return all(_expression_holds(labels, *row) for row in rows)
 
 
-def _holds(labels: Mapping[str, str], key: str, operator: str, values: tuple[str, ...]) -> bool:
+def _expression_holds(labels: Mapping[str, str], key: str, operator: str, values: tuple[str, ...]) -> bool:
     match operator:
         case "In":
             return labels.get(key) in values

@@ -22,115 +22,115 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
-from compiler.diagnostics import Diagnostic, Rule, Severity, did_you_mean, rule
+from compiler.diagnostics import Diagnostic, Rule, Severity, declare_rule, did_you_mean
 from compiler.fields import quantity
-from compiler.syntax.documents import Document, Path
+from compiler.syntax.documents import Document, FieldPath
 
-UNKNOWN_FIELD = rule(
+UNKNOWN_FIELD = declare_rule(
     "GP202",
     "error",
     "unknown field",
     "The kind has no such field; the cluster would drop it silently. Mend: correct the spelling or the place, see `gangplan schema KIND`.",
 )
-MISSING_FIELD = rule("GP203", "error", "missing field", "The kind requires the field. Mend: add it.")
-WRONG_TYPE = rule(
+MISSING_FIELD = declare_rule("GP203", "error", "missing field", "The kind requires the field. Mend: add it.")
+WRONG_TYPE = declare_rule(
     "GP204",
     "error",
     "wrong type",
     "The value has another type than the field. Mend: see the message; quoted numbers are text.",
 )
-NOT_ALLOWED = rule(
+NOT_ALLOWED = declare_rule(
     "GP205",
     "error",
     "value not allowed",
     "The field takes one of a few values. Mend: use one of those that the message lists.",
 )
-OUT_OF_RANGE = rule(
+OUT_OF_RANGE = declare_rule(
     "GP206",
     "error",
     "value out of range",
     "The number, text or list is smaller, larger, shorter or longer than allowed.",
 )
-FRACTION = rule(
+FRACTIONAL_DEVICE = declare_rule(
     "GP209",
     "error",
     "fraction of a device",
     "Devices and other extended resources (names with a slash) and pods are counted in whole numbers; Kubernetes refuses fractions.",
 )
-MISSPELT = rule(
+MISSPELT_POD_FIELD = declare_rule(
     "GP210",
     "error",
     "misspelt field in a pod template",
     """A field of a pod or container that Kubernetes does not have, but nearly. It would be dropped silently. Fields unlike any known one
     pass. Mend: correct the spelling.""",
 )
-BAD_NAME = rule(
+BAD_NAME = declare_rule(
     "GP211",
     "error",
     "name not valid in Kubernetes",
     "Names are lower-case letters, digits, - and (where a whole DNS name is allowed) dots; they begin and end with a letter or digit.",
 )
-BAD_TIME = rule(
+BAD_TIME = declare_rule(
     "GP214",
     "error",
     "time or duration cannot be read",
     "A time is RFC 3339 (2026-01-31T12:00:00Z); a duration is a number of seconds or like 1h30m. Mend: write it so.",
 )
-OUR_ANNOTATION = rule(
+UNKNOWN_ANNOTATION = declare_rule(
     "GP217",
     "warning",
     "unknown annotation of gangplan",
     "Nothing reads an annotation under gangplan.dev/ that gangplan does not know. Mend: correct the spelling.",
 )
-NOT_TEXT = rule(
+METADATA_NOT_TEXT = declare_rule(
     "GP218",
     "error",
     "label or annotation is not text",
     """The values of labels and annotations are text; Kubernetes refuses the whole object for a number or a boolean. (The MetaX annotations are often
     written as numbers, and read; that is a warning.) Mend: quote the value.""",
 )
-MILLI_BYTES = rule(
+MILLI_BYTES = declare_rule(
     "GP215",
     "warning",
     "memory in thousandths of a byte",
     "The unit m means thousandths: memory 512m is half a byte. Mend: write M or Mi.",
 )
 
-OURS = "gangplan.dev/"
+ANNOTATION_PREFIX = "gangplan.dev/"
 
 
-class Shape(BaseModel):
+class StrictModel(BaseModel):
     """A mapping whose fields we all know."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, alias_generator=to_camel)
 
 
-class Open(BaseModel):
+class LenientModel(BaseModel):
     """A mapping of which we read some fields; others pass."""
 
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True, alias_generator=to_camel)
 
 
-def _integer(value: Any) -> Any:
+def _integral_float_to_int(value: Any) -> Any:
     """Kubernetes stores 3.0 and 3e0 as 3."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-Int = Annotated[int, BeforeValidator(_integer)]
+Int = Annotated[int, BeforeValidator(_integral_float_to_int)]
 Bool = StrictBool
 Name = Annotated[str, StringConstraints(max_length=253)]
 
 
-def _exact(value: Any) -> Fraction:
+def _validate_quantity(value: Any) -> Fraction:
     try:
-        return quantity.parse(value)
+        return quantity.parse_quantity(value)
     except quantity.QuantityError as problem:
         raise PydanticCustomError(problem.code, "{message}", {"message": str(problem), "help": problem.help}) from None
 
 
 Quantity = Annotated[
     Fraction,
-    PlainValidator(_exact),
+    PlainValidator(_validate_quantity),
     WithJsonSchema(
         {
             "anyOf": [
@@ -145,7 +145,7 @@ Resources = dict[str, Quantity]
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?\Z", re.ASCII)
 
 
-def duration(value: object) -> int:
+def parse_duration(value: object) -> int:
     """Whole seconds, rounded up, of 90, "90", "90s", "1h30m". ValueError for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | str) or len(str(value)) > 32:
         raise ValueError("not a duration")
@@ -160,7 +160,7 @@ def duration(value: object) -> int:
     return -int(-total // 1)
 
 
-def timestamp(value: object) -> int:
+def parse_timestamp(value: object) -> int:
     """Seconds since the epoch of an RFC 3339 time. ValueError for anything else."""
     if not isinstance(value, str) or not re.match(
         r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:[Zz]|[+-]\d{2}:\d{2})\Z", value, re.ASCII
@@ -172,9 +172,9 @@ def timestamp(value: object) -> int:
         raise ValueError("not a time") from problem
 
 
-def _seconds(value: Any) -> int:
+def _validate_duration(value: Any) -> int:
     try:
-        return duration(value)
+        return parse_duration(value)
     except ValueError:
         raise PydanticCustomError(
             BAD_TIME.code,
@@ -184,13 +184,15 @@ def _seconds(value: Any) -> int:
 
 
 Seconds = Annotated[
-    int, PlainValidator(_seconds), WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}]})
+    int,
+    PlainValidator(_validate_duration),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}]}),
 ]
 
 
-def _moment(value: Any) -> int:
+def _validate_timestamp(value: Any) -> int:
     try:
-        return timestamp(value)
+        return parse_timestamp(value)
     except ValueError:
         raise PydanticCustomError(
             BAD_TIME.code,
@@ -199,22 +201,26 @@ def _moment(value: Any) -> int:
         ) from None
 
 
-Moment = Annotated[int, PlainValidator(_moment), WithJsonSchema({"type": "string", "format": "date-time"})]
+Timestamp = Annotated[
+    int, PlainValidator(_validate_timestamp), WithJsonSchema({"type": "string", "format": "date-time"})
+]
 """Seconds since the epoch of an RFC 3339 time."""
 
 
-def fit(document: Document, model: type[BaseModel], data: Any = None, below: Path = ()) -> tuple[Any, list[Diagnostic]]:
+def validate_document(
+    document: Document, model: type[BaseModel], data: Any = None, base_path: FieldPath = ()
+) -> tuple[Any, list[Diagnostic]]:
     """The document as `model`, or None, with every problem found. data, below: a part of the document and the path that
     leads to it."""
     try:
         return model.model_validate(document.data if data is None else data), []
     except ValidationError as problem:
         errors = problem.errors(include_url=False, include_input=True)
-    return None, [_diagnostic(document, model, below, dict(error)) for error in errors]
+    return None, [_validation_diagnostic(document, model, base_path, dict(error)) for error in errors]
 
 
-ANNOTATIONS = tuple(
-    f"{OURS}{name}"
+KNOWN_ANNOTATIONS = tuple(
+    f"{ANNOTATION_PREFIX}{name}"
     for name in (
         "adopt",
         "closed",
@@ -234,43 +240,45 @@ ANNOTATIONS = tuple(
 )
 
 
-def review_metadata(document: Document, data: Any, path: Path) -> Iterator[Diagnostic]:
+def metadata_diagnostics(document: Document, data: Any, path: FieldPath) -> Iterator[Diagnostic]:
     """Findings on labels and annotations of the metadata at `path`, a document's or a pod template's."""
     for section in ("labels", "annotations"):
         found = data.get(section) if isinstance(data, dict) else None
         for key, value in found.items() if isinstance(found, dict) else ():
-            at = document.at(*path, section, key)
+            at = document.position(*path, section, key)
             if not isinstance(value, str):
                 mild = key.startswith("metax-tech.com/") and isinstance(value, int) and not isinstance(value, bool)
                 severity: Severity = "warning" if mild else "error"
-                yield NOT_TEXT.at(
+                yield METADATA_NOT_TEXT.diagnostic(
                     at,
-                    f"{key} is {_type(value)}, not text",
+                    f"{key} is {_type_text(value)}, not text",
                     "quote the value",
-                    object=document.label,
+                    object=document.display_name,
                     severity=severity,
                 )
-            elif section == "annotations" and key.startswith(OURS) and key not in ANNOTATIONS:
-                near = did_you_mean(key, ANNOTATIONS)
-                help = f"did you mean {near!r}?" if near else f"the annotations are {', '.join(ANNOTATIONS)}"
-                yield OUR_ANNOTATION.at(at, f"nothing reads {key}", help, object=document.label)
+            elif section == "annotations" and key.startswith(ANNOTATION_PREFIX) and key not in KNOWN_ANNOTATIONS:
+                near = did_you_mean(key, KNOWN_ANNOTATIONS)
+                help = f"did you mean {near!r}?" if near else f"the annotations are {', '.join(KNOWN_ANNOTATIONS)}"
+                yield UNKNOWN_ANNOTATION.diagnostic(at, f"nothing reads {key}", help, object=document.display_name)
 
 
-def _diagnostic(document: Document, model: type[BaseModel], below: Path, error: dict[str, Any]) -> Diagnostic:
+def _validation_diagnostic(
+    document: Document, model: type[BaseModel], below: FieldPath, error: dict[str, Any]
+) -> Diagnostic:
     loc, kind, context = tuple(error["loc"]), error["type"], error.get("ctx", {})
     path = below + tuple(part for part in loc if part != "[key]")
-    rule, message, help = _said(model, loc, kind, context, error)
-    return rule.at(document.at(*path), message, help, object=document.label)
+    rule, message, help = _rule_and_texts(model, loc, kind, context, error)
+    return rule.diagnostic(document.position(*path), message, help, object=document.display_name)
 
 
-def _said(
-    model: type[BaseModel], loc: Path, kind: str, context: dict[str, Any], error: dict[str, Any]
+def _rule_and_texts(
+    model: type[BaseModel], loc: FieldPath, kind: str, context: dict[str, Any], error: dict[str, Any]
 ) -> tuple[Rule, str, str]:
-    field, value = _dotted(loc), error.get("input")
-    if kind in _OWN:
-        return _OWN[kind], f"{field}: {context['message']}", context["help"]
+    field, value = _dotted_path(loc), error.get("input")
+    if kind in _RULES_BY_CODE:
+        return _RULES_BY_CODE[kind], f"{field}: {context['message']}", context["help"]
     if kind == "extra_forbidden":
-        known = _fields(model, loc[:-1])
+        known = _field_names(model, loc[:-1])
         near = did_you_mean(str(loc[-1]), known)
         help = (
             f"did you mean {near!r}?" if near else f"the fields here are {', '.join(known)}" if known else "remove it"
@@ -279,47 +287,47 @@ def _said(
     if kind == "missing":
         return MISSING_FIELD, f"{field} is missing", "add it"
     if kind in ("literal_error", "enum"):
-        near = did_you_mean(str(value), _quoted(context["expected"]))
+        near = did_you_mean(str(value), _quoted_words(context["expected"]))
         return (
             NOT_ALLOWED,
-            f"{field} is {_shown(value)}",
+            f"{field} is {_short_repr(value)}",
             (f"did you mean {near!r}? " if near else "") + f"allowed: {context['expected']}",
         )
-    if kind in _RANGE:
-        return _range(field, value, context)
+    if kind in _RANGE_ERRORS:
+        return _range_texts(field, value, context)
     if kind == "string_pattern_mismatch":
         return (
             BAD_NAME,
-            f"{field}: {_shown(value)} is not a valid name",
+            f"{field}: {_short_repr(value)} is not a valid name",
             "use lower-case letters, digits and -, beginning and ending with a letter or digit",
         )
     return (
         WRONG_TYPE,
-        f"{field} is {_type(value)}, not {_WANTED.get(kind, kind.replace('_', ' '))}",
+        f"{field} is {_type_text(value)}, not {_EXPECTED_TYPES.get(kind, kind.replace('_', ' '))}",
         _type_help(kind, value),
     )
 
 
-def _range(field: str, value: object, context: dict[str, Any]) -> tuple[Rule, str, str]:
+def _range_texts(field: str, value: object, context: dict[str, Any]) -> tuple[Rule, str, str]:
     least = next((context[key] for key in ("ge", "gt", "min_length") if key in context), None)
     most = next((context[key] for key in ("le", "lt", "max_length") if key in context), None)
     what = (
         f"has {len(value)} {'characters' if isinstance(value, str) else 'items'}"
         if isinstance(value, str | list | dict)
-        else f"is {_shown(value)}"
+        else f"is {_short_repr(value)}"
     )
     if least is not None:
         return OUT_OF_RANGE, f"{field} {what}", f"the least is {least}"
     return OUT_OF_RANGE, f"{field} {what}", f"the most is {most}" if "lt" not in context else f"it must be below {most}"
 
 
-_OWN = {
+_RULES_BY_CODE = {
     rule.code: rule
     for rule in (
-        quantity.UNPARSABLE,
-        quantity.NEGATIVE,
+        quantity.NOT_A_QUANTITY,
+        quantity.NEGATIVE_QUANTITY,
         BAD_TIME,
-        FRACTION,
+        FRACTIONAL_DEVICE,
         NOT_ALLOWED,
         OUT_OF_RANGE,
         MISSING_FIELD,
@@ -327,7 +335,7 @@ _OWN = {
         WRONG_TYPE,
     )
 }
-_RANGE = frozenset(
+_RANGE_ERRORS = frozenset(
     (
         "greater_than",
         "greater_than_equal",
@@ -340,7 +348,7 @@ _RANGE = frozenset(
         "int_parsing_size",
     )
 )
-_WANTED = {
+_EXPECTED_TYPES = {
     "int_type": "a whole number",
     "int_from_float": "a whole number",
     "float_type": "a number",
@@ -354,16 +362,16 @@ _WANTED = {
 }
 
 
-def _type(value: object) -> str:
+def _type_text(value: object) -> str:
     match value:
         case None:
             return "empty"
         case bool():
             return str(value).lower()
         case str():
-            return f"the text {_shown(value)}"
+            return f"the text {_short_repr(value)}"
         case int() | float():
-            return f"the number {_shown(value)}"
+            return f"the number {_short_repr(value)}"
         case list():
             return "a list"
         case _:
@@ -379,19 +387,19 @@ def _type_help(kind: str, value: object) -> str:
         return "give it a value, or remove the field"
     if isinstance(value, str) and kind == "bool_type":
         return "write true or false, unquoted"
-    return f"write {_WANTED.get(kind, 'another value')}"
+    return f"write {_EXPECTED_TYPES.get(kind, 'another value')}"
 
 
-def _shown(value: object) -> str:
+def _short_repr(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _quoted(expected: str) -> list[str]:
+def _quoted_words(expected: str) -> list[str]:
     return re.findall(r"'([^']*)'", expected)
 
 
-def _dotted(loc: Path) -> str:
+def _dotted_path(loc: FieldPath) -> str:
     """("spec", "tasks", 0, "name") as spec.tasks[0].name."""
     return (
         "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc if part != "[key]").lstrip(".")
@@ -399,22 +407,24 @@ def _dotted(loc: Path) -> str:
     )
 
 
-def _fields(model: type[BaseModel], path: Path) -> list[str]:
+def _field_names(model: type[BaseModel], path: FieldPath) -> list[str]:
     """The names that the mapping at `path` of `model` may hold; empty when it is not one of our models."""
-    found = _inner(model, path)
+    found = _model_at(model, path)
     return [field.alias or name for name, field in found.model_fields.items()] if found is not None else []
 
 
-def _inner(annotation: Any, path: Path) -> type[BaseModel] | None:
+def _model_at(annotation: Any, path: FieldPath) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         if not path:
             return annotation
         for name, field in annotation.model_fields.items():
             if (field.alias or name) == path[0]:
-                return _inner(field.annotation, path[1:])
+                return _model_at(field.annotation, path[1:])
         return None
     arguments = [argument for argument in get_args(annotation) if argument is not type(None)]
     if not arguments:
         return None
     container = get_origin(annotation)
-    return _inner(arguments[-1] if container is dict else arguments[0], path[1:] if container in (list, dict) else path)
+    return _model_at(
+        arguments[-1] if container is dict else arguments[0], path[1:] if container in (list, dict) else path
+    )

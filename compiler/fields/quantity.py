@@ -12,16 +12,16 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Literal
 
-from compiler.diagnostics import rule
+from compiler.diagnostics import declare_rule
 
-UNPARSABLE = rule(
+NOT_A_QUANTITY = declare_rule(
     "GP207",
     "error",
     "not a quantity",
     """A resource amount is a number with an optional unit: n u m, k M G T P E, Ki Mi Gi Ti Pi Ei, or an exponent such as 1e3; no blanks,
     one decimal point at most. Mend: write for example 500m, 2, 1.5Gi.""",
 )
-NEGATIVE = rule(
+NEGATIVE_QUANTITY = declare_rule(
     "GP208",
     "error",
     "negative quantity",
@@ -29,16 +29,16 @@ NEGATIVE = rule(
 )
 
 _NUMBER = re.compile(r"([+-]?)(\d+\.?\d*|\.\d+)(?:([eE][+-]?\d{1,3})|([numkMGTPE]|[KMGTPE]i)?)\Z", re.ASCII)
-_BLANK = re.compile(r"[+-]?[\d.]+\s+([a-zA-Z]+)\Z")
-_SCALE = {
+_BLANK_BEFORE_UNIT = re.compile(r"[+-]?[\d.]+\s+([a-zA-Z]+)\Z")
+_UNIT_FACTORS = {
     "": Fraction(1),
     **{unit: Fraction(1000) ** power for power, unit in enumerate("num", start=-3)},
     **{unit: Fraction(1000) ** power for power, unit in enumerate("kMGTPE", start=1)},
     **{unit + "i": Fraction(1024) ** power for power, unit in enumerate("KMGTPE", start=1)},
 }
-MILLI = ("cpu",)
+MILLI_RESOURCES = ("cpu",)
 """Resources counted in thousandths; all others in whole units."""
-_LARGEST = 2**63 - 1
+_MAX_AMOUNT = 2**63 - 1
 _CACHE: dict[str, Fraction] = {}
 
 
@@ -50,12 +50,12 @@ class QuantityError(ValueError):
         super().__init__(message)
 
 
-def parse(value: object) -> Fraction:
+def parse_quantity(value: object) -> Fraction:
     """The exact value of a quantity as YAML gives it: str, int or float. QuantityError for anything else."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise QuantityError(
-            UNPARSABLE.code,
-            f"{_shown(value)} is not a quantity",
+            NOT_A_QUANTITY.code,
+            f"{_short_repr(value)} is not a quantity",
             "write a number with an optional unit, such as 500m, 2 or 1.5Gi",
         )
     text = repr(value) if isinstance(value, float) else str(value)
@@ -63,28 +63,30 @@ def parse(value: object) -> Fraction:
         return known
     found = _NUMBER.match(text)
     if found is None or len(text) > 64:
-        raise QuantityError(UNPARSABLE.code, f"{_shown(value)} is not a quantity", _mend(text))
+        raise QuantityError(NOT_A_QUANTITY.code, f"{_short_repr(value)} is not a quantity", _syntax_help(text))
     sign, digits, exponent, unit = found.groups()
     amount = Fraction(digits if not digits.endswith(".") else digits[:-1]) * (
-        Fraction(10) ** int(exponent[1:]) if exponent else _SCALE[unit or ""]
+        Fraction(10) ** int(exponent[1:]) if exponent else _UNIT_FACTORS[unit or ""]
     )
     if sign == "-" and amount:
-        raise QuantityError(NEGATIVE.code, f"{text} is negative", "an amount is zero or more")
-    if amount > _LARGEST:
+        raise QuantityError(NEGATIVE_QUANTITY.code, f"{text} is negative", "an amount is zero or more")
+    if amount > _MAX_AMOUNT:
         raise QuantityError(
-            UNPARSABLE.code, f"{_shown(value)} is larger than Kubernetes can hold", f"the largest amount is {_LARGEST}"
+            NOT_A_QUANTITY.code,
+            f"{_short_repr(value)} is larger than Kubernetes can hold",
+            f"the largest amount is {_MAX_AMOUNT}",
         )
     _CACHE[text] = amount
     return amount
 
 
-def _shown(value: object) -> str:
+def _short_repr(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 40 else text[:37] + "..."
 
 
-def _mend(text: str) -> str:
-    if found := _BLANK.match(text):
+def _syntax_help(text: str) -> str:
+    if found := _BLANK_BEFORE_UNIT.match(text):
         return f"remove the blank before {found.group(1)!r}"
     if text.count(".") > 1:
         return "a number has one decimal point at most"
@@ -93,16 +95,16 @@ def _mend(text: str) -> str:
     return "write a number with an optional unit, such as 500m, 2 or 1.5Gi"
 
 
-def amounts(resources: Mapping[str, Fraction], rounding: Literal["up", "down"]) -> dict[str, int]:
+def integer_amounts(resources: Mapping[str, Fraction], rounding: Literal["up", "down"]) -> dict[str, int]:
     """A resource list in the units of `compiler.specs.Amounts`. Requests and limits are rounded up, what a node offers
     down."""
     step = math.ceil if rounding == "up" else math.floor
-    return {name: step(value * 1000 if name in MILLI else value) for name, value in sorted(resources.items())}
+    return {name: step(value * 1000 if name in MILLI_RESOURCES else value) for name, value in sorted(resources.items())}
 
 
-def shown(resource: str, amount: int) -> str:
+def exact_amount(resource: str, amount: int) -> str:
     """An amount for people: cpu in cores, memory in the largest binary unit that divides it, anything else as it is."""
-    if resource in MILLI:
+    if resource in MILLI_RESOURCES:
         return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
     if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
         for power, unit in reversed(list(enumerate("KMGTPE", start=1))):

@@ -13,26 +13,26 @@ from collections.abc import Callable
 from re import _parser as parser  # type: ignore[attr-defined]  # the one reader of this syntax that the standard library has
 from typing import Any
 
-MOST_STATES = 20_000
-Test = Callable[[str], bool]
-At = Callable[[str, str], bool]
+MAX_STATES = 20_000
+CharacterTest = Callable[[str], bool]
+PositionTest = Callable[[str, str], bool]
 """(character before, character after), "" at the ends of the name -> whether the position holds."""
 
 _FLAGS = re.IGNORECASE | re.UNICODE | re.DOTALL | re.MULTILINE
 _REPEATED_GROUP = re.compile(r"\)[*+?{]")
 
 
-def _word(character: str) -> bool:
+def _is_word_character(character: str) -> bool:
     return character.isalnum() or character == "_"
 
 
-_PLACES: dict[str, At] = {
+_POSITION_TESTS: dict[str, PositionTest] = {
     "AT_BEGINNING": lambda before, after: not before,
     "AT_BEGINNING_STRING": lambda before, after: not before,
     "AT_END": lambda before, after: not after,
     "AT_END_STRING": lambda before, after: not after,
-    "AT_BOUNDARY": lambda before, after: _word(before) != _word(after),
-    "AT_NON_BOUNDARY": lambda before, after: _word(before) == _word(after),
+    "AT_BOUNDARY": lambda before, after: _is_word_character(before) != _is_word_character(after),
+    "AT_NON_BOUNDARY": lambda before, after: _is_word_character(before) == _is_word_character(after),
 }
 
 
@@ -48,86 +48,90 @@ class Regex:
             raise ValueError(str(problem)) from None
         if parsed.state.flags & ~_FLAGS:
             raise ValueError("this flag is no part of Go's syntax")
-        self._fold = bool(parsed.state.flags & re.IGNORECASE)
-        self._steps: list[tuple[Test, int]] = []  # consume a character, go to
-        self._jumps: list[tuple[tuple[int, ...], At | None]] = []
-        self._end = self._state()
-        self._start = self._sequence(parsed, self._end)
+        self._ignore_case = bool(parsed.state.flags & re.IGNORECASE)
+        self._transitions: list[tuple[CharacterTest, int]] = []  # consume a character, go to
+        self._epsilon_moves: list[tuple[tuple[int, ...], PositionTest | None]] = []
+        self._accept_state = self._add_state()
+        self._start_state = self._add_sequence(parsed, self._accept_state)
         # No group is repeated and two things at most are: backtracking is harmless then, and a hundred times faster.
         harmless = not _REPEATED_GROUP.search(pattern) and sum(map(pattern.count, "*+{")) <= 2
-        self._backtracking = re.compile(pattern) if harmless else None
+        self._backtracking_pattern = re.compile(pattern) if harmless else None
 
     def search(self, name: str) -> bool:
-        if self._backtracking is not None:
-            return self._backtracking.search(name) is not None
+        if self._backtracking_pattern is not None:
+            return self._backtracking_pattern.search(name) is not None
         now: set[int] = set()
         for at in range(len(name) + 1):
-            now = self._reached({*now, self._start}, name[at - 1 : at] if at else "", name[at : at + 1])
-            if self._end in now:
+            now = self._reachable_states({*now, self._start_state}, name[at - 1 : at] if at else "", name[at : at + 1])
+            if self._accept_state in now:
                 return True
             if at < len(name):
-                now = {self._steps[state][1] for state in now if self._steps[state][0](name[at])}
+                now = {self._transitions[state][1] for state in now if self._transitions[state][0](name[at])}
         return False
 
-    def _reached(self, states: set[int], before: str, after: str) -> set[int]:
+    def _reachable_states(self, states: set[int], before: str, after: str) -> set[int]:
         found, open_ = set(states), list(states)
         while open_:
-            targets, place = self._jumps[open_.pop()]
+            targets, place = self._epsilon_moves[open_.pop()]
             for target in targets if place is None or place(before, after) else ():
                 if target not in found:
                     found.add(target)
                     open_.append(target)
         return found
 
-    def _state(
-        self, test: Test = lambda _: False, after: int = 0, jumps: tuple[int, ...] = (), place: At | None = None
+    def _add_state(
+        self,
+        test: CharacterTest = lambda _: False,
+        after: int = 0,
+        jumps: tuple[int, ...] = (),
+        place: PositionTest | None = None,
     ) -> int:
-        if len(self._steps) >= MOST_STATES:
+        if len(self._transitions) >= MAX_STATES:
             raise ValueError("it stands for too many repetitions")
-        self._steps.append((test, after))
-        self._jumps.append((jumps, place))
-        return len(self._steps) - 1
+        self._transitions.append((test, after))
+        self._epsilon_moves.append((jumps, place))
+        return len(self._transitions) - 1
 
-    def _sequence(self, items: Any, after: int) -> int:
+    def _add_sequence(self, items: Any, after: int) -> int:
         for operator, argument in reversed(list(items)):
-            after = self._one(str(operator), argument, after)
+            after = self._add_item(str(operator), argument, after)
         return after
 
-    def _one(self, operator: str, argument: Any, after: int) -> int:
+    def _add_item(self, operator: str, argument: Any, after: int) -> int:
         match operator:
             case "MAX_REPEAT" | "MIN_REPEAT":
                 least, most, items = argument
-                return self._repeat(least, most, items, after)
+                return self._add_repeat(least, most, items, after)
             case "SUBPATTERN":
                 if argument[1] or argument[2]:
                     raise ValueError("flags inside the pattern are not read; put them at its beginning")
-                return self._sequence(argument[3], after)
+                return self._add_sequence(argument[3], after)
             case "BRANCH":
-                return self._state(jumps=tuple(self._sequence(branch, after) for branch in argument[1]))
-            case "AT" if str(argument) in _PLACES:
-                return self._state(jumps=(after,), place=_PLACES[str(argument)])
+                return self._add_state(jumps=tuple(self._add_sequence(branch, after) for branch in argument[1]))
+            case "AT" if str(argument) in _POSITION_TESTS:
+                return self._add_state(jumps=(after,), place=_POSITION_TESTS[str(argument)])
             case "LITERAL" | "NOT_LITERAL" | "ANY" | "IN":
-                return self._state(self._test(operator, argument), after)
+                return self._add_state(self._character_test(operator, argument), after)
         raise ValueError(f"{operator.lower().replace('_', ' ')} is not read here, or no part of Go's syntax")
 
-    def _repeat(self, least: int, most: Any, items: Any, after: int) -> int:
+    def _add_repeat(self, least: int, most: Any, items: Any, after: int) -> int:
         if most == parser.MAXREPEAT:
-            loop = self._state(jumps=(after,))
-            self._jumps[loop] = ((self._sequence(items, loop), after), None)
+            loop = self._add_state(jumps=(after,))
+            self._epsilon_moves[loop] = ((self._add_sequence(items, loop), after), None)
             after = loop
         else:
             end = after
             for _ in range(most - least):
-                after = self._state(jumps=(self._sequence(items, after), end))
+                after = self._add_state(jumps=(self._add_sequence(items, after), end))
         for _ in range(least):
-            after = self._sequence(items, after)
+            after = self._add_sequence(items, after)
         return after
 
-    def _test(self, operator: str, argument: Any) -> Test:
+    def _character_test(self, operator: str, argument: Any) -> CharacterTest:
         """By the standard library itself, one character at a time."""
         single = parser.SubPattern(parser.State(), [(getattr(parser, operator), argument)])
         single.state.str = ""
-        compiled = re._compiler.compile(single, re.IGNORECASE if self._fold else 0)  # type: ignore[attr-defined]  # beside the parser
+        compiled = re._compiler.compile(single, re.IGNORECASE if self._ignore_case else 0)  # type: ignore[attr-defined]  # beside the parser
         known: dict[str, bool] = {}
 
         def test(character: str) -> bool:

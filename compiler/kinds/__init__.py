@@ -35,7 +35,7 @@ class Kind:
     versions: tuple[str, ...]
     model: type[BaseModel]
     specs: Callable[[Document, Any], Iterable[object]]
-    review: Callable[[Document], Iterator[Diagnostic]] | None = None
+    text_diagnostics: Callable[[Document], Iterator[Diagnostic]] | None = None
     namespaced: bool = True
 
     @property

@@ -12,25 +12,33 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from compiler.diagnostics import Diagnostic
-from compiler.fields.models import NOT_ALLOWED, Bool, Int, Shape
+from compiler.fields.models import NOT_ALLOWED, Bool, Int, StrictModel
 from compiler.kinds import Kind
 from compiler.kinds.common import pods
-from compiler.kinds.common.jobs import VOLCANO, Natural, Root, annotation, finding, review_times, times
+from compiler.kinds.common.jobs import (
+    VOLCANO_SCHEDULER,
+    Natural,
+    ObjectModel,
+    annotation_value,
+    diagnostic_at,
+    submission_and_duration,
+    time_diagnostics,
+)
 from compiler.specs import GangSpec
-from compiler.syntax.documents import Document, Path
+from compiler.syntax.documents import Document, FieldPath
 from compiler.volcano import metax
 
-GANG = "gangplan.dev/gang"
+GANG_ANNOTATION = "gangplan.dev/gang"
 MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
-QUEUE = "scheduling.volcano.sh/queue-name"
-_TEMPLATE: Path = ("spec", "template", "metadata", "annotations")
+QUEUE_ANNOTATION = "scheduling.volcano.sh/queue-name"
+_TEMPLATE_ANNOTATIONS: FieldPath = ("spec", "template", "metadata", "annotations")
 
 
-class Spec(Shape):
+class Spec(StrictModel):
     parallelism: Natural | None = None
     completions: Natural | None = None
     suspend: Bool | None = None
-    template: pods.Template
+    template: pods.PodTemplate
     active_deadline_seconds: Int | None = None
     backoff_limit: Int | None = None
     backoff_limit_per_index: Int | None = None
@@ -45,11 +53,11 @@ class Spec(Shape):
     managed_by: str | None = None
 
 
-class Job(Root):
+class Job(ObjectModel):
     spec: Spec
 
 
-def gang(document: Document, job: Job) -> GangSpec:
+def gang_spec(document: Document, job: Job) -> GangSpec:
     spec = job.spec
     notes = spec.template.annotations
     width = 1 if spec.parallelism is None else spec.parallelism
@@ -57,59 +65,63 @@ def gang(document: Document, job: Job) -> GangSpec:
         width = min(width, spec.completions)
     told = notes.get(MIN_MEMBER, "")
     minimum = min(1, width)
-    if annotation(document, GANG) == "true":
+    if annotation_value(document, GANG_ANNOTATION) == "true":
         minimum = width
     elif told.isascii() and told.isdigit():
         minimum = int(told[:10])
     roles = (
-        pods.role(
+        pods.role_spec(
             "pods",
             width,
             min(minimum, width),
             spec.template,
             ("spec",),
-            added={"batch.kubernetes.io/job-name": document.name, "job-name": document.name},
+            controller_labels={"batch.kubernetes.io/job-name": document.name, "job-name": document.name},
         ),
     )
-    submitted, expected = times(document)
-    by_job = annotation(document, QUEUE)
-    queue_path: Path = (*_TEMPLATE, QUEUE) if QUEUE in notes else ("metadata", "annotations", QUEUE)
+    submitted, expected = submission_and_duration(document)
+    by_job = annotation_value(document, QUEUE_ANNOTATION)
+    queue_path: FieldPath = (
+        (*_TEMPLATE_ANNOTATIONS, QUEUE_ANNOTATION)
+        if QUEUE_ANNOTATION in notes
+        else ("metadata", "annotations", QUEUE_ANNOTATION)
+    )
     return GangSpec(
         document=document,
-        queue=notes.get(QUEUE) or (by_job if isinstance(by_job, str) and by_job else ""),
+        queue=notes.get(QUEUE_ANNOTATION) or (by_job if isinstance(by_job, str) and by_job else ""),
         priority_class=spec.template.spec.priority_class_name,
         minimum=minimum,
         roles=roles,
         subgroups=metax.subgroups(roles),
         submitted_at=submitted,
         expected_duration=expected,
-        schedulable=not spec.suspend and roles[0].pod.scheduler in ("", VOLCANO),
-        paths={
+        schedulable=not spec.suspend and roles[0].pod.scheduler_name in ("", VOLCANO_SCHEDULER),
+        field_paths={
             "queue": queue_path,
-            "minimum": (*_TEMPLATE, MIN_MEMBER) if MIN_MEMBER in notes else ("spec", "parallelism"),
+            "minimum": (*_TEMPLATE_ANNOTATIONS, MIN_MEMBER) if MIN_MEMBER in notes else ("spec", "parallelism"),
             "priority_class": ("spec", "template", "spec", "priorityClassName"),
         },
     )
 
 
 def specs(document: Document, job: Job) -> Iterable[GangSpec]:
-    return (gang(document, job),)
+    return (gang_spec(document, job),)
 
 
-def review(document: Document) -> Iterator[Diagnostic]:
-    yield from review_times(document)
-    if (value := annotation(document, GANG)) not in (None, "true", "false"):
-        yield finding(
+def text_diagnostics(document: Document) -> Iterator[Diagnostic]:
+    yield from time_diagnostics(document)
+    if (value := annotation_value(document, GANG_ANNOTATION)) not in (None, "true", "false"):
+        yield diagnostic_at(
             NOT_ALLOWED,
             document,
-            ("metadata", "annotations", GANG),
-            f"{GANG} is {value!r}",
+            ("metadata", "annotations", GANG_ANNOTATION),
+            f"{GANG_ANNOTATION} is {value!r}",
             'write "true" or "false", quoted',
         )
     spec = document.data.get("spec")
     template = spec.get("template") if isinstance(spec, dict) else None
     if isinstance(template, dict):
-        yield from pods.review(document, template, ("spec", "template"))
+        yield from pods.template_diagnostics(document, template, ("spec", "template"))
 
 
-KIND = Kind("Job", "batch", ("v1",), Job, specs, review)
+KIND = Kind("Job", "batch", ("v1",), Job, specs, text_diagnostics)

@@ -7,14 +7,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from compiler.fields.models import Name, Seconds, Shape
+from compiler.fields.models import Name, Seconds, StrictModel
 from compiler.kinds import Kind
-from compiler.kinds.common.jobs import Natural, Root
+from compiler.kinds.common.jobs import Natural, ObjectModel
 from compiler.specs import ClusterSpec
 from compiler.syntax.documents import Document
 
 
-class Spec(Shape):
+class Spec(StrictModel):
     binding: Literal["gated", "static"] = Field(
         "gated", description="gated: the reconciler lifts scheduling gates; static: node affinity in the templates."
     )
@@ -32,7 +32,7 @@ class Spec(Shape):
     )
 
 
-class Cluster(Root):
+class Cluster(ObjectModel):
     spec: Spec = Field(default_factory=lambda: Spec.model_validate({}))
 
 

@@ -7,60 +7,60 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from compiler.diagnostics import Diagnostic
-from compiler.fields.models import Open
+from compiler.fields.models import LenientModel
 from compiler.kinds import Kind
 from compiler.kinds.common.jobs import Metadata
 from compiler.specs import SchedulerSpec
-from compiler.syntax.documents import Document, Path
-from compiler.syntax.parse import parse_text
+from compiler.syntax.documents import Document, FieldPath
+from compiler.syntax.parse import parse_embedded_text
 from compiler.volcano import scheduler_conf
-from compiler.volcano.scheduler_conf import KEY
+from compiler.volcano.scheduler_conf import CONF_KEY
 
-_BLOCK = re.compile(r"[^#]*:[ \t]+\|([1-9]?)[-+]?([1-9]?)[ \t]*(#.*)?\r?$")
+_BLOCK_SCALAR = re.compile(r"[^#]*:[ \t]+\|([1-9]?)[-+]?([1-9]?)[ \t]*(#.*)?\r?$")
 
 
-class ConfigMap(Open):
+class ConfigMap(LenientModel):
     metadata: Metadata
     data: dict[str, str] | None = None
 
 
 def specs(document: Document, model: ConfigMap) -> Iterable[SchedulerSpec]:
-    spec, _ = _read(document)
+    spec, _ = _read_conf(document)
     return (spec,) if spec is not None else ()
 
 
-def review(document: Document) -> Iterator[Diagnostic]:
-    yield from _read(document)[1]
+def text_diagnostics(document: Document) -> Iterator[Diagnostic]:
+    yield from _read_conf(document)[1]
 
 
-def _read(document: Document) -> tuple[SchedulerSpec | None, list[Diagnostic]]:
+def _read_conf(document: Document) -> tuple[SchedulerSpec | None, list[Diagnostic]]:
     data = document.data.get("data")
-    text = data.get(KEY) if isinstance(data, dict) else None
+    text = data.get(CONF_KEY) if isinstance(data, dict) else None
     if not isinstance(text, str):
         return None, []
-    line, column = _begin(document, text)
-    base: Path = ("data", KEY)
-    inner, marks, problems = parse_text(document.file, line, column, text, base)
+    line, column = _text_start(document, text)
+    base: FieldPath = ("data", CONF_KEY)
+    inner, marks, problems = parse_embedded_text(document.file, line, column, text, base)
     if any(problem.severity == "error" for problem in problems):
-        return None, [replace(problem, object=document.label) for problem in problems]
-    marked = replace(document, marks={**marks, **document.marks})
-    spec, wrong = scheduler_conf.read(
+        return None, [replace(problem, object=document.display_name) for problem in problems]
+    marked = replace(document, positions={**marks, **document.positions})
+    spec, wrong = scheduler_conf.read_scheduler_conf(
         marked, inner, base, raw=text, name=document.name, namespace=document.namespace or "default"
     )
-    return spec, [*(replace(problem, object=document.label) for problem in problems), *wrong]
+    return spec, [*(replace(problem, object=document.display_name) for problem in problems), *wrong]
 
 
-def _begin(document: Document, text: str) -> tuple[int, int]:
+def _text_start(document: Document, text: str) -> tuple[int, int]:
     """Line and column of the first character of the block scalar; for other styles of text, of the key, which is the
     best that can be said."""
-    key = document.at("data", KEY)
+    key = document.position("data", CONF_KEY)
     lines = document.text.split("\n")
     row = key.line - document.line
-    if not 0 <= row < len(lines) or not _BLOCK.match(lines[row]):
+    if not 0 <= row < len(lines) or not _BLOCK_SCALAR.match(lines[row]):
         return key.line, key.column
     first = next((line for line in lines[row + 1 :] if line.strip()), "")
     lead = len(text.lstrip("\n")) - len(text.lstrip("\n").lstrip(" "))
     return key.line + 1, len(first) - len(first.lstrip(" ")) - lead + 1
 
 
-KIND = Kind("ConfigMap", "", ("v1",), ConfigMap, specs, review)
+KIND = Kind("ConfigMap", "", ("v1",), ConfigMap, specs, text_diagnostics)

@@ -8,55 +8,55 @@ from typing import Literal
 from pydantic import Field
 
 from compiler.fields.label_selector import LabelSelector
-from compiler.fields.models import Name, Shape
+from compiler.fields.models import Name, StrictModel
 from compiler.kinds import Kind
-from compiler.kinds.common.jobs import Positive, Root
-from compiler.specs.drafts import HyperNodeDraft, Member
+from compiler.kinds.common.jobs import ObjectModel, Positive
+from compiler.specs.drafts import HyperNodeDraft, HyperNodeMember
 from compiler.syntax.documents import Document
 
 
-class ExactMatch(Shape):
+class ExactMatch(StrictModel):
     name: Name
 
 
-class RegexMatch(Shape):
+class RegexMatch(StrictModel):
     pattern: str
 
 
-class Selector(Shape):
+class Selector(StrictModel):
     exact_match: ExactMatch | None = None
     regex_match: RegexMatch | None = None
     label_match: LabelSelector | None = None
 
 
-class MemberModel(Shape):
+class MemberModel(StrictModel):
     type: Literal["Node", "HyperNode"]
     selector: Selector
 
 
-class Spec(Shape):
+class Spec(StrictModel):
     tier: Positive
     tier_name: Name | None = None
     members: list[MemberModel] = Field(min_length=1)
 
 
-class HyperNode(Root):
+class HyperNode(ObjectModel):
     spec: Spec
 
 
 def specs(document: Document, hypernode: HyperNode) -> Iterable[HyperNodeDraft]:
-    members = tuple(_member(member, index) for index, member in enumerate(hypernode.spec.members))
+    members = tuple(_hypernode_member(member, index) for index, member in enumerate(hypernode.spec.members))
     yield HyperNodeDraft(document, document.name, hypernode.spec.tier, hypernode.spec.tier_name, members)
 
 
-def _member(member: MemberModel, index: int) -> Member:
+def _hypernode_member(member: MemberModel, index: int) -> HyperNodeMember:
     selector, labels = member.selector, member.selector.label_match
-    return Member(
+    return HyperNodeMember(
         type=member.type,
         path=("spec", "members", index),
         name=selector.exact_match.name if selector.exact_match else None,
         pattern=selector.regex_match.pattern if selector.regex_match else None,
-        labels=labels.rows() if labels is not None else None,
+        label_expressions=labels.expressions() if labels is not None else None,
     )
 
 

@@ -4,33 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from compiler.fields.models import Bool, Open, Resources
-from compiler.fields.quantity import amounts
+from compiler.fields.models import Bool, LenientModel, Resources
+from compiler.fields.quantity import integer_amounts
 from compiler.kinds import Kind
 from compiler.kinds.common.jobs import Metadata
 from compiler.kinds.common.pods import TaintModel
 from compiler.specs import NodeSpec
 from compiler.syntax.documents import Document
-from compiler.volcano.shared_devices import shared
+from compiler.volcano.shared_devices import shared_devices_of
 
 
-class Spec(Open):
+class Spec(LenientModel):
     taints: list[TaintModel] | None = None
     unschedulable: Bool | None = None
 
 
-class Condition(Open):
+class Condition(LenientModel):
     type: str
     status: str
 
 
-class Status(Open):
+class Status(LenientModel):
     capacity: Resources | None = None
     allocatable: Resources | None = None
     conditions: list[Condition] | None = None
 
 
-class Node(Open):
+class Node(LenientModel):
     metadata: Metadata
     spec: Spec | None = None
     status: Status | None = None
@@ -42,8 +42,8 @@ def specs(document: Document, node: Node) -> Iterable[NodeSpec]:
     resources = status.capacity if status.allocatable is None else status.allocatable
     ready = all(condition.status == "True" for condition in status.conditions or () if condition.type == "Ready")
     labels = {key: str(value) for key, value in (node.metadata.labels or {}).items()}
-    taints = tuple(taint.spec() for taint in spec.taints or ())
-    allocatable = amounts(resources or {}, "down")
+    taints = tuple(taint.to_spec() for taint in spec.taints or ())
+    allocatable = integer_amounts(resources or {}, "down")
     said = {key: str(value) for key, value in (node.metadata.annotations or {}).items()}
     yield NodeSpec(
         document,
@@ -52,7 +52,7 @@ def specs(document: Document, node: Node) -> Iterable[NodeSpec]:
         taints,
         allocatable,
         bool(spec.unschedulable) or not ready,
-        shared=shared(said, allocatable),
+        shared_devices=shared_devices_of(said, allocatable),
     )
 
 

@@ -10,23 +10,28 @@ from compiler.kinds.common import pods
 from compiler.specs.drafts import PodDraft
 from compiler.syntax.documents import Document
 
-GROUP_NAME = "scheduling.k8s.io/group-name"
-TASK = "volcano.sh/task-spec"
+GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
+TASK_ANNOTATION = "volcano.sh/task-spec"
 
 
-class Pod(pods.Template):
+class Pod(pods.PodTemplate):
     """A pod has the shape of a template, and an apiVersion and a kind of its own."""
 
 
 def specs(document: Document, pod: Pod) -> Iterable[PodDraft]:
     notes = pod.annotations
     yield PodDraft(
-        document, notes.get(GROUP_NAME) or None, notes.get(TASK, ""), pods.pod_spec(pod.spec), notes, pod.labels
+        document,
+        notes.get(GROUP_ANNOTATION) or None,
+        notes.get(TASK_ANNOTATION, ""),
+        pods.pod_spec(pod.spec),
+        notes,
+        pod.labels,
     )
 
 
-def review(document: Document) -> Iterator[Diagnostic]:
-    yield from pods.review(document, document.data, ())
+def text_diagnostics(document: Document) -> Iterator[Diagnostic]:
+    yield from pods.template_diagnostics(document, document.data, ())
 
 
-KIND = Kind("Pod", "", ("v1",), Pod, specs, review)
+KIND = Kind("Pod", "", ("v1",), Pod, specs, text_diagnostics)

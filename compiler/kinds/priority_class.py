@@ -9,12 +9,12 @@ from pydantic import Field
 
 from compiler.fields.models import Bool, Int
 from compiler.kinds import Kind
-from compiler.kinds.common.jobs import Root
+from compiler.kinds.common.jobs import ObjectModel
 from compiler.specs import PriorityClassSpec
 from compiler.syntax.documents import Document
 
 
-class PriorityClass(Root):
+class PriorityClass(ObjectModel):
     value: Annotated[Int, Field(ge=-(2**31), le=10**9)]
     global_default: Bool | None = None
     description: str | None = None

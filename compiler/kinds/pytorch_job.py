@@ -8,22 +8,28 @@ from typing import Any
 from pydantic import Field
 
 from compiler.diagnostics import Diagnostic
-from compiler.fields.models import Bool, Int, Name, Shape
+from compiler.fields.models import Bool, Int, Name, StrictModel
 from compiler.kinds import Kind
 from compiler.kinds.common import pods
-from compiler.kinds.common.jobs import VOLCANO, Natural, Root, review_times, times
-from compiler.kinds.common.pods import WholeResources
+from compiler.kinds.common.jobs import (
+    VOLCANO_SCHEDULER,
+    Natural,
+    ObjectModel,
+    submission_and_duration,
+    time_diagnostics,
+)
+from compiler.kinds.common.pods import ResourceAmounts
 from compiler.specs import GangSpec
-from compiler.syntax.documents import Document, Path
+from compiler.syntax.documents import Document, FieldPath
 from compiler.volcano import metax
 
-REPLICAS = ("spec", "pytorchReplicaSpecs")
-POLICY = ("spec", "runPolicy", "schedulingPolicy")
+REPLICAS_PATH = ("spec", "pytorchReplicaSpecs")
+SCHEDULING_POLICY_PATH = ("spec", "runPolicy", "schedulingPolicy")
 
 
-class Replica(Shape):
+class Replica(StrictModel):
     replicas: Natural | None = None
-    template: pods.Template
+    template: pods.PodTemplate
     restart_policy: str | None = None
 
     @property
@@ -31,20 +37,20 @@ class Replica(Shape):
         return 1 if self.replicas is None else self.replicas
 
 
-class ReplicaSpecs(Shape):
+class ReplicaSpecs(StrictModel):
     master: Replica | None = Field(None, alias="Master")
     worker: Replica | None = Field(None, alias="Worker")
 
 
-class SchedulingPolicy(Shape):
+class SchedulingPolicy(StrictModel):
     min_available: Natural | None = None
     queue: Name | None = None
-    min_resources: WholeResources | None = None
+    min_resources: ResourceAmounts | None = None
     priority_class: Name | None = None
     schedule_timeout_seconds: Int | None = None
 
 
-class RunPolicy(Shape):
+class RunPolicy(StrictModel):
     clean_pod_policy: str | None = None
     ttl_seconds_after_finished: Int | None = None
     active_deadline_seconds: Int | None = None
@@ -54,18 +60,18 @@ class RunPolicy(Shape):
     managed_by: str | None = None
 
 
-class Spec(Shape):
+class Spec(StrictModel):
     run_policy: RunPolicy | None = None
     elastic_policy: dict[str, Any] | None = None
     pytorch_replica_specs: ReplicaSpecs
     nproc_per_node: str | Int | None = None
 
 
-class PyTorchJob(Root):
+class PyTorchJob(ObjectModel):
     spec: Spec
 
 
-def gang(document: Document, job: PyTorchJob) -> GangSpec:
+def gang_spec(document: Document, job: PyTorchJob) -> GangSpec:
     """The operator's PodGroup has minMember (minAvailable, else all replicas) and no minimum per role."""
     run = job.spec.run_policy or RunPolicy()
     policy = run.scheduling_policy or SchedulingPolicy()
@@ -82,13 +88,13 @@ def gang(document: Document, job: PyTorchJob) -> GangSpec:
     }
     leading = {"training.kubeflow.org/job-role": "master"}
     roles = tuple(
-        pods.role(
+        pods.role_spec(
             name,
             part.count,
             part.count if whole else 0,
             part.template,
-            (*REPLICAS, name),
-            added={
+            (*REPLICAS_PATH, name),
+            controller_labels={
                 **common,
                 "training.kubeflow.org/replica-type": name.lower(),
                 **(leading if name == "Master" else {}),
@@ -96,7 +102,7 @@ def gang(document: Document, job: PyTorchJob) -> GangSpec:
         )
         for name, part in parts
     )
-    submitted, expected = times(document)
+    submitted, expected = submission_and_duration(document)
     from_template = next(
         (
             (name, part.template.spec.priority_class_name)
@@ -105,9 +111,9 @@ def gang(document: Document, job: PyTorchJob) -> GangSpec:
         ),
         None,
     )
-    priority_path: Path = (*POLICY, "priorityClass")
+    priority_path: FieldPath = (*SCHEDULING_POLICY_PATH, "priorityClass")
     if not policy.priority_class and from_template:
-        priority_path = (*REPLICAS, from_template[0], "template", "spec", "priorityClassName")
+        priority_path = (*REPLICAS_PATH, from_template[0], "template", "spec", "priorityClassName")
     return GangSpec(
         document=document,
         queue=policy.queue or "",
@@ -117,24 +123,28 @@ def gang(document: Document, job: PyTorchJob) -> GangSpec:
         subgroups=metax.subgroups(roles),
         submitted_at=submitted,
         expected_duration=expected,
-        schedulable=not run.suspend and all(role.pod.scheduler in ("", VOLCANO) for role in roles),
-        paths={"queue": (*POLICY, "queue"), "minimum": (*POLICY, "minAvailable"), "priority_class": priority_path},
+        schedulable=not run.suspend and all(role.pod.scheduler_name in ("", VOLCANO_SCHEDULER) for role in roles),
+        field_paths={
+            "queue": (*SCHEDULING_POLICY_PATH, "queue"),
+            "minimum": (*SCHEDULING_POLICY_PATH, "minAvailable"),
+            "priority_class": priority_path,
+        },
     )
 
 
 def specs(document: Document, job: PyTorchJob) -> Iterable[GangSpec]:
-    return (gang(document, job),)
+    return (gang_spec(document, job),)
 
 
-def review(document: Document) -> Iterator[Diagnostic]:
-    yield from review_times(document)
+def text_diagnostics(document: Document) -> Iterator[Diagnostic]:
+    yield from time_diagnostics(document)
     found: Any = document.data
-    for key in REPLICAS:
+    for key in REPLICAS_PATH:
         found = found.get(key) if isinstance(found, dict) else None
     for name, part in found.items() if isinstance(found, dict) else ():
         template = part.get("template") if isinstance(part, dict) else None
         if isinstance(template, dict):
-            yield from pods.review(document, template, (*REPLICAS, name, "template"))
+            yield from pods.template_diagnostics(document, template, (*REPLICAS_PATH, name, "template"))
 
 
-KIND = Kind("PyTorchJob", "kubeflow.org", ("v1",), PyTorchJob, specs, review)
+KIND = Kind("PyTorchJob", "kubeflow.org", ("v1",), PyTorchJob, specs, text_diagnostics)

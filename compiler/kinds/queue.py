@@ -8,64 +8,64 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from compiler.diagnostics import Diagnostic, rule
-from compiler.fields.models import Bool, Int, Name, Shape
-from compiler.fields.quantity import amounts
+from compiler.diagnostics import Diagnostic, declare_rule
+from compiler.fields.models import Bool, Int, Name, StrictModel
+from compiler.fields.quantity import integer_amounts
 from compiler.kinds import Kind
-from compiler.kinds.common.jobs import Natural, Root, annotation, finding
-from compiler.kinds.common.pods import WholeResources
+from compiler.kinds.common.jobs import Natural, ObjectModel, annotation_value, diagnostic_at
+from compiler.kinds.common.pods import ResourceAmounts
 from compiler.specs import QueueSpec
 from compiler.syntax.documents import Document
 
-HIERARCHY, WEIGHTS = "volcano.sh/hierarchy", "volcano.sh/hierarchy-weights"
-CLOSED = "gangplan.dev/closed"
-ORDER, STRICT = "gangplan.dev/order", "strict"
-DOMAINS = "gangplan.dev/guaranteed-domains"
-_DOMAINS = re.compile(r"\s*([1-9]\d{0,6}) of tier (\S+)\s*\Z", re.ASCII)
+HIERARCHY, HIERARCHY_WEIGHTS = "volcano.sh/hierarchy", "volcano.sh/hierarchy-weights"
+CLOSED_ANNOTATION = "gangplan.dev/closed"
+ORDER_ANNOTATION, STRICT_ORDER = "gangplan.dev/order", "strict"
+DEDICATED_DOMAINS_ANNOTATION = "gangplan.dev/guaranteed-domains"
+_DEDICATED_DOMAINS = re.compile(r"\s*([1-9]\d{0,6}) of tier (\S+)\s*\Z", re.ASCII)
 
-BAD_HIERARCHY = rule(
+BAD_HIERARCHY = declare_rule(
     "GP317",
     "error",
     "hierarchy annotations that do not belong together",
-    f"""{HIERARCHY} is a way such as root/science/dev, {WEIGHTS} a weight above 0 for each name in it, such as 1/2/3. Volcano's admission refuses the
+    f"""{HIERARCHY} is a way such as root/science/dev, {HIERARCHY_WEIGHTS} a weight above 0 for each name in it, such as 1/2/3. Volcano's admission refuses the
     queue. Mend: write as many weights as names.""",
 )
 
 
-BAD_ORDER = rule(
+BAD_QUEUE_ORDER = declare_rule(
     "GP380",
     "error",
     "queue order that nobody knows",
-    f"""{ORDER} is strict: the jobs of the queue start by priority, then age, and none passes one that waits. Without it the plan is free to let a
+    f"""{ORDER_ANNOTATION} is strict: the jobs of the queue start by priority, then age, and none passes one that waits. Without it the plan is free to let a
     smaller one go first. Mend: write strict, or remove the annotation.""",
 )
-BAD_DOMAINS = rule(
+BAD_DEDICATED_DOMAINS = declare_rule(
     "GP381",
     "error",
     "guaranteed domains that cannot be read",
-    f"""{DOMAINS} is a number of hypernodes of one tier that are kept free for the queue and those below it, such as "4 of tier 1" or, by tierName,
+    f"""{DEDICATED_DOMAINS_ANNOTATION} is a number of hypernodes of one tier that are kept free for the queue and those below it, such as "4 of tier 1" or, by tierName,
     "4 of tier supernode". Mend: write it so.""",
 )
 
 
-class Guarantee(Shape):
-    resource: WholeResources | None = None
+class Guarantee(StrictModel):
+    resource: ResourceAmounts | None = None
 
 
-class GroupAffinity(Shape):
+class GroupAffinity(StrictModel):
     required: list[str] | None = Field(None, alias="requiredDuringSchedulingIgnoredDuringExecution")
     preferred: list[str] | None = Field(None, alias="preferredDuringSchedulingIgnoredDuringExecution")
 
 
-class QueueAffinity(Shape):
+class QueueAffinity(StrictModel):
     node_group_affinity: GroupAffinity | None = None
     node_group_anti_affinity: GroupAffinity | None = None
 
 
-class Spec(Shape):
+class Spec(StrictModel):
     weight: Annotated[Int, Field(ge=0, le=65535)] | None = None
-    capability: WholeResources | None = None
-    deserved: WholeResources | None = None
+    capability: ResourceAmounts | None = None
+    deserved: ResourceAmounts | None = None
     guarantee: Guarantee | None = None
     reclaimable: Bool | None = None
     parent: Name | None = None
@@ -76,7 +76,7 @@ class Spec(Shape):
     type: str | None = None
 
 
-class Queue(Root):
+class Queue(ObjectModel):
     spec: Spec = Field(default_factory=lambda: Spec())
 
 
@@ -90,31 +90,31 @@ def specs(document: Document, queue: Queue) -> Iterable[QueueSpec]:
         parent=spec.parent if spec.parent and spec.parent != "root" else None,
         weight=spec.weight or 1,
         priority=spec.priority or 0,
-        guarantee=amounts(guarantee or {}, "up"),
-        deserved=amounts(spec.deserved or {}, "up"),
-        capability=amounts(spec.capability or {}, "up"),
+        guarantee=integer_amounts(guarantee or {}, "up"),
+        deserved=integer_amounts(spec.deserved or {}, "up"),
+        capability=integer_amounts(spec.capability or {}, "up"),
         reclaimable=spec.reclaimable is not False,
-        open=annotation(document, CLOSED) != "true",
-        hierarchy=hierarchy(document) or (),
-        strict=annotation(document, ORDER) == STRICT,
-        domains=domains(document),
+        open=annotation_value(document, CLOSED_ANNOTATION) != "true",
+        hierarchy=hierarchy_weights(document) or (),
+        strict_order=annotation_value(document, ORDER_ANNOTATION) == STRICT_ORDER,
+        dedicated_domains=dedicated_domains(document),
     )
 
 
-def domains(document: Document) -> tuple[int, str] | None:
+def dedicated_domains(document: Document) -> tuple[int, str] | None:
     """(how many, tier by number or name) of `gangplan.dev/guaranteed-domains`; None where nothing is said, or nothing
     that can be read."""
-    found = _DOMAINS.match(str(annotation(document, DOMAINS) or ""))
+    found = _DEDICATED_DOMAINS.match(str(annotation_value(document, DEDICATED_DOMAINS_ANNOTATION) or ""))
     return (int(found[1]), found[2]) if found else None
 
 
-def hierarchy(document: Document) -> tuple[tuple[str, float], ...] | None:
+def hierarchy_weights(document: Document) -> tuple[tuple[str, float], ...] | None:
     """Names and weights of `volcano.sh/hierarchy` and its weights, the root left out; None when they do not belong
     together.
 
     Volcano's admission puts root/ and 1/ in front where they are missing, and takes a weight below 1 for 1.
     """
-    names, weights = (str(annotation(document, key) or "").split("/") for key in (HIERARCHY, WEIGHTS))
+    names, weights = (str(annotation_value(document, key) or "").split("/") for key in (HIERARCHY, HIERARCHY_WEIGHTS))
     try:
         numbers = [float(weight) for weight in weights if weight]
     except ValueError:
@@ -127,29 +127,35 @@ def hierarchy(document: Document) -> tuple[tuple[str, float], ...] | None:
     return tuple(pairs[1:] if names[0] == "root" else pairs)
 
 
-def review(document: Document) -> Iterator[Diagnostic]:
-    if hierarchy(document) is None:
-        message = f"{HIERARCHY} and {WEIGHTS} do not belong together"
-        yield finding(
+def text_diagnostics(document: Document) -> Iterator[Diagnostic]:
+    if hierarchy_weights(document) is None:
+        message = f"{HIERARCHY} and {HIERARCHY_WEIGHTS} do not belong together"
+        yield diagnostic_at(
             BAD_HIERARCHY,
             document,
             ("metadata", "annotations", HIERARCHY),
             message,
             "write as many weights above 0 as there are names",
         )
-    if (order := annotation(document, ORDER)) not in (None, STRICT):
-        yield finding(
-            BAD_ORDER,
+    if (order := annotation_value(document, ORDER_ANNOTATION)) not in (None, STRICT_ORDER):
+        yield diagnostic_at(
+            BAD_QUEUE_ORDER,
             document,
-            ("metadata", "annotations", ORDER),
-            f"{ORDER} is {order!r}",
+            ("metadata", "annotations", ORDER_ANNOTATION),
+            f"{ORDER_ANNOTATION} is {order!r}",
             "write strict, or remove it",
         )
-    if (said := annotation(document, DOMAINS)) is not None and domains(document) is None:
-        message = f"{DOMAINS} is {said!r}"
-        yield finding(
-            BAD_DOMAINS, document, ("metadata", "annotations", DOMAINS), message, 'write it like "4 of tier 1"'
+    if (said := annotation_value(document, DEDICATED_DOMAINS_ANNOTATION)) is not None and dedicated_domains(
+        document
+    ) is None:
+        message = f"{DEDICATED_DOMAINS_ANNOTATION} is {said!r}"
+        yield diagnostic_at(
+            BAD_DEDICATED_DOMAINS,
+            document,
+            ("metadata", "annotations", DEDICATED_DOMAINS_ANNOTATION),
+            message,
+            'write it like "4 of tier 1"',
         )
 
 
-KIND = Kind("Queue", "scheduling.volcano.sh", ("v1beta1",), Queue, specs, review, namespaced=False)
+KIND = Kind("Queue", "scheduling.volcano.sh", ("v1beta1",), Queue, specs, text_diagnostics, namespaced=False)

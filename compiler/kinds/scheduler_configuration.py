@@ -8,17 +8,17 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field
 
 from compiler.diagnostics import Diagnostic
-from compiler.fields.models import Shape
+from compiler.fields.models import StrictModel
 from compiler.kinds import Kind
-from compiler.kinds.common.jobs import Root
+from compiler.kinds.common.jobs import ObjectModel
 from compiler.specs import SchedulerSpec
 from compiler.syntax.documents import Document
 from compiler.volcano import scheduler_conf
 
-NAMESPACE = "volcano-system"
+DEFAULT_NAMESPACE = "volcano-system"
 
 
-class Plugin(Shape):
+class Plugin(StrictModel):
     """Flags (enable...: true or false) stand beside name; which exist is a check's matter."""
 
     model_config = ConfigDict(extra="allow")
@@ -27,23 +27,23 @@ class Plugin(Shape):
     arguments: dict[str, Any] | None = None
 
 
-class Tier(Shape):
+class Tier(StrictModel):
     plugins: list[Plugin]
 
 
-class Configuration(Shape):
+class Configuration(StrictModel):
     name: str = Field(description="The action that the arguments are for.")
     arguments: dict[str, Any] | None = None
 
 
-class CustomPlugin(Shape):
+class CustomPlugin(StrictModel):
     name: str
     arguments: dict[str, Literal["int", "float", "bool", "string"]] | None = Field(
         None, description="Argument -> type."
     )
 
 
-class Spec(Shape):
+class Spec(StrictModel):
     actions: list[str] = Field(min_length=1, description="In the order in which they run.")
     tiers: list[Tier]
     configurations: list[Configuration] | None = None
@@ -53,33 +53,33 @@ class Spec(Shape):
     )
 
 
-class SchedulerConfiguration(Root):
+class SchedulerConfiguration(ObjectModel):
     """metadata.name and namespace are the ConfigMap's; the namespace is volcano-system unless given."""
 
     spec: Spec
 
 
 def specs(document: Document, model: SchedulerConfiguration) -> Iterable[SchedulerSpec]:
-    spec, _ = _read(document)
+    spec, _ = _read_conf(document)
     return (spec,) if spec is not None else ()
 
 
-def review(document: Document) -> Iterator[Diagnostic]:
+def text_diagnostics(document: Document) -> Iterator[Diagnostic]:
     """Flags that are neither true nor false, which the open model lets pass."""
     spec = document.data.get("spec")
     if isinstance(spec, dict) and isinstance(spec.get("actions"), list):
-        yield from (problem for problem in _read(document)[1] if "is not true or false" in problem.message)
+        yield from (problem for problem in _read_conf(document)[1] if "is not true or false" in problem.message)
 
 
-def _read(document: Document) -> tuple[SchedulerSpec | None, list[Diagnostic]]:
-    return scheduler_conf.read(
+def _read_conf(document: Document) -> tuple[SchedulerSpec | None, list[Diagnostic]]:
+    return scheduler_conf.read_scheduler_conf(
         document,
         document.data.get("spec"),
         ("spec",),
         raw=None,
         name=document.name,
-        namespace=document.namespace or NAMESPACE,
+        namespace=document.namespace or DEFAULT_NAMESPACE,
     )
 
 
-KIND = Kind("SchedulerConfiguration", "gangplan.dev", ("v1alpha1",), SchedulerConfiguration, specs, review)
+KIND = Kind("SchedulerConfiguration", "gangplan.dev", ("v1alpha1",), SchedulerConfiguration, specs, text_diagnostics)

@@ -9,16 +9,24 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from compiler.diagnostics import Diagnostic
-from compiler.fields.models import Int, Name, Seconds, Shape
+from compiler.fields.models import Int, Name, Seconds, StrictModel
 from compiler.kinds import Kind
 from compiler.kinds.common import pods
-from compiler.kinds.common.jobs import VOLCANO, Natural, NetworkTopology, Positive, Root, review_times, times
+from compiler.kinds.common.jobs import (
+    VOLCANO_SCHEDULER,
+    Natural,
+    NetworkTopology,
+    ObjectModel,
+    Positive,
+    submission_and_duration,
+    time_diagnostics,
+)
 from compiler.specs import GangSpec, RoleSpec, SubgroupSpec, TopologySpec
 from compiler.syntax.documents import Document
 from compiler.volcano import metax
 
 
-class Policy(Shape):
+class Policy(StrictModel):
     """event and action are text here; which are known is the checks' matter, with a better message than a list of
     literals."""
 
@@ -29,23 +37,23 @@ class Policy(Shape):
     timeout: str | None = None
 
 
-class DependsOn(Shape):
+class DependsOn(StrictModel):
     name: list[str] | None = None
     iteration: Literal["any", "all", ""] | None = None
 
 
-class PartitionPolicy(Shape):
+class PartitionPolicy(StrictModel):
     total_partitions: Int
     partition_size: Int
     min_partitions: Natural | None = None
     network_topology: NetworkTopology | None = None
 
 
-class Task(Shape):
+class Task(StrictModel):
     name: Annotated[str, Field(max_length=63, pattern=r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$")] | None = None
     replicas: Natural | None = None
     min_available: Natural | None = None
-    template: pods.Template
+    template: pods.PodTemplate
     policies: list[Policy] | None = None
     max_retry: Int | None = None
     topology_policy: Literal["none", "best-effort", "restricted", "single-numa-node"] | None = None
@@ -63,13 +71,13 @@ class Task(Shape):
         return self.replicas or 0
 
 
-class Volume(Shape):
+class Volume(StrictModel):
     mount_path: str | None = None
     volume_claim_name: str | None = None
     volume_claim: Any = None
 
 
-class Spec(Shape):
+class Spec(StrictModel):
     scheduler_name: Annotated[str, Field(max_length=63)] | None = None
     min_available: Natural | None = None
     min_success: Positive | None = None
@@ -90,61 +98,66 @@ class Spec(Shape):
         return self.min_available or sum(task.minimum for task in self.tasks)
 
     @property
-    def roles_relaxed(self) -> bool:
+    def ignores_role_minimums(self) -> bool:
         """Volcano's gang plugin skips all minima of roles when the job's minimum is below their sum."""
         return self.minimum < sum(task.minimum for task in self.tasks)
 
 
-class VolcanoJob(Root):
+class VolcanoJob(ObjectModel):
     spec: Spec
 
 
-def gang(document: Document, job: VolcanoJob) -> GangSpec:
+def gang_spec(document: Document, job: VolcanoJob) -> GangSpec:
     spec = job.spec
-    relaxed = spec.roles_relaxed
+    relaxed = spec.ignores_role_minimums
     common = {"volcano.sh/job-name": document.name, "volcano.sh/job-namespace": document.namespace or "default"}
     common["volcano.sh/queue-name"] = spec.queue or "default"
-    roles = tuple(_role(task, index, relaxed, common) for index, task in enumerate(spec.tasks))
-    scheduler = spec.scheduler_name or VOLCANO
-    submitted, expected = times(document)
+    roles = tuple(_task_role(task, index, relaxed, common) for index, task in enumerate(spec.tasks))
+    scheduler = spec.scheduler_name or VOLCANO_SCHEDULER
+    submitted, expected = submission_and_duration(document)
     return GangSpec(
         document=document,
         queue=spec.queue or "",
         priority_class=spec.priority_class_name,
         minimum=spec.minimum,
         roles=roles,
-        topology=spec.network_topology.spec() if spec.network_topology else None,
-        subgroups=(*_partitions(spec), *metax.subgroups(roles)),
+        topology=spec.network_topology.to_spec() if spec.network_topology else None,
+        subgroups=(*_partition_subgroups(spec), *metax.subgroups(roles)),
         submitted_at=submitted,
         expected_duration=expected if expected is not None else spec.running_estimate,
-        schedulable=scheduler == VOLCANO,
-        paths={
+        schedulable=scheduler == VOLCANO_SCHEDULER,
+        field_paths={
             "queue": ("spec", "queue"),
             "minimum": ("spec", "minAvailable"),
             "priority_class": ("spec", "priorityClassName"),
             "topology": ("spec", "networkTopology"),
             "scheduler": ("spec", "schedulerName"),
         },
-        scheduler=scheduler,
+        scheduler_name=scheduler,
     )
 
 
-def _role(task: Task, index: int, relaxed: bool, labels: Mapping[str, str]) -> RoleSpec:
+def _task_role(task: Task, index: int, relaxed: bool, labels: Mapping[str, str]) -> RoleSpec:
     """labels: what the controller gives all pods of the job."""
     name, replicas = task.name or f"default{index}", task.replicas or 0
     minimum = 0 if relaxed else min(task.minimum, replicas)
-    role = pods.role(
-        name, replicas, minimum, task.template, ("spec", "tasks", index), added={**labels, "volcano.sh/task-spec": name}
+    role = pods.role_spec(
+        name,
+        replicas,
+        minimum,
+        task.template,
+        ("spec", "tasks", index),
+        controller_labels={**labels, "volcano.sh/task-spec": name},
     )
     if task.topology_policy in (None, "none"):
         return role
     return replace(role, pod=replace(role.pod, topology_policy=task.topology_policy))
 
 
-def _partitions(spec: Spec) -> Iterator[SubgroupSpec]:
+def _partition_subgroups(spec: Spec) -> Iterator[SubgroupSpec]:
     for index, task in enumerate(spec.tasks):
         if (policy := task.partition_policy) is not None and policy.partition_size > 0:
-            topology = policy.network_topology.spec() if policy.network_topology else TopologySpec("soft")
+            topology = policy.network_topology.to_spec() if policy.network_topology else TopologySpec("soft")
             name = task.name or f"default{index}"
             yield SubgroupSpec(
                 name,
@@ -157,17 +170,17 @@ def _partitions(spec: Spec) -> Iterator[SubgroupSpec]:
 
 
 def specs(document: Document, job: VolcanoJob) -> Iterable[GangSpec]:
-    return (gang(document, job),)
+    return (gang_spec(document, job),)
 
 
-def review(document: Document) -> Iterator[Diagnostic]:
-    yield from review_times(document)
+def text_diagnostics(document: Document) -> Iterator[Diagnostic]:
+    yield from time_diagnostics(document)
     spec = document.data.get("spec")
     tasks = spec.get("tasks") if isinstance(spec, dict) else None
     for index, task in enumerate(tasks if isinstance(tasks, list) else ()):
         template = task.get("template") if isinstance(task, dict) else None
         if isinstance(template, dict):
-            yield from pods.review(document, template, ("spec", "tasks", index, "template"))
+            yield from pods.template_diagnostics(document, template, ("spec", "tasks", index, "template"))
 
 
-KIND = Kind("Job", "batch.volcano.sh", ("v1alpha1",), VolcanoJob, specs, review)
+KIND = Kind("Job", "batch.volcano.sh", ("v1alpha1",), VolcanoJob, specs, text_diagnostics)

@@ -13,15 +13,15 @@ from dataclasses import dataclass, field
 from pydantic import ValidationError
 
 from compiler.cluster_state.state import Object, StateError
-from compiler.fields.label_selector import LabelSelector, Row, matches
-from solver.problem import Budget
+from compiler.fields.label_selector import LabelExpression, LabelSelector, selector_matches
+from solver.problem import DisruptionBudget
 
-Spot = tuple[int, int]
+GangRole = tuple[int, int]
 """(gang, role)"""
 
 
 @dataclass(slots=True)
-class Disruptions:
+class BudgetSelection:
     """One PodDisruptionBudget. rows: what its selector asks of labels; None selects nothing, () every pod of the
     namespace (policy/v1).
 
@@ -30,46 +30,48 @@ class Disruptions:
 
     name: str
     namespace: str
-    rows: tuple[Row, ...] | None
-    allowed: int
-    roles: set[Spot] = field(default_factory=set)
+    selector: tuple[LabelExpression, ...] | None
+    disruptions_allowed: int
+    selected_roles: set[GangRole] = field(default_factory=set)
 
-    def see(self, pod: Object, spot: Spot) -> None:
+    def note_running_pod(self, pod: Object, gang_role: GangRole) -> None:
         """Note the role of a running pod if the budget selects it."""
         labels = {str(key): str(value) for key, value in (pod["metadata"].get("labels") or {}).items()}
-        if spot not in self.roles and self.selects(pod["metadata"].get("namespace") or "default", labels):
-            self.roles.add(spot)
+        if gang_role not in self.selected_roles and self.selects(pod["metadata"].get("namespace") or "default", labels):
+            self.selected_roles.add(gang_role)
 
     def selects(self, namespace: str, labels: Mapping[str, str]) -> bool:
-        return self.rows is not None and namespace == self.namespace and matches(self.rows, labels)
+        return self.selector is not None and namespace == self.namespace and selector_matches(self.selector, labels)
 
 
-def disruptions(found: Iterable[Object]) -> list[Disruptions]:
+def read_budgets(objects: Iterable[Object]) -> list[BudgetSelection]:
     """Raises StateError for a selector that cannot be read."""
     made = []
-    for item in found:
+    for item in objects:
         name, namespace = str(item["metadata"]["name"]), str(item["metadata"].get("namespace") or "default")
         selector = (item.get("spec") or {}).get("selector")
         try:
-            rows = None if selector is None else LabelSelector.model_validate(selector).rows()
+            rows = None if selector is None else LabelSelector.model_validate(selector).expressions()
         except ValidationError as error:
             raise StateError(
                 f"PodDisruptionBudget {namespace}/{name} of the state, spec.selector: {error.errors()[0]['msg']}"
             ) from error
         allowed = int((item.get("status") or {}).get("disruptionsAllowed") or 0)
-        made.append(Disruptions(name, namespace, rows, max(0, allowed)))
+        made.append(BudgetSelection(name, namespace, rows, max(0, allowed)))
     return made
 
 
-def budgets(found: Sequence[Disruptions], index: Mapping[int, int]) -> tuple[Budget, ...]:
+def disruption_budgets(
+    selections: Sequence[BudgetSelection], gang_index: Mapping[int, int]
+) -> tuple[DisruptionBudget, ...]:
     """As the problem has them, of the gangs in it. index: gang of the specs -> gang of the problem. Of roles that
     several budgets select nobody may go."""
     made = []
-    for one in found:
-        roles = tuple(sorted((index[j], t) for j, t in one.roles if j in index))
+    for one in selections:
+        roles = tuple(sorted((gang_index[j], t) for j, t in one.selected_roles if j in gang_index))
         if roles:
-            made.append(Budget(f"{one.namespace}/{one.name}", one.allowed, roles))
+            made.append(DisruptionBudget(f"{one.namespace}/{one.name}", one.disruptions_allowed, roles))
     times = Counter(spot for budget in made for spot in budget.roles)
     if twice := tuple(sorted(spot for spot, number in times.items() if number > 1)):
-        made.append(Budget("several budgets at once", 0, twice))
+        made.append(DisruptionBudget("several budgets at once", 0, twice))
     return tuple(made)

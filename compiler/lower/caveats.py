@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from compiler.diagnostics import Diagnostic, rule
+from compiler.diagnostics import Diagnostic, declare_rule
 from compiler.lower.origins import Origins
 from solver.plan import Plan
 from solver.problem import Problem
 from solver.semantics.eviction_rights import may_preempt, may_reclaim
 
-UNPLANNED = rule(
+UNPLANNED_NUMA = declare_rule(
     "GP522",
     "warning",
     "NUMA cells that are not planned",
@@ -20,7 +20,7 @@ UNPLANNED = rule(
     nodes let it be planned and others do not, it is planned on those of the first kind only, all of them divided alike. Mend: let each pod ask for
     what one cell holds or for whole cells, use another topologyPolicy, or say with a node selector which nodes it may use.""",
 )
-UNNAMED = rule(
+UNNAMED_DEVICES = declare_rule(
     "GP523",
     "info",
     "devices that nobody names",
@@ -31,51 +31,58 @@ UNNAMED = rule(
 )
 
 
-def unnamed(problem: Problem, origins: Origins, plan: Plan) -> Iterator[Diagnostic]:
+def unnamed_device_diagnostics(problem: Problem, origins: Origins, plan: Plan) -> Iterator[Diagnostic]:
     """Whoever waits for cells that pods hold which it may have evicted, were it known which they hold."""
     for decision in plan.decisions:
         if decision.action != "wait" or all(fact.code != "GW118" or fact.never for fact in decision.facts):
             continue
         j = decision.gang
-        wanted = {portion.division: role.kinds for role in problem.gangs[j].roles for portion in role.portions}
+        wanted = {
+            portion.slot_group: role.node_classes for role in problem.gangs[j].roles for portion in role.slot_requests
+        }
         allowed = (v for v in range(len(problem.gangs)) if may_preempt(problem, j, v) or may_reclaim(problem, j, v))
-        found = [spot for v in allowed for spot in _guessed(problem, v, wanted)]
+        found = [spot for v in allowed for spot in _unlocated_holders(problem, v, wanted)]
         if found:
             v, n, division = found[0]
             more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-            said = f"nobody says which cells of {problem.divisions[division]} the pods of {problem.gangs[v].name} on {problem.nodes[n].name} hold{more}"
+            said = f"nobody says which cells of {problem.slot_groups[division]} the pods of {problem.gangs[v].name} on {problem.nodes[n].name} hold{more}"
             document = origins.gangs[j].document
-            yield UNNAMED.at(
-                document.at(),
+            yield UNNAMED_DEVICES.diagnostic(
+                document.position(),
                 f"{said}; nobody is evicted on a guess",
                 "wait until one of them ends",
-                object=document.label,
+                object=document.display_name,
             )
 
 
-def _guessed(problem: Problem, v: int, wanted: Mapping[int, frozenset[int]]) -> Iterator[tuple[int, int, int]]:
+def _unlocated_holders(
+    problem: Problem, v: int, wanted: Mapping[int, frozenset[int]]
+) -> Iterator[tuple[int, int, int]]:
     """(v, node, division) where pods of gang v hold cells of which it is not known which, on nodes that are wanted of
     the division."""
     gang = problem.gangs[v]
     known: Counter[tuple[int, int, int]] = Counter()
-    for hold in gang.holds:
-        known[hold.role, hold.node, problem.nodes[hold.node].cells[hold.cell].division] += hold.pods
+    for hold in gang.slot_holds:
+        known[hold.role, hold.node, problem.nodes[hold.node].slots[hold.slot].slot_group] += hold.pods
     for p in gang.running:
-        for portion in gang.roles[p.role].portions:
-            d = portion.division
-            if problem.nodes[p.node].kind in wanted.get(d, ()) and known[p.role, p.node, d] < portion.number * p.pods:
+        for portion in gang.roles[p.role].slot_requests:
+            d = portion.slot_group
+            if (
+                problem.nodes[p.node].node_class in wanted.get(d, ())
+                and known[p.role, p.node, d] < portion.number * p.pods
+            ):
                 yield v, p.node, d
 
 
-def findings(origins: Origins) -> Iterator[Diagnostic]:
-    for (j, t), cells in sorted(origins.unplanned.items()):
+def unplanned_numa_diagnostics(origins: Origins) -> Iterator[Diagnostic]:
+    for (j, t), cells in sorted(origins.unplanned_numa.items()):
         gang = origins.gangs[j]
         role = gang.roles[t]
-        document, path = (role.pods[0], ("spec",)) if role.pods else (gang.document, role.path)
-        nodes = f"{len(cells.unplanned)} {'node' if len(cells.unplanned) == 1 else 'nodes'} like {cells.unplanned[0]}"
-        if cells.way is None:
+        document, path = (role.pod_documents[0], ("spec",)) if role.pod_documents else (gang.document, role.path)
+        nodes = f"{len(cells.unplanned_nodes)} {'node' if len(cells.unplanned_nodes) == 1 else 'nodes'} like {cells.unplanned_nodes[0]}"
+        if cells.request is None:
             said = f"role {role.name} asks for parts of several NUMA cells on {nodes}; its cells are not planned there, and the kubelet may refuse it"
         else:
             said = f"role {role.name} is not planned on {nodes}, divided into other NUMA cells than the nodes that it is planned on"
         help = "ask for what one cell holds or for whole cells, or choose nodes that are divided alike"
-        yield UNPLANNED.at(document.at(*path), said, help, object=gang.document.label)
+        yield UNPLANNED_NUMA.diagnostic(document.position(*path), said, help, object=gang.document.display_name)

@@ -8,47 +8,49 @@ from dataclasses import replace
 from compiler.specs import HyperNodeSpec, QueueSpec
 from solver.problem import Problem
 
-Domains = set[int]
+HypernodeSet = set[int]
 
 
-def tier_of(said: str, tree: Sequence[HyperNodeSpec]) -> int | None:
+def tier_of(tier_or_name: str, hypernode_specs: Sequence[HyperNodeSpec]) -> int | None:
     """A tier by number or by tierName; of a name that stands at several tiers the highest, as for networkTopology. None
     where nobody has it."""
-    tiers = {spec.tier for spec in tree if said in (str(spec.tier), spec.tier_name)}
+    tiers = {spec.tier for spec in hypernode_specs if tier_or_name in (str(spec.tier), spec.tier_name)}
     return max(tiers, default=None)
 
 
-def keep(problem: Problem, specs: Mapping[str, QueueSpec], tree: Sequence[HyperNodeSpec]) -> Problem:
+def with_dedicated_domains(
+    problem: Problem, queue_specs: Mapping[str, QueueSpec], hypernode_specs: Sequence[HyperNodeSpec]
+) -> Problem:
     """The problem with `Queue.kept` chosen, queue by queue, domains that do not overlap: first where the queue and
     those below it run most pods, then where others run fewest that it could not have evicted, then fewest at all, then
     where most nodes are, so that what is kept stays the same from plan to plan. Fewer where there are no more.
     """
     wishes = {
-        q: spec.domains
+        q: spec.dedicated_domains
         for q, queue in enumerate(problem.queues)
-        if (spec := specs.get(queue.name)) is not None and spec.domains
+        if (spec := queue_specs.get(queue.name)) is not None and spec.dedicated_domains
     }
     if not wishes:
         return problem
-    above = [_above(problem, h) for h in range(len(problem.hypernodes))]
-    taken: Domains = set()
+    above = [_hypernode_and_ancestors(problem, h) for h in range(len(problem.hypernodes))]
+    taken: HypernodeSet = set()
     queues = list(problem.queues)
     for q, (count, said) in wishes.items():
-        tier = tier_of(said, tree)
+        tier = tier_of(said, hypernode_specs)
         free = [
             h
             for h, node in enumerate(problem.hypernodes)
             if node.tier == tier and taken.isdisjoint(above[h]) and all(h not in above[t] for t in taken)
         ]
-        mine, others, firm = _pods(problem, above, _below(problem, q))
-        size = _sizes(problem, above)
+        mine, others, firm = _running_pod_counts(problem, above, _queue_and_descendants(problem, q))
+        size = _node_counts(problem, above)
         chosen = sorted(free, key=lambda h: (-mine[h], firm[h], others[h], -size[h], h))[:count]
         taken.update(chosen)
-        queues[q] = replace(queues[q], kept=tuple(chosen))
+        queues[q] = replace(queues[q], dedicated_domains=tuple(chosen))
     return replace(problem, queues=tuple(queues))
 
 
-def _above(problem: Problem, h: int | None) -> Domains:
+def _hypernode_and_ancestors(problem: Problem, h: int | None) -> HypernodeSet:
     """The hypernode and those it lies in."""
     found = set()
     while h is not None:
@@ -57,7 +59,7 @@ def _above(problem: Problem, h: int | None) -> Domains:
     return found
 
 
-def _below(problem: Problem, q: int) -> set[int]:
+def _queue_and_descendants(problem: Problem, q: int) -> set[int]:
     """The queue and those below it."""
     found, size = {q}, 0
     while len(found) > size:
@@ -66,25 +68,27 @@ def _below(problem: Problem, q: int) -> set[int]:
     return found
 
 
-def _pods(problem: Problem, above: Sequence[Domains], queues: set[int]) -> tuple[list[int], list[int], list[int]]:
+def _running_pod_counts(
+    problem: Problem, ancestors: Sequence[HypernodeSet], queues: set[int]
+) -> tuple[list[int], list[int], list[int]]:
     """Running pods under each hypernode: of gangs in these queues, of others, and of those others whom the queues could
     not have evicted."""
-    mine, others, firm = ([0] * len(above) for _ in range(3))
+    mine, others, firm = ([0] * len(ancestors) for _ in range(3))
     for gang in problem.gangs:
-        goes = problem.reclaim and gang.evictable and problem.queues[gang.queue].reclaimable
+        goes = problem.reclaim_enabled and gang.evictable and problem.queues[gang.queue].reclaimable
         counts = [mine] if gang.queue in queues else [others] if goes else [others, firm]
         for place in gang.running:
             leaf = problem.nodes[place.node].leaf
-            for h in above[leaf] if leaf is not None else ():
+            for h in ancestors[leaf] if leaf is not None else ():
                 for count in counts:
                     count[h] += place.pods
     return mine, others, firm
 
 
-def _sizes(problem: Problem, above: Sequence[Domains]) -> list[int]:
+def _node_counts(problem: Problem, ancestors: Sequence[HypernodeSet]) -> list[int]:
     """Nodes that offer anything, under each hypernode."""
-    size = [0] * len(above)
+    size = [0] * len(ancestors)
     for node in problem.nodes:
-        for h in above[node.leaf] if node.leaf is not None and any(node.free) else ():
+        for h in ancestors[node.leaf] if node.leaf is not None and any(node.free) else ():
             size[h] += 1
     return size

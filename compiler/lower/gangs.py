@@ -5,18 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from compiler.lower.device_slots import Divisions
-from compiler.lower.eligibility import Eligibility
-from compiler.lower.live import Live
+from compiler.lower.device_slots import SlotGroups
+from compiler.lower.eligibility import NodeClasses
+from compiler.lower.live import ObservedState
 from compiler.lower.origins import namespace_of
 from compiler.lower.resources import vector
-from compiler.lower.subgroups import Parts, settled
-from compiler.lower.task_topology import affinities
-from compiler.lower.time import Times
-from compiler.lower.topology import Tiers
+from compiler.lower.subgroups import SubgroupDemand, subgroup_demand
+from compiler.lower.task_topology import role_affinities
+from compiler.lower.time import GangTimes
+from compiler.lower.topology import TierNames
 from compiler.specs import GangSpec, HyperNodeSpec, PriorityClassSpec, RoleSpec, SchedulerSpec
-from compiler.volcano.metax import asked_by
-from solver.problem import Gang, Hold, Placement, Role, Subgroup
+from compiler.volcano.metax import requesting_annotation
+from solver.problem import Gang, Placement, Role, SlotHold, Subgroup
 
 SYSTEM_PRIORITIES: Mapping[str, int] = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 """The two classes that every Kubernetes cluster has."""
@@ -27,19 +27,25 @@ class GangLowering:
 
     def __init__(
         self,
-        names: Sequence[str],
+        resource_names: Sequence[str],
         queues: Mapping[str, int],
         nodes: Mapping[str, int],
         hypernodes: Sequence[HyperNodeSpec],
-        open_to: Eligibility,
-        parted: Divisions,
+        node_classes: NodeClasses,
+        slot_groups: SlotGroups,
         scheduler: SchedulerSpec | None = None,
     ) -> None:
-        self.names, self.queues, self.nodes, self.open_to, self.parted = names, queues, nodes, open_to, parted
-        self.tiers = Tiers(hypernodes)
+        self.resource_names, self.queues, self.nodes, self.node_classes, self.slot_groups = (
+            resource_names,
+            queues,
+            nodes,
+            node_classes,
+            slot_groups,
+        )
+        self.tiers = TierNames(hypernodes)
         self.scheduler = scheduler
 
-    def gang(
+    def lower_gang(
         self,
         spec: GangSpec,
         *,
@@ -47,34 +53,34 @@ class GangLowering:
         age: int,
         running: Mapping[tuple[int, str], int],
         loss: int | None = None,
-        preempts: bool = True,
-        holds: tuple[Hold, ...] = (),
-        known: Times | None = None,
-        parts: Parts | None = None,
+        may_evict: bool = True,
+        slot_holds: tuple[SlotHold, ...] = (),
+        times: GangTimes | None = None,
+        demand: SubgroupDemand | None = None,
     ) -> Gang:
         """A gang of minimum 0 starts with its first pod: "starts" with none would say nothing. loss: None for one that
         may not be evicted."""
-        parts = parts or settled(spec, running)
+        demand = demand or subgroup_demand(spec, running)
         index = {role.name: t for t, role in enumerate(spec.roles)}
-        known = known or Times()
+        times = times or GangTimes()
         return Gang(
             name=f"{namespace_of(spec)}/{spec.document.name}",
             queue=self.queues[spec.queue],
             priority=priority,
             age=age,
-            minimum=max(1, parts.minimum),
-            roles=tuple(self.role(role, parts.least.get(t, 0)) for t, role in enumerate(spec.roles)),
-            topology=self.tiers.topology(spec.topology) if spec.topology else None,
+            minimum=max(1, demand.minimum),
+            roles=tuple(self.lower_role(role, demand.role_minima.get(t, 0)) for t, role in enumerate(spec.roles)),
+            topology=self.tiers.lower_topology(spec.topology) if spec.topology else None,
             subgroups=tuple(
                 Subgroup(
                     part.name,
                     tuple(index[name] for name in part.roles),
                     part.size,
                     part.minimum,
-                    self.tiers.topology(part.topology),
-                    tiered=asked_by(part) is None,
+                    self.tiers.lower_topology(part.topology),
+                    tier_is_editable=requesting_annotation(part) is None,
                 )
-                for part in parts.subgroups
+                for part in demand.subgroups
             ),
             running=tuple(
                 Placement(t, n, pods)
@@ -82,48 +88,48 @@ class GangLowering:
             ),
             evictable=loss is not None,
             loss=loss or 0,
-            preempts=preempts,
-            affinities=affinities(spec, self.scheduler),
-            duration=known.duration,
-            ends=known.ends,
-            overdue=known.overdue,
-            holds=holds,
-            narrowed=parts.narrowed or self.parted.narrowed(spec),
+            may_evict=may_evict,
+            role_affinities=role_affinities(spec, self.scheduler),
+            duration=times.duration,
+            ends_in=times.ends_in,
+            overdue=times.overdue,
+            slot_holds=slot_holds,
+            over_constrained=demand.over_constrained or self.slot_groups.is_over_constrained(spec),
         )
 
-    def role(self, spec: RoleSpec, least: int = 0) -> Role:
+    def lower_role(self, spec: RoleSpec, minimum: int = 0) -> Role:
         """least: a minimum that its subgroups ask for."""
-        kinds = self.open_to.of_requirement[self.parted.requirement(spec.pod)]
-        portions = self.parted.portions(spec.pod, self.names)
+        kinds = self.node_classes.classes_by_requirement[self.slot_groups.node_requirement(spec.pod)]
+        portions = self.slot_groups.slot_requests(spec.pod, self.resource_names)
         return Role(
             spec.name,
             spec.replicas,
-            max(spec.minimum, least),
-            vector(spec.pod.requests, self.names),
+            max(spec.minimum, minimum),
+            vector(spec.pod.requests, self.resource_names),
             kinds,
-            portions=portions,
+            slot_requests=portions,
         )
 
 
-def priorities(classes: Sequence[PriorityClassSpec]) -> tuple[Mapping[str, int], int]:
+def class_priorities(classes: Sequence[PriorityClassSpec]) -> tuple[Mapping[str, int], int]:
     """Value by class name, and the value of a job that names none: the global default's (the highest, if several claim
     to be it), else 0."""
     values = {**SYSTEM_PRIORITIES, **{spec.name: spec.value for spec in classes}}
     return values, max((spec.value for spec in classes if spec.global_default), default=0)
 
 
-def submitted(gangs: Sequence[GangSpec], live: Live, dates: Mapping[str, int]) -> Mapping[int, int]:
+def submission_times(gangs: Sequence[GangSpec], live: ObservedState, dates: Mapping[str, int]) -> Mapping[int, int]:
     """Seconds since the epoch: what the job says, else when the cluster got it, else when the repository did."""
     known: dict[int, int] = {}
     for j, spec in enumerate(gangs):
-        for time in (spec.submitted_at, live.created.get(j), dates.get(spec.document.file)):
+        for time in (spec.submitted_at, live.creation_times.get(j), dates.get(spec.document.file)):
             if time is not None:
                 known[j] = time
                 break
     return known
 
 
-def ages(gangs: Sequence[GangSpec], times: Mapping[int, int]) -> Mapping[int, int]:
+def age_ranks(gangs: Sequence[GangSpec], times: Mapping[int, int]) -> Mapping[int, int]:
     """Ranks from 0, the oldest first; gangs of unknown age come last, and equal ones by name."""
 
     def order(j: int) -> tuple[bool, int, str, str, str]:

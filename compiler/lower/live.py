@@ -11,36 +11,36 @@ from typing import Any, cast
 
 from pydantic import ValidationError
 
-from compiler.cluster_state.state import STATE, Object, State, StateError, group_of
-from compiler.fields.quantity import QuantityError, amounts, parse
+from compiler.cluster_state.state import STATE_SOURCE, ClusterState, Object, StateError, api_group_of
+from compiler.fields.quantity import QuantityError, integer_amounts, parse_quantity
 from compiler.kinds.common import pod_rules
 from compiler.kinds.common.pod_rules import REQUIRED, PodAffinity
-from compiler.kinds.common.pods import Pod, requests
+from compiler.kinds.common.pods import PodSpecModel, pod_requests
 from compiler.kinds.hypernode import KIND as HYPERNODE
 from compiler.kinds.numatopology import KIND as NUMATOPOLOGY
-from compiler.lower.budgets import Disruptions, disruptions
+from compiler.lower.budgets import BudgetSelection, read_budgets
 from compiler.lower.origins import namespace_of
-from compiler.lower.resources import add
-from compiler.reading import natural
-from compiler.specs import Amounts, GangSpec, HyperNodeSpec, NodeSpec, NumaTopologySpec, PodRule, Specs, Taint
-from compiler.specs.hypernode_tree import resolve
+from compiler.lower.resources import amounts_sum
+from compiler.reading import natural_sort_key
+from compiler.specs import Amounts, GangSpec, HyperNodeSpec, NodeSpec, NumaTopologySpec, PodRuleSpec, Specs, Taint
+from compiler.specs.hypernode_tree import resolve_hypernodes
 from compiler.syntax.documents import Document
-from compiler.volcano.numatopology import with_numa
-from compiler.volcano.shared_devices import shared
+from compiler.volcano.numatopology import with_numa_topologies
+from compiler.volcano.shared_devices import shared_devices_of
 
-Identity = tuple[str, str, str, str]
+JobIdentity = tuple[str, str, str, str]
 """(namespace, name, kind, API group)."""
 
-FINISHED_POD = frozenset({"Succeeded", "Failed"})
-FINISHED_JOB = frozenset({"Completed", "Failed", "Terminated"})
+FINISHED_POD_PHASES = frozenset({"Succeeded", "Failed"})
+FINISHED_JOB_PHASES = frozenset({"Completed", "Failed", "Terminated"})
 """Phases of a Volcano Job (and of a PodGroup) from which nothing starts again by itself."""
-FINISHED_CONDITION = frozenset({"Complete", "Succeeded", "Failed"})
+FINISHED_CONDITION_TYPES = frozenset({"Complete", "Succeeded", "Failed"})
 """Condition types by which batch/v1 and Kubeflow jobs say that they are over."""
 
-GATE = "gangplan.dev/placement"
-STARTS_AT = "gangplan.dev/starts-at"
-HOSTNAME = "kubernetes.io/hostname"
-GROUP_NAME = "scheduling.k8s.io/group-name"
+SCHEDULING_GATE = "gangplan.dev/placement"
+STARTS_AT_ANNOTATION = "gangplan.dev/starts-at"
+HOSTNAME_LABEL = "kubernetes.io/hostname"
+GROUP_NAME_ANNOTATION = "scheduling.k8s.io/group-name"
 ROLE_KEYS = ("volcano.sh/task-spec", "training.kubeflow.org/replica-type")
 EVICTION_KEYS = frozenset(("volcano.sh/preemptable", "volcano.sh/cooldown-time"))
 QUEUE_KEYS = ("volcano.sh/queue-name", "scheduling.volcano.sh/queue-name")
@@ -56,7 +56,7 @@ JOB_LABELS: Mapping[str, tuple[tuple[str, str], ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Bystander:
+class ForeignPod:
     """A pod on a node that belongs to no gang of the problem. rules: the anti-affinity by which it keeps others away.
     leaving: being deleted."""
 
@@ -64,12 +64,12 @@ class Bystander:
     node: str
     namespace: str
     labels: Mapping[str, str]
-    rules: tuple[PodRule, ...] = ()
-    leaving: bool = False
+    anti_affinity: tuple[PodRuleSpec, ...] = ()
+    is_terminating: bool = False
 
 
 @dataclass(slots=True)
-class Live:
+class ObservedState:
     """running: gang (index into Specs.gangs) -> (role index, node name) -> pods. held: node name -> amounts held by all
     other pods.
 
@@ -85,70 +85,76 @@ class Live:
 
     nodes: tuple[NodeSpec, ...]
     hypernodes: tuple[HyperNodeSpec, ...]
-    running: dict[int, Counter[tuple[int, str]]] = field(default_factory=dict)
-    held: dict[str, Amounts] = field(default_factory=dict)
+    running_pods: dict[int, Counter[tuple[int, str]]] = field(default_factory=dict)
+    foreign_amounts: dict[str, Amounts] = field(default_factory=dict)
     queue_used: dict[str, Amounts] = field(default_factory=dict)
     closed_queues: frozenset[str] = frozenset()
-    frozen: frozenset[str] = frozenset()
-    created: dict[int, int] = field(default_factory=dict)
-    finished: frozenset[int] = frozenset()
-    bystanders: list[Bystander] = field(default_factory=list)
-    started: dict[int, list[int]] = field(default_factory=dict)
-    notes: dict[int, list[Mapping[str, str]]] = field(default_factory=dict)
-    latest: int | None = None
-    promised: dict[int, str] = field(default_factory=dict)
-    tenants: dict[str, list[Object]] = field(default_factory=dict)
-    members: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
-    budgets: list[Disruptions] = field(default_factory=list)
+    unready_nodes: frozenset[str] = frozenset()
+    creation_times: dict[int, int] = field(default_factory=dict)
+    finished_gangs: frozenset[int] = frozenset()
+    foreign_pods: list[ForeignPod] = field(default_factory=list)
+    start_times: dict[int, list[int]] = field(default_factory=dict)
+    eviction_notes: dict[int, list[Mapping[str, str]]] = field(default_factory=dict)
+    now: int | None = None
+    reserved_starts: dict[int, str] = field(default_factory=dict)
+    pods_by_node: dict[str, list[Object]] = field(default_factory=dict)
+    gang_role_by_pod: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
+    budget_selections: list[BudgetSelection] = field(default_factory=list)
 
 
-def observe(specs: Specs, state: State) -> Live:
+def observe_state(specs: Specs, state: ClusterState) -> ObservedState:
     """Read the state in the light of the specs. Without nodes in the state, the declared ones stand."""
-    gangs: dict[Identity, int] = {identity(gang): j for j, gang in enumerate(specs.gangs)}
+    gangs: dict[JobIdentity, int] = {job_identity(gang): j for j, gang in enumerate(specs.gangs)}
     nodes = _nodes(specs.nodes, state.nodes, state.numatopologies)
-    lost = frozenset(_name(node) for node in state.nodes if not _ready(node))
-    live = Live(
-        nodes, _hypernodes(specs, state, nodes), frozen=lost, closed_queues=_closed(state.queues), latest=_latest(state)
+    lost = frozenset(_name(node) for node in state.nodes if not _is_ready(node))
+    live = ObservedState(
+        nodes,
+        _hypernodes(specs, state, nodes),
+        unready_nodes=lost,
+        closed_queues=_closed_queues(state.queues),
+        now=_latest_event_time(state),
     )
-    live.budgets = disruptions(state.disruption_budgets)
+    live.budget_selections = read_budgets(state.disruption_budgets)
     finished = {
         j
         for j, gang in enumerate(specs.gangs)
         if (namespace_of(gang), gang.document.name, gang.document.kind) in state.finished
     }
     for job in (*state.jobs, *state.pod_groups):
-        if (j := gangs.get(_identity(job))) is not None:
-            if (created := seconds(job["metadata"].get("creationTimestamp"))) is not None:
-                live.created[j] = created
-            if (promised := _annotations(job).get(STARTS_AT)) is not None:
-                live.promised[j] = str(promised)
-            if _finished(job):
+        if (j := gangs.get(_object_identity(job))) is not None:
+            if (created := epoch_seconds(job["metadata"].get("creationTimestamp"))) is not None:
+                live.creation_times[j] = created
+            if (promised := _annotations(job).get(STARTS_AT_ANNOTATION)) is not None:
+                live.reserved_starts[j] = str(promised)
+            if _is_finished(job):
                 finished.add(j)
-    live.finished = frozenset(finished)
-    requests_of, roles = _Requests(), _Roles(specs.gangs)
+    live.finished_gangs = frozenset(finished)
+    requests_of, roles = _RequestCache(), _RoleLookup(specs.gangs)
     groups = {(_namespace(group), _name(group)): group for group in state.pod_groups}
-    hostnames = _hostnames(live.nodes)
+    hostnames = _nodes_by_hostname(live.nodes)
     exists = {node.name for node in live.nodes}
     counted: dict[tuple[int, int], int] = {}
     for pod in state.pods:
         node = _node_of(pod, hostnames)
-        if node is None or node not in exists or (pod.get("status") or {}).get("phase") in FINISHED_POD:
+        if node is None or node not in exists or (pod.get("status") or {}).get("phase") in FINISHED_POD_PHASES:
             continue
-        live.tenants.setdefault(node, []).append(pod)
-        group = groups.get((_namespace(pod), _annotations(pod).get(GROUP_NAME, ""))) if groups else None
-        if not _counts_as_running(live, counted, specs.gangs, _gang_of(pod, group, gangs), roles, pod, node):
-            live.bystanders.append(bystander(pod, node))
+        live.pods_by_node.setdefault(node, []).append(pod)
+        group = groups.get((_namespace(pod), _annotations(pod).get(GROUP_NAME_ANNOTATION, ""))) if groups else None
+        if not _count_if_running(live, counted, specs.gangs, _gang_of(pod, group, gangs), roles, pod, node):
+            live.foreign_pods.append(foreign_pod(pod, node))
             holds = requests_of(pod)
-            live.held[node] = add(live.held.get(node, {}), holds)
-            if queue := _queue(pod, group):
-                live.queue_used[queue] = add(live.queue_used.get(queue, {}), holds)
+            live.foreign_amounts[node] = amounts_sum(live.foreign_amounts.get(node, {}), holds)
+            if queue := _queue_name(pod, group):
+                live.queue_used[queue] = amounts_sum(live.queue_used.get(queue, {}), holds)
     return live
 
 
-def _hostnames(nodes: Sequence[NodeSpec]) -> Mapping[str, str]:
+def _nodes_by_hostname(nodes: Sequence[NodeSpec]) -> Mapping[str, str]:
     """Hostname label -> node name; a label that two nodes share names neither."""
-    said = Counter(node.labels.get(HOSTNAME) for node in nodes)
-    return {host: node.name for node in nodes if (host := node.labels.get(HOSTNAME)) is not None and said[host] == 1}
+    said = Counter(node.labels.get(HOSTNAME_LABEL) for node in nodes)
+    return {
+        host: node.name for node in nodes if (host := node.labels.get(HOSTNAME_LABEL)) is not None and said[host] == 1
+    }
 
 
 def _node_of(pod: Object, hostnames: Mapping[str, str]) -> str | None:
@@ -157,59 +163,59 @@ def _node_of(pod: Object, hostnames: Mapping[str, str]) -> str | None:
     spec = pod.get("spec") or {}
     if spec.get("nodeName"):
         return str(spec["nodeName"])
-    if any(gate.get("name") == GATE for gate in spec.get("schedulingGates") or ()):
+    if any(gate.get("name") == SCHEDULING_GATE for gate in spec.get("schedulingGates") or ()):
         return None
-    return hostnames.get((spec.get("nodeSelector") or {}).get(HOSTNAME, ""))
+    return hostnames.get((spec.get("nodeSelector") or {}).get(HOSTNAME_LABEL, ""))
 
 
-def bystander(pod: Object, node: str) -> Bystander:
+def foreign_pod(pod: Object, node: str) -> ForeignPod:
     """Of a pod whose affinity cannot be read no rule is known: the API server would not have let it in."""
     anti = ((pod["spec"].get("affinity") or {}).get("podAntiAffinity") or {}).get(REQUIRED)
     try:
-        rules = pod_rules.rules(None, PodAffinity.model_validate({REQUIRED: anti}), None) if anti else ()
+        rules = pod_rules.pod_rule_specs(None, PodAffinity.model_validate({REQUIRED: anti}), None) if anti else ()
     except ValidationError:
         rules = ()
     labels = {str(key): str(value) for key, value in (pod["metadata"].get("labels") or {}).items()}
-    return Bystander(_name(pod), node, _namespace(pod), labels, rules, bool(pod["metadata"].get("deletionTimestamp")))
+    return ForeignPod(_name(pod), node, _namespace(pod), labels, rules, bool(pod["metadata"].get("deletionTimestamp")))
 
 
-class _Requests:
+class _RequestCache:
     """What a pod holds; pods of one make, of which a cluster has thousands, are worked out once."""
 
     def __init__(self) -> None:
-        self.known: dict[str, Amounts] = {}
+        self.requests_by_spec: dict[str, Amounts] = {}
 
     def __call__(self, pod: Object) -> Amounts:
         spec = pod["spec"]
         decisive = {
-            "containers": [_decisive(container) for container in spec.get("containers") or ()],
-            "initContainers": [_decisive(container) for container in spec.get("initContainers") or ()],
+            "containers": [_request_fields(container) for container in spec.get("containers") or ()],
+            "initContainers": [_request_fields(container) for container in spec.get("initContainers") or ()],
             "overhead": spec.get("overhead"),
             "resources": spec.get("resources"),
         }
         key = repr(decisive)
-        if key not in self.known:
+        if key not in self.requests_by_spec:
             try:
-                self.known[key] = requests(Pod.model_validate(decisive))
+                self.requests_by_spec[key] = pod_requests(PodSpecModel.model_validate(decisive))
             except ValidationError as error:
                 problem = error.errors()[0]
                 where = ".".join(map(str, problem["loc"]))
                 raise StateError(
                     f"Pod {_namespace(pod)}/{_name(pod)} of the state, spec.{where}: {problem['msg']}"
                 ) from error
-        return self.known[key]
+        return self.requests_by_spec[key]
 
 
-def _decisive(container: Mapping[str, Any]) -> dict[str, Any]:
+def _request_fields(container: Mapping[str, Any]) -> dict[str, Any]:
     return {key: container.get(key) for key in ("resources", "restartPolicy")}
 
 
-def _counts_as_running(
-    live: Live,
-    counted: dict[tuple[int, int], int],
+def _count_if_running(
+    live: ObservedState,
+    role_counts: dict[tuple[int, int], int],
     gangs: Sequence[GangSpec],
     j: int | None,
-    roles: _Roles,
+    roles: _RoleLookup,
     pod: Object,
     node: str,
 ) -> bool:
@@ -219,100 +225,100 @@ def _counts_as_running(
     counted: (gang, role) -> pods so far. j: the gang that the pod belongs to.
     """
     metadata = pod["metadata"]
-    if j is None or j in live.finished or not gangs[j].schedulable or metadata.get("deletionTimestamp"):
+    if j is None or j in live.finished_gangs or not gangs[j].schedulable or metadata.get("deletionTimestamp"):
         return False
-    role = roles.of(j, pod)
-    if role is None or (before := counted.get((j, role), 0)) >= gangs[j].roles[role].replicas:
+    role = roles.role_of(j, pod)
+    if role is None or (before := role_counts.get((j, role), 0)) >= gangs[j].roles[role].replicas:
         return False
-    counted[j, role] = before + 1
-    if j not in live.running:
-        live.running[j] = Counter()
-    live.running[j][role, node] += 1
-    live.members[_namespace(pod), _name(pod)] = j, role
-    for budget in live.budgets:
-        budget.see(pod, (j, role))
-    if (start := seconds((pod.get("status") or {}).get("startTime"))) is not None:
-        live.started.setdefault(j, []).append(start)
+    role_counts[j, role] = before + 1
+    if j not in live.running_pods:
+        live.running_pods[j] = Counter()
+    live.running_pods[j][role, node] += 1
+    live.gang_role_by_pod[_namespace(pod), _name(pod)] = j, role
+    for budget in live.budget_selections:
+        budget.note_running_pod(pod, (j, role))
+    if (start := epoch_seconds((pod.get("status") or {}).get("startTime"))) is not None:
+        live.start_times.setdefault(j, []).append(start)
     for said in (metadata.get("labels"), metadata.get("annotations")):
         if said and not EVICTION_KEYS.isdisjoint(said):
-            live.notes.setdefault(j, []).append(
+            live.eviction_notes.setdefault(j, []).append(
                 {key: str(amount) for key, amount in said.items() if key in EVICTION_KEYS}
             )
     return True
 
 
-def _latest(state: State) -> int | None:
+def _latest_event_time(state: ClusterState) -> int | None:
     """Heartbeats are left out: the answer changes only when something happened."""
     times = [item["metadata"].get("creationTimestamp") for item in (*state.pods, *state.jobs, *state.pod_groups)]
     for status in (pod.get("status") or {} for pod in state.pods):
         times.append(status.get("startTime"))
         times += [condition.get("lastTransitionTime") for condition in status.get("conditions") or ()]
     distinct = {time for time in times if isinstance(time, str | datetime)}
-    return max((at for time in distinct if (at := seconds(time)) is not None), default=None)
+    return max((at for time in distinct if (at := epoch_seconds(time)) is not None), default=None)
 
 
-def identity(gang: GangSpec) -> Identity:
+def job_identity(gang: GangSpec) -> JobIdentity:
     return namespace_of(gang), gang.document.name, gang.document.kind, gang.document.api_version.rpartition("/")[0]
 
 
-def _identity(item: Object) -> Identity:
-    return _namespace(item), _name(item), str(item["kind"]), group_of(item)
+def _object_identity(item: Object) -> JobIdentity:
+    return _namespace(item), _name(item), str(item["kind"]), api_group_of(item)
 
 
-def _gang_of(pod: Object, group: Object | None, known: Mapping[Identity, int]) -> int | None:
+def _gang_of(pod: Object, group: Object | None, gang_by_identity: Mapping[JobIdentity, int]) -> int | None:
     """The first of its owners that is a gang, whose number `known` has."""
-    for owner in _owners(pod, group):
-        if owner in known:
-            return known[owner]
+    for owner in _owner_identities(pod, group):
+        if owner in gang_by_identity:
+            return gang_by_identity[owner]
     return None
 
 
-def _owners(pod: Object, group: Object | None) -> Iterator[Identity]:
+def _owner_identities(pod: Object, group: Object | None) -> Iterator[JobIdentity]:
     """Who the pod may belong to, the surest first: its controller, the labels of job controllers, its pod group and
     that one's owner."""
     namespace = _namespace(pod)
-    yield from _references(pod)
+    yield from _owner_references(pod)
     labels = pod["metadata"].get("labels") or {}
     for label, kinds in JOB_LABELS.items():
         if label in labels:
             for kind, api_group in kinds:
                 yield namespace, labels[label], kind, api_group
     if group is not None:
-        yield _identity(group)
-        yield from _references(group)
+        yield _object_identity(group)
+        yield from _owner_references(group)
 
 
-def _references(item: Object) -> Iterator[Identity]:
+def _owner_references(item: Object) -> Iterator[JobIdentity]:
     for reference in item["metadata"].get("ownerReferences") or ():
-        yield _namespace(item), reference.get("name", ""), reference.get("kind", ""), group_of(reference)
+        yield _namespace(item), reference.get("name", ""), reference.get("kind", ""), api_group_of(reference)
 
 
-class _Roles:
+class _RoleLookup:
     """Which role of its gang a pod has; the names of a gang's roles are looked up once, not for each of its pods."""
 
     def __init__(self, gangs: Sequence[GangSpec]) -> None:
         self.gangs = gangs
-        self._pods: dict[int, dict[str, int]] = {}
-        self._names: dict[int, dict[str, int]] = {}
+        self._roles_by_pod: dict[int, dict[str, int]] = {}
+        self._roles_by_name: dict[int, dict[str, int]] = {}
 
-    def of(self, j: int, pod: Object) -> int | None:
+    def role_of(self, j: int, pod: Object) -> int | None:
         """By the controller's label or annotation, case aside (Kubeflow writes "worker" for Worker), or by its name for
         bare pods; a gang of one role needs none."""
-        if j not in self._names:
+        if j not in self._roles_by_name:
             roles = tuple(enumerate(self.gangs[j].roles))[::-1]  # of equal names the first role's counts
-            self._pods[j] = {document.name: t for t, role in roles for document in role.pods}
-            self._names[j] = {role.name.lower(): t for t, role in roles}
+            self._roles_by_pod[j] = {document.name: t for t, role in roles for document in role.pod_documents}
+            self._roles_by_name[j] = {role.name.lower(): t for t, role in roles}
         metadata = pod["metadata"]
-        if metadata["name"] in self._pods[j]:
-            return self._pods[j][metadata["name"]]
+        if metadata["name"] in self._roles_by_pod[j]:
+            return self._roles_by_pod[j][metadata["name"]]
         for key in ROLE_KEYS:
             for where in ("labels", "annotations"):
                 if said := (metadata.get(where) or {}).get(key):
-                    return self._names[j].get(str(said).lower())
+                    return self._roles_by_name[j].get(str(said).lower())
         return 0 if len(self.gangs[j].roles) == 1 else None
 
 
-def _queue(pod: Object, group: Object | None) -> str | None:
+def _queue_name(pod: Object, group: Object | None) -> str | None:
     for where in ("annotations", "labels"):
         for key in QUEUE_KEYS:
             if said := (pod["metadata"].get(where) or {}).get(key):
@@ -325,13 +331,19 @@ def _nodes(declared: Sequence[NodeSpec], found: Sequence[Object], topologies: Se
     if not found:
         return tuple(declared)
     by_name = {node.name: node for node in declared}
-    made = (_node(node, by_name.get(_name(node))) for node in found)
-    return tuple(sorted(with_numa(made, map(_numa, topologies)), key=lambda node: natural(node.name)))
+    made = (_node_spec(node, by_name.get(_name(node))) for node in found)
+    return tuple(
+        sorted(
+            with_numa_topologies(made, map(_numa_topology, topologies)), key=lambda node: natural_sort_key(node.name)
+        )
+    )
 
 
-def _numa(found: Object) -> NumaTopologySpec:
+def _numa_topology(found: Object) -> NumaTopologySpec:
     try:
-        (spec,) = NUMATOPOLOGY.specs(Document(STATE, 1, "", dict(found), {}), NUMATOPOLOGY.model.model_validate(found))
+        (spec,) = NUMATOPOLOGY.specs(
+            Document(STATE_SOURCE, 1, "", dict(found), {}), NUMATOPOLOGY.model.model_validate(found)
+        )
     except ValidationError as error:
         raise StateError(
             f"Numatopology {_name(found)} of the state cannot be read: {error.errors()[0]['msg']}"
@@ -339,14 +351,14 @@ def _numa(found: Object) -> NumaTopologySpec:
     return cast(NumaTopologySpec, spec)
 
 
-def _hypernodes(specs: Specs, state: State, nodes: Sequence[NodeSpec]) -> tuple[HyperNodeSpec, ...]:
+def _hypernodes(specs: Specs, state: ClusterState, nodes: Sequence[NodeSpec]) -> tuple[HyperNodeSpec, ...]:
     """The declared tree, its selectors applied to the nodes that exist; of a repository that declares none, the
     cluster's own tree."""
     if not state.nodes or (specs.hypernodes and all(spec.document.kind != HYPERNODE.name for spec in specs.hypernodes)):
         return specs.hypernodes
     written = [spec.document for spec in specs.hypernodes if spec.document.kind == HYPERNODE.name]
     if not specs.hypernodes:
-        written = [Document(STATE, 1, "", dict(found), {}) for found in state.hypernodes]
+        written = [Document(STATE_SOURCE, 1, "", dict(found), {}) for found in state.hypernodes]
     try:
         drafts = [
             draft
@@ -355,18 +367,22 @@ def _hypernodes(specs: Specs, state: State, nodes: Sequence[NodeSpec]) -> tuple[
         ]
     except ValidationError as error:
         raise StateError(f"a HyperNode of the state cannot be read: {error.errors()[0]['msg']}") from error
-    made, _ = resolve(drafts, [spec for spec in specs.hypernodes if spec.document.kind != HYPERNODE.name], nodes)  # type: ignore[arg-type]
-    return tuple(sorted(made, key=lambda spec: natural(spec.name)))
+    made, _ = resolve_hypernodes(
+        drafts,  # type: ignore[arg-type]
+        [spec for spec in specs.hypernodes if spec.document.kind != HYPERNODE.name],
+        nodes,
+    )
+    return tuple(sorted(made, key=lambda spec: natural_sort_key(spec.name)))
 
 
-def _closed(queues: Iterable[Object]) -> frozenset[str]:
+def _closed_queues(queues: Iterable[Object]) -> frozenset[str]:
     """There is no spec for it: status.state is the truth. A queue that is closing takes nothing new either."""
     return frozenset(
         _name(queue) for queue in queues if (queue.get("status") or {}).get("state") in ("Closed", "Closing")
     )
 
 
-def _node(found: Object, declared: NodeSpec | None) -> NodeSpec:
+def _node_spec(found: Object, declared: NodeSpec | None) -> NodeSpec:
     spec, status = found.get("spec") or {}, found.get("status") or {}
     taints = tuple(
         Taint(t["key"], t.get("value") or "", t["effect"])
@@ -375,36 +391,39 @@ def _node(found: Object, declared: NodeSpec | None) -> NodeSpec:
     )
     allocatable = _allocatable(found) if status.get("allocatable") else declared.allocatable if declared else {}
     return NodeSpec(
-        document=declared.document if declared else Document(STATE, 1, "", dict(found), {}),
+        document=declared.document if declared else Document(STATE_SOURCE, 1, "", dict(found), {}),
         name=_name(found),
         labels={str(k): str(v) for k, v in (found["metadata"].get("labels") or {}).items()},
         taints=taints,
         allocatable=allocatable,
-        unschedulable=bool(spec.get("unschedulable")) or not _ready(found),
-        maintenance=declared.maintenance if declared else (),
+        unschedulable=bool(spec.get("unschedulable")) or not _is_ready(found),
+        maintenance_windows=declared.maintenance_windows if declared else (),
         numa=declared.numa if declared else None,
-        shared=shared(_annotations(found), allocatable) or (declared.shared if declared else ()),
+        shared_devices=shared_devices_of(_annotations(found), allocatable)
+        or (declared.shared_devices if declared else ()),
     )
 
 
 def _allocatable(node: Object) -> Amounts:
     try:
-        return amounts({name: parse(value) for name, value in node["status"]["allocatable"].items()}, "down")
+        return integer_amounts(
+            {name: parse_quantity(value) for name, value in node["status"]["allocatable"].items()}, "down"
+        )
     except QuantityError as error:
         raise StateError(f"Node {_name(node)} of the state, status.allocatable: {error}") from error
 
 
-def _ready(node: Object) -> bool:
+def _is_ready(node: Object) -> bool:
     """A node without a Ready condition has not been judged yet and counts as ready."""
     return all(c.get("status") == "True" for c in _conditions(node) if c.get("type") == "Ready")
 
 
-def _finished(job: Object) -> bool:
+def _is_finished(job: Object) -> bool:
     status = job.get("status") or {}
     state = status.get("state")
     phase = state.get("phase") if isinstance(state, Mapping) else status.get("phase")
-    return phase in FINISHED_JOB or any(
-        c.get("type") in FINISHED_CONDITION and c.get("status") == "True" for c in _conditions(job)
+    return phase in FINISHED_JOB_PHASES or any(
+        c.get("type") in FINISHED_CONDITION_TYPES and c.get("status") == "True" for c in _conditions(job)
     )
 
 
@@ -413,23 +432,23 @@ def _conditions(item: Object) -> Iterable[Mapping[str, Any]]:
     return found
 
 
-def seconds(time: object) -> int | None:
+def epoch_seconds(time: object) -> int | None:
     """An RFC 3339 time, or what YAML made of it, in seconds since the epoch; None for anything else."""
     if isinstance(time, str):
-        return _parsed(time)
-    return _stamp(time) if isinstance(time, datetime) else None
+        return _parse_timestamp(time)
+    return _datetime_seconds(time) if isinstance(time, datetime) else None
 
 
 @lru_cache(maxsize=100_000)
-def _parsed(time: str) -> int | None:
+def _parse_timestamp(time: str) -> int | None:
     """The pods of a gang tell the same few times over and over."""
     try:
-        return _stamp(datetime.fromisoformat(time))
+        return _datetime_seconds(datetime.fromisoformat(time))
     except ValueError:
         return None
 
 
-def _stamp(moment: datetime) -> int:
+def _datetime_seconds(moment: datetime) -> int:
     return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
 
 

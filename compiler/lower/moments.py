@@ -10,61 +10,75 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from compiler.lower.live import Live
-from compiler.lower.origins import Moment
-from compiler.lower.time import pods_run
-from compiler.lower.victims import cools_until
+from compiler.lower.live import ObservedState
+from compiler.lower.origins import TimedEvent
+from compiler.lower.time import running_pod_count
+from compiler.lower.victims import cooldown_end
 from compiler.specs import Specs
 
-MOST = 20_000
+MAX_END_DURATION_PAIRS = 20_000
 """Pairs of an expected end and a duration that are looked at; beyond it a late backfill may move a reservation by as
 long as nothing happened."""
 
 
-def moments(specs: Specs, live: Live, chosen: Sequence[int], submitted: Mapping[int, int]) -> tuple[Moment, ...]:
+def timed_events(
+    specs: Specs, live: ObservedState, gang_indices: Sequence[int], submission_times: Mapping[int, int]
+) -> tuple[TimedEvent, ...]:
     """All of them, past and to come, in order. chosen: the gangs of the problem. submitted: gang of the specs -> its
     age.
 
     A gang is late the second after its patience is over, and no earlier.
     """
-    found = {Moment(end, "maintenance") for node in live.nodes for _, end in node.maintenance}
-    for g, j in enumerate(chosen):
-        spec, starts = specs.gangs[j], live.started.get(j)
+    found = {TimedEvent(end, "maintenance") for node in live.nodes for _, end in node.maintenance_windows}
+    for g, j in enumerate(gang_indices):
+        spec, starts = specs.gangs[j], live.start_times.get(j)
         if starts and spec.expected_duration is not None:
-            found.add(Moment(min(starts) + spec.expected_duration, "end", g))
-        if j in submitted and j not in live.promised and pods_run(j, live) < max(1, spec.minimum):
-            found.add(Moment(submitted[j] + specs.cluster.patience + 1, "patience", g))
-        if (until := cools_until(j, spec, live, specs.scheduler)) is not None:
-            found.add(Moment(until, "cooldown", g))
+            found.add(TimedEvent(min(starts) + spec.expected_duration, "end", g))
+        if (
+            j in submission_times
+            and j not in live.reserved_starts
+            and running_pod_count(j, live) < max(1, spec.minimum)
+        ):
+            found.add(TimedEvent(submission_times[j] + specs.cluster.patience + 1, "patience", g))
+        if (until := cooldown_end(j, spec, live, specs.scheduler)) is not None:
+            found.add(TimedEvent(until, "cooldown", g))
     found |= {
-        Moment(at, "too late")
-        for at in _too_late(specs, live, chosen, {moment.at for moment in found if moment.kind == "end"})
+        TimedEvent(at, "too late")
+        for at in _too_late_times(specs, live, gang_indices, {moment.time for moment in found if moment.cause == "end"})
     }
-    return tuple(sorted(found, key=lambda m: (m.at, m.kind, -1 if m.gang is None else m.gang)))
+    return tuple(sorted(found, key=lambda m: (m.time, m.cause, -1 if m.gang is None else m.gang)))
 
 
-def _too_late(specs: Specs, live: Live, chosen: Sequence[int], ends: set[int]) -> Iterator[int]:
+def _too_late_times(
+    specs: Specs, live: ObservedState, gang_indices: Sequence[int], end_times: set[int]
+) -> Iterator[int]:
     """From when a job that starts does not end before maintenance begins any more, or before a reservation falls due,
     which it does at an end."""
     durations = {
-        lasts for j in chosen if (lasts := specs.gangs[j].expected_duration) is not None and not pods_run(j, live)
+        lasts
+        for j in gang_indices
+        if (lasts := specs.gangs[j].expected_duration) is not None and not running_pod_count(j, live)
     }
-    begins = {start for node in live.nodes for start, _ in node.maintenance}
-    for times in (begins, ends if len(ends) * len(durations) <= MOST else ()):
+    begins = {start for node in live.nodes for start, _ in node.maintenance_windows}
+    for times in (begins, end_times if len(end_times) * len(durations) <= MAX_END_DURATION_PAIRS else ()):
         yield from (at - lasts + 1 for at in times for lasts in durations)
 
 
-def counted_from(live: Live, every: Sequence[Moment], submitted: Mapping[int, int], clock: int | None) -> int | None:
+def planning_time(
+    live: ObservedState, events: Sequence[TimedEvent], submission_times: Mapping[int, int], clock: int | None
+) -> int | None:
     """Now: the newest event or, where there is a clock, the last moment that has come by then, the newest job of the
     repository among them."""
     past = (
-        [] if clock is None else [at for at in (*(moment.at for moment in every), *submitted.values()) if at <= clock]
+        []
+        if clock is None
+        else [at for at in (*(moment.time for moment in events), *submission_times.values()) if at <= clock]
     )
-    return max([*past, *([] if live.latest is None else [live.latest])], default=None)
+    return max([*past, *([] if live.now is None else [live.now])], default=None)
 
 
-def ahead(every: Sequence[Moment], now: int | None, clock: int | None) -> tuple[Moment, ...]:
+def upcoming_events(events: Sequence[TimedEvent], now: int | None, clock: int | None) -> tuple[TimedEvent, ...]:
     """Those to come at which somebody who waits may start. None without a now."""
     if now is None:
         return ()
-    return tuple(moment for moment in every if moment.at > max(now, clock or now) and moment.kind != "too late")
+    return tuple(moment for moment in events if moment.time > max(now, clock or now) and moment.cause != "too late")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from compiler.diagnostics import Position
-from compiler.lower.numa import Cells
+from compiler.lower.numa import NumaPlan
 from compiler.specs import GangSpec, HyperNodeSpec, NodeSpec, QueueSpec
 
 JobKey = tuple[str, str, str]
@@ -24,12 +24,12 @@ def namespace_of(gang: GangSpec) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class TimedEvent:
     """A time at which something known of time changes by itself. at: seconds since the epoch. gang: of the problem;
     None for nodes."""
 
-    at: int
-    kind: Literal["end", "patience", "cooldown", "maintenance", "too late"]
+    time: int
+    cause: Literal["end", "patience", "cooldown", "maintenance", "too late"]
     gang: int | None = None
 
 
@@ -52,34 +52,34 @@ class Origins:
     queues: tuple[QueueSpec | None, ...]
     nodes: tuple[NodeSpec, ...]
     hypernodes: tuple[HyperNodeSpec, ...]
-    done: tuple[GangSpec, ...] = ()
-    set_aside: tuple[GangSpec, ...] = ()
-    empty: tuple[GangSpec, ...] = ()
-    submitted: Mapping[JobKey, int] | None = None
+    finished_gangs: tuple[GangSpec, ...] = ()
+    inactive_gangs: tuple[GangSpec, ...] = ()
+    empty_gangs: tuple[GangSpec, ...] = ()
+    submission_times: Mapping[JobKey, int] | None = None
     now: int | None = None
-    promised: Mapping[JobKey, str] = field(default_factory=dict)
-    relations: tuple[str, ...] = ()
-    guards: tuple[tuple[str, ...], ...] = ()
-    moments: tuple[Moment, ...] = ()
-    unplanned: Mapping[tuple[int, int], Cells] = field(default_factory=dict)
-    barring: Mapping[tuple[int, int], str] = field(default_factory=dict)
-    behind: tuple[str, ...] = ()
-    wholes: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    reserved_starts: Mapping[JobKey, str] = field(default_factory=dict)
+    rule_texts: tuple[str, ...] = ()
+    rule_owner_pods: tuple[tuple[str, ...], ...] = ()
+    upcoming_events: tuple[TimedEvent, ...] = ()
+    unplanned_numa: Mapping[tuple[int, int], NumaPlan] = field(default_factory=dict)
+    excluding_numa_policies: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    outdated_nodes: tuple[str, ...] = ()
+    subgroup_of_rule: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
     def position(self, where: tuple[str | int, ...]) -> Position | None:
         """The line for a path of indices such as ("gangs", 3, "roles", 0, "request"); None for what nobody declared."""
         match where:
             case ("gangs", int(j), "roles", int(t), *_):
                 gang = self.gangs[j]
-                return gang.document.at(*gang.roles[t].path)
+                return gang.document.position(*gang.roles[t].path)
             case ("gangs", int(j), *rest):
                 gang = self.gangs[j]
-                return gang.document.at(*gang.paths.get(str(rest[0]) if rest else "", ()))
+                return gang.document.position(*gang.field_paths.get(str(rest[0]) if rest else "", ()))
             case ("nodes", int(i), *_):
-                return self.nodes[i].document.at("metadata", "name")
+                return self.nodes[i].document.position("metadata", "name")
             case ("hypernodes", int(h), *_):
-                return self.hypernodes[h].document.at("metadata", "name")
+                return self.hypernodes[h].document.position("metadata", "name")
             case ("queues", int(q), *rest):
                 queue = self.queues[q]
-                return queue.document.at("spec", *map(str, rest[:1])) if queue else None
+                return queue.document.position("spec", *map(str, rest[:1])) if queue else None
         return None

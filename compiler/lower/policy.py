@@ -8,12 +8,12 @@ from typing import Any
 from compiler.specs import PluginSpec, SchedulerSpec
 from solver.problem import Policy
 
-DEFAULT = Policy(proportion=True, drf=True)
+DEFAULT_POLICY = Policy(proportion=True, drf=True)
 """Of a cluster whose repository says nothing: what Volcano's chart installs
 (installer/helm/chart/volcano/config/volcano-scheduler.conf)."""
 
 
-def policy(scheduler: SchedulerSpec | None) -> Policy:
+def lower_policy(scheduler: SchedulerSpec | None) -> Policy:
     """A plugin that is switched off for what it would decide here does not decide it. Of a plugin that stands twice the
     first place counts.
 
@@ -21,48 +21,51 @@ def policy(scheduler: SchedulerSpec | None) -> Policy:
     (docs/decisions/0005-queues.md).
     """
     if scheduler is None:
-        return DEFAULT
+        return DEFAULT_POLICY
     plugins = {plugin.name: plugin for tier in reversed(scheduler.tiers) for plugin in reversed(tier)}
     return Policy(
-        capacity=_on(plugins.get("capacity"), "enabledAllocatable"),
-        capacity_hierarchy=_on(plugins.get("capacity"), "enabledAllocatable") and _hierarchical(plugins["capacity"]),
-        proportion=_on(plugins.get("proportion"), "enabledAllocatable"),
-        drf=_on(plugins.get("drf"), "enableJobOrder"),
-        drf_hierarchy=_on(plugins.get("drf"), "enableQueueOrder") and _hierarchical(plugins["drf"]),
-        scatter=_scatters(plugins) and not _packs(plugins),
-        reclaim_levels=_levels(plugins.get("capacity")),
+        capacity=_is_enabled(plugins.get("capacity"), "enabledAllocatable"),
+        capacity_hierarchy=_is_enabled(plugins.get("capacity"), "enabledAllocatable")
+        and _is_hierarchical(plugins["capacity"]),
+        proportion=_is_enabled(plugins.get("proportion"), "enabledAllocatable"),
+        drf=_is_enabled(plugins.get("drf"), "enableJobOrder"),
+        drf_hierarchy=_is_enabled(plugins.get("drf"), "enableQueueOrder") and _is_hierarchical(plugins["drf"]),
+        spread_pods=_spreads_pods(plugins) and not _packs_nodes(plugins),
+        ancestor_reclaim_levels=_ancestor_reclaim_levels(plugins.get("capacity")),
     )
 
 
-def _levels(capacity: PluginSpec | None) -> int:
+def _ancestor_reclaim_levels(capacity: PluginSpec | None) -> int:
     """`ancestorReclaimLevel`; it needs the hierarchy, and anything but a whole number above 0 is 0 to Volcano."""
-    said = capacity.arguments.get("ancestorReclaimLevel", 0) if capacity is not None and _hierarchical(capacity) else 0
+    said = (
+        capacity.arguments.get("ancestorReclaimLevel", 0) if capacity is not None and _is_hierarchical(capacity) else 0
+    )
     return max(0, said) if type(said) is int else 0
 
 
-def _scatters(plugins: Mapping[str, PluginSpec]) -> bool:
+def _spreads_pods(plugins: Mapping[str, PluginSpec]) -> bool:
     """Whether the configuration asks for the least loaded node in so many words. What nodeorder does by default
     (leastrequested.weight 1) is no wish, and the score of one plugin among many."""
-    order = _scoring(plugins.get("nodeorder"))
-    least, most = (_number(order.get(f"{which}requested.weight", 0)) for which in ("least", "most"))
-    return least > most or "LeastAllocated" in _strategies(plugins)
+    order = _scoring_arguments(plugins.get("nodeorder"))
+    least, most = (_argument_number(order.get(f"{which}requested.weight", 0)) for which in ("least", "most"))
+    return least > most or "LeastAllocated" in _fit_strategies(plugins)
 
 
-def _packs(plugins: Mapping[str, PluginSpec]) -> bool:
+def _packs_nodes(plugins: Mapping[str, PluginSpec]) -> bool:
     """Whether it asks for full nodes: binpack, MetaX's gpu-aware with a loss to avoid, or MostAllocated of a device."""
     fit = plugins.get("binpack")
     binpack = (
         fit is not None
         and fit.flags.get("enableNodeOrder", True)
-        and _number(fit.arguments.get("binpack.weight", 1)) > 0
+        and _argument_number(fit.arguments.get("binpack.weight", 1)) > 0
     )
-    aware = _number(_scoring(plugins.get("gpu-aware")).get("loss.weight", 0)) > 0
-    return binpack or aware or "MostAllocated" in _strategies(plugins)
+    aware = _argument_number(_scoring_arguments(plugins.get("gpu-aware")).get("loss.weight", 0)) > 0
+    return binpack or aware or "MostAllocated" in _fit_strategies(plugins)
 
 
-def _strategies(plugins: Mapping[str, PluginSpec]) -> set[str]:
+def _fit_strategies(plugins: Mapping[str, PluginSpec]) -> set[str]:
     """How resource-strategy-fit scores the devices that it names."""
-    rows = _scoring(plugins.get("resource-strategy-fit")).get("resources", {})
+    rows = _scoring_arguments(plugins.get("resource-strategy-fit")).get("resources", {})
     return (
         {str(row.get("type")) for name, row in rows.items() if "/" in name and isinstance(row, Mapping)}
         if isinstance(rows, Mapping)
@@ -70,12 +73,12 @@ def _strategies(plugins: Mapping[str, PluginSpec]) -> set[str]:
     )
 
 
-def _scoring(plugin: PluginSpec | None) -> Mapping[str, Any]:
+def _scoring_arguments(plugin: PluginSpec | None) -> Mapping[str, Any]:
     """The arguments of a plugin that scores nodes; none of one that does not."""
     return plugin.arguments if plugin is not None and plugin.flags.get("enableNodeOrder", True) else {}
 
 
-def _number(value: object) -> float:
+def _argument_number(value: object) -> float:
     """What an argument weighs; the check of arguments reports one that is no number."""
     try:
         return float(str(value))
@@ -83,9 +86,9 @@ def _number(value: object) -> float:
         return 0.0
 
 
-def _on(plugin: PluginSpec | None, flag: str) -> bool:
+def _is_enabled(plugin: PluginSpec | None, flag: str) -> bool:
     return plugin is not None and plugin.flags.get(flag, True)
 
 
-def _hierarchical(plugin: PluginSpec) -> bool:
+def _is_hierarchical(plugin: PluginSpec) -> bool:
     return plugin.flags.get("enableHierarchy", False)

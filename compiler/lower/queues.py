@@ -8,15 +8,15 @@ from compiler.lower.resources import limits, vector
 from compiler.specs import Amounts, QueueSpec
 from solver.problem import Queue
 
-ROOT, DEFAULT = "root", "default"
+ROOT_QUEUE, DEFAULT_QUEUE = "root", "default"
 
 
-def queues(
+def lower_queues(
     specs: Sequence[QueueSpec],
-    default: str,
-    used: Mapping[str, Amounts],
+    default_queue: str,
+    used_by_queue: Mapping[str, Amounts],
     names: Sequence[str],
-    closed: Collection[str] = (),
+    closed_queues: Collection[str] = (),
 ) -> tuple[tuple[Queue, ...], tuple[QueueSpec | None, ...]]:
     """The declared queues in their order, then `root` and the default queue if nobody declared them.
 
@@ -25,22 +25,22 @@ def queues(
     in thousandths.
     """
     declared = {spec.name for spec in specs}
-    implied = [name for name in dict.fromkeys((ROOT, DEFAULT, default)) if name not in declared]
+    implied = [name for name in dict.fromkeys((ROOT_QUEUE, DEFAULT_QUEUE, default_queue)) if name not in declared]
     index = {name: q for q, name in enumerate([*(spec.name for spec in specs), *implied])}
     made = [
         Queue(
             spec.name,
-            None if spec.name == ROOT else index.get(spec.parent or ROOT, index[ROOT]),
+            None if spec.name == ROOT_QUEUE else index.get(spec.parent or ROOT_QUEUE, index[ROOT_QUEUE]),
             spec.weight,
             spec.priority,
             limits(spec.guarantee, names),
             limits(spec.deserved, names),
             limits(spec.capability, names),
-            vector(used.get(spec.name, {}), names),
-            spec.open and spec.name not in closed,
-            _hierarchy(spec, specs),
+            vector(used_by_queue.get(spec.name, {}), names),
+            spec.open and spec.name not in closed_queues,
+            _hierarchy_path(spec, specs),
             spec.reclaimable,
-            spec.strict,
+            spec.strict_order,
         )
         for spec in specs
     ]
@@ -48,21 +48,21 @@ def queues(
     made += [
         Queue(
             name,
-            None if name == ROOT else index[ROOT],
+            None if name == ROOT_QUEUE else index[ROOT_QUEUE],
             1,
             0,
             unset,
             unset,
             unset,
-            vector(used.get(name, {}), names),
-            name not in closed,
+            vector(used_by_queue.get(name, {}), names),
+            name not in closed_queues,
         )
         for name in implied
     ]
     return tuple(made), (*specs, *(None for _ in implied))
 
 
-def _hierarchy(spec: QueueSpec, specs: Sequence[QueueSpec]) -> tuple[tuple[str, int], ...]:
+def _hierarchy_path(spec: QueueSpec, specs: Sequence[QueueSpec]) -> tuple[tuple[str, int], ...]:
     """As written; beside queues that have a way, one without stands right below the root with its own weight."""
     if not any(other.hierarchy for other in specs):
         return ()

@@ -7,23 +7,25 @@ from collections.abc import Iterable, Sequence
 from compiler.specs import Amounts, GangSpec, QueueSpec
 from solver.problem import Limits, Vector
 
-FIRST = ("cpu", "memory")
+LEADING_RESOURCES = ("cpu", "memory")
 """Come before the others, which follow by name: the order of a person's thought."""
 
 
-def resources(gangs: Iterable[GangSpec], queues: Iterable[QueueSpec], more: Iterable[str] = ()) -> tuple[str, ...]:
+def resource_names(
+    gangs: Iterable[GangSpec], queues: Iterable[QueueSpec], extra: Iterable[str] = ()
+) -> tuple[str, ...]:
     """The resources that anything asks for or limits, and `more`; what nobody speaks of would only make nodes look
     different that are not."""
-    named: set[str] = set(more)
+    named: set[str] = set(extra)
     for gang in gangs:
         for role in gang.roles:
             named |= role.pod.requests.keys()
     for queue in queues:
         named |= queue.guarantee.keys() | queue.deserved.keys() | queue.capability.keys()
-    return tuple(sorted(named, key=lambda name: (name not in FIRST, name)))
+    return tuple(sorted(named, key=lambda name: (name not in LEADING_RESOURCES, name)))
 
 
-def devices(names: Sequence[str]) -> tuple[int, ...]:
+def device_resources(names: Sequence[str]) -> tuple[int, ...]:
     """Indices of the extended resources, whose names have a vendor's domain: nodes are kept whole by these, whatever
     daemons take of the rest."""
     return tuple(r for r, name in enumerate(names) if "/" in name)
@@ -37,11 +39,11 @@ def limits(amounts: Amounts, names: Sequence[str]) -> Limits:
     return tuple(amounts.get(name) for name in names)
 
 
-def plus(left: Vector, right: Vector, times: int) -> Vector:
+def vector_sum(left: Vector, right: Vector, times: int) -> Vector:
     return tuple([a + times * b for a, b in zip(left, right, strict=True)])
 
 
-def add(left: Amounts, right: Amounts) -> dict[str, int]:
+def amounts_sum(left: Amounts, right: Amounts) -> dict[str, int]:
     total = dict(left)
     for name, amount in right.items():
         total[name] = total.get(name, 0) + amount

@@ -10,57 +10,59 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from solver.problem import Portion, Vector
+from solver.problem import SlotRequest, Vector
 
 
 @dataclass(frozen=True, slots=True)
-class CellState:
+class SlotState:
     """whole: of the empty cell. left: what is left as far as is known; of the resources `told` the node itself says so,
     all pods taken off."""
 
-    whole: Vector
-    left: Vector
-    told: frozenset[int]
+    capacity: Vector
+    free: Vector
+    reported: frozenset[int]
 
     def may_hold(self, share: Vector) -> bool:
         """Whether a pod with this share may be one of those that run here."""
-        return all(self._used(r) >= amount for r, amount in enumerate(share))
+        return all(self._max_used(r) >= amount for r, amount in enumerate(share))
 
-    def _used(self, r: int) -> int:
+    def _max_used(self, r: int) -> int:
         """What pods that nobody knows of hold of a resource: no more than this."""
-        return self.whole[r] - self.left[r] if r in self.told else self.left[r]
+        return self.capacity[r] - self.free[r] if r in self.reported else self.free[r]
 
-    def filled(self, share: Vector) -> bool:
+    def is_filled_by(self, share: Vector) -> bool:
         """Whether a pod with this share leaves no other one room here."""
-        return any(0 < whole <= amount for whole, amount in zip(self.whole, share, strict=True))
+        return any(0 < whole <= amount for whole, amount in zip(self.capacity, share, strict=True))
 
 
-def surely(portions: Sequence[Portion], cells: Mapping[int, CellState]) -> dict[int, tuple[int, ...]]:
+def certain_slots(slot_requests: Sequence[SlotRequest], slots: Mapping[int, SlotState]) -> dict[int, tuple[int, ...]]:
     """Index into `portions`, those that nobody knows of in one division of a node -> their cells, for those of which it
     is sure."""
     found = {}
-    for k, portion in enumerate(portions):
-        possible = _possible(portion, cells)
+    for k, portion in enumerate(slot_requests):
+        possible = _possible_slots(portion, slots)
         if len(possible) == portion.number:
             found[k] = tuple(possible)
-    return found if len(found) == len(portions) else _one_each(portions, cells) or found
+    return found if len(found) == len(slot_requests) else _interchangeable_slots(slot_requests, slots) or found
 
 
-def _possible(portion: Portion, cells: Mapping[int, CellState]) -> list[int]:
-    return [c for c, cell in sorted(cells.items()) if cell.may_hold(portion.share)]
+def _possible_slots(slot_request: SlotRequest, slots: Mapping[int, SlotState]) -> list[int]:
+    return [c for c, cell in sorted(slots.items()) if cell.may_hold(slot_request.share)]
 
 
-def _one_each(portions: Sequence[Portion], cells: Mapping[int, CellState]) -> dict[int, tuple[int, ...]]:
+def _interchangeable_slots(
+    slot_requests: Sequence[SlotRequest], slots: Mapping[int, SlotState]
+) -> dict[int, tuple[int, ...]]:
     """The cells in turn, where each pod fills whatever it is in, and all cells that it may be in are alike; {}
     elsewhere."""
-    choices: Collection[tuple[int, ...]] = {tuple(_possible(portion, cells)) for portion in portions}
+    choices: Collection[tuple[int, ...]] = {tuple(_possible_slots(portion, slots)) for portion in slot_requests}
     if len(choices) != 1:
         return {}
     (possible,) = choices
-    number, full = sum(portion.number for portion in portions), any(cells[c].told for c in possible)
-    if number > len(possible) or (full and number < len(possible)) or len({cells[c] for c in possible}) != 1:
+    number, full = sum(portion.number for portion in slot_requests), any(slots[c].reported for c in possible)
+    if number > len(possible) or (full and number < len(possible)) or len({slots[c] for c in possible}) != 1:
         return {}
-    if not all(cells[c].filled(portion.share) for portion in portions for c in possible):
+    if not all(slots[c].is_filled_by(portion.share) for portion in slot_requests for c in possible):
         return {}
     line = iter(possible)
-    return {k: tuple(next(line) for _ in range(portion.number)) for k, portion in enumerate(portions)}
+    return {k: tuple(next(line) for _ in range(portion.number)) for k, portion in enumerate(slot_requests)}

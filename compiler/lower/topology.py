@@ -10,30 +10,30 @@ from compiler.specs import HyperNodeSpec, TopologySpec
 from solver.problem import HyperNode, Topology
 
 
-def hypernodes(specs: Sequence[HyperNodeSpec]) -> tuple[HyperNode, ...]:
+def lower_hypernodes(specs: Sequence[HyperNodeSpec]) -> tuple[HyperNode, ...]:
     index = {spec.name: h for h, spec in enumerate(specs)}
     parent = {child: index[spec.name] for spec in specs for child in spec.hypernodes if child in index}
     return tuple(HyperNode(spec.name, spec.tier, parent.get(spec.name)) for spec in specs)
 
 
-def leaves(specs: Sequence[HyperNodeSpec]) -> Mapping[str, int]:
+def leaf_by_node(specs: Sequence[HyperNodeSpec]) -> Mapping[str, int]:
     """Node name -> index of the hypernode that directly holds it."""
     return {node: h for h, spec in enumerate(specs) for node in spec.nodes}
 
 
 @dataclass(frozen=True)
-class Tiers:
+class TierNames:
     """The tiers of a tree, and what gangs call them."""
 
     specs: Sequence[HyperNodeSpec]
 
     @cached_property
-    def whole(self) -> int:
+    def root_tier(self) -> int:
         """Volcano's virtual root, one tier above the highest, which holds the whole cluster."""
         return max((spec.tier for spec in self.specs), default=0) + 1
 
     @cached_property
-    def named(self) -> Mapping[str, int]:
+    def tier_by_name(self) -> Mapping[str, int]:
         """Name of a tier -> the highest one that hypernodes carry it at."""
         found: dict[str, int] = {}
         for spec in self.specs:
@@ -41,13 +41,13 @@ class Tiers:
                 found[spec.tier_name] = max(spec.tier, found.get(spec.tier_name, spec.tier))
         return found
 
-    def topology(self, wanted: TopologySpec) -> Topology:
+    def lower_topology(self, spec: TopologySpec) -> Topology:
         """highestTierName stands for the tier of the hypernodes that carry it.
 
         Without a limit, or with a name that no hypernode carries, Volcano does not enforce anything: `whole`
         (reference: Volcano, HyperNode tree and network-topology-aware).
         """
-        tier = wanted.highest_tier
-        if tier is None and wanted.highest_tier_name is not None:
-            tier = self.named.get(wanted.highest_tier_name)
-        return Topology(wanted.mode, self.whole if tier is None else tier)
+        tier = spec.highest_tier
+        if tier is None and spec.highest_tier_name is not None:
+            tier = self.tier_by_name.get(spec.highest_tier_name)
+        return Topology(spec.mode, self.root_tier if tier is None else tier)

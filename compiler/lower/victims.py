@@ -5,85 +5,93 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from math import ceil
 
-from compiler.fields.duration import seconds
+from compiler.fields.duration import go_duration_seconds
 from compiler.lower.gangs import SYSTEM_PRIORITIES
-from compiler.lower.live import Live
+from compiler.lower.live import ObservedState
 from compiler.lower.origins import namespace_of
 from compiler.specs import GangSpec, PriorityClassSpec, SchedulerSpec, Specs
-from compiler.volcano.eviction_votes import COOLDOWN, TRUE, cools
+from compiler.volcano.eviction_votes import COOLDOWN_ANNOTATION, TRUE_WORDS, has_cooldown_plugin
 
-PREEMPTABLE = "volcano.sh/preemptable"
+PREEMPTABLE_ANNOTATION = "volcano.sh/preemptable"
 
 
-def never(classes: Iterable[PriorityClassSpec]) -> frozenset[str]:
+def non_preempting_classes(classes: Iterable[PriorityClassSpec]) -> frozenset[str]:
     """Priority classes whose jobs evict nobody."""
     return frozenset(spec.name for spec in classes if spec.preemption_policy == "Never")
 
 
-def losses(chosen: Iterable[int], specs: Specs, live: Live, evicts: bool, reclaims: bool) -> dict[int, int | None]:
+def eviction_losses(
+    gang_indices: Iterable[int], specs: Specs, live: ObservedState, eviction_enabled: bool, reclaim_enabled: bool
+) -> dict[int, int | None]:
     """Gang -> seconds of its run that its eviction would lose; None: it may not be evicted.
 
     evicts: some action evicts, else nobody's run time matters. reclaims: one does across queues; then who waits may be
     evicted where that lets it borrow a domain that a queue keeps.
     """
-    lends = reclaims and any(queue.domains for queue in specs.queues)
+    lends = reclaim_enabled and any(queue.dedicated_domains for queue in specs.queues)
 
     def loss(j: int) -> int | None:
-        if j in live.running:
-            return ran(j, live) if evicts and _evictable(j, specs.gangs[j], live, specs.scheduler) else None
-        return 0 if lends and _lendable(j, specs.gangs[j], live, specs.scheduler) else None
+        if j in live.running_pods:
+            return (
+                seconds_run(j, live)
+                if eviction_enabled and _is_evictable(j, specs.gangs[j], live, specs.scheduler)
+                else None
+            )
+        return 0 if lends and _is_evictable_from_start(j, specs.gangs[j], live, specs.scheduler) else None
 
-    return {j: loss(j) for j in chosen}
+    return {j: loss(j) for j in gang_indices}
 
 
-def _evictable(j: int, gang: GangSpec, live: Live, scheduler: SchedulerSpec | None) -> bool:
+def _is_evictable(j: int, gang: GangSpec, live: ObservedState, scheduler: SchedulerSpec | None) -> bool:
     """Whether the running gang may lose pods.
 
     Not where the job, a role of it or one of its pods says `volcano.sh/preemptable` other than true (nothing said is
     true); not in kube-system or with a system priority class (Volcano's plugin conformance); not while the plugin cdp
     guards a pod that runs for less than its cooldown time.
     """
-    said = [*_annotations(gang), *live.notes.get(j, ())]
-    if any(PREEMPTABLE in notes and notes[PREEMPTABLE] not in TRUE for notes in said):
+    said = [*_annotations_and_labels(gang), *live.eviction_notes.get(j, ())]
+    if any(PREEMPTABLE_ANNOTATION in notes and notes[PREEMPTABLE_ANNOTATION] not in TRUE_WORDS for notes in said):
         return False
     if namespace_of(gang) == "kube-system" or gang.priority_class in SYSTEM_PRIORITIES:
         return False
-    wait = _cooldown(j, gang, live, scheduler)
-    return not wait or ran(j, live, last=True) >= wait
+    wait = _cooldown_seconds(j, gang, live, scheduler)
+    return not wait or seconds_run(j, live, last_pod=True) >= wait
 
 
-def cools_until(j: int, gang: GangSpec, live: Live, scheduler: SchedulerSpec | None) -> int | None:
+def cooldown_end(j: int, gang: GangSpec, live: ObservedState, scheduler: SchedulerSpec | None) -> int | None:
     """When the cooldown of its youngest pod is over, in seconds since the epoch; None where none guards it, or nobody
     knows since when it runs."""
-    wait, starts = _cooldown(j, gang, live, scheduler), live.started.get(j)
+    wait, starts = _cooldown_seconds(j, gang, live, scheduler), live.start_times.get(j)
     return max(starts) + ceil(wait) if wait and starts else None
 
 
-def _cooldown(j: int, gang: GangSpec, live: Live, scheduler: SchedulerSpec | None) -> float:
+def _cooldown_seconds(j: int, gang: GangSpec, live: ObservedState, scheduler: SchedulerSpec | None) -> float:
     """Seconds; 0 for none."""
-    if not cools(scheduler):
+    if not has_cooldown_plugin(scheduler):
         return 0.0
-    said = [*_annotations(gang), *live.notes.get(j, ())]
-    return max((seconds(notes[COOLDOWN]) for notes in said if COOLDOWN in notes), default=0.0)
-
-
-def _lendable(j: int, gang: GangSpec, live: Live, scheduler: SchedulerSpec | None) -> bool:
-    """Whether the gang, which waits, could be evicted from the moment it starts: as `_evictable`, and no disruption
-    budget selects its pods."""
-    namespace = namespace_of(gang)
-    return _evictable(j, gang, live, scheduler) and not any(
-        budget.selects(namespace, role.labels) for budget in live.budgets for role in gang.roles
+    said = [*_annotations_and_labels(gang), *live.eviction_notes.get(j, ())]
+    return max(
+        (go_duration_seconds(notes[COOLDOWN_ANNOTATION]) for notes in said if COOLDOWN_ANNOTATION in notes), default=0.0
     )
 
 
-def ran(j: int, live: Live, last: bool = False) -> int:
+def _is_evictable_from_start(j: int, gang: GangSpec, live: ObservedState, scheduler: SchedulerSpec | None) -> bool:
+    """Whether the gang, which waits, could be evicted from the moment it starts: as `_evictable`, and no disruption
+    budget selects its pods."""
+    namespace = namespace_of(gang)
+    return _is_evictable(j, gang, live, scheduler) and not any(
+        budget.selects(namespace, role.labels) for budget in live.budget_selections for role in gang.roles
+    )
+
+
+def seconds_run(j: int, live: ObservedState, last_pod: bool = False) -> int:
     """Seconds that the gang's first pod (its last one) has run, at the newest time that the state knows; 0 where that
     is not known."""
-    starts = live.started.get(j)
-    return max(0, live.latest - (max(starts) if last else min(starts))) if starts and live.latest is not None else 0
+    starts = live.start_times.get(j)
+    return max(0, live.now - (max(starts) if last_pod else min(starts))) if starts and live.now is not None else 0
 
 
-def _annotations(gang: GangSpec) -> Iterable[Mapping[str, str]]:
+def _annotations_and_labels(gang: GangSpec) -> Iterable[Mapping[str, str]]:
     """Of the job and of its roles' pods; labels count as well."""
     metadata = gang.document.data.get("metadata") or {}
     for found in (metadata.get("annotations"), metadata.get("labels"), *(role.annotations for role in gang.roles)):

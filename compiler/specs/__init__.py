@@ -27,11 +27,11 @@ class Expression:
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class NodeSelectorTerm:
     """All expressions on labels and on fields (metadata.name) must hold."""
 
-    labels: tuple[Expression, ...] = ()
-    fields: tuple[Expression, ...] = ()
+    label_expressions: tuple[Expression, ...] = ()
+    field_expressions: tuple[Expression, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Toleration:
 
 
 @dataclass(frozen=True, slots=True)
-class PodTerm:
+class PodSelector:
     """Which other pods a rule is about. selector: rows (label, operator, values) that all hold; None matches no pod, as
     in Kubernetes.
 
@@ -58,14 +58,14 @@ class PodTerm:
     itself, or unlike it.
     """
 
-    selector: tuple[tuple[str, str, tuple[str, ...]], ...] | None
+    label_expressions: tuple[tuple[str, str, tuple[str, ...]], ...] | None
     namespaces: tuple[str, ...] | None = ()
-    match_keys: tuple[str, ...] = ()
-    mismatch_keys: tuple[str, ...] = ()
+    match_label_keys: tuple[str, ...] = ()
+    mismatch_label_keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class PodRule:
+class PodRuleSpec:
     """What a pod requires of the pods around it, in the domains that the values of node label `key` make.
 
     together: required affinity, to pods that match all terms. apart: required anti-affinity. even: topology spread that
@@ -73,13 +73,13 @@ class PodRule:
     out nodes that the pod could not go to for these.
     """
 
-    kind: Literal["apart", "together", "even"]
-    key: str
-    terms: tuple[PodTerm, ...]
-    skew: int = 1
-    least_domains: int = 1
-    minds_affinity: bool = True
-    minds_taints: bool = False
+    rule_kind: Literal["apart", "together", "even"]
+    topology_key: str
+    selectors: tuple[PodSelector, ...]
+    max_skew: int = 1
+    min_domains: int = 1
+    honors_affinity: bool = True
+    honors_taints: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,18 +95,18 @@ class PodSpec:
 
     requests: Amounts
     node_selector: Mapping[str, str] = field(default_factory=dict)
-    affinity: tuple[Term, ...] | None = None
+    node_affinity: tuple[NodeSelectorTerm, ...] | None = None
     tolerations: tuple[Toleration, ...] = ()
-    scheduler: str = ""
+    scheduler_name: str = ""
     node_name: str = ""
-    rules: tuple[PodRule, ...] = ()
-    guaranteed: bool = False
-    vgpus: tuple[VgpuAsk, ...] = ()
+    pod_rules: tuple[PodRuleSpec, ...] = ()
+    guaranteed_qos: bool = False
+    vgpu_requests: tuple[VgpuRequest, ...] = ()
     topology_policy: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class VgpuAsk:
+class VgpuRequest:
     """What one container asks of Volcano's virtual GPUs: `number` devices, of each `memory` MiB (where that is 0
     `percentage` of it) and `cores` percent."""
 
@@ -138,9 +138,9 @@ class RoleSpec:
     minimum: int
     pod: PodSpec
     path: tuple[str | int, ...]
-    template: tuple[str | int, ...]
+    template_path: tuple[str | int, ...]
     annotations: Mapping[str, str] = field(default_factory=dict)
-    pods: tuple[Document, ...] = ()
+    pod_documents: tuple[Document, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -158,8 +158,8 @@ class SubgroupSpec:
     minimum: int
     topology: TopologySpec
     path: tuple[str | int, ...]
-    ready: int = 0
-    wanted: int = 0
+    ready_pods: int = 0
+    min_ready_subgroups: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,8 +183,8 @@ class GangSpec:
     submitted_at: int | None = None
     expected_duration: int | None = None
     schedulable: bool = True
-    paths: Mapping[str, tuple[str | int, ...]] = field(default_factory=dict)
-    scheduler: str = ""
+    field_paths: Mapping[str, tuple[str | int, ...]] = field(default_factory=dict)
+    scheduler_name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,8 +207,8 @@ class QueueSpec:
     reclaimable: bool = True
     open: bool = True
     hierarchy: tuple[tuple[str, float], ...] = ()
-    strict: bool = False
-    domains: tuple[int, str] | None = None
+    strict_order: bool = False
+    dedicated_domains: tuple[int, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,10 +229,10 @@ class NumaSpec:
     speaks of, None where it says nothing.
     """
 
-    policy: str
-    static: bool
-    cells: tuple[Amounts, ...]
-    free: tuple[Amounts, ...] | None = None
+    topology_policy: str
+    static_cpus: bool
+    slots: tuple[Amounts, ...]
+    free_slots: tuple[Amounts, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +245,7 @@ class NumaTopologySpec:
 
 
 @dataclass(frozen=True, slots=True)
-class SharedSpec:
+class SharedDeviceSpec:
     """Devices of a node of which pods take parts. resource: by which they ask for a part of one; whole: for whole ones,
     "" for none.
 
@@ -253,7 +253,7 @@ class SharedSpec:
     """
 
     resource: str
-    whole: str
+    whole_resource: str
     devices: tuple[tuple[str, Amounts], ...]
 
 
@@ -269,8 +269,8 @@ class NodeSpec:
     allocatable: Amounts
     unschedulable: bool = False
     numa: NumaSpec | None = None
-    shared: tuple[SharedSpec, ...] = ()
-    maintenance: tuple[tuple[int, int], ...] = ()
+    shared_devices: tuple[SharedDeviceSpec, ...] = ()
+    maintenance_windows: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,8 +312,8 @@ class SchedulerSpec:
     tiers: tuple[tuple[PluginSpec, ...], ...]
     configurations: Mapping[str, Mapping[str, Any]]
     metrics: Mapping[str, str] = field(default_factory=dict)
-    raw: str | None = None
-    base: tuple[str | int, ...] = ("spec",)
+    raw_text: str | None = None
+    base_path: tuple[str | int, ...] = ("spec",)
     custom_plugins: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 

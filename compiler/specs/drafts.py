@@ -6,20 +6,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from compiler.fields.label_selector import Row
+from compiler.fields.label_selector import LabelExpression
 from compiler.specs import GangSpec, PodSpec, TopologySpec
-from compiler.syntax.documents import Document, Path
+from compiler.syntax.documents import Document, FieldPath
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class HyperNodeMember:
     """One entry of spec.members. Exactly one of name, pattern and labels is set; path: where the entry stands."""
 
     type: str
-    path: Path
+    path: FieldPath
     name: str | None = None
     pattern: str | None = None
-    labels: tuple[Row, ...] | None = None
+    label_expressions: tuple[LabelExpression, ...] | None = None
     """all of which hold"""
 
 
@@ -29,22 +29,22 @@ class HyperNodeDraft:
     name: str
     tier: int
     tier_name: str | None
-    members: tuple[Member, ...]
+    members: tuple[HyperNodeMember, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class PolicyDraft:
+class SubgroupPolicyDraft:
     """One entry of spec.subGroupPolicy: it divides the pods that `selector` matches by their values of the labels
     `keys`, all of them present; without keys they are one subgroup. size, minimum: subGroupSize and minSubGroups. path:
     where the entry stands."""
 
     name: str
-    selector: tuple[Row, ...]
-    keys: tuple[str, ...]
-    size: int
-    minimum: int
+    label_expressions: tuple[LabelExpression, ...]
+    label_keys: tuple[str, ...]
+    subgroup_size: int
+    min_subgroups: int
     topology: TopologySpec
-    path: Path
+    path: FieldPath
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,8 @@ class PodGroupDraft:
     """gang: complete but for its roles and subgroups. minimums: spec.minTaskMember."""
 
     gang: GangSpec
-    minimums: Mapping[str, int]
-    policies: tuple[PolicyDraft, ...] = ()
+    role_minimums: Mapping[str, int]
+    policies: tuple[SubgroupPolicyDraft, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class PodDraft:
     labels: its own."""
 
     document: Document
-    group: str | None
+    pod_group: str | None
     role: str
     pod: PodSpec
     annotations: Mapping[str, str]

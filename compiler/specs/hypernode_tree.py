@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from compiler.fields.label_selector import matches
+from compiler.fields.label_selector import selector_matches
 from compiler.fields.regex import Regex
 from compiler.specs import HyperNodeSpec, NodeSpec
-from compiler.specs.drafts import HyperNodeDraft, Member
-from compiler.syntax.documents import Document, Path
+from compiler.specs.drafts import HyperNodeDraft, HyperNodeMember
+from compiler.syntax.documents import Document, FieldPath
 
-LONGEST_LOOP = 8
+MAX_LOOP_SHOWN = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,30 +23,30 @@ class TreeProblem:
     """kind: one of the checks in `compiler.checks.topology`. path: the culprit in `document`; see: the other place, if
     there is one."""
 
-    kind: str
+    category: str
     document: Document
-    path: Path
+    path: FieldPath
     message: str
     help: str
-    see: tuple[Document, Path] | None = None
+    see: tuple[Document, FieldPath] | None = None
 
 
 @dataclass(slots=True)
-class _Resolver:
+class _MemberResolver:
     nodes: Mapping[str, NodeSpec]
     hypernodes: frozenset[str]
     problems: list[TreeProblem] = field(default_factory=list)
 
-    def wrong(self, kind: str, draft: HyperNodeDraft, path: Path, message: str, help: str) -> None:
+    def add_problem(self, kind: str, draft: HyperNodeDraft, path: FieldPath, message: str, help: str) -> None:
         self.problems.append(TreeProblem(kind, draft.document, path, message, help))
 
-    def members(self, draft: HyperNodeDraft) -> tuple[set[str], set[str]]:
+    def resolve_members(self, draft: HyperNodeDraft) -> tuple[set[str], set[str]]:
         nodes: set[str] = set()
         hypernodes: set[str] = set()
         for member in draft.members:
-            said = [part for part in (member.name, member.pattern, member.labels) if part is not None]
+            said = [part for part in (member.name, member.pattern, member.label_expressions) if part is not None]
             if len(said) != 1:
-                self.wrong(
+                self.add_problem(
                     "selector",
                     draft,
                     (*member.path, "selector"),
@@ -54,17 +54,17 @@ class _Resolver:
                     "give exactly one of exactMatch, regexMatch, labelMatch",
                 )
             elif member.type == "Node":
-                nodes |= self.nodes_of(draft, member)
+                nodes |= self.matching_nodes(draft, member)
             elif member.name is None:
                 message = "a HyperNode member is matched by exactMatch only; Volcano ignores the others"
-                self.wrong(
+                self.add_problem(
                     "selector", draft, (*member.path, "selector"), message, "name each hypernode with exactMatch"
                 )
             elif member.name in self.hypernodes:
                 hypernodes.add(member.name)
             else:
                 path = (*member.path, "selector", "exactMatch", "name")
-                self.wrong(
+                self.add_problem(
                     "missing",
                     draft,
                     path,
@@ -73,19 +73,21 @@ class _Resolver:
                 )
         return nodes, hypernodes
 
-    def nodes_of(self, draft: HyperNodeDraft, member: Member) -> set[str]:
+    def matching_nodes(self, draft: HyperNodeDraft, member: HyperNodeMember) -> set[str]:
         if member.name is not None:
             if member.name in self.nodes:
                 return {member.name}
             path = (*member.path, "selector", "exactMatch", "name")
-            self.wrong("absent", draft, path, f"there is no node {member.name!r}", "correct the name, or add the node")
+            self.add_problem(
+                "absent", draft, path, f"there is no node {member.name!r}", "correct the name, or add the node"
+            )
             return set()
         if member.pattern is not None:
             path = (*member.path, "selector", "regexMatch", "pattern")
             try:
                 pattern = Regex(member.pattern)
             except ValueError as problem:
-                self.wrong(
+                self.add_problem(
                     "regex",
                     draft,
                     path,
@@ -94,28 +96,30 @@ class _Resolver:
                 )
                 return set()
             return {name for name in self.nodes if pattern.search(name)}
-        return {name for name, node in self.nodes.items() if matches(member.labels or (), node.labels)}
+        return {
+            name for name, node in self.nodes.items() if selector_matches(member.label_expressions or (), node.labels)
+        }
 
 
-def resolve(
-    drafts: Iterable[HyperNodeDraft], made: Iterable[HyperNodeSpec], nodes: Iterable[NodeSpec]
+def resolve_hypernodes(
+    drafts: Iterable[HyperNodeDraft], pool_hypernodes: Iterable[HyperNodeSpec], nodes: Iterable[NodeSpec]
 ) -> tuple[list[HyperNodeSpec], list[TreeProblem]]:
     """HyperNode documents and those that pools made, members as sorted names, with every problem of the tree."""
-    drafts, out = list(drafts), list(made)
-    resolver = _Resolver(
+    drafts, out = list(drafts), list(pool_hypernodes)
+    resolver = _MemberResolver(
         {node.name: node for node in nodes}, frozenset([*(draft.name for draft in drafts), *(h.name for h in out)])
     )
     for draft in drafts:
-        inside, children = resolver.members(draft)
+        inside, children = resolver.resolve_members(draft)
         out.append(
             HyperNodeSpec(
                 draft.document, draft.name, draft.tier, draft.tier_name, tuple(sorted(inside)), tuple(sorted(children))
             )
         )
-    return out, [*resolver.problems, *_tree(out)]
+    return out, [*resolver.problems, *_tree_problems(out)]
 
 
-def _tree(hypernodes: Sequence[HyperNodeSpec]) -> list[TreeProblem]:
+def _tree_problems(hypernodes: Sequence[HyperNodeSpec]) -> list[TreeProblem]:
     by_name = {h.name: h for h in hypernodes}
     problems: list[TreeProblem] = []
     parent: dict[str, HyperNodeSpec] = {}
@@ -129,10 +133,10 @@ def _tree(hypernodes: Sequence[HyperNodeSpec]) -> list[TreeProblem]:
                     TreeProblem(
                         "parents",
                         h.document,
-                        _at(h, name),
+                        _member_path(h, name),
                         message,
                         "remove it from one of them",
-                        (other.document, _at(other, name)),
+                        (other.document, _member_path(other, name)),
                     )
                 )
             elif child.tier >= h.tier:
@@ -160,16 +164,16 @@ def _tree(hypernodes: Sequence[HyperNodeSpec]) -> list[TreeProblem]:
             TreeProblem(
                 "leaves",
                 h.document,
-                _at(h, names[0]),
+                _member_path(h, names[0]),
                 message,
                 "keep each node in one",
-                (other.document, _at(other, names[0])),
+                (other.document, _member_path(other, names[0])),
             )
         )
-    return [*problems, *_loops(hypernodes, parent)]
+    return [*problems, *_loop_problems(hypernodes, parent)]
 
 
-def _loops(hypernodes: Sequence[HyperNodeSpec], parent: Mapping[str, HyperNodeSpec]) -> list[TreeProblem]:
+def _loop_problems(hypernodes: Sequence[HyperNodeSpec], parent: Mapping[str, HyperNodeSpec]) -> list[TreeProblem]:
     problems = []
     done: set[str] = set()
     for h in hypernodes:
@@ -182,7 +186,7 @@ def _loops(hypernodes: Sequence[HyperNodeSpec], parent: Mapping[str, HyperNodeSp
             names = list(way)
             loop = names[names.index(name) :]
             culprit = next(found for found in hypernodes if found.name == min(loop))
-            circle = [*loop, name] if len(loop) < LONGEST_LOOP else [*loop[:LONGEST_LOOP], "..."]
+            circle = [*loop, name] if len(loop) < MAX_LOOP_SHOWN else [*loop[:MAX_LOOP_SHOWN], "..."]
             message = f"hypernodes form a loop: {' in '.join(circle)}"
             problems.append(
                 TreeProblem("loop", culprit.document, ("spec", "members"), message, "remove one membership of the loop")
@@ -191,7 +195,7 @@ def _loops(hypernodes: Sequence[HyperNodeSpec], parent: Mapping[str, HyperNodeSp
     return problems
 
 
-def _at(h: HyperNodeSpec, name: str) -> Path:
+def _member_path(h: HyperNodeSpec, name: str) -> FieldPath:
     """The member entry that names `name`, else the list of members."""
     spec = h.document.data.get("spec")
     for index, member in enumerate((spec.get("members") if isinstance(spec, dict) else None) or ()):

@@ -5,28 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from compiler.fields.label_selector import matches
+from compiler.fields.label_selector import selector_matches
 from compiler.specs import GangSpec, RoleSpec, SubgroupSpec
-from compiler.specs.drafts import PodDraft, PodGroupDraft, PolicyDraft
+from compiler.specs.drafts import PodDraft, PodGroupDraft, SubgroupPolicyDraft
 from compiler.syntax.documents import Document
 
-Part = tuple[int, tuple[str, ...]]
+SubgroupKey = tuple[int, tuple[str, ...]]
 """A subgroup: (index of its policy, values of the policy's labels)."""
 
 
-def assemble(groups: Iterable[PodGroupDraft], pods: Iterable[PodDraft]) -> list[GangSpec]:
+def pod_group_gangs(groups: Iterable[PodGroupDraft], pods: Iterable[PodDraft]) -> list[GangSpec]:
     """One gang for each PodGroup that has pods among the documents; a group whose pods others create is no gang of
     ours.
 
     Pods of one role (annotation volcano.sh/task-spec) and one subgroup that ask for the same are one RoleSpec.
     Volcano's rule: minima of roles (minTaskMember) are skipped when minMember is below their sum.
     """
-    by_group = members(pods)
+    by_group = pods_by_group(pods)
     gangs = []
     for draft in groups:
         if mine := by_group.get(group_key(draft.gang.document)):
-            relaxed = draft.gang.minimum < sum(draft.minimums.values())
-            named = _roles(draft.policies, mine, {} if relaxed else dict(draft.minimums))
+            relaxed = draft.gang.minimum < sum(draft.role_minimums.values())
+            named = _roles(draft.policies, mine, {} if relaxed else dict(draft.role_minimums))
             gangs.append(
                 replace(
                     draft.gang,
@@ -42,32 +42,32 @@ def group_key(document: Document) -> tuple[str, str]:
     return document.namespace or "default", document.name
 
 
-def members(pods: Iterable[PodDraft]) -> dict[tuple[str, str], list[PodDraft]]:
+def pods_by_group(pods: Iterable[PodDraft]) -> dict[tuple[str, str], list[PodDraft]]:
     """`group_key` of a PodGroup -> the pods that name it, in order of their names."""
     found: dict[tuple[str, str], list[PodDraft]] = {}
     for pod in sorted(pods, key=lambda pod: (pod.document.namespace, pod.document.name)):
-        if pod.group:
-            found.setdefault((pod.document.namespace or "default", pod.group), []).append(pod)
+        if pod.pod_group:
+            found.setdefault((pod.document.namespace or "default", pod.pod_group), []).append(pod)
     return found
 
 
-def part_of(policies: Sequence[PolicyDraft], labels: Mapping[str, str]) -> Part | None:
+def subgroup_key(policies: Sequence[SubgroupPolicyDraft], labels: Mapping[str, str]) -> SubgroupKey | None:
     """The subgroup of a pod: of the first policy whose selector matches it and whose labels it has, none of them empty."""
     for index, policy in enumerate(policies):
-        if matches(policy.selector, labels) and all(labels.get(key) for key in policy.keys):
-            return index, tuple(labels[key] for key in policy.keys)
+        if selector_matches(policy.label_expressions, labels) and all(labels.get(key) for key in policy.label_keys):
+            return index, tuple(labels[key] for key in policy.label_keys)
     return None
 
 
 def _roles(
-    policies: Sequence[PolicyDraft], pods: Iterable[PodDraft], minimums: dict[str, int]
-) -> list[tuple[Part | None, RoleSpec]]:
+    policies: Sequence[SubgroupPolicyDraft], pods: Iterable[PodDraft], minimums: dict[str, int]
+) -> list[tuple[SubgroupKey | None, RoleSpec]]:
     """Pods of one role that ask for different things, or stand in different subgroups, become roles of their own, the
     first taking as much of the minimum as it has pods."""
-    alike: dict[tuple[str, Part | None, str], list[PodDraft]] = {}
+    alike: dict[tuple[str, SubgroupKey | None, str], list[PodDraft]] = {}
     for pod in pods:
-        alike.setdefault((pod.role, part_of(policies, pod.labels), repr(pod.pod)), []).append(pod)
-    roles: list[tuple[Part | None, RoleSpec]] = []
+        alike.setdefault((pod.role, subgroup_key(policies, pod.labels), repr(pod.pod)), []).append(pod)
+    roles: list[tuple[SubgroupKey | None, RoleSpec]] = []
     taken: dict[str, int] = {}
     for (role, part, _), same in alike.items():
         name = role or "pods"
@@ -87,7 +87,7 @@ def _roles(
 
 
 def _subgroups(
-    policies: Sequence[PolicyDraft], roles: Sequence[tuple[Part | None, RoleSpec]]
+    policies: Sequence[SubgroupPolicyDraft], roles: Sequence[tuple[SubgroupKey | None, RoleSpec]]
 ) -> Iterable[SubgroupSpec]:
     """Each with all the pods that it has, since labels say which pods they are."""
     for part in sorted({part for part, _ in roles if part is not None}):
@@ -97,4 +97,6 @@ def _subgroups(
         name = "/".join((f"{policy.name}-{twins}" if twins else policy.name, *values))
         size = sum(role.replicas for role in mine)
         names = tuple(role.name for role in mine)
-        yield SubgroupSpec(name, names, size, 0, policy.topology, policy.path, policy.size, policy.minimum)
+        yield SubgroupSpec(
+            name, names, size, 0, policy.topology, policy.path, policy.subgroup_size, policy.min_subgroups
+        )

@@ -8,7 +8,7 @@ from typing import Any
 
 from compiler.diagnostics import Position
 
-Path = tuple[str | int, ...]
+FieldPath = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +25,8 @@ class Document:
     line: int
     text: str
     data: dict[str, Any]
-    marks: Mapping[Path, tuple[int, int]]
-    prefix: Path = ()
+    positions: Mapping[FieldPath, tuple[int, int]]
+    item_path: FieldPath = ()
 
     @property
     def api_version(self) -> str:
@@ -51,25 +51,25 @@ class Document:
         return str(self.data["metadata"]["name"])
 
     @property
-    def identity(self) -> tuple[str, int, Path]:
+    def identity(self) -> tuple[str, int, FieldPath]:
         """Which text this is, whatever has been read into it: file, line and prefix."""
-        return self.file, self.line, self.prefix
+        return self.file, self.line, self.item_path
 
     @property
-    def label(self) -> str:
+    def display_name(self) -> str:
         """ "Kind namespace/name", or "Kind name" without a namespace."""
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
 
-    def value(self, *path: str | int) -> Any:
+    def value_at(self, *path: str | int) -> Any:
         """What the document says at `path`, which must be in it."""
         found: Any = self.data
         for step in path:
             found = found[step]
         return found
 
-    def at(self, *path: str | int) -> Position:
+    def position(self, *path: str | int) -> Position:
         """Where `path` stands; of a path that is not in the document, the nearest ancestor that is."""
-        while path and path not in self.marks:
+        while path and path not in self.positions:
             path = path[:-1]
-        line, column = self.marks.get(path, (self.line, 1))
+        line, column = self.positions.get(path, (self.line, 1))
         return Position(self.file, line, column)

@@ -6,28 +6,28 @@ from __future__ import annotations
 import math
 import re
 
-from compiler.diagnostics import Rule, rule
+from compiler.diagnostics import Rule, declare_rule
 
-NOT_FINITE = rule(
+NOT_FINITE = declare_rule(
     "GP113",
     "error",
     "number is not finite",
     "JSON, which Kubernetes stores, has no NaN and no infinity. Mend: write a finite number, or quote the text.",
 )
-OCTAL = rule(
+OCTAL_NUMBER = declare_rule(
     "GP114",
     "error",
     "number read differently by Kubernetes",
     """A number with a leading zero, or one written 0o17, is octal in one version of YAML and decimal or text in the other: 010 is 10 here and 8 in
     Kubernetes. Mend: drop the zeros, or quote it when it is text.""",
 )
-BOOLEAN_WORD = rule(
+BOOLEAN_WORD = declare_rule(
     "GP115",
     "warning",
     "word read as true or false by Kubernetes",
     "Unquoted yes, no, on, off, y, n are text in YAML 1.2 and booleans in YAML 1.1, as Kubernetes reads them. Mend: quote, or write true or false.",
 )
-DATE = rule(
+UNQUOTED_DATE = declare_rule(
     "GP116",
     "info",
     "unquoted date",
@@ -36,56 +36,56 @@ DATE = rule(
 
 Scalar = str | int | float | bool | None
 
-_WORDS: dict[str, Scalar] = {"": None, "~": None}
+_CONSTANTS: dict[str, Scalar] = {"": None, "~": None}
 for _word, _value in (("null", None), ("true", True), ("false", False)):
-    _WORDS |= dict.fromkeys((_word, _word.capitalize(), _word.upper()), _value)
+    _CONSTANTS |= dict.fromkeys((_word, _word.capitalize(), _word.upper()), _value)
 _BOOLEAN_WORDS = frozenset(
     spelling for word in ("yes", "no", "on", "off", "y", "n") for spelling in (word, word.capitalize(), word.upper())
 )
-_SPECIAL = frozenset("-+.0123456789~nNtTfFyYoO")
-_INTEGER = re.compile(r"[-+]?(?:0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|[0-9][0-9_]*)\Z", re.ASCII)
-_FLOAT = re.compile(
+_SPECIAL_FIRST_CHARACTERS = frozenset("-+.0123456789~nNtTfFyYoO")
+_INTEGER_PATTERN = re.compile(r"[-+]?(?:0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|[0-9][0-9_]*)\Z", re.ASCII)
+_FLOAT_PATTERN = re.compile(
     r"[-+]?(?:[0-9][0-9_]*\.[0-9_]*(?:[eE][-+]?[0-9]+)?|[0-9][0-9_]*[eE][-+]?[0-9]+|\.[0-9_]+(?:[eE][-+][0-9]+)?)\Z",
     re.ASCII,
 )
-_NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)\Z|\.(?:nan|NaN|NAN)\Z")
-_OCTAL = re.compile(r"[-+]?0(?:o|_*[0-9])", re.ASCII)
-_DATE = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:\Z|[Tt ])", re.ASCII)
-_MOST_DIGITS = 400
+_NOT_FINITE_PATTERN = re.compile(r"[-+]?\.(?:inf|Inf|INF)\Z|\.(?:nan|NaN|NAN)\Z")
+_OCTAL_PATTERN = re.compile(r"[-+]?0(?:o|_*[0-9])", re.ASCII)
+_DATE_PATTERN = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:\Z|[Tt ])", re.ASCII)
+_MAX_DIGITS = 400
 
 
-def plain(text: str) -> tuple[Scalar, Rule | None]:
+def plain_scalar(text: str) -> tuple[Scalar, Rule | None]:
     """The value of an unquoted scalar, and the rule that its spelling breaks, if any."""
-    if text and text[0] not in _SPECIAL:
+    if text and text[0] not in _SPECIAL_FIRST_CHARACTERS:
         return text, None
-    if text in _WORDS:
-        return _WORDS[text], None
+    if text in _CONSTANTS:
+        return _CONSTANTS[text], None
     if text in _BOOLEAN_WORDS:
         return text, BOOLEAN_WORD
-    if _NOT_FINITE.match(text):
+    if _NOT_FINITE_PATTERN.match(text):
         return text, NOT_FINITE
-    if len(text) > _MOST_DIGITS:
+    if len(text) > _MAX_DIGITS:
         return text, None
-    if _INTEGER.match(text):
-        return _integer(text)
-    if _FLOAT.match(text):
-        return _float(text)
-    if _DATE.match(text):
-        return text, DATE
+    if _INTEGER_PATTERN.match(text):
+        return _integer_scalar(text)
+    if _FLOAT_PATTERN.match(text):
+        return _float_scalar(text)
+    if _DATE_PATTERN.match(text):
+        return text, UNQUOTED_DATE
     return text, None
 
 
-def _integer(text: str) -> tuple[Scalar, Rule | None]:
+def _integer_scalar(text: str) -> tuple[Scalar, Rule | None]:
     digits = text.replace("_", "")
-    if _OCTAL.match(text):
-        return text, OCTAL
+    if _OCTAL_PATTERN.match(text):
+        return text, OCTAL_NUMBER
     try:
         return int(digits, 0), None
     except ValueError:  # such as 0x_ or _ alone: no digits are left
         return text, None
 
 
-def _float(text: str) -> tuple[Scalar, Rule | None]:
+def _float_scalar(text: str) -> tuple[Scalar, Rule | None]:
     try:
         value = float(text.replace("_", ""))
     except ValueError:

@@ -9,7 +9,7 @@ from typing import Any
 from compiler.kinds import Kind, kinds
 
 
-def names() -> Mapping[str, Kind]:
+def kinds_by_name() -> Mapping[str, Kind]:
     """Kind by the name that a user gives: "Queue", or "Job.batch" where two groups have a kind of that name; the full
     name always works."""
     found: dict[str, Kind] = {}
@@ -22,7 +22,7 @@ def names() -> Mapping[str, Kind]:
     return dict(sorted(found.items()))
 
 
-def schema(kind: Kind) -> dict[str, Any]:
+def json_schema(kind: Kind) -> dict[str, Any]:
     """The schema of a whole document of `kind`, apiVersion and kind fixed."""
     made = kind.model.model_json_schema(by_alias=True, mode="validation")
     properties = {

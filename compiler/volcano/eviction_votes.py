@@ -3,44 +3,55 @@
 from __future__ import annotations
 
 from compiler.specs import SchedulerSpec
-from solver.problem import Votes
+from solver.problem import EvictionVotes
 
-PREEMPT = ("preempt", "gangpreempt")
-RECLAIM = ("reclaim", "gangreclaim")
+PREEMPT_ACTIONS = ("preempt", "gangpreempt")
+RECLAIM_ACTIONS = ("reclaim", "gangreclaim")
 """(action that evicts pod by pod, action that evicts by gangs)"""
 PREEMPT_VOTERS = frozenset({"priority", "gang", "conformance", "drf", "cdp", "pdb"})
 RECLAIM_VOTERS = frozenset({"gang", "conformance", "cdp", "pdb", "proportion", "capacity"})
-UNIFIED_VOTERS = frozenset({"priority", "gang", "conformance", "capacity"})
+GANG_ACTION_VOTERS = frozenset({"priority", "gang", "conformance", "capacity"})
 """Plugins that vote on victims: of preempt, of reclaim, and of the two gang actions, which no flag switches off."""
-PLAIN_ACTIONS = ((*PREEMPT, PREEMPT_VOTERS, "enablePreemptable"), (*RECLAIM, RECLAIM_VOTERS, "enableReclaimable"))
+POD_EVICTION_ACTIONS = (
+    (*PREEMPT_ACTIONS, PREEMPT_VOTERS, "enablePreemptable"),
+    (*RECLAIM_ACTIONS, RECLAIM_VOTERS, "enableReclaimable"),
+)
 """(action, its gang action, who votes on it, the flag that takes a plugin's vote away)"""
-TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
+TRUE_WORDS = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 """What Volcano takes for true; any other text is false."""
-COOLDOWN = "volcano.sh/cooldown-time"
+COOLDOWN_ANNOTATION = "volcano.sh/cooldown-time"
 """On a job or its pods: how long they run before the plugin cdp lets them go."""
 
 
-def votes(scheduler: SchedulerSpec | None) -> tuple[Votes | None, Votes | None]:
+def eviction_votes(scheduler: SchedulerSpec | None) -> tuple[EvictionVotes | None, EvictionVotes | None]:
     """How the plugins vote on victims inside a queue, and across queues; None where no action evicts there, or nobody
     votes. Volcano's own default does neither. Of two actions for the same the one counts that lets more go.
     """
     if scheduler is None:
         return None, None
-    preempting, reclaiming = (_votes(scheduler, *action) for action in PLAIN_ACTIONS)
+    preempting, reclaiming = (_action_votes(scheduler, *action) for action in POD_EVICTION_ACTIONS)
     return preempting, reclaiming
 
 
-def _votes(scheduler: SchedulerSpec, plain: str, gang: str, voters: frozenset[str], flag: str) -> Votes | None:
+def _action_votes(
+    scheduler: SchedulerSpec, plain: str, gang: str, voters: frozenset[str], flag: str
+) -> EvictionVotes | None:
     found = []
-    if plain in scheduler.actions and (names := deciding(scheduler, voters, flag)):
-        found.append(Votes(whole="gang" not in names, shares="drf" in names and flag == "enablePreemptable"))
-    if gang in scheduler.actions and any(plugin.name in UNIFIED_VOTERS for tier in scheduler.tiers for plugin in tier):
+    if plain in scheduler.actions and (names := deciding_plugins(scheduler, voters, flag)):
+        found.append(
+            EvictionVotes(
+                whole_gangs="gang" not in names, compare_shares="drf" in names and flag == "enablePreemptable"
+            )
+        )
+    if gang in scheduler.actions and any(
+        plugin.name in GANG_ACTION_VOTERS for tier in scheduler.tiers for plugin in tier
+    ):
         allowed = scheduler.configurations.get(gang, {}).get("allowWholeBundle", True)
-        found.append(Votes(whole=allowed is True or str(allowed) in TRUE))
-    return max(found, key=lambda vote: (vote.whole, not vote.shares), default=None)
+        found.append(EvictionVotes(whole_gangs=allowed is True or str(allowed) in TRUE_WORDS))
+    return max(found, key=lambda vote: (vote.whole_gangs, not vote.compare_shares), default=None)
 
 
-def deciding(scheduler: SchedulerSpec, voters: frozenset[str], flag: str) -> frozenset[str]:
+def deciding_plugins(scheduler: SchedulerSpec, voters: frozenset[str], flag: str) -> frozenset[str]:
     """The plugins whose votes count for a plain action: those of the first tier in which any has one, and it is not
     switched off.
 
@@ -54,17 +65,19 @@ def deciding(scheduler: SchedulerSpec, voters: frozenset[str], flag: str) -> fro
     return frozenset()
 
 
-def evicts(scheduler: SchedulerSpec | None) -> bool:
+def has_eviction_action(scheduler: SchedulerSpec | None) -> bool:
     """Whether some action evicts."""
-    return scheduler is not None and any(action in (*PREEMPT, *RECLAIM) for action in scheduler.actions)
+    return scheduler is not None and any(action in (*PREEMPT_ACTIONS, *RECLAIM_ACTIONS) for action in scheduler.actions)
 
 
-def cools(scheduler: SchedulerSpec | None) -> bool:
+def has_cooldown_plugin(scheduler: SchedulerSpec | None) -> bool:
     """Whether the plugin cdp guards pods, in whatever tier. Its flags switch it off for the plain actions; the gang
     actions ask it nothing in Volcano, but what an owner wishes to protect is protected here."""
     flags = {"preempt": "enablePreemptable", "reclaim": "enableReclaimable"}
     used = (
-        [flags.get(action, "") for action in scheduler.actions if action in (*PREEMPT, *RECLAIM)] if scheduler else []
+        [flags.get(action, "") for action in scheduler.actions if action in (*PREEMPT_ACTIONS, *RECLAIM_ACTIONS)]
+        if scheduler
+        else []
     )
     plugins = [plugin for tier in scheduler.tiers for plugin in tier if plugin.name == "cdp"] if scheduler else []
     return any(plugin.flags.get(flag, True) for plugin in plugins for flag in used)

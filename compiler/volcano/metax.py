@@ -11,42 +11,42 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from compiler.specs import GangSpec, RoleSpec, SubgroupSpec, TopologySpec
-from compiler.syntax.documents import Path
+from compiler.syntax.documents import FieldPath
 
-GROUP = "metax-tech.com/gpu-group-size"
-ATOMIC = "metax-tech.com/atomic-gpu-group-size"
-GPU = "metax-tech.com/gpu"
+GROUP_SIZE = "metax-tech.com/gpu-group-size"
+ATOMIC_GROUP_SIZE = "metax-tech.com/atomic-gpu-group-size"
+METAX_GPU = "metax-tech.com/gpu"
 SUPERNODE_TIER = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class AnnotationProblem:
     """kind: "size", "pod", "total", "atomic" or "roles", one check each. path: the annotation."""
 
-    kind: str
-    path: Path
+    category: str
+    path: FieldPath
     message: str
     help: str
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _GroupSizes:
     group: int
     atomic: int | None
-    group_path: Path
-    atomic_path: Path
+    group_path: FieldPath
+    atomic_path: FieldPath
 
 
 def subgroups(roles: Sequence[RoleSpec]) -> tuple[SubgroupSpec, ...]:
     """The subgroups that the annotations ask for; none when they ask for nothing or for something that cannot be."""
-    asked, problems = _asked(roles)
-    if asked is None or problems or _arithmetic(roles, asked):
+    asked, problems = _group_sizes(roles)
+    if asked is None or problems or _size_problems(roles, asked):
         return ()
-    members, gpus = _members(roles)
+    members, gpus = _gpu_roles(roles)
     names = tuple(role.name for role in members)
     minimum = sum(role.minimum for role in members)
 
-    def part(name: str, size: int, topology: TopologySpec, path: Path) -> SubgroupSpec:
+    def part(name: str, size: int, topology: TopologySpec, path: FieldPath) -> SubgroupSpec:
         return SubgroupSpec(name, names, size // gpus, minimum * gpus // size, topology, path)
 
     hard = TopologySpec("hard", SUPERNODE_TIER)
@@ -58,62 +58,64 @@ def subgroups(roles: Sequence[RoleSpec]) -> tuple[SubgroupSpec, ...]:
     )
 
 
-def asked_by(part: SubgroupSpec) -> str | None:
+def requesting_annotation(part: SubgroupSpec) -> str | None:
     """The annotation that asks for a subgroup; None where another field does."""
-    return str(part.path[-1]) if part.path and part.path[-1] in (GROUP, ATOMIC) else None
+    return str(part.path[-1]) if part.path and part.path[-1] in (GROUP_SIZE, ATOMIC_GROUP_SIZE) else None
 
 
-def repaired(gang: GangSpec, subgroup: int, code: str, pods: int | None) -> dict[str, str | int]:
+def annotation_repair(gang: GangSpec, subgroup: int, code: str, pods: int | None) -> dict[str, str | int]:
     """What to write for smaller groups (GR106), or for groups that only should sit in one supernode (GR107): then one
     pod is the atomic group. Nothing where no annotation asks for the subgroup."""
-    annotation = asked_by(gang.subgroups[subgroup])
+    annotation = requesting_annotation(gang.subgroups[subgroup])
     if annotation is None or code not in ("GR106", "GR107"):
         return {}
-    gpus = _members(gang.roles)[1]
+    gpus = _gpu_roles(gang.roles)[1]
     if code == "GR107":
-        return {"annotation": ATOMIC, "written": gpus}
+        return {"annotation": ATOMIC_GROUP_SIZE, "written": gpus}
     return {"annotation": annotation, "written": gpus * (pods or 1)}
 
 
-def problems(roles: Sequence[RoleSpec]) -> list[Problem]:
+def annotation_problems(roles: Sequence[RoleSpec]) -> list[AnnotationProblem]:
     """Everything that keeps the annotations from making sense."""
-    asked, found = _asked(roles)
-    return found if asked is None or found else _arithmetic(roles, asked)
+    asked, found = _group_sizes(roles)
+    return found if asked is None or found else _size_problems(roles, asked)
 
 
-def _path(role: RoleSpec, key: str) -> Path:
-    return (*role.template, "metadata", "annotations", key)
+def _annotation_path(role: RoleSpec, key: str) -> FieldPath:
+    return (*role.template_path, "metadata", "annotations", key)
 
 
-def _asked(roles: Sequence[RoleSpec]) -> tuple[_Asked | None, list[Problem]]:
-    found: list[Problem] = []
-    values: dict[str, tuple[int, Path]] = {}
+def _group_sizes(roles: Sequence[RoleSpec]) -> tuple[_GroupSizes | None, list[AnnotationProblem]]:
+    found: list[AnnotationProblem] = []
+    values: dict[str, tuple[int, FieldPath]] = {}
     for role in roles:
-        for key in (GROUP, ATOMIC):
+        for key in (GROUP_SIZE, ATOMIC_GROUP_SIZE):
             if (text := role.annotations.get(key)) is None:
                 continue
-            path = _path(role, key)
+            path = _annotation_path(role, key)
             if not (text.isascii() and text.isdigit() and 0 < int(text[:12]) < 10**9):
-                found.append(Problem("size", path, f"{key} is {text!r}", "write a number of GPUs, 1 or more"))
+                found.append(AnnotationProblem("size", path, f"{key} is {text!r}", "write a number of GPUs, 1 or more"))
             elif key in values and values[key][0] != int(text):
                 message = f"{key} is {text} here and {values[key][0]} on another role"
                 found.append(
-                    Problem("roles", path, message, "write the annotation on one role only; it holds for the whole job")
+                    AnnotationProblem(
+                        "roles", path, message, "write the annotation on one role only; it holds for the whole job"
+                    )
                 )
             else:
                 values.setdefault(key, (int(text), path))
     if not values or found:
         return None, found
-    atomic = values.get(ATOMIC)
-    group = values.get(GROUP) or atomic
+    atomic = values.get(ATOMIC_GROUP_SIZE)
+    group = values.get(GROUP_SIZE) or atomic
     if group is None:
         return None, found
-    return _Asked(group[0], atomic[0] if atomic else None, group[1], atomic[1] if atomic else group[1]), found
+    return _GroupSizes(group[0], atomic[0] if atomic else None, group[1], atomic[1] if atomic else group[1]), found
 
 
-def _members(roles: Sequence[RoleSpec]) -> tuple[list[RoleSpec], int]:
+def _gpu_roles(roles: Sequence[RoleSpec]) -> tuple[list[RoleSpec], int]:
     """The roles with GPUs and the GPUs of one pod, 0 when the roles differ."""
-    own = {id(role): role.pod.requests.get(GPU, 0) for role in roles}
+    own = {id(role): role.pod.requests.get(METAX_GPU, 0) for role in roles}
     any_vendor = {
         id(role): sum(amount for name, amount in role.pod.requests.items() if name.endswith("/gpu")) for role in roles
     }
@@ -123,20 +125,20 @@ def _members(roles: Sequence[RoleSpec]) -> tuple[list[RoleSpec], int]:
     return members, sizes.pop() if len(sizes) == 1 else 0
 
 
-def _arithmetic(roles: Sequence[RoleSpec], asked: _Asked) -> list[Problem]:
-    members, gpus = _members(roles)
+def _size_problems(roles: Sequence[RoleSpec], asked: _GroupSizes) -> list[AnnotationProblem]:
+    members, gpus = _gpu_roles(roles)
     if not members:
         return [
-            Problem(
+            AnnotationProblem(
                 "pod",
                 asked.group_path,
                 "no pod of the job requests GPUs",
-                f"request {GPU} in the pod templates, or remove the annotation",
+                f"request {METAX_GPU} in the pod templates, or remove the annotation",
             )
         ]
     if not gpus:
         return [
-            Problem(
+            AnnotationProblem(
                 "pod",
                 asked.group_path,
                 "the roles' pods have different numbers of GPUs",
@@ -144,10 +146,13 @@ def _arithmetic(roles: Sequence[RoleSpec], asked: _Asked) -> list[Problem]:
             )
         ]
     found = []
-    for key, size, path in ((GROUP, asked.group, asked.group_path), (ATOMIC, asked.atomic, asked.atomic_path)):
+    for key, size, path in (
+        (GROUP_SIZE, asked.group, asked.group_path),
+        (ATOMIC_GROUP_SIZE, asked.atomic, asked.atomic_path),
+    ):
         if size and size % gpus:
             found.append(
-                Problem(
+                AnnotationProblem(
                     "pod",
                     path,
                     f"{key} {size} is no multiple of the {gpus} GPUs of one pod",
@@ -157,7 +162,7 @@ def _arithmetic(roles: Sequence[RoleSpec], asked: _Asked) -> list[Problem]:
     total = sum(role.replicas for role in members) * gpus
     if total % asked.group:
         found.append(
-            Problem(
+            AnnotationProblem(
                 "total",
                 asked.group_path,
                 f"the job's {total} GPUs are no multiple of the group's {asked.group}",
@@ -166,7 +171,7 @@ def _arithmetic(roles: Sequence[RoleSpec], asked: _Asked) -> list[Problem]:
         )
     if asked.atomic and asked.group % asked.atomic:
         found.append(
-            Problem(
+            AnnotationProblem(
                 "atomic",
                 asked.atomic_path,
                 f"the group's {asked.group} GPUs are no multiple of the atomic group's {asked.atomic}",

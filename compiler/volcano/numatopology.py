@@ -9,11 +9,11 @@ from typing import Any
 
 from compiler.specs import NodeSpec, NumaSpec, NumaTopologySpec
 
-GPU = "nvidia.com/gpu"
+NVIDIA_GPU = "nvidia.com/gpu"
 """What gpuDetail counts."""
 
 
-def cpus(text: str) -> set[int]:
+def parse_cpu_set(text: str) -> set[int]:
     """A set of CPUs as Linux writes it: "0-3,8". ValueError for anything else."""
     found: set[int] = set()
     for part in filter(None, (piece.strip() for piece in text.split(","))):
@@ -44,16 +44,16 @@ def numa_spec(
         del home[cpu]
     gpus = Counter(int((detail or {}).get("numa") or 0) for detail in gpu_detail.values())
     cells = sorted({*home.values(), *gpus})
-    every, idle = Counter(home.values()), Counter(home[cpu] for cpu in cpus(allocatable or "") if cpu in home)
+    every, idle = Counter(home.values()), Counter(home[cpu] for cpu in parse_cpu_set(allocatable or "") if cpu in home)
     return NumaSpec(
         policies.get("TopologyManagerPolicy", "none"),
         policies.get("CPUManagerPolicy", "none") == "static",
-        tuple({"cpu": every[cell] * 1000, **({GPU: gpus[cell]} if gpus else {})} for cell in cells),
+        tuple({"cpu": every[cell] * 1000, **({NVIDIA_GPU: gpus[cell]} if gpus else {})} for cell in cells),
         None if allocatable is None else tuple({"cpu": idle[cell] * 1000} for cell in cells),
     )
 
 
-def with_numa(nodes: Iterable[NodeSpec], topologies: Iterable[NumaTopologySpec]) -> list[NodeSpec]:
+def with_numa_topologies(nodes: Iterable[NodeSpec], topologies: Iterable[NumaTopologySpec]) -> list[NodeSpec]:
     """The nodes with what Numatopology objects of their names say; it goes before what a pool says."""
     said = {spec.name: spec.numa for spec in topologies}
     return [replace(node, numa=said[node.name]) if node.name in said else node for node in nodes]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-ACTIONS = ("enqueue", "allocate", "backfill", "preempt", "reclaim", "gangpreempt", "gangreclaim", "shuffle")
+SCHEDULER_ACTIONS = ("enqueue", "allocate", "backfill", "preempt", "reclaim", "gangpreempt", "gangreclaim", "shuffle")
 
 _FLAGS = """
     enableJobOrder enableHierarchy enableJobReady enableJobPipelined enableTaskOrder enablePreemptable enableReclaimable enablePreemptive
@@ -12,23 +12,23 @@ _FLAGS = """
     enabledVictim enableJobStarving enabledOverused enabledAllocatable enabledHyperNodeOrder enabledSubJobReady enabledSubJobPipelined
     enabledSubJobOrder enabledHyperNodeGradient
 """
-FLAGS = tuple(_FLAGS.split())
+PLUGIN_FLAGS = tuple(_FLAGS.split())
 
 
-def _all(kind: str, names: str, prefix: str = "") -> dict[str, str]:
+def _arguments_of_type(kind: str, names: str, prefix: str = "") -> dict[str, str]:
     return {prefix + name: kind for name in names.split()}
 
 
-_CACHE = {"predicateErrorCacheEnable": "bool"}
+_PREDICATE_CACHE = {"predicateErrorCacheEnable": "bool"}
 _GANG_EVICTION = {"maxDomains": "int", "allowWholeBundle": "bool"}
-ARGUMENTS: Mapping[str, Mapping[str, str]] = {
-    "allocate": _CACHE,
-    "backfill": _CACHE,
-    "reclaim": _CACHE,
+ACTION_ARGUMENTS: Mapping[str, Mapping[str, str]] = {
+    "allocate": _PREDICATE_CACHE,
+    "backfill": _PREDICATE_CACHE,
+    "reclaim": _PREDICATE_CACHE,
     "preempt": {
-        **_CACHE,
+        **_PREDICATE_CACHE,
         "enableTopologyAwarePreemption": "bool",
-        **_all(
+        **_arguments_of_type(
             "int",
             "topologyAwarePreemptWorkerNum minCandidateNodesPercentage minCandidateNodesAbsolute maxCandidateNodesAbsolute",
         ),
@@ -38,7 +38,7 @@ ARGUMENTS: Mapping[str, Mapping[str, str]] = {
 }
 """Action -> argument (under configurations) -> type."""
 
-PLUGINS: Mapping[str, Mapping[str, str]] = {
+PLUGIN_ARGUMENTS: Mapping[str, Mapping[str, str]] = {
     "priority": {},
     "gang": {},
     "conformance": {},
@@ -52,7 +52,7 @@ PLUGINS: Mapping[str, Mapping[str, str]] = {
     "overcommit": {"overcommit-factor": "float"},
     "sla": {"sla-waiting-time": "string"},
     "predicates": {
-        **_all(
+        **_arguments_of_type(
             "bool",
             """NodeAffinityEnable NodePortsEnable TaintTolerationEnable PodAffinityEnable NodeVolumeLimitsEnable
             VolumeZoneEnable PodTopologySpreadEnable VolumeBindingEnable CacheEnable DynamicResourceAllocationEnable""",
@@ -63,12 +63,12 @@ PLUGINS: Mapping[str, Mapping[str, str]] = {
         "volumebinding.shape": "list",
         "dynamicresources.filterTimeoutSeconds": "int",
     },
-    "nodeorder": _all(
+    "nodeorder": _arguments_of_type(
         "int",
         """leastrequested.weight mostrequested.weight nodeaffinity.weight podaffinity.weight balancedresource.weight tainttoleration.weight
         imagelocality.weight podtopologyspread.weight""",
     ),
-    "binpack": {**_all("int", "weight cpu memory", "binpack."), "binpack.resources": "string"},
+    "binpack": {**_arguments_of_type("int", "weight cpu memory", "binpack."), "binpack.resources": "string"},
     "resource-strategy-fit": {
         "resourceStrategyFitWeight": "int",
         "resources": "map",
@@ -77,7 +77,7 @@ PLUGINS: Mapping[str, Mapping[str, str]] = {
     },
     "network-topology-aware": {
         "weight": "int",
-        **_all("int", "cpu memory", "hypernode.binpack."),
+        **_arguments_of_type("int", "cpu memory", "hypernode.binpack."),
         "hypernode.binpack.resources": "string",
         "hypernode.binpack.normal-pod.enable": "bool",
         "hypernode.binpack.normal-pod.fading": "float",
@@ -96,7 +96,7 @@ PLUGINS: Mapping[str, Mapping[str, str]] = {
     },
     "rescheduling": {"interval": "string", "metricsPeriod": "string", "strategies": "list"},
     "deviceshare": {
-        **_all(
+        **_arguments_of_type(
             "bool",
             "GPUSharingEnable GPUNumberEnable NodeLockEnable VGPUEnable AscendMindClusterVNPUEnable AscendHAMiVNPUEnable",
             "deviceshare.",
@@ -108,7 +108,7 @@ PLUGINS: Mapping[str, Mapping[str, str]] = {
         "deviceshare.GPUExclusiveRules": "list",
     },
     "extender": {
-        **_all(
+        **_arguments_of_type(
             "string",
             """urlPrefix httpTimeout onSessionOpenVerb onSessionCloseVerb predicateVerb prioritizeVerb preemptableVerb
             reclaimableVerb queueOverusedVerb jobEnqueueableVerb jobEnqueuedVerb jobReadyVerb allocateFuncVerb deallocateFuncVerb""",
@@ -123,7 +123,7 @@ PLUGINS: Mapping[str, Mapping[str, str]] = {
 }
 """Plugin -> argument -> type: int, float, bool, string, list, map."""
 
-GLOBS: Mapping[str, Mapping[str, str]] = {
+ARGUMENT_PREFIXES: Mapping[str, Mapping[str, str]] = {
     "binpack": {"binpack.resources.": "int"},
     "network-topology-aware": {"hypernode.binpack.resources.": "int"},
     "tdm": {"tdm.revocable-zone.": "string"},

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from compiler.diagnostics import Diagnostic, rule
+from compiler.diagnostics import Diagnostic, declare_rule
 from compiler.specs import PluginSpec, SchedulerSpec
-from compiler.syntax.documents import Document, Path
+from compiler.syntax.documents import Document, FieldPath
 
-KEY = "volcano-scheduler.conf"
+CONF_KEY = "volcano-scheduler.conf"
 FILE_KEYS = ("actions", "tiers", "configurations", "metrics")
-OUR_KEYS = (*FILE_KEYS, "customPlugins")
+CONFIGURATION_KEYS = (*FILE_KEYS, "customPlugins")
 ARGUMENT_TYPES = ("int", "float", "bool", "string")
 
-BAD_CONF = rule(
+BAD_SCHEDULER_CONF = declare_rule(
     "GP413",
     "error",
     "scheduler configuration of the wrong shape",
@@ -27,28 +27,30 @@ BAD_CONF = rule(
 )
 
 
-def read(
-    document: Document, data: Any, base: Path, *, raw: str | None, name: str, namespace: str
+def read_scheduler_conf(
+    document: Document, data: Any, base: FieldPath, *, raw: str | None, name: str, namespace: str
 ) -> tuple[SchedulerSpec | None, list[Diagnostic]]:
     """The configuration in `data`, which stands at `base`; None when its shape is wrong, with every problem found."""
-    reader = _Reader(document, base)
-    spec = reader.read(data, raw, name, namespace)
+    reader = _ConfReader(document, base)
+    spec = reader.scheduler_spec(data, raw, name, namespace)
     return (None if reader.problems else spec), reader.problems
 
 
-class _Reader:
-    def __init__(self, document: Document, base: Path) -> None:
-        self.document, self.base = document, base
+class _ConfReader:
+    def __init__(self, document: Document, base: FieldPath) -> None:
+        self.document, self.base_path = document, base
         self.problems: list[Diagnostic] = []
 
-    def wrong(self, path: Path, message: str, help: str) -> None:
+    def add_problem(self, path: FieldPath, message: str, help: str) -> None:
         self.problems.append(
-            BAD_CONF.at(self.document.at(*self.base, *path), message, help, object=self.document.label)
+            BAD_SCHEDULER_CONF.diagnostic(
+                self.document.position(*self.base_path, *path), message, help, object=self.document.display_name
+            )
         )
 
-    def read(self, data: Any, raw: str | None, name: str, namespace: str) -> SchedulerSpec:
+    def scheduler_spec(self, data: Any, raw: str | None, name: str, namespace: str) -> SchedulerSpec:
         if not isinstance(data, dict):
-            self.wrong((), "the configuration is no mapping", "write actions and tiers")
+            self.add_problem((), "the configuration is no mapping", "write actions and tiers")
             data = {}
         return SchedulerSpec(
             document=self.document,
@@ -56,47 +58,48 @@ class _Reader:
             namespace=namespace,
             actions=self.actions(data.get("actions"), raw is not None),
             tiers=tuple(
-                tuple(self.tier(tier, ("tiers", index))) for index, tier in self.items(data.get("tiers"), ("tiers",))
+                tuple(self.tier_plugins(tier, ("tiers", index)))
+                for index, tier in self.indexed_mappings(data.get("tiers"), ("tiers",))
             ),
             configurations=dict(self.configurations(data.get("configurations"))),
             metrics=self.metrics(data.get("metrics")),
-            raw=raw,
-            base=self.base,
-            custom_plugins=dict(self.custom(data.get("customPlugins"))) if raw is None else {},
+            raw_text=raw,
+            base_path=self.base_path,
+            custom_plugins=dict(self.custom_plugins(data.get("customPlugins"))) if raw is None else {},
         )
 
-    def items(self, value: Any, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    def indexed_mappings(self, value: Any, path: FieldPath) -> Iterator[tuple[int, dict[str, Any]]]:
         if value is not None and not isinstance(value, list):
-            self.wrong(path, f"{path[-1]} is no list", "write a list")
+            self.add_problem(path, f"{path[-1]} is no list", "write a list")
         for index, item in enumerate(value if isinstance(value, list) else ()):
             if isinstance(item, dict):
                 yield index, item
             else:
-                self.wrong((*path, index), f"an entry of {path[-1]} is no mapping", "write a mapping")
+                self.add_problem((*path, index), f"an entry of {path[-1]} is no mapping", "write a mapping")
 
     def actions(self, value: Any, raw: bool) -> tuple[str, ...]:
         if isinstance(value, str):
             value = [part.strip() for part in value.split(",")]
         elif raw or not isinstance(value, list) or not all(isinstance(part, str) for part in value):
-            self.wrong(
+            self.add_problem(
                 ("actions",),
                 "actions is missing" if value is None else "actions is no text",
                 'write actions: "enqueue, allocate, backfill"',
             )
             return ()
         if not any(value):
-            self.wrong(("actions",), "actions is empty", 'write actions: "enqueue, allocate, backfill"')
+            self.add_problem(("actions",), "actions is empty", 'write actions: "enqueue, allocate, backfill"')
         return tuple(part for part in value if part)
 
-    def tier(self, tier: Mapping[str, Any], path: Path) -> Iterator[PluginSpec]:
-        for index, plugin in self.items(tier.get("plugins"), (*path, "plugins")):
+    def tier_plugins(self, tier: Mapping[str, Any], path: FieldPath) -> Iterator[PluginSpec]:
+        for index, plugin in self.indexed_mappings(tier.get("plugins"), (*path, "plugins")):
             at = (*path, "plugins", index)
             name, arguments = plugin.get("name"), plugin.get("arguments")
             if not isinstance(name, str) or not name:
-                self.wrong(at, "a plugin has no name", "add name")
+                self.add_problem(at, "a plugin has no name", "add name")
                 continue
             if arguments is not None and not isinstance(arguments, dict):
-                self.wrong((*at, "arguments"), "arguments is no mapping", "write a mapping")
+                self.add_problem((*at, "arguments"), "arguments is no mapping", "write a mapping")
                 arguments = None
             flags: dict[str, bool] = {}
             for key, value in plugin.items():
@@ -105,17 +108,17 @@ class _Reader:
                 if isinstance(value, bool):
                     flags[key] = value
                 elif key.startswith("enable"):
-                    self.wrong((*at, key), f"{key} is not true or false", "write true or false, unquoted")
+                    self.add_problem((*at, key), f"{key} is not true or false", "write true or false, unquoted")
             yield PluginSpec(name, arguments or {}, flags)
 
     def configurations(self, value: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-        for index, entry in self.items(value, ("configurations",)):
-            at: Path = ("configurations", index)
+        for index, entry in self.indexed_mappings(value, ("configurations",)):
+            at: FieldPath = ("configurations", index)
             name, arguments = entry.get("name"), entry.get("arguments")
             if not isinstance(name, str) or not name:
-                self.wrong(at, "a configuration has no name", "add the action's name")
+                self.add_problem(at, "a configuration has no name", "add the action's name")
             elif arguments is not None and not isinstance(arguments, dict):
-                self.wrong((*at, "arguments"), "arguments is no mapping", "write a mapping")
+                self.add_problem((*at, "arguments"), "arguments is no mapping", "write a mapping")
             else:
                 yield name, arguments or {}
 
@@ -123,18 +126,18 @@ class _Reader:
         if value is None:
             return {}
         if not isinstance(value, dict) or not all(isinstance(part, str) for part in value.values()):
-            self.wrong(("metrics",), "metrics is no mapping of texts", "quote the values")
+            self.add_problem(("metrics",), "metrics is no mapping of texts", "quote the values")
             return {}
         return dict(value)
 
-    def custom(self, value: Any) -> Iterator[tuple[str, dict[str, str]]]:
-        for index, entry in self.items(value, ("customPlugins",)):
-            at: Path = ("customPlugins", index)
+    def custom_plugins(self, value: Any) -> Iterator[tuple[str, dict[str, str]]]:
+        for index, entry in self.indexed_mappings(value, ("customPlugins",)):
+            at: FieldPath = ("customPlugins", index)
             name, arguments = entry.get("name"), entry.get("arguments") or {}
             if not isinstance(name, str) or not name:
-                self.wrong(at, "a custom plugin has no name", "add name")
+                self.add_problem(at, "a custom plugin has no name", "add name")
             elif not isinstance(arguments, dict) or any(kind not in ARGUMENT_TYPES for kind in arguments.values()):
-                self.wrong(
+                self.add_problem(
                     (*at, "arguments"),
                     "arguments is no mapping of names to types",
                     f"the types are {', '.join(ARGUMENT_TYPES)}",

@@ -11,69 +11,74 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
-from compiler.specs import Amounts, SharedSpec, VgpuAsk
+from compiler.specs import Amounts, SharedDeviceSpec, VgpuRequest
 
-NUMBER = "volcano.sh/vgpu-number"
-MEMORY = "volcano.sh/vgpu-memory"
-PERCENTAGE = "volcano.sh/vgpu-memory-percentage"
-CORES = "volcano.sh/vgpu-cores"
-ALL_CORES = 100
-SHARED_MEMORY = "volcano.sh/gpu-memory"
-CARDS = "volcano.sh/gpu-number"
-REGISTER = "volcano.sh/node-vgpu-register"
+VGPU_NUMBER = "volcano.sh/vgpu-number"
+VGPU_MEMORY = "volcano.sh/vgpu-memory"
+VGPU_MEMORY_PERCENTAGE = "volcano.sh/vgpu-memory-percentage"
+VGPU_CORES = "volcano.sh/vgpu-cores"
+FULL_DEVICE_CORES = 100
+GPU_MEMORY = "volcano.sh/gpu-memory"
+GPU_NUMBER = "volcano.sh/gpu-number"
+VGPU_REGISTER = "volcano.sh/node-vgpu-register"
 """On a node: `id,shares,MiB,type,healthy,mode:` for each device."""
-ASSIGNED = "volcano.sh/vgpu-ids-new"
+VGPU_ASSIGNMENT = "volcano.sh/vgpu-ids-new"
 """On a pod: `id,type,MiB,percent:` for each device, containers divided by `;`."""
-SHARES = 10
+DEFAULT_DEVICE_SHARES = 10
 """Pods that the device plugin lets share one device by default."""
 
 
-def vgpu(requests: Mapping[str, Fraction]) -> VgpuAsk | None:
+def vgpu_request(requests: Mapping[str, Fraction]) -> VgpuRequest | None:
     """What a container's limits and requests together ask for; None where they name neither a number nor memory."""
-    if NUMBER not in requests and MEMORY not in requests:
+    if VGPU_NUMBER not in requests and VGPU_MEMORY not in requests:
         return None
-    memory, percentage = int(requests.get(MEMORY, 0)), int(requests.get(PERCENTAGE, 0))
-    return VgpuAsk(
-        int(requests.get(NUMBER, 1)), memory, percentage or (0 if memory else 100), int(requests.get(CORES, 0))
+    memory, percentage = int(requests.get(VGPU_MEMORY, 0)), int(requests.get(VGPU_MEMORY_PERCENTAGE, 0))
+    return VgpuRequest(
+        int(requests.get(VGPU_NUMBER, 1)),
+        memory,
+        percentage or (0 if memory else 100),
+        int(requests.get(VGPU_CORES, 0)),
     )
 
 
-def vgpu_devices(devices: int, memory: int, shares: int = SHARES) -> SharedSpec:
+def vgpu_devices(devices: int, memory: int, shares: int = DEFAULT_DEVICE_SHARES) -> SharedDeviceSpec:
     """Equal devices of a node."""
-    return SharedSpec(MEMORY, "", tuple((f"device-{i}", _offer(memory, shares)) for i in range(devices)))
+    return SharedDeviceSpec(
+        VGPU_MEMORY, "", tuple((f"device-{i}", _device_amounts(memory, shares)) for i in range(devices))
+    )
 
 
-def _offer(memory: int, shares: int) -> Amounts:
-    return {MEMORY: memory, CORES: ALL_CORES, NUMBER: shares}
+def _device_amounts(memory: int, shares: int) -> Amounts:
+    return {VGPU_MEMORY: memory, VGPU_CORES: FULL_DEVICE_CORES, VGPU_NUMBER: shares}
 
 
-def shared(annotations: Mapping[str, str], allocatable: Amounts) -> tuple[SharedSpec, ...]:
+def shared_devices_of(annotations: Mapping[str, str], allocatable: Amounts) -> tuple[SharedDeviceSpec, ...]:
     """What a live node says of its devices: the vGPU register, or cards that share memory (of each the same part of the
     sum)."""
     found = []
-    if devices := tuple(_registered(annotations.get(REGISTER, ""))):
-        found.append(SharedSpec(MEMORY, "", devices))
-    cards = allocatable.get(CARDS, 0)
-    if cards and (memory := allocatable.get(SHARED_MEMORY, 0) // cards):
+    if devices := tuple(_registered_devices(annotations.get(VGPU_REGISTER, ""))):
+        found.append(SharedDeviceSpec(VGPU_MEMORY, "", devices))
+    cards = allocatable.get(GPU_NUMBER, 0)
+    if cards and (memory := allocatable.get(GPU_MEMORY, 0) // cards):
         found.append(
-            SharedSpec(SHARED_MEMORY, "", tuple((f"device-{i}", {SHARED_MEMORY: memory}) for i in range(cards)))
+            SharedDeviceSpec(GPU_MEMORY, "", tuple((f"device-{i}", {GPU_MEMORY: memory}) for i in range(cards)))
         )
     return tuple(found)
 
 
-def _registered(text: str) -> Iterator[tuple[str, Amounts]]:
+def _registered_devices(text: str) -> Iterator[tuple[str, Amounts]]:
     """Healthy devices; a text that is none gives none, as in Volcano."""
     for record in text.split(":"):
         fields = record.split(",")
         if len(fields) >= 5 and fields[1].isdigit() and fields[2].isdigit() and fields[4].lower() in ("true", "t", "1"):
-            yield fields[0], _offer(int(fields[2]), int(fields[1]))
+            yield fields[0], _device_amounts(int(fields[2]), int(fields[1]))
 
 
-def assigned(text: str) -> list[tuple[str, Amounts]]:
+def assigned_devices(text: str) -> list[tuple[str, Amounts]]:
     """What a pod holds of which device."""
     found: list[tuple[str, Amounts]] = []
     for record in text.replace(";", ":").split(":"):
         fields = record.split(",")
         if len(fields) >= 4 and fields[2].isdigit() and fields[3].isdigit():
-            found.append((fields[0], {MEMORY: int(fields[2]), CORES: int(fields[3]), NUMBER: 1}))
+            found.append((fields[0], {VGPU_MEMORY: int(fields[2]), VGPU_CORES: int(fields[3]), VGPU_NUMBER: 1}))
     return found

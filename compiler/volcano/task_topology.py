@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-AFFINITY = "volcano.sh/task-topology-affinity"
-ANTI_AFFINITY = "volcano.sh/task-topology-anti-affinity"
+TASK_AFFINITY = "volcano.sh/task-topology-affinity"
+TASK_ANTI_AFFINITY = "volcano.sh/task-topology-anti-affinity"
 
 
-def groups(annotations: Mapping[str, object], key: str) -> list[list[str]]:
+def task_groups(annotations: Mapping[str, object], key: str) -> list[list[str]]:
     """Groups are parted by semicolons, the names in one by commas: of "ps,worker;ps,evaluator" ps and worker, and ps
     and evaluator."""
     said = annotations.get(key)

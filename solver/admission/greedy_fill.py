@@ -4,102 +4,107 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from solver.admission.admit import first_goal
-from solver.greedy.best_fit import Greedy
-from solver.greedy.least_fragmentation import more
+from solver.admission.admit import solve_first_goal
+from solver.greedy.best_fit import GreedyPlacer
+from solver.greedy.least_fragmentation import starts_more
 from solver.models.sets import Sets
 from solver.options import Options
-from solver.placement.node_exchange import exchange
-from solver.placement.realise import realise
-from solver.placement.spread import shared_out
+from solver.placement.node_exchange import exchange_pods
+from solver.placement.realise import pack_buckets
+from solver.placement.spread import gang_pods_by_bucket
 from solver.plan import Objective
 from solver.problem import Placement, Problem
-from solver.semantics.gang_classes import shape_of
-from solver.semantics.placements import Placements, fresh, merged
-from solver.semantics.queue_limits import totals
-from solver.semantics.topology import Tree
-from solver.state.room import Ledger, Room, demand
+from solver.semantics.gang_classes import waiting_class
+from solver.semantics.placements import Placements, merge_placements, new_placements
+from solver.semantics.queue_limits import cluster_totals
+from solver.semantics.topology import TopologyTree
+from solver.state.room import FreeNodes, QueueBooks, placed_demand
 
 
 def greedy_floor(
     problem: Problem,
-    tree: Tree,
-    room: Room,
-    ledger: Ledger,
+    tree: TopologyTree,
+    room: FreeNodes,
+    ledger: QueueBooks,
     gangs: list[int],
-    greedy: Greedy | None = None,
-    line: list[int] | None = None,
+    greedy: GreedyPlacer | None = None,
+    serving_order: list[int] | None = None,
 ) -> Placements:
     """What the greedy admits, gang by gang: the incumbent of the model, and the plan that no plan may be worse than.
 
     greedy: another one than the usual, in a room of its own. line: takes down the order in which the gangs are asked.
     """
     ledger = ledger.copy()
-    greedy = greedy or Greedy(problem, tree, room.copy())
+    greedy = greedy or GreedyPlacer(problem, tree, room.copy())
     found: dict[int, tuple[Placement, ...]] = {}
     stopped: set[int] = set()
-    for j in greedy.order(gangs, ledger, totals(problem)):
+    for j in greedy.serving_order(gangs, ledger, cluster_totals(problem)):
         queue = problem.gangs[j].queue
-        if line is not None:
-            line.append(j)
-        pods = None if queue in stopped else fitted(greedy, ledger, j)
+        if serving_order is not None:
+            serving_order.append(j)
+        pods = None if queue in stopped else place_and_charge(greedy, ledger, j)
         if pods is not None:
             found[j] = pods
-        elif problem.queues[queue].strict:
+        elif problem.queues[queue].strict_order:
             stopped.add(queue)
     return found
 
 
-def fitted(greedy: Greedy, ledger: Ledger, j: int) -> tuple[Placement, ...] | None:
+def place_and_charge(greedy: GreedyPlacer, ledger: QueueBooks, j: int) -> tuple[Placement, ...] | None:
     """All pods of gang j where the greedy finds a place and its queue allows it; charges both."""
     gang, width = greedy.problem.gangs[j], len(greedy.problem.resources)
-    shape = shape_of(j, gang)
-    if not ledger.allows(gang.queue, shape.demand(width)):
+    shape = waiting_class(j, gang)
+    if not ledger.allows_amount(gang.queue, shape.min_demand(width)):
         return None
-    mark = greedy.room.mark()
-    placed = greedy.place(j, shape)
+    mark = greedy.free_nodes.mark()
+    placed = greedy.place_gang(j, shape)
     if placed is None:
         return None
-    amount = demand(gang, placed, width)
-    if not ledger.allows(gang.queue, amount):  # a mix of roles dearer than the cheapest
-        greedy.room.undo(mark)
+    amount = placed_demand(gang, placed, width)
+    if not ledger.allows_amount(gang.queue, amount):  # a mix of roles dearer than the cheapest
+        greedy.free_nodes.undo(mark)
         return None
-    ledger.charge(gang.queue, amount)
-    return merged([*shape.fixed, *placed])
+    ledger.charge_queue(gang.queue, amount)
+    return merge_placements([*shape.running_pods, *placed])
 
 
-def raised(floor: Placements, others: Iterable[Placements], problem: Problem) -> Placements:
+def first_improvement(floor: Placements, others: Iterable[Placements], problem: Problem) -> Placements:
     """The first of the others that is more than the floor; the floor where none is."""
-    return next((other for other in others if more(problem, other, floor)), floor)
+    return next((other for other in others if starts_more(problem, other, floor)), floor)
 
 
-def exchanged(s: Sets, room: Room, floor: Placements, gangs: list[int], options: Options) -> Placements:
+def floor_after_exchange(s: Sets, room: FreeNodes, floor: Placements, gangs: list[int], options: Options) -> Placements:
     """The floor after each node was asked whether it would rather have others, and whoever then still fits; as it was,
     if that is not more."""
-    left, ledger, found = exchange(s.problem, room, s.ledger, floor, gangs, options)
+    left, ledger, found = exchange_pods(s.problem, room, s.queue_books, floor, gangs, options)
     again = greedy_floor(s.problem, s.tree, left, ledger, [j for j in gangs if j not in found])
-    return raised(floor, [{**found, **again}], s.problem)
+    return first_improvement(floor, [{**found, **again}], s.problem)
 
 
-def unpacked(s: Sets, floor: Placements, options: Options) -> Objective | None:
+def unpackable_objective(s: Sets, floor: Placements, options: Options) -> Objective | None:
     """The first goal of a batch, where the nodes cannot hold what these places, counted together, could: then no
     further goal is worth its model."""
-    admission = first_goal(s, floor, options)
+    admission = solve_first_goal(s, floor, options)
     return (
         admission.objectives[0]
-        if isinstance(realise(s, admission.admitted, shared_out(s, admission), options), tuple)
+        if isinstance(pack_buckets(s, admission.admitted, gang_pods_by_bucket(s, admission), options), tuple)
         else None
     )
 
 
-def filled(s: Sets, placements: Placements, gangs: list[int]) -> Placements:
+def add_gangs_that_fit(s: Sets, placements: Placements, gangs: list[int]) -> Placements:
     """The gangs that a struck limit left out although they still fit. Where the goals are proved there are none."""
     if len(placements) == len(gangs):
         return placements
-    ledger = s.ledger.copy()
+    ledger = s.queue_books.copy()
     for j, pods in placements.items():
-        ledger.charge(s.problem.gangs[j].queue, demand(s.problem.gangs[j], fresh(s.problem.gangs[j], pods), s.width))
+        ledger.charge_queue(
+            s.problem.gangs[j].queue,
+            placed_demand(s.problem.gangs[j], new_placements(s.problem.gangs[j], pods), s.resource_count),
+        )
     return {
         **placements,
-        **greedy_floor(s.problem, s.tree, s.room_beside(placements), ledger, [j for j in gangs if j not in placements]),
+        **greedy_floor(
+            s.problem, s.tree, s.free_nodes_after(placements), ledger, [j for j in gangs if j not in placements]
+        ),
     }

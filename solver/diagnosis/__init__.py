@@ -17,29 +17,29 @@ a `trial`: changes of the gang (`spec`), of the queues (`limits`), of the nodes 
 
 from __future__ import annotations
 
-from solver.diagnosis.facts import facts
-from solver.diagnosis.repairs import repairs
-from solver.diagnosis.world import Case, World, plain
+from solver.diagnosis.facts import gang_facts
+from solver.diagnosis.repairs import gang_repairs
+from solver.diagnosis.world import DiagnosisState, GangDiagnosis, anonymous_gang
 from solver.plan import Fact, Repair
 from solver.problem import Gang
 
-__all__ = ["World", "explain", "kind"]
+__all__ = ["DiagnosisState", "diagnosis_class", "explain"]
 
-MODELS = 12
+MODEL_BUDGET = 12
 """Exact models asked for one kind of gang that waits."""
 
 Explanation = tuple[tuple[Fact, ...], tuple[Repair, ...]]
 
 
-def explain(world: World, j: int) -> Explanation:
+def explain(state: DiagnosisState, j: int) -> Explanation:
     """Facts and repairs of a gang that waits. A pure function of what can be sent to another process."""
-    case = Case(world, world.problem.gangs[j], MODELS, world.shut.get(j, frozenset()))
-    found = facts(case)
-    return found, repairs(case, found)
+    case = GangDiagnosis(state, state.problem.gangs[j], MODEL_BUDGET, state.exclusions.get(j, frozenset()))
+    found = gang_facts(case)
+    return found, gang_repairs(case, found)
 
 
-def kind(world: World, j: int) -> tuple[Gang, int, int, int | None]:
+def diagnosis_class(state: DiagnosisState, j: int) -> tuple[Gang, int, int, int | None]:
     """Gangs of one kind wait for one reason: of one make, one queue and one priority, and where nodes close of one
     duration."""
-    gang = world.problem.gangs[j]
-    return plain(gang), gang.queue, gang.priority, gang.duration if world.closing else None
+    gang = state.problem.gangs[j]
+    return anonymous_gang(gang), gang.queue, gang.priority, gang.duration if state.has_maintenance else None

@@ -6,49 +6,56 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import replace
 
-from solver.diagnosis.minimal import spared
-from solver.diagnosis.world import Case, Setting
-from solver.greedy.best_fit import Greedy
-from solver.placement.fit import found
-from solver.state.room import Room
+from solver.diagnosis.minimal import minimal_subset
+from solver.diagnosis.world import GangDiagnosis, Scenario
+from solver.greedy.best_fit import GreedyPlacer
+from solver.placement.fit import greedy_placement
+from solver.state.room import FreeNodes
 
-FEW = 32
+MAX_MINIMIZED = 32
 """Up to so many gangs each is tried whether it can be spared."""
 
 
-def blockers(case: Case, s: Setting) -> tuple[int, tuple[int, ...]]:
+def blockers(case: GangDiagnosis, s: Scenario) -> tuple[int, tuple[int, ...]]:
     """(pods of the gang that fit beside the plan, the gangs that the plan starts without which all of it would, none of
     them to spare).
 
     Whose queue they are in does not matter. Those of the gang's priority and above come first into question, the lowest
     and youngest first.
     """
-    world, priority = case.world, case.gang.priority
+    world, priority = case.state, case.gang.priority
     key = (priority, s)
     if key not in world.blockers:
         q = case.question(s)
         gangs = world.problem.gangs
-        order = sorted(world.started, key=lambda i: (gangs[i].priority, -gangs[i].age, -i))
+        order = sorted(world.started_placements, key=lambda i: (gangs[i].priority, -gangs[i].age, -i))
         order = [i for i in order if gangs[i].priority >= priority] or order
-        most = Greedy(q.problem, q.tree, Room(q.free, q.neighbours)).most(0, q.shape)
-        world.blockers[key] = most, tuple(sorted(_least_prefix(case, s, order)))
+        most = GreedyPlacer(q.problem, q.tree, FreeNodes(q.free, q.rule_counts)).max_pods_in_domain(0, q.gang_class)
+        world.blockers[key] = most, tuple(sorted(_blocking_prefix(case, s, order)))
     return world.blockers[key]
 
 
-def _least_prefix(case: Case, s: Setting, order: list[int]) -> tuple[int, ...]:
+def _blocking_prefix(case: GangDiagnosis, s: Scenario, order: list[int]) -> tuple[int, ...]:
     """The shortest prefix of `order` without which the gang fits, less the members that it does not need."""
-    world, q = case.world, case.question(replace(s, started=False))
-    left = q.free.less(world.given)
+    world, q = case.state, case.question(replace(s, with_started=False))
+    left = q.free.minus(world.planned_amounts)
 
     def fits(without: Iterable[int]) -> bool:
         free = left.copy()
         for i in without:
-            world.give_back(free, i)
+            world.add_planned_amounts(free, i)
         return (
-            found(q.problem, q.tree, 0, q.shape, free.clipped(), world.without(without) if s.related else None)
+            greedy_placement(
+                q.problem,
+                q.tree,
+                0,
+                q.gang_class,
+                free.nonnegative(),
+                world.rule_counts_without(without) if s.with_pod_rules else None,
+            )
             is not None
         )
 
     number = bisect_left(range(len(order)), True, key=lambda number: fits(order[:number]))
     chosen = tuple(reversed(order[:number]))
-    return spared(chosen, fits) if len(chosen) <= FEW else chosen
+    return minimal_subset(chosen, fits) if len(chosen) <= MAX_MINIMIZED else chosen

@@ -7,42 +7,42 @@ from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import TypeVar
 
-Thing = TypeVar("Thing")
+Item = TypeVar("Item")
 
-FEW = 6
+MAX_PAIRED = 6
 """Up to so many things every pair is tried."""
 
 
-def smallest(things: Sequence[Thing], suffices: Callable[[tuple[Thing, ...]], bool]) -> tuple[Thing, ...] | None:
+def smallest_sufficient(items: Sequence[Item], suffices: Callable[[tuple[Item, ...]], bool]) -> tuple[Item, ...] | None:
     """A set of things that suffices while no part of it does: one thing, else two, else whatever is left when all that
     can be spared is.
 
     Earlier things are preferred. None where not even all of them suffice. suffices: with more things it must not become
     false.
     """
-    for one in things:
+    for one in items:
         if suffices((one,)):
             return (one,)
-    if len(things) < 2 or not suffices(tuple(things)):
+    if len(items) < 2 or not suffices(tuple(items)):
         return None
-    if 2 < len(things) <= FEW:
-        for pair in combinations(things, 2):
+    if 2 < len(items) <= MAX_PAIRED:
+        for pair in combinations(items, 2):
             if suffices(pair):
                 return pair
-    return spared(things, suffices)
+    return minimal_subset(items, suffices)
 
 
-def spared(things: Sequence[Thing], suffices: Callable[[tuple[Thing, ...]], bool]) -> tuple[Thing, ...]:
+def minimal_subset(items: Sequence[Item], suffices: Callable[[tuple[Item, ...]], bool]) -> tuple[Item, ...]:
     """What is left of a sufficient set once each thing that the rest can do without is gone, the last first."""
-    kept = tuple(things)
-    for i in reversed(range(len(things))):
-        rest = tuple(thing for thing in kept if thing is not things[i])
+    kept = tuple(items)
+    for i in reversed(range(len(items))):
+        rest = tuple(thing for thing in kept if thing is not items[i])
         if suffices(rest):
             kept = rest
     return kept
 
 
-def first(steps: Sequence[Thing], works: Callable[[Thing], bool]) -> Thing | None:
+def first_sufficient(steps: Sequence[Item], works: Callable[[Item], bool]) -> Item | None:
     """The first step that works, found by halving; None where not even the last does. works: once a step works, all
     beyond it must."""
     if not steps or not works(steps[-1]):
@@ -50,7 +50,7 @@ def first(steps: Sequence[Thing], works: Callable[[Thing], bool]) -> Thing | Non
     return steps[bisect_left(steps, True, hi=len(steps) - 1, key=works)]
 
 
-def beginning(line: Sequence[Thing], suffices: Callable[[tuple[Thing, ...]], bool]) -> tuple[Thing, ...] | None:
+def shortest_prefix(items: Sequence[Item], suffices: Callable[[tuple[Item, ...]], bool]) -> tuple[Item, ...] | None:
     """The shortest beginning of the line that suffices; None where the whole line does not. suffices: as above."""
-    number = first(range(1, len(line) + 1), lambda number: suffices(tuple(line[:number])))
-    return None if number is None else tuple(line[:number])
+    number = first_sufficient(range(1, len(items) + 1), lambda number: suffices(tuple(items[:number])))
+    return None if number is None else tuple(items[:number])

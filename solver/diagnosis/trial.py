@@ -8,20 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from solver.diagnosis.minimal import first
-from solver.diagnosis.world import Case, Question, Setting
-from solver.placement.fit import exactly, found, shortage
+from solver.diagnosis.minimal import first_sufficient
+from solver.diagnosis.world import FitQuestion, GangDiagnosis, Scenario
+from solver.placement.fit import fits_exactly, greedy_placement, shortage
 from solver.plan import Repair
 from solver.problem import Gang, Node, Placement, Problem, Role, Vector
-from solver.semantics.device_slots import Free
-from solver.semantics.exclusions import kept_off, shut_to
-from solver.semantics.gang_classes import shape_of
-from solver.semantics.placements import merged
-from solver.semantics.topology import Tree
-from solver.state.pod_rules import Neighbours
-from solver.state.room import Ledger, add, demand
+from solver.semantics.device_slots import FreeVectors
+from solver.semantics.exclusions import exclude_for_gang, maintenance_conflicts
+from solver.semantics.gang_classes import waiting_class
+from solver.semantics.placements import merge_placements
+from solver.semantics.topology import TopologyTree
+from solver.state.pod_rules import PodRuleCounts
+from solver.state.room import QueueBooks, add_vectors, placed_demand
 
-SMALL = 2_000
+MAX_EXACT_VARIABLES = 2_000
 """Pod variables, were every node a place of its own, up to which an exact model is asked; beyond it what the greedy
 does not find is no repair."""
 
@@ -34,19 +34,19 @@ class Trial:
     later: seconds until then, by which nodes may have closed. changes: what was done for it.
     """
 
-    setting: Setting
-    limits: Problem
-    gone: tuple[int, ...] = ()
-    added: tuple[int, int | None, int] | None = None
+    scenario: Scenario
+    limits_problem: Problem
+    ended_gangs: tuple[int, ...] = ()
+    added_nodes: tuple[int, int | None, int] | None = None
     changes: tuple[Repair, ...] = ()
-    later: int = 0
+    start_delay: int = 0
 
 
 Step = Callable[[Trial], Trial]
 
 
 @dataclass(frozen=True)
-class Steps(Sequence[Step]):
+class StepSequence(Sequence[Step]):
     """One step for each number, made when it is asked for: there may be as many as a role has replicas."""
 
     numbers: range
@@ -60,146 +60,153 @@ class Steps(Sequence[Step]):
 
 
 @dataclass
-class Bench:
+class TrialRunner:
     """Where trials are made for one case. tries: how many more questions about nodes may be asked; models: how many of
     them by an exact model."""
 
-    case: Case
-    tries: int
-    models: int
+    case: GangDiagnosis
+    question_budget: int
+    model_budget: int
     _answers: dict[object, bool] = field(default_factory=dict)
-    _known: dict[tuple[int, bool], tuple[Vector, Vector]] = field(default_factory=dict)
+    _demand_cache: dict[tuple[int, bool], tuple[Vector, Vector]] = field(default_factory=dict)
 
     @property
-    def start(self) -> Trial:
+    def initial_trial(self) -> Trial:
         """Nothing changed yet."""
-        return Trial(self.case.now, self.case.world.problem)
+        return Trial(self.case.current_scenario, self.case.state.problem)
 
-    def works(self, t: Trial) -> bool:
+    def lets_start(self, t: Trial) -> bool:
         """Whether the gang is allowed and finds room; false too where no answer is known."""
-        return self.allowed(t) and self.fits(t)
+        return self.fits_queues(t) and self.fits_nodes(t)
 
-    def allowed(self, t: Trial) -> bool:
+    def fits_queues(self, t: Trial) -> bool:
         """Whether the queues let it start."""
-        return self.ledger(t).allows(self.case.gang.queue, self.amount(t))
+        return self.ledger(t).allows_amount(self.case.gang.queue, self.minimum_demand(t))
 
-    def amount(self, t: Trial) -> Vector:
+    def minimum_demand(self, t: Trial) -> Vector:
         """What the gang asks for at least."""
-        return shape_of(0, t.setting.gang).demand(len(self.case.world.problem.resources))
+        return waiting_class(0, t.scenario.gang).min_demand(len(self.case.state.problem.resources))
 
-    def ledger(self, t: Trial) -> Ledger:
+    def ledger(self, t: Trial) -> QueueBooks:
         """What the queues hold then, under the limits of then."""
-        world = self.case.world
-        held = world.after if t.setting.started else world.before
-        ledger = held.copy() if t.limits is world.problem else held.under(t.limits)
+        world = self.case.state
+        held = world.ledger_after if t.scenario.with_started else world.ledger_before
+        ledger = held.copy() if t.limits_problem is world.problem else held.with_problem(t.limits_problem)
         width = len(world.problem.resources)
         gone: dict[int, tuple[Vector, Vector]] = {}
-        for i in t.gone:
+        for i in t.ended_gangs:
             q, none = world.problem.gangs[i].queue, ((0,) * width, (0,) * width)
             now, before = gone.get(q, none)
             more, running = self._demands(t, i)
-            gone[q] = add(now, more), add(before, running)
+            gone[q] = add_vectors(now, more), add_vectors(before, running)
         for q, (now, before) in gone.items():
-            ledger.release(q, now, before)
-        if t.setting.own and not t.setting.gang.running:
-            pods = demand(self.case.gang, t.setting.own, width)
-            ledger.release(self.case.gang.queue, pods, pods)
+            ledger.release_amount(q, now, before)
+        if t.scenario.own_running and not t.scenario.gang.running:
+            pods = placed_demand(self.case.gang, t.scenario.own_running, width)
+            ledger.release_amount(self.case.gang.queue, pods, pods)
         return ledger
 
     def _demands(self, t: Trial, i: int) -> tuple[Vector, Vector]:
         """What a gang holds, and what of it ran before."""
-        if (i, t.setting.started) not in self._known:
-            gang, width = self.case.world.problem.gangs[i], len(self.case.world.problem.resources)
-            self._known[i, t.setting.started] = demand(gang, self.holds(t, i), width), demand(gang, gang.running, width)
-        return self._known[i, t.setting.started]
+        if (i, t.scenario.with_started) not in self._demand_cache:
+            gang, width = self.case.state.problem.gangs[i], len(self.case.state.problem.resources)
+            self._demand_cache[i, t.scenario.with_started] = (
+                placed_demand(gang, self.pods_of(t, i), width),
+                placed_demand(gang, gang.running, width),
+            )
+        return self._demand_cache[i, t.scenario.with_started]
 
-    def holds(self, t: Trial, i: int) -> tuple[Placement, ...]:
+    def pods_of(self, t: Trial, i: int) -> tuple[Placement, ...]:
         """The pods of a gang that runs, its growth by the plan included, or that the plan starts."""
-        world = self.case.world
-        placed = world.kept[i] if i in world.kept else world.started[i]
-        return placed if t.setting.started else world.problem.gangs[i].running
+        world = self.case.state
+        placed = world.kept_placements[i] if i in world.kept_placements else world.started_placements[i]
+        return placed if t.scenario.with_started else world.problem.gangs[i].running
 
-    def fits(self, t: Trial) -> bool:
+    def fits_nodes(self, t: Trial) -> bool:
         """Whether it finds room."""
-        key = (t.setting, t.gone, t.added, t.later)
+        key = (t.scenario, t.ended_gangs, t.added_nodes, t.start_delay)
         if key not in self._answers:
-            if not self.tries:
+            if not self.question_budget:
                 return False
-            self.tries -= 1
-            self._answers[key] = self._ask(self.question(t))
+            self.question_budget -= 1
+            self._answers[key] = self._answer(self.question(t))
         return self._answers[key]
 
-    def _ask(self, q: Question) -> bool:
-        if shortage(q.problem, q.tree, q.shape, q.free) is not None:
+    def _answer(self, q: FitQuestion) -> bool:
+        if shortage(q.problem, q.tree, q.gang_class, q.free) is not None:
             return False
-        if found(q.problem, q.tree, 0, q.shape, q.free, q.neighbours) is not None:
+        if greedy_placement(q.problem, q.tree, 0, q.gang_class, q.free, q.rule_counts) is not None:
             return True
-        if not self.models or len(q.problem.nodes) * len(q.shape.roles) > SMALL:
+        if not self.model_budget or len(q.problem.nodes) * len(q.gang_class.roles) > MAX_EXACT_VARIABLES:
             return False
-        self.models -= 1
-        return exactly(q.problem, q.tree, 0, q.shape, q.free, self.case.world.options, q.neighbours) is True
+        self.model_budget -= 1
+        return fits_exactly(q.problem, q.tree, 0, q.gang_class, q.free, self.case.state.options, q.rule_counts) is True
 
-    def question(self, t: Trial) -> Question:
+    def question(self, t: Trial) -> FitQuestion:
         """The same asked of the nodes alone. More nodes are never tried together with relations between pods or cells
         of nodes."""
-        q = self.case.question(t.setting)
-        free, left = q.free.copy(), None if q.neighbours is None else q.neighbours.copy()
-        leaving = [(self.case.world.problem.gangs[i], self.holds(t, i)) for i in t.gone]
-        self.case.world.return_to(free, leaving)
-        if t.setting.own and not t.setting.gang.running:
-            leaving.append((self.case.gang, t.setting.own))
+        q = self.case.question(t.scenario)
+        free, left = q.free.copy(), None if q.rule_counts is None else q.rule_counts.copy()
+        leaving = [(self.case.state.problem.gangs[i], self.pods_of(t, i)) for i in t.ended_gangs]
+        self.case.state.release_pods(free, leaving)
+        if t.scenario.own_running and not t.scenario.gang.running:
+            leaving.append((self.case.gang, t.scenario.own_running))
         if left is not None:
-            left = _without(left, leaving)
-        closed = self._closed(t)
+            left = _rule_counts_without(left, leaving)
+        closed = self._excluded_nodes(t)
         free.amounts[closed] = 0
-        problem, tree = kept_off(q.problem, q.tree, 0, closed)
-        q = q if problem is q.problem else Question(problem, tree, shape_of(0, problem.gangs[0]), q.free)
-        if t.added is None:
-            return replace(q, free=free, neighbours=left)
-        like, leaf, count = t.added
+        problem, tree = exclude_for_gang(q.problem, q.tree, 0, closed)
+        q = q if problem is q.problem else FitQuestion(problem, tree, waiting_class(0, problem.gangs[0]), q.free)
+        if t.added_nodes is None:
+            return replace(q, free=free, rule_counts=left)
+        like, leaf, count = t.added_nodes
         node = q.problem.nodes[like]
         more = tuple(
-            Node(f"{node.name} again {n}", node.kind, leaf, node.capacity, node.capacity) for n in range(count)
+            Node(f"{node.name} again {n}", node.node_class, leaf, node.capacity, node.capacity) for n in range(count)
         )
         problem = replace(q.problem, nodes=(*q.problem.nodes, *more))
         amounts = np.vstack([free.amounts, np.array([node.capacity] * count, dtype=np.int64)])
-        cells = np.concatenate([free.cells, np.zeros((count, *free.cells.shape[1:]), dtype=np.int64)])
-        return Question(problem, Tree(problem), q.shape, Free(amounts, cells))
+        cells = np.concatenate([free.slots, np.zeros((count, *free.slots.shape[1:]), dtype=np.int64)])
+        return FitQuestion(problem, TopologyTree(problem), q.gang_class, FreeVectors(amounts, cells))
 
-    def _closed(self, t: Trial) -> list[int]:
+    def _excluded_nodes(self, t: Trial) -> list[int]:
         """The nodes that the gang may not use then: reserved for another, closing before it ends, or closed to it
         anyway."""
-        world = self.case.world
-        reserved = world.reserved if t.setting.started else ()
-        later = shut_to(world.problem, self.case.gang, t.later) if t.later else ()
-        return sorted({*reserved, *later, *self.case.shut})
+        world = self.case.state
+        reserved = world.reserved_nodes if t.scenario.with_started else ()
+        later = maintenance_conflicts(world.problem, self.case.gang, t.start_delay) if t.start_delay else ()
+        return sorted({*reserved, *later, *self.case.excluded_nodes})
 
-    def placed(self, t: Trial) -> tuple[Placement, ...]:
+    def placement_of(self, t: Trial) -> tuple[Placement, ...]:
         """Where the greedy puts it then; nowhere where it finds no place."""
         q = self.question(t)
-        return found(q.problem, q.tree, 0, q.shape, q.free, q.neighbours) or ()
+        return greedy_placement(q.problem, q.tree, 0, q.gang_class, q.free, q.rule_counts) or ()
 
-    def least(self, t: Trial, steps: Sequence[Step], by: Callable[[Trial], bool] | None = None) -> Trial | None:
+    def least_trial(
+        self, t: Trial, steps: Sequence[Step], accepts: Callable[[Trial], bool] | None = None
+    ) -> Trial | None:
         """The trial with the first of the steps that works (or is good `by` another test); none must help less than
         those before it."""
-        good = by or self.works
-        step = first(steps, lambda step: good(step(t)))
+        good = accepts or self.lets_start
+        step = first_sufficient(steps, lambda step: good(step(t)))
         return None if step is None else step(t)
 
 
-def _without(there: Neighbours, leaving: Iterable[tuple[Gang, tuple[Placement, ...]]]) -> Neighbours:
+def _rule_counts_without(
+    rule_counts: PodRuleCounts, leaving: Iterable[tuple[Gang, tuple[Placement, ...]]]
+) -> PodRuleCounts:
     """Who is where once these pods of gangs are gone: those that run already stood there, the others the plan has
     placed."""
     running: list[tuple[Role, int, int]] = []
     placed: list[tuple[Role, int, int]] = []
     for gang, pods in leaving:
-        ran = {(p.role, p.node): p.pods for p in merged(gang.running)}
+        ran = {(p.role, p.node): p.pods for p in merge_placements(gang.running)}
         for p in pods:
             stood = min(p.pods, ran.get((p.role, p.node), 0))
             running.append((gang.roles[p.role], p.node, stood))
             placed.append((gang.roles[p.role], p.node, p.pods - stood))
-    left = there.without((role, node, number) for role, node, number in running if number)
+    left = rule_counts.without_pods((role, node, number) for role, node, number in running if number)
     for role, node, number in placed:
         if number:
-            left.add(role, node, -number, 0)
+            left.add_pods(role, node, -number, 0)
     return left

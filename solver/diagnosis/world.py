@@ -10,18 +10,25 @@ from functools import cached_property
 import numpy as np
 
 from solver.options import Options
-from solver.placement.fit import exactly, found, shortage
+from solver.placement.fit import fits_exactly, greedy_placement, shortage
 from solver.problem import Gang, Node, Placement, Problem, Vector
-from solver.semantics.device_slots import Free, Ints, Uses, left, positions, whole
-from solver.semantics.gang_classes import Shape, shape_of
-from solver.semantics.placements import fresh
-from solver.semantics.topology import Tree
-from solver.state.pod_rules import Neighbours, Standing
-from solver.state.room import Ledger, owed_vectors
+from solver.semantics.device_slots import (
+    FreeVectors,
+    IntArray,
+    SlotUses,
+    capacity_vectors,
+    slot_positions,
+    vectors_without_foreign,
+)
+from solver.semantics.gang_classes import GangClass, waiting_class
+from solver.semantics.placements import new_placements
+from solver.semantics.topology import TopologyTree
+from solver.state.pod_rules import ExistingPods, PodRuleCounts
+from solver.state.room import QueueBooks, overcommitted_vectors
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class Scenario:
     """A gang, as written or with something about it relaxed, and who is in its way: gangs that the plan starts, all
     that runs, and what pods say of one another.
 
@@ -30,15 +37,15 @@ class Setting:
     """
 
     gang: Gang
-    own: tuple[Placement, ...] = ()
-    started: bool = True
-    running: bool = True
-    back: tuple[int, ...] = ()
-    related: bool = True
+    own_running: tuple[Placement, ...] = ()
+    with_started: bool = True
+    with_running: bool = True
+    returned_nodes: tuple[int, ...] = ()
+    with_pod_rules: bool = True
 
 
 @dataclass
-class World:
+class DiagnosisState:
     """before: free vectors and holdings with only what runs. after, neighbours: with the plan. started, kept: what the
     plan starts and what it keeps, gang -> placements; uses: on which cells. reserved: nodes that it holds for a gang
     that waits. guarded: a kind of node may also be one that is closed to a gang (`closing.closed`), whatever its
@@ -49,274 +56,298 @@ class World:
     """
 
     problem: Problem
-    tree: Tree
-    free_before: Free
-    before: Ledger
-    free_after: Free
-    after: Ledger
-    started: dict[int, tuple[Placement, ...]]
-    kept: dict[int, tuple[Placement, ...]]
+    tree: TopologyTree
+    free_before: FreeVectors
+    ledger_before: QueueBooks
+    free_after: FreeVectors
+    ledger_after: QueueBooks
+    started_placements: dict[int, tuple[Placement, ...]]
+    kept_placements: dict[int, tuple[Placement, ...]]
     options: Options
-    neighbours: Neighbours | None = None
-    uses: Uses = field(default_factory=dict)
-    reserved: tuple[int, ...] = ()
-    guarded: bool = False
-    shut: Mapping[int, frozenset[int]] = field(default_factory=dict)
-    blockers: dict[tuple[int, Setting], tuple[int, tuple[int, ...]]] = field(default_factory=dict)
+    rule_counts: PodRuleCounts | None = None
+    slot_uses: SlotUses = field(default_factory=dict)
+    reserved_nodes: tuple[int, ...] = ()
+    exclusions_in_classes: bool = False
+    exclusions: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    blockers: dict[tuple[int, Scenario], tuple[int, tuple[int, ...]]] = field(default_factory=dict)
     """Priority and setting -> (pods that fit, gangs of the plan in the way): the dearest question, and the same for all
     queues."""
 
     @cached_property
-    def closing(self) -> bool:
+    def has_maintenance(self) -> bool:
         """Whether a node closes for a while, now or later."""
-        return any(node.closes_in is not None for node in self.problem.nodes)
+        return any(node.maintenance_in is not None for node in self.problem.nodes)
 
     @cached_property
-    def away(self) -> tuple[int, ...]:
+    def away_nodes(self) -> tuple[int, ...]:
         """Nodes that are away for now."""
-        return tuple(n for n, node in enumerate(self.problem.nodes) if node.back is not None)
+        return tuple(n for n, node in enumerate(self.problem.nodes) if node.returning is not None)
 
-    def nodes(self, back: tuple[int, ...]) -> tuple[tuple[Node, ...], Tree]:
+    def nodes_with_returned(self, returned_nodes: tuple[int, ...]) -> tuple[tuple[Node, ...], TopologyTree]:
         """The nodes and their tree, with some that are back."""
-        if not back:
+        if not returned_nodes:
             return self.problem.nodes, self.tree
-        if back not in self._nodes:
+        if returned_nodes not in self._nodes_cache:
             nodes = list(self.problem.nodes)
-            for n in back:
-                if (then := nodes[n].back) is not None:
+            for n in returned_nodes:
+                if (then := nodes[n].returning) is not None:
                     nodes[n] = replace(
-                        nodes[n], kind=then.kind, capacity=then.capacity, free=then.free, cells=then.cells, back=None
+                        nodes[n],
+                        node_class=then.node_class,
+                        capacity=then.capacity,
+                        free=then.free,
+                        slots=then.slots,
+                        returning=None,
                     )
-            self._nodes[back] = tuple(nodes), Tree(replace(self.problem, nodes=tuple(nodes)))
-        return self._nodes[back]
+            self._nodes_cache[returned_nodes] = tuple(nodes), TopologyTree(replace(self.problem, nodes=tuple(nodes)))
+        return self._nodes_cache[returned_nodes]
 
     @cached_property
-    def _nodes(self) -> dict[tuple[int, ...], tuple[tuple[Node, ...], Tree]]:
+    def _nodes_cache(self) -> dict[tuple[int, ...], tuple[tuple[Node, ...], TopologyTree]]:
         return {}
 
     @cached_property
-    def idle(self) -> Ledger:
+    def idle_ledger(self) -> QueueBooks:
         """The queues with nothing held, and the empty cluster with all its nodes."""
-        return self.holding(self.away, running=False)
+        return self.ledger_with_returned(self.away_nodes, running=False)
 
-    def holding(self, back: tuple[int, ...], running: bool = True) -> Ledger:
+    def ledger_with_returned(self, returned_nodes: tuple[int, ...], running: bool = True) -> QueueBooks:
         """What runs, as `before`, or the queues with nothing held, in a cluster with some nodes back."""
-        if running and not back:
-            return self.before
-        if (back, running) not in self._holdings:
-            there = replace(self.problem, nodes=self.nodes(back)[0])
-            self._holdings[back, running] = Ledger(there if running else _idle(there))
-        return self._holdings[back, running]
+        if running and not returned_nodes:
+            return self.ledger_before
+        if (returned_nodes, running) not in self._ledger_cache:
+            there = replace(self.problem, nodes=self.nodes_with_returned(returned_nodes)[0])
+            self._ledger_cache[returned_nodes, running] = QueueBooks(there if running else _idle_problem(there))
+        return self._ledger_cache[returned_nodes, running]
 
     @cached_property
-    def _holdings(self) -> dict[tuple[tuple[int, ...], bool], Ledger]:
+    def _ledger_cache(self) -> dict[tuple[tuple[int, ...], bool], QueueBooks]:
         return {}
 
     @cached_property
-    def capacity(self) -> Free:
+    def capacity(self) -> FreeVectors:
         """What is allocatable."""
-        return whole(self.problem)
+        return capacity_vectors(self.problem)
 
     @cached_property
-    def given(self) -> Free:
+    def planned_amounts(self) -> FreeVectors:
         """What the plan gives the gangs that it starts, beyond what they run."""
-        total = Free(np.zeros_like(self.capacity.amounts), np.zeros_like(self.capacity.cells))
-        for i in self.started:
-            self.give_back(total, i)
+        total = FreeVectors(np.zeros_like(self.capacity.amounts), np.zeros_like(self.capacity.slots))
+        for i in self.started_placements:
+            self.add_planned_amounts(total, i)
         return total
 
-    def give_back(self, free: Free, i: int) -> None:
+    def add_planned_amounts(self, free: FreeVectors, i: int) -> None:
         """Add what the plan gives gang i beyond what it runs."""
-        nodes, amounts = self._taken_by(i)
+        nodes, amounts = self._planned_amounts_of(i)
         np.add.at(free.amounts, nodes, amounts)
-        for use in self.uses.get(i, ()):
-            division, position = self._positions[use.node][use.cell]
-            (portion,) = (p for p in self.problem.gangs[i].roles[use.role].portions if p.division == division)
-            free.cells[use.node, division, position] += np.array(portion.share, dtype=np.int64) * use.pods
+        for use in self.slot_uses.get(i, ()):
+            division, position = self._slot_positions[use.node][use.slot]
+            (portion,) = (p for p in self.problem.gangs[i].roles[use.role].slot_requests if p.slot_group == division)
+            free.slots[use.node, division, position] += np.array(portion.share, dtype=np.int64) * use.pods
 
-    def return_to(self, free: Free, leaving: Iterable[tuple[Gang, Iterable[Placement]]]) -> None:
+    def release_pods(self, free: FreeVectors, leaving: Iterable[tuple[Gang, Iterable[Placement]]]) -> None:
         """Add what these pods hold; where what runs exceeds a node, what goes pays that first."""
         more = np.zeros_like(free.amounts)
         for gang, pods in leaving:
             for p in pods:
                 more[p.node] += np.array(gang.roles[p.role].request, dtype=np.int64) * p.pods
-        free.amounts[:] = np.where(more > 0, np.maximum(free.amounts + more - self._owed, 0), free.amounts)
+        free.amounts[:] = np.where(more > 0, np.maximum(free.amounts + more - self._overcommitted, 0), free.amounts)
 
     @cached_property
-    def _owed(self) -> Ints:
-        return owed_vectors(self.problem)
+    def _overcommitted(self) -> IntArray:
+        return overcommitted_vectors(self.problem)
 
     @cached_property
-    def _positions(self) -> list[list[tuple[int, int]]]:
-        return positions(self.problem)
+    def _slot_positions(self) -> list[list[tuple[int, int]]]:
+        return slot_positions(self.problem)
 
-    def _taken_by(self, i: int) -> tuple[Ints, Ints]:
+    def _planned_amounts_of(self, i: int) -> tuple[IntArray, IntArray]:
         """(nodes, amounts) that the plan gives gang i beyond what it runs."""
-        if i not in self._taken:
+        if i not in self._planned_cache:
             roles = self.problem.gangs[i].roles
-            rows = [(p.node, [p.pods * a for a in roles[p.role].request]) for p in self.started[i]]
+            rows = [(p.node, [p.pods * a for a in roles[p.role].request]) for p in self.started_placements[i]]
             rows += [(p.node, [-p.pods * a for a in roles[p.role].request]) for p in self.problem.gangs[i].running]
-            self._taken[i] = np.array([n for n, _ in rows], dtype=np.int64), self._vectors([a for _, a in rows])
-        return self._taken[i]
+            self._planned_cache[i] = np.array([n for n, _ in rows], dtype=np.int64), self._vectors([a for _, a in rows])
+        return self._planned_cache[i]
 
     @cached_property
-    def _taken(self) -> dict[int, tuple[Ints, Ints]]:
+    def _planned_cache(self) -> dict[int, tuple[IntArray, IntArray]]:
         return {}
 
-    def _apart(self, gang: Gang) -> Neighbours:
+    def _permanent_rule_counts(self, gang: Gang) -> PodRuleCounts:
         """The empty cluster but for the gang's own pods that run: only what keeps these and its new ones apart, or
         among themselves, is sure never to change; company may come, and make things even."""
-        key = gang.running, tuple((role.bears, role.matches) for role in gang.roles) if gang.running else ()
-        if key not in self._own:
+        key = (
+            gang.running,
+            tuple((role.owned_rules, role.selecting_rules) for role in gang.roles) if gang.running else (),
+        )
+        if key not in self._permanent_cache:
             sure = frozenset(
-                rho for rho, relation in enumerate(self.problem.relations) if relation.kind == "apart" or relation.own
+                rho
+                for rho, relation in enumerate(self.problem.pod_rules)
+                if relation.rule_kind == "apart" or relation.own_gang_only
             )
-            self._own[key] = Neighbours(self.problem, Standing(self.problem, only=gang), sure)
-        return self._own[key]
+            self._permanent_cache[key] = PodRuleCounts(self.problem, ExistingPods(self.problem, only=gang), sure)
+        return self._permanent_cache[key]
 
     @cached_property
-    def _own(self) -> dict[object, Neighbours]:
+    def _permanent_cache(self) -> dict[object, PodRuleCounts]:
         return {}
 
     @cached_property
-    def _standing(self) -> Neighbours | None:
-        return None if self.neighbours is None else Neighbours(self.problem, self.neighbours.standing)
+    def _running_rule_counts(self) -> PodRuleCounts | None:
+        return None if self.rule_counts is None else PodRuleCounts(self.problem, self.rule_counts.existing_pods)
 
-    def beside(self, s: Setting) -> Neighbours | None:
+    def rule_counts_in(self, s: Scenario) -> PodRuleCounts | None:
         """Who is where, for the relations that the setting minds; None for none."""
-        if not s.related or self.neighbours is None:
+        if not s.with_pod_rules or self.rule_counts is None:
             return None
-        if not s.running:
-            return self._apart(s.gang)
-        return self.neighbours if s.started else self._standing
+        if not s.with_running:
+            return self._permanent_rule_counts(s.gang)
+        return self.rule_counts if s.with_started else self._running_rule_counts
 
-    def without(self, gangs: Iterable[int]) -> Neighbours | None:
+    def rule_counts_without(self, gangs: Iterable[int]) -> PodRuleCounts | None:
         """As it is with the plan, some of the gangs that it starts left out."""
-        if self.neighbours is None:
+        if self.rule_counts is None:
             return None
-        left = self.neighbours.copy()
+        left = self.rule_counts.copy()
         for i in gangs:
-            for p in fresh(self.problem.gangs[i], self.started[i]):
-                left.add(self.problem.gangs[i].roles[p.role], p.node, -p.pods, 0)
+            for p in new_placements(self.problem.gangs[i], self.started_placements[i]):
+                left.add_pods(self.problem.gangs[i].roles[p.role], p.node, -p.pods, 0)
         return left
 
-    def free(self, s: Setting) -> Free:
+    def free_vectors(self, s: Scenario) -> FreeVectors:
         """What is left for the gang. Of its own running pods the cells are not known: they stay as they are."""
-        beside = self.free_after if s.started else self.free_before
-        free = beside if s.running else self.capacity.less(self.given) if s.started else self.capacity
-        if s.own and s.running != bool(s.gang.running):
+        beside = self.free_after if s.with_started else self.free_before
+        free = (
+            beside if s.with_running else self.capacity.minus(self.planned_amounts) if s.with_started else self.capacity
+        )
+        if s.own_running and s.with_running != bool(s.gang.running):
             free = free.copy()
-            for p in s.own:
+            for p in s.own_running:
                 free.amounts[p.node] += np.array(s.gang.roles[p.role].request, dtype=np.int64) * (
-                    p.pods if s.running else -p.pods
+                    p.pods if s.with_running else -p.pods
                 )
-        if s.back:
-            free = free.less(self._missing(s.back, s.running))
-        return free.clipped()
+        if s.returned_nodes:
+            free = free.minus(self._away_amounts(s.returned_nodes, s.with_running))
+        return free.nonnegative()
 
-    def _missing(self, back: tuple[int, ...], running: bool) -> Free:
+    def _away_amounts(self, returned_nodes: tuple[int, ...], running: bool) -> FreeVectors:
         """What nodes have less while they are away: of what may be given, or of all that they hold."""
-        if (back, running) not in self._gaps:
-            then = replace(self.problem, nodes=self.nodes(back)[0])
-            self._gaps[back, running] = (
-                left(self.problem).less(left(then)) if running else whole(self.problem).less(whole(then))
+        if (returned_nodes, running) not in self._away_cache:
+            then = replace(self.problem, nodes=self.nodes_with_returned(returned_nodes)[0])
+            self._away_cache[returned_nodes, running] = (
+                vectors_without_foreign(self.problem).minus(vectors_without_foreign(then))
+                if running
+                else capacity_vectors(self.problem).minus(capacity_vectors(then))
             )
-        return self._gaps[back, running]
+        return self._away_cache[returned_nodes, running]
 
     @cached_property
-    def _gaps(self) -> dict[tuple[tuple[int, ...], bool], Free]:
+    def _away_cache(self) -> dict[tuple[tuple[int, ...], bool], FreeVectors]:
         return {}
 
-    def _vectors(self, rows: Iterable[Iterable[int]]) -> Ints:
+    def _vectors(self, rows: Iterable[Iterable[int]]) -> IntArray:
         return np.array(list(rows), dtype=np.int64).reshape(-1, len(self.problem.resources))
 
 
 @dataclass(frozen=True)
-class Question:
+class FitQuestion:
     """One gang alone in one setting."""
 
     problem: Problem
-    tree: Tree
-    shape: Shape
-    free: Free
-    neighbours: Neighbours | None = None
+    tree: TopologyTree
+    gang_class: GangClass
+    free: FreeVectors
+    rule_counts: PodRuleCounts | None = None
 
 
 @dataclass
-class Case:
+class GangDiagnosis:
     """One gang that waits, and what was found out about it.
 
     models: how many exact models may still be asked; beyond them an answer that neither counting nor the greedy gives
     stays open. shut: nodes that no repair may count on.
     """
 
-    world: World
+    state: DiagnosisState
     gang: Gang
-    models: int
-    shut: frozenset[int] = frozenset()
-    _answers: dict[Setting, bool | None] = field(default_factory=dict)
+    model_budget: int
+    excluded_nodes: frozenset[int] = frozenset()
+    _answers: dict[Scenario, bool | None] = field(default_factory=dict)
 
     @cached_property
-    def now(self) -> Setting:
+    def current_scenario(self) -> Scenario:
         """The gang as written, the world as it is."""
-        return Setting(plain(self.gang), self.gang.running)
+        return Scenario(anonymous_gang(self.gang), self.gang.running)
 
     @cached_property
-    def empty(self) -> Setting:
+    def empty_scenario(self) -> Scenario:
         """The gang as written, with nothing of it running, on the empty cluster with all its nodes."""
-        return Setting(replace(plain(self.gang), running=()), (), started=False, running=False, back=self.world.away)
-
-    @cached_property
-    def staying(self) -> Setting:
-        """The gang as written beside its pods that run, on a cluster that is empty but for them, with all its nodes."""
-        return replace(self.now, started=False, running=False, back=self.world.away)
-
-    @cached_property
-    def amount(self) -> Vector:
-        """What it asks for at least, beside its pods that run."""
-        return self.question(self.now).shape.demand(len(self.world.problem.resources))
-
-    @cached_property
-    def whole(self) -> Vector:
-        """What it asks for at least, with nothing of it running."""
-        return self.question(self.empty).shape.demand(len(self.world.problem.resources))
-
-    def question(self, s: Setting) -> Question:
-        world = self.world
-        nodes, tree = world.nodes(s.back)
-        return Question(
-            replace(world.problem, nodes=nodes, gangs=(s.gang,)),
-            tree,
-            shape_of(0, s.gang),
-            world.free(s),
-            world.beside(s),
+        return Scenario(
+            replace(anonymous_gang(self.gang), running=()),
+            (),
+            with_started=False,
+            with_running=False,
+            returned_nodes=self.state.away_nodes,
         )
 
-    def fits(self, s: Setting) -> bool | None:
+    @cached_property
+    def own_pods_scenario(self) -> Scenario:
+        """The gang as written beside its pods that run, on a cluster that is empty but for them, with all its nodes."""
+        return replace(
+            self.current_scenario, with_started=False, with_running=False, returned_nodes=self.state.away_nodes
+        )
+
+    @cached_property
+    def remaining_demand(self) -> Vector:
+        """What it asks for at least, beside its pods that run."""
+        return self.question(self.current_scenario).gang_class.min_demand(len(self.state.problem.resources))
+
+    @cached_property
+    def total_demand(self) -> Vector:
+        """What it asks for at least, with nothing of it running."""
+        return self.question(self.empty_scenario).gang_class.min_demand(len(self.state.problem.resources))
+
+    def question(self, s: Scenario) -> FitQuestion:
+        world = self.state
+        nodes, tree = world.nodes_with_returned(s.returned_nodes)
+        return FitQuestion(
+            replace(world.problem, nodes=nodes, gangs=(s.gang,)),
+            tree,
+            waiting_class(0, s.gang),
+            world.free_vectors(s),
+            world.rule_counts_in(s),
+        )
+
+    def fits(self, s: Scenario) -> bool | None:
         """Whether the gang finds room, queues aside: by counting a no, by the greedy a yes, else by an exact model.
         None: not known."""
         if s not in self._answers:
-            self._answers[s] = self._ask(self.question(s))
+            self._answers[s] = self._answer(self.question(s))
         return self._answers[s]
 
-    def _ask(self, q: Question) -> bool | None:
-        if shortage(q.problem, q.tree, q.shape, q.free) is not None:
+    def _answer(self, q: FitQuestion) -> bool | None:
+        if shortage(q.problem, q.tree, q.gang_class, q.free) is not None:
             return False
-        if found(q.problem, q.tree, 0, q.shape, q.free, q.neighbours) is not None:
+        if greedy_placement(q.problem, q.tree, 0, q.gang_class, q.free, q.rule_counts) is not None:
             return True
-        if not self.models:
+        if not self.model_budget:
             return None
-        self.models -= 1
-        return exactly(q.problem, q.tree, 0, q.shape, q.free, self.world.options, q.neighbours)
+        self.model_budget -= 1
+        return fits_exactly(q.problem, q.tree, 0, q.gang_class, q.free, self.state.options, q.rule_counts)
 
 
-def _idle(problem: Problem) -> Problem:
+def _idle_problem(problem: Problem) -> Problem:
     """Nothing runs, of no gang and of nobody else."""
     nothing = (0,) * len(problem.resources)
     nodes = tuple(replace(node, free=node.capacity) for node in problem.nodes)
     return replace(problem, nodes=nodes, queues=tuple(replace(q, used=nothing) for q in problem.queues), gangs=())
 
 
-def plain(gang: Gang) -> Gang:
+def anonymous_gang(gang: Gang) -> Gang:
     """The gang without what does not matter to its reasons, so that gangs of one kind are equal."""
-    return replace(gang, name="", queue=0, priority=0, age=0, duration=None, ends=None, overdue=False, affinities=())
+    return replace(
+        gang, name="", queue=0, priority=0, age=0, duration=None, ends_in=None, overdue=False, role_affinities=()
+    )

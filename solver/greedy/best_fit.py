@@ -11,36 +11,47 @@ from dataclasses import replace
 
 import numpy as np
 
-from solver.greedy.fragmentation import Fragments
-from solver.greedy.pod_by_pod import Podwise
+from solver.greedy.fragmentation import Fragmentation
+from solver.greedy.pod_by_pod import PodByPodPlacer
 from solver.problem import Gang, Placement, Problem, Subgroup, Topology, Vector
-from solver.semantics.device_slots import Ints
-from solver.semantics.gang_classes import Shape, broken, shape_of, uneven
-from solver.semantics.placement_cost import torn
-from solver.semantics.placements import merged
-from solver.semantics.priorities import urgency
-from solver.semantics.queue_limits import gang_share, rank
-from solver.semantics.topology import ROOT, Tree
-from solver.state.room import Ledger, Room
+from solver.semantics.device_slots import IntArray
+from solver.semantics.gang_classes import GangClass, breaks_topology, has_partial_subgroup, waiting_class
+from solver.semantics.placement_cost import split_subgroups
+from solver.semantics.placements import merge_placements
+from solver.semantics.priorities import precedence
+from solver.semantics.queue_limits import gang_dominant_share, queue_priority
+from solver.semantics.topology import ROOT, TopologyTree
+from solver.state.room import FreeNodes, QueueBooks
 
-TRIES = 6
+DOMAIN_TRIES = 6
 """Domains of one tier that are really tried, best fit first."""
 
-RELATED_TRIES = 32
+DOMAIN_TRIES_WITH_RULES = 32
 """The same for a gang in relations, of which the count of slots says less."""
 
 
-class Greedy:
+class GreedyPlacer:
     """Places gangs into a `Room`, one after another."""
 
     def __init__(
-        self, problem: Problem, tree: Tree, room: Room, fragments: Fragments | None = None, largest: bool = False
+        self,
+        problem: Problem,
+        tree: TopologyTree,
+        room: FreeNodes,
+        fragmentation: Fragmentation | None = None,
+        largest_first: bool = False,
     ) -> None:
         """fragments: of the same room; pods then go where they leave least of no use to others, instead of where the
         fewest still fit. largest: of a queue's gangs those that ask for most come first, not the oldest."""
-        self.problem, self.tree, self.room, self.fragments, self.largest = problem, tree, room, fragments, largest
+        self.problem, self.tree, self.free_nodes, self.fragmentation, self.largest_first = (
+            problem,
+            tree,
+            room,
+            fragmentation,
+            largest_first,
+        )
 
-    def order(self, gangs: Iterable[int], ledger: Ledger, totals: Vector) -> Iterable[int]:
+    def serving_order(self, gangs: Iterable[int], ledger: QueueBooks, totals: Vector) -> Iterable[int]:
         """Urgency first, then the queue's priority, then the queue with the lowest share at that moment, then age (with
         drf: after what each holds; not in a queue with strict order), or where the `largest` come first what each asks
         for.
@@ -48,67 +59,71 @@ class Greedy:
         Charge the ledger between two of them.
         """
         waiting: dict[tuple[int, int], dict[int, list[int]]] = {}
-        for j in sorted(gangs, key=lambda j: (*self._turn(j, totals), self.problem.gangs[j].age, j), reverse=True):
+        for j in sorted(
+            gangs, key=lambda j: (*self._share_and_size(j, totals), self.problem.gangs[j].age, j), reverse=True
+        ):
             queue = self.problem.gangs[j].queue
-            waiting.setdefault((-urgency(self.problem.gangs[j]), -rank(self.problem, queue)), {}).setdefault(
-                queue, []
-            ).append(j)
+            waiting.setdefault(
+                (-precedence(self.problem.gangs[j]), -queue_priority(self.problem, queue)), {}
+            ).setdefault(queue, []).append(j)
         for p in sorted(waiting):
             queues = waiting[p]
             while queues:
-                q = min(queues, key=ledger.standing)
+                q = min(queues, key=ledger.share_order_key)
                 yield queues[q].pop()
                 if not queues[q]:
                     del queues[q]
 
-    def _turn(self, j: int, totals: Vector) -> tuple[float, float]:
+    def _share_and_size(self, j: int, totals: Vector) -> tuple[float, float]:
         """What comes before age in a queue: what drf says of what the gang holds, and the part of the cluster that it
         asks for."""
         gang = self.problem.gangs[j]
-        if self.problem.queues[gang.queue].strict:
+        if self.problem.queues[gang.queue].strict_order:
             return 0.0, 0.0
-        asked = shape_of(j, gang).demand(len(totals)) if self.largest else (0,) * len(totals)
-        return gang_share(self.problem, gang, gang.running, totals), -max(
+        asked = waiting_class(j, gang).min_demand(len(totals)) if self.largest_first else (0,) * len(totals)
+        return gang_dominant_share(self.problem, gang, gang.running, totals), -max(
             (a / t for a, t in zip(asked, totals, strict=True) if t), default=0.0
         )
 
-    def place(self, index: int, shape: Shape | None = None) -> tuple[Placement, ...] | None:
+    def place_gang(self, index: int, shape: GangClass | None = None) -> tuple[Placement, ...] | None:
         """The new pods of a gang at their nodes, taken from the room; None (and nothing taken) when this greedy finds
         no way."""
         gang = self.problem.gangs[index]
-        shape = shape or shape_of(index, gang)
-        if not shape.possible or (shape.fixed and broken(self.tree, gang, shape.fixed)):
+        shape = shape or waiting_class(index, gang)
+        if not shape.has_valid_size or (shape.running_pods and breaks_topology(self.tree, gang, shape.running_pods)):
             return None
-        want = shape.mixed()
-        reach = [self.tree.totals(self._slots(shape, t)) for t in range(len(shape.roles))]
-        steps = [gang] if self._beside(shape) else [*self._stricter(gang, shape), gang]
+        want = shape.smallest_mix()
+        reach = [self.tree.domain_sum_array(self._fit_counts(shape, t)) for t in range(len(shape.roles))]
+        steps = [gang] if self._is_rule_bound(shape) else [*self._tighter_variants(gang, shape), gang]
         best: tuple[int, tuple[Placement, ...]] | None = None
-        for h in self._different(shape, self._near(shape, self._candidates(shape, want, reach))):
-            mark = self.room.mark()
+        for h in self._distinct_domains(shape, self._nearest_first(shape, self._candidate_domains(shape, want, reach))):
+            mark = self.free_nodes.mark()
             left = list(want)
-            placed = tuple(p for step in steps for p in self._try(h, step, shape, left))
-            cost = torn(self.tree, gang, placed) if len(steps) > 1 else 0
-            done = not any(left) and not (shape.fixed and uneven(self.tree, gang, [*shape.fixed, *placed]))
+            placed = tuple(p for step in steps for p in self._place_in_domain(h, step, shape, left))
+            cost = split_subgroups(self.tree, gang, placed) if len(steps) > 1 else 0
+            done = not any(left) and not (
+                shape.running_pods and has_partial_subgroup(self.tree, gang, [*shape.running_pods, *placed])
+            )
             if done and not cost:
                 return placed
-            self.room.undo(mark)
+            self.free_nodes.undo(mark)
             if done and (best is None or cost < best[0]):
                 best = cost, placed
         if best is None:
             return None
-        self.room.take_all(gang, best[1])
+        self.free_nodes.add_gang_pods(gang, best[1])
         return best[1]
 
-    def _stricter(self, gang: Gang, shape: Shape) -> list[Gang]:
+    def _tighter_variants(self, gang: Gang, shape: GangClass) -> list[Gang]:
         """The gang with its subgroups bound to ever higher tiers: first as many parts as can be are whole in a domain
         of the lowest tier, then of the next one, and only the rest obeys no more than it must. None where all obey the
         lowest tier anyway, or pods run already."""
-        if shape.fixed:
+        if shape.running_pods:
             return []
         found = []
         for tier in self.tree.tiers:
             parts = tuple(
-                s if s.topology.mode == "hard" and s.topology.tier <= tier else self._bound(s, tier)
+                s if s.topology.mode == "hard" and s.topology.tier <= tier else self._with_hard_tier(s, tier)
                 for s in gang.subgroups
             )
             if parts == gang.subgroups:
@@ -117,92 +132,109 @@ class Greedy:
         return found
 
     @staticmethod
-    def _bound(part: Subgroup, tier: int) -> Subgroup:
-        return replace(part, topology=Topology("hard", tier))
+    def _with_hard_tier(subgroup: Subgroup, tier: int) -> Subgroup:
+        return replace(subgroup, topology=Topology("hard", tier))
 
-    def most(self, index: int, shape: Shape) -> int:
+    def max_pods_in_domain(self, index: int, shape: GangClass) -> int:
         """The most pods of the gang that this greedy gets into one of its domains, short of all of them; the room stays
         as it was."""
-        best, want = 0, shape.mixed()
-        reach = [self.reach(shape, t) for t in range(len(shape.roles))]
-        domains = self.tree.domains(shape.tier) if shape.tier is not None else (ROOT,)
+        best, want = 0, shape.smallest_mix()
+        reach = [self.fit_counts_by_domain(shape, t) for t in range(len(shape.roles))]
+        domains = self.tree.domains_at_tier(shape.hard_tier) if shape.hard_tier is not None else (ROOT,)
         count = {h: sum(min(below[h], pods) for below, pods in zip(reach, want, strict=True)) for h in domains}
-        for h in self._different(shape, sorted(domains, key=lambda h: (-count[h], h))):
+        for h in self._distinct_domains(shape, sorted(domains, key=lambda h: (-count[h], h))):
             if count[h] <= best:
                 break
-            mark, left = self.room.mark(), list(want)
-            self._try(h, self.problem.gangs[index], shape, left, whole=False)
-            self.room.undo(mark)
+            mark, left = self.free_nodes.mark(), list(want)
+            self._place_in_domain(h, self.problem.gangs[index], shape, left, all_or_nothing=False)
+            self.free_nodes.undo(mark)
             best = max(best, sum(want) - sum(left))
-        return min(best, shape.least - 1)
+        return min(best, shape.min_pods - 1)
 
-    def _different(self, shape: Shape, domains: Iterable[int]) -> Iterator[int]:
+    def _distinct_domains(self, shape: GangClass, domains: Iterable[int]) -> Iterator[int]:
         """The domains without those that are built alike and have the same free, node by node, as one before: what
         fails there fails here."""
-        alike = not shape.fixed and self.room.neighbours is None and not any(role.ask.portions for role in shape.roles)
+        alike = (
+            not shape.running_pods
+            and self.free_nodes.rule_counts is None
+            and not any(role.pod_request.slot_requests for role in shape.roles)
+        )
         seen: set[object] = set()
         for h in domains:
             if alike:
-                nodes = self.tree.laid_out(h)
-                free = self.room.free.at(nodes)
-                key = self.tree.form(h), self.tree.kinds[nodes].tobytes(), free.amounts.tobytes(), free.cells.tobytes()
+                nodes = self.tree.nodes_in_tree_order(h)
+                free = self.free_nodes.vectors.at_nodes(nodes)
+                key = (
+                    self.tree.structure(h),
+                    self.tree.node_class_of[nodes].tobytes(),
+                    free.amounts.tobytes(),
+                    free.slots.tobytes(),
+                )
                 if key in seen:
                     continue
                 seen.add(key)
             yield h
 
-    def _beside(self, shape: Shape) -> bool:
+    def _is_rule_bound(self, shape: GangClass) -> bool:
         """Whether relations ask where its pods are."""
-        return shape.related and self.room.neighbours is not None
+        return shape.has_pod_rules and self.free_nodes.rule_counts is not None
 
-    def _try(self, h: int, gang: Gang, shape: Shape, left: list[int], whole: bool = True) -> tuple[Placement, ...]:
+    def _place_in_domain(
+        self, h: int, gang: Gang, shape: GangClass, unplaced: list[int], all_or_nothing: bool = True
+    ) -> tuple[Placement, ...]:
         """As many of `left` under h as fit, pod by pod where relations ask who is where; counts `left` down. whole:
         less than all is of no use."""
-        if shape.related and self.room.neighbours is not None:
-            open_to = [self.tree.open_to(role.kinds) for role in shape.roles]
-            one_by_one = Podwise(self.tree, self.room, self.room.neighbours, gang, shape, open_to)
-            return () if whole and one_by_one.hopeless(h, left) else merged(one_by_one.fill(h, left))
-        return self._fill(h, gang, shape, left)
+        if shape.has_pod_rules and self.free_nodes.rule_counts is not None:
+            open_to = [self.tree.class_mask(role.node_classes) for role in shape.roles]
+            one_by_one = PodByPodPlacer(self.tree, self.free_nodes, self.free_nodes.rule_counts, gang, shape, open_to)
+            return (
+                ()
+                if all_or_nothing and one_by_one.is_forbidden_by_rules(h, unplaced)
+                else merge_placements(one_by_one.place_pods(h, unplaced))
+            )
+        return self._place_whole_subgroups(h, gang, shape, unplaced)
 
-    def reach(self, shape: Shape, t: int) -> dict[int, int]:
+    def fit_counts_by_domain(self, shape: GangClass, t: int) -> dict[int, int]:
         """Domain -> pods of role t that fit under it by number."""
-        return self.tree.sums(self._slots(shape, t))
+        return self.tree.sum_per_domain(self._fit_counts(shape, t))
 
-    def _slots(self, shape: Shape, t: int) -> np.ndarray:
+    def _fit_counts(self, shape: GangClass, t: int) -> np.ndarray:
         """Pods of role t that each node holds."""
         role = shape.roles[t]
-        found = np.where(self.tree.open_to(role.kinds), self.room.slots(role.ask), 0)
-        return found if self.room.neighbours is None else self.room.neighbours.cap(role, found)
+        found = np.where(self.tree.class_mask(role.node_classes), self.free_nodes.fit_counts(role.pod_request), 0)
+        return found if self.free_nodes.rule_counts is None else self.free_nodes.rule_counts.cap_fit_counts(role, found)
 
-    def _slots_of(self, nodes: np.ndarray, shape: Shape, t: int) -> np.ndarray:
+    def _fit_counts_on(self, nodes: np.ndarray, shape: GangClass, t: int) -> np.ndarray:
         """The same of these nodes only."""
-        if self.room.neighbours is not None:
-            return np.asarray(self._slots(shape, t)[nodes])
+        if self.free_nodes.rule_counts is not None:
+            return np.asarray(self._fit_counts(shape, t)[nodes])
         role = shape.roles[t]
-        found: Ints = np.where(self.tree.open_to(role.kinds)[nodes], self.room.slots(role.ask)[nodes], 0)
+        found: IntArray = np.where(
+            self.tree.class_mask(role.node_classes)[nodes], self.free_nodes.fit_counts(role.pod_request)[nodes], 0
+        )
         return found
 
-    def _candidates(self, shape: Shape, want: list[int], reach: list[Ints]) -> list[int]:
+    def _candidate_domains(self, shape: GangClass, want: list[int], reach: list[IntArray]) -> list[int]:
         """Domains in which every role fits by number: lowest tier first; room to grow first, then least left over."""
-        holding, found = self._holding(shape, want, reach), list[int]()
-        tries = None if shape.fixed else RELATED_TRIES if shape.related else TRIES
+        holding, found = self._fits_by_number(shape, want, reach), list[int]()
+        tries = None if shape.running_pods else DOMAIN_TRIES_WITH_RULES if shape.has_pod_rules else DOMAIN_TRIES
         for tier in self.tree.tiers:
             here = np.flatnonzero(holding & (self.tree.tier_of == tier))
-            found += self._by_fit(here, shape, want, reach)[:tries]
-        if (shape.tier is None or shape.tier > self.tree.top) and all(
+            found += self._best_fit_order(here, shape, want, reach)[:tries]
+        if (shape.hard_tier is None or shape.hard_tier > self.tree.highest_tier) and all(
             s[0] >= n for s, n in zip(reach, want, strict=True)
         ):
             found.append(ROOT)
         return found
 
-    def _holding(self, shape: Shape, want: list[int], reach: list[Ints]) -> np.ndarray:
+    def _fits_by_number(self, shape: GangClass, want: list[int], reach: list[IntArray]) -> np.ndarray:
         """Per hypernode, whether the wanted pods of each role fit by number where the gang may be."""
-        fits = self.tree.tier_of <= (self.tree.top if shape.tier is None else shape.tier)
+        fits = self.tree.tier_of <= (self.tree.highest_tier if shape.hard_tier is None else shape.hard_tier)
         for slots, n in zip(reach, want, strict=True):
             fits &= slots[1:] >= n
         homes = (
-            {self.tree.domain(self.problem.nodes[p.node].leaf, shape.tier) for p in shape.fixed}
-            if shape.tier is not None
+            {self.tree.enclosing_domain(self.problem.nodes[p.node].leaf, shape.hard_tier) for p in shape.running_pods}
+            if shape.hard_tier is not None
             else set()
         )
         if homes:
@@ -210,68 +242,72 @@ class Greedy:
         return fits
 
     @staticmethod
-    def _by_fit(domains: np.ndarray, shape: Shape, want: list[int], reach: list[Ints]) -> list[int]:
+    def _best_fit_order(domains: np.ndarray, shape: GangClass, want: list[int], reach: list[IntArray]) -> list[int]:
         """The domains sorted: first those in which the gang could grow to its most, then by the slots that it would
         leave over."""
         cramped, over = np.zeros(len(domains), dtype=np.bool_), np.zeros(len(domains), dtype=np.int64)
         for slots, role, n in zip(reach, shape.roles, want, strict=True):
-            cramped |= slots[1:][domains] < role.room
+            cramped |= slots[1:][domains] < role.max_pods
             over += slots[1:][domains] if n else 0
         order: list[int] = domains[np.lexsort((domains, over, cramped))].tolist()
         return order
 
-    def _near(self, shape: Shape, candidates: list[int]) -> list[int]:
+    def _nearest_first(self, shape: GangClass, candidates: list[int]) -> list[int]:
         """Pods that join others go where they spread the gang least; without any, the order stands."""
-        leaves = {self.problem.nodes[p.node].leaf for p in shape.fixed}
+        leaves = {self.problem.nodes[p.node].leaf for p in shape.running_pods}
         return (
-            sorted(candidates, key=lambda h: self.tree.span({*leaves, None if h == ROOT else h}))
+            sorted(candidates, key=lambda h: self.tree.tier_span({*leaves, None if h == ROOT else h}))
             if leaves
             else candidates
         )
 
-    def _fill(self, h: int, gang: Gang, shape: Shape, left: list[int]) -> tuple[Placement, ...]:
+    def _place_whole_subgroups(
+        self, h: int, gang: Gang, shape: GangClass, unplaced: list[int]
+    ) -> tuple[Placement, ...]:
         """Put as many of `left` under h as fit, whole subgroups only; counts `left` down."""
-        mark, before = self.room.mark(), list(left)
-        placed = self._fill_freely(h, gang, shape, left)
-        for part in self._closed(h, gang):
-            excess = (sum(before[t] - left[t] for t in part.roles) + self._running(shape, part, h)) % part.size
+        mark, before = self.free_nodes.mark(), list(unplaced)
+        placed = self._place_ignoring_subgroups(h, gang, shape, unplaced)
+        for part in self._subgroups_confined_to(h, gang):
+            excess = (sum(before[t] - unplaced[t] for t in part.roles) + self._running_pods(shape, part, h)) % part.size
             if excess:
-                self.room.undo(mark)
-                left[:] = before
+                self.free_nodes.undo(mark)
+                unplaced[:] = before
                 capped = list(before)
-                self._trim(capped, part, sum(p.pods for p in placed if p.role in part.roles) - excess)
+                self._trim_wanted(capped, part, sum(p.pods for p in placed if p.role in part.roles) - excess)
                 spare = [b - c for b, c in zip(before, capped, strict=True)]
-                placed = self._fill_freely(h, gang, shape, capped)
-                left[:] = [c + s for c, s in zip(capped, spare, strict=True)]
-                if (sum(before[t] - left[t] for t in part.roles) + self._running(shape, part, h)) % part.size:
-                    self.room.undo(mark)
-                    left[:] = before
+                placed = self._place_ignoring_subgroups(h, gang, shape, capped)
+                unplaced[:] = [c + s for c, s in zip(capped, spare, strict=True)]
+                if (sum(before[t] - unplaced[t] for t in part.roles) + self._running_pods(shape, part, h)) % part.size:
+                    self.free_nodes.undo(mark)
+                    unplaced[:] = before
                     return ()
         return placed
 
     @staticmethod
-    def _trim(want: list[int], part: Subgroup, total: int) -> None:
+    def _trim_wanted(want: list[int], subgroup: Subgroup, total: int) -> None:
         """Lower the wants of the part's roles, the last first, until they sum up to `total`."""
-        excess = sum(want[t] for t in part.roles) - max(0, total)
-        for t in reversed(part.roles):
+        excess = sum(want[t] for t in subgroup.roles) - max(0, total)
+        for t in reversed(subgroup.roles):
             cut = min(excess, want[t])
             want[t] -= cut
             excess -= cut
 
-    def _fill_freely(self, h: int, gang: Gang, shape: Shape, left: list[int]) -> tuple[Placement, ...]:
-        placed = self._pack(h, gang, shape, left)
-        parts, nodes, starts = self.tree.parts(h)
-        if parts and any(left):
+    def _place_ignoring_subgroups(
+        self, h: int, gang: Gang, shape: GangClass, unplaced: list[int]
+    ) -> tuple[Placement, ...]:
+        placed = self._place_on_nodes(h, gang, shape, unplaced)
+        parts, nodes, starts = self.tree.children_with_nodes(h)
+        if parts and any(unplaced):
             children = list(parts)
             below = [
-                np.add.reduceat(self._slots_of(nodes, shape, t), starts).tolist() if left[t] else None
+                np.add.reduceat(self._fit_counts_on(nodes, shape, t), starts).tolist() if unplaced[t] else None
                 for t in range(len(shape.roles))
             ]
             reach = [None if sums is None else dict(zip(parts, sums, strict=True)) for sums in below]
-            while children and any(left):
-                amount = {c: [min(left[t], r[c]) if r else 0 for t, r in enumerate(reach)] for c in children}
+            while children and any(unplaced):
+                amount = {c: [min(unplaced[t], r[c]) if r else 0 for t, r in enumerate(reach)] for c in children}
                 room = {c: sum(r[c] for r in reach if r) for c in children}
-                whole = [c for c in children if amount[c] == left]
+                whole = [c for c in children if amount[c] == unplaced]
                 # The smallest child that holds all that is left; else the one that holds most of it.
                 c = (
                     min(whole, key=lambda c: (room[c], c))
@@ -280,10 +316,10 @@ class Greedy:
                 )
                 children.remove(c)
                 if sum(amount[c]):
-                    placed += self._fill(c, gang, shape, left)
+                    placed += self._place_whole_subgroups(c, gang, shape, unplaced)
         return placed
 
-    def _closed(self, h: int, gang: Gang) -> list[Subgroup]:
+    def _subgroups_confined_to(self, h: int, gang: Gang) -> list[Subgroup]:
         """The hard subgroups for which h is a maximal domain."""
         if h == ROOT:
             return []
@@ -291,17 +327,19 @@ class Greedy:
             s
             for s in gang.subgroups
             if s.topology.mode == "hard"
-            and s.topology.tier <= self.tree.top
-            and h in self.tree.domains(s.topology.tier)
+            and s.topology.tier <= self.tree.highest_tier
+            and h in self.tree.domains_at_tier(s.topology.tier)
         ]
 
-    def _running(self, shape: Shape, part: Subgroup, h: int) -> int:
-        leaves = {p.node: self.problem.nodes[p.node].leaf for p in shape.fixed}
-        return sum(p.pods for p in shape.fixed if p.role in part.roles and h in self.tree.path(leaves[p.node]))
+    def _running_pods(self, shape: GangClass, subgroup: Subgroup, h: int) -> int:
+        leaves = {p.node: self.problem.nodes[p.node].leaf for p in shape.running_pods}
+        return sum(
+            p.pods for p in shape.running_pods if p.role in subgroup.roles and h in self.tree.path(leaves[p.node])
+        )
 
-    def _pack(self, h: int, gang: Gang, shape: Shape, left: list[int]) -> tuple[Placement, ...]:
+    def _place_on_nodes(self, h: int, gang: Gang, shape: GangClass, unplaced: list[int]) -> tuple[Placement, ...]:
         """Pods onto the nodes that h itself holds: large requests first, the fullest nodes first."""
-        nodes = self.tree.held[h]
+        nodes = self.tree.direct_nodes[h]
         if not len(nodes):
             return ()
         # Outside every domain of a hard subgroup there is no place for its pods.
@@ -309,20 +347,27 @@ class Greedy:
             t
             for s in gang.subgroups
             for t in s.roles
-            if s.topology.mode == "hard" and self.tree.domain(None if h == ROOT else h, s.topology.tier) is None
+            if s.topology.mode == "hard"
+            and self.tree.enclosing_domain(None if h == ROOT else h, s.topology.tier) is None
         }
         placed: list[Placement] = []
         for t in sorted(
-            (t for t in range(len(left)) if left[t] and t not in barred), key=lambda t: shape.roles[t].ask, reverse=True
+            (t for t in range(len(unplaced)) if unplaced[t] and t not in barred),
+            key=lambda t: shape.roles[t].pod_request,
+            reverse=True,
         ):
-            ask, fits = shape.roles[t].ask, self._slots_of(nodes, shape, t)
+            ask, fits = shape.roles[t].pod_request, self._fit_counts_on(nodes, shape, t)
             open_to, fits = nodes[fits > 0], fits[fits > 0]
-            order = np.argsort(fits, kind="stable") if self.fragments is None else self.fragments.order(ask, open_to)
-            taken = self.room.fill(open_to[order], fits[order], ask, left[t])
+            order = (
+                np.argsort(fits, kind="stable")
+                if self.fragmentation is None
+                else self.fragmentation.positions_by_increase(ask, open_to)
+            )
+            taken = self.free_nodes.fill_nodes(open_to[order], fits[order], ask, unplaced[t])
             placed += [
                 Placement(t, node, pods)
                 for node, pods in zip(open_to[order].tolist(), taken.tolist(), strict=True)
                 if pods
             ]
-            left[t] -= int(taken.sum())
+            unplaced[t] -= int(taken.sum())
         return tuple(placed)

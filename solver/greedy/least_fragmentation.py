@@ -7,53 +7,57 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from math import fsum
 
-from solver.greedy.best_fit import Greedy
-from solver.greedy.fragmentation import Fragments, Pod
+from solver.greedy.best_fit import GreedyPlacer
+from solver.greedy.fragmentation import Fragmentation, PodClass
 from solver.problem import Problem, Vector
-from solver.semantics.gang_classes import hard_tier, shape_of
-from solver.semantics.placements import Placements, fresh
-from solver.semantics.priorities import urgency
-from solver.semantics.queue_limits import totals
-from solver.semantics.topology import Tree
-from solver.state.room import Room, demand
+from solver.semantics.gang_classes import hard_tier, waiting_class
+from solver.semantics.placements import Placements, new_placements
+from solver.semantics.priorities import precedence
+from solver.semantics.queue_limits import cluster_totals
+from solver.semantics.topology import TopologyTree
+from solver.state.room import FreeNodes, placed_demand
 
 
-def anywhere(problem: Problem, gangs: Iterable[int]) -> bool:
+def may_go_anywhere(problem: Problem, gangs: Iterable[int]) -> bool:
     """Whether nothing binds these gangs to domains, nor pods to other pods: then there is no more to choose than a node
     for each pod."""
-    asking = ((problem.gangs[j], shape_of(j, problem.gangs[j])) for j in gangs)
-    return not any(hard_tier(gang) is not None or gang.subgroups or shape.related for gang, shape in asking)
+    asking = ((problem.gangs[j], waiting_class(j, problem.gangs[j])) for j in gangs)
+    return not any(hard_tier(gang) is not None or gang.subgroups or shape.has_pod_rules for gang, shape in asking)
 
 
-def sparing(problem: Problem, tree: Tree, room: Room, gangs: Iterable[int]) -> Iterator[Greedy]:
+def fragmentation_aware_placers(
+    problem: Problem, tree: TopologyTree, room: FreeNodes, gangs: Iterable[int]
+) -> Iterator[GreedyPlacer]:
     """These greedies, each in a room of its own: of a queue's gangs the largest first, between which small ones still
     fit, and the oldest first."""
-    pods = Counter[Pod]()
+    pods = Counter[PodClass]()
     for j in gangs:
-        for role in shape_of(j, problem.gangs[j]).roles:
-            pods[role.ask, role.kinds] += role.need
+        for role in waiting_class(j, problem.gangs[j]).roles:
+            pods[role.pod_request, role.node_classes] += role.min_pods
     for largest in (True, False):
         again = room.copy()
-        yield Greedy(problem, tree, again, Fragments(problem, again, pods), largest)
+        yield GreedyPlacer(problem, tree, again, Fragmentation(problem, again, pods), largest)
 
 
-def more(problem: Problem, one: Placements, other: Placements) -> bool:
+def starts_more(problem: Problem, one: Placements, other: Placements) -> bool:
     """Whether the first starts more than the second: of some queue and urgency more, and of none less, by both sums of
     `_started`."""
-    mine, theirs = _started(problem, one), _started(problem, other)
+    mine, theirs = _started_shares(problem, one), _started_shares(problem, other)
     return mine != theirs and all(
         a >= b for key, sums in theirs.items() for a, b in zip(mine.get(key, (0.0, 0.0)), sums, strict=True)
     )
 
 
-def _started(problem: Problem, placements: Placements) -> dict[tuple[int, int], tuple[float, float]]:
+def _started_shares(problem: Problem, placements: Placements) -> dict[tuple[int, int], tuple[float, float]]:
     """(queue, urgency) -> (the sum of the dominant shares of its gangs that start, the dominant share of all of them
     together)."""
-    whole = totals(problem)
+    whole = cluster_totals(problem)
     amounts: dict[tuple[int, int], list[Vector]] = {}
     for j, pods in placements.items():
         gang = problem.gangs[j]
-        amounts.setdefault((gang.queue, urgency(gang)), []).append(demand(gang, fresh(gang, pods), len(whole)))
+        amounts.setdefault((gang.queue, precedence(gang)), []).append(
+            placed_demand(gang, new_placements(gang, pods), len(whole))
+        )
 
     def share(amount: Iterable[int]) -> float:
         return max((a / t for a, t in zip(amount, whole, strict=True) if t), default=0.0)

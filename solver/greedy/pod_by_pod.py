@@ -9,159 +9,185 @@ import numpy as np
 import numpy.typing as npt
 
 from solver.problem import Gang, Placement, Subgroup
-from solver.semantics.device_slots import Ints
-from solver.semantics.gang_classes import Shape
-from solver.semantics.topology import ROOT, Tree
-from solver.state.pod_rules import Neighbours
-from solver.state.room import Room
+from solver.semantics.device_slots import IntArray
+from solver.semantics.gang_classes import GangClass
+from solver.semantics.topology import ROOT, TopologyTree
+from solver.state.pod_rules import PodRuleCounts
+from solver.state.room import FreeNodes
 
-Flags = npt.NDArray[np.bool_]
+BoolArray = npt.NDArray[np.bool_]
 
-PART_TRIES = 8
+SUBGROUP_TRIES = 8
 """Domains that are tried for one part of a subgroup, best fit first."""
 
-MOST_COMPANY = 1 << 20
+MAX_FIT_COUNT = 1 << 20
 """Slots of one node beyond this count no more when domains are compared."""
 
 
-class Podwise:
+class PodByPodPlacer:
     """Fills domains with one gang. open_to: role -> node -> whether its kind is open to the role."""
 
     def __init__(
-        self, tree: Tree, room: Room, neighbours: Neighbours, gang: Gang, shape: Shape, open_to: Sequence[Flags]
+        self,
+        tree: TopologyTree,
+        room: FreeNodes,
+        neighbours: PodRuleCounts,
+        gang: Gang,
+        shape: GangClass,
+        eligible_nodes: Sequence[BoolArray],
     ) -> None:
-        self.tree, self.room, self.neighbours, self.gang, self.shape, self.open = (
+        self.tree, self.free_nodes, self.rule_counts, self.gang, self.gang_class, self.eligible_nodes = (
             tree,
             room,
             neighbours,
             gang,
             shape,
-            open_to,
+            eligible_nodes,
         )
-        self.touched = np.zeros(len(tree.kinds), dtype=np.bool_)
-        for p in shape.fixed:
-            self._touch(p.node)
+        self.near_gang = np.zeros(len(tree.node_class_of), dtype=np.bool_)
+        for p in shape.running_pods:
+            self._mark_near_gang(p.node)
 
-    def hopeless(self, h: int, want: Sequence[int]) -> bool:
+    def is_forbidden_by_rules(self, h: int, want: Sequence[int]) -> bool:
         """Whether relations alone keep the gang from being whole under h."""
-        nodes = self.tree.under(h)
-        return any(want[t] > self.neighbours.most(role, h, nodes) for t, role in enumerate(self.shape.roles) if want[t])
+        nodes = self.tree.nodes_under(h)
+        return any(
+            want[t] > self.rule_counts.max_new_pods(role, h, nodes)
+            for t, role in enumerate(self.gang_class.roles)
+            if want[t]
+        )
 
-    def slots(self, t: int) -> Ints:
+    def fit_counts(self, t: int) -> IntArray:
         """Node -> pods of the role that fit, lasting rules minded."""
-        role = self.shape.roles[t]
-        return self.neighbours.cap(role, np.where(self.open[t], self.room.slots(role.ask), 0))
+        role = self.gang_class.roles[t]
+        return self.rule_counts.cap_fit_counts(
+            role, np.where(self.eligible_nodes[t], self.free_nodes.fit_counts(role.pod_request), 0)
+        )
 
-    def fill(self, h: int, left: list[int]) -> tuple[Placement, ...]:
+    def place_pods(self, h: int, unplaced: list[int]) -> tuple[Placement, ...]:
         """As many of `left` (pods per role, counted down) under h as come one after another; nothing where a subgroup
         would not be whole."""
-        mark, before = self.room.mark(), list(left)
+        mark, before = self.free_nodes.mark(), list(unplaced)
         placed: list[Placement] = []
-        nodes = self.tree.under(h)
-        for part in self._parts():
-            while sum(left[t] for t in part.roles) >= part.size and (more := self._part(part, h, left)):
+        nodes = self.tree.nodes_under(h)
+        for part in self._largest_subgroups():
+            while sum(unplaced[t] for t in part.roles) >= part.size and (
+                more := self._place_subgroup(part, h, unplaced)
+            ):
                 placed += more
-        in_parts = {t for part in self._parts() for t in part.roles}
-        placed += self._pods(nodes, left, [t for t in range(len(left)) if t not in in_parts])
-        if self._uneven(placed):
-            self.room.undo(mark)
-            left[:] = before
+        in_parts = {t for part in self._largest_subgroups() for t in part.roles}
+        placed += self._place_one_by_one(nodes, unplaced, [t for t in range(len(unplaced)) if t not in in_parts])
+        if self._has_split_subgroup(placed):
+            self.free_nodes.undo(mark)
+            unplaced[:] = before
             return ()
         return tuple(placed)
 
-    def _parts(self) -> list[Subgroup]:
+    def _largest_subgroups(self) -> list[Subgroup]:
         """Of the hard subgroups that share roles the largest, in whose domains the parts of the others are formed as it
         goes."""
-        hard = [s for s in self.gang.subgroups if s.topology.mode == "hard" and s.topology.tier <= self.tree.top]
+        hard = [
+            s for s in self.gang.subgroups if s.topology.mode == "hard" and s.topology.tier <= self.tree.highest_tier
+        ]
         return [
             s
             for n, s in enumerate(hard)
             if not any(set(s.roles) & set(o.roles) and (o.size, -m) > (s.size, -n) for m, o in enumerate(hard))
         ]
 
-    def _part(self, part: Subgroup, h: int, left: list[int]) -> list[Placement]:
+    def _place_subgroup(self, subgroup: Subgroup, h: int, unplaced: list[int]) -> list[Placement]:
         """One whole part inside one domain under h; counts `left` down."""
-        want, missing = [0] * len(left), part.size
-        for t in part.roles:
-            want[t] = min(left[t], missing)
+        want, missing = [0] * len(unplaced), subgroup.size
+        for t in subgroup.roles:
+            want[t] = min(unplaced[t], missing)
             missing -= want[t]
-        reach = self.tree.sums(np.sum([np.minimum(self.slots(t), want[t]) for t in part.roles], axis=0))
-        inside = [d for d in self.tree.domains(part.topology.tier) if h == ROOT or h in self.tree.path(d)] or [h]
-        able = sorted((d for d in inside if reach[d] >= part.size), key=lambda d: (reach[d], d))
-        for d in able[:PART_TRIES]:
-            mark, rest = self.room.mark(), list(want)
-            placed = self._pods(self.tree.under(d), rest, list(part.roles))
+        reach = self.tree.sum_per_domain(
+            np.sum([np.minimum(self.fit_counts(t), want[t]) for t in subgroup.roles], axis=0)
+        )
+        inside = [
+            d for d in self.tree.domains_at_tier(subgroup.topology.tier) if h == ROOT or h in self.tree.path(d)
+        ] or [h]
+        able = sorted((d for d in inside if reach[d] >= subgroup.size), key=lambda d: (reach[d], d))
+        for d in able[:SUBGROUP_TRIES]:
+            mark, rest = self.free_nodes.mark(), list(want)
+            placed = self._place_one_by_one(self.tree.nodes_under(d), rest, list(subgroup.roles))
             if not any(rest):
-                left[:] = [a - b for a, b in zip(left, want, strict=True)]
+                unplaced[:] = [a - b for a, b in zip(unplaced, want, strict=True)]
                 return placed
-            self.room.undo(mark)
+            self.free_nodes.undo(mark)
         return []
 
-    def _pods(self, nodes: Ints, left: list[int], roles: Sequence[int]) -> list[Placement]:
+    def _place_one_by_one(self, nodes: IntArray, unplaced: list[int], roles: Sequence[int]) -> list[Placement]:
         """Role after role, those that others need beside them and those that ask for most first, until no further pod
         comes."""
         placed: list[Placement] = []
-        order = sorted(roles, key=lambda t: (self._follows(t), [-a for a in self.shape.roles[t].request], t))
+        order = sorted(roles, key=lambda t: (self._has_affinity(t), [-a for a in self.gang_class.roles[t].request], t))
         progress = True
-        while progress and any(left[t] for t in order):
+        while progress and any(unplaced[t] for t in order):
             progress = False
             for t in order:
-                while left[t] and (node := self._best(nodes, t)) is not None:
-                    self.room.put(node, self.shape.roles[t], 1)
-                    self._touch(node)
+                while unplaced[t] and (node := self._best_node(nodes, t)) is not None:
+                    self.free_nodes.add_pods(node, self.gang_class.roles[t], 1)
+                    self._mark_near_gang(node)
                     placed.append(Placement(t, node, 1))
-                    left[t] -= 1
+                    unplaced[t] -= 1
                     progress = True
         return placed
 
-    def _follows(self, t: int) -> bool:
+    def _has_affinity(self, t: int) -> bool:
         """Whether pods of the role need others beside them."""
-        relations = self.neighbours.standing.relations
-        return any(relations[rho].kind == "together" for rho in self.shape.roles[t].bears)
+        relations = self.rule_counts.existing_pods.pod_rules
+        return any(relations[rho].rule_kind == "together" for rho in self.gang_class.roles[t].owned_rules)
 
-    def _best(self, nodes: Ints, t: int) -> int | None:
+    def _best_node(self, nodes: IntArray, t: int) -> int | None:
         """The node for one more pod: where the pods of its relations have most room together, then near the gang, then
         the fullest."""
-        role = self.shape.roles[t]
-        slots = self.slots(t)
-        if role.bears or role.matches:
-            slots = np.where(self.neighbours.open_to(role), slots, 0)
+        role = self.gang_class.roles[t]
+        slots = self.fit_counts(t)
+        if role.owned_rules or role.selecting_rules:
+            slots = np.where(self.rule_counts.allowed_nodes(role), slots, 0)
         able = nodes[slots[nodes] > 0]
         if not len(able):
             return None
-        wide = self._company(t, slots)[able]
-        return int(able[np.lexsort((able, slots[able], ~self.touched[able], -wide))[0]])
+        wide = self._affinity_capacity(t, slots)[able]
+        return int(able[np.lexsort((able, slots[able], ~self.near_gang[able], -wide))[0]])
 
-    def _company(self, t: int, slots: Ints) -> Ints:
+    def _affinity_capacity(self, t: int, fit_counts: IntArray) -> IntArray:
         """Node -> the slots in its domain, of the widest partition whose pods must stay together; 0 everywhere without
         one."""
-        found = np.zeros(len(slots), dtype=np.int64)
-        for rho in self.neighbours.relations(self.shape.roles[t]):
-            relation = self.neighbours.standing.relations[rho]
-            if relation.kind == "together":
-                at = self.neighbours.standing.at[rho]
+        found = np.zeros(len(fit_counts), dtype=np.int64)
+        for rho in self.rule_counts.rules_of(self.gang_class.roles[t]):
+            relation = self.rule_counts.existing_pods.pod_rules[rho]
+            if relation.rule_kind == "together":
+                at = self.rule_counts.existing_pods.partitions[rho]
                 room = np.bincount(
-                    at[at >= 0], weights=np.minimum(slots[at >= 0], MOST_COMPANY), minlength=len(relation.present)
+                    at[at >= 0],
+                    weights=np.minimum(fit_counts[at >= 0], MAX_FIT_COUNT),
+                    minlength=len(relation.selected_present),
                 )
                 found += np.append(room, 0).astype(np.int64)[at]
         return found
 
-    def _touch(self, node: int) -> None:
+    def _mark_near_gang(self, node: int) -> None:
         leaf = self.tree.leaf_of[node]
         if leaf == ROOT:
-            self.touched[node] = True
+            self.near_gang[node] = True
         else:
-            self.touched |= self.tree.leaf_of == leaf
+            self.near_gang |= self.tree.leaf_of == leaf
 
-    def _uneven(self, placed: Sequence[Placement]) -> bool:
+    def _has_split_subgroup(self, placed: Sequence[Placement]) -> bool:
         """Whether a subgroup, with the pods that run, has a part that is not whole in one of its domains, or pods
         outside them."""
         for part in self.gang.subgroups:
             inside: dict[int | None, int] = {}
-            for p in (*self.shape.fixed, *placed):
+            for p in (*self.gang_class.running_pods, *placed):
                 if p.role in part.roles:
                     hard = part.topology.mode == "hard"
-                    d = self.tree.domain(self.tree.problem.nodes[p.node].leaf, part.topology.tier) if hard else ROOT
+                    d = (
+                        self.tree.enclosing_domain(self.tree.problem.nodes[p.node].leaf, part.topology.tier)
+                        if hard
+                        else ROOT
+                    )
                     inside[d] = inside.get(d, 0) + p.pods
             if None in inside or any(pods % part.size for pods in inside.values()):
                 return True

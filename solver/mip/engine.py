@@ -25,20 +25,20 @@ except ImportError:  # a platform without the HiGHS wheel; CBC comes with PuLP
     highspy = None  # type: ignore[assignment]
 
 Status = Literal["optimal", "feasible", "infeasible", "unknown"]
-FEASIBILITY = 1e-6
+FEASIBILITY_TOLERANCE = 1e-6
 
-CUTS = 100
+MAX_CUTS = 100
 """Cuts that HiGHS keeps (10,000 by default): most of the time at the root of a crowded model goes into separating them,
 and its bound is as good."""
 
 
-AGGREGATOR = 1 << 12
+AGGREGATOR_RULE = 1 << 12
 """The bit of HiGHS's `presolve_rule_off` for its aggregator, which takes seconds on models of whole clusters and gains
 nothing there."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SolveResult:
     """status: "optimal" within the asked gap, "feasible" when a limit struck, "infeasible" proved, "unknown" when a
     limit struck before any solution.
 
@@ -53,20 +53,20 @@ class Answer:
 
 
 @dataclass(slots=True)
-class Watch:
+class TimeLimitWatch:
     """struck: whether the clock ended a solve. Then the same input may give another plan on another day."""
 
-    struck: bool = False
+    hit_time_limit: bool = False
 
 
-_WATCHES: ContextVar[tuple[Watch, ...]] = ContextVar("watches", default=())
+_WATCHES: ContextVar[tuple[TimeLimitWatch, ...]] = ContextVar("watches", default=())
 
 
 @contextmanager
-def watching() -> Iterator[Watch]:
+def watch_time_limit() -> Iterator[TimeLimitWatch]:
     """Notes whether the clock strikes in any solve inside. A limit of nodes is no clock: it strikes the same every
     time."""
-    watch = Watch()
+    watch = TimeLimitWatch()
     token = _WATCHES.set((*_WATCHES.get(), watch))
     try:
         yield watch
@@ -74,20 +74,20 @@ def watching() -> Iterator[Watch]:
         _WATCHES.reset(token)
 
 
-def strike() -> None:
+def record_time_limit() -> None:
     """The clock has ended a solve."""
     for watch in _WATCHES.get():
-        watch.struck = True
+        watch.hit_time_limit = True
 
 
 def solve_model(
     model: pulp.LpProblem,
     options: Options,
     start: Mapping[str, float] | None = None,
-    relaxed: bool = False,
-    quick: bool = False,
-    enough: float | None = None,
-) -> Answer:
+    relaxation: bool = False,
+    skip_presolve: bool = False,
+    target_value: float | None = None,
+) -> SolveResult:
     """Solve `model` (objective set). `start`: variable name -> value of a known solution; names that are missing are
     completed by HiGHS.
 
@@ -101,11 +101,11 @@ def solve_model(
     if options.deadline is not None:
         options = replace(options, time_limit=max(0.0, options.deadline - time.monotonic()))
         if not options.time_limit:
-            strike()
+            record_time_limit()
             worst, best = (
                 (float("-inf"), float("inf")) if model.sense == pulp.LpMaximize else (float("inf"), float("-inf"))
             )
-            return Answer("unknown", worst, best, {})
+            return SolveResult("unknown", worst, best, {})
     variables = model.variables()  # PuLP walks through all rows for them
     if len({v.name for v in variables}) < len(variables):
         raise ValueError("two variables of the model have the same name, so that its solution cannot be told")
@@ -113,13 +113,13 @@ def solve_model(
     if engine == "highs" and highspy is None:
         raise RuntimeError("the HiGHS engine was asked for, and the package highspy is not installed")
     return (
-        _by_highs(model, variables, options, start, relaxed, quick, enough)
+        _solve_with_highs(model, variables, options, start, relaxation, skip_presolve, target_value)
         if engine == "highs"
-        else _by_cbc(model, options, relaxed)
+        else _solve_with_cbc(model, options, relaxation)
     )
 
 
-def _by_highs(
+def _solve_with_highs(
     model: pulp.LpProblem,
     variables: list[Any],
     options: Options,
@@ -127,20 +127,20 @@ def _by_highs(
     relaxed: bool,
     quick: bool,
     enough: float | None,
-) -> Answer:
+) -> SolveResult:
     highs = highspy.Highs()  # type: ignore[no-untyped-call]
     for key, value in {
         "output_flag": False,
         "threads": 1,
         "random_seed": options.seed,
         "mip_rel_gap": options.gap,
-        "mip_abs_gap": FEASIBILITY,
+        "mip_abs_gap": FEASIBILITY_TOLERANCE,
         "time_limit": options.time_limit,
         "mip_max_nodes": options.max_nodes,
-        "mip_pool_soft_limit": CUTS,
+        "mip_pool_soft_limit": MAX_CUTS,
         "presolve": "off" if quick else "choose",  # off: a third of the time on spread models, and solutions as good
-        "presolve_rule_off": AGGREGATOR,
-        **({} if enough is None else {"objective_target": enough - FEASIBILITY}),
+        "presolve_rule_off": AGGREGATOR_RULE,
+        **({} if enough is None else {"objective_target": enough - FEASIBILITY_TOLERANCE}),
     }.items():
         highs.setOptionValue(key, value)
     column = {id(v): i for i, v in enumerate(variables)}
@@ -154,7 +154,7 @@ def _by_highs(
             np.array([x for _, x in known], dtype=np.double),
         )
     highs.run()
-    return _read_highs(model, variables, integral, highs)
+    return _highs_result(model, variables, integral, highs)
 
 
 def _highs_lp(model: pulp.LpProblem, variables: list[Any], column: Mapping[int, int], integral: list[bool]) -> Any:
@@ -193,23 +193,23 @@ def _highs_lp(model: pulp.LpProblem, variables: list[Any], column: Mapping[int, 
     return lp
 
 
-def _read_highs(model: pulp.LpProblem, variables: list[Any], integral: list[bool], highs: Any) -> Answer:
+def _highs_result(model: pulp.LpProblem, variables: list[Any], integral: list[bool], highs: Any) -> SolveResult:
     info, status = highs.getInfo(), highs.getModelStatus()
     if status == highspy.HighsModelStatus.kTimeLimit:
-        strike()
+        record_time_limit()
     worst = float("-inf") if model.sense == pulp.LpMaximize else float("inf")
     if status in (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible):
-        return Answer("infeasible", worst, worst, {})
+        return SolveResult("infeasible", worst, worst, {})
     is_mip = any(integral)
     bound = info.mip_dual_bound if is_mip else info.objective_function_value
     if info.primal_solution_status != 2:  # 2: feasible; anything else must not be read
-        return Answer("unknown", worst, bound, {})
+        return SolveResult("unknown", worst, bound, {})
     optimal = status == highspy.HighsModelStatus.kOptimal
     values = highs.getSolution().col_value
     found = {
         v.name: float(round(x)) if whole else float(x) for v, x, whole in zip(variables, values, integral, strict=True)
     }
-    return Answer(
+    return SolveResult(
         "optimal" if optimal else "feasible",
         info.objective_function_value,
         bound if is_mip else info.objective_function_value,
@@ -217,7 +217,7 @@ def _read_highs(model: pulp.LpProblem, variables: list[Any], integral: list[bool
     )
 
 
-def _by_cbc(model: pulp.LpProblem, options: Options, relaxed: bool) -> Answer:
+def _solve_with_cbc(model: pulp.LpProblem, options: Options, relaxed: bool) -> SolveResult:
     """The CBC that comes with PuLP, by its path since PuLP 4 will want it so.
 
     CBC tells no bound through PuLP: a proof gives the value, a limit gives none (an infinite gap, said as such).
@@ -240,18 +240,18 @@ def _by_cbc(model: pulp.LpProblem, options: Options, relaxed: bool) -> Answer:
     )
     worst = float("-inf") if model.sense == pulp.LpMaximize else float("inf")
     if model.sol_status != pulp.LpSolutionOptimal and time.monotonic() - began >= options.time_limit:
-        strike()
+        record_time_limit()
     if model.sol_status == pulp.LpSolutionInfeasible or model.status == pulp.LpStatusInfeasible:
-        return Answer("infeasible", worst, worst, {})
+        return SolveResult("infeasible", worst, worst, {})
     if model.sol_status not in (pulp.LpSolutionOptimal, pulp.LpSolutionIntegerFeasible):
-        return Answer("unknown", worst, -worst, {})
+        return SolveResult("unknown", worst, -worst, {})
     value = float(pulp.value(model.objective) or 0.0)
     found = {
         v.name: float(round(v.varValue)) if v.cat == pulp.LpInteger and not relaxed else float(v.varValue)
         for v in model.variables()
     }
     proven = model.sol_status == pulp.LpSolutionOptimal and options.gap == 0.0
-    return Answer(
+    return SolveResult(
         "optimal" if model.sol_status == pulp.LpSolutionOptimal else "feasible",
         value,
         value if proven else -worst,

@@ -27,7 +27,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from solver.mip.engine import strike, watching
+from solver.mip.engine import record_time_limit, watch_time_limit
 
 Shared = TypeVar("Shared")
 Task = TypeVar("Task")
@@ -35,14 +35,14 @@ Result = TypeVar("Result")
 
 log = logging.getLogger(__name__)
 
-WORTH = 4_000_000
+MIN_REMOTE_WORK = 4_000_000
 """Work from which on parts go to processes: to start them takes about a second, which two of them must save first."""
 
-CHUNKS = 4
+CHUNKS_PER_WORKER = 4
 """Bundles of tasks for each worker: few, since each carries what the tasks share; several, since tasks are not equally
 long."""
 
-POLL = 1.0
+POLL_SECONDS = 1.0
 """Seconds between two looks at whether anybody is still there to answer."""
 
 
@@ -61,7 +61,7 @@ class Mapper(Protocol):
     ) -> list[Result]: ...
 
 
-class Here:
+class LocalExecutor:
     """In this process, one after another."""
 
     faults: Sequence[str] = ()
@@ -72,125 +72,126 @@ class Here:
         return [function(shared, task) for task in tasks]
 
 
-HERE = Here()
+LOCAL_EXECUTOR = LocalExecutor()
 
 
 @dataclass(frozen=True, slots=True)
-class Crew:
+class WorkerPool:
     """An executor at work. width: tasks that it works on at once. stop: lets it go, whatever state it is in.
 
     alive: whether somebody may still answer, asked while waiting; None for an executor that itself ends what is lost.
     """
 
     executor: concurrent.futures.Executor
-    width: int
+    parallelism: int
     stop: Callable[[], object]
-    alive: Callable[[], bool] | None = None
+    is_alive: Callable[[], bool] | None = None
 
 
 @dataclass
-class Elsewhere:
+class RemoteExecutor:
     """On an executor, started when there is first work worth it, and given up for good at its first fault.
 
     start: whatever it raises is a fault. worth: the least work that is sent.
     """
 
-    start: Callable[[], Crew]
-    worth: int = WORTH
+    start_pool: Callable[[], WorkerPool]
+    min_work: int = MIN_REMOTE_WORK
     faults: list[str] = field(default_factory=list)
-    _crew: Crew | None = None
+    _pool: WorkerPool | None = None
 
     def map(
         self, function: Callable[[Shared, Task], Result], shared: Shared, tasks: Sequence[Task], work: int
     ) -> list[Result]:
         found: dict[int, Result] = {}
-        if len(tasks) > 1 and work >= self.worth and not self.faults:
-            with self._guarded():
-                self._ask(function, shared, tasks, found)
+        if len(tasks) > 1 and work >= self.min_work and not self.faults:
+            with self._recording_faults():
+                self._collect_results(function, shared, tasks, found)
         return [found[i] if i in found else function(shared, task) for i, task in enumerate(tasks)]
 
     def open(self) -> None:
         """Start now, so that a fault is known at once."""
-        with self._guarded():
-            self._working()
+        with self._recording_faults():
+            self._running_pool()
 
     @contextmanager
-    def _guarded(self) -> Iterator[None]:
+    def _recording_faults(self) -> Iterator[None]:
         """An executor of any make may raise anything. A mistake of the function itself comes again when it is asked
         here."""
         try:
             yield
         except Exception as error:
             log.debug("an executor failed", exc_info=True)
-            self.faults.append(_said(error))
+            self.faults.append(_error_text(error))
             self.close()
 
-    def _working(self) -> Crew:
-        if self._crew is None:
-            self._crew = self.start()
-        return self._crew
+    def _running_pool(self) -> WorkerPool:
+        if self._pool is None:
+            self._pool = self.start_pool()
+        return self._pool
 
-    def _ask(
+    def _collect_results(
         self, function: Callable[[Any, Any], Result], shared: object, tasks: Sequence[object], found: dict[int, Result]
     ) -> None:
         """Fill `found`, index of the task -> result, as far as answers come."""
-        crew = self._working()
+        crew = self._running_pool()
         sent = pickle.dumps(shared, pickle.HIGHEST_PROTOCOL)
-        number = min(len(tasks), CHUNKS * crew.width)
+        number = min(len(tasks), CHUNKS_PER_WORKER * crew.parallelism)
         chunks = [range(first, len(tasks), number) for first in range(number)]
         futures = [
-            crew.executor.submit(bundle, fingerprint(), sent, function, [tasks[i] for i in chunk]) for chunk in chunks
+            crew.executor.submit(run_chunk, code_fingerprint(), sent, function, [tasks[i] for i in chunk])
+            for chunk in chunks
         ]
         for chunk, future in zip(chunks, futures, strict=True):
-            answers, struck = _answer(future, crew.alive)
+            answers, struck = _await_chunk(future, crew.is_alive)
             found.update(zip(chunk, answers, strict=True))
             if struck:
-                strike()
+                record_time_limit()
 
     def close(self) -> None:
         """Let the executor go; the next work worth it would start one again."""
-        if self._crew is not None:
-            crew, self._crew = self._crew, None
+        if self._pool is not None:
+            crew, self._pool = self._pool, None
             crew.stop()
 
-    def __enter__(self) -> Elsewhere:
+    def __enter__(self) -> RemoteExecutor:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
 
-def _answer(
-    future: concurrent.futures.Future[tuple[list[Result], bool]], alive: Callable[[], bool] | None
+def _await_chunk(
+    future: concurrent.futures.Future[tuple[list[Result], bool]], is_alive: Callable[[], bool] | None
 ) -> tuple[list[Result], bool]:
     """Raises what the executor or the function raised, ConnectionError when nobody is left to answer."""
-    while alive is not None:
+    while is_alive is not None:
         try:
-            return future.result(timeout=POLL)
+            return future.result(timeout=POLL_SECONDS)
         except TimeoutError:
-            if not future.done() and not alive():
+            if not future.done() and not is_alive():
                 raise ConnectionError("no worker is left to answer") from None
     return future.result()
 
 
-def processes(number: int | None = None, worth: int = WORTH) -> Elsewhere:
+def process_executor(number: int | None = None, min_work: int = MIN_REMOTE_WORK) -> RemoteExecutor:
     """Worker processes of this machine, as many as it has cores for us; nothing is worth sending to a single one.
 
     A script that solves with processes needs the usual `if __name__ == "__main__":`, since a new process imports it.
     """
     cores = number or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
-    def start() -> Crew:
+    def start() -> WorkerPool:
         # A forked copy of a process with threads (HiGHS, numpy) may hang, so each worker starts afresh.
         pool = concurrent.futures.ProcessPoolExecutor(
-            cores, multiprocessing.get_context("spawn"), initializer=_end_with_parent
+            cores, multiprocessing.get_context("spawn"), initializer=_exit_with_parent
         )
-        return Crew(pool, cores, partial(pool.shutdown, cancel_futures=True))
+        return WorkerPool(pool, cores, partial(pool.shutdown, cancel_futures=True))
 
-    return Elsewhere(start, worth if cores > 1 else sys.maxsize)
+    return RemoteExecutor(start, min_work if cores > 1 else sys.maxsize)
 
 
-def _end_with_parent() -> None:
+def _exit_with_parent() -> None:
     """A worker whose parent was killed would wait for work for ever; one that is interrupted with its parent need not
     say so."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -204,50 +205,50 @@ def _end_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-class OtherCode(Exception):
+class VersionMismatch(Exception):
     """A worker has other code than the one who asks, so its results might differ."""
 
 
-def bundle(
-    code: str, sent: bytes, function: Callable[[Any, Any], Result], tasks: Sequence[object]
+def run_chunk(
+    code: str, payload: bytes, function: Callable[[Any, Any], Result], tasks: Sequence[object]
 ) -> tuple[list[Result], bool]:
     """What a worker runs: the results, and whether the clock ended a solve. Raises OtherCode."""
-    if code != fingerprint():
-        raise OtherCode("the workers have another version of gangplan or of what it needs")
-    shared = _unpacked(sent)
-    with watching() as watch:
+    if code != code_fingerprint():
+        raise VersionMismatch("the workers have another version of gangplan or of what it needs")
+    shared = _load_shared(payload)
+    with watch_time_limit() as watch:
         results = [function(shared, task) for task in tasks]
-    return results, watch.struck
+    return results, watch.hit_time_limit
 
 
-_KEPT = threading.local()
+_THREAD_CACHE = threading.local()
 
 
-def _unpacked(sent: bytes) -> object:
+def _load_shared(payload: bytes) -> object:
     """What the tasks share, kept from one bundle to the next; by each thread for itself, since its caches are not made
     for two."""
-    if getattr(_KEPT, "sent", None) != sent:
-        _KEPT.shared, _KEPT.sent = pickle.loads(sent), sent  # noqa: S301 - from our own parent, by the executor's own way, which is pickle
-    return _KEPT.shared
+    if getattr(_THREAD_CACHE, "sent", None) != payload:
+        _THREAD_CACHE.shared, _THREAD_CACHE.sent = pickle.loads(payload), payload  # noqa: S301 - from our own parent, by the executor's own way, which is pickle
+    return _THREAD_CACHE.shared
 
 
 @cache
-def fingerprint() -> str:
+def code_fingerprint() -> str:
     """Of everything that a result depends on: this package's sources and the versions of what it computes with."""
-    whole = hashlib.sha256("".join(map(_version, ("numpy", "pulp", "highspy"))).encode())
+    whole = hashlib.sha256("".join(map(_package_version, ("numpy", "pulp", "highspy"))).encode())
     folder = Path(__file__).parents[1]
     for path in sorted(folder.rglob("*.py")):
         whole.update(path.relative_to(folder).as_posix().encode() + path.read_bytes())
     return whole.hexdigest()
 
 
-def _version(package: str) -> str:
+def _package_version(package: str) -> str:
     try:
         return f"{package} {version(package)}\n"
     except PackageNotFoundError:
         return f"no {package}\n"
 
 
-def _said(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -38,11 +38,11 @@ def linear(terms: Iterable[tuple[pulp.LpVariable, float]]) -> pulp.LpAffineExpre
     return pulp.LpAffineExpression(total)
 
 
-def times(terms: Iterable[tuple[pulp.LpVariable, float]], factor: float) -> list[tuple[pulp.LpVariable, float]]:
+def scale_terms(terms: Iterable[tuple[pulp.LpVariable, float]], factor: float) -> list[tuple[pulp.LpVariable, float]]:
     return [(v, c * factor) for v, c in terms]
 
 
-def scaled(terms: Sequence[tuple[pulp.LpVariable, float]], most: int) -> pulp.LpConstraint:
+def normalized_at_most(terms: Sequence[tuple[pulp.LpVariable, float]], most: int) -> pulp.LpConstraint:
     """The same row divided by its coefficients' common divisor, rounded down: bytes become a handful of units."""
     unit = int(np.gcd.reduce([int(c) for _, c in terms]))
     return at_most([(v, int(c) // unit) for v, c in terms], most // unit)

@@ -9,65 +9,65 @@ from fractions import Fraction
 
 import pulp
 
-from solver.mip.rows import Row, at_least, at_most, equal, scaled, times
-from solver.models.device_slots import cells
-from solver.models.pod_rules import relations
+from solver.mip.rows import Row, at_least, at_most, equal, normalized_at_most, scale_terms
+from solver.models.device_slots import device_slots
+from solver.models.pod_rules import pod_rules
 from solver.models.sets import Sets
-from solver.models.variables import Terms, Vars
+from solver.models.variables import Terms, Variables
 from solver.problem import Vector
 from solver.semantics import priorities
-from solver.semantics.device_slots import Ints
+from solver.semantics.device_slots import IntArray
 from solver.semantics.topology import ROOT
-from solver.validation.values import LARGEST
+from solver.validation.values import MAX_AMOUNT
 
-FEW_SIZES = 12
+MAX_FLOOR_SIZES = 12
 """Floor rows are written for every pod size of a resource up to this many sizes; beyond it (bytes of memory) the plain
 sum must do."""
 
 
-def whole_gangs(s: Sets, x: Vars, k: int, h: int) -> Terms:
+def gangs_in_domain(s: Sets, x: Variables, k: int, h: int) -> Terms:
     """Gangs of shape k in domain h, as terms: g, or the sum of y where the whole cluster is the domain."""
     if h == ROOT:
         return [(y, 1) for (_, _, of), y in x.y.items() if of == k]
     return [(x.g[k, h], 1)] if (k, h) in x.g else []
 
 
-def link(s: Sets, x: Vars) -> Iterator[Row]:
+def domain_assignment(s: Sets, x: Variables) -> Iterator[Row]:
     """A gang that is admitted lies in one of its domains.
 
     sum_{h in D_k} g[k,h]  =  sum_{q,p} y[q,p,k]                 k with a hard tier
     """
-    for k in range(len(s.shapes)):
+    for k in range(len(s.gang_classes)):
         if s.domains[k] != (ROOT,):
             inside = [(x.g[k, h], 1) for h in s.domains[k] if (k, h) in x.g]
             yield Row("link", (k,), equal(inside + [(y, -1) for (_, _, of), y in x.y.items() if of == k], 0))
 
 
-def gang(s: Sets, x: Vars) -> Iterator[Row]:
+def gang_size(s: Sets, x: Variables) -> Iterator[Row]:
     """All or nothing, per domain, role and gang; `most` differs from `least` only where a gang may grow.
 
     need_t * g[k,h]  <=  sum_{i in h} n[k,t,i]  <=  room_t * g[k,h]
     least_k * g[k,h] <=  sum_t sum_{i in h} n[k,t,i]  <=  most_k * g[k,h]
     """
-    for k, shape in enumerate(s.shapes):
-        for h, places in s.places_in[k].items():
-            g = whole_gangs(s, x, k, h)
+    for k, shape in enumerate(s.gang_classes):
+        for h, places in s.buckets_in[k].items():
+            g = gangs_in_domain(s, x, k, h)
             if not g:
                 continue
             placed = [[v for i in places for v in x.n[k, t].get(i, [])] for t in range(len(shape.roles))]
             for t, role in enumerate(shape.roles):
-                if shape.rigid:
-                    yield Row("gang.role", (k, h, t), equal(placed[t] + times(g, -role.need), 0))
+                if shape.is_rigid:
+                    yield Row("gang.role", (k, h, t), equal(placed[t] + scale_terms(g, -role.min_pods), 0))
                 else:
-                    yield Row("gang.role.min", (k, h, t), at_least(placed[t] + times(g, -role.need), 0))
-                    yield Row("gang.role.max", (k, h, t), at_most(placed[t] + times(g, -role.room), 0))
-            if not shape.rigid:
+                    yield Row("gang.role.min", (k, h, t), at_least(placed[t] + scale_terms(g, -role.min_pods), 0))
+                    yield Row("gang.role.max", (k, h, t), at_most(placed[t] + scale_terms(g, -role.max_pods), 0))
+            if not shape.is_rigid:
                 every = [v for terms in placed for v in terms]
-                yield Row("gang.min", (k, h), at_least(every + times(g, -shape.least), 0))
-                yield Row("gang.max", (k, h), at_most(every + times(g, -shape.most), 0))
+                yield Row("gang.min", (k, h), at_least(every + scale_terms(g, -shape.min_pods), 0))
+                yield Row("gang.max", (k, h), at_most(every + scale_terms(g, -shape.max_pods), 0))
 
 
-def capacity(s: Sets, x: Vars) -> Iterator[Row]:
+def capacity(s: Sets, x: Variables) -> Iterator[Row]:
     """What a place holds, per resource, in slots of each pod size that occurs there; exact without node indices where
     the sizes divide one another.
 
@@ -77,35 +77,38 @@ def capacity(s: Sets, x: Vars) -> Iterator[Row]:
     A resource is left out at a place where another one always runs out first.
     """
     sizes = [
-        sorted({role.request[r] for shape in s.shapes for role in shape.roles if role.request[r]})
-        for r in range(s.width)
+        sorted({role.request[r] for shape in s.gang_classes for role in shape.roles if role.request[r]})
+        for r in range(s.resource_count)
     ]
     floors = [
-        {z: s.per_place(s.free.amounts[:, r] // z) for z in ({*sizes[r], 1} if len(sizes[r]) <= FEW_SIZES else {1})}
-        for r in range(s.width)
+        {
+            z: s.sum_per_bucket(s.free.amounts[:, r] // z)
+            for z in ({*sizes[r], 1} if len(sizes[r]) <= MAX_FLOOR_SIZES else {1})
+        }
+        for r in range(s.resource_count)
     ]
     users: dict[int, list[tuple[Vector, Terms]]] = {}
     for (k, t), pods in x.n.items():
         for i, terms in pods.items():
             if terms:
-                users.setdefault(i, []).append((s.shapes[k].roles[t].request, terms))
+                users.setdefault(i, []).append((s.gang_classes[k].roles[t].request, terms))
     known: dict[tuple[bytes, frozenset[Vector]], list[int]] = {}
     for i, here in sorted(users.items()):
-        free, requests = s.free.amounts[list(s.places[i].nodes)], frozenset(request for request, _ in here)
+        free, requests = s.free.amounts[list(s.buckets[i].nodes)], frozenset(request for request, _ in here)
         key = b"".join(sorted(node.tobytes() for node in free)), requests
         if key not in known:
-            known[key] = _binding(free, requests)
+            known[key] = _binding_resources(free, requests)
         for r in known[key]:
             asked = sorted({request[r] for request, _ in here if request[r]})
             chain = all(b % a == 0 for a, b in itertools.pairwise(asked))
             for z in [z for z in asked if z in floors[r]] + ([] if chain and len(floors[r]) > 1 else [1]):
                 taken_up: list[tuple[pulp.LpVariable, float]] = [
-                    pair for request, n in here if request[r] >= z for pair in times(n, request[r] // z)
+                    pair for request, n in here if request[r] >= z for pair in scale_terms(n, request[r] // z)
                 ]
-                yield Row("capacity", (i, r, z), scaled(taken_up, floors[r][z][i]))
+                yield Row("capacity", (i, r, z), normalized_at_most(taken_up, floors[r][z][i]))
 
 
-def _binding(free: Ints, requests: frozenset[Vector]) -> list[int]:
+def _binding_resources(free: IntArray, requests: frozenset[Vector]) -> list[int]:
     """The resources of a place that can run out: r is implied by b when max(a_r / a_b) * free_b <= free_r on each node
     of the place.
 
@@ -120,46 +123,46 @@ def _binding(free: Ints, requests: frozenset[Vector]) -> list[int]:
         for b in kept:
             if all(a[b] for a in requests if a[r]):
                 worst = max(Fraction(a[r], a[b]) for a in requests if a[r])
-                implied = implied or _never_more(worst.numerator, free[:, b], worst.denominator, free[:, r])
+                implied = implied or _never_exceeds(worst.numerator, free[:, b], worst.denominator, free[:, r])
         if not implied:
             kept.append(r)
     return sorted(kept)
 
 
-def _never_more(m: int, a: Ints, n: int, b: Ints) -> bool:
+def _never_exceeds(m: int, a: IntArray, n: int, b: IntArray) -> bool:
     """Whether m a <= n b for each pair, also where the products do not fit 64 bits."""
-    if max(m * int(a.max()), n * int(b.max())) <= LARGEST:
+    if max(m * int(a.max()), n * int(b.max())) <= MAX_AMOUNT:
         return bool((m * a <= n * b).all())
     return all(m * x <= n * y for x, y in zip(a.tolist(), b.tolist(), strict=True))
 
 
-def subgroups(s: Sets, x: Vars) -> Iterator[Row]:
+def subgroups(s: Sets, x: Variables) -> Iterator[Row]:
     """The pods of a subgroup's roles come in whole parts; running ones count, where their gang starts.
 
     sum_{t in S} sum_{i in h} n[k,t,i] + running_h * y  =  size * u[k,S,h]      h: each domain of a hard subgroup's
     tier; else the whole cluster
     """
-    for k, shape in enumerate(s.shapes):
+    for k, shape in enumerate(s.gang_classes):
         for index, part in enumerate(shape.subgroups):
-            hard = part.topology.mode == "hard" and part.topology.tier <= s.tree.top
+            hard = part.topology.mode == "hard" and part.topology.tier <= s.tree.highest_tier
             pods: dict[int, Terms] = {}
             for t in part.roles:
                 for i, terms in x.n[k, t].items():
-                    at = s.domain_at[part.topology.tier][i] if hard else ROOT
+                    at = s.domains_by_tier[part.topology.tier][i] if hard else ROOT
                     pods.setdefault(ROOT if at is None else at, []).extend(terms)
             running: dict[int, int] = {}
-            for p in shape.fixed:
+            for p in shape.running_pods:
                 if p.role in part.roles:
-                    at = s.tree.domain(s.problem.nodes[p.node].leaf, part.topology.tier) if hard else ROOT
+                    at = s.tree.enclosing_domain(s.problem.nodes[p.node].leaf, part.topology.tier) if hard else ROOT
                     running[ROOT if at is None else at] = running.get(ROOT if at is None else at, 0) + p.pods
             starts = [(y, 1) for (_, _, of), y in x.y.items() if of == k]
             for h in sorted(pods.keys() | running.keys()):
                 u = x.u[k, index, h] = x.model.add_variable(f"u_{k}_{index}_{h + 1}", 0, cat=pulp.LpInteger)
-                held = times(starts, running[h]) if h in running else []
+                held = scale_terms(starts, running[h]) if h in running else []
                 yield Row("subgroup", (k, index, h), equal([*pods.get(h, []), *held, (u, -part.size)], 0))
 
 
-def queues(s: Sets, x: Vars) -> Iterator[Row]:
+def queue_ceilings(s: Sets, x: Variables) -> Iterator[Row]:
     """A queue stays under each of its ceilings; what it holds already counts, also where it is too much.
 
     held_q[r] + sum_{classes under q} demand_k[r] * y[q',p,k]  <=  max(most_q[r], held_q[r])
@@ -167,40 +170,46 @@ def queues(s: Sets, x: Vars) -> Iterator[Row]:
     most: capability; with capacity or proportion what guarantees leave of it; with proportion the share by weight, of q
     without those below it.
     """
-    for q, ceilings in enumerate(s.ledger.rules.ceilings):
+    for q, ceilings in enumerate(s.queue_books.queue_rules.ceilings_by_queue):
         for ceiling in ceilings:
-            under = {of for of in range(len(s.problem.queues)) if of == q or (ceiling.tree and q in s.ledger.path(of))}
-            for r, limit in enumerate(ceiling.most):
+            under = {
+                of
+                for of in range(len(s.problem.queues))
+                if of == q or (ceiling.includes_descendants and q in s.queue_books.path(of))
+            }
+            for r, limit in enumerate(ceiling.limits):
                 if limit is None:
                     continue
-                terms = taken(s, x, r, under.__contains__)
+                terms = usage_terms(s, x, r, under.__contains__)
                 if terms:
                     yield Row(
-                        "queue.ceiling", (q, r), scaled(terms, max(0, limit - s.ledger.under_ceiling(ceiling)[r]))
+                        "queue.ceiling",
+                        (q, r),
+                        normalized_at_most(terms, max(0, limit - s.queue_books.amount_counted(ceiling)[r])),
                     )
 
 
-def taken(s: Sets, x: Vars, r: int, counts: Callable[[int], bool]) -> list[tuple[pulp.LpVariable, float]]:
+def usage_terms(s: Sets, x: Variables, r: int, counts: Callable[[int], bool]) -> list[tuple[pulp.LpVariable, float]]:
     """What the batch's gangs of those queues take of resource r. A shape whose mix of roles is open has one gang, so
     its n tells the amount."""
     terms: list[tuple[pulp.LpVariable, float]] = []
     for (q, _, k), y in x.y.items():
         if not counts(q):
             continue
-        if s.shapes[k].rigid:
-            terms += [(y, s.demands[k][r])] if s.demands[k][r] else []
+        if s.gang_classes[k].is_rigid:
+            terms += [(y, s.min_demands[k][r])] if s.min_demands[k][r] else []
         else:
             terms += [
                 v
-                for t, role in enumerate(s.shapes[k].roles)
+                for t, role in enumerate(s.gang_classes[k].roles)
                 if role.request[r]
                 for n in x.n[k, t].values()
-                for v in times(n, role.request[r])
+                for v in scale_terms(n, role.request[r])
             ]
     return terms
 
 
-def guarantees(s: Sets, x: Vars) -> Iterator[Row]:
+def guarantees(s: Sets, x: Variables) -> Iterator[Row]:
     """What others are guaranteed stays free for them, along the whole tree.
 
     w[q,r]  >=  guarantee_q[r]                  w[q,r]  >=  direct_q[r] + sum of the batch in q itself + sum_{c child of
@@ -208,21 +217,23 @@ def guarantees(s: Sets, x: Vars) -> Iterator[Row]:
     before, where that is more)
     """
     everything = s.problem.queues
-    for r in range(s.width):
+    for r in range(s.resource_count):
         if not any(q.guarantee[r] for q in everything):
             continue
         # A unit keeps bytes of memory in the range that a MIP solver's tolerances are made for.
-        unit = max(1, s.ledger.total[r] // 1_000_000)
-        before = s.ledger.needs(r)
+        unit = max(1, s.queue_books.cluster_total[r] // 1_000_000)
+        before = s.queue_books.needed_amounts(r)
         for q, queue in enumerate(everything):
             x.w[q, r] = x.model.add_variable(f"w_{q}_{r}", (queue.guarantee[r] or 0) / unit)
         for q, queue in enumerate(everything):
-            below = [(x.w[c, r], 1.0) for c in s.ledger.children[q]]
-            own = times(taken(s, x, r, lambda of, q=q: of == q), 1 / unit)  # type: ignore[misc]
+            below = [(x.w[c, r], 1.0) for c in s.queue_books.children[q]]
+            own = scale_terms(usage_terms(s, x, r, lambda of, q=q: of == q), 1 / unit)  # type: ignore[misc]
             yield Row(
                 "guarantee.need",
                 (q, r),
-                at_least([(x.w[q, r], 1), *times(below, -1), *times(own, -1)], s.ledger.direct[q][r] / unit),
+                at_least(
+                    [(x.w[q, r], 1), *scale_terms(below, -1), *scale_terms(own, -1)], s.queue_books.direct[q][r] / unit
+                ),
             )
             limit = queue.capability[r]
             if limit is not None:
@@ -231,34 +242,49 @@ def guarantees(s: Sets, x: Vars) -> Iterator[Row]:
         yield Row(
             "guarantee.cluster",
             (r,),
-            at_most([(x.w[q, r], 1) for q in roots], max(s.ledger.total[r], sum(before[q] for q in roots)) / unit),
+            at_most(
+                [(x.w[q, r], 1) for q in roots],
+                max(s.queue_books.cluster_total[r], sum(before[q] for q in roots)) / unit,
+            ),
         )
 
 
-def strict(s: Sets, x: Vars) -> Iterator[Row]:
+def strict_order(s: Sets, x: Variables) -> Iterator[Row]:
     """In a queue with strict order those who start are the first of its gangs in `order.line`.
 
     sum_{j in class} o[j]  =  y[class]          o[j]  >=  o[j']          j' right behind j in the queue
     """
-    at = {j: key for key, js in s.waiting.items() if s.problem.queues[key[0]].strict for j in js}
+    at = {j: key for key, js in s.waiting_gangs.items() if s.problem.queues[key[0]].strict_order for j in js}
     for q in sorted({key[0] for key in at.values()}):
-        line = priorities.line(s.problem, (j for j, key in at.items() if key[0] == q))
+        line = priorities.strict_queue_order(s.problem, (j for j, key in at.items() if key[0] == q))
         for j in line:
             x.o[j] = x.model.add_variable(f"o_{j}", cat=pulp.LpBinary)
         for first, second in itertools.pairwise(line):
             yield Row("strict.order", (first, second), at_least([(x.o[first], 1), (x.o[second], -1)], 0))
     for key in sorted(set(at.values())):
-        yield Row("strict.class", key, equal([*((x.o[j], 1.0) for j in s.waiting[key]), (x.y[key], -1.0)], 0))
+        yield Row("strict.class", key, equal([*((x.o[j], 1.0) for j in s.waiting_gangs[key]), (x.y[key], -1.0)], 0))
 
 
-CONSTRAINTS = (link, gang, capacity, cells, subgroups, relations, queues, guarantees, strict)
+CONSTRAINTS = (
+    domain_assignment,
+    gang_size,
+    capacity,
+    device_slots,
+    subgroups,
+    pod_rules,
+    queue_ceilings,
+    guarantees,
+    strict_order,
+)
 """The table of contents: topology is in the domains of `link` and `gang`, eligibility in which n exist."""
 
-PLACEMENT = (link, gang, capacity, cells, subgroups, relations)
+PLACEMENT_CONSTRAINTS = (domain_assignment, gang_size, capacity, device_slots, subgroups, pod_rules)
 """What nodes, topology and relations allow, queues aside."""
 
 
-def build(s: Sets, x: Vars, families: Iterable[Callable[[Sets, Vars], Iterator[Row]]] = CONSTRAINTS) -> None:
+def add_constraints(
+    s: Sets, x: Variables, families: Iterable[Callable[[Sets, Variables], Iterator[Row]]] = CONSTRAINTS
+) -> None:
     """Add every row of these families to the model."""
     for family in families:
         for number, row in enumerate(family(s, x)):

@@ -14,33 +14,33 @@ from dataclasses import dataclass, field
 
 import pulp
 
-from solver.mip.rows import Row, at_least, at_most, equal, scaled, times
+from solver.mip.rows import Row, at_least, at_most, equal, normalized_at_most, scale_terms
 from solver.models import constraints, variables
-from solver.models.device_slots import users_of
-from solver.models.pod_rules import relations
+from solver.models.device_slots import slot_request_terms
+from solver.models.pod_rules import pod_rules
 from solver.models.sets import Sets
-from solver.models.variables import Vars
-from solver.problem import Gang, Placement, Portion, Vector
-from solver.semantics.device_slots import Counters, Free, counters, dealt, taking_from
-from solver.semantics.eviction_rights import Victim, loss
-from solver.semantics.slot_holdings import Holding
+from solver.models.variables import Variables
+from solver.problem import Gang, Placement, SlotRequest, Vector
+from solver.semantics.device_slots import FreeVectors, SlotVariables, slot_count_rows, slot_usage_terms, slot_variables
+from solver.semantics.eviction_rights import Victim, loss_per_pod
+from solver.semantics.slot_holdings import HeldShare
 from solver.semantics.topology import ROOT
-from solver.state.room import demand
+from solver.state.room import placed_demand
 
 Terms = list[tuple[pulp.LpVariable, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Exposure:
+class ReclaimLimits:
     """What gangs of other queues may take from one queue. most: resource -> how much of it, of which one has to hold.
     kept: resource -> what may go at most without touching a guarantee."""
 
-    most: Mapping[int, int]
-    kept: Mapping[int, int]
+    above_deserved: Mapping[int, int]
+    above_guarantee: Mapping[int, int]
 
 
 @dataclass(slots=True)
-class Evictions:
+class EvictionModel:
     """
     s: the sets of the gangs that start, the free amounts counting every victim as gone; free: what is free now,
     below 0 where what runs exceeds the node victims: who may be evicted; exposures: queue -> its exposure, for the
@@ -49,12 +49,12 @@ class Evictions:
     """
 
     s: Sets
-    free: Free
+    free: FreeVectors
     victims: Sequence[Victim]
-    exposures: Mapping[int, Exposure]
-    allowed: Sequence[int]
-    away: bool
-    x: Vars = field(init=False)
+    reclaim_limits: Mapping[int, ReclaimLimits]
+    budget_left: Sequence[int]
+    count_everywhere: bool
+    x: Variables = field(init=False)
     z: dict[int, pulp.LpVariable] = field(default_factory=dict)
     d: dict[int, pulp.LpVariable] = field(default_factory=dict)
     e: dict[tuple[int, Placement], tuple[pulp.LpVariable, int]] = field(default_factory=dict)
@@ -62,21 +62,23 @@ class Evictions:
     b: dict[tuple[int, int], pulp.LpVariable] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.x = variables.make(self.s, fixed_admission=True)
-        constraints.build(self.s, self.x, (constraints.link, constraints.gang, constraints.subgroups, relations))
-        inside = {n for pods in self.x.n.values() for i in pods for n in self.s.places[i].nodes}
+        self.x = variables.build_variables(self.s, fixed_admission=True)
+        constraints.add_constraints(
+            self.s, self.x, (constraints.domain_assignment, constraints.gang_size, constraints.subgroups, pod_rules)
+        )
+        inside = {n for pods in self.x.n.values() for i in pods for n in self.s.buckets[i].nodes}
         for v in self.victims:
-            self._make(v, inside)
-        for number, row in enumerate(row for family in FAMILIES for row in family(self)):
+            self._add_victim(v, inside)
+        for number, row in enumerate(row for family in CONSTRAINTS for row in family(self)):
             self.x.model.addConstraint(row.constraint, f"{row.family.replace('.', '_')}_{number:06d}")
 
-    def _make(self, v: Victim, inside: set[int]) -> None:
-        model, everywhere = self.x.model, self.away or bool(self.gang(v).subgroups)
+    def _add_victim(self, v: Victim, inside: set[int]) -> None:
+        model, everywhere = self.x.model, self.count_everywhere or bool(self.gang_of(v).subgroups)
         self.z[v.gang] = model.add_variable(f"z_{v.gang}", cat=pulp.LpBinary)
-        self.z[v.gang].upBound = int(v.whole)
-        self.d[v.gang] = model.add_variable(f"d_{v.gang}", cat=pulp.LpBinary) if v.spare else self.z[v.gang]
+        self.z[v.gang].upBound = int(v.may_go_whole)
+        self.d[v.gang] = model.add_variable(f"d_{v.gang}", cat=pulp.LpBinary) if v.max_surplus else self.z[v.gang]
         for p in v.running:
-            if v.surplus[p.role] and v.spare and (everywhere or p.node in inside):
+            if v.surplus_per_role[p.role] and v.max_surplus and (everywhere or p.node in inside):
                 self.e[v.gang, p] = (
                     model.add_variable(f"e_{v.gang}_{p.role}_{p.node}", 0, p.pods, cat=pulp.LpInteger),
                     1,
@@ -84,10 +86,10 @@ class Evictions:
             else:
                 self.e[v.gang, p] = self.z[v.gang], p.pods
 
-    def gang(self, v: Victim) -> Gang:
+    def gang_of(self, v: Victim) -> Gang:
         return self.s.problem.gangs[v.gang]
 
-    def gone(self, v: Victim, counts: Callable[[Placement], float] = lambda p: 1.0) -> Terms:
+    def evicted_terms(self, v: Victim, counts: Callable[[Placement], float] = lambda p: 1.0) -> Terms:
         """sum over the victim's spots of counts(spot) * e, each variable once."""
         total: dict[pulp.LpVariable, float] = {}
         for p in v.running:
@@ -96,38 +98,40 @@ class Evictions:
                 total[variable] = total.get(variable, 0.0) + factor
         return list(total.items())
 
-    def given(self, r: int, counts: Callable[[Victim], bool]) -> Terms:
+    def freed_terms(self, r: int, counts: Callable[[Victim], bool]) -> Terms:
         """What those victims give back of resource r."""
         return [
             term
             for v in self.victims
             if counts(v)
-            for term in self.gone(v, lambda p, v=v: self.gang(v).roles[p.role].request[r])  # type: ignore[misc]
+            for term in self.evicted_terms(v, lambda p, v=v: self.gang_of(v).roles[p.role].request[r])  # type: ignore[misc]
         ]
 
-    def losses(self) -> Terms:
+    def loss_terms(self) -> Terms:
         """sum_v loss_v * sum e[v]"""
-        return [term for v in self.victims for term in times(self.gone(v), loss(self.gang(v)))]
+        return [
+            term for v in self.victims for term in scale_terms(self.evicted_terms(v), loss_per_pod(self.gang_of(v)))
+        ]
 
-    def whole(self) -> Terms:
+    def whole_gang_terms(self) -> Terms:
         """sum_v z[v]"""
         return [(z, 1.0) for z in self.z.values()]
 
-    def touched(self) -> Terms:
+    def victim_terms(self) -> Terms:
         """sum_v d[v]"""
         return [(d, 1.0) for d in self.d.values()]
 
     @property
-    def elastic(self) -> bool:
+    def has_surplus(self) -> bool:
         """Whether some victim can lose pods and stay; otherwise d = z."""
-        return any(v.spare for v in self.victims)
+        return any(v.max_surplus for v in self.victims)
 
-    def settled(self, values: Mapping[str, float]) -> dict[str, float]:
+    def with_minimal_d(self, values: Mapping[str, float]) -> dict[str, float]:
         """The same solution with d as small as it may be."""
-        gone = self.taken(values)
+        gone = self.evicted_pods(values)
         return {**values, **{d.name: float(v in gone) for v, d in self.d.items()}}
 
-    def taken(self, values: Mapping[str, float]) -> dict[int, tuple[Placement, ...]]:
+    def evicted_pods(self, values: Mapping[str, float]) -> dict[int, tuple[Placement, ...]]:
         """Victim -> the pods that a solution takes from it."""
         found = {}
         for v in self.victims:
@@ -140,7 +144,7 @@ class Evictions:
         return found
 
 
-def surplus(m: Evictions) -> Iterator[Row]:
+def victim_surplus(m: EvictionModel) -> Iterator[Row]:
     """A gang keeps its minima or goes whole.
 
     e[v,t,m] >= pods[v,t,m] z[v]        sum_m e[v,t,m] <= surplus[v,t] + (pods[v,t] - surplus[v,t]) z[v]        the same
@@ -148,16 +152,16 @@ def surplus(m: Evictions) -> Iterator[Row]:
     (a spot without an e: pods z)
     """
     for v in m.victims:
-        if not v.spare:
+        if not v.max_surplus:
             continue
         z, d = m.z[v.gang], m.d[v.gang]
         own = [p for p in v.running if m.e[v.gang, p][0] is not z]
         for p in own:
             yield Row("victim.whole", (v.gang, p.role, p.node), at_least([(m.e[v.gang, p][0], 1), (z, -p.pods)], 0))
-        for t, most in enumerate(v.surplus):
+        for t, most in enumerate(v.surplus_per_role):
             here = [p for p in own if p.role == t]
-            yield from _spared(m, v, here, most, (v.gang, t))
-        yield from _spared(m, v, own, v.spare, (v.gang,))
+            yield from _surplus_rows(m, v, here, most, (v.gang, t))
+        yield from _surplus_rows(m, v, own, v.max_surplus, (v.gang,))
         yield Row(
             "victim.touched",
             (v.gang,),
@@ -166,34 +170,36 @@ def surplus(m: Evictions) -> Iterator[Row]:
         yield Row("victim.gone", (v.gang,), at_most([(z, 1), (d, -1)], 0))
 
 
-def _spared(m: Evictions, v: Victim, spots: Sequence[Placement], most: int, key: tuple[int, ...]) -> Iterator[Row]:
-    pods = sum(p.pods for p in spots)
+def _surplus_rows(
+    m: EvictionModel, v: Victim, placements: Sequence[Placement], most: int, key: tuple[int, ...]
+) -> Iterator[Row]:
+    pods = sum(p.pods for p in placements)
     if pods > most:
         yield Row(
             "victim.surplus",
             key,
-            at_most([*((m.e[v.gang, p][0], 1.0) for p in spots), (m.z[v.gang], most - pods)], most),
+            at_most([*((m.e[v.gang, p][0], 1.0) for p in placements), (m.z[v.gang], most - pods)], most),
         )
 
 
-def parts(m: Evictions) -> Iterator[Row]:
+def whole_subgroups(m: EvictionModel) -> Iterator[Row]:
     """Only whole parts of a victim's subgroups go: sum over the subgroup's roles and the nodes of one of its domains of
     e = size * integer."""
     for v in m.victims:
-        for index, part in enumerate(m.gang(v).subgroups if v.spare else ()):
-            hard = part.topology.mode == "hard" and part.topology.tier <= m.s.tree.top
+        for index, part in enumerate(m.gang_of(v).subgroups if v.max_surplus else ()):
+            hard = part.topology.mode == "hard" and part.topology.tier <= m.s.tree.highest_tier
             spots: dict[int, list[Placement]] = {}
             for p in v.running:
                 if p.role in part.roles:
-                    h = m.s.tree.domain(m.s.problem.nodes[p.node].leaf, part.topology.tier) if hard else ROOT
+                    h = m.s.tree.enclosing_domain(m.s.problem.nodes[p.node].leaf, part.topology.tier) if hard else ROOT
                     spots.setdefault(ROOT if h is None else h, []).append(p)
             for h, here in sorted(spots.items()):
                 u = m.x.model.add_variable(f"u_{v.gang}_{index}_{h + 1}_gone", 0, cat=pulp.LpInteger)
-                gone = m.gone(v, lambda p, here=here: float(p in here))  # type: ignore[misc]
+                gone = m.evicted_terms(v, lambda p, here=here: float(p in here))  # type: ignore[misc]
                 yield Row("victim.subgroup", (v.gang, index, h), equal([*gone, (u, -part.size)], 0))
 
 
-def capacity(m: Evictions) -> Iterator[Row]:
+def capacity(m: EvictionModel) -> Iterator[Row]:
     """On every node that may take pods: sum_t a_t n[t,m] <= free[m] + what the victims' pods there give back, per
     resource.
 
@@ -208,13 +214,13 @@ def capacity(m: Evictions) -> Iterator[Row]:
     nodes: dict[int, list[tuple[Vector, variables.Terms]]] = {}
     for (k, t), pods in m.x.n.items():
         for i, terms in pods.items():
-            (node,) = s.places[i].nodes
-            nodes.setdefault(node, []).append((s.shapes[k].roles[t].request, terms))
+            (node,) = s.buckets[i].nodes
+            nodes.setdefault(node, []).append((s.gang_classes[k].roles[t].request, terms))
     for node, here in sorted(nodes.items()):
-        for r in range(s.width):
-            wanted = [term for request, terms in here for term in times(terms, request[r])]
+        for r in range(s.resource_count):
+            wanted = [term for request, terms in here for term in scale_terms(terms, request[r])]
             given = [
-                (m.e[v.gang, p][0], -m.e[v.gang, p][1] * m.gang(v).roles[p.role].request[r])
+                (m.e[v.gang, p][0], -m.e[v.gang, p][1] * m.gang_of(v).roles[p.role].request[r])
                 for v, p in spots.get(node, ())
             ]
             wanted, given = [x for x in wanted if x[1]], [x for x in given if x[1]]
@@ -224,14 +230,14 @@ def capacity(m: Evictions) -> Iterator[Row]:
                 yield Row(
                     "capacity.takes",
                     (node, r),
-                    scaled([*wanted, (takes, -sum(int(v.upBound * c) for v, c in wanted))], 0),
+                    normalized_at_most([*wanted, (takes, -sum(int(v.upBound * c) for v, c in wanted))], 0),
                 )
-                yield Row("capacity", (node, r), scaled([*wanted, *given, (takes, -free)], 0))
+                yield Row("capacity", (node, r), normalized_at_most([*wanted, *given, (takes, -free)], 0))
             elif wanted:
-                yield Row("capacity", (node, r), scaled([*wanted, *given], free))
+                yield Row("capacity", (node, r), normalized_at_most([*wanted, *given], free))
 
 
-def cells(m: Evictions) -> Iterator[Row]:
+def device_slots(m: EvictionModel) -> Iterator[Row]:
     """What the cells of the nodes hold with what victims give back of them: the rows of
     `solver.semantics.device_slots.dealt`, and
 
@@ -239,39 +245,39 @@ def cells(m: Evictions) -> Iterator[Row]:
     (`_given`)
     """
     s = m.s
-    held: dict[tuple[int, int, int], list[tuple[Holding, Terms]]] = {}
-    for i, users in sorted(users_of(s, m.x).items()):
-        (node,) = s.places[i].nodes
-        for h, terms, row in _given(m, node) if users else ():
-            held.setdefault((node, h.division, h.position), []).append((h, terms))
+    held: dict[tuple[int, int, int], list[tuple[HeldShare, Terms]]] = {}
+    for i, users in sorted(slot_request_terms(s, m.x).items()):
+        (node,) = s.buckets[i].nodes
+        for h, terms, row in _freed_slots(m, node) if users else ():
+            held.setdefault((node, h.slot_group, h.position), []).append((h, terms))
             yield from row
-        for division in sorted({portion.division for portion in users}):
-            here = {portion: (terms, 0) for portion, terms in sorted(users.items()) if portion.division == division}
+        for division in sorted({portion.slot_group for portion in users}):
+            here = {portion: (terms, 0) for portion, terms in sorted(users.items()) if portion.slot_group == division}
             most = [(portion, int(sum(v.upBound * c for v, c in terms))) for portion, (terms, _) in here.items()]
-            count = counters(m.x.model, f"m_{i}", s.free.cells[node, division], most)
+            count = slot_variables(m.x.model, f"m_{i}", s.free.slots[node, division], most)
             m.x.m.update({(i, portion, c): v for (portion, c), v in count.items()})
-            for constraint in dealt(here, count, s.free.cells.shape[2]):
+            for constraint in slot_count_rows(here, count, s.free.slots.shape[2]):
                 yield Row("cells", (i, division), constraint)
-            for c in range(s.free.cells.shape[2]):
-                yield from _one_cell(m, (node, division, c), here, count, held.get((node, division, c), []))
+            for c in range(s.free.slots.shape[2]):
+                yield from _slot_rows(m, (node, division, c), here, count, held.get((node, division, c), []))
 
 
-def _one_cell(
-    m: Evictions,
+def _slot_rows(
+    m: EvictionModel,
     at: tuple[int, int, int],
-    users: Iterable[Portion],
-    count: Counters,
-    given: Sequence[tuple[Holding, Terms]],
+    users: Iterable[SlotRequest],
+    count: SlotVariables,
+    given: Sequence[tuple[HeldShare, Terms]],
 ) -> Iterator[Row]:
     portions = list(users)
-    for r in range(m.s.width):
-        taking: Terms = [(v, float(share)) for v, share in taking_from(portions, count, at[2], r)]
-        back = [term for h, terms in given for term in times(terms, -h.share[r]) if h.share[r]]
+    for r in range(m.s.resource_count):
+        taking: Terms = [(v, float(share)) for v, share in slot_usage_terms(portions, count, at[2], r)]
+        back = [term for h, terms in given for term in scale_terms(terms, -h.share[r]) if h.share[r]]
         if taking:
-            yield Row("cells.holds", (*at, r), scaled([*taking, *back], int(m.free.cells[(*at, r)])))
+            yield Row("cells.holds", (*at, r), normalized_at_most([*taking, *back], int(m.free.slots[(*at, r)])))
 
 
-def _given(m: Evictions, node: int) -> Iterator[tuple[Holding, Terms, list[Row]]]:
+def _freed_slots(m: EvictionModel, node: int) -> Iterator[tuple[HeldShare, Terms, list[Row]]]:
     """given = u - min(u, N - e) of a victim's spot with N pods, u of which hold the cell: e where all do, u z where the
     spot goes whole, else
 
@@ -279,7 +285,7 @@ def _given(m: Evictions, node: int) -> Iterator[tuple[Holding, Terms, list[Row]]
     """
     for v in m.victims:
         pods = {(p.role, p.node): p for p in v.running}
-        for h in v.holds:
+        for h in v.held_shares:
             if h.node != node:
                 continue
             p = pods[h.role, node]
@@ -287,7 +293,7 @@ def _given(m: Evictions, node: int) -> Iterator[tuple[Holding, Terms, list[Row]]
             if h.pods == p.pods or gone is m.z[v.gang]:
                 yield h, [(gone, float(min(unit, h.pods)))], []
                 continue
-            name = f"{v.gang}_{h.role}_{node}_{h.division}_{h.position}"
+            name = f"{v.gang}_{h.role}_{node}_{h.slot_group}_{h.position}"
             w = m.x.model.add_variable(f"w_{name}", cat=pulp.LpBinary)
             given = m.x.model.add_variable(f"given_{name}", 0, h.pods, cat=pulp.LpInteger)
             rows = [
@@ -297,41 +303,49 @@ def _given(m: Evictions, node: int) -> Iterator[tuple[Holding, Terms, list[Row]]
             yield h, [(given, 1.0)], [Row("victim.gives", (v.gang, h.role, node, h.position), row) for row in rows]
 
 
-def queues(m: Evictions) -> Iterator[Row]:
+def queue_ceilings(m: EvictionModel) -> Iterator[Row]:
     """Every ceiling on the winners' paths: held_q[r] + what they take - what victims under q give back <= most_q[r],
     where they take any."""
     s = m.s
-    homes = {q for q, _, _ in s.waiting}
-    for q in dict.fromkeys(above for home in sorted(homes) for above in s.ledger.path(home)):
-        for ceiling in s.ledger.rules.ceilings[q]:
-            under = {home for home in homes if home == q or (ceiling.tree and q in s.ledger.path(home))}
-            for r, limit in enumerate(ceiling.most):
-                wanted = constraints.taken(s, m.x, r, under.__contains__)
+    homes = {q for q, _, _ in s.waiting_gangs}
+    for q in dict.fromkeys(above for home in sorted(homes) for above in s.queue_books.path(home)):
+        for ceiling in s.queue_books.queue_rules.ceilings_by_queue[q]:
+            under = {
+                home for home in homes if home == q or (ceiling.includes_descendants and q in s.queue_books.path(home))
+            }
+            for r, limit in enumerate(ceiling.limits):
+                wanted = constraints.usage_terms(s, m.x, r, under.__contains__)
                 if limit is not None and wanted:
-                    given = m.given(
+                    given = m.freed_terms(
                         r,
-                        lambda v: q in s.ledger.path(m.gang(v).queue) if ceiling.tree else m.gang(v).queue == q,  # noqa: B023
+                        lambda v: (
+                            q in s.queue_books.path(m.gang_of(v).queue)  # noqa: B023
+                            if ceiling.includes_descendants  # noqa: B023
+                            else m.gang_of(v).queue == q  # noqa: B023
+                        ),
                     )
                     yield Row(
                         "queue.ceiling",
                         (q, r),
-                        scaled([*wanted, *times(given, -1)], limit - s.ledger.under_ceiling(ceiling)[r]),
+                        normalized_at_most(
+                            [*wanted, *scale_terms(given, -1)], limit - s.queue_books.amount_counted(ceiling)[r]
+                        ),
                     )
 
 
-def guarantees(m: Evictions) -> Iterator[Row]:
+def guarantees(m: EvictionModel) -> Iterator[Row]:
     """As `constraints.guarantees`, with direct_q[r] less what the queue's own victims give back."""
     s = m.s
     for row in constraints.guarantees(s, m.x):
         if row.family == "guarantee.need":
             q, r = row.key
-            unit = max(1, s.ledger.total[r] // 1_000_000)
-            given = times(m.given(r, lambda v, q=q: m.gang(v).queue == q), 1 / unit)  # type: ignore[misc]
+            unit = max(1, s.queue_books.cluster_total[r] // 1_000_000)
+            given = scale_terms(m.freed_terms(r, lambda v, q=q: m.gang_of(v).queue == q), 1 / unit)  # type: ignore[misc]
             row = Row(row.family, row.key, at_least([*row.constraint.items(), *given], -row.constraint.constant))
         yield row
 
 
-def reclaims(m: Evictions) -> Iterator[Row]:
+def reclaim_bounds(m: EvictionModel) -> Iterator[Row]:
     """A queue that gangs of others take from stays at what it deserves of one resource r that they ask for, and above
     its guarantees.
 
@@ -339,69 +353,72 @@ def reclaims(m: Evictions) -> Iterator[Row]:
     d[v] + b[q,r] - 1 <= pods that v loses and that hold some of r
     """
     s = m.s
-    for q, exposure in sorted(m.exposures.items()):
-        own = [v for v in m.victims if q in v.gates]
-        below = [v for v in m.victims if v.gates and q in s.ledger.path(m.gang(v).queue)]
+    for q, exposure in sorted(m.reclaim_limits.items()):
+        own = [v for v in m.victims if q in v.checked_queues]
+        below = [v for v in m.victims if v.checked_queues and q in s.queue_books.path(m.gang_of(v).queue)]
         everything = [
-            sum(p.pods * m.gang(v).roles[p.role].request[r] for v in below for p in v.running) for r in range(s.width)
+            sum(p.pods * m.gang_of(v).roles[p.role].request[r] for v in below for p in v.running)
+            for r in range(s.resource_count)
         ]
-        for r in sorted(exposure.most):
+        for r in sorted(exposure.above_deserved):
             m.b[q, r] = m.x.model.add_variable(f"b_{q}_{r}", cat=pulp.LpBinary)
-        yield Row("reclaim.one", (q,), equal([(m.b[q, r], 1) for r in sorted(exposure.most)], 1))
-        for r, most in sorted(exposure.most.items()):
+        yield Row("reclaim.one", (q,), equal([(m.b[q, r], 1) for r in sorted(exposure.above_deserved)], 1))
+        for r, most in sorted(exposure.above_deserved.items()):
             excess = everything[r] - most
             if excess > 0:
                 yield Row(
                     "reclaim.deserved",
                     (q, r),
-                    scaled([*m.given(r, lambda v: v in below), (m.b[q, r], excess)], most + excess),  # noqa: B023
+                    normalized_at_most([*m.freed_terms(r, lambda v: v in below), (m.b[q, r], excess)], most + excess),  # noqa: B023
                 )
-        for r, most in sorted(exposure.kept.items()):
+        for r, most in sorted(exposure.above_guarantee.items()):
             if everything[r] > most:
-                yield Row("reclaim.guarantee", (q, r), scaled(m.given(r, lambda v: v in below), most))  # noqa: B023
-        for v, r in ((v, r) for v in own for r in sorted(exposure.most)):
-            helpful = m.gone(v, lambda p, v=v, r=r: float(m.gang(v).roles[p.role].request[r] > 0))  # type: ignore[misc]
+                yield Row("reclaim.guarantee", (q, r), normalized_at_most(m.freed_terms(r, lambda v: v in below), most))  # noqa: B023
+        for v, r in ((v, r) for v in own for r in sorted(exposure.above_deserved)):
+            helpful = m.evicted_terms(v, lambda p, v=v, r=r: float(m.gang_of(v).roles[p.role].request[r] > 0))  # type: ignore[misc]
             yield Row(
-                "reclaim.helps", (v.gang, r), at_most([(m.d[v.gang], 1.0), (m.b[q, r], 1.0), *times(helpful, -1)], 1)
+                "reclaim.helps",
+                (v.gang, r),
+                at_most([(m.d[v.gang], 1.0), (m.b[q, r], 1.0), *scale_terms(helpful, -1)], 1),
             )
 
 
-def shares(m: Evictions) -> Iterator[Row]:
+def drf_shares(m: EvictionModel) -> Iterator[Row]:
     """Where drf votes, a victim keeps as much of one resource as its winners get of theirs.
 
     d[v] <= sum_r k[v,r]        gone_v[r] + keeps_v[r] k[v,r] <= held_v[r]
     """
     for v in m.victims:
-        if not v.keeps:
+        if not v.retained_amounts:
             continue
-        held = demand(m.gang(v), v.running, m.s.width)
+        held = placed_demand(m.gang_of(v), v.running, m.s.resource_count)
         some: Terms = []
-        for r, least in enumerate(v.keeps):
+        for r, least in enumerate(v.retained_amounts):
             if 0 < least <= held[r]:
                 kept = m.x.model.add_variable(f"k_{v.gang}_{r}", cat=pulp.LpBinary)
-                gone = m.gone(v, lambda p, v=v, r=r: float(m.gang(v).roles[p.role].request[r]))  # type: ignore[misc]
-                yield Row("victim.keeps", (v.gang, r), scaled([*gone, (kept, least)], held[r]))
+                gone = m.evicted_terms(v, lambda p, v=v, r=r: float(m.gang_of(v).roles[p.role].request[r]))  # type: ignore[misc]
+                yield Row("victim.keeps", (v.gang, r), normalized_at_most([*gone, (kept, least)], held[r]))
                 some.append((kept, -1.0))
         yield Row("victim.share", (v.gang,), at_most([(m.d[v.gang], 1.0), *some], 0))
 
 
-def budgets(m: Evictions) -> Iterator[Row]:
+def disruption_budgets(m: EvictionModel) -> Iterator[Row]:
     """sum over the spots of a budget's roles of e[v,t,m] <= allowed"""
-    for b, (budget, most) in enumerate(zip(m.s.problem.budgets, m.allowed, strict=True)):
+    for b, (budget, most) in enumerate(zip(m.s.problem.disruption_budgets, m.budget_left, strict=True)):
         roles = set(budget.roles)
-        gone = [term for v in m.victims for term in m.gone(v, lambda p, v=v: float((v.gang, p.role) in roles))]  # type: ignore[misc] # noqa: B023
+        gone = [term for v in m.victims for term in m.evicted_terms(v, lambda p, v=v: float((v.gang, p.role) in roles))]  # type: ignore[misc] # noqa: B023
         if gone:
             yield Row("victim.budget", (b,), at_most(gone, most))
 
 
-FAMILIES: Iterable[Callable[[Evictions], Iterator[Row]]] = (
-    surplus,
-    parts,
+CONSTRAINTS: Iterable[Callable[[EvictionModel], Iterator[Row]]] = (
+    victim_surplus,
+    whole_subgroups,
     capacity,
-    cells,
-    queues,
+    device_slots,
+    queue_ceilings,
     guarantees,
-    reclaims,
-    shares,
-    budgets,
+    reclaim_bounds,
+    drf_shares,
+    disruption_budgets,
 )

@@ -20,18 +20,18 @@ from solver.models.variables import Terms
 
 
 @dataclass(frozen=True, slots=True)
-class Party:
+class IdenticalPodsGang:
     """A gang of `pods` pods alike. level: of the one domain that must hold it (0: a leaf), None without. fewest: per
     level, domains at least."""
 
     gang: int
     pods: int
     level: int | None
-    fewest: tuple[int, ...]
+    min_domains: tuple[int, ...]
 
-    def flat(self) -> Party:
+    def at_leaf_level(self) -> IdenticalPodsGang:
         """As if all leaves were below one domain."""
-        return Party(self.gang, self.pods, 0 if self.level == 0 else None, self.fewest[:1])
+        return IdenticalPodsGang(self.gang, self.pods, 0 if self.level == 0 else None, self.min_domains[:1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,30 +39,30 @@ class Region:
     """Leaves below the same domains. line: these domains at levels 1, 2, ... barred: the levels of parties that may not
     be here."""
 
-    line: tuple[int, ...] = ()
-    barred: frozenset[int] = frozenset()
+    domains: tuple[int, ...] = ()
+    excluded_levels: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class Slots:
+class LeafCapacity:
     """Region -> leaf -> pods that it holds, at least one. weights: level -> cost of one more domain."""
 
     leaves: Mapping[Region, Mapping[int, int]]
-    weights: Sequence[int]
+    tier_weights: Sequence[int]
 
-    def widest(self, region: Region) -> int:
+    def largest_leaf(self, region: Region) -> int:
         return max(self.leaves[region].values())
 
-    def flat(self) -> Slots:
+    def at_leaf_level(self) -> LeafCapacity:
         """As if all leaves were below one domain."""
-        return Slots(
+        return LeafCapacity(
             {Region(): {leaf: slots for leaves in self.leaves.values() for leaf, slots in leaves.items()}},
-            self.weights[:1],
+            self.tier_weights[:1],
         )
 
 
 @dataclass(slots=True)
-class Pieces:
+class PieceModel:
     """
     b[j, R, s]   pieces of s pods that gang j has in region R                                       integer, 0 ..
     pods_j // s e[j, l, d]   gang j touches domain d of level l >= 1                                            binary
@@ -78,40 +78,40 @@ class Pieces:
     start: dict[str, float] = field(default_factory=dict)
 
 
-Known = Mapping[int, Mapping[int, int]]
+LeafPods = Mapping[int, Mapping[int, int]]
 """Gang -> leaf -> its pods there."""
 
 
-def size(parties: Sequence[Party], slots: Slots) -> int:
+def variable_count(gangs: Sequence[IdenticalPodsGang], capacity: LeafCapacity) -> int:
     """Variables of pieces and of flow that the model has."""
-    found, most = 0, max((party.pods for party in parties), default=0)
-    for region in slots.leaves:
-        widest = slots.widest(region)
-        found += sum(min(party.pods, widest) for party in parties) + sum(min(most, widest - i) for i in range(widest))
+    found, most = 0, max((party.pods for party in gangs), default=0)
+    for region in capacity.leaves:
+        widest = capacity.largest_leaf(region)
+        found += sum(min(party.pods, widest) for party in gangs) + sum(min(most, widest - i) for i in range(widest))
     return found
 
 
-def build(parties: Sequence[Party], slots: Slots, known: Known) -> Pieces:
+def build_model(gangs: Sequence[IdenticalPodsGang], capacity: LeafCapacity, known: LeafPods) -> PieceModel:
     """min  sum_j sum_l weight_l (domains of level l that j touches - 1), its pieces at level 0.
 
     known: where the gangs are now, in the same leaves; empty for none.
     """
-    x = Pieces(pulp.LpProblem("pieces", pulp.LpMinimize))
-    for number, (region, leaves) in enumerate(slots.leaves.items()):
-        _flow(x, number, region, leaves, max(party.pods for party in parties))
-    for party in parties:
-        _cut(x, party, slots, known.get(party.gang, {}))
-    for region in slots.leaves:
-        _filled(x, region)
+    x = PieceModel(pulp.LpProblem("pieces", pulp.LpMinimize))
+    for number, (region, leaves) in enumerate(capacity.leaves.items()):
+        _add_flow(x, number, region, leaves, max(party.pods for party in gangs))
+    for party in gangs:
+        _add_pieces(x, party, capacity, known.get(party.gang, {}))
+    for region in capacity.leaves:
+        _add_fill_rows(x, region)
     if known:
-        _laid(x, slots, known)
-    cost: list[tuple[pulp.LpVariable, float]] = [(v, slots.weights[0]) for v in x.b.values()]
-    cost += [(v, slots.weights[level]) for (_, level, _), v in x.e.items()]
-    x.model.setObjective(linear(cost) - len(parties) * sum(slots.weights))
+        _set_flow_start(x, capacity, known)
+    cost: list[tuple[pulp.LpVariable, float]] = [(v, capacity.tier_weights[0]) for v in x.b.values()]
+    cost += [(v, capacity.tier_weights[level]) for (_, level, _), v in x.e.items()]
+    x.model.setObjective(linear(cost) - len(gangs) * sum(capacity.tier_weights))
     return x
 
 
-def _flow(x: Pieces, number: int, region: Region, leaves: Mapping[int, int], most: int) -> None:
+def _add_flow(x: PieceModel, number: int, region: Region, leaves: Mapping[int, int], max_pods: int) -> None:
     """A leaf with v slots enters behind the first `widest - v` of them; pieces follow one another up to the end, and
     what is not filled is left.
 
@@ -121,7 +121,7 @@ def _flow(x: Pieces, number: int, region: Region, leaves: Mapping[int, int], mos
     arcs = x.a[region] = {
         (i, s): x.model.add_variable(f"a_{number}_{i}_{s}", 0, len(leaves), cat=pulp.LpInteger)
         for i in range(widest)
-        for s in range(1, min(most, widest - i) + 1)
+        for s in range(1, min(max_pods, widest - i) + 1)
     }
     for i in range(widest):
         out: Terms = [(v, 1) for (at, _), v in arcs.items() if at == i]
@@ -129,7 +129,7 @@ def _flow(x: Pieces, number: int, region: Region, leaves: Mapping[int, int], mos
         x.model.addConstraint(at_most([*out, *into], having[widest - i]), f"flow_{number}_{i}")
 
 
-def _cut(x: Pieces, party: Party, slots: Slots, known: Mapping[int, int]) -> None:
+def _add_pieces(x: PieceModel, party: IdenticalPodsGang, capacity: LeafCapacity, known: Mapping[int, int]) -> None:
     """sum_{R,s} s b[j,R,s] = pods_j     sum_{R in d, s} s b[j,R,s] <= pods_j e[j,1,d]     e[j,l,d] <= e[j,l+1,domain
     above d]
 
@@ -139,24 +139,26 @@ def _cut(x: Pieces, party: Party, slots: Slots, known: Mapping[int, int]) -> Non
     j, pieces, pods = party.gang, list[pulp.LpVariable](), list[tuple[pulp.LpVariable, float]]()
     below: dict[int, list[tuple[pulp.LpVariable, float]]] = {}
     above: dict[tuple[int, int], int] = {}
-    for number, (region, leaves) in enumerate(slots.leaves.items()):
-        if party.level in region.barred:
+    for number, (region, leaves) in enumerate(capacity.leaves.items()):
+        if party.level in region.excluded_levels:
             continue
         have = Counter(here for leaf, here in known.items() if leaf in leaves)
-        for s in range(party.pods if party.level == 0 else 1, min(party.pods, slots.widest(region)) + 1):
+        for s in range(party.pods if party.level == 0 else 1, min(party.pods, capacity.largest_leaf(region)) + 1):
             v = x.b[j, region, s] = x.model.add_variable(f"b_{j}_{number}_{s}", 0, party.pods // s, cat=pulp.LpInteger)
             x.start[v.name] = float(have[s])
             pieces.append(v)
             pods.append((v, s))
-            for d in region.line[:1]:
+            for d in region.domains[:1]:
                 below.setdefault(d, []).append((v, s))
-        for level, d in enumerate(region.line, 1):
+        for level, d in enumerate(region.domains, 1):
             if (j, level, d) not in x.e:
                 x.e[j, level, d] = x.model.add_variable(f"e_{j}_{level}_{d + 2}", 0, 1, cat=pulp.LpInteger)
                 x.start[f"e_{j}_{level}_{d + 2}"] = 0.0
             if have:
                 x.start[f"e_{j}_{level}_{d + 2}"] = 1.0
-        above |= {(level, d): up for level, (d, up) in enumerate(zip(region.line, region.line[1:], strict=False), 1)}
+        above |= {
+            (level, d): up for level, (d, up) in enumerate(zip(region.domains, region.domains[1:], strict=False), 1)
+        }
     x.model.addConstraint(equal(pods, party.pods), f"pods_{j}")
     for d, terms in below.items():
         x.model.addConstraint(at_most([*terms, (x.e[j, 1, d], -party.pods)], 0), f"touch_{j}_{d + 2}")
@@ -164,17 +166,17 @@ def _cut(x: Pieces, party: Party, slots: Slots, known: Mapping[int, int]) -> Non
         x.model.addConstraint(
             at_least([(x.e[j, level + 1, up], 1), (x.e[j, level, d], -1)], 0), f"touch_up_{j}_{level}_{d + 2}"
         )
-    for level in range(len(slots.weights)):
+    for level in range(len(capacity.tier_weights)):
         touched: Terms = (
             [(v, 1) for v in pieces]
             if level == 0
             else [(v, 1) for (of, at, _), v in x.e.items() if (of, at) == (j, level)]
         )
-        row = equal(touched, 1) if level == party.level else at_least(touched, party.fewest[level])
+        row = equal(touched, 1) if level == party.level else at_least(touched, party.min_domains[level])
         x.model.addConstraint(row, f"fewest_{j}_{level}")
 
 
-def _filled(x: Pieces, region: Region) -> None:
+def _add_fill_rows(x: PieceModel, region: Region) -> None:
     """sum_j b[j,R,s]  <=  sum_i a[R,i,s]"""
     wanted: dict[int, Terms] = {}
     for (_, of, s), v in x.b.items():
@@ -185,24 +187,24 @@ def _filled(x: Pieces, region: Region) -> None:
         x.model.addConstraint(at_most([*terms, *held], 0), f"filled_{len(x.model.constraints())}")
 
 
-def _laid(x: Pieces, slots: Slots, known: Known) -> None:
+def _set_flow_start(x: PieceModel, capacity: LeafCapacity, known: LeafPods) -> None:
     """The flow of the known solution: in each leaf its largest piece first."""
     x.start |= {v.name: 0.0 for arcs in x.a.values() for v in arcs.values()}
     here: dict[int, list[int]] = {}
     for leaves in known.values():
         for leaf, pods in leaves.items():
             here.setdefault(leaf, []).append(pods)
-    for region, leaves in slots.leaves.items():
+    for region, leaves in capacity.leaves.items():
         for leaf, holds in leaves.items():
-            i = slots.widest(region) - holds
+            i = capacity.largest_leaf(region) - holds
             for s in sorted(here.get(leaf, ()), reverse=True):
                 x.start[x.a[region][i, s].name] += 1.0
                 i += s
 
 
-def read(x: Pieces, slots: Slots, values: Mapping[str, float]) -> dict[int, dict[int, int]]:
+def read_solution(x: PieceModel, capacity: LeafCapacity, values: Mapping[str, float]) -> dict[int, dict[int, int]]:
     """Gang -> leaf -> pods: the flow taken apart into leaves, and the pieces shared out among them."""
-    held = {region: _fillings(x, slots, region, values) for region in slots.leaves}
+    held = {region: _leaves_by_piece(x, capacity, region, values) for region in capacity.leaves}
     found: dict[int, dict[int, int]] = {}
     for (j, region, s), v in x.b.items():
         here = found.setdefault(j, {})
@@ -212,12 +214,14 @@ def read(x: Pieces, slots: Slots, values: Mapping[str, float]) -> dict[int, dict
     return found
 
 
-def _fillings(x: Pieces, slots: Slots, region: Region, values: Mapping[str, float]) -> dict[int, list[int]]:
+def _leaves_by_piece(
+    x: PieceModel, capacity: LeafCapacity, region: Region, values: Mapping[str, float]
+) -> dict[int, list[int]]:
     """Pods of a piece -> the leaves that hold one, once for each."""
     found: dict[int, list[int]] = {}
     at: dict[int, list[int]] = {}
-    for leaf, holds in slots.leaves[region].items():
-        at.setdefault(slots.widest(region) - holds, []).append(leaf)
+    for leaf, holds in capacity.leaves[region].items():
+        at.setdefault(capacity.largest_leaf(region) - holds, []).append(leaf)
     for (i, s), v in sorted(x.a[region].items(), key=lambda arc: (arc[0][0], -arc[0][1])):
         for _ in range(round(values[v.name])):
             leaf = at[i].pop(0)

@@ -14,97 +14,103 @@ from dataclasses import dataclass, field
 
 import pulp
 
-from solver.mip.rows import Row, at_least, at_most, times
+from solver.mip.rows import Row, at_least, at_most, scale_terms
 from solver.models.sets import Sets
-from solver.models.variables import Terms, Vars
-from solver.state.pod_rules import NOWHERE, Crowd, Neighbours
+from solver.models.variables import Terms, Variables
+from solver.state.pod_rules import NO_DOMAIN, DomainCount, PodRuleCounts
 
 
 @dataclass(slots=True)
-class Newcomers:
+class NewPodTerms:
     """The batch's pods of one relation in one domain, as terms: B only carry it, M are only counted, S are both.
     `most`: of B, M, S."""
 
     B: Terms = field(default_factory=list)
     M: Terms = field(default_factory=list)
     S: Terms = field(default_factory=list)
-    most: dict[str, int] = field(default_factory=lambda: {"B": 0, "M": 0, "S": 0})
+    max_pods: dict[str, int] = field(default_factory=lambda: {"B": 0, "M": 0, "S": 0})
 
     @property
-    def bearing(self) -> Terms:
+    def owners(self) -> Terms:
         return [*self.B, *self.S]
 
     @property
-    def counted(self) -> Terms:
+    def selected(self) -> Terms:
         return [*self.M, *self.S]
 
 
 @dataclass(slots=True)
-class Scene:
+class RuleTerms:
     """domains: domain -> newcomers, NOWHERE included. blurred: whether some of them straddle domains, and are not among
     these."""
 
-    domains: dict[int, Newcomers] = field(default_factory=dict)
-    blurred: bool = False
+    domains: dict[int, NewPodTerms] = field(default_factory=dict)
+    has_straddling: bool = False
 
 
-def scenes(s: Sets, x: Vars, there: Neighbours) -> Iterator[tuple[int, Scene]]:
+def rule_terms(s: Sets, x: Variables, rule_counts: PodRuleCounts) -> Iterator[tuple[int, RuleTerms]]:
     """Every enforced relation that pods of the batch carry or are counted by, with these pods."""
-    found: dict[int, Scene] = {}
+    found: dict[int, RuleTerms] = {}
     for (k, t), pods in x.n.items():
-        role = s.shapes[k].roles[t]
-        for rho in there.relations(role):
-            scene = found.setdefault(rho, Scene())
-            what = "S" if rho in role.bears and rho in role.matches else "B" if rho in role.bears else "M"
-            at = s.domain_in(there.standing.at[rho])
+        role = s.gang_classes[k].roles[t]
+        for rho in rule_counts.rules_of(role):
+            scene = found.setdefault(rho, RuleTerms())
+            what = (
+                "S"
+                if rho in role.owned_rules and rho in role.selecting_rules
+                else "B"
+                if rho in role.owned_rules
+                else "M"
+            )
+            at = s.bucket_domains(rule_counts.existing_pods.partitions[rho])
             for i, terms in pods.items():
                 d = at[i]
                 if not terms:
                     continue
                 if d is None:
-                    scene.blurred = True
+                    scene.has_straddling = True
                     continue
-                here = scene.domains.setdefault(d, Newcomers())
+                here = scene.domains.setdefault(d, NewPodTerms())
                 getattr(here, what).extend(terms)
-                here.most[what] += s.limits[k, t][i]
+                here.max_pods[what] += s.pod_limits[k, t][i]
     yield from sorted(found.items())
 
 
-def relations(s: Sets, x: Vars) -> Iterator[Row]:
+def pod_rules(s: Sets, x: Variables) -> Iterator[Row]:
     """Every relation in its own words: `apart`, `together`, `even`."""
-    if s.neighbours is not None:
-        for rho, scene in scenes(s, x, s.neighbours):
-            yield from _FAMILIES[s.neighbours.standing.relations[rho].kind](s.neighbours, x, rho, scene)
+    if s.rule_counts is not None:
+        for rho, scene in rule_terms(s, x, s.rule_counts):
+            yield from _FAMILIES[s.rule_counts.existing_pods.pod_rules[rho].rule_kind](s.rule_counts, x, rho, scene)
 
 
-def apart(there: Neighbours, x: Vars, rho: int, scene: Scene) -> Iterator[Row]:
+def anti_affinity(rule_counts: PodRuleCounts, x: Variables, rho: int, rule_terms: RuleTerms) -> Iterator[Row]:
     """In each domain d, with matched_d counted pods and bearing_d pods that carry the rule there already:
 
     B_d + S_d <= 0  where matched_d > 0          M_d + S_d <= 0  where bearing_d > 0
     B_d <= most c[bears,d]        M_d <= most c[counted,d]        S_d + c[bears,d] + c[counted,d] <= 1
     """
-    for d, new in sorted(scene.domains.items()):
-        if d == NOWHERE:
+    for d, new in sorted(rule_terms.domains.items()):
+        if d == NO_DOMAIN:
             continue
-        crowd = there.crowd(rho, d)
-        bearing = crowd.bearing + crowd.B + crowd.S
-        if crowd.counted and new.bearing:
-            yield Row("apart.counted", (rho, d), at_most(new.bearing, 0))
-        if bearing and new.counted:
-            yield Row("apart.bearing", (rho, d), at_most(new.counted, 0))
-        if crowd.counted or bearing:
+        crowd = rule_counts.domain_count(rho, d)
+        bearing = crowd.existing_owners + crowd.B + crowd.S
+        if crowd.selected and new.owners:
+            yield Row("apart.counted", (rho, d), at_most(new.owners, 0))
+        if bearing and new.selected:
+            yield Row("apart.bearing", (rho, d), at_most(new.selected, 0))
+        if crowd.selected or bearing:
             continue
         one = [(v, float(c)) for v, c in new.S]
-        for what, terms, most in (("bears", new.B, new.most["B"]), ("counted", new.M, new.most["M"])):
+        for what, terms, most in (("bears", new.B, new.max_pods["B"]), ("counted", new.M, new.max_pods["M"])):
             if terms:
-                c = _binary(x, rho, what, d)
+                c = _add_binary(x, rho, what, d)
                 one.append((c, 1.0))
                 yield Row(f"apart.{what}", (rho, d), at_most([*terms, (c, -most)], 0))
         if new.S or (new.B and new.M):
             yield Row("apart.one", (rho, d), at_most(one, 1))
 
 
-def together(there: Neighbours, x: Vars, rho: int, scene: Scene) -> Iterator[Row]:
+def affinity(rule_counts: PodRuleCounts, x: Variables, rho: int, rule_terms: RuleTerms) -> Iterator[Row]:
     """anchors_d: counted pods that stand in d, or came in an earlier batch and do not carry the rule. Where there are
     none:
 
@@ -112,115 +118,119 @@ def together(there: Neighbours, x: Vars, rho: int, scene: Scene) -> Iterator[Row
     1                   sum_d M_d <= most (1 - sum_d c[opens,d]) No domain is opened where there is an anchor anywhere.
     Where an earlier batch opened d0:  c[opens,d] = 0,  sum_{d /= d0} M_d <= most M_d0.
     """
-    if new := scene.domains.get(NOWHERE):
-        yield Row("together.outside", (rho,), at_most(new.bearing, 0))
-    if scene.blurred:
+    if new := rule_terms.domains.get(NO_DOMAIN):
+        yield Row("together.outside", (rho,), at_most(new.owners, 0))
+    if rule_terms.has_straddling:
         return
-    crowds = dict(there.crowds(rho))
-    inside = {d: new for d, new in sorted(scene.domains.items()) if d != NOWHERE}
+    crowds = dict(rule_counts.domain_counts(rho))
+    inside = {d: new for d, new in sorted(rule_terms.domains.items()) if d != NO_DOMAIN}
     opened = [d for d, crowd in crowds.items() if crowd.B + crowd.S and not crowd.anchors]
     free = not opened and not any(crowd.anchors for crowd in crowds.values())
     opens: Terms = []
     for d, new in inside.items():
-        if not new.bearing or d in opened or crowds.get(d, Crowd()).anchors:
+        if not new.owners or d in opened or crowds.get(d, DomainCount()).anchors:
             continue
-        c = _binary(x, rho, "bears", d)
-        first: Terms = [(_binary(x, rho, "opens", d), 1)] if free and new.S else []
+        c = _add_binary(x, rho, "bears", d)
+        first: Terms = [(_add_binary(x, rho, "opens", d), 1)] if free and new.S else []
         opens += first
-        yield Row("together.bears", (rho, d), at_most([*new.bearing, (c, -new.most["B"] - new.most["S"])], 0))
+        yield Row("together.bears", (rho, d), at_most([*new.owners, (c, -new.max_pods["B"] - new.max_pods["S"])], 0))
         yield Row("together.beside", (rho, d), at_least([*new.M, *first, (c, -1)], 0))
         if first:
-            yield Row("together.itself", (rho, d), at_least([*new.S, *times(first, -1)], 0))
-    most = sum(new.most["M"] for new in inside.values())
+            yield Row("together.itself", (rho, d), at_least([*new.S, *scale_terms(first, -1)], 0))
+    most = sum(new.max_pods["M"] for new in inside.values())
     if opens:
         yield Row("together.one", (rho,), at_most(opens, 1))
         if most:
             anchors = [term for new in inside.values() for term in new.M]
-            yield Row("together.first", (rho,), at_most([*anchors, *times(opens, most)], most))
+            yield Row("together.first", (rho,), at_most([*anchors, *scale_terms(opens, most)], most))
     for d0 in opened:
-        yield from _still_needed(rho, d0, inside.get(d0, Newcomers()), crowds[d0], len(opened))
+        yield from _required_anchors(rho, d0, inside.get(d0, NewPodTerms()), crowds[d0], len(opened))
         elsewhere = [term for d, new in inside.items() if d != d0 for term in new.M]
         if elsewhere:
             here = inside[d0].M if d0 in inside else []
-            yield Row("together.opened", (rho, d0), at_most([*elsewhere, *times(here, -most)], 0))
+            yield Row("together.opened", (rho, d0), at_most([*elsewhere, *scale_terms(here, -most)], 0))
 
 
-def _still_needed(rho: int, d0: int, new: Newcomers, crowd: Crowd, opened: int) -> Iterator[Row]:
+def _required_anchors(rho: int, d0: int, new: NewPodTerms, existing: DomainCount, opened_count: int) -> Iterator[Row]:
     """Domains where pods of earlier batches wait for the company that others, placed again now, were to them."""
-    if opened > 1:
+    if opened_count > 1:
         yield Row("together.kept", (rho, d0), at_least(new.M, 1))
-    elif not crowd.S:
-        yield Row("together.kept", (rho, d0), at_least(new.counted, 1))
+    elif not existing.S:
+        yield Row("together.kept", (rho, d0), at_least(new.selected, 1))
 
 
-def even(there: Neighbours, x: Vars, rho: int, scene: Scene) -> Iterator[Row]:
+def topology_spread(rule_counts: PodRuleCounts, x: Variables, rho: int, rule_terms: RuleTerms) -> Iterator[Row]:
     """count_d = counted pods that stand in d or came in earlier batches + M_d + S_d;  least <= count_d for all d, 0
     with too few domains.
 
     B_d + S_d <= most c[bears,d] count_d - least <= skew + (most count_d) (1 - c[bears,d])         c = 1 where an
     earlier batch put pods that carry the rule
     """
-    relation = there.standing.relations[rho]
-    if new := scene.domains.get(NOWHERE):
-        yield Row("even.outside", (rho,), at_most(new.bearing, 0))
-    if scene.blurred:
+    relation = rule_counts.existing_pods.pod_rules[rho]
+    if new := rule_terms.domains.get(NO_DOMAIN):
+        yield Row("even.outside", (rho,), at_most(new.owners, 0))
+    if rule_terms.has_straddling:
         return
-    counted = there.counted(rho)
-    inside = {d: new for d, new in sorted(scene.domains.items()) if d != NOWHERE}
+    counted = rule_counts.selected_counts(rho)
+    inside = {d: new for d, new in sorted(rule_terms.domains.items()) if d != NO_DOMAIN}
     most = {
-        d: int(counted[d]) + (inside[d].most["M"] + inside[d].most["S"] if d in inside else 0)
+        d: int(counted[d]) + (inside[d].max_pods["M"] + inside[d].max_pods["S"] if d in inside else 0)
         for d in range(len(counted))
     }
-    top = min(most.values()) if len(counted) >= relation.least_domains else 0
-    bound = [int(counted[d]) - relation.skew for d, crowd in there.crowds(rho) if crowd.B + crowd.S and d not in inside]
-    least = x.c[rho, "least", NOWHERE] = x.model.add_variable(
+    top = min(most.values()) if len(counted) >= relation.min_domains else 0
+    bound = [
+        int(counted[d]) - relation.max_skew
+        for d, crowd in rule_counts.domain_counts(rho)
+        if crowd.B + crowd.S and d not in inside
+    ]
+    least = x.c[rho, "least", NO_DOMAIN] = x.model.add_variable(
         f"c_{rho}_least", max([0, *bound]), top, cat=pulp.LpInteger
     )
     for d, new in inside.items():
-        crowd = there.crowd(rho, d)
-        if new.counted:
-            yield Row("even.least", (rho, d), at_least([*new.counted, (least, -1)], -int(counted[d])))
+        crowd = rule_counts.domain_count(rho, d)
+        if new.selected:
+            yield Row("even.least", (rho, d), at_least([*new.selected, (least, -1)], -int(counted[d])))
         if crowd.B + crowd.S:
-            yield Row("even.skew", (rho, d), at_most([*new.counted, (least, -1)], relation.skew - int(counted[d])))
-        elif new.bearing:
-            c = _binary(x, rho, "bears", d)
-            yield Row("even.bears", (rho, d), at_most([*new.bearing, (c, -new.most["B"] - new.most["S"])], 0))
+            yield Row("even.skew", (rho, d), at_most([*new.selected, (least, -1)], relation.max_skew - int(counted[d])))
+        elif new.owners:
+            c = _add_binary(x, rho, "bears", d)
+            yield Row("even.bears", (rho, d), at_most([*new.owners, (c, -new.max_pods["B"] - new.max_pods["S"])], 0))
             yield Row(
                 "even.skew",
                 (rho, d),
-                at_most([*new.counted, (least, -1), (c, most[d])], relation.skew + most[d] - int(counted[d])),
+                at_most([*new.selected, (least, -1), (c, most[d])], relation.max_skew + most[d] - int(counted[d])),
             )
 
 
-_FAMILIES = {"apart": apart, "together": together, "even": even}
+_FAMILIES = {"apart": anti_affinity, "together": affinity, "even": topology_spread}
 
 
-def _binary(x: Vars, rho: int, what: str, d: int) -> pulp.LpVariable:
+def _add_binary(x: Variables, rho: int, what: str, d: int) -> pulp.LpVariable:
     c = x.c[rho, what, d] = x.model.add_variable(f"c_{rho}_{what}_{d}", cat=pulp.LpBinary)
     return c
 
 
-def settle(s: Sets, x: Vars, values: dict[str, float]) -> None:
+def set_rule_values(s: Sets, x: Variables, values: dict[str, float]) -> None:
     """The values of c that go with those of n, in a solution that keeps every relation."""
-    if s.neighbours is None:
+    if s.rule_counts is None:
         return
-    for rho, scene in scenes(s, x, s.neighbours):
-        crowds = dict(s.neighbours.crowds(rho))
+    for rho, scene in rule_terms(s, x, s.rule_counts):
+        crowds = dict(s.rule_counts.domain_counts(rho))
         anchored = any(crowd.anchors for crowd in crowds.values())
-        anchored = anchored or any(_pods(new.M, values) for d, new in scene.domains.items() if d != NOWHERE)
+        anchored = anchored or any(_pod_sum(new.M, values) for d, new in scene.domains.items() if d != NO_DOMAIN)
         for d, new in scene.domains.items():
-            bears = _pods(new.B if s.problem.relations[rho].kind == "apart" else new.bearing, values)
-            told = {"bears": bears, "counted": _pods(new.M, values), "opens": bears and not anchored}
+            bears = _pod_sum(new.B if s.problem.pod_rules[rho].rule_kind == "apart" else new.owners, values)
+            told = {"bears": bears, "counted": _pod_sum(new.M, values), "opens": bears and not anchored}
             for what, true in told.items():
                 if (rho, what, d) in x.c:
                     values[x.c[rho, what, d].name] = float(bool(true))
-        if least := x.c.get((rho, "least", NOWHERE)):
-            counted = s.neighbours.counted(rho)
+        if least := x.c.get((rho, "least", NO_DOMAIN)):
+            counted = s.rule_counts.selected_counts(rho)
             for d, new in scene.domains.items():
-                if d != NOWHERE:
-                    counted[d] += _pods(new.counted, values)
-            values[least.name] = float(s.neighbours.floor(rho, counted))
+                if d != NO_DOMAIN:
+                    counted[d] += _pod_sum(new.selected, values)
+            values[least.name] = float(s.rule_counts.min_selected(rho, counted))
 
 
-def _pods(terms: Terms, values: Mapping[str, float]) -> int:
+def _pod_sum(terms: Terms, values: Mapping[str, float]) -> int:
     return round(sum(values[v.name] * c for v, c in terms))

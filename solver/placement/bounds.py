@@ -11,104 +11,108 @@ import numpy.typing as npt
 
 from solver.models.sets import Sets
 from solver.problem import Vector
-from solver.semantics.gang_classes import Shape
-from solver.semantics.placement_cost import Cost, Wholes
+from solver.semantics.gang_classes import GangClass
+from solver.semantics.placement_cost import PlacementCost, UnopenedCapacity
 from solver.semantics.topology import ROOT
 
-Nearness = tuple[int, int]
+TopologyCost = tuple[int, int]
 """(parts torn, spread) of one gang."""
 
 
-def nearness(s: Sets, shape: Shape) -> Nearness:
+def min_topology_cost(s: Sets, shape: GangClass) -> TopologyCost:
     """No gang of this shape is nearer."""
-    return torn(s, shape), span(s, shape)
+    return min_split_subgroups(s, shape), min_tier_span(s, shape)
 
 
-def excess(least: Nearness, now: Nearness) -> Nearness:
+def excess_sort_key(least: TopologyCost, now: TopologyCost) -> TopologyCost:
     """Sorts first who could be much nearer."""
     return least[0] - now[0], least[1] - now[1]
 
 
-def bound(s: Sets, shapes: Mapping[int, Shape], wholes: Wholes) -> Cost:
+def cost_lower_bound(s: Sets, shapes: Mapping[int, GangClass], unopened: UnopenedCapacity) -> PlacementCost:
     """No placement of these gangs costs less, entry by entry."""
-    alone = {shape: nearness(s, shape) for shape in dict.fromkeys(shapes.values())}
+    alone = {shape: min_topology_cost(s, shape) for shape in dict.fromkeys(shapes.values())}
     torn_least, span_least = (sum(alone[shape][entry] for shape in shapes.values()) for entry in range(2))
-    return Cost(torn_least, span_least, *opened(s, shapes.values(), wholes))
+    return PlacementCost(torn_least, span_least, *min_opened(s, shapes.values(), unopened))
 
 
-def fewest(s: Sets, shape: Shape) -> tuple[int, ...]:
+def min_domains_per_tier(s: Sets, shape: GangClass) -> tuple[int, ...]:
     """For each tier the fewest domains that hold a gang of this shape alone in the free room.
 
     max min m :  the m largest domains of the tier hold need_t pods of each role t,
                  and the m with most free hold demand[r] of each resource r
     """
-    if shape.fixed:
+    if shape.running_pods:
         return (1,) * len(s.tree.tiers)
-    asked = [(role.need, s.reach_beside(role)) for role in shape.roles]
-    kinds = frozenset(kind for role in shape.roles for kind in role.kinds)
+    asked = [(role.min_pods, s.domain_capacities_under_rules(role)) for role in shape.roles]
+    kinds = frozenset(kind for role in shape.roles for kind in role.node_classes)
     asked += [
-        (amount, s.reach_of(r, kinds)) for r, amount in enumerate(shape.demand(s.width)) if amount and shape.rigid
+        (amount, s.free_per_domain(r, kinds))
+        for r, amount in enumerate(shape.min_demand(s.resource_count))
+        if amount and shape.is_rigid
     ]
     return tuple(
-        max(1, max((number(amount, tiers[level]) for amount, tiers in asked), default=1))
+        max(1, max((domains_needed(amount, tiers[level]) for amount, tiers in asked), default=1))
         for level in range(len(s.tree.tiers))
     )
 
 
-def span(s: Sets, shape: Shape) -> int:
+def min_tier_span(s: Sets, shape: GangClass) -> int:
     """No gang of this shape is less spread: sum over tiers of weight * (fewest - 1)."""
-    return sum(weight * (m - 1) for weight, m in zip(s.tree.weights, fewest(s, shape), strict=True))
+    return sum(weight * (m - 1) for weight, m in zip(s.tree.tier_weights, min_domains_per_tier(s, shape), strict=True))
 
 
-def torn(s: Sets, shape: Shape) -> int:
+def min_split_subgroups(s: Sets, shape: GangClass) -> int:
     """No gang of this shape has less of its subgroups torn: no domain holds more whole parts than fit it alone.
 
     sum_S sum_tier weight_tier * max(0, parts_S - sum_d floor(pods of S that d holds / size_S))         S with one role,
     which has the pods
     """
-    if shape.fixed:
+    if shape.running_pods:
         return 0
     cost = 0
     for part in shape.subgroups:
         if len(part.roles) != 1:
             continue
         role = shape.roles[part.roles[0]]
-        for weight, domains in zip(s.tree.weights, s.reach(role.ask, role.kinds), strict=True):
-            cost += weight * max(0, role.need // part.size - sum(holds // part.size for holds in domains))
+        for weight, domains in zip(
+            s.tree.tier_weights, s.domain_capacities(role.pod_request, role.node_classes), strict=True
+        ):
+            cost += weight * max(0, role.min_pods // part.size - sum(holds // part.size for holds in domains))
     return cost
 
 
-def opened(s: Sets, shapes: Iterable[Shape], wholes: Wholes) -> tuple[int, int]:
+def min_opened(s: Sets, shapes: Iterable[GangClass], unopened: UnopenedCapacity) -> tuple[int, int]:
     """(whole supernodes, whole nodes) at least: over each set of kinds of node the pods that may use no other kind, and
     over all nodes divided into groups (`_groups`) the sum of what the pods that fit into no other group open there."""
     shapes = tuple(shapes)
     pods: dict[frozenset[int], dict[Vector, int]] = {}
     for shape in shapes:
         for role in shape.roles:
-            of_kind = pods.setdefault(role.kinds, {})
-            of_kind[role.request] = of_kind.get(role.request, 0) + role.need
+            of_kind = pods.setdefault(role.node_classes, {})
+            of_kind[role.request] = of_kind.get(role.request, 0) + role.min_pods
     found = [(0, 0)]
     for kinds in dict.fromkeys([frozenset[int]().union(*pods), *pods]):
         asked: dict[Vector, int] = {}
         for inside, requests in pods.items():
             for request, number in requests.items() if inside <= kinds else ():
                 asked[request] = asked.get(request, 0) + number
-        found.append(beside(s, wholes, np.flatnonzero(np.isin(s.tree.kinds, sorted(kinds))), asked))
-    groups = _groups(s, wholes)
+        found.append(min_opened_on(s, unopened, np.flatnonzero(np.isin(s.tree.node_class_of, sorted(kinds))), asked))
+    groups = _resource_groups(s, unopened)
     if len(groups) > 1:
-        only = _only(s, groups, pods)
-        apart = [beside(s, wholes, nodes, asked) for nodes, asked in zip(groups, only, strict=True)]
+        only = _exclusive_pods(s, groups, pods)
+        apart = [min_opened_on(s, unopened, nodes, asked) for nodes, asked in zip(groups, only, strict=True)]
         found.append((sum(supernodes for supernodes, _ in apart), sum(nodes for _, nodes in apart)))
     return max(supernodes for supernodes, _ in found), max(nodes for _, nodes in found)
 
 
-def _groups(s: Sets, wholes: Wholes) -> list[npt.NDArray[np.intp]]:
+def _resource_groups(s: Sets, unopened: UnopenedCapacity) -> list[npt.NDArray[np.intp]]:
     """The nodes in groups that count by the same resources; two of these that share a hypernode with nodes are one
     group."""
-    marks = wholes.counted @ (1 << np.arange(s.width, dtype=np.int64))
+    marks = unopened.counted_resources @ (1 << np.arange(s.resource_count, dtype=np.int64))
     group = {int(mark): int(mark) for mark in np.unique(marks)}
     if len(group) > 1:
-        for h, nodes in s.tree.held.items():
+        for h, nodes in s.tree.direct_nodes.items():
             here = sorted({group[mark] for mark in np.unique(marks[nodes]).tolist()})
             if h != ROOT and len(here) > 1:
                 group = {mark: here[0] if of in here else of for mark, of in group.items()}
@@ -118,21 +122,23 @@ def _groups(s: Sets, wholes: Wholes) -> list[npt.NDArray[np.intp]]:
     ]
 
 
-def _only(
+def _exclusive_pods(
     s: Sets, groups: Sequence[npt.NDArray[np.intp]], pods: Mapping[frozenset[int], Mapping[Vector, int]]
 ) -> list[dict[Vector, int]]:
     """Group -> request -> pods that no node of another group holds."""
     found: list[dict[Vector, int]] = [{} for _ in groups]
     for kinds, requests in pods.items():
         for request, number in requests.items():
-            holds = s.tree.open_to(kinds) & (s.free.amounts >= np.array(request, dtype=np.int64)).all(axis=1)
+            holds = s.tree.class_mask(kinds) & (s.free.amounts >= np.array(request, dtype=np.int64)).all(axis=1)
             able = [g for g, nodes in enumerate(groups) if holds[nodes].any()]
             if len(able) == 1:
                 found[able[0]][request] = found[able[0]].get(request, 0) + number
     return found
 
 
-def beside(s: Sets, wholes: Wholes, nodes: npt.NDArray[np.intp], asked: Mapping[Vector, int]) -> tuple[int, int]:
+def min_opened_on(
+    s: Sets, unopened: UnopenedCapacity, nodes: npt.NDArray[np.intp], asked: Mapping[Vector, int]
+) -> tuple[int, int]:
     """(whole supernodes, whole nodes) at least that these pods open on these nodes: what does not fit beside them, in
     slots of each pod size.
 
@@ -140,12 +146,12 @@ def beside(s: Sets, wholes: Wholes, nodes: npt.NDArray[np.intp], asked: Mapping[
 
     for each resource and size.
     """
-    whole = wholes.nodes[nodes]
+    whole = unopened.unopened_nodes[nodes]
     leaf = s.tree.leaf_of[nodes]
-    apart = ~wholes.inside[nodes]
+    apart = ~unopened.in_unopened_supernode[nodes]
     found = [(0, 0)]
     for r, z in sorted({(r, amount) for request in asked for r, amount in enumerate(request) if amount}):
-        closed = whole & wholes.counted[nodes, r]
+        closed = whole & unopened.counted_resources[nodes, r]
         if not closed.any():
             continue  # nothing is opened for the sake of a resource by which none counts
         slots = s.free.amounts[nodes, r] // z
@@ -154,18 +160,18 @@ def beside(s: Sets, wholes: Wholes, nodes: npt.NDArray[np.intp], asked: Mapping[
             sums = np.bincount(leaf[closed & ~apart], weights=slots[closed & ~apart])
             found.append(
                 (
-                    number(missing - int(slots[closed & apart].sum()), _descending(sums)),
-                    number(missing, _descending(slots[closed])),
+                    domains_needed(missing - int(slots[closed & apart].sum()), _sorted_descending(sums)),
+                    domains_needed(missing, _sorted_descending(slots[closed])),
                 )
             )
     return max(supernodes for supernodes, _ in found), max(nodes for _, nodes in found)
 
 
-def _descending(figures: npt.NDArray[Any]) -> list[int]:
+def _sorted_descending(figures: npt.NDArray[Any]) -> list[int]:
     return sorted((int(x) for x in figures if x), reverse=True)
 
 
-def number(amount: int, domains: Iterable[int]) -> int:
+def domains_needed(amount: int, domains: Iterable[int]) -> int:
     """How many of the domains, largest first, it takes to hold the amount; as many as there are where all of them are
     too few."""
     number = 0

@@ -7,21 +7,21 @@ from dataclasses import dataclass
 
 import pulp
 
-from solver.admission.admit import Admission, pods_of
-from solver.greedy.best_fit import Greedy
+from solver.admission.admit import Admission, pods_per_bucket
+from solver.greedy.best_fit import GreedyPlacer
 from solver.mip.engine import solve_model
 from solver.models import constraints, variables
-from solver.models.sets import Sets, aggregate, refine
+from solver.models.sets import Sets, coarsest_buckets, split_buckets
 from solver.options import Options
-from solver.placement.realise import realise
-from solver.placement.spread import shared_out
+from solver.placement.realise import pack_buckets
+from solver.placement.spread import gang_pods_by_bucket
 from solver.problem import Placement, Problem, Subgroup
-from solver.semantics.device_slots import Free
-from solver.semantics.gang_classes import Shape
-from solver.semantics.priorities import urgency
-from solver.semantics.topology import ROOT, Tree
-from solver.state.pod_rules import Neighbours
-from solver.state.room import Ledger, Room
+from solver.semantics.device_slots import FreeVectors
+from solver.semantics.gang_classes import GangClass
+from solver.semantics.priorities import precedence
+from solver.semantics.topology import ROOT, TopologyTree
+from solver.state.pod_rules import PodRuleCounts
+from solver.state.room import FreeNodes, QueueBooks
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +38,10 @@ class Shortage:
     size: int | None = None
 
 
-def shortage(problem: Problem, tree: Tree, shape: Shape, free: Free) -> Shortage | None:
+def shortage(problem: Problem, tree: TopologyTree, shape: GangClass, free: FreeVectors) -> Shortage | None:
     """A proof by counting that the gang does not fit: a role alone, all roles together, every subgroup, every domain.
     None proves nothing."""
-    reach = reaches(problem, tree, shape, free)
+    reach = fit_counts_by_role(problem, tree, shape, free)
     return (
         role_shortage(shape, reach, free)
         or next(
@@ -53,123 +53,143 @@ def shortage(problem: Problem, tree: Tree, shape: Shape, free: Free) -> Shortage
     )
 
 
-def reaches(problem: Problem, tree: Tree, shape: Shape, free: Free) -> list[dict[int, int]]:
+def fit_counts_by_role(
+    problem: Problem, tree: TopologyTree, shape: GangClass, free: FreeVectors
+) -> list[dict[int, int]]:
     """Role -> domain -> pods of the role that fit under it by number."""
-    greedy = Greedy(problem, tree, Room(free))
-    return [greedy.reach(shape, t) for t in range(len(shape.roles))]
+    greedy = GreedyPlacer(problem, tree, FreeNodes(free))
+    return [greedy.fit_counts_by_domain(shape, t) for t in range(len(shape.roles))]
 
 
-def role_shortage(shape: Shape, reach: list[dict[int, int]], free: Free) -> Shortage | None:
+def role_shortage(shape: GangClass, reach: list[dict[int, int]], free: FreeVectors) -> Shortage | None:
     """GW102: all nodes that are open to a role hold too few of its pods."""
     for t, role in enumerate(shape.roles):
-        if reach[t][ROOT] < role.need:
-            r = _scarcest(free, role.request)
+        if reach[t][ROOT] < role.min_pods:
+            r = _limiting_resource(free, role.request)
             return Shortage(
-                "GW102", t, r, asked=role.need * role.request[r], available=reach[t][ROOT] * role.request[r]
+                "GW102", t, r, asked=role.min_pods * role.request[r], available=reach[t][ROOT] * role.request[r]
             )
     return None
 
 
-def total_shortage(shape: Shape, reach: list[dict[int, int]]) -> Shortage | None:
+def total_shortage(shape: GangClass, reach: list[dict[int, int]]) -> Shortage | None:
     """GW102: all roles together find room for too few pods."""
-    total = sum(min(role.room, reach[t][ROOT]) for t, role in enumerate(shape.roles))
-    return Shortage("GW102", asked=shape.least, available=total) if total < shape.least else None
+    total = sum(min(role.max_pods, reach[t][ROOT]) for t, role in enumerate(shape.roles))
+    return Shortage("GW102", asked=shape.min_pods, available=total) if total < shape.min_pods else None
 
 
-def domain_shortage(tree: Tree, shape: Shape, reach: list[dict[int, int]]) -> Shortage | None:
+def domain_shortage(tree: TopologyTree, shape: GangClass, reach: list[dict[int, int]]) -> Shortage | None:
     """GW104: no domain of the gang's tier has room by number; the best of them."""
-    if shape.tier is None or shape.tier > tree.top:
+    if shape.hard_tier is None or shape.hard_tier > tree.highest_tier:
         return None
     best, at = -1, None
-    for h in tree.domains(shape.tier):
+    for h in tree.domains_at_tier(shape.hard_tier):
         if (
-            all(reach[t][h] >= role.need for t, role in enumerate(shape.roles))
-            and sum(r[h] for r in reach) >= shape.least
+            all(reach[t][h] >= role.min_pods for t, role in enumerate(shape.roles))
+            and sum(r[h] for r in reach) >= shape.min_pods
         ):
             return None
-        pods = sum(min(reach[t][h], role.need) for t, role in enumerate(shape.roles))
+        pods = sum(min(reach[t][h], role.min_pods) for t, role in enumerate(shape.roles))
         best, at = (pods, h) if pods > best else (best, at)
     return Shortage(
-        "GW104", tier=shape.tier, hypernode=at, asked=shape.least, available=max(0, min(best, shape.least - 1))
+        "GW104",
+        tier=shape.hard_tier,
+        hypernode=at,
+        asked=shape.min_pods,
+        available=max(0, min(best, shape.min_pods - 1)),
     )
 
 
-def subgroup_shortage(tree: Tree, shape: Shape, part: Subgroup, reach: list[dict[int, int]]) -> Shortage | None:
+def subgroup_shortage(
+    tree: TopologyTree, shape: GangClass, subgroup: Subgroup, reach: list[dict[int, int]]
+) -> Shortage | None:
     """GW109: the domains of the subgroup's tier hold too few whole parts by number, inside the best domain of the gang.
     asked, available: parts."""
-    if part.topology.mode != "hard" or part.topology.tier > tree.top or shape.fixed:
+    if subgroup.topology.mode != "hard" or subgroup.topology.tier > tree.highest_tier or shape.running_pods:
         return None
-    wanted = parts_wanted(shape, part)
-    domains = tree.domains(part.topology.tier)
-    homes = tree.domains(shape.tier) if shape.tier is not None and shape.tier <= tree.top else (ROOT,)
+    wanted = subgroups_needed(shape, subgroup)
+    domains = tree.domains_at_tier(subgroup.topology.tier)
+    homes = (
+        tree.domains_at_tier(shape.hard_tier)
+        if shape.hard_tier is not None and shape.hard_tier <= tree.highest_tier
+        else (ROOT,)
+    )
     parts = max(
-        (sum(sum(reach[t][h] for t in part.roles) // part.size for h in _meet(tree, domains, home)) for home in homes),
+        (
+            sum(sum(reach[t][h] for t in subgroup.roles) // subgroup.size for h in _common_domains(tree, domains, home))
+            for home in homes
+        ),
         default=0,
     )
     return (
-        Shortage("GW109", tier=part.topology.tier, asked=wanted, available=parts, size=part.size)
+        Shortage("GW109", tier=subgroup.topology.tier, asked=wanted, available=parts, size=subgroup.size)
         if parts < wanted
         else None
     )
 
 
-def parts_wanted(shape: Shape, part: Subgroup) -> int:
+def subgroups_needed(shape: GangClass, subgroup: Subgroup) -> int:
     """How many parts of the subgroup the gang needs at least, those that run not counted."""
-    others = sum(role.room for t, role in enumerate(shape.roles) if t not in part.roles)
-    return -(-max(sum(shape.roles[t].need for t in part.roles), shape.least - others) // part.size)
+    others = sum(role.max_pods for t, role in enumerate(shape.roles) if t not in subgroup.roles)
+    return -(-max(sum(shape.roles[t].min_pods for t in subgroup.roles), shape.min_pods - others) // subgroup.size)
 
 
-def _meet(tree: Tree, domains: tuple[int, ...], home: int) -> list[int]:
+def _common_domains(tree: TopologyTree, domains: tuple[int, ...], home: int) -> list[int]:
     """What the domains of a subgroup have in common with the home of the whole gang, be they smaller or larger."""
     if home == ROOT:
         return list(domains)
     return [h for h in domains if home in tree.path(h)] or [home for h in domains if h in tree.path(home)]
 
 
-def _scarcest(free: Free, request: tuple[int, ...]) -> int:
+def _limiting_resource(free: FreeVectors, request: tuple[int, ...]) -> int:
     """The resource that runs out first for pods of this request."""
     asked = [r for r, a in enumerate(request) if a]
     return min(asked, key=lambda r: (int((free.amounts[:, r] // request[r]).sum()), r), default=0)
 
 
-def holds(
+def gang_fits(
     problem: Problem,
-    tree: Tree,
+    tree: TopologyTree,
     j: int,
-    shape: Shape,
-    free: Free,
+    shape: GangClass,
+    free: FreeVectors,
     options: Options,
-    neighbours: Neighbours | None = None,
+    neighbours: PodRuleCounts | None = None,
 ) -> bool | None:
     """Whether the gang fits, queues aside: exact; None when a limit struck before an answer. Without neighbours
     relations are not minded."""
-    placed = found(problem, tree, j, shape, free, neighbours)
-    return True if placed is not None else exactly(problem, tree, j, shape, free, options, neighbours)
+    placed = greedy_placement(problem, tree, j, shape, free, neighbours)
+    return True if placed is not None else fits_exactly(problem, tree, j, shape, free, options, neighbours)
 
 
-def found(
-    problem: Problem, tree: Tree, j: int, shape: Shape, free: Free, neighbours: Neighbours | None = None
+def greedy_placement(
+    problem: Problem,
+    tree: TopologyTree,
+    j: int,
+    shape: GangClass,
+    free: FreeVectors,
+    neighbours: PodRuleCounts | None = None,
 ) -> tuple[Placement, ...] | None:
     """A place for the gang as the greedy finds it; None proves nothing."""
-    return Greedy(problem, tree, Room(free, neighbours)).place(j, shape)
+    return GreedyPlacer(problem, tree, FreeNodes(free, neighbours)).place_gang(j, shape)
 
 
-def exactly(
+def fits_exactly(
     problem: Problem,
-    tree: Tree,
+    tree: TopologyTree,
     j: int,
-    shape: Shape,
-    free: Free,
+    shape: GangClass,
+    free: FreeVectors,
     options: Options,
-    neighbours: Neighbours | None = None,
+    neighbours: PodRuleCounts | None = None,
 ) -> bool | None:
     """`holds` by the model alone."""
-    places = aggregate(problem)
-    waiting = {(problem.gangs[j].queue, urgency(problem.gangs[j]), 0): (j,)}
+    places = coarsest_buckets(problem)
+    waiting = {(problem.gangs[j].queue, precedence(problem.gangs[j]), 0): (j,)}
     while True:
-        s = Sets(problem, tree, places, free, Ledger(problem), (shape,), waiting, neighbours)
-        x = variables.make(s)
-        constraints.build(s, x, constraints.PLACEMENT)
+        s = Sets(problem, tree, places, free, QueueBooks(problem), (shape,), waiting, neighbours)
+        x = variables.build_variables(s)
+        constraints.add_constraints(s, x, constraints.PLACEMENT_CONSTRAINTS)
         (y,) = x.y.values()
         x.model.setObjective(pulp.LpAffineExpression([(y, 1)]))
         answer = solve_model(x.model, options)
@@ -179,7 +199,9 @@ def exactly(
             return False
         if not answer.values or not answer.values[y.name]:
             return None
-        packed = realise(s, (j,), shared_out(s, Admission((j,), pods_of(x, answer.values), ())), options)
+        packed = pack_buckets(
+            s, (j,), gang_pods_by_bucket(s, Admission((j,), pods_per_bucket(x, answer.values), ())), options
+        )
         if not isinstance(packed, tuple):
             return True
-        places = refine(places, packed)
+        places = split_buckets(places, packed)

@@ -6,21 +6,21 @@ import math
 from collections.abc import Container
 from dataclasses import dataclass
 
-from solver.greedy.best_fit import Greedy
+from solver.greedy.best_fit import GreedyPlacer
 from solver.problem import Gang, Placement, Problem, Vector
-from solver.semantics.gang_classes import Shape, broken, growing_shape, uneven
-from solver.semantics.placements import Placements, merged
-from solver.semantics.queue_limits import gang_share, rank
-from solver.semantics.topology import Tree
-from solver.state.room import Ledger, Room, add
+from solver.semantics.gang_classes import GangClass, breaks_topology, growing_class, has_partial_subgroup
+from solver.semantics.placements import Placements, merge_placements
+from solver.semantics.queue_limits import gang_dominant_share, queue_priority
+from solver.semantics.topology import TopologyTree
+from solver.state.room import FreeNodes, QueueBooks, add_vectors
 
-STEPS = 32
+STRIDES = 32
 """Into so many strides the growth of a role is divided, so that queues take turns and a job of 100,000 pods still grows
 in seconds."""
 
 
 @dataclass(slots=True)
-class Wish:
+class GrowthRequest:
     """What a gang would still like: whole units of one role after another, `stride` units at a time, fewer where that
     many do not fit."""
 
@@ -29,15 +29,15 @@ class Wish:
     stride: int
 
 
-def grow(
+def grow_gangs(
     problem: Problem,
-    tree: Tree,
-    room: Room,
-    ledger: Ledger,
+    tree: TopologyTree,
+    room: FreeNodes,
+    ledger: QueueBooks,
     placements: Placements,
     totals: Vector,
-    later: Ledger | None = None,
-    lasting: Container[int] = (),
+    ledger_at_start: QueueBooks | None = None,
+    lasting_gangs: Container[int] = (),
 ) -> dict[int, tuple[Placement, ...]]:
     """The placements with the growth. Charges room and ledger for what it adds.
 
@@ -46,32 +46,41 @@ def grow(
     then, grow within it.
     """
     grown = dict(placements)
-    greedy = Greedy(problem, tree, room)
-    wishes = ((j, _wish(problem.gangs[j], pods, 0)) for j, pods in placements.items())
-    wanting = {j: wish for j, wish in wishes if wish is not None and not _stuck(tree, problem.gangs[j], placements[j])}
-    holds = {j: gang_share(problem, problem.gangs[j], grown[j], totals) for j in wanting}
+    greedy = GreedyPlacer(problem, tree, room)
+    wishes = ((j, _next_request(problem.gangs[j], pods, 0)) for j, pods in placements.items())
+    wanting = {
+        j: wish for j, wish in wishes if wish is not None and not _cannot_grow(tree, problem.gangs[j], placements[j])
+    }
+    holds = {j: gang_dominant_share(problem, problem.gangs[j], grown[j], totals) for j in wanting}
 
     def turn(j: int) -> tuple[int, int, tuple[tuple[float, int], ...], float, int, int]:
         gang = problem.gangs[j]
-        return -gang.priority, -rank(problem, gang.queue), ledger.standing(gang.queue), holds[j], gang.age, j
+        return (
+            -gang.priority,
+            -queue_priority(problem, gang.queue),
+            ledger.share_order_key(gang.queue),
+            holds[j],
+            gang.age,
+            j,
+        )
 
     while wanting:
         j = min(wanting, key=turn)
         gang, wish = problem.gangs[j], wanting[j]
         pods = wish.stride * wish.unit
-        amount: Vector = add((0,) * len(problem.resources), gang.roles[wish.role].request, pods)
-        bound = [ledger] if later is None or j not in lasting else [ledger, later]
-        allowed = all(each.allows(gang.queue, amount) for each in bound)
-        more = greedy.place(j, _stride_shape(j, gang, grown[j], wish.role, pods)) if allowed else None
+        amount: Vector = add_vectors((0,) * len(problem.resources), gang.roles[wish.role].request, pods)
+        bound = [ledger] if ledger_at_start is None or j not in lasting_gangs else [ledger, ledger_at_start]
+        allowed = all(each.allows_amount(gang.queue, amount) for each in bound)
+        more = greedy.place_gang(j, _stride_class(j, gang, grown[j], wish.role, pods)) if allowed else None
         if more is None and wish.stride > 1:
             wish.stride //= 2
             continue
         if more is not None:
             for each in bound:
-                each.charge(gang.queue, amount)
-            grown[j] = merged([*grown[j], *more])
-            holds[j] = gang_share(problem, gang, grown[j], totals)
-        again = _wish(gang, grown[j], wish.role + (more is None), wish)
+                each.charge_queue(gang.queue, amount)
+            grown[j] = merge_placements([*grown[j], *more])
+            holds[j] = gang_dominant_share(problem, gang, grown[j], totals)
+        again = _next_request(gang, grown[j], wish.role + (more is None), wish)
         if again is None:
             del wanting[j]
         else:
@@ -79,7 +88,9 @@ def grow(
     return grown
 
 
-def _wish(gang: Gang, pods: tuple[Placement, ...], first: int, before: Wish | None = None) -> Wish | None:
+def _next_request(
+    gang: Gang, pods: tuple[Placement, ...], first: int, previous: GrowthRequest | None = None
+) -> GrowthRequest | None:
     """The next stride of the first role, from `first` on, that has not reached its replicas; never longer than the one
     before it in that role."""
     have = [0] * len(gang.roles)
@@ -89,15 +100,15 @@ def _wish(gang: Gang, pods: tuple[Placement, ...], first: int, before: Wish | No
         unit = math.lcm(*(s.size for s in gang.subgroups if t in s.roles))
         left = (role.replicas - have[t]) // unit
         if t >= first and left > 0:
-            stride = max(1, left // STEPS) if before is None or before.role != t else min(before.stride, left)
-            return Wish(t, unit, stride)
+            stride = max(1, left // STRIDES) if previous is None or previous.role != t else min(previous.stride, left)
+            return GrowthRequest(t, unit, stride)
     return None
 
 
-def _stuck(tree: Tree, gang: Gang, placed: tuple[Placement, ...]) -> bool:
-    return broken(tree, gang, placed) or uneven(tree, gang, placed)
+def _cannot_grow(tree: TopologyTree, gang: Gang, placed: tuple[Placement, ...]) -> bool:
+    return breaks_topology(tree, gang, placed) or has_partial_subgroup(tree, gang, placed)
 
 
-def _stride_shape(j: int, gang: Gang, placed: tuple[Placement, ...], t: int, pods: int) -> Shape:
+def _stride_class(j: int, gang: Gang, placed: tuple[Placement, ...], t: int, pods: int) -> GangClass:
     """A shape that asks for just these pods beside the placed ones."""
-    return growing_shape(j, gang, placed).pinned([pods if i == t else 0 for i in range(len(gang.roles))])
+    return growing_class(j, gang, placed).with_fixed_mix([pods if i == t else 0 for i in range(len(gang.roles))])

@@ -8,22 +8,22 @@ from dataclasses import dataclass, replace
 
 from solver.admission.admit import Admission
 from solver.mip.executors import Mapper
-from solver.models.lexicographic import judge
+from solver.models.lexicographic import verdict_of
 from solver.models.sets import Sets
 from solver.options import Options
-from solver.placement.spread import Spread
-from solver.placement.spread import spread as spread_together
-from solver.semantics.placement_cost import NAMES
+from solver.placement.spread import PlacementResult
+from solver.placement.spread import place_admitted as spread_together
+from solver.semantics.placement_cost import COST_NAMES
 from solver.semantics.placements import Placements
 from solver.semantics.topology import ROOT
 
-PER_ROW = 2
+WORK_PER_ROW = 2
 """Work of a part for each pair of a gang's role and a place open to it (`Mapper`), measured on worlds of 1,000 and
 10,000 nodes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class PlacementTask:
     """What the parts share. Each of them gets all sets, and is only asked for some of the gangs."""
 
     sets: Sets
@@ -32,44 +32,52 @@ class Question:
     options: Options
 
 
-def spread(s: Sets, admission: Admission, floor: Placements, options: Options, mapper: Mapper) -> Spread:
+def place_independent_groups(
+    s: Sets, admission: Admission, floor: Placements, options: Options, mapper: Mapper
+) -> PlacementResult:
     """`stages.spread.spread`, part by part. Costs and bounds add up, since no place is open to gangs of two parts."""
-    parts = independent(s, admission.admitted)
+    parts = independent_groups(s, admission.admitted)
     if len(parts) < 2:
         return spread_together(s, admission, floor, options)
-    rows = sum(len(s.limits[k, t]) * s.count[k] for k, shape in enumerate(s.shapes) for t in range(len(shape.roles)))
-    return merged(mapper.map(spread_part, Question(s, admission, floor, options), parts, PER_ROW * rows), options)
+    rows = sum(
+        len(s.pod_limits[k, t]) * s.gang_counts[k]
+        for k, shape in enumerate(s.gang_classes)
+        for t in range(len(shape.roles))
+    )
+    return merge_groups(
+        mapper.map(place_group, PlacementTask(s, admission, floor, options), parts, WORK_PER_ROW * rows), options
+    )
 
 
-def spread_part(question: Question, gangs: tuple[int, ...]) -> Spread:
+def place_group(task: PlacementTask, gangs: tuple[int, ...]) -> PlacementResult:
     """Stage B for some of the admitted gangs."""
-    floor = {j: pods for j, pods in question.floor.items() if j in gangs}
-    return spread_together(question.sets, replace(question.admission, admitted=gangs), floor, question.options)
+    floor = {j: pods for j, pods in task.floor.items() if j in gangs}
+    return spread_together(task.sets, replace(task.admission, admitted=gangs), floor, task.options)
 
 
-def merged(parts: list[Spread], options: Options) -> Spread:
+def merge_groups(results: list[PlacementResult], options: Options) -> PlacementResult:
     """All parts as one. Where one of them was too coarse, all must be asked again: the places change."""
-    coarse = tuple(sorted(i for part in parts for i in part.coarse))
+    coarse = tuple(sorted(i for part in results for i in part.unpackable_buckets))
     if coarse:
-        return Spread({}, (), coarse)
-    placements = {j: pods for part in parts for j, pods in part.placements.items()}
-    said = {name: [o for part in parts for o in part.objectives if o.name == name] for name in NAMES}
+        return PlacementResult({}, (), coarse)
+    placements = {j: pods for part in results for j, pods in part.placements.items()}
+    said = {name: [o for part in results for o in part.objectives if o.name == name] for name in COST_NAMES}
     objectives = tuple(
-        judge(name, sum(o.value for o in found), sum(o.bound for o in found), options.gap, maximise=False)
+        verdict_of(name, sum(o.value for o in found), sum(o.bound for o in found), options.gap, maximise=False)
         for name, found in said.items()
         if found
     )
-    return Spread(dict(sorted(placements.items())), objectives)
+    return PlacementResult(dict(sorted(placements.items())), objectives)
 
 
-def independent(s: Sets, gangs: tuple[int, ...]) -> list[tuple[int, ...]]:
+def independent_groups(s: Sets, gangs: tuple[int, ...]) -> list[tuple[int, ...]]:
     """The gangs in parts, that of the first gang first.
 
     Kinds of nodes hang together when they share a leaf, when a gang may use both of them, or when a relation looks at
     gangs on both of them.
     """
-    shape_of = {j: k for (_, _, k), js in s.waiting.items() for j in js}
-    above: dict[int, int] = {kind: kind for kind in sorted({place.kind for place in s.places})}
+    shape_of = {j: k for (_, _, k), js in s.waiting_gangs.items() for j in js}
+    above: dict[int, int] = {kind: kind for kind in sorted({place.node_class for place in s.buckets})}
 
     def root(kind: int) -> int:
         while above[kind] != kind:
@@ -81,17 +89,17 @@ def independent(s: Sets, gangs: tuple[int, ...]) -> list[tuple[int, ...]]:
         above.update(dict.fromkeys(rest, first))
 
     leaves: dict[int, set[int]] = {}
-    for place in s.places:
+    for place in s.buckets:
         if place.leaf is not None:
-            leaves.setdefault(place.leaf, set()).add(place.kind)
+            leaves.setdefault(place.leaf, set()).add(place.node_class)
     open_to = {
-        k: {kind for role in s.shapes[k].roles for kind in role.kinds} & above.keys()
+        k: {kind for role in s.gang_classes[k].roles for kind in role.node_classes} & above.keys()
         for k in {shape_of[j] for j in gangs}
     }
     related: dict[int, set[int]] = {}
     for k, kinds in open_to.items():
-        for role in s.shapes[k].roles:
-            for relation in (*role.bears, *role.matches):
+        for role in s.gang_classes[k].roles:
+            for relation in (*role.owned_rules, *role.selecting_rules):
                 related.setdefault(relation, set()).update(kinds)
     for kinds in (*leaves.values(), *open_to.values(), *related.values()):
         join(kinds)

@@ -10,81 +10,87 @@ import numpy as np
 
 from solver.models.sets import Sets
 from solver.options import Options
-from solver.placement.bounds import beside
-from solver.placement.pack import exactly, pack
+from solver.placement.bounds import min_opened_on
+from solver.placement.pack import pack_bucket, pack_exactly
 from solver.problem import Placement, Vector
-from solver.semantics.placement_cost import Cost, Wholes, nearness
-from solver.semantics.placements import Placements, fresh, merged
-from solver.state.room import Room
+from solver.semantics.placement_cost import PlacementCost, UnopenedCapacity, topology_cost
+from solver.semantics.placements import Placements, merge_placements, new_placements
+from solver.state.room import FreeNodes
 
-Wishes = Mapping[int, Mapping[tuple[int, int], int]]
+BucketPods = Mapping[int, Mapping[tuple[int, int], int]]
 """Place -> (gang, role) -> pods."""
 
-EXACT = 200
+MAX_EXACT_PAIRS = 200
 """Pairs of gang and node up to which the pods of a place are packed by a model only to open fewer whole nodes."""
 
 
-def realise(s: Sets, gangs: Iterable[int], wishes: Wishes, options: Options) -> Placements | tuple[int, ...]:
+def pack_buckets(
+    s: Sets, gangs: Iterable[int], wanted_pods: BucketPods, options: Options
+) -> Placements | tuple[int, ...]:
     """Pack every place; the indices of those that cannot be packed if there are any."""
-    room = s.room()
+    room = s.free_nodes()
     found: dict[int, list[Placement]] = {j: list(s.problem.gangs[j].running) for j in gangs}
     coarse = []
-    for i, here in sorted(wishes.items()):
-        packed = pack(s.problem, room, s.places[i], here, options)
+    for i, here in sorted(wanted_pods.items()):
+        packed = pack_bucket(s.problem, room, s.buckets[i], here, options)
         if packed is None:
             coarse.append(i)
             continue
         for j, pods in packed.items():
             found[j].extend(pods)
-    coarse += [] if coarse else _straddling(s, room, wishes)
-    return tuple(coarse) if coarse else {j: merged(pods) for j, pods in sorted(found.items())}
+    coarse += [] if coarse else _straddling_buckets(s, room, wanted_pods)
+    return tuple(coarse) if coarse else {j: merge_placements(pods) for j, pods in sorted(found.items())}
 
 
-def _straddling(s: Sets, room: Room, wishes: Wishes) -> list[int]:
+def _straddling_buckets(s: Sets, room: FreeNodes, wanted_pods: BucketPods) -> list[int]:
     """Where the packed pods break a relation, the places that straddle its domains, over which the model was too
     coarse: of a relation that keeps pods apart those that got pods of it, else all."""
-    if room.neighbours is None or not (broken := sorted({rho for rho, _ in room.neighbours.faults()})):
+    if room.rule_counts is None or not (broken := sorted({rho for rho, _ in room.rule_counts.violations()})):
         return []
     found: set[int] = set()
     for rho in broken:
-        straddling = [i for i, d in enumerate(s.domain_in(room.neighbours.standing.at[rho])) if d is None]
-        if s.problem.relations[rho].kind == "apart":
-            straddling = [i for i in straddling if rho in _related(s, wishes.get(i, ()))]
+        straddling = [
+            i for i, d in enumerate(s.bucket_domains(room.rule_counts.existing_pods.partitions[rho])) if d is None
+        ]
+        if s.problem.pod_rules[rho].rule_kind == "apart":
+            straddling = [i for i in straddling if rho in _rules_of(s, wanted_pods.get(i, ()))]
         found.update(straddling)
     if not found:
         raise RuntimeError(f"pods break the relations {broken}, which the model said they keep")
     return sorted(found)
 
 
-def _related(s: Sets, wishes: Iterable[tuple[int, int]]) -> set[int]:
+def _rules_of(s: Sets, gang_roles: Iterable[tuple[int, int]]) -> set[int]:
     """The relations of these pods."""
-    roles = [s.problem.gangs[j].roles[t] for j, t in wishes]
-    return {rho for role in roles for rho in (*role.bears, *role.matches)}
+    roles = [s.problem.gangs[j].roles[t] for j, t in gang_roles]
+    return {rho for role in roles for rho in (*role.owned_rules, *role.selecting_rules)}
 
 
-def cost_of(s: Sets, placements: Placements, wholes: Wholes) -> Cost:
+def placement_cost(s: Sets, placements: Placements, unopened: UnopenedCapacity) -> PlacementCost:
     """What these placements cost; whole nodes are worth nothing where pods are to be scattered."""
-    near = [nearness(s.tree, s.problem.gangs[j], pods) for j, pods in placements.items()]
-    supernodes, nodes = wholes.opened({j: fresh(s.problem.gangs[j], pods) for j, pods in placements.items()})
-    return Cost(
+    near = [topology_cost(s.tree, s.problem.gangs[j], pods) for j, pods in placements.items()]
+    supernodes, nodes = unopened.opened_counts(
+        {j: new_placements(s.problem.gangs[j], pods) for j, pods in placements.items()}
+    )
+    return PlacementCost(
         sum(torn for torn, _ in near),
         sum(span for _, span in near),
         supernodes,
-        0 if s.problem.policy.scatter else nodes,
+        0 if s.problem.policy.spread_pods else nodes,
     )
 
 
-def repacked(s: Sets, placements: Placements, wholes: Wholes, options: Options) -> Placements:
+def repack_tighter(s: Sets, placements: Placements, unopened: UnopenedCapacity, options: Options) -> Placements:
     """The same counts per place, packed again where the pods of a place open more whole nodes than their number says
     they must."""
     wishes: dict[int, dict[tuple[int, int], int]] = {}
     for j, pods in placements.items():
-        for p in fresh(s.problem.gangs[j], pods):
-            here = wishes.setdefault(int(s.place_of[p.node]), {})
+        for p in new_placements(s.problem.gangs[j], pods):
+            here = wishes.setdefault(int(s.bucket_of[p.node]), {})
             here[j, p.role] = here.get((j, p.role), 0) + p.pods
     opened = Counter(
-        int(s.place_of[n])
-        for n in wholes.opened_nodes({j: fresh(s.problem.gangs[j], pods) for j, pods in placements.items()})
+        int(s.bucket_of[n])
+        for n in unopened.opened_nodes({j: new_placements(s.problem.gangs[j], pods) for j, pods in placements.items()})
     )
     again: dict[int, list[Placement]] = {}
     changed: set[int] = set()
@@ -93,10 +99,10 @@ def repacked(s: Sets, placements: Placements, wholes: Wholes, options: Options) 
         for (j, t), number in wishes[i].items():
             request = s.problem.gangs[j].roles[t].request
             asked[request] = asked.get(request, 0) + number
-        least = beside(s, wholes, np.array(s.places[i].nodes, dtype=np.intp), asked)[1]
+        least = min_opened_on(s, unopened, np.array(s.buckets[i].nodes, dtype=np.intp), asked)[1]
         packed = (
-            _tighter(s, i, wishes[i], nodes, least, wholes, options)
-            if nodes > least and _movable(s, i, wishes[i])
+            _pack_tighter(s, i, wishes[i], nodes, least, unopened, options)
+            if nodes > least and _may_move(s, i, wishes[i])
             else None
         )
         if packed is not None:
@@ -108,28 +114,40 @@ def repacked(s: Sets, placements: Placements, wholes: Wholes, options: Options) 
     stays = {
         j: [
             *s.problem.gangs[j].running,
-            *(p for p in fresh(s.problem.gangs[j], pods) if int(s.place_of[p.node]) not in changed),
+            *(p for p in new_placements(s.problem.gangs[j], pods) if int(s.bucket_of[p.node]) not in changed),
         ]
         for j, pods in placements.items()
     }
-    return {j: merged([*pods, *again.get(j, [])]) for j, pods in stays.items()}
+    return {j: merge_placements([*pods, *again.get(j, [])]) for j, pods in stays.items()}
 
 
-def _movable(s: Sets, i: int, wishes: Iterable[tuple[int, int]]) -> bool:
+def _may_move(s: Sets, i: int, gang_roles: Iterable[tuple[int, int]]) -> bool:
     """Whether no relation cares on which of the place's nodes these pods are."""
-    there = s.neighbours
-    return there is None or all(s.domain_in(there.standing.at[rho])[i] is not None for rho in _related(s, wishes))
+    there = s.rule_counts
+    return there is None or all(
+        s.bucket_domains(there.existing_pods.partitions[rho])[i] is not None for rho in _rules_of(s, gang_roles)
+    )
 
 
-def _tighter(
-    s: Sets, i: int, wishes: Mapping[tuple[int, int], int], nodes: int, least: int, wholes: Wholes, options: Options
+def _pack_tighter(
+    s: Sets,
+    i: int,
+    wanted_pods: Mapping[tuple[int, int], int],
+    nodes: int,
+    least: int,
+    unopened: UnopenedCapacity,
+    options: Options,
 ) -> dict[int, list[Placement]] | None:
     """The pods of place i on fewer whole nodes than `nodes`: largest first, and where that is above `least` and the
     place is small, exactly."""
     best = None
-    for way in (pack, partial(exactly, wholes=wholes)) if len(wishes) * len(s.places[i].nodes) <= EXACT else (pack,):
-        found = way(s.problem, Room(s.free), s.places[i], wishes, options)
-        opened = nodes if found is None else len(wholes.opened_nodes(found))
+    for way in (
+        (pack_bucket, partial(pack_exactly, wholes=unopened))
+        if len(wanted_pods) * len(s.buckets[i].nodes) <= MAX_EXACT_PAIRS
+        else (pack_bucket,)
+    ):
+        found = way(s.problem, FreeNodes(s.free), s.buckets[i], wanted_pods, options)
+        opened = nodes if found is None else len(unopened.opened_nodes(found))
         best, nodes = (found, opened) if opened < nodes else (best, nodes)
         if nodes <= least:
             break

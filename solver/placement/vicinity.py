@@ -10,140 +10,154 @@ from functools import cached_property
 import numpy as np
 
 from solver.models.sets import Sets
-from solver.placement.bounds import Nearness, excess
-from solver.problem import Ask
-from solver.semantics.device_slots import Ints
-from solver.semantics.gang_classes import Shape, ShapeRole
-from solver.semantics.placement_cost import nearness
-from solver.semantics.placements import Placements, fresh
+from solver.placement.bounds import TopologyCost, excess_sort_key
+from solver.problem import PodRequest
+from solver.semantics.device_slots import IntArray
+from solver.semantics.gang_classes import ClassRole, GangClass
+from solver.semantics.placement_cost import topology_cost
+from solver.semantics.placements import Placements, new_placements
 from solver.semantics.topology import ROOT
-from solver.state.room import Room
+from solver.state.room import FreeNodes
 
-VARIABLES = 250
+MAX_VARIABLES = 250
 """Pod variables of one vicinity: the root of a larger model takes seconds."""
 
-PLACES = 32
+MAX_DOMAIN_BUCKETS = 32
 """Places of the domain that come in, those with most room first; the model is then as large in a large cluster as in a
 small one."""
 
-SEVERAL = 3
+MIN_SHARING_GANGS = 3
 """So many gangs must share a model of all places; else the gang moves within a domain, and more of those there with it."""
 
-SPARE = 8
+SPARE_BUCKETS = 8
 """Places anywhere, those with most room first, for gangs that make way."""
 
 
 @dataclass(frozen=True)
-class Vicinity:
+class Neighbourhood:
     """gangs: who is placed again. places: where these may be."""
 
     gangs: tuple[int, ...]
-    places: frozenset[int]
+    buckets: frozenset[int]
 
 
 @dataclass(frozen=True)
-class Vicinities:
+class NeighbourhoodSelector:
     """What is known of the gangs as they are placed now."""
 
     s: Sets
-    shapes: Mapping[int, Shape]
+    gang_classes: Mapping[int, GangClass]
     placements: Placements
-    least: Mapping[int, Nearness]
+    min_costs: Mapping[int, TopologyCost]
 
-    def next(self, treated: set[int]) -> Vicinity | None:
+    def next_neighbourhood(self, tried: set[int]) -> Neighbourhood | None:
         """Around the gang not treated yet that is furthest from what it could be alone; None where every other is as
         near as it could be."""
         first = min(
-            (j for j in self.placements if self._now[j] > self.least[j] and j not in treated),
-            key=lambda j: (self._apart[j], j),
+            (j for j in self.placements if self._current_costs[j] > self.min_costs[j] and j not in tried),
+            key=lambda j: (self._excess_keys[j], j),
             default=None,
         )
         if first is None:
             return None
-        anywhere = self._around(first, set(range(len(self.s.places))))
+        anywhere = self._neighbourhood_of(first, set(range(len(self.s.buckets))))
         return (
             anywhere
-            if len(anywhere.gangs) >= SEVERAL
-            else self._around(first, self._touched[first] | self._wanted(first))
+            if len(anywhere.gangs) >= MIN_SHARING_GANGS
+            else self._neighbourhood_of(first, self._touched_buckets[first] | self._target_buckets(first))
         )
 
-    def _around(self, first: int, places: set[int]) -> Vicinity:
+    def _neighbourhood_of(self, first: int, buckets: set[int]) -> Neighbourhood:
         """The gang and, as many as one model holds, those that share most of these places with it."""
         gangs = [first]
-        mine = self._touched[first]
-        near = [j for j in self.placements if j != first and self._touched[j] & places]
+        mine = self._touched_buckets[first]
+        near = [j for j in self.placements if j != first and self._touched_buckets[j] & buckets]
         for j in sorted(
-            near, key=lambda j: (-len(self._touched[j] & mine), -len(self._touched[j] & places), self._apart[j], j)
+            near,
+            key=lambda j: (
+                -len(self._touched_buckets[j] & mine),
+                -len(self._touched_buckets[j] & buckets),
+                self._excess_keys[j],
+                j,
+            ),
         ):
-            more = places | self._touched[j]
-            if self._size([*gangs, j], more) > VARIABLES:
+            more = buckets | self._touched_buckets[j]
+            if self._variable_count([*gangs, j], more) > MAX_VARIABLES:
                 break
             gangs.append(j)
-            places = more
-        return Vicinity(tuple(sorted(gangs)), frozenset(places))
+            buckets = more
+        return Neighbourhood(tuple(sorted(gangs)), frozenset(buckets))
 
-    def _size(self, gangs: list[int], places: set[int]) -> int:
+    def _variable_count(self, gangs: list[int], buckets: set[int]) -> int:
         """Pod variables of these gangs: a place counts for a role where there is room beside everybody, or one of them
         might leave some."""
-        left = set[int]().union(*(self._touched[j] for j in gangs))
+        left = set[int]().union(*(self._touched_buckets[j] for j in gangs))
         return sum(
-            1 for j in gangs for role in self.shapes[j].roles for i in places if i in left or self._vacant(role.ask)[i]
+            1
+            for j in gangs
+            for role in self.gang_classes[j].roles
+            for i in buckets
+            if i in left or self._vacant_by_bucket(role.pod_request)[i]
         )
 
-    def _wanted(self, j: int) -> set[int]:
+    def _target_buckets(self, j: int) -> set[int]:
         """The places of the lowest and emptiest domain that would hold the whole gang if nobody else came, and a few
         that have room anyway."""
-        s, roles = self.s, self.shapes[j].roles
+        s, roles = self.s, self.gang_classes[j].roles
         held, vacant = (
-            [s.tree.totals(self._slots(room, role)) for role in roles] for room in (self._before, self._room)
+            [s.tree.domain_sum_array(self._fit_counts(room, role)) for role in roles]
+            for room in (self._initial_free_nodes, self._remaining_free_nodes)
         )
-        room = np.sum([np.minimum(below, role.need) for below, role in zip(vacant, roles, strict=True)], axis=0)
+        room = np.sum([np.minimum(below, role.min_pods) for below, role in zip(vacant, roles, strict=True)], axis=0)
         home = ROOT
         for tier in s.tree.tiers:
             fits = s.tree.tier_of == tier
             for below, role in zip(held, roles, strict=True):
-                fits &= below[-ROOT:] >= role.need
+                fits &= below[-ROOT:] >= role.min_pods
             if fits.any():
                 home = max(np.flatnonzero(fits).tolist(), key=lambda h: (room[h - ROOT], -h))
                 break
-        inside = set(s.place_of[s.tree.under(home)].tolist())
-        empty = np.sum([self._vacant(role.ask) for role in roles], axis=0)
+        inside = set(s.bucket_of[s.tree.nodes_under(home)].tolist())
+        empty = np.sum([self._vacant_by_bucket(role.pod_request) for role in roles], axis=0)
         order = np.argsort(-empty, kind="stable").tolist()
-        return {*[i for i in order if i in inside][:PLACES], *order[:SPARE]}
+        return {*[i for i in order if i in inside][:MAX_DOMAIN_BUCKETS], *order[:SPARE_BUCKETS]}
 
-    def _slots(self, room: Room, role: ShapeRole) -> Ints:
+    def _fit_counts(self, room: FreeNodes, role: ClassRole) -> IntArray:
         """Node -> pods of the role that it holds."""
-        return np.where(self.s.tree.open_to(role.kinds), room.slots(role.ask), 0)
+        return np.where(self.s.tree.class_mask(role.node_classes), room.fit_counts(role.pod_request), 0)
 
-    def _vacant(self, ask: Ask) -> list[int]:
+    def _vacant_by_bucket(self, ask: PodRequest) -> list[int]:
         """Place -> pods that it holds beside everything that is placed."""
-        if ask not in self._known:
-            self._known[ask] = self.s.per_place(self._room.slots(ask))
-        return self._known[ask]
+        if ask not in self._vacant_cache:
+            self._vacant_cache[ask] = self.s.sum_per_bucket(self._remaining_free_nodes.fit_counts(ask))
+        return self._vacant_cache[ask]
 
     @cached_property
-    def _known(self) -> dict[Ask, list[int]]:
+    def _vacant_cache(self) -> dict[PodRequest, list[int]]:
         return {}
 
     @cached_property
-    def _before(self) -> Room:
-        return self.s.room()
+    def _initial_free_nodes(self) -> FreeNodes:
+        return self.s.free_nodes()
 
     @cached_property
-    def _room(self) -> Room:
+    def _remaining_free_nodes(self) -> FreeNodes:
         """What is left beside everything that is placed."""
-        return self.s.room_beside(self.placements)
+        return self.s.free_nodes_after(self.placements)
 
     @cached_property
-    def _now(self) -> dict[int, Nearness]:
-        return {j: nearness(self.s.tree, self.s.problem.gangs[j], pods) for j, pods in self.placements.items()}
+    def _current_costs(self) -> dict[int, TopologyCost]:
+        return {j: topology_cost(self.s.tree, self.s.problem.gangs[j], pods) for j, pods in self.placements.items()}
 
     @cached_property
-    def _apart(self) -> dict[int, Nearness]:
-        return {j: excess(self.least[j], now) for j, now in self._now.items()}
+    def _excess_keys(self) -> dict[int, TopologyCost]:
+        return {j: excess_sort_key(self.min_costs[j], now) for j, now in self._current_costs.items()}
 
     @cached_property
-    def _touched(self) -> dict[int, set[int]]:
+    def _touched_buckets(self) -> dict[int, set[int]]:
         """Gang -> the places that its new pods are in."""
         gangs = self.s.problem.gangs
-        return {j: {int(self.s.place_of[p.node]) for p in fresh(gangs[j], pods)} for j, pods in self.placements.items()}
+        return {
+            j: {int(self.s.bucket_of[p.node]) for p in new_placements(gangs[j], pods)}
+            for j, pods in self.placements.items()
+        }

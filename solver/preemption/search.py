@@ -16,60 +16,60 @@ from functools import cached_property
 import numpy as np
 import pulp
 
-from solver.admission.admit import pods_of
+from solver.admission.admit import pods_per_bucket
 from solver.mip.engine import solve_model
 from solver.mip.rows import at_most
-from solver.models.evictions import Evictions, Exposure, Terms
-from solver.models.lexicographic import judge
-from solver.models.sets import Class, Place, Sets, aggregate, refine
+from solver.models.evictions import EvictionModel, ReclaimLimits, Terms
+from solver.models.lexicographic import verdict_of
+from solver.models.sets import AdmissionClass, Bucket, Sets, coarsest_buckets, split_buckets
 from solver.options import Options
 from solver.placement.fit import shortage
 from solver.plan import Objective
-from solver.preemption.bounds import Cheapest
-from solver.problem import Ask, Limits, Placement, Problem, Vector
-from solver.semantics.device_slots import Free, Ints
+from solver.preemption.bounds import LossBounds
+from solver.problem import Limits, Placement, PodRequest, Problem, Vector
+from solver.semantics.device_slots import FreeVectors, IntArray
 from solver.semantics.eviction_rights import (
     Victim,
-    deserved,
-    entitled,
-    exposed,
-    freed,
-    gates,
-    keeps,
-    loss,
+    contend_without_entitlement,
+    deserved_limits,
+    eviction_votes,
+    freed_amounts,
+    is_entitled_to_reclaim,
+    loss_per_pod,
     may_preempt,
     may_reclaim,
-    may_take_back,
-    quarrel,
-    surplus,
-    votes,
+    may_reclaim_domain,
+    min_retained_amounts,
+    queues_to_check,
+    reclaimable_amounts,
+    surplus_pods,
 )
-from solver.semantics.exclusions import owned
-from solver.semantics.gang_classes import Shape, satisfied, shape_of
-from solver.semantics.placements import merged
-from solver.semantics.priorities import urgency
-from solver.semantics.slot_holdings import Holdings, add_held
-from solver.semantics.topology import Tree
-from solver.state.room import Ledger, Room, add
+from solver.semantics.exclusions import accessible_dedicated_nodes
+from solver.semantics.gang_classes import GangClass, meets_minima, waiting_class
+from solver.semantics.placements import merge_placements
+from solver.semantics.priorities import precedence
+from solver.semantics.slot_holdings import SlotHoldings, add_held_shares
+from solver.semantics.topology import TopologyTree
+from solver.state.room import FreeNodes, QueueBooks, add_vectors
 
-SIZES = (96, 768, 3_072)
+MODEL_SIZES = (96, 768, 3_072)
 """Nodes in the model, one try after another until the answer is proved; beyond the last the objective says how much may
 be missing."""
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class EvictionChoice:
     """Who goes for one gang or for several. pods: victim -> the pods it loses. placed: gang -> its pods in the model's
     own answer."""
 
-    pods: Mapping[int, tuple[Placement, ...]]
-    placed: Mapping[int, tuple[Placement, ...]]
+    evicted_pods: Mapping[int, tuple[Placement, ...]]
+    placements: Mapping[int, tuple[Placement, ...]]
     objectives: tuple[Objective, ...]
-    exposures: Mapping[int, Exposure]
+    exposures: Mapping[int, ReclaimLimits]
 
 
 @dataclass
-class Standing:
+class EvictionState:
     """What runs of every gang that may be a victim, and what was taken from it so far.
 
     running: gang -> pods that are left, for gangs that the plan does not start. owed: `room.owed_vectors`, which pods
@@ -78,321 +78,356 @@ class Standing:
     """
 
     problem: Problem
-    tree: Tree
-    room: Room
-    ledger: Ledger
+    tree: TopologyTree
+    room: FreeNodes
+    ledger: QueueBooks
     running: dict[int, tuple[Placement, ...]]
-    owed: Ints
-    holdings: Holdings
-    evicted: dict[int, tuple[Placement, ...]] = field(default_factory=dict)
-    winners: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    anchors: dict[int, int] = field(default_factory=dict)
+    overcommitted: IntArray
+    holdings: SlotHoldings
+    evicted_pods: dict[int, tuple[Placement, ...]] = field(default_factory=dict)
+    preemptors_of: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    protected_resources: dict[int, int] = field(default_factory=dict)
 
     @cached_property
-    def due(self) -> tuple[Limits, ...]:
-        return deserved(self.problem)
+    def deserved(self) -> tuple[Limits, ...]:
+        return deserved_limits(self.problem)
 
     @cached_property
-    def kept(self) -> dict[int, frozenset[int]]:
+    def accessible_dedicated_nodes(self) -> dict[int, frozenset[int]]:
         """`closing.owned`"""
-        return owned(self.problem)
+        return accessible_dedicated_nodes(self.problem)
 
-    def copy(self, room: Room, ledger: Ledger) -> Standing:
+    def copy(self, room: FreeNodes, ledger: QueueBooks) -> EvictionState:
         """The same, apart from these, over other holdings."""
         return replace(
             self,
             room=room,
             ledger=ledger,
             running=dict(self.running),
-            owed=self.owed.copy(),
-            evicted=dict(self.evicted),
-            winners=dict(self.winners),
-            anchors=dict(self.anchors),
+            overcommitted=self.overcommitted.copy(),
+            evicted_pods=dict(self.evicted_pods),
+            preemptors_of=dict(self.preemptors_of),
+            protected_resources=dict(self.protected_resources),
         )
 
-    def candidates(self, j: int) -> tuple[list[Victim], dict[int, Exposure]]:
+    def candidates(self, j: int) -> tuple[list[Victim], dict[int, ReclaimLimits]]:
         """Everybody who may be evicted for gang j, and what the queues among them can spare. A victim serves its own
         queue or others, not both."""
         gangs, home = self.problem.gangs, self.problem.gangs[j].queue
-        if not self.ledger.rules.takes[home]:
+        if not self.ledger.queue_rules.accepts_gangs[home]:
             return [], {}
-        asked = shape_of(j, gangs[j]).demand(len(self.problem.resources))
+        asked = waiting_class(j, gangs[j]).min_demand(len(self.problem.resources))
         found: list[Victim] = []
-        exposures: dict[int, Exposure] = {}
-        reclaiming = self.problem.reclaim and entitled(self.problem, self.ledger, home, self.due, asked)
+        exposures: dict[int, ReclaimLimits] = {}
+        reclaiming = self.problem.reclaim_enabled and is_entitled_to_reclaim(
+            self.problem, self.ledger, home, self.deserved, asked
+        )
         for v in sorted(self.running):
             if v == j or not self.running[v]:
                 continue
-            before = {gangs[w].queue == gangs[v].queue for w in self.winners.get(v, ())}
+            before = {gangs[w].queue == gangs[v].queue for w in self.preemptors_of.get(v, ())}
             own = may_preempt(self.problem, j, v)
-            back = may_take_back(self.problem, self.kept, j, v)
+            back = may_reclaim_domain(self.problem, self.accessible_dedicated_nodes, j, v)
             if before - {own} or not (own or back or (reclaiming and may_reclaim(self.problem, j, v))):
                 continue
-            gated = () if own or back else gates(self.problem, home, gangs[v].queue)
-            if gated and quarrel(self.problem, home, gangs[v].queue, self.due, asked):
+            gated = () if own or back else queues_to_check(self.problem, home, gangs[v].queue)
+            if gated and contend_without_entitlement(self.problem, home, gangs[v].queue, self.deserved, asked):
                 continue
-            if not all(exposures.setdefault(q, self._exposure(q, asked)).most for q in gated):
+            if not all(exposures.setdefault(q, self._exposure(q, asked)).above_deserved for q in gated):
                 continue
             if (victim := self._victim(j, v, gated)) is not None:
                 found.append(victim)
-        return found, {q: exposure for q, exposure in exposures.items() if exposure.most}
+        return found, {q: exposure for q, exposure in exposures.items() if exposure.above_deserved}
 
-    def _victim(self, j: int, v: int, gated: tuple[int, ...]) -> Victim | None:
+    def _victim(self, j: int, v: int, checked_queues: tuple[int, ...]) -> Victim | None:
         """What gang v may lose for gang j; None for nothing."""
         problem, running = self.problem, self.running[v]
-        spared, spare = surplus(problem, self.tree, v, running, not satisfied(problem.gangs[v]))
-        whole = votes(problem, j, v).whole
+        spared, spare = surplus_pods(problem, self.tree, v, running, not meets_minima(problem.gangs[v]))
+        whole = eviction_votes(problem, j, v).whole_gangs
         if not (whole or spare):
             return None
-        kept = keeps(problem, (*self.winners.get(v, ()), j), v)
-        return Victim(v, running, spared, spare, whole, kept, gated, self.holdings.held(v, running))
+        kept = min_retained_amounts(problem, (*self.preemptors_of.get(v, ()), j), v)
+        return Victim(v, running, spared, spare, whole, kept, checked_queues, self.holdings.shares_held(v, running))
 
     @property
-    def allowed(self) -> tuple[int, ...]:
+    def remaining_budgets(self) -> tuple[int, ...]:
         """How many more pods each budget lets go."""
-        gone = {(v, p.role): 0 for v, pods in self.evicted.items() for p in pods}
-        for v, pods in self.evicted.items():
+        gone = {(v, p.role): 0 for v, pods in self.evicted_pods.items() for p in pods}
+        for v, pods in self.evicted_pods.items():
             for p in pods:
                 gone[v, p.role] += p.pods
         return tuple(
-            budget.allowed - sum(gone.get(spot, 0) for spot in set(budget.roles)) for budget in self.problem.budgets
+            budget.allowed - sum(gone.get(spot, 0) for spot in set(budget.roles))
+            for budget in self.problem.disruption_budgets
         )
 
-    def _exposure(self, q: int, asked: Sequence[int]) -> Exposure:
+    def _exposure(self, q: int, asked: Sequence[int]) -> ReclaimLimits:
         most = {
             r: amount
-            for r, amount in exposed(self.problem, self.ledger, q, self.due[q], asked).items()
-            if self.anchors.get(q, r) == r
+            for r, amount in reclaimable_amounts(self.problem, self.ledger, q, self.deserved[q], asked).items()
+            if self.protected_resources.get(q, r) == r
         }
         guarantee = self.problem.queues[q].guarantee
-        return Exposure(most, {r: self.ledger.held[q][r] - g for r, g in enumerate(guarantee) if g})
+        return ReclaimLimits(most, {r: self.ledger.held[q][r] - g for r, g in enumerate(guarantee) if g})
 
-    def without(self, victims: Iterable[Victim]) -> Free:
+    def free_without(self, victims: Iterable[Victim]) -> FreeVectors:
         """What is free were all of these gone."""
-        free = self.bare
+        free = self.free_now
         for v in victims:
             for p in v.running:
                 free.amounts[p.node] += (
                     np.array(self.problem.gangs[v.gang].roles[p.role].request, dtype=np.int64) * p.pods
                 )
-            add_held(free.cells, v.holds)
-        return free.clipped()
+            add_held_shares(free.slots, v.held_shares)
+        return free.nonnegative()
 
     @property
-    def bare(self) -> Free:
+    def free_now(self) -> FreeVectors:
         """What is free, below 0 where what runs exceeds the node."""
-        return Free(self.room.free.amounts - self.owed, self.room.free.cells.copy())
+        return FreeVectors(self.room.vectors.amounts - self.overcommitted, self.room.vectors.slots.copy())
 
-    def hopeless(self, j: int, victims: Sequence[Victim]) -> bool:
+    def is_hopeless(self, j: int, victims: Sequence[Victim]) -> bool:
         """Whether counting proves that not even without all of them the gang fits."""
-        return shortage(self.problem, self.tree, shape_of(j, self.problem.gangs[j]), self.without(victims)) is not None
+        return (
+            shortage(self.problem, self.tree, waiting_class(j, self.problem.gangs[j]), self.free_without(victims))
+            is not None
+        )
 
-    def take(self, v: int, pods: tuple[Placement, ...], winners: Iterable[int]) -> None:
+    def evict_pods(self, v: int, pods: tuple[Placement, ...], preemptors: Iterable[int]) -> None:
         """Evict these pods of gang v for these gangs."""
         gang = self.problem.gangs[v]
         for p in pods:
             back = np.array(gang.roles[p.role].request, dtype=np.int64) * p.pods
-            paid = np.minimum(self.owed[p.node], back)
-            self.owed[p.node] -= paid
-            self.room.take(p.node, Ask(tuple(int(x) for x in back - paid)), -1)
-        self.ledger.charge(gang.queue, tuple(-x for x in freed(self.problem, v, pods)))
-        left = merged([*self.running[v], *(Placement(p.role, p.node, -p.pods) for p in pods)])
-        for node, cells in self.holdings.given_back(v, self.running[v], left).items():
-            self.room.shift(node, cells)
+            paid = np.minimum(self.overcommitted[p.node], back)
+            self.overcommitted[p.node] -= paid
+            self.room.take_pods(p.node, PodRequest(tuple(int(x) for x in back - paid)), -1)
+        self.ledger.charge_queue(gang.queue, tuple(-x for x in freed_amounts(self.problem, v, pods)))
+        left = merge_placements([*self.running[v], *(Placement(p.role, p.node, -p.pods) for p in pods)])
+        for node, cells in self.holdings.returned_amounts(v, self.running[v], left).items():
+            self.room.adjust_slots(node, cells)
         self.running[v] = left
-        self.evicted[v] = merged([*self.evicted.get(v, ()), *pods])
-        self.winners[v] = tuple(sorted({*self.winners.get(v, ()), *winners}))
+        self.evicted_pods[v] = merge_placements([*self.evicted_pods.get(v, ()), *pods])
+        self.preemptors_of[v] = tuple(sorted({*self.preemptors_of.get(v, ()), *preemptors}))
 
-    def give_back(self, v: int, pods: tuple[Placement, ...]) -> None:
+    def restore_pods(self, v: int, pods: tuple[Placement, ...]) -> None:
         """The pods stay after all. Raises ValueError where their room is taken; then nothing has changed."""
         gang, mark = self.problem.gangs[v], self.room.mark()
-        together = merged([*self.running[v], *pods])
+        together = merge_placements([*self.running[v], *pods])
         try:
-            self.room.take_running(gang, pods)
-            for node, cells in self.holdings.given_back(v, self.running[v], together).items():
-                self.room.shift(node, cells)
+            self.room.take_running_pods(gang, pods)
+            for node, cells in self.holdings.returned_amounts(v, self.running[v], together).items():
+                self.room.adjust_slots(node, cells)
         except ValueError:
             self.room.undo(mark)
             raise
-        self.ledger.charge(gang.queue, freed(self.problem, v, pods))
+        self.ledger.charge_queue(gang.queue, freed_amounts(self.problem, v, pods))
         self.running[v] = together
-        self.evicted[v] = merged([*self.evicted[v], *(Placement(p.role, p.node, -p.pods) for p in pods)])
-        if not self.evicted[v]:
-            del self.evicted[v], self.winners[v]
+        self.evicted_pods[v] = merge_placements(
+            [*self.evicted_pods[v], *(Placement(p.role, p.node, -p.pods) for p in pods)]
+        )
+        if not self.evicted_pods[v]:
+            del self.evicted_pods[v], self.preemptors_of[v]
 
-    def gone_whole(self, victims: Iterable[int]) -> int:
+    def fully_evicted_count(self, victims: Iterable[int]) -> int:
         """How many of these victims have no pod left."""
         return sum(1 for v in victims if not self.running[v])
 
-    def anchor(self, pods: Mapping[int, tuple[Placement, ...]], j: int, before: Mapping[int, Exposure]) -> None:
+    def record_protected_resources(
+        self, pods: Mapping[int, tuple[Placement, ...]], j: int, exposures: Mapping[int, ReclaimLimits]
+    ) -> None:
         """Remember of which resource each queue that lost pods to others stays at what it deserves. Called once the
         pods are taken."""
         problem = self.problem
         home = problem.gangs[j].queue
-        others = [v for v in pods if problem.gangs[v].queue != home and not may_take_back(problem, self.kept, j, v)]
-        gated = {v: gates(problem, home, problem.gangs[v].queue) for v in others}
-        for q in sorted({q for asked in gated.values() for q in asked} - self.anchors.keys()):
-            given = [freed(problem, v, pods[v]) for v, asked in gated.items() if q in asked]
-            held, most = self.ledger.held[q], before[q].most
-            self.anchors[q] = next(
-                r for r in sorted(most) if all(x[r] for x in given) and held[r] >= (self.due[q][r] or 0)
+        others = [
+            v
+            for v in pods
+            if problem.gangs[v].queue != home and not may_reclaim_domain(problem, self.accessible_dedicated_nodes, j, v)
+        ]
+        gated = {v: queues_to_check(problem, home, problem.gangs[v].queue) for v in others}
+        for q in sorted({q for asked in gated.values() for q in asked} - self.protected_resources.keys()):
+            given = [freed_amounts(problem, v, pods[v]) for v, asked in gated.items() if q in asked]
+            held, most = self.ledger.held[q], exposures[q].above_deserved
+            self.protected_resources[q] = next(
+                r for r in sorted(most) if all(x[r] for x in given) and held[r] >= (self.deserved[q][r] or 0)
             )
 
 
-def cheapest_victims(standing: Standing, j: int, options: Options) -> Taken | None:
+def cheapest_victims(state: EvictionState, j: int, options: Options) -> EvictionChoice | None:
     """Whom to evict for gang j, with the least loss; None where the rules allow nobody who would help, or a limit
     struck before an answer."""
-    victims, exposures = standing.candidates(j)
-    if not victims or standing.hopeless(j, victims):
+    victims, exposures = state.candidates(j)
+    if not victims or state.is_hopeless(j, victims):
         return None
-    room = Making(standing, (j,), (shape_of(j, standing.problem.gangs[j]),), victims, exposures)
-    bounds = room.cheapest(0)
-    best: Taken | None = None
-    for size in SIZES:
-        choice = bounds.choose(size)
+    room = EvictionProblem(state, (j,), (waiting_class(j, state.problem.gangs[j]),), victims, exposures)
+    bounds = room.loss_bounds(0)
+    best: EvictionChoice | None = None
+    for size in MODEL_SIZES:
+        choice = bounds.choose_nodes(size)
         if not choice.nodes:
             break
-        best = solved(room.model(choice.nodes), (j,), choice.beyond, options) or best
-        if math.isinf(choice.beyond) or (best is not None and room.settled(best)):
+        best = solve_eviction_model(room.model(choice.nodes), (j,), choice.outside_bound, options) or best
+        if math.isinf(choice.outside_bound) or (best is not None and room.is_conclusive(best)):
             break
     return best
 
 
 @dataclass(frozen=True)
-class Making:
+class EvictionProblem:
     """The gangs that room is made for, each with its shape, and who may go for all of them; what the queues of victims
     can spare."""
 
-    standing: Standing
+    state: EvictionState
     gangs: tuple[int, ...]
-    shapes: tuple[Shape, ...]
+    gang_classes: tuple[GangClass, ...]
     victims: Sequence[Victim]
-    exposures: Mapping[int, Exposure]
+    exposures: Mapping[int, ReclaimLimits]
 
     @cached_property
-    def places(self) -> tuple[Place, ...]:
-        return aggregate(self.standing.problem)
+    def buckets(self) -> tuple[Bucket, ...]:
+        return coarsest_buckets(self.state.problem)
 
     @cached_property
-    def rich(self) -> Free:
+    def free_without_victims(self) -> FreeVectors:
         """What is free were all victims gone."""
-        return self.standing.without(self.victims)
+        return self.state.free_without(self.victims)
 
     @cached_property
-    def waiting(self) -> dict[Class, tuple[int, ...]]:
-        gangs = self.standing.problem.gangs
-        return {(gangs[j].queue, urgency(gangs[j]), k): (j,) for k, j in enumerate(self.gangs)}
+    def waiting_gangs(self) -> dict[AdmissionClass, tuple[int, ...]]:
+        gangs = self.state.problem.gangs
+        return {(gangs[j].queue, precedence(gangs[j]), k): (j,) for k, j in enumerate(self.gangs)}
 
     @cached_property
-    def away(self) -> bool:
+    def count_everywhere(self) -> bool:
         """Whether pods count wherever they are, since what is short is some queue's."""
-        problem, width = self.standing.problem, len(self.standing.problem.resources)
+        problem, width = self.state.problem, len(self.state.problem.resources)
         asked: dict[int, Vector] = {}
-        for j, shape in zip(self.gangs, self.shapes, strict=True):
+        for j, shape in zip(self.gangs, self.gang_classes, strict=True):
             queue = problem.gangs[j].queue
-            asked[queue] = add(asked.get(queue, (0,) * width), shape.demand(width))
-        return len(asked) > 1 or not all(self.standing.ledger.allows(q, amount) for q, amount in asked.items())
+            asked[queue] = add_vectors(asked.get(queue, (0,) * width), shape.min_demand(width))
+        return len(asked) > 1 or not all(self.state.ledger.allows_amount(q, amount) for q, amount in asked.items())
 
-    def settled(self, best: Taken) -> bool:
+    def is_conclusive(self, best: EvictionChoice) -> bool:
         """Whether a model of more nodes has nothing to add: nothing loses less, and where surplus might go instead of a
         gang, none does."""
         loss, whole, _ = best.objectives
-        return loss.verdict == "proven" and (whole.verdict == "proven" or not any(v.spare for v in self.victims))
+        return loss.verdict == "proven" and (whole.verdict == "proven" or not any(v.max_surplus for v in self.victims))
 
-    def cheapest(self, k: int) -> Cheapest:
+    def loss_bounds(self, k: int) -> LossBounds:
         """The bounds on the loss of the gang of shape k alone."""
-        standing, gang = self.standing, self.standing.problem.gangs[self.gangs[k]]
-        waiting = {(gang.queue, urgency(gang), 0): (self.gangs[k],)}
-        s = Sets(standing.problem, standing.tree, self.places, self.rich, standing.ledger, (self.shapes[k],), waiting)
-        return Cheapest(s, standing.room.free, self.victims)
+        standing, gang = self.state, self.state.problem.gangs[self.gangs[k]]
+        waiting = {(gang.queue, precedence(gang), 0): (self.gangs[k],)}
+        s = Sets(
+            standing.problem,
+            standing.tree,
+            self.buckets,
+            self.free_without_victims,
+            standing.ledger,
+            (self.gang_classes[k],),
+            waiting,
+        )
+        return LossBounds(s, standing.room.vectors, self.victims)
 
-    def model(self, nodes: frozenset[int]) -> Evictions:
+    def model(self, nodes: frozenset[int]) -> EvictionModel:
         """The model over these nodes, each a place of its own."""
-        standing = self.standing
-        within = [i for i, place in enumerate(self.places) if nodes.intersection(place.nodes)]
-        free = self.rich.copy()
+        standing = self.state
+        within = [i for i, place in enumerate(self.buckets) if nodes.intersection(place.nodes)]
+        free = self.free_without_victims.copy()
         free.amounts[[n for n in range(len(standing.problem.nodes)) if n not in nodes]] = 0
-        places = refine(self.places, within)
+        places = split_buckets(self.buckets, within)
         s = Sets(
             standing.problem,
             standing.tree,
             places,
             free,
             standing.ledger,
-            self.shapes,
-            self.waiting,
-            standing.room.neighbours,
+            self.gang_classes,
+            self.waiting_gangs,
+            standing.room.rule_counts,
         )
-        useful = [v for v in self.victims if self.away or any(p.node in nodes for p in v.running)]
-        return Evictions(s, standing.bare, useful, self.exposures, standing.allowed, self.away)
+        useful = [v for v in self.victims if self.count_everywhere or any(p.node in nodes for p in v.running)]
+        return EvictionModel(
+            s, standing.free_now, useful, self.exposures, standing.remaining_budgets, self.count_everywhere
+        )
 
 
-def solved(m: Evictions, gangs: Sequence[int], beyond: float, options: Options) -> Taken | None:
+def solve_eviction_model(
+    m: EvictionModel, gangs: Sequence[int], outside_bound: float, options: Options
+) -> EvictionChoice | None:
     """Least loss, then fewest gangs that go whole, then fewest victims, each held while the next is minimised. beyond:
     no answer outside the model loses less."""
     model = m.x.model
     model.sense = pulp.LpMinimize
-    losses = m.losses()
+    losses = m.loss_terms()
     unit = math.gcd(*(int(c) for _, c in losses)) or 1
     model.setObjective(pulp.LpAffineExpression([(x, c / unit) for x, c in losses]))
     answer = solve_model(model, options)
     if not answer.values:
         return None
-    value = _sum(losses, answer.values)
-    values: Mapping[str, float] = m.settled(answer.values)
+    value = _objective_value(losses, answer.values)
+    values: Mapping[str, float] = m.with_minimal_d(answer.values)
     bound = min(
         math.ceil(answer.bound - 1e-6 * max(1.0, abs(answer.bound))) * unit if math.isfinite(answer.bound) else 0.0,
-        beyond,
+        outside_bound,
     )
-    objectives = [judge("loss", value, max(0.0, bound), options.gap, maximise=False)]
+    objectives = [verdict_of("loss", value, max(0.0, bound), options.gap, maximise=False)]
     model.addConstraint(at_most([(x, c / unit) for x, c in losses], value / unit + 0.5), "held_loss")
-    values, fewest = _fewest(m, m.whole(), 0 if m.elastic else 1, values, options)
-    only_here = beyond > value and objectives[0].verdict == "proven"
-    whole = _sum(m.whole(), values)
+    values, fewest = _minimize_count(m, m.whole_gang_terms(), 0 if m.has_surplus else 1, values, options)
+    only_here = outside_bound > value and objectives[0].verdict == "proven"
+    whole = _objective_value(m.whole_gang_terms(), values)
     objectives.append(
-        judge(
+        verdict_of(
             "whole gangs",
             whole,
-            fewest if only_here else min(whole, 0 if m.elastic else 1),
+            fewest if only_here else min(whole, 0 if m.has_surplus else 1),
             options.gap,
             maximise=False,
         )
     )
-    if m.elastic:
-        model.addConstraint(at_most(m.whole(), whole + 0.5), "held_whole")
-        values, fewest = _fewest(m, m.touched(), 1, values, options)
-    number = _sum(m.touched(), values)
+    if m.has_surplus:
+        model.addConstraint(at_most(m.whole_gang_terms(), whole + 0.5), "held_whole")
+        values, fewest = _minimize_count(m, m.victim_terms(), 1, values, options)
+    number = _objective_value(m.victim_terms(), values)
     only_here = only_here and objectives[1].verdict == "proven"
-    objectives.append(judge("victims", number, fewest if only_here else min(number, 1), options.gap, maximise=False))
-    fresh: dict[int, list[Placement]] = {j: list(shape.fixed) for j, shape in zip(gangs, m.s.shapes, strict=True)}
-    for (k, t, i), pods in sorted(pods_of(m.x, values).items()):
-        fresh[gangs[k]].append(Placement(t, m.s.places[i].nodes[0], pods))
-    return Taken(m.taken(values), {j: merged(pods) for j, pods in fresh.items()}, tuple(objectives), m.exposures)
+    objectives.append(
+        verdict_of("victims", number, fewest if only_here else min(number, 1), options.gap, maximise=False)
+    )
+    fresh: dict[int, list[Placement]] = {
+        j: list(shape.running_pods) for j, shape in zip(gangs, m.s.gang_classes, strict=True)
+    }
+    for (k, t, i), pods in sorted(pods_per_bucket(m.x, values).items()):
+        fresh[gangs[k]].append(Placement(t, m.s.buckets[i].nodes[0], pods))
+    return EvictionChoice(
+        m.evicted_pods(values),
+        {j: merge_placements(pods) for j, pods in fresh.items()},
+        tuple(objectives),
+        m.reclaim_limits,
+    )
 
 
-def _fewest(
-    m: Evictions, terms: Terms, least: int, values: Mapping[str, float], options: Options
+def _minimize_count(
+    m: EvictionModel, terms: Terms, known_bound: int, values: Mapping[str, float], options: Options
 ) -> tuple[Mapping[str, float], int]:
     """The solution with the smallest sum of these, given what is held, and a bound on that sum. values: a solution.
     least: a bound that is known."""
-    number = _sum(terms, values)
-    if number <= least:
+    number = _objective_value(terms, values)
+    if number <= known_bound:
         return values, number
     m.x.model.setObjective(pulp.LpAffineExpression(terms))
     answer = solve_model(m.x.model, options, values)
     if (
         answer.values
-        and _sum(m.losses(), answer.values) <= _sum(m.losses(), values)
-        and _sum(terms, answer.values) <= number
+        and _objective_value(m.loss_terms(), answer.values) <= _objective_value(m.loss_terms(), values)
+        and _objective_value(terms, answer.values) <= number
     ):
-        values = m.settled(answer.values)
-    return values, max(least, math.ceil(answer.bound - 1e-6)) if math.isfinite(answer.bound) else least
+        values = m.with_minimal_d(answer.values)
+    return values, max(known_bound, math.ceil(answer.bound - 1e-6)) if math.isfinite(answer.bound) else known_bound
 
 
-def _sum(terms: Iterable[tuple[pulp.LpVariable, float]], values: Mapping[str, float]) -> int:
+def _objective_value(terms: Iterable[tuple[pulp.LpVariable, float]], values: Mapping[str, float]) -> int:
     return round(sum(values[x.name] * c for x, c in terms))
 
 
 def total_loss(problem: Problem, pods: Mapping[int, tuple[Placement, ...]]) -> int:
     """sum over victims of pods x seconds run"""
-    return sum(loss(problem.gangs[v]) * p.pods for v, some in pods.items() for p in some)
+    return sum(loss_per_pod(problem.gangs[v]) * p.pods for v, some in pods.items() for p in some)

@@ -20,118 +20,122 @@ import pulp
 from solver.mip.engine import solve_model
 from solver.mip.rows import linear
 from solver.options import Options
-from solver.plan import CellUse
-from solver.problem import Ask, Placement, Portion, Problem, Vector
+from solver.plan import SlotUse
+from solver.problem import Placement, PodRequest, Problem, SlotRequest, Vector
 
 NewPods = Mapping[int, Sequence[Placement]]
 """Gang -> its new pods."""
 
-Uses = Mapping[int, tuple[CellUse, ...]]
+SlotUses = Mapping[int, tuple[SlotUse, ...]]
 """Gang -> from which cells its new pods take their portions."""
 
-Ints = npt.NDArray[np.int64]
+IntArray = npt.NDArray[np.int64]
 
-PLENTY = 1 << 31
+UNLIMITED = 1 << 31
 """Slots for a pod that asks for nothing."""
 
-Counts = tuple[int, ...]
+PodsPerSlot = tuple[int, ...]
 """Cell of a division -> pods that take a share there."""
 
-EXACTLY = Options(max_nodes=1_000_000)
+EXACT_OPTIONS = Options(max_nodes=1_000_000)
 """For the cells of one node, a handful of integers."""
 
 
 @dataclass(frozen=True, slots=True)
-class Free:
+class FreeVectors:
     """What may still be given.
 
     amounts: node x resource, of the node as a whole. cells: node x division x cell x resource, 0 where a node has no
     such cell; the cells of a division are counted in the order of `Node.cells`.
     """
 
-    amounts: Ints
-    cells: Ints
+    amounts: IntArray
+    slots: IntArray
 
-    def copy(self) -> Free:
-        return Free(self.amounts.copy(), self.cells.copy())
+    def copy(self) -> FreeVectors:
+        return FreeVectors(self.amounts.copy(), self.slots.copy())
 
-    def less(self, other: Free) -> Free:
+    def minus(self, other: FreeVectors) -> FreeVectors:
         """What is left without the other, maybe below 0."""
-        return Free(self.amounts - other.amounts, self.cells - other.cells)
+        return FreeVectors(self.amounts - other.amounts, self.slots - other.slots)
 
-    def clipped(self) -> Free:
+    def nonnegative(self) -> FreeVectors:
         """The same, nothing below 0."""
-        return Free(np.maximum(self.amounts, 0), np.maximum(self.cells, 0))
+        return FreeVectors(np.maximum(self.amounts, 0), np.maximum(self.slots, 0))
 
-    def at(self, nodes: Sequence[int] | npt.NDArray[np.intp] | npt.NDArray[np.bool_]) -> Free:
+    def at_nodes(self, nodes: Sequence[int] | npt.NDArray[np.intp] | npt.NDArray[np.bool_]) -> FreeVectors:
         """Of these nodes only, in their order."""
-        return Free(self.amounts[nodes], self.cells[nodes])
+        return FreeVectors(self.amounts[nodes], self.slots[nodes])
 
-    def slots(self, ask: Ask) -> Ints:
+    def fit_counts(self, ask: PodRequest) -> IntArray:
         """Pods of `ask` that each node holds alone: min over r with request_r > 0 of floor(free_r / request_r), and
         what its cells hold."""
-        found = np.full(len(self.amounts), PLENTY, dtype=np.int64)
-        for r, amount in enumerate(ask.request):
+        found = np.full(len(self.amounts), UNLIMITED, dtype=np.int64)
+        for r, amount in enumerate(ask.amounts):
             if amount:
                 np.minimum(found, self.amounts[:, r] // amount, out=found)
-        for portion in ask.portions:
+        for portion in ask.slot_requests:
             np.minimum(
-                found, pods_on(shares(self.cells[:, portion.division], portion.share), portion.number), out=found
+                found,
+                pods_per_node(shares_per_slot(self.slots[:, portion.slot_group], portion.share), portion.number),
+                out=found,
             )
         return found
 
 
-def whole(problem: Problem) -> Free:
+def capacity_vectors(problem: Problem) -> FreeVectors:
     """What the empty nodes have."""
-    return _free(problem, [n.capacity for n in problem.nodes], [[c.capacity for c in n.cells] for n in problem.nodes])
+    return _free_vectors(
+        problem, [n.capacity for n in problem.nodes], [[c.capacity for c in n.slots] for n in problem.nodes]
+    )
 
 
-def left(problem: Problem) -> Free:
+def vectors_without_foreign(problem: Problem) -> FreeVectors:
     """What is left beside foreign pods; on the cells, beside the pods of the gangs as well."""
-    return _free(problem, [n.free for n in problem.nodes], [[c.free for c in n.cells] for n in problem.nodes])
+    return _free_vectors(problem, [n.free for n in problem.nodes], [[c.free for c in n.slots] for n in problem.nodes])
 
 
-def _free(problem: Problem, amounts: Sequence[Vector], cells: Sequence[Sequence[Vector]]) -> Free:
+def _free_vectors(problem: Problem, amounts: Sequence[Vector], cells: Sequence[Sequence[Vector]]) -> FreeVectors:
     width = len(problem.resources)
-    at = positions(problem)
+    at = slot_positions(problem)
     most = max((position + 1 for spots in at for _, position in spots), default=0)
-    parts = np.zeros((len(problem.nodes), len(problem.divisions), most, width), dtype=np.int64)
+    parts = np.zeros((len(problem.nodes), len(problem.slot_groups), most, width), dtype=np.int64)
     for n, spots in enumerate(at):
         for (division, position), amount in zip(spots, cells[n], strict=True):
             parts[n, division, position] = amount
-    return Free(np.array(amounts, dtype=np.int64).reshape(len(problem.nodes), width), parts)
+    return FreeVectors(np.array(amounts, dtype=np.int64).reshape(len(problem.nodes), width), parts)
 
 
-def positions(problem: Problem) -> list[list[tuple[int, int]]]:
+def slot_positions(problem: Problem) -> list[list[tuple[int, int]]]:
     """Node -> for each of its cells (division, how many cells of this division come before it)."""
-    if not problem.divisions:
+    if not problem.slot_groups:
         return [[] for _ in problem.nodes]
     found = []
     for node in problem.nodes:
-        seen = [0] * len(problem.divisions)
+        seen = [0] * len(problem.slot_groups)
         spots = []
-        for cell in node.cells:
-            spots.append((cell.division, seen[cell.division]))
-            seen[cell.division] += 1
+        for cell in node.slots:
+            spots.append((cell.slot_group, seen[cell.slot_group]))
+            seen[cell.slot_group] += 1
         found.append(spots)
     return found
 
 
-def shares(cells: Ints, share: Vector) -> Ints:
+def shares_per_slot(slots: IntArray, share: Vector) -> IntArray:
     """How many times each cell holds the share. cells: ... x resource."""
-    found = np.full(cells.shape[:-1], PLENTY, dtype=np.int64)
+    found = np.full(slots.shape[:-1], UNLIMITED, dtype=np.int64)
     for r, amount in enumerate(share):
         if amount:
-            np.minimum(found, cells[..., r] // amount, out=found)
+            np.minimum(found, slots[..., r] // amount, out=found)
     return found
 
 
-def pods_on(held: Ints, number: int) -> Ints:
+def pods_per_node(held: IntArray, number: int) -> IntArray:
     """Per node the largest n with sum_c min(s_c, n) >= number n. held: s, node x cell.
 
     From above: n <- floor(sum_c min(s_c, n) / number) never falls below the answer, and stops there.
     """
-    pods: Ints = held.sum(axis=1) // number
+    pods: IntArray = held.sum(axis=1) // number
     while number > 1:
         fewer = np.minimum(pods, np.minimum(held, pods[:, None]).sum(axis=1) // number)
         if (fewer == pods).all():
@@ -140,21 +144,21 @@ def pods_on(held: Ints, number: int) -> Ints:
     return pods
 
 
-def best_fit(cells: Ints, portion: Portion, pods: int) -> Counts | None:
+def best_fit_slots(slots: IntArray, slot_request: SlotRequest, pods: int) -> PodsPerSlot | None:
     """Counts for these pods, the fullest cells that still hold a share first, so that whole cells stay free; None where
     they do not fit.
 
     cells: cell x resource, of the portion's division.
     """
-    held = [int(s) for s in shares(cells, portion.share)]
-    counts, missing = [0] * len(held), portion.number * pods
-    for c in sorted((c for c, s in enumerate(held) if s), key=lambda c: (held[c], cells[c].tolist(), c)):
+    held = [int(s) for s in shares_per_slot(slots, slot_request.share)]
+    counts, missing = [0] * len(held), slot_request.number * pods
+    for c in sorted((c for c, s in enumerate(held) if s), key=lambda c: (held[c], slots[c].tolist(), c)):
         counts[c] = min(held[c], pods, missing)
         missing -= counts[c]
     return None if missing else tuple(counts)
 
 
-def fewer(counts: Counts, number: int, pods: int) -> Counts:
+def counts_after_removal(counts: PodsPerSlot, number: int, pods: int) -> PodsPerSlot:
     """The counts that stay where so many pods stay, each with `number` cells: the cells with most of them keep theirs."""
     kept, missing = [0] * len(counts), number * pods
     for c in sorted(range(len(counts)), key=lambda c: (-counts[c], c)):
@@ -163,35 +167,35 @@ def fewer(counts: Counts, number: int, pods: int) -> Counts:
     return tuple(kept)
 
 
-def arrange(
-    cells: Ints, wanted: Mapping[tuple[Portion, ...], int]
-) -> dict[tuple[Portion, ...], tuple[Counts, ...]] | None:
+def assign_slots(
+    slots: IntArray, wanted: Mapping[tuple[SlotRequest, ...], int]
+) -> dict[tuple[SlotRequest, ...], tuple[PodsPerSlot, ...]] | None:
     """Counts for all these pods together on one node: largest shares first by best fit, else exactly. None where they
     provably do not fit.
 
     cells: division x cell x resource. wanted: portions -> pods.
     """
-    pods: dict[Portion, int] = {}
+    pods: dict[SlotRequest, int] = {}
     for portions, number in sorted(wanted.items()):
         for portion in portions:
             pods[portion] = pods.get(portion, 0) + number
-    found: dict[Portion, Counts] = {}
-    for division in sorted({portion.division for portion in pods}):
-        here = {portion: number for portion, number in pods.items() if portion.division == division}
-        counts = _one_by_one(cells[division], here) or exactly(cells[division], here)
+    found: dict[SlotRequest, PodsPerSlot] = {}
+    for division in sorted({portion.slot_group for portion in pods}):
+        here = {portion: number for portion, number in pods.items() if portion.slot_group == division}
+        counts = _greedy_assignment(slots[division], here) or exact_assignment(slots[division], here)
         if counts is None:
             return None
         found |= counts
-    return _parted(wanted, found)
+    return _split_counts(wanted, found)
 
 
-def _one_by_one(cells: Ints, pods: Mapping[Portion, int]) -> dict[Portion, Counts] | None:
+def _greedy_assignment(cells: IntArray, pods: Mapping[SlotRequest, int]) -> dict[SlotRequest, PodsPerSlot] | None:
     room, found = cells.copy(), {}
     top = np.maximum(cells.max(axis=0, initial=0), 1)
     for portion in sorted(
         pods, key=lambda p: (max(a / int(t) for a, t in zip(p.share, top, strict=True)), p), reverse=True
     ):
-        counts = best_fit(room, portion, pods[portion])
+        counts = best_fit_slots(room, portion, pods[portion])
         if counts is None:
             return None
         room -= np.outer(counts, portion.share)
@@ -199,51 +203,53 @@ def _one_by_one(cells: Ints, pods: Mapping[Portion, int]) -> dict[Portion, Count
     return found
 
 
-def exactly(cells: Ints, pods: Mapping[Portion, int]) -> dict[Portion, Counts] | None:
+def exact_assignment(slots: IntArray, pods: Mapping[SlotRequest, int]) -> dict[SlotRequest, PodsPerSlot] | None:
     """Any m with the rows of `rows`; None where there is none."""
     model = pulp.LpProblem("cells", pulp.LpMinimize)
-    m = counters(model, "m", cells, [(portion, number) for portion, number in sorted(pods.items())])
-    for number, row in enumerate(rows(cells, {portion: ([], n) for portion, n in pods.items()}, m)):
+    m = slot_variables(model, "m", slots, [(portion, number) for portion, number in sorted(pods.items())])
+    for number, row in enumerate(slot_capacity_rows(slots, {portion: ([], n) for portion, n in pods.items()}, m)):
         model.addConstraint(row, f"row_{number}")
     model.setObjective(pulp.lpSum(m.values()))
-    values = solve_model(model, EXACTLY).values
+    values = solve_model(model, EXACT_OPTIONS).values
     if not values:
         return None
     return {
-        portion: tuple(round(values[m[portion, c].name]) if (portion, c) in m else 0 for c in range(len(cells)))
+        portion: tuple(round(values[m[portion, c].name]) if (portion, c) in m else 0 for c in range(len(slots)))
         for portion in pods
     }
 
 
 Terms = Sequence[tuple[pulp.LpVariable, float]]
-Counters = Mapping[tuple[Portion, int], pulp.LpVariable]
+SlotVariables = Mapping[tuple[SlotRequest, int], pulp.LpVariable]
 
 
-def counters(
-    model: pulp.LpProblem, name: str, cells: Ints, most: Sequence[tuple[Portion, int]]
-) -> dict[tuple[Portion, int], pulp.LpVariable]:
+def slot_variables(
+    model: pulp.LpProblem, name: str, slots: IntArray, most: Sequence[tuple[SlotRequest, int]]
+) -> dict[tuple[SlotRequest, int], pulp.LpVariable]:
     """m[a,c]: pods of portion a that take a share from cell c; only where it holds one. most: (a, pods at most)."""
     found = {}
     for a, (portion, number) in enumerate(most):
-        for c, held in enumerate(shares(cells, portion.share).tolist()):
+        for c, held in enumerate(shares_per_slot(slots, portion.share).tolist()):
             if min(held, number):
                 found[portion, c] = model.add_variable(
-                    f"{name}_{portion.division}_{a}_{c}", 0, min(held, number), cat=pulp.LpInteger
+                    f"{name}_{portion.slot_group}_{a}_{c}", 0, min(held, number), cat=pulp.LpInteger
                 )
     return found
 
 
-def rows(cells: Ints, pods: Mapping[Portion, tuple[Terms, int]], m: Counters) -> list[pulp.LpConstraint]:
+def slot_capacity_rows(
+    slots: IntArray, pods: Mapping[SlotRequest, tuple[Terms, int]], m: SlotVariables
+) -> list[pulp.LpConstraint]:
     """What the cells of one division of one node hold, exactly: the rows of `dealt`, and
 
     sum_a share_a[r] m[a,c] <= free_c[r]
 
     pods: portion -> n as (terms, constant).
     """
-    found = dealt(pods, m, len(cells))
-    for c, free in enumerate(cells.tolist()):
+    found = slot_count_rows(pods, m, len(slots))
+    for c, free in enumerate(slots.tolist()):
         for r, most in enumerate(free):
-            taking = taking_from(pods, m, c, r)
+            taking = slot_usage_terms(pods, m, c, r)
             unit = int(np.gcd.reduce([share for _, share in taking] or [1]))
             if sum(share * v.upBound for v, share in taking) > most:
                 found.append(
@@ -254,19 +260,23 @@ def rows(cells: Ints, pods: Mapping[Portion, tuple[Terms, int]], m: Counters) ->
     return found
 
 
-def taking_from(pods: Iterable[Portion], m: Counters, c: int, r: int) -> list[tuple[pulp.LpVariable, int]]:
+def slot_usage_terms(
+    pods: Iterable[SlotRequest], m: SlotVariables, c: int, r: int
+) -> list[tuple[pulp.LpVariable, int]]:
     """sum_a share_a[r] m[a,c]"""
     return [(m[portion, c], portion.share[r]) for portion in sorted(pods) if portion.share[r] and (portion, c) in m]
 
 
-def dealt(pods: Mapping[Portion, tuple[Terms, int]], m: Counters, cells: int) -> list[pulp.LpConstraint]:
+def slot_count_rows(
+    pods: Mapping[SlotRequest, tuple[Terms, int]], m: SlotVariables, slot_count: int
+) -> list[pulp.LpConstraint]:
     """Every pod has its cells, and no two of one.
 
     sum_c m[a,c] = number_a n_a        m[a,c] <= n_a
     """
     found = []
     for portion, (terms, constant) in sorted(pods.items()):
-        own = [(m[portion, c], 1.0) for c in range(cells) if (portion, c) in m]
+        own = [(m[portion, c], 1.0) for c in range(slot_count) if (portion, c) in m]
         scaled = [(v, -k * portion.number) for v, k in terms]
         found.append(pulp.LpConstraint(linear([*own, *scaled]), pulp.LpConstraintEQ, rhs=portion.number * constant))
         if portion.number > 1 and terms:
@@ -275,48 +285,50 @@ def dealt(pods: Mapping[Portion, tuple[Terms, int]], m: Counters, cells: int) ->
     return found
 
 
-def certificate(
-    problem: Problem, laid: Mapping[int, Mapping[tuple[Portion, ...], tuple[int, tuple[Counts, ...]]]], new: NewPods
-) -> Uses:
+def slot_uses_of(
+    problem: Problem,
+    layout: Mapping[int, Mapping[tuple[SlotRequest, ...], tuple[int, tuple[PodsPerSlot, ...]]]],
+    new: NewPods,
+) -> SlotUses:
     """From which cells each gang's new pods take their portions, as `laid` has them in sum (node -> portions -> (pods,
     counts)).
 
     Pods with the same portions on one node are dealt to their gangs in order.
     """
-    if not laid:
+    if not layout:
         return {}
-    index = [{spot: c for c, spot in enumerate(spots)} for spots in positions(problem)]
-    waiting: dict[tuple[int, tuple[Portion, ...]], list[tuple[int, int]]] = {}
+    index = [{spot: c for c, spot in enumerate(spots)} for spots in slot_positions(problem)]
+    waiting: dict[tuple[int, tuple[SlotRequest, ...]], list[tuple[int, int]]] = {}
     for j, placements in sorted(new.items()):
         for p in placements:
-            if p.pods > 0 and (portions := problem.gangs[j].roles[p.role].portions):
+            if p.pods > 0 and (portions := problem.gangs[j].roles[p.role].slot_requests):
                 waiting.setdefault((p.node, portions), []).extend([(j, p.role)] * p.pods)
     count: dict[int, dict[tuple[int, int, int], int]] = {}
     for (node, portions), pods in sorted(waiting.items()):
-        for portion, counts in zip(portions, laid[node][portions][1], strict=True):
-            for (j, role), cells in zip(pods, deal(counts, len(pods)), strict=True):
+        for portion, counts in zip(portions, layout[node][portions][1], strict=True):
+            for (j, role), cells in zip(pods, deal_slots(counts, len(pods)), strict=True):
                 for c in cells:
-                    key = role, node, index[node][portion.division, c]
+                    key = role, node, index[node][portion.slot_group, c]
                     own = count.setdefault(j, {})
                     own[key] = own.get(key, 0) + 1
-    return {j: tuple(CellUse(*key, pods) for key, pods in sorted(own.items())) for j, own in count.items()}
+    return {j: tuple(SlotUse(*key, pods) for key, pods in sorted(own.items())) for j, own in count.items()}
 
 
-def _parted(
-    wanted: Mapping[tuple[Portion, ...], int], found: Mapping[Portion, Counts]
-) -> dict[tuple[Portion, ...], tuple[Counts, ...]]:
+def _split_counts(
+    wanted: Mapping[tuple[SlotRequest, ...], int], found: Mapping[SlotRequest, PodsPerSlot]
+) -> dict[tuple[SlotRequest, ...], tuple[PodsPerSlot, ...]]:
     """The counts of a portion that several sets of portions share, dealt out to these sets."""
     users = {portion: [key for key in sorted(wanted) if portion in key] for portion in found}
-    counts: dict[tuple[tuple[Portion, ...], Portion], Counts] = {}
+    counts: dict[tuple[tuple[SlotRequest, ...], SlotRequest], PodsPerSlot] = {}
     for portion, keys in users.items():
-        pods = iter(deal(found[portion], sum(wanted[key] for key in keys)))
+        pods = iter(deal_slots(found[portion], sum(wanted[key] for key in keys)))
         for key in keys:
             mine = [next(pods) for _ in range(wanted[key])]
             counts[key, portion] = tuple(sum(c in cells for cells in mine) for c in range(len(found[portion])))
     return {key: tuple(counts[key, portion] for portion in key) for key in sorted(wanted)}
 
 
-def deal(counts: Counts, pods: int) -> list[tuple[int, ...]]:
+def deal_slots(counts: PodsPerSlot, pods: int) -> list[tuple[int, ...]]:
     """For each of the pods its cells, all different: unit u of the cells in a row goes to pod u mod pods.
 
     No cell gives more than `pods` units, so no pod gets two of one cell; and each gets as many as any other.

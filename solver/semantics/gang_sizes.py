@@ -14,16 +14,16 @@ from solver.problem import Gang, Subgroup
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class RoleBlock:
     """Roles that change together, `base` pods at least and `extra` more units of `unit` pods at most."""
 
     roles: tuple[int, ...]
     unit: int
-    base: int
-    extra: int
+    min_pods: int
+    max_extra_units: int
 
 
-def required(gang: Gang, have: Sequence[int]) -> tuple[tuple[int, ...], int]:
+def required_pods(gang: Gang, have: Sequence[int]) -> tuple[tuple[int, ...], int]:
     """(pods per role, pods in total) that the gang must reach with the `have` per role that run: its minima, whole
     subgroups, the smallest total that can be made.
 
@@ -35,15 +35,15 @@ def required(gang: Gang, have: Sequence[int]) -> tuple[tuple[int, ...], int]:
         if len(s.roles) == 1:
             (t,) = s.roles
             need[t] = s.size * max(s.minimum, -(-need[t] // s.size))
-    made = blocks(need, [r.replicas for r in gang.roles], gang.subgroups)
-    base = sum(b.base for b in made)
+    made = role_blocks(need, [r.replicas for r in gang.roles], gang.subgroups)
+    base = sum(b.min_pods for b in made)
     missing = max(0, gang.minimum - base)
     widest = max((b.unit for b in made), default=1)
-    extra = next((x for x in range(missing, missing + widest) if _reach(made, x) >> x & 1), missing)
+    extra = next((x for x in range(missing, missing + widest) if _reachable_extras(made, x) >> x & 1), missing)
     return tuple(need), base + extra
 
 
-def blocks(need: Sequence[int], most: Sequence[int], subgroups: Iterable[Subgroup]) -> list[Block]:
+def role_blocks(need: Sequence[int], most: Sequence[int], subgroups: Iterable[Subgroup]) -> list[RoleBlock]:
     """The blocks of a gang in the order of their first roles. need, most: pods per role."""
     parts = tuple(subgroups)
     home = list(range(len(need)))
@@ -58,11 +58,11 @@ def blocks(need: Sequence[int], most: Sequence[int], subgroups: Iterable[Subgrou
         unit = math.lcm(*(s.size for s in inside))
         least = max([sum(need[t] for t in roles), *(s.minimum * s.size for s in inside)])
         base = unit * -(-least // unit)
-        found.append(Block(roles, unit, base, max(0, (sum(most[t] for t in roles) - base) // unit)))
+        found.append(RoleBlock(roles, unit, base, max(0, (sum(most[t] for t in roles) - base) // unit)))
     return found
 
 
-def mix(
+def role_mix(
     need: Sequence[int], most: Sequence[int], have: Sequence[int], subgroups: Iterable[Subgroup], total: int
 ) -> list[int]:
     """New pods per role that sum up to `total`, beside the `have` that run: the first blocks take most. The needs alone
@@ -70,20 +70,22 @@ def mix(
 
     need, most: new pods per role at least and at most.
     """
-    made = blocks(
+    made = role_blocks(
         [n + h for n, h in zip(need, have, strict=True)], [m + h for m, h in zip(most, have, strict=True)], subgroups
     )
-    missing = total - sum(b.base for b in made) + sum(have)
+    missing = total - sum(b.min_pods for b in made) + sum(have)
     want = list(need)
-    if missing < 0 or not _reach(made, missing) >> missing & 1:
+    if missing < 0 or not _reachable_extras(made, missing) >> missing & 1:
         return want
     for number, block in enumerate(made):
-        rest = _reach(made[number + 1 :], missing)
+        rest = _reachable_extras(made[number + 1 :], missing)
         units = next(
-            u for u in range(min(block.extra, missing // block.unit), -1, -1) if rest >> (missing - u * block.unit) & 1
+            u
+            for u in range(min(block.max_extra_units, missing // block.unit), -1, -1)
+            if rest >> (missing - u * block.unit) & 1
         )
         missing -= units * block.unit
-        pods = block.base + units * block.unit - sum(have[t] + want[t] for t in block.roles)
+        pods = block.min_pods + units * block.unit - sum(have[t] + want[t] for t in block.roles)
         for t in block.roles:
             some = min(pods, most[t] - want[t])
             want[t] += some
@@ -91,11 +93,11 @@ def mix(
     return want
 
 
-def _reach(made: Sequence[Block], most: int) -> int:
+def _reachable_extras(made: Sequence[RoleBlock], most: int) -> int:
     """The sums of extra units up to `most`, as the bits of a number."""
     bits, mask = 1, (1 << (most + 1)) - 1
     for block in made:
-        left, step = block.extra, 1
+        left, step = block.max_extra_units, 1
         while left and step * block.unit <= most:
             some = min(step, left)
             bits |= bits << (some * block.unit) & mask

@@ -13,32 +13,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from solver.problem import Problem
-from solver.semantics.queue_limits import asked, held, takes, totals
+from solver.semantics.queue_limits import accepts_gangs, cluster_totals, demand_by_queue, held_by_queue
 
-NOTHING = 1e-12
+EPSILON = 1e-12
 """What is left of a resource, or of a demand, below which it is used up."""
 
 
 @dataclass(slots=True)
-class Branch:
+class HierarchyNode:
     """A node of the tree. queue: of a leaf. children: by their name; a leaf's key holds its queue as well, so that no
     two are one."""
 
     weight: int
     queue: int | None = None
-    children: dict[tuple[str, int | None], Branch] = field(default_factory=dict)
+    children: dict[tuple[str, int | None], HierarchyNode] = field(default_factory=dict)
 
 
-def tree(problem: Problem) -> Branch:
+def build_hierarchy(problem: Problem) -> HierarchyNode:
     """The root, with every queue at the end of its way. Where two queues give an inner node different weights, the
     first one's counts."""
-    root = Branch(1)
+    root = HierarchyNode(1)
     for q, queue in enumerate(problem.queues):
         *way, (last, own) = queue.hierarchy or ((queue.name, queue.weight),)
         at = root
         for name, weight in way:
-            at = at.children.setdefault((name, None), Branch(weight))
-        at.children[last, q] = Branch(own, q)
+            at = at.children.setdefault((name, None), HierarchyNode(weight))
+        at.children[last, q] = HierarchyNode(own, q)
     return root
 
 
@@ -50,17 +50,17 @@ def entitlements(problem: Problem) -> tuple[float, ...]:
     all it asks for, or when a resource that it needs is used up; then its siblings go on with its rate. A queue asks
     for resources in the proportions of all that it holds and waits for.
     """
-    whole = totals(problem)
+    whole = cluster_totals(problem)
     demand = {
         q: [a / t if t else 0.0 for a, t in zip(amounts, whole, strict=True)]
-        for q, amounts in enumerate(_demands(problem))
+        for q, amounts in enumerate(_queue_demands(problem))
     }
     top = {q: max(parts, default=0.0) for q, parts in demand.items()}
     along = {q: [part / top[q] for part in parts] for q, parts in demand.items() if top[q] > 0}
     level, left, active = dict.fromkeys(along, 0.0), [1.0] * len(whole), sorted(along)
-    root = tree(problem)
+    root = build_hierarchy(problem)
     while active:
-        rates = _rates(root, along, frozenset(active))[0]
+        rates = _growth_rates(root, along, frozenset(active))[0]
         use = [sum(rates[q] * along[q][r] for q in active) for r in range(len(whole))]
         step = min(
             [(top[q] - level[q]) / rates[q] for q in active]
@@ -72,23 +72,23 @@ def entitlements(problem: Problem) -> tuple[float, ...]:
         active = [
             q
             for q in active
-            if top[q] - level[q] > NOTHING
-            and all(have > NOTHING for have, part in zip(left, along[q], strict=True) if part)
+            if top[q] - level[q] > EPSILON
+            and all(have > EPSILON for have, part in zip(left, along[q], strict=True) if part)
         ]
     return tuple(level.get(q, 1.0) for q in range(len(problem.queues)))
 
 
-def _demands(problem: Problem) -> list[Sequence[int]]:
+def _queue_demands(problem: Problem) -> list[Sequence[int]]:
     """A queue that takes nothing new only has what it holds."""
     nothing = [0] * len(problem.resources)
     return [
-        (all_of_it or nothing) if takes(problem, q) else own
-        for q, (all_of_it, own) in enumerate(zip(asked(problem), held(problem), strict=True))
+        (all_of_it or nothing) if accepts_gangs(problem, q) else own
+        for q, (all_of_it, own) in enumerate(zip(demand_by_queue(problem), held_by_queue(problem), strict=True))
     ]
 
 
-def _rates(
-    branch: Branch, along: Mapping[int, Sequence[float]], active: frozenset[int]
+def _growth_rates(
+    branch: HierarchyNode, demand_directions: Mapping[int, Sequence[float]], active: frozenset[int]
 ) -> tuple[dict[int, float], list[float]]:
     """(queue -> how fast it grows while the branch's own dominant share grows by 1, what the branch then takes of each
     resource).
@@ -97,11 +97,11 @@ def _rates(
     children that grow
     """
     if branch.queue in active and branch.queue is not None:
-        return {branch.queue: 1.0}, list(along[branch.queue])
+        return {branch.queue: 1.0}, list(demand_directions[branch.queue])
     rates: dict[int, float] = {}
     taken: list[float] = []
     for child in branch.children.values():
-        inside, vector = _rates(child, along, active)
+        inside, vector = _growth_rates(child, demand_directions, active)
         if inside:
             rates |= {q: child.weight * rate for q, rate in inside.items()}
             taken = [have + child.weight * v for have, v in zip(taken or [0.0] * len(vector), vector, strict=True)]

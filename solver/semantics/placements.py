@@ -11,12 +11,12 @@ Placements = Mapping[int, tuple[Placement, ...]]
 """Gang -> all its pods, those that run among them."""
 
 
-def fresh(gang: Gang, placements: Iterable[Placement]) -> tuple[Placement, ...]:
+def new_placements(gang: Gang, placements: Iterable[Placement]) -> tuple[Placement, ...]:
     """Those of a gang's pods that do not run yet."""
-    return merged([*placements, *(Placement(p.role, p.node, -p.pods) for p in gang.running)])
+    return merge_placements([*placements, *(Placement(p.role, p.node, -p.pods) for p in gang.running)])
 
 
-def merged(placements: Iterable[Placement]) -> tuple[Placement, ...]:
+def merge_placements(placements: Iterable[Placement]) -> tuple[Placement, ...]:
     """One entry per (role, node), sorted."""
     placements = tuple(placements)
     if all(p.pods for p in placements) and all((p.role, p.node) < (q.role, q.node) for p, q in pairwise(placements)):

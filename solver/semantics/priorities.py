@@ -6,38 +6,38 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 
 from solver.problem import Gang, Problem
-from solver.semantics.queue_limits import rank
+from solver.semantics.queue_limits import queue_priority
 
 
-def urgency(gang: Gang) -> int:
+def precedence(gang: Gang) -> int:
     """2 * priority + overdue: the order of gangs that are decided one before the other."""
     return 2 * gang.priority + gang.overdue
 
 
-def turn(problem: Problem, j: int) -> tuple[int, int, int, int]:
+def serving_order_key(problem: Problem, j: int) -> tuple[int, int, int, int]:
     """By which gangs take turns, the smallest first: urgency, priority of the queue, age."""
     gang = problem.gangs[j]
-    return -urgency(gang), -rank(problem, gang.queue), gang.age, j
+    return -precedence(gang), -queue_priority(problem, gang.queue), gang.age, j
 
 
-def level_of(problem: Problem, j: int) -> tuple[int, int]:
+def precedence_level(problem: Problem, j: int) -> tuple[int, int]:
     """(urgency, priority of the queue): gangs of one level are weighed against one another, those of a higher one come
     before them."""
-    return urgency(problem.gangs[j]), rank(problem, problem.gangs[j].queue)
+    return precedence(problem.gangs[j]), queue_priority(problem, problem.gangs[j].queue)
 
 
-def end(problem: Problem, j: int) -> int | None:
+def expected_end(problem: Problem, j: int) -> int | None:
     """Seconds from now until gang j is expected to end, were it to start now if it does not run; None where nobody
     knows."""
-    return problem.gangs[j].ends if problem.gangs[j].running else problem.gangs[j].duration
+    return problem.gangs[j].ends_in if problem.gangs[j].running else problem.gangs[j].duration
 
 
-def line(problem: Problem, gangs: Iterable[int]) -> list[int]:
+def strict_queue_order(problem: Problem, gangs: Iterable[int]) -> list[int]:
     """Gangs of one queue in the order in which they start where the queue is strict."""
-    return sorted(gangs, key=lambda j: (-urgency(problem.gangs[j]), problem.gangs[j].age, j))
+    return sorted(gangs, key=lambda j: (-precedence(problem.gangs[j]), problem.gangs[j].age, j))
 
 
-def passed(problem: Problem, waiting: Iterable[int], asking: Container[int]) -> dict[int, int]:
+def blocking_gangs(problem: Problem, waiting: Iterable[int], candidates: Container[int]) -> dict[int, int]:
     """Gang -> the first of its queue that waits and does not ask: behind it nobody of a queue with strict order may
     start.
 
@@ -45,20 +45,20 @@ def passed(problem: Problem, waiting: Iterable[int], asking: Container[int]) -> 
     """
     lines: dict[int, list[int]] = {}
     for j in waiting:
-        if problem.queues[problem.gangs[j].queue].strict:
+        if problem.queues[problem.gangs[j].queue].strict_order:
             lines.setdefault(problem.gangs[j].queue, []).append(j)
     found: dict[int, int] = {}
     for queue in lines.values():
         held = None
-        for j in line(problem, queue):
+        for j in strict_queue_order(problem, queue):
             if held is not None:
                 found[j] = held
-            elif j not in asking:
+            elif j not in candidates:
                 held = j
     return found
 
 
-def in_turn(problem: Problem, waiting: Sequence[int], asking: Sequence[int]) -> list[int]:
+def eligible_in_order(problem: Problem, waiting: Sequence[int], candidates: Sequence[int]) -> list[int]:
     """Those who ask and have nobody before them who may not."""
-    behind = passed(problem, waiting, set(asking))
-    return [j for j in asking if j not in behind]
+    behind = blocking_gangs(problem, waiting, set(candidates))
+    return [j for j in candidates if j not in behind]

@@ -18,40 +18,43 @@ PODS = "pods"
 total, or of what is deserved, and pods are one of them (calculateShare of plugins/drf, updateQueueAttrShare of
 plugins/capacity)."""
 
-GRAIN = 1_000_000
-EMPTY = 10
+MICROS_PER_UNIT = 1_000_000
+NEGLIGIBLE_MICROS = 10
 """Grains of a resource below which nothing is left to be shared out."""
-TOLERANCE = 50
+SHARE_TOLERANCE_MICROS = 50
 """Grains by which a share may be exceeded; Volcano's own tolerance is twice that for the finest of its units, a
 thousandth of a device."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ceiling:
+class QueueCeiling:
     """`queue` holds at most `most`: together with all below it (tree), or by itself alone. code: of the fact that says
     it was reached."""
 
     code: Literal["GW101", "GW106", "GW112"]
     queue: int
-    tree: bool
-    most: Limits
+    includes_descendants: bool
+    limits: Limits
 
 
 @dataclass(frozen=True, slots=True)
-class Yardstick:
+class ShareMeasure:
     """How a queue's holdings become one number: base + max over r with per_r > 0 of held_r / per_r, divided by the
     weight."""
 
-    per: Vector
+    denominators: Vector
     weight: float
     base: float = 0.0
 
     def share(self, held: Sequence[int]) -> float:
-        return self.base + max((h / t for h, t in zip(held, self.per, strict=True) if t), default=0.0) / self.weight
+        return (
+            self.base
+            + max((h / t for h, t in zip(held, self.denominators, strict=True) if t), default=0.0) / self.weight
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Siblings:
+class SiblingQueues:
     """Queues that are measured against one another. members: queue -> the queues whose gangs count as its own. name:
     what they share out."""
 
@@ -59,12 +62,12 @@ class Siblings:
     members: dict[int, frozenset[int]]
 
 
-def totals(problem: Problem) -> Vector:
+def cluster_totals(problem: Problem) -> Vector:
     """Allocatable amounts of the whole cluster."""
     return problem.totals
 
 
-def held(problem: Problem) -> list[list[int]]:
+def held_by_queue(problem: Problem) -> list[list[int]]:
     """What each queue itself holds before the plan, descendants not included."""
     found = [list(queue.used) for queue in problem.queues]
     for gang in problem.gangs:
@@ -74,7 +77,7 @@ def held(problem: Problem) -> list[list[int]]:
     return found
 
 
-def asked(problem: Problem) -> list[list[int] | None]:
+def demand_by_queue(problem: Problem) -> list[list[int] | None]:
     """What each queue itself holds and waits for, all replicas of its gangs; None for a queue without any job."""
     found: list[list[int] | None] = [list(queue.used) if any(queue.used) else None for queue in problem.queues]
     for gang in problem.gangs:
@@ -86,7 +89,7 @@ def asked(problem: Problem) -> list[list[int] | None]:
     return found
 
 
-def path(problem: Problem, queue: int) -> list[int]:
+def queue_path(problem: Problem, queue: int) -> list[int]:
     """The queue and its ancestors, itself first."""
     found, q = [], queue
     while True:
@@ -97,43 +100,43 @@ def path(problem: Problem, queue: int) -> list[int]:
         q = parent
 
 
-def takes(problem: Problem, queue: int) -> bool:
+def accepts_gangs(problem: Problem, queue: int) -> bool:
     """Whether gangs may start there: the queue and all above it are open, and with capacity's hierarchy it has no
     children.
 
     Source: allocatableFn and checkJobQueuePosition of pkg/scheduler/plugins/capacity.
     """
-    leaf = not problem.policy.measured_by_tree or all(other.parent != queue for other in problem.queues)
-    return leaf and all(problem.queues[q].open for q in path(problem, queue))
+    leaf = not problem.policy.hierarchical or all(other.parent != queue for other in problem.queues)
+    return leaf and all(problem.queues[q].open for q in queue_path(problem, queue))
 
 
 # ---- what a queue may hold
 
 
-def ceilings(problem: Problem) -> tuple[Ceiling, ...]:
+def queue_ceilings(problem: Problem) -> tuple[QueueCeiling, ...]:
     """Every limit on what queues hold: capabilities, then what guarantees leave of them, then proportional shares."""
-    found = [Ceiling("GW101", q, True, queue.capability) for q, queue in enumerate(problem.queues)]
-    whole = totals(problem)
+    found = [QueueCeiling("GW101", q, True, queue.capability) for q, queue in enumerate(problem.queues)]
+    whole = cluster_totals(problem)
     if problem.policy.capacity or problem.policy.proportion:
-        tree = problem.policy.measured_by_tree
+        tree = problem.policy.hierarchical
         for q, most in enumerate(real_capability(problem)):
-            limits = [problem.queues[above].capability for above in path(problem, q)]
+            limits = [problem.queues[above].capability for above in queue_path(problem, q)]
             tighter: list[int | None] = []
             for r, (name, m) in enumerate(zip(problem.resources, most, strict=True)):
                 said = [limit[r] for limit in limits]
                 looser = m is not None and (m >= whole[r] or any(s is not None and s <= m for s in said))
                 tighter.append(None if name == PODS or looser else m)
-            found.append(Ceiling("GW106", q, tree, tuple(tighter)))
+            found.append(QueueCeiling("GW106", q, tree, tuple(tighter)))
     if problem.policy.proportion:
-        for q, (share, wanted) in enumerate(zip(water_filling(problem), asked(problem), strict=True)):
+        for q, (share, wanted) in enumerate(zip(water_filled_shares(problem), demand_by_queue(problem), strict=True)):
             # A share that is the whole cluster, or all that the queue asks for, is never what holds it back.
             ends = [min(t, w) for t, w in zip(whole, wanted or whole, strict=True)]
             least = tuple(
                 None if n == PODS or m >= end else m
                 for n, m, end in zip(problem.resources, share or whole, ends, strict=True)
             )
-            found.append(Ceiling("GW112", q, False, least))
-    return tuple(ceiling for ceiling in found if any(amount is not None for amount in ceiling.most))
+            found.append(QueueCeiling("GW112", q, False, least))
+    return tuple(ceiling for ceiling in found if any(amount is not None for amount in ceiling.limits))
 
 
 def real_capability(problem: Problem) -> tuple[Limits, ...]:
@@ -147,11 +150,11 @@ def real_capability(problem: Problem) -> tuple[Limits, ...]:
     the flat one.
     """
     guarantee = [tuple(g or 0 for g in queue.guarantee) for queue in problem.queues]
-    if not problem.policy.measured_by_tree:
-        return _flat_capability(problem)
+    if not problem.policy.hierarchical:
+        return _flat_real_capability(problem)
     found: dict[int, Limits] = {}
     named: dict[int, Limits] = {}
-    for q in sorted(range(len(problem.queues)), key=lambda q: (len(path(problem, q)), q)):
+    for q in sorted(range(len(problem.queues)), key=lambda q: (len(queue_path(problem, q)), q)):
         queue = problem.queues[q]
         if queue.parent is None:
             found[q] = named[q] = queue.capability
@@ -165,15 +168,15 @@ def real_capability(problem: Problem) -> tuple[Limits, ...]:
             for r, m in enumerate(found[queue.parent])
         ]
         found[q] = tuple(
-            _least(n, None if m is None else m + guarantee[q][r])
+            _min_limit(n, None if m is None else m + guarantee[q][r])
             for r, (n, m) in enumerate(zip(named[q], left, strict=True))
         )
     return tuple(found[q] for q in range(len(problem.queues)))
 
 
-def _flat_capability(problem: Problem) -> tuple[Vector, ...]:
+def _flat_real_capability(problem: Problem) -> tuple[Vector, ...]:
     guaranteed = [sum(queue.guarantee[r] or 0 for queue in problem.queues) for r in range(len(problem.resources))]
-    spare = [max(0, total - taken) for total, taken in zip(totals(problem), guaranteed, strict=True)]
+    spare = [max(0, total - taken) for total, taken in zip(cluster_totals(problem), guaranteed, strict=True)]
     return tuple(
         tuple(
             left + (g or 0) if most is None else min(most, left + (g or 0))
@@ -183,11 +186,11 @@ def _flat_capability(problem: Problem) -> tuple[Vector, ...]:
     )
 
 
-def _least(a: int | None, b: int | None) -> int | None:
+def _min_limit(a: int | None, b: int | None) -> int | None:
     return a if b is None else b if a is None else min(a, b)
 
 
-def water_filling(problem: Problem) -> tuple[Vector | None, ...]:
+def water_filled_shares(problem: Problem) -> tuple[Vector | None, ...]:
     """What each queue deserves by weight, in whole units; None for a queue without jobs, which takes part in nothing.
 
     Rounds, each with W = sum of the weights of the queues that are not yet met, all with the same `remaining`, which is
@@ -201,15 +204,22 @@ def water_filling(problem: Problem) -> tuple[Vector | None, ...]:
     """
     counted = [r for r, name in enumerate(problem.resources) if name != PODS]
     guarantee, real = (
-        [[(queue.guarantee[r] or 0) * GRAIN for r in counted] for queue in problem.queues],
-        _flat_capability(problem),
+        [[(queue.guarantee[r] or 0) * MICROS_PER_UNIT for r in counted] for queue in problem.queues],
+        _flat_real_capability(problem),
     )
-    whole = totals(problem)
-    want = {q: [total[r] * GRAIN for r in counted] for q, total in enumerate(asked(problem)) if total is not None}
-    most = {q: [min(w, real[q][r] * GRAIN) for w, r in zip(wanted, counted, strict=True)] for q, wanted in want.items()}
+    whole = cluster_totals(problem)
+    want = {
+        q: [total[r] * MICROS_PER_UNIT for r in counted]
+        for q, total in enumerate(demand_by_queue(problem))
+        if total is not None
+    }
+    most = {
+        q: [min(w, real[q][r] * MICROS_PER_UNIT) for w, r in zip(wanted, counted, strict=True)]
+        for q, wanted in want.items()
+    }
     share = {q: [0] * len(counted) for q in want}
-    unmet, remaining = list(want), [whole[r] * GRAIN for r in counted]
-    while unmet and any(left >= EMPTY for left in remaining):
+    unmet, remaining = list(want), [whole[r] * MICROS_PER_UNIT for r in counted]
+    while unmet and any(left >= NEGLIGIBLE_MICROS for left in remaining):
         weights, before, grown = sum(problem.queues[q].weight for q in unmet), remaining, [0] * len(counted)
         for q in list(unmet):
             old, weight = share[q], problem.queues[q].weight
@@ -223,20 +233,20 @@ def water_filling(problem: Problem) -> tuple[Vector | None, ...]:
         remaining = [max(0, left - g) for left, g in zip(before, grown, strict=True)]
         if remaining == before:
             break
-    return tuple(_whole(problem, share[q], counted) if q in share else None for q in range(len(problem.queues)))
+    return tuple(_whole_units(problem, share[q], counted) if q in share else None for q in range(len(problem.queues)))
 
 
-def _whole(problem: Problem, grains: Sequence[int], counted: Sequence[int]) -> Vector:
+def _whole_units(problem: Problem, grains: Sequence[int], counted: Sequence[int]) -> Vector:
     found = [0] * len(problem.resources)
     for r, amount in zip(counted, grains, strict=True):
-        found[r] = (amount + TOLERANCE) // GRAIN
+        found[r] = (amount + SHARE_TOLERANCE_MICROS) // MICROS_PER_UNIT
     return tuple(found)
 
 
 # ---- how queues are measured against one another
 
 
-def deserved(problem: Problem) -> tuple[Limits, ...]:
+def capacity_deserved(problem: Problem) -> tuple[Limits, ...]:
     """What a queue deserves with the capacity plugin: max(min(deserved_q, real_q), guarantee_q), None where neither is
     given.
 
@@ -244,12 +254,12 @@ def deserved(problem: Problem) -> tuple[Limits, ...]:
     """
     found = []
     for queue, real in zip(problem.queues, real_capability(problem), strict=True):
-        own = [None if d is None else _least(d, m) for d, m in zip(queue.deserved, real, strict=True)]
+        own = [None if d is None else _min_limit(d, m) for d, m in zip(queue.deserved, real, strict=True)]
         found.append(tuple(g if d is None else max(d, g or 0) for d, g in zip(own, queue.guarantee, strict=True)))
     return tuple(found)
 
 
-def yardsticks(problem: Problem, entitled: Sequence[float]) -> tuple[Yardstick, ...]:
+def share_measures(problem: Problem, entitlements: Sequence[float]) -> tuple[ShareMeasure, ...]:
     """By what fair shares are measured.
 
     capacity         max_r held_r / deserved_r, pods among them; without anything but pods deserved 1 + the weighted
@@ -258,42 +268,46 @@ def yardsticks(problem: Problem, entitled: Sequence[float]) -> tuple[Yardstick, 
     drf's hierarchy  max_r held_r / total_r / entitled_q          (`entitled` of `hierarchy.entitlements`)
     else             max_r held_r / total_r / weight_q            (Ghodsi et al., Dominant Resource Fairness, NSDI 2011)
     """
-    whole = totals(problem)
+    whole = cluster_totals(problem)
     if problem.policy.capacity:
         made = []
-        for queue, amounts in zip(problem.queues, deserved(problem), strict=True):
+        for queue, amounts in zip(problem.queues, capacity_deserved(problem), strict=True):
             named = any(amount for name, amount in zip(problem.resources, amounts, strict=True) if name != PODS)
             made.append(
-                Yardstick(tuple(amount or 0 for amount in amounts), 1) if named else Yardstick(whole, queue.weight, 1.0)
+                ShareMeasure(tuple(amount or 0 for amount in amounts), 1)
+                if named
+                else ShareMeasure(whole, queue.weight, 1.0)
             )
         return tuple(made)
     if problem.policy.drf_hierarchy:
-        return tuple(Yardstick(whole, weight) for weight in entitled)
-    return tuple(Yardstick(whole, queue.weight) for queue in problem.queues)
+        return tuple(ShareMeasure(whole, weight) for weight in entitlements)
+    return tuple(ShareMeasure(whole, queue.weight) for queue in problem.queues)
 
 
-def siblings(problem: Problem) -> tuple[Siblings, ...]:
+def sibling_groups(problem: Problem) -> tuple[SiblingQueues, ...]:
     """Groups of queues, the top of the tree first: with capacity's hierarchy the children of each queue, each with all
     below it; else all queues."""
-    if not problem.policy.measured_by_tree:
-        return (Siblings("", {q: frozenset({q}) for q in range(len(problem.queues))}),)
-    ways = [path(problem, q) for q in range(len(problem.queues))]
+    if not problem.policy.hierarchical:
+        return (SiblingQueues("", {q: frozenset({q}) for q in range(len(problem.queues))}),)
+    ways = [queue_path(problem, q) for q in range(len(problem.queues))]
     found = []
     for parent in (None, *sorted(range(len(problem.queues)), key=lambda q: (len(ways[q]), q))):
         children = [q for q, queue in enumerate(problem.queues) if queue.parent == parent]
         inside = {c: frozenset(q for q, way in enumerate(ways) if c in way) for c in children}
         found.append(
-            Siblings("" if parent is None or len(ways[parent]) == 1 else f" in {problem.queues[parent].name}", inside)
+            SiblingQueues(
+                "" if parent is None or len(ways[parent]) == 1 else f" in {problem.queues[parent].name}", inside
+            )
         )
     return tuple(group for group in found if len(group.members) > 1)
 
 
-def rank(problem: Problem, queue: int) -> int:
+def queue_priority(problem: Problem, queue: int) -> int:
     """The queue's priority where a plugin looks at it; source: queueOrderFn of proportion and capacity."""
     return problem.queues[queue].priority if problem.policy.capacity or problem.policy.proportion else 0
 
 
-def gang_share(problem: Problem, gang: Gang, pods: Sequence[Placement], whole: Vector) -> float:
+def gang_dominant_share(problem: Problem, gang: Gang, pods: Sequence[Placement], whole: Vector) -> float:
     """drf's measure of one gang, by which those of a queue take turns: max_r held_r / total_r; 0 where drf decides
     nothing.
 

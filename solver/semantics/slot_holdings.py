@@ -18,67 +18,71 @@ from functools import cached_property
 import numpy as np
 
 from solver.problem import Placement, Problem, Vector
-from solver.semantics.device_slots import Ints, positions
+from solver.semantics.device_slots import IntArray, slot_positions
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class HeldShare:
     """Of the pods of one role on one node, `pods` hold `share` of a cell: the one at `position` among the node's cells
     of this division."""
 
     role: int
     node: int
-    division: int
+    slot_group: int
     position: int
     share: Vector
     pods: int
 
 
 @dataclass(frozen=True)
-class Holdings:
+class SlotHoldings:
     """What the running pods of each gang hold of cells."""
 
     problem: Problem
 
     @cached_property
-    def _of(self) -> tuple[tuple[Holding, ...], ...]:
-        if not any(gang.holds for gang in self.problem.gangs):
+    def _by_gang(self) -> tuple[tuple[HeldShare, ...], ...]:
+        if not any(gang.slot_holds for gang in self.problem.gangs):
             return ((),) * len(self.problem.gangs)
-        spots, found = positions(self.problem), []
+        spots, found = slot_positions(self.problem), []
         for gang in self.problem.gangs:
             own = []
-            for hold in gang.holds:
-                division, position = spots[hold.node][hold.cell]
-                (share,) = (portion.share for portion in gang.roles[hold.role].portions if portion.division == division)
-                own.append(Holding(hold.role, hold.node, division, position, share, hold.pods))
+            for hold in gang.slot_holds:
+                division, position = spots[hold.node][hold.slot]
+                (share,) = (
+                    portion.share for portion in gang.roles[hold.role].slot_requests if portion.slot_group == division
+                )
+                own.append(HeldShare(hold.role, hold.node, division, position, share, hold.pods))
             found.append(tuple(own))
         return tuple(found)
 
-    def held(self, v: int, running: Iterable[Placement]) -> tuple[Holding, ...]:
+    def shares_held(self, v: int, running: Iterable[Placement]) -> tuple[HeldShare, ...]:
         """held_c(n) of gang v for each of its cells, with these pods running; those of which nothing is held are left
         out."""
         left = {(p.role, p.node): p.pods for p in running}
-        every = (replace(h, pods=min(h.pods, left.get((h.role, h.node), 0))) for h in self._of[v])
+        every = (replace(h, pods=min(h.pods, left.get((h.role, h.node), 0))) for h in self._by_gang[v])
         return tuple(h for h in every if h.pods)
 
-    def given_back(self, v: int, before: Iterable[Placement], after: Iterable[Placement]) -> Mapping[int, Ints]:
+    def returned_amounts(
+        self, v: int, before: Iterable[Placement], after: Iterable[Placement]
+    ) -> Mapping[int, IntArray]:
         """Node -> division x cell x resource: what gang v holds of cells with the pods `before` and not with those
         `after`; below 0 for more."""
-        found: dict[int, Ints] = {}
+        found: dict[int, IntArray] = {}
         for pods, times in ((before, 1), (after, -1)):
-            for h in self.held(v, pods):
+            for h in self.shares_held(v, pods):
                 if h.node not in found:
-                    found[h.node] = np.zeros(self._shape, dtype=np.int64)
-                found[h.node][h.division, h.position] += np.array(h.share, dtype=np.int64) * (times * h.pods)
+                    found[h.node] = np.zeros(self._array_shape, dtype=np.int64)
+                found[h.node][h.slot_group, h.position] += np.array(h.share, dtype=np.int64) * (times * h.pods)
         return {node: cells for node, cells in sorted(found.items()) if cells.any()}
 
     @cached_property
-    def _shape(self) -> tuple[int, int, int]:
-        most = max((position + 1 for own in positions(self.problem) for _, position in own), default=0)
-        return len(self.problem.divisions), most, len(self.problem.resources)
+    def _array_shape(self) -> tuple[int, int, int]:
+        most = max((position + 1 for own in slot_positions(self.problem) for _, position in own), default=0)
+        return len(self.problem.slot_groups), most, len(self.problem.resources)
 
 
-def add_held(cells: Ints, holdings: Iterable[Holding]) -> None:
+def add_held_shares(slots: IntArray, holdings: Iterable[HeldShare]) -> None:
     """Adds to the free cells (node x division x cell x resource) what these hold."""
     for h in holdings:
-        cells[h.node, h.division, h.position] += np.array(h.share, dtype=np.int64) * h.pods
+        slots[h.node, h.slot_group, h.position] += np.array(h.share, dtype=np.int64) * h.pods

@@ -14,17 +14,17 @@ from solver.problem import Problem
 ROOT = -1
 """Stands for the whole cluster, nodes outside the topology included."""
 
-Counts = npt.NDArray[np.int64]
+IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Tree:
+class TopologyTree:
     """Read-only index over `problem.hypernodes`. A domain is the index of a hypernode, or ROOT."""
 
     problem: Problem
 
     @cached_property
-    def top(self) -> int:
+    def highest_tier(self) -> int:
         """The highest tier of any hypernode, 0 without hypernodes."""
         return max((h.tier for h in self.problem.hypernodes), default=0)
 
@@ -41,55 +41,67 @@ class Tree:
         return {h: tuple(c) for h, c in below.items()}
 
     @cached_property
-    def held(self) -> dict[int, npt.NDArray[np.intp]]:
+    def direct_nodes(self) -> dict[int, npt.NDArray[np.intp]]:
         """Domain -> the nodes that it holds directly; for ROOT those outside the topology."""
         by_leaf: dict[int, list[int]] = {h: [] for h in self.children}
         for n, node in enumerate(self.problem.nodes):
             by_leaf[ROOT if node.leaf is None else node.leaf].append(n)
         return {h: np.array(nodes, dtype=np.intp) for h, nodes in by_leaf.items()}
 
-    def under(self, h: int) -> npt.NDArray[np.intp]:
+    def nodes_under(self, h: int) -> npt.NDArray[np.intp]:
         """All nodes under a domain, ascending."""
-        if h not in self._under:
-            self._under[h] = np.sort(np.concatenate([self.held[h], *(self.under(child) for child in self.children[h])]))
-        return self._under[h]
+        if h not in self._nodes_under:
+            self._nodes_under[h] = np.sort(
+                np.concatenate([self.direct_nodes[h], *(self.nodes_under(child) for child in self.children[h])])
+            )
+        return self._nodes_under[h]
 
     @cached_property
-    def _under(self) -> dict[int, npt.NDArray[np.intp]]:
+    def _nodes_under(self) -> dict[int, npt.NDArray[np.intp]]:
         return {}
 
-    def parts(self, h: int) -> tuple[tuple[int, ...], npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    def children_with_nodes(self, h: int) -> tuple[tuple[int, ...], npt.NDArray[np.intp], npt.NDArray[np.intp]]:
         """The children of a domain that have nodes, all these nodes child by child, and where each child's begin."""
-        if h not in self._parts:
-            children = tuple(child for child in self.children[h] if len(self.under(child)))
-            below = [self.under(child) for child in children]
+        if h not in self._children_with_nodes:
+            children = tuple(child for child in self.children[h] if len(self.nodes_under(child)))
+            below = [self.nodes_under(child) for child in children]
             nodes = np.concatenate(below) if below else np.array([], dtype=np.intp)
-            self._parts[h] = children, nodes, np.cumsum([0, *(len(of) for of in below)], dtype=np.intp)[:-1]
-        return self._parts[h]
+            self._children_with_nodes[h] = (
+                children,
+                nodes,
+                np.cumsum([0, *(len(of) for of in below)], dtype=np.intp)[:-1],
+            )
+        return self._children_with_nodes[h]
 
     @cached_property
-    def _parts(self) -> dict[int, tuple[tuple[int, ...], npt.NDArray[np.intp], npt.NDArray[np.intp]]]:
+    def _children_with_nodes(self) -> dict[int, tuple[tuple[int, ...], npt.NDArray[np.intp], npt.NDArray[np.intp]]]:
         return {}
 
-    def laid_out(self, h: int) -> npt.NDArray[np.intp]:
+    def nodes_in_tree_order(self, h: int) -> npt.NDArray[np.intp]:
         """All nodes under a domain in the order of its form: those that it holds directly, then child by child."""
-        if h not in self._orders:
-            self._orders[h] = np.concatenate([self.held[h], *(self.laid_out(child) for child in self.children[h])])
-        return self._orders[h]
+        if h not in self._tree_orders:
+            self._tree_orders[h] = np.concatenate(
+                [self.direct_nodes[h], *(self.nodes_in_tree_order(child) for child in self.children[h])]
+            )
+        return self._tree_orders[h]
 
     @cached_property
-    def _orders(self) -> dict[int, npt.NDArray[np.intp]]:
+    def _tree_orders(self) -> dict[int, npt.NDArray[np.intp]]:
         return {}
 
-    def form(self, h: int) -> tuple[object, ...]:
+    def structure(self, h: int) -> tuple[object, ...]:
         """Tier, number of nodes held directly, and the forms of the children: equal for domains that are built alike."""
-        if h not in self._forms:
+        if h not in self._structures:
             tier = 0 if h == ROOT else self.problem.hypernodes[h].tier
-            self._forms[h] = (tier, len(self.held[h]), tuple(self.form(child) for child in self.children[h]))
-        return self._forms[h]
+            self._structures[h] = (
+                tier,
+                len(self.direct_nodes[h]),
+                tuple(self.structure(child) for child in self.children[h]),
+            )
+        return self._structures[h]
 
     @cached_property
-    def _forms(self) -> dict[int, tuple[object, ...]]:
+    def _structures(self) -> dict[int, tuple[object, ...]]:
         return {}
 
     @cached_property
@@ -98,18 +110,18 @@ class Tree:
         return np.array([ROOT if n.leaf is None else n.leaf for n in self.problem.nodes], dtype=np.intp)
 
     @cached_property
-    def kinds(self) -> Counts:
+    def node_class_of(self) -> IntArray:
         """Node -> its kind."""
-        return np.array([n.kind for n in self.problem.nodes], dtype=np.int64)
+        return np.array([n.node_class for n in self.problem.nodes], dtype=np.int64)
 
-    def open_to(self, kinds: frozenset[int]) -> npt.NDArray[np.bool_]:
+    def class_mask(self, node_classes: frozenset[int]) -> npt.NDArray[np.bool_]:
         """Node -> whether it is of one of these kinds. Do not write to the result."""
-        if kinds not in self._open:
-            self._open[kinds] = np.isin(self.kinds, sorted(kinds))
-        return self._open[kinds]
+        if node_classes not in self._class_masks:
+            self._class_masks[node_classes] = np.isin(self.node_class_of, sorted(node_classes))
+        return self._class_masks[node_classes]
 
     @cached_property
-    def _open(self) -> dict[frozenset[int], npt.NDArray[np.bool_]]:
+    def _class_masks(self) -> dict[frozenset[int], npt.NDArray[np.bool_]]:
         return {}
 
     def path(self, leaf: int | None) -> tuple[int, ...]:
@@ -120,10 +132,10 @@ class Tree:
             leaf = self.problem.hypernodes[leaf].parent
         return tuple(found)
 
-    def domain(self, leaf: int | None, tier: int) -> int | None:
+    def enclosing_domain(self, leaf: int | None, tier: int) -> int | None:
         """The maximal domain of tier <= `tier` around a leaf; ROOT when the tier is above the whole tree; None when
         there is no such domain."""
-        if tier > self.top:
+        if tier > self.highest_tier:
             return ROOT
         best = None
         for h in self.path(leaf):
@@ -132,81 +144,83 @@ class Tree:
             best = h
         return best
 
-    def domains(self, tier: int) -> tuple[int, ...]:
+    def domains_at_tier(self, tier: int) -> tuple[int, ...]:
         """The maximal domains of tier <= `tier`: they do not overlap, and a set of pods obeys a hard limit exactly when
         one of them holds it."""
-        if tier > self.top:
+        if tier > self.highest_tier:
             return (ROOT,)
-        if tier not in self._domains:
+        if tier not in self._domains_at_tier:
             nodes = self.problem.hypernodes
-            self._domains[tier] = tuple(
+            self._domains_at_tier[tier] = tuple(
                 h for h, x in enumerate(nodes) if x.tier <= tier and (x.parent is None or nodes[x.parent].tier > tier)
             )
-        return self._domains[tier]
+        return self._domains_at_tier[tier]
 
     @cached_property
-    def _domains(self) -> dict[int, tuple[int, ...]]:
+    def _domains_at_tier(self) -> dict[int, tuple[int, ...]]:
         return {}
 
-    def sums(self, per_node: Counts) -> dict[int, int]:
+    def sum_per_domain(self, per_node: IntArray) -> dict[int, int]:
         """Domain -> sum of a figure over all nodes under it. per_node: one figure per node."""
-        return dict(enumerate(self.totals(per_node).tolist(), ROOT))
+        return dict(enumerate(self.domain_sum_array(per_node).tolist(), ROOT))
 
-    def totals(self, per_node: Counts) -> Counts:
+    def domain_sum_array(self, per_node: IntArray) -> IntArray:
         """As `sums`, as an array: what is under domain h stands at h - ROOT."""
-        total: Counts = np.bincount(
+        total: IntArray = np.bincount(
             self.leaf_of - ROOT, weights=per_node, minlength=len(self.problem.hypernodes) - ROOT
         ).astype(np.int64)
-        for children, parents in self._steps:
+        for children, parents in self._parents_by_tier:
             np.add.at(total, parents, total[children])
         return total
 
     @cached_property
-    def tier_of(self) -> Counts:
+    def tier_of(self) -> IntArray:
         """Hypernode -> its tier."""
         return np.array([h.tier for h in self.problem.hypernodes], dtype=np.int64)
 
     @cached_property
-    def _steps(self) -> tuple[tuple[Counts, Counts], ...]:
+    def _parents_by_tier(self) -> tuple[tuple[IntArray, IntArray], ...]:
         """For each tier, the lowest first, its hypernodes and their parents, at the places where `totals` has them."""
         above = np.array([ROOT if h.parent is None else h.parent for h in self.problem.hypernodes], dtype=np.int64)
         members = [np.flatnonzero(self.tier_of == tier) for tier in self.tiers]
         return tuple((of - ROOT, above[of] - ROOT) for of in members)
 
-    def line(self, leaf: int | None) -> tuple[int, ...]:
+    def domains_by_tier(self, leaf: int | None) -> tuple[int, ...]:
         """For each of `tiers` the domain around a leaf. One missing at some tier (a ragged tree, a node outside) is
         stood in for by the one below."""
-        known = self._lines.get(leaf)
+        known = self._domains_by_tier.get(leaf)
         if known is None:
             at = {self.problem.hypernodes[h].tier: h for h in self.path(leaf)}
             found, below = [], ROOT if leaf is None else leaf
             for tier in self.tiers:
                 below = at.get(tier, below)
                 found.append(below)
-            known = self._lines[leaf] = tuple(found)
+            known = self._domains_by_tier[leaf] = tuple(found)
         return known
 
     @cached_property
-    def _lines(self) -> dict[int | None, tuple[int, ...]]:
+    def _domains_by_tier(self) -> dict[int | None, tuple[int, ...]]:
         return {}
 
     @cached_property
-    def levels(self) -> npt.NDArray[np.intp]:
+    def leaf_domains_by_tier(self) -> npt.NDArray[np.intp]:
         """Tier (in the order of `tiers`) x leaf (at leaf - ROOT) -> the domain around it, as `line` has it."""
-        lines = [self.line(None if leaf == ROOT else leaf) for leaf in range(ROOT, len(self.problem.hypernodes))]
+        lines = [
+            self.domains_by_tier(None if leaf == ROOT else leaf) for leaf in range(ROOT, len(self.problem.hypernodes))
+        ]
         return np.array(lines, dtype=np.intp).reshape(len(lines), len(self.tiers)).T
 
-    def span(self, leaves: Iterable[int | None]) -> int:
+    def tier_span(self, leaves: Iterable[int | None]) -> int:
         """Communication cost of a set of leaves: over all tiers, the domains touched beyond the first, one tier up
         weighing four times as much."""
-        lines = [self.line(leaf) for leaf in set(leaves)]
+        lines = [self.domains_by_tier(leaf) for leaf in set(leaves)]
         return (
-            sum(weight * (len({line[level] for line in lines}) - 1) for level, weight in enumerate(self.weights))
+            sum(weight * (len({line[level] for line in lines}) - 1) for level, weight in enumerate(self.tier_weights))
             if lines
             else 0
         )
 
     @cached_property
-    def weights(self) -> Sequence[int]:
+    def tier_weights(self) -> Sequence[int]:
         """Cost of one more domain at each of `tiers`."""
         return tuple(4**i for i in range(len(self.tiers)))

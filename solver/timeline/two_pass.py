@@ -8,100 +8,107 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from solver.models.sets import Level
+from solver.models.sets import PrecedenceLevel
 from solver.plan import Reservation
-from solver.semantics.exclusions import closed
-from solver.semantics.gang_classes import satisfied
-from solver.semantics.placements import merged
-from solver.semantics.priorities import level_of, passed, turn
-from solver.semantics.topology import Tree
-from solver.state.room import Ledger, demand
-from solver.timeline.reservation import Outlook, barred, shut, timed
+from solver.semantics.exclusions import exclude_nodes
+from solver.semantics.gang_classes import meets_minima
+from solver.semantics.placements import merge_placements
+from solver.semantics.priorities import blocking_gangs, precedence_level, serving_order_key
+from solver.semantics.topology import TopologyTree
+from solver.state.room import QueueBooks, placed_demand
+from solver.timeline.reservation import ReleaseTimeline, blocked_gangs, has_known_times, reserved_exclusions
 
 if TYPE_CHECKING:
-    from solver.planner import Course
+    from solver.planner import PlanState
 
-Decide = Callable[["Course", list[int]], "Course"]
+DecideGangs = Callable[["PlanState", list[int]], "PlanState"]
 """Decides these gangs, beside what the course has decided already."""
 
 
-def planned(course: Course, decide: Decide) -> Course:
+def plan_with_reservation(state: PlanState, decide: DecideGangs) -> PlanState:
     """Everybody is decided; where a gang gets a reservation, those of its level and below are decided again with its
     room kept."""
-    problem, waiting = course.problem, course.waiting()
-    if not timed(problem):
-        return decide(course, waiting)
-    trial = decide(course.copy(), waiting)
-    for level in sorted({level_of(problem, j) for j in waiting}, reverse=True):
-        if promise(trial, waiting, level, evicting=False) is None:
+    problem, waiting = state.problem, state.waiting_gangs()
+    if not has_known_times(problem):
+        return decide(state, waiting)
+    trial = decide(state.copy(), waiting)
+    for level in sorted({precedence_level(problem, j) for j in waiting}, reverse=True):
+        if reservation_at_level(trial, waiting, level, allow_eviction=False) is None:
             continue
-        above = [j for j in waiting if level_of(problem, j) > level]
-        again = decide(course.copy(), above)
-        held = promise(again, waiting, level, evicting=True)
+        above = [j for j in waiting if precedence_level(problem, j) > level]
+        again = decide(state.copy(), above)
+        held = reservation_at_level(again, waiting, level, allow_eviction=True)
         if held is not None:
-            rest = [j for j in waiting if level_of(problem, j) <= level]
-            reserve(again, held, above, rest)
+            rest = [j for j in waiting if precedence_level(problem, j) <= level]
+            apply_reservation(again, held, above, rest)
             again = decide(again, rest)
-            return trial if held.gang in again.placements or _overtaken(again, held) else again
+            return trial if held.gang in again.placements or _evicts_awaited_gang(again, held) else again
     return trial
 
 
-def _overtaken(course: Course, held: Reservation) -> bool:
+def _evicts_awaited_gang(state: PlanState, reservation: Reservation) -> bool:
     """Whether somebody whose end is waited for is evicted by another: the promise is for the next plan to make, with
     what is there then."""
-    return any(v in course.standing.evicted and v not in course.placements for v in held.until)
+    return any(v in state.evictions.evicted_pods and v not in state.placements for v in reservation.awaited_gangs)
 
 
-def promise(course: Course, waiting: Iterable[int], level: Level, evicting: bool) -> Reservation | None:
+def reservation_at_level(
+    state: PlanState, waiting: Iterable[int], level: PrecedenceLevel, allow_eviction: bool
+) -> Reservation | None:
     """The reservation of the first gang of this level that cannot start even alone beside those of the levels above it.
 
     evicting: those levels and no others are decided, so that eviction may be tried.
     """
-    left = course.waiting()
-    behind, above = passed(course.problem, left, ()), {j for j in waiting if level_of(course.problem, j) > level}
-    heads = [j for j in left if j not in behind and level_of(course.problem, j) == level]
+    left = state.waiting_gangs()
+    behind, above = (
+        blocking_gangs(state.problem, left, ()),
+        {j for j in waiting if precedence_level(state.problem, j) > level},
+    )
+    heads = [j for j in left if j not in behind and precedence_level(state.problem, j) == level]
     if not heads:
         return None
-    view = outlook(course, above)
+    view = release_timeline(state, above)
 
     def starts(j: int) -> bool:
-        return course.fitted(j, *view.without(())) is not None or (
-            evicting and course.promising(j) and course.copy().evict_for(j)
+        return state.placement_in(j, *view.capacity_after(())) is not None or (
+            allow_eviction and state.eviction_may_help(j) and state.copy().evict_for_gang(j)
         )
 
-    return view.first(sorted(heads, key=partial(turn, course.problem)), starts)
+    return view.first_reservation(sorted(heads, key=partial(serving_order_key, state.problem)), starts)
 
 
-def reserve(course: Course, held: Reservation, above: Collection[int], rest: Iterable[int]) -> None:
+def apply_reservation(state: PlanState, reservation: Reservation, above: Collection[int], rest: Iterable[int]) -> None:
     """From now on nobody delays this start. above: who was decided before; rest: who is still to be decided."""
-    course.reservation, course.later = held, outlook(course, above).at_start(held)
-    closing = shut(course.problem, held)
-    course.lasting = frozenset(closing)
-    course.barred = barred(course.problem, held, course.later, sorted(rest, key=partial(turn, course.problem)))
-    course.problem = closed(course.problem, closing)
-    course.tree = Tree(course.problem)
-    course.standing = replace(course.standing, problem=course.problem, tree=course.tree)
+    state.reservation, state.ledger_at_start = reservation, release_timeline(state, above).ledger_at_start(reservation)
+    closing = reserved_exclusions(state.problem, reservation)
+    state.lasting_gangs = frozenset(closing)
+    state.blocked_gangs = blocked_gangs(
+        state.problem, reservation, state.ledger_at_start, sorted(rest, key=partial(serving_order_key, state.problem))
+    )
+    state.problem = exclude_nodes(state.problem, closing)
+    state.tree = TopologyTree(state.problem)
+    state.evictions = replace(state.evictions, problem=state.problem, tree=state.tree)
 
 
-def outlook(course: Course, above: Collection[int]) -> Outlook:
+def release_timeline(state: PlanState, above: Collection[int]) -> ReleaseTimeline:
     """Who holds what before the gangs are decided that are not in `above`."""
-    problem, evicted = course.problem, course.standing.evicted
+    problem, evicted = state.problem, state.evictions.evicted_pods
     holding = {
-        j: course.placements[j]
+        j: state.placements[j]
         for j, gang in enumerate(problem.gangs)
-        if j in course.placements and (satisfied(gang) or j in above)
+        if j in state.placements and (meets_minima(gang) or j in above)
     }
     holding |= {
-        j: merged(gang.running)
+        j: merge_placements(gang.running)
         for j, gang in enumerate(problem.gangs)
         if gang.running and j not in holding and j not in evicted
     }
-    ledger, width = Ledger(problem), len(problem.resources)
+    ledger, width = QueueBooks(problem), len(problem.resources)
     for j in sorted(holding.keys() | evicted.keys()):
         gang = problem.gangs[j]
         ran, holds, gone = (
-            demand(gang, pods, width) for pods in (gang.running, holding.get(j, ()), evicted.get(j, ()))
+            placed_demand(gang, pods, width) for pods in (gang.running, holding.get(j, ()), evicted.get(j, ()))
         )
-        ledger.release(gang.queue, gone, gone)  # what is evicted excuses nobody any more
-        ledger.charge(gang.queue, tuple(b - a + c for a, b, c in zip(ran, holds, gone, strict=True)))
-    return Outlook(problem, holding, ledger, course.fitted)
+        ledger.release_amount(gang.queue, gone, gone)  # what is evicted excuses nobody any more
+        ledger.charge_queue(gang.queue, tuple(b - a + c for a, b, c in zip(ran, holds, gone, strict=True)))
+    return ReleaseTimeline(problem, holding, ledger, state.placement_in)

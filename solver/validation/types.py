@@ -15,18 +15,18 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from solver.problem import Problem
 
-Fault = tuple[tuple[str | int, ...], str]
+Mismatch = tuple[tuple[str | int, ...], str]
 """The path of indices to what is built otherwise, and what it is."""
 
-Check = Callable[[Any], Fault | None]
+ValueCheck = Callable[[Any], Mismatch | None]
 
 
-def misbuilt(problem: object) -> Fault | None:
+def first_mismatch(problem: object) -> Mismatch | None:
     """The first part of the problem that is not of the form that its annotation says."""
-    return None if _fine([problem], Problem) else _class(Problem)(problem)
+    return None if _all_match([problem], Problem) else _dataclass_check(Problem)(problem)
 
 
-def _fine(values: Sequence[Any], hint: Any) -> bool:
+def _all_match(values: Sequence[Any], hint: Any) -> bool:
     """Whether all of these values are plainly of this annotation, field by field of all of them together. `_check`
     finds the culprit."""
     origin, inside, each = get_origin(hint), get_args(hint), hint
@@ -34,81 +34,85 @@ def _fine(values: Sequence[Any], hint: Any) -> bool:
         return True
     if is_dataclass(hint):
         return set(map(type, values)) == {each} and all(
-            _fine([getattr(v, name) for v in values], of) for name, of in _fields(each)
+            _all_match([getattr(v, name) for v in values], of) for name, of in _checked_fields(each)
         )
     if origin in (Union, UnionType):
-        return _fine([value for value in values if value is not None], _other(inside))
+        return _all_match([value for value in values if value is not None], _non_none_hint(inside))
     if set(map(type, values)) != {str if origin is Literal else origin or hint}:
         return False
     if origin is tuple and inside[1:] == (...,):
-        return inside[0] is int or _check(inside[0]) is None or _fine(list(chain.from_iterable(values)), inside[0])
+        return (
+            inside[0] is int
+            or _check_for(inside[0]) is None
+            or _all_match(list(chain.from_iterable(values)), inside[0])
+        )
     if origin is tuple:
         return set(map(len, values)) == {len(inside)} and all(
-            _fine([value[i] for value in values], of) for i, of in enumerate(inside)
+            _all_match([value[i] for value in values], of) for i, of in enumerate(inside)
         )
     return origin is not Literal or set(values) <= set(inside)
 
 
 @cache
-def _fields(kind: Any) -> list[tuple[str, Any]]:
+def _checked_fields(kind: Any) -> list[tuple[str, Any]]:
     """The fields of a dataclass that are more than integers."""
     hints = get_type_hints(kind)
-    return [(field.name, hints[field.name]) for field in fields(kind) if _check(hints[field.name]) is not None]
+    return [(field.name, hints[field.name]) for field in fields(kind) if _check_for(hints[field.name]) is not None]
 
 
-def _other(arms: tuple[Any, ...]) -> Any:
+def _non_none_hint(arms: tuple[Any, ...]) -> Any:
     """What may be None, if it is not."""
     (other,) = (arm for arm in arms if arm is not NoneType)
     return other
 
 
 @cache
-def _check(hint: Any) -> Check | None:
+def _check_for(hint: Any) -> ValueCheck | None:
     """What to ask of a value with this annotation; None for nothing."""
     origin, inside = get_origin(hint), get_args(hint)
     if is_dataclass(hint):
-        return _class(hint)
+        return _dataclass_check(hint)
     if origin in (Union, UnionType):
-        return _perhaps(_check(_other(inside)))
+        return _optional_check(_check_for(_non_none_hint(inside)))
     if origin is tuple and inside[1:] == (...,):
-        each = _check(inside[0])
-        return _of(tuple) if each is None else _row(each)
+        each = _check_for(inside[0])
+        return _instance_check(tuple) if each is None else _sequence_check(each)
     if origin is tuple:
-        return _pair([_check(each) for each in inside])
+        return _fixed_tuple_check([_check_for(each) for each in inside])
     if origin is Literal:
         return lambda value: (
             None if isinstance(value, str) and value in inside else ((), f"{value!r} is none of {', '.join(inside)}")
         )
-    return None if hint is int else _of(origin or hint)
+    return None if hint is int else _instance_check(origin or hint)
 
 
-def _perhaps(inner: Check | None) -> Check | None:
+def _optional_check(inner: ValueCheck | None) -> ValueCheck | None:
     """None, or what another annotation says."""
     if inner is None:
         return None
 
-    def check(value: Any) -> Fault | None:
+    def check(value: Any) -> Mismatch | None:
         return None if value is None else inner(value)
 
     return check
 
 
-def _wrong(value: object, kind: type) -> Fault:
+def _type_mismatch(value: object, kind: type) -> Mismatch:
     return (), f"is of the type {type(value).__name__}, not {kind.__name__}"
 
 
-def _of(kind: type) -> Check:
-    return lambda value: None if isinstance(value, kind) else _wrong(value, kind)
+def _instance_check(kind: type) -> ValueCheck:
+    return lambda value: None if isinstance(value, kind) else _type_mismatch(value, kind)
 
 
-def _class(kind: Any) -> Check:
+def _dataclass_check(kind: Any) -> ValueCheck:
     """A dataclass and all its fields."""
     hints = get_type_hints(kind)
-    checks = [(field.name, inner) for field in fields(kind) if (inner := _check(hints[field.name])) is not None]
+    checks = [(field.name, inner) for field in fields(kind) if (inner := _check_for(hints[field.name])) is not None]
 
-    def check(value: Any) -> Fault | None:
+    def check(value: Any) -> Mismatch | None:
         if not isinstance(value, kind):
-            return _wrong(value, kind)
+            return _type_mismatch(value, kind)
         for name, inner in checks:
             if (fault := inner(getattr(value, name))) is not None:
                 return (name, *fault[0]), fault[1]
@@ -117,12 +121,12 @@ def _class(kind: Any) -> Check:
     return check
 
 
-def _row(inner: Check) -> Check:
+def _sequence_check(inner: ValueCheck) -> ValueCheck:
     """A tuple of any length."""
 
-    def check(value: Any) -> Fault | None:
+    def check(value: Any) -> Mismatch | None:
         if not isinstance(value, tuple):
-            return _wrong(value, tuple)
+            return _type_mismatch(value, tuple)
         for i, each in enumerate(value):
             if (fault := inner(each)) is not None:
                 return (i, *fault[0]), fault[1]
@@ -131,12 +135,12 @@ def _row(inner: Check) -> Check:
     return check
 
 
-def _pair(inner: list[Check | None]) -> Check:
+def _fixed_tuple_check(inner: list[ValueCheck | None]) -> ValueCheck:
     """A tuple of so many entries."""
 
-    def check(value: Any) -> Fault | None:
+    def check(value: Any) -> Mismatch | None:
         if not isinstance(value, tuple):
-            return _wrong(value, tuple)
+            return _type_mismatch(value, tuple)
         if len(value) != len(inner):
             return (), f"has {len(value)} entries, not {len(inner)}"
         for i, (each, ask) in enumerate(zip(value, inner, strict=True)):

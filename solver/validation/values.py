@@ -10,33 +10,33 @@ from operator import le
 from typing import Protocol
 
 from solver.problem import (
-    Back,
-    Cell,
+    DeviceSlot,
     Gang,
     HyperNode,
     InvalidProblemError,
     Limits,
     Node,
+    PodRule,
     Problem,
     Queue,
-    Relation,
+    ReturningNode,
     Role,
     Subgroup,
     Vector,
 )
-from solver.validation.types import misbuilt
+from solver.validation.types import first_mismatch
 
-LARGEST = 2**62
+MAX_AMOUNT = 2**62
 """No amount, and no sum of amounts over the cluster or over all gangs, may be larger: it has to fit a signed 64-bit
 integer with room to add."""
 
-MOST_PODS = 2**31 - 1
+MAX_PODS = 2**31 - 1
 """Of a role, or of its running pods on a node: Kubernetes counts them in 32 bits."""
 
-Where = tuple[str | int, ...]
+FieldPath = tuple[str | int, ...]
 
 
-class _Named(Protocol):
+class _HasName(Protocol):
     @property
     def name(self) -> str: ...
 
@@ -63,63 +63,69 @@ def validate(problem: Problem) -> None:
     A problem without nodes, hypernodes, queues or gangs is well formed. A gang that cannot fit is well formed too: it
     waits.
     """
-    _built(problem)
-    _once(("resources",), problem.resources)
-    _once(("divisions",), problem.divisions)
+    _check_form(problem)
+    _check_no_duplicates(("resources",), problem.resources)
+    _check_no_duplicates(("slot_groups",), problem.slot_groups)
     for collection in ("nodes", "hypernodes", "queues", "gangs"):
-        _unique((collection,), getattr(problem, collection))
+        _check_unique_names((collection,), getattr(problem, collection))
     for h, hypernode in enumerate(problem.hypernodes):
-        _hypernode(("hypernodes", h), hypernode, problem)
-    _nodes(problem)
+        _check_hypernode(("hypernodes", h), hypernode, problem)
+    _check_nodes(problem)
     for q, queue in enumerate(problem.queues):
-        _queue(("queues", q), queue, problem)
-    _no_queue_loop(problem.queues)
-    for rho, relation in enumerate(problem.relations):
-        _relation(("relations", rho), relation, problem)
+        _check_queue(("queues", q), queue, problem)
+    _check_no_queue_loop(problem.queues)
+    for rho, relation in enumerate(problem.pod_rules):
+        _check_pod_rule(("pod_rules", rho), relation, problem)
     for g, gang in enumerate(problem.gangs):
-        _gang(("gangs", g), gang, problem)
-    _held(problem)
-    for number, r in enumerate(problem.devices):
-        _index(("devices", number), r, problem.resources)
-    for b, budget in enumerate(problem.budgets):
-        _integer(("budgets", b, "allowed"), budget.allowed)
+        _check_gang(("gangs", g), gang, problem)
+    _check_slot_totals(problem)
+    for number, r in enumerate(problem.device_resources):
+        _check_index(("device_resources", number), r, problem.resources)
+    for b, budget in enumerate(problem.disruption_budgets):
+        _check_integer(("disruption_budgets", b, "allowed"), budget.allowed)
         for k, (g, t) in enumerate(budget.roles):
-            _index(("budgets", b, "roles", k), g, problem.gangs)
-            _index(("budgets", b, "roles", k), t, problem.gangs[g].roles)
-    _integer(("policy", "reclaim_levels"), problem.policy.reclaim_levels)
-    _sums(problem)
+            _check_index(("disruption_budgets", b, "roles", k), g, problem.gangs)
+            _check_index(("disruption_budgets", b, "roles", k), t, problem.gangs[g].roles)
+    _check_integer(("policy", "ancestor_reclaim_levels"), problem.policy.ancestor_reclaim_levels)
+    _check_sums(problem)
 
 
-def _built(problem: Problem) -> None:
-    if (fault := misbuilt(problem)) is not None:
+def _check_form(problem: Problem) -> None:
+    if (fault := first_mismatch(problem)) is not None:
         raise InvalidProblemError(*fault)
 
 
-def _once(where: Where, names: tuple[str, ...]) -> None:
+def _check_no_duplicates(where: FieldPath, names: tuple[str, ...]) -> None:
     for i, name in enumerate(names):
         if name in names[:i]:
             raise InvalidProblemError((*where, i), f"{name!r} occurs twice")
 
 
-def _nodes(problem: Problem) -> None:
-    plain = _plain(problem)
+def _check_nodes(problem: Problem) -> None:
+    plain = _are_nodes_plain(problem)
     for n, node in enumerate(problem.nodes):
-        if not plain or node.cells or node.windows or node.back is not None or node.closes_in is not None:
-            _node(("nodes", n), node, problem)
+        if (
+            not plain
+            or node.slots
+            or node.maintenance_windows
+            or node.returning is not None
+            or node.maintenance_in is not None
+        ):
+            _check_node(("nodes", n), node, problem)
 
 
-def _plain(problem: Problem) -> bool:
+def _are_nodes_plain(problem: Problem) -> bool:
     """Whether nothing is wrong with what every node has: leaf, kind, capacity and free. Looked at all together; `_node`
     finds the culprit."""
     nodes = problem.nodes
-    leaves, kinds = [node.leaf for node in nodes if node.leaf is not None], [node.kind for node in nodes]
+    leaves, kinds = [node.leaf for node in nodes if node.leaf is not None], [node.node_class for node in nodes]
     pairs = [(node.free, node.capacity) for node in nodes]
     vectors = list(chain.from_iterable(pairs))
     if {*map(type, leaves), *map(type, kinds), *map(type, chain.from_iterable(vectors))} - {int} or set(
         map(len, vectors)
     ) - {len(problem.resources)}:
         return False
-    hypernodes, amounts = range(len(problem.hypernodes)), range(LARGEST + 1)
+    hypernodes, amounts = range(len(problem.hypernodes)), range(MAX_AMOUNT + 1)
     return (
         all(leaf in hypernodes for leaf in set(leaves))
         and all(kind in amounts for kind in set(kinds))
@@ -128,7 +134,7 @@ def _plain(problem: Problem) -> bool:
     )
 
 
-def _unique(where: Where, items: Sequence[_Named]) -> None:
+def _check_unique_names(where: FieldPath, items: Sequence[_HasName]) -> None:
     first: dict[str, int] = {}
     if len({item.name for item in items}) == len(items):
         return
@@ -137,110 +143,112 @@ def _unique(where: Where, items: Sequence[_Named]) -> None:
             raise InvalidProblemError((*where, i, "name"), f"{item.name!r} is the name of {first[item.name]} already")
 
 
-def _integer(where: Where, value: object, least: int | None = 0) -> None:
+def _check_integer(where: FieldPath, value: object, least: int | None = 0) -> None:
     if type(value) is not int:  # a bool or a float, NaN included, compares like a number but is none of ours
         raise InvalidProblemError(where, f"{value!r} is not an integer")
-    if (least is not None and value < least) or abs(value) > LARGEST:
-        raise InvalidProblemError(where, f"{value} is outside {-LARGEST if least is None else least} to {LARGEST}")
+    if (least is not None and value < least) or abs(value) > MAX_AMOUNT:
+        raise InvalidProblemError(
+            where, f"{value} is outside {-MAX_AMOUNT if least is None else least} to {MAX_AMOUNT}"
+        )
 
 
-def _pods(where: Where, number: object, least: int) -> None:
-    _integer(where, number, least)
-    if isinstance(number, int) and number > MOST_PODS:
-        raise InvalidProblemError(where, f"{number} pods are more than the {MOST_PODS} that can be counted")
+def _check_pod_count(where: FieldPath, number: object, least: int) -> None:
+    _check_integer(where, number, least)
+    if isinstance(number, int) and number > MAX_PODS:
+        raise InvalidProblemError(where, f"{number} pods are more than the {MAX_PODS} that can be counted")
 
 
-def _index(where: Where, value: object, items: Sequence[object]) -> None:
-    _integer(where, value, None)
+def _check_index(where: FieldPath, value: object, items: Sequence[object]) -> None:
+    _check_integer(where, value, None)
     if value not in range(len(items)):
         raise InvalidProblemError(where, f"there is no {value} among {len(items)}")
 
 
-def _vector(where: Where, vector: Vector | Limits, problem: Problem, *, optional: bool = False) -> None:
+def _check_vector(where: FieldPath, vector: Vector | Limits, problem: Problem, *, optional: bool = False) -> None:
     if len(vector) != len(problem.resources):
         raise InvalidProblemError(where, f"has {len(vector)} entries for {len(problem.resources)} resources")
-    if all(type(amount) is int and 0 <= amount <= LARGEST for amount in vector):
+    if all(type(amount) is int and 0 <= amount <= MAX_AMOUNT for amount in vector):
         return
     for r, amount in enumerate(vector):
         if not (optional and amount is None):
-            _integer((*where, r), amount)
+            _check_integer((*where, r), amount)
 
 
-def _hypernode(where: Where, hypernode: HyperNode, problem: Problem) -> None:
-    _integer((*where, "tier"), hypernode.tier, 1)
+def _check_hypernode(where: FieldPath, hypernode: HyperNode, problem: Problem) -> None:
+    _check_integer((*where, "tier"), hypernode.tier, 1)
     if hypernode.parent is not None:
-        _index((*where, "parent"), hypernode.parent, problem.hypernodes)
+        _check_index((*where, "parent"), hypernode.parent, problem.hypernodes)
         parent = problem.hypernodes[hypernode.parent]
-        _integer(("hypernodes", hypernode.parent, "tier"), parent.tier, 1)
+        _check_integer(("hypernodes", hypernode.parent, "tier"), parent.tier, 1)
         if parent.tier <= hypernode.tier:
             raise InvalidProblemError(
                 (*where, "parent"), f"its tier {parent.tier} is not above the child's {hypernode.tier}"
             )
 
 
-def _node(where: Where, node: Node, problem: Problem) -> None:
+def _check_node(where: FieldPath, node: Node, problem: Problem) -> None:
     if node.leaf is not None:
-        _index((*where, "leaf"), node.leaf, problem.hypernodes)
-    if node.closes_in is not None:
-        _integer((*where, "closes_in"), node.closes_in)
-    for w, window in enumerate(node.windows):
+        _check_index((*where, "leaf"), node.leaf, problem.hypernodes)
+    if node.maintenance_in is not None:
+        _check_integer((*where, "maintenance_in"), node.maintenance_in)
+    for w, window in enumerate(node.maintenance_windows):
         for end, seconds in enumerate(window):
-            _integer((*where, "windows", w, end), seconds)
-    _room(where, node, problem)
-    if node.back is not None:
-        _room((*where, "back"), node.back, problem)
-        if [cell.division for cell in node.back.cells] != [cell.division for cell in node.cells]:
-            raise InvalidProblemError((*where, "back", "cells"), "are not the node's own")
+            _check_integer((*where, "maintenance_windows", w, end), seconds)
+    _check_capacity(where, node, problem)
+    if node.returning is not None:
+        _check_capacity((*where, "returning"), node.returning, problem)
+        if [cell.slot_group for cell in node.returning.slots] != [cell.slot_group for cell in node.slots]:
+            raise InvalidProblemError((*where, "returning", "slots"), "are not the node's own")
 
 
-def _room(where: Where, node: Node | Back, problem: Problem) -> None:
-    _integer((*where, "kind"), node.kind)
-    _vector((*where, "capacity"), node.capacity, problem)
-    _vector((*where, "free"), node.free, problem)
-    _within_capacity(where, node)
-    for c, cell in enumerate(node.cells):
-        here = (*where, "cells", c)
-        _index((*here, "division"), cell.division, problem.divisions)
-        _vector((*here, "capacity"), cell.capacity, problem)
-        _vector((*here, "free"), cell.free, problem)
-        _within_capacity(here, cell)
+def _check_capacity(where: FieldPath, node: Node | ReturningNode, problem: Problem) -> None:
+    _check_integer((*where, "node_class"), node.node_class)
+    _check_vector((*where, "capacity"), node.capacity, problem)
+    _check_vector((*where, "free"), node.free, problem)
+    _check_free_within_capacity(where, node)
+    for c, cell in enumerate(node.slots):
+        here = (*where, "slots", c)
+        _check_index((*here, "slot_group"), cell.slot_group, problem.slot_groups)
+        _check_vector((*here, "capacity"), cell.capacity, problem)
+        _check_vector((*here, "free"), cell.free, problem)
+        _check_free_within_capacity(here, cell)
 
 
-def _within_capacity(where: Where, part: Node | Back | Cell) -> None:
-    if all(map(le, part.free, part.capacity)):
+def _check_free_within_capacity(where: FieldPath, holder: Node | ReturningNode | DeviceSlot) -> None:
+    if all(map(le, holder.free, holder.capacity)):
         return
-    for r, (free, capacity) in enumerate(zip(part.free, part.capacity, strict=True)):
+    for r, (free, capacity) in enumerate(zip(holder.free, holder.capacity, strict=True)):
         if free > capacity:
             raise InvalidProblemError((*where, "free", r), f"{free} are free of a capacity of {capacity}")
 
 
-def _portions(where: Where, role: Role, problem: Problem) -> None:
-    for k, portion in enumerate(role.portions):
-        here = (*where, "portions", k)
-        _index((*here, "division"), portion.division, problem.divisions)
-        if portion.division in [other.division for other in role.portions[:k]]:
-            raise InvalidProblemError((*here, "division"), "there is a portion of this division already")
-        _integer((*here, "number"), portion.number, 1)
-        _vector((*here, "share"), portion.share, problem)
+def _check_slot_requests(where: FieldPath, role: Role, problem: Problem) -> None:
+    for k, portion in enumerate(role.slot_requests):
+        here = (*where, "slot_requests", k)
+        _check_index((*here, "slot_group"), portion.slot_group, problem.slot_groups)
+        if portion.slot_group in [other.slot_group for other in role.slot_requests[:k]]:
+            raise InvalidProblemError((*here, "slot_group"), "there is a portion of this division already")
+        _check_integer((*here, "number"), portion.number, 1)
+        _check_vector((*here, "share"), portion.share, problem)
         if not any(portion.share):
             raise InvalidProblemError((*here, "share"), "asks for nothing")
 
 
-def _queue(where: Where, queue: Queue, problem: Problem) -> None:
+def _check_queue(where: FieldPath, queue: Queue, problem: Problem) -> None:
     if queue.parent is not None:
-        _index((*where, "parent"), queue.parent, problem.queues)
-    _integer((*where, "weight"), queue.weight, 1)
-    _integer((*where, "priority"), queue.priority, None)
+        _check_index((*where, "parent"), queue.parent, problem.queues)
+    _check_integer((*where, "weight"), queue.weight, 1)
+    _check_integer((*where, "priority"), queue.priority, None)
     for name in ("guarantee", "deserved", "capability"):
-        _vector((*where, name), getattr(queue, name), problem, optional=True)
-    _vector((*where, "used"), queue.used, problem)
-    for k, hypernode in enumerate(queue.kept):
-        _index((*where, "kept", k), hypernode, problem.hypernodes)
+        _check_vector((*where, name), getattr(queue, name), problem, optional=True)
+    _check_vector((*where, "used"), queue.used, problem)
+    for k, hypernode in enumerate(queue.dedicated_domains):
+        _check_index((*where, "dedicated_domains", k), hypernode, problem.hypernodes)
     for step, (_, weight) in enumerate(queue.hierarchy):
-        _integer((*where, "hierarchy", step), weight, 1)
+        _check_integer((*where, "hierarchy", step), weight, 1)
 
 
-def _no_queue_loop(queues: Sequence[Queue]) -> None:
+def _check_no_queue_loop(queues: Sequence[Queue]) -> None:
     for q, queue in enumerate(queues):
         above = queue.parent
         for _ in queues:
@@ -251,157 +259,164 @@ def _no_queue_loop(queues: Sequence[Queue]) -> None:
             raise InvalidProblemError(("queues", q, "parent"), "the way up never ends: the queues form a loop")
 
 
-def _relation(where: Where, relation: Relation, problem: Problem) -> None:
-    if relation.kind not in ("apart", "together", "even"):
-        raise InvalidProblemError((*where, "kind"), f"{relation.kind!r} is none of apart, together, even")
-    if len(relation.domains) != len(problem.nodes):
+def _check_pod_rule(where: FieldPath, pod_rule: PodRule, problem: Problem) -> None:
+    if pod_rule.rule_kind not in ("apart", "together", "even"):
+        raise InvalidProblemError((*where, "rule_kind"), f"{pod_rule.rule_kind!r} is none of apart, together, even")
+    if len(pod_rule.domains) != len(problem.nodes):
         raise InvalidProblemError(
-            (*where, "domains"), f"has {len(relation.domains)} entries for {len(problem.nodes)} nodes"
+            (*where, "domains"), f"has {len(pod_rule.domains)} entries for {len(problem.nodes)} nodes"
         )
-    for n, d in enumerate(relation.domains):
+    for n, d in enumerate(pod_rule.domains):
         if d is not None:
-            _index((*where, "domains", n), d, relation.present)
-    if empty := set(range(len(relation.present))) - set(relation.domains):
-        raise InvalidProblemError((*where, "present", min(empty)), "no node is in this domain")
-    for name in ("present", "guards"):
-        for d, pods in enumerate(getattr(relation, name)):
-            _integer((*where, name, d), pods)
-    if relation.guards and len(relation.guards) != len(relation.present):
+            _check_index((*where, "domains", n), d, pod_rule.selected_present)
+    if empty := set(range(len(pod_rule.selected_present))) - set(pod_rule.domains):
+        raise InvalidProblemError((*where, "selected_present", min(empty)), "no node is in this domain")
+    for name in ("selected_present", "owners_present"):
+        for d, pods in enumerate(getattr(pod_rule, name)):
+            _check_integer((*where, name, d), pods)
+    if pod_rule.owners_present and len(pod_rule.owners_present) != len(pod_rule.selected_present):
         raise InvalidProblemError(
-            (*where, "guards"), f"has {len(relation.guards)} entries for {len(relation.present)} domains"
+            (*where, "owners_present"),
+            f"has {len(pod_rule.owners_present)} entries for {len(pod_rule.selected_present)} domains",
         )
     rho = int(where[-1])
     concerned = (
         {
             g
             for g, gang in enumerate(problem.gangs)
-            if any(rho in role.bears or rho in role.matches for role in gang.roles)
+            if any(rho in role.owned_rules or rho in role.selecting_rules for role in gang.roles)
         }
-        if relation.own
+        if pod_rule.own_gang_only
         else {}
     )
-    if relation.own and (len(concerned) > 1 or any(relation.present) or any(relation.guards)):
-        raise InvalidProblemError((*where, "own"), "is one gang's own, yet others are in it")
-    _integer((*where, "skew"), relation.skew, 1)
-    _integer((*where, "least_domains"), relation.least_domains, 1)
+    if pod_rule.own_gang_only and (
+        len(concerned) > 1 or any(pod_rule.selected_present) or any(pod_rule.owners_present)
+    ):
+        raise InvalidProblemError((*where, "own_gang_only"), "is one gang's own, yet others are in it")
+    _check_integer((*where, "max_skew"), pod_rule.max_skew, 1)
+    _check_integer((*where, "min_domains"), pod_rule.min_domains, 1)
 
 
-def _bonds(where: Where, bonds: tuple[int, ...], problem: Problem) -> None:
-    for position, rho in enumerate(bonds):
-        _index((*where, position), rho, problem.relations)
-    if list(bonds) != sorted(set(bonds)):
+def _check_rule_indices(where: FieldPath, rule_indices: tuple[int, ...], problem: Problem) -> None:
+    for position, rho in enumerate(rule_indices):
+        _check_index((*where, position), rho, problem.pod_rules)
+    if list(rule_indices) != sorted(set(rule_indices)):
         raise InvalidProblemError(where, "must be ascending, each relation once")
 
 
-def _gang(where: Where, gang: Gang, problem: Problem) -> None:
-    _index((*where, "queue"), gang.queue, problem.queues)
+def _check_gang(where: FieldPath, gang: Gang, problem: Problem) -> None:
+    _check_index((*where, "queue"), gang.queue, problem.queues)
     for name in ("priority", "age"):
-        _integer((*where, name), getattr(gang, name), None)
-    _unique((*where, "roles"), gang.roles)
-    _unique((*where, "subgroups"), gang.subgroups)
+        _check_integer((*where, name), getattr(gang, name), None)
+    _check_unique_names((*where, "roles"), gang.roles)
+    _check_unique_names((*where, "subgroups"), gang.subgroups)
     for t, role in enumerate(gang.roles):
         here = (*where, "roles", t)
-        _pods((*here, "replicas"), role.replicas, 0)
-        _integer((*here, "minimum"), role.minimum)
+        _check_pod_count((*here, "replicas"), role.replicas, 0)
+        _check_integer((*here, "minimum"), role.minimum)
         if role.minimum > role.replicas:
             raise InvalidProblemError((*here, "minimum"), f"{role.minimum} is above the {role.replicas} replicas")
-        _vector((*here, "request"), role.request, problem)
-        _portions(here, role, problem)
-        for kind in sorted(role.kinds, key=repr):
-            _integer((*here, "kinds"), kind)
-        _bonds((*here, "bears"), role.bears, problem)
-        _bonds((*here, "matches"), role.matches, problem)
-    _integer((*where, "minimum"), gang.minimum)
-    _integer((*where, "loss"), gang.loss)
-    for name in ("duration", "ends"):
+        _check_vector((*here, "request"), role.request, problem)
+        _check_slot_requests(here, role, problem)
+        for kind in sorted(role.node_classes, key=repr):
+            _check_integer((*here, "node_classes"), kind)
+        _check_rule_indices((*here, "owned_rules"), role.owned_rules, problem)
+        _check_rule_indices((*here, "selecting_rules"), role.selecting_rules, problem)
+    _check_integer((*where, "minimum"), gang.minimum)
+    _check_integer((*where, "loss"), gang.loss)
+    for name in ("duration", "ends_in"):
         if getattr(gang, name) is not None:
-            _integer((*where, name), getattr(gang, name))
-    if gang.ends is not None and not gang.running:
-        raise InvalidProblemError((*where, "ends"), "nothing of the gang runs that could end")
+            _check_integer((*where, name), getattr(gang, name))
+    if gang.ends_in is not None and not gang.running:
+        raise InvalidProblemError((*where, "ends_in"), "nothing of the gang runs that could end")
     if gang.minimum > sum(role.replicas for role in gang.roles):
         raise InvalidProblemError((*where, "minimum"), f"{gang.minimum} is above the replicas of all roles")
     if gang.topology is not None:
-        _integer((*where, "topology", "tier"), gang.topology.tier, 1)
-    _subgroups((*where, "subgroups"), gang)
-    _affinities((*where, "affinities"), gang)
-    _running(where, gang, problem)
-    _holds((*where, "holds"), gang, problem)
+        _check_integer((*where, "topology", "tier"), gang.topology.tier, 1)
+    _check_subgroups((*where, "subgroups"), gang)
+    _check_role_affinities((*where, "role_affinities"), gang)
+    _check_running(where, gang, problem)
+    _check_slot_holds((*where, "slot_holds"), gang, problem)
 
 
-def _running(where: Where, gang: Gang, problem: Problem) -> None:
-    roles, nodes, amounts = range(len(gang.roles)), range(len(problem.nodes)), range(1, MOST_PODS + 1)
+def _check_running(where: FieldPath, gang: Gang, problem: Problem) -> None:
+    roles, nodes, amounts = range(len(gang.roles)), range(len(problem.nodes)), range(1, MAX_PODS + 1)
     for p, placement in enumerate(gang.running):
         role, node, pods = placement.role, placement.node, placement.pods
         if type(role) is type(node) is type(pods) is int and role in roles and node in nodes and pods in amounts:
             continue
         here = (*where, "running", p)
-        _index((*here, "role"), role, gang.roles)
-        _index((*here, "node"), node, problem.nodes)
-        _pods((*here, "pods"), pods, 1)
+        _check_index((*here, "role"), role, gang.roles)
+        _check_index((*here, "node"), node, problem.nodes)
+        _check_pod_count((*here, "pods"), pods, 1)
 
 
-def _holds(where: Where, gang: Gang, problem: Problem) -> None:
+def _check_slot_holds(where: FieldPath, gang: Gang, problem: Problem) -> None:
     pods = {(p.role, p.node): 0 for p in gang.running}
     for p in gang.running:
         pods[p.role, p.node] += p.pods
     taken: dict[tuple[int, int, int], int] = {}
     last = (-1, -1, -1)
-    for k, hold in enumerate(gang.holds):
+    for k, hold in enumerate(gang.slot_holds):
         here, spot = (*where, k), (hold.role, hold.node)
-        for name in ("role", "node", "cell"):
-            _integer((*here, name), getattr(hold, name))
-        _integer((*here, "pods"), hold.pods, 1)
+        for name in ("role", "node", "slot"):
+            _check_integer((*here, name), getattr(hold, name))
+        _check_integer((*here, "pods"), hold.pods, 1)
         if spot not in pods or hold.pods > pods[spot]:
             raise InvalidProblemError(here, "no pod of the gang runs there, or not as many")
-        _index((*here, "cell"), hold.cell, problem.nodes[hold.node].cells)
-        division = problem.nodes[hold.node].cells[hold.cell].division
-        number = next((portion.number for portion in gang.roles[hold.role].portions if portion.division == division), 0)
+        _check_index((*here, "slot"), hold.slot, problem.nodes[hold.node].slots)
+        division = problem.nodes[hold.node].slots[hold.slot].slot_group
+        number = next(
+            (portion.number for portion in gang.roles[hold.role].slot_requests if portion.slot_group == division), 0
+        )
         taken[(*spot, division)] = taken.get((*spot, division), 0) + hold.pods
         if taken[(*spot, division)] > number * pods[spot]:
             raise InvalidProblemError(here, "more than the pods there take of this division")
-        if (hold.role, hold.node, hold.cell) <= last:
+        if (hold.role, hold.node, hold.slot) <= last:
             raise InvalidProblemError(where, "not sorted by (role, node, cell), or a cell named twice")
-        last = hold.role, hold.node, hold.cell
+        last = hold.role, hold.node, hold.slot
 
 
-def _held(problem: Problem) -> None:
+def _check_slot_totals(problem: Problem) -> None:
     """What is said to be held of a cell, and what is free there, are no more than the cell."""
     held: dict[tuple[int, int], list[int]] = {}
     for g, gang in enumerate(problem.gangs):
-        for k, hold in enumerate(gang.holds):
-            cell = problem.nodes[hold.node].cells[hold.cell]
+        for k, hold in enumerate(gang.slot_holds):
+            cell = problem.nodes[hold.node].slots[hold.slot]
             (share,) = (
-                portion.share for portion in gang.roles[hold.role].portions if portion.division == cell.division
+                portion.share
+                for portion in gang.roles[hold.role].slot_requests
+                if portion.slot_group == cell.slot_group
             )
-            total = held.setdefault((hold.node, hold.cell), list(cell.free))
+            total = held.setdefault((hold.node, hold.slot), list(cell.free))
             total[:] = [have + hold.pods * amount for have, amount in zip(total, share, strict=True)]
             if any(have > most for have, most in zip(total, cell.capacity, strict=True)):
                 raise InvalidProblemError(
-                    ("gangs", g, "holds", k), f"more than cell {hold.cell} of node {hold.node} has"
+                    ("gangs", g, "slot_holds", k), f"more than cell {hold.slot} of node {hold.node} has"
                 )
 
 
-def _affinities(where: Where, gang: Gang) -> None:
-    for position, (a, b, value) in enumerate(gang.affinities):
+def _check_role_affinities(where: FieldPath, gang: Gang) -> None:
+    for position, (a, b, value) in enumerate(gang.role_affinities):
         for role in (a, b):
-            _index((*where, position), role, gang.roles)
+            _check_index((*where, position), role, gang.roles)
         if value not in (1, -1):
             raise InvalidProblemError((*where, position), f"{value} is neither 1 nor -1")
 
 
-def _subgroups(where: Where, gang: Gang) -> None:
+def _check_subgroups(where: FieldPath, gang: Gang) -> None:
     """All sizes first, since each is compared with the others."""
     for k, subgroup in enumerate(gang.subgroups):
-        _integer((*where, k, "size"), subgroup.size, 1)
+        _check_integer((*where, k, "size"), subgroup.size, 1)
     for k, subgroup in enumerate(gang.subgroups):
-        _subgroup((*where, k), subgroup, gang)
+        _check_subgroup((*where, k), subgroup, gang)
 
 
-def _subgroup(where: Where, subgroup: Subgroup, gang: Gang) -> None:
-    _integer((*where, "minimum"), subgroup.minimum)
-    _integer((*where, "topology", "tier"), subgroup.topology.tier, 1)
+def _check_subgroup(where: FieldPath, subgroup: Subgroup, gang: Gang) -> None:
+    _check_integer((*where, "minimum"), subgroup.minimum)
+    _check_integer((*where, "topology", "tier"), subgroup.topology.tier, 1)
     for role in subgroup.roles:
-        _index((*where, "roles"), role, gang.roles)
+        _check_index((*where, "roles"), role, gang.roles)
     if len(set(subgroup.roles)) != len(subgroup.roles) or not subgroup.roles:
         raise InvalidProblemError((*where, "roles"), "must name at least one role, and each once")
     replicas = sum(gang.roles[t].replicas for t in subgroup.roles)
@@ -417,7 +432,7 @@ def _subgroup(where: Where, subgroup: Subgroup, gang: Gang) -> None:
         )
 
 
-def _sums(problem: Problem) -> None:
+def _check_sums(problem: Problem) -> None:
     """Sums over the whole problem; Python's own integers do not overflow, so they are taken first and judged after."""
     roles = [(g, t, role, gang) for g, gang in enumerate(problem.gangs) for t, role in enumerate(gang.roles)]
     pods = [
@@ -427,14 +442,14 @@ def _sums(problem: Problem) -> None:
     used = [
         tuple([have + (least or 0) for have, least in zip(q.used, q.guarantee, strict=True)]) for q in problem.queues
     ]
-    _sum([node.capacity for node in problem.nodes], lambda n, r: ("nodes", n, "capacity", r))
-    _sum(used, lambda q, r: ("queues", q, "used", r))
-    _sum(asked, lambda k, r: ("gangs", roles[k][0], "roles", roles[k][1], "request", r))
+    _check_sum([node.capacity for node in problem.nodes], lambda n, r: ("nodes", n, "capacity", r))
+    _check_sum(used, lambda q, r: ("queues", q, "used", r))
+    _check_sum(asked, lambda k, r: ("gangs", roles[k][0], "roles", roles[k][1], "request", r))
 
 
-def _sum(parts: Sequence[Vector], where: Callable[[int, int], Where]) -> None:
+def _check_sum(vectors: Sequence[Vector], where: Callable[[int, int], FieldPath]) -> None:
     """Raises at the first part with which the sum of a resource is too large. No amount is below 0."""
-    for r, column in enumerate(zip(*parts, strict=True)):
-        if sum(column) > LARGEST:
+    for r, column in enumerate(zip(*vectors, strict=True)):
+        if sum(column) > MAX_AMOUNT:
             for k, total in enumerate(accumulate(column)):
-                _integer(where(k, r), total)
+                _check_integer(where(k, r), total)

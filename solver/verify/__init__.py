@@ -32,12 +32,21 @@ from solver.plan import Plan
 from solver.problem import Problem
 from solver.verify.batches import batches
 from solver.verify.capacity import capacity
-from solver.verify.cells import cells
-from solver.verify.gangs import actions, decisions, domains, eligibility, replicas, running_stay, subgroups, topology
-from solver.verify.ledger import Ledger, Where, needs
-from solver.verify.queues import capability, closed, guarantees, proportion, queue_use, real_capability
+from solver.verify.cells import device_slots
+from solver.verify.gangs import (
+    actions,
+    decisions,
+    domains,
+    eligibility,
+    replicas,
+    running_pods_stay,
+    subgroups,
+    topology,
+)
+from solver.verify.ledger import CheckedPlan, PlanPath, needs
+from solver.verify.queues import capability, closed_queues, guarantees, proportion, queue_use, real_capability
 from solver.verify.reasons import reasons
-from solver.verify.relations import RELATION_RULES
+from solver.verify.relations import AFFINITY_RULES
 from solver.verify.time import TIME_RULES
 from solver.verify.values import VALUE_RULES
 from solver.verify.victims import VICTIM_RULES
@@ -51,20 +60,20 @@ class Violation:
     the problem)."""
 
     rule: str
-    where: Where
+    where: PlanPath
     message: str
 
 
 def verify(problem: Problem, plan: Plan) -> list[Violation]:
     """Every rule that the plan breaks, in the order of `RULES` and of the indices; empty for a valid plan."""
-    ledger = Ledger(problem, plan)
+    ledger = CheckedPlan(problem, plan)
     return [Violation(rule.__name__, where, message) for rule in RULES for where, message in rule(ledger)]
 
 
 RULES = (
     decisions,
     actions,
-    running_stay,
+    running_pods_stay,
     replicas,
     domains,
     eligibility,
@@ -72,16 +81,16 @@ RULES = (
     topology,
     subgroups,
     capability,
-    closed,
+    closed_queues,
     real_capability,
     proportion,
     guarantees,
     queue_use,
     batches,
     reasons,
-    cells,
+    device_slots,
     *VICTIM_RULES,
-    *RELATION_RULES,
+    *AFFINITY_RULES,
     *TIME_RULES,
     *VALUE_RULES,
 )

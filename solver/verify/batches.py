@@ -6,7 +6,7 @@ import math
 from collections import Counter
 
 from solver.plan import Batch, Objective
-from solver.verify.ledger import Findings, Ledger
+from solver.verify.ledger import CheckedPlan, Findings
 
 GAP_TOLERANCE = 1e-9
 PROVEN_GAP = 1e-6
@@ -14,7 +14,7 @@ VERDICTS = ("proven", "within gap", "limit reached")
 """From best to worst."""
 
 
-def batches(x: Ledger) -> Findings:
+def batches(x: CheckedPlan) -> Findings:
     """Each gang that starts or waits belongs to exactly one batch, one that is kept or evicted to at most one. A
     batch's verdict is its worst objective's."""
     times = Counter(g for batch in x.plan.batches for g in batch.gangs)
@@ -24,12 +24,12 @@ def batches(x: Ledger) -> Findings:
         elif times[g] > 1 or (not times[g] and g in x.decisions and x.decisions[g].action not in ("keep", "evict")):
             yield ("batches",), f"gang {g} is decided {times[g]} times"
     for b, batch in enumerate(x.plan.batches):
-        yield from _verdicts(b, batch)
+        yield from _verdict_findings(b, batch)
 
 
-def _verdicts(b: int, batch: Batch) -> Findings:
+def _verdict_findings(b: int, batch: Batch) -> Findings:
     for o, objective in enumerate(batch.objectives):
-        if fault := _objective(objective):
+        if fault := _objective_fault(objective):
             yield ("batches", b, "objectives", o), fault
     if batch.verdict not in VERDICTS:
         yield ("batches", b, "verdict"), f"{batch.verdict!r} is none of {', '.join(VERDICTS)}"
@@ -39,7 +39,7 @@ def _verdicts(b: int, batch: Batch) -> Findings:
             yield ("batches", b, "verdict"), f"is {batch.verdict!r}, but an objective's is {worst!r}"
 
 
-def _objective(objective: Objective) -> str:
+def _objective_fault(objective: Objective) -> str:
     """gap = |bound - value| / max(1, |value|); proven only when it is at most `PROVEN_GAP`. Empty when all is well."""
     if objective.verdict not in VERDICTS:
         return f"{objective.verdict!r} is none of {', '.join(VERDICTS)}"

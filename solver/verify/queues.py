@@ -6,37 +6,41 @@ from collections.abc import Iterator, Sequence
 
 from solver.problem import Vector
 from solver.verify import quotas
-from solver.verify.ledger import Findings, Ledger, Where, needs, plus
+from solver.verify.ledger import CheckedPlan, Findings, PlanPath, needs, vector_sum
 
 SHARE_TOLERANCE = 1e-9
 
 
-def capability(x: Ledger) -> Findings:
+def capability(x: CheckedPlan) -> Findings:
     """For each queue with its descendants, per resource: used + running - evicted + new <= capability. Above it
     already: no new pod that asks."""
     for q, queue in enumerate(x.problem.queues):
         for r, limit in enumerate(queue.capability):
-            held = x.before[q][r] - x.lost[q][r]
-            if limit is not None and x.added[q][r] and held + x.added[q][r] > limit:
+            held = x.allocated_amounts[q][r] - x.evicted_amounts[q][r]
+            if limit is not None and x.new_amounts[q][r] and held + x.new_amounts[q][r] > limit:
                 yield (
                     ("queues", q, "capability", r),
-                    f"{limit} {x.problem.resources[r]} for {held} held and {x.added[q][r]} new",
+                    f"{limit} {x.problem.resources[r]} for {held} held and {x.new_amounts[q][r]} new",
                 )
 
 
-def closed(x: Ledger) -> Findings:
+def closed_queues(x: CheckedPlan) -> Findings:
     """No new pod in a queue that is closed or below a closed one; with capacity's hierarchy in none that has children."""
-    refused = quotas.takes_nothing(x.problem)
+    refused = quotas.non_admitting_queues(x.problem)
     for g, gang in enumerate(x.problem.gangs):
-        if gang.queue in refused and x.new[g]:
+        if gang.queue in refused and x.new_pods[g]:
             yield ("decisions", g, "placements"), f"gets new pods in queue {gang.queue}, which takes none"
 
 
-def real_capability(x: Ledger) -> Findings:
+def real_capability(x: CheckedPlan) -> Findings:
     """With capacity or proportion: as `capability`, of what the guarantees of others leave of it."""
     for q, r, limit, tree in quotas.real_capability(x.problem):
-        before, added = (x.before[q][r], x.added[q][r]) if tree else (x.own_before[q][r], x.own_new[q][r])
-        before -= x.lost[q][r] if tree else x.own_gone[q][r]
+        before, added = (
+            (x.allocated_amounts[q][r], x.new_amounts[q][r])
+            if tree
+            else (x.own_allocated_amounts[q][r], x.own_new_amounts[q][r])
+        )
+        before -= x.evicted_amounts[q][r] if tree else x.own_evicted_amounts[q][r]
         if added and before + added > limit:
             yield (
                 ("queues", q, "guarantee", r),
@@ -44,18 +48,18 @@ def real_capability(x: Ledger) -> Findings:
             )
 
 
-def proportion(x: Ledger) -> Findings:
+def proportion(x: CheckedPlan) -> Findings:
     """With proportion: used + running + new of the queue itself <= its share by weight, per resource, where that is
     less than the whole cluster. Above it already: no new pod that asks."""
-    for q, share in sorted(quotas.proportional(x.problem).items()):
+    for q, share in sorted(quotas.proportional_shares(x.problem).items()):
         for name, most in share.items():
             r = x.problem.resources.index(name)
-            held, new = x.own_before[q][r] - x.own_gone[q][r], x.own_new[q][r]
+            held, new = x.own_allocated_amounts[q][r] - x.own_evicted_amounts[q][r], x.own_new_amounts[q][r]
             if most < x.totals[r] and new and held + new > most + quotas.RESOLUTION:
                 yield ("queues", q, "deserved", r), f"{most:f} {name} deserved for {held} held and {new} new"
 
 
-def guarantees(x: Ledger) -> Findings:
+def guarantees(x: CheckedPlan) -> Findings:
     """What is guaranteed and not used stays free for its queue. With `needs` before the plan and after it, for each
     resource of which some queue is guaranteed more than 0:
 
@@ -65,15 +69,17 @@ def guarantees(x: Ledger) -> Findings:
     Where the need before the plan is above the limit already, it must not grow: new pods only where a guarantee covers
     them.
     """
-    stays = [plus(held, gone, -1) for held, gone in zip(x.own_before, x.own_gone, strict=True)]
-    after = [plus(held, new) for held, new in zip(stays, x.own_new, strict=True)]
-    for where, _, fault in short_of_guarantees(x, x.own_before, after):
+    stays = [
+        vector_sum(held, gone, -1) for held, gone in zip(x.own_allocated_amounts, x.own_evicted_amounts, strict=True)
+    ]
+    after = [vector_sum(held, new) for held, new in zip(stays, x.own_new_amounts, strict=True)]
+    for where, _, fault in guarantee_shortfalls(x, x.own_allocated_amounts, after):
         yield where, fault
 
 
-def short_of_guarantees(
-    x: Ledger, before: Sequence[Vector], after: Sequence[Vector]
-) -> Iterator[tuple[Where, int, str]]:
+def guarantee_shortfalls(
+    x: CheckedPlan, before: Sequence[Vector], after: Sequence[Vector]
+) -> Iterator[tuple[PlanPath, int, str]]:
     """(where, resource, what is wrong) of each limit of `guarantees` that these holdings break. before, after: by
     queue, without descendants."""
     earlier, later = needs(x.problem, before), needs(x.problem, after)
@@ -95,19 +101,22 @@ def short_of_guarantees(
                 )
 
 
-def queue_use(x: Ledger) -> Findings:
+def queue_use(x: CheckedPlan) -> Findings:
     """`Plan.queues`: one for each queue in order; allocated = used + running, admitted = new - evicted, both with
     descendants; share = max over resources of (allocated + admitted) / (capacity of all nodes) / weight."""
     if [use.queue for use in x.plan.queues] != list(range(len(x.problem.queues))):
         yield ("queues",), f"there must be one entry for each of the {len(x.problem.queues)} queues, in order"
         return
     for q, use in enumerate(x.plan.queues):
-        if use.allocated != x.before[q]:
-            yield ("queues", q, "allocated"), f"is {use.allocated}, but {x.before[q]} were held before the plan"
-        more = plus(x.added[q], x.lost[q], -1)
+        if use.allocated != x.allocated_amounts[q]:
+            yield (
+                ("queues", q, "allocated"),
+                f"is {use.allocated}, but {x.allocated_amounts[q]} were held before the plan",
+            )
+        more = vector_sum(x.new_amounts[q], x.evicted_amounts[q], -1)
         if use.admitted != more:
             yield ("queues", q, "admitted"), f"is {use.admitted}, but the plan adds {more}"
-        held = plus(x.before[q], more)
+        held = vector_sum(x.allocated_amounts[q], more)
         share = (
             max((amount / total for amount, total in zip(held, x.totals, strict=True) if total), default=0.0)
             / x.problem.queues[q].weight

@@ -14,14 +14,14 @@ from solver.problem import Problem
 
 Amounts = dict[str, Decimal]
 
-DIGITS = 60
+DECIMAL_DIGITS = 60
 """Enough for rounds of shares of 2**62 bytes down to the resolution."""
 RESOLUTION = Decimal("0.0001")
 """Of a unit: Volcano takes amounts for equal that differ by less than a tenth of its own unit, of which a device has a
 thousand."""
 
 
-def cluster(problem: Problem) -> tuple[int, ...]:
+def cluster_totals(problem: Problem) -> tuple[int, ...]:
     """The capacity of all nodes, resource by resource."""
     return (
         tuple(map(sum, zip(*(node.capacity for node in problem.nodes), strict=True)))
@@ -30,11 +30,11 @@ def cluster(problem: Problem) -> tuple[int, ...]:
     )
 
 
-def takes_nothing(problem: Problem) -> set[int]:
+def non_admitting_queues(problem: Problem) -> set[int]:
     """Queues in which no gang may get new pods: closed ones with all below them; with capacity's hierarchy those that
     have children too."""
     found = (
-        {queue.parent for queue in problem.queues if queue.parent is not None} if _along_the_tree(problem) else set()
+        {queue.parent for queue in problem.queues if queue.parent is not None} if _is_hierarchical(problem) else set()
     )
     for q in range(len(problem.queues)):
         above: int | None = q
@@ -45,7 +45,7 @@ def takes_nothing(problem: Problem) -> set[int]:
     return found
 
 
-def _along_the_tree(problem: Problem) -> bool:
+def _is_hierarchical(problem: Problem) -> bool:
     return problem.policy.capacity and problem.policy.capacity_hierarchy
 
 
@@ -60,27 +60,27 @@ def real_capability(problem: Problem) -> Iterator[tuple[int, int, int, bool]]:
     """
     if not (problem.policy.capacity or problem.policy.proportion):
         return
-    for r, (name, total) in enumerate(zip(problem.resources, cluster(problem), strict=True)):
+    for r, (name, total) in enumerate(zip(problem.resources, cluster_totals(problem), strict=True)):
         if name == "pods":
             continue
         everything = sum(queue.guarantee[r] or 0 for queue in problem.queues)
         for q, queue in enumerate(problem.queues):
             own = queue.guarantee[r] or 0
-            if _along_the_tree(problem):
-                most = _inside(problem, q, r)
+            if _is_hierarchical(problem):
+                most = _hierarchical_limit(problem, q, r)
             else:
                 most = max(0, total - everything) + own
                 most = most if queue.capability[r] is None else min(most, queue.capability[r] or 0)
             if most is not None and most < total:
-                yield q, r, most, _along_the_tree(problem)
+                yield q, r, most, _is_hierarchical(problem)
 
 
-def _inside(problem: Problem, q: int, r: int) -> int | None:
+def _hierarchical_limit(problem: Problem, q: int, r: int) -> int | None:
     """The limit of one queue along the tree, by going up."""
     queue = problem.queues[q]
     if queue.parent is None:
         return queue.capability[r]
-    above = _inside(problem, queue.parent, r)
+    above = _hierarchical_limit(problem, queue.parent, r)
     named: int | None = q
     while named is not None and problem.queues[named].capability[r] is None:
         named = problem.queues[named].parent
@@ -91,19 +91,19 @@ def _inside(problem: Problem, q: int, r: int) -> int | None:
     return min(limits, default=None)
 
 
-def proportional(problem: Problem) -> Mapping[int, Amounts]:
+def proportional_shares(problem: Problem) -> Mapping[int, Amounts]:
     """Queue -> what it deserves by weight, for the queues that have jobs, as the proportion plugin's rounds end."""
     if not problem.policy.proportion:
         return {}
     with localcontext() as context:
-        context.prec = DIGITS
-        return _rounds(problem, [name for name in problem.resources if name != "pods"])
+        context.prec = DECIMAL_DIGITS
+        return _water_filled_shares(problem, [name for name in problem.resources if name != "pods"])
 
 
-def _rounds(problem: Problem, names: list[str]) -> Mapping[int, Amounts]:
+def _water_filled_shares(problem: Problem, names: list[str]) -> Mapping[int, Amounts]:
     at = {name: problem.resources.index(name) for name in names}
-    asked = _asked(problem, at)
-    whole = cluster(problem)
+    asked = _requested_amounts(problem, at)
+    whole = cluster_totals(problem)
     left = {name: Decimal(whole[r]) for name, r in at.items()}
     guaranteed = {q: {name: Decimal(problem.queues[q].guarantee[r] or 0) for name, r in at.items()} for q in asked}
     ceiling: dict[int, Amounts] = {q: {} for q in asked}
@@ -136,7 +136,7 @@ def _rounds(problem: Problem, names: list[str]) -> Mapping[int, Amounts]:
     return deserved
 
 
-def _asked(problem: Problem, at: Mapping[str, int]) -> dict[int, Amounts]:
+def _requested_amounts(problem: Problem, at: Mapping[str, int]) -> dict[int, Amounts]:
     """What runs and waits in each queue that has jobs."""
     found: dict[int, Amounts] = {}
     for q, queue in enumerate(problem.queues):
@@ -157,18 +157,18 @@ def deserved(problem: Problem) -> list[Amounts]:
     proportion plugin's rounds where that decides; else as written, inside the real capability, but never less than the
     guarantee."""
     if problem.policy.proportion:
-        by_weight = proportional(problem)
+        by_weight = proportional_shares(problem)
         return [dict(by_weight.get(q, {})) for q in range(len(problem.queues))]
     found: list[Amounts] = [{} for _ in problem.queues]
-    for r, (name, total) in enumerate(zip(problem.resources, cluster(problem), strict=True)):
+    for r, (name, total) in enumerate(zip(problem.resources, cluster_totals(problem), strict=True)):
         spare = max(0, total - sum(queue.guarantee[r] or 0 for queue in problem.queues))
         for q, queue in enumerate(problem.queues):
             wanted, least, limit = queue.deserved[r], queue.guarantee[r], queue.capability[r]
             if name == "pods" or (wanted is None and least is None):
                 continue
             real = (
-                _inside(problem, q, r)
-                if _along_the_tree(problem)
+                _hierarchical_limit(problem, q, r)
+                if _is_hierarchical(problem)
                 else min(spare + (least or 0), spare + (least or 0) if limit is None else limit)
             )
             inside = wanted if wanted is None or real is None else min(wanted, real)

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from solver.plan import Fact, Repair
 from solver.problem import Gang, Problem, Vector
 from solver.verify import quotas
-from solver.verify.ledger import Findings, Ledger, add, needs
+from solver.verify.ledger import CheckedPlan, Findings, add_vector, needs
 
 
-def reasons(x: Ledger) -> Findings:
+def reasons(x: CheckedPlan) -> Findings:
     """A waiting gang has at least one fact, any other neither facts nor repairs; what they point at exists; no fact
     says that there is as much as is asked for, and no repair changes nothing. No gang that fits the empty cluster in a
     way that is easily seen is said to fit never, and none for which the plan holds room.
@@ -25,7 +25,7 @@ def reasons(x: Ledger) -> Findings:
         if decision.action != "wait" and (decision.facts or decision.repairs):
             yield ("decisions", g, "facts"), "is admitted, yet has reasons to wait or repairs"
         for f, fact in enumerate(decision.facts):
-            if not _points_somewhere(x.problem, g, fact):
+            if not _has_valid_indices(x.problem, g, fact):
                 yield (
                     ("decisions", g, "facts", f),
                     "points at a role, subgroup, queue, resource, hypernode, node or gang that does not exist",
@@ -34,51 +34,51 @@ def reasons(x: Ledger) -> Findings:
                 yield ("decisions", g, "facts", f), f"{fact.available} are said to be too few for {fact.asked}"
         for p, repair in enumerate(decision.repairs):
             for change in (repair, *repair.also):
-                if not _points_somewhere(x.problem, g, change):
+                if not _has_valid_indices(x.problem, g, change):
                     yield (
                         ("decisions", g, "repairs", p),
                         "points at a role, subgroup, queue, resource, hypernode, node or gang that does not exist",
                     )
-                elif not _changes(x, g, change):
+                elif not _is_effective(x, g, change):
                     yield ("decisions", g, "repairs", p), f"{change.code} as it is said changes nothing"
         never = [f for f, fact in enumerate(decision.facts) if fact.never]
-        if never and (refuted := _refuted(x, g)):
+        if never and (refuted := _refutation(x, g)):
             yield ("decisions", g, "facts", never[0]), f"says never, but {refuted}"
 
 
-def _refuted(x: Ledger, g: int) -> str:
+def _refutation(x: CheckedPlan, g: int) -> str:
     """What shows that the gang may start some day; "" where nothing does at a glance."""
     if x.plan.reservation is not None and x.plan.reservation.gang == g:
         return "the plan holds room in which it is to start"
     return "the gang fits the empty cluster" if _fits_empty_cluster(x, g) else ""
 
 
-def _within(index: int | None, items: Sequence[object]) -> bool:
+def _is_valid_index(index: int | None, items: Sequence[object]) -> bool:
     return index is None or 0 <= index < len(items)
 
 
-def _points_somewhere(problem: Problem, gang: int, said: Fact | Repair) -> bool:
-    relation, queues = (said.relation, said.queues) if isinstance(said, Fact) else (None, ())
+def _has_valid_indices(problem: Problem, gang: int, statement: Fact | Repair) -> bool:
+    relation, queues = (statement.pod_rule, statement.queues) if isinstance(statement, Fact) else (None, ())
     return (
-        _within(said.role, problem.gangs[gang].roles)
-        and _within(said.queue, problem.queues)
-        and _within(said.resource, problem.resources)
-        and _within(said.hypernode, problem.hypernodes)
-        and _within(relation, problem.relations)
-        and all(_within(other, problem.gangs) for other in said.gangs)
-        and all(_within(other, problem.queues) for other in queues)
-        and all(_within(other, problem.nodes) for other in said.nodes)
-        and _within(said.subgroup, problem.gangs[gang].subgroups)
+        _is_valid_index(statement.role, problem.gangs[gang].roles)
+        and _is_valid_index(statement.queue, problem.queues)
+        and _is_valid_index(statement.resource, problem.resources)
+        and _is_valid_index(statement.hypernode, problem.hypernodes)
+        and _is_valid_index(relation, problem.pod_rules)
+        and all(_is_valid_index(other, problem.gangs) for other in statement.gangs)
+        and all(_is_valid_index(other, problem.queues) for other in queues)
+        and all(_is_valid_index(other, problem.nodes) for other in statement.nodes)
+        and _is_valid_index(statement.subgroup, problem.gangs[gang].subgroups)
     )
 
 
-def _changes(x: Ledger, g: int, repair: Repair) -> bool:
+def _is_effective(x: CheckedPlan, g: int, repair: Repair) -> bool:
     """Whether the repair, where it is plain what it means, is one: more of a capability, fewer pods, a higher tier,
     others that hold something.
 
     A change of a gang may come after another one of the same gang, so that only what is written is compared with it.
     """
-    gang, amount, now = x.problem.gangs[g], repair.amount or 0, repair.now
+    gang, amount, now = x.problem.gangs[g], repair.amount or 0, repair.current_amount
     role = None if repair.role is None else gang.roles[repair.role]
     queue = None if repair.queue is None else x.problem.queues[repair.queue]
     topology = gang.topology if repair.subgroup is None else gang.subgroups[repair.subgroup].topology
@@ -102,17 +102,19 @@ def _changes(x: Ledger, g: int, repair: Repair) -> bool:
         case "GR111":
             return queue is not None and not queue.open
         case "GR112":
-            return role is not None and all(x.problem.nodes[n].kind not in role.kinds for n in repair.nodes)
+            return role is not None and all(
+                x.problem.nodes[n].node_class not in role.node_classes for n in repair.nodes
+            )
         case "GR109":
-            return bool(repair.gangs) and g not in repair.gangs and all(x.placed[other] for other in repair.gangs)
+            return bool(repair.gangs) and g not in repair.gangs and all(x.placed_pods[other] for other in repair.gangs)
         case "GR113":
-            return bool(x.running[g])
+            return bool(x.running_pods[g])
         case "GR116":
-            return bool(repair.nodes) and all(x.problem.nodes[n].back is not None for n in repair.nodes)
+            return bool(repair.nodes) and all(x.problem.nodes[n].returning is not None for n in repair.nodes)
     return True
 
 
-def _fits_empty_cluster(x: Ledger, g: int) -> bool:
+def _fits_empty_cluster(x: CheckedPlan, g: int) -> bool:
     """A sufficient test only: the minima fit inside one domain with no node shared by two roles, within all queues'
     limits.
 
@@ -120,19 +122,19 @@ def _fits_empty_cluster(x: Ledger, g: int) -> bool:
     relations and for pods with portions of cells.
     """
     gang = x.problem.gangs[g]
-    if any(role.bears or role.matches or role.portions for role in gang.roles):
+    if any(role.owned_rules or role.selecting_rules or role.slot_requests for role in gang.roles):
         return False
     if gang.subgroups or gang.minimum > sum(role.minimum for role in gang.roles):
         return False
     demand = [0] * len(x.problem.resources)
     for role in gang.roles:
-        add(demand, role.request, role.minimum)
-    return _within_limits(x, gang.queue, tuple(demand)) and any(
-        _fits_nodes(x, gang, nodes) for nodes in x.choices(gang.topology)
+        add_vector(demand, role.request, role.minimum)
+    return _fits_queue_limits(x, gang.queue, tuple(demand)) and any(
+        _fits_nodes(x, gang, nodes) for nodes in x.domain_node_sets(gang.topology)
     )
 
 
-def _fits_nodes(x: Ledger, gang: Gang, nodes: Iterable[int]) -> bool:
+def _fits_nodes(x: CheckedPlan, gang: Gang, nodes: Iterable[int]) -> bool:
     left = iter(nodes)
     for role in gang.roles:
         missing = role.minimum
@@ -141,14 +143,14 @@ def _fits_nodes(x: Ledger, gang: Gang, nodes: Iterable[int]) -> bool:
             if n is None:
                 return False
             node = x.problem.nodes[n]
-            if node.kind in role.kinds:
+            if node.node_class in role.node_classes:
                 missing -= min(
                     (have // ask for have, ask in zip(node.capacity, role.request, strict=True) if ask), default=missing
                 )
     return True
 
 
-def _within_limits(x: Ledger, queue: int, demand: Vector) -> bool:
+def _fits_queue_limits(x: CheckedPlan, queue: int, demand: Vector) -> bool:
     """Whether `demand` in one queue keeps every capability and guarantee when no queue holds anything else."""
     problem, nothing = x.problem, (0,) * len(demand)
     before = needs(problem, [nothing] * len(problem.queues))

@@ -14,25 +14,25 @@ from collections.abc import Iterator
 from solver.plan import Reservation
 from solver.problem import Gang, Problem
 from solver.verify import quotas
-from solver.verify.ledger import Findings, Ledger, Where, plus
-from solver.verify.queues import short_of_guarantees
-from solver.verify.votes import borrows
+from solver.verify.ledger import CheckedPlan, Findings, PlanPath, vector_sum
+from solver.verify.queues import guarantee_shortfalls
+from solver.verify.votes import may_borrow_domains
 
 
-def strict_order(x: Ledger) -> Findings:
+def strict_order(x: CheckedPlan) -> Findings:
     """In a queue with strict order no gang starts while one waits that has a higher priority, or the same and is
     overdue alone, or is equal in both and older (of two of one age the first in the problem)."""
     for q, queue in enumerate(x.problem.queues):
-        if not queue.strict:
+        if not queue.strict_order:
             continue
         waits = [g for g, d in x.decisions.items() if d.action == "wait" and x.problem.gangs[g].queue == q]
-        first = min((_place_in_line(x.problem, g) for g in waits), default=None)
+        first = min((_serving_order_key(x.problem, g) for g in waits), default=None)
         for g, decision in sorted(x.decisions.items()):
             if (
                 decision.action == "start"
                 and x.problem.gangs[g].queue == q
                 and first is not None
-                and _place_in_line(x.problem, g) > first
+                and _serving_order_key(x.problem, g) > first
             ):
                 yield (
                     ("decisions", g, "action"),
@@ -40,12 +40,12 @@ def strict_order(x: Ledger) -> Findings:
                 )
 
 
-def _place_in_line(problem: Problem, g: int) -> tuple[int, bool, int, int]:
+def _serving_order_key(problem: Problem, g: int) -> tuple[int, bool, int, int]:
     gang = problem.gangs[g]
     return -gang.priority, not gang.overdue, gang.age, g
 
 
-def kept_domains(x: Ledger) -> Findings:
+def dedicated_domains(x: CheckedPlan) -> Findings:
     """No new pod, and none that is reserved for, below a hypernode that a queue keeps, unless the gang's queue is that
     queue or below it. Or the gang borrows: it starts, and whoever owns the domain can have it evicted whole
     (`votes.borrows`)."""
@@ -55,47 +55,50 @@ def kept_domains(x: Ledger) -> Findings:
         if held is not None
         else set()
     )
-    firm = [(g, new) for g, new in enumerate(x.new) if new and not _borrows(x, g)]
-    asking: list[tuple[Where, int, set[int]]] = [
+    firm = [(g, new) for g, new in enumerate(x.new_pods) if new and not _is_borrower(x, g)]
+    asking: list[tuple[PlanPath, int, set[int]]] = [
         (("decisions", g, "placements"), g, {node for _, node in new}) for g, new in firm
     ]
     if held is not None and 0 <= held.gang < len(x.problem.gangs):
         asking.append((("reservation", "placements"), held.gang, reserved))
     for q, queue in enumerate(x.problem.queues):
-        for where, g, nodes in asking if queue.kept else ():
-            if q not in _upward(x.problem, x.problem.gangs[g].queue):
+        for where, g, nodes in asking if queue.dedicated_domains else ():
+            if q not in _queue_path(x.problem, x.problem.gangs[g].queue):
                 for node in sorted(nodes):
-                    if not _above(x.problem, node).isdisjoint(queue.kept):
+                    if not _hypernodes_above(x.problem, node).isdisjoint(queue.dedicated_domains):
                         yield where, f"on node {node}, in a domain that queue {q} keeps"
 
 
-def shut(x: Ledger, g: int) -> set[int]:
+def excluded_nodes(x: CheckedPlan, g: int) -> set[int]:
     """Nodes on which gang g may hardly get a new pod: one that closes before it ends, one in a domain that a queue
     keeps which is not above it (even where it might borrow), one that is reserved for another gang."""
     gang, held = x.problem.gangs[g], x.plan.reservation
     others = {
-        h for q, queue in enumerate(x.problem.queues) if q not in _upward(x.problem, gang.queue) for h in queue.kept
+        h
+        for q, queue in enumerate(x.problem.queues)
+        if q not in _queue_path(x.problem, gang.queue)
+        for h in queue.dedicated_domains
     }
     found = {place.node for place in held.placements} if held is not None and held.gang != g else set()
     for n, node in enumerate(x.problem.nodes):
-        if (node.closes_in is not None and not _ends_by(gang, node.closes_in)) or (
-            others and not others.isdisjoint(_above(x.problem, n))
+        if (node.maintenance_in is not None and not _ends_by(gang, node.maintenance_in)) or (
+            others and not others.isdisjoint(_hypernodes_above(x.problem, n))
         ):
             found.add(n)
     return found
 
 
-def _borrows(x: Ledger, g: int) -> bool:
-    return g in x.decisions and x.decisions[g].action == "start" and borrows(x, g)
+def _is_borrower(x: CheckedPlan, g: int) -> bool:
+    return g in x.decisions and x.decisions[g].action == "start" and may_borrow_domains(x, g)
 
 
-def _upward(problem: Problem, queue: int | None) -> Iterator[int]:
+def _queue_path(problem: Problem, queue: int | None) -> Iterator[int]:
     while queue is not None:
         yield queue
         queue = problem.queues[queue].parent
 
 
-def _above(problem: Problem, node: int) -> set[int]:
+def _hypernodes_above(problem: Problem, node: int) -> set[int]:
     found, here = set(), problem.nodes[node].leaf
     while here is not None:
         found.add(here)
@@ -103,24 +106,24 @@ def _above(problem: Problem, node: int) -> set[int]:
     return found
 
 
-def maintenance(x: Ledger) -> Findings:
+def maintenance(x: CheckedPlan) -> Findings:
     """No new pod on a node that closes, unless the gang is expected to end by then, and no reservation there unless its
     gang would."""
-    for g, new in enumerate(x.new):
+    for g, new in enumerate(x.new_pods):
         for _, node in sorted(new):
-            closes = x.problem.nodes[node].closes_in
+            closes = x.problem.nodes[node].maintenance_in
             if closes is not None and not _ends_by(x.problem.gangs[g], closes):
                 yield ("decisions", g, "placements"), f"gets new pods on node {node}, which closes in {closes} seconds"
     held = x.plan.reservation
     for place in held.placements if held is not None and 0 <= held.gang < len(x.problem.gangs) else ():
-        closes = x.problem.nodes[place.node].closes_in if 0 <= place.node < len(x.problem.nodes) else None
+        closes = x.problem.nodes[place.node].maintenance_in if 0 <= place.node < len(x.problem.nodes) else None
         if held is not None and closes is not None:
             lasts = x.problem.gangs[held.gang].duration
             if held.starts_in is None or lasts is None or held.starts_in + lasts > closes:
                 yield ("reservation", "placements"), f"on node {place.node}, which closes in {closes} seconds"
 
 
-def reservation(x: Ledger) -> Findings:
+def reservation(x: CheckedPlan) -> Findings:
     """The reserved gang waits; it and nobody else has the reservation's start. Its placements are new pods that, with
     what it runs, make it whole. `until` are other gangs that hold pods in the plan; `starts_in` is the latest of their
     ends, None when one is unknown.
@@ -141,39 +144,39 @@ def reservation(x: Ledger) -> Findings:
     if held.gang not in x.decisions or x.decisions[held.gang].action != "wait":
         yield (*where, "gang"), f"gang {held.gang} does not wait"
         return
-    if any(not x.points_somewhere(held.gang, place) for place in held.placements):
+    if any(not x.is_valid_placement(held.gang, place) for place in held.placements):
         yield (*where, "placements"), "no such role or node, or no pods"
         return
     keys = [(place.role, place.node) for place in held.placements]
     if keys != sorted(set(keys)):
         yield (*where, "placements"), "not sorted by (role, node), or a pair occurs twice"
-    yield from _whole(x, held)
-    yield from _awaited(x, held)
-    yield from _room_at_start(x, held)
-    yield from _left_alone(x, held)
+    yield from _gang_findings(x, held)
+    yield from _until_findings(x, held)
+    yield from _capacity_at_start(x, held)
+    yield from _backfill_findings(x, held)
 
 
-def _end(gang: Gang) -> int | None:
-    return gang.ends if gang.running else gang.duration
+def _expected_end(gang: Gang) -> int | None:
+    return gang.ends_in if gang.running else gang.duration
 
 
 def _ends_by(gang: Gang, time: int | None) -> bool:
-    end = _end(gang)
+    end = _expected_end(gang)
     return end is not None and time is not None and end <= time
 
 
-def _whole(x: Ledger, held: Reservation) -> Findings:
-    gang, pods = x.problem.gangs[held.gang], dict(x.running[held.gang])
+def _gang_findings(x: CheckedPlan, held: Reservation) -> Findings:
+    gang, pods = x.problem.gangs[held.gang], dict(x.running_pods[held.gang])
     for place in held.placements:
         pods[place.role, place.node] = pods.get((place.role, place.node), 0) + place.pods
-        if x.problem.nodes[place.node].kind not in gang.roles[place.role].kinds:
+        if x.problem.nodes[place.node].node_class not in gang.roles[place.role].node_classes:
             yield ("reservation", "placements"), f"role {place.role} may not use node {place.node}"
     if not x.meets_minima(held.gang, pods):
         yield ("reservation", "placements"), "do not make the gang whole"
-    run, whole = x.per_role(held.gang, x.running[held.gang]), x.per_role(held.gang, pods)
+    run, whole = x.pods_per_role(held.gang, x.running_pods[held.gang]), x.pods_per_role(held.gang, pods)
     if any(have > max(role.replicas, ran) for have, role, ran in zip(whole, gang.roles, run, strict=True)):
         yield ("reservation", "placements"), "more pods than replicas"
-    if gang.topology is not None and x.binds(gang.topology):
+    if gang.topology is not None and x.is_binding(gang.topology):
         homes = {x.domain(node, gang.topology.tier) for _, node in pods}
         if len(homes) != 1 or None in homes:
             yield ("reservation", "placements"), f"not inside one domain of tier {gang.topology.tier} or lower"
@@ -181,53 +184,53 @@ def _whole(x: Ledger, held: Reservation) -> Findings:
         inside: Counter[int | None] = Counter()
         for (role, node), number in pods.items():
             if role in part.roles:
-                inside[x.domain(node, part.topology.tier) if x.binds(part.topology) else 0] += number
+                inside[x.domain(node, part.topology.tier) if x.is_binding(part.topology) else 0] += number
         if inside[None] or any(number % part.size for number in inside.values()):
             yield ("reservation", "placements"), f"subgroup {k} has a part that is not whole inside its domain"
 
 
-def _awaited(x: Ledger, held: Reservation) -> Findings:
-    where = ("reservation", "until")
-    if list(held.until) != sorted(set(held.until)) or not held.until:
+def _until_findings(x: CheckedPlan, held: Reservation) -> Findings:
+    where = ("reservation", "awaited_gangs")
+    if list(held.awaited_gangs) != sorted(set(held.awaited_gangs)) or not held.awaited_gangs:
         yield where, "nobody, not sorted, or one occurs twice"
-    if any(g == held.gang or not 0 <= g < len(x.problem.gangs) or not x.placed[g] for g in held.until):
+    if any(g == held.gang or not 0 <= g < len(x.problem.gangs) or not x.placed_pods[g] for g in held.awaited_gangs):
         yield where, "a gang that holds nothing, or the reserved one itself"
         return
-    ends = [_end(x.problem.gangs[g]) for g in held.until]
+    ends = [_expected_end(x.problem.gangs[g]) for g in held.awaited_gangs]
     known = [end for end in ends if end is not None]
     latest = max(known, default=None) if len(known) == len(ends) else None
     if held.starts_in != latest:
         yield ("reservation", "starts_in"), f"is {held.starts_in}, but those that it waits for end in {latest}"
 
 
-def _room_at_start(x: Ledger, held: Reservation) -> Findings:
-    gone = {g for g, gang in enumerate(x.problem.gangs) if g in held.until or _ends_by(gang, held.starts_in)} - {
-        held.gang
-    }
+def _capacity_at_start(x: CheckedPlan, held: Reservation) -> Findings:
+    gone = {
+        g for g, gang in enumerate(x.problem.gangs) if g in held.awaited_gangs or _ends_by(gang, held.starts_in)
+    } - {held.gang}
     yield from _nodes_at_start(x, held, gone)
     yield from _queues_at_start(x, held, gone)
 
 
-def _nodes_at_start(x: Ledger, held: Reservation, gone: set[int]) -> Findings:
+def _nodes_at_start(x: CheckedPlan, held: Reservation, ended_gangs: set[int]) -> Findings:
     roles = x.problem.gangs[held.gang].roles
     for n in sorted({place.node for place in held.placements}):
         for r, name in enumerate(x.problem.resources):
             asked = sum(place.pods * roles[place.role].request[r] for place in held.placements if place.node == n)
             stays = sum(
                 pods * x.problem.gangs[g].roles[role].request[r]
-                for g, counts in enumerate(x.placed)
+                for g, counts in enumerate(x.placed_pods)
                 for (role, node), pods in counts.items()
-                if node == n and g not in gone
+                if node == n and g not in ended_gangs
             )
             if asked and stays + asked > x.problem.nodes[n].free[r]:
                 yield ("nodes", n, "free", r), f"{stays} {name} are still held when {asked} are reserved"
 
 
-def _queues_at_start(x: Ledger, held: Reservation, gone: set[int]) -> Findings:
+def _queues_at_start(x: CheckedPlan, held: Reservation, ended_gangs: set[int]) -> Findings:
     """Capabilities, what guarantees leave of them, shares by weight as they are today, and guarantees, as for gangs
     that start now."""
-    stays = x.demand([{} if g in gone else counts for g, counts in enumerate(x.placed)])
-    before = [plus(queue.used, amounts) for queue, amounts in zip(x.problem.queues, stays, strict=True)]
+    stays = x.demand([{} if g in ended_gangs else counts for g, counts in enumerate(x.placed_pods)])
+    before = [vector_sum(queue.used, amounts) for queue, amounts in zip(x.problem.queues, stays, strict=True)]
     asked = x.demand(
         [
             Counter({(p.role, p.node): p.pods for p in held.placements}) if g == held.gang else {}
@@ -235,48 +238,50 @@ def _queues_at_start(x: Ledger, held: Reservation, gone: set[int]) -> Findings:
         ]
     )
     home = x.problem.gangs[held.gang].queue
-    after = [plus(amounts, more) for amounts, more in zip(before, asked, strict=True)]
-    if home in quotas.takes_nothing(x.problem):
+    after = [vector_sum(amounts, more) for amounts, more in zip(before, asked, strict=True)]
+    if home in quotas.non_admitting_queues(x.problem):
         yield ("reservation", "gang"), f"its queue {home} takes nothing new"
     inside = x.with_descendants(after)
     limits = [
         (q, r, limit, inside[q][r])
-        for q in _upward(x.problem, home)
+        for q in _queue_path(x.problem, home)
         for r, limit in enumerate(x.problem.queues[q].capability)
     ]
     limits += [
         (q, r, limit, (inside if tree else after)[q][r]) for q, r, limit, tree in quotas.real_capability(x.problem)
     ]
     for q, r, limit, amount in limits:
-        if limit is not None and asked[home][r] and amount > limit and q in _upward(x.problem, home):
+        if limit is not None and asked[home][r] and amount > limit and q in _queue_path(x.problem, home):
             yield (
                 ("queues", q, "capability", r),
                 f"{limit} {x.problem.resources[r]} leave too little when the reservation falls due",
             )
-    for name, most in quotas.proportional(x.problem).get(home, {}).items():
+    for name, most in quotas.proportional_shares(x.problem).get(home, {}).items():
         r = x.problem.resources.index(name)
         if most < x.totals[r] and asked[home][r] and after[home][r] > most + quotas.RESOLUTION:
             yield (
                 ("queues", home, "deserved", r),
                 f"{most:f} {name} deserved are too little when the reservation falls due",
             )
-    for where, r, fault in short_of_guarantees(x, before, after):
+    for where, r, fault in guarantee_shortfalls(x, before, after):
         if asked[home][r]:
             yield where, f"{fault}, when the reservation falls due"
 
 
-def _left_alone(x: Ledger, held: Reservation) -> Findings:
+def _backfill_findings(x: CheckedPlan, held: Reservation) -> Findings:
     reserved = {place.node for place in held.placements}
-    for g, new in enumerate(x.new):
+    for g, new in enumerate(x.new_pods):
         gang = x.problem.gangs[g]
         started = g in x.decisions and x.decisions[g].action == "start"
-        if _ends_by(gang, held.starts_in) or (started and _level(x.problem, g) > _level(x.problem, held.gang)):
+        if _ends_by(gang, held.starts_in) or (
+            started and _precedence_level(x.problem, g) > _precedence_level(x.problem, held.gang)
+        ):
             continue
         if any(node in reserved for _, node in new):
             yield ("decisions", g, "placements"), f"gets new pods on a node that is reserved for gang {held.gang}"
 
 
-def _level(problem: Problem, g: int) -> tuple[int, bool, int]:
+def _precedence_level(problem: Problem, g: int) -> tuple[int, bool, int]:
     gang, policy = problem.gangs[g], problem.policy
     return (
         gang.priority,
@@ -285,4 +290,4 @@ def _level(problem: Problem, g: int) -> tuple[int, bool, int]:
     )
 
 
-TIME_RULES = (strict_order, kept_domains, maintenance, reservation)
+TIME_RULES = (strict_order, dedicated_domains, maintenance, reservation)

@@ -6,28 +6,34 @@ import re
 from collections.abc import Iterator
 
 from solver.plan import Batch
-from solver.verify.ledger import Findings, Ledger
+from solver.verify.ledger import CheckedPlan, Findings
 
 MINIMISED = frozenset({"loss", "whole gangs", "victims", "subgroups", "spread", "supernodes", "nodes"})
-LEVEL = re.compile(r"gangs\[(?P<priority>-?\d+)(?P<overdue>, overdue)?(?:, queues (?P<rank>-?\d+))?\]")
+GANGS_OBJECTIVE = re.compile(r"gangs\[(?P<priority>-?\d+)(?P<overdue>, overdue)?(?:, queues (?P<rank>-?\d+))?\]")
 """Name of an objective that counts the gangs of one priority, overdue or not, and of queues of one priority where that
 matters."""
 ROUNDING = 1e-6
 
 
-def values(x: Ledger) -> Findings:
+def objective_values(x: CheckedPlan) -> Findings:
     """A bound is no worse than the value: above it where much is good, below it where little is. `gangs[p]` is the
     number of the batch's gangs of that priority that start; `loss` counts all evicted pods, each as dear as the seconds
     that its gang has run, at least 1; `victims` the gangs that lose any, `whole gangs` those of them of which nothing
     stays."""
-    gone = [(x.problem.gangs[g], decision.evicted) for g, decision in sorted(x.decisions.items()) if decision.evicted]
+    gone = [
+        (x.problem.gangs[g], decision.evicted_pods)
+        for g, decision in sorted(x.decisions.items())
+        if decision.evicted_pods
+    ]
     evicted = {
         "loss": sum(max(1, gang.loss) * place.pods for gang, pods in gone for place in pods),
-        "whole gangs": sum(1 for g, decision in x.decisions.items() if decision.evicted and not x.stays[g]),
+        "whole gangs": sum(
+            1 for g, decision in x.decisions.items() if decision.evicted_pods and not x.remaining_pods[g]
+        ),
         "victims": len(gone),
     }
     for b, batch in enumerate(x.plan.batches):
-        counted = evicted | dict(_started(x, batch))
+        counted = evicted | dict(_started_counts(x, batch))
         for o, objective in enumerate(batch.objectives):
             where = ("batches", b, "objectives", o)
             better = (
@@ -44,11 +50,11 @@ def values(x: Ledger) -> Findings:
                 )
 
 
-def _started(x: Ledger, batch: Batch) -> Iterator[tuple[str, int]]:
+def _started_counts(x: CheckedPlan, batch: Batch) -> Iterator[tuple[str, int]]:
     """(name, the number of gangs that it should be)."""
     gangs = [x.problem.gangs[g] for g in batch.gangs if g in x.decisions and x.decisions[g].action == "start"]
     for objective in batch.objectives:
-        level = LEVEL.fullmatch(objective.name)
+        level = GANGS_OBJECTIVE.fullmatch(objective.name)
         if level is not None:
             mine = [
                 gang
@@ -65,4 +71,4 @@ def _started(x: Ledger, batch: Batch) -> Iterator[tuple[str, int]]:
             )
 
 
-VALUE_RULES = (values,)
+VALUE_RULES = (objective_values,)

@@ -10,55 +10,55 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
-from solver.problem import Gang, Votes
-from solver.verify.ledger import Counts, Findings, Ledger
+from solver.problem import EvictionVotes, Gang
+from solver.verify.ledger import CheckedPlan, Findings, PodCounts
 
-SAME = Fraction(1, 10**6)
+SHARE_TOLERANCE = Fraction(1, 10**6)
 
 
-def _winners(x: Ledger, g: int) -> Iterator[tuple[int, Votes]]:
+def _preemptors(x: CheckedPlan, g: int) -> Iterator[tuple[int, EvictionVotes]]:
     """Who gang g loses pods for, and the votes that count there."""
-    for j in x.decisions[g].evicted_for if x.gone[g] and g in x.decisions else ():
+    for j in x.decisions[g].evicted_for if x.evicted_pods[g] and g in x.decisions else ():
         if 0 <= j < len(x.problem.gangs):
             inside = x.problem.gangs[j].queue == x.problem.gangs[g].queue
-            yield j, x.problem.preempting if inside else x.problem.reclaiming
+            yield j, x.problem.preempt_votes if inside else x.problem.reclaim_votes
 
 
-def gang_votes(x: Ledger) -> Findings:
+def gang_votes(x: CheckedPlan) -> Findings:
     """Where the plugin gang votes nobody goes whole."""
     for g in sorted(x.decisions):
-        if not x.stays[g] and any(not votes.whole for _, votes in _winners(x, g)):
+        if not x.remaining_pods[g] and any(not votes.whole_gangs for _, votes in _preemptors(x, g)):
             yield (
-                ("decisions", g, "evicted"),
+                ("decisions", g, "evicted_pods"),
                 "goes whole, though the plugin gang lets only what is above the minima go",
             )
 
 
-def share_votes(x: Ledger) -> Findings:
+def share_votes(x: CheckedPlan) -> Findings:
     """Where the plugin drf votes, a victim's dominant share is no smaller afterwards than that of any gang that it goes
     for, at its minima."""
     for g in sorted(x.decisions):
-        for j, votes in _winners(x, g):
-            left = _share(x, x.problem.gangs[g], x.stays[g])
+        for j, votes in _preemptors(x, g):
+            left = _dominant_share(x, x.problem.gangs[g], x.remaining_pods[g])
             gang = x.problem.gangs[j]
-            least = [least_of(gang, r) for r in range(len(x.totals))]
+            least = [minimum_demand(gang, r) for r in range(len(x.totals))]
             if (
-                votes.shares
+                votes.compare_shares
                 and max((Fraction(a, t) for a, t in zip(least, x.totals, strict=True) if t), default=Fraction(0))
-                > left + SAME
+                > left + SHARE_TOLERANCE
             ):
                 yield (
-                    ("decisions", g, "evicted"),
+                    ("decisions", g, "evicted_pods"),
                     f"keeps a smaller dominant share than gang {j} gets, which the plugin drf forbids",
                 )
 
 
-def _share(x: Ledger, gang: Gang, counts: Counts) -> Fraction:
+def _dominant_share(x: CheckedPlan, gang: Gang, counts: PodCounts) -> Fraction:
     held = [sum(pods * gang.roles[role].request[r] for (role, _), pods in counts.items()) for r in range(len(x.totals))]
     return max((Fraction(h, t) for h, t in zip(held, x.totals, strict=True) if t), default=Fraction(0))
 
 
-def least_of(gang: Gang, r: int) -> int:
+def minimum_demand(gang: Gang, r: int) -> int:
     """The least of resource r that the gang can start with: its roles' minima, then the pods up to its own that ask for
     least."""
     total, missing = 0, gang.minimum - sum(role.minimum for role in gang.roles)
@@ -68,32 +68,32 @@ def least_of(gang: Gang, r: int) -> int:
     return total
 
 
-def budgets(x: Ledger) -> Findings:
+def disruption_budgets(x: CheckedPlan) -> Findings:
     """Of the pods that a budget covers no more are evicted than it allows."""
-    for b, budget in enumerate(x.problem.budgets):
-        gone = sum(pods for g, t in set(budget.roles) for (role, _), pods in x.gone[g].items() if role == t)
+    for b, budget in enumerate(x.problem.disruption_budgets):
+        gone = sum(pods for g, t in set(budget.roles) for (role, _), pods in x.evicted_pods[g].items() if role == t)
         if gone > budget.allowed:
-            yield ("budgets", b), f"{gone} pods of {budget.name} are evicted, and {budget.allowed} may be"
+            yield ("disruption_budgets", b), f"{gone} pods of {budget.name} are evicted, and {budget.allowed} may be"
 
 
-def taken_back(x: Ledger, g: int, j: int) -> bool:
+def may_take_back(x: CheckedPlan, g: int, j: int) -> bool:
     """Whether gang g runs in a domain that gang j's queue keeps, or one above that, and none at or above g's own does:
     j may have it back."""
     problem = x.problem
-    mine, theirs = (set(_way_up(x, problem.gangs[one].queue)) for one in (j, g))
-    kept = {h for q in mine for h in problem.queues[q].kept}
-    own = {h for q in theirs for h in problem.queues[q].kept}
-    above = [_around(x, node) for _, node in x.running[g]]
+    mine, theirs = (set(_queue_path(x, problem.gangs[one].queue)) for one in (j, g))
+    kept = {h for q in mine for h in problem.queues[q].dedicated_domains}
+    own = {h for q in theirs for h in problem.queues[q].dedicated_domains}
+    above = [_hypernodes_above(x, node) for _, node in x.running_pods[g]]
     return any(not kept.isdisjoint(around) and own.isdisjoint(around) for around in above)
 
 
-def _way_up(x: Ledger, q: int | None) -> Iterator[int]:
+def _queue_path(x: CheckedPlan, q: int | None) -> Iterator[int]:
     while q is not None:
         yield q
         q = x.problem.queues[q].parent
 
 
-def _around(x: Ledger, node: int) -> set[int]:
+def _hypernodes_above(x: CheckedPlan, node: int) -> set[int]:
     found, here = set(), x.problem.nodes[node].leaf
     while here is not None:
         found.add(here)
@@ -101,50 +101,59 @@ def _around(x: Ledger, node: int) -> set[int]:
     return found
 
 
-def borrows(x: Ledger, g: int) -> bool:
+def may_borrow_domains(x: CheckedPlan, g: int) -> bool:
     """Whether gang g may get pods in domains that others keep: reclaim is on and no plugin votes on it, the gang and
     its queue may be reclaimed, and no disruption budget covers it."""
     problem, gang = x.problem, x.problem.gangs[g]
-    voted = problem.reclaiming.shares or not problem.reclaiming.whole
-    covered = any(other == g for budget in problem.budgets for other, _ in budget.roles)
-    return problem.reclaim and not voted and not covered and gang.evictable and problem.queues[gang.queue].reclaimable
+    voted = problem.reclaim_votes.compare_shares or not problem.reclaim_votes.whole_gangs
+    covered = any(other == g for budget in problem.disruption_budgets for other, _ in budget.roles)
+    return (
+        problem.reclaim_enabled
+        and not voted
+        and not covered
+        and gang.evictable
+        and problem.queues[gang.queue].reclaimable
+    )
 
 
-def asked_above(x: Ledger, q: int) -> list[int]:
+def reclaim_ancestors(x: CheckedPlan, q: int) -> list[int]:
     """The queues above q, the nearest first, that `Policy.reclaim_levels` has asked as well."""
     policy = x.problem.policy
     found: list[int] = []
     above = x.problem.queues[q].parent if policy.capacity and policy.capacity_hierarchy else None
-    while above is not None and len(found) < policy.reclaim_levels:
+    while above is not None and len(found) < policy.ancestor_reclaim_levels:
         found.append(above)
         above = x.problem.queues[above].parent
     return found
 
 
-def gates_of(x: Ledger, g: int) -> set[int]:
+def queues_to_check(x: CheckedPlan, g: int) -> set[int]:
     """The queues that have to be able to spare what gang g loses to gangs of other queues: its own, and those above it
     that are asked and do not stand at the same height above the winner's."""
     found, home = set(), x.problem.gangs[g].queue
-    for j, _ in _winners(x, g):
-        if x.problem.gangs[j].queue != home and not taken_back(x, g, j):
-            beside = asked_above(x, x.problem.gangs[j].queue)
-            found |= {home, *(a for height, a in enumerate(asked_above(x, home)) if beside[height : height + 1] != [a])}
+    for j, _ in _preemptors(x, g):
+        if x.problem.gangs[j].queue != home and not may_take_back(x, g, j):
+            beside = reclaim_ancestors(x, x.problem.gangs[j].queue)
+            found |= {
+                home,
+                *(a for height, a in enumerate(reclaim_ancestors(x, home)) if beside[height : height + 1] != [a]),
+            }
     return found
 
 
-def contention(x: Ledger) -> Findings:
+def contention(x: CheckedPlan) -> Findings:
     """Two queues below one that is asked take nothing from one another of which neither deserves anything."""
     for g in sorted(x.decisions):
         mine = x.problem.gangs[g].queue
-        for j, _ in _winners(x, g):
+        for j, _ in _preemptors(x, g):
             gang = x.problem.gangs[j]
             if (
                 gang.queue == mine
-                or taken_back(x, g, j)
-                or not set(asked_above(x, mine)) & set(asked_above(x, gang.queue))
+                or may_take_back(x, g, j)
+                or not set(reclaim_ancestors(x, mine)) & set(reclaim_ancestors(x, gang.queue))
             ):
                 continue
-            asked = {name for r, name in enumerate(x.problem.resources) if least_of(gang, r)}
+            asked = {name for r, name in enumerate(x.problem.resources) if minimum_demand(gang, r)}
             if not asked & (x.deserved[mine].keys() | x.deserved[gang.queue].keys()):
                 yield (
                     ("decisions", g, "evicted_for"),
@@ -152,4 +161,4 @@ def contention(x: Ledger) -> Findings:
                 )
 
 
-VOTE_RULES = (gang_votes, share_votes, budgets, contention)
+VOTE_RULES = (gang_votes, share_votes, disruption_budgets, contention)

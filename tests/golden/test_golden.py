@@ -19,10 +19,10 @@ import pytest
 import yaml
 
 from compiler.cluster_state.state import load_state
-from compiler.emit.lock import lock
+from compiler.emit.lock import lock_text
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
-from compiler.repository import Tree
+from compiler.repository import Repository
 from compiler.views import data, machine, text
 from solver.verify import verify
 
@@ -33,7 +33,8 @@ CASES = sorted(path.name for path in HERE.iterdir() if (path / "repo").is_dir())
 def compiled(case: str) -> Outcome:
     state = HERE / case / "state.yaml"
     return compile_repository(
-        Tree.from_directory(HERE / case / "repo"), state=load_state(state.read_bytes()) if state.is_file() else None
+        Repository.from_directory(HERE / case / "repo"),
+        state=load_state(state.read_bytes()) if state.is_file() else None,
     )
 
 
@@ -43,10 +44,10 @@ def files(outcome: Outcome) -> dict[str, str]:
         for d in outcome.diagnostics
     ]
     return {
-        "plan.txt": text.plan(outcome),
-        "plan.json": machine.to_json(data.plan(outcome)),
+        "plan.txt": text.plan_text(outcome),
+        "plan.json": machine.to_json(data.plan_document(outcome)),
         "compile.yaml": "---\n".join(manifest.text for manifest in outcome.manifests()),
-        "gangplan.lock": lock(outcome),
+        "gangplan.lock": lock_text(outcome),
         "diagnostics.txt": "".join(said),
     }
 
@@ -108,27 +109,27 @@ def apart_from_places(outcome: Outcome) -> object:
         return [stripped(each) for each in said] if isinstance(said, list) else said
 
     diagnostics = sorted((diagnostic.code, diagnostic.message) for diagnostic in outcome.diagnostics)
-    return stripped(data.plan(outcome)), sorted(manifest.text for manifest in outcome.manifests()), diagnostics
+    return stripped(data.plan_document(outcome)), sorted(manifest.text for manifest in outcome.manifests()), diagnostics
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_it_does_not_matter_in_which_files_and_in_which_order_things_are_said(case: str) -> None:
     chance, state = Random(case), HERE / case / "state.yaml"  # noqa: S311  - not a secret
-    tree = Tree.from_directory(HERE / case / "repo")
+    tree = Repository.from_directory(HERE / case / "repo")
     held = load_state(state.read_bytes()) if state.is_file() else None
     shuffled = None
     if state.is_file():
         items = yaml.safe_load(state.read_bytes())
         chance.shuffle(items["items"])
         shuffled = load_state(yaml.safe_dump(items).encode())
-    again = compile_repository(Tree(reordered(tree.files, chance)), state=shuffled)
+    again = compile_repository(Repository(reordered(tree.files, chance)), state=shuffled)
     assert apart_from_places(again) == apart_from_places(compile_repository(tree, state=held))
 
 
 def test_one_of_two_gangs_on_four_gpus_starts_whole_and_the_other_waits_whole() -> None:
     """Use case 3: the default scheduler gives each two GPUs, and both wait for ever."""
     first, second = compiled("deadlock").decisions
-    assert (first.action, first.total) == ("start", 4)
+    assert (first.action, first.pod_count) == ("start", 4)
     assert (second.action, second.pods) == ("wait", {})
     assert [reason.code for reason in second.reasons] == ["GW105"]
     assert second.reasons[0].facts["gangs"] == ("team/first",)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import combinations, combinations_with_replacement, product
 
-from solver.problem import Cell, Gang, Node, Portion, Problem, Topology, Vector
+from solver.problem import DeviceSlot, Gang, Node, Problem, SlotRequest, Topology, Vector
 
 Spot = tuple[int, int]
 """(role, node)"""
@@ -49,7 +49,7 @@ def growths(problem: Problem, g: int) -> list[Counter[Spot]]:
 def _new_pods(problem: Problem, gang: Gang, role: int) -> Iterator[tuple[Spot, ...]]:
     spec = gang.roles[role]
     room = max(0, spec.replicas - sum(n for (t, _), n in running(gang).items() if t == role))
-    spots = [(role, n) for n, node in enumerate(problem.nodes) if node.kind in spec.kinds]
+    spots = [(role, n) for n, node in enumerate(problem.nodes) if node.node_class in spec.node_classes]
     for count in range(room + 1):
         yield from combinations_with_replacement(spots, count)
 
@@ -121,7 +121,7 @@ class Room:
         ]
 
         self.celled = [
-            (g, t) for g, gang in enumerate(problem.gangs) for t, role in enumerate(gang.roles) if role.portions
+            (g, t) for g, gang in enumerate(problem.gangs) for t, role in enumerate(gang.roles) if role.slot_requests
         ]
         self.nothing: tuple[Vector, ...] = ((0,) * (len(problem.resources) + len(self.celled)),) * len(problem.nodes)
         self._known: dict[tuple[int, Vector], bool] = {}
@@ -148,10 +148,10 @@ class Room:
             queue = [
                 portion
                 for (g, t), number in zip(self.celled, pods, strict=True)
-                for portion in self.problem.gangs[g].roles[t].portions * number
+                for portion in self.problem.gangs[g].roles[t].slot_requests * number
             ]
             self._known[n, pods] = _try_all(
-                [list(cell.free) for cell in self.problem.nodes[n].cells], self.problem.nodes[n], queue
+                [list(cell.free) for cell in self.problem.nodes[n].slots], self.problem.nodes[n], queue
             )
         return self._known[n, pods]
 
@@ -183,12 +183,12 @@ class Room:
         )
 
 
-def _try_all(free: list[list[int]], node: Node, queue: Sequence[Portion]) -> bool:
+def _try_all(free: list[list[int]], node: Node, queue: Sequence[SlotRequest]) -> bool:
     if not queue:
         return True
     portion, *rest = queue
     for chosen in combinations(
-        [c for c, cell in enumerate(node.cells) if cell.division == portion.division], portion.number
+        [c for c, cell in enumerate(node.slots) if cell.slot_group == portion.slot_group], portion.number
     ):
         left = [
             [f - (s if c in chosen else 0) for f, s in zip(amounts, portion.share, strict=True)]
@@ -240,11 +240,11 @@ def emptied(problem: Problem, g: int) -> Problem:
     nodes = tuple(
         type(node)(
             node.name,
-            node.kind,
+            node.node_class,
             node.leaf,
             node.capacity,
             node.capacity,
-            tuple(Cell(c.division, c.capacity, c.capacity) for c in node.cells),
+            tuple(DeviceSlot(c.slot_group, c.capacity, c.capacity) for c in node.slots),
         )
         for node in problem.nodes
     )
@@ -262,7 +262,7 @@ def emptied(problem: Problem, g: int) -> Problem:
         )
         for queue in problem.queues
     )
-    return Problem(problem.resources, nodes, problem.hypernodes, queues, (alone,), divisions=problem.divisions)
+    return Problem(problem.resources, nodes, problem.hypernodes, queues, (alone,), slot_groups=problem.slot_groups)
 
 
 Score = tuple[tuple[bool, tuple[Fraction, ...], Fraction, int], ...]
@@ -313,7 +313,7 @@ def in_order(problem: Problem, admitted: frozenset[int]) -> bool:
         mine = [g for g, gang in enumerate(problem.gangs) if gang.queue == q and not is_kept(gang)]
         mine.sort(key=lambda g: (-problem.gangs[g].priority, not problem.gangs[g].overdue, problem.gangs[g].age))
         starts = [g in admitted for g in mine]
-        if queue.strict and starts != sorted(starts, reverse=True):
+        if queue.strict_order and starts != sorted(starts, reverse=True):
             return False
     return True
 

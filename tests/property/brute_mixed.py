@@ -25,16 +25,19 @@ def shut(problem: Problem, g: int) -> set[int]:
     """The nodes on which gang g gets no new pod: they close before it ends, or are in a domain that a queue keeps which
     is not above it."""
     gang, found = problem.gangs[g], set()
-    ends = gang.ends if gang.running else gang.duration
+    ends = gang.ends_in if gang.running else gang.duration
     others = {
-        h for q, queue in enumerate(problem.queues) if q not in ancestors(problem, gang.queue) for h in queue.kept
+        h
+        for q, queue in enumerate(problem.queues)
+        if q not in ancestors(problem, gang.queue)
+        for h in queue.dedicated_domains
     }
     for n, node in enumerate(problem.nodes):
         here, above = node.leaf, set[int]()
         while here is not None:
             above.add(here)
             here = problem.hypernodes[here].parent
-        if above & others or (node.closes_in is not None and (ends is None or ends > node.closes_in)):
+        if above & others or (node.maintenance_in is not None and (ends is None or ends > node.maintenance_in)):
             found.add(n)
     return found
 
@@ -43,7 +46,7 @@ def _ways(problem: Problem, room: Room, g: int) -> dict[tuple[tuple[Vector, ...]
     """The ways to start gang g: what its pods take, where they are if relations ask -> how far they are torn and
     spread, the least for each."""
     gang, closed = problem.gangs[g], shut(problem, g)
-    bound = any(role.bears or role.matches for role in gang.roles)
+    bound = any(role.owned_rules or role.selecting_rules for role in gang.roles)
     options = [option for option in growths(problem, g) if closed.isdisjoint(node for _, node in option)]
     found: dict[tuple[tuple[Vector, ...], _Spots], tuple[int, int]] = {}
     for option in options if bound else smallest(options):

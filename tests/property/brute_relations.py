@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import product
 
-from solver.problem import Problem, Relation, Vector
+from solver.problem import PodRule, Problem, Vector
 from tests.property.brute import Room, growths, is_kept
 
 Spot = tuple[int, int, int]
@@ -20,23 +20,27 @@ Pod = tuple[int | None, bool, bool, bool]
 
 def allowed(problem: Problem, new: Counter[Spot]) -> bool:
     """Whether new pods at these spots, beside all that runs, keep every relation."""
-    return all(_allowed(problem, rho, new) for rho in range(len(problem.relations)))
+    return all(_allowed(problem, rho, new) for rho in range(len(problem.pod_rules)))
 
 
 def _allowed(problem: Problem, rho: int, new: Counter[Spot]) -> bool:
-    relation = problem.relations[rho]
+    relation = problem.pod_rules[rho]
     old = Counter({(g, p.role, p.node): p.pods for g, gang in enumerate(problem.gangs) for p in gang.running})
-    pods: list[Pod] = [(d, False, False, True) for d, number in enumerate(relation.present) for _ in range(number)]
-    pods += [(d, False, True, False) for d, number in enumerate(relation.guards) for _ in range(number)]
+    pods: list[Pod] = [
+        (d, False, False, True) for d, number in enumerate(relation.selected_present) for _ in range(number)
+    ]
+    pods += [(d, False, True, False) for d, number in enumerate(relation.owners_present) for _ in range(number)]
     for is_new, spots in ((False, old), (True, new)):
         for (g, t, node), number in spots.items():
             role = problem.gangs[g].roles[t]
-            if rho in role.bears or rho in role.matches:
-                pods += [(relation.domains[node], is_new, rho in role.bears, rho in role.matches)] * number
-    return {"apart": _apart, "together": _together, "even": _even}[relation.kind](relation, pods)
+            if rho in role.owned_rules or rho in role.selecting_rules:
+                pods += [
+                    (relation.domains[node], is_new, rho in role.owned_rules, rho in role.selecting_rules)
+                ] * number
+    return {"apart": _apart, "together": _together, "even": _even}[relation.rule_kind](relation, pods)
 
 
-def _apart(relation: Relation, pods: list[Pod]) -> bool:
+def _apart(relation: PodRule, pods: list[Pod]) -> bool:
     return not any(
         i != j and a[0] == b[0] and a[0] is not None and a[2] and b[3] and (a[1] or b[1])
         for i, a in enumerate(pods)
@@ -44,7 +48,7 @@ def _apart(relation: Relation, pods: list[Pod]) -> bool:
     )
 
 
-def _together(relation: Relation, pods: list[Pod]) -> bool:
+def _together(relation: PodRule, pods: list[Pod]) -> bool:
     asking = [pod for pod in pods if pod[1] and pod[2]]
     sure = {pod[0] for pod in pods if pod[3] and not (pod[1] and pod[2]) and pod[0] is not None}
     homes = {pod[0] for pod in asking}
@@ -53,11 +57,11 @@ def _together(relation: Relation, pods: list[Pod]) -> bool:
     return homes <= sure if sure else len(homes) == 1 and None not in homes and any(pod[3] for pod in asking)
 
 
-def _even(relation: Relation, pods: list[Pod]) -> bool:
+def _even(relation: PodRule, pods: list[Pod]) -> bool:
     count = Counter(pod[0] for pod in pods if pod[3])
     domains = {d for d in relation.domains if d is not None}
-    fewest = min(count[d] for d in domains) if domains and len(domains) >= relation.least_domains else 0
-    return all(pod[0] is not None and count[pod[0]] - fewest <= relation.skew for pod in pods if pod[1] and pod[2])
+    fewest = min(count[d] for d in domains) if domains and len(domains) >= relation.min_domains else 0
+    return all(pod[0] is not None and count[pod[0]] - fewest <= relation.max_skew for pod in pods if pod[1] and pod[2])
 
 
 _State = tuple[tuple[Vector, ...], tuple[Vector, ...], tuple[tuple[Spot, int], ...]]
@@ -105,5 +109,7 @@ def related_sets(problem: Problem) -> list[frozenset[int]]:
 def _told(problem: Problem, spots: tuple[tuple[Spot, int], ...]) -> tuple[tuple[Spot, int], ...]:
     """Only the pods that some relation asks about."""
     return tuple(
-        (spot, pods) for spot, pods in spots if (role := problem.gangs[spot[0]].roles[spot[1]]).bears or role.matches
+        (spot, pods)
+        for spot, pods in spots
+        if (role := problem.gangs[spot[0]].roles[spot[1]]).owned_rules or role.selecting_rules
     )

@@ -22,11 +22,11 @@ def happened(world: Problem, plan: Plan) -> set[str]:
         "starts and waits": bool(starts and waits),
         "never": any(fact.never for d in waits for fact in d.facts),
         "queues contend": len({world.gangs[d.gang].queue for d in starts + waits}) > 1,
-        "evicts": any(d.evicted for d in plan.decisions),
+        "evicts": any(d.evicted_pods for d in plan.decisions),
         "reserves": plan.reservation is not None,
         "reserves in time": plan.reservation is not None and plan.reservation.starts_in is not None,
-        "related": any(role.bears or role.matches for d in starts for role in world.gangs[d.gang].roles),
-        "cells": any(d.cells for d in plan.decisions),
+        "related": any(role.owned_rules or role.selecting_rules for d in starts for role in world.gangs[d.gang].roles),
+        "cells": any(d.slot_uses for d in plan.decisions),
     }
     return found | {name for name, so in said.items() if so}
 

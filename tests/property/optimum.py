@@ -204,7 +204,7 @@ def opened(problem: Problem, room: Room, use: Sequence[Vector]) -> tuple[int, in
     whole, fresh = set(), set()
     for n, node in enumerate(problem.nodes):
         has = [r for r, amount in enumerate(node.capacity) if amount]
-        counts = [r for r in has if r in problem.devices] or has
+        counts = [r for r in has if r in problem.device_resources] or has
         if counts and all(room.free[n][r] == node.capacity[r] for r in counts):
             whole.add(n)
             if any(use[n][r] for r in counts):

@@ -8,19 +8,19 @@ from typing import Literal
 from hypothesis import strategies as st
 
 from solver.problem import (
-    Bond,
-    Cell,
+    DeviceSlot,
     Gang,
     HyperNode,
     Limits,
     Node,
     Placement,
+    PodRule,
     Policy,
-    Portion,
     Problem,
     Queue,
-    Relation,
     Role,
+    RuleKind,
+    SlotRequest,
     Subgroup,
     Topology,
     Vector,
@@ -162,7 +162,7 @@ def policies(draw: st.DrawFn, worlds: st.SearchStrategy[Problem]) -> Problem:
         for queue in world.queues
     )
     devices, scatter = draw(st.sampled_from(((), (1,)))), draw(st.sampled_from((False, False, True)))
-    return replace(world, queues=queues, devices=devices, policy=replace(policy, scatter=scatter))
+    return replace(world, queues=queues, device_resources=devices, policy=replace(policy, spread_pods=scatter))
 
 
 @st.composite
@@ -176,28 +176,28 @@ def celled(draw: st.DrawFn, *, running: Running = "nothing") -> Problem:
 @st.composite
 def divided(draw: st.DrawFn, world: Problem) -> Problem:
     """The same world, its nodes divided as `celled` says."""
-    nodes = tuple(replace(node, cells=tuple(draw(_cells(node)))) for node in world.nodes)
+    nodes = tuple(replace(node, slots=tuple(draw(_cells(node)))) for node in world.nodes)
     gangs = tuple(
-        replace(gang, roles=tuple(replace(role, portions=draw(_portions(role.request))) for role in gang.roles))
+        replace(gang, roles=tuple(replace(role, slot_requests=draw(_portions(role.request))) for role in gang.roles))
         for gang in world.gangs
     )
-    return replace(world, nodes=nodes, gangs=gangs, divisions=("device", "numa"))
+    return replace(world, nodes=nodes, gangs=gangs, slot_groups=("device", "numa"))
 
 
 @st.composite
-def _cells(draw: st.DrawFn, node: Node) -> list[Cell]:
+def _cells(draw: st.DrawFn, node: Node) -> list[DeviceSlot]:
     cpu, gpu = node.capacity
-    found = [Cell(0, (0, gpu // 2), (0, draw(st.integers(gpu // 4, gpu // 2)))) for _ in range(2)]
-    numa = [Cell(1, (cpu // 2, gpu // 2), (draw(st.integers(cpu // 4, cpu // 2)), gpu // 2)) for _ in range(2)]
+    found = [DeviceSlot(0, (0, gpu // 2), (0, draw(st.integers(gpu // 4, gpu // 2)))) for _ in range(2)]
+    numa = [DeviceSlot(1, (cpu // 2, gpu // 2), (draw(st.integers(cpu // 4, cpu // 2)), gpu // 2)) for _ in range(2)]
     return found + (numa if draw(st.booleans()) else [])
 
 
 @st.composite
-def _portions(draw: st.DrawFn, request: Vector) -> tuple[Portion, ...]:
+def _portions(draw: st.DrawFn, request: Vector) -> tuple[SlotRequest, ...]:
     cpu, gpu = request
-    halves = [(Portion(0, 2, (0, gpu // 2)),)] if gpu and gpu % 2 == 0 else []
-    one = [(Portion(0, 1, (0, gpu)),)] * 2 if gpu else []
-    numa = [(Portion(1, 1, request),), (Portion(1, 1, (cpu, 0)),)] if cpu else []
+    halves = [(SlotRequest(0, 2, (0, gpu // 2)),)] if gpu and gpu % 2 == 0 else []
+    one = [(SlotRequest(0, 1, (0, gpu)),)] * 2 if gpu else []
+    numa = [(SlotRequest(1, 1, request),), (SlotRequest(1, 1, (cpu, 0)),)] if cpu else []
     return draw(
         st.sampled_from((*halves, *one, *numa, *(single + aligned for single in halves for aligned in numa), ()))
     )
@@ -308,24 +308,24 @@ def tied(draw: st.DrawFn, world: Problem) -> Problem:
         for role in gang.roles:
             ties = [draw(st.sampled_from(("", "", "b", "m", "bm", "bm"))) for _ in relations]
             bears, matches = (tuple(rho for rho, tie in enumerate(ties) if mark in tie) for mark in "bm")
-            roles.append(replace(role, bears=bears, matches=matches))
+            roles.append(replace(role, owned_rules=bears, selecting_rules=matches))
         gangs.append(replace(gang, roles=tuple(roles)))
-    return replace(world, gangs=tuple(gangs), relations=relations)
+    return replace(world, gangs=tuple(gangs), pod_rules=relations)
 
 
 @st.composite
-def _relations(draw: st.DrawFn, nodes: int) -> Relation:
+def _relations(draw: st.DrawFn, nodes: int) -> PodRule:
     """Hosts, or a partition of the nodes, some of them perhaps outside; now and then pods of others."""
     label = st.sampled_from((0, 0, 1, 1, None))
     said = draw(st.one_of(st.just(list(range(nodes))), st.lists(label, min_size=nodes, max_size=nodes)))
     known = sorted({d for d in said if d is not None})
-    kinds: tuple[Bond, ...] = ("apart", "together", "even")
+    kinds: tuple[RuleKind, ...] = ("apart", "together", "even")
     kind = draw(st.sampled_from(kinds))
     counts = st.sampled_from((0, 0, 0, 1, 2))
     present = tuple(draw(counts) for _ in known)
     guards = tuple(draw(counts) for _ in known) if kind == "apart" and draw(st.booleans()) else ()
     domains = tuple(None if d is None else known.index(d) for d in said)
-    return Relation(kind, domains, present, guards, draw(st.integers(1, 2)), draw(st.sampled_from((1, 1, 1, 2, 5))))
+    return PodRule(kind, domains, present, guards, draw(st.integers(1, 2)), draw(st.sampled_from((1, 1, 1, 2, 5))))
 
 
 @st.composite
@@ -339,17 +339,18 @@ def mixed(draw: st.DrawFn) -> Problem:
     if draw(st.booleans()):
         world = draw(divided(world))
     if draw(st.booleans()):
-        world = replace(world, queues=tuple(replace(queue, strict=draw(st.booleans())) for queue in world.queues))
+        world = replace(world, queues=tuple(replace(queue, strict_order=draw(st.booleans())) for queue in world.queues))
     if draw(st.booleans()) and world.hypernodes:
         keeper, domain = draw(st.integers(0, len(world.queues) - 1)), draw(st.integers(0, len(world.hypernodes) - 1))
         world = replace(
             world,
             queues=tuple(
-                replace(queue, kept=(domain,)) if q == keeper else queue for q, queue in enumerate(world.queues)
+                replace(queue, dedicated_domains=(domain,)) if q == keeper else queue
+                for q, queue in enumerate(world.queues)
             ),
         )
     if draw(st.booleans()):
-        nodes = tuple(replace(node, closes_in=draw(st.sampled_from((None, None, 0, 2)))) for node in world.nodes)
+        nodes = tuple(replace(node, maintenance_in=draw(st.sampled_from((None, None, 0, 2)))) for node in world.nodes)
         gangs = tuple(replace(gang, duration=draw(st.sampled_from((None, 2, 2, 3)))) for gang in world.gangs)
         world = replace(world, nodes=nodes, gangs=gangs)
     return world

@@ -10,13 +10,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from solver import Options, solve
-from solver.models.sets import Sets, aggregate
+from solver.models.sets import Sets, coarsest_buckets
 from solver.placement import exact, identical_pods
 from solver.plan import Plan
 from solver.problem import Gang, HyperNode, Node, Problem, Queue, Role, Topology
-from solver.semantics.gang_classes import classes, shape_of
-from solver.semantics.topology import Tree
-from solver.state.room import Ledger, free_vectors
+from solver.semantics.gang_classes import gangs_by_class, waiting_class
+from solver.semantics.topology import TopologyTree
+from solver.state.room import QueueBooks, free_vectors
 from solver.verify import verify
 
 WORKER = ((1,), frozenset({0}))
@@ -57,7 +57,7 @@ def worlds(draw: st.DrawFn) -> Problem:
 
 def least_spread(world: Problem) -> int | None:
     """The least cost at which all gangs start, by trying every way; None where they cannot."""
-    tree = Tree(world)
+    tree = TopologyTree(world)
     leaves = sorted({node.leaf for node in world.nodes}, key=lambda h: -1 if h is None else h)
     known: dict[tuple[int, tuple[int, ...]], int | None] = {}
 
@@ -74,7 +74,7 @@ def least_spread(world: Problem) -> int | None:
                     else None
                 )
                 if rest is not None:
-                    found.append(rest + tree.span(touched))
+                    found.append(rest + tree.tier_span(touched))
             known[j, free] = min(found, default=None)
         return known[j, free]
 
@@ -91,18 +91,20 @@ def ways(pods: int, free: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
             yield (here, *rest)
 
 
-def allowed(tree: Tree, gang: Gang, touched: set[int | None]) -> bool:
+def allowed(tree: TopologyTree, gang: Gang, touched: set[int | None]) -> bool:
     if gang.topology is None or gang.topology.mode == "soft":
         return True
-    homes = {tree.domain(leaf, gang.topology.tier) for leaf in touched}
+    homes = {tree.enclosing_domain(leaf, gang.topology.tier) for leaf in touched}
     return len(homes) == 1 and None not in homes
 
 
 def sets_of(world: Problem) -> Sets:
-    waiting = classes(world, range(len(world.gangs)))
+    waiting = gangs_by_class(world, range(len(world.gangs)))
     shapes = tuple(dict.fromkeys(shape for _, _, shape in waiting))
     by_class = {(q, p, shapes.index(shape)): js for (q, p, shape), js in waiting.items()}
-    return Sets(world, Tree(world), aggregate(world), free_vectors(world), Ledger(world), shapes, by_class)
+    return Sets(
+        world, TopologyTree(world), coarsest_buckets(world), free_vectors(world), QueueBooks(world), shapes, by_class
+    )
 
 
 def spread_of(made: Plan) -> tuple[float, float]:
@@ -115,11 +117,11 @@ def spread_of(made: Plan) -> tuple[float, float]:
 def test_its_bound_is_one_and_its_placements_are_valid_and_no_farther(world: Problem) -> None:
     least = least_spread(world)
     assume(least is not None)
-    s, shapes = sets_of(world), {j: shape_of(j, gang) for j, gang in enumerate(world.gangs)}
+    s, shapes = sets_of(world), {j: waiting_class(j, gang) for j, gang in enumerate(world.gangs)}
     assert least is not None
-    for limit in (identical_pods.RELAXED, 0, 60):
+    for limit in (identical_pods.MAX_RELAXED_VARIABLES, 0, 60):
         with patch.object(identical_pods, "RELAXED", limit):
-            assert identical_pods.together(s, shapes, Options()).spread <= least
+            assert identical_pods.joint_bounds(s, shapes, Options()).spread_bound <= least
     with patch.object(exact, "SMALL", 0), patch.object(exact, "ROUNDS", 0):
         made = solve(world)
         with patch.object(identical_pods, "MODELS", 0):
@@ -133,8 +135,8 @@ def test_its_bound_is_one_and_its_placements_are_valid_and_no_farther(world: Pro
 @given(worlds())
 def test_below_one_switch_it_finds_the_least(world: Problem) -> None:
     """With at most two domains right above the leaves every gang is in sight at once."""
-    tree = Tree(world)
-    assume(len(tree.tiers) < 2 or len({tree.line(node.leaf)[1] for node in world.nodes}) <= 2)
+    tree = TopologyTree(world)
+    assume(len(tree.tiers) < 2 or len({tree.domains_by_tier(node.leaf)[1] for node in world.nodes}) <= 2)
     least = least_spread(world)
     assume(least is not None)
     with patch.object(exact, "SMALL", 0), patch.object(exact, "ROUNDS", 0):

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solver import solve
-from solver.problem import Portion, Problem
-from solver.semantics.device_slots import arrange, deal, pods_on
+from solver.problem import Problem, SlotRequest
+from solver.semantics.device_slots import assign_slots, deal_slots, pods_per_node
 from solver.verify import verify
 from tests.property.brute import emptied, feasible_sets, is_kept, score
 from tests.property.strategies import celled
@@ -64,7 +64,7 @@ def _choices(held: tuple[int, ...], number: int) -> int:
 @settings(max_examples=200)
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=4), st.integers(1, 3))
 def test_the_number_of_pods_that_cells_hold_is_that_of_trying_everything(held: list[int], number: int) -> None:
-    assert int(pods_on(np.array([held]), number)[0]) == _choices(tuple(held), number)
+    assert int(pods_per_node(np.array([held]), number)[0]) == _choices(tuple(held), number)
 
 
 @settings(max_examples=300)
@@ -80,8 +80,10 @@ def test_the_number_of_pods_that_cells_hold_is_that_of_trying_everything(held: l
 def test_pods_are_arranged_on_cells_exactly_when_that_is_possible(
     free: list[int], asked: list[tuple[int, int, int]]
 ) -> None:
-    wanted: dict[tuple[Portion, ...], int] = {(Portion(0, number, (share,)),): pods for number, share, pods in asked}
-    found = arrange(np.array([[[amount] for amount in free]]), wanted)
+    wanted: dict[tuple[SlotRequest, ...], int] = {
+        (SlotRequest(0, number, (share,)),): pods for number, share, pods in asked
+    }
+    found = assign_slots(np.array([[[amount] for amount in free]]), wanted)
     each = [combinations(range(len(free)), number) for number, _, pods in asked for _ in range(pods)]
     sizes = [share for _, share, pods in asked for _ in range(pods)]
     possible = any(
@@ -93,5 +95,5 @@ def test_pods_are_arranged_on_cells_exactly_when_that_is_possible(
     )
     assert (found is not None) == possible
     for portions, counts in (found or {}).items():
-        dealt = deal(counts[0], wanted[portions])
+        dealt = deal_slots(counts[0], wanted[portions])
         assert all(len(set(cells)) == len(cells) == portions[0].number for cells in dealt)

@@ -10,13 +10,13 @@ from solver import solve
 from solver.placement import exact
 from solver.plan import Objective, Plan
 from solver.problem import Problem
-from solver.semantics.placement_cost import NAMES
+from solver.semantics.placement_cost import COST_NAMES
 from solver.verify import verify
 from tests.property.strategies import problems
 
 
 def costs(made: Plan) -> dict[str, Objective]:
-    return {o.name: o for batch in made.batches for o in batch.objectives if o.name in NAMES}
+    return {o.name: o for batch in made.batches for o in batch.objectives if o.name in COST_NAMES}
 
 
 @settings(max_examples=150)

@@ -24,14 +24,16 @@ DELAYS = {"GW106", "GW114", "GW115", "GW116"}
 def windows(draw: st.DrawFn) -> Problem:
     """As `timed`; of nodes that close it is known until when, and some close once more."""
     world = draw(timed())
-    return replace(world, nodes=tuple(replace(node, windows=tuple(draw(_windows(node)))) for node in world.nodes))
+    return replace(
+        world, nodes=tuple(replace(node, maintenance_windows=tuple(draw(_windows(node)))) for node in world.nodes)
+    )
 
 
 @st.composite
 def _windows(draw: st.DrawFn, node: Node) -> list[tuple[int, int]]:
-    if node.closes_in is None:
+    if node.maintenance_in is None:
         return []
-    first = node.closes_in, node.closes_in + draw(st.integers(1, 3))
+    first = node.maintenance_in, node.maintenance_in + draw(st.integers(1, 3))
     again = first[1] + draw(st.integers(1, 3))
     return [first, (again, again + 1)] if draw(st.booleans()) else [first]
 
@@ -40,7 +42,9 @@ def _windows(draw: st.DrawFn, node: Node) -> list[tuple[int, int]]:
 def booked(draw: st.DrawFn) -> Problem:
     """A few machines, some of them busy; one large gang that may find no room, and small ones behind it."""
     closes = st.sampled_from((None, None, None, 2, 5))
-    nodes = [Node(f"n{n}", 0, None, (9, 4), (9, 4), closes_in=draw(closes)) for n in range(draw(st.integers(2, 4)))]
+    nodes = [
+        Node(f"n{n}", 0, None, (9, 4), (9, 4), maintenance_in=draw(closes)) for n in range(draw(st.integers(2, 4)))
+    ]
     queue = Queue(
         "q",
         None,
@@ -50,7 +54,7 @@ def booked(draw: st.DrawFn) -> Problem:
         (None, None),
         (None, draw(st.sampled_from((None, 4 * len(nodes) - 2)))),
         (0, 0),
-        strict=not draw(st.integers(0, 2)),
+        strict_order=not draw(st.integers(0, 2)),
     )
 
     def gang(name: str, age: int, pods: int, gpu: int, **more: object) -> Gang:
@@ -79,7 +83,7 @@ def booked(draw: st.DrawFn) -> Problem:
     )
     small = [(draw(st.integers(1, 2)), draw(st.sampled_from((None, 1, 3, 6)))) for _ in range(draw(st.integers(1, 2)))]
     gangs += [gang(f"small{n}", 6 + n, 1, gpu, duration=lasts) for n, (gpu, lasts) in enumerate(small)]
-    said = tuple(replace(node, windows=tuple(draw(_windows(node)))) for node in nodes)
+    said = tuple(replace(node, maintenance_windows=tuple(draw(_windows(node)))) for node in nodes)
     return Problem(("cpu", "gpu"), said, (), (queue,), tuple(gangs))
 
 
@@ -87,29 +91,36 @@ def booked(draw: st.DrawFn) -> Problem:
 def closing(draw: st.DrawFn) -> Problem:
     """As `late`, with nodes of which most will close."""
     world = draw(late())
-    nodes = [replace(node, closes_in=draw(st.sampled_from((2, 4, 2, None)))) for node in world.nodes]
-    return replace(world, nodes=tuple(replace(node, windows=tuple(draw(_windows(node)))) for node in nodes))
+    nodes = [replace(node, maintenance_in=draw(st.sampled_from((2, 4, 2, None)))) for node in world.nodes]
+    return replace(world, nodes=tuple(replace(node, maintenance_windows=tuple(draw(_windows(node)))) for node in nodes))
 
 
 @st.composite
 def keeping(draw: st.DrawFn) -> Problem:
     """Domains that are kept and not lent."""
-    return replace(draw(short()), reclaim=False)
+    return replace(draw(short()), reclaim_enabled=False)
 
 
 def frozen(gang: Gang, placements: tuple[Placement, ...]) -> Gang:
     """The gang with just these pods, which run; it may not have more and needs no fewer."""
     pods = [sum(p.pods for p in placements if p.role == t) for t in range(len(gang.roles))]
     roles = tuple(replace(role, minimum=n, replicas=n) for role, n in zip(gang.roles, pods, strict=True))
-    ends = gang.ends if gang.running else gang.duration
+    ends = gang.ends_in if gang.running else gang.duration
     return replace(
-        gang, roles=roles, minimum=sum(pods), subgroups=(), topology=None, running=placements, ends=ends, overdue=False
+        gang,
+        roles=roles,
+        minimum=sum(pods),
+        subgroups=(),
+        topology=None,
+        running=placements,
+        ends_in=ends,
+        overdue=False,
     )
 
 
 def later(node: Node, seconds: int) -> Node:
-    left = tuple((max(0, since - seconds), to - seconds) for since, to in node.windows if to > seconds)
-    return replace(node, windows=left, closes_in=left[0][0] if left else None)
+    left = tuple((max(0, since - seconds), to - seconds) for since, to in node.maintenance_windows if to > seconds)
+    return replace(node, maintenance_windows=left, maintenance_in=left[0][0] if left else None)
 
 
 def beside(
@@ -154,7 +165,7 @@ def with_queue(world: Problem, q: int | None, **changes: object) -> Problem:
 
 
 def ends(world: Problem, g: int) -> int | None:
-    return world.gangs[g].ends if world.gangs[g].running else world.gangs[g].duration
+    return world.gangs[g].ends_in if world.gangs[g].running else world.gangs[g].duration
 
 
 def helps(world: Problem, plan: Plan, decision: Decision, repair: Repair) -> bool:
@@ -169,15 +180,15 @@ def helps(world: Problem, plan: Plan, decision: Decision, repair: Repair) -> boo
         case "GR117":
             return starts(with_queue(there, repair.queue, strict=False))
         case "GR118" if code == "GW114" and held is not None:
-            when = beside(world, plan, j, set(held.until), held.starts_in or 0, {held.gang: held.placements})
-            shut = tuple(replace(node, closes_in=0 if node.windows else None) for node in when.nodes)
+            when = beside(world, plan, j, set(held.awaited_gangs), held.starts_in or 0, {held.gang: held.placements})
+            shut = tuple(replace(node, maintenance_in=0 if node.maintenance_windows else None) for node in when.nodes)
             return starts(when if held.starts_in is not None else replace(when, nodes=shut))
         case "GR118":
             (first,) = repair.gangs
             two = (replace(world.gangs[g], running=()) for g in (first, j))
             return [d.action for d in solve(replace(world, gangs=tuple(two))).decisions] == ["start", "start"]
         case "GR119":
-            kept = world.queues[repair.queue or 0].kept
+            kept = world.queues[repair.queue or 0].dedicated_domains
             return starts(with_queue(there, repair.queue, kept=kept[: -(repair.amount or 0)]))
         case "GR120":
             return starts(with_last(there, queue=repair.queue))
@@ -209,14 +220,16 @@ def delayed(world: Problem) -> Iterator[tuple[Plan, Decision]]:
 def without(there: Problem, fact: Fact) -> Problem | None:
     """`there`, where a gang stands alone beside what runs, without what the fact says; None where it is no delay of
     queues, order or nodes."""
-    loose = replace(there, queues=tuple(replace(queue, strict=False) for queue in there.queues))
+    loose = replace(there, queues=tuple(replace(queue, strict_order=False) for queue in there.queues))
     match fact.code:
         case "GW106" if fact.tier is not None:
             return with_queue(loose, fact.queue, kept=())
         case "GW115":
             return with_queue(there, fact.queue, strict=False)
         case "GW116":
-            return replace(loose, nodes=tuple(replace(node, closes_in=None, windows=()) for node in there.nodes))
+            return replace(
+                loose, nodes=tuple(replace(node, maintenance_in=None, maintenance_windows=()) for node in there.nodes)
+            )
     return None
 
 
@@ -255,7 +268,9 @@ def test_what_would_help_a_gang_that_waits_its_turn_does(world: Problem) -> None
 @given(st.one_of(windows(), booked()))
 def test_nobody_waits_longer_for_others_than_it_takes(world: Problem) -> None:
     """GR109 with a time: at no earlier end of anybody would it start, even with all gone that have ended by then."""
-    still = replace(world, nodes=tuple(replace(node, closes_in=None, windows=()) for node in world.nodes))
+    still = replace(
+        world, nodes=tuple(replace(node, maintenance_in=None, maintenance_windows=()) for node in world.nodes)
+    )
     for plan, decision in delayed(still):
         for repair in decision.repairs:
             if repair.code == "GR109" and repair.seconds is not None:

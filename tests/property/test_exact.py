@@ -66,13 +66,13 @@ def test_every_objective_is_what_brute_force_finds_and_proven() -> None:
 
 def single_kinds(world: Problem) -> Problem:
     """The same with every node a kind of its own, so that no two are ever counted together."""
-    nodes = tuple(replace(node, kind=n) for n, node in enumerate(world.nodes))
+    nodes = tuple(replace(node, node_class=n) for n, node in enumerate(world.nodes))
 
     def open_to(kinds: frozenset[int]) -> frozenset[int]:
-        return frozenset(n for n, node in enumerate(world.nodes) if node.kind in kinds)
+        return frozenset(n for n, node in enumerate(world.nodes) if node.node_class in kinds)
 
     gangs = tuple(
-        replace(gang, roles=tuple(replace(role, kinds=open_to(role.kinds)) for role in gang.roles))
+        replace(gang, roles=tuple(replace(role, node_classes=open_to(role.node_classes)) for role in gang.roles))
         for gang in world.gangs
     )
     return replace(world, nodes=nodes, gangs=gangs)

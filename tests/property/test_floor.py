@@ -12,11 +12,11 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from solver import Options, solve
-from solver.greedy.best_fit import Greedy
+from solver.greedy.best_fit import GreedyPlacer
 from solver.problem import Gang, Node, Problem, Queue, Role, Topology
-from solver.semantics.gang_classes import shape_of
-from solver.semantics.topology import Tree
-from solver.state.room import Room as Nodes
+from solver.semantics.gang_classes import waiting_class
+from solver.semantics.topology import TopologyTree
+from solver.state.room import FreeNodes as Nodes
 from solver.state.room import free_vectors
 from solver.verify import verify
 from tests.property import brute
@@ -46,7 +46,7 @@ def greedy(world: Problem) -> frozenset[int]:
     whoever fits starts."""
     rooms, ceilings, width = brute.Room(world), Ceilings.of(world), len(world.resources)
     added = [(0,) * width] * len(world.queues)
-    hand = Greedy(world, Tree(world), Nodes(free_vectors(world)))
+    hand = GreedyPlacer(world, TopologyTree(world), Nodes(free_vectors(world)))
     waiting = {g for g, gang in enumerate(world.gangs) if not brute.is_kept(gang) and takes(world, gang.queue)}
     started, stopped = set[int](), set[int]()
     while waiting:
@@ -62,11 +62,11 @@ def greedy(world: Problem) -> frozenset[int]:
         if (
             rooms.queues_hold(charged)
             and ceilings.hold(rooms.held, charged)
-            and hand.place(g, shape_of(g, gang)) is not None
+            and hand.place_gang(g, waiting_class(g, gang)) is not None
         ):
             started.add(g)
             added = charged
-        elif world.queues[gang.queue].strict:
+        elif world.queues[gang.queue].strict_order:
             stopped.add(gang.queue)
     return frozenset(started)
 
@@ -87,7 +87,7 @@ def turn(world: Problem, g: int, held: list[tuple[int, ...]]) -> tuple[object, .
 def holds(world: Problem, g: int) -> float:
     """What drf goes by inside a queue."""
     gang, whole = world.gangs[g], totals(world)
-    if not world.policy.drf or world.queues[gang.queue].strict:
+    if not world.policy.drf or world.queues[gang.queue].strict_order:
         return 0.0
     mine = [sum(n * gang.roles[t].request[r] for (t, _), n in brute.running(gang).items()) for r in range(len(whole))]
     return max((have / total for have, total in zip(mine, whole, strict=True) if total), default=0.0)
@@ -137,7 +137,15 @@ def _queues(draw: st.DrawFn, q: int, parent: int | None, gpus: int) -> Queue:
     )
     strict, weight = draw(st.sampled_from((False, False, False, True))), draw(st.integers(1, 3))
     return Queue(
-        f"q{q}", parent, weight, draw(st.integers(0, 1)), (None, None), deserved, capability, (0, 0), strict=strict
+        f"q{q}",
+        parent,
+        weight,
+        draw(st.integers(0, 1)),
+        (None, None),
+        deserved,
+        capability,
+        (0, 0),
+        strict_order=strict,
     )
 
 

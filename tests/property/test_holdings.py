@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solver import solve
-from solver.problem import Cell, Gang, Hold, Node, Placement, Portion, Problem, Queue, Role
+from solver.problem import DeviceSlot, Gang, Node, Placement, Problem, Queue, Role, SlotHold, SlotRequest
 from solver.verify import verify
 from tests.property.brute import Spot, _try_all, growths, running
 from tests.property.test_victims import cost, losses, paid
@@ -38,7 +38,7 @@ def occupied(draw: st.DrawFn) -> Problem:
             None,
             (2 * CELL,),
             (2 * CELL - sum(sharers[n]),),
-            tuple(Cell(0, (CELL,), (have,)) for have in free[n]),
+            tuple(DeviceSlot(0, (CELL,), (have,)) for have in free[n]),
         )
         for n in range(number)
     )
@@ -50,8 +50,8 @@ def occupied(draw: st.DrawFn) -> Problem:
         (),
         (queue,),
         (*(gang for gang in gangs if gang.running), *waiting),
-        preempt=True,
-        divisions=("device",),
+        preempt_enabled=True,
+        slot_groups=("device",),
     )
 
 
@@ -75,11 +75,11 @@ def _running(draw: st.DrawFn, g: int, left: list[list[int]]) -> Gang:
         0,
         g,
         draw(st.integers(1, max(pods, 1))),
-        (Role("r", max(pods, 1), 0, (share,), frozenset({0}), portions=(Portion(0, 1, (share,)),)),),
+        (Role("r", max(pods, 1), 0, (share,), frozenset({0}), slot_requests=(SlotRequest(0, 1, (share,)),)),),
         running=tuple(Placement(0, n, number) for n, number in sorted(spots.items())),
         evictable=True,
         loss=draw(st.sampled_from((1, 2, 5))),
-        holds=tuple(Hold(0, n, c, number) for (n, c), number in known.items() if number),
+        slot_holds=tuple(SlotHold(0, n, c, number) for (n, c), number in known.items() if number),
     )
 
 
@@ -90,28 +90,28 @@ def _waiting(draw: st.DrawFn, i: int) -> Gang:
         draw(st.sampled_from((2, 3, 4, 4))),
         draw(st.sampled_from((1, 1, 2))),
     )
-    role = Role("r", pods, pods, (number * share,), frozenset({0}), portions=(Portion(0, number, (share,)),))
+    role = Role("r", pods, pods, (number * share,), frozenset({0}), slot_requests=(SlotRequest(0, number, (share,)),))
     return Gang(f"w{i}", 0, 1, 10 + i, pods, (role,))
 
 
 def fits(world: Problem, j: int, gone: dict[int, Counter[Spot]]) -> bool:
     """Whether the pods of gang j find nodes and devices once these are gone, whichever pods of a spot they are."""
-    free = [[cell.free[0] for cell in node.cells] for node in world.nodes]
+    free = [[cell.free[0] for cell in node.slots] for node in world.nodes]
     room = [node.free[0] for node in world.nodes]
     for v, gang in enumerate(world.gangs):
         for p in gang.running:
             room[p.node] -= (p.pods - gone.get(v, Counter())[p.role, p.node]) * gang.roles[p.role].request[0]
-        for hold in gang.holds:
+        for hold in gang.slot_holds:
             stay = running(gang)[hold.role, hold.node] - gone.get(v, Counter())[hold.role, hold.node]
-            free[hold.node][hold.cell] += (hold.pods - min(hold.pods, stay)) * gang.roles[hold.role].portions[0].share[
+            free[hold.node][hold.slot] += (hold.pods - min(hold.pods, stay)) * gang.roles[hold.role].slot_requests[
                 0
-            ]
+            ].share[0]
     role = world.gangs[j].roles[0]
     for option in growths(world, j):
         here = {node: pods for (_, node), pods in option.items()}
         if all(
             pods * role.request[0] <= room[n]
-            and _try_all([[have] for have in free[n]], world.nodes[n], role.portions * pods)
+            and _try_all([[have] for have in free[n]], world.nodes[n], role.slot_requests * pods)
             for n, pods in here.items()
         ):
             return True

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from solver import solve
 from solver.plan import Plan
 from solver.problem import Gang, Node, Placement, Problem, Queue, Role, Topology
-from solver.semantics.exclusions import kept_nodes
+from solver.semantics.exclusions import dedicated_nodes
 from solver.verify import verify
 from tests.property.brute import is_kept
 from tests.property.happenings import rarely
@@ -38,7 +38,7 @@ def keeping(draw: st.DrawFn) -> Problem:
             queue,
             guarantee=nothing,
             capability=nothing,
-            kept=chosen.get(q, ()),
+            dedicated_domains=chosen.get(q, ()),
             reclaimable=draw(st.integers(0, 5)) > 0,
         )
         for q, queue in enumerate(world.queues)
@@ -46,7 +46,7 @@ def keeping(draw: st.DrawFn) -> Problem:
     gangs = tuple(
         replace(gang, evictable=draw(st.integers(0, 3)) > 0, loss=draw(st.sampled_from((0, 5)))) for gang in world.gangs
     )
-    return replace(world, queues=queues, gangs=gangs, reclaim=draw(st.integers(0, 5)) > 0)
+    return replace(world, queues=queues, gangs=gangs, reclaim_enabled=draw(st.integers(0, 5)) > 0)
 
 
 @st.composite
@@ -57,7 +57,7 @@ def short(draw: st.DrawFn) -> Problem:
     parents = draw(st.sampled_from(((None, None), (None, None, None), (None, 0, None))))
     nothing = (None, None)
     queues = tuple(
-        Queue(f"q{q}", parent, 1, 0, nothing, nothing, nothing, (0, 0), kept=() if q else (0,))
+        Queue(f"q{q}", parent, 1, 0, nothing, nothing, nothing, (0, 0), dedicated_domains=() if q else (0,))
         for q, parent in enumerate(parents)
     )
     gangs = []
@@ -84,7 +84,9 @@ def short(draw: st.DrawFn) -> Problem:
                 loss=loss,
             )
         )
-    return Problem(("cpu", "gpu"), nodes, TREES[draw(st.sampled_from((1, 2)))], queues, tuple(gangs), reclaim=True)
+    return Problem(
+        ("cpu", "gpu"), nodes, TREES[draw(st.sampled_from((1, 2)))], queues, tuple(gangs), reclaim_enabled=True
+    )
 
 
 def unlent(world: Problem) -> Problem:
@@ -101,7 +103,11 @@ def test_lending_changes_nothing_for_those_who_do_not_borrow(world: Problem) -> 
     assert verify(world, plan) == []
     for mine, other in zip(plan.decisions, without.decisions, strict=True):
         if other.action != "wait":
-            assert (mine.action, mine.placements, mine.evicted) == (other.action, other.placements, other.evicted)
+            assert (mine.action, mine.placements, mine.evicted_pods) == (
+                other.action,
+                other.placements,
+                other.evicted_pods,
+            )
         else:
             assert mine.action in ("wait", "start")
 
@@ -109,7 +115,7 @@ def test_lending_changes_nothing_for_those_who_do_not_borrow(world: Problem) -> 
 def lent_pods(world: Problem, plan: Plan) -> list[tuple[int, int, Placement]]:
     """(keeper, borrower, its pods on one node of a domain that is kept for others)."""
     found = []
-    for q, nodes in kept_nodes(world).items():
+    for q, nodes in dedicated_nodes(world).items():
         for decision in plan.decisions:
             if decision.action == "start" and q not in _upward(world, world.gangs[decision.gang].queue):
                 found += [(q, decision.gang, place) for place in decision.placements if place.node in nodes]
@@ -142,7 +148,7 @@ def test_what_was_lent_is_back_in_the_plan_in_which_its_owner_asks_for_it() -> N
 def claimed(world: Problem, plan: Plan, q: int, g: int, place: Placement) -> Problem:
     """The world after the plan, in which a gang of queue q asks for what gang g has on one node."""
     role = world.gangs[g].roles[place.role]
-    asks = Role("r", place.pods, place.pods, role.request, frozenset({world.nodes[place.node].kind}))
+    asks = Role("r", place.pods, place.pods, role.request, frozenset({world.nodes[place.node].node_class}))
     owner = Gang("owner", q, -9, 99, place.pods, (asks,))
     running = tuple(
         replace(gang, running=d.placements)

@@ -35,7 +35,9 @@ def test_everything_at_once_is_decided_as_brute_force_decides(world: Problem) ->
     reached."""
     made = solve(world)
     assert verify(world, made) == []
-    assert made.reservation is None or any(gang.duration is not None or gang.ends is not None for gang in world.gangs)
+    assert made.reservation is None or any(
+        gang.duration is not None or gang.ends_in is not None for gang in world.gangs
+    )
     if made.reservation is not None:
         return
     sets = least_costs(world)
@@ -74,7 +76,7 @@ def permuted(world: Problem, random: Any) -> tuple[Problem, list[int]]:
     """The world with its lists in another order, and the gangs' new places."""
     orders = {
         name: list(range(len(getattr(world, name))))
-        for name in ("resources", "nodes", "hypernodes", "queues", "gangs", "relations")
+        for name in ("resources", "nodes", "hypernodes", "queues", "gangs", "pod_rules")
     }
     for order in orders.values():
         random.shuffle(order)
@@ -84,9 +86,9 @@ def permuted(world: Problem, random: Any) -> tuple[Problem, list[int]]:
         return tuple(amounts[r] for r in orders["resources"])
 
     def node(n: Node) -> Node:
-        cells = tuple(replace(cell, capacity=vector(cell.capacity), free=vector(cell.free)) for cell in n.cells)
+        cells = tuple(replace(cell, capacity=vector(cell.capacity), free=vector(cell.free)) for cell in n.slots)
         leaf = None if n.leaf is None else new["hypernodes"][n.leaf]
-        return replace(n, leaf=leaf, capacity=vector(n.capacity), free=vector(n.free), cells=cells)
+        return replace(n, leaf=leaf, capacity=vector(n.capacity), free=vector(n.free), slots=cells)
 
     def queue(q: Queue) -> Queue:
         limited = replace(
@@ -99,13 +101,15 @@ def permuted(world: Problem, random: Any) -> tuple[Problem, list[int]]:
         return replace(
             limited,
             parent=None if q.parent is None else new["queues"][q.parent],
-            kept=tuple(new["hypernodes"][h] for h in q.kept),
+            dedicated_domains=tuple(new["hypernodes"][h] for h in q.dedicated_domains),
         )
 
     def role(r: Role) -> Role:
-        bears, matches = (tuple(sorted(new["relations"][rho] for rho in bonds)) for bonds in (r.bears, r.matches))
-        portions = tuple(replace(portion, share=vector(portion.share)) for portion in r.portions)
-        return replace(r, request=vector(r.request), bears=bears, matches=matches, portions=portions)
+        bears, matches = (
+            tuple(sorted(new["pod_rules"][rho] for rho in bonds)) for bonds in (r.owned_rules, r.selecting_rules)
+        )
+        portions = tuple(replace(portion, share=vector(portion.share)) for portion in r.slot_requests)
+        return replace(r, request=vector(r.request), owned_rules=bears, selecting_rules=matches, slot_requests=portions)
 
     def gang(g: Gang) -> Gang:
         running = sorted((replace(p, node=new["nodes"][p.node]) for p in g.running), key=lambda p: (p.role, p.node))
@@ -117,7 +121,7 @@ def permuted(world: Problem, random: Any) -> tuple[Problem, list[int]]:
     hypernodes = [
         replace(h, parent=None if h.parent is None else new["hypernodes"][h.parent]) for h in world.hypernodes
     ]
-    relations = [replace(rho, domains=ordered("nodes", rho.domains)) for rho in world.relations]
+    relations = [replace(rho, domains=ordered("nodes", rho.domains)) for rho in world.pod_rules]
     other = replace(
         world,
         resources=vector(world.resources),
@@ -125,8 +129,8 @@ def permuted(world: Problem, random: Any) -> tuple[Problem, list[int]]:
         hypernodes=ordered("hypernodes", hypernodes),
         queues=ordered("queues", [queue(q) for q in world.queues]),
         gangs=ordered("gangs", [gang(g) for g in world.gangs]),
-        relations=ordered("relations", relations),
-        devices=tuple(sorted(new["resources"][r] for r in world.devices)),
+        pod_rules=ordered("pod_rules", relations),
+        device_resources=tuple(sorted(new["resources"][r] for r in world.device_resources)),
     )
     return other, new["gangs"]
 

@@ -9,8 +9,8 @@ from operator import and_
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.lower.eligibility import Layout
-from compiler.lower.numa import Way, enough, restricted
+from compiler.lower.eligibility import NumaLayout
+from compiler.lower.numa import NumaRequest, fits_empty_slots, restricted_request
 
 Cells = list[dict[str, int]]
 
@@ -29,7 +29,7 @@ def admits(asked: dict[str, int], cells: Cells, free: Cells) -> bool:
     return any(reduce(and_, chosen) for chosen in choices)
 
 
-def holds(way: Way, free: Cells) -> bool:
+def holds(way: NumaRequest, free: Cells) -> bool:
     return sum(all(cell[r] >= amount for r, amount in way.share) for cell in free) >= way.number
 
 
@@ -54,9 +54,9 @@ def test_what_is_planned_in_cells_is_admitted(node: tuple[Cells, Cells], asked: 
     """One cell is asked for exactly where the kubelet asks for one; several whole cells are enough for it, and an empty
     node has them. A node that is too small, even empty, takes no pod by either rule."""
     cells, free = node
-    layout: Layout = tuple(tuple(sorted(cell.items())) for cell in cells)
-    way = restricted(asked, layout)
-    if not enough(asked, layout):
+    layout: NumaLayout = tuple(tuple(sorted(cell.items())) for cell in cells)
+    way = restricted_request(asked, layout)
+    if not fits_empty_slots(asked, layout):
         assert not admits(asked, cells, free)
     elif way is not None:
         assert admits(asked, cells, free) or not holds(way, free)

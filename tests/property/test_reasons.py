@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from solver import solve
 from solver.plan import Decision, Fact, Plan, Repair
-from solver.problem import Back, Gang, Node, Problem, Queue, Subgroup, Topology
+from solver.problem import Gang, Node, Problem, Queue, ReturningNode, Subgroup, Topology
 from solver.verify import verify
 from tests.property.brute import Room, emptied, growths, smallest
 from tests.property.happenings import rarely
@@ -172,7 +172,7 @@ def nodes_without(world: Problem, fact: Fact) -> Problem:
 
 
 def cleared(node: Node) -> Node:
-    return replace(node, free=node.capacity, cells=tuple(replace(cell, free=cell.capacity) for cell in node.cells))
+    return replace(node, free=node.capacity, slots=tuple(replace(cell, free=cell.capacity) for cell in node.slots))
 
 
 def starts_without(world: Problem, plan: Plan, g: int, facts: Sequence[Fact], every: Sequence[Fact]) -> bool:
@@ -232,7 +232,13 @@ def absent(draw: st.DrawFn) -> Problem:
     busy = {place.node for gang in world.gangs for place in gang.running}
     nothing = (0,) * len(world.resources)
     nodes = [
-        replace(node, kind=9, capacity=nothing, free=nothing, back=Back(node.kind, node.capacity, node.free))
+        replace(
+            node,
+            node_class=9,
+            capacity=nothing,
+            free=nothing,
+            returning=ReturningNode(node.node_class, node.capacity, node.free),
+        )
         if n not in busy and draw(st.booleans())
         else node
         for n, node in enumerate(world.nodes)
@@ -244,8 +250,10 @@ def returned(world: Problem, nodes: Collection[int]) -> Problem:
     """With these nodes back."""
     there = list(world.nodes)
     for n in nodes:
-        if (then := there[n].back) is not None:
-            there[n] = replace(there[n], kind=then.kind, capacity=then.capacity, free=then.free, back=None)
+        if (then := there[n].returning) is not None:
+            there[n] = replace(
+                there[n], node_class=then.node_class, capacity=then.capacity, free=then.free, returning=None
+            )
     return replace(world, nodes=tuple(there))
 
 
@@ -265,7 +273,7 @@ def test_without_its_facts_a_gang_starts_and_with_one_of_them_it_does_not() -> N
             assert "GW110" not in {fact.code for fact in decision.facts}
             assert len({subject(fact) for fact in decision.facts}) == len(decision.facts)
             assert all(fact.queues for fact in decision.facts if fact.code == "GW106")
-            if world.divisions and "GW105" in {fact.code for fact in decision.facts}:
+            if world.slot_groups and "GW105" in {fact.code for fact in decision.facts}:
                 continue  # which cells the plan leaves is not known here
             assert starts_without(world, plan, decision.gang, decision.facts, decision.facts)
             for fact in decision.facts:
@@ -330,7 +338,7 @@ def changed(world: Problem, repair: Repair) -> Problem:
                 world,
                 nodes=(
                     *world.nodes,
-                    *(Node(f"new{n}", like.kind, like.leaf, like.capacity, like.capacity) for n in range(amount)),
+                    *(Node(f"new{n}", like.node_class, like.leaf, like.capacity, like.capacity) for n in range(amount)),
                 ),
             )
         case "GR105" if t is not None:
@@ -339,14 +347,14 @@ def changed(world: Problem, repair: Repair) -> Problem:
             part = gang.subgroups[repair.subgroup]
             return with_part(world, repair.subgroup, size=amount, minimum=part.minimum * part.size // amount)
         case "GR112" if t is not None:
-            return with_role(world, t, kinds=gang.roles[t].kinds | {world.nodes[repair.nodes[0]].kind})
+            return with_role(world, t, kinds=gang.roles[t].node_classes | {world.nodes[repair.nodes[0]].node_class})
         case "GR115":
             was = gang.roles[t or 0]
             shares = [
                 tuple(amount if i == r and x == was.request[r] else x for i, x in enumerate(p.share))
-                for p in was.portions
+                for p in was.slot_requests
             ]
-            portions = tuple(replace(p, share=share) for p, share in zip(was.portions, shares, strict=True))
+            portions = tuple(replace(p, share=share) for p, share in zip(was.slot_requests, shares, strict=True))
             return with_role(
                 world, t, request=tuple(amount if i == r else x for i, x in enumerate(was.request)), portions=portions
             )

@@ -73,7 +73,7 @@ def test_whoever_is_evicted_the_plan_keeps_every_relation() -> None:
 @settings(max_examples=100)
 @given(related(running="whole gangs", elastic=True))
 def test_scattered_pods_keep_every_relation(world: Problem) -> None:
-    scattered = replace(world, policy=replace(world.policy, scatter=True))
+    scattered = replace(world, policy=replace(world.policy, spread_pods=True))
     assert verify(scattered, solve(scattered)) == []
 
 
@@ -98,7 +98,7 @@ def test_where_only_a_relation_is_blamed_the_gang_starts_without_it_and_not_with
                 continue
             seen["GW117"] += 1
             runs = tuple(other for other in world.gangs if other.running)
-            loose = replace(gang, roles=tuple(replace(role, bears=(), matches=()) for role in gang.roles))
+            loose = replace(gang, roles=tuple(replace(role, owned_rules=(), selecting_rules=()) for role in gang.roles))
             with_it, without = (related_sets(replace(world, gangs=(*runs, one))) for one in (gang, loose))
             assert not any(len(runs) in started for started in with_it)
             assert any(len(runs) in started for started in without)
@@ -109,15 +109,19 @@ def test_where_only_a_relation_is_blamed_the_gang_starts_without_it_and_not_with
 
 def alone(world: Problem, g: int) -> Problem:
     """Gang g on the empty cluster, among all the company that it may ask for: only what keeps pods apart is left."""
-    empty = [replace(r, present=(0,) * len(r.present), guards=()) for r in world.relations]
-    apart = {rho for rho, relation in enumerate(world.relations) if relation.kind == "apart"}
+    empty = [replace(r, selected_present=(0,) * len(r.selected_present), owners_present=()) for r in world.pod_rules]
+    apart = {rho for rho, relation in enumerate(world.pod_rules) if relation.rule_kind == "apart"}
     lone = emptied(world, g)
     (gang,) = lone.gangs
     roles = tuple(
-        replace(r, bears=tuple(b for b in r.bears if b in apart), matches=tuple(m for m in r.matches if m in apart))
+        replace(
+            r,
+            owned_rules=tuple(b for b in r.owned_rules if b in apart),
+            selecting_rules=tuple(m for m in r.selecting_rules if m in apart),
+        )
         for r in gang.roles
     )
-    return replace(lone, gangs=(replace(gang, roles=roles),), relations=tuple(empty))
+    return replace(lone, gangs=(replace(gang, roles=roles),), pod_rules=tuple(empty))
 
 
 @settings(max_examples=200)
@@ -129,6 +133,6 @@ def test_mutants_of_plans_with_relations_are_caught_each_by_its_rule(world: Prob
         if decision.action != "wait"
     }
     for mutate, rule in MUTATORS.items():
-        if rule in ("apart", "together", "even"):
+        if rule in ("anti_affinity", "affinity", "topology_spread"):
             for problem, broken in mutate(world, placed, random):
                 assert rule in {violation.rule for violation in verify(problem, broken)}, mutate.__name__

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from solver import solve
 from solver.plan import Decision, Repair
-from solver.problem import Cell, Node, Problem
+from solver.problem import DeviceSlot, Node, Problem
 from tests.property.strategies import celled, related
 from tests.property.test_delays import beside, starts
 from tests.property.test_reasons import changed
@@ -31,21 +31,23 @@ def as_laid(world: Problem, decisions: tuple[Decision, ...]) -> Problem:
     """The cells of the nodes without what the plan's new pods take from them."""
     nodes = list(world.nodes)
     for decision in decisions:
-        for use in decision.cells:
-            cells = list(nodes[use.node].cells)
+        for use in decision.slot_uses:
+            cells = list(nodes[use.node].slots)
             role = world.gangs[decision.gang].roles[use.role]
-            (share,) = (portion.share for portion in role.portions if portion.division == cells[use.cell].division)
-            cells[use.cell] = _less(cells[use.cell], share, use.pods)
+            (share,) = (
+                portion.share for portion in role.slot_requests if portion.slot_group == cells[use.slot].slot_group
+            )
+            cells[use.slot] = _less(cells[use.slot], share, use.pods)
             nodes[use.node] = _with(nodes[use.node], cells)
     return replace(world, nodes=tuple(nodes))
 
 
-def _less(cell: Cell, share: tuple[int, ...], pods: int) -> Cell:
+def _less(cell: DeviceSlot, share: tuple[int, ...], pods: int) -> DeviceSlot:
     return replace(cell, free=tuple(have - pods * part for have, part in zip(cell.free, share, strict=True)))
 
 
-def _with(node: Node, cells: list[Cell]) -> Node:
-    return replace(node, cells=tuple(cells))
+def _with(node: Node, cells: list[DeviceSlot]) -> Node:
+    return replace(node, slots=tuple(cells))
 
 
 @settings(max_examples=250)
@@ -58,5 +60,5 @@ def test_a_gang_that_is_changed_as_it_is_told_starts_beside_the_plan(world: Prob
             changes = (repair, *repair.also)
             if {change.code for change in changes} <= TRIED:
                 event(" and ".join(change.code for change in changes))
-                loose = replace(there, queues=tuple(replace(queue, strict=False) for queue in there.queues))
+                loose = replace(there, queues=tuple(replace(queue, strict_order=False) for queue in there.queues))
                 assert starts(reduce(with_change, changes, loose)), changes

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 
 from solver import solve
-from solver.admission.greedy_floor import better
+from solver.admission.greedy_floor import is_floor_better
 from solver.plan import Plan
 from solver.problem import Problem
-from solver.semantics.placement_cost import NAMES
+from solver.semantics.placement_cost import COST_NAMES
 from solver.verify import verify
 from tests.property.brute import emptied, feasible_sets, growths, is_kept, score
 from tests.property.strategies import policies, problems
@@ -38,7 +38,9 @@ def test_the_admitted_set_is_feasible_and_the_best_by_the_objectives(world: Prob
     assert admitted(made) in sets
     best = max(score(world, candidate) for candidate in sets)
     assert score(world, admitted(made)) == best
-    admission = [objective for batch in made.batches for objective in batch.objectives if objective.name not in NAMES]
+    admission = [
+        objective for batch in made.batches for objective in batch.objectives if objective.name not in COST_NAMES
+    ]
     assert {objective.verdict for objective in admission} <= {"proven"}
 
 
@@ -99,9 +101,9 @@ def test_the_model_never_needs_its_floor(world: Problem) -> None:
         asked: list[bool] = []
 
         def noted(*arguments: Any) -> bool:
-            asked.append(better(*arguments))
+            asked.append(is_floor_better(*arguments))
             return asked[-1]
 
-        patch.setattr(importlib.import_module("solver.planner"), "better", noted)
+        patch.setattr(importlib.import_module("solver.planner"), "is_floor_better", noted)
         solve(world)
     assert not any(asked)

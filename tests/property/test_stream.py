@@ -72,7 +72,7 @@ class Stream:
             duration=job.lasts if job.told else None,
         )
         late = job is self.large and (self.late or bool(self.promises))
-        return replace(made, ends=end - now if pods and job.told else None, overdue=late)
+        return replace(made, ends_in=end - now if pods and job.told else None, overdue=late)
 
     def plans(self) -> Iterator[Plan]:
         """One for each second until the large job starts."""

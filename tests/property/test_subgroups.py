@@ -90,7 +90,7 @@ def test_a_pod_group_starts_where_volcano_would_start_it(world: World) -> None:
     can = startable(world, 0, (world.gpus,) * world.nodes)
     if decided.action == "wait":
         assert outcome.problem is not None
-        assert not can or (outcome.problem.gangs[0].narrowed and not decided.never)
+        assert not can or (outcome.problem.gangs[0].over_constrained and not decided.never)
         return
     held: list[Counter[str]] = []
     for part in decided.gang.subgroups:
@@ -101,4 +101,4 @@ def test_a_pod_group_starts_where_volcano_would_start_it(world: World) -> None:
     assert all(not on or on.total() >= world.ready for on in held)
     assert all(len(on) <= 1 for on in held) or not world.hard
     assert sum(on.total() >= world.ready for on in held) >= world.wanted
-    assert decided.total >= world.minimum
+    assert decided.pod_count >= world.minimum

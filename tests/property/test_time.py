@@ -29,7 +29,7 @@ def admitted(made: Plan) -> frozenset[int]:
 def ordered(draw: st.DrawFn) -> Problem:
     """Some queues are strict, some gangs overdue; nothing else is known of time."""
     world = draw(problems(running="whole gangs"))
-    queues = tuple(replace(queue, strict=draw(st.booleans())) for queue in world.queues)
+    queues = tuple(replace(queue, strict_order=draw(st.booleans())) for queue in world.queues)
     return replace(
         world, queues=queues, gangs=tuple(replace(gang, overdue=draw(st.integers(0, 3)) == 0) for gang in world.gangs)
     )
@@ -49,7 +49,7 @@ def late(draw: st.DrawFn) -> Problem:
         NONE,
         draw(st.sampled_from((NONE, NONE, NONE, (None, 4 * len(nodes) - 1)))),
         (0, 0),
-        strict=draw(st.booleans()),
+        strict_order=draw(st.booleans()),
     )
 
     def gang(name: str, age: int, pods: int, gpu: int, **more: object) -> Gang:
@@ -87,7 +87,7 @@ def late(draw: st.DrawFn) -> Problem:
 
 def untold(world: Problem) -> Problem:
     """The same, and nobody says when anything ends, so that only who is overdue can have a reservation."""
-    return replace(world, gangs=tuple(replace(gang, duration=None, ends=None) for gang in world.gangs))
+    return replace(world, gangs=tuple(replace(gang, duration=None, ends_in=None) for gang in world.gangs))
 
 
 @st.composite
@@ -96,17 +96,24 @@ def timed(draw: st.DrawFn) -> Problem:
     world = draw(ordered()) if draw(st.booleans()) else draw(problems(running="anything"))
     hypernodes = range(len(world.hypernodes))
     queues = [
-        replace(q, kept=(draw(st.sampled_from(hypernodes)),) if hypernodes and not draw(st.integers(0, 3)) else ())
+        replace(
+            q,
+            dedicated_domains=(draw(st.sampled_from(hypernodes)),)
+            if hypernodes and not draw(st.integers(0, 3))
+            else (),
+        )
         for q in world.queues
     ]
-    nodes = tuple(replace(node, closes_in=draw(st.sampled_from((None, None, None, 0, 2, 4)))) for node in world.nodes)
+    nodes = tuple(
+        replace(node, maintenance_in=draw(st.sampled_from((None, None, None, 0, 2, 4)))) for node in world.nodes
+    )
     return replace(world, nodes=nodes, queues=tuple(queues), gangs=tuple(draw(_in_time(gang)) for gang in world.gangs))
 
 
 @st.composite
 def _in_time(draw: st.DrawFn, gang: Gang) -> Gang:
     ends = draw(st.sampled_from(TIMES)) if gang.running else None
-    return replace(gang, duration=draw(st.sampled_from(TIMES)), ends=ends, overdue=draw(st.booleans()))
+    return replace(gang, duration=draw(st.sampled_from(TIMES)), ends_in=ends, overdue=draw(st.booleans()))
 
 
 def test_whatever_is_known_of_time_the_plan_is_valid_and_always_the_same() -> None:
@@ -175,7 +182,7 @@ def test_an_unused_knob_changes_nothing(world: Problem) -> None:
     plain = solve(world)
     if all(decision.action != "wait" for decision in plain.decisions):
         told = replace(
-            world, gangs=tuple(replace(gang, duration=5, ends=5 if gang.running else None) for gang in world.gangs)
+            world, gangs=tuple(replace(gang, duration=5, ends_in=5 if gang.running else None) for gang in world.gangs)
         )
         assert solve(told).decisions == plain.decisions
 
@@ -185,7 +192,7 @@ def everything(draw: st.DrawFn) -> Problem:
     """Time together with evictions, relations and cells."""
     evicting = st.one_of(contested(), contested().flatmap(tied), crowded())
     world = draw(st.one_of(evicting, contenders().flatmap(tied), celled()))
-    queues = tuple(replace(queue, strict=draw(st.booleans())) for queue in world.queues)
+    queues = tuple(replace(queue, strict_order=draw(st.booleans())) for queue in world.queues)
     return replace(world, queues=queues, gangs=tuple(draw(_in_time(gang)) for gang in world.gangs))
 
 

@@ -12,7 +12,19 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from solver import Plan, solve
-from solver.problem import Budget, Gang, Node, Placement, Policy, Problem, Queue, Role, Subgroup, Topology, Votes
+from solver.problem import (
+    DisruptionBudget,
+    EvictionVotes,
+    Gang,
+    Node,
+    Placement,
+    Policy,
+    Problem,
+    Queue,
+    Role,
+    Subgroup,
+    Topology,
+)
 from solver.verify import verify
 from tests.property.brute import Room, Spot, _domain, _minima_met, growths, is_kept, running
 from tests.property.happenings import happened, rarely
@@ -49,25 +61,30 @@ def crowded(draw: st.DrawFn) -> Problem:
     )  # some hold more than they now have
     switches = draw(st.sampled_from(((True, True), (True, True), (True, False), (False, True))))
     waiting = draw(waiting_gang(homes, len(tree) > 0))
-    votes = [Votes(whole=draw(st.integers(0, 3)) > 0, shares=draw(st.integers(0, 3)) == 0) for _ in range(2)]
+    votes = [
+        EvictionVotes(whole_gangs=draw(st.integers(0, 3)) > 0, compare_shares=draw(st.integers(0, 3)) == 0)
+        for _ in range(2)
+    ]
     return Problem(
         ("cpu", "gpu"),
         nodes,
         tree,
         queues,
         (*gangs, waiting),
-        preempt=switches[0],
-        reclaim=switches[1],
-        preempting=votes[0],
-        reclaiming=votes[1],
-        budgets=tuple(draw(_budgets(b, gangs)) for b in range(draw(st.sampled_from((0, 0, 1, 2))))),
+        preempt_enabled=switches[0],
+        reclaim_enabled=switches[1],
+        preempt_votes=votes[0],
+        reclaim_votes=votes[1],
+        disruption_budgets=tuple(draw(_budgets(b, gangs)) for b in range(draw(st.sampled_from((0, 0, 1, 2))))),
     )
 
 
 @st.composite
-def _budgets(draw: st.DrawFn, b: int, gangs: list[Gang]) -> Budget:
+def _budgets(draw: st.DrawFn, b: int, gangs: list[Gang]) -> DisruptionBudget:
     roles = [(g, t) for g, gang in enumerate(gangs) for t in range(len(gang.roles))]
-    return Budget(f"b{b}", draw(st.integers(0, 4)), tuple(sorted(draw(st.sets(st.sampled_from(roles), min_size=1)))))
+    return DisruptionBudget(
+        f"b{b}", draw(st.integers(0, 4)), tuple(sorted(draw(st.sets(st.sampled_from(roles), min_size=1))))
+    )
 
 
 @st.composite
@@ -145,7 +162,7 @@ def waiting_gang(draw: st.DrawFn, homes: list[int], topology: bool) -> Gang:
         sum(r.minimum for r in roles),
         tuple(roles),
         hard,
-        preempts=draw(st.integers(0, 9)) > 0,
+        may_evict=draw(st.integers(0, 9)) > 0,
     )
 
 
@@ -168,7 +185,7 @@ def contested(draw: st.DrawFn) -> Problem:
             name=f"w{i}",
             priority=draw(st.sampled_from((1, 1, 2))),
             age=20 + i,
-            preempts=True,
+            may_evict=True,
         )
         for i in range(draw(st.sampled_from((2, 2, 3))))
     ]
@@ -179,7 +196,7 @@ def contested(draw: st.DrawFn) -> Problem:
         tree,
         (queue,),
         (*gangs, *waiting),
-        preempt=True,
+        preempt_enabled=True,
     )
 
 
@@ -232,13 +249,13 @@ def _parts_whole(world: Problem, gang: Gang, have: Counter[Spot], gone: Counter[
 def legal(world: Problem, room: Room, j: int, gone: dict[int, Counter[Spot]]) -> bool:
     winner = world.gangs[j]
     foreign = [v for v in gone if world.gangs[v].queue != winner.queue]
-    if gone and not winner.preempts:
+    if gone and not winner.may_evict:
         return False
     if not all(_voted(world, winner, v, pods) for v, pods in gone.items()) or not all(
-        _budgeted(budget, gone) for budget in world.budgets
+        _budgeted(budget, gone) for budget in world.disruption_budgets
     ):
         return False
-    if any(not world.preempt or world.gangs[v].priority >= winner.priority for v in gone if v not in foreign):
+    if any(not world.preempt_enabled or world.gangs[v].priority >= winner.priority for v in gone if v not in foreign):
         return False
     if not foreign:
         return True
@@ -247,7 +264,7 @@ def legal(world: Problem, room: Room, j: int, gone: dict[int, Counter[Spot]]) ->
     amounts = range(len(world.resources))
     asked = [sum(role.minimum * role.request[r] for role in winner.roles) for r in amounts]
     own = [room.holding(winner.queue, [held[r] for held in room.held]) for r in amounts]
-    if not world.reclaim or not any(
+    if not world.reclaim_enabled or not any(
         asked[r] and (most := due(world, winner.queue, r)) is not None and own[r] + asked[r] <= most for r in amounts
     ):
         return False
@@ -256,10 +273,10 @@ def legal(world: Problem, room: Room, j: int, gone: dict[int, Counter[Spot]]) ->
 
 def _voted(world: Problem, winner: Gang, v: int, gone: Counter[Spot]) -> bool:
     """Whether the plugins gang and drf let these pods go."""
-    votes = world.preempting if world.gangs[v].queue == winner.queue else world.reclaiming
+    votes = world.preempt_votes if world.gangs[v].queue == winner.queue else world.reclaim_votes
     left = running(world.gangs[v]) - gone
-    if not votes.shares:
-        return votes.whole or bool(+left)
+    if not votes.compare_shares:
+        return votes.whole_gangs or bool(+left)
     totals = [sum(node.capacity[r] for node in world.nodes) for r in range(len(world.resources))]
     asked = max(
         Fraction(sum(role.minimum * role.request[r] for role in winner.roles), total) for r, total in enumerate(totals)
@@ -268,10 +285,10 @@ def _voted(world: Problem, winner: Gang, v: int, gone: Counter[Spot]) -> bool:
         Fraction(sum(n * world.gangs[v].roles[t].request[r] for (t, _), n in left.items()), total)
         for r, total in enumerate(totals)
     )
-    return (votes.whole or bool(+left)) and keeps >= asked - Fraction(1, 10**6)
+    return (votes.whole_gangs or bool(+left)) and keeps >= asked - Fraction(1, 10**6)
 
 
-def _budgeted(budget: Budget, gone: dict[int, Counter[Spot]]) -> bool:
+def _budgeted(budget: DisruptionBudget, gone: dict[int, Counter[Spot]]) -> bool:
     return sum(n for v, pods in gone.items() for (t, _), n in pods.items() if (v, t) in budget.roles) <= budget.allowed
 
 
@@ -353,7 +370,8 @@ def cost(world: Problem, gone: dict[int, Counter[Spot]]) -> tuple[int, int]:
 def paid(plan: Plan, world: Problem) -> tuple[int, int]:
     """`cost` of what a plan evicts."""
     return cost(
-        world, {d.gang: Counter({(p.role, p.node): p.pods for p in d.evicted}) for d in plan.decisions if d.evicted}
+        world,
+        {d.gang: Counter({(p.role, p.node): p.pods for p in d.evicted_pods}) for d in plan.decisions if d.evicted_pods},
     )
 
 
@@ -384,7 +402,7 @@ def _two(draw: st.DrawFn) -> Problem:
         replace(q, parent=draw(st.integers(first, first + 1)) if q.parent is None else q.parent) for q in world.queues
     )
     return replace(
-        world, queues=(*queues, *parents), policy=replace(world.policy, reclaim_levels=draw(st.integers(0, 2)))
+        world, queues=(*queues, *parents), policy=replace(world.policy, ancestor_reclaim_levels=draw(st.integers(0, 2)))
     )
 
 
@@ -405,6 +423,6 @@ def test_with_several_waiting_gangs_nobody_goes_for_nothing() -> None:
 @settings(max_examples=300)
 @given(crowded())
 def test_with_evictions_switched_off_the_plan_is_the_one_without_them(world: Problem) -> None:
-    off = replace(world, preempt=False, reclaim=False)
+    off = replace(world, preempt_enabled=False, reclaim_enabled=False)
     plain = replace(off, gangs=tuple(replace(gang, evictable=False, loss=0) for gang in world.gangs))
     assert solve(off).decisions == solve(plain).decisions

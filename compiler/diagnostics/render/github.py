@@ -20,13 +20,13 @@ def render(diagnostics: Sequence[Diagnostic]) -> str:
 def _command(diagnostic: Diagnostic) -> str:
     at = diagnostic.position
     properties = {"file": at.file, "line": str(at.line), "col": str(at.column), "title": diagnostic.code}
-    said = ",".join(f"{key}={_property(value)}" for key, value in properties.items())
-    return f"::{_COMMANDS[diagnostic.severity]} {said}::{_data(sentence(diagnostic))}\n"
+    said = ",".join(f"{key}={_escaped_property(value)}" for key, value in properties.items())
+    return f"::{_COMMANDS[diagnostic.severity]} {said}::{_escaped_data(sentence(diagnostic))}\n"
 
 
-def _data(text: str) -> str:
+def _escaped_data(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
+def _escaped_property(text: str) -> str:
+    return _escaped_data(text).replace(":", "%3A").replace(",", "%2C")

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from compiler.diagnostics import Diagnostic, Position
-from compiler.diagnostics.render.words import plain, sentence
+from compiler.diagnostics.render.words import printable, sentence
 
 _COLOURS = {"error": "31", "warning": "33", "info": "36"}
-_WIDEST = 120
+_MAX_COLUMNS = 120
 
 
 def render(
@@ -20,12 +20,12 @@ def render(
     out: list[str] = []
     for diagnostic in diagnostics:
         at = diagnostic.position
-        place = f"{plain(at.file)}:{at.line}:{at.column}:"
+        place = f"{printable(at.file)}:{at.line}:{at.column}:"
         head = f"{diagnostic.severity} {diagnostic.code}:"
         if colour:
             place, head = f"\x1b[1m{place}\x1b[0m", f"\x1b[{_COLOURS[diagnostic.severity]}m{head}\x1b[0m"
         see = (
-            f" (see {plain(diagnostic.see.file)}:{diagnostic.see.line}:{diagnostic.see.column})"
+            f" (see {printable(diagnostic.see.file)}:{diagnostic.see.line}:{diagnostic.see.column})"
             if diagnostic.see
             else ""
         )
@@ -38,8 +38,8 @@ def render(
 
 
 def _excerpt(lines: list[str], at: Position) -> str:
-    if not 0 < at.line <= len(lines) or not lines[at.line - 1].strip() or at.column > _WIDEST:
+    if not 0 < at.line <= len(lines) or not lines[at.line - 1].strip() or at.column > _MAX_COLUMNS:
         return ""
-    line = plain(lines[at.line - 1].rstrip("\r").replace("\t", " "))[:_WIDEST]
+    line = printable(lines[at.line - 1].rstrip("\r").replace("\t", " "))[:_MAX_COLUMNS]
     number = f"{at.line:>6}"
     return f"{number} | {line}\n{' ' * len(number)} | {' ' * (at.column - 1)}^\n"

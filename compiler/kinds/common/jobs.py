@@ -8,19 +8,19 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from compiler.diagnostics import Diagnostic, Rule
-from compiler.fields.models import BAD_TIME, Int, Name, Open, Shape, duration, timestamp
+from compiler.fields.models import BAD_TIME, Int, LenientModel, Name, StrictModel, parse_duration, parse_timestamp
 from compiler.specs import TopologySpec
-from compiler.syntax.documents import Document, Path
+from compiler.syntax.documents import Document, FieldPath
 
 SUBMITTED_AT = "gangplan.dev/submitted-at"
 EXPECTED_DURATION = "gangplan.dev/expected-duration"
-VOLCANO = "volcano"
+VOLCANO_SCHEDULER = "volcano"
 
 Natural = Annotated[Int, Field(ge=0, le=2**31 - 1)]
 Positive = Annotated[Int, Field(ge=1, le=2**31 - 1)]
 
 
-class Metadata(Open):
+class Metadata(LenientModel):
     name: Annotated[
         str, Field(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
     ]
@@ -29,7 +29,7 @@ class Metadata(Open):
     annotations: dict[str, Any] | None = None
 
 
-class Root(Shape):
+class ObjectModel(StrictModel):
     """A whole document. status is what a cluster wrote; it is not ours to judge."""
 
     api_version: str
@@ -38,41 +38,43 @@ class Root(Shape):
     status: Any = None
 
 
-class NetworkTopology(Shape):
+class NetworkTopology(StrictModel):
     mode: Literal["hard", "soft"] | None = None
     highest_tier_allowed: Positive | None = None
     highest_tier_name: Name | None = None
 
-    def spec(self) -> TopologySpec:
+    def to_spec(self) -> TopologySpec:
         return TopologySpec(self.mode or "hard", self.highest_tier_allowed, self.highest_tier_name)
 
 
-def annotation(document: Document, key: str) -> Any:
+def annotation_value(document: Document, key: str) -> Any:
     return (document.data["metadata"].get("annotations") or {}).get(key)
 
 
-def times(document: Document) -> tuple[int | None, int | None]:
+def submission_and_duration(document: Document) -> tuple[int | None, int | None]:
     """(submitted at, expected duration) in seconds; what cannot be read is None here and a finding of `review_times`."""
-    return _read(document, SUBMITTED_AT, timestamp), _read(document, EXPECTED_DURATION, duration)
+    return _read_annotation(document, SUBMITTED_AT, parse_timestamp), _read_annotation(
+        document, EXPECTED_DURATION, parse_duration
+    )
 
 
-def _read(document: Document, key: str, reader: Any) -> int | None:
+def _read_annotation(document: Document, key: str, reader: Any) -> int | None:
     try:
-        return None if (value := annotation(document, key)) is None else int(reader(value))
+        return None if (value := annotation_value(document, key)) is None else int(reader(value))
     except ValueError:
         return None
 
 
-def review_times(document: Document) -> Iterator[Diagnostic]:
+def time_diagnostics(document: Document) -> Iterator[Diagnostic]:
     for key, reader, help in (
-        (SUBMITTED_AT, timestamp, "write a time such as 2026-01-31T12:00:00Z"),
-        (EXPECTED_DURATION, duration, "write seconds, or like 1h30m"),
+        (SUBMITTED_AT, parse_timestamp, "write a time such as 2026-01-31T12:00:00Z"),
+        (EXPECTED_DURATION, parse_duration, "write seconds, or like 1h30m"),
     ):
-        if (value := annotation(document, key)) is not None and _read(document, key, reader) is None:
-            yield finding(
+        if (value := annotation_value(document, key)) is not None and _read_annotation(document, key, reader) is None:
+            yield diagnostic_at(
                 BAD_TIME, document, ("metadata", "annotations", key), f"{key}: {value!r} cannot be read", help
             )
 
 
-def finding(rule: Rule, document: Document, path: Path, message: str, help: str) -> Diagnostic:
-    return rule.at(document.at(*path), message, help, object=document.label)
+def diagnostic_at(rule: Rule, document: Document, path: FieldPath, message: str, help: str) -> Diagnostic:
+    return rule.diagnostic(document.position(*path), message, help, object=document.display_name)

@@ -8,21 +8,21 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from compiler.diagnostics import Diagnostic, rule
+from compiler.diagnostics import Diagnostic, declare_rule
 from compiler.fields.label_selector import LabelSelector
-from compiler.fields.models import Int, Open
-from compiler.specs import PodRule, PodTerm
-from compiler.syntax.documents import Document, Path
+from compiler.fields.models import Int, LenientModel
+from compiler.specs import PodRuleSpec, PodSelector
+from compiler.syntax.documents import Document, FieldPath
 
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
-_OF_EACH_POD = """
+_PER_POD_LABELS = """
     volcano.sh/task-index volcano.sh/partition-id training.kubeflow.org/replica-index batch.kubernetes.io/job-completion-index
     batch.kubernetes.io/controller-uid controller-uid apps.kubernetes.io/pod-index statefulset.kubernetes.io/pod-name
 """
-OF_EACH_POD = frozenset(_OF_EACH_POD.split())
+PER_POD_LABELS = frozenset(_PER_POD_LABELS.split())
 """Labels that controllers give each pod its own value of, or a value that only the cluster knows."""
 
-NOT_PLANNED = rule(
+POD_RULE_NOT_PLANNED = declare_rule(
     "GP219",
     "warning",
     "rule between pods that is not planned",
@@ -32,12 +32,12 @@ NOT_PLANNED = rule(
     namespaces; select by labels that all pods of a role share.""",
 )
 
-Label = Annotated[str, Field(min_length=1)]
+LabelKey = Annotated[str, Field(min_length=1)]
 Count = Annotated[Int, Field(ge=1, le=2**31 - 1)]
 
 
-class AffinityTerm(Open):
-    topology_key: Label
+class AffinityTerm(LenientModel):
+    topology_key: LabelKey
     label_selector: LabelSelector | None = None
     namespaces: list[str] | None = None
     namespace_selector: LabelSelector | None = None
@@ -45,26 +45,26 @@ class AffinityTerm(Open):
     mismatch_label_keys: list[str] | None = None
 
     @property
-    def planned(self) -> bool:
-        return self.namespace_selector is None or not self.namespace_selector.rows()
+    def is_planned(self) -> bool:
+        return self.namespace_selector is None or not self.namespace_selector.expressions()
 
-    def term(self) -> PodTerm:
+    def to_selector(self) -> PodSelector:
         """An empty namespaceSelector means every namespace; none at all, and no names, the pod's own."""
-        return PodTerm(
-            selector=None if self.label_selector is None else self.label_selector.rows(),
+        return PodSelector(
+            label_expressions=None if self.label_selector is None else self.label_selector.expressions(),
             namespaces=None if self.namespace_selector is not None else tuple(sorted(self.namespaces or ())),
-            match_keys=tuple(self.match_label_keys or ()),
-            mismatch_keys=tuple(self.mismatch_label_keys or ()),
+            match_label_keys=tuple(self.match_label_keys or ()),
+            mismatch_label_keys=tuple(self.mismatch_label_keys or ()),
         )
 
 
-class PodAffinity(Open):
+class PodAffinity(LenientModel):
     required: list[AffinityTerm] | None = Field(None, alias=REQUIRED)
 
 
-class SpreadConstraint(Open):
+class SpreadConstraint(LenientModel):
     max_skew: Count
-    topology_key: Label
+    topology_key: LabelKey
     when_unsatisfiable: Literal["DoNotSchedule", "ScheduleAnyway"]
     label_selector: LabelSelector | None = None
     match_label_keys: list[str] | None = None
@@ -73,40 +73,42 @@ class SpreadConstraint(Open):
     node_taints_policy: Literal["Honor", "Ignore"] | None = None
 
 
-def rules(
+def pod_rule_specs(
     affinity: PodAffinity | None, anti: PodAffinity | None, spread: list[SpreadConstraint] | None
-) -> tuple[PodRule, ...]:
+) -> tuple[PodRuleSpec, ...]:
     """Those that bind and are planned. All terms of an affinity ask for the same pods: those that match every one of
     them (Kubernetes' InterPodAffinity)."""
     wanted = (affinity.required if affinity else None) or ()
-    together = tuple(term.term() for term in wanted)
+    together = tuple(term.to_selector() for term in wanted)
     found = [
-        PodRule("together", term.topology_key, together) for term in wanted if all(each.planned for each in wanted)
+        PodRuleSpec("together", term.topology_key, together)
+        for term in wanted
+        if all(each.is_planned for each in wanted)
     ]
     found += [
-        PodRule("apart", term.topology_key, (term.term(),))
+        PodRuleSpec("apart", term.topology_key, (term.to_selector(),))
         for term in (anti.required if anti else None) or ()
-        if term.planned
+        if term.is_planned
     ]
     for row in spread or ():
         if row.when_unsatisfiable == "DoNotSchedule":
-            selector = None if row.label_selector is None else row.label_selector.rows()
-            term = PodTerm(selector, (), tuple(row.match_label_keys or ()))
+            selector = None if row.label_selector is None else row.label_selector.expressions()
+            term = PodSelector(selector, (), tuple(row.match_label_keys or ()))
             found.append(
-                PodRule(
+                PodRuleSpec(
                     "even",
                     row.topology_key,
                     (term,),
-                    skew=row.max_skew,
-                    least_domains=row.min_domains or 1,
-                    minds_affinity=row.node_affinity_policy != "Ignore",
-                    minds_taints=row.node_taints_policy == "Honor",
+                    max_skew=row.max_skew,
+                    min_domains=row.min_domains or 1,
+                    honors_affinity=row.node_affinity_policy != "Ignore",
+                    honors_taints=row.node_taints_policy == "Honor",
                 )
             )
     return tuple(found)
 
 
-def review(document: Document, spec: dict[str, Any], path: Path) -> Iterator[Diagnostic]:
+def pod_rule_diagnostics(document: Document, spec: dict[str, Any], path: FieldPath) -> Iterator[Diagnostic]:
     """GP219 for each rule of a pod spec that is not planned, or not as it stands."""
     affinity = spec.get("affinity")
     for key in ("podAffinity", "podAntiAffinity"):
@@ -114,35 +116,35 @@ def review(document: Document, spec: dict[str, Any], path: Path) -> Iterator[Dia
         terms = part.get(REQUIRED) if isinstance(part, dict) else None
         for index, term in enumerate(terms if isinstance(terms, list) else ()):
             if isinstance(term, dict):
-                yield from _term(document, term, (*path, "affinity", key, REQUIRED, index))
+                yield from _term_diagnostics(document, term, (*path, "affinity", key, REQUIRED, index))
     spread = spec.get("topologySpreadConstraints")
     for index, row in enumerate(spread if isinstance(spread, list) else ()):
         if isinstance(row, dict) and row.get("whenUnsatisfiable") != "ScheduleAnyway":
-            yield from _term(document, row, (*path, "topologySpreadConstraints", index))
+            yield from _term_diagnostics(document, row, (*path, "topologySpreadConstraints", index))
 
 
-def _term(document: Document, term: dict[str, Any], path: Path) -> Iterator[Diagnostic]:
+def _term_diagnostics(document: Document, term: dict[str, Any], path: FieldPath) -> Iterator[Diagnostic]:
     namespaces = term.get("namespaceSelector")
     if isinstance(namespaces, dict) and any(namespaces.values()):
         message = "the plan does not know the labels of namespaces: this rule is not planned"
-        yield NOT_PLANNED.at(
-            document.at(*path, "namespaceSelector"),
+        yield POD_RULE_NOT_PLANNED.diagnostic(
+            document.position(*path, "namespaceSelector"),
             message,
             "name the namespaces, or write {} for all",
-            object=document.label,
+            object=document.display_name,
         )
-    for place, key in _keys(term):
-        if key in OF_EACH_POD:
+    for place, key in _label_keys(term):
+        if key in PER_POD_LABELS:
             message = f"the pods of a role differ in {key}: the plan takes them for having none"
-            yield NOT_PLANNED.at(
-                document.at(*path, *place),
+            yield POD_RULE_NOT_PLANNED.diagnostic(
+                document.position(*path, *place),
                 message,
                 "select by labels that all pods of a role share",
-                object=document.label,
+                object=document.display_name,
             )
 
 
-def _keys(term: dict[str, Any]) -> Iterator[tuple[Path, str]]:
+def _label_keys(term: dict[str, Any]) -> Iterator[tuple[FieldPath, str]]:
     """Every label that a term names, and where."""
     selector = term.get("labelSelector")
     if isinstance(selector, dict):

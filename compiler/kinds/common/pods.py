@@ -11,13 +11,20 @@ from pydantic.functional_validators import AfterValidator
 from pydantic_core import PydanticCustomError
 
 from compiler.diagnostics import Diagnostic, did_you_mean
-from compiler.fields.models import FRACTION, MILLI_BYTES, MISSPELT, Open, Resources, review_metadata
-from compiler.fields.quantity import amounts
+from compiler.fields.models import (
+    FRACTIONAL_DEVICE,
+    MILLI_BYTES,
+    MISSPELT_POD_FIELD,
+    LenientModel,
+    Resources,
+    metadata_diagnostics,
+)
+from compiler.fields.quantity import integer_amounts
 from compiler.kinds.common import pod_rules
 from compiler.kinds.common.pod_rules import PodAffinity, SpreadConstraint
-from compiler.specs import Expression, PodSpec, RoleSpec, Taint, Term, Toleration
-from compiler.syntax.documents import Document, Path
-from compiler.volcano.shared_devices import PERCENTAGE, vgpu
+from compiler.specs import Expression, NodeSelectorTerm, PodSpec, RoleSpec, Taint, Toleration
+from compiler.syntax.documents import Document, FieldPath
+from compiler.volcano.shared_devices import VGPU_MEMORY_PERCENTAGE, vgpu_request
 
 _POD_FIELDS = """
     activeDeadlineSeconds affinity automountServiceAccountToken containers dnsConfig dnsPolicy enableServiceLinks ephemeralContainers
@@ -40,88 +47,90 @@ NODE_AFFINITY_FIELDS = frozenset(
 )
 
 
-def _whole(resources: dict[str, Fraction]) -> dict[str, Fraction]:
+def _require_whole_devices(resources: dict[str, Fraction]) -> dict[str, Fraction]:
     for name, value in resources.items():
         if value.denominator != 1 and (name == "pods" or "/" in name):
             message = f"{name} is counted in whole numbers, not {float(value):g}"
-            raise PydanticCustomError(FRACTION.code, "{message}", {"message": message, "help": "write a whole number"})
+            raise PydanticCustomError(
+                FRACTIONAL_DEVICE.code, "{message}", {"message": message, "help": "write a whole number"}
+            )
     return resources
 
 
-WholeResources = Annotated[Resources, AfterValidator(_whole)]
+ResourceAmounts = Annotated[Resources, AfterValidator(_require_whole_devices)]
 
 
-class Requirements(Open):
-    requests: WholeResources | None = None
-    limits: WholeResources | None = None
+class ResourceRequirements(LenientModel):
+    requests: ResourceAmounts | None = None
+    limits: ResourceAmounts | None = None
 
     @property
-    def effective(self) -> dict[str, Fraction]:
+    def effective_requests(self) -> dict[str, Fraction]:
         """Requests, with limits where no request is given (Kubernetes' defaulting)."""
         return {**(self.limits or {}), **(self.requests or {})}
 
 
-class Container(Open):
+class Container(LenientModel):
     name: str = ""
-    resources: Requirements | None = None
+    resources: ResourceRequirements | None = None
     restart_policy: str | None = None
 
     @property
-    def effective(self) -> dict[str, Fraction]:
-        return self.resources.effective if self.resources else {}
+    def effective_requests(self) -> dict[str, Fraction]:
+        return self.resources.effective_requests if self.resources else {}
 
 
-class Requirement(Open):
+class NodeSelectorRequirement(LenientModel):
     key: str
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
     values: list[str] | None = None
 
-    def spec(self) -> Expression:
+    def to_spec(self) -> Expression:
         return Expression(self.key, self.operator, tuple(self.values or ()))
 
 
-class SelectorTerm(Open):
-    match_expressions: list[Requirement] | None = None
-    match_fields: list[Requirement] | None = None
+class NodeSelectorTermModel(LenientModel):
+    match_expressions: list[NodeSelectorRequirement] | None = None
+    match_fields: list[NodeSelectorRequirement] | None = None
 
 
-class NodeSelector(Open):
-    node_selector_terms: list[SelectorTerm]
+class NodeSelector(LenientModel):
+    node_selector_terms: list[NodeSelectorTermModel]
 
 
-class NodeAffinity(Open):
+class NodeAffinity(LenientModel):
     required: NodeSelector | None = Field(None, alias="requiredDuringSchedulingIgnoredDuringExecution")
 
 
-class Affinity(Open):
+class Affinity(LenientModel):
     node_affinity: NodeAffinity | None = None
     pod_affinity: PodAffinity | None = None
     pod_anti_affinity: PodAffinity | None = None
 
 
-class TolerationModel(Open):
+class TolerationModel(LenientModel):
     key: str | None = None
     operator: Literal["Exists", "Equal"] | None = None
     value: str | None = None
     effect: Literal["", "NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
 
 
-class TaintModel(Open):
+class TaintModel(LenientModel):
     key: str
     value: str | None = None
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 
-    def spec(self) -> Taint:
+    def to_spec(self) -> Taint:
         return Taint(self.key, self.value or "", self.effect)
 
 
-class Pod(Open):
+class PodSpecModel(LenientModel):
     """spec of a pod."""
 
     containers: list[Container] = Field(min_length=1)
     init_containers: list[Container] | None = None
     overhead: Resources | None = None
-    resources: Requirements | None = None
+    resources: ResourceRequirements | None = None
     node_selector: dict[str, str] | None = None
     affinity: Affinity | None = None
     tolerations: list[TolerationModel] | None = None
@@ -131,28 +140,28 @@ class Pod(Open):
     topology_spread_constraints: list[SpreadConstraint] | None = None
 
 
-class TemplateMetadata(Open):
+class TemplateMetadata(LenientModel):
     annotations: dict[str, Any] | None = None
     labels: dict[str, Any] | None = None
 
 
-class Template(Open):
+class PodTemplate(LenientModel):
     """A pod template. Annotations may be integers, as people write them; Kubernetes wants text, which is another rule's
     matter."""
 
     metadata: TemplateMetadata | None = None
-    spec: Pod
+    spec: PodSpecModel
 
     @property
     def annotations(self) -> dict[str, str]:
-        return _texts(self.metadata.annotations if self.metadata else None)
+        return _text_values(self.metadata.annotations if self.metadata else None)
 
     @property
     def labels(self) -> dict[str, str]:
-        return _texts(self.metadata.labels if self.metadata else None)
+        return _text_values(self.metadata.labels if self.metadata else None)
 
 
-def _texts(found: Mapping[str, Any] | None) -> dict[str, str]:
+def _text_values(found: Mapping[str, Any] | None) -> dict[str, str]:
     return {
         key: str(value)
         for key, value in (found or {}).items()
@@ -160,7 +169,7 @@ def _texts(found: Mapping[str, Any] | None) -> dict[str, str]:
     }
 
 
-def requests(pod: Pod) -> dict[str, int]:
+def pod_requests(pod: PodSpecModel) -> dict[str, int]:
     """What the scheduler reserves for one pod, "pods": 1 included.
 
     Kubernetes' rule (k8s.io/component-helpers/resource, PodRequests): sidecars (init containers with restartPolicy
@@ -171,44 +180,48 @@ def requests(pod: Pod) -> dict[str, int]:
     """
     total: dict[str, Fraction] = {}
     for container in pod.containers:
-        _add(total, container.effective)
+        _add_amounts(total, container.effective_requests)
     sidecars: dict[str, Fraction] = {}
     peak: dict[str, Fraction] = {}
     for container in pod.init_containers or ():
         step = dict(sidecars)
-        _add(step, container.effective)
+        _add_amounts(step, container.effective_requests)
         if container.restart_policy == "Always":
             sidecars = step
         for name, value in step.items():
             peak[name] = max(peak.get(name, Fraction(0)), value)
-    _add(total, sidecars)
+    _add_amounts(total, sidecars)
     total = {name: max(total.get(name, Fraction(0)), peak.get(name, Fraction(0))) for name in {*total, *peak}}
     if pod.resources:
-        total.update(pod.resources.effective)
-    _add(total, pod.overhead or {})
-    total.pop(PERCENTAGE, None)
-    return {**amounts({name: value for name, value in total.items() if value}, "up"), "pods": 1}
+        total.update(pod.resources.effective_requests)
+    _add_amounts(total, pod.overhead or {})
+    total.pop(VGPU_MEMORY_PERCENTAGE, None)
+    return {**integer_amounts({name: value for name, value in total.items() if value}, "up"), "pods": 1}
 
 
-def _add(total: dict[str, Fraction], more: Mapping[str, Fraction]) -> None:
+def _add_amounts(total: dict[str, Fraction], more: Mapping[str, Fraction]) -> None:
     for name, value in more.items():
         total[name] = total.get(name, Fraction(0)) + value
 
 
-def pod_spec(pod: Pod) -> PodSpec:
+def pod_spec(pod: PodSpecModel) -> PodSpec:
     required = pod.affinity.node_affinity.required if pod.affinity and pod.affinity.node_affinity else None
     return PodSpec(
-        requests=requests(pod),
+        requests=pod_requests(pod),
         node_selector=pod.node_selector or {},
-        affinity=None if required is None else tuple(_term(term) for term in required.node_selector_terms),
+        node_affinity=None
+        if required is None
+        else tuple(_node_selector_term(term) for term in required.node_selector_terms),
         tolerations=tuple(
             Toleration(t.key or "", t.operator or "Equal", t.value or "", t.effect or "") for t in pod.tolerations or ()
         ),
-        scheduler=pod.scheduler_name or "",
+        scheduler_name=pod.scheduler_name or "",
         node_name=pod.node_name or "",
-        guaranteed=_guaranteed(pod),
-        vgpus=tuple(asked for container in pod.containers if (asked := vgpu(container.effective)) is not None),
-        rules=pod_rules.rules(
+        guaranteed_qos=_is_guaranteed_qos(pod),
+        vgpu_requests=tuple(
+            asked for container in pod.containers if (asked := vgpu_request(container.effective_requests)) is not None
+        ),
+        pod_rules=pod_rules.pod_rule_specs(
             pod.affinity.pod_affinity if pod.affinity else None,
             pod.affinity.pod_anti_affinity if pod.affinity else None,
             pod.topology_spread_constraints,
@@ -216,90 +229,104 @@ def pod_spec(pod: Pod) -> PodSpec:
     )
 
 
-def _guaranteed(pod: Pod) -> bool:
+def _is_guaranteed_qos(pod: PodSpecModel) -> bool:
     """Kubernetes' QoS class: every container has limits of cpu and memory, and no requests that differ from them."""
     for container in (*pod.containers, *(pod.init_containers or ())):
         limits = (container.resources.limits or {}) if container.resources else {}
-        if any(not limits.get(name) or container.effective.get(name) != limits[name] for name in ("cpu", "memory")):
+        if any(
+            not limits.get(name) or container.effective_requests.get(name) != limits[name] for name in ("cpu", "memory")
+        ):
             return False
     return True
 
 
-def _term(term: SelectorTerm) -> Term:
-    return Term(
-        tuple(row.spec() for row in term.match_expressions or ()), tuple(row.spec() for row in term.match_fields or ())
+def _node_selector_term(term: NodeSelectorTermModel) -> NodeSelectorTerm:
+    return NodeSelectorTerm(
+        tuple(row.to_spec() for row in term.match_expressions or ()),
+        tuple(row.to_spec() for row in term.match_fields or ()),
     )
 
 
-def role(
+def role_spec(
     name: str,
     replicas: int,
     minimum: int,
-    template: Template,
-    path: Path,
-    below: Path = ("template",),
-    added: Mapping[str, str] | None = None,
+    template: PodTemplate,
+    path: FieldPath,
+    template_path: FieldPath = ("template",),
+    controller_labels: Mapping[str, str] | None = None,
 ) -> RoleSpec:
     """A role whose pod template stands at `path` + `below`. added: the labels that its controller gives each pod."""
     labels = {
-        key: value for key, value in {**template.labels, **(added or {})}.items() if key not in pod_rules.OF_EACH_POD
+        key: value
+        for key, value in {**template.labels, **(controller_labels or {})}.items()
+        if key not in pod_rules.PER_POD_LABELS
     }
     return RoleSpec(
-        name, replicas, minimum, pod_spec(template.spec), path, path + below, template.annotations, labels=labels
+        name,
+        replicas,
+        minimum,
+        pod_spec(template.spec),
+        path,
+        path + template_path,
+        template.annotations,
+        labels=labels,
     )
 
 
-def review(document: Document, template: Any, path: Path) -> Iterator[Diagnostic]:
+def template_diagnostics(document: Document, template: Any, path: FieldPath) -> Iterator[Diagnostic]:
     """Findings on the text of the pod template at `path` (or of a pod, then without its metadata) that pydantic, which
     lets unknown fields pass, does not make."""
     if not isinstance(template, dict):
         return
     if path:
-        yield from review_metadata(document, template.get("metadata"), (*path, "metadata"))
+        yield from metadata_diagnostics(document, template.get("metadata"), (*path, "metadata"))
     if isinstance(spec := template.get("spec"), dict):
-        yield from _review_spec(document, spec, (*path, "spec"))
+        yield from _pod_spec_diagnostics(document, spec, (*path, "spec"))
 
 
-def _review_spec(document: Document, data: dict[str, Any], path: Path) -> Iterator[Diagnostic]:
-    yield from _misspelt(document, data, path, POD_FIELDS)
+def _pod_spec_diagnostics(document: Document, data: dict[str, Any], path: FieldPath) -> Iterator[Diagnostic]:
+    yield from _misspelt_fields(document, data, path, POD_FIELDS)
     affinity = data.get("affinity")
     if isinstance(affinity, dict):
-        yield from _misspelt(document, affinity, (*path, "affinity"), AFFINITY_FIELDS)
+        yield from _misspelt_fields(document, affinity, (*path, "affinity"), AFFINITY_FIELDS)
         if isinstance(affinity.get("nodeAffinity"), dict):
-            yield from _misspelt(
+            yield from _misspelt_fields(
                 document, affinity["nodeAffinity"], (*path, "affinity", "nodeAffinity"), NODE_AFFINITY_FIELDS
             )
-    yield from pod_rules.review(document, data, path)
+    yield from pod_rules.pod_rule_diagnostics(document, data, path)
     for key in ("containers", "initContainers"):
         containers = data.get(key)
         for index, container in enumerate(containers if isinstance(containers, list) else ()):
             if isinstance(container, dict):
                 at = (*path, key, index)
-                yield from _misspelt(document, container, at, CONTAINER_FIELDS)
-                yield from _resources(document, container.get("resources"), (*at, "resources"))
+                yield from _misspelt_fields(document, container, at, CONTAINER_FIELDS)
+                yield from _resource_diagnostics(document, container.get("resources"), (*at, "resources"))
 
 
-def _resources(document: Document, data: Any, path: Path) -> Iterator[Diagnostic]:
+def _resource_diagnostics(document: Document, data: Any, path: FieldPath) -> Iterator[Diagnostic]:
     if not isinstance(data, dict):
         return
-    yield from _misspelt(document, data, path, RESOURCES_FIELDS)
+    yield from _misspelt_fields(document, data, path, RESOURCES_FIELDS)
     for key in ("requests", "limits"):
         section = data.get(key)
         for name in ("memory", "ephemeral-storage"):
             value = section.get(name) if isinstance(section, dict) else None
             if isinstance(value, str) and value.endswith("m"):
                 message = f"{name} {value} is {value[:-1]} thousandths of a byte"
-                yield MILLI_BYTES.at(
-                    document.at(*path, key, name), message, f"write {value[:-1]}Mi", object=document.label
+                yield MILLI_BYTES.diagnostic(
+                    document.position(*path, key, name), message, f"write {value[:-1]}Mi", object=document.display_name
                 )
 
 
-def _misspelt(document: Document, data: Mapping[str, Any], path: Path, known: Iterable[str]) -> Iterator[Diagnostic]:
+def _misspelt_fields(
+    document: Document, data: Mapping[str, Any], path: FieldPath, known: Iterable[str]
+) -> Iterator[Diagnostic]:
     for key in data:
         if key not in known and (near := did_you_mean(key, known)):
-            yield MISSPELT.at(
-                document.at(*path, key),
+            yield MISSPELT_POD_FIELD.diagnostic(
+                document.position(*path, key),
                 f"{key} is no field of Kubernetes here",
                 f"did you mean {near!r}?",
-                object=document.label,
+                object=document.display_name,
             )

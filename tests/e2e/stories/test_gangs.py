@@ -77,9 +77,9 @@ def test_of_two_jobs_of_four_workers_on_four_gpus_the_second_runs_after_the_firs
         assert phase(plane, "beta") == "Pending"
         for name in ("alpha", "beta"):
             plane.wait(
-                lambda name=name: phase(plane, name),
+                lambda name=name: phase(plane, name),  # type: ignore[misc]
                 lambda seen: seen == "Completed",
-                what=f"the end of {name}",  # type: ignore[misc]
+                what=f"the end of {name}",
             )
         plane.wait(lambda: reconciler.status()["finished"], lambda seen: len(seen) == 2, what="both ends in the status")
 

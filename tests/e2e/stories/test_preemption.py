@@ -238,10 +238,10 @@ def test_a_kill_between_two_evictions_ends_with_one_victim_and_one_winner(plane:
     with Reconciler(plane, repository, tmp_path / "one") as reconciler:
         for name in low:
             plane.wait(
-                lambda name=name: running(plane, name),
+                lambda name=name: running(plane, name),  # type: ignore[misc]
                 lambda seen: len(seen) == 8,
                 timeout=60,
-                what=f"{name} to run",  # type: ignore[misc]
+                what=f"{name} to run",
             )
         before = {name: running(plane, name) for name in low}
 

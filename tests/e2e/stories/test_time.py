@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from compiler.fields.amounts import rfc3339
-from compiler.lower.live import seconds
+from compiler.lower.live import epoch_seconds
 from tests.controlplane import ControlPlane
 from tests.e2e.stories.story import (
     CLUSTER,
@@ -79,7 +79,7 @@ def test_a_large_gang_gets_its_reserved_supernode_and_only_who_ends_before_it_fi
     repository.commit()
     with Reconciler(plane, repository, tmp_path / "one") as reconciler:
         plane.wait(lambda: phase(plane, "first"), lambda seen: seen == "Running", what="the first job to run")
-        began = seconds(pods(plane, "first")[0]["status"]["startTime"])
+        began = epoch_seconds(pods(plane, "first")[0]["status"]["startTime"])
         assert began is not None
         one_supernode = {"mode": "hard", "highestTierAllowed": 1}
         repository.write(

@@ -116,7 +116,7 @@ def repair_that_changes_nothing(world: Problem, placed: Placed, random: Random) 
     for g in some(random, waiting):
         idle = (
             Repair("GR101", queue=0, resource=0, amount=0),
-            Repair("GR105", role=0, amount=3, now=random.randint(1, 3)),
+            Repair("GR105", role=0, amount=3, current_amount=random.randint(1, 3)),
             Repair("GR109", gangs=(g,)),
             Repair("GR109", gangs=tuple(waiting)),
             Repair("GR111", queue=random.randrange(len(world.queues))),
@@ -177,7 +177,7 @@ MUTATORS: Mutators = {
     number_that_keeps_nobody_out: "reasons",
     repair_that_changes_nothing: "reasons",
     never_said_of_one_that_fits_plainly: "reasons",
-    number_of_gangs_falsified: "values",
-    loss_falsified: "values",
-    bound_on_the_wrong_side: "values",
+    number_of_gangs_falsified: "objective_values",
+    loss_falsified: "objective_values",
+    bound_on_the_wrong_side: "objective_values",
 }

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
 
-from solver.plan import CellUse, Plan
-from solver.problem import Cell, Gang, Hold, Placement, Portion, Problem, Role
+from solver.plan import Plan, SlotUse
+from solver.problem import DeviceSlot, Gang, Placement, Problem, Role, SlotHold, SlotRequest
 from solver.verify import verify
 from tests.property.brute import running
 from tests.property.mutants.parts import Mutant, Mutators, Placed, as_plan, edit, new_pods, some
@@ -28,24 +28,24 @@ def _celled(world: Problem, placed: Placed, random: Random, number: int) -> Iter
         new = {spot: pods - running(world.gangs[g])[spot] for spot, pods in sorted(placed[g].items())}
         here = {node: pods for (role, node), pods in new.items() if role == t and pods > 0}
         full = [tuple(pods * amount for amount in share) for pods in (here.get(n, 0) for n in range(len(world.nodes)))]
-        nodes = tuple(replace(node, cells=(Cell(0, full[n], full[n]),) * 2) for n, node in enumerate(world.nodes))
+        nodes = tuple(replace(node, slots=(DeviceSlot(0, full[n], full[n]),) * 2) for n, node in enumerate(world.nodes))
         gang = world.gangs[g]
-        pickier = replace(gang, roles=edit(gang.roles, t, portions=(Portion(0, number, share),)))
+        pickier = replace(gang, roles=edit(gang.roles, t, portions=(SlotRequest(0, number, share),)))
         other = replace(
-            world, nodes=nodes, gangs=(*world.gangs[:g], pickier, *world.gangs[g + 1 :]), divisions=("device",)
+            world, nodes=nodes, gangs=(*world.gangs[:g], pickier, *world.gangs[g + 1 :]), slot_groups=("device",)
         )
         made = as_plan(other, placed)
-        uses = tuple(CellUse(t, node, c, pods) for node, pods in sorted(here.items()) for c in range(number))
+        uses = tuple(SlotUse(t, node, c, pods) for node, pods in sorted(here.items()) for c in range(number))
         yield other, replace(made, decisions=edit(made.decisions, g, cells=uses)), g
 
 
 def cell_filled_beyond_its_room(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
     for other, made, g in _celled(world, placed, random, random.choice((1, 2))):
-        assert not {violation.rule for violation in verify(other, made)} & {"cells"}
-        use = random.choice(made.decisions[g].cells)
-        cell = other.nodes[use.node].cells[use.cell]
+        assert not {violation.rule for violation in verify(other, made)} & {"device_slots"}
+        use = random.choice(made.decisions[g].slot_uses)
+        cell = other.nodes[use.node].slots[use.slot]
         less = tuple(max(0, amount - 1) for amount in cell.free)
-        nodes = edit(other.nodes, use.node, cells=edit(other.nodes[use.node].cells, use.cell, free=less))
+        nodes = edit(other.nodes, use.node, cells=edit(other.nodes[use.node].slots, use.slot, free=less))
         yield replace(other, nodes=nodes), made
 
 
@@ -53,16 +53,16 @@ def cells_of_a_pod_not_all_different(world: Problem, placed: Placed, random: Ran
     """One cell, made large enough, gives what two should."""
     for other, made, g in _celled(world, placed, random, 2):
         roomy = tuple(
-            2 * amount for amount in (max(use.pods for use in made.decisions[g].cells) * 8,) * len(world.resources)
+            2 * amount for amount in (max(use.pods for use in made.decisions[g].slot_uses) * 8,) * len(world.resources)
         )
-        nodes = tuple(replace(node, cells=(Cell(0, roomy, roomy),) * 2) for node in other.nodes)
-        uses = tuple(replace(use, pods=2 * use.pods) for use in made.decisions[g].cells if use.cell == 0)
+        nodes = tuple(replace(node, slots=(DeviceSlot(0, roomy, roomy),) * 2) for node in other.nodes)
+        uses = tuple(replace(use, pods=2 * use.pods) for use in made.decisions[g].slot_uses if use.slot == 0)
         yield replace(other, nodes=nodes), replace(made, decisions=edit(made.decisions, g, cells=uses))
 
 
 def cell_of_a_pod_forgotten(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
     for other, made, g in _celled(world, placed, random, random.choice((1, 2))):
-        first, *rest = made.decisions[g].cells
+        first, *rest = made.decisions[g].slot_uses
         fewer = (
             (replace(first, pods=first.pods - 1), *rest) if first.pods > 1 and random.random() < 0.5 else tuple(rest)
         )
@@ -71,17 +71,17 @@ def cell_of_a_pod_forgotten(world: Problem, placed: Placed, random: Random) -> I
 
 def cell_given_to_nobody(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
     for other, made, g in _celled(world, placed, random, 1):
-        use = made.decisions[g].cells[-1]
+        use = made.decisions[g].slot_uses[-1]
         wrong = random.choice(
-            (replace(use, cell=2), replace(use, role=use.role + 1), replace(use, node=len(world.nodes)))
+            (replace(use, slot=2), replace(use, role=use.role + 1), replace(use, node=len(world.nodes)))
         )
-        cells = (*made.decisions[g].cells, wrong)
+        cells = (*made.decisions[g].slot_uses, wrong)
         yield other, replace(made, decisions=edit(made.decisions, g, cells=cells))
 
 
 def cell_uses_unsorted(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
     for other, made, g in _celled(world, placed, random, 2):
-        yield other, replace(made, decisions=edit(made.decisions, g, cells=made.decisions[g].cells[::-1]))
+        yield other, replace(made, decisions=edit(made.decisions, g, cells=made.decisions[g].slot_uses[::-1]))
 
 
 def cell_that_nobody_gives_back(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
@@ -99,11 +99,11 @@ def cell_that_nobody_gives_back(world: Problem, placed: Placed, random: Random) 
             stays = as_plan(other, placed)
             goes = evicting(other, stays, g, j, gone)
             stays, goes = (replace(made, decisions=edit(made.decisions, j, cells=uses)) for made in (stays, goes))
-            assert not {violation.rule for violation in verify(other, goes)} & {"cells"}
+            assert not {violation.rule for violation in verify(other, goes)} & {"device_slots"}
             holder = other.gangs[g]
             left = tuple(q if q != p else replace(q, pods=q.pods - 1) for q in gone if q != p or p.pods > 1)
             unsure = replace(
-                other, gangs=edit(other.gangs, g, holds=(replace(holder.holds[0], pods=1),) if p.pods > 1 else ())
+                other, gangs=edit(other.gangs, g, holds=(replace(holder.slot_holds[0], pods=1),) if p.pods > 1 else ())
             )
             yield random.choice(
                 (
@@ -116,7 +116,7 @@ def cell_that_nobody_gives_back(world: Problem, placed: Placed, random: Random) 
 
 def _holding(
     world: Problem, placed: Placed, victim: tuple[int, Placement], winner: tuple[int, int], pods: int
-) -> tuple[Problem, tuple[CellUse, ...]]:
+) -> tuple[Problem, tuple[SlotUse, ...]]:
     """Each node is one cell. Where the victim runs nothing of it is free, and each of its pods there holds all that the
     winner's new pods need."""
     (g, p), (j, t) = victim, winner
@@ -128,25 +128,25 @@ def _holding(
         return (number, *(0,) * (width - 1))
 
     def asking(gangs: tuple[Gang, ...], at: int, role: int, share: int) -> tuple[Gang, ...]:
-        roles: tuple[Role, ...] = edit(gangs[at].roles, role, portions=(Portion(0, 1, amount(share)),))
+        roles: tuple[Role, ...] = edit(gangs[at].roles, role, portions=(SlotRequest(0, 1, amount(share)),))
         changed: tuple[Gang, ...] = edit(gangs, at, roles=roles)
         return changed
 
-    gangs = edit(asking(asking(world.gangs, j, t, 1), g, p.role, pods), g, holds=(Hold(p.role, p.node, 0, p.pods),))
+    gangs = edit(asking(asking(world.gangs, j, t, 1), g, p.role, pods), g, holds=(SlotHold(p.role, p.node, 0, p.pods),))
     cells = [
-        Cell(0, amount(p.pods * pods + new.get(n, 0)), amount(0 if n == p.node else new.get(n, 0)))
+        DeviceSlot(0, amount(p.pods * pods + new.get(n, 0)), amount(0 if n == p.node else new.get(n, 0)))
         for n in range(len(world.nodes))
     ]
-    nodes = tuple(replace(node, cells=(cell,)) for node, cell in zip(world.nodes, cells, strict=True))
-    uses = tuple(CellUse(t, n, 0, number) for n, number in sorted(new.items()))
-    return replace(world, nodes=nodes, gangs=gangs, divisions=("device",)), uses
+    nodes = tuple(replace(node, slots=(cell,)) for node, cell in zip(world.nodes, cells, strict=True))
+    uses = tuple(SlotUse(t, n, 0, number) for n, number in sorted(new.items()))
+    return replace(world, nodes=nodes, gangs=gangs, slot_groups=("device",)), uses
 
 
 MUTATORS: Mutators = {
-    cell_that_nobody_gives_back: "cells",
-    cell_filled_beyond_its_room: "cells",
-    cells_of_a_pod_not_all_different: "cells",
-    cell_of_a_pod_forgotten: "cells",
-    cell_given_to_nobody: "cells",
-    cell_uses_unsorted: "cells",
+    cell_that_nobody_gives_back: "device_slots",
+    cell_filled_beyond_its_room: "device_slots",
+    cells_of_a_pod_not_all_different: "device_slots",
+    cell_of_a_pod_forgotten: "device_slots",
+    cell_given_to_nobody: "device_slots",
+    cell_uses_unsorted: "device_slots",
 }

@@ -167,8 +167,8 @@ MUTATORS: Mutators = {
     hard_gang_outside_the_topology: "topology",
     part_left_incomplete: "subgroups",
     part_split_over_domains: "subgroups",
-    running_pod_removed: "running_stay",
-    running_pod_moved: "running_stay",
+    running_pod_removed: "running_pods_stay",
+    running_pod_moved: "running_pods_stay",
     gang_minimum_missed: "actions",
     part_missing: "actions",
 }

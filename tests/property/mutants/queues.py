@@ -114,7 +114,7 @@ def queue_sum_wrong(world: Problem, placed: Placed, random: Random) -> Iterator[
 MUTATORS: Mutators = {
     capability_lowered: "capability",
     guarantee_of_another_taken: "guarantees",
-    queue_closed: "closed",
+    queue_closed: "closed_queues",
     guarantee_counted_twice: "real_capability",
     share_by_weight_exceeded: "proportion",
     queue_sum_wrong: "queue_use",

@@ -7,7 +7,7 @@ from dataclasses import replace
 from random import Random
 
 from solver.plan import Fact, Plan, Reservation
-from solver.problem import Budget, Placement, Problem, Queue, Votes
+from solver.problem import DisruptionBudget, EvictionVotes, Placement, Problem, Queue
 from solver.verify import verify
 from tests.property.brute import is_kept
 from tests.property.mutants.parts import Mutant, Mutators, Placed, as_plan, edit, new_pods, some
@@ -36,7 +36,7 @@ def pod_in_a_kept_domain(world: Problem, placed: Placed, random: Random) -> Iter
     nothing, zero = (None,) * len(world.resources), (0,) * len(world.resources)
     spots = [(g, world.nodes[node].leaf) for g, (_, node) in new_pods(world, placed)]
     for _, leaf in some(random, [(g, leaf) for g, leaf in spots if leaf is not None]):
-        owner = Queue("owner", None, 1, 0, nothing, nothing, nothing, zero, kept=(leaf,))
+        owner = Queue("owner", None, 1, 0, nothing, nothing, nothing, zero, dedicated_domains=(leaf,))
         guarded = replace(world, queues=(*world.queues, owner))
         yield guarded, as_plan(guarded, placed)
 
@@ -45,13 +45,15 @@ def pod_lent_to_one_that_stays(world: Problem, placed: Placed, random: Random) -
     """The borrower could be evicted, but for one thing: reclaim is off, its queue is not reclaimable, a plugin or a
     disruption budget protects it."""
     for guarded, _ in pod_in_a_kept_domain(world, placed, random):
-        open_to = replace(guarded, reclaim=True, gangs=tuple(replace(gang, evictable=True) for gang in guarded.gangs))
+        open_to = replace(
+            guarded, reclaim_enabled=True, gangs=tuple(replace(gang, evictable=True) for gang in guarded.gangs)
+        )
         everyone = tuple((g, 0) for g, gang in enumerate(open_to.gangs) if gang.roles)
         firm = random.choice(
             (
-                replace(open_to, reclaim=False),
-                replace(open_to, reclaiming=Votes(whole=False)),
-                replace(open_to, budgets=(Budget("firm", 9, everyone),)),
+                replace(open_to, reclaim_enabled=False),
+                replace(open_to, reclaim_votes=EvictionVotes(whole_gangs=False)),
+                replace(open_to, disruption_budgets=(DisruptionBudget("firm", 9, everyone),)),
                 replace(open_to, queues=tuple(replace(queue, reclaimable=False) for queue in open_to.queues)),
             )
         )
@@ -95,8 +97,8 @@ def reservation_wrong(world: Problem, placed: Placed, random: Random) -> Iterato
             (
                 replace(held, starts_in=99),
                 replace(held, starts_in=None),
-                replace(held, until=()),
-                replace(held, until=(*held.until, held.gang)),
+                replace(held, awaited_gangs=()),
+                replace(held, awaited_gangs=(*held.awaited_gangs, held.gang)),
                 replace(held, placements=()),
                 replace(held, placements=(replace(first, pods=first.pods + 99), *held.placements[1:])),
                 replace(held, placements=(replace(first, node=len(world.nodes)), *held.placements[1:])),
@@ -118,7 +120,7 @@ def reserved_node_taken(world: Problem, placed: Placed, random: Random) -> Itera
     for timed, rest, held in _reserved(world, placed, random):
         nodes = {place.node for place in held.placements}
         for g, _ in some(
-            random, [(g, spot) for g, spot in new_pods(timed, rest) if spot[1] in nodes and g not in held.until]
+            random, [(g, spot) for g, spot in new_pods(timed, rest) if spot[1] in nodes and g not in held.awaited_gangs]
         ):
             gangs = edit(timed.gangs, g, duration=None, ends=None, priority=timed.gangs[held.gang].priority)
             later = replace(timed, gangs=gangs)
@@ -127,8 +129,8 @@ def reserved_node_taken(world: Problem, placed: Placed, random: Random) -> Itera
 
 MUTATORS: Mutators = {
     started_out_of_turn: "strict_order",
-    pod_in_a_kept_domain: "kept_domains",
-    pod_lent_to_one_that_stays: "kept_domains",
+    pod_in_a_kept_domain: "dedicated_domains",
+    pod_lent_to_one_that_stays: "dedicated_domains",
     pod_on_a_node_that_closes: "maintenance",
     reservation_wrong: "reservation",
     never_said_of_the_reserved: "reasons",

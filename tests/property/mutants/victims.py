@@ -34,7 +34,7 @@ def lenient(world: Problem, g: int, j: int) -> Problem:
     nothing = (None,) * len(world.resources)
     gangs = edit(world.gangs, g, evictable=True, priority=world.gangs[j].priority - 1)
     queues = tuple(replace(queue, guarantee=nothing, deserved=nothing, capability=nothing) for queue in world.queues)
-    return replace(world, gangs=gangs, queues=queues, preempt=True, reclaim=True)
+    return replace(world, gangs=gangs, queues=queues, preempt_enabled=True, reclaim_enabled=True)
 
 
 def across(world: Problem, g: int, j: int, deserved: int) -> Problem:
@@ -47,7 +47,10 @@ def across(world: Problem, g: int, j: int, deserved: int) -> Problem:
 
 def evicted_without_a_right(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
     for g, j, pods in victims(world, placed, random):
-        yield replace(world, preempt=True, reclaim=True), evicting(world, as_plan(world, placed), g, j, pods)
+        yield (
+            replace(world, preempt_enabled=True, reclaim_enabled=True),
+            evicting(world, as_plan(world, placed), g, j, pods),
+        )
 
 
 def evicted_for_nothing(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
@@ -83,10 +86,10 @@ def evicted_for_a_queue_that_deserves_nothing(world: Problem, placed: Placed, ra
 
 
 MUTATORS: Mutators = {
-    evicted_without_a_right: "legality",
-    evicted_for_nothing: "need",
+    evicted_without_a_right: "eviction_rights",
+    evicted_for_nothing: "eviction_necessity",
     evicted_but_for_a_pod: "evictions",
     evicted_for_a_gang_that_does_not_start: "evictions",
-    evicted_from_a_queue_that_deserves_it: "reclaimed",
+    evicted_from_a_queue_that_deserves_it: "reclaim_limits",
     evicted_for_a_queue_that_deserves_nothing: "entitlement",
 }

@@ -6,28 +6,28 @@ from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
 
-from solver.problem import Budget, Policy, Problem, Queue, Vector, Votes
+from solver.problem import DisruptionBudget, EvictionVotes, Policy, Problem, Queue, Vector
 from tests.property.mutants.parts import Mutant, Mutators, Placed, as_plan, edit
 from tests.property.mutants.victims import evicting, lenient, victims
 
 
 def gone_whole_where_the_gang_plugin_votes(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
-    surplus = Votes(whole=False)
+    surplus = EvictionVotes(whole_gangs=False)
     for g, j, pods in victims(world, placed, random):
-        voted = replace(lenient(world, g, j), preempting=surplus, reclaiming=surplus)
+        voted = replace(lenient(world, g, j), preempt_votes=surplus, reclaim_votes=surplus)
         yield voted, evicting(voted, as_plan(voted, placed), g, j, pods)
 
 
 def left_with_less_than_its_winner_gets(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
     """All of it goes, and the winner asks for something that there is."""
-    shares = Votes(shares=True)
+    shares = EvictionVotes(compare_shares=True)
     there = [any(node.capacity[r] for node in world.nodes) for r in range(len(world.resources))]
     for g, j, pods in victims(world, placed, random):
         if any(
             role.minimum and any(a and here for a, here in zip(role.request, there, strict=True))
             for role in world.gangs[j].roles
         ):
-            voted = replace(lenient(world, g, j), preempting=shares, reclaiming=shares)
+            voted = replace(lenient(world, g, j), preempt_votes=shares, reclaim_votes=shares)
             yield voted, evicting(voted, as_plan(voted, placed), g, j, pods)
 
 
@@ -35,7 +35,9 @@ def beyond_a_disruption_budget(world: Problem, placed: Placed, random: Random) -
     for g, j, pods in victims(world, placed, random):
         number = sum(p.pods for p in pods)
         others = tuple((g, t) for t in range(len(world.gangs[g].roles)))
-        guarded = replace(lenient(world, g, j), budgets=(Budget("tight", random.randrange(number), others),))
+        guarded = replace(
+            lenient(world, g, j), disruption_budgets=(DisruptionBudget("tight", random.randrange(number), others),)
+        )
         yield guarded, evicting(guarded, as_plan(guarded, placed), g, j, pods)
 
 
@@ -55,7 +57,7 @@ def _families(world: Problem, g: int, j: int, due: int | None) -> Problem:
         parent=first if due is None else first + 1,
         deserved=taker.deserved if due is not None else nothing,
     )
-    policy = Policy(capacity=True, capacity_hierarchy=True, reclaim_levels=1)
+    policy = Policy(capacity=True, capacity_hierarchy=True, ancestor_reclaim_levels=1)
     gangs = edit(edit(lenient(world, g, j).gangs, g, queue=first + 2), j, queue=first + 3)
     return replace(
         lenient(world, g, j),
@@ -82,7 +84,7 @@ def taken_from_a_sister_that_deserves_no_less(world: Problem, placed: Placed, ra
 MUTATORS: Mutators = {
     gone_whole_where_the_gang_plugin_votes: "gang_votes",
     left_with_less_than_its_winner_gets: "share_votes",
-    beyond_a_disruption_budget: "budgets",
-    taken_from_below_a_queue_that_deserves_it: "reclaimed",
+    beyond_a_disruption_budget: "disruption_budgets",
+    taken_from_below_a_queue_that_deserves_it: "reclaim_limits",
     taken_from_a_sister_that_deserves_no_less: "contention",
 }

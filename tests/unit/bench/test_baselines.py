@@ -273,9 +273,9 @@ def test_what_a_port_evicts_too_much_is_all_that_the_verifier_finds() -> None:
     found = preempt(world, 2)
     assert found is not None
     kept = {0: world.gangs[0].running, 1: (Placement(0, 1, 2),), 2: found.placed}
-    assert {fault.rule for fault in verify(world, plan_of(world, kept, found.evicted, 2))} == {"need"}
+    assert {fault.rule for fault in verify(world, plan_of(world, kept, found.evicted, 2))} == {"eviction_necessity"}
 
 
 def test_the_site_counts_what_runs() -> None:
     world = problem(nodes(2, gpu=8), gang("a", role(2, gpu=4), running=(run(0, 1, 2),)))
-    assert Site(world).room.free.amounts.tolist() == [[8], [0]]
+    assert Site(world).room.vectors.amounts.tolist() == [[8], [0]]

@@ -19,7 +19,7 @@ from bench.worlds import GPU, world
 from compiler.cluster_state.state import load_state
 from compiler.pipeline import compile_repository
 from compiler.reading import read_specs
-from compiler.repository import Tree
+from compiler.repository import Repository
 from tests.unit.solver.builders import gang, nodes, problem, queue, role
 
 QUALITY = Quality(8, 7, 8, 3, 2, (1, 4), {"proven": 2}, (1.0, 0.0))
@@ -33,7 +33,7 @@ def measured(seconds: float | None, peak: int | None) -> Case:
 
 @pytest.mark.parametrize("load", [0.6, 0.9, 1.2])
 def test_a_world_asks_for_its_load_and_has_nothing_to_complain_about(load: float) -> None:
-    specs = read_specs(Tree(world(64, 30, load).files))
+    specs = read_specs(Repository(world(64, 30, load).files))
     asked = sum(role.replicas * role.pod.requests.get(GPU, 0) for gang in specs.gangs for role in gang.roles)
     assert (specs.diagnostics, len(specs.gangs), len(specs.nodes)) == ((), 30, 64)
     assert asked == pytest.approx(load * 512, rel=0.1)
@@ -47,7 +47,7 @@ def test_a_world_is_its_seed() -> None:
 def test_about_half_of_a_busy_world_is_held_by_others() -> None:
     made = world(640, 10, 0.2, busy=True)
     assert made.state is not None
-    outcome = compile_repository(Tree(made.files), state=load_state(made.state))
+    outcome = compile_repository(Repository(made.files), state=load_state(made.state))
     assert outcome.problem is not None
     gpu = outcome.problem.resources.index(GPU)
     assert 0.3 < sum(node.free[gpu] for node in outcome.problem.nodes) / (640 * 8) < 0.7

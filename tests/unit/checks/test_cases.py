@@ -11,7 +11,7 @@ import pytest
 
 from compiler.checks.catalogue import all_rules
 from compiler.reading import read_specs
-from compiler.repository import Tree
+from compiler.repository import Repository
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "diagnostics"
 IN_BYTES = {"GP104", "GP105", "GP106", "GP119", "GP120", "GP122", "GP126"}
@@ -99,7 +99,7 @@ CASES = [case for path in sorted(FIXTURES.glob("*.txt")) if path.name != "base.t
     "case", CASES, ids=lambda case: f"{case.code} {'fail' if case.fails else 'pass'}: {case.title}"
 )
 def test_case(case: Case) -> None:
-    found = read_specs(Tree(case.files)).diagnostics
+    found = read_specs(Repository(case.files)).diagnostics
     said = [f"{d.position.file}:{d.position.line}:{d.position.column} {d.code} {d.message}. {d.help}" for d in found]
     columns = {(file, line, code): column for file, line, column, code in case.expected}
     exact = {

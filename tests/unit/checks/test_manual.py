@@ -7,14 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from compiler.checks.catalogue import all_rules, manual
-from compiler.diagnostics import rule
+from compiler.checks.catalogue import all_rules, diagnostics_page
+from compiler.diagnostics import declare_rule
 
 PAGE = Path(__file__).parents[3] / "docs" / "diagnostics.md"
 
 
 def test_the_page_is_current() -> None:
-    assert PAGE.read_text(encoding="utf-8") == manual(), "run python -m compiler.checks.catalogue > docs/diagnostics.md"
+    assert PAGE.read_text(encoding="utf-8") == diagnostics_page(), (
+        "run python -m compiler.checks.catalogue > docs/diagnostics.md"
+    )
 
 
 def test_every_rule_is_documented_with_a_code_of_its_range() -> None:
@@ -27,4 +29,4 @@ def test_every_rule_is_documented_with_a_code_of_its_range() -> None:
 def test_a_code_is_never_given_twice() -> None:
     all_rules()
     with pytest.raises(ValueError, match="GP101 already means"):
-        rule("GP101", "error", "another meaning", "text")
+        declare_rule("GP101", "error", "another meaning", "text")

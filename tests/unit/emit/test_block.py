@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from compiler.emit.block import dump, scalar
+from compiler.emit.block import scalar_text, to_yaml
 
 VALUES = st.recursive(
     st.none()
@@ -23,7 +23,7 @@ VALUES = st.recursive(
 
 @given(st.dictionaries(st.text("abc", min_size=1, max_size=3), VALUES, max_size=3))
 def test_what_is_written_is_what_is_read(data: dict[str, Any]) -> None:
-    assert YAML(typ="safe").load(dump(data)) == data
+    assert YAML(typ="safe").load(to_yaml(data)) == data
 
 
 @pytest.mark.parametrize(
@@ -49,10 +49,10 @@ def test_what_is_written_is_what_is_read(data: dict[str, Any]) -> None:
     ],
 )
 def test_text_that_some_yaml_reads_as_something_else_is_quoted(word: str) -> None:
-    assert scalar(word)[0] in "'\""
+    assert scalar_text(word)[0] in "'\""
 
 
 def test_long_text_is_a_literal_block_and_lists_stand_below_their_key() -> None:
-    assert dump({"data": {"a.conf": "x: 1\ny:\n- 2\n"}, "list": [{"name": "a", "of": [1]}, "b"], "none": {}}) == (
+    assert to_yaml({"data": {"a.conf": "x: 1\ny:\n- 2\n"}, "list": [{"name": "a", "of": [1]}, "b"], "none": {}}) == (
         "data:\n  a.conf: |\n    x: 1\n    y:\n    - 2\nlist:\n- name: a\n  of:\n  - 1\n- b\nnone: {}\n"
     )

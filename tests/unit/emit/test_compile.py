@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 import compiler.pipeline
-from compiler.cluster_state.state import State
-from compiler.emit.lock import lock
+from compiler.cluster_state.state import ClusterState
+from compiler.emit.lock import lock_text
 from compiler.pipeline import compile_repository
-from compiler.repository import Tree
+from compiler.repository import Repository
 from compiler.views import data
 from solver.options import Options
 from solver.problem import InvalidProblemError, Problem
@@ -25,7 +25,7 @@ def test_a_refused_plan_is_a_finding_at_the_job_and_emits_nothing(monkeypatch: p
     monkeypatch.setattr(
         compiler.pipeline, "verify", lambda problem, plan: [Violation("gang", ("decisions", 0), "half of it is placed")]
     )
-    outcome = compile_repository(Tree(FILES))
+    outcome = compile_repository(Repository(FILES))
     (finding,) = [d for d in outcome.diagnostics if d.severity == "error"]
     assert (finding.code, finding.position.file, finding.message) == (
         "GP502",
@@ -40,7 +40,7 @@ def test_a_problem_that_contradicts_itself_is_a_finding_at_its_line(monkeypatch:
         raise InvalidProblemError(("nodes", 0, "capacity", 1), "too odd")
 
     monkeypatch.setattr(compiler.pipeline, "solve", refuse)
-    outcome = compile_repository(Tree(FILES))
+    outcome = compile_repository(Repository(FILES))
     (finding,) = [d for d in outcome.diagnostics if d.severity == "error"]
     assert (finding.code, finding.position.file, finding.position.line) == ("GP501", "cluster-specs/t/all.yaml", 8)
     assert not outcome.ok
@@ -56,15 +56,15 @@ def test_a_struck_clock_is_a_warning_and_stands_in_the_lock_and_the_plan() -> No
         for n, k in pods.items()
     }
     for options, struck in ((None, False), (Options(time_limit=0.0), True)):
-        outcome = compile_repository(Tree(files), options=options)
+        outcome = compile_repository(Repository(files), options=options)
         assert outcome.ok
-        assert outcome.errors == 0
+        assert outcome.error_count == 0
         assert {d.action for d in outcome.decisions} == {"start", "wait"}
         assert [d.position.file for d in outcome.diagnostics if d.code == "GP504"] == [
             "cluster-specs/t/all.yaml"
         ] * struck
-        assert ("clockStruck: true" in lock(outcome)) is struck
-        assert data.plan(outcome).get("clockStruck", False) is struck
+        assert ("clockStruck: true" in lock_text(outcome)) is struck
+        assert data.plan_document(outcome).get("clockStruck", False) is struck
 
 
 HUGE = JOB.replace("cpu: 4", "cpu: 4, memory: AMOUNT")
@@ -76,7 +76,7 @@ HUGE = JOB.replace("cpu: 4", "cpu: 4, memory: AMOUNT")
 def test_a_job_beyond_all_numbers_does_not_take_the_others_with_it(name: str, amount: str, replicas: int) -> None:
     huge = HUGE.replace("NAME", name).replace("AMOUNT", amount).replace("replicas: 2", f"replicas: {replicas}")
     plain = HUGE.replace("NAME", "m").replace("AMOUNT", "1Gi")
-    outcome = compile_repository(Tree({**FILES, "jobs/a.yaml": huge.encode(), "jobs/m.yaml": plain.encode()}))
+    outcome = compile_repository(Repository({**FILES, "jobs/a.yaml": huge.encode(), "jobs/m.yaml": plain.encode()}))
     (finding,) = [d for d in outcome.diagnostics if d.severity == "error"]
     assert (finding.code, finding.position.file, finding.object) == ("GP501", "jobs/a.yaml", f"Job {name}")
     assert [decided.name for decided in outcome.decisions] == ["default/m"]
@@ -86,7 +86,7 @@ def test_a_job_beyond_all_numbers_does_not_take_the_others_with_it(name: str, am
 
 def test_a_cluster_without_nodes_has_a_plan_in_which_every_job_waits() -> None:
     outcome = compile_repository(
-        Tree(
+        Repository(
             {
                 "cluster-specs/t/all.yaml": CLUSTER.replace("BINDING", "gated").encode(),
                 "jobs/a.yaml": FILES["jobs/a.yaml"],
@@ -98,13 +98,16 @@ def test_a_cluster_without_nodes_has_a_plan_in_which_every_job_waits() -> None:
 
 
 def test_an_empty_repository_and_an_unknown_cluster_have_no_plan() -> None:
-    assert [d.code for d in compile_repository(Tree({})).diagnostics] == ["GP124"]
-    assert [d.code for d in compile_repository(Tree(FILES), "other").diagnostics] == ["GP126"]
-    assert not compile_repository(Tree({})).ok
+    assert [d.code for d in compile_repository(Repository({})).diagnostics] == ["GP124"]
+    assert [d.code for d in compile_repository(Repository(FILES), "other").diagnostics] == ["GP126"]
+    assert not compile_repository(Repository({})).ok
 
 
 def test_the_same_inputs_have_the_same_digest() -> None:
-    assert compile_repository(Tree(FILES)).digest == compile_repository(Tree(dict(reversed(FILES.items())))).digest
+    assert (
+        compile_repository(Repository(FILES)).digest
+        == compile_repository(Repository(dict(reversed(FILES.items())))).digest
+    )
 
 
 HYPERNODES = """\
@@ -131,8 +134,10 @@ def live(name: str, side: str) -> dict[str, object]:
 
 def test_selectors_of_hypernodes_hold_for_the_nodes_that_the_cluster_has() -> None:
     files = {"cluster-specs/t/all.yaml": f"{CLUSTER.replace('BINDING', 'gated')}---\n{HYPERNODES}".encode()}
-    state = State.from_objects([live("l10", "left"), live("l9", "left"), live("r", "right"), live("other", "none")])
-    outcome = compile_repository(Tree(files), state=state)
+    state = ClusterState.from_objects(
+        [live("l10", "left"), live("l9", "left"), live("r", "right"), live("other", "none")]
+    )
+    outcome = compile_repository(Repository(files), state=state)
     assert outcome.problem is not None
     names = [h.name for h in outcome.problem.hypernodes]
     assert {n.name: None if n.leaf is None else names[n.leaf] for n in outcome.problem.nodes} == {
@@ -146,9 +151,9 @@ def test_selectors_of_hypernodes_hold_for_the_nodes_that_the_cluster_has() -> No
 def test_without_a_tree_in_the_repository_the_clusters_own_one_counts() -> None:
     from ruamel.yaml import YAML
 
-    state = State.from_objects([live("l1", "left"), live("r1", "right"), *YAML(typ="safe").load_all(HYPERNODES)])
+    state = ClusterState.from_objects([live("l1", "left"), live("r1", "right"), *YAML(typ="safe").load_all(HYPERNODES)])
     outcome = compile_repository(
-        Tree({"cluster-specs/t/all.yaml": CLUSTER.replace("BINDING", "gated").encode()}), state=state
+        Repository({"cluster-specs/t/all.yaml": CLUSTER.replace("BINDING", "gated").encode()}), state=state
     )
     assert outcome.problem is not None
     assert [(h.name, h.tier) for h in outcome.problem.hypernodes] == [("left", 1), ("right", 1)]

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from compiler.cluster_state.state import State
-from compiler.emit import admission, by_file
-from compiler.emit.lock import lock
+from compiler.cluster_state.state import ClusterState
+from compiler.emit import admission, texts_by_file
+from compiler.emit.lock import lock_text
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
-from compiler.repository import Tree
+from compiler.repository import Repository
 
 CLUSTER = "apiVersion: gangplan.dev/v1alpha1\nkind: Cluster\nmetadata: {name: t}\nspec: {binding: BINDING}\n"
 POOL = """\
@@ -36,9 +36,9 @@ spec:
 CONF = 'actions: "allocate, reclaim"\ntiers:\n- plugins:\n  - name: gang\n'
 
 
-def compiled(*texts: str, binding: str = "gated", state: State | None = None) -> Outcome:
+def compiled(*texts: str, binding: str = "gated", state: ClusterState | None = None) -> Outcome:
     parts = "---\n".join([CLUSTER.replace("BINDING", binding), POOL, *texts])
-    return compile_repository(Tree({"cluster-specs/t/all.yaml": parts.encode()}), state=state)
+    return compile_repository(Repository({"cluster-specs/t/all.yaml": parts.encode()}), state=state)
 
 
 def objects(outcome: Outcome) -> dict[str, dict[str, Any]]:
@@ -88,7 +88,7 @@ def test_queues_come_parents_first_with_volcanos_defaults() -> None:
 )
 def test_what_volcano_would_fill_in_is_written_out(spec: dict[str, Any], expected: dict[str, Any]) -> None:
     data = {"spec": {**spec, "tasks": [{"replicas": 3, "template": {"spec": {}}}]}}
-    admission.job(data, "default")
+    admission.fill_job_defaults(data, "default")
     assert {key: data["spec"][key] for key in expected} == expected
     assert data["spec"]["tasks"] == [
         {"name": "default0", "replicas": 3, "minAvailable": 3, "maxRetry": 3, "template": {"spec": {}}}
@@ -104,7 +104,7 @@ def test_task_defaults_follow_partitions_and_the_hosts_network() -> None:
         "template": {"spec": {"hostNetwork": True}},
     }
     data: dict[str, Any] = {"spec": {"tasks": [task]}}
-    admission.job(data, "default")
+    admission.fill_job_defaults(data, "default")
     assert (task["minAvailable"], task["maxRetry"]) == (6, 1)
     assert data["spec"]["tasks"][0]["template"]["spec"]["dnsPolicy"] == "ClusterFirstWithHostNet"
 
@@ -116,7 +116,7 @@ def test_a_gang_of_minimum_zero_stays_at_zero() -> None:
             "tasks": [{"name": "w", "replicas": 2, "minAvailable": 0, "template": {"spec": {}}}],
         }
     }
-    admission.job(data, "default")
+    admission.fill_job_defaults(data, "default")
     assert (data["spec"]["minAvailable"], data["spec"]["tasks"][0]["minAvailable"]) == (0, 0)
 
 
@@ -180,7 +180,7 @@ def test_counts_that_follow_from_the_nodes_need_no_finding() -> None:
 
 
 def test_a_finished_job_keeps_its_gate_and_has_no_plan() -> None:
-    outcome = compiled(JOB.replace("NAME", "a"), state=State(finished=frozenset({("default", "a", "Job")})))
+    outcome = compiled(JOB.replace("NAME", "a"), state=ClusterState(finished=frozenset({("default", "a", "Job")})))
     job = objects(outcome)["Job a"]
     assert [decided.action for decided in outcome.decisions] == ["done"]
     assert "annotations" not in job["metadata"]
@@ -248,13 +248,13 @@ def test_nothing_with_an_error_is_emitted() -> None:
 
 
 def test_files_keep_the_order_of_the_waves() -> None:
-    files = by_file(compiled(OURS, JOB.replace("NAME", "a")).manifests())
+    files = texts_by_file(compiled(OURS, JOB.replace("NAME", "a")).manifests())
     assert list(files) == sorted(files) == ["2-hypernodes.yaml", "3-scheduler.yaml", "5-jobs/default/a.job.yaml"]
 
 
 def test_the_lock_names_inputs_placements_and_proof_but_no_time() -> None:
     outcome = compiled(JOB.replace("NAME", "a"))
-    said = YAML(typ="safe").load(lock(outcome))
+    said = YAML(typ="safe").load(lock_text(outcome))
     assert list(said["inputs"]) == ["cluster-specs/t/all.yaml"]
     assert said["digest"] == outcome.digest
     assert said["jobs"] == [
@@ -266,7 +266,7 @@ def test_the_lock_names_inputs_placements_and_proof_but_no_time() -> None:
         }
     ]
     assert {objective["verdict"] for objective in said["batches"][0]["objectives"]} == {"proven"}
-    assert "seconds" not in lock(outcome)
+    assert "seconds" not in lock_text(outcome)
     assert compiled(JOB.replace("NAME", "b")).digest != outcome.digest
 
 
@@ -283,6 +283,6 @@ def test_groups_that_volcano_does_not_know_of_are_named_when_they_sit_in_several
     )
     pool = POOL.replace("cpu: 8", "cpu: 8, x.io/gpu: 2")
     text = "---\n".join([CLUSTER.replace("BINDING", "static"), pool, job])
-    outcome = compile_repository(Tree({"cluster-specs/t/all.yaml": text.encode()}))
+    outcome = compile_repository(Repository({"cluster-specs/t/all.yaml": text.encode()}))
     assert [decided.action for decided in outcome.decisions] == ["start"]
     assert [d.code for d in outcome.diagnostics if d.code.startswith("GP52")] == expected

@@ -9,7 +9,7 @@ import pytest
 
 from compiler.emit.rewrite import rewrite
 from compiler.syntax.documents import Document
-from compiler.syntax.parse import parse
+from compiler.syntax.parse import parse_file
 
 JOB = """\
 # The nightly run.
@@ -55,8 +55,8 @@ spec:
 
 def only(text: str, at: int = 0) -> Document:
     found, problems = (
-        [document for document, _ in parse("a.yaml", text.encode()).documents],
-        parse("a.yaml", text.encode()).diagnostics,
+        [document for document, _ in parse_file("a.yaml", text.encode()).documents],
+        parse_file("a.yaml", text.encode()).diagnostics,
     )
     assert not [d for d in problems if d.severity == "error"]
     return found[at]

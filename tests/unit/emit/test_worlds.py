@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from compiler.cluster_state.state import State
-from compiler.emit.lock import lock
+from compiler.cluster_state.state import ClusterState
+from compiler.emit.lock import lock_text
 from compiler.pipeline import compile_repository
-from compiler.repository import Tree
+from compiler.repository import Repository
 from compiler.views import data, machine, text
-from compiler.views.explanation import explanation
+from compiler.views.explanation import explanation_text
 
 NODES = [*(f"n-{i}" for i in range(8)), *(f"m-{i}" for i in range(3))]
 BASE = """\
@@ -105,7 +105,7 @@ def live_pod(chance: random.Random, name: str) -> dict[str, Any]:
     }
 
 
-def world(seed: int) -> tuple[Tree, State]:
+def world(seed: int) -> tuple[Repository, ClusterState]:
     chance = random.Random(seed)  # noqa: S311 - a fixed sample, no secret
     base = BASE.format(
         binding=chance.choice(("gated", "static")), nodes=chance.randint(2, 8), capability=chance.choice((4, 16, 64))
@@ -113,7 +113,7 @@ def world(seed: int) -> tuple[Tree, State]:
     jobs = {f"jobs/j{i}.yaml": job(chance, f"j{i}").encode() for i in range(chance.randint(0, 6))}
     objects = [live_node(chance, name) for name in NODES if chance.random() < 0.85] if chance.random() < 0.4 else []
     objects += [live_pod(chance, f"p{i}") for i in range(chance.choice((0, 4, 12)))]
-    return Tree({"cluster-specs/t/base.yaml": base.encode(), **jobs}), State.from_objects(objects)
+    return Repository({"cluster-specs/t/base.yaml": base.encode(), **jobs}), ClusterState.from_objects(objects)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -125,10 +125,10 @@ def test_every_world_has_a_verified_plan_that_can_be_said_and_emitted(seed: int)
     assert len(outcome.decisions) == len(tree.files) - 1
     for decided in outcome.decisions:
         assert decided.reasons or decided.action != "wait"
-        assert decided.name in explanation(outcome, decided)
-        assert decided.name in text.plan(outcome)
+        assert decided.name in explanation_text(outcome, decided)
+        assert decided.name in text.plan_text(outcome)
     for manifest in outcome.manifests():
         assert YAML(typ="safe").load(manifest.text) == manifest.object
     again = compile_repository(tree, state=state)
-    assert machine.to_json(data.plan(again)) == machine.to_json(data.plan(outcome))
-    assert lock(again) == lock(outcome)
+    assert machine.to_json(data.plan_document(again)) == machine.to_json(data.plan_document(outcome))
+    assert lock_text(again) == lock_text(outcome)

@@ -25,10 +25,10 @@ from bench.worlds import world
 from compiler.cli import cli
 from compiler.cli.executor import ExecutorError, check_executor, open_executor
 from compiler.pipeline import compile_repository
-from compiler.repository import Tree
+from compiler.repository import Repository
 from compiler.views import data, machine
 from solver.diagnosis import explain
-from solver.mip.executors import Elsewhere
+from solver.mip.executors import RemoteExecutor
 
 ROOT = Path(__file__).parents[3]
 KINDS = 380
@@ -95,13 +95,13 @@ def cluster() -> Iterator[str]:
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many tasks went elsewhere, each time."""
     found: list[int] = []
-    ask = Elsewhere._ask
+    ask = RemoteExecutor._collect_results
 
-    def counted(mapper: Elsewhere, function: Any, shared: Any, tasks: Any, answers: Any) -> None:
+    def counted(mapper: RemoteExecutor, function: Any, shared: Any, tasks: Any, answers: Any) -> None:
         ask(mapper, function, shared, tasks, answers)
         found.append(len(answers))
 
-    monkeypatch.setattr(Elsewhere, "_ask", counted)
+    monkeypatch.setattr(RemoteExecutor, "_collect_results", counted)
     return found
 
 
@@ -133,16 +133,16 @@ def test_small_worlds_too_when_every_bit_is_sent(case: str, cluster: str, monkey
     from compiler.cluster_state.state import load_state
 
     folder = ROOT / "tests" / "golden" / case
-    tree = Tree.from_directory(folder / "repo")
+    tree = Repository.from_directory(folder / "repo")
     state = load_state((folder / "state.yaml").read_bytes()) if (folder / "state.yaml").is_file() else None
     said = []
     for name in ("local", "processes", cluster):
         with open_executor(name) as mapper:
-            if isinstance(mapper, Elsewhere):
-                mapper.worth = 0
+            if isinstance(mapper, RemoteExecutor):
+                mapper.min_work = 0
             outcome = compile_repository(tree, state=state, mapper=mapper)
             assert list(mapper.faults) == []
-        said.append(machine.to_json(data.plan(outcome)))
+        said.append(machine.to_json(data.plan_document(outcome)))
     assert said[0] == said[1] == said[2]
 
 
@@ -238,7 +238,7 @@ def killed(processes: list[subprocess.Popen[bytes]]) -> None:
 
 def during(monkeypatch: pytest.MonkeyPatch, deed: Callable[[], object]) -> None:
     """Do it once the first answer has come from elsewhere."""
-    answer = solver.mip.executors._answer
+    answer = solver.mip.executors._await_chunk
     done: list[object] = []
 
     def then(*arguments: Any) -> Any:
@@ -247,7 +247,7 @@ def during(monkeypatch: pytest.MonkeyPatch, deed: Callable[[], object]) -> None:
             done.append(deed())
         return found
 
-    monkeypatch.setattr(solver.mip.executors, "_answer", then)
+    monkeypatch.setattr(solver.mip.executors, "_await_chunk", then)
     monkeypatch.setattr(solver.diagnosis.questions, "explain", slowly)
 
 
@@ -278,7 +278,7 @@ def test_a_scheduler_that_does_not_answer_is_told_at_once(large: Path, monkeypat
         (fault,) = mapper.faults
         assert "tcp://127.0.0.1:1" in fault
         outcome = compile_repository(
-            Tree.from_directory(ROOT / "tests" / "golden" / "five-gangs" / "repo"), mapper=mapper
+            Repository.from_directory(ROOT / "tests" / "golden" / "five-gangs" / "repo"), mapper=mapper
         )
     assert outcome.ok
     assert [d.code for d in outcome.diagnostics if d.code == "GP503"] == ["GP503"]

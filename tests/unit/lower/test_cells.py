@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from compiler.cluster_state.state import State
+from compiler.cluster_state.state import ClusterState
 from compiler.lower import lower
-from compiler.outcome import Part
+from compiler.outcome import SlotAssignment
 from compiler.pipeline import compile_repository
 from compiler.reading import read_specs
-from compiler.repository import Tree
-from compiler.views.data import plan as as_data
+from compiler.repository import Repository
+from compiler.views.data import plan_document as as_data
 from solver import solve
 from solver.plan import Plan
-from solver.problem import Portion, Problem
+from solver.problem import Problem, SlotRequest
 from solver.validation.values import validate
 from solver.verify import verify
 
@@ -36,19 +36,19 @@ def job(limits: str, replicas: int = 1, policy: str = "", name: str = "j") -> st
     return f"apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {{name: {name}, namespace: t}}\nspec: {{tasks: [{task}]}}\n"
 
 
-def tree(pool: str, *jobs: str, plugins: str = "") -> Tree:
+def tree(pool: str, *jobs: str, plugins: str = "") -> Repository:
     files = {
         "cluster-specs/c/pool.yaml": POOL + pool,
         "cluster-specs/c/scheduler.yaml": SCHEDULER.replace("PLUGINS", plugins),
     }
     files |= {f"jobs/{number}.yaml": text for number, text in enumerate(jobs)}
-    return Tree({name: text.encode() for name, text in files.items()})
+    return Repository({name: text.encode() for name, text in files.items()})
 
 
 def lowered(pool: str, *jobs: str, plugins: str = "", live: tuple[dict[str, Any], ...] = ()) -> Problem:
     specs = read_specs(tree(pool, *jobs, plugins=plugins))
     assert [d for d in specs.diagnostics if d.severity == "error"] == []
-    problem, _ = lower(specs, State.from_objects(live) if live else None)
+    problem, _ = lower(specs, ClusterState.from_objects(live) if live else None)
     validate(problem)
     return problem
 
@@ -63,7 +63,7 @@ def amounts(problem: Problem, which: str = "free") -> list[dict[str, int]]:
     """Of each cell of the first node what it has, zeroes left out."""
     return [
         {r: a for r, a in zip(problem.resources, getattr(cell, which), strict=True) if a}
-        for cell in problem.nodes[0].cells
+        for cell in problem.nodes[0].slots
     ]
 
 
@@ -93,8 +93,8 @@ def test_a_guaranteed_pod_of_one_numa_node_takes_what_cells_divide_from_one_of_t
     problem = lowered(
         NUMA.replace("POLICY", "single-numa-node"), job("{cpu: 10, memory: 8Gi}", 3, SINGLE), plugins=AWARE
     )
-    assert problem.divisions == ("numa",)
-    (portion,) = problem.gangs[0].roles[0].portions
+    assert problem.slot_groups == ("numa",)
+    (portion,) = problem.gangs[0].roles[0].slot_requests
     assert (
         portion.number,
         portion.share[problem.resources.index("cpu")],
@@ -107,7 +107,7 @@ def test_a_guaranteed_pod_of_one_numa_node_takes_what_cells_divide_from_one_of_t
             lowered(NUMA.replace("POLICY", "single-numa-node"), job("{cpu: 8, memory: 8Gi}", 3, SINGLE), plugins=AWARE)
         )
         .decisions[0]
-        .cells
+        .slot_uses
     )
 
 
@@ -122,8 +122,8 @@ def test_a_guaranteed_pod_of_one_numa_node_takes_what_cells_divide_from_one_of_t
 )
 def test_without_the_plugin_the_policy_or_the_class_numa_is_no_matter(limits: str, policy: str, plugins: str) -> None:
     problem = lowered(NUMA.replace("POLICY", "single-numa-node"), job(limits, 3, policy), plugins=plugins)
-    assert problem.divisions == ()
-    assert problem.nodes[0].cells == ()
+    assert problem.slot_groups == ()
+    assert problem.nodes[0].slots == ()
     assert planned(problem).decisions[0].action == "start"
 
 
@@ -144,7 +144,7 @@ def test_restricted_is_held_to_one_cell_where_one_empty_cell_is_enough(cpu: int,
         NUMA.replace("POLICY", "restricted"),
         job(f"{{cpu: {cpu}, memory: 8Gi}}", 1, "topologyPolicy: restricted, "),
     )
-    assert len(lowered(pool, asks, plugins=AWARE).gangs[0].roles[0].portions) == portions
+    assert len(lowered(pool, asks, plugins=AWARE).gangs[0].roles[0].slot_requests) == portions
 
 
 def test_a_numatopology_tells_the_cells_and_what_is_left_of_their_cpus() -> None:
@@ -163,7 +163,7 @@ def test_a_numatopology_tells_the_cells_and_what_is_left_of_their_cpus() -> None
     problem = lowered(pool, job("{cpu: 2, memory: 1Gi}", 1, SINGLE), plugins=AWARE, live=live)
     assert amounts(problem, "capacity") == [{"cpu": 2000}, {"cpu": 2000}]
     assert amounts(problem) == [{"cpu": 1000}, {"cpu": 2000}]
-    assert [use.cell for use in planned(problem).decisions[0].cells] == [1]
+    assert [use.slot for use in planned(problem).decisions[0].slot_uses] == [1]
 
 
 CELLS = {
@@ -184,9 +184,9 @@ def told(idle: str, *pods: dict[str, Any], reserved: str = "0") -> tuple[Problem
         "spec": spec,
     }
     specs = read_specs(tree("  capacity: {cpu: 8, memory: 8Gi}\n", ONE_CELL, plugins=AWARE))
-    problem, origins = lower(specs, State.from_objects((live_node({"cpu": "8", "memory": "8Gi"}), numa, *pods)))
+    problem, origins = lower(specs, ClusterState.from_objects((live_node({"cpu": "8", "memory": "8Gi"}), numa, *pods)))
     validate(problem)
-    return problem, origins.behind
+    return problem, origins.outdated_nodes
 
 
 def test_the_cpus_that_the_system_keeps_are_the_first_ones() -> None:
@@ -221,9 +221,9 @@ def test_a_part_of_a_device_comes_from_one_and_whole_ones_are_different() -> Non
         job("{example.com/gpu-milli: 2000}", name="l"),
     )
     milli = problem.resources.index("example.com/gpu-milli")
-    asked = [[(p.number, p.share[milli]) for p in gang.roles[0].portions] for gang in problem.gangs]
+    asked = [[(p.number, p.share[milli]) for p in gang.roles[0].slot_requests] for gang in problem.gangs]
     assert asked == [[(1, 600)], [(2, 1000)], [(2, 1000)]]
-    assert [{cell.capacity[milli] for cell in node.cells} for node in problem.nodes] == [{1000}]
+    assert [{cell.capacity[milli] for cell in node.slots} for node in problem.nodes] == [{1000}]
     assert [d.action for d in planned(problem).decisions].count("start") == 1, "two devices hold any one of the three"
 
 
@@ -240,10 +240,10 @@ def test_a_virtual_gpu_asks_each_of_several_devices_for_memory_and_cores() -> No
     problem = lowered(
         VGPUS, job("{volcano.sh/vgpu-number: 2, volcano.sh/vgpu-memory: 9000, volcano.sh/vgpu-cores: 40}", 2)
     )
-    assert problem.divisions == ("volcano.sh/vgpu-memory",)
+    assert problem.slot_groups == ("volcano.sh/vgpu-memory",)
     names = {"volcano.sh/vgpu-memory": 9000, "volcano.sh/vgpu-cores": 40, "volcano.sh/vgpu-number": 1}
     share = tuple(names.get(name, 0) for name in problem.resources)
-    assert problem.gangs[0].roles[0].portions == (Portion(0, 2, share),)
+    assert problem.gangs[0].roles[0].slot_requests == (SlotRequest(0, 2, share),)
     assert planned(problem).decisions[0].facts[0].code == "GW118"
 
 
@@ -257,7 +257,7 @@ def test_a_virtual_gpu_asks_each_of_several_devices_for_memory_and_cores() -> No
 )
 def test_what_a_virtual_gpu_does_not_say_is_all_of_it(limits: str, memory: int, cores: int) -> None:
     problem = lowered(VGPUS, job(limits))
-    (portion,) = problem.gangs[0].roles[0].portions
+    (portion,) = problem.gangs[0].roles[0].slot_requests
     said = dict(zip(problem.resources, portion.share, strict=True))
     assert (portion.number, said["volcano.sh/vgpu-memory"], said["volcano.sh/vgpu-cores"]) == (1, memory, cores)
 
@@ -314,8 +314,8 @@ def test_a_live_nodes_register_and_its_pods_annotations_say_which_device_is_take
         VGPUS, job("{volcano.sh/vgpu-number: 1, volcano.sh/vgpu-memory: 8000, volcano.sh/vgpu-cores: 50}"), live=live
     )
     memory = problem.resources.index("volcano.sh/vgpu-memory")
-    assert [cell.free[memory] for cell in problem.nodes[0].cells] == [16000, 6000], "GPU-c is ill"
-    assert [use.cell for use in planned(problem).decisions[0].cells] == [0]
+    assert [cell.free[memory] for cell in problem.nodes[0].slots] == [16000, 6000], "GPU-c is ill"
+    assert [use.slot for use in planned(problem).decisions[0].slot_uses] == [0]
 
 
 def test_a_node_is_behind_until_volcano_has_noted_the_cards_of_a_pod() -> None:
@@ -323,8 +323,10 @@ def test_a_node_is_behind_until_volcano_has_noted_the_cards_of_a_pod() -> None:
     node = live_node({"cpu": "32", "volcano.sh/vgpu-memory": "32000"}, {"volcano.sh/node-vgpu-register": register})
     specs = read_specs(tree(VGPUS, job("{volcano.sh/vgpu-number: 1}")))
     for note, behind in (("", ("n-0",)), ("GPU-b,NVIDIA,16000,0:", ())):
-        live = State.from_objects((node, pod("p", {"volcano.sh/vgpu-number": "1"}, {"volcano.sh/vgpu-ids-new": note})))
-        assert lower(specs, live)[1].behind == behind
+        live = ClusterState.from_objects(
+            (node, pod("p", {"volcano.sh/vgpu-number": "1"}, {"volcano.sh/vgpu-ids-new": note}))
+        )
+        assert lower(specs, live)[1].outdated_nodes == behind
 
 
 def test_cards_that_share_memory_are_equal_parts_of_the_sum() -> None:
@@ -338,7 +340,7 @@ def test_a_lost_nodes_cells_hold_nothing() -> None:
     node = live_node({"cpu": "32", "example.com/gpu-milli": "2000"})
     node["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
     problem = lowered(FRACTIONS, job("{example.com/gpu-milli: 600}"), live=(node,))
-    assert {cell.free for cell in problem.nodes[0].cells} == {(0,) * len(problem.resources)}
+    assert {cell.free for cell in problem.nodes[0].slots} == {(0,) * len(problem.resources)}
 
 
 @pytest.mark.parametrize(
@@ -359,22 +361,22 @@ def test_a_lost_nodes_cells_hold_nothing() -> None:
 def test_too_few_devices_are_said_with_what_a_pod_takes_of_one(pods: str, message: str) -> None:
     """Two devices of 1000; the node has CPUs and devices by name enough for all."""
     live = live_node({"cpu": "32", "example.com/gpu-milli": "9000", "example.com/gpu": "9"})
-    (decided,) = compile_repository(tree(FRACTIONS, pods), state=State.from_objects([live])).decisions
+    (decided,) = compile_repository(tree(FRACTIONS, pods), state=ClusterState.from_objects([live])).decisions
     assert [(reason.code, reason.message) for reason in decided.reasons] == [("GW118", message)]
 
 
 def test_a_world_that_asks_for_no_parts_has_no_cells() -> None:
-    assert lowered(FRACTIONS, job("{cpu: 1}")).nodes[0].cells == ()
-    assert lowered(VGPUS, job("{cpu: 1}")).divisions == ()
+    assert lowered(FRACTIONS, job("{cpu: 1}")).nodes[0].slots == ()
+    assert lowered(VGPUS, job("{cpu: 1}")).slot_groups == ()
 
 
 def test_the_plan_for_scripts_shows_the_cells_of_those_that_take_some() -> None:
     outcome = compile_repository(tree(FRACTIONS, job("{example.com/gpu-milli: 500}", 2), job("{cpu: 1}", name="k")))
     first, second = outcome.decisions
-    assert first.cells == (Part("w", "n-0", "example.com/gpu-milli", 0, 2),)
+    assert first.slot_assignments == (SlotAssignment("w", "n-0", "example.com/gpu-milli", 0, 2),)
     shown = json.loads(json.dumps(as_data(outcome)))["gangs"]
     assert shown[0]["cells"] == [
         {"role": "w", "node": "n-0", "division": "example.com/gpu-milli", "cell": 0, "pods": 2}
     ]
     assert "cells" not in shown[1]
-    assert second.cells == ()
+    assert second.slot_assignments == ()

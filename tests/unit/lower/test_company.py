@@ -27,7 +27,7 @@ def affinities(near: str = "", far: str = "", made: SchedulerSpec | None = None)
     problem, _ = lower(
         specs(nodes=(node("n0"),), gangs=(job,), scheduler=made or scheduler("predicates", "task-topology"))
     )
-    return problem.gangs[0].affinities
+    return problem.gangs[0].role_affinities
 
 
 @pytest.mark.parametrize(

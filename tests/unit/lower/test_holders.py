@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from compiler.cluster_state.state import State
+from compiler.cluster_state.state import ClusterState
 from compiler.lower import lower
-from compiler.lower.slot_holders import CellState, surely
+from compiler.lower.slot_holders import SlotState, certain_slots
 from compiler.pipeline import compile_repository
 from compiler.reading import read_specs
-from compiler.repository import Tree
+from compiler.repository import Repository
 from solver import solve
-from solver.problem import Hold, Portion, Problem
+from solver.problem import Problem, SlotHold, SlotRequest
 from solver.validation.values import validate
 from solver.verify import verify
 
@@ -43,20 +43,20 @@ def job(name: str, limits: str, priority: str, policy: str = "", replicas: int =
     )
 
 
-def tree(pool: str, jobs: list[str]) -> Tree:
+def tree(pool: str, jobs: list[str]) -> Repository:
     files = {
         "cluster-specs/c/pool.yaml": POOL + pool,
         "cluster-specs/c/s.yaml": SCHEDULER,
         "cluster-specs/c/p.yaml": CLASSES,
     }
     files |= {f"jobs/{number}.yaml": text for number, text in enumerate(jobs)}
-    return Tree({name: text.encode() for name, text in files.items()})
+    return Repository({name: text.encode() for name, text in files.items()})
 
 
 def lowered(pool: str, jobs: list[str], live: list[dict[str, Any]]) -> Problem:
     specs = read_specs(tree(pool, jobs))
     assert [d for d in specs.diagnostics if d.severity == "error"] == []
-    problem, _ = lower(specs, State.from_objects(live))
+    problem, _ = lower(specs, ClusterState.from_objects(live))
     validate(problem)
     return problem
 
@@ -89,8 +89,8 @@ def actions(problem: Problem) -> dict[str, str]:
     return {problem.gangs[d.gang].name.removeprefix("t/"): d.action for d in plan.decisions}
 
 
-def holds(problem: Problem) -> dict[str, tuple[Hold, ...]]:
-    return {gang.name.removeprefix("t/"): gang.holds for gang in problem.gangs if gang.running}
+def holds(problem: Problem) -> dict[str, tuple[SlotHold, ...]]:
+    return {gang.name.removeprefix("t/"): gang.slot_holds for gang in problem.gangs if gang.running}
 
 
 REGISTER = "GPU-a,10,16384,NVIDIA,true,:GPU-b,10,16384,NVIDIA,true,:"
@@ -104,7 +104,7 @@ VGPU_JOBS = [job("a", VGPU, "low"), job("b", VGPU, "low"), job("hi", VGPU, "high
 def test_a_virtual_gpu_named_by_an_annotation_is_given_to_the_gang_that_its_pod_goes_for() -> None:
     live = [TWO_VGPUS, pod("a", LIMITS, "GPU-b,NVIDIA,16000,0:"), pod("b", LIMITS, "GPU-a,NVIDIA,16000,0:")]
     problem = lowered(VGPUS, VGPU_JOBS, live)
-    assert holds(problem) == {"a": (Hold(0, 0, 1, 1),), "b": (Hold(0, 0, 0, 1),)}
+    assert holds(problem) == {"a": (SlotHold(0, 0, 1, 1),), "b": (SlotHold(0, 0, 0, 1),)}
     assert sorted(actions(problem).values()) == ["evict", "keep", "start"]
 
 
@@ -117,7 +117,7 @@ def test_who_holds_less_than_its_role_asks_for_gives_back_nothing_that_counts(de
     problem = lowered(
         VGPUS, VGPU_JOBS, [TWO_VGPUS, pod("a", LIMITS, device), pod("b", LIMITS, "GPU-a,NVIDIA,16000,0:")]
     )
-    assert holds(problem)["a"] == ((Hold(0, 0, 1, 1),) if known else ())
+    assert holds(problem)["a"] == ((SlotHold(0, 0, 1, 1),) if known else ())
 
 
 def test_of_a_device_of_which_more_is_held_than_it_has_nothing_is_sure_to_come_back() -> None:
@@ -157,7 +157,7 @@ def test_who_waits_is_told_that_nobody_is_evicted_on_a_guess(amount: str, evicts
     """Whole devices need no names; and where no victim would be allowed, names would not help."""
     live = [TWO_DEVICES, *(pod(name, {"example.com/gpu-milli": amount}) for name in ("a", "b"))]
     jobs = [*milli(amount), job("hi", "{example.com/gpu-milli: 800}", "high" if evicts else "low")]
-    outcome = compile_repository(tree(FRACTIONS, jobs), state=State.from_objects(live))
+    outcome = compile_repository(tree(FRACTIONS, jobs), state=ClusterState.from_objects(live))
     found = [d for d in outcome.diagnostics if d.code == "GP523"]
     assert [(d.object, "t/a on n-0 hold and 1 more" in d.message) for d in found] == (
         [("Job t/hi", True)] if told else []
@@ -171,7 +171,7 @@ def test_a_pod_in_the_only_device_of_its_node_is_there() -> None:
         *(pod(name, {"example.com/gpu-milli": "400"}) for name in ("a", "b")),
     ]
     problem = lowered(one, [*milli("400"), job("hi", "{example.com/gpu-milli: 600}", "high")], live)
-    assert holds(problem) == {"a": (Hold(0, 0, 0, 1),), "b": (Hold(0, 0, 0, 1),)}
+    assert holds(problem) == {"a": (SlotHold(0, 0, 0, 1),), "b": (SlotHold(0, 0, 0, 1),)}
     assert sorted(actions(problem).values()) == ["evict", "keep", "start"]
 
 
@@ -190,10 +190,10 @@ def numa(free: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("free", "known"),
-    [("3,4-7", (Hold(0, 0, 0, 1),)), ("0-3,7", (Hold(0, 0, 1, 1),)), ("3,7", ())],
+    [("3,4-7", (SlotHold(0, 0, 0, 1),)), ("0-3,7", (SlotHold(0, 0, 1, 1),)), ("3,7", ())],
     ids=["first", "second", "either"],
 )
-def test_a_pod_is_in_the_numa_cell_that_is_short_of_its_cpus(free: str, known: tuple[Hold, ...]) -> None:
+def test_a_pod_is_in_the_numa_cell_that_is_short_of_its_cpus(free: str, known: tuple[SlotHold, ...]) -> None:
     """A Numatopology says which CPUs are left, not whose the others are."""
     jobs = [job("a", "{cpu: 3, memory: 1Gi}", "low", SINGLE), job("hi", "{cpu: 4, memory: 1Gi}", "high", SINGLE)]
     live = [
@@ -217,8 +217,8 @@ def test_a_numa_cell_that_a_victim_is_sure_to_leave_is_given_to_the_winner() -> 
     assert actions(lowered("  capacity: {cpu: 8, memory: 8Gi}\n", jobs, live)) == {"a": "evict", "hi": "start"}
 
 
-def cell(left: int, told: bool = False) -> CellState:
-    return CellState((10,), (left,), frozenset({0}) if told else frozenset())
+def cell(left: int, told: bool = False) -> SlotState:
+    return SlotState((10,), (left,), frozenset({0}) if told else frozenset())
 
 
 @pytest.mark.parametrize(
@@ -233,6 +233,6 @@ def cell(left: int, told: bool = False) -> CellState:
         ((10, 10, 10), (cell(10), cell(10)), {}),
     ],
 )
-def test_what_is_sure(shares: tuple[int, ...], cells: tuple[CellState, ...], sure: dict[int, tuple[int, ...]]) -> None:
+def test_what_is_sure(shares: tuple[int, ...], cells: tuple[SlotState, ...], sure: dict[int, tuple[int, ...]]) -> None:
     """Of two cells that the node itself says are full, one pod may have either; two that fill one each have both."""
-    assert surely([Portion(0, 1, (share,)) for share in shares], dict(enumerate(cells))) == sure
+    assert certain_slots([SlotRequest(0, 1, (share,)) for share in shares], dict(enumerate(cells))) == sure

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from compiler.cluster_state.state import State
+from compiler.cluster_state.state import ClusterState
 from compiler.lower import lower
 from compiler.specs import GangSpec, PluginSpec, SchedulerSpec, Specs
 from solver import solve
@@ -35,7 +35,7 @@ def world(*gangs: GangSpec, conf: SchedulerSpec | None = None, keeps: int = 1) -
         nodes=tuple(node(f"n{n}") for n in range(3)),
         gangs=gangs,
         hypernodes=tuple(hypernode(f"s{n}", 1, nodes=(f"n{n}",)) for n in range(3)),
-        queues=(queue("owner", domains=(keeps, "1")), queue("other")),
+        queues=(queue("owner", dedicated_domains=(keeps, "1")), queue("other")),
     )
     return replace(made, scheduler=conf or scheduler("reclaim"))
 
@@ -67,7 +67,7 @@ def test_where_nobody_reclaims_nobody_borrows(conf: SchedulerSpec) -> None:
 
 def test_where_no_queue_keeps_anything_there_is_nothing_to_borrow() -> None:
     made = world(job())
-    plain = replace(made, queues=tuple(replace(spec, domains=None) for spec in made.queues))
+    plain = replace(made, queues=tuple(replace(spec, dedicated_domains=None) for spec in made.queues))
     assert not waits(lower(plain)[0])
 
 
@@ -86,18 +86,18 @@ def test_a_job_under_a_disruption_budget_borrows_nothing() -> None:
     }
     labelled = gang("job", replace(role("worker", 1), labels={"app": "job"}), queue="other")
     assert waits(lower(world(labelled))[0])
-    assert not waits(lower(world(labelled), State.from_objects([budget]))[0])
+    assert not waits(lower(world(labelled), ClusterState.from_objects([budget]))[0])
 
 
 def test_domains_are_kept_where_strangers_can_be_evicted_rather_than_where_they_cannot() -> None:
     """All three are taken; the stranger on s1 is the only one that would go."""
     gangs = [job(name) for name in ("a", "b", "c")]
     firm = {"volcano.sh/preemptable": "false"}
-    state = State.from_objects([pod("a", "n0", firm), pod("b", "n1"), pod("c", "n2", firm)])
+    state = ClusterState.from_objects([pod("a", "n0", firm), pod("b", "n1"), pod("c", "n2", firm)])
     problem, _ = lower(world(*gangs), state)
-    assert problem.queues[0].kept == (1,)
+    assert problem.queues[0].dedicated_domains == (1,)
     off, _ = lower(world(*gangs, conf=scheduler()), state)
-    assert off.queues[0].kept == (0,)
+    assert off.queues[0].dedicated_domains == (0,)
 
 
 def test_what_one_plan_lends_the_next_one_takes_back() -> None:
@@ -110,7 +110,7 @@ def test_what_one_plan_lends_the_next_one_takes_back() -> None:
     mine = gang("mine", role("worker", 2, gpu=8), queue="owner")
     after, _ = lower(
         replace(made, gangs=(*made.gangs, mine)),
-        State.from_objects([pod(name, f"n{n}") for n, name in enumerate("abc")]),
+        ClusterState.from_objects([pod(name, f"n{n}") for n, name in enumerate("abc")]),
     )
     found = solve(after)
     assert verify(after, found) == []

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from compiler.cluster_state.state import State, StateError
+from compiler.cluster_state.state import ClusterState, StateError
 from compiler.lower import Origins, lower
 from compiler.specs import PriorityClassSpec, SubgroupSpec, Taint, TopologySpec
 from solver.problem import Placement, Problem, Subgroup, Topology
@@ -20,7 +20,7 @@ def lowered(
     *items: dict[str, Any], finished: tuple[tuple[str, str, str], ...] = (), **made: Any
 ) -> tuple[Problem, Origins]:
     problem, origins = lower(
-        specs(**{"nodes": NODES, **made}), State.from_objects(items, finished) if items or finished else None
+        specs(**{"nodes": NODES, **made}), ClusterState.from_objects(items, finished) if items or finished else None
     )
     validate(problem)
     return problem, origins
@@ -121,10 +121,10 @@ def test_age_is_what_the_job_says_then_the_cluster_then_the_repository_then_its_
         "metadata": {"name": "b", "namespace": "team", "creationTimestamp": "1970-01-01T00:00:40Z"},
     }
     problem, origins = lower(
-        specs(nodes=NODES, gangs=jobs), State.from_objects([live]), {"c.yaml": 1, "b.yaml": 2, "d.yaml": 45}
+        specs(nodes=NODES, gangs=jobs), ClusterState.from_objects([live]), {"c.yaml": 1, "b.yaml": 2, "d.yaml": 45}
     )
     assert {g.name: g.age for g in problem.gangs} == {"team/b": 0, "team/d": 1, "team/c": 2, "team/a": 3}
-    assert origins.submitted == {("team", "d", "Job"): 45, ("team", "c", "Job"): 50, ("team", "b", "Job"): 40}
+    assert origins.submission_times == {("team", "d", "Job"): 45, ("team", "c", "Job"): 50, ("team", "b", "Job"): 40}
 
 
 def test_bound_pods_of_our_gangs_run_and_all_others_hold_their_node_and_queue() -> None:
@@ -231,7 +231,7 @@ def test_a_finished_job_is_in_no_problem_and_its_last_pods_only_hold_their_node(
         gangs=(gang("a", role("w", 1)), gang("b", role("w", 1))),
     )
     assert [g.name for g in problem.gangs] == ["team/b"]
-    assert [g.document.name for g in origins.done] == ["a"]
+    assert [g.document.name for g in origins.finished_gangs] == ["a"]
     assert gpus(problem) == [7, 8, 8]
 
 
@@ -245,18 +245,18 @@ def test_a_running_job_with_a_failed_condition_that_is_false_is_not_finished() -
 
 def test_a_job_that_was_deleted_after_it_finished_is_remembered() -> None:
     problem, origins = lowered(finished=(("team", "a", "Job"),), gangs=(gang("a", role("w", 1)),))
-    assert (problem.gangs, len(origins.done)) == ((), 1)
+    assert (problem.gangs, len(origins.finished_gangs)) == ((), 1)
 
 
 def test_a_suspended_job_is_set_aside() -> None:
     problem, origins = lowered(gangs=(gang("a", role("w", 1), schedulable=False),))
-    assert (problem.gangs, [g.document.name for g in origins.set_aside]) == ((), ["a"])
+    assert (problem.gangs, [g.document.name for g in origins.inactive_gangs]) == ((), ["a"])
 
 
 def test_a_job_without_pods_is_in_no_problem_and_one_of_minimum_zero_starts_with_its_first_pod() -> None:
     problem, origins = lowered(gangs=(gang("none", role("w", 0)), gang("any", role("w", 3, minimum=0))))
     assert [(g.name, g.minimum) for g in problem.gangs] == [("team/any", 1)]
-    assert [g.document.name for g in origins.empty] == ["none"]
+    assert [g.document.name for g in origins.empty_gangs] == ["none"]
 
 
 def test_a_pod_that_cannot_be_read_is_named() -> None:
@@ -272,5 +272,5 @@ def test_large_clusters_lower_in_work_that_grows_with_nodes_plus_gangs() -> None
     )
     jobs = tuple(gang(f"j{i}", role("w", 4, node_selector={"pool": f"p{i % 20}"})) for i in range(200))
     problem, _ = lowered(nodes=nodes, gangs=jobs)
-    assert len({n.kind for n in problem.nodes}) == 20
-    assert all(len(g.roles[0].kinds) == 1 for g in problem.gangs)
+    assert len({n.node_class for n in problem.nodes}) == 20
+    assert all(len(g.roles[0].node_classes) == 1 for g in problem.gangs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from compiler.pipeline import compile_repository
-from compiler.repository import Tree
+from compiler.repository import Repository
 
 POOL = (
     "apiVersion: gangplan.dev/v1alpha1\nkind: NodePool\nmetadata: {name: m}\nspec:\n  count: 8\n"
@@ -22,7 +22,7 @@ def repairs(annotations: str, pods: int = 4) -> list[tuple[str, str]]:
         "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: u, namespace: t}\n"
         f"spec: {{tasks: [{{name: w, replicas: {pods}, template: {template}}}]}}\n"
     )
-    outcome = compile_repository(Tree({"cluster-specs/c/pool.yaml": POOL.encode(), "jobs/u.yaml": job.encode()}))
+    outcome = compile_repository(Repository({"cluster-specs/c/pool.yaml": POOL.encode(), "jobs/u.yaml": job.encode()}))
     (decided,) = outcome.decisions
     assert [reason.code for reason in decided.reasons] == ["GW109"]
     return [(repair.code, repair.message) for repair in decided.repairs]

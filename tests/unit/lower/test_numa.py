@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.lower.numa import Way, restricted
+from compiler.lower.numa import NumaRequest, restricted_request
 from compiler.pipeline import compile_repository
-from compiler.repository import Tree
+from compiler.repository import Repository
 from tests.unit.lower.test_cells import AWARE, SCHEDULER
 
 TWO = ((("cpu", 32), ("gpu", 4)), (("cpu", 32), ("gpu", 4)))
@@ -36,15 +36,15 @@ def test_restricted_is_one_cell_or_whole_cells(
 ) -> None:
     """Nothing is said where the least number of cells is not taken whole, differs between resources, or is of unequal
     cells, and where what needs one cell would not find room in each."""
-    found = restricted(asked, cells)
+    found = restricted_request(asked, cells)
     assert (found and (found.number, dict(found.share))) == way
 
 
 def test_ways_that_are_alike_are_equal() -> None:
     assert (
-        restricted({"gpu": 1, "cpu": 1}, TWO)
-        == restricted({"cpu": 1, "gpu": 1}, FOUR)
-        == Way(1, (("cpu", 1), ("gpu", 1)))
+        restricted_request({"gpu": 1, "cpu": 1}, TWO)
+        == restricted_request({"cpu": 1, "gpu": 1}, FOUR)
+        == NumaRequest(1, (("cpu", 1), ("gpu", 1)))
     )
 
 
@@ -74,7 +74,7 @@ class Compiled:
             "cluster-specs/c/scheduler.yaml": SCHEDULER.replace("PLUGINS", AWARE),
             "jobs/j.yaml": "".join(jobs),
         }
-        self.outcome = compile_repository(Tree({name: text.encode() for name, text in files.items()}))
+        self.outcome = compile_repository(Repository({name: text.encode() for name, text in files.items()}))
 
     @property
     def actions(self) -> list[str]:

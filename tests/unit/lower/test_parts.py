@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from compiler.cluster_state.state import State
+from compiler.cluster_state.state import ClusterState
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
-from compiler.repository import Tree
+from compiler.repository import Repository
 
 PODS = "spec: {schedulerName: volcano, containers: [{name: main, resources: {limits: {nvidia.com/gpu: GPUS}}}]}"
 
@@ -36,14 +36,14 @@ def pods(value: str, number: int, gpus: int = 1, key: str = "s", role: str = "")
     ]
 
 
-def compiled(supernodes: int, gpus: int, *documents: str, state: State | None = None) -> Outcome:
+def compiled(supernodes: int, gpus: int, *documents: str, state: ClusterState | None = None) -> Outcome:
     """Each supernode one node."""
     pool = (
         f"apiVersion: gangplan.dev/v1alpha1\nkind: NodePool\nmetadata: {{name: g}}\nspec:\n  count: {supernodes}\n"
         f"  capacity: {{cpu: 64, nvidia.com/gpu: {gpus}}}\n  topology: [{{name: sn, size: 1}}]\n"
     )
     outcome = compile_repository(
-        Tree({"cluster-specs/c/pool.yaml": pool.encode(), "jobs/ring.yaml": "---\n".join(documents).encode()}),
+        Repository({"cluster-specs/c/pool.yaml": pool.encode(), "jobs/ring.yaml": "---\n".join(documents).encode()}),
         state=state,
     )
     assert [d for d in outcome.diagnostics if d.severity == "error"] == []
@@ -121,7 +121,7 @@ def test_both_roles_of_a_needed_subgroup_start() -> None:
     """Each subgroup is a leader and a worker, and both are needed whole, though the gang's own minimum is 2 pods."""
     documents = [*pods("a", 1, role="l"), *pods("a", 1, role="w"), *pods("b", 1, role="l"), *pods("b", 1, role="w")]
     (decided,) = compiled(2, 2, group(2, policy(2, 2)), *documents).decisions
-    assert (decided.action, decided.total) == ("start", 4)
+    assert (decided.action, decided.pod_count) == ("start", 4)
     assert [len(set(decided.pods[a]) | set(decided.pods[b])) for a, b in (("l", "w"), ("l-1", "w-1"))] == [1, 1]
 
 
@@ -159,5 +159,5 @@ def test_subgroups_that_run_are_the_needed_ones() -> None:
         "metadata": {"name": "ring", "namespace": "t"},
     }
     documents = group(2, policy(2, 1)), *pods("a", 3), *pods("b", 3)
-    (decided,) = compiled(1, 2, *documents, state=State.from_objects([node, known, *live])).decisions
-    assert (decided.action, decided.running) == ("keep", 2)
+    (decided,) = compiled(1, 2, *documents, state=ClusterState.from_objects([node, known, *live])).decisions
+    assert (decided.action, decided.running_count) == ("keep", 2)

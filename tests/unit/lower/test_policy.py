@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from compiler.cluster_state.state import State
+from compiler.cluster_state.state import ClusterState
 from compiler.lower import lower
-from compiler.lower.policy import DEFAULT, policy
+from compiler.lower.policy import DEFAULT_POLICY, lower_policy
 from compiler.reading import read_specs
-from compiler.repository import Tree
+from compiler.repository import Repository
 from compiler.specs import PluginSpec, SchedulerSpec, Specs
 from solver.problem import Policy
 from tests.unit.lower.build import document, node, queue, specs
@@ -40,7 +40,7 @@ def plugin(name: str, **flags: bool) -> PluginSpec:
     ],
 )
 def test_plugins_decide(tiers: tuple[tuple[PluginSpec, ...], ...], expected: Policy) -> None:
-    assert policy(scheduler(*tiers)) == expected
+    assert lower_policy(scheduler(*tiers)) == expected
 
 
 SPREADING = PluginSpec("nodeorder", {"leastrequested.weight": 5, "mostrequested.weight": 1}, {})
@@ -77,18 +77,18 @@ LEAST = PluginSpec(
 def test_nodes_are_filled_evenly_only_where_a_plugin_clearly_asks_for_it(
     plugins: tuple[PluginSpec, ...], expected: bool
 ) -> None:
-    assert policy(scheduler(plugins)).scatter is expected
+    assert lower_policy(scheduler(plugins)).spread_pods is expected
 
 
 def test_without_a_configuration_volcanos_own_default_decides() -> None:
     problem, _ = lower(specs(nodes=(node("n"),)))
-    assert problem.policy == DEFAULT == Policy(proportion=True, drf=True)
+    assert problem.policy == DEFAULT_POLICY == Policy(proportion=True, drf=True)
 
 
 def read(**annotations: str) -> Specs:
     text = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata:\n  name: dev\n  annotations:\n"
     text += "".join(f"    {key}: '{value}'\n" for key, value in annotations.items())
-    return read_specs(Tree({"cluster-specs/test/queues.yaml": text.encode()}))
+    return read_specs(Repository({"cluster-specs/test/queues.yaml": text.encode()}))
 
 
 @pytest.mark.parametrize(
@@ -124,5 +124,5 @@ def test_the_cluster_knows_whether_a_queue_is_closed(state: str | None, expected
         "status": {"state": state},
     }
     default = {**live, "metadata": {"name": "default"}}
-    problem, _ = lower(specs(queues=(queue("dev"),)), State.from_objects([live, default]))
+    problem, _ = lower(specs(queues=(queue("dev"),)), ClusterState.from_objects([live, default]))
     assert [spec.open for spec in problem.queues] == [expected, True, expected]  # dev, root, default

@@ -5,28 +5,38 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from compiler.cluster_state.state import State
+from compiler.cluster_state.state import ClusterState
 from compiler.lower import lower
-from compiler.specs import Expression, PluginSpec, PodRule, PodTerm, RoleSpec, SchedulerSpec, Taint, Term, Toleration
+from compiler.specs import (
+    Expression,
+    NodeSelectorTerm,
+    PluginSpec,
+    PodRuleSpec,
+    PodSelector,
+    RoleSpec,
+    SchedulerSpec,
+    Taint,
+    Toleration,
+)
 from solver.problem import Problem
 from tests.unit.lower.build import document, gang, node, role, specs
 
 HOST = "kubernetes.io/hostname"
-WEB = PodTerm((("app", "In", ("web",)),))
+WEB = PodSelector((("app", "In", ("web",)),))
 
 
 def zoned(*zones: str | None) -> tuple[Any, ...]:
     return tuple(node(f"n{n}", labels={} if zone is None else {"zone": zone}) for n, zone in enumerate(zones))
 
 
-def web(name: str, replicas: int, *rules: PodRule, labels: dict[str, str] | None = None, **pod: Any) -> RoleSpec:
-    return replace(role(name, replicas, rules=rules, **pod), labels={"app": "web"} if labels is None else labels)
+def web(name: str, replicas: int, *rules: PodRuleSpec, labels: dict[str, str] | None = None, **pod: Any) -> RoleSpec:
+    return replace(role(name, replicas, pod_rules=rules, **pod), labels={"app": "web"} if labels is None else labels)
 
 
 def lowered(
     *gangs: Any, nodes: tuple[Any, ...] = zoned("a", "a", "b"), pods: list[dict[str, Any]] | None = None, **more: Any
 ) -> Problem:
-    return lower(specs(nodes=nodes, gangs=gangs, **more), State.from_objects(pods or ()))[0]
+    return lower(specs(nodes=nodes, gangs=gangs, **more), ClusterState.from_objects(pods or ()))[0]
 
 
 def pod(
@@ -50,10 +60,15 @@ def pod(
 
 
 def test_anti_affinity_by_hostname_is_a_relation_over_single_nodes() -> None:
-    problem = lowered(gang("a", web("w", 2, PodRule("apart", HOST, (WEB,)))))
-    (relation,) = problem.relations
-    assert (relation.kind, relation.domains, relation.present, relation.guards) == ("apart", (0, 1, 2), (0, 0, 0), ())
-    assert (problem.gangs[0].roles[0].bears, problem.gangs[0].roles[0].matches) == ((0,), (0,))
+    problem = lowered(gang("a", web("w", 2, PodRuleSpec("apart", HOST, (WEB,)))))
+    (relation,) = problem.pod_rules
+    assert (relation.rule_kind, relation.domains, relation.selected_present, relation.owners_present) == (
+        "apart",
+        (0, 1, 2),
+        (0, 0, 0),
+        (),
+    )
+    assert (problem.gangs[0].roles[0].owned_rules, problem.gangs[0].roles[0].selecting_rules) == ((0,), (0,))
 
 
 def test_a_selector_counts_the_roles_of_other_jobs_in_the_namespace() -> None:
@@ -61,10 +76,10 @@ def test_a_selector_counts_the_roles_of_other_jobs_in_the_namespace() -> None:
         gang("c", web("w", 1)), document=document("Job", "c", "elsewhere", "batch.volcano.sh/v1alpha1", spec={})
     )
     problem = lowered(
-        gang("a", web("w", 1, PodRule("apart", "zone", (WEB,)), labels={})), gang("b", web("w", 1)), other
+        gang("a", web("w", 1, PodRuleSpec("apart", "zone", (WEB,)), labels={})), gang("b", web("w", 1)), other
     )
-    assert [g.roles[0].bears for g in problem.gangs] == [(0,), (), ()]
-    assert [g.roles[0].matches for g in problem.gangs] == [(), (0,), ()]
+    assert [g.roles[0].owned_rules for g in problem.gangs] == [(0,), (), ()]
+    assert [g.roles[0].selecting_rules for g in problem.gangs] == [(), (0,), ()]
 
 
 def test_namespaces_by_name_or_all() -> None:
@@ -73,30 +88,30 @@ def test_namespaces_by_name_or_all() -> None:
     )
     for namespaces in (("elsewhere",), None):
         term = replace(WEB, namespaces=namespaces)
-        problem = lowered(gang("a", web("w", 1, PodRule("apart", "zone", (term,)), labels={})), other)
-        assert problem.gangs[1].roles[0].matches == (0,)
+        problem = lowered(gang("a", web("w", 1, PodRuleSpec("apart", "zone", (term,)), labels={})), other)
+        assert problem.gangs[1].roles[0].selecting_rules == (0,)
 
 
 def test_a_selector_that_is_missing_matches_no_pod() -> None:
-    problem = lowered(gang("a", web("w", 1, PodRule("together", "zone", (PodTerm(None),)))))
-    assert problem.gangs[0].roles[0].matches == ()
+    problem = lowered(gang("a", web("w", 1, PodRuleSpec("together", "zone", (PodSelector(None),)))))
+    assert problem.gangs[0].roles[0].selecting_rules == ()
 
 
 def test_keys_to_match_narrow_the_selector_to_pods_alike() -> None:
-    term = replace(WEB, match_keys=("version", "missing"))
-    rule = PodRule("apart", "zone", (term,))
+    term = replace(WEB, match_label_keys=("version", "missing"))
+    rule = PodRuleSpec("apart", "zone", (term,))
     new, old = {"app": "web", "version": "2"}, {"app": "web", "version": "1"}
     problem = lowered(
         gang("a", web("w", 1, rule, labels=new)), gang("b", web("w", 1, labels=old)), gang("c", web("w", 1, labels=new))
     )
-    assert [g.roles[0].matches for g in problem.gangs] == [(0,), (), (0,)]
+    assert [g.roles[0].selecting_rules for g in problem.gangs] == [(0,), (), (0,)]
 
 
 def test_all_terms_of_an_affinity_ask_for_the_same_pods() -> None:
-    both = (WEB, PodTerm((("tier", "Exists", ()),)))
-    rules = (PodRule("together", HOST, both), PodRule("together", "zone", both))
+    both = (WEB, PodSelector((("tier", "Exists", ()),)))
+    rules = (PodRuleSpec("together", HOST, both), PodRuleSpec("together", "zone", both))
     problem = lowered(gang("a", web("w", 1, *rules)), gang("b", web("w", 1, labels={"app": "web", "tier": "x"})))
-    assert [g.roles[0].matches for g in problem.gangs] == [(), (0, 1)]
+    assert [g.roles[0].selecting_rules for g in problem.gangs] == [(), (0, 1)]
 
 
 def test_pods_of_others_are_counted_where_they_are() -> None:
@@ -106,28 +121,28 @@ def test_pods_of_others_are_counted_where_they_are() -> None:
         pod("z", "n2", app="db"),
         pod("e", "n2", namespace="other", app="web"),
     ]
-    problem = lowered(gang("a", web("w", 1, PodRule("apart", "zone", (WEB,)))), pods=pods)
-    assert problem.relations[0].present == (2, 0)
+    problem = lowered(gang("a", web("w", 1, PodRuleSpec("apart", "zone", (WEB,)))), pods=pods)
+    assert problem.pod_rules[0].selected_present == (2, 0)
 
 
 def test_a_spread_no_longer_counts_pods_that_are_being_deleted() -> None:
     pods = [pod("x", "n0", leaving=True, app="web")]
     for kind, present in (("even", (0, 0)), ("apart", (1, 0))):
-        problem = lowered(gang("a", web("w", 1, PodRule(kind, "zone", (WEB,)))), pods=pods)  # type: ignore[arg-type]
-        assert problem.relations[0].present == present
+        problem = lowered(gang("a", web("w", 1, PodRuleSpec(kind, "zone", (WEB,)))), pods=pods)  # type: ignore[arg-type]
+        assert problem.pod_rules[0].selected_present == present
 
 
 def test_the_anti_affinity_of_others_keeps_our_pods_away() -> None:
     anti = [{"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "web"}}}]
     problem = lowered(gang("a", web("w", 1)), pods=[pod("x", "n0", anti=anti, app="db")])
-    (relation,) = problem.relations
-    assert (relation.kind, relation.domains, relation.guards) == ("apart", (0, 0, 1), (1, 0))
-    assert (problem.gangs[0].roles[0].bears, problem.gangs[0].roles[0].matches) == ((), (0,))
+    (relation,) = problem.pod_rules
+    assert (relation.rule_kind, relation.domains, relation.owners_present) == ("apart", (0, 0, 1), (1, 0))
+    assert (problem.gangs[0].roles[0].owned_rules, problem.gangs[0].roles[0].selecting_rules) == ((), (0,))
 
 
 def test_the_anti_affinity_of_others_that_counts_none_of_ours_is_left_out() -> None:
     anti = [{"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "db"}}}]
-    assert lowered(gang("a", web("w", 1)), pods=[pod("x", "n0", anti=anti, app="db")]).relations == ()
+    assert lowered(gang("a", web("w", 1)), pods=[pod("x", "n0", anti=anti, app="db")]).pod_rules == ()
 
 
 def test_a_spread_leaves_out_nodes_without_the_label_and_those_that_the_pod_could_not_use() -> None:
@@ -137,33 +152,35 @@ def test_a_spread_leaves_out_nodes_without_the_label_and_those_that_the_pod_coul
         node("n2", labels={}),
         node("n3", labels={"zone": "c"}, taints=(Taint("busy", "", "NoSchedule"),)),
     )
-    away = (Term((Expression("old", "DoesNotExist"),)),)
+    away = (NodeSelectorTerm((Expression("old", "DoesNotExist"),)),)
     for minds, domains in (
         ({}, (0, None, None, 1)),
-        ({"minds_affinity": False}, (0, 1, None, 2)),
-        ({"minds_taints": True}, (0, None, None, None)),
+        ({"honors_affinity": False}, (0, 1, None, 2)),
+        ({"honors_taints": True}, (0, None, None, None)),
     ):
-        problem = lowered(gang("a", web("w", 1, PodRule("even", "zone", (WEB,), **minds), affinity=away)), nodes=nodes)
-        assert problem.relations[0].domains == domains
+        problem = lowered(
+            gang("a", web("w", 1, PodRuleSpec("even", "zone", (WEB,), **minds), node_affinity=away)), nodes=nodes
+        )
+        assert problem.pod_rules[0].domains == domains
     tolerant = web(
-        "w", 1, PodRule("even", "zone", (WEB,), minds_taints=True), tolerations=(Toleration("busy", "Exists"),)
+        "w", 1, PodRuleSpec("even", "zone", (WEB,), honors_taints=True), tolerations=(Toleration("busy", "Exists"),)
     )
-    assert lowered(gang("a", tolerant), nodes=nodes).relations[0].domains == (0, 1, None, 2)
+    assert lowered(gang("a", tolerant), nodes=nodes).pod_rules[0].domains == (0, 1, None, 2)
 
 
 def test_a_spread_over_two_labels_counts_nodes_that_have_both() -> None:
     nodes = (node("n0", labels={"zone": "a", "rack": "1"}), node("n1", labels={"zone": "b"}))
     problem = lowered(
-        gang("a", web("w", 1, PodRule("even", "zone", (WEB,)), PodRule("even", "rack", (WEB,)))), nodes=nodes
+        gang("a", web("w", 1, PodRuleSpec("even", "zone", (WEB,)), PodRuleSpec("even", "rack", (WEB,)))), nodes=nodes
     )
-    assert [relation.domains for relation in problem.relations] == [(0, None), (0, None)]
+    assert [relation.domains for relation in problem.pod_rules] == [(0, None), (0, None)]
 
 
 def test_a_minimum_of_domains_also_limits_each_node_since_a_pinned_pod_sees_one_domain() -> None:
-    problem = lowered(gang("a", web("w", 2, PodRule("even", "zone", (WEB,), skew=2, least_domains=2))))
-    zone, host = problem.relations
-    assert (zone.domains, zone.skew, zone.least_domains) == ((0, 0, 1), 2, 2)
-    assert (host.domains, host.skew, host.least_domains > 1000) == ((0, 1, 2), 2, True)
+    problem = lowered(gang("a", web("w", 2, PodRuleSpec("even", "zone", (WEB,), max_skew=2, min_domains=2))))
+    zone, host = problem.pod_rules
+    assert (zone.domains, zone.max_skew, zone.min_domains) == ((0, 0, 1), 2, 2)
+    assert (host.domains, host.max_skew, host.min_domains > 1000) == ((0, 1, 2), 2, True)
 
 
 def scheduler(**arguments: bool) -> SchedulerSpec:
@@ -172,10 +189,10 @@ def scheduler(**arguments: bool) -> SchedulerSpec:
 
 
 def test_what_the_scheduler_does_not_enforce_is_no_relation() -> None:
-    rules = (PodRule("apart", "zone", (WEB,)), PodRule("even", "zone", (WEB,)))
+    rules = (PodRuleSpec("apart", "zone", (WEB,)), PodRuleSpec("even", "zone", (WEB,)))
 
     def kinds(made: SchedulerSpec | None) -> list[str]:
-        return [relation.kind for relation in lowered(gang("a", web("w", 1, *rules)), scheduler=made).relations]
+        return [relation.rule_kind for relation in lowered(gang("a", web("w", 1, *rules)), scheduler=made).pod_rules]
 
     assert kinds(None) == kinds(scheduler()) == ["apart", "even"]
     assert kinds(scheduler(**{"predicate.PodAffinityEnable": False})) == ["even"]
@@ -184,13 +201,13 @@ def test_what_the_scheduler_does_not_enforce_is_no_relation() -> None:
 
 
 def test_the_words_of_a_relation_say_rule_label_and_pods() -> None:
-    rules = (PodRule("apart", HOST, (WEB,)), PodRule("even", "zone", (WEB,), skew=2))
+    rules = (PodRuleSpec("apart", HOST, (WEB,)), PodRuleSpec("even", "zone", (WEB,), max_skew=2))
     _, origins = lower(specs(nodes=zoned("a"), gangs=(gang("a", web("w", 1, *rules)),)))
-    assert origins.relations == (
+    assert origins.rule_texts == (
         f"required pod anti-affinity by {HOST} to app=web",
         "topology spread by zone, maxSkew 2",
     )
 
 
 def test_without_rules_there_are_no_relations() -> None:
-    assert lowered(gang("a", web("w", 2)), pods=[pod("x", "n0", app="web")]).relations == ()
+    assert lowered(gang("a", web("w", 2)), pods=[pod("x", "n0", app="web")]).pod_rules == ()

@@ -9,7 +9,7 @@ import pytest
 
 from compiler.cluster_state.state import StateError, load_state
 from compiler.pipeline import compile_repository
-from compiler.repository import Tree
+from compiler.repository import Repository
 from tests.unit.emit.test_compile import FILES
 
 
@@ -66,4 +66,4 @@ def test_fields_that_are_empty_or_that_nothing_reads_pass() -> None:
     odd = item("Workflow", spec={"containers": "many"}, status={"conditions": None})
     node = item("Node", metadata={"name": "n-0"}, spec={"taints": [{"key": "half"}]}, status=None)
     state = load_state(json.dumps({"items": [odd, node, item("Pod", spec=None, status=None)]}))
-    assert [decided.action for decided in compile_repository(Tree(FILES), state=state).decisions] == ["start"]
+    assert [decided.action for decided in compile_repository(Repository(FILES), state=state).decisions] == ["start"]

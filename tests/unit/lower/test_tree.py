@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.lower.queues import queues
-from compiler.lower.topology import Tiers, hypernodes, leaves
+from compiler.lower.queues import lower_queues
+from compiler.lower.topology import TierNames, leaf_by_node, lower_hypernodes
 from compiler.specs import TopologySpec
 from solver.problem import Topology
 from tests.unit.lower.build import hypernode, queue
@@ -16,8 +16,8 @@ TREE = (
 
 
 def test_hypernodes_point_to_their_parents_and_nodes_to_their_leaf() -> None:
-    assert [(h.name, h.tier, h.parent) for h in hypernodes(TREE)] == [("s0", 2, None), ("l0", 1, 0), ("l1", 1, 0)]
-    assert leaves(TREE) == {"n0": 1, "n1": 1, "n2": 2}
+    assert [(h.name, h.tier, h.parent) for h in lower_hypernodes(TREE)] == [("s0", 2, None), ("l0", 1, 0), ("l1", 1, 0)]
+    assert leaf_by_node(TREE) == {"n0": 1, "n1": 1, "n2": 2}
 
 
 @pytest.mark.parametrize(
@@ -31,11 +31,13 @@ def test_hypernodes_point_to_their_parents_and_nodes_to_their_leaf() -> None:
     ],
 )
 def test_what_is_not_limited_may_use_the_virtual_root(wanted: TopologySpec, expected: Topology) -> None:
-    assert Tiers(TREE).topology(wanted) == expected
+    assert TierNames(TREE).lower_topology(wanted) == expected
 
 
 def test_a_queue_without_parent_hangs_under_the_root_that_volcano_makes() -> None:
-    made, origins = queues((queue("child", "team"), queue("team")), "default", {"child": {"gpu": 3}}, ("cpu", "gpu"))
+    made, origins = lower_queues(
+        (queue("child", "team"), queue("team")), "default", {"child": {"gpu": 3}}, ("cpu", "gpu")
+    )
     assert [(q.name, None if q.parent is None else made[q.parent].name) for q in made] == [
         ("child", "team"),
         ("team", "root"),
@@ -47,7 +49,7 @@ def test_a_queue_without_parent_hangs_under_the_root_that_volcano_makes() -> Non
 
 
 def test_what_a_queue_does_not_say_is_no_limit() -> None:
-    made, _ = queues(
+    made, _ = lower_queues(
         (queue("root", capability={"gpu": 4}), queue("team", guarantee={"gpu": 0})), "team", {}, ("cpu", "gpu")
     )
     assert [q.name for q in made] == ["root", "team", "default"]

@@ -8,25 +8,25 @@ from typing import Any
 
 import pytest
 
-from compiler.cluster_state.state import State, StateError, load_state
-from compiler.fields.duration import seconds
+from compiler.cluster_state.state import ClusterState, StateError, load_state
+from compiler.fields.duration import go_duration_seconds
 from compiler.lower import lower
-from compiler.lower.policy import policy
+from compiler.lower.policy import lower_policy
 from compiler.pipeline import compile_repository
-from compiler.repository import Tree
+from compiler.repository import Repository
 from compiler.specs import PluginSpec, Specs
-from solver.problem import Gang, Policy, Problem, Votes
+from solver.problem import EvictionVotes, Gang, Policy, Problem
 
 CASE = Path(__file__).parents[2] / "golden" / "preempt"
 
 
 @pytest.fixture(scope="module")
 def specs() -> Specs:
-    return compile_repository(Tree.from_directory(CASE / "repo")).specs
+    return compile_repository(Repository.from_directory(CASE / "repo")).specs
 
 
 @pytest.fixture(scope="module")
-def state() -> State:
+def state() -> ClusterState:
     return load_state((CASE / "state.yaml").read_bytes())
 
 
@@ -34,7 +34,7 @@ def gang(problem: Problem, name: str) -> Gang:
     return next(gang for gang in problem.gangs if gang.name == f"vision/{name}")
 
 
-def with_pods(state: State, job: str, **metadata: Any) -> State:
+def with_pods(state: ClusterState, job: str, **metadata: Any) -> ClusterState:
     """The same with this in the metadata of a job's pods."""
     pods = tuple(
         {**pod, "metadata": {**pod["metadata"], **metadata}} if pod["metadata"]["name"].startswith(job) else pod
@@ -43,26 +43,26 @@ def with_pods(state: State, job: str, **metadata: Any) -> State:
     return replace(state, pods=pods)
 
 
-def test_run_time_is_measured_to_the_newest_event_in_the_state(specs: Specs, state: State) -> None:
+def test_run_time_is_measured_to_the_newest_event_in_the_state(specs: Specs, state: ClusterState) -> None:
     problem, _ = lower(specs, state)
     assert (gang(problem, "nas-trial-1").loss, gang(problem, "sweep").loss) == (12 * 60, 60 * 60)
 
 
-def test_an_owner_protects_by_annotation_and_silence_protects_nobody(specs: Specs, state: State) -> None:
+def test_an_owner_protects_by_annotation_and_silence_protects_nobody(specs: Specs, state: ClusterState) -> None:
     problem, _ = lower(specs, state)
     assert not gang(problem, "protected").evictable
     assert gang(problem, "sweep").evictable
 
 
 @pytest.mark.parametrize(("value", "open_to"), [("true", True), ("1", True), ("false", False), ("no", False)])
-def test_a_running_pod_may_say_it_too(specs: Specs, state: State, value: str, open_to: bool) -> None:
+def test_a_running_pod_may_say_it_too(specs: Specs, state: ClusterState, value: str, open_to: bool) -> None:
     problem, _ = lower(specs, with_pods(state, "sweep", annotations={"volcano.sh/preemptable": value}))
     assert gang(problem, "sweep").evictable is open_to
 
 
-def test_the_class_that_never_preempts_is_known(specs: Specs, state: State) -> None:
+def test_the_class_that_never_preempts_is_known(specs: Specs, state: ClusterState) -> None:
     problem, _ = lower(specs, state)
-    assert (gang(problem, "nightly").preempts, gang(problem, "release").preempts) == (False, True)
+    assert (gang(problem, "nightly").may_evict, gang(problem, "release").may_evict) == (False, True)
 
 
 @pytest.mark.parametrize(
@@ -75,24 +75,28 @@ def test_the_class_that_never_preempts_is_known(specs: Specs, state: State) -> N
     ],
 )
 def test_the_schedulers_actions_switch_evictions_on(
-    specs: Specs, state: State, actions: tuple[str, ...], switches: tuple[bool, bool]
+    specs: Specs, state: ClusterState, actions: tuple[str, ...], switches: tuple[bool, bool]
 ) -> None:
     assert specs.scheduler is not None
     problem, _ = lower(replace(specs, scheduler=replace(specs.scheduler, actions=actions)), state)
-    assert (problem.preempt, problem.reclaim) == switches
+    assert (problem.preempt_enabled, problem.reclaim_enabled) == switches
     assert gang(problem, "sweep").evictable is any(switches)
 
 
-def test_without_a_scheduler_configuration_nobody_is_evicted(specs: Specs, state: State) -> None:
+def test_without_a_scheduler_configuration_nobody_is_evicted(specs: Specs, state: ClusterState) -> None:
     problem, _ = lower(replace(specs, scheduler=None), state)
-    assert (problem.preempt, problem.reclaim) == (False, False)
+    assert (problem.preempt_enabled, problem.reclaim_enabled) == (False, False)
 
 
 def plugin(name: str, **flags: bool) -> PluginSpec:
     return PluginSpec(name, {}, flags)
 
 
-SURPLUS, WHOLE, SHARES = Votes(whole=False), Votes(), Votes(whole=False, shares=True)
+SURPLUS, WHOLE, SHARES = (
+    EvictionVotes(whole_gangs=False),
+    EvictionVotes(),
+    EvictionVotes(whole_gangs=False, compare_shares=True),
+)
 
 
 @pytest.mark.parametrize(
@@ -118,12 +122,15 @@ SURPLUS, WHOLE, SHARES = Votes(whole=False), Votes(), Votes(whole=False, shares=
     ],
 )
 def test_the_first_tier_that_votes_says_what_may_go(
-    specs: Specs, state: State, action: str, tiers: list[list[PluginSpec]], vote: Votes | None
+    specs: Specs, state: ClusterState, action: str, tiers: list[list[PluginSpec]], vote: EvictionVotes | None
 ) -> None:
     assert specs.scheduler is not None
     scheduler = replace(specs.scheduler, actions=("allocate", action), tiers=tuple(map(tuple, tiers)))
     problem, _ = lower(replace(specs, scheduler=scheduler), state)
-    found = (problem.preempting if problem.preempt else None, problem.reclaiming if problem.reclaim else None)
+    found = (
+        problem.preempt_votes if problem.preempt_enabled else None,
+        problem.reclaim_votes if problem.reclaim_enabled else None,
+    )
     assert found == ((vote, None) if "preempt" in action else (None, vote))
 
 
@@ -131,7 +138,7 @@ def test_the_first_tier_that_votes_says_what_may_go(
     ("actions", "vote"), [(("gangpreempt",), SURPLUS), (("preempt", "gangpreempt"), SURPLUS), (("preempt",), SHARES)]
 )
 def test_bundles_of_whole_gangs_may_be_forbidden(
-    specs: Specs, state: State, actions: tuple[str, ...], vote: Votes
+    specs: Specs, state: ClusterState, actions: tuple[str, ...], vote: EvictionVotes
 ) -> None:
     """Of two actions the one that lets more go counts."""
     assert specs.scheduler is not None
@@ -141,7 +148,7 @@ def test_bundles_of_whole_gangs_may_be_forbidden(
         tiers=((plugin("gang"), plugin("drf")),),
         configurations={"gangpreempt": {"allowWholeBundle": False}},
     )
-    assert lower(replace(specs, scheduler=scheduler), state)[0].preempting == vote
+    assert lower(replace(specs, scheduler=scheduler), state)[0].preempt_votes == vote
 
 
 @pytest.mark.parametrize(
@@ -149,12 +156,12 @@ def test_bundles_of_whole_gangs_may_be_forbidden(
 )
 def test_how_far_up_the_tree_of_queues_is_asked(said: dict[str, Any], levels: int) -> None:
     def chosen(**flags: bool) -> Policy:
-        spec = compile_repository(Tree.from_directory(CASE / "repo")).specs.scheduler
+        spec = compile_repository(Repository.from_directory(CASE / "repo")).specs.scheduler
         assert spec is not None
-        return policy(replace(spec, tiers=((PluginSpec("capacity", said, flags),),)))
+        return lower_policy(replace(spec, tiers=((PluginSpec("capacity", said, flags),),)))
 
-    assert chosen(enableHierarchy=True).reclaim_levels == levels
-    assert chosen().reclaim_levels == 0
+    assert chosen(enableHierarchy=True).ancestor_reclaim_levels == levels
+    assert chosen().ancestor_reclaim_levels == 0
 
 
 def budget(name: str, selector: Any, allowed: int = 1, namespace: str = "vision") -> dict[str, Any]:
@@ -167,7 +174,7 @@ def budget(name: str, selector: Any, allowed: int = 1, namespace: str = "vision"
     }
 
 
-def with_budgets(state: State, *budgets: dict[str, Any]) -> State:
+def with_budgets(state: ClusterState, *budgets: dict[str, Any]) -> ClusterState:
     return replace(
         with_pods(state, "sweep", labels={"volcano.sh/job-name": "sweep", "app": "sweep"}), disruption_budgets=budgets
     )
@@ -185,32 +192,34 @@ def with_budgets(state: State, *budgets: dict[str, Any]) -> State:
     ],
 )
 def test_a_disruption_budget_covers_the_roles_whose_pods_it_selects(
-    specs: Specs, state: State, selector: Any, namespace: str, covered: bool
+    specs: Specs, state: ClusterState, selector: Any, namespace: str, covered: bool
 ) -> None:
     problem, _ = lower(specs, with_budgets(state, budget("keep", selector, 2, namespace)))
     sweep = next(g for g, gang in enumerate(problem.gangs) if gang.name == "vision/sweep")
-    assert [(b.name, b.allowed) for b in problem.budgets] == (
-        [(f"{namespace}/keep", 2)] if any(b.roles for b in problem.budgets) else []
+    assert [(b.name, b.allowed) for b in problem.disruption_budgets] == (
+        [(f"{namespace}/keep", 2)] if any(b.roles for b in problem.disruption_budgets) else []
     )
-    assert any((sweep, 0) in b.roles for b in problem.budgets) is covered
+    assert any((sweep, 0) in b.roles for b in problem.disruption_budgets) is covered
 
 
-def test_pods_under_two_budgets_are_evicted_by_nobody_as_the_eviction_api_has_it(specs: Specs, state: State) -> None:
+def test_pods_under_two_budgets_are_evicted_by_nobody_as_the_eviction_api_has_it(
+    specs: Specs, state: ClusterState
+) -> None:
     app = {"matchLabels": {"app": "sweep"}}
     problem, _ = lower(specs, with_budgets(state, budget("one", app), budget("two", app, 5)))
-    assert [(b.name, b.allowed) for b in problem.budgets] == [
+    assert [(b.name, b.allowed) for b in problem.disruption_budgets] == [
         ("vision/one", 1),
         ("vision/two", 5),
         ("several budgets at once", 0),
     ]
 
 
-def test_where_nobody_is_evicted_budgets_are_no_matter(specs: Specs, state: State) -> None:
+def test_where_nobody_is_evicted_budgets_are_no_matter(specs: Specs, state: ClusterState) -> None:
     problem, _ = lower(replace(specs, scheduler=None), with_budgets(state, budget("keep", {})))
-    assert problem.budgets == ()
+    assert problem.disruption_budgets == ()
 
 
-def test_a_budget_that_cannot_be_read_is_named(specs: Specs, state: State) -> None:
+def test_a_budget_that_cannot_be_read_is_named(specs: Specs, state: ClusterState) -> None:
     broken = {"matchExpressions": [{"key": "app", "operator": "Near"}]}
     with pytest.raises(StateError, match=r"PodDisruptionBudget vision/keep of the state, spec\.selector"):
         lower(specs, with_budgets(state, budget("keep", broken)))
@@ -220,7 +229,7 @@ def test_a_budget_that_cannot_be_read_is_named(specs: Specs, state: State) -> No
     ("flags", "actions", "open_to"), [({}, ["preempt"], False), ({"enablePreemptable": False}, ["preempt"], True)]
 )
 def test_the_cooldown_plugin_is_switched_off_by_its_flag(
-    specs: Specs, state: State, flags: dict[str, bool], actions: list[str], open_to: bool
+    specs: Specs, state: ClusterState, flags: dict[str, bool], actions: list[str], open_to: bool
 ) -> None:
     assert specs.scheduler is not None
     fresh = with_pods(state, "sweep", annotations={"volcano.sh/cooldown-time": "2h"})
@@ -230,7 +239,7 @@ def test_the_cooldown_plugin_is_switched_off_by_its_flag(
 
 @pytest.mark.parametrize(("cooldown", "open_to"), [("5m", True), ("2h", False)])
 def test_a_pod_in_its_cooldown_time_is_guarded_by_the_plugin_cdp(
-    specs: Specs, state: State, cooldown: str, open_to: bool
+    specs: Specs, state: ClusterState, cooldown: str, open_to: bool
 ) -> None:
     assert specs.scheduler is not None
     fresh = with_pods(state, "sweep", annotations={"volcano.sh/cooldown-time": cooldown})
@@ -244,4 +253,4 @@ def test_a_pod_in_its_cooldown_time_is_guarded_by_the_plugin_cdp(
     ("text", "value"), [("600s", 600), ("1h30m", 5400), ("1.5m", 90), ("", 0), ("soon", 0), ("10", 0)]
 )
 def test_go_durations(text: str, value: int) -> None:
-    assert seconds(text) == value
+    assert go_duration_seconds(text) == value

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from compiler.reading import read_specs
-from compiler.repository import Tree
-from compiler.syntax.parse import LARGEST_FILE, parse
+from compiler.repository import Repository
+from compiler.syntax.parse import MAX_FILE_BYTES, parse_file
 
 OBJECT = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
 
 
 def found(content: bytes, name: str = "jobs/a.yaml") -> list[tuple[str, int, int]]:
-    return [(d.code, d.position.line, d.position.column) for d in parse(name, content).diagnostics]
+    return [(d.code, d.position.line, d.position.column) for d in parse_file(name, content).diagnostics]
 
 
 def test_bytes_that_are_no_utf8_are_told_at_their_line_and_column() -> None:
@@ -26,27 +26,27 @@ def test_bytes_that_are_no_utf8_are_told_at_their_line_and_column() -> None:
 
 
 def test_a_byte_order_mark_is_read_over_and_told() -> None:
-    parsed = parse("a.yaml", b"\xef\xbb\xbf" + OBJECT)
+    parsed = parse_file("a.yaml", b"\xef\xbb\xbf" + OBJECT)
     assert [(d.code, d.severity) for d in parsed.diagnostics] == [("GP105", "info")]
     assert [document.name for document, _ in parsed.documents] == ["a"]
     assert found(OBJECT) == []
 
 
-@pytest.mark.parametrize("size", [LARGEST_FILE + 1, 5 << 20])
+@pytest.mark.parametrize("size", [MAX_FILE_BYTES + 1, 5 << 20])
 def test_a_large_file_is_refused_unread(size: int) -> None:
     assert found(OBJECT + b"# " + b"x" * (size - len(OBJECT) - 2)) == [("GP106", 1, 1)]
 
 
 def test_a_file_of_the_largest_size_is_read() -> None:
-    parsed = parse("a.yaml", OBJECT + b"# " + b"x" * (LARGEST_FILE - len(OBJECT) - 2))
+    parsed = parse_file("a.yaml", OBJECT + b"# " + b"x" * (MAX_FILE_BYTES - len(OBJECT) - 2))
     assert [document.name for document, _ in parsed.documents] == ["a"]
 
 
 def test_a_large_file_in_a_folder_is_not_even_loaded(tmp_path: Path) -> None:
     (tmp_path / "jobs").mkdir()
     (tmp_path / "jobs" / "big.yaml").write_bytes(b"x" * (5 << 20))
-    tree = Tree.from_directory(tmp_path)
-    assert len(tree.files["jobs/big.yaml"]) == LARGEST_FILE + 1
+    tree = Repository.from_directory(tmp_path)
+    assert len(tree.files["jobs/big.yaml"]) == MAX_FILE_BYTES + 1
     assert [d.code for d in read_specs(tree).diagnostics if d.position.file == "jobs/big.yaml"] == ["GP106"]
 
 
@@ -65,7 +65,7 @@ def test_links_are_never_followed(tmp_path: Path) -> None:
     (repo / "jobs" / "README").symlink_to(secret)
     (repo / "cluster-specs").symlink_to(tmp_path)
     (repo / "jobs" / "plain.yaml").write_bytes(OBJECT)
-    tree = Tree.from_directory(repo)
+    tree = Repository.from_directory(repo)
     assert list(tree.files) == ["jobs/plain.yaml"]
     assert [(d.code, d.position.file) for d in tree.problems] == [
         ("GP119", "cluster-specs"),
@@ -77,7 +77,7 @@ def test_links_are_never_followed(tmp_path: Path) -> None:
 def test_what_is_no_regular_file_is_not_opened(tmp_path: Path) -> None:
     (tmp_path / "jobs").mkdir()
     os.mkfifo(tmp_path / "jobs" / "pipe.yaml")  # opening it would wait for ever
-    tree = Tree.from_directory(tmp_path)
+    tree = Repository.from_directory(tmp_path)
     assert [(d.code, d.position.file) for d in tree.problems] == [("GP120", "jobs/pipe.yaml")]
 
 
@@ -93,7 +93,7 @@ def test_a_file_that_cannot_be_read_is_a_finding(tmp_path: Path, monkeypatch: py
         return real(path, *arguments)
 
     monkeypatch.setattr(os, "open", refusing)  # the tests may run as root, whom no permission stops
-    tree = Tree.from_directory(tmp_path)
+    tree = Repository.from_directory(tmp_path)
     assert list(tree.files) == ["jobs/b.yaml"]
     assert [(d.code, d.position.file, d.message) for d in tree.problems] == [
         ("GP120", "jobs/a.yaml", "cannot be read: Permission denied")
@@ -104,19 +104,19 @@ def test_a_file_name_with_control_characters_is_shown_escaped(tmp_path: Path) ->
     (tmp_path / "jobs").mkdir()
     (tmp_path / "jobs" / "a\x1b[31m.yaml").write_bytes(OBJECT)
     (tmp_path / "jobs" / "b.yaml").write_bytes(OBJECT)
-    tree = Tree.from_directory(tmp_path)
+    tree = Repository.from_directory(tmp_path)
     assert list(tree.files) == ["jobs/b.yaml"]
     assert [(d.code, d.position.file) for d in tree.problems] == [("GP122", "jobs/a\\x1b[31m.yaml")]
-    assert [d.code for d in read_specs(Tree({"jobs/a\n.yaml": OBJECT})).diagnostics] == ["GP355", "GP122"]
+    assert [d.code for d in read_specs(Repository({"jobs/a\n.yaml": OBJECT})).diagnostics] == ["GP355", "GP122"]
 
 
 def test_a_folder_that_does_not_exist_is_an_empty_repository(tmp_path: Path) -> None:
-    assert [d.code for d in read_specs(Tree.from_directory(tmp_path / "nowhere")).diagnostics] == ["GP124"]
+    assert [d.code for d in read_specs(Repository.from_directory(tmp_path / "nowhere")).diagnostics] == ["GP124"]
 
 
 def test_a_cluster_is_chosen_by_its_folder_or_its_name() -> None:
     cluster = b"apiVersion: gangplan.dev/v1alpha1\nkind: Cluster\nmetadata: {name: NAME}\nspec: {binding: static}\n"
-    tree = Tree(
+    tree = Repository(
         {
             f"cluster-specs/{folder}/c.yaml": cluster.replace(b"NAME", name)
             for folder, name in (("east", b"alpha"), ("west", b"beta"))
@@ -130,6 +130,6 @@ def test_a_cluster_is_chosen_by_its_folder_or_its_name() -> None:
 
 
 def test_a_cluster_that_nobody_wrote_has_the_name_of_its_folder() -> None:
-    specs = read_specs(Tree({"cluster-specs/north/a.yaml": OBJECT}))
+    specs = read_specs(Repository({"cluster-specs/north/a.yaml": OBJECT}))
     assert (specs.cluster.name, specs.cluster.binding, specs.cluster.document.name) == ("north", "gated", "north")
     assert [document.kind for document in specs.documents] == ["ConfigMap"]

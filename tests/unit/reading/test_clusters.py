@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from compiler.reading import natural, read_specs
-from compiler.repository import Tree
+from compiler.reading import natural_sort_key, read_specs
+from compiler.repository import Repository
 from compiler.specs import PluginSpec, Specs, Taint
 
 POD = "{spec: {containers: [{name: main, resources: {requests: {cpu: 1}}}]}}"
@@ -11,7 +11,7 @@ POD = "{spec: {containers: [{name: main, resources: {requests: {cpu: 1}}}]}}"
 
 def read(**files: str) -> Specs:
     return read_specs(
-        Tree(
+        Repository(
             {
                 f"{'jobs' if name.startswith('job') else 'cluster-specs/c'}/{name}.yaml": text.encode()
                 for name, text in files.items()
@@ -69,7 +69,7 @@ def test_a_pool_may_name_its_nodes_by_ranges() -> None:
 
 
 def test_nodes_come_in_the_order_of_their_numbers() -> None:
-    assert sorted(["n10", "n9", "n", "m2", "10", "9a"], key=natural) == ["m2", "n", "n9", "n10", "9a", "10"]
+    assert sorted(["n10", "n9", "n", "m2", "10", "9a"], key=natural_sort_key) == ["m2", "n", "n9", "n10", "9a", "10"]
 
 
 def test_a_node_offers_what_is_allocatable_unless_cordoned_or_not_ready() -> None:
@@ -137,9 +137,9 @@ def test_a_raw_and_a_typed_configuration_say_the_same() -> None:
             (PluginSpec("gang", {}, {"enablePreemptable": False}), PluginSpec("binpack", {"binpack.weight": 5}, {})),
         )
         assert found.configurations == {"allocate": {"predicateErrorCacheEnable": False}}
-    assert raw.raw is not None
-    assert raw.raw.startswith("actions:")
-    place = raw.document.at(*raw.base, "tiers", 0, "plugins", 0, "enablePreemptable")
+    assert raw.raw_text is not None
+    assert raw.raw_text.startswith("actions:")
+    place = raw.document.position(*raw.base_path, "tiers", 0, "plugins", 0, "enablePreemptable")
     assert (place.line, place.column) == (10, 9)
 
 

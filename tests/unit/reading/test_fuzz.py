@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from compiler.diagnostics.render import FORMATS, render_text
 from compiler.reading import read_specs
-from compiler.repository import Tree
+from compiler.repository import Repository
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "diagnostics"
 SEEDS = [path.read_bytes() for path in sorted(FIXTURES.glob("*.txt"))]
@@ -45,7 +45,7 @@ PIECES += [
 
 
 def read_everything(files: dict[str, bytes]) -> None:
-    specs = read_specs(Tree(files))
+    specs = read_specs(Repository(files))
     for diagnostic in specs.diagnostics:
         assert diagnostic.message
         assert diagnostic.help
@@ -181,10 +181,10 @@ def test_every_value_of_every_kind_replaced_by_every_wrong_one() -> None:
     import copy
     import json
 
-    from compiler.syntax.parse import parse
+    from compiler.syntax.parse import parse_file
 
     for part in (part for seed in SEEDS for part in documents(seed)):
-        parsed = parse("a.yaml", part.partition(b"\n")[2].partition(b"\n===")[0])
+        parsed = parse_file("a.yaml", part.partition(b"\n")[2].partition(b"\n===")[0])
         for document, _ in parsed.documents[:1]:
             paths = _paths(document.data)[1:]
             for number, path in enumerate(paths[:: max(1, len(paths) // 12)]):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from compiler.reading import read_specs
-from compiler.repository import Tree
-from compiler.specs import Expression, GangSpec, SubgroupSpec, Term, Toleration, TopologySpec
+from compiler.repository import Repository
+from compiler.specs import Expression, GangSpec, NodeSelectorTerm, SubgroupSpec, Toleration, TopologySpec
 
 POD = "{spec: {schedulerName: volcano, containers: [{name: main, resources: {requests: {cpu: 1}}}]}}"
 GPU_POD = "{spec: {schedulerName: volcano, containers: [{name: main, resources: {limits: {metax-tech.com/gpu: 8}}}]}}"
@@ -14,7 +14,9 @@ GPU_POD = "{spec: {schedulerName: volcano, containers: [{name: main, resources: 
 
 def gang(text: str, dates: dict[str, int] | None = None) -> GangSpec:
     queue = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: ml}\n"
-    specs = read_specs(Tree({"cluster-specs/c/q.yaml": queue.encode(), "jobs/a.yaml": text.encode()}, dates or {}))
+    specs = read_specs(
+        Repository({"cluster-specs/c/q.yaml": queue.encode(), "jobs/a.yaml": text.encode()}, dates or {})
+    )
     assert [d for d in specs.diagnostics if d.severity == "error"] == []
     (found,) = specs.gangs
     return found
@@ -77,8 +79,8 @@ def test_a_volcano_job_names_queue_priority_topology_and_times() -> None:
         TopologySpec("hard", 2),
     )
     assert (found.submitted_at, found.expected_duration) == (1767225600, 5400)
-    assert found.document.at(*found.paths["queue"]).line == 4
-    assert found.roles[0].template == ("spec", "tasks", 0, "template")
+    assert found.document.position(*found.field_paths["queue"]).line == 4
+    assert found.roles[0].template_path == ("spec", "tasks", 0, "template")
 
 
 def test_another_scheduler_s_job_is_not_planned() -> None:
@@ -196,7 +198,7 @@ def test_bare_pods_and_their_group_are_one_gang() -> None:
     )
     found = gang(text)
     assert (found.queue, *minima(found)) == ("ml", 3, {"ps": (0, 1), "w": (2, 2)})
-    assert [[document.name for document in role.pods] for role in found.roles] == [["a"], ["b", "c"]]
+    assert [[document.name for document in role.pod_documents] for role in found.roles] == [["a"], ["b", "c"]]
 
 
 def test_subgroups_of_a_pod_group_are_the_pods_that_share_labels() -> None:
@@ -221,10 +223,11 @@ def test_subgroups_of_a_pod_group_are_the_pods_that_share_labels() -> None:
     )
     found = gang("---\n".join([group, *(pod.format(*row) for row in rows)]))
     parts = [
-        (part.name, part.roles, part.size, part.ready, part.wanted, part.topology.mode) for part in found.subgroups
+        (part.name, part.roles, part.size, part.ready_pods, part.min_ready_subgroups, part.topology.mode)
+        for part in found.subgroups
     ]
     assert parts == [("stage/0", ("pods-1",), 2, 2, 1, "hard"), ("stage/1", ("pods",), 2, 2, 1, "hard")]
-    pods = {role.name: [document.name for document in role.pods] for role in found.roles}
+    pods = {role.name: [document.name for document in role.pod_documents] for role in found.roles}
     assert pods == {"pods": ["a", "c"], "pods-1": ["b", "d"], "pods-2": ["e", "f"]}
 
 
@@ -291,5 +294,7 @@ def test_where_a_pod_may_go() -> None:
     pod = f"{{nodeSelector: {{zone: a}}, affinity: {affinity}, tolerations: {tolerations}, containers: [{{name: c}}]}}"
     found = volcano(f"{{tasks: [{{replicas: 1, template: {{spec: {pod}}}}}]}}").roles[0].pod
     assert found.node_selector == {"zone": "a"}
-    assert found.affinity == (Term((Expression("gen", "Gt", ("3",)),), (Expression("metadata.name", "In", ("n1",)),)),)
+    assert found.node_affinity == (
+        NodeSelectorTerm((Expression("gen", "Gt", ("3",)),), (Expression("metadata.name", "In", ("n1",)),)),
+    )
     assert found.tolerations == (Toleration("gpu", "Exists", "", "NoSchedule"), Toleration("a", "Equal", "b", ""))

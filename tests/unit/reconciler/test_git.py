@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from compiler.syntax.parse import LARGEST_FILE
+from compiler.syntax.parse import MAX_FILE_BYTES
 from reconciler.git import GitError, Mirror, UnsafeError, dates_of, redact
 
 
@@ -96,9 +96,9 @@ def test_files_come_from_the_object_database_with_the_date_that_brought_them(sou
     assert mirror.fetch() == commit
     tree = mirror.read(commit)
     assert tree.files == {"jobs/a.yaml": b"second\n", "jobs/b.yaml": b"new\n"}
-    assert tree.dates == {"jobs/a.yaml": 1_700_000_100, "jobs/b.yaml": 1_700_000_200}
+    assert tree.commit_dates == {"jobs/a.yaml": 1_700_000_100, "jobs/b.yaml": 1_700_000_200}
     assert not (mirror.directory / "jobs").exists(), "nothing is checked out"
-    assert dates_of(source.folder) == tree.dates
+    assert dates_of(source.folder) == tree.commit_dates
 
 
 def test_a_folder_without_history_has_no_dates(tmp_path: Path) -> None:
@@ -131,10 +131,10 @@ def test_a_name_with_control_characters_is_refused_and_shown_escaped(source: Sou
 
 
 def test_a_file_above_the_limit_is_never_loaded(source: Source, mirror: Mirror) -> None:
-    source.commit(big="x" * (LARGEST_FILE + 100), small="y\n")
+    source.commit(big="x" * (MAX_FILE_BYTES + 100), small="y\n")
     tree = mirror.read(mirror.fetch())
     assert tree.files["jobs/small.yaml"] == b"y\n"
-    assert tree.files["jobs/big.yaml"] == b" " * (LARGEST_FILE + 1), "one byte above the limit, and none of its own"
+    assert tree.files["jobs/big.yaml"] == b" " * (MAX_FILE_BYTES + 1), "one byte above the limit, and none of its own"
 
 
 def test_hooks_and_configuration_of_the_repository_do_nothing(source: Source, mirror: Mirror, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from compiler.repository import Tree
+from compiler.repository import Repository
 from reconciler.compile_child import Request, Snapshot
 from reconciler.inventory import Inventory
 from reconciler.kube import Forbidden, NotFound
@@ -74,7 +74,7 @@ def told(tmp_path: Path) -> Told:
     w = build(settings, Server(lambda method, path, body: Answer(404, {})).client(), "me")
     made = Told(w, Clocked())
     w.compiler = made.compiler  # type: ignore[assignment]
-    w.poller.head = Head(COMMIT, Tree({}, {}, ()))
+    w.poller.head = Head(COMMIT, Repository({}, {}, ()))
     w.inventory = Inventory()
     w.clock = w.wall = lambda: made.time
     made.look()

@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ElementTree
 
 from compiler.diagnostics import Diagnostic, Position
 from compiler.diagnostics.render import FORMATS, render_github, render_json, render_junit, render_sarif, render_text
-from compiler.diagnostics.render.words import counts
+from compiler.diagnostics.render.words import severity_counts
 
 NASTY = Diagnostic(
     "GP101",
@@ -115,6 +115,6 @@ def test_every_format_ends_in_a_line_feed() -> None:
 
 
 def test_counts_in_words() -> None:
-    assert counts(ALL) == "1 error, 1 warning, 1 info"
-    assert counts((PLAIN, PLAIN)) == "2 warnings"
-    assert counts(()) == ""
+    assert severity_counts(ALL) == "1 error, 1 warning, 1 info"
+    assert severity_counts((PLAIN, PLAIN)) == "2 warnings"
+    assert severity_counts(()) == ""

@@ -12,23 +12,23 @@ from dataclasses import dataclass, field
 
 from solver.plan import Action, Batch, Decision, Fact, Objective, Plan, QueueUse
 from solver.problem import (
-    Bond,
-    Cell,
+    DeviceSlot,
     Gang,
-    Hold,
     HyperNode,
     Limits,
-    Mode,
     Node,
     Placement,
+    PodRule,
     Policy,
-    Portion,
     Problem,
     Queue,
-    Relation,
     Role,
+    RuleKind,
+    SlotHold,
+    SlotRequest,
     Subgroup,
     Topology,
+    TopologyMode,
     Vector,
 )
 
@@ -88,7 +88,7 @@ class GangSpec:
     duration: int | None = None
     ends: int | None = None
     overdue: bool = False
-    holds: tuple[Hold, ...] = ()
+    holds: tuple[SlotHold, ...] = ()
 
 
 def nodes(
@@ -148,17 +148,17 @@ def role(
 
 
 def relation(
-    kind: Bond,
+    kind: RuleKind,
     domains: Iterable[int | None],
     *,
     present: Mapping[int, int] | None = None,
     skew: int = 1,
     least: int = 1,
-) -> Relation:
+) -> PodRule:
     """present: domain -> counted pods of others."""
     at = tuple(domains)
     known = {d for d in at if d is not None}
-    return Relation(kind, at, tuple((present or {}).get(d, 0) for d in range(len(known))), (), skew, least)
+    return PodRule(kind, at, tuple((present or {}).get(d, 0) for d in range(len(known))), (), skew, least)
 
 
 def gang(
@@ -175,7 +175,7 @@ def gang(
     duration: int | None = None,
     ends: int | None = None,
     overdue: bool = False,
-    holds: tuple[Hold, ...] = (),
+    holds: tuple[SlotHold, ...] = (),
 ) -> GangSpec:
     """loss: seconds run, of a gang that may be evicted."""
     return GangSpec(
@@ -205,7 +205,13 @@ def soft(tier: int) -> Topology:
 
 
 def parts(
-    size: int, *, minimum: int = 0, mode: Mode = "hard", tier: int = 1, roles: tuple[int, ...] = (0,), name: str = ""
+    size: int,
+    *,
+    minimum: int = 0,
+    mode: TopologyMode = "hard",
+    tier: int = 1,
+    roles: tuple[int, ...] = (0,),
+    name: str = "",
 ) -> Subgroup:
     return Subgroup(name or f"parts-of-{size}-in-{tier}", roles, size, minimum, Topology(mode, tier))
 
@@ -220,7 +226,7 @@ def problem(
     policy: Policy | None = None,
     preempt: bool = False,
     reclaim: bool = False,
-    relations: tuple[Relation, ...] = (),
+    relations: tuple[PodRule, ...] = (),
 ) -> Problem:
     """tree: hypernode name -> (tier, parent's name)."""
     machines = [node for thing in things if isinstance(thing, list) for node in thing]
@@ -244,8 +250,8 @@ def problem(
         policy or Policy(),
         preempt,
         reclaim,
-        relations=relations,
-        divisions=names.divisions,
+        pod_rules=relations,
+        slot_groups=names.divisions,
     )
 
 
@@ -272,7 +278,7 @@ class _Names:
             self.vector(spec.capacity),
             self.vector(spec.free),
             tuple(
-                Cell(self.divisions.index(name), self.vector(whole), self.vector(free))
+                DeviceSlot(self.divisions.index(name), self.vector(whole), self.vector(free))
                 for name, whole, free in spec.cells
             ),
             spec.closes_in,
@@ -312,12 +318,12 @@ class _Names:
             spec.duration,
             spec.ends,
             spec.overdue,
-            holds=spec.holds,
+            slot_holds=spec.holds,
         )
 
     def role(self, t: int, spec: RoleSpec) -> Role:
         portions = tuple(
-            Portion(self.divisions.index(name), number, self.vector(share)) for name, number, share in spec.portions
+            SlotRequest(self.divisions.index(name), number, self.vector(share)) for name, number, share in spec.portions
         )
         return Role(
             f"r{t}",

@@ -22,4 +22,8 @@ def actions(world: Problem) -> dict[str, str]:
 
 def evicted(world: Problem) -> dict[str, int]:
     """Victim -> pods that it loses."""
-    return {world.gangs[d.gang].name: sum(p.pods for p in d.evicted) for d in decided(world).decisions if d.evicted}
+    return {
+        world.gangs[d.gang].name: sum(p.pods for p in d.evicted_pods)
+        for d in decided(world).decisions
+        if d.evicted_pods
+    }

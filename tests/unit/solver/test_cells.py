@@ -9,7 +9,7 @@ import pytest
 
 from solver import solve
 from solver.plan import Fact, Plan, Repair
-from solver.problem import Cell, InvalidProblemError, Placement, Portion, Problem, Topology
+from solver.problem import DeviceSlot, InvalidProblemError, Placement, Problem, SlotRequest, Topology
 from solver.validation.values import validate
 from solver.verify import verify
 from tests.unit.solver.builders import cells, gang, hard, nodes, problem, role
@@ -39,8 +39,8 @@ def used(plan: Plan) -> dict[tuple[int, int], int]:
     """(node, cell) -> pods."""
     total: Counter[tuple[int, int]] = Counter()
     for decision in plan.decisions:
-        for use in decision.cells:
-            total[use.node, use.cell] += use.pods
+        for use in decision.slot_uses:
+            total[use.node, use.slot] += use.pods
     return dict(total)
 
 
@@ -61,7 +61,7 @@ def test_a_share_above_every_device_is_never_to_be_had_and_no_fault_of_the_nodes
     assert plan.decisions[0].facts == (
         Fact("GW118", never=True, role=0, resource=0, asked=120, available=100, limit=100),
     )
-    assert plan.decisions[0].repairs[0] == Repair("GR115", role=0, resource=0, amount=100, now=120)
+    assert plan.decisions[0].repairs[0] == Repair("GR115", role=0, resource=0, amount=100, current_amount=120)
 
 
 def test_the_largest_cell_is_no_repair_where_the_share_is_not_what_the_pod_asks_for() -> None:
@@ -76,7 +76,7 @@ def test_the_largest_cell_is_no_repair_where_the_share_is_not_what_the_pod_asks_
 
 def test_of_a_gang_that_is_held_to_more_than_it_has_to_be_nothing_is_said_for_ever() -> None:
     world = problem(nodes(1, gpu=8), gang("a", role(2, gpu=8)))
-    held = replace(world, gangs=tuple(replace(made, narrowed=True) for made in world.gangs))
+    held = replace(world, gangs=tuple(replace(made, over_constrained=True) for made in world.gangs))
     assert [fact.never for fact in planned(world).decisions[0].facts] == [True]
     assert [(fact.code, fact.never) for fact in planned(held).decisions[0].facts] == [("GW108", False)]
 
@@ -217,17 +217,17 @@ def test_different_gpu_models_need_no_cells_eligibility_keeps_them_apart() -> No
 @pytest.mark.parametrize(
     ("where", "portion"),
     [
-        (("gangs", 0, "roles", 0, "portions", 0, "division"), Portion(1, 1, (1,))),
-        (("gangs", 0, "roles", 0, "portions", 0, "number"), Portion(0, 0, (1,))),
-        (("gangs", 0, "roles", 0, "portions", 0, "share"), Portion(0, 1, (0,))),
-        (("gangs", 0, "roles", 0, "portions", 0, "share"), Portion(0, 1, (1, 1))),
-        (("gangs", 0, "roles", 0, "portions", 0, "share", 0), Portion(0, 1, (-1,))),
+        (("gangs", 0, "roles", 0, "slot_requests", 0, "slot_group"), SlotRequest(1, 1, (1,))),
+        (("gangs", 0, "roles", 0, "slot_requests", 0, "number"), SlotRequest(0, 0, (1,))),
+        (("gangs", 0, "roles", 0, "slot_requests", 0, "share"), SlotRequest(0, 1, (0,))),
+        (("gangs", 0, "roles", 0, "slot_requests", 0, "share"), SlotRequest(0, 1, (1, 1))),
+        (("gangs", 0, "roles", 0, "slot_requests", 0, "share", 0), SlotRequest(0, 1, (-1,))),
     ],
 )
-def test_a_bad_portion_is_refused_by_its_index(where: tuple[str | int, ...], portion: Portion) -> None:
+def test_a_bad_portion_is_refused_by_its_index(where: tuple[str | int, ...], portion: SlotRequest) -> None:
     world = problem(nodes(1, gpu=1, cells=cells("device", 1, gpu=1)), gang("a", role(1, gpu=1)))
     bad = replace(
-        world, gangs=(replace(world.gangs[0], roles=(replace(world.gangs[0].roles[0], portions=(portion,)),)),)
+        world, gangs=(replace(world.gangs[0], roles=(replace(world.gangs[0].roles[0], slot_requests=(portion,)),)),)
     )
     with pytest.raises(InvalidProblemError) as error:
         validate(bad)
@@ -238,25 +238,25 @@ def test_a_second_portion_of_one_division_is_refused() -> None:
     world = problem(
         nodes(1, gpu=1, cells=cells("device", 1, gpu=1)), gang("a", role(1, gpu=1, portions=[*one(gpu=1), *one(gpu=1)]))
     )
-    with pytest.raises(InvalidProblemError, match=r"portions\.1\.division"):
+    with pytest.raises(InvalidProblemError, match=r"slot_requests\.1\.slot_group"):
         validate(world)
 
 
 @pytest.mark.parametrize(
     ("where", "cell"),
     [
-        (("nodes", 0, "cells", 0, "division"), Cell(1, (1,), (1,))),
-        (("nodes", 0, "cells", 0, "capacity"), Cell(0, (1, 2), (1,))),
-        (("nodes", 0, "cells", 0, "free", 0), Cell(0, (1,), (2,))),
+        (("nodes", 0, "slots", 0, "slot_group"), DeviceSlot(1, (1,), (1,))),
+        (("nodes", 0, "slots", 0, "capacity"), DeviceSlot(0, (1, 2), (1,))),
+        (("nodes", 0, "slots", 0, "free", 0), DeviceSlot(0, (1,), (2,))),
     ],
 )
-def test_a_bad_cell_is_refused_by_its_index(where: tuple[str | int, ...], cell: Cell) -> None:
+def test_a_bad_cell_is_refused_by_its_index(where: tuple[str | int, ...], cell: DeviceSlot) -> None:
     world = problem(nodes(1, gpu=1, cells=cells("device", 1, gpu=1)), gang("a", role(1, gpu=1)))
     with pytest.raises(InvalidProblemError) as error:
-        validate(replace(world, nodes=(replace(world.nodes[0], cells=(cell,)),)))
+        validate(replace(world, nodes=(replace(world.nodes[0], slots=(cell,)),)))
     assert error.value.where == where
 
 
 def test_a_division_named_twice_is_refused() -> None:
-    with pytest.raises(InvalidProblemError, match=r"divisions\.1"):
-        validate(replace(problem(nodes(1, gpu=1), gang("a", role(1, gpu=1))), divisions=("a", "a")))
+    with pytest.raises(InvalidProblemError, match=r"slot_groups\.1"):
+        validate(replace(problem(nodes(1, gpu=1), gang("a", role(1, gpu=1))), slot_groups=("a", "a")))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from solver import Options, solve
-from solver.mip.engine import strike, watching
-from solver.mip.executors import processes
+from solver.mip.engine import record_time_limit, watch_time_limit
+from solver.mip.executors import process_executor
 from solver.problem import Problem
 from solver.verify import verify
 from tests.unit.solver.builders import gang, nodes, problem, role
@@ -19,35 +19,35 @@ def world() -> Problem:
 
 
 def test_a_plan_in_time_says_nothing(world: Problem) -> None:
-    assert not solve(world).clock_struck
+    assert not solve(world).hit_time_limit
 
 
 def test_a_limit_of_nodes_is_no_clock(world: Problem) -> None:
-    assert not solve(world, Options(max_nodes=0)).clock_struck
+    assert not solve(world, Options(max_nodes=0)).hit_time_limit
 
 
 def test_a_struck_clock_is_told_and_the_plan_is_good_all_the_same(world: Problem) -> None:
     plan = solve(world, Options(time_limit=0.0))
-    assert plan.clock_struck
+    assert plan.hit_time_limit
     assert verify(world, plan) == []
     assert plan.batches[0].verdict == "limit reached"
 
 
 def struck(_shared: object, task: int) -> int:
     if task == 2:
-        strike()
+        record_time_limit()
     return task
 
 
 def test_it_is_told_from_a_worker_process_too() -> None:
-    with processes(2, worth=0) as mapper, watching() as outer:
+    with process_executor(2, min_work=0) as mapper, watch_time_limit() as outer:
         assert mapper.map(struck, None, [0, 1], 1) == [0, 1]
-        assert not outer.struck
-        with watching() as inner:
+        assert not outer.hit_time_limit
+        with watch_time_limit() as inner:
             assert mapper.map(struck, None, [1, 2], 1) == [1, 2]
         assert mapper.faults == []
-    assert inner.struck
-    assert outer.struck
-    with watching() as later:
+    assert inner.hit_time_limit
+    assert outer.hit_time_limit
+    with watch_time_limit() as later:
         pass
-    assert not later.struck
+    assert not later.hit_time_limit

@@ -16,7 +16,7 @@ from tests.unit.solver.builders import gang, nodes, problem, relation, role, run
 
 
 def liking(world: Problem, *affinities: tuple[int, int, int]) -> Problem:
-    return replace(world, gangs=(replace(world.gangs[0], affinities=affinities), *world.gangs[1:]))
+    return replace(world, gangs=(replace(world.gangs[0], role_affinities=affinities), *world.gangs[1:]))
 
 
 def nodes_of(made: Plan, role: int) -> Counter[int]:
@@ -75,4 +75,4 @@ def test_pods_in_relations_stay_where_they_are() -> None:
 def test_a_wish_about_a_role_that_does_not_exist_or_of_no_sign_is_refused(affinity: tuple[int, int, int]) -> None:
     with pytest.raises(InvalidProblemError) as caught:
         validate(liking(PAIRS, affinity))
-    assert caught.value.where == ("gangs", 0, "affinities", 0)
+    assert caught.value.where == ("gangs", 0, "role_affinities", 0)

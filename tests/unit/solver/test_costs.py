@@ -8,8 +8,8 @@ import pytest
 
 from solver.plan import Plan
 from solver.problem import Placement, Policy, Problem
-from solver.semantics.placement_cost import NAMES, Wholes, torn
-from solver.semantics.topology import Tree
+from solver.semantics.placement_cost import COST_NAMES, UnopenedCapacity, split_subgroups
+from solver.semantics.topology import TopologyTree
 from solver.state.room import free_vectors
 from tests.unit.solver.builders import GangSpec, NodeSpec, gang, hard, nodes, parts, problem, role, run
 from tests.unit.solver.outcomes import decided
@@ -37,7 +37,7 @@ def supernode(name: str, free: int) -> list[NodeSpec]:
 def costs(world: Problem) -> dict[str, float]:
     """Of the only batch; every one of them proved."""
     (batch,) = decided(world).batches
-    found = {o.name: o for o in batch.objectives if o.name in NAMES}
+    found = {o.name: o for o in batch.objectives if o.name in COST_NAMES}
     assert {o.verdict for o in found.values()} == {"proven"}
     return {name: o.value for name, o in found.items()}
 
@@ -67,14 +67,17 @@ def per_node(world: Problem, plan: Plan | None = None) -> list[int]:
 )
 def test_a_part_is_torn_at_each_tier_where_no_domain_holds_it(where: dict[int, int], cost: int) -> None:
     world = spines(gang("a", role(8, gpu=1), subgroups=(parts(4, mode="soft"),)))
-    assert torn(Tree(world), world.gangs[0], [Placement(0, n, pods) for n, pods in where.items()]) == cost
+    assert (
+        split_subgroups(TopologyTree(world), world.gangs[0], [Placement(0, n, pods) for n, pods in where.items()])
+        == cost
+    )
 
 
 def test_subgroups_of_several_roles_count_them_together_and_each_subgroup_counts() -> None:
     both = (parts(2, roles=(0, 1), mode="soft"), parts(4, mode="soft"))
     world = spines(gang("a", role(4, gpu=1), role(4, gpu=1), subgroups=both))
     pods = [Placement(0, 0, 3), Placement(1, 0, 1), Placement(0, 2, 1), Placement(1, 2, 3)]
-    assert torn(Tree(world), world.gangs[0], pods) == 0 + 1
+    assert split_subgroups(TopologyTree(world), world.gangs[0], pods) == 0 + 1
 
 
 def test_nodes_and_supernodes_are_opened_by_pods_that_ask_for_what_counts() -> None:
@@ -85,10 +88,12 @@ def test_nodes_and_supernodes_are_opened_by_pods_that_ask_for_what_counts() -> N
         *nodes(1, leaf="s2", cpu=8),
     ]
     world = problem(machines, asking, tree={"s0": (1, None), "s1": (1, None), "s2": (1, None)})
-    everything, gpus = world, replace(world, devices=(world.resources.index("gpu"),))
+    everything, gpus = world, replace(world, device_resources=(world.resources.index("gpu"),))
 
     def opened(of: Problem, *pods: tuple[int, int]) -> tuple[int, int]:
-        return Wholes(of, Tree(of), free_vectors(of).amounts).opened({0: [Placement(t, n, 1) for t, n in pods]})
+        return UnopenedCapacity(of, TopologyTree(of), free_vectors(of).amounts).opened_counts(
+            {0: [Placement(t, n, 1) for t, n in pods]}
+        )
 
     assert opened(everything, (0, 0)) == opened(everything, (1, 0)) == (1, 1)
     assert opened(everything, (0, 2)) == (0, 0)  # a daemon's cpu makes it a node that is not whole
@@ -158,7 +163,7 @@ def test_nearness_comes_before_whole_supernodes() -> None:
 
 def test_scattered_pods_go_to_the_least_loaded_nodes_of_their_supernode() -> None:
     gangs = (gang("a", role(4, gpu=1)), gang("b", role(2, gpu=2), topology=hard(1)))
-    packed, even = spines(*gangs), spines(*gangs, policy=Policy(scatter=True))
+    packed, even = spines(*gangs), spines(*gangs, policy=Policy(spread_pods=True))
     assert costs(packed) == {"spread": 0, "supernodes": 1, "nodes": 1}
     assert costs(even) == {"spread": 0, "supernodes": 1}
     assert sorted(per_node(packed)) == [0] * 7 + [6]
@@ -167,11 +172,13 @@ def test_scattered_pods_go_to_the_least_loaded_nodes_of_their_supernode() -> Non
 
 def test_scattering_begins_with_what_is_least_loaded_and_never_loses_a_pod() -> None:
     world = problem(
-        [*nodes(1, free={"gpu": 3}, gpu=8), *nodes(2, gpu=8)], gang("a", role(4, gpu=1)), policy=Policy(scatter=True)
+        [*nodes(1, free={"gpu": 3}, gpu=8), *nodes(2, gpu=8)],
+        gang("a", role(4, gpu=1)),
+        policy=Policy(spread_pods=True),
     )
     assert per_node(world) == [0, 2, 2]
     # Dealt out evenly, 3 + 3 leave no room for the 2 of the last pod; so the pods stay where they fit.
     tight = problem(
-        nodes(2, gpu=8), gang("a", role(2, gpu=4), role(2, gpu=3), role(1, gpu=2)), policy=Policy(scatter=True)
+        nodes(2, gpu=8), gang("a", role(2, gpu=4), role(2, gpu=3), role(1, gpu=2)), policy=Policy(spread_pods=True)
     )
     assert sum(per_node(tight)) == 5

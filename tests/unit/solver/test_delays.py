@@ -44,7 +44,7 @@ def test_where_ends_are_known_the_soonest_place_is_said_though_more_must_end() -
     )
     plan = solve(world)
     assert plan.reservation is not None
-    assert (plan.reservation.starts_in, plan.reservation.until) == (3_600, (1, 2))
+    assert (plan.reservation.starts_in, plan.reservation.awaited_gangs) == (3_600, (1, 2))
     behind = replace(world, gangs=(*world.gangs, replace(world.gangs[3], name="next", age=9)))
     assert (
         Repair("GR109", gangs=(0,), seconds=36_000) in decision(behind, "next").repairs
@@ -61,7 +61,7 @@ def test_nobody_is_waited_for_who_is_not_needed_and_one_of_unknown_end_only_wher
     )
     held = solve(strangers).reservation
     assert held is not None
-    assert held.until == (0,)
+    assert held.awaited_gangs == (0,)
     unknown = problem(nodes(2, gpu=8), busy("a", 0), busy("b", 1, gpu=7), gang("asks", role(2, gpu=8)))
     assert repairs(unknown, "GR109") == (Repair("GR109", gangs=(0, 1)),)
     # the one that ends is on another kind of node
@@ -193,7 +193,7 @@ def test_the_gang_with_the_reservation_is_not_kept_off_its_own_room() -> None:
     """Elsewhere its repairs are as without a reservation, but for waiting, of which the reservation itself speaks."""
     world = problem(nodes(2, gpu=8), busy("a", 0, ends=900), gang("asks", role(2, gpu=8)))
     assert solve(world).reservation is not None
-    assert decision(world).repairs == (Repair("GR105", role=0, amount=1, now=2),)
+    assert decision(world).repairs == (Repair("GR105", role=0, amount=1, current_amount=2),)
 
 
 # ---- domains that another queue keeps
@@ -279,7 +279,7 @@ def closing(world: Problem, **windows: tuple[tuple[int, int], ...]) -> Problem:
 
     def told(node: Node) -> Node:
         return (
-            replace(node, windows=windows[node.name], closes_in=windows[node.name][0][0])
+            replace(node, maintenance_windows=windows[node.name], maintenance_in=windows[node.name][0][0])
             if node.name in windows
             else node
         )

@@ -5,35 +5,40 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from solver.models.sets import Sets, aggregate
+from solver.models.sets import Sets, coarsest_buckets
 from solver.options import Options
-from solver.placement.bounds import bound
-from solver.placement.empty_supernodes import emptied
-from solver.placement.realise import cost_of
+from solver.placement.bounds import cost_lower_bound
+from solver.placement.empty_supernodes import empty_supernodes
+from solver.placement.realise import placement_cost
 from solver.problem import Placement, Problem
-from solver.semantics.gang_classes import classes, shape_of
-from solver.semantics.placement_cost import Wholes
+from solver.semantics.gang_classes import gangs_by_class, waiting_class
+from solver.semantics.placement_cost import UnopenedCapacity
 from solver.semantics.placements import Placements
-from solver.semantics.topology import Tree
-from solver.state.room import Ledger, free_vectors
+from solver.semantics.topology import TopologyTree
+from solver.state.room import QueueBooks, free_vectors
 from tests.unit.solver.builders import gang, nodes, problem, role
 
 TREE = {"s0": (1, None), "s1": (1, None), "s2": (1, None)}
 
 
 def sets(world: Problem) -> Sets:
-    waiting = classes(world, range(len(world.gangs)))
+    waiting = gangs_by_class(world, range(len(world.gangs)))
     shapes = tuple(dict.fromkeys(shape for _, _, shape in waiting))
     by_class = {(q, p, shapes.index(shape)): js for (q, p, shape), js in waiting.items()}
-    return Sets(world, Tree(world), aggregate(world), free_vectors(world), Ledger(world), shapes, by_class)
+    return Sets(
+        world, TopologyTree(world), coarsest_buckets(world), free_vectors(world), QueueBooks(world), shapes, by_class
+    )
 
 
 def tidied(world: Problem, placements: Placements) -> tuple[Placements, int]:
     """What `emptied` makes of it, and how many whole supernodes that opens."""
     s = sets(world)
-    wholes, shapes = Wholes(world, s.tree, s.free.amounts), {j: shape_of(j, g) for j, g in enumerate(world.gangs)}
-    found = emptied(s, shapes, placements, bound(s, shapes, wholes), wholes, Options())
-    return found, cost_of(s, found, wholes).supernodes
+    wholes, shapes = (
+        UnopenedCapacity(world, s.tree, s.free.amounts),
+        {j: waiting_class(j, g) for j, g in enumerate(world.gangs)},
+    )
+    found = empty_supernodes(s, shapes, placements, cost_lower_bound(s, shapes, wholes), wholes, Options())
+    return found, placement_cost(s, found, wholes).supernodes
 
 
 def test_gangs_of_the_emptiest_supernode_move_to_where_others_have_opened() -> None:
@@ -66,18 +71,20 @@ def test_nobody_moves_where_no_open_supernode_has_room() -> None:
 def opened(world: Problem) -> tuple[int, int]:
     """The least number of whole supernodes and whole nodes, as counting says."""
     s = sets(world)
-    shapes = {j: shape_of(j, g) for j, g in enumerate(world.gangs)}
-    return bound(s, shapes, Wholes(world, s.tree, s.free.amounts)).entries[2:]
+    shapes = {j: waiting_class(j, g) for j, g in enumerate(world.gangs)}
+    return cost_lower_bound(s, shapes, UnopenedCapacity(world, s.tree, s.free.amounts)).values[2:]
 
 
 def test_nodes_that_count_by_other_resources_are_bounded_apart() -> None:
     machines = [*nodes(2, leaf="s0", a=8, cpu=8), *nodes(2, leaf="s1", b=8, cpu=8), *nodes(2, leaf="s2", cpu=8)]
     world = problem(machines, gang("x", role(2, a=8)), gang("y", role(2, b=8)), gang("z", role(1, cpu=1)), tree=TREE)
-    world = replace(world, devices=tuple(map(world.resources.index, ("a", "b"))))
+    world = replace(world, device_resources=tuple(map(world.resources.index, ("a", "b"))))
     assert opened(world) == (2, 4)  # z may go anywhere, and opens nothing beside x or y
-    only = replace(world.gangs[2].roles[0], kinds=frozenset({1}))
-    kinds = [replace(node, kind=int(n > 3)) for n, node in enumerate(world.nodes)]
-    asked = [replace(g, roles=tuple(replace(r, kinds=frozenset({0, 1})) for r in g.roles)) for g in world.gangs[:2]]
+    only = replace(world.gangs[2].roles[0], node_classes=frozenset({1}))
+    kinds = [replace(node, node_class=int(n > 3)) for n, node in enumerate(world.nodes)]
+    asked = [
+        replace(g, roles=tuple(replace(r, node_classes=frozenset({0, 1})) for r in g.roles)) for g in world.gangs[:2]
+    ]
     apart = replace(world, nodes=tuple(kinds), gangs=(*asked, replace(world.gangs[2], roles=(only,))))
     assert opened(apart) == (3, 5)
 
@@ -85,4 +92,4 @@ def test_nodes_that_count_by_other_resources_are_bounded_apart() -> None:
 def test_a_supernode_with_nodes_of_two_kinds_counts_once() -> None:
     machines = [*nodes(1, leaf="s0", a=8), *nodes(1, leaf="s0", b=8)]
     world = problem(machines, gang("x", role(1, a=8)), gang("y", role(1, b=8)), tree=TREE)
-    assert opened(replace(world, devices=(0, 1))) == (1, 1)
+    assert opened(replace(world, device_resources=(0, 1))) == (1, 1)

@@ -71,7 +71,7 @@ def test_pods_that_go_from_a_node_that_shrank_pay_first_what_it_lacks() -> None:
     three = gang("three", role(3, gpu=2), running=(run(0, 0, 3),), loss=1)
     one = gang("one", role(1, gpu=2), running=(run(0, 0, 1),), loss=1)
     winner = gang("winner", role(1, gpu=2), priority=1)
-    world = replace(problem(nodes(1, gpu=8, free={"gpu": 4}), three, one, winner), preempt=True)
+    world = replace(problem(nodes(1, gpu=8, free={"gpu": 4}), three, one, winner), preempt_enabled=True)
     made = solve(world)
     assert actions(made) == ["evict", "keep", "start"]
     assert verify(world, made) == []
@@ -81,7 +81,9 @@ def test_a_node_that_shrank_forces_nobody_out_who_makes_room_elsewhere() -> None
     here = gang("here", role(1, gpu=4), running=(run(0, 0, 1),), loss=1)
     there = gang("there", role(1, gpu=2), running=(run(0, 1, 1),), loss=9)
     winner = gang("winner", role(1, gpu=2), priority=1)
-    world = replace(problem(nodes(1, gpu=8, free={"gpu": 1}), nodes(1, gpu=2), here, there, winner), preempt=True)
+    world = replace(
+        problem(nodes(1, gpu=8, free={"gpu": 1}), nodes(1, gpu=2), here, there, winner), preempt_enabled=True
+    )
     made = solve(world)
     assert actions(made) == ["keep", "evict", "start"]
     assert verify(world, made) == []

@@ -8,16 +8,16 @@ import sys
 import pytest
 
 from solver import solve
-from solver.admission.greedy_fill import exchanged, unpacked
-from solver.admission.greedy_floor import objectives
-from solver.models.sets import Sets, aggregate
+from solver.admission.greedy_fill import floor_after_exchange, unpackable_objective
+from solver.admission.greedy_floor import floor_objectives
+from solver.models.sets import Sets, coarsest_buckets
 from solver.options import Options
-from solver.placement.node_exchange import exchange
+from solver.placement.node_exchange import exchange_pods
 from solver.plan import Objective
 from solver.problem import Placement, Problem
-from solver.semantics.gang_classes import classes
-from solver.semantics.topology import Tree
-from solver.state.room import Ledger, Room, free_vectors
+from solver.semantics.gang_classes import gangs_by_class
+from solver.semantics.topology import TopologyTree
+from solver.state.room import FreeNodes, QueueBooks, free_vectors
 from solver.verify import verify
 from tests.unit.solver.builders import cells, gang, nodes, problem, queue, role, run
 
@@ -25,13 +25,13 @@ from tests.unit.solver.builders import cells, gang, nodes, problem, queue, role,
 def better(world: Problem, *placed: tuple[int, int]) -> dict[int, int]:
     """Gang -> node after the exchange. placed: (gang, its node) before it."""
     floor = {j: (Placement(0, node, 1),) for j, node in placed}
-    room, ledger, found = exchange(
-        world, Room(free_vectors(world)), Ledger(world), floor, range(len(world.gangs)), Options()
+    room, ledger, found = exchange_pods(
+        world, FreeNodes(free_vectors(world)), QueueBooks(world), floor, range(len(world.gangs)), Options()
     )
-    taken = Room(free_vectors(world))
+    taken = FreeNodes(free_vectors(world))
     for j, pods in found.items():
-        taken.take_all(world.gangs[j], pods)
-    assert taken.free.amounts.tolist() == room.free.amounts.tolist()
+        taken.add_gang_pods(world.gangs[j], pods)
+    assert taken.vectors.amounts.tolist() == room.vectors.amounts.tolist()
     held = [sum(world.gangs[j].roles[0].request[r] for j in found) for r in range(len(world.resources))]
     assert [
         sum(ledger.held[q][r] for q, x in enumerate(world.queues) if x.parent is None)
@@ -80,11 +80,11 @@ def test_no_queue_gives_to_another_and_none_with_strict_order_at_all() -> None:
 
 def test_gangs_of_several_pods_stay() -> None:
     world = problem(nodes(1, gpu=8), gang("two", role(2, gpu=3)), gang("large", role(1, gpu=8)))
-    room, _, found = exchange(
-        world, Room(free_vectors(world)), Ledger(world), {0: (Placement(0, 0, 2),)}, range(2), Options()
+    room, _, found = exchange_pods(
+        world, FreeNodes(free_vectors(world)), QueueBooks(world), {0: (Placement(0, 0, 2),)}, range(2), Options()
     )
     assert found == {0: (Placement(0, 0, 2),)}
-    assert room.free.amounts.tolist() == [[2]]
+    assert room.vectors.amounts.tolist() == [[2]]
 
 
 def share(of: int) -> tuple[tuple[str, int, dict[str, int]], ...]:
@@ -106,10 +106,12 @@ def scattered() -> Problem:
 
 
 def sets(world: Problem) -> Sets:
-    waiting = classes(world, range(len(world.gangs)))
+    waiting = gangs_by_class(world, range(len(world.gangs)))
     shapes = tuple(dict.fromkeys(shape for _, _, shape in waiting))
     by_class = {(q, p, shapes.index(shape)): js for (q, p, shape), js in waiting.items()}
-    return Sets(world, Tree(world), aggregate(world), free_vectors(world), Ledger(world), shapes, by_class)
+    return Sets(
+        world, TopologyTree(world), coarsest_buckets(world), free_vectors(world), QueueBooks(world), shapes, by_class
+    )
 
 
 def test_the_floor_is_raised() -> None:
@@ -120,15 +122,17 @@ def test_the_floor_is_raised() -> None:
     )
     floor = {0: (run(0, 0, 1),), 1: (run(0, 1, 1),)}
     s = sets(world)
-    assert sorted(exchanged(s, s.room(), floor, list(range(5)), Options())) == [0, 1, 2, 3]
+    assert sorted(floor_after_exchange(s, s.free_nodes(), floor, list(range(5)), Options())) == [0, 1, 2, 3]
 
 
 def test_the_first_goal_of_what_the_nodes_cannot_hold_is_a_bound() -> None:
-    bound = unpacked(sets(scattered()), {}, Options())
+    bound = unpackable_objective(sets(scattered()), {}, Options())
     assert bound is not None
     assert (bound.name, bound.value) == ("placed[0]", 8)  # in units of 2 GPUs
     assert (
-        unpacked(sets(problem(nodes(2, gpu=8), gang("a", role(1, gpu=8)), gang("b", role(1, gpu=8)))), {}, Options())
+        unpackable_objective(
+            sets(problem(nodes(2, gpu=8), gang("a", role(1, gpu=8)), gang("b", role(1, gpu=8)))), {}, Options()
+        )
         is None
     )
 
@@ -136,14 +140,14 @@ def test_the_first_goal_of_what_the_nodes_cannot_hold_is_a_bound() -> None:
 def test_only_the_first_goal_of_a_relaxation_is_believed() -> None:
     s = sets(scattered())
     for name, most in (("placed[0]", 7), ("gangs[0]", 8)):
-        found = objectives(s, [0, 1], Options(), Objective(name, 7, 7, 0, "proven"))
+        found = floor_objectives(s, [0, 1], Options(), Objective(name, 7, 7, 0, "proven"))
         assert [(o.name, o.value, o.bound) for o in found] == [("placed[0]", 6, most), ("gangs[0]", 2, 3)]
 
 
 def test_a_plan_of_a_batch_too_large_for_single_nodes_stands_on_its_floor(monkeypatch: pytest.MonkeyPatch) -> None:
     world = scattered()
     exact = solve(world)
-    monkeypatch.setattr(sys.modules["solver.planner"], "FINEST", 0)
+    monkeypatch.setattr(sys.modules["solver.planner"], "NODE_MODEL_FACTOR", 0)
     plan = solve(world)
     assert verify(world, plan) == []
     assert [d.action for d in plan.decisions] == [d.action for d in exact.decisions] == ["start", "start", "wait"]

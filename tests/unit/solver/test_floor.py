@@ -7,8 +7,8 @@ import importlib
 import pytest
 
 from solver import solve
-from solver.admission.admit import Admission, admit
-from solver.admission.greedy_floor import Merit
+from solver.admission.admit import Admission, solve_admission
+from solver.admission.greedy_floor import LevelScore
 from solver.models.sets import Sets
 from solver.options import Options
 from solver.plan import Plan
@@ -26,7 +26,7 @@ def poorly(monkeypatch: pytest.MonkeyPatch, world: Problem, *names: str) -> None
     """The model claims that it is best to start these gangs, and that this is proved."""
 
     def answer(s: Sets, floor: Placements, options: Options) -> Admission:
-        good = admit(s, floor, options)
+        good = solve_admission(s, floor, options)
         return Admission(tuple(j for j, g in enumerate(world.gangs) if g.name in names), {}, good.objectives)
 
     monkeypatch.setattr(
@@ -101,20 +101,20 @@ def test_so_it_is_where_somebody_might_be_evicted_and_nobody_is() -> None:
     plan = solve(world, Options(joint_variables=1))
     assert verify(world, plan) == []
     assert started(world, plan) == {"low", "high"}
-    assert not any(decision.evicted for decision in plan.decisions)
+    assert not any(decision.evicted_pods for decision in plan.decisions)
 
 
 @pytest.mark.parametrize(
     ("a", "b", "order"),
     [
-        (Merit(((0.1, 0.5),), 3, 3), Merit(((0.1, 0.4),), 9, 9), 1),
-        (Merit(((0.1, 0.4),), 3, 3), Merit(((0.2, 0.2),), 9, 9), -1),
-        (Merit(((0.1,), (0.3,)), 3, 3), Merit(((0.1 + 1e-9,), (0.2,)), 3, 3), 1),
-        (Merit(((0.1,),), 3, 1), Merit(((0.1,),), 2, 9), 1),
-        (Merit(((0.1,),), 3, 1), Merit(((0.1,),), 3, 2), -1),
-        (Merit((), 3, 1), Merit((), 3, 1), 0),
+        (LevelScore(((0.1, 0.5),), 3, 3), LevelScore(((0.1, 0.4),), 9, 9), 1),
+        (LevelScore(((0.1, 0.4),), 3, 3), LevelScore(((0.2, 0.2),), 9, 9), -1),
+        (LevelScore(((0.1,), (0.3,)), 3, 3), LevelScore(((0.1 + 1e-9,), (0.2,)), 3, 3), 1),
+        (LevelScore(((0.1,),), 3, 1), LevelScore(((0.1,),), 2, 9), 1),
+        (LevelScore(((0.1,),), 3, 1), LevelScore(((0.1,),), 3, 2), -1),
+        (LevelScore((), 3, 1), LevelScore((), 3, 1), 0),
     ],
 )
-def test_shares_come_before_sums(a: Merit, b: Merit, order: int) -> None:
-    assert a.beats(b) == order
-    assert b.beats(a) == -order
+def test_shares_come_before_sums(a: LevelScore, b: LevelScore, order: int) -> None:
+    assert a.compare(b) == order
+    assert b.compare(a) == -order

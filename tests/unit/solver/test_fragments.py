@@ -6,17 +6,19 @@ from __future__ import annotations
 import numpy as np
 
 from solver import solve
-from solver.greedy.fragmentation import Fragments
-from solver.greedy.least_fragmentation import anywhere, more, sparing
-from solver.problem import Ask, Placement, Problem
-from solver.semantics.topology import Tree
-from solver.state.room import Ledger, Room, free_vectors
+from solver.greedy.fragmentation import Fragmentation
+from solver.greedy.least_fragmentation import fragmentation_aware_placers, may_go_anywhere, starts_more
+from solver.problem import Placement, PodRequest, Problem
+from solver.semantics.topology import TopologyTree
+from solver.state.room import FreeNodes, QueueBooks, free_vectors
 from solver.verify import verify
 from tests.unit.solver.builders import cells, gang, hard, nodes, problem, queue, role, run
 
 
-def fragments(world: Problem) -> Fragments:
-    return Fragments(world, Room(free_vectors(world)), [(r.ask, r.kinds) for g in world.gangs for r in g.roles])
+def fragments(world: Problem) -> Fragmentation:
+    return Fragmentation(
+        world, FreeNodes(free_vectors(world)), [(r.pod_request, r.node_classes) for g in world.gangs for r in g.roles]
+    )
 
 
 def test_a_pod_that_breaks_what_others_need_whole_costs_all_that_is_left_for_each_of_them() -> None:
@@ -25,28 +27,28 @@ def test_a_pod_that_breaks_what_others_need_whole_costs_all_that_is_left_for_eac
     )
     # the empty node loses the pod of 8 (7 left of no use to it); the other one had lost it before, and gets one less
     # fragment
-    assert fragments(world).rise(Ask((1,))).tolist() == [7, -1]
+    assert fragments(world).increase(PodRequest((1,))).tolist() == [7, -1]
 
 
 def test_nodes_closed_to_a_pod_are_of_no_use_to_it() -> None:
     world = problem([*nodes(1, gpu=8), *nodes(1, gpu=8, kind=1)], gang("a", role(1, gpu=1, kinds=(0,))))
-    assert fragments(world).rise(Ask((1,))).tolist() == [0, -1]
+    assert fragments(world).increase(PodRequest((1,))).tolist() == [0, -1]
 
 
 def test_the_resource_that_runs_out_first_is_the_one_that_counts() -> None:
     world = problem(nodes(2, cpu=4, gpu=8), gang("a", role(2, cpu=4, gpu=1)), gang("b", role(1, cpu=4)))
-    assert world.resources[fragments(world).scarce] == "cpu"
+    assert world.resources[fragments(world).scarcest_resource] == "cpu"
 
 
 def test_rises_follow_what_is_taken_and_given_back() -> None:
     world = problem(nodes(2, gpu=8), gang("a", role(1, gpu=1)), gang("b", role(1, gpu=8)))
     of = fragments(world)
-    before = of.rise(Ask((1,))).tolist()
-    mark = of.room.mark()
-    of.room.take(0, Ask((1,)), 1)
-    assert of.rise(Ask((1,))).tolist() == [-1, 7]
-    of.room.undo(mark)
-    assert of.rise(Ask((1,))).tolist() == before
+    before = of.increase(PodRequest((1,))).tolist()
+    mark = of.free_nodes.mark()
+    of.free_nodes.take_pods(0, PodRequest((1,)), 1)
+    assert of.increase(PodRequest((1,))).tolist() == [-1, 7]
+    of.free_nodes.undo(mark)
+    assert of.increase(PodRequest((1,))).tolist() == before
 
 
 def test_what_is_free_on_cells_too_full_for_a_pod_is_of_no_use_to_it() -> None:
@@ -58,13 +60,13 @@ def test_what_is_free_on_cells_too_full_for_a_pod_is_of_no_use_to_it() -> None:
         gang("half", role(1, gpu=5, portions=(("device", 1, {"gpu": 5}),))),
     )
     of = fragments(world)
-    whole, half_of = (world.gangs[j].roles[0].ask for j in (0, 1))
+    whole, half_of = (world.gangs[j].roles[0].pod_request for j in (0, 1))
     # the half goes onto the used device: 10 are left, of use to both; the whole one takes 10: the 5 that are left were
     # none to it before
-    assert (of.rise(half_of).tolist(), of.rise(whole).tolist()) == ([-5], [0])
-    of.room.take(0, half_of, 1)
+    assert (of.increase(half_of).tolist(), of.increase(whole).tolist()) == ([-5], [0])
+    of.free_nodes.take_pods(0, half_of, 1)
     # now the half would break the last whole device: 5 are left that only the half can use
-    assert (of.rise(half_of).tolist(), of.rise(whole).tolist()) == ([5], [0])
+    assert (of.increase(half_of).tolist(), of.increase(whole).tolist()) == ([5], [0])
 
 
 def test_a_pod_of_several_cells_needs_that_many_of_them() -> None:
@@ -75,7 +77,7 @@ def test_a_pod_of_several_cells_needs_that_many_of_them() -> None:
         gang("one", role(1, gpu=10, portions=(("device", 1, {"gpu": 10}),))),
     )
     # of three whole devices each pod of two leaves one, which another of two cannot use
-    assert fragments(world).rise(world.gangs[0].roles[0].ask).tolist() == [10]
+    assert fragments(world).increase(world.gangs[0].roles[0].pod_request).tolist() == [10]
 
 
 def test_the_second_greedy_takes_shares_of_devices() -> None:
@@ -89,8 +91,8 @@ def test_the_second_greedy_takes_shares_of_devices() -> None:
         gang("whole", role(1, cpu=1, gpu=10, portions=(("device", 1, {"gpu": 10}),))),
         gang("huge", role(1, cpu=99, gpu=10, portions=(("device", 1, {"gpu": 10}),))),
     )
-    second = next(sparing(world, Tree(world), Room(free_vectors(world)), range(3)))
-    assert [second.place(j) for j in range(3)] == [(Placement(0, 1, 1),), (Placement(0, 0, 1),), None]
+    second = next(fragmentation_aware_placers(world, TopologyTree(world), FreeNodes(free_vectors(world)), range(3)))
+    assert [second.place_gang(j) for j in range(3)] == [(Placement(0, 1, 1),), (Placement(0, 0, 1),), None]
     plan = solve(world)
     assert [decision.action for decision in plan.decisions] == ["start", "start", "wait"]
     assert verify(world, plan) == []
@@ -106,11 +108,11 @@ def broken_by_best_fit() -> Problem:
 
 def test_the_second_greedy_starts_what_the_first_broke_the_room_of() -> None:
     world = broken_by_best_fit()
-    tree, room = Tree(world), Room(free_vectors(world))
-    second = next(sparing(world, tree, room, range(4)))
-    placed = [second.place(j) is not None for j in range(4)]
+    tree, room = TopologyTree(world), FreeNodes(free_vectors(world))
+    second = next(fragmentation_aware_placers(world, tree, room, range(4)))
+    placed = [second.place_gang(j) is not None for j in range(4)]
     assert placed == [True, True, True, False]
-    assert room.free.amounts.tolist() == free_vectors(world).amounts.tolist()
+    assert room.vectors.amounts.tolist() == free_vectors(world).amounts.tolist()
 
 
 def test_the_plan_is_no_worse_than_the_second_greedy() -> None:
@@ -122,7 +124,7 @@ def test_the_plan_is_no_worse_than_the_second_greedy() -> None:
 
 def test_gangs_bound_to_domains_are_left_to_the_first_greedy() -> None:
     world = problem(nodes(2, leaf="s", gpu=8), gang("a", role(2, gpu=8), topology=hard(1)), tree={"s": (1, None)})
-    assert not anywhere(world, [0])
+    assert not may_go_anywhere(world, [0])
 
 
 def test_more_is_asked_of_every_queue_and_priority_by_itself() -> None:
@@ -135,10 +137,10 @@ def test_more_is_asked_of_every_queue_and_priority_by_itself() -> None:
     )
     a: dict[int, tuple[Placement, ...]] = {0: (run(0, 0, 1), run(0, 1, 1))}
     b: dict[int, tuple[Placement, ...]] = {1: (run(0, 2, 1),)}
-    assert more(world, a | b, a)
-    assert not more(world, a, a)
-    assert not more(world, a, b)
-    assert not more(world, b, a)
+    assert starts_more(world, a | b, a)
+    assert not starts_more(world, a, a)
+    assert not starts_more(world, a, b)
+    assert not starts_more(world, b, a)
 
 
 def test_more_of_one_resource_is_not_bought_with_less_of_the_one_that_the_queue_holds_most_of() -> None:
@@ -147,8 +149,8 @@ def test_more_of_one_resource_is_not_bought_with_less_of_the_one_that_the_queue_
     mixed = gang("b", role(1, cpu=5)), gang("c", role(1, cpu=2, gpu=5))
     world = problem(nodes(1, cpu=10, gpu=10), gang("a", role(1, gpu=8)), *mixed)
     large, both = {0: (run(0, 0, 1),)}, {1: (run(0, 0, 1),), 2: (run(0, 0, 1),)}
-    assert not more(world, both, large)
-    assert not more(world, large, both)
+    assert not starts_more(world, both, large)
+    assert not starts_more(world, large, both)
 
 
 def test_the_largest_first_leave_room_that_only_small_ones_need() -> None:
@@ -169,15 +171,18 @@ def test_the_largest_first_leave_room_that_only_small_ones_need() -> None:
         )
         == 16
     )
-    tree, room = Tree(world), Room(free_vectors(world))
-    largest, oldest = sparing(world, tree, room, range(6))
-    assert list(oldest.order(range(6), Ledger(world), (16,))) == [0, 1, 2, 3, 4, 5]
-    assert list(largest.order(range(6), Ledger(world), (16,))) == [4, 5, 0, 1, 2, 3]
+    tree, room = TopologyTree(world), FreeNodes(free_vectors(world))
+    largest, oldest = fragmentation_aware_placers(world, tree, room, range(6))
+    assert list(oldest.serving_order(range(6), QueueBooks(world), (16,))) == [0, 1, 2, 3, 4, 5]
+    assert list(largest.serving_order(range(6), QueueBooks(world), (16,))) == [4, 5, 0, 1, 2, 3]
 
 
 def test_nodes_that_tie_are_taken_by_what_is_free_and_not_as_they_are_written() -> None:
     small, large = nodes(1, gpu=2), nodes(1, gpu=4)
     for first, second in ((small, large), (large, small)):
         of = fragments(problem([*first, *second], gang("a", role(1, gpu=2))))
-        assert of.rise(Ask((2,))).tolist() == [0, 0]
-        assert [int(of.room.free.amounts[n, 0]) for n in of.order(Ask((2,)), np.array([0, 1]))] == [2, 4]
+        assert of.increase(PodRequest((2,))).tolist() == [0, 0]
+        assert [
+            int(of.free_nodes.vectors.amounts[n, 0])
+            for n in of.positions_by_increase(PodRequest((2,)), np.array([0, 1]))
+        ] == [2, 4]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from solver import InvalidProblemError, solve
-from solver.problem import Gang, Hold, Problem
+from solver.problem import Gang, Problem, SlotHold
 from solver.validation.values import validate
 from solver.verify import verify
 from tests.unit.solver.builders import GangSpec, cells, gang, nodes, problem, role, run
@@ -19,7 +19,7 @@ DEVICE = [("dev", 1, {"gpu": 100})]
 
 def low(name: str, cell: int | None, *, loss: int = 60, gpu: int = 100, node: int = 0) -> GangSpec:
     """One running pod with all or a part of one device, which is known unless cell is None."""
-    holds = () if cell is None else (Hold(0, node, cell, 1),)
+    holds = () if cell is None else (SlotHold(0, node, cell, 1),)
     return gang(
         name, role(1, gpu=gpu, portions=[("dev", 1, {"gpu": gpu})]), running=(run(0, node, 1),), loss=loss, holds=holds
     )
@@ -32,8 +32,8 @@ def high(name: str = "high", *, number: int = 1, gpu: int = 100) -> GangSpec:
 def test_a_device_of_a_victim_is_given_to_the_gang_that_it_goes_for() -> None:
     world = problem(nodes(1, gpu=200, cells=FULL), low("a", 0, loss=90), low("b", 1, loss=30), high(), preempt=True)
     assert actions(world) == {"a": "keep", "b": "evict", "high": "start"}
-    (use,) = decided(world).decisions[2].cells
-    assert (use.node, use.cell, use.pods) == (0, 1, 1)
+    (use,) = decided(world).decisions[2].slot_uses
+    assert (use.node, use.slot, use.pods) == (0, 1, 1)
 
 
 def test_nobody_goes_whose_device_nobody_knows() -> None:
@@ -66,7 +66,7 @@ def test_what_is_free_of_a_device_counts_with_what_its_victim_gives_back() -> No
     assert evicted(world) == {"b": 1}
 
 
-def elastic(*holds: Hold, pods: int = 2, loss: int = 60) -> GangSpec:
+def elastic(*holds: SlotHold, pods: int = 2, loss: int = 60) -> GangSpec:
     return gang(
         "elastic",
         role(pods, minimum=1, gpu=50, portions=[("dev", 1, {"gpu": 50})]),
@@ -78,7 +78,11 @@ def elastic(*holds: Hold, pods: int = 2, loss: int = 60) -> GangSpec:
 
 def test_one_of_two_pods_that_share_a_device_gives_back_its_part() -> None:
     world = problem(
-        nodes(1, gpu=200, cells=FULL), elastic(Hold(0, 0, 0, 2)), low("other", 1, loss=900), high(gpu=50), preempt=True
+        nodes(1, gpu=200, cells=FULL),
+        elastic(SlotHold(0, 0, 0, 2)),
+        low("other", 1, loss=900),
+        high(gpu=50),
+        preempt=True,
     )
     assert (actions(world)["elastic"], evicted(world)) == ("keep", {"elastic": 1})
 
@@ -86,14 +90,19 @@ def test_one_of_two_pods_that_share_a_device_gives_back_its_part() -> None:
 def test_of_pods_on_two_devices_none_can_be_told_apart_so_the_gang_goes_whole() -> None:
     """Whichever of the two goes, the other one may be the one that stays on the device; half of each is free."""
     half = [("dev", {"gpu": 100}, {"gpu": 50}), ("dev", {"gpu": 100}, {"gpu": 50})]
-    world = problem(nodes(1, gpu=200, cells=half), elastic(Hold(0, 0, 0, 1), Hold(0, 0, 1, 1)), high(), preempt=True)
+    world = problem(
+        nodes(1, gpu=200, cells=half), elastic(SlotHold(0, 0, 0, 1), SlotHold(0, 0, 1, 1)), high(), preempt=True
+    )
     assert (actions(world)["elastic"], evicted(world)) == ("evict", {"elastic": 2})
 
 
 def test_of_three_pods_two_on_a_device_two_that_go_free_one_part_of_it() -> None:
     part = [("dev", {"gpu": 100}, {"gpu": 0}), ("dev", {"gpu": 100}, {"gpu": 0})]
     world = problem(
-        nodes(1, gpu=200, cells=part), elastic(Hold(0, 0, 0, 2), Hold(0, 0, 1, 1), pods=3), high(gpu=50), preempt=True
+        nodes(1, gpu=200, cells=part),
+        elastic(SlotHold(0, 0, 0, 2), SlotHold(0, 0, 1, 1), pods=3),
+        high(gpu=50),
+        preempt=True,
     )
     assert evicted(world) == {"elastic": 2}
 
@@ -125,38 +134,40 @@ def test_the_verifier_gives_back_no_more_than_is_sure() -> None:
     world = problem(nodes(1, gpu=200, cells=FULL), low("a", 0), low("b", 1), high(), preempt=True)
     plan = solve(world)
     assert verify(world, plan) == []
-    (gone,) = (g for g in (0, 1) if plan.decisions[g].evicted)
-    forgotten = replace(world, gangs=tuple(replace(x, holds=()) if g == gone else x for g, x in enumerate(world.gangs)))
-    assert {v.rule for v in verify(forgotten, plan)} == {"cells"}
+    (gone,) = (g for g in (0, 1) if plan.decisions[g].evicted_pods)
+    forgotten = replace(
+        world, gangs=tuple(replace(x, slot_holds=()) if g == gone else x for g, x in enumerate(world.gangs))
+    )
+    assert {v.rule for v in verify(forgotten, plan)} == {"device_slots"}
 
 
 @pytest.mark.parametrize(
     ("where", "holds"),
     [
-        (("gangs", 0, "holds", 0), (Hold(0, 0, 0, 2),)),
-        (("gangs", 0, "holds", 0, "cell"), (Hold(0, 0, 2, 1),)),
-        (("gangs", 0, "holds", 0), (Hold(0, 1, 0, 1),)),
-        (("gangs", 0, "holds", 1), (Hold(0, 0, 0, 1), Hold(0, 0, 1, 1))),
-        (("gangs", 0, "holds", 0, "pods"), (Hold(0, 0, 0, 0),)),
+        (("gangs", 0, "slot_holds", 0), (SlotHold(0, 0, 0, 2),)),
+        (("gangs", 0, "slot_holds", 0, "slot"), (SlotHold(0, 0, 2, 1),)),
+        (("gangs", 0, "slot_holds", 0), (SlotHold(0, 1, 0, 1),)),
+        (("gangs", 0, "slot_holds", 1), (SlotHold(0, 0, 0, 1), SlotHold(0, 0, 1, 1))),
+        (("gangs", 0, "slot_holds", 0, "pods"), (SlotHold(0, 0, 0, 0),)),
     ],
     ids=["more pods than run", "no such cell", "nothing runs there", "more cells than a pod takes", "no pods"],
 )
-def test_what_cannot_be_held_is_refused(where: tuple[str | int, ...], holds: tuple[Hold, ...]) -> None:
+def test_what_cannot_be_held_is_refused(where: tuple[str | int, ...], holds: tuple[SlotHold, ...]) -> None:
     with pytest.raises(InvalidProblemError) as caught:
         validate(_holding(holds))
     assert caught.value.where == where
-    validate(_holding((Hold(0, 0, 0, 1),)))
+    validate(_holding((SlotHold(0, 0, 0, 1),)))
 
 
-def _holding(holds: tuple[Hold, ...], free: int = 0) -> Problem:
+def _holding(holds: tuple[SlotHold, ...], free: int = 0) -> Problem:
     world = problem(nodes(2, gpu=200, cells=cells("dev", 2, free={"gpu": free}, gpu=100)), low("a", None), preempt=True)
     first: Gang = world.gangs[0]
-    return replace(world, gangs=(replace(first, holds=holds),))
+    return replace(world, gangs=(replace(first, slot_holds=holds),))
 
 
 def test_a_cell_holds_no_more_than_it_has() -> None:
     with pytest.raises(InvalidProblemError, match="more than cell 0"):
-        validate(_holding((Hold(0, 0, 0, 1),), free=1))
+        validate(_holding((SlotHold(0, 0, 0, 1),), free=1))
 
 
 def test_holds_are_sorted() -> None:
@@ -165,7 +176,7 @@ def test_holds_are_sorted() -> None:
         role(2, gpu=100, portions=DEVICE),
         running=(run(0, 0, 2),),
         loss=1,
-        holds=(Hold(0, 0, 1, 1), Hold(0, 0, 0, 1)),
+        holds=(SlotHold(0, 0, 1, 1), SlotHold(0, 0, 0, 1)),
     )
     with pytest.raises(InvalidProblemError, match="not sorted"):
         validate(problem(nodes(1, gpu=200, cells=FULL), two))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from solver.problem import Budget, Placement, Problem, Votes
+from solver.problem import DisruptionBudget, EvictionVotes, Placement, Problem
 from tests.unit.solver.builders import GangSpec, NodeSpec, QueueSpec, gang, nodes, problem, queue, role, run
 from tests.unit.solver.outcomes import actions, decided
 
@@ -58,10 +58,10 @@ def test_a_gang_that_may_not_be_evicted_borrows_nothing_and_is_told_whose_it_is(
 @pytest.mark.parametrize(
     "change",
     [
-        {"reclaim": False},
-        {"reclaiming": Votes(whole=False)},
-        {"reclaiming": Votes(shares=True)},
-        {"budgets": (Budget("b", 5, ((0, 0),)),)},
+        {"reclaim_enabled": False},
+        {"reclaim_votes": EvictionVotes(whole_gangs=False)},
+        {"reclaim_votes": EvictionVotes(compare_shares=True)},
+        {"disruption_budgets": (DisruptionBudget("b", 5, ((0, 0),)),)},
     ],
 )
 def test_where_the_owner_could_not_have_it_back_at_once_nothing_is_lent(change: dict[str, object]) -> None:
@@ -152,4 +152,4 @@ def test_what_was_lent_is_back_in_the_very_next_plan() -> None:
     found = decided(after).decisions
     assert found[2].action == "start"
     assert sorted(d.action for d in found[:2]) == ["evict", "keep"]
-    assert [p for d in found[:2] if d.action == "evict" for p in d.evicted] == [Placement(0, 0, 1)]
+    assert [p for d in found[:2] if d.action == "evict" for p in d.evicted_pods] == [Placement(0, 0, 1)]

@@ -14,7 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from solver.mip.executors import HERE, Crew, Elsewhere, OtherCode, bundle, fingerprint, processes
+from solver.mip.executors import (
+    LOCAL_EXECUTOR,
+    RemoteExecutor,
+    VersionMismatch,
+    WorkerPool,
+    code_fingerprint,
+    process_executor,
+    run_chunk,
+)
 from solver.options import Options
 
 ROOT = Path(__file__).parents[3]
@@ -42,18 +50,18 @@ def broken(_shared: object, task: int) -> int:
 
 
 @pytest.fixture(scope="module")
-def pool() -> Iterator[Elsewhere]:
-    with processes(2, worth=0) as mapper:
+def pool() -> Iterator[RemoteExecutor]:
+    with process_executor(2, min_work=0) as mapper:
         yield mapper
         assert mapper.faults == []
 
 
-def test_results_come_in_the_order_of_the_tasks(pool: Elsewhere) -> None:
+def test_results_come_in_the_order_of_the_tasks(pool: RemoteExecutor) -> None:
     tasks = list(range(50, 0, -1))
-    assert pool.map(plus, 1000, tasks, 1) == HERE.map(plus, 1000, tasks, 1) == [1000 + task for task in tasks]
+    assert pool.map(plus, 1000, tasks, 1) == LOCAL_EXECUTOR.map(plus, 1000, tasks, 1) == [1000 + task for task in tasks]
 
 
-def test_the_tasks_really_run_in_other_processes_and_what_they_share_may_change(pool: Elsewhere) -> None:
+def test_the_tasks_really_run_in_other_processes_and_what_they_share_may_change(pool: RemoteExecutor) -> None:
     pids = set(pool.map(where, "one", [1, 2, 3, 4], 1))
     assert os.getpid() not in pids
     assert pool.map(plus, 1, [1, 2], 1) == [2, 3]
@@ -61,10 +69,10 @@ def test_the_tasks_really_run_in_other_processes_and_what_they_share_may_change(
 
 
 def test_work_that_is_not_worth_it_stays_here_and_starts_nothing() -> None:
-    def never() -> Crew:
+    def never() -> WorkerPool:
         raise AssertionError("started")
 
-    mapper = Elsewhere(never, worth=100)
+    mapper = RemoteExecutor(never, min_work=100)
     assert mapper.map(where, None, [1, 2], 99) == [os.getpid()] * 2
     assert mapper.map(where, None, [1], 100) == [os.getpid()]
     assert mapper.faults == []
@@ -73,12 +81,12 @@ def test_work_that_is_not_worth_it_stays_here_and_starts_nothing() -> None:
 
 
 def test_a_single_core_is_no_crew() -> None:
-    with processes(1) as mapper:
+    with process_executor(1) as mapper:
         assert mapper.map(where, None, [1, 2], 1 << 40) == [os.getpid()] * 2
 
 
 def test_a_killed_worker_is_a_fault_and_the_rest_is_done_here() -> None:
-    with processes(2, worth=0) as mapper:
+    with process_executor(2, min_work=0) as mapper:
         assert mapper.map(dies_elsewhere, os.getpid(), [1, 2, 3, 4], 1) == [10, 20, 30, 40]
         (fault,) = mapper.faults
         assert fault.startswith("BrokenProcessPool: ")
@@ -88,15 +96,15 @@ def test_a_killed_worker_is_a_fault_and_the_rest_is_done_here() -> None:
 
 
 def test_a_mistake_of_the_function_is_raised_as_if_nobody_else_had_been_asked() -> None:
-    with processes(2, worth=0) as mapper, pytest.raises(ZeroDivisionError, match="task two"):
+    with process_executor(2, min_work=0) as mapper, pytest.raises(ZeroDivisionError, match="task two"):
         mapper.map(broken, None, [1, 2, 3], 1)
 
 
 def test_workers_with_other_code_are_not_believed() -> None:
     sent = pickle.dumps(1)
-    assert bundle(fingerprint(), sent, plus, [1, 2]) == ([2, 3], False)
-    with pytest.raises(OtherCode):
-        bundle("something else", sent, plus, [1, 2])
+    assert run_chunk(code_fingerprint(), sent, plus, [1, 2]) == ([2, 3], False)
+    with pytest.raises(VersionMismatch):
+        run_chunk("something else", sent, plus, [1, 2])
 
 
 def test_each_thread_of_a_worker_has_its_own_copy_of_what_is_shared() -> None:
@@ -104,7 +112,7 @@ def test_each_thread_of_a_worker_has_its_own_copy_of_what_is_shared() -> None:
     found: list[object] = []
 
     def run() -> None:
-        (first, second), _ = bundle(fingerprint(), sent, itself, [1, 2])
+        (first, second), _ = run_chunk(code_fingerprint(), sent, itself, [1, 2])
         assert first is second
         found.append(first)
 

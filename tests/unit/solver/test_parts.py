@@ -9,20 +9,20 @@ import pytest
 
 from solver import solve
 from solver.admission.admit import Admission
-from solver.mip.executors import HERE, processes
-from solver.models.sets import Sets, aggregate
+from solver.mip.executors import LOCAL_EXECUTOR, process_executor
+from solver.models.sets import Sets, coarsest_buckets
 from solver.options import Options
 from solver.placement import independent_parts
-from solver.placement.independent_parts import independent
-from solver.placement.spread import Spread
-from solver.placement.spread import spread as spread_together
+from solver.placement.independent_parts import independent_groups
+from solver.placement.spread import PlacementResult
+from solver.placement.spread import place_admitted as spread_together
 from solver.plan import Plan
 from solver.problem import Problem
-from solver.semantics.gang_classes import classes
-from solver.semantics.placement_cost import NAMES
+from solver.semantics.gang_classes import gangs_by_class
+from solver.semantics.placement_cost import COST_NAMES
 from solver.semantics.placements import Placements
-from solver.semantics.topology import Tree
-from solver.state.room import Ledger, free_vectors
+from solver.semantics.topology import TopologyTree
+from solver.state.room import QueueBooks, free_vectors
 from solver.verify import verify
 from tests.unit.solver.builders import gang, nodes, problem, relation, role
 
@@ -31,14 +31,18 @@ TREE = {"s0": (1, "a"), "s1": (1, "a"), "a": (2, None), "s2": (1, "b"), "s3": (1
 
 def sets(world: Problem) -> Sets:
     gangs = range(len(world.gangs))
-    waiting = classes(world, gangs)
+    waiting = gangs_by_class(world, gangs)
     shapes = tuple(dict.fromkeys(shape for _, _, shape in waiting))
     by_class = {(q, p, shapes.index(shape)): js for (q, p, shape), js in waiting.items()}
-    return Sets(world, Tree(world), aggregate(world), free_vectors(world), Ledger(world), shapes, by_class)
+    return Sets(
+        world, TopologyTree(world), coarsest_buckets(world), free_vectors(world), QueueBooks(world), shapes, by_class
+    )
 
 
 def split(world: Problem) -> list[list[str]]:
-    return [[world.gangs[j].name for j in part] for part in independent(sets(world), tuple(range(len(world.gangs))))]
+    return [
+        [world.gangs[j].name for j in part] for part in independent_groups(sets(world), tuple(range(len(world.gangs))))
+    ]
 
 
 def test_gangs_for_different_kinds_of_nodes_are_parts() -> None:
@@ -120,18 +124,18 @@ def test_costs_and_bounds_of_the_parts_add_up(monkeypatch: pytest.MonkeyPatch) -
     assert verify(world, apart) == []
     asked: list[int] = []
 
-    def together(s: Sets, admission: Admission, floor: Placements, options: Options) -> Spread:
+    def together(s: Sets, admission: Admission, floor: Placements, options: Options) -> PlacementResult:
         asked.append(len(admission.admitted))
         return spread_together(s, admission, floor, options)
 
     monkeypatch.setattr(independent_parts, "spread_together", together)
     assert timeless(solve(world)) == timeless(apart)
     assert asked == [2, 2]
-    monkeypatch.setattr(independent_parts, "independent", lambda _, gangs: [gangs])
+    monkeypatch.setattr(independent_parts, "independent_groups", lambda _, gangs: [gangs])
     whole = solve(world)
     assert asked[2:] == [4]
     assert whole.batches[0].objectives == apart.batches[0].objectives
-    assert {o.name: o.value for o in apart.batches[0].objectives if o.name in NAMES} == {
+    assert {o.name: o.value for o in apart.batches[0].objectives if o.name in COST_NAMES} == {
         "spread": 2,
         "supernodes": 4,
         "nodes": 12,
@@ -139,17 +143,17 @@ def test_costs_and_bounds_of_the_parts_add_up(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_parts_of_which_one_is_too_coarse_are_all_asked_again() -> None:
-    fine = Spread({0: ()}, ())
-    assert independent_parts.merged([fine, Spread({}, (), (5,)), Spread({}, (), (2,))], Options()) == Spread(
-        {}, (), (2, 5)
-    )
+    fine = PlacementResult({0: ()}, ())
+    assert independent_parts.merge_groups(
+        [fine, PlacementResult({}, (), (5,)), PlacementResult({}, (), (2,))], Options()
+    ) == PlacementResult({}, (), (2, 5))
 
 
 def test_the_plan_is_the_same_from_processes_as_from_here() -> None:
     world = halves(waiting=6)
-    with processes(2, worth=0) as mapper:
+    with process_executor(2, min_work=0) as mapper:
         there = timeless(solve(world, mapper=mapper))
         assert mapper.faults == []
-    assert there == timeless(solve(world, mapper=HERE))
+    assert there == timeless(solve(world, mapper=LOCAL_EXECUTOR))
     assert sum(d.action == "wait" for d in there.decisions) == 6
     assert all(d.facts for d in there.decisions if d.action == "wait")

@@ -11,7 +11,7 @@ from solver import solve
 from solver.plan import Fact, Plan
 from solver.problem import Policy, Problem
 from solver.semantics.hierarchical_drf import entitlements
-from solver.semantics.queue_limits import deserved, real_capability, water_filling
+from solver.semantics.queue_limits import capacity_deserved, real_capability, water_filled_shares
 from solver.verify import verify
 from tests.unit.solver.builders import GangSpec, QueueSpec, gang, nodes, problem, queue, role, run
 
@@ -102,14 +102,14 @@ def test_proportion_deserves(sentence: str) -> None:
     total, queues, expected = SHARES[sentence]
     gangs = [gang(q.name, role(asks, gpu=1), queue=q.name) for q, asks in queues if asks]
     world = problem(nodes(1, gpu=total), *(q for q, _ in queues), *gangs)
-    assert [None if share is None else share[0] for share in water_filling(world)] == expected
+    assert [None if share is None else share[0] for share in water_filled_shares(world)] == expected
 
 
 def test_proportion_shares_out_each_resource_and_ends() -> None:
     """Each round leaves half of what the one before left: 6, 8, 9 ... of what only one asks for more of, so 10 in the
     end; pods count for nothing."""
     a, b = gang("a", role(1, cpu=12, gpu=2, pods=1), queue="a"), gang("b", role(1, cpu=2, gpu=12, pods=1), queue="b")
-    assert water_filling(problem(nodes(1, cpu=12, gpu=12, pods=1), queue("a"), queue("b"), a, b)) == (
+    assert water_filled_shares(problem(nodes(1, cpu=12, gpu=12, pods=1), queue("a"), queue("b"), a, b)) == (
         (10, 2, 0),
         (2, 10, 0),
     )
@@ -225,7 +225,11 @@ def test_deserved_lies_between_guarantee_and_real_capability() -> None:
         queue("little", deserved={"gpu": 2}, guarantee={"gpu": 4}),
         queue("nothing"),
     )
-    assert [limit[0] for limit in deserved(problem(nodes(1, gpu=12), *queues, policy=CAPACITY))] == [8, 4, None]
+    assert [limit[0] for limit in capacity_deserved(problem(nodes(1, gpu=12), *queues, policy=CAPACITY))] == [
+        8,
+        4,
+        None,
+    ]
 
 
 def test_flat_capacity_counts_guarantees_of_a_tree_twice_and_says_so() -> None:

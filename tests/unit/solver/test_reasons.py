@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 import pytest
 
 from solver import Options, solve
-from solver.diagnosis import World, explain
-from solver.diagnosis.minimal import smallest, spared
+from solver.diagnosis import DiagnosisState, explain
+from solver.diagnosis.minimal import minimal_subset, smallest_sufficient
 from solver.plan import Decision, Fact, Repair
-from solver.problem import Back, Policy, Problem, Subgroup
-from solver.semantics.topology import Tree
-from solver.state.room import Ledger, Room, demand, free_vectors
+from solver.problem import Policy, Problem, ReturningNode, Subgroup
+from solver.semantics.topology import TopologyTree
+from solver.state.room import FreeNodes, QueueBooks, free_vectors, placed_demand
 from solver.verify import verify
 from tests.unit.solver.builders import (
     GangSpec,
@@ -71,7 +71,7 @@ SITUATIONS = {
         (Fact("GW101", queue=0, resource=0, asked=16, available=8, limit=16),),
         (
             Repair("GR109", gangs=(0,)),
-            Repair("GR105", role=0, amount=1, now=2),
+            Repair("GR105", role=0, amount=1, current_amount=2),
             Repair("GR101", queue=0, resource=0, amount=8),
         ),
     ),
@@ -87,7 +87,7 @@ SITUATIONS = {
             Fact("GW101", never=True, queue=0, resource=0, asked=16, available=8, limit=8),
         ),
         (
-            Repair("GR105", role=0, amount=1, now=2),
+            Repair("GR105", role=0, amount=1, current_amount=2),
             Repair("GR101", queue=1, resource=0, amount=8, also=(Repair("GR101", queue=0, resource=0, amount=8),)),
         ),
     ),
@@ -98,9 +98,9 @@ SITUATIONS = {
             Fact("GW104", never=True, hypernode=0, tier=1, asked=5, available=4),
         ),
         (
-            Repair("GR105", role=0, amount=3, now=5),
+            Repair("GR105", role=0, amount=3, current_amount=5),
             Repair("GR102", tier=2, also=(Repair("GR101", queue=0, resource=0, amount=16),)),
-            Repair("GR105", role=0, amount=4, now=5, also=(Repair("GR101", queue=0, resource=0, amount=8),)),
+            Repair("GR105", role=0, amount=4, current_amount=5, also=(Repair("GR101", queue=0, resource=0, amount=8),)),
         ),
     ),
     "the queue is full for good, and the nodes are now": Situation(
@@ -116,7 +116,7 @@ SITUATIONS = {
             Fact("GW102", role=0, resource=0, asked=16, available=8),
         ),
         (
-            Repair("GR105", role=0, amount=1, now=2),
+            Repair("GR105", role=0, amount=1, current_amount=2),
             Repair("GR104", nodes=(0,), amount=1, also=(Repair("GR101", queue=0, resource=0, amount=8),)),
         ),
     ),
@@ -126,7 +126,7 @@ SITUATIONS = {
         (
             Repair("GR102", tier=2),
             Repair("GR109", gangs=(0,)),
-            Repair("GR105", role=0, amount=3, now=4),
+            Repair("GR105", role=0, amount=3, current_amount=4),
         ),
     ),
     "no tier helps, a wish does": Situation(
@@ -137,12 +137,12 @@ SITUATIONS = {
             tree={"s0": (1, None)},
         ),
         (Fact("GW104", never=True, hypernode=0, tier=1, asked=3, available=2),),
-        (Repair("GR107"), Repair("GR105", role=0, amount=2, now=3)),
+        (Repair("GR107"), Repair("GR105", role=0, amount=2, current_amount=3)),
     ),
     "too little is free anywhere, topology or not": Situation(
         supernodes(busy(0, 3), busy(4, 3, "more"), gang("asks", role(4, gpu=8), topology=hard(1))),
         (Fact("GW102", role=0, resource=0, asked=32, available=16),),
-        (Repair("GR109", gangs=(0,)), Repair("GR105", role=0, amount=1, now=4)),
+        (Repair("GR109", gangs=(0,)), Repair("GR105", role=0, amount=1, current_amount=4)),
     ),
     "what is free is in pieces": Situation(
         problem(
@@ -156,17 +156,17 @@ SITUATIONS = {
     "no groups of five in domains of four": Situation(
         supernodes(gang("asks", role(5, gpu=8), subgroups=(parts(5),))),
         (Fact("GW109", never=True, tier=1, asked=1, available=0, limit=5, subgroup=0),),
-        (Repair("GR102", subgroup=0, tier=2), Repair("GR106", subgroup=0, amount=1, now=5)),
+        (Repair("GR102", subgroup=0, tier=2), Repair("GR106", subgroup=0, amount=1, current_amount=5)),
     ),
     "the same, where nobody can write another tier": Situation(
-        supernodes(gang("asks", role(5, gpu=8), subgroups=(replace(parts(5), tiered=False),))),
+        supernodes(gang("asks", role(5, gpu=8), subgroups=(replace(parts(5), tier_is_editable=False),))),
         (Fact("GW109", never=True, tier=1, asked=1, available=0, limit=5, subgroup=0),),
-        (Repair("GR107", subgroup=0), Repair("GR106", subgroup=0, amount=1, now=5)),
+        (Repair("GR107", subgroup=0), Repair("GR106", subgroup=0, amount=1, current_amount=5)),
     ),
     "groups of six, and three would do": Situation(
         supernodes(busy(0, 1), gang("asks", role(6, gpu=8), subgroups=(parts(6, tier=1),))),
         (Fact("GW109", never=True, tier=1, asked=1, available=0, limit=6, subgroup=0),),
-        (Repair("GR102", subgroup=0, tier=2), Repair("GR106", subgroup=0, amount=3, now=6)),
+        (Repair("GR102", subgroup=0, tier=2), Repair("GR106", subgroup=0, amount=3, current_amount=6)),
     ),
     "more runs than the nodes have in sum, where a guarantee is kept": Situation(
         problem(
@@ -181,7 +181,7 @@ SITUATIONS = {
     "others are served first": Situation(
         problem(nodes(4, gpu=8), gang("urgent", role(3, gpu=8), priority=5), gang("asks", role(2, gpu=8))),
         (Fact("GW105", asked=2, available=1, gangs=(0,)),),
-        (Repair("GR105", role=0, amount=1, now=2), Repair("GR114", amount=5)),
+        (Repair("GR105", role=0, amount=1, current_amount=2), Repair("GR114", amount=5)),
     ),
     "others are served first in its queue too": Situation(
         problem(
@@ -196,7 +196,7 @@ SITUATIONS = {
         ),
         (
             Repair("GR114", amount=5),
-            Repair("GR105", role=0, amount=1, now=2, also=(Repair("GR101", queue=0, resource=0, amount=8),)),
+            Repair("GR105", role=0, amount=1, current_amount=2, also=(Repair("GR101", queue=0, resource=0, amount=8),)),
             Repair("GR104", nodes=(0,), amount=1, also=(Repair("GR101", queue=0, resource=0, amount=16),)),
         ),
     ),
@@ -205,7 +205,7 @@ SITUATIONS = {
             nodes(2, gpu=8), queue("safe", guarantee={"gpu": 8}), queue("q"), gang("asks", role(2, gpu=8), queue="q")
         ),
         (Fact("GW106", never=True, queue=1, resource=0, asked=16, available=8, queues=(0,)),),
-        (Repair("GR105", role=0, amount=1, now=2), Repair("GR108", queue=0, resource=0, amount=8)),
+        (Repair("GR105", role=0, amount=1, current_amount=2), Repair("GR108", queue=0, resource=0, amount=8)),
     ),
     "what others are guaranteed is one reason, however often it is measured": Situation(
         problem(
@@ -216,7 +216,7 @@ SITUATIONS = {
             policy=CAPACITY,
         ),
         (Fact("GW106", never=True, queue=1, resource=0, asked=16, available=8, queues=(0,)),),
-        (Repair("GR105", role=0, amount=1, now=2), Repair("GR108", queue=0, resource=0, amount=8)),
+        (Repair("GR105", role=0, amount=1, current_amount=2), Repair("GR108", queue=0, resource=0, amount=8)),
     ),
     "its share by weight is small because of what others are guaranteed": Situation(
         problem(
@@ -227,7 +227,7 @@ SITUATIONS = {
             policy=PROPORTION,
         ),
         (Fact("GW106", never=True, queue=1, resource=0, asked=16, available=8, queues=(0,)),),
-        (Repair("GR105", role=0, amount=1, now=2), Repair("GR108", queue=0, resource=0, amount=8)),
+        (Repair("GR105", role=0, amount=1, current_amount=2), Repair("GR108", queue=0, resource=0, amount=8)),
     ),
     "the plugin proportion keeps from a queue what is guaranteed to the one above it": Situation(
         problem(
@@ -238,7 +238,7 @@ SITUATIONS = {
             policy=PROPORTION,
         ),
         (Fact("GW106", never=True, queue=1, resource=0, asked=16, available=8, queues=(0,)),),
-        (Repair("GR105", role=0, amount=1, now=2), Repair("GR108", queue=0, resource=0, amount=8)),
+        (Repair("GR105", role=0, amount=1, current_amount=2), Repair("GR108", queue=0, resource=0, amount=8)),
     ),
     "along the tree only what is guaranteed beside its queue counts, and what is used of it is no longer kept": Situation(
         problem(
@@ -254,7 +254,7 @@ SITUATIONS = {
         ),
         (Fact("GW106", never=True, queue=1, resource=0, asked=24, available=16, queues=(2, 3)),),
         (
-            Repair("GR105", role=0, amount=2, now=3),
+            Repair("GR105", role=0, amount=2, current_amount=3),
             Repair("GR108", queue=2, resource=0, amount=8, also=(Repair("GR108", queue=3, resource=0, amount=8),)),
         ),
     ),
@@ -269,8 +269,8 @@ SITUATIONS = {
         ),
         (Fact("GW112", queue=1, resource=0, asked=8, available=6, limit=6),),
         (
-            Repair("GR105", role=0, amount=6, now=8),
-            Repair("GR104", nodes=(0,), amount=2, also=(Repair("GR110", queue=1, amount=2, now=1),)),
+            Repair("GR105", role=0, amount=6, current_amount=8),
+            Repair("GR104", nodes=(0,), amount=2, also=(Repair("GR110", queue=1, amount=2, current_amount=1),)),
         ),
     ),
     "its queue is closed": Situation(
@@ -281,17 +281,17 @@ SITUATIONS = {
     "a pod is larger than any node": Situation(
         problem(nodes(2, gpu=8), gang("asks", role(2, gpu=12))),
         (Fact("GW103", never=True, role=0, resource=0, asked=12, available=8, limit=8),),
-        (Repair("GR115", role=0, resource=0, amount=8, now=12),),
+        (Repair("GR115", role=0, resource=0, amount=8, current_amount=12),),
     ),
     "the whole cluster is too small": Situation(
         problem(nodes(2, gpu=8), gang("asks", role(3, gpu=8))),
         (Fact("GW108", never=True, resource=0, asked=24, available=16, limit=16),),
-        (Repair("GR105", role=0, amount=2, now=3), Repair("GR104", nodes=(0,), amount=1)),
+        (Repair("GR105", role=0, amount=2, current_amount=3), Repair("GR104", nodes=(0,), amount=1)),
     ),
     "the cluster has enough only in pieces": Situation(
         problem(nodes(2, gpu=6), gang("asks", role(3, gpu=4))),
         (Fact("GW119", never=True, role=0, asked=3, available=2),),
-        (Repair("GR105", role=0, amount=2, now=3), Repair("GR104", nodes=(0,), amount=1)),
+        (Repair("GR105", role=0, amount=2, current_amount=3), Repair("GR104", nodes=(0,), amount=1)),
     ),
     "no node is open to it": Situation(
         problem(nodes(2, gpu=8, kind=1), gang("asks", role(1, gpu=8))),
@@ -301,7 +301,7 @@ SITUATIONS = {
     "too few nodes are open to it": Situation(
         problem(nodes(2, gpu=8), nodes(2, gpu=8, kind=1), gang("asks", role(3, gpu=8))),
         (Fact("GW120", never=True, role=0, asked=3, available=2),),
-        (Repair("GR105", role=0, amount=2, now=3), Repair("GR112", role=0, nodes=(2,))),
+        (Repair("GR105", role=0, amount=2, current_amount=3), Repair("GR112", role=0, nodes=(2,))),
     ),
     "pods of nobody fill the nodes": Situation(
         problem(nodes(2, gpu=8, free={"gpu": 0}), gang("asks", role(1, gpu=8))),
@@ -416,7 +416,13 @@ def away(world: Problem, *names: int) -> Problem:
     """The same world, some of its nodes not ready: they take nothing, and are of a kind that is open to nobody."""
     nothing = (0,) * len(world.resources)
     gone = {
-        n: replace(node, kind=99, capacity=nothing, free=nothing, back=Back(node.kind, node.capacity, node.free))
+        n: replace(
+            node,
+            node_class=99,
+            capacity=nothing,
+            free=nothing,
+            returning=ReturningNode(node.node_class, node.capacity, node.free),
+        )
         for n, node in enumerate(world.nodes)
     }
     return replace(world, nodes=tuple(gone[n] if n in names else node for n, node in enumerate(world.nodes)))
@@ -475,20 +481,22 @@ def test_the_smallest_set_prefers_one_then_two_then_what_cannot_be_spared() -> N
         asked.append("".join(some))
         return {"b", "c"} <= set(some) or "d" in some
 
-    assert smallest("abc", suffices) == ("b", "c")
-    assert smallest("abcd", suffices) == ("d",)
-    assert smallest("ab", suffices) is None
-    assert spared(tuple("abc"), suffices) == ("b", "c")
+    assert smallest_sufficient("abc", suffices) == ("b", "c")
+    assert smallest_sufficient("abcd", suffices) == ("d",)
+    assert smallest_sufficient("ab", suffices) is None
+    assert minimal_subset(tuple("abc"), suffices) == ("b", "c")
     assert "a" in asked
 
 
 def test_explaining_is_a_pure_function_of_what_can_be_sent_elsewhere() -> None:
     world = problem(nodes(4, gpu=8), gang("urgent", role(3, gpu=8), priority=5), gang("asks", role(2, gpu=8)))
     plan = solve(world)
-    before, room, after = Ledger(world), Room(free_vectors(world)), Ledger(world)
+    before, room, after = QueueBooks(world), FreeNodes(free_vectors(world)), QueueBooks(world)
     urgent = plan.decisions[0].placements
-    room.take_all(world.gangs[0], urgent)
-    after.charge(0, demand(world.gangs[0], urgent, 1))
-    seen = World(world, Tree(world), free_vectors(world), before, room.free, after, {0: urgent}, {}, Options())
+    room.add_gang_pods(world.gangs[0], urgent)
+    after.charge_queue(0, placed_demand(world.gangs[0], urgent, 1))
+    seen = DiagnosisState(
+        world, TopologyTree(world), free_vectors(world), before, room.vectors, after, {0: urgent}, {}, Options()
+    )
     sent = pickle.loads(pickle.dumps(seen))  # noqa: S301 our own bytes
     assert explain(sent, 1) == explain(seen, 1) == (plan.decisions[1].facts, plan.decisions[1].repairs)

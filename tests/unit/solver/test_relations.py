@@ -10,7 +10,7 @@ import pytest
 
 from solver import solve
 from solver.plan import Plan
-from solver.problem import InvalidProblemError, Problem, Relation
+from solver.problem import InvalidProblemError, PodRule, Problem
 from solver.validation.values import validate
 from solver.verify import verify
 from tests.unit.solver.builders import gang, hard, nodes, parts, problem, relation, role, run
@@ -30,7 +30,7 @@ def by_domain(world: Problem, made: Plan, rho: int = 0) -> Mapping[int | None, i
     found: Counter[int | None] = Counter()
     for decision in made.decisions:
         for place in decision.placements if decision.action == "start" else ():
-            found[world.relations[rho].domains[place.node]] += place.pods
+            found[world.pod_rules[rho].domains[place.node]] += place.pods
     return found
 
 
@@ -46,7 +46,7 @@ def test_one_pod_more_than_hosts_never_fits_and_the_relation_is_blamed() -> None
         nodes(4, gpu=8), gang("a", role(5, bears=[0], matches=[0], gpu=1)), relations=(relation("apart", range(4)),)
     )
     (decision,) = solved(world).decisions
-    assert [(fact.code, fact.never, fact.role, fact.relation) for fact in decision.facts] == [("GW117", True, 0, 0)]
+    assert [(fact.code, fact.never, fact.role, fact.pod_rule) for fact in decision.facts] == [("GW117", True, 0, 0)]
 
 
 @pytest.mark.parametrize(("pods", "gpus", "codes"), [(3, 9, ["GW103"]), (5, 8, ["GW117", "GW108"])])
@@ -214,16 +214,16 @@ WORLD = problem(
 @pytest.mark.parametrize(
     ("path", "value", "blamed"),
     [
-        (("relations", 0, "kind"), "near", None),
-        (("relations", 0, "domains"), (0,), None),
-        (("relations", 0, "domains", 1), 2, None),
-        (("relations", 0, "domains"), (0, None), ("relations", 0, "present", 1)),
-        (("relations", 0, "present", 1), -1, None),
-        (("relations", 0, "guards"), (1,), None),
-        (("relations", 0, "skew"), 0, None),
-        (("relations", 0, "least_domains"), 0, None),
-        (("gangs", 0, "roles", 0, "bears"), (1,), ("gangs", 0, "roles", 0, "bears", 0)),
-        (("gangs", 0, "roles", 0, "matches"), (0, 0), None),
+        (("pod_rules", 0, "rule_kind"), "near", None),
+        (("pod_rules", 0, "domains"), (0,), None),
+        (("pod_rules", 0, "domains", 1), 2, None),
+        (("pod_rules", 0, "domains"), (0, None), ("pod_rules", 0, "selected_present", 1)),
+        (("pod_rules", 0, "selected_present", 1), -1, None),
+        (("pod_rules", 0, "owners_present"), (1,), None),
+        (("pod_rules", 0, "max_skew"), 0, None),
+        (("pod_rules", 0, "min_domains"), 0, None),
+        (("gangs", 0, "roles", 0, "owned_rules"), (1,), ("gangs", 0, "roles", 0, "owned_rules", 0)),
+        (("gangs", 0, "roles", 0, "selecting_rules"), (0, 0), None),
     ],
 )
 def test_a_relation_that_contradicts_itself_is_refused(
@@ -237,7 +237,7 @@ def test_a_relation_that_contradicts_itself_is_refused(
 
 def test_without_roles_that_carry_it_a_relation_changes_nothing() -> None:
     plain = problem(nodes(4, gpu=8), gang("a", role(4, gpu=2)))
-    idle = problem(nodes(4, gpu=8), gang("a", role(4, gpu=2)), relations=(Relation("apart", (0, 0, 0, 0), (3,)),))
+    idle = problem(nodes(4, gpu=8), gang("a", role(4, gpu=2)), relations=(PodRule("apart", (0, 0, 0, 0), (3,)),))
     assert solved(plain).decisions == solved(idle).decisions
 
 
@@ -248,7 +248,7 @@ def test_what_only_its_own_pods_can_settle_is_never_to_be_had(own: bool) -> None
     world = problem(
         nodes(2, gpu=2),
         gang("a", role(3, bears=[0], matches=[0], gpu=1)),
-        relations=(replace(relation("together", range(2)), own=own),),
+        relations=(replace(relation("together", range(2)), own_gang_only=own),),
     )
     (decision,) = solve(world).decisions
     assert [(fact.code, fact.never) for fact in decision.facts] == [("GW117", own)]
@@ -261,6 +261,8 @@ def test_a_relation_is_a_gangs_own_only_where_nobody_else_is_counted(present: di
     with pytest.raises(InvalidProblemError, match="own"):
         validate(
             problem(
-                nodes(2, gpu=2), *gangs, relations=(replace(relation("together", range(2), present=present), own=True),)
+                nodes(2, gpu=2),
+                *gangs,
+                relations=(replace(relation("together", range(2), present=present), own_gang_only=True),),
             )
         )

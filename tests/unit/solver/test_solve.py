@@ -9,7 +9,7 @@ import pytest
 from solver import InvalidProblemError, Options, solve
 from solver.plan import Fact, Repair
 from solver.problem import Problem
-from solver.semantics.placement_cost import NAMES
+from solver.semantics.placement_cost import COST_NAMES
 from tests.unit.solver.builders import (
     GangSpec,
     NodeSpec,
@@ -151,7 +151,7 @@ def test_small_gangs_make_way_inside_one_plan_so_that_a_hard_gang_fits() -> None
 def test_a_hard_gang_larger_than_any_supernode_never_starts_and_a_higher_tier_would_help() -> None:
     world = supernodes(gang("a", role(5, gpu=8), topology=hard(1)))
     assert facts(world, "a") == (Fact("GW104", never=True, hypernode=0, tier=1, asked=5, available=4),)
-    assert repairs(world, "a") == (Repair("GR102", tier=2), Repair("GR105", role=0, amount=4, now=5))
+    assert repairs(world, "a") == (Repair("GR102", tier=2), Repair("GR105", role=0, amount=4, current_amount=5))
 
 
 def test_a_soft_gang_is_kept_together_where_that_is_possible_and_spread_where_not() -> None:
@@ -338,7 +338,7 @@ def test_a_gap_that_was_asked_for_is_no_proof() -> None:
 def test_cbc_and_highs_admit_as_much() -> None:
     def reached(engine: str) -> list[tuple[str, float]]:
         plan = decided(crowd(), Options(engine=engine))  # type: ignore[arg-type]
-        return [(o.name, round(o.value, 6)) for b in plan.batches for o in b.objectives if o.name not in NAMES]
+        return [(o.name, round(o.value, 6)) for b in plan.batches for o in b.objectives if o.name not in COST_NAMES]
 
     assert reached("cbc") == reached("highs")
 

@@ -57,7 +57,7 @@ class Cluster:
         if each.name not in self.runs:
             return replace(each, duration=lasts)
         end, pods = self.runs[each.name]
-        return replace(each, duration=lasts, ends=end - self.now if self.told else None, running=pods)
+        return replace(each, duration=lasts, ends_in=end - self.now if self.told else None, running=pods)
 
     def step(self) -> None:
         self.runs = {name: run for name, run in self.runs.items() if run[0] > self.now}

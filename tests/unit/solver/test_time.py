@@ -204,7 +204,7 @@ def test_the_first_gang_that_finds_no_room_gets_a_reservation_at_the_known_end()
     world = problem(nodes(2, gpu=8), busy("a", 0, ends=600), busy("b", 1, ends=900), gang("large", role(2, gpu=8)))
     made = plan(world)
     assert made.reservation is not None
-    assert (made.reservation.gang, made.reservation.starts_in, made.reservation.until) == (2, 900, (0, 1))
+    assert (made.reservation.gang, made.reservation.starts_in, made.reservation.awaited_gangs) == (2, 900, (0, 1))
     assert of(world, made, "large").starts_in == 900
     assert [of(world, made, name).starts_in for name in "ab"] == [None, None]
 
@@ -219,7 +219,7 @@ def test_it_waits_for_nobody_whose_end_it_does_not_need() -> None:
     )
     made = plan(world)
     assert made.reservation is not None
-    assert (made.reservation.starts_in, made.reservation.until) == (600, (0, 2))
+    assert (made.reservation.starts_in, made.reservation.awaited_gangs) == (600, (0, 2))
     assert {place.node for place in made.reservation.placements} == {0, 2}
 
 
@@ -284,7 +284,7 @@ def test_an_overdue_gang_is_held_room_for_although_no_end_is_known() -> None:
     )
     made = plan(world)
     assert made.reservation is not None
-    assert (made.reservation.starts_in, made.reservation.until) == (None, (0,))
+    assert (made.reservation.starts_in, made.reservation.awaited_gangs) == (None, (0,))
     assert started(world, made) == set()
     assert codes(world, made, "small") == ["GW114"]
 
@@ -307,7 +307,7 @@ def test_a_gang_of_higher_priority_that_will_end_moves_the_start() -> None:
     )
     made = plan(world)
     assert made.reservation is not None
-    assert (made.reservation.starts_in, made.reservation.until) == (2000, (0, 2))
+    assert (made.reservation.starts_in, made.reservation.awaited_gangs) == (2000, (0, 2))
 
 
 def test_what_an_eviction_took_excuses_no_reservation() -> None:
@@ -327,7 +327,7 @@ def test_what_an_eviction_took_excuses_no_reservation() -> None:
         preempt=True,
     )
     made = plan(world)
-    assert sum(place.pods for place in of(world, made, "surplus").evicted) == 1
+    assert sum(place.pods for place in of(world, made, "surplus").evicted_pods) == 1
     assert made.reservation is None
 
 

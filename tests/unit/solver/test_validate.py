@@ -9,7 +9,7 @@ import pytest
 
 from solver.options import Options
 from solver.problem import InvalidProblemError, Problem
-from solver.validation.values import LARGEST, validate
+from solver.validation.values import MAX_AMOUNT, validate
 from tests.unit.solver.builders import gang, hard, nodes, parts, problem, queue, role, run
 
 WORLD = problem(
@@ -72,8 +72,8 @@ VALUES: dict[str, tuple[tuple[str | int, ...], object, tuple[str | int, ...] | N
     "an amount that is no number": (("nodes", 1, "capacity", 0), float("nan"), None),
     "a fractional amount": (("nodes", 1, "capacity", 0), 8.0, None),
     "a truth value for an amount": (("nodes", 1, "capacity", 0), True, None),
-    "an amount beyond 64 bits": (("nodes", 1, "capacity", 0), LARGEST + 1, None),
-    "a negative kind": (("nodes", 0, "kind"), -1, None),
+    "an amount beyond 64 bits": (("nodes", 1, "capacity", 0), MAX_AMOUNT + 1, None),
+    "a negative kind": (("nodes", 0, "node_class"), -1, None),
     "a leaf that does not exist": (("nodes", 0, "leaf"), 2, None),
     "a leaf counted from the end": (("nodes", 0, "leaf"), -1, None),
     "a tier of zero": (("hypernodes", 0, "tier"), 0, None),
@@ -96,7 +96,7 @@ VALUES: dict[str, tuple[tuple[str | int, ...], object, tuple[str | int, ...] | N
     "negative replicas": (("gangs", 0, "roles", 0, "replicas"), -1, None),
     "a negative request": (("gangs", 0, "roles", 0, "request", 0), -1, None),
     "a request too short": (("gangs", 0, "roles", 0, "request"), (), None),
-    "a kind that is no number": (("gangs", 0, "roles", 0, "kinds"), frozenset({"a100"}), None),
+    "a kind that is no number": (("gangs", 0, "roles", 0, "node_classes"), frozenset({"a100"}), None),
     "a gang's minimum above all replicas": (("gangs", 0, "minimum"), 7, None),
     "a negative minimum": (("gangs", 0, "minimum"), -1, None),
     "a topology of tier zero": (("gangs", 0, "topology", "tier"), 0, None),
@@ -114,29 +114,29 @@ VALUES: dict[str, tuple[tuple[str | int, ...], object, tuple[str | int, ...] | N
     "more running pods than can be counted": (("gangs", 1, "running", 0, "pods"), 2**31, None),
     "a list for a vector": (("nodes", 1, "capacity"), [8], None),
     "a list of gangs": (("gangs",), [], None),
-    "a set that may change for kinds": (("gangs", 0, "roles", 0, "kinds"), {0}, None),
+    "a set that may change for kinds": (("gangs", 0, "roles", 0, "node_classes"), {0}, None),
     "a number for a queue": (("queues", 1), 1, None),
     "nothing for a role": (("gangs", 0, "roles", 1), None, None),
     "a placement for a role": (("gangs", 0, "roles", 1), run(0, 0, 1), None),
     "a name that is none": (("nodes", 0, "name"), None, None),
     "a truth value that is a number": (("gangs", 0, "overdue"), 1, None),
     "a topology that is neither hard nor soft": (("gangs", 0, "topology", "mode"), "firm", None),
-    "half of a pair": (("nodes", 0, "windows"), ((1,),), ("nodes", 0, "windows", 0)),
+    "half of a pair": (("nodes", 0, "maintenance_windows"), ((1,),), ("nodes", 0, "maintenance_windows", 0)),
     "a second subgroup's size that is no number": (("gangs", 0, "subgroups", 1, "size"), float("nan"), None),
     "no policy": (("policy",), None, None),
     "nodes that add up beyond 64 bits": (
         ("nodes",),
-        tuple(edit(WORLD.nodes[n], ("capacity", 0), LARGEST // 2) for n in range(3)),
+        tuple(edit(WORLD.nodes[n], ("capacity", 0), MAX_AMOUNT // 2) for n in range(3)),
         ("nodes", 2, "capacity", 0),
     ),
     "gangs that add up beyond 64 bits": (
         ("gangs", 0, "roles", 0, "request", 0),
-        LARGEST // 2,
+        MAX_AMOUNT // 2,
         ("gangs", 0, "roles", 0, "request", 0),
     ),
     "queues that add up beyond 64 bits": (
         ("queues",),
-        tuple(edit(WORLD.queues[q], ("used", 0), LARGEST) for q in range(2)),
+        tuple(edit(WORLD.queues[q], ("used", 0), MAX_AMOUNT) for q in range(2)),
         ("queues", 1, "used", 0),
     ),
 }

@@ -37,7 +37,7 @@ CHECKED: dict[type, dict[str, str]] = {
         "batches": "batches",
         "queues": "queue_use",
         "reservation": "reservation",
-        "clock_struck": "no: only a clock could tell; tests/unit/solver/test_clock.py",
+        "hit_time_limit": "no: only a clock could tell; tests/unit/solver/test_clock.py",
     },
     solver.plan.Decision: {
         "gang": "decisions",
@@ -46,16 +46,16 @@ CHECKED: dict[type, dict[str, str]] = {
         "domains": "domains",
         "facts": "reasons",
         "repairs": "reasons",
-        "evicted": "evictions",
-        "evicted_for": "legality",
-        "cells": "cells",
+        "evicted_pods": "evictions",
+        "evicted_for": "eviction_rights",
+        "slot_uses": "device_slots",
         "starts_in": "reservation",
     },
     solver.plan.Fact: {
         "code": "no: that the facts suffice and none is idle takes as long as finding them; tests/property/test_reasons.py",
         "never": "reasons",
         **dict.fromkeys(
-            ("role", "queue", "resource", "hypernode", "relation", "gangs", "queues", "nodes", "subgroup"), "reasons"
+            ("role", "queue", "resource", "hypernode", "pod_rule", "gangs", "queues", "nodes", "subgroup"), "reasons"
         ),
         **dict.fromkeys(("asked", "available"), "reasons"),
         "tier": "no: what the gang's topology says, for people",
@@ -64,23 +64,35 @@ CHECKED: dict[type, dict[str, str]] = {
     solver.plan.Repair: {
         "code": "no: that it is enough takes as long as finding it; tests/property/test_repairs.py, tests/property/test_delays.py",
         **dict.fromkeys(
-            ("queue", "resource", "tier", "amount", "now", "role", "subgroup", "hypernode", "gangs", "nodes", "also"),
+            (
+                "queue",
+                "resource",
+                "tier",
+                "amount",
+                "current_amount",
+                "role",
+                "subgroup",
+                "hypernode",
+                "gangs",
+                "nodes",
+                "also",
+            ),
             "reasons",
         ),
         "seconds": "no: when others end, for people; tests/property/test_delays.py",
     },
-    solver.plan.CellUse: dict.fromkeys(("role", "node", "cell", "pods"), "cells"),
-    solver.plan.Reservation: dict.fromkeys(("gang", "starts_in", "placements", "until"), "reservation"),
+    solver.plan.SlotUse: dict.fromkeys(("role", "node", "slot", "pods"), "device_slots"),
+    solver.plan.Reservation: dict.fromkeys(("gang", "starts_in", "placements", "awaited_gangs"), "reservation"),
     solver.plan.Batch: {
         "gangs": "batches",
         "verdict": "batches",
-        "objectives": "values",
+        "objectives": "objective_values",
         "seconds": "no: measured for people, and no part of the plan's identity",
     },
     solver.plan.Objective: {
-        "name": "values",
-        "value": "values",
-        "bound": "values",
+        "name": "objective_values",
+        "value": "objective_values",
+        "bound": "objective_values",
         "gap": "batches",
         "verdict": "batches",
     },
@@ -195,7 +207,7 @@ SENTENCES = {
     "running pods do not move": (
         problem(nodes(2, gpu=8), gang("a", role(1, gpu=8), running=(run(0, 0, 1),))),
         {0: [(0, 1, 1)]},
-        {"running_stay", "queue_use"},
+        {"running_pods_stay", "queue_use"},
     ),
     "a gang that lost a pod is completed beside the others": (
         problem(nodes(2, gpu=8), gang("a", role(2, gpu=8), running=(run(0, 1, 1),))),
@@ -500,11 +512,11 @@ FORM = {
         {"reasons"},
     ),
     "fewer pods are as many": (
-        replace(GOOD, decisions=(A, replace(B, repairs=(Repair("GR105", amount=2, now=2),)), C)),
+        replace(GOOD, decisions=(A, replace(B, repairs=(Repair("GR105", amount=2, current_amount=2),)), C)),
         {"reasons"},
     ),
     "fewer pods are fewer": (
-        replace(GOOD, decisions=(A, replace(B, repairs=(Repair("GR105", amount=1, now=2),)), C)),
+        replace(GOOD, decisions=(A, replace(B, repairs=(Repair("GR105", amount=1, current_amount=2),)), C)),
         set(),
     ),
     "a gang is to wait for its own end": (

@@ -41,7 +41,7 @@ def test_the_cheapest_victim_goes_and_is_told_for_whom() -> None:
     )
     assert actions(world) == {"old": "keep", "young": "evict", "middle": "keep", "winner": "start"}
     decision = decided(world).decisions[1]
-    assert (decision.placements, decision.evicted, decision.evicted_for) == ((), (run(0, 1, 1),), (3,))
+    assert (decision.placements, decision.evicted_pods, decision.evicted_for) == ((), (run(0, 1, 1),), (3,))
 
 
 def test_one_goes_where_ten_would_do_as_well() -> None:
@@ -100,11 +100,11 @@ def rivals(*, second: int | None = 100) -> Problem:
 def loss_of(world: Problem, options: Options) -> int:
     plan = solve(world, options)
     assert verify(world, plan) == []
-    return sum(world.gangs[d.gang].loss * p.pods for d in plan.decisions for p in d.evicted)
+    return sum(world.gangs[d.gang].loss * p.pods for d in plan.decisions for p in d.evicted_pods)
 
 
 def test_the_first_winner_leaves_the_second_what_is_dear_without_it() -> None:
-    assert loss_of(rivals(), Options(winner_variables=0)) == 121
+    assert loss_of(rivals(), Options(preemptor_variables=0)) == 121
     assert loss_of(rivals(), Options()) == 31
     plan = solve(rivals())
     assert [d.evicted_for for d in plan.decisions[:4]] == [(5,), (5,), (4,), ()]
@@ -114,7 +114,7 @@ def test_the_first_winner_leaves_the_second_what_is_dear_without_it() -> None:
 
 def test_the_first_winner_leaves_the_second_the_only_room_that_it_can_have() -> None:
     world = rivals(second=None)
-    assert solve(world, Options(winner_variables=0)).decisions[5].action == "wait"
+    assert solve(world, Options(preemptor_variables=0)).decisions[5].action == "wait"
     assert actions(world) == {
         "g0": "evict",
         "g1": "evict",
@@ -154,7 +154,7 @@ def test_two_queues_that_take_from_a_third_do_it_together() -> None:
         tree=TREE,
         reclaim=True,
     )
-    assert loss_of(world, Options(winner_variables=0)) == 121
+    assert loss_of(world, Options(preemptor_variables=0)) == 121
     assert loss_of(world, Options()) == 31
 
 
@@ -380,7 +380,7 @@ def test_a_gang_bound_to_one_supernode_makes_room_inside_one() -> None:
         ["g0", "g3"],
     ) or (sum(d.action == "evict" for d in plan.decisions) == 2)
     assert len(plan.decisions[-1].domains) == 1
-    assert sum(world.gangs[d.gang].loss for d in plan.decisions if d.evicted) == 110
+    assert sum(world.gangs[d.gang].loss for d in plan.decisions if d.evicted_pods) == 110
 
 
 # --- across queues

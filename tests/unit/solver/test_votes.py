@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from solver import solve
-from solver.problem import Budget, InvalidProblemError, Policy, Problem, Votes
+from solver.problem import DisruptionBudget, EvictionVotes, InvalidProblemError, Policy, Problem
 from tests.unit.solver.builders import GangSpec, gang, nodes, problem, queue, role, run
 from tests.unit.solver.outcomes import evicted
 
-SURPLUS, SHARES = Votes(whole=False), Votes(shares=True)
+SURPLUS, SHARES = EvictionVotes(whole_gangs=False), EvictionVotes(compare_shares=True)
 
 
 def elastic(
@@ -32,21 +32,21 @@ def test_where_the_gang_plugin_votes_surplus_goes_though_a_whole_gang_would_be_c
         preempt=True,
     )
     assert evicted(world) == {"cheap": 8}
-    assert evicted(replace(world, preempting=SURPLUS)) == {"dear": 4}
+    assert evicted(replace(world, preempt_votes=SURPLUS)) == {"dear": 4}
 
 
 def test_where_the_gang_plugin_votes_and_nobody_has_surplus_nobody_goes() -> None:
     world = problem(
         nodes(1, gpu=8), elastic("tight", 0, 8, 8), gang("winner", role(1, gpu=4), priority=10), preempt=True
     )
-    assert evicted(replace(world, preempting=SURPLUS)) == {}
+    assert evicted(replace(world, preempt_votes=SURPLUS)) == {}
 
 
 def test_a_gang_below_its_minimum_has_no_surplus() -> None:
     rest = gang("rest", role(4, gpu=4), running=(run(0, 0, 2),), loss=1)
     world = problem(nodes(1, gpu=8), rest, gang("winner", role(1, gpu=4), priority=10), preempt=True)
     assert evicted(world) == {"rest": 2}
-    assert evicted(replace(world, preempting=SURPLUS)) == {}
+    assert evicted(replace(world, preempt_votes=SURPLUS)) == {}
 
 
 def test_the_votes_on_reclaim_are_no_votes_on_preemption() -> None:
@@ -57,7 +57,7 @@ def test_the_votes_on_reclaim_are_no_votes_on_preemption() -> None:
         preempt=True,
         reclaim=True,
     )
-    assert evicted(replace(world, reclaiming=SURPLUS)) == {"tight": 8}
+    assert evicted(replace(world, reclaim_votes=SURPLUS)) == {"tight": 8}
 
 
 def test_the_gang_plugin_votes_on_reclaim_as_well() -> None:
@@ -69,11 +69,11 @@ def test_the_gang_plugin_votes_on_reclaim_as_well() -> None:
         gang("winner", role(1, gpu=3), queue="owner"),
         reclaim=True,
     )
-    assert evicted(replace(world, reclaiming=SURPLUS)) == {"lent": 3}
+    assert evicted(replace(world, reclaim_votes=SURPLUS)) == {"lent": 3}
     larger = replace(
         world, gangs=(world.gangs[0], replace(world.gangs[1], roles=(replace(world.gangs[1].roles[0], request=(4,)),)))
     )
-    assert evicted(replace(larger, reclaiming=SURPLUS)) == {}
+    assert evicted(replace(larger, reclaim_votes=SURPLUS)) == {}
 
 
 # --- the plugin drf
@@ -89,7 +89,7 @@ def test_where_drf_votes_the_victim_keeps_the_share_that_its_winner_gets(asked: 
         gang("winner", role(1, gpu=asked), priority=10),
         preempt=True,
     )
-    assert evicted(replace(world, preempting=SHARES)) == gone
+    assert evicted(replace(world, preempt_votes=SHARES)) == gone
 
 
 def test_where_drf_votes_nobody_goes_whole_for_a_gang_that_asks_for_anything() -> None:
@@ -97,7 +97,7 @@ def test_where_drf_votes_nobody_goes_whole_for_a_gang_that_asks_for_anything() -
         nodes(1, gpu=8), elastic("tight", 0, 8, 8), gang("winner", role(1, gpu=1), priority=10), preempt=True
     )
     assert evicted(world) == {"tight": 8}
-    assert evicted(replace(world, preempting=SHARES)) == {}
+    assert evicted(replace(world, preempt_votes=SHARES)) == {}
 
 
 def test_drf_measures_the_dominant_share_of_either_whatever_resource_that_is() -> None:
@@ -106,7 +106,7 @@ def test_drf_measures_the_dominant_share_of_either_whatever_resource_that_is() -
     world = problem(
         nodes(1, gpu=4, cpu=16), memory, gang("winner", role(1, gpu=2, cpu=1), priority=10), preempt=True, reclaim=False
     )
-    assert evicted(replace(world, preempting=SHARES)) == {"memory": 2}
+    assert evicted(replace(world, preempt_votes=SHARES)) == {"memory": 2}
 
 
 def test_with_two_winners_the_larger_share_is_what_the_victim_keeps() -> None:
@@ -114,7 +114,7 @@ def test_with_two_winners_the_larger_share_is_what_the_victim_keeps() -> None:
     winners = [gang(f"w{n}", role(1, gpu=asked), priority=10) for n, asked in enumerate((4, 1))]
     world = problem(nodes(1, gpu=8), elastic("rich", 0, 8, 1), *winners, preempt=True)
     assert evicted(world) == {"rich": 5}
-    assert evicted(replace(world, preempting=SHARES)) == {"rich": 4}
+    assert evicted(replace(world, preempt_votes=SHARES)) == {"rich": 4}
 
 
 # --- disruption budgets
@@ -131,7 +131,7 @@ def test_no_more_pods_go_than_a_budget_allows(allowed: int, gone: dict[str, int]
         gang("winner", role(1, gpu=2), priority=10),
         preempt=True,
     )
-    assert evicted(replace(world, budgets=(Budget("cheap", allowed, ((0, 0),)),))) == gone
+    assert evicted(replace(world, disruption_budgets=(DisruptionBudget("cheap", allowed, ((0, 0),)),))) == gone
 
 
 def test_a_budget_over_several_gangs_counts_them_together() -> None:
@@ -142,19 +142,19 @@ def test_a_budget_over_several_gangs_counts_them_together() -> None:
         gang("winner", role(1, gpu=2), priority=10),
         preempt=True,
     )
-    assert evicted(replace(world, budgets=(Budget("both", 1, ((0, 0), (1, 0))),))) == {}
+    assert evicted(replace(world, disruption_budgets=(DisruptionBudget("both", 1, ((0, 0), (1, 0))),))) == {}
 
 
 def test_what_went_for_one_winner_is_no_longer_in_the_budget_of_the_next() -> None:
     winners = [gang(f"w{n}", role(1, gpu=2), priority=10) for n in range(2)]
     world = problem(nodes(1, gpu=8), elastic("rich", 0, 8, 1), *winners, preempt=True)
-    assert evicted(replace(world, budgets=(Budget("rich", 3, ((0, 0),)),))) == {"rich": 2}
+    assert evicted(replace(world, disruption_budgets=(DisruptionBudget("rich", 3, ((0, 0),)),))) == {"rich": 2}
 
 
 def test_a_budget_of_a_role_that_is_not_there_is_refused() -> None:
     world = problem(nodes(1, gpu=8), elastic("a", 0, 4, 1))
     with pytest.raises(InvalidProblemError, match=r"budgets\.0\.roles\.0"):
-        solve(replace(world, budgets=(Budget("b", 1, ((0, 1),)),)))
+        solve(replace(world, disruption_budgets=(DisruptionBudget("b", 1, ((0, 1),)),)))
 
 
 # --- capacity's ancestors
@@ -170,7 +170,7 @@ def families(*, lenders: int, takers: int, owner: int | None, asked: int = 2, le
         nodes(1, gpu=8),
         elastic("lent", 0, 8, 1, queue="lender"),
         gang("winner", role(1, gpu=asked), queue="owner"),
-        policy=Policy(capacity=True, capacity_hierarchy=True, reclaim_levels=level),
+        policy=Policy(capacity=True, capacity_hierarchy=True, ancestor_reclaim_levels=level),
         reclaim=True,
     )
 
@@ -196,7 +196,7 @@ def test_sisters_that_deserve_nothing_take_nothing_from_each_other() -> None:
         nodes(1, gpu=8),
         elastic("lent", 0, 8, 1, queue="one"),
         gang("winner", role(1, gpu=2), queue="other"),
-        policy=Policy(capacity=True, capacity_hierarchy=True, reclaim_levels=1),
+        policy=Policy(capacity=True, capacity_hierarchy=True, ancestor_reclaim_levels=1),
         reclaim=True,
     )
     assert evicted(world) == {}
@@ -210,7 +210,7 @@ def test_a_sister_is_not_protected_by_the_queue_above_both() -> None:
         nodes(1, gpu=8),
         elastic("lent", 0, 8, 1, queue="one"),
         gang("winner", role(1, gpu=4), queue="other"),
-        policy=Policy(capacity=True, capacity_hierarchy=True, reclaim_levels=3),
+        policy=Policy(capacity=True, capacity_hierarchy=True, ancestor_reclaim_levels=3),
         reclaim=True,
     )
     assert evicted(world) == {"lent": 4}

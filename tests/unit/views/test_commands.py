@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from compiler.cli import cli
-from compiler.repository import Tree
+from compiler.repository import Repository
 
 ROOT = Path(__file__).parents[3]
 CASES = ROOT / "tests/golden"
@@ -172,9 +172,9 @@ def test_compile_touches_nothing_in_a_folder_that_is_not_its_own(name: str, tmp_
 
 
 def test_the_tree_comes_from_a_higher_layer_when_it_has_one() -> None:
-    def dated(path: Path) -> Tree:
-        tree = Tree.from_directory(path)
-        return Tree(tree.files, {"jobs/second.yaml": 1, "jobs/first.yaml": 2})
+    def dated(path: Path) -> Repository:
+        tree = Repository.from_directory(path)
+        return Repository(tree.files, {"jobs/second.yaml": 1, "jobs/first.yaml": 2})
 
     assert "+ team/second" in run("plan", *repo("deadlock"), obj=dated).stdout
 

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from compiler.cluster_state.state import State
-from compiler.explain.provenance import PLACES, SOURCES, Source, Sources, suspended
-from compiler.explain.reasons import REASONS, REPAIRS
+from compiler.cluster_state.state import ClusterState
+from compiler.explain.provenance import FACT_SOURCES, REPAIR_SOURCES, Provenance, Source, suspension_sources
+from compiler.explain.reasons import REASON_TEMPLATES, REPAIR_TEMPLATES
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
-from compiler.repository import Tree
+from compiler.repository import Repository
 from compiler.views import data, text
-from compiler.views.explanation import explanation
+from compiler.views.explanation import explanation_text
 from solver.plan import Fact, Repair
 from solver.problem import Placement
 
@@ -133,9 +133,9 @@ GUARD = {
 
 def compiled(**files: str) -> Outcome:
     nodes = [{**NODE, "metadata": {"name": f"gpu-{n}", "labels": {"zone": "a"}}, "spec": {}} for n in range(4)]
-    state = State.from_objects([*nodes, NODE, GUARD])
+    state = ClusterState.from_objects([*nodes, NODE, GUARD])
     return compile_repository(
-        Tree({name: content.encode() for name, content in {**FILES, **files}.items()}), state=state
+        Repository({name: content.encode() for name, content in {**FILES, **files}.items()}), state=state
     )
 
 
@@ -230,7 +230,7 @@ CASES: dict[str, list[tuple[Fact, list[str]]]] = {
             [f"{POOL} maintenance | maintenance:", f"{ONE} expected duration | gangplan.dev/expected-duration: 2h"],
         )
     ],
-    "GW117": [(Fact("GW117", role=0, relation=0), [f"{ONE} rule of role worker | affinity:"])],
+    "GW117": [(Fact("GW117", role=0, pod_rule=0), [f"{ONE} rule of role worker | affinity:"])],
     "GW118": [(Fact("GW118", role=0), [f"{ONE} role worker | - name: worker"])],
     "GW119": [(Fact("GW119", role=0), [f"{POOL} capacity | capacity:", f"{ONE} role worker | - name: worker"])],
     "GW120": [
@@ -249,7 +249,7 @@ CASES: dict[str, list[tuple[Fact, list[str]]]] = {
 
 
 def test_every_code_says_where_it_comes_from() -> None:
-    assert SOURCES.keys() == CASES.keys() == REASONS.keys() - {"GW111"}
+    assert FACT_SOURCES.keys() == CASES.keys() == REASON_TEMPLATES.keys() - {"GW111"}
 
 
 @pytest.mark.parametrize("code", CASES)
@@ -258,8 +258,8 @@ def test_a_fact_names_the_objects_that_it_comes_from_and_no_others(outcome: Outc
     assert outcome.origins is not None
     runs = replace(outcome.problem.gangs[0], running=(Placement(0, 1, 1), Placement(0, 2, 1)))
     problem = replace(outcome.problem, gangs=(runs, *outcome.problem.gangs[1:]))
-    sources = Sources(problem, outcome.origins, outcome.specs.cluster.document)
-    assert [seen(sources.of(0, fact)) for fact, _ in CASES[code]] == [expected for _, expected in CASES[code]]
+    sources = Provenance(problem, outcome.origins, outcome.specs.cluster.document)
+    assert [seen(sources.fact_sources(0, fact)) for fact, _ in CASES[code]] == [expected for _, expected in CASES[code]]
 
 
 ROLE, MADE = f"{ONE} role worker | - name: worker", f"{POOL}  | metadata: {{name: gpu}}"
@@ -298,7 +298,7 @@ REPAIR_CASES: dict[str, tuple[Repair, list[str]]] = {
 
 
 def test_every_repair_says_where_it_is_made() -> None:
-    assert PLACES.keys() == REPAIR_CASES.keys() == REPAIRS.keys()
+    assert REPAIR_SOURCES.keys() == REPAIR_CASES.keys() == REPAIR_TEMPLATES.keys()
 
 
 @pytest.mark.parametrize("code", REPAIR_CASES)
@@ -306,15 +306,20 @@ def test_a_repair_names_the_line_to_change_or_what_is_waited_for(outcome: Outcom
     assert outcome.problem is not None
     assert outcome.origins is not None
     repair, expected = REPAIR_CASES[code]
-    assert seen(Sources(outcome.problem, outcome.origins, outcome.specs.cluster.document).places(0, repair)) == expected
+    assert (
+        seen(Provenance(outcome.problem, outcome.origins, outcome.specs.cluster.document).repair_sources(0, repair))
+        == expected
+    )
 
 
 def test_a_rule_of_a_pod_that_is_nobodys_is_said_by_its_name(outcome: Outcome) -> None:
     assert outcome.problem is not None
     assert outcome.origins is not None
-    (guarded,) = (rho for rho, guards in enumerate(outcome.origins.guards) if guards)
-    sources = Sources(outcome.problem, outcome.origins, outcome.specs.cluster.document)
-    assert seen(sources.of(1, Fact("GW117", role=0, relation=guarded))) == ["Pod ops/guard rule | in the cluster"]
+    (guarded,) = (rho for rho, guards in enumerate(outcome.origins.rule_owner_pods) if guards)
+    sources = Provenance(outcome.problem, outcome.origins, outcome.specs.cluster.document)
+    assert seen(sources.fact_sources(1, Fact("GW117", role=0, pod_rule=guarded))) == [
+        "Pod ops/guard rule | in the cluster"
+    ]
 
 
 def test_nodes_that_only_the_cluster_knows_are_named_in_few_words() -> None:
@@ -324,12 +329,12 @@ def test_nodes_that_only_the_cluster_knows_are_named_in_few_words() -> None:
     }
     nodes = [{**NODE, "metadata": {"name": f"n-{n}", "labels": {"zone": "a"}}, "spec": {}} for n in range(5)]
     made = compile_repository(
-        Tree({name: content.encode() for name, content in files.items()}), state=State.from_objects(nodes)
+        Repository({name: content.encode() for name, content in files.items()}), state=ClusterState.from_objects(nodes)
     )
     assert made.problem is not None
     assert made.origins is not None
-    sources = Sources(made.problem, made.origins, made.specs.cluster.document)
-    assert seen(sources.of(0, Fact("GW102", resource=1)))[0] == "Node n-0 to 4 capacity | in the cluster"
+    sources = Provenance(made.problem, made.origins, made.specs.cluster.document)
+    assert seen(sources.fact_sources(0, Fact("GW102", resource=1)))[0] == "Node n-0 to 4 capacity | in the cluster"
 
 
 def test_a_suspended_job_points_to_what_its_owner_wrote() -> None:
@@ -342,7 +347,7 @@ def test_a_suspended_job_points_to_what_its_owner_wrote() -> None:
         }
     )
     assert made.origins is not None
-    found = {gang.document.name: suspended(gang) for gang in made.origins.set_aside}
+    found = {gang.document.name: suspension_sources(gang) for gang in made.origins.inactive_gangs}
     assert [(source.field, source.position and source.position.line) for (source,) in found.values()] == [
         ("scheduler", 9),
         ("suspend", 5),
@@ -357,12 +362,12 @@ def test_plan_names_two_lines_explain_all_with_columns_and_json_every_part() -> 
     assert all(source.position for source in said)
     first = said[0].position
     assert first is not None
-    assert f"see {first.file}:{first.line} {said[0].field}" in text.plan(made)
-    full = explanation(made, decided)
+    assert f"see {first.file}:{first.line} {said[0].field}" in text.plan_text(made)
+    full = explanation_text(made, decided)
     for source in said:
         assert source.position is not None
         assert f"{source.position.file}:{source.position.line}:{source.position.column}: {source.object}" in full
-    shown = data.gang(decided)["reasons"][0]["from"]
+    shown = data.gang_entry(decided)["reasons"][0]["from"]
     assert shown[0] == {
         "object": said[0].object,
         "field": said[0].field,

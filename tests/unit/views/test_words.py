@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from compiler.explain.reasons import REASONS, REPAIRS, Words, reference
-from compiler.fields.amounts import number, quantity, say
+from compiler.explain.reasons import REASON_TEMPLATES, REPAIR_TEMPLATES, Explainer, reasons_page
+from compiler.fields.amounts import json_amount, named_amount, rounded_amount
 from compiler.lower import Origins
-from compiler.views.names import compact
+from compiler.views.names import compact_names
 from solver.plan import Fact, Repair
 from solver.problem import Gang, HyperNode, Problem, Queue, Role
 
@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[3]
     ],
 )
 def test_runs_of_names_are_said_in_few_words(names: list[str], most: int | None, expected: str) -> None:
-    assert compact(names, most) == expected
+    assert compact_names(names, most) == expected
 
 
 @pytest.mark.parametrize(
@@ -40,12 +40,16 @@ def test_runs_of_names_are_said_in_few_words(names: list[str], most: int | None,
     ],
 )
 def test_amounts_for_people_and_for_machines(resource: str, amount: int, people: str, machines: float) -> None:
-    assert quantity(resource, amount) == people
-    assert number(resource, amount) == machines
+    assert rounded_amount(resource, amount) == people
+    assert json_amount(resource, amount) == machines
 
 
 def test_pods_are_counted_in_english() -> None:
-    assert [say("pods", 1), say("pods", 2), say("cpu", 500)] == ["1 pod", "2 pods", "0.5 cpu"]
+    assert [named_amount("pods", 1), named_amount("pods", 2), named_amount("cpu", 500)] == [
+        "1 pod",
+        "2 pods",
+        "0.5 cpu",
+    ]
 
 
 PROBLEM = Problem(
@@ -55,11 +59,11 @@ PROBLEM = Problem(
     (Queue("ads", None, 1, 0, (None, None), (None, None), (None, 64), (0, 0)),),
     tuple(Gang(f"t/{name}", 0, 0, 0, 1, (Role("worker", 4, 4, (0, 8), frozenset()),)) for name in "abcde"),
 )
-WORDS = Words(PROBLEM, Origins((), (), (), ()))
+WORDS = Explainer(PROBLEM, Origins((), (), (), ()))
 
 
 def test_a_fact_is_said_in_the_users_names_with_its_numbers() -> None:
-    reason = WORDS.reason(PROBLEM.gangs[0], Fact("GW101", queue=0, resource=1, asked=32, available=8, limit=64))
+    reason = WORDS.fact_message(PROBLEM.gangs[0], Fact("GW101", queue=0, resource=1, asked=32, available=8, limit=64))
     assert reason.message == "queue ads may hold 64 nvidia.com/gpu and has 8 left; the job asks for 32"
     assert dict(reason.facts) == {
         "queue": "ads",
@@ -73,32 +77,32 @@ def test_a_fact_is_said_in_the_users_names_with_its_numbers() -> None:
 
 def test_what_can_never_be_is_said_otherwise() -> None:
     fact = Fact("GW104", never=True, tier=1, hypernode=0, asked=16, available=8)
-    reason = WORDS.reason(PROBLEM.gangs[0], fact)
+    reason = WORDS.fact_message(PROBLEM.gangs[0], fact)
     assert reason.message == "it must sit inside one tier-1 domain; even empty, the best, sn-1, holds 8 of 16 pods"
     assert reason.facts["never"] is True
 
 
 def test_many_gangs_are_counted_after_the_third() -> None:
-    reason = WORDS.reason(PROBLEM.gangs[0], Fact("GW105", gangs=(1, 2, 3, 4)))
+    reason = WORDS.fact_message(PROBLEM.gangs[0], Fact("GW105", gangs=(1, 2, 3, 4)))
     assert reason.message.endswith("t/b, t/c, t/d and 1 more")
     assert reason.facts["gangs"] == ("t/b", "t/c", "t/d", "t/e")
 
 
-@pytest.mark.parametrize("code", REASONS)
+@pytest.mark.parametrize("code", REASON_TEMPLATES)
 def test_every_code_has_a_sentence_even_for_a_bare_fact(code: str) -> None:
-    bare = WORDS.reason(PROBLEM.gangs[0], Fact(code))
-    full = WORDS.reason(PROBLEM.gangs[0], Fact(code, False, 0, 0, 1, 0, 1, 8, 4, 64, (1,)))
+    bare = WORDS.fact_message(PROBLEM.gangs[0], Fact(code))
+    full = WORDS.fact_message(PROBLEM.gangs[0], Fact(code, False, 0, 0, 1, 0, 1, 8, 4, 64, (1,)))
     assert "{" not in bare.message + full.message
     assert len(bare.message) > 10
 
 
 def test_a_repair_says_how_much_of_what() -> None:
-    repair = WORDS.repair(PROBLEM.gangs[0], Repair("GR101", queue=0, resource=1, amount=24))
+    repair = WORDS.repair_message(PROBLEM.gangs[0], Repair("GR101", queue=0, resource=1, amount=24))
     assert (repair.message, dict(repair.facts)) == (
         "24 nvidia.com/gpu more of capability for queue ads",
         {"queue": "ads", "resource": "nvidia.com/gpu", "amount": 24},
     )
-    assert all(WORDS.repair(PROBLEM.gangs[0], Repair(code)).message for code in REPAIRS)
+    assert all(WORDS.repair_message(PROBLEM.gangs[0], Repair(code)).message for code in REPAIR_TEMPLATES)
 
 
 @pytest.mark.parametrize(
@@ -135,12 +139,12 @@ def test_a_repair_says_how_much_of_what() -> None:
 def test_a_repair_that_takes_time_says_until_when(
     now: int | None, repair: Repair, message: str, facts: dict[str, object]
 ) -> None:
-    said = Words(PROBLEM, Origins((), (), (), (), now=now)).repair(PROBLEM.gangs[0], repair)
+    said = Explainer(PROBLEM, Origins((), (), (), (), now=now)).repair_message(PROBLEM.gangs[0], repair)
     assert said.message == message
     assert {key: value for key, value in said.facts.items() if key in ("seconds", "amount")} == facts
     assert ("at" in said.facts) == (now is not None and repair.code == "GR109" and repair.seconds is not None)
 
 
 def test_the_page_of_reasons_is_current() -> None:
-    """Mend: python -c "from compiler.explain.reasons import reference; print(reference(), end='')" > docs/reasons.md"""
-    assert (ROOT / "docs/reasons.md").read_text() == reference()
+    """Mend: python -c "from compiler.explain.reasons import reasons_page; print(reasons_page(), end='')" > docs/reasons.md"""
+    assert (ROOT / "docs/reasons.md").read_text() == reasons_page()

@@ -16,11 +16,11 @@ from solver.semantics.gang_classes import gangs_by_class
 from solver.semantics.topology import TopologyTree
 from solver.state.room import FreeNodes, QueueBooks, free_vectors
 
-SECONDS = 600.0
+TIME_LIMIT = 600.0
 """For one linear program; without an optimum there is no bound and the case fails."""
 
 
-def most_placed(problem: Problem, resource: int) -> int:
+def placed_upper_bound(problem: Problem, resource: int) -> int:
     """The linear relaxation of the admission, the solver's own sets, variables and rows with integrality dropped:
 
         max  sum_{q,p,k} demand_k[resource] * y[q,p,k]        subject to `constraints.CONSTRAINTS`
@@ -47,13 +47,13 @@ def most_placed(problem: Problem, resource: int) -> int:
     for v in x.model.variables():
         v.cat = pulp.LpContinuous
     x.model.setObjective(pulp.LpAffineExpression([(y, s.min_demands[k][resource]) for (_, _, k), y in x.y.items()]))
-    answer = solve_model(x.model, Options(time_limit=SECONDS))
+    answer = solve_model(x.model, Options(time_limit=TIME_LIMIT))
     if answer.status != "optimal":
         raise RuntimeError(f"the linear relaxation ended {answer.status}")
     return math.floor(answer.value + FEASIBILITY_TOLERANCE)
 
 
-def greedy(problem: Problem, resource: int) -> tuple[int, int]:
+def placed_by_greedy(problem: Problem, resource: int) -> tuple[int, int]:
     """(gangs, amount of the resource) that the greedy starts by itself: the floor under every plan, and the baseline to
     beat."""
     placed = greedy_floor(

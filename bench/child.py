@@ -9,37 +9,37 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench.registry import AbsentError, Figures, cases, figures
+from bench.registry import Figures, MissingInputError, figures_from_json, load_cases
 
 ROOT = Path(__file__).resolve().parents[1]
-LONGEST = 900.0
+TIME_LIMIT = 900.0
 """Seconds after which a case counts as failed."""
 
 
-ABSENT = 3
+ABSENT_EXIT_CODE = 3
 """Exit code of a child that lacks something its case needs."""
 
 
-def apart(name: str) -> Figures | str:
+def run_in_child(name: str) -> Figures | str:
     """The figures of a case, or in a few words why there are none. Raises AbsentError, with the reason, for a case that
     cannot be run here."""
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "bench.child", name], cwd=ROOT, capture_output=True, text=True, timeout=LONGEST
+            [sys.executable, "-m", "bench.child", name], cwd=ROOT, capture_output=True, text=True, timeout=TIME_LIMIT
         )
     except subprocess.TimeoutExpired:
-        return f"no end after {LONGEST:.0f} s"
-    if done.returncode == ABSENT:
-        raise AbsentError(done.stderr.strip())
+        return f"no end after {TIME_LIMIT:.0f} s"
+    if done.returncode == ABSENT_EXIT_CODE:
+        raise MissingInputError(done.stderr.strip())
     if done.returncode:
         return (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-    return figures(json.loads(done.stdout))
+    return figures_from_json(json.loads(done.stdout))
 
 
 if __name__ == "__main__":
     try:
-        measured = cases()[sys.argv[1]].run()
-    except AbsentError as absent:
+        measured = load_cases()[sys.argv[1]].run()
+    except MissingInputError as absent:
         sys.stderr.write(f"{absent}\n")
-        sys.exit(ABSENT)
+        sys.exit(ABSENT_EXIT_CODE)
     json.dump(dataclasses.asdict(measured), sys.stdout)

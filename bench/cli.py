@@ -10,9 +10,9 @@ from pathlib import Path
 import click
 
 from bench import table
-from bench.child import apart
-from bench.registry import USUAL, AbsentError, Case, Figures, cases
-from bench.traces import VARIABLE
+from bench.child import run_in_child
+from bench.registry import DEFAULT_GROUP, Case, Figures, MissingInputError, load_cases
+from bench.traces import TRACES_VARIABLE
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -35,7 +35,7 @@ from bench.traces import VARIABLE
 @click.option(
     "--traces",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help=f"Where the published traces lie. [default: {VARIABLE}, else shared/traces beside the checkout]",
+    help=f"Where the published traces lie. [default: {TRACES_VARIABLE}, else shared/traces beside the checkout]",
 )
 @click.pass_context
 def bench(
@@ -48,32 +48,32 @@ def bench(
     traces: Path | None,
 ) -> None:
     """Measure each case in a process of its own, one after another. Exits with 1 when a case fails or misses its bar."""
-    picked = _picked(chosen, groups, everything=listed or page is not None)
+    picked = _selected_cases(chosen, groups, everything=listed or page is not None)
     if listed:
         for case in picked:
             click.echo(f"{case.group:8} {case.name:28} {case.title}")
         return
     if traces is not None:
-        os.environ[VARIABLE] = str(traces.resolve())
+        os.environ[TRACES_VARIABLE] = str(traces.resolve())
     results: list[tuple[Case, Figures | str]] = []
     for case in picked:
         click.echo(f"{case.name} ...", err=True)
         try:
-            results.append((case, apart(case.name)))
-        except AbsentError as absent:
+            results.append((case, run_in_child(case.name)))
+        except MissingInputError as absent:
             click.echo(f"{case.name}: {absent}", err=True)
-    click.echo(_json(results) if as_json else table.text(results), nl=False)
+    click.echo(_results_json(results) if as_json else table.terminal_tables(results), nl=False)
     if page is not None:
-        page.write_text(table.refreshed(page.read_text(), results))
-    problems = [problem for case, result in results for problem in table.missed(case, result)]
+        page.write_text(table.page_with_tables(page.read_text(), results))
+    problems = [problem for case, result in results for problem in table.missed_bars(case, result)]
     for problem in problems:
         click.echo(problem, err=True)
     ctx.exit(1 if problems else 0)
 
 
-def _picked(chosen: tuple[str, ...], groups: tuple[str, ...], everything: bool) -> list[Case]:
+def _selected_cases(chosen: tuple[str, ...], groups: tuple[str, ...], everything: bool) -> list[Case]:
     """The cases that are named, those of the groups that are named, or else the usual ones."""
-    known = cases()
+    known = load_cases()
     if unknown := [name for name in chosen if name not in known]:
         raise click.BadParameter(f"there is no case {unknown[0]!r}; see --list", param_hint="--only")
     there = {case.group for case in known.values()}
@@ -82,17 +82,17 @@ def _picked(chosen: tuple[str, ...], groups: tuple[str, ...], everything: bool) 
             f"there is no group {strange[0]!r}, only {', '.join(sorted(there))}", param_hint="--group"
         )
     if not chosen and not groups:
-        return [case for case in known.values() if everything or case.group == USUAL]
+        return [case for case in known.values() if everything or case.group == DEFAULT_GROUP]
     return [case for case in known.values() if case.name in chosen or case.group in groups]
 
 
-def _json(results: table.Results) -> str:
+def _results_json(results: table.Results) -> str:
     rows = [
         {
             "name": case.name,
             "title": case.title,
             "bars": {"seconds": case.seconds, "peak": case.peak},
-            "missed": table.missed(case, result),
+            "missed": table.missed_bars(case, result),
             "figures": dataclasses.asdict(result) if isinstance(result, Figures) else None,
         }
         for case, result in results

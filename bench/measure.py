@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.registry import Figures, Quality
-from bench.worlds import World
+from bench.worlds import GeneratedRepository
 
 if TYPE_CHECKING:
     from compiler.outcome import Outcome
 
-TIMED = {
+TIMED_FUNCTIONS = {
     "read": ("compiler.pipeline", "read_specs"),
-    "check": ("compiler.reading", "_checked"),
+    "check": ("compiler.reading", "_run_checks_on_specs"),
     "lower": ("compiler.pipeline", "lower"),
     "solve": ("compiler.pipeline", "solve"),
     "verify": ("compiler.pipeline", "verify"),
@@ -33,7 +33,7 @@ TIMED = {
 }
 """Phase -> module and name of the function as its caller finds it."""
 
-SOLVE = ("greedy", "admit", "spread", "grow", "reasons")
+SOLVE_PHASES = ("greedy", "admit", "spread", "grow", "reasons")
 """Phases that are parts of `solve`."""
 
 
@@ -44,15 +44,15 @@ class Stopwatch:
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
 
-    def watch(self, name: str, module: str, path: str) -> None:
+    def time_function(self, name: str, module: str, path: str) -> None:
         """Put the stopwatch round module.path, which may name a method (Class.method)."""
         owner: Any = importlib.import_module(module)
         *parents, attribute = path.split(".")
         for parent in parents:
             owner = getattr(owner, parent)
-        setattr(owner, attribute, self.timed(name, getattr(owner, attribute)))
+        setattr(owner, attribute, self.timed_call(name, getattr(owner, attribute)))
 
-    def timed(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def timed_call(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         self.seconds.setdefault(name, 0.0)
 
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -65,7 +65,7 @@ class Stopwatch:
         return call
 
 
-def peak() -> int:
+def peak_memory() -> int:
     """Bytes of resident memory that this process had at most. From the kernel's own high-water mark, which exec resets
     and getrusage does not."""
     for line in Path("/proc/self/status").read_text().splitlines():
@@ -74,47 +74,47 @@ def peak() -> int:
     raise RuntimeError("the kernel does not say VmHWM; the benchmarks need Linux")
 
 
-def reading(world: World) -> Figures:
+def measure_reading(world: GeneratedRepository) -> Figures:
     """Read and check a world, and no more."""
     wall, cpu, stopwatch = time.perf_counter(), time.process_time(), Stopwatch()
-    stopwatch.timed("import", importlib.import_module)("compiler.pipeline")
-    stopwatch.watch("check", *TIMED["check"])
+    stopwatch.timed_call("import", importlib.import_module)("compiler.pipeline")
+    stopwatch.time_function("check", *TIMED_FUNCTIONS["check"])
     from compiler.reading import read_specs
     from compiler.repository import Repository
 
-    specs = stopwatch.timed("read", read_specs)(Repository(world.files))
-    wall, cpu, most = time.perf_counter() - wall, time.process_time() - cpu, peak()
+    specs = stopwatch.timed_call("read", read_specs)(Repository(world.files))
+    wall, cpu, most = time.perf_counter() - wall, time.process_time() - cpu, peak_memory()
     if len(specs.gangs) != world.gangs or specs.diagnostics:
         raise RuntimeError(f"{len(specs.gangs)} of {world.gangs} jobs were read: {specs.diagnostics[:1]}")
-    return Figures(wall, cpu, most, _phases(stopwatch))
+    return Figures(wall, cpu, most, _phase_seconds(stopwatch))
 
 
-def compilation(world: World, judged: bool = True) -> Figures:
+def measure_compilation(world: GeneratedRepository, with_quality: bool = True) -> Figures:
     """Compile a world against its state and emit the manifests; then, off the clock, judge the plan where that is
     wanted.
 
     Raises RuntimeError when there is no verified plan: a figure without one is worth nothing.
     """
     wall, cpu, stopwatch = time.perf_counter(), time.process_time(), Stopwatch()
-    stopwatch.timed("import", importlib.import_module)("compiler.pipeline")
-    for name, (module, path) in TIMED.items():
-        stopwatch.watch(name, module, path)
+    stopwatch.timed_call("import", importlib.import_module)("compiler.pipeline")
+    for name, (module, path) in TIMED_FUNCTIONS.items():
+        stopwatch.time_function(name, module, path)
     from compiler.cluster_state.state import load_state
     from compiler.emit import texts_by_file
     from compiler.pipeline import compile_repository
     from compiler.repository import Repository
 
-    state = None if world.state is None else stopwatch.timed("state", load_state)(world.state)
+    state = None if world.state is None else stopwatch.timed_call("state", load_state)(world.state)
     outcome = compile_repository(Repository(world.files), state=state)
-    stopwatch.timed("emit", lambda: texts_by_file(outcome.manifests()))()
-    wall, cpu, most = time.perf_counter() - wall, time.process_time() - cpu, peak()
+    stopwatch.timed_call("emit", lambda: texts_by_file(outcome.manifests()))()
+    wall, cpu, most = time.perf_counter() - wall, time.process_time() - cpu, peak_memory()
     if not outcome.ok or outcome.error_count:
         raise RuntimeError(f"no clean plan came out: {outcome.diagnostics[:1]}")
-    parts = {name: stopwatch.seconds[name] for name in SOLVE}
-    return Figures(wall, cpu, most, _phases(stopwatch), parts, quality(outcome) if judged else None)
+    parts = {name: stopwatch.seconds[name] for name in SOLVE_PHASES}
+    return Figures(wall, cpu, most, _phase_seconds(stopwatch), parts, plan_quality(outcome) if with_quality else None)
 
 
-def _phases(stopwatch: Stopwatch) -> dict[str, float]:
+def _phase_seconds(stopwatch: Stopwatch) -> dict[str, float]:
     """In the order of the way through the house; what a phase holds of another is counted once."""
     seconds = stopwatch.seconds
     seconds["read"] -= seconds["check"]
@@ -122,8 +122,8 @@ def _phases(stopwatch: Stopwatch) -> dict[str, float]:
     return {name: seconds[name] for name in order if name in seconds}
 
 
-def quality(outcome: Outcome) -> Quality:
-    from bench.bound import greedy, most_placed
+def plan_quality(outcome: Outcome) -> Quality:
+    from bench.bound import placed_by_greedy, placed_upper_bound
     from bench.worlds import GPU
     from solver.semantics.gang_classes import waiting_class
 
@@ -139,10 +139,10 @@ def quality(outcome: Outcome) -> Quality:
             waiting_class(j, gang).min_demand(len(problem.resources))[gpu] for j, gang in enumerate(problem.gangs)
         ),
         placed=sum(p.pods * problem.gangs[d.gang].roles[p.role].request[gpu] for d in started for p in d.placements),
-        bound=most_placed(problem, gpu),
+        bound=placed_upper_bound(problem, gpu),
         gangs=len(problem.gangs),
         started=len(started),
-        greedy=greedy(problem, gpu),
+        greedy=placed_by_greedy(problem, gpu),
         verdicts=dict(sorted(Counter(o.verdict for o in objectives).items())),
         spread=(sum(v for v, _ in spread), sum(b for _, b in spread)) if spread else None,
     )

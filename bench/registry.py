@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-Run = Callable[[], "Figures"]
+CaseFunction = Callable[[], "Figures"]
 
 _CASES: dict[str, Case] = {}
 
-USUAL = "usual"
+DEFAULT_GROUP = "usual"
 """The group that is run when nothing is asked for."""
 
 
@@ -63,7 +63,7 @@ class Figures:
     claims: Mapping[str, bool] = field(default_factory=dict)
 
 
-class AbsentError(Exception):
+class MissingInputError(Exception):
     """The case needs something that is not here (a trace); it is left out, and that is no failure."""
 
 
@@ -74,14 +74,20 @@ class Case:
 
     name: str
     title: str
-    run: Run
+    run: CaseFunction
     seconds: float | None = None
     peak: int | None = None
-    group: str = USUAL
+    group: str = DEFAULT_GROUP
 
 
-def case(
-    name: str, title: str, run: Run, *, seconds: float | None = None, peak: int | None = None, group: str = USUAL
+def register_case(
+    name: str,
+    title: str,
+    run: CaseFunction,
+    *,
+    seconds: float | None = None,
+    peak: int | None = None,
+    group: str = DEFAULT_GROUP,
 ) -> None:
     """Register one. Raises ValueError for a name that is taken."""
     if name in _CASES:
@@ -89,7 +95,7 @@ def case(
     _CASES[name] = Case(name, title, run, seconds, peak, group)
 
 
-def cases() -> Mapping[str, Case]:
+def load_cases() -> Mapping[str, Case]:
     """All of them by name, in the order of the files and inside a file of registration."""
     package = importlib.import_module("bench.cases")
     for module in sorted(pkgutil.iter_modules(package.__path__), key=lambda found: found.name):
@@ -97,7 +103,7 @@ def cases() -> Mapping[str, Case]:
     return _CASES
 
 
-def figures(data: Mapping[str, Any]) -> Figures:
+def figures_from_json(data: Mapping[str, Any]) -> Figures:
     """The inverse of `dataclasses.asdict`, after JSON."""
     quality, comparison = data["quality"], data["comparison"]
     if quality is not None:

@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from bench.baselines.plan import plan_of
+from bench.baselines.plan import plan_of_placements
 from bench.baselines.site import Placements
-from bench.measure import peak
+from bench.measure import peak_memory
 from bench.registry import Figures
 from solver.options import Options
 from solver.plan import Plan
@@ -26,7 +26,7 @@ Baselines = Mapping[str, Callable[[Problem], Placements]]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PlacementResult:
     """gangs: those that start. placed: amount of the resource. cost: gang -> `Tree.span`. domains: gang -> domains
     touched, for each tier.
 
@@ -39,14 +39,14 @@ class Outcome:
     seconds: float
 
 
-def outcome(problem: Problem, plan: Plan, resource: str, seconds: float) -> Outcome:
+def placement_result(problem: Problem, plan: Plan, resource: str, seconds: float) -> PlacementResult:
     """Raises RuntimeError for a plan that the verifier refuses: a figure without a valid plan is worth nothing."""
     if faults := verify(problem, plan):
         raise RuntimeError(f"not a valid plan: {faults[0]}")
     tree, r = TopologyTree(problem), problem.resources.index(resource)
     started = [d for d in plan.decisions if d.action == "start"]
     leaves = {d.gang: {problem.nodes[p.node].leaf for p in d.placements} for d in started}
-    return Outcome(
+    return PlacementResult(
         frozenset(leaves),
         sum(p.pods * problem.gangs[d.gang].roles[p.role].request[r] for d in started for p in d.placements),
         {j: tree.tier_span(touched) for j, touched in leaves.items()},
@@ -58,9 +58,9 @@ def outcome(problem: Problem, plan: Plan, resource: str, seconds: float) -> Outc
     )
 
 
-def race(
+def compare_with_baselines(
     problem: Problem, resource: str, baselines: Baselines, options: Options | None = None
-) -> tuple[dict[str, Outcome], Plan, Figures]:
+) -> tuple[dict[str, PlacementResult], Plan, Figures]:
     """Name -> outcome, the plan first; the plan itself; and what it took, the baselines not counted."""
     wall, cpu = time.perf_counter(), time.process_time()
     plan = solve(problem, options)
@@ -69,12 +69,14 @@ def race(
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     if faults:
         raise RuntimeError(f"not a valid plan: {faults[0]}")
-    figures = Figures(wall, cpu, peak(), {"solve": solved, "verify": wall - solved})
-    found = {PLAN: outcome(problem, plan, resource, solved)}
+    figures = Figures(wall, cpu, peak_memory(), {"solve": solved, "verify": wall - solved})
+    found = {PLAN: placement_result(problem, plan, resource, solved)}
     for name, place in baselines.items():
         start = time.perf_counter()
         placements = place(problem)
-        found[name] = outcome(problem, plan_of(problem, placements), resource, time.perf_counter() - start)
+        found[name] = placement_result(
+            problem, plan_of_placements(problem, placements), resource, time.perf_counter() - start
+        )
     return found, plan, figures
 
 

@@ -10,8 +10,8 @@ from bench.registry import Case, Figures, Quality
 
 BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
 PHASES = ("import", "state", "read", "check", "lower", "solve", "verify", "emit")
-PARTS = ("greedy", "admit", "spread", "grow", "reasons")
-QUALITY = (
+SOLVE_PARTS = ("greedy", "admit", "spread", "grow", "reasons")
+QUALITY_HEADS = (
     *("GPUs asked", "placed", "LP bound", "placed/bound", "greedy alone"),
     *("gangs", "started", "greedy alone"),
     *("proven", "within gap", "limit reached", "spread/bound"),
@@ -25,7 +25,7 @@ Table = tuple[str, list[str], list[list[str]]]
 """Title, heads, rows; the first column is text, all others are figures."""
 
 
-def missed(case: Case, result: Figures | str) -> list[str]:
+def missed_bars(case: Case, result: Figures | str) -> list[str]:
     """The bars that the case misses, in words; a case without figures misses all there are."""
     if isinstance(result, str):
         return [f"{case.name}: {result}"]
@@ -37,24 +37,26 @@ def missed(case: Case, result: Figures | str) -> list[str]:
     return found + [f"{case.name}: it does not hold that {claim}" for claim, held in result.claims.items() if not held]
 
 
-def tables(results: Results) -> list[Table]:
-    whole = [[case.title, *_whole(case, result)] for case, result in results]
+def result_tables(results: Results) -> list[Table]:
+    whole = [[case.title, *_case_cells(case, result)] for case, result in results]
     good = [(case, result) for case, result in results if isinstance(result, Figures)]
     phased = [
-        [case.name, *_seconds(result.phases, PHASES), *_seconds(result.parts, PARTS)]
+        [case.name, *_seconds_cells(result.phases, PHASES), *_seconds_cells(result.parts, SOLVE_PARTS)]
         for case, result in good
         if result.phases
     ]
-    judged = [[case.name, *_quality(result.quality)] for case, result in good if result.quality is not None]
+    judged = [[case.name, *_quality_cells(result.quality)] for case, result in good if result.quality is not None]
     made: list[Table] = [("Seconds and memory", ["case", "name", "seconds", "bar", "cpu s", "peak MiB", "bar"], whole)]
     if phased:
-        made.append(("Seconds by phase; on the right the parts of solve", ["name", *PHASES, *PARTS], phased))
+        made.append(("Seconds by phase; on the right the parts of solve", ["name", *PHASES, *SOLVE_PARTS], phased))
     if judged:
-        made.append(("What the plan starts, against a bound and against the greedy alone", ["name", *QUALITY], judged))
-    return made + _compared(good)
+        made.append(
+            ("What the plan starts, against a bound and against the greedy alone", ["name", *QUALITY_HEADS], judged)
+        )
+    return made + _comparison_tables(good)
 
 
-def _compared(results: Sequence[tuple[Case, Figures]]) -> list[Table]:
+def _comparison_tables(results: Sequence[tuple[Case, Figures]]) -> list[Table]:
     """The comparisons, those of one title under one another, and what the cases promise."""
     made: dict[str, Table] = {}
     for _, result in results:
@@ -62,11 +64,11 @@ def _compared(results: Sequence[tuple[Case, Figures]]) -> list[Table]:
             made.setdefault(found.title, (found.title, list(found.heads), []))[2].extend(
                 list(row) for row in found.rows
             )
-    claims = [[case.name, *_claims(result.claims)] for case, result in results if result.claims]
+    claims = [[case.name, *_claim_cells(result.claims)] for case, result in results if result.claims]
     return [*made.values(), *([("Promised besides", ["name", "held", "of", "what"], claims)] if claims else [])]
 
 
-def _claims(claims: Mapping[str, bool]) -> list[str]:
+def _claim_cells(claims: Mapping[str, bool]) -> list[str]:
     """How many held, of how many, and which did not; all of them where all held."""
     wrong = [claim for claim, held in claims.items() if not held]
     return [
@@ -76,29 +78,29 @@ def _claims(claims: Mapping[str, bool]) -> list[str]:
     ]
 
 
-def _whole(case: Case, result: Figures | str) -> list[str]:
+def _case_cells(case: Case, result: Figures | str) -> list[str]:
     if isinstance(result, str):
         return [case.name, "failed", *[""] * 4]
     seconds, peak = (case.seconds, result.seconds), (case.peak, result.peak)
     return [
         case.name,
         f"{result.seconds:.2f}",
-        _bar(*seconds, 1, "s"),
+        _bar_cell(*seconds, 1, "s"),
         f"{result.cpu:.2f}",
         f"{result.peak / MIB:.0f}",
-        _bar(*peak, MIB, "MiB"),
+        _bar_cell(*peak, MIB, "MiB"),
     ]
 
 
-def _bar(most: float | None, value: float, unit: int, word: str) -> str:
-    return "" if most is None else f"<= {most / unit:g} {word} {'held' if value <= most else 'MISSED'}"
+def _bar_cell(limit: float | None, value: float, unit: int, word: str) -> str:
+    return "" if limit is None else f"<= {limit / unit:g} {word} {'held' if value <= limit else 'MISSED'}"
 
 
-def _seconds(found: Mapping[str, float], names: Sequence[str]) -> list[str]:
+def _seconds_cells(found: Mapping[str, float], names: Sequence[str]) -> list[str]:
     return [f"{found[name]:.2f}" if name in found else "" for name in names]
 
 
-def _quality(q: Quality) -> list[str]:
+def _quality_cells(q: Quality) -> list[str]:
     ratio = f"{q.placed / q.bound:.2%}" if q.bound else ""
     verdicts = [str(q.verdicts.get(verdict, 0)) for verdict in ("proven", "within gap", "limit reached")]
     spread = f"{q.spread[0]:g}/{q.spread[1]:g}" if q.spread is not None else ""
@@ -116,11 +118,14 @@ def _quality(q: Quality) -> list[str]:
     ]
 
 
-def text(results: Results) -> str:
-    return "\n\n".join("\n".join([title, *_lines(heads, rows)]) for title, heads, rows in tables(results)) + "\n"
+def terminal_tables(results: Results) -> str:
+    return (
+        "\n\n".join("\n".join([title, *_aligned_lines(heads, rows)]) for title, heads, rows in result_tables(results))
+        + "\n"
+    )
 
 
-def _lines(heads: list[str], rows: list[list[str]]) -> list[str]:
+def _aligned_lines(heads: list[str], rows: list[list[str]]) -> list[str]:
     wide = [max(len(row[i]) for row in (heads, *rows)) for i in range(len(heads))]
     return [
         "  ".join(cell.rjust(wide[i]) if i else cell.ljust(wide[i]) for i, cell in enumerate(row)).rstrip()
@@ -128,20 +133,20 @@ def _lines(heads: list[str], rows: list[list[str]]) -> list[str]:
     ]
 
 
-def markdown(results: Results) -> str:
+def markdown_tables(results: Results) -> str:
     """The tables and the machine, without the markers. No date: the page's history has it."""
     machine = f"One run on {os.cpu_count()} cores, Python {platform.python_version()}."
     parts = [machine]
-    for title, heads, rows in tables(results):
+    for title, heads, rows in result_tables(results):
         rule = ["---", *["---:"] * (len(heads) - 1)]
         parts.append("\n".join([f"{title}:", "", *(f"| {' | '.join(row)} |" for row in (heads, rule, *rows))]))
     return "\n\n".join(parts)
 
 
-def refreshed(page: str, results: Results) -> str:
+def page_with_tables(page: str, results: Results) -> str:
     """The page with what stands between the markers replaced. Raises ValueError for a page without them."""
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise ValueError(f"the page has no {BEGIN} ... {END}")
-    return f"{before}{BEGIN}\n{markdown(results)}\n{END}{after}"
+    return f"{before}{BEGIN}\n{markdown_tables(results)}\n{END}{after}"

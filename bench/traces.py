@@ -12,18 +12,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.registry import AbsentError
+from bench.registry import MissingInputError
 from solver.problem import HyperNode, Node
 
-VARIABLE = "GANGPLAN_TRACES"
-BESIDE = Path(__file__).resolve().parents[2] / "shared" / "traces"
+TRACES_VARIABLE = "GANGPLAN_TRACES"
+DEFAULT_FOLDER = Path(__file__).resolve().parents[2] / "shared" / "traces"
 MIB = 1 << 20
-GPUS = 8
+GPUS_PER_HOST = 8
 """Of a Lingjun host; the trace does not say."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pod:
+class TracePod:
     """cpu: millicores. memory: bytes. gpus: devices. share: thousandths of each device. models: those it may use, empty
     for any."""
 
@@ -35,7 +35,7 @@ class Pod:
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class TraceMachine:
     """model: of its GPUs, empty without any."""
 
     name: str
@@ -45,22 +45,24 @@ class Machine:
     model: str
 
 
-def rows(*path: str) -> list[dict[str, str]]:
+def read_rows(*path: str) -> list[dict[str, str]]:
     """The lines of one file of the traces. Raises AbsentError without it."""
-    place = Path(os.environ.get(VARIABLE) or BESIDE).joinpath(*path)
+    place = Path(os.environ.get(TRACES_VARIABLE) or DEFAULT_FOLDER).joinpath(*path)
     if not place.is_file():
-        raise AbsentError(f"trace not here: {place}")
+        raise MissingInputError(f"trace not here: {place}")
     with place.open(newline="") as lines:
         return list(csv.DictReader(lines))
 
 
-def lingjun() -> tuple[tuple[HyperNode, ...], tuple[Node, ...]]:
+def lingjun_topology() -> tuple[tuple[HyperNode, ...], tuple[Node, ...]]:
     """Alibaba Lingjun 2023 (Crux, SIGCOMM'24): 847 hosts below access, pod and data-centre switches, which are tiers 1
     to 3. One resource, GPUs."""
-    return clos((row["DSW"], row["PSW"], row["ASW"]) for row in rows("alibaba-lingjun-2023-topo", "topo.csv"))
+    return clos_topology(
+        (row["DSW"], row["PSW"], row["ASW"]) for row in read_rows("alibaba-lingjun-2023-topo", "topo.csv")
+    )
 
 
-def clos(hosts: Iterable[tuple[str, ...]]) -> tuple[tuple[HyperNode, ...], tuple[Node, ...]]:
+def clos_topology(hosts: Iterable[tuple[str, ...]]) -> tuple[tuple[HyperNode, ...], tuple[Node, ...]]:
     """hosts: for each the switches above it, the highest first. A switch is its whole way: names repeat under different
     parents."""
     ways = sorted(hosts)
@@ -68,20 +70,24 @@ def clos(hosts: Iterable[tuple[str, ...]]) -> tuple[tuple[HyperNode, ...], tuple
     index = {way: h for h, way in enumerate(above)}
     height = max(len(way) for way in ways)
     tree = tuple(HyperNode("/".join(way), height + 1 - len(way), index.get(way[:-1])) for way in above)
-    return tree, tuple(Node(f"host-{n:04}", 0, index[way], (GPUS,), (GPUS,)) for n, way in enumerate(ways))
+    return tree, tuple(
+        Node(f"host-{n:04}", 0, index[way], (GPUS_PER_HOST,), (GPUS_PER_HOST,)) for n, way in enumerate(ways)
+    )
 
 
-def openb_machines() -> list[Machine]:
+def openb_machines() -> list[TraceMachine]:
     """Alibaba openb 2023 (ATC'23): 1,523 machines, 6,212 GPUs of 7 models."""
-    found = rows("openb-2023", "openb_node_list_all_node.csv")
-    return [Machine(r["sn"], int(r["cpu_milli"]), int(r["memory_mib"]) * MIB, int(r["gpu"]), r["model"]) for r in found]
-
-
-def openb_pods(which: str) -> list[Pod]:
-    """which: the list's name, `default` or `gpuspec33`."""
-    found = rows("openb-2023", f"openb_pod_list_{which}.csv")
+    found = read_rows("openb-2023", "openb_node_list_all_node.csv")
     return [
-        Pod(
+        TraceMachine(r["sn"], int(r["cpu_milli"]), int(r["memory_mib"]) * MIB, int(r["gpu"]), r["model"]) for r in found
+    ]
+
+
+def openb_pods(list_name: str) -> list[TracePod]:
+    """which: the list's name, `default` or `gpuspec33`."""
+    found = read_rows("openb-2023", f"openb_pod_list_{list_name}.csv")
+    return [
+        TracePod(
             int(r["cpu_milli"]),
             int(r["memory_mib"]) * MIB,
             int(r["num_gpu"]),

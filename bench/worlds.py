@@ -20,20 +20,20 @@ is one)."""
 
 TEAMS, QUEUES_PER_TEAM = 4, 4
 PRIORITIES = {"deadline": 10_000, "training": 1_000, "filler": 10}
-USUAL = (1, 6, 3)
+PRIORITY_WEIGHTS = (1, 6, 3)
 """Of ten jobs, how many have each of these priorities."""
 
-NEARNESS = {"hard1": 30, "hard2": 25, "soft": 20, "none": 15, "parts": 10}
+TOPOLOGY_WEIGHTS = {"hard1": 30, "hard2": 25, "soft": 20, "none": 15, "parts": 10}
 """Topology -> percent of the jobs. parts: no limit for the gang, whole supernode-sized units inside it (Volcano's
 partitionPolicy)."""
 
-PODS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64)
-PART = 8
+POD_COUNTS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64)
+SUBGROUP_SIZE = 8
 """Pods of one unit of a job of the mix `parts`."""
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class GeneratedRepository:
     """files: as `compiler.repository.Tree.files`. state: JSON of a state file, None for an empty cluster."""
 
     files: dict[str, bytes]
@@ -42,10 +42,10 @@ class World:
 
 
 @dataclass(slots=True)
-class _Job:
+class _JobSize:
     """gpus: of one worker. pods: workers."""
 
-    nearness: str
+    topology: str
     gpus: int
     pods: int
     roles: str
@@ -55,22 +55,24 @@ class _Job:
         return self.gpus * self.pods
 
     @property
-    def step(self) -> int:
-        return PART if self.nearness == "parts" else 1
+    def pod_step(self) -> int:
+        return SUBGROUP_SIZE if self.topology == "parts" else 1
 
-    def scaled(self, factor: float) -> _Job:
+    def scaled_by(self, factor: float) -> _JobSize:
         """Its pods times the factor, at least one step, and no larger than what its topology can ever hold."""
-        domain = {"hard1": SUPERNODE, "hard2": SUPERNODE * SPINE}.get(self.nearness)
+        domain = {"hard1": SUPERNODE, "hard2": SUPERNODE * SPINE}.get(self.topology)
         most = domain * GPUS_PER_NODE // self.gpus if domain else 1 << 30
-        return _Job(
-            self.nearness,
+        return _JobSize(
+            self.topology,
             self.gpus,
-            max(self.step, min(most, round(self.pods * factor / self.step) * self.step)),
+            max(self.pod_step, min(most, round(self.pods * factor / self.pod_step) * self.pod_step)),
             self.roles,
         )
 
 
-def world(nodes: int, gangs: int, load: float, *, busy: bool = False, seed: int = 1, tiers: int = 2) -> World:
+def generate_repository(
+    nodes: int, gangs: int, load: float, *, busy: bool = False, seed: int = 1, tiers: int = 2
+) -> GeneratedRepository:
     """A repository of that many nodes and jobs. load: GPUs asked for over GPUs there are; met by scaling the jobs'
     sizes.
 
@@ -78,19 +80,19 @@ def world(nodes: int, gangs: int, load: float, *, busy: bool = False, seed: int 
     empty. tiers: 2 or 3.
     """
     rng = random.Random(seed)  # noqa: S311  # a benchmark wants the same draw each time, not an unpredictable one
-    files = {f"cluster-specs/bench/{name}.yaml": text.encode() for name, text in _cluster(nodes, tiers)}
-    for number, job in enumerate(_jobs(rng, gangs, load * nodes * GPUS_PER_NODE)):
-        files[f"jobs/job-{number:04d}.yaml"] = _volcano_job(rng, number, job).encode()
-    return World(files, gangs, _state(rng, nodes) if busy else None)
+    files = {f"cluster-specs/bench/{name}.yaml": text.encode() for name, text in _cluster_files(nodes, tiers)}
+    for number, job in enumerate(_draw_jobs(rng, gangs, load * nodes * GPUS_PER_NODE)):
+        files[f"jobs/job-{number:04d}.yaml"] = _job_document(rng, number, job).encode()
+    return GeneratedRepository(files, gangs, _foreign_pods_state(rng, nodes) if busy else None)
 
 
-def _jobs(rng: random.Random, gangs: int, gpus: float) -> list[_Job]:
+def _draw_jobs(rng: random.Random, gangs: int, gpus: float) -> list[_JobSize]:
     """Jobs that ask for about `gpus` in sum: the factor is found by halving, as the sizes grow with it."""
     drawn = [
-        _Job(
-            rng.choices(list(NEARNESS), list(NEARNESS.values()))[0],
+        _JobSize(
+            rng.choices(list(TOPOLOGY_WEIGHTS), list(TOPOLOGY_WEIGHTS.values()))[0],
             rng.choice((1, 2, 4, 8, 8, 8)),
-            rng.choice(PODS),
+            rng.choice(POD_COUNTS),
             rng.choices(("one", "master", "ps"), (6, 3, 1))[0],
         )
         for _ in range(gangs)
@@ -98,11 +100,11 @@ def _jobs(rng: random.Random, gangs: int, gpus: float) -> list[_Job]:
     low, high = 0.0, 1000.0
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if sum(job.scaled(middle).size for job in drawn) < gpus else (low, middle)
-    return [job.scaled(high) for job in drawn]
+        low, high = (middle, high) if sum(job.scaled_by(middle).size for job in drawn) < gpus else (low, middle)
+    return [job.scaled_by(high) for job in drawn]
 
 
-def _cluster(nodes: int, height: int) -> Iterator[tuple[str, str]]:
+def _cluster_files(nodes: int, height: int) -> Iterator[tuple[str, str]]:
     own = "apiVersion: gangplan.dev/v1alpha1"
     yield "cluster", f"{own}\nkind: Cluster\nmetadata: {{name: bench}}\nspec: {{binding: gated}}\n"
     sizes = {"sn": SUPERNODE, "spine": SPINE, "core": CORE}
@@ -119,7 +121,7 @@ def _cluster(nodes: int, height: int) -> Iterator[tuple[str, str]]:
             for name, value in PRIORITIES.items()
         ),
     )
-    yield "queues", "---\n".join(_queues(nodes * GPUS_PER_NODE))
+    yield "queues", "---\n".join(_queue_documents(nodes * GPUS_PER_NODE))
     plugins = (
         "{name: priority}, {name: gang}",
         "{name: drf}, {name: predicates}, {name: capacity, enableHierarchy: true}, {name: network-topology-aware}",
@@ -132,48 +134,48 @@ def _cluster(nodes: int, height: int) -> Iterator[tuple[str, str]]:
     )
 
 
-def _queues(gpus: int) -> Iterator[str]:
+def _queue_documents(gpus: int) -> Iterator[str]:
     """Teams share the cluster evenly and may borrow up to 40 percent of it; a queue may take half of what its team may."""
     for team in range(TEAMS):
-        yield _queue(f"team-{team}", "", 1 + team % 2, gpus * 10 // 100, gpus * 25 // 100, gpus * 40 // 100)
+        yield _queue_document(f"team-{team}", "", 1 + team % 2, gpus * 10 // 100, gpus * 25 // 100, gpus * 40 // 100)
         for q in range(QUEUES_PER_TEAM):
-            yield _queue(
+            yield _queue_document(
                 f"team-{team}-{q}", f"  parent: team-{team}\n", 1 + q, gpus // 100, gpus * 6 // 100, gpus * 20 // 100
             )
 
 
-def _queue(name: str, parent: str, weight: int, guarantee: int, deserved: int, capability: int) -> str:
+def _queue_document(name: str, parent: str, weight: int, guarantee: int, deserved: int, capability: int) -> str:
     return (
         f"apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {{name: {name}}}\nspec:\n{parent}  weight: {weight}\n"
         f"  guarantee: {{resource: {{{GPU}: {guarantee}}}}}\n  deserved: {{{GPU}: {deserved}}}\n  capability: {{{GPU}: {capability}}}\n"
     )
 
 
-def _volcano_job(rng: random.Random, number: int, job: _Job) -> str:
+def _job_document(rng: random.Random, number: int, job: _JobSize) -> str:
     queue = f"team-{rng.randrange(TEAMS)}-{rng.randrange(QUEUES_PER_TEAM)}"
     extra = {"one": 0, "master": 1, "ps": max(1, job.pods // 8)}[job.roles]
     near = {
         "hard1": "  networkTopology: {mode: hard, highestTierAllowed: 1}\n",
         "hard2": "  networkTopology: {mode: hard, highestTierAllowed: 2}\n",
         "soft": "  networkTopology: {mode: soft, highestTierAllowed: 2}\n",
-    }.get(job.nearness, "")
+    }.get(job.topology, "")
     text = (
-        f"# Job {number} of {job.size} GPUs, {job.nearness}.\n"
+        f"# Job {number} of {job.size} GPUs, {job.topology}.\n"
         f"apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata:\n  name: job-{number:04d}\n  namespace: {queue.rpartition('-')[0]}\n"
-        f"{_submitted(number)}"
-        f"spec:\n  schedulerName: volcano\n  queue: {queue}\n  priorityClassName: {rng.choices(list(PRIORITIES), USUAL)[0]}\n"
+        f"{_submission_annotation(number)}"
+        f"spec:\n  schedulerName: volcano\n  queue: {queue}\n  priorityClassName: {rng.choices(list(PRIORITIES), PRIORITY_WEIGHTS)[0]}\n"
         f"  minAvailable: {job.pods + extra}\n{near}  plugins: {{svc: [], env: []}}\n"
         f"  policies:\n  - {{event: PodEvicted, action: RestartJob}}\n  tasks:\n"
     )
     if extra:
         text += _task("master" if job.roles == "master" else "ps", extra, {"cpu": '"4"', "memory": "16Gi"})
-    parts = f"totalPartitions: {job.pods // PART}, partitionSize: {PART}, minPartitions: {job.pods // PART}"
+    parts = f"totalPartitions: {job.pods // SUBGROUP_SIZE}, partitionSize: {SUBGROUP_SIZE}, minPartitions: {job.pods // SUBGROUP_SIZE}"
     partition = f"    partitionPolicy: {{{parts}, networkTopology: {{mode: hard, highestTierAllowed: 1}}}}\n"
     amounts = {"cpu": f'"{job.gpus * 12}"', "memory": f"{job.gpus * 96}Gi", GPU: str(job.gpus)}
-    return text + _task("worker", job.pods, amounts, partition if job.nearness == "parts" else "")
+    return text + _task("worker", job.pods, amounts, partition if job.topology == "parts" else "")
 
 
-def _submitted(number: int) -> str:
+def _submission_annotation(number: int) -> str:
     """A minute after the job before. Every fifth is written in flow style, into which nothing can be spliced: about
     what people's files are like."""
     said = f'gangplan.dev/submitted-at: "2026-01-{1 + number // 1440 % 28:02d}T{number // 60 % 24:02d}:{number % 60:02d}:00Z"'
@@ -189,7 +191,7 @@ def _task(name: str, replicas: int, requests: dict[str, str], more: str = "") ->
     )
 
 
-def _state(rng: random.Random, nodes: int) -> bytes:
+def _foreign_pods_state(rng: random.Random, nodes: int) -> bytes:
     """Foreign pods: each supernode is full, half full or empty with equal chance."""
     width, chance = len(str(nodes - 1)), 0.0
     items: list[dict[str, Any]] = []
@@ -198,11 +200,11 @@ def _state(rng: random.Random, nodes: int) -> bytes:
             chance = rng.choice((0.0, 0.5, 1.0))
         if rng.random() < chance:
             for part in rng.choice(((8,), (8,), (4, 4), (4, 2, 2))):
-                items.append(_foreign(len(items), f"gpu-{n:0{width}}", part))
+                items.append(_foreign_pod(len(items), f"gpu-{n:0{width}}", part))
     return json.dumps({"apiVersion": "v1", "kind": "List", "items": items}).encode()
 
 
-def _foreign(number: int, node: str, gpus: int) -> dict[str, Any]:
+def _foreign_pod(number: int, node: str, gpus: int) -> dict[str, Any]:
     requests = {"cpu": str(gpus * 12), "memory": f"{gpus * 96}Gi", GPU: str(gpus)}
     return {
         "apiVersion": "v1",

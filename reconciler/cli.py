@@ -34,15 +34,15 @@ def load_tree(repo: Path) -> Repository:
     return replace(tree, commit_dates=dates_of(repo))
 
 
-def cluster_options(command: Command) -> Command:
+def add_cluster_options(command: Command) -> Command:
     """--kubeconfig, --context, --namespace: which cluster is spoken to, and where gangplan's own objects are in it."""
     namespace = click.option(
         "--namespace", default="gangplan-system", show_default=True, help="Where gangplan keeps its own objects."
     )
-    return kubeconfig_options(namespace(command))
+    return add_kubeconfig_options(namespace(command))
 
 
-def kubeconfig_options(command: Command) -> Command:
+def add_kubeconfig_options(command: Command) -> Command:
     """--kubeconfig, --context."""
     for option in (
         click.option("--context", help="Context of the kubeconfig."),
@@ -62,7 +62,7 @@ def state_folder(cluster: str) -> Path:
     return Path(base) / "gangplan" / cluster
 
 
-def collect_rarely() -> None:
+def reduce_garbage_collection() -> None:
     """Let Python's collector walk through all objects seldom: a plan makes millions that stay until it is done, and
     hardly any in a circle."""
     gc.set_threshold(50_000, 20, 50)
@@ -70,5 +70,5 @@ def collect_rarely() -> None:
 
 def main() -> None:
     """The `gangplan` command."""
-    collect_rarely()
+    reduce_garbage_collection()
     cli(obj=load_tree)

@@ -15,21 +15,21 @@ import click
 from compiler.cli import executor_option
 from compiler.cluster_state.state import SNAPSHOT_TIME
 from compiler.fields.amounts import rfc3339
-from reconciler.cli import cluster_options, kubeconfig_options, state_folder
+from reconciler.cli import add_cluster_options, add_kubeconfig_options, state_folder
 from reconciler.git import GitError
-from reconciler.kube import ApiError, Client, NotFound, connector
+from reconciler.kube import ApiError, Client, NotFound, make_connector
 from reconciler.objects import Object, Ref
-from reconciler.observe import STATE_KINDS, plain
-from reconciler.report import JsonLines, as_text
-from reconciler.run import Busy, hold, run
-from reconciler.world import Settings, build, identity
+from reconciler.observe import STATE_KINDS, without_server_fields
+from reconciler.report import JsonFormatter, status_text
+from reconciler.run import DataFolderInUse, lock_data_folder, run_reconciler
+from reconciler.world import Settings, build_reconciler, load_identity
 
 
 @click.command()
 @click.option("--repo", required=True, help="https or ssh address of the repository, or a folder of this machine.")
 @click.option("--branch", default="main", show_default=True)
 @click.option("--cluster", required=True, help="Which cluster of the repository this is.")
-@cluster_options
+@add_cluster_options
 @click.option(
     "--data",
     type=click.Path(file_okay=False, path_type=Path),
@@ -78,24 +78,24 @@ def reconcile(
     given["data"] = given["data"] or state_folder(str(given["cluster"]))
     settings = Settings(auth=git_auth, **given)  # type: ignore[arg-type]  # click has checked the types of the options
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(JsonFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     logging.getLogger("urllib3").setLevel(logging.ERROR)
     try:
-        lock = hold(settings.data)
-        world = build(settings, Client(connector(kubeconfig, context)), identity(settings.data))
-    except (Busy, GitError, OSError) as error:
+        lock = lock_data_folder(settings.data)
+        world = build_reconciler(settings, Client(make_connector(kubeconfig, context)), load_identity(settings.data))
+    except (DataFolderInUse, GitError, OSError) as error:
         raise click.ClickException(str(error)) from error
     asked: list[int] = []
 
     def stop(number: int, _frame: FrameType | None) -> None:
         asked.append(number)
-        world.woken.set()
+        world.wake_event.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
     try:
-        last = run(world, lambda: bool(asked), once)
+        last = run_reconciler(world, lambda: bool(asked), once)
     except ValueError as error:
         raise click.ClickException(str(error)) from error
     finally:
@@ -107,14 +107,14 @@ def reconcile(
 
 
 @click.command()
-@kubeconfig_options
+@add_kubeconfig_options
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write. [default: standard output]"
 )
 def snapshot(kubeconfig: Path | None, context: str | None, output: Path | None) -> None:
     """Write what a plan needs to know of a cluster (nodes, pods, jobs, queues and so on) as one List, for `gangplan
     plan --state`."""
-    client = Client(connector(kubeconfig, context))
+    client = Client(make_connector(kubeconfig, context))
     items: list[Object] = []
     try:
         for api, kind in STATE_KINDS:
@@ -122,7 +122,7 @@ def snapshot(kubeconfig: Path | None, context: str | None, output: Path | None) 
                 found, _ = client.list(client.resource(api, kind))
             except NotFound:
                 continue
-            items += [plain(item) for item in found]
+            items += [without_server_fields(item) for item in found]
     except ApiError as error:
         raise click.ClickException(str(error)) from error
     items.sort(key=lambda i: (i["kind"], i["apiVersion"], i["metadata"].get("namespace") or "", i["metadata"]["name"]))
@@ -139,15 +139,15 @@ def snapshot(kubeconfig: Path | None, context: str | None, output: Path | None) 
 
 @click.command()
 @click.option("--cluster", required=True, help="Which cluster.")
-@cluster_options
+@add_cluster_options
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def status(cluster: str, kubeconfig: Path | None, context: str | None, namespace: str, output: str) -> None:
     """Show the commit in force, the conditions, each gang's decision, and what is held and why."""
-    client = Client(connector(kubeconfig, context))
+    client = Client(make_connector(kubeconfig, context))
     try:
         text = client.get(Ref("v1", "ConfigMap", namespace, f"gangplan-{cluster}-status"))["data"]["status.json"]
     except NotFound as error:
         raise click.ClickException(f"no reconciler has reported on {cluster} in namespace {namespace}") from error
     except ApiError as error:
         raise click.ClickException(str(error)) from error
-    click.echo(text if output == "json" else as_text(json.loads(text)), nl=output == "json")
+    click.echo(text if output == "json" else status_text(json.loads(text)), nl=output == "json")

@@ -21,18 +21,18 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from reconciler.objects import JOBS, Object, Ref, digest, ref_of, run_digest
+from reconciler.objects import JOB_KINDS, Object, Ref, json_digest, ref_of, run_digest
 
 log = logging.getLogger(__name__)
 
-MEMORY = 8 << 30
+MEMORY_LIMIT = 8 << 30
 """Bytes of address space of the child."""
-SECONDS = 600.0
+TIME_LIMIT = 600.0
 """Wall time of one compile."""
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class CompileRequest:
     """files, dates, problems: of the tree at `commit`. state: the cluster's objects. finished: (namespace, name, kind)
     of jobs that are over.
 
@@ -42,17 +42,17 @@ class Request:
     commit: str
     cluster: str
     files: Mapping[str, bytes]
-    dates: Mapping[str, int]
+    commit_dates: Mapping[str, int]
     problems: Sequence[Mapping[str, Any]] = ()
     state: Sequence[Object] = ()
-    finished: Sequence[tuple[str, str, str]] = ()
+    finished_jobs: Sequence[tuple[str, str, str]] = ()
     executor: str = "processes"
     clock: int | None = None
 
     @property
     def digest(self) -> str:
         """Of what the repository gives; the state is not in it."""
-        return digest([self.commit, self.cluster])
+        return json_digest([self.commit, self.cluster])
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +76,8 @@ class Snapshot:
     """What one compile came to. ok: there is a verified plan and no file has an error; only then may it be applied.
 
     gangs: as in `plan -o json`. leaves: node name -> the hypernode that holds it. gated: whether the cluster binds by
-    gates. moments: when the answer may change although nothing happens, in seconds since the epoch. behind: nodes of
-    whose cells the cluster said less than its pods do (`lower.origins`).
+    gates. moments: when the answer may change although nothing happens, in seconds since the epoch. nodes_behind: nodes
+    of whose cells the cluster said less than its pods do (`lower.origins`).
     """
 
     commit: str
@@ -89,7 +89,7 @@ class Snapshot:
     diagnostics: tuple[Mapping[str, Any], ...] = ()
     max_waiting_pods: int = 0
     moments: tuple[int, ...] = ()
-    behind: tuple[str, ...] = ()
+    nodes_behind: tuple[str, ...] = ()
 
     def as_json(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)
@@ -98,11 +98,11 @@ class Snapshot:
     def from_json(cls, text: str) -> Snapshot:
         data = json.loads(text)
         manifests = tuple(Manifest(**manifest) for manifest in data.pop("manifests"))
-        lists = {name: tuple(data.get(name, ())) for name in ("diagnostics", "moments", "behind")}
+        lists = {name: tuple(data.get(name, ())) for name in ("diagnostics", "moments", "nodes_behind")}
         return cls(**{**data, "manifests": manifests, **lists})
 
 
-def failed(commit: str, message: str) -> Snapshot:
+def failed_snapshot(commit: str, message: str) -> Snapshot:
     """A compile that did not come to an answer."""
     found = {
         "code": "",
@@ -117,7 +117,7 @@ def failed(commit: str, message: str) -> Snapshot:
     return Snapshot(commit, ok=False, diagnostics=(found,))
 
 
-def load(path: Path) -> Snapshot | None:
+def load_snapshot(path: Path) -> Snapshot | None:
     """The last good snapshot; None when there is none that can be read."""
     try:
         return Snapshot.from_json(path.read_text())
@@ -125,7 +125,7 @@ def load(path: Path) -> Snapshot | None:
         return None
 
 
-def save(snapshot: Snapshot, path: Path) -> None:
+def save_snapshot(snapshot: Snapshot, path: Path) -> None:
     """Whole or not at all, also when the machine loses power."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_suffix(".new")
@@ -141,29 +141,33 @@ def save(snapshot: Snapshot, path: Path) -> None:
         os.close(folder)
 
 
-class Compiler:
+class CompileProcess:
     """At most one child at a time. `done` is called, from a thread, when a compile has ended; the loop then takes the
     snapshot."""
 
     def __init__(
-        self, directory: Path, done: Callable[[], None], seconds: float = SECONDS, memory: int = MEMORY
+        self,
+        directory: Path,
+        on_end: Callable[[], None],
+        time_limit: float = TIME_LIMIT,
+        memory_limit: int = MEMORY_LIMIT,
     ) -> None:
-        self.directory, self.done, self.seconds, self.memory = directory, done, seconds, memory
+        self.directory, self.on_end, self.time_limit, self.memory_limit = directory, on_end, time_limit, memory_limit
         self._process: subprocess.Popen[bytes] | None = None
         self._thread: threading.Thread | None = None
         self._result: Snapshot | None = None
 
     @property
-    def busy(self) -> bool:
+    def is_busy(self) -> bool:
         return self._thread is not None
 
-    def submit(self, request: Request) -> None:
-        if self.busy:
+    def start_compile(self, request: CompileRequest) -> None:
+        if self.is_busy:
             raise RuntimeError("a compile is under way")
         self._thread = threading.Thread(target=self._run, args=(request,), name="compile", daemon=True)
         self._thread.start()
 
-    def take(self) -> Snapshot | None:
+    def take_result(self) -> Snapshot | None:
         """The result, once; None while there is none."""
         if self._thread is None or self._result is None:
             return None
@@ -173,22 +177,29 @@ class Compiler:
 
     def stop(self) -> None:
         if (process := self._process) is not None and process.poll() is None:
-            _kill(process)
+            _kill_process_group(process)
 
-    def _run(self, request: Request) -> None:
+    def _run(self, request: CompileRequest) -> None:
         try:
             result = self._compile(request)
         except (OSError, ValueError, TypeError, KeyError) as error:
-            result = failed(request.commit, f"the compile did not end well: {error}")
+            result = failed_snapshot(request.commit, f"the compile did not end well: {error}")
         self._result = result
-        self.done()
+        self.on_end()
 
-    def _compile(self, request: Request) -> Snapshot:
+    def _compile(self, request: CompileRequest) -> Snapshot:
         self.directory.mkdir(parents=True, exist_ok=True)
         answer = self.directory / "compiled.json"
         answer.unlink(missing_ok=True)
         self._process = process = subprocess.Popen(
-            [sys.executable, "-m", "reconciler.compile_child", str(answer), str(self.memory), str(int(self.seconds))],
+            [
+                sys.executable,
+                "-m",
+                "reconciler.compile_child",
+                str(answer),
+                str(self.memory_limit),
+                str(int(self.time_limit)),
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -196,38 +207,40 @@ class Compiler:
             env={**os.environ, "PYTHONHASHSEED": "0"},
         )
         try:
-            _, err = process.communicate(_encode(request), timeout=self.seconds)
+            _, err = process.communicate(_encode_request(request), timeout=self.time_limit)
         except subprocess.TimeoutExpired:
-            _kill(process)
+            _kill_process_group(process)
             process.communicate()
-            return failed(request.commit, f"the compile was stopped after {self.seconds:g} s")
+            return failed_snapshot(request.commit, f"the compile was stopped after {self.time_limit:g} s")
         if process.returncode != 0 or not answer.exists():
             end = err.decode("utf-8", "replace").strip().rpartition("\n")[2]
-            return failed(request.commit, f"the compile ended with {process.returncode}: {end[:500] or 'no message'}")
+            return failed_snapshot(
+                request.commit, f"the compile ended with {process.returncode}: {end[:500] or 'no message'}"
+            )
         return Snapshot.from_json(answer.read_text())
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
+def _kill_process_group(process: subprocess.Popen[bytes]) -> None:
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
         log.debug("the compile had ended already")
 
 
-def _encode(request: Request) -> bytes:
-    data = {name: getattr(request, name) for name in Request.__slots__}
+def _encode_request(request: CompileRequest) -> bytes:
+    data = {name: getattr(request, name) for name in CompileRequest.__slots__}
     data["files"] = {path: base64.b64encode(content).decode() for path, content in request.files.items()}
     return json.dumps(data).encode()
 
 
-def _decode(text: bytes) -> Request:
+def _decode_request(text: bytes) -> CompileRequest:
     data = json.loads(text)
     data["files"] = {path: base64.b64decode(content) for path, content in data["files"].items()}
     data["finished"] = [tuple(row) for row in data["finished"]]
-    return Request(**data)
+    return CompileRequest(**data)
 
 
-def compile_request(request: Request) -> Snapshot:
+def compile_request(request: CompileRequest) -> Snapshot:
     """Compile here and now. A commit with any error is not ok: in a reconciler, a job that became unreadable must not
     look like one that left."""
     from compiler.cli.executor import open_executor
@@ -238,22 +251,22 @@ def compile_request(request: Request) -> Snapshot:
     from compiler.views import data
 
     problems = tuple(Diagnostic(**{**p, "position": Position(**p["position"]), "see": None}) for p in request.problems)
-    tree = Repository(request.files, request.dates, problems)
+    tree = Repository(request.files, request.commit_dates, problems)
     with open_executor(request.executor) as mapper:
         outcome = compile_repository(
             tree,
             request.cluster,
-            ClusterState.from_objects(request.state, request.finished, request.clock),
+            ClusterState.from_objects(request.state, request.finished_jobs, request.clock),
             mapper=mapper,
         )
-    found = tuple(_plain(diagnostic) for diagnostic in outcome.diagnostics)
+    found = tuple(_diagnostic_data(diagnostic) for diagnostic in outcome.diagnostics)
     if not outcome.ok or outcome.error_count:
         return Snapshot(request.commit, ok=False, diagnostics=found)
     problem, manifests = outcome.problem, []
     pods = {id(gang.document): sum(role.replicas for role in gang.roles) for gang in outcome.specs.gangs}
     for made in outcome.manifests():
         ref = ref_of(made.object)
-        run = run_digest(made.document.data) if ref.group_kind in JOBS else ""
+        run = run_digest(made.document.data) if ref.group_kind in JOB_KINDS else ""
         place = f"{made.document.file}:{made.document.line}"
         manifests.append(Manifest(made.wave, made.object, run, place, pods.get(id(made.document), 0)))
     leaves = {n.name: problem.hypernodes[n.leaf].name for n in problem.nodes if n.leaf is not None} if problem else {}
@@ -269,11 +282,11 @@ def compile_request(request: Request) -> Snapshot:
         diagnostics=found,
         max_waiting_pods=cluster.max_waiting_pods,
         moments=outcome.recheck_times,
-        behind=outcome.origins.outdated_nodes if outcome.origins else (),
+        nodes_behind=outcome.origins.outdated_nodes if outcome.origins else (),
     )
 
 
-def _plain(diagnostic: Any) -> dict[str, Any]:
+def _diagnostic_data(diagnostic: Any) -> dict[str, Any]:
     place = diagnostic.position
     return {
         "code": diagnostic.code,
@@ -293,7 +306,7 @@ def main(arguments: Sequence[str]) -> None:
     cores = os.cpu_count() or 1
     resource.setrlimit(resource.RLIMIT_CPU, (seconds * cores, seconds * cores + 5))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    save(compile_request(_decode(sys.stdin.buffer.read())), answer)
+    save_snapshot(compile_request(_decode_request(sys.stdin.buffer.read())), answer)
 
 
 if __name__ == "__main__":

@@ -14,12 +14,20 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from compiler.fields.quantity import QuantityError, parse_quantity
-from reconciler.objects import DIGEST, JOBS, REPLACE, Object, Ref, annotations_of, finished
+from reconciler.objects import (
+    DIGEST_ANNOTATION,
+    JOB_KINDS,
+    REPLACE_ANNOTATION,
+    Object,
+    Ref,
+    annotations_of,
+    final_phase,
+)
 
-Path = tuple[str | int, ...]
-Action = Literal["create", "update", "in-place", "replace", "held", "forbidden", "prune"]
+FieldPath = tuple[str | int, ...]
+ChangeAction = Literal["create", "update", "in-place", "replace", "held", "forbidden", "prune"]
 
-_AMOUNTS = frozenset(
+_QUANTITY_FIELDS = frozenset(
     {
         "capability",
         "deserved",
@@ -35,7 +43,7 @@ _AMOUNTS = frozenset(
 )
 """Fields whose values are quantities, directly or one level below (guarantee.resource)."""
 
-_IN_PLACE: Mapping[str, re.Pattern[str]] = {
+_IN_PLACE_FIELDS: Mapping[str, re.Pattern[str]] = {
     "Job.batch.volcano.sh": re.compile(
         r"metadata\..*|spec\.(minAvailable|priorityClassName|tasks\[\d+\]\.(replicas|minAvailable))"
     ),
@@ -50,20 +58,20 @@ _IN_PLACE: Mapping[str, re.Pattern[str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class FieldDifference:
     """One differing field: the way to it, what we want (None: that it goes) and what is there (None: nothing)."""
 
-    steps: Path
-    want: Any
+    steps: FieldPath
+    desired: Any
     live: Any
 
     @property
-    def path(self) -> str:
-        return text(self.steps)
+    def path_text(self) -> str:
+        return format_path(self.steps)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class DesiredObject:
     """An object to be held in the cluster. digest: of one run of a job, empty for everything that does not run.
     position: file:line."""
 
@@ -78,70 +86,72 @@ class Wanted:
 class Change:
     """One thing to do to one object, or (held, forbidden) one thing not done and why."""
 
-    action: Action
+    action: ChangeAction
     ref: Ref
-    wanted: Wanted | None = None
+    desired: DesiredObject | None = None
     live: Object | None = None
-    fields: tuple[Field, ...] = ()
+    fields: tuple[FieldDifference, ...] = ()
     reason: str = ""
 
     def __str__(self) -> str:
-        paths = ", ".join(field.path for field in self.fields)
+        paths = ", ".join(field.path_text for field in self.fields)
         return (
             f"{self.action} {self.ref}" + (f" ({paths})" if paths else "") + (f": {self.reason}" if self.reason else "")
         )
 
 
-def differences(want: Object, live: Object) -> tuple[Field, ...]:
+def field_differences(desired: Object, live: Object) -> tuple[FieldDifference, ...]:
     """All fields of ours in which `live` is not what we want, in the order of the wanted object, removed ones last."""
-    owned = _owned(live)
-    body = {key: value for key, value in want.items() if key not in ("apiVersion", "kind", "status")}
-    meta = {key: value for key, value in want["metadata"].items() if key in ("labels", "annotations")}
+    owned = _owned_fields(live)
+    body = {key: value for key, value in desired.items() if key not in ("apiVersion", "kind", "status")}
+    meta = {key: value for key, value in desired["metadata"].items() if key in ("labels", "annotations")}
     return (
-        *_compare({**body, "metadata": meta}, live, owned, ()),
-        *_removed({**body, "metadata": meta}, live, owned, ()),
+        *_compare_values({**body, "metadata": meta}, live, owned, ()),
+        *_removed_fields({**body, "metadata": meta}, live, owned, ()),
     )
 
 
-def _compare(want: Any, live: Any, owned: Mapping[str, Any], path: Path) -> Iterator[Field]:
-    if isinstance(want, dict) and isinstance(live, dict):
-        for key, value in want.items():
+def _compare_values(desired: Any, live: Any, owned: Mapping[str, Any], path: FieldPath) -> Iterator[FieldDifference]:
+    if isinstance(desired, dict) and isinstance(live, dict):
+        for key, value in desired.items():
             if value is not None:
-                yield from _compare(value, live.get(key), owned.get(f"f:{key}") or {}, (*path, key))
-    elif isinstance(want, list) and isinstance(live, list):
-        yield from _compare_lists(want, live, owned, path)
-    elif not _same(want, live, path):
-        yield Field(path, want, live)
+                yield from _compare_values(value, live.get(key), owned.get(f"f:{key}") or {}, (*path, key))
+    elif isinstance(desired, list) and isinstance(live, list):
+        yield from _compare_lists(desired, live, owned, path)
+    elif not _is_same_value(desired, live, path):
+        yield FieldDifference(path, desired, live)
 
 
-def _compare_lists(want: list[Any], live: list[Any], owned: Mapping[str, Any], path: Path) -> Iterator[Field]:
+def _compare_lists(
+    desired: list[Any], live: list[Any], owned: Mapping[str, Any], path: FieldPath
+) -> Iterator[FieldDifference]:
     """A list that the server merges by keys (our field set then names its items) item by item; any other whole."""
     keys = next((tuple(json.loads(name[2:])) for name in owned if name.startswith("k:")), ())
     if keys:
-        for at, item in enumerate(want):
+        for at, item in enumerate(desired):
             found = next((other for other in live if all(other.get(k) == item.get(k) for k in keys if k in item)), None)
-            yield from _compare(item, found, {}, (*path, at))
-    elif len(want) != len(live):
-        yield Field(path, want, live)
+            yield from _compare_values(item, found, {}, (*path, at))
+    elif len(desired) != len(live):
+        yield FieldDifference(path, desired, live)
     else:
-        for at, (item, other) in enumerate(zip(want, live, strict=True)):
-            yield from _compare(item, other, {}, (*path, at))
+        for at, (item, other) in enumerate(zip(desired, live, strict=True)):
+            yield from _compare_values(item, other, {}, (*path, at))
 
 
-def _removed(want: Any, live: Any, owned: Mapping[str, Any], path: Path) -> Iterator[Field]:
+def _removed_fields(desired: Any, live: Any, owned: Mapping[str, Any], path: FieldPath) -> Iterator[FieldDifference]:
     """Fields in our applied set that are still there and that we no longer want. Inside atomic lists there are none:
     they are compared whole."""
     for name, below in owned.items():
         if not name.startswith("f:") or not isinstance(live, dict) or name[2:] not in live:
             continue
         key = name[2:]
-        if not isinstance(want, dict) or want.get(key) is None:
-            yield Field((*path, key), None, live[key])
+        if not isinstance(desired, dict) or desired.get(key) is None:
+            yield FieldDifference((*path, key), None, live[key])
         else:
-            yield from _removed(want[key], live[key], below, (*path, key))
+            yield from _removed_fields(desired[key], live[key], below, (*path, key))
 
 
-def _owned(live: Object) -> Mapping[str, Any]:
+def _owned_fields(live: Object) -> Mapping[str, Any]:
     """Our applied field set, without metadata beyond labels and annotations."""
     for entry in live["metadata"].get("managedFields") or ():
         fields = dict(entry.get("fieldsV1") or {})
@@ -151,19 +161,19 @@ def _owned(live: Object) -> Mapping[str, Any]:
     return {}
 
 
-def _same(want: Any, live: Any, path: Path) -> bool:
+def _is_same_value(desired: Any, live: Any, path: FieldPath) -> bool:
     """true is not 1. Amounts are equal by value; elsewhere 1 and "1" are two things."""
-    if want == live:
-        return isinstance(want, bool) == isinstance(live, bool)
-    if not any(name in _AMOUNTS for name in path[-3:-1]):
+    if desired == live:
+        return isinstance(desired, bool) == isinstance(live, bool)
+    if not any(name in _QUANTITY_FIELDS for name in path[-3:-1]):
         return False
     try:
-        return parse_quantity(want) == parse_quantity(live)
+        return parse_quantity(desired) == parse_quantity(live)
     except QuantityError:
         return False
 
 
-def text(path: Path) -> str:
+def format_path(path: FieldPath) -> str:
     """spec.tasks[0].replicas"""
     out = ""
     for step in path:
@@ -171,7 +181,7 @@ def text(path: Path) -> str:
     return out
 
 
-def without(thing: Object, paths: Sequence[str]) -> Object:
+def without_fields(thing: Object, paths: Sequence[str]) -> Object:
     """A copy without the fields at these dotted paths (those that the user leaves to other managers)."""
     copied: Object = json.loads(json.dumps(thing))
     for path in paths:
@@ -184,64 +194,82 @@ def without(thing: Object, paths: Sequence[str]) -> Object:
     return copied
 
 
-def classify(wanted: Wanted, live: Object | None, *, done: str | None, started: bool, refused: bool) -> Change | None:
+def classify_change(
+    desired: DesiredObject,
+    live: Object | None,
+    *,
+    finished_digest: str | None,
+    has_started: bool,
+    is_update_refused: bool,
+) -> Change | None:
     """What is to be done about one wanted object; None when nothing is.
 
     done: the digest of the run of this job that is known to be over. started: its pods have been given nodes.
     refused: the API server has already refused to change this live job in place.
     """
-    ref = wanted.ref
-    if wanted.digest and done == wanted.digest:
+    ref = desired.ref
+    if desired.digest and finished_digest == desired.digest:
         return None
     if live is None:
-        return Change("create", ref, wanted)
+        return Change("create", ref, desired)
     if live["metadata"].get("deletionTimestamp"):
-        return Change("held", ref, wanted, live, reason="it is being deleted; it returns when it is gone")
-    fields = differences(wanted.object, live)
-    if ref.group_kind not in JOBS:
-        return Change("update", ref, wanted, live, fields) if fields else None
-    return _job(wanted, live, fields, started=started, refused=refused)
+        return Change("held", ref, desired, live, reason="it is being deleted; it returns when it is gone")
+    fields = field_differences(desired.object, live)
+    if ref.group_kind not in JOB_KINDS:
+        return Change("update", ref, desired, live, fields) if fields else None
+    return _classify_job_change(desired, live, fields, has_started=has_started, is_update_refused=is_update_refused)
 
 
-def _job(wanted: Wanted, live: Object, fields: tuple[Field, ...], *, started: bool, refused: bool) -> Change | None:
-    ref = wanted.ref
-    allowed = _IN_PLACE[ref.group_kind]
-    fixed = tuple(field for field in fields if not allowed.fullmatch(field.path))
-    movable = tuple(field for field in fields if allowed.fullmatch(field.path))
-    over = finished(live)
-    before = annotations_of(live).get(DIGEST)
-    if before is not None and before != wanted.digest and (fixed or refused or over):
-        if over or not started:
-            return Change("replace", ref, wanted, live, fixed, "the specification changed: a new run")
-        if annotations_of(wanted.object).get(REPLACE) == "true":
+def _classify_job_change(
+    desired: DesiredObject,
+    live: Object,
+    fields: tuple[FieldDifference, ...],
+    *,
+    has_started: bool,
+    is_update_refused: bool,
+) -> Change | None:
+    ref = desired.ref
+    allowed = _IN_PLACE_FIELDS[ref.group_kind]
+    fixed = tuple(field for field in fields if not allowed.fullmatch(field.path_text))
+    movable = tuple(field for field in fields if allowed.fullmatch(field.path_text))
+    over = final_phase(live)
+    before = annotations_of(live).get(DIGEST_ANNOTATION)
+    if before is not None and before != desired.digest and (fixed or is_update_refused or over):
+        if over or not has_started:
+            return Change("replace", ref, desired, live, fixed, "the specification changed: a new run")
+        if annotations_of(desired.object).get(REPLACE_ANNOTATION) == "true":
             return Change(
                 "replace",
                 ref,
-                wanted,
+                desired,
                 live,
                 fixed,
-                f"the specification changed and {REPLACE} allows to end the running job",
+                f"the specification changed and {REPLACE_ANNOTATION} allows to end the running job",
             )
-        reason = f"the specification changed while the job runs; its new run waits for the end, or for {REPLACE}"
-        return Change("held", ref, wanted, live, fixed, reason)
+        reason = (
+            f"the specification changed while the job runs; its new run waits for the end, or for {REPLACE_ANNOTATION}"
+        )
+        return Change("held", ref, desired, live, fixed, reason)
     if over:
         return None
     if movable:
         keep = (
-            wanted
+            desired
             if not fixed
-            else Wanted(wanted.wave, ref, _as_live(wanted.object, live, fixed), wanted.digest, wanted.position)
+            else DesiredObject(
+                desired.wave, ref, _with_live_values(desired.object, live, fixed), desired.digest, desired.position
+            )
         )
         return Change("in-place", ref, keep, live, movable)
     if fixed:
-        return Change("forbidden", ref, wanted, live, fixed, "a live job does not let these fields be changed")
+        return Change("forbidden", ref, desired, live, fixed, "a live job does not let these fields be changed")
     return None
 
 
-def _as_live(want: Object, live: Object, fixed: Sequence[Field]) -> Object:
+def _with_live_values(desired: Object, live: Object, fixed: Sequence[FieldDifference]) -> Object:
     """The wanted object with the fields that cannot be changed as they are in the cluster, so that the rest can be
     written."""
-    copied: Object = json.loads(json.dumps(want))
+    copied: Object = json.loads(json.dumps(desired))
     for field in fixed:
         steps: list[Any] = list(field.steps[:-1])
         last: Any = field.steps[-1]

@@ -33,9 +33,9 @@ from compiler.syntax.parse import MAX_FILE_BYTES
 
 REPOSITORY_LIMIT = 64 << 20
 FILES_LIMIT = 20_000
-ROOTS = (CLUSTERS_FOLDER, JOBS_FOLDER)
+ROOT_FOLDERS = (CLUSTERS_FOLDER, JOBS_FOLDER)
 
-_CONFIG = (
+_GIT_CONFIG = (
     "core.hooksPath=/dev/null",
     "core.symlinks=false",
     "transfer.fsckObjects=true",
@@ -46,12 +46,12 @@ _CONFIG = (
     "http.lowSpeedLimit=1000",
     "http.lowSpeedTime=30",
 )
-_LOG = ("log", "-z", "--format=%x01%ct", "--name-only", "--diff-filter=A", "--no-renames")
-_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
-_URL = re.compile(r"(https|ssh)://[^\s]+")
-_SCP = re.compile(r"[A-Za-z0-9._-]+@[A-Za-z0-9.-]+:[^\s-][^\s]*")
-_BRANCH = re.compile(r"(?!-)(?!.*\.\.)(?!.*@\{)[A-Za-z0-9._/+@-]+(?<!\.lock)(?<![./])")
-_SHA = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+_LOG_COMMAND = ("log", "-z", "--format=%x01%ct", "--name-only", "--diff-filter=A", "--no-renames")
+_CREDENTIALS_PATTERN = re.compile(r"(?<=://)[^/@\s]+@")
+_URL_PATTERN = re.compile(r"(https|ssh)://[^\s]+")
+_SCP_PATTERN = re.compile(r"[A-Za-z0-9._-]+@[A-Za-z0-9.-]+:[^\s-][^\s]*")
+_BRANCH_PATTERN = re.compile(r"(?!-)(?!.*\.\.)(?!.*@\{)[A-Za-z0-9._/+@-]+(?<!\.lock)(?<![./])")
+_SHA_PATTERN = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 
 class GitError(Exception):
@@ -78,10 +78,10 @@ class Mirror:
     _trees: dict[str, Repository] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not _BRANCH.fullmatch(self.branch):
+        if not _BRANCH_PATTERN.fullmatch(self.branch):
             raise UnsafeError(f"branch {self.branch!r} is not a name that git may be given")
         local = Path(self.url)
-        if _URL.fullmatch(self.url) or _SCP.fullmatch(self.url):
+        if _URL_PATTERN.fullmatch(self.url) or _SCP_PATTERN.fullmatch(self.url):
             return
         if "://" in self.url or "::" in self.url or not local.is_dir():
             raise UnsafeError(
@@ -90,17 +90,20 @@ class Mirror:
         self.url = str(local.resolve())
 
     @property
-    def local(self) -> bool:
+    def is_local(self) -> bool:
         return self.url.startswith("/")
 
     def fetch(self) -> str:
         """Bring the branch here and return its commit. The fetch goes into a ref of its own, moved only once the commit
         is whole."""
-        self._prepare()
-        announced = self._announced()
-        if self._run("rev-parse", "--verify", "--quiet", "refs/gangplan/head", ok=(0, 1)).decode().strip() == announced:
+        self._prepare_clone()
+        announced = self._remote_commit()
+        if (
+            self._run_git("rev-parse", "--verify", "--quiet", "refs/gangplan/head", ok=(0, 1)).decode().strip()
+            == announced
+        ):
             return announced
-        self._run(
+        self._run_git(
             "fetch",
             "--quiet",
             "--no-tags",
@@ -112,45 +115,51 @@ class Mirror:
             network=True,
         )
         commit = (
-            self._run("rev-parse", "--verify", "--end-of-options", "refs/gangplan/incoming^{commit}").decode().strip()
+            self._run_git("rev-parse", "--verify", "--end-of-options", "refs/gangplan/incoming^{commit}")
+            .decode()
+            .strip()
         )
-        self._run("rev-list", "--objects", "--quiet", "-1", "--end-of-options", commit)
-        self._run("update-ref", "refs/gangplan/head", commit)
+        self._run_git("rev-list", "--objects", "--quiet", "-1", "--end-of-options", commit)
+        self._run_git("update-ref", "refs/gangplan/head", commit)
         return commit
 
-    def keep(self, commit: str) -> None:
+    def pin_commit(self, commit: str) -> None:
         """Hold on to the applied commit, also when the branch moves away from it."""
-        self._run("update-ref", "refs/gangplan/applied", _sha(commit))
+        self._run_git("update-ref", "refs/gangplan/applied", _checked_sha(commit))
 
-    def has(self, commit: str) -> bool:
-        return bool(self._run("cat-file", "-t", _sha(commit), ok=(0, 128)).strip() == b"commit")
+    def has_commit(self, commit: str) -> bool:
+        return bool(self._run_git("cat-file", "-t", _checked_sha(commit), ok=(0, 128)).strip() == b"commit")
 
-    def descends(self, old: str, new: str) -> bool:
+    def is_ancestor(self, old: str, new: str) -> bool:
         """Whether `old` is `new` or one of its ancestors. False as well when `old` is not known here: a rewritten
         history looks so."""
         if old == new:
             return True
-        if not self.has(old):
+        if not self.has_commit(old):
             return False
-        return self._code("merge-base", "--is-ancestor", _sha(old), _sha(new)) == 0
+        return self._exit_code("merge-base", "--is-ancestor", _checked_sha(old), _checked_sha(new)) == 0
 
-    def read(self, commit: str) -> Repository:
+    def read_tree(self, commit: str) -> Repository:
         """The files below cluster-specs/ and jobs/ at `commit`, each with the date of the commit that brought it."""
         known = self._trees.get(commit)
         if known is None:
-            tree = self._run("rev-parse", "--verify", "--end-of-options", f"{_sha(commit)}^{{tree}}").decode().strip()
-            blobs, refused = self._entries(tree)
-            log = self._run(*_LOG, "--end-of-options", _sha(commit), "--", *ROOTS)
-            known = Repository(self._contents(blobs), _dates(log), tuple(refused))
+            tree = (
+                self._run_git("rev-parse", "--verify", "--end-of-options", f"{_checked_sha(commit)}^{{tree}}")
+                .decode()
+                .strip()
+            )
+            blobs, refused = self._list_blobs(tree)
+            log = self._run_git(*_LOG_COMMAND, "--end-of-options", _checked_sha(commit), "--", *ROOT_FOLDERS)
+            known = Repository(self._read_blobs(blobs), _parse_commit_dates(log), tuple(refused))
             self._trees = {commit: known}
         return known
 
-    def _prepare(self) -> None:
+    def _prepare_clone(self) -> None:
         """Make the clone, or take away the locks that a killed git left (the caller owns the folder alone)."""
         if not (self.directory / "HEAD").exists():
             shutil.rmtree(self.directory, ignore_errors=True)
             self.directory.mkdir(parents=True)
-            self._run("init", "--quiet", "--bare", "--template=", ".")
+            self._run_git("init", "--quiet", "--bare", "--template=", ".")
         for lock in (
             *self.directory.glob("*.lock"),
             *self.directory.glob("refs/**/*.lock"),
@@ -158,17 +167,21 @@ class Mirror:
         ):
             lock.unlink(missing_ok=True)
 
-    def _announced(self) -> str:
-        line = self._run("ls-remote", "--end-of-options", self.url, f"refs/heads/{self.branch}", network=True).decode()
+    def _remote_commit(self) -> str:
+        line = self._run_git(
+            "ls-remote", "--end-of-options", self.url, f"refs/heads/{self.branch}", network=True
+        ).decode()
         if not line.strip():
             raise GitError(f"{redact(self.url)} has no branch {self.branch}")
-        return _sha(line.split()[0])
+        return _checked_sha(line.split()[0])
 
-    def _entries(self, tree: str) -> tuple[dict[str, str], list[Diagnostic]]:
+    def _list_blobs(self, tree: str) -> tuple[dict[str, str], list[Diagnostic]]:
         """path -> blob id, and what is refused by its name or mode."""
         blobs: dict[str, str] = {}
         refused: list[Diagnostic] = []
-        for record in self._run("ls-tree", "-r", "-z", "--full-tree", "--end-of-options", tree, *ROOTS).split(b"\0"):
+        for record in self._run_git(
+            "ls-tree", "-r", "-z", "--full-tree", "--end-of-options", tree, *ROOT_FOLDERS
+        ).split(b"\0"):
             if not record:
                 continue
             head, _, name = record.partition(b"\t")
@@ -191,13 +204,15 @@ class Mirror:
             raise GitError(f"the repository holds {len(blobs)} files, the limit is {FILES_LIMIT}")
         return blobs, refused
 
-    def _contents(self, blobs: dict[str, str]) -> dict[str, bytes]:
+    def _read_blobs(self, blobs: dict[str, str]) -> dict[str, bytes]:
         """path -> bytes. Sizes are asked first: a file above the limit is never loaded, the parser only gets to see
         that it is too long."""
         ids = sorted(set(blobs.values()))
         sizes = {}
         for line in (
-            self._run("cat-file", "--batch-check", feed="".join(f"{i}\n" for i in ids).encode()).decode().splitlines()
+            self._run_git("cat-file", "--batch-check", feed="".join(f"{i}\n" for i in ids).encode())
+            .decode()
+            .splitlines()
         ):
             parts = line.split()
             if len(parts) != 3 or parts[1] != "blob":
@@ -206,25 +221,25 @@ class Mirror:
         wanted = [i for i in ids if sizes[i] <= MAX_FILE_BYTES]
         if (total := sum(sizes[i] for i in wanted)) > REPOSITORY_LIMIT:
             raise GitError(f"the repository's files have {total} bytes, the limit is {REPOSITORY_LIMIT}")
-        data = dict(_batch(self._run("cat-file", "--batch", feed="".join(f"{i}\n" for i in wanted).encode())))
+        data = dict(_batch_blobs(self._run_git("cat-file", "--batch", feed="".join(f"{i}\n" for i in wanted).encode())))
         return {path: data.get(blob, b" " * (MAX_FILE_BYTES + 1)) for path, blob in sorted(blobs.items())}
 
-    def _run(self, *arguments: str, feed: bytes = b"", ok: Sequence[int] = (0,), network: bool = False) -> bytes:
-        code, out, err = self._execute(arguments, feed, network)
+    def _run_git(self, *arguments: str, feed: bytes = b"", ok: Sequence[int] = (0,), network: bool = False) -> bytes:
+        code, out, err = self._execute_git(arguments, feed, network)
         if code not in ok:
             raise GitError(
                 f"git {arguments[0]} failed ({code}): {redact(err.decode('utf-8', 'replace')).strip() or 'no message'}"
             )
         return out if code == 0 else b""
 
-    def _code(self, *arguments: str) -> int:
-        return self._execute(arguments, b"", network=False)[0]
+    def _exit_code(self, *arguments: str) -> int:
+        return self._execute_git(arguments, b"", network=False)[0]
 
-    def _execute(self, arguments: Sequence[str], feed: bytes, network: bool) -> tuple[int, bytes, bytes]:
-        return _git(self.directory, arguments, self._environment(network), feed, self.timeout)
+    def _execute_git(self, arguments: Sequence[str], feed: bytes, network: bool) -> tuple[int, bytes, bytes]:
+        return _run_git_process(self.directory, arguments, self._environment(network), feed, self.timeout)
 
     def _environment(self, network: bool) -> dict[str, str]:
-        allowed = ("file" if self.local else "https:ssh") if network else "none"
+        allowed = ("file" if self.is_local else "https:ssh") if network else "none"
         environment = {**_base_environment(), "GIT_DIR": ".", "GIT_ALLOW_PROTOCOL": allowed}
         for proxy in ("HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy", "SSL_CERT_FILE", "GIT_SSL_CAINFO"):
             if proxy in os.environ:
@@ -248,18 +263,20 @@ def dates_of(folder: Path) -> dict[str, int]:
     is no git history."""
     environment = {**_base_environment(), "GIT_ALLOW_PROTOCOL": "none"}
     try:
-        code, out, _ = _git(folder, [*_LOG, "--relative", "HEAD", "--", *ROOTS], environment, b"", 30.0)
+        code, out, _ = _run_git_process(
+            folder, [*_LOG_COMMAND, "--relative", "HEAD", "--", *ROOT_FOLDERS], environment, b"", 30.0
+        )
     except (GitError, OSError):
         return {}
-    return _dates(out) if code == 0 else {}
+    return _parse_commit_dates(out) if code == 0 else {}
 
 
-def _git(
+def _run_git_process(
     folder: Path, arguments: Sequence[str], environment: Mapping[str, str], feed: bytes, timeout: float
 ) -> tuple[int, bytes, bytes]:
     """Run git in a process group of its own; exit code, output, errors. Raises GitError when it does not end in time."""
     process = subprocess.Popen(
-        ["git", *(piece for entry in _CONFIG for piece in ("-c", entry)), *arguments],
+        ["git", *(piece for entry in _GIT_CONFIG for piece in ("-c", entry)), *arguments],
         cwd=folder,
         env=dict(environment),
         stdin=subprocess.PIPE,
@@ -290,7 +307,7 @@ def _base_environment() -> dict[str, str]:
     }
 
 
-def _dates(log: bytes) -> dict[str, int]:
+def _parse_commit_dates(log: bytes) -> dict[str, int]:
     """The newest commit that added each path, from a history told from the newest commit back."""
     dates: dict[str, int] = {}
     when = 0
@@ -306,16 +323,16 @@ def _dates(log: bytes) -> dict[str, int]:
 
 def redact(text: str) -> str:
     """`text` without the user and password of any address in it."""
-    return _CREDENTIALS.sub("", text)
+    return _CREDENTIALS_PATTERN.sub("", text)
 
 
-def _sha(text: str) -> str:
-    if not _SHA.fullmatch(text):
+def _checked_sha(text: str) -> str:
+    if not _SHA_PATTERN.fullmatch(text):
         raise GitError(f"{text[:80]!r} is not an object id")
     return text
 
 
-def _batch(out: bytes) -> Iterator[tuple[str, bytes]]:
+def _batch_blobs(out: bytes) -> Iterator[tuple[str, bytes]]:
     """The answer of `cat-file --batch`: "<id> blob <size>\\n<bytes>\\n", again and again."""
     at = 0
     while at < len(out):

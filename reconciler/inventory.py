@@ -16,14 +16,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from reconciler.kube import Client, NotFound
-from reconciler.objects import CLUSTER_LABEL, MANAGED_BY, MANAGER, Object, Ref
+from reconciler.objects import CLUSTER_LABEL, FIELD_MANAGER, MANAGED_BY_LABEL, Object, Ref
 
-PLAIN_LIMIT = 512 << 10
+UNCOMPRESSED_LIMIT = 512 << 10
 """Bytes of JSON above which the text is stored compressed; a ConfigMap holds 1 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class InventoryEntry:
     """uid is empty while a create is intended and not yet confirmed. started: the job's pods have been given nodes."""
 
     ref: Ref
@@ -32,7 +32,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class FinishedRun:
     """A run of a job that is over: the digest of its specification, and how it ended."""
 
     ref: Ref
@@ -44,8 +44,8 @@ class Run:
 class Inventory:
     """Both mappings by `Ref.key`. commit: the commit last applied."""
 
-    entries: dict[str, Entry] = field(default_factory=dict)
-    runs: dict[str, Run] = field(default_factory=dict)
+    entries: dict[str, InventoryEntry] = field(default_factory=dict)
+    runs: dict[str, FinishedRun] = field(default_factory=dict)
     commit: str = ""
 
     def copy(self) -> Inventory:
@@ -53,8 +53,8 @@ class Inventory:
 
     def as_json(self) -> str:
         """The same text for the same inventory, one object a line, so that people can read and compare it."""
-        objects = [[*_names(e.ref), e.uid, e.started] for _, e in sorted(self.entries.items())]
-        runs = [[*_names(r.ref), r.digest, r.phase] for _, r in sorted(self.runs.items())]
+        objects = [[*_ref_fields(e.ref), e.uid, e.started] for _, e in sorted(self.entries.items())]
+        runs = [[*_ref_fields(r.ref), r.digest, r.phase] for _, r in sorted(self.runs.items())]
         rows = {
             name: "[\n" + ",\n".join(json.dumps(row) for row in table) + "\n]"
             for name, table in (("objects", objects), ("runs", runs))
@@ -66,19 +66,19 @@ class Inventory:
         """Raises ValueError for a text that is no inventory: an error is never an empty inventory."""
         try:
             data = json.loads(text)
-            entries = [Entry(Ref(*row[:4]), row[4], row[5]) for row in data["objects"]]
-            runs = [Run(Ref(*row[:4]), row[4], row[5]) for row in data["runs"]]
+            entries = [InventoryEntry(Ref(*row[:4]), row[4], row[5]) for row in data["objects"]]
+            runs = [FinishedRun(Ref(*row[:4]), row[4], row[5]) for row in data["runs"]]
             return cls({e.ref.key: e for e in entries}, {r.ref.key: r for r in runs}, data["commit"])
         except (KeyError, IndexError, TypeError) as error:
             raise ValueError(f"the inventory cannot be read: {error!r}") from error
 
 
-def _names(ref: Ref) -> tuple[str, str, str, str]:
+def _ref_fields(ref: Ref) -> tuple[str, str, str, str]:
     return ref.api_version, ref.kind, ref.namespace, ref.name
 
 
 @dataclass(slots=True)
-class Store:
+class InventoryStore:
     """Reads and writes the inventory's ConfigMap. A store belongs to one reconciler; `write` raises Conflict when
     another has written."""
 
@@ -100,7 +100,7 @@ class Store:
             self._version = self._text = ""
             return Inventory()
         self._version = str(found["metadata"]["resourceVersion"])
-        self._text = unpack(found)
+        self._text = decode_inventory(found)
         return Inventory.from_json(self._text)
 
     def write(self, inventory: Inventory) -> None:
@@ -117,18 +117,18 @@ class Store:
         self._version, self._text = str(written["metadata"]["resourceVersion"]), text
 
     def _object(self, text: str) -> Object:
-        labels = {MANAGED_BY: MANAGER, CLUSTER_LABEL: self.cluster}
+        labels = {MANAGED_BY_LABEL: FIELD_MANAGER, CLUSTER_LABEL: self.cluster}
         metadata: dict[str, Any] = {"namespace": self.namespace, "name": self.ref.name, "labels": labels}
-        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **pack(text)}
+        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **encode_inventory(text)}
 
 
-def pack(text: str) -> Mapping[str, Any]:
-    if len(text) <= PLAIN_LIMIT:
+def encode_inventory(text: str) -> Mapping[str, Any]:
+    if len(text) <= UNCOMPRESSED_LIMIT:
         return {"data": {"inventory.json": text}}
     return {"binaryData": {"inventory.json.gz": base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()}}
 
 
-def unpack(thing: Object) -> str:
+def decode_inventory(thing: Object) -> str:
     """Raises ValueError when the ConfigMap holds no inventory."""
     try:
         if packed := (thing.get("binaryData") or {}).get("inventory.json.gz"):

@@ -24,12 +24,12 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote, urlencode
 
-from reconciler.objects import MANAGER, Object, Ref, ref_of
+from reconciler.objects import FIELD_MANAGER, Object, Ref, ref_of
 
 TIMEOUT = (5.0, 30.0)
 """Seconds to connect and to wait for the next byte."""
-PAGE = 500
-APPLY = "application/apply-patch+yaml"
+PAGE_SIZE = 500
+APPLY_PATCH = "application/apply-patch+yaml"
 JSON_PATCH = "application/json-patch+json"
 
 
@@ -64,7 +64,7 @@ class Invalid(ApiError):
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class FieldOwner:
     """A field and the manager that holds it, from a server-side apply conflict."""
 
     manager: str
@@ -72,7 +72,7 @@ class Owner:
 
 
 class Conflict(ApiError):
-    def __init__(self, message: str, owners: tuple[Owner, ...] = ()) -> None:
+    def __init__(self, message: str, owners: tuple[FieldOwner, ...] = ()) -> None:
         super().__init__(message)
         self.owners = owners
 
@@ -114,7 +114,7 @@ class Resource:
         )
 
 
-KNOWN = {
+KNOWN_RESOURCES = {
     (r.api_version, r.kind): r
     for r in (
         Resource("v1", "Node", "nodes", False),
@@ -143,34 +143,34 @@ class Client:
 
     connect: Callable[[], Transport]
     _transport: Transport | None = None
-    _found: dict[tuple[str, str], Resource] = field(default_factory=lambda: dict(KNOWN))
+    _resources: dict[tuple[str, str], Resource] = field(default_factory=lambda: dict(KNOWN_RESOURCES))
 
     def resource(self, api_version: str, kind: str) -> Resource:
         """The resource of a kind, by discovery unless it is one that we know. Raises NotFound for a kind that is not
         served."""
-        if (api_version, kind) not in self._found:
+        if (api_version, kind) not in self._resources:
             path = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
             for entry in self.request("GET", path).get("resources") or ():
                 if "/" not in entry["name"]:
                     found = Resource(api_version, entry["kind"], entry["name"], bool(entry["namespaced"]))
-                    self._found.setdefault((api_version, entry["kind"]), found)
+                    self._resources.setdefault((api_version, entry["kind"]), found)
         try:
-            return self._found[api_version, kind]
+            return self._resources[api_version, kind]
         except KeyError:
             raise NotFound(f"the cluster serves no kind {kind} in {api_version}") from None
 
-    def of(self, ref: Ref, subresource: str = "") -> str:
+    def path_of(self, ref: Ref, subresource: str = "") -> str:
         resource = self.resource(ref.api_version, ref.kind)
         return resource.path(ref.namespace or ("default" if resource.namespaced else ""), ref.name, subresource)
 
     def get(self, ref: Ref) -> Object:
-        return self.request("GET", self.of(ref))
+        return self.request("GET", self.path_of(ref))
 
     def list(self, resource: Resource, namespace: str = "", selector: str = "") -> tuple[list[Object], str]:
         """All pages, and the resource version at which to begin a watch. Items get the apiVersion and kind that lists
         leave out."""
         items: list[Object] = []
-        query = {"limit": str(PAGE), **({"labelSelector": selector} if selector else {})}
+        query = {"limit": str(PAGE_SIZE), **({"labelSelector": selector} if selector else {})}
         while True:
             page = self.request("GET", resource.path(namespace), query)
             meta = page.get("metadata") or {}
@@ -196,30 +196,30 @@ class Client:
         try:
             yield from response.lines()
         except OSError as error:
-            raise Retry(f"the watch of {resource.plural} broke: {_short(error)}") from error
+            raise Retry(f"the watch of {resource.plural} broke: {_short_error(error)}") from error
         finally:
             response.close()
 
     def apply(self, thing: Object, *, force: bool = False, dry_run: bool = False) -> Object:
         """Server-side apply. Raises Conflict naming managers and fields when another manager holds a field (unless
         `force`)."""
-        query = {"fieldManager": MANAGER, "force": "true" if force else "false", "fieldValidation": "Strict"}
+        query = {"fieldManager": FIELD_MANAGER, "force": "true" if force else "false", "fieldValidation": "Strict"}
         if dry_run:
             query["dryRun"] = "All"
-        return self.request("PATCH", self.of(ref_of(thing)), query, thing, APPLY)
+        return self.request("PATCH", self.path_of(ref_of(thing)), query, thing, APPLY_PATCH)
 
     def create(self, thing: Object) -> Object:
         ref = ref_of(thing)
         resource = self.resource(ref.api_version, ref.kind)
-        return self.request("POST", resource.path(ref.namespace), {"fieldManager": MANAGER}, thing)
+        return self.request("POST", resource.path(ref.namespace), {"fieldManager": FIELD_MANAGER}, thing)
 
     def replace(self, thing: Object) -> Object:
         """PUT; with metadata.resourceVersion set, only if nobody wrote since."""
-        return self.request("PUT", self.of(ref_of(thing)), {"fieldManager": MANAGER}, thing)
+        return self.request("PUT", self.path_of(ref_of(thing)), {"fieldManager": FIELD_MANAGER}, thing)
 
     def patch(self, ref: Ref, operations: Sequence[Mapping[str, Any]]) -> Object:
         """JSON patch; a failed `test` is Invalid."""
-        return self.request("PATCH", self.of(ref), {"fieldManager": MANAGER}, list(operations), JSON_PATCH)
+        return self.request("PATCH", self.path_of(ref), {"fieldManager": FIELD_MANAGER}, list(operations), JSON_PATCH)
 
     def delete(self, ref: Ref, uid: str) -> None:
         """Delete this very object and not a namesake; what hangs on it is collected in the background."""
@@ -229,7 +229,7 @@ class Client:
             "preconditions": {"uid": uid},
             "propagationPolicy": "Background",
         }
-        self.request("DELETE", self.of(ref), {}, body)
+        self.request("DELETE", self.path_of(ref), {}, body)
 
     def evict(self, ref: Ref, uid: str) -> None:
         """Ask for the end of a pod by the Eviction API: disruption budgets and grace periods hold. 429 from a budget is
@@ -240,7 +240,7 @@ class Client:
             "metadata": {"name": ref.name, "namespace": ref.namespace},
             "deleteOptions": {"preconditions": {"uid": uid}},
         }
-        self.request("POST", self.of(ref, "eviction"), {}, body)
+        self.request("POST", self.path_of(ref, "eviction"), {}, body)
 
     def request(
         self,
@@ -248,15 +248,15 @@ class Client:
         path: str,
         query: Mapping[str, str] | None = None,
         body: Any = None,
-        content: str = "application/json",
+        content_type: str = "application/json",
     ) -> Object:
-        headers = {"Content-Type": content} if body is not None else {}
+        headers = {"Content-Type": content_type} if body is not None else {}
         data = json.dumps(body).encode() if body is not None else None
         response = self._send(method, path, query or {}, data, headers, TIMEOUT)
         try:
             answer: Object = json.loads(response.read() or b"{}")
         except (ValueError, OSError) as error:
-            raise Retry(f"the answer to {method} {path} broke off: {_short(error)}") from error
+            raise Retry(f"the answer to {method} {path} broke off: {_short_error(error)}") from error
         finally:
             response.close()
         return answer
@@ -282,14 +282,14 @@ class Client:
                     return response
                 text = response.read()
             except OSError as error:
-                raise Retry(f"{method} {path}: {_short(error)}") from error
+                raise Retry(f"{method} {path}: {_short_error(error)}") from error
             response.close()
             if response.status != 401:
-                raise _error(method, path, response.status, response.headers, text)
+                raise _api_error(method, path, response.status, response.headers, text)
         raise Unauthorized(f"{method} {path}: the server does not accept the credentials")
 
 
-def _error(method: str, path: str, status: int, headers: Mapping[str, str], text: bytes) -> ApiError:
+def _api_error(method: str, path: str, status: int, headers: Mapping[str, str], text: bytes) -> ApiError:
     """The server's Status object as one of our errors; only its short message is kept, never headers or bodies."""
     try:
         answer = json.loads(text)
@@ -300,36 +300,38 @@ def _error(method: str, path: str, status: int, headers: Mapping[str, str], text
     said = f"{method} {path}: {status}: {message[:2000]}"
     simple: dict[int, type[ApiError]] = {400: Invalid, 404: NotFound, 405: NotFound, 410: Gone, 422: Invalid}
     if status == 409:
-        return Conflict(said, tuple(_owner(cause) for cause in causes if cause.get("reason") == "FieldManagerConflict"))
+        return Conflict(
+            said, tuple(_field_owner(cause) for cause in causes if cause.get("reason") == "FieldManagerConflict")
+        )
     if status == 403:
         return Invalid(said) if message.startswith("admission webhook") else Forbidden(said)
     if status in simple:
         return simple[status](said)
-    return Retry(said, _after(headers))
+    return Retry(said, _retry_after(headers))
 
 
-def _owner(cause: Mapping[str, Any]) -> Owner:
+def _field_owner(cause: Mapping[str, Any]) -> FieldOwner:
     """causes[].message reads: conflict with "kubectl-edit" using scheduling.volcano.sh/v1beta1."""
     named = re.search(r'"([^"]*)"', str(cause.get("message") or ""))
-    return Owner(named[1] if named else "another manager", str(cause.get("field") or ""))
+    return FieldOwner(named[1] if named else "another manager", str(cause.get("field") or ""))
 
 
-def _after(headers: Mapping[str, str]) -> float:
+def _retry_after(headers: Mapping[str, str]) -> float:
     try:
         return min(max(float(headers.get("Retry-After") or 1), 0.1), 300.0)
     except ValueError:
         return 1.0
 
 
-def _short(error: BaseException) -> str:
+def _short_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {str(error)[:200]}"
 
 
-class Wire(OSError):
+class TransportError(OSError):
     """urllib3's errors, as the OSError that `Transport` promises."""
 
 
-def connector(kubeconfig: Path | None = None, context: str | None = None) -> Callable[[], Transport]:
+def make_connector(kubeconfig: Path | None = None, context: str | None = None) -> Callable[[], Transport]:
     """Reads a kubeconfig, or the service account inside a cluster. The kubernetes package is imported on first use (0.4
     s)."""
 
@@ -362,7 +364,7 @@ def connector(kubeconfig: Path | None = None, context: str | None = None) -> Cal
                 try:
                     return bytes(self.raw.read())
                 except urllib3.exceptions.HTTPError as error:
-                    raise Wire(_short(error)) from error
+                    raise TransportError(_short_error(error)) from error
 
             def lines(self) -> Iterator[bytes]:
                 rest = b""
@@ -371,7 +373,7 @@ def connector(kubeconfig: Path | None = None, context: str | None = None) -> Cal
                         *whole, rest = (rest + chunk).split(b"\n")
                         yield from whole
                 except urllib3.exceptions.HTTPError as error:
-                    raise Wire(_short(error)) from error
+                    raise TransportError(_short_error(error)) from error
 
             def close(self) -> None:
                 self.raw.release_conn()
@@ -402,7 +404,7 @@ def connector(kubeconfig: Path | None = None, context: str | None = None) -> Cal
                         )
                     )
                 except urllib3.exceptions.HTTPError as error:
-                    raise Wire(_short(error)) from error
+                    raise TransportError(_short_error(error)) from error
 
         return Pool()
 

@@ -36,9 +36,9 @@ class Lease:
     deadline: float = 10.0
     period: float = 2.0
     clock: Callable[[], float] = time.monotonic
-    changed: Callable[[bool], None] = lambda held: None
-    _renewed: float | None = None
-    _seen: tuple[str, float] = ("", 0.0)
+    on_change: Callable[[bool], None] = lambda held: None
+    _renewed_at: float | None = None
+    _last_seen_version: tuple[str, float] = ("", 0.0)
     _stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
@@ -48,8 +48,8 @@ class Lease:
                 f"a lease needs 0 < period < deadline < duration, not {self.period}, {self.deadline}, {self.duration}"
             )
 
-    def held(self) -> bool:
-        return self._renewed is not None and self.clock() - self._renewed < self.deadline
+    def is_held(self) -> bool:
+        return self._renewed_at is not None and self.clock() - self._renewed_at < self.deadline
 
     def start(self) -> None:
         self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
@@ -60,9 +60,9 @@ class Lease:
         self._stop.set()
         if self._thread is not None:
             self._thread.join(self.deadline)
-        if not self.held():
+        if not self.is_held():
             return
-        self._renewed = None
+        self._renewed_at = None
         try:
             current = self.client.get(self._ref)
             if current["spec"].get("holderIdentity") == self.identity:
@@ -75,30 +75,30 @@ class Lease:
         before = False
         while not self._stop.is_set():
             try:
-                self.attempt()
+                self.try_acquire()
             except ApiError as error:
                 log.warning("the lease was not renewed", extra={"reason": str(error)})
-            if (now := self.held()) != before:
+            if (now := self.is_held()) != before:
                 before = now
-                self.changed(now)
+                self.on_change(now)
             self._stop.wait(self.period)
 
-    def attempt(self) -> bool:
+    def try_acquire(self) -> bool:
         """Take or renew the lease if that is allowed now; whether it was. Raises ApiError."""
         asked = self.clock()
         try:
             current = self.client.get(self._ref)
         except NotFound:
-            current = self._object()
+            current = self._empty_lease()
         spec = current.setdefault("spec", {})
         holder = spec.get("holderIdentity") or ""
         mark = str(current["metadata"].get("resourceVersion") or "")
-        if mark != self._seen[0]:
-            self._seen = (mark, asked)
-        if holder not in ("", self.identity) and asked - self._seen[1] < float(
+        if mark != self._last_seen_version[0]:
+            self._last_seen_version = (mark, asked)
+        if holder not in ("", self.identity) and asked - self._last_seen_version[1] < float(
             spec.get("leaseDurationSeconds") or self.duration
         ):
-            self._renewed = None
+            self._renewed_at = None
             return False
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         if holder != self.identity:
@@ -108,16 +108,16 @@ class Lease:
         try:
             written = self.client.replace(current) if mark else self.client.create(current)
         except Conflict:
-            self._renewed = None
+            self._renewed_at = None
             return False
-        self._renewed = asked
-        self._seen = (str(written["metadata"].get("resourceVersion") or ""), asked)
+        self._renewed_at = asked
+        self._last_seen_version = (str(written["metadata"].get("resourceVersion") or ""), asked)
         return True
 
     @property
     def _ref(self) -> Ref:
         return Ref("coordination.k8s.io/v1", "Lease", self.namespace, self.name)
 
-    def _object(self) -> Object:
+    def _empty_lease(self) -> Object:
         metadata: dict[str, Any] = {"namespace": self.namespace, "name": self.name}
         return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": {}}

@@ -11,23 +11,23 @@ from typing import Any
 Object = dict[str, Any]
 """One Kubernetes object as plain JSON data."""
 
-MANAGER = "gangplan"
-MANAGED_BY = "app.kubernetes.io/managed-by"
+FIELD_MANAGER = "gangplan"
+MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 CLUSTER_LABEL = "gangplan.dev/cluster"
-GATE = "gangplan.dev/placement"
-HOSTNAME = "kubernetes.io/hostname"
+PLACEMENT_GATE = "gangplan.dev/placement"
+HOSTNAME_LABEL = "kubernetes.io/hostname"
 
-PRUNE = "gangplan.dev/prune"
+PRUNE_ANNOTATION = "gangplan.dev/prune"
 """Annotation: "disabled" keeps an object that left the repository."""
-REPLACE = "gangplan.dev/replace"
+REPLACE_ANNOTATION = "gangplan.dev/replace"
 """Annotation: "true" lets a changed specification end a job that runs."""
-ADOPT = "gangplan.dev/adopt"
+ADOPT_ANNOTATION = "gangplan.dev/adopt"
 """Annotation: "true" lets gangplan take fields that another manager owns in an object it did not create."""
-YIELD = "gangplan.dev/yield"
+YIELD_ANNOTATION = "gangplan.dev/yield"
 """Annotation: comma-separated field paths (spec.weight) that gangplan leaves to other managers."""
-RUN = "gangplan.dev/run"
+RUN_ANNOTATION = "gangplan.dev/run"
 """Annotation: a new value runs a finished job again although its specification is the same."""
-DIGEST = "gangplan.dev/digest"
+DIGEST_ANNOTATION = "gangplan.dev/digest"
 """Annotation that gangplan writes on jobs: the digest of the specification that this run was made from."""
 
 
@@ -70,11 +70,11 @@ def labels_of(thing: Mapping[str, Any]) -> Mapping[str, str]:
     return thing.get("metadata", {}).get("labels") or {}
 
 
-def uid(thing: Mapping[str, Any]) -> str:
+def uid_of(thing: Mapping[str, Any]) -> str:
     return str(thing.get("metadata", {}).get("uid") or "")
 
 
-def digest(data: Any) -> str:
+def json_digest(data: Any) -> str:
     """sha256 of the canonical JSON of plain data."""
     text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str)
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
@@ -87,16 +87,16 @@ def run_digest(document: Mapping[str, Any]) -> str:
     job again.
     """
     body = {k: v for k, v in document.items() if k not in ("metadata", "status", "apiVersion")}
-    return digest([body, annotations_of(document).get(RUN)])
+    return json_digest([body, annotations_of(document).get(RUN_ANNOTATION)])
 
 
-JOBS = frozenset({"Job.batch.volcano.sh", "PyTorchJob.kubeflow.org", "Job.batch"})
+JOB_KINDS = frozenset({"Job.batch.volcano.sh", "PyTorchJob.kubeflow.org", "Job.batch"})
 """Kinds that run once and finish."""
 
 FINISHED_PHASES = frozenset({"Completed", "Failed", "Terminated"})
 
 
-def finished(job: Mapping[str, Any]) -> str | None:
+def final_phase(job: Mapping[str, Any]) -> str | None:
     """The final phase of a job, or None while it can still run. Aborted is not final: a Volcano job can be resumed."""
     status = job.get("status") or {}
     state = status.get("state")

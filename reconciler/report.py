@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from reconciler.apply import Done
+from reconciler.apply import ChangeResult
 from reconciler.drift import Change
 from reconciler.kube import ApiError, Client, Conflict, NotFound
-from reconciler.objects import CLUSTER_LABEL, MANAGED_BY, MANAGER, Object, Ref, digest, ref_of, uid
+from reconciler.objects import CLUSTER_LABEL, FIELD_MANAGER, MANAGED_BY_LABEL, Object, Ref, json_digest, ref_of, uid_of
 
 log = logging.getLogger(__name__)
 
-MESSAGES = 50
+MAX_MESSAGES = 50
 """At most so many diagnostics, held and failed changes are written into the status."""
 
 
@@ -42,31 +42,31 @@ class Report:
     conditions: tuple[Condition, ...]
     plan: Mapping[str, Any] = field(default_factory=dict)
     diagnostics: tuple[Mapping[str, Any], ...] = ()
-    done: tuple[Done, ...] = ()
-    held: tuple[Change, ...] = ()
-    lifted: Mapping[str, int] = field(default_factory=dict)
-    evicted: tuple[str, ...] = ()
+    results: tuple[ChangeResult, ...] = ()
+    held_changes: tuple[Change, ...] = ()
+    lifted_gates: Mapping[str, int] = field(default_factory=dict)
+    evicted_pods: tuple[str, ...] = ()
     runs: Mapping[str, str] = field(default_factory=dict)
-    quiet: bool = False
-    wake: float | None = None
+    is_idle: bool = False
+    next_wakeup: float | None = None
     """Seconds until there is something to do even if nothing happens."""
     events: tuple[tuple[Object, str, str, bool], ...] = ()
     """(object, reason, message, whether it is a warning)."""
 
 
-def status(report: Report, before: Mapping[str, Any], now: str) -> dict[str, Any]:
+def status_document(report: Report, previous: Mapping[str, Any], now: str) -> dict[str, Any]:
     """The status document. lastTransitionTime moves only when a condition turns; nothing else in it is a clock, so an
     idle cluster is not written."""
-    known = {c["type"]: c for c in before.get("conditions") or ()}
+    known = {c["type"]: c for c in previous.get("conditions") or ()}
 
     def moment(condition: Condition) -> str:
         old = known.get(condition.type)
         return str(old["lastTransitionTime"]) if old and old["status"] == str(condition.status) else now
 
-    held = [{"object": str(change.ref), "reason": change.reason} for change in report.held]
+    held = [{"object": str(change.ref), "reason": change.reason} for change in report.held_changes]
     held += [
         {"object": str(d.change.ref), "reason": d.message}
-        for d in report.done
+        for d in report.results
         if d.outcome in ("conflict", "refused", "fight")
     ]
     return {
@@ -97,18 +97,18 @@ def status(report: Report, before: Mapping[str, Any], now: str) -> dict[str, Any
             for gang in report.plan.get("gangs", ())
         ],
         "finished": dict(sorted(report.runs.items())),
-        "held": held[:MESSAGES],
-        "diagnostics": [_finding(found) for found in report.diagnostics[:MESSAGES]],
+        "held": held[:MAX_MESSAGES],
+        "diagnostics": [_diagnostic_line(found) for found in report.diagnostics[:MAX_MESSAGES]],
     }
 
 
-def _finding(d: Mapping[str, Any]) -> str:
+def _diagnostic_line(d: Mapping[str, Any]) -> str:
     place = f"{d['file']}:{d['line']}:{d['column']}: " if d["file"] else ""
     return f"{place}{d['severity']} {d['code']}: {d['message']}. {d['help']}".rstrip(" .") + "."
 
 
 @dataclass(slots=True)
-class Publisher:
+class StatusPublisher:
     """Writes the status ConfigMap and Events, each only when it says something new. Failing to report never stops the
     loop."""
 
@@ -116,8 +116,8 @@ class Publisher:
     namespace: str
     cluster: str
     identity: str
-    _last: dict[str, Any] | None = None
-    _said: set[str] = field(default_factory=set)
+    _last_status: dict[str, Any] | None = None
+    _written_events: set[str] = field(default_factory=set)
 
     @property
     def ref(self) -> Ref:
@@ -125,50 +125,50 @@ class Publisher:
 
     def publish(self, report: Report) -> None:
         try:
-            self._status(report)
+            self._write_status(report)
             for thing, reason, message, warning in report.events:
-                self.event(thing, reason, message, warning)
+                self.write_event(thing, reason, message, warning)
         except ApiError as error:
             log.warning("the report was not written", extra={"reason": str(error)})
 
-    def _status(self, report: Report) -> None:
-        if self._last is None:
-            self._last = self._read()
-        fresh = status(report, self._last, _now())
-        if fresh == self._last:
+    def _write_status(self, report: Report) -> None:
+        if self._last_status is None:
+            self._last_status = self._read_status()
+        fresh = status_document(report, self._last_status, _now())
+        if fresh == self._last_status:
             return
-        labels = {MANAGED_BY: MANAGER, CLUSTER_LABEL: self.cluster}
+        labels = {MANAGED_BY_LABEL: FIELD_MANAGER, CLUSTER_LABEL: self.cluster}
         text = json.dumps(fresh, indent=1, sort_keys=True)
         metadata = {"namespace": self.namespace, "name": self.ref.name, "labels": labels}
         self.client.apply(
             {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"status.json": text}}, force=True
         )
-        self._last = fresh
+        self._last_status = fresh
 
-    def _read(self) -> dict[str, Any]:
+    def _read_status(self) -> dict[str, Any]:
         try:
             found: dict[str, Any] = json.loads(self.client.get(self.ref)["data"]["status.json"])
         except (NotFound, KeyError, ValueError):
             return {}
         return found
 
-    def event(self, thing: Object, reason: str, message: str, warning: bool) -> None:
+    def write_event(self, thing: Object, reason: str, message: str, warning: bool) -> None:
         """An Event on the object, once for each message: its name is made of what it says, so a restart does not say it
         again."""
         ref = ref_of(thing)
-        mark = digest([uid(thing), reason, message])[7:23]
-        if mark in self._said:
+        mark = json_digest([uid_of(thing), reason, message])[7:23]
+        if mark in self._written_events:
             return
-        if len(self._said) > 10_000:
-            self._said.clear()
-        self._said.add(mark)
+        if len(self._written_events) > 10_000:
+            self._written_events.clear()
+        self._written_events.add(mark)
         namespace, now = ref.namespace or "default", _now()
         about = {
             "apiVersion": ref.api_version,
             "kind": ref.kind,
             "namespace": ref.namespace,
             "name": ref.name,
-            "uid": uid(thing),
+            "uid": uid_of(thing),
         }
         event = {
             "apiVersion": "v1",
@@ -178,7 +178,7 @@ class Publisher:
             "reason": reason,
             "message": message[:1000],
             "type": "Warning" if warning else "Normal",
-            "source": {"component": MANAGER},
+            "source": {"component": FIELD_MANAGER},
             "reportingComponent": "gangplan.dev/reconciler",
             "reportingInstance": self.identity[:128],
             "firstTimestamp": now,
@@ -195,17 +195,20 @@ def _now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-class JsonLines(logging.Formatter):
+class JsonFormatter(logging.Formatter):
     """One JSON object a line."""
 
-    _own = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+    _STANDARD_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
         }
-        line |= {"message": record.getMessage(), **{k: v for k, v in vars(record).items() if k not in self._own}}
+        line |= {
+            "message": record.getMessage(),
+            **{k: v for k, v in vars(record).items() if k not in self._STANDARD_FIELDS},
+        }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         return json.dumps(line, default=str)
@@ -215,22 +218,22 @@ class JsonLines(logging.Formatter):
 class Metrics:
     """Counters and gauges as Prometheus text. Keys: (name, label text)."""
 
-    values: dict[tuple[str, str], float] = field(default_factory=dict)
-    totals: Counter[tuple[str, str]] = field(default_factory=Counter)
+    gauges: dict[tuple[str, str], float] = field(default_factory=dict)
+    counters: Counter[tuple[str, str]] = field(default_factory=Counter)
 
-    def add(self, name: str, amount: float = 1, **labels: str) -> None:
-        self.totals[name, _labels(labels)] += amount  # type: ignore[assignment]
+    def add_to_counter(self, name: str, amount: float = 1, **labels: str) -> None:
+        self.counters[name, _format_labels(labels)] += amount  # type: ignore[assignment]
 
-    def put(self, name: str, value: float, **labels: str) -> None:
-        self.values[name, _labels(labels)] = value
+    def set_gauge(self, name: str, value: float, **labels: str) -> None:
+        self.gauges[name, _format_labels(labels)] = value
 
-    def clear(self, name: str) -> None:
-        for key in [key for key in self.values if key[0] == name]:
-            del self.values[key]
+    def clear_gauge(self, name: str) -> None:
+        for key in [key for key in self.gauges if key[0] == name]:
+            del self.gauges[key]
 
-    def text(self) -> str:
+    def prometheus_text(self) -> str:
         lines: list[str] = []
-        for kind, table in (("gauge", dict(self.values)), ("counter", dict(self.totals))):
+        for kind, table in (("gauge", dict(self.gauges)), ("counter", dict(self.counters))):
             last = ""
             for (name, labels), value in sorted(table.items()):
                 if name != last:
@@ -242,31 +245,31 @@ class Metrics:
         return "\n".join(lines) + "\n"
 
 
-def _labels(labels: Mapping[str, str]) -> str:
+def _format_labels(labels: Mapping[str, str]) -> str:
     if not labels:
         return ""
-    quoted = (f'{name}="{_escape(value)}"' for name, value in sorted(labels.items()))
+    quoted = (f'{name}="{_escape_label(value)}"' for name, value in sorted(labels.items()))
     return "{" + ",".join(quoted) + "}"
 
 
-def _escape(value: str) -> str:
+def _escape_label(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-def as_text(found: Mapping[str, Any]) -> str:
+def status_text(document: Mapping[str, Any]) -> str:
     """The status document for people."""
     lines = [
-        f"commit {found.get('commit') or 'none'}"
-        + (f" (head {found['head']})" if found.get("head") != found.get("commit") else ""),
+        f"commit {document.get('commit') or 'none'}"
+        + (f" (head {document['head']})" if document.get("head") != document.get("commit") else ""),
         "",
     ]
-    for condition in found.get("conditions") or ():
+    for condition in document.get("conditions") or ():
         said = f": {condition['message']}" if condition["message"] else ""
         lines.append(f"{condition['type']:<16} {condition['status']:<6} {condition['reason']}{said}")
     tables = {
-        "gangs": _gang_rows(found.get("gangs") or ()),
-        "held": found.get("held") or (),
-        "problems": found.get("diagnostics") or (),
+        "gangs": _gang_lines(document.get("gangs") or ()),
+        "held": document.get("held") or (),
+        "problems": document.get("diagnostics") or (),
     }
     for title, rows in tables.items():
         if rows:
@@ -275,7 +278,7 @@ def as_text(found: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _gang_rows(gangs: Sequence[Mapping[str, Any]]) -> list[str]:
+def _gang_lines(gangs: Sequence[Mapping[str, Any]]) -> list[str]:
     rows = []
     for gang in gangs:
         where = ", ".join(gang["domains"][:4]) + (" ..." if len(gang["domains"]) > 4 else "")

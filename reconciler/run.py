@@ -13,24 +13,24 @@ from reconciler.apply import LostLease
 from reconciler.kube import ApiError
 from reconciler.loop import reconcile_once
 from reconciler.report import Report
-from reconciler.server import Answer, serve
-from reconciler.world import World
+from reconciler.server import HttpAnswer, serve_pages
+from reconciler.world import Reconciler
 
 log = logging.getLogger(__name__)
 
 DEBOUNCE = 0.05
 """Seconds in which further events join the same pass; drift is to be put back within a second."""
-FULL = 30.0
+MAX_PASS_INTERVAL = 30.0
 """Seconds after which a pass is made although nothing happened."""
-FAILURE = (0.5, 30.0)
+FAILURE_PAUSES = (0.5, 30.0)
 """First and longest pause after a pass that failed as a whole."""
 
 
-class Busy(Exception):
+class DataFolderInUse(Exception):
     """Another process works in the data folder."""
 
 
-def hold(data: Path) -> IO[str]:
+def lock_data_folder(data: Path) -> IO[str]:
     """Take the data folder for this process alone, until the file that is returned is closed. Raises Busy."""
     data.mkdir(parents=True, exist_ok=True)
     file = (data / "lock").open("w")
@@ -38,26 +38,26 @@ def hold(data: Path) -> IO[str]:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         file.close()
-        raise Busy(f"another reconciler works in {data}; give each its own --data") from error
+        raise DataFolderInUse(f"another reconciler works in {data}; give each its own --data") from error
     return file
 
 
-def run(w: World, stop: Callable[[], bool], once: bool = False) -> Report | None:
+def run_reconciler(w: Reconciler, stop: Callable[[], bool], once: bool = False) -> Report | None:
     """Until `stop()` says so or, with `once`, until a pass finds nothing to do; the last report. `stop` should set
     `w.woken` as well.
 
     The lease is given back at the end, so that a successor need not wait.
     """
-    pages = serve(w.settings.listen, _pages(w)) if w.settings.listen else None
-    w.last_good = time.monotonic()
+    pages = serve_pages(w.settings.listen, _http_pages(w)) if w.settings.listen else None
+    w.last_good_pass = time.monotonic()
     w.lease.start()
     w.poller.start()
     w.watches.start()
     last: Report | None = None
     try:
-        w.watches.wait(30)
-        w.poller.first.wait(60)
-        last = _repeat(w, stop, once)
+        w.watches.wait_for_lists(30)
+        w.poller.first_poll.wait(60)
+        last = _repeat_passes(w, stop, once)
     finally:
         w.poller.stop()
         w.watches.stop()
@@ -68,81 +68,86 @@ def run(w: World, stop: Callable[[], bool], once: bool = False) -> Report | None
     return last
 
 
-def _repeat(w: World, stop: Callable[[], bool], once: bool) -> Report | None:
+def _repeat_passes(w: Reconciler, stop: Callable[[], bool], once: bool) -> Report | None:
     last: Report | None = None
     failures = 0
     pause = 0.0
     started = time.monotonic()
     while not stop():
-        w.woken.wait(pause)
+        w.wake_event.wait(pause)
         time.sleep(DEBOUNCE)
-        w.woken.clear()
+        w.wake_event.clear()
         began = time.monotonic()
         try:
             last = reconcile_once(w)
-            failures, pause = 0, min(FULL, last.wake if last.wake is not None else FULL)
+            failures, pause = (
+                0,
+                min(MAX_PASS_INTERVAL, last.next_wakeup if last.next_wakeup is not None else MAX_PASS_INTERVAL),
+            )
         except LostLease as error:
             log.warning("stopped writing", extra={"reason": str(error)})
-            w.inventory, pause = None, FAILURE[0]
+            w.inventory, pause = None, FAILURE_PAUSES[0]
             continue
         except (ApiError, ValueError, OSError) as error:
             failures += 1
-            pause = min(FAILURE[0] * 2**failures, FAILURE[1])
+            pause = min(FAILURE_PAUSES[0] * 2**failures, FAILURE_PAUSES[1])
             log.warning("a pass failed", extra={"reason": str(error)})
-            w.metrics.add("passes_total", result="failed")
+            w.metrics.add_to_counter("passes_total", result="failed")
             continue
-        _tell(w, last, time.monotonic() - began)
-        if once and not w.lease.held() and time.monotonic() - started > w.lease.duration + w.lease.deadline:
+        _publish_report(w, last, time.monotonic() - began)
+        if once and not w.lease.is_held() and time.monotonic() - started > w.lease.duration + w.lease.deadline:
             log.error("another reconciler holds the lease of this cluster, and keeps it")
             return None
-        if once and w.lease.held() and last.quiet:
+        if once and w.lease.is_held() and last.is_idle:
             return last
-        if once and w.lease.held() and not w.compiler.busy and _hopeless(last):
+        if once and w.lease.is_held() and not w.compiler.is_busy and _is_hopeless(last):
             return last
     return last
 
 
-def _hopeless(last: Report) -> bool:
+def _is_hopeless(last: Report) -> bool:
     """Nothing that is outstanding would get better by waiting: the commit does not compile and there is no other, or
     its new plan was refused."""
     reasons = {c.reason for c in last.conditions if c.type == "Compiled" and not c.status}
     return "PlanRefused" in reasons or (not last.commit and "CommitRejected" in reasons)
 
 
-def _tell(w: World, last: Report, seconds: float) -> None:
-    w.last_good = time.monotonic()
-    w.metrics.add("passes_total", result="good")
-    w.metrics.put("pass_seconds", seconds)
-    w.metrics.put("leader", float(w.lease.held()))
+def _publish_report(w: Reconciler, last: Report, seconds: float) -> None:
+    w.last_good_pass = time.monotonic()
+    w.metrics.add_to_counter("passes_total", result="good")
+    w.metrics.set_gauge("pass_seconds", seconds)
+    w.metrics.set_gauge("leader", float(w.lease.is_held()))
     for condition in last.conditions:
-        w.metrics.put("condition", float(condition.status), type=condition.type)
-    w.metrics.clear("gangs")
+        w.metrics.set_gauge("condition", float(condition.status), type=condition.type)
+    w.metrics.clear_gauge("gangs")
     decisions = [gang["decision"] for gang in last.plan.get("gangs", ())]
     for decision in sorted({*decisions}):
-        w.metrics.put("gangs", decisions.count(decision), decision=decision)
+        w.metrics.set_gauge("gangs", decisions.count(decision), decision=decision)
     for kind, informer in w.watches.informers.items():
-        w.metrics.put("watch_relists", informer.health.relists, kind=kind)
-        w.metrics.put("watch_event_age_seconds", time.monotonic() - informer.health.last_event, kind=kind)
-    for done in last.done:
-        w.metrics.add("changes_total", action=done.change.action, kind=done.change.ref.group_kind, outcome=done.outcome)
+        w.metrics.set_gauge("watch_relists", informer.health.relists, kind=kind)
+        w.metrics.set_gauge("watch_event_age_seconds", time.monotonic() - informer.health.last_event, kind=kind)
+    for done in last.results:
+        w.metrics.add_to_counter(
+            "changes_total", action=done.change.action, kind=done.change.ref.group_kind, outcome=done.outcome
+        )
         log.info("change", extra={"change": str(done.change), "outcome": done.outcome, "detail": done.message})
-    for gang, pods in last.lifted.items():
-        w.metrics.add("gates_lifted_total", pods)
+    for gang, pods in last.lifted_gates.items():
+        w.metrics.add_to_counter("gates_lifted_total", pods)
         log.info("gates lifted", extra={"gang": gang, "pods": pods})
-    for pod in last.evicted:
-        w.metrics.add("evictions_total")
+    for pod in last.evicted_pods:
+        w.metrics.add_to_counter("evictions_total")
         log.info("evicted", extra={"pod": pod})
-    if w.lease.held():
+    if w.lease.is_held():
         w.publisher.publish(last)
 
 
-def _pages(w: World) -> dict[str, Callable[[], Answer]]:
-    def healthz() -> Answer:
-        age = time.monotonic() - w.last_good
-        return (200 if age < 3 * FULL else 503), f"last good pass {age:.1f} s ago\n"
+def _http_pages(w: Reconciler) -> dict[str, Callable[[], HttpAnswer]]:
+    def healthz() -> HttpAnswer:
+        age = time.monotonic() - w.last_good_pass
+        return (200 if age < 3 * MAX_PASS_INTERVAL else 503), f"last good pass {age:.1f} s ago\n"
 
-    def readyz() -> Answer:
+    def readyz() -> HttpAnswer:
         ready = w.planning.snapshot is not None
         return (200 if ready else 503), "a plan is in hand\n" if ready else "no plan yet\n"
 
-    return {"/healthz": healthz, "/readyz": readyz, "/metrics": lambda: (200, w.metrics.text())}
+    return {"/healthz": healthz, "/readyz": readyz, "/metrics": lambda: (200, w.metrics.prometheus_text())}

@@ -6,10 +6,10 @@ import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-Answer = tuple[int, str]
+HttpAnswer = tuple[int, str]
 
 
-def serve(listen: str, pages: dict[str, Callable[[], Answer]]) -> ThreadingHTTPServer:
+def serve_pages(listen: str, pages: dict[str, Callable[[], HttpAnswer]]) -> ThreadingHTTPServer:
     """Serve on "host:port" (host may be empty) from a thread; `shutdown()` of what is returned ends it. Raises
     ValueError, OSError."""
     host, _, port = listen.rpartition(":")

@@ -6,23 +6,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
-from reconciler.apply import Done
+from reconciler.apply import ChangeResult
 from reconciler.objects import Object, Ref
-from reconciler.observe import gangs
+from reconciler.observe import planned_gangs
 from reconciler.report import Condition, Report
-from reconciler.world import Pass, Rejection, World, fresh, settled
+from reconciler.world import Pass, Reconciler, Rejection, is_plan_fresh, recreate_time
 
 
-def report(w: World, p: Pass) -> Report:
+def build_report(w: Reconciler, p: Pass) -> Report:
     head = w.poller.head
-    rejected = w.planning.rejected.get(head.commit)
-    failed = [d for d in p.done if d.outcome in ("conflict", "refused", "retry")]
-    fights = [d for d in p.done if d.outcome == "fight"]
-    held = (*p.held, *p.prunes.held)
+    rejected = w.planning.rejections.get(head.commit)
+    failed = [d for d in p.results if d.outcome in ("conflict", "refused", "retry")]
+    fights = [d for d in p.results if d.outcome == "fight"]
+    held = (*p.held_changes, *p.prune_plan.held_changes)
     for change in held:
-        if change.live is not None and change.wanted is not None:
+        if change.live is not None and change.desired is not None:
             p.events.append((change.live, "Held", change.reason, True))
-    for done in p.done:
+    for done in p.results:
         if (
             done.outcome == "done"
             and done.change.live is not None
@@ -32,54 +32,54 @@ def report(w: World, p: Pass) -> Report:
             p.events.append((done.change.live, "Corrected", f"put back: {done.message}", False))
         elif done.outcome in ("conflict", "refused", "fight") and done.change.live is not None:
             p.events.append((done.change.live, "NotApplied", done.message, True))
-    p.events += _waiting(p)
+    p.events += _waiting_events(p)
     if rejected is not None:
         about = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {"namespace": w.settings.namespace, "name": w.publisher.ref.name},
         }
-        p.events.append((about, _rejection(p, rejected), _no_plan(p, rejected, head.commit), True))
+        p.events.append((about, _rejection_reason(p, rejected), _rejection_message(p, rejected, head.commit), True))
     diagnostics = rejected.snapshot.diagnostics if rejected else p.snapshot.diagnostics if p.snapshot else ()
-    conditions = tuple(_conditions(w, p, rejected, failed, fights))
-    busy = w.compiler.busy or bool(p.done) or bool(p.lifted) or bool(p.changes) or not fresh(w, p)
+    conditions = tuple(_report_conditions(w, p, rejected, failed, fights))
+    busy = w.compiler.is_busy or bool(p.results) or bool(p.lifted_gates) or bool(p.changes) or not is_plan_fresh(w, p)
     runs = {str(run.ref): run.phase for run in p.inventory.runs.values()}
     commit = p.snapshot.commit if p.snapshot else ""
-    plan = _as_it_went(p)
+    plan = _plan_with_started_gangs(p)
     return Report(
         commit,
         head.commit,
         conditions,
         plan,
         diagnostics,
-        tuple(p.done),
+        tuple(p.results),
         held,
-        p.lifted,
-        tuple(p.evicted),
+        p.lifted_gates,
+        tuple(p.evicted_pods),
         runs,
         not busy,
-        _wake(w),
+        _seconds_to_deadline(w),
         tuple(p.events),
     )
 
 
-def _rejection(p: Pass, rejected: Rejection) -> str:
+def _rejection_reason(p: Pass, rejected: Rejection) -> str:
     """A commit that is in force has a plan, only no newer one for the cluster as it is now."""
     return (
         "PlanRefused" if p.snapshot is not None and p.snapshot.commit == rejected.snapshot.commit else "CommitRejected"
     )
 
 
-def _no_plan(p: Pass, rejected: Rejection, commit: str) -> str:
-    first = rejected.error
+def _rejection_message(p: Pass, rejected: Rejection, commit: str) -> str:
+    first = rejected.first_error
     place = f"{first['file']}:{first['line']}:" if first and first["file"] else ""
     said = " ".join(filter(None, (place, first["code"], first["message"]))) if first else "no plan"
-    if _rejection(p, rejected) == "PlanRefused":
+    if _rejection_reason(p, rejected) == "PlanRefused":
         return f"no new plan for commit {commit}, so the last plan stays in force and nothing else is changed: {said}"
     return f"commit {commit} does not compile and changes nothing: {said}"
 
 
-def _as_it_went(p: Pass) -> Mapping[str, Any]:
+def _plan_with_started_gangs(p: Pass) -> Mapping[str, Any]:
     """The plan, with "keep" for what was to start and has started since."""
     if p.snapshot is None:
         return {}
@@ -92,27 +92,29 @@ def _as_it_went(p: Pass) -> Mapping[str, Any]:
     return {**p.snapshot.plan, "gangs": went}
 
 
-def _waiting(p: Pass) -> Iterator[tuple[Object, str, str, bool]]:
-    for key, gang in (gangs(p.snapshot) if p.snapshot else {}).items():
-        if gang.decision == "wait" and key in p.seen.objects and gang.reasons:
-            yield p.seen.objects[key], "Waiting", "; ".join(gang.reasons), False
+def _waiting_events(p: Pass) -> Iterator[tuple[Object, str, str, bool]]:
+    for key, gang in (planned_gangs(p.snapshot) if p.snapshot else {}).items():
+        if gang.decision == "wait" and key in p.observation.objects and gang.reasons:
+            yield p.observation.objects[key], "Waiting", "; ".join(gang.reasons), False
 
 
-def _conditions(
-    w: World, p: Pass, rejected: Rejection | None, failed: Sequence[Done], fights: Sequence[Done]
+def _report_conditions(
+    w: Reconciler, p: Pass, rejected: Rejection | None, failed: Sequence[ChangeResult], fights: Sequence[ChangeResult]
 ) -> Iterator[Condition]:
     head = w.poller.head
     yield Condition("Fetched", not head.problem, "GitFailed" if head.problem else "Fetched", head.problem)
     in_force = p.snapshot.commit if p.snapshot else "nothing"
-    if rejected is not None and _rejection(p, rejected) == "PlanRefused":
-        yield Condition("Compiled", False, "PlanRefused", _no_plan(p, rejected, head.commit))
+    if rejected is not None and _rejection_reason(p, rejected) == "PlanRefused":
+        yield Condition("Compiled", False, "PlanRefused", _rejection_message(p, rejected, head.commit))
     elif rejected is not None:
         yield Condition(
             "Compiled", False, "CommitRejected", f"commit {head.commit} does not compile; {in_force} is in force"
         )
     else:
         yield Condition("Compiled", p.snapshot is not None, "Compiled" if p.snapshot else "NoPlan")
-    yield Condition("HistoryRewritten", bool(p.rewritten), "Held" if p.rewritten else "Descends", p.rewritten)
+    yield Condition(
+        "HistoryRewritten", bool(p.rewrite_message), "Held" if p.rewrite_message else "Descends", p.rewrite_message
+    )
     yield Condition(
         "Observed", not p.problems, "ReadFailed" if p.problems else "Observed", p.problems[0] if p.problems else ""
     )
@@ -125,9 +127,9 @@ def _conditions(
     )
     yield Condition(
         "PruneHeld",
-        bool(p.prunes.held),
-        "Held" if p.prunes.held else "None",
-        p.prunes.held[0].reason if p.prunes.held else "",
+        bool(p.prune_plan.held_changes),
+        "Held" if p.prune_plan.held_changes else "None",
+        p.prune_plan.held_changes[0].reason if p.prune_plan.held_changes else "",
     )
     yield Condition(
         "Fighting",
@@ -137,13 +139,20 @@ def _conditions(
     )
 
 
-def _wake(w: World) -> float | None:
+def _seconds_to_deadline(w: Reconciler) -> float | None:
     """Seconds to the next deadline of anything that waits for time to pass."""
     now = w.clock()
     times = [since + w.settings.bind_timeout for since in w.unbound_since.values()]
-    times += [settled(*seen) for seen in w.departed.values()]
-    times += [*w.suspects.values(), *(found.at for found in w.planning.rejected.values() if isfinite(found.at))]
-    times += [at for at in w.actor.deadlines() if at > now]
+    times += [recreate_time(*seen) for seen in w.departed_jobs.values()]
+    times += [
+        *w.suspect_nodes.values(),
+        *(found.retry_at for found in w.planning.rejections.values() if isfinite(found.retry_at)),
+    ]
+    times += [at for at in w.writer.retry_times() if at > now]
     ahead = [at - now for at in times if at > now]
-    ahead += [at - w.wall() for at in (w.planning.snapshot.moments if w.planning.snapshot else ()) if at > w.wall()]
+    ahead += [
+        at - w.wall_clock()
+        for at in (w.planning.snapshot.moments if w.planning.snapshot else ())
+        if at > w.wall_clock()
+    ]
     return min(ahead, default=None)

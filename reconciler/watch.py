@@ -18,43 +18,43 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reconciler.kube import ApiError, Client, Forbidden, Gone, NotFound, Resource, Retry, Unauthorized
-from reconciler.objects import MANAGER, Object
+from reconciler.objects import FIELD_MANAGER, Object
 
 log = logging.getLogger(__name__)
 
 WATCH_SECONDS = (240, 480)
 RELIST_SECONDS = 600.0
 BACKOFF = (0.5, 30.0)
-RARE = 60.0
+UNAVAILABLE_RETRY = 60.0
 """Seconds between attempts at a kind that we may not read or that the cluster does not serve."""
 
-Key = tuple[str, str]
+ObjectKey = tuple[str, str]
 """(namespace, name)."""
 
 
-class Relist(Exception):
+class RelistError(Exception):
     """The watch cannot go on from where it was."""
 
 
-def key_of(thing: Object) -> Key:
+def key_of(thing: Object) -> ObjectKey:
     meta = thing["metadata"]
     return str(meta.get("namespace") or ""), str(meta["name"])
 
 
-def slim(thing: Object) -> Object:
+def drop_unused_fields(thing: Object) -> Object:
     """The object without what we never read: of managedFields only our own applied set stays, which drift needs."""
     meta = thing["metadata"]
     ours = [
         e
         for e in meta.get("managedFields") or ()
-        if e.get("manager") == MANAGER and e.get("operation") == "Apply" and not e.get("subresource")
+        if e.get("manager") == FIELD_MANAGER and e.get("operation") == "Apply" and not e.get("subresource")
     ]
     meta["managedFields"] = ours
     return thing
 
 
 @dataclass(slots=True)
-class Cache:
+class ObjectCache:
     """Objects of one kind by (namespace, name).
 
     Objects are replaced, never changed in place, so a reader may keep what it was given. `gone` is called with the last
@@ -62,21 +62,23 @@ class Cache:
     shows the absence).
     """
 
-    gone: Callable[[Object, bool], None] = lambda thing, seen: None
-    objects: dict[Key, Object] = field(default_factory=dict)
+    on_delete: Callable[[Object, bool], None] = lambda thing, seen: None
+    objects: dict[ObjectKey, Object] = field(default_factory=dict)
     version: str = ""
 
-    def replace(self, items: Iterable[Object], version: str) -> bool:
+    def replace_objects(self, items: Iterable[Object], version: str) -> bool:
         """A fresh list; True if it differs from what was known."""
-        fresh = {key_of(item): slim(item) for item in items}
-        changed = {k: _version(v) for k, v in fresh.items()} != {k: _version(v) for k, v in self.objects.items()}
+        fresh = {key_of(item): drop_unused_fields(item) for item in items}
+        changed = {k: _object_version(v) for k, v in fresh.items()} != {
+            k: _object_version(v) for k, v in self.objects.items()
+        }
         before, self.objects, self.version = self.objects, fresh, version
         for key, thing in before.items():
             if key not in fresh or fresh[key]["metadata"].get("uid") != thing["metadata"].get("uid"):
-                self.gone(thing, False)
+                self.on_delete(thing, False)
         return changed
 
-    def feed(self, line: bytes) -> bool:
+    def apply_event(self, line: bytes) -> bool:
         """One line of a watch; True if an object changed. Raises Relist when the server says so or the line is no
         event."""
         if not line.strip():
@@ -85,37 +87,37 @@ class Cache:
             event = json.loads(line)
             kind, thing = event["type"], event["object"]
             if kind == "ERROR":
-                raise Relist(f"{thing.get('code')}: {thing.get('message', '')}"[:200])
+                raise RelistError(f"{thing.get('code')}: {thing.get('message', '')}"[:200])
             version = thing["metadata"]["resourceVersion"]
             if kind == "BOOKMARK":
                 self.version = version
                 return False
             key = key_of(thing)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise Relist(f"not a watch event: {line[:80]!r}") from error
+            raise RelistError(f"not a watch event: {line[:80]!r}") from error
         self.version = version
         if kind == "DELETED":
             known = self.objects.pop(key, None)
-            self.gone(slim(thing), True)
+            self.on_delete(drop_unused_fields(thing), True)
             return known is not None
         if (known := self.objects.get(key)) is not None and known["metadata"].get("uid") != thing["metadata"].get(
             "uid"
         ):
-            self.gone(known, False)
-        self.objects[key] = slim(thing)
+            self.on_delete(known, False)
+        self.objects[key] = drop_unused_fields(thing)
         return True
 
 
-def _version(thing: Object) -> Any:
+def _object_version(thing: Object) -> Any:
     return thing["metadata"].get("uid"), thing["metadata"].get("resourceVersion")
 
 
 @dataclass(slots=True)
-class Health:
+class WatchHealth:
     """What metrics and guards want to know about one informer. `problem` is empty while list and watch work."""
 
-    synced: bool = False
-    served: bool = True
+    is_synced: bool = False
+    is_served: bool = True
     problem: str = ""
     last_event: float = 0.0
     relists: int = 0
@@ -130,16 +132,16 @@ class Informer:
         resource: Resource,
         wake: Callable[[], None],
         selector: str = "",
-        gone: Callable[[Object, bool], None] = lambda thing, seen: None,
+        on_delete: Callable[[Object, bool], None] = lambda thing, seen: None,
     ) -> None:
         self.client, self.resource, self.selector, self.wake = client, resource, selector, wake
-        self.health = Health()
-        self._cache = Cache(gone)
+        self.health = WatchHealth()
+        self._cache = ObjectCache(on_delete)
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._ready = threading.Event()
         self._random = random.Random()  # noqa: S311 (spreads load; nothing secret)
-        self._thread = threading.Thread(target=self._for_ever, name=f"watch-{resource.plural}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"watch-{resource.plural}", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
@@ -148,52 +150,52 @@ class Informer:
         """The thread ends with its process at the latest; a watch in flight is not waited for."""
         self._stop.set()
 
-    def wait(self, seconds: float) -> bool:
+    def wait_for_list(self, seconds: float) -> bool:
         """Whether the first list has come, or has turned out impossible, within so many seconds."""
         return self._ready.wait(seconds)
 
-    def items(self) -> dict[Key, Object]:
+    def items(self) -> dict[ObjectKey, Object]:
         """A snapshot; its objects must not be changed."""
         with self._lock:
             return dict(self._cache.objects)
 
-    def _for_ever(self) -> None:
+    def _run(self) -> None:
         failures = 0
         while not self._stop.is_set():
             try:
-                self._until_broken()
+                self._list_and_watch()
                 failures = 0
             except (Forbidden, NotFound, Unauthorized) as error:
-                self._trouble(error, served=not isinstance(error, NotFound))
+                self._record_failure(error, is_served=not isinstance(error, NotFound))
                 self._ready.set()
-                self._stop.wait(RARE * self._random.uniform(0.5, 1.0))
-            except (ApiError, Relist) as error:
-                failures = 0 if isinstance(error, (Gone, Relist)) and failures == 0 else failures + 1
-                self._trouble(error)
+                self._stop.wait(UNAVAILABLE_RETRY * self._random.uniform(0.5, 1.0))
+            except (ApiError, RelistError) as error:
+                failures = 0 if isinstance(error, (Gone, RelistError)) and failures == 0 else failures + 1
+                self._record_failure(error)
                 least = error.after if isinstance(error, Retry) and failures > 1 else 0.0
                 self._stop.wait(least + self._random.uniform(0, min(BACKOFF[1], BACKOFF[0] * 2**failures)))
 
-    def _trouble(self, error: Exception, served: bool = True) -> None:
+    def _record_failure(self, error: Exception, is_served: bool = True) -> None:
         """A relist that the protocol asks for is no trouble. A kind that is not served is empty, and that is no trouble
         either."""
         self.health.relists += 1
-        self.health.served = served
-        if not served:
+        self.health.is_served = is_served
+        if not is_served:
             with self._lock:
-                self._cache.replace((), "")
-            self.health.synced, self.health.problem = True, ""
-        elif not isinstance(error, (Gone, Relist)):
-            self.health.synced, self.health.problem = False, str(error)
+                self._cache.replace_objects((), "")
+            self.health.is_synced, self.health.problem = True, ""
+        elif not isinstance(error, (Gone, RelistError)):
+            self.health.is_synced, self.health.problem = False, str(error)
         log.info("watch begins again", extra={"resource": self.resource.plural, "reason": str(error)[:300]})
         self.wake()
 
-    def _until_broken(self) -> None:
+    def _list_and_watch(self) -> None:
         """One list, then watches that resume one another until it is time to list again."""
         items, version = self.client.list(self.resource, selector=self.selector)
         with self._lock:
-            changed = self._cache.replace(items, version)
-        first = not self.health.synced
-        self.health.synced, self.health.served, self.health.problem, self.health.last_event = (
+            changed = self._cache.replace_objects(items, version)
+        first = not self.health.is_synced
+        self.health.is_synced, self.health.is_served, self.health.problem, self.health.last_event = (
             True,
             True,
             "",
@@ -204,16 +206,16 @@ class Informer:
             self.wake()
         until = time.monotonic() + RELIST_SECONDS * self._random.uniform(0.9, 1.1)
         while not self._stop.is_set() and time.monotonic() < until:
-            self._one_request()
+            self._watch_once()
 
-    def _one_request(self) -> None:
+    def _watch_once(self) -> None:
         for line in self.client.watch(
             self.resource, self._cache.version, self._random.randint(*WATCH_SECONDS), self.selector
         ):
             if self._stop.is_set():
                 return
             with self._lock:
-                changed = self._cache.feed(line)
+                changed = self._cache.apply_event(line)
             self.health.last_event = time.monotonic()
             if changed:
                 self.wake()

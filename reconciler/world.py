@@ -14,21 +14,21 @@ from typing import Any
 
 from compiler.repository import Repository
 from reconciler import guard
-from reconciler.apply import Actor, Done, Memory
-from reconciler.compile_child import Compiler, Snapshot
-from reconciler.drift import Change, Wanted
+from reconciler.apply import ChangeResult, ClusterWriter, WriterMemory
+from reconciler.compile_child import CompileProcess, Snapshot
+from reconciler.drift import Change, DesiredObject
 from reconciler.git import GitError, Mirror
-from reconciler.inventory import Inventory, Store
+from reconciler.inventory import Inventory, InventoryStore
 from reconciler.kube import Client, Resource
 from reconciler.lease import Lease
 from reconciler.objects import CLUSTER_LABEL, Object, Ref, ref_of
-from reconciler.observe import STATE_KINDS, Fingerprint, Seen
-from reconciler.report import Metrics, Publisher
+from reconciler.observe import STATE_KINDS, Fingerprint, Observation
+from reconciler.report import Metrics, StatusPublisher
 from reconciler.watch import Informer
 
 log = logging.getLogger(__name__)
 
-SETTLE = 0.5
+CLEANUP_MARGIN = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class BranchHead:
     """The branch as last fetched. problem: why it could not be fetched; commit and tree are then the last that could."""
 
     commit: str = ""
@@ -59,13 +59,13 @@ class Head:
     problem: str = ""
 
 
-class Poller:
+class GitPoller:
     """A thread that fetches the branch again and again; `wake` is called when the head or the problem changes."""
 
-    def __init__(self, mirror: Mirror, every: float, wake: Callable[[], None]) -> None:
-        self.mirror, self.every, self.wake = mirror, every, wake
-        self.head = Head()
-        self.first = threading.Event()
+    def __init__(self, mirror: Mirror, interval: float, wake: Callable[[], None]) -> None:
+        self.mirror, self.interval, self.wake = mirror, interval, wake
+        self.head = BranchHead()
+        self.first_poll = threading.Event()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="git", daemon=True)
 
@@ -75,68 +75,72 @@ class Poller:
     def stop(self) -> None:
         self._stop.set()
 
-    def poll(self) -> None:
+    def poll_once(self) -> None:
         before = self.head
         try:
             commit = self.mirror.fetch()
-            fresh = before if commit == before.commit and not before.problem else Head(commit, self.mirror.read(commit))
+            fresh = (
+                before
+                if commit == before.commit and not before.problem
+                else BranchHead(commit, self.mirror.read_tree(commit))
+            )
         except (GitError, OSError) as error:
-            fresh = Head(before.commit, before.tree, str(error))
+            fresh = BranchHead(before.commit, before.tree, str(error))
         self.head = fresh
-        self.first.set()
+        self.first_poll.set()
         if fresh != before:
             self.wake()
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            self.poll()
-            self._stop.wait(self.every)
+            self.poll_once()
+            self._stop.wait(self.interval)
 
 
 @dataclass(slots=True)
-class Watches:
+class InformerSet:
     """An informer for each kind of the state, and one, with our label, for each other kind that a plan holds."""
 
     client: Client
     cluster: str
     wake: Callable[[], None]
     informers: dict[str, Informer] = field(default_factory=dict)
-    vanished: list[tuple[Object, bool]] = field(default_factory=list)
+    deleted_objects: list[tuple[Object, bool]] = field(default_factory=list)
 
     def start(self) -> None:
         for api, kind in STATE_KINDS:
-            self._add(self.client.resource(api, kind), "")
+            self._add_informer(self.client.resource(api, kind), "")
 
-    def cover(self, refs: set[Ref]) -> None:
+    def watch_kinds_of(self, refs: set[Ref]) -> None:
         """Watch the kinds of these objects as well. Raises NotFound for a kind that is not served."""
         for api, kind in sorted({(ref.api_version, ref.kind) for ref in refs}):
             if Ref(api, kind, "", "").group_kind not in self.informers:
-                informer = self._add(self.client.resource(api, kind), f"{CLUSTER_LABEL}={self.cluster}")
-                informer.wait(10)
+                informer = self._add_informer(self.client.resource(api, kind), f"{CLUSTER_LABEL}={self.cluster}")
+                informer.wait_for_list(10)
 
-    def _add(self, resource: Resource, selector: str) -> Informer:
+    def _add_informer(self, resource: Resource, selector: str) -> Informer:
         informer = Informer(
-            self.client, resource, self.wake, selector, lambda thing, seen: self.vanished.append((thing, seen))
+            self.client, resource, self.wake, selector, lambda thing, seen: self.deleted_objects.append((thing, seen))
         )
         self.informers[Ref(resource.api_version, resource.kind, "", "").group_kind] = informer
         informer.start()
         return informer
 
-    def wait(self, seconds: float) -> None:
+    def wait_for_lists(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
         for informer in self.informers.values():
-            informer.wait(max(0.0, deadline - time.monotonic()))
+            informer.wait_for_list(max(0.0, deadline - time.monotonic()))
 
-    def look(self, suspects: frozenset[str]) -> Seen:
+    def observe(self, suspects: frozenset[str]) -> Observation:
         objects: dict[str, Object] = {}
         problems = []
         for kind, informer in sorted(self.informers.items()):
-            if not informer.health.synced:
+            if not informer.health.is_synced:
                 problems.append(f"{kind} cannot be read: {informer.health.problem or 'no list has come yet'}")
             for thing in informer.items().values():
                 objects[ref_of(thing).key] = thing
-        read = frozenset(kind for kind, informer in self.informers.items() if informer.health.synced)
-        return Seen(objects, read, tuple(problems), suspects)
+        read = frozenset(kind for kind, informer in self.informers.items() if informer.health.is_synced)
+        return Observation(objects, read, tuple(problems), suspects)
 
     def stop(self) -> None:
         for informer in self.informers.values():
@@ -152,18 +156,18 @@ class Rejection:
     """
 
     snapshot: Snapshot
-    since: float
-    at: float
-    rested: tuple[Fingerprint | None, int | None]
+    rejected_at: float
+    retry_at: float
+    rests_on: tuple[Fingerprint | None, int | None]
 
     @property
-    def error(self) -> Mapping[str, Any] | None:
+    def first_error(self) -> Mapping[str, Any] | None:
         """The first one."""
         return next((found for found in self.snapshot.diagnostics if found["severity"] == "error"), None)
 
 
 @dataclass(slots=True)
-class Planning:
+class PlanningState:
     """The plan in force and what is known about others.
 
     snapshot: the last good one. base: what its plan rests on. under_way: what the compile that runs was begun for:
@@ -173,40 +177,40 @@ class Planning:
     """
 
     snapshot: Snapshot | None = None
-    base: Fingerprint | None = None
-    under_way: tuple[str, Seen, frozenset[str], int | None] | None = None
-    rejected: dict[str, Rejection] = field(default_factory=dict)
-    digests: dict[str, str] = field(default_factory=dict)
-    wanted_of: Snapshot | None = None
-    wanted: dict[int, Wanted] = field(default_factory=dict)
-    calm: dict[str, tuple[Wanted, tuple[object, ...]]] = field(default_factory=dict)
+    base_fingerprint: Fingerprint | None = None
+    running_compile: tuple[str, Observation, frozenset[str], int | None] | None = None
+    rejections: dict[str, Rejection] = field(default_factory=dict)
+    run_digests: dict[str, str] = field(default_factory=dict)
+    desired_snapshot: Snapshot | None = None
+    desired_objects: dict[int, DesiredObject] = field(default_factory=dict)
+    unchanged: dict[str, tuple[DesiredObject, tuple[object, ...]]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
-class World:
+class Reconciler:
     settings: Settings
     client: Client
     mirror: Mirror
-    poller: Poller
-    watches: Watches
-    store: Store
-    actor: Actor
+    poller: GitPoller
+    watches: InformerSet
+    store: InventoryStore
+    writer: ClusterWriter
     lease: Lease
-    compiler: Compiler
-    publisher: Publisher
+    compiler: CompileProcess
+    publisher: StatusPublisher
     metrics: Metrics
-    woken: threading.Event
+    wake_event: threading.Event
     clock: Callable[[], float] = time.monotonic
-    wall: Callable[[], float] = time.time
+    wall_clock: Callable[[], float] = time.time
     """Seconds since the epoch; only to see which of a plan's moments have come."""
-    planning: Planning = field(default_factory=Planning)
+    planning: PlanningState = field(default_factory=PlanningState)
     inventory: Inventory | None = None
     unbound_since: dict[str, float] = field(default_factory=dict)
-    suspects: dict[str, float] = field(default_factory=dict)
-    departed: dict[str, tuple[float, float]] = field(default_factory=dict)
+    suspect_nodes: dict[str, float] = field(default_factory=dict)
+    departed_jobs: dict[str, tuple[float, float]] = field(default_factory=dict)
     """Job -> when it was seen to be gone, and when the last of its pods was seen (on the clock)."""
-    last_good: float = 0.0
-    holder: bool = False
+    last_good_pass: float = 0.0
+    was_holder: bool = False
     """Whether the lease was ours when the last pass began; the inventory is read afresh until then."""
 
 
@@ -214,51 +218,51 @@ class World:
 class Pass:
     """What the phases of one pass hand to one another."""
 
-    seen: Seen
+    observation: Observation
     inventory: Inventory
-    target: str = ""
-    rewritten: str = ""
+    target_commit: str = ""
+    rewrite_message: str = ""
     snapshot: Snapshot | None = None
-    current: Fingerprint | None = None
-    wanted: list[Wanted] = field(default_factory=list)
+    current_fingerprint: Fingerprint | None = None
+    desired_objects: list[DesiredObject] = field(default_factory=list)
     pods: dict[str, list[Object]] = field(default_factory=dict)
-    former: set[str] = field(default_factory=set)
-    done: list[Done] = field(default_factory=list)
-    held: list[Change] = field(default_factory=list)
+    former_job_keys: set[str] = field(default_factory=set)
+    results: list[ChangeResult] = field(default_factory=list)
+    held_changes: list[Change] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
-    prunes: guard.Prunes = field(default_factory=guard.Prunes)
-    lifted: dict[str, int] = field(default_factory=dict)
-    evicted: list[str] = field(default_factory=list)
+    prune_plan: guard.PrunePlan = field(default_factory=guard.PrunePlan)
+    lifted_gates: dict[str, int] = field(default_factory=dict)
+    evicted_pods: list[str] = field(default_factory=list)
     events: list[tuple[Object, str, str, bool]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
 
-def build(settings: Settings, client: Client, identity: str) -> World:
+def build_reconciler(settings: Settings, client: Client, identity: str) -> Reconciler:
     """Put the parts together; nothing is started and nothing is sent yet. Raises GitError for an address that git is
     never given."""
     woken, metrics = threading.Event(), Metrics()
     mirror = Mirror(settings.repo, settings.branch, settings.data / "mirror.git", settings.auth)
     lease = Lease(
-        client, settings.namespace, f"gangplan-{settings.cluster}", identity, changed=lambda held: woken.set()
+        client, settings.namespace, f"gangplan-{settings.cluster}", identity, on_change=lambda held: woken.set()
     )
-    store = Store(client, settings.namespace, settings.cluster)
-    return World(
+    store = InventoryStore(client, settings.namespace, settings.cluster)
+    return Reconciler(
         settings=settings,
         client=client,
         mirror=mirror,
-        poller=Poller(mirror, settings.poll, woken.set),
-        watches=Watches(client, settings.cluster, woken.set),
+        poller=GitPoller(mirror, settings.poll, woken.set),
+        watches=InformerSet(client, settings.cluster, woken.set),
         store=store,
-        actor=Actor(client, store, lease.held, time.monotonic, Memory()),
+        writer=ClusterWriter(client, store, lease.is_held, time.monotonic, WriterMemory()),
         lease=lease,
-        compiler=Compiler(settings.data / "compile", woken.set),
-        publisher=Publisher(client, settings.namespace, settings.cluster, identity),
+        compiler=CompileProcess(settings.data / "compile", woken.set),
+        publisher=StatusPublisher(client, settings.namespace, settings.cluster, identity),
         metrics=metrics,
-        woken=woken,
+        wake_event=woken,
     )
 
 
-def identity(data: Path) -> str:
+def load_identity(data: Path) -> str:
     """Names this reconciler to the lease. It lives in the data folder, which one process holds alone: a restart there
     goes on at once, while a replica with another folder waits until the lease has run out."""
     import socket
@@ -274,22 +278,27 @@ def identity(data: Path) -> str:
         return name
 
 
-def fresh(w: World, p: Pass) -> bool:
-    return p.snapshot is not None and p.snapshot.commit == p.target and p.current == w.planning.base and due(w) is None
+def is_plan_fresh(w: Reconciler, p: Pass) -> bool:
+    return (
+        p.snapshot is not None
+        and p.snapshot.commit == p.target_commit
+        and p.current_fingerprint == w.planning.base_fingerprint
+        and due_moment(w) is None
+    )
 
 
-def due(w: World) -> int | None:
+def due_moment(w: Reconciler) -> int | None:
     """The latest moment that has come since the plan was made at which the answer may have changed although nothing
     happened."""
     moments = w.planning.snapshot.moments if w.planning.snapshot else ()
-    return max((at for at in moments if at <= w.wall()), default=None)
+    return max((at for at in moments if at <= w.wall_clock()), default=None)
 
 
-def settled(gone: float, last_pod: float) -> float:
+def recreate_time(gone: float, last_pod: float) -> float:
     """When a job may be created again under the name of one that is gone.
 
     Volcano's job controller retries its clean-up of a deleted job with doubling pauses, so one more retry may come as
     long after the last pod as the pods took to end, and it would make the controller forget a new job of the same name
     (pkg/controllers/cache, processCleanupJob).
     """
-    return last_pod + (last_pod - gone) + SETTLE
+    return last_pod + (last_pod - gone) + CLEANUP_MARGIN

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bench.baselines.site import Placements, Site
-from bench.baselines.volcano import hypernodes, pods_inside
+from bench.baselines.site import BaselineCluster, Placements
+from bench.baselines.volcano import hypernodes_of_tier, place_gang_on_nodes
 from solver.problem import Gang, Placement, Problem
 from solver.semantics.device_slots import IntArray
 from solver.semantics.placements import merge_placements
@@ -36,58 +36,58 @@ class Bundle:
 
     gang: int
     pods: tuple[Placement, ...]
-    safe: bool
+    keeps_minimum: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
     """placed: the gang's pods. evicted: gang -> the pods that go."""
 
-    placed: tuple[Placement, ...]
-    evicted: Placements
+    placements: tuple[Placement, ...]
+    evicted_pods: Placements
 
 
-def preempt(problem: Problem, j: int) -> Preemption | None:
+def preempt_for_gang(problem: Problem, j: int) -> Preemption | None:
     """Room for gang j by evicting gangs of its queue with lower priority; None where the port finds no way."""
-    gang, site = problem.gangs[j], Site(problem)
+    gang, site = problem.gangs[j], BaselineCluster(problem)
     whole = site.tree.highest_tier + 1
     hard = gang.topology is not None and gang.topology.mode == "hard"
     highest = min(gang.topology.tier, whole) if gang.topology is not None and hard else whole
     for tier in range(highest, 0 if hard else highest - 1, -1):
-        for h in hypernodes(site, tier):
-            mark, nodes = site.room.mark(), site.under[h]
-            if (site.capacity[nodes].sum(axis=0) >= np.array(site.asked(j))).all() and (
-                found := _in_domain(site, j, nodes)
+        for h in hypernodes_of_tier(site, tier):
+            mark, nodes = site.free_nodes.mark(), site.nodes_below[h]
+            if (site.capacity[nodes].sum(axis=0) >= np.array(site.minimum_demand(j))).all() and (
+                found := _preempt_in_domain(site, j, nodes)
             ):
                 return found
-            site.room.undo(mark)
+            site.free_nodes.undo(mark)
     return None
 
 
-def _in_domain(site: Site, j: int, nodes: IntArray) -> Preemption | None:
-    gang, need = site.problem.gangs[j], np.array(site.asked(j))
+def _preempt_in_domain(site: BaselineCluster, j: int, nodes: IntArray) -> Preemption | None:
+    gang, need = site.problem.gangs[j], np.array(site.minimum_demand(j))
     evicted: dict[int, tuple[Placement, ...]] = {}
-    bundles = bundles_in(site.problem, j, frozenset(nodes.tolist()))
+    bundles = bundles_in_order(site.problem, j, frozenset(nodes.tolist()))
     while True:
-        if (need <= site.room.vectors.amounts[nodes].sum(axis=0)).all():
-            mark = site.room.mark()
-            if (placed := pods_inside(site, gang, nodes)) is not None:
+        if (need <= site.free_nodes.vectors.amounts[nodes].sum(axis=0)).all():
+            mark = site.free_nodes.mark()
+            if (placed := place_gang_on_nodes(site, gang, nodes)) is not None:
                 return Preemption(placed, evicted)
-            site.room.undo(mark)
+            site.free_nodes.undo(mark)
         bundle = next(bundles, None)
         if bundle is None:
             return None
-        pods = _rest(bundle, evicted.get(bundle.gang, ()))
-        site.room.take_running_pods(site.problem.gangs[bundle.gang], pods, -1)
+        pods = _remaining_bundle_pods(bundle, evicted.get(bundle.gang, ()))
+        site.free_nodes.take_running_pods(site.problem.gangs[bundle.gang], pods, -1)
         evicted[bundle.gang] = merge_placements([*evicted.get(bundle.gang, ()), *pods])
 
 
-def _rest(bundle: Bundle, gone: tuple[Placement, ...]) -> tuple[Placement, ...]:
+def _remaining_bundle_pods(bundle: Bundle, evicted_pods: tuple[Placement, ...]) -> tuple[Placement, ...]:
     """A whole bundle after the safe one of the same gang takes what is left."""
-    return merge_placements([*bundle.pods, *(Placement(p.role, p.node, -p.pods) for p in gone)])
+    return merge_placements([*bundle.pods, *(Placement(p.role, p.node, -p.pods) for p in evicted_pods)])
 
 
-def bundles_in(problem: Problem, j: int, domain: frozenset[int]) -> Iterator[Bundle]:
+def bundles_in_order(problem: Problem, j: int, domain: frozenset[int]) -> Iterator[Bundle]:
     """All bundles of the domain in Volcano's order."""
     winner = problem.gangs[j]
     victims = [
@@ -99,30 +99,30 @@ def bundles_in(problem: Problem, j: int, domain: frozenset[int]) -> Iterator[Bun
     for v in victims if problem.preempt_enabled and winner.may_evict else []:
         gang = problem.gangs[v]
         inside = tuple(p for p in gang.running if p.node in domain)
-        if surplus := _surplus(gang, inside):
+        if surplus := _surplus_pods(gang, inside):
             found.append(Bundle(v, surplus, True))
         if inside and len(inside) == len(gang.running):
             found.append(Bundle(v, gang.running, False))
     yield from sorted(
         found,
         key=lambda b: (
-            not b.safe,
+            not b.keeps_minimum,
             problem.gangs[b.gang].priority,
             -problem.gangs[b.gang].age,
-            -_local(problem, b),
+            -_share_in_domain(problem, b),
             b.gang,
         ),
     )
 
 
-def _local(problem: Problem, bundle: Bundle) -> float:
+def _share_in_domain(problem: Problem, bundle: Bundle) -> float:
     """What the bundle gives back, as a part of what its gang holds."""
     gang, width = problem.gangs[bundle.gang], len(problem.resources)
     holds = placed_demand(gang, gang.running, width)
     return max((a / b for a, b in zip(placed_demand(gang, bundle.pods, width), holds, strict=True) if b), default=0.0)
 
 
-def _surplus(gang: Gang, inside: tuple[Placement, ...]) -> tuple[Placement, ...]:
+def _surplus_pods(gang: Gang, inside: tuple[Placement, ...]) -> tuple[Placement, ...]:
     """The gang's pods in the domain that it can spare, its own minimum and its roles' kept; the last roles and nodes
     first."""
     have = [sum(p.pods for p in gang.running if p.role == t) for t in range(len(gang.roles))]

@@ -19,51 +19,51 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from bench.baselines.site import Placements, Site
+from bench.baselines.site import BaselineCluster, Placements
 from solver.problem import Gang, Placement, Problem
 from solver.semantics.topology import ROOT
 
-Item = tuple[bool, int]
+DomainOrNode = tuple[bool, int]
 """(whether it is a node, index)."""
 
 
-def place(problem: Problem) -> Placements:
-    site = Site(problem)
+def place_gangs(problem: Problem) -> Placements:
+    site = BaselineCluster(problem)
     gangs = problem.gangs
-    for j in site.in_turn(lambda q, j: (-gangs[j].priority, site.ledger.share_order_key(q), gangs[j].age)):
-        if site.allows(j) and (pods := _workload(site, gangs[j])) is not None:
-            site.start(j, pods)
+    for j in site.gangs_in_order(lambda q, j: (-gangs[j].priority, site.books.share_order_key(q), gangs[j].age)):
+        if site.allows_gang(j) and (pods := _place_gang(site, gangs[j])) is not None:
+            site.start_gang(j, pods)
     return site.placements
 
 
-def _workload(site: Site, gang: Gang) -> tuple[Placement, ...] | None:
-    for home in _homes(site, gang):
-        mark = site.room.mark()
-        if (pods := _inside(site, gang, home)) is not None:
+def _place_gang(site: BaselineCluster, gang: Gang) -> tuple[Placement, ...] | None:
+    for home in _candidate_domains(site, gang):
+        mark = site.free_nodes.mark()
+        if (pods := _place_in_domains(site, gang, home)) is not None:
             return pods
-        site.room.undo(mark)
+        site.free_nodes.undo(mark)
     return None
 
 
-def _inside(site: Site, gang: Gang, home: list[int]) -> tuple[Placement, ...] | None:
+def _place_in_domains(site: BaselineCluster, gang: Gang, domains: list[int]) -> tuple[Placement, ...] | None:
     """Role after role into the domains of a home, taken from the room; None when one does not fit beside those before
     it."""
     found = []
     for t, role in enumerate(gang.roles):
-        per_node = site.slots(role)
+        per_node = site.fit_counts(role)
         counts = site.tree.sum_per_domain(per_node)
-        if sum(counts[h] for h in home) < role.minimum:
+        if sum(counts[h] for h in domains) < role.minimum:
             return None
-        for node, pods in _downwards(site, home, counts, per_node, role.minimum):
-            site.room.take_pods(node, role.pod_request, pods)
+        for node, pods in _pods_per_node(site, domains, counts, per_node, role.minimum):
+            site.free_nodes.take_pods(node, role.pod_request, pods)
             found.append(Placement(t, node, pods))
     return tuple(found)
 
 
-def _homes(site: Site, gang: Gang) -> Iterator[list[int]]:
+def _candidate_domains(site: BaselineCluster, gang: Gang) -> Iterator[list[int]]:
     """The domains to begin with, best first: one that holds every role by number, the tightest fit; several where that
     is allowed."""
-    counts = [site.tree.sum_per_domain(site.slots(role)) for role in gang.roles]
+    counts = [site.tree.sum_per_domain(site.fit_counts(role)) for role in gang.roles]
     levels: list[list[int]] = []
     if gang.topology is not None and gang.topology.mode == "hard":
         levels = [list(site.tree.domains_at_tier(gang.topology.tier))]
@@ -78,20 +78,20 @@ def _homes(site: Site, gang: Gang) -> Iterator[list[int]]:
         yield [ROOT]
 
 
-def _downwards(
-    site: Site, home: list[int], counts: dict[int, int], per_node: np.ndarray, pods: int
+def _pods_per_node(
+    site: BaselineCluster, domains: list[int], counts: dict[int, int], per_node: np.ndarray, pods: int
 ) -> list[tuple[int, int]]:
     """(node, pods), from the domains of the home down."""
-    chosen: list[tuple[Item, int]] = [((False, h), counts[h]) for h in home]
+    chosen: list[tuple[DomainOrNode, int]] = [((False, h), counts[h]) for h in domains]
     while any(not is_node for (is_node, _), _ in chosen):
-        below: list[tuple[Item, int]] = []
+        below: list[tuple[DomainOrNode, int]] = []
         for (is_node, index), amount in chosen:
             if is_node:
                 below.append(((True, index), amount))
                 continue
             below += [((False, c), counts[c]) for c in site.tree.children[index]]
             below += [((True, int(n)), int(per_node[n])) for n in site.tree.direct_nodes[index]]
-        chosen = _fewest([(item, amount) for item, amount in below if amount], pods)
+        chosen = _fewest_domains([(item, amount) for item, amount in below if amount], pods)
     found, left = [], pods
     for (_, node), amount in chosen:
         found.append((node, min(left, amount)))
@@ -99,7 +99,7 @@ def _downwards(
     return [(node, amount) for node, amount in found if amount]
 
 
-def _fewest(items: list[tuple[Item, int]], pods: int) -> list[tuple[Item, int]]:
+def _fewest_domains(items: list[tuple[DomainOrNode, int]], pods: int) -> list[tuple[DomainOrNode, int]]:
     """The largest first; as soon as one of the rest holds all that is left, the smallest that does."""
     rest, found, left = sorted(items, key=lambda item: (-item[1], item[0])), [], pods
     while left > 0 and rest:

@@ -14,17 +14,17 @@ from solver.semantics.placements import merge_placements, new_placements
 from solver.semantics.queue_limits import cluster_totals
 from solver.state.room import FreeNodes, QueueBooks, add_vectors, free_vectors, placed_demand
 
-Evicted = Mapping[int, tuple[Placement, ...]]
+EvictedPods = Mapping[int, tuple[Placement, ...]]
 
 
-def plan_of(
-    problem: Problem, placements: Placements, evicted: Evicted | None = None, winner: int | None = None
+def plan_of_placements(
+    problem: Problem, placements: Placements, evicted_pods: EvictedPods | None = None, preemptor: int | None = None
 ) -> Plan:
     """placements: gang -> all its pods after the plan; a gang without any waits. evicted: gang -> the running pods that
     go for `winner`."""
-    gone = evicted or {}
-    decisions = tuple(_decision(problem, j, placements, gone, winner) for j in range(len(problem.gangs)))
-    uses_of = _cells(problem, placements)
+    gone = evicted_pods or {}
+    decisions = tuple(_decision(problem, j, placements, gone, preemptor) for j in range(len(problem.gangs)))
+    uses_of = _slot_uses(problem, placements)
     decisions = tuple(replace(d, slot_uses=uses_of.get(d.gang, ())) for d in decisions)
     before, after, width = QueueBooks(problem), QueueBooks(problem), len(problem.resources)
     for d in decisions:
@@ -43,7 +43,7 @@ def plan_of(
     return Plan(decisions, (Batch(decided, "proven", (), 0.0),) if decided else (), tuple(uses))
 
 
-def _cells(problem: Problem, placements: Placements) -> SlotUses:
+def _slot_uses(problem: Problem, placements: Placements) -> SlotUses:
     """From which cells the new pods take their portions: any way in which those of each node fit. Raises ValueError
     where there is none."""
     new = {j: new_placements(problem.gangs[j], pods) for j, pods in placements.items()}
@@ -56,10 +56,16 @@ def _cells(problem: Problem, placements: Placements) -> SlotUses:
     return slot_uses_of(problem, room.slot_layout, new)
 
 
-def _decision(problem: Problem, j: int, placements: Placements, gone: Evicted, winner: int | None) -> Decision:
-    gang, pods, lost = problem.gangs[j], merge_placements(placements.get(j, ())), merge_placements(gone.get(j, ()))
+def _decision(
+    problem: Problem, j: int, placements: Placements, evicted_pods: EvictedPods, preemptor: int | None
+) -> Decision:
+    gang, pods, lost = (
+        problem.gangs[j],
+        merge_placements(placements.get(j, ())),
+        merge_placements(evicted_pods.get(j, ())),
+    )
     leaves = tuple(sorted({leaf for p in pods if (leaf := problem.nodes[p.node].leaf) is not None}))
-    for_whom = (winner,) if lost and winner is not None else ()
+    for_whom = (preemptor,) if lost and preemptor is not None else ()
     if lost and not pods:
         return Decision(j, "evict", (), (), evicted_pods=lost, evicted_for=for_whom)
     if not pods:

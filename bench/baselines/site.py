@@ -18,7 +18,7 @@ from solver.state.room import FreeNodes, QueueBooks, free_vectors, placed_demand
 Placements = Mapping[int, tuple[Placement, ...]]
 
 
-class Site:
+class BaselineCluster:
     """A cluster while it is filled. Gangs that run already are in it and stay.
 
     Raises ValueError for what the baselines do not know: subgroups, and gangs whose mix of roles is open or that run in
@@ -36,11 +36,11 @@ class Site:
                     f"gang {gang.name}: the baselines know no subgroups, no open mix of roles and no gang that runs in part"
                 )
         self.problem, self.tree = problem, TopologyTree(problem)
-        self.room, self.ledger = FreeNodes(free_vectors(problem)), QueueBooks(problem)
+        self.free_nodes, self.books = FreeNodes(free_vectors(problem)), QueueBooks(problem)
         self.placements: dict[int, tuple[Placement, ...]] = {
             j: gang.running for j, gang in enumerate(problem.gangs) if gang.running
         }
-        self._open: dict[frozenset[int], np.ndarray] = {}
+        self._open_nodes: dict[frozenset[int], np.ndarray] = {}
 
     @cached_property
     def capacity(self) -> IntArray:
@@ -49,24 +49,24 @@ class Site:
             len(self.problem.nodes), len(self.problem.resources)
         )
 
-    def slots(self, role: Role) -> IntArray:
+    def fit_counts(self, role: Role) -> IntArray:
         """Pods of the role that each node holds, 0 where its kind is closed to it."""
-        return np.where(self.open_to(role), self.room.fit_counts(role.pod_request), 0)
+        return np.where(self.open_nodes(role), self.free_nodes.fit_counts(role.pod_request), 0)
 
-    def open_to(self, role: Role) -> np.ndarray:
+    def open_nodes(self, role: Role) -> np.ndarray:
         """Node -> whether its kind is open to the role."""
-        if role.node_classes not in self._open:
-            self._open[role.node_classes] = np.isin(self.tree.node_class_of, sorted(role.node_classes))
-        return self._open[role.node_classes]
+        if role.node_classes not in self._open_nodes:
+            self._open_nodes[role.node_classes] = np.isin(self.tree.node_class_of, sorted(role.node_classes))
+        return self._open_nodes[role.node_classes]
 
-    def asked(self, j: int) -> Vector:
+    def minimum_demand(self, j: int) -> Vector:
         """What the gang needs to start."""
         gang = self.problem.gangs[j]
         return placed_demand(
             gang, [Placement(t, 0, role.minimum) for t, role in enumerate(gang.roles)], len(self.problem.resources)
         )
 
-    def in_turn(self, key: Callable[[int, int], Any]) -> Iterable[int]:
+    def gangs_in_order(self, key: Callable[[int, int], Any]) -> Iterable[int]:
         """The waiting gangs, of each queue the highest priority and then the oldest first; among queues the one with
         the smallest key(queue, gang).
 
@@ -85,21 +85,21 @@ class Site:
             if not queues[q]:
                 del queues[q]
 
-    def by_share(self, q: int, j: int) -> Any:
+    def queue_order_key(self, q: int, j: int) -> Any:
         """Volcano's order of queues: their own priority, then their share."""
-        return -queue_priority(self.problem, q), self.ledger.share_order_key(q)
+        return -queue_priority(self.problem, q), self.books.share_order_key(q)
 
-    def allows(self, j: int) -> bool:
-        return self.ledger.allows_amount(self.problem.gangs[j].queue, self.asked(j))
+    def allows_gang(self, j: int) -> bool:
+        return self.books.allows_amount(self.problem.gangs[j].queue, self.minimum_demand(j))
 
-    def start(self, j: int, pods: tuple[Placement, ...]) -> None:
+    def start_gang(self, j: int, pods: tuple[Placement, ...]) -> None:
         """Book a gang whose pods are taken from the room already."""
         gang = self.problem.gangs[j]
-        self.ledger.charge_queue(gang.queue, placed_demand(gang, pods, len(self.problem.resources)))
+        self.books.charge_queue(gang.queue, placed_demand(gang, pods, len(self.problem.resources)))
         self.placements[j] = pods
 
     @cached_property
-    def under(self) -> dict[int, IntArray]:
+    def nodes_below(self) -> dict[int, IntArray]:
         """Domain -> all nodes under it."""
         members: dict[int, list[int]] = {h: [] for h in self.tree.children}
         for n, node in enumerate(self.problem.nodes):
@@ -108,7 +108,7 @@ class Site:
         return {h: np.array(nodes, dtype=np.int64) for h, nodes in members.items()}
 
     @cached_property
-    def lines(self) -> list[IntArray]:
+    def domains_by_tier(self) -> list[IntArray]:
         """For each tier the domain of every node, numbered from 0."""
         lines = [self.tree.domains_by_tier(node.leaf) for node in self.problem.nodes]
         return [

@@ -20,99 +20,101 @@ from __future__ import annotations
 
 import numpy as np
 
-from bench.baselines.site import Placements, Site
+from bench.baselines.site import BaselineCluster, Placements
 from solver.problem import Gang, Placement, Problem
 from solver.semantics.device_slots import IntArray
 from solver.semantics.placements import merge_placements
 from solver.semantics.topology import ROOT
 
-FADING = 0.8
+TIER_DECAY = 0.8
 
 
-def place(problem: Problem) -> Placements:
-    site = Site(problem)
-    for j in site.in_turn(site.by_share):
-        if site.allows(j) and (pods := _job(site, j)) is not None:
-            site.start(j, pods)
+def place_gangs(problem: Problem) -> Placements:
+    site = BaselineCluster(problem)
+    for j in site.gangs_in_order(site.queue_order_key):
+        if site.allows_gang(j) and (pods := _place_gang(site, j)) is not None:
+            site.start_gang(j, pods)
     return site.placements
 
 
-def _job(site: Site, j: int) -> tuple[Placement, ...] | None:
-    gang, asked = site.problem.gangs[j], np.array(site.asked(j))
+def _place_gang(site: BaselineCluster, j: int) -> tuple[Placement, ...] | None:
+    gang, asked = site.problem.gangs[j], np.array(site.minimum_demand(j))
     if gang.topology is None:
-        return pods_inside(site, gang, site.under[ROOT], plain=True)
+        return place_gang_on_nodes(site, gang, site.nodes_below[ROOT], score_tiers=True)
     limit = gang.topology.tier if gang.topology.mode == "hard" else site.tree.highest_tier + 1
     for tier in range(1, limit + 1):
         found = []
-        for h in hypernodes(site, tier):
-            nodes = site.under[h]
-            mark = site.room.mark()
-            if (site.room.vectors.amounts[nodes].sum(axis=0) >= asked).all() and (
-                pods := pods_inside(site, gang, nodes)
+        for h in hypernodes_of_tier(site, tier):
+            nodes = site.nodes_below[h]
+            mark = site.free_nodes.mark()
+            if (site.free_nodes.vectors.amounts[nodes].sum(axis=0) >= asked).all() and (
+                pods := place_gang_on_nodes(site, gang, nodes)
             ) is not None:
-                site.room.undo(mark)
-                found.append((fullness(site, nodes, asked), -h, pods))
+                site.free_nodes.undo(mark)
+                found.append((mean_utilization(site, nodes, asked), -h, pods))
         if found:
             pods = max(found)[2]
-            site.room.add_gang_pods(gang, pods)
+            site.free_nodes.add_gang_pods(gang, pods)
             return pods
     return None
 
 
-def hypernodes(site: Site, tier: int) -> list[int]:
+def hypernodes_of_tier(site: BaselineCluster, tier: int) -> list[int]:
     """Those of one tier; one tier above the highest stands the whole cluster."""
     if tier > site.tree.highest_tier:
         return [ROOT] if tier == site.tree.highest_tier + 1 else []
     return [h for h, x in enumerate(site.problem.hypernodes) if x.tier == tier]
 
 
-def fullness(site: Site, nodes: IntArray, asked: IntArray) -> float:
+def mean_utilization(site: BaselineCluster, nodes: IntArray, asked: IntArray) -> float:
     """How full these nodes are in sum with the request, 0 to 1 over the resources that are asked for; 0 when one
     overflows."""
-    whole, free = site.capacity[nodes].sum(axis=0), site.room.vectors.amounts[nodes].sum(axis=0)
+    whole, free = site.capacity[nodes].sum(axis=0), site.free_nodes.vectors.amounts[nodes].sum(axis=0)
     wanted = [r for r, a in enumerate(asked) if a]
     used = [(whole[r] - free[r] + asked[r]) / whole[r] if whole[r] else 2.0 for r in wanted]
     return sum(used) / len(used) if used and max(used) <= 1 else 0.0
 
 
-def pods_inside(site: Site, gang: Gang, nodes: IntArray, plain: bool = False) -> tuple[Placement, ...] | None:
+def place_gang_on_nodes(
+    site: BaselineCluster, gang: Gang, nodes: IntArray, score_tiers: bool = False
+) -> tuple[Placement, ...] | None:
     """The gang's pods onto these nodes, taken from the room; None, and nothing taken, when they do not all fit."""
-    mark, found = site.room.mark(), []
+    mark, found = site.free_nodes.mark(), []
     for t, role in enumerate(gang.roles):
-        slots, request = site.slots(role)[nodes].copy(), np.array(role.request)
+        slots, request = site.fit_counts(role)[nodes].copy(), np.array(role.request)
         if int(slots.sum()) < role.minimum:
-            site.room.undo(mark)
+            site.free_nodes.undo(mark)
             return None
-        scores = _binpack(site, nodes, request)
+        scores = _binpack_scores(site, nodes, request)
         for _ in range(role.minimum):
-            total = scores + _around(site, nodes, request) if plain and site.tree.tiers else scores
+            total = scores + _tier_scores(site, nodes, request) if score_tiers and site.tree.tiers else scores
             at = int(np.argmax(np.where(slots > 0, total, -1.0)))
-            site.room.take_pods(int(nodes[at]), role.pod_request, 1)
+            site.free_nodes.take_pods(int(nodes[at]), role.pod_request, 1)
             slots[at] -= 1
-            scores[at] = _binpack(site, nodes[at : at + 1], request)[0]
+            scores[at] = _binpack_scores(site, nodes[at : at + 1], request)[0]
             found.append(Placement(t, int(nodes[at]), 1))
     return merge_placements(found)
 
 
-def _binpack(site: Site, nodes: IntArray, request: IntArray) -> np.ndarray:
+def _binpack_scores(site: BaselineCluster, nodes: IntArray, request: IntArray) -> np.ndarray:
     """sum over the resources asked for of (used + request) / allocatable, divided by their number."""
     wanted = np.flatnonzero(request)
-    whole, free = site.capacity[nodes][:, wanted], site.room.vectors.amounts[nodes][:, wanted]
+    whole, free = site.capacity[nodes][:, wanted], site.free_nodes.vectors.amounts[nodes][:, wanted]
     scores: np.ndarray = (
         ((whole - free + request[wanted]) / np.maximum(whole, 1)).mean(axis=1) if len(wanted) else np.zeros(len(nodes))
     )
     return scores
 
 
-def _around(site: Site, nodes: IntArray, request: IntArray) -> np.ndarray:
+def _tier_scores(site: BaselineCluster, nodes: IntArray, request: IntArray) -> np.ndarray:
     """The same of the hypernodes around each node, from its leaf upwards, fading."""
     score, weights = np.zeros(len(nodes)), 0.0
-    for level, domains in enumerate(site.lines):
+    for level, domains in enumerate(site.domains_by_tier):
         whole, free = (np.zeros((len(domains), len(request))) for _ in range(2))
         np.add.at(whole, domains, site.capacity)
-        np.add.at(free, domains, site.room.vectors.amounts)
+        np.add.at(free, domains, site.free_nodes.vectors.amounts)
         wanted = np.flatnonzero(request)
         part = ((whole - free + request)[:, wanted] / np.maximum(whole[:, wanted], 1)).mean(axis=1)
-        score += FADING**level * part[domains[nodes]]
-        weights += FADING**level
+        score += TIER_DECAY**level * part[domains[nodes]]
+        weights += TIER_DECAY**level
     return score / weights

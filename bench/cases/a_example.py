@@ -9,10 +9,10 @@ import time
 from functools import partial
 
 from bench.child import ROOT
-from bench.registry import Figures, case
+from bench.registry import Figures, register_case
 
 
-def command(*words: str) -> Figures:
+def measure_command(*words: str) -> Figures:
     """Run `gangplan WORDS`. Raises RuntimeError when it fails.
 
     The process that calls has loaded next to nothing, so the peak of its children is the command's own.
@@ -26,5 +26,5 @@ def command(*words: str) -> Figures:
     return Figures(seconds, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024)
 
 
-case("help", "`gangplan --help`, whole process", partial(command, "--help"))
-case("example", "`gangplan plan` of the example, whole process", partial(command, "plan"), seconds=5)
+register_case("help", "`gangplan --help`, whole process", partial(measure_command, "--help"))
+register_case("example", "`gangplan plan` of the example, whole process", partial(measure_command, "plan"), seconds=5)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from bench.measure import compilation
-from bench.registry import Figures, case
-from bench.worlds import world
+from bench.measure import measure_compilation
+from bench.registry import Figures, register_case
+from bench.worlds import generate_repository
 
 SECONDS, PEAK = 10, 1 << 30
-KINDS = (
+WORKLOADS = (
     # load in percent, half busy, seeds
     (60, False, (1,)),
     (90, False, (1,)),
@@ -23,12 +23,12 @@ KINDS = (
 )
 
 
-def compiled(percent: int, busy: bool, seed: int) -> Figures:
-    return compilation(world(nodes=1_000, gangs=100, load=percent / 100, busy=busy, seed=seed))
+def measure_world(percent: int, busy: bool, seed: int) -> Figures:
+    return measure_compilation(generate_repository(nodes=1_000, gangs=100, load=percent / 100, busy=busy, seed=seed))
 
 
-for percent, busy, seeds in KINDS:
+for percent, busy, seeds in WORKLOADS:
     for seed in seeds:
         name = f"1000x100-{percent}{'-busy' if busy else ''}{f'-{seed}' if len(seeds) > 1 else ''}"
         title = f"compile 1,000 nodes x 100 gangs, {percent}% load{', half busy' if busy else ''}{f', seed {seed}' if len(seeds) > 1 else ''}"
-        case(name, title, partial(compiled, percent, busy, seed), seconds=SECONDS, peak=PEAK)
+        register_case(name, title, partial(measure_world, percent, busy, seed), seconds=SECONDS, peak=PEAK)

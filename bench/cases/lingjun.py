@@ -9,64 +9,65 @@ from dataclasses import replace
 from functools import partial
 
 from bench.baselines import kueue, volcano
-from bench.bound import most_placed
-from bench.registry import Comparison, Figures, case
-from bench.rivals import PLAN, Outcome, mean, race
-from bench.traces import GPUS, lingjun
+from bench.bound import placed_upper_bound
+from bench.registry import Comparison, Figures, register_case
+from bench.rivals import PLAN, PlacementResult, compare_with_baselines, mean
+from bench.traces import GPUS_PER_HOST, lingjun_topology
 from solver.planner import solve
 from solver.problem import Gang, Problem, Queue, Role, Topology
 from solver.semantics.topology import TopologyTree
 
-BASELINES = {"Volcano's order": volcano.place, "Kueue's best fit": kueue.place}
+BASELINES = {"Volcano's order": volcano.place_gangs, "Kueue's best fit": kueue.place_gangs}
 SIZES = {1: 20, 2: 15, 4: 15, 8: 20, 16: 12, 32: 10, 64: 5, 128: 3}
 """Pods of a gang -> percent of the gangs."""
 
-HOST, POD = 1, 2
+HOST_TIER, POD_TIER = 1, 2
 """Tiers: below one access switch (at most 8 hosts), below one pod switch."""
 
-WISHES = ("hard", "hard", "soft", "soft", "none")
+TOPOLOGY_CHOICES = ("hard", "hard", "soft", "soft", "none")
 """Equally likely. Up to 8 pods ask for one access switch, more for one pod switch; soft ones only prefer to be near."""
 
-LEAST = 0.99
+LEAST_SHARE = 0.99
 """Of the LP bound, to be placed."""
 
 
-def gangs(hosts: int, load: float, seed: int) -> tuple[Gang, ...]:
+def draw_gangs(hosts: int, load: float, seed: int) -> tuple[Gang, ...]:
     """Gangs that ask for `load` times the hosts, the last one cut to fit."""
     rng = random.Random(seed)  # noqa: S311  # the same draw each time
     found: list[Gang] = []
     left = round(load * hosts)
     while left:
         pods = min(left, rng.choices(list(SIZES), list(SIZES.values()))[0])
-        wish = rng.choice(WISHES)
+        wish = rng.choice(TOPOLOGY_CHOICES)
         topology = (
             None
             if wish == "none"
             else Topology("soft", 3)
             if wish == "soft"
-            else Topology("hard", HOST if pods <= 8 else POD)
+            else Topology("hard", HOST_TIER if pods <= 8 else POD_TIER)
         )
-        role = Role("worker", pods, pods, (GPUS,), frozenset({0}))
+        role = Role("worker", pods, pods, (GPUS_PER_HOST,), frozenset({0}))
         found.append(Gang(f"gang-{len(found):03}", 0, 0, len(found), pods, (role,), topology))
         left -= pods
     return tuple(found)
 
 
 def problem(load: float, seed: int) -> Problem:
-    tree, nodes = lingjun()
+    tree, nodes = lingjun_topology()
     queue = Queue("all", None, 1, 0, (None,), (None,), (None,), (0,))
-    return Problem(("gpu",), nodes, tree, (queue,), gangs(len(nodes), load, seed))
+    return Problem(("gpu",), nodes, tree, (queue,), draw_gangs(len(nodes), load, seed))
 
 
-def compared(percent: int, seed: int) -> Figures:
+def measure_comparison(percent: int, seed: int) -> Figures:
     world = problem(percent / 100, seed)
-    found, _, figures = race(world, "gpu", BASELINES)
+    found, _, figures = compare_with_baselines(world, "gpu", BASELINES)
     given = {
-        name: _cost(other, other.gangs) if name == PLAN else planned(world, other) for name, other in found.items()
+        name: _total_cost(other, other.gangs) if name == PLAN else replanned_cost(world, other)
+        for name, other in found.items()
     }
-    bound = most_placed(world, 0)
+    bound = placed_upper_bound(world, 0)
     rows = tuple(
-        (*_row(f"{percent}%, seed {seed}: {name}", of, found, bound, len(world.gangs)), str(given[name]))
+        (*_result_row(f"{percent}%, seed {seed}: {name}", of, found, bound, len(world.gangs)), str(given[name]))
         for name, of in found.items()
     )
     heads = (
@@ -82,43 +83,47 @@ def compared(percent: int, seed: int) -> Figures:
         "the plan's, given these",
     )
     plan = found[PLAN]
-    claims = {f"the plan places at least {LEAST:.0%} of the LP bound": plan.placed >= LEAST * bound}
+    claims = {f"the plan places at least {LEAST_SHARE:.0%} of the LP bound": plan.placed >= LEAST_SHARE * bound}
     for name, other in found.items():
         if name != PLAN:
             claims[f"it places no fewer GPUs than {name}"] = plan.placed >= other.placed
             common = plan.gangs & other.gangs
-            claims[f"it spreads the gangs that both start no further than {name}"] = _cost(plan, common) <= _cost(
-                other, common
+            claims[f"it spreads the gangs that both start no further than {name}"] = _total_cost(
+                plan, common
+            ) <= _total_cost(other, common)
+            claims[f"given the gangs of {name}, it spreads them no further"] = given[name] <= _total_cost(
+                other, other.gangs
             )
-            claims[f"given the gangs of {name}, it spreads them no further"] = given[name] <= _cost(other, other.gangs)
     title = "The Lingjun tree, 847 hosts of 8 GPUs below 119 access and 3 pod switches"
     return replace(figures, comparison=Comparison(title, heads, rows), claims=claims)
 
 
-def _row(name: str, of: Outcome, every: dict[str, Outcome], bound: int, asked: int) -> tuple[str, ...]:
-    common = frozenset.intersection(*(other.gangs for other in every.values()))
-    domains = [mean(of.domains[j][level] for j in common) for level in (0, 1)]
-    costs = str(_cost(of, common)), str(_cost(of, of.gangs))
+def _result_row(
+    name: str, result: PlacementResult, results: dict[str, PlacementResult], bound: int, asked: int
+) -> tuple[str, ...]:
+    common = frozenset.intersection(*(other.gangs for other in results.values()))
+    domains = [mean(result.domains[j][level] for j in common) for level in (0, 1)]
+    costs = str(_total_cost(result, common)), str(_total_cost(result, result.gangs))
     return (
         name,
-        str(of.placed),
-        f"{of.placed / bound:.2%}",
+        str(result.placed),
+        f"{result.placed / bound:.2%}",
         str(asked),
-        str(len(of.gangs)),
+        str(len(result.gangs)),
         f"{domains[0]:.2f}",
         f"{domains[1]:.2f}",
         *costs,
     )
 
 
-def _cost(of: Outcome, gangs: Iterable[int]) -> int:
-    return sum(of.cost[j] for j in gangs)
+def _total_cost(result: PlacementResult, gangs: Iterable[int]) -> int:
+    return sum(result.cost[j] for j in gangs)
 
 
-def planned(world: Problem, of: Outcome) -> int:
+def replanned_cost(world: Problem, result: PlacementResult) -> int:
     """What the plan costs where nobody else asks than the gangs that someone started. Raises RuntimeError where it does
     not start all of them."""
-    plan = solve(replace(world, gangs=tuple(world.gangs[j] for j in sorted(of.gangs))))
+    plan = solve(replace(world, gangs=tuple(world.gangs[j] for j in sorted(result.gangs))))
     if any(decision.action != "start" for decision in plan.decisions):
         raise RuntimeError("the plan starts fewer of these gangs than who chose them")
     tree = TopologyTree(world)
@@ -127,8 +132,8 @@ def planned(world: Problem, of: Outcome) -> int:
 
 for percent in (60, 90, 120):
     for seed in (1, 2, 3):
-        case(
+        register_case(
             f"lingjun-{percent}-{seed}",
             f"plan the Lingjun tree, {percent}% load, seed {seed}",
-            partial(compared, percent, seed),
+            partial(measure_comparison, percent, seed),
         )

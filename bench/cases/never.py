@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from functools import partial
 
-from bench.measure import peak
-from bench.registry import Comparison, Figures, case
+from bench.measure import peak_memory
+from bench.registry import Comparison, Figures, register_case
 from bench.worlds import CORE, GPUS_PER_NODE, SPINE, SUPERNODE
 from solver.planner import solve
 from solver.problem import Gang, HyperNode, Node, Problem, Queue, Role, Topology
@@ -14,7 +14,7 @@ from solver.verify import verify
 
 NODES, SECONDS = 10_000, 1
 
-ASKED = {
+GANG_REQUESTS = {
     # name: (pods and GPUs of each role, tier, nodes of each supernode that others hold, whether it can ever start)
     "a pod more than a supernode has nodes": (((SUPERNODE + 1, 8),), 1, 0, True),
     "two roles that fit alone but not together": (((SUPERNODE, 5), (SUPERNODE, 4)), 1, 0, True),
@@ -23,7 +23,7 @@ ASKED = {
 }
 
 
-def problem(roles: tuple[tuple[int, int], ...], tier: int, busy: int) -> Problem:
+def infeasible_problem(roles: tuple[tuple[int, int], ...], tier: int, busy_nodes: int) -> Problem:
     """One gang in a cluster of 3 tiers whose supernodes have `busy` nodes each that others hold."""
     counts = [NODES // SUPERNODE]
     for size in (SPINE, CORE):
@@ -37,15 +37,17 @@ def problem(roles: tuple[tuple[int, int], ...], tier: int, busy: int) -> Problem
     tiers = [level + 1 for level in range(3) for _ in range(counts[level])]
     tree = tuple(HyperNode(f"h{h}", tier, parent) for h, (tier, parent) in enumerate(zip(tiers, parents, strict=True)))
     full = (GPUS_PER_NODE,)
-    nodes = tuple(Node(f"n{n}", 0, n // SUPERNODE, full, (0,) if n % SUPERNODE < busy else full) for n in range(NODES))
+    nodes = tuple(
+        Node(f"n{n}", 0, n // SUPERNODE, full, (0,) if n % SUPERNODE < busy_nodes else full) for n in range(NODES)
+    )
     made = tuple(Role(f"r{t}", pods, pods, (gpus,), frozenset({0})) for t, (pods, gpus) in enumerate(roles))
     gang = Gang("gang", 0, 0, 0, sum(role.minimum for role in made), made, Topology("hard", tier))
     return Problem(("gpu",), nodes, tree, (Queue("all", None, 1, 0, (None,), (None,), (None,), (0,)),), (gang,))
 
 
-def proved(name: str) -> Figures:
-    roles, tier, busy, ever = ASKED[name]
-    world = problem(roles, tier, busy)
+def measure_proof(name: str) -> Figures:
+    roles, tier, busy, ever = GANG_REQUESTS[name]
+    world = infeasible_problem(roles, tier, busy)
     wall, cpu = time.perf_counter(), time.process_time()
     plan = solve(world)
     solved = time.perf_counter()
@@ -73,8 +75,13 @@ def proved(name: str) -> Figures:
         and all(fact.code != "GW110" and fact.never == ever for fact in facts)
         and plan.batches[0].verdict == "proven"
     }
-    return Figures(wall, cpu, peak(), phases, comparison=comparison, claims=claims)
+    return Figures(wall, cpu, peak_memory(), phases, comparison=comparison, claims=claims)
 
 
-for number, name in enumerate(ASKED, 1):
-    case(f"never-{number}", f"prove that {NODES:,} nodes cannot hold: {name}", partial(proved, name), seconds=SECONDS)
+for number, name in enumerate(GANG_REQUESTS, 1):
+    register_case(
+        f"never-{number}",
+        f"prove that {NODES:,} nodes cannot hold: {name}",
+        partial(measure_proof, name),
+        seconds=SECONDS,
+    )

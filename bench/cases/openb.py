@@ -9,16 +9,16 @@ from dataclasses import replace
 from functools import partial
 
 from bench.baselines import single, volcano
-from bench.bound import most_placed
-from bench.registry import Comparison, Figures, case
-from bench.rivals import PLAN, Outcome, race
-from bench.traces import Machine, Pod, openb_machines, openb_pods
+from bench.bound import placed_upper_bound
+from bench.registry import Comparison, Figures, register_case
+from bench.rivals import PLAN, PlacementResult, compare_with_baselines
+from bench.traces import TraceMachine, TracePod, openb_machines, openb_pods
 from solver.options import Options
 from solver.problem import DeviceSlot, Gang, Node, Problem, Queue, Role, SlotRequest
 
 RESOURCES = ("cpu", "memory", "gpu")
 GPU = RESOURCES.index("gpu")
-WHOLE = 1000
+GPU_UNITS = 1000
 """Thousandths of a device, the unit in which GPUs are counted."""
 
 OVERLOAD = 1.3
@@ -28,16 +28,16 @@ SECONDS = 120.0
 """For the plan, so that its own limits strike before the clock."""
 
 BASELINES = {
-    "gradient descent": lambda problem: single.gradient_descent(problem, "gpu"),
-    "best fit": single.best_fit,
-    "Volcano's order": volcano.place,
+    "gradient descent": lambda problem: single.place_by_gradient(problem, "gpu"),
+    "best fit": single.place_by_best_fit,
+    "Volcano's order": volcano.place_gangs,
 }
 
-WHICH = {"whole GPUs": False, "shared GPUs": True}
+POD_SELECTIONS = {"whole GPUs": False, "shared GPUs": True}
 """Which pods of a list arrive -> whether those that ask for less than a GPU are among them."""
 
 
-def problem(machines: list[Machine], pods: list[Pod], seed: int, overload: float = OVERLOAD) -> Problem:
+def problem(machines: list[TraceMachine], pods: list[TracePod], seed: int, overload: float = OVERLOAD) -> Problem:
     """Pods drawn with replacement from the list, in the order of their arrival; each is a gang of one. Kinds are GPU
     models.
 
@@ -46,11 +46,11 @@ def problem(machines: list[Machine], pods: list[Pod], seed: int, overload: float
     """
     models = sorted({m.model for m in machines})
     rng = random.Random(seed)  # noqa: S311  # the same draw each time
-    shared = any(pod.share % WHOLE for pod in pods)
-    device = (0, 0, WHOLE)
+    shared = any(pod.share % GPU_UNITS for pod in pods)
+    device = (0, 0, GPU_UNITS)
     nodes = []
     for m in machines:
-        amount = (m.cpu, m.memory, m.gpus * WHOLE)
+        amount = (m.cpu, m.memory, m.gpus * GPU_UNITS)
         nodes.append(
             Node(
                 m.name,
@@ -61,7 +61,7 @@ def problem(machines: list[Machine], pods: list[Pod], seed: int, overload: float
                 (DeviceSlot(0, device, device),) * m.gpus if shared else (),
             )
         )
-    left, gangs = overload * sum(m.gpus for m in machines) * WHOLE, list[Gang]()
+    left, gangs = overload * sum(m.gpus for m in machines) * GPU_UNITS, list[Gang]()
     while left > 0:
         pod = rng.choice(pods)
         kinds = frozenset(k for k, model in enumerate(models) if not pod.models or model in pod.models)
@@ -74,14 +74,18 @@ def problem(machines: list[Machine], pods: list[Pod], seed: int, overload: float
     return Problem(RESOURCES, tuple(nodes), (), (queue,), tuple(gangs), slot_groups=("device",) if shared else ())
 
 
-def filled(which: str, pods: str, seed: int) -> Figures:
+def measure_filling(list_name: str, pod_selection: str, seed: int) -> Figures:
     """The list `which`, of it the pods that `pods` says (`WHICH`)."""
     world = problem(
-        openb_machines(), [pod for pod in openb_pods(which) if WHICH[pods] or pod.share in (0, WHOLE)], seed
+        openb_machines(),
+        [pod for pod in openb_pods(list_name) if POD_SELECTIONS[pod_selection] or pod.share in (0, GPU_UNITS)],
+        seed,
     )
-    found, _, figures = race(world, "gpu", BASELINES, Options(time_limit=SECONDS))
-    bound = most_placed(world, GPU)
-    rows = tuple(_row(f"{which}, {pods}: {name}", of, found, world, bound) for name, of in found.items())
+    found, _, figures = compare_with_baselines(world, "gpu", BASELINES, Options(time_limit=SECONDS))
+    bound = placed_upper_bound(world, GPU)
+    rows = tuple(
+        _result_row(f"{list_name}, {pod_selection}: {name}", of, found, world, bound) for name, of in found.items()
+    )
     heads = (
         "pods and who",
         "GPUs",
@@ -101,20 +105,26 @@ def filled(which: str, pods: str, seed: int) -> Figures:
     return replace(figures, comparison=Comparison(title, heads, rows), claims=claims)
 
 
-def _row(label: str, of: Outcome, every: Mapping[str, Outcome], world: Problem, bound: int) -> tuple[str, ...]:
+def _result_row(
+    label: str, result: PlacementResult, results: Mapping[str, PlacementResult], world: Problem, bound: int
+) -> tuple[str, ...]:
     total = sum(node.capacity[GPU] for node in world.nodes)
     return (
         label,
-        str(total // WHOLE),
-        f"{of.placed / WHOLE:.1f}",
-        f"{of.placed / bound:.2%}",
-        f"{every[PLAN].placed / of.placed - 1:+.2%}",
-        f"{(total - of.placed) / WHOLE:.1f}",
-        str(len(of.gangs)),
-        f"{of.seconds:.1f}",
+        str(total // GPU_UNITS),
+        f"{result.placed / GPU_UNITS:.1f}",
+        f"{result.placed / bound:.2%}",
+        f"{results[PLAN].placed / result.placed - 1:+.2%}",
+        f"{(total - result.placed) / GPU_UNITS:.1f}",
+        str(len(result.gangs)),
+        f"{result.seconds:.1f}",
     )
 
 
 for which in ("default", "gpuspec33"):
     for pods, part in (("whole GPUs", ""), ("shared GPUs", "-shared")):
-        case(f"openb-{which}{part}", f"plan the openb cluster, list {which}, {pods}", partial(filled, which, pods, 1))
+        register_case(
+            f"openb-{which}{part}",
+            f"plan the openb cluster, list {which}, {pods}",
+            partial(measure_filling, which, pods, 1),
+        )

@@ -7,10 +7,10 @@ import random
 import time
 from dataclasses import dataclass, replace
 
-from bench.baselines.gangpreempt import preempt
-from bench.baselines.plan import plan_of
-from bench.measure import peak
-from bench.registry import Comparison, Figures, case
+from bench.baselines.gangpreempt import preempt_for_gang
+from bench.baselines.plan import plan_of_placements
+from bench.measure import peak_memory
+from bench.registry import Comparison, Figures, register_case
 from solver.planner import solve
 from solver.problem import Gang, HyperNode, Node, Placement, Problem, Queue, Role, Topology
 from solver.verify import verify
@@ -18,7 +18,7 @@ from solver.verify import verify
 CLUSTERS = 100
 GPUS, LEAVES_PER_SPINE = 8, 4
 LOW, MIDDLE, HIGH = 10, 100, 1000
-RAN = 3600
+SECONDS_RUN = 3600
 """Seconds that every running pod has run: with equal losses the least loss is the fewest pods."""
 
 
@@ -33,7 +33,7 @@ def problem(seed: int) -> Problem:
         *(HyperNode(f"spine-{h}", 2) for h in range(spines)),
     )
     nodes = tuple(Node(f"node-{n}", 0, n // width, (GPUS,), (GPUS,)) for n in range(leaves * width))
-    running = _full(rng, len(nodes))
+    running = _running_gangs(rng, len(nodes))
     pods, size = rng.choice((2, 4, 6, 8)), rng.choice((2, 4, 8))
     topology = rng.choice((Topology("hard", 1), Topology("hard", 2), None))
     if topology is not None and topology.tier == 1:
@@ -44,7 +44,7 @@ def problem(seed: int) -> Problem:
     return Problem(("gpu",), nodes, tree, (queue,), (*running, winner), preempt_enabled=True)
 
 
-def _full(rng: random.Random, nodes: int) -> list[Gang]:
+def _running_gangs(rng: random.Random, nodes: int) -> list[Gang]:
     """Gangs of up to 8 pods of one size, on neighbouring nodes as they would have been placed, until nothing is free."""
     free: list[int] = [GPUS] * nodes
     gangs: list[Gang] = []
@@ -73,21 +73,21 @@ def _full(rng: random.Random, nodes: int) -> list[Gang]:
                     (role,),
                     running=run,
                     evictable=evictable,
-                    loss=RAN,
+                    loss=SECONDS_RUN,
                 )
             )
     return gangs
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class EvictionCount:
     """pods, gangs: evicted. None where the gang does not start."""
 
     pods: int
     gangs: int
 
 
-def by_plan(world: Problem) -> Count | None:
+def evictions_by_plan(world: Problem) -> EvictionCount | None:
     """Raises RuntimeError for a plan that the verifier refuses."""
     plan = solve(world)
     if faults := verify(world, plan):
@@ -95,25 +95,29 @@ def by_plan(world: Problem) -> Count | None:
     if plan.decisions[-1].action != "start":
         return None
     gone = [d.evicted_pods for d in plan.decisions if d.evicted_pods]
-    return Count(sum(p.pods for pods in gone for p in pods), len(gone))
+    return EvictionCount(sum(p.pods for pods in gone for p in pods), len(gone))
 
 
-def by_port(world: Problem) -> Count | None:
+def evictions_by_port(world: Problem) -> EvictionCount | None:
     """The verifier may only find that victims go for nothing, which Volcano does not promise against. Raises
     RuntimeError for anything else."""
     winner = len(world.gangs) - 1
-    found = preempt(world, winner)
+    found = preempt_for_gang(world, winner)
     if found is None:
         return None
-    kept = {j: tuple(_left(gang, found.evicted.get(j, ()))) for j, gang in enumerate(world.gangs) if gang.running}
-    plan = plan_of(world, {**kept, winner: found.placed}, found.evicted, winner)
+    kept = {
+        j: tuple(_remaining_pods(gang, found.evicted_pods.get(j, ())))
+        for j, gang in enumerate(world.gangs)
+        if gang.running
+    }
+    plan = plan_of_placements(world, {**kept, winner: found.placements}, found.evicted_pods, winner)
     if faults := [fault for fault in verify(world, plan) if fault.rule != "eviction_necessity"]:
         raise RuntimeError(f"the port made no valid plan: {faults[0]}")
-    return Count(sum(p.pods for pods in found.evicted.values() for p in pods), len(found.evicted))
+    return EvictionCount(sum(p.pods for pods in found.evicted_pods.values() for p in pods), len(found.evicted_pods))
 
 
-def _left(gang: Gang, gone: tuple[Placement, ...]) -> list[Placement]:
-    lost = {(p.role, p.node): p.pods for p in gone}
+def _remaining_pods(gang: Gang, evicted_pods: tuple[Placement, ...]) -> list[Placement]:
+    lost = {(p.role, p.node): p.pods for p in evicted_pods}
     return [
         replace(p, pods=p.pods - lost.get((p.role, p.node), 0))
         for p in gang.running
@@ -121,12 +125,12 @@ def _left(gang: Gang, gone: tuple[Placement, ...]) -> list[Placement]:
     ]
 
 
-def hundred() -> Figures:
+def measure_victims() -> Figures:
     worlds = [problem(seed) for seed in range(1, CLUSTERS + 1)]
     wall, cpu = time.perf_counter(), time.process_time()
-    plans = [by_plan(world) for world in worlds]
-    wall, cpu, most = time.perf_counter() - wall, time.process_time() - cpu, peak()
-    ports = [by_port(world) for world in worlds]
+    plans = [evictions_by_plan(world) for world in worlds]
+    wall, cpu, most = time.perf_counter() - wall, time.process_time() - cpu, peak_memory()
+    ports = [evictions_by_port(world) for world in worlds]
     both = [
         (ours, theirs) for ours, theirs in zip(plans, ports, strict=True) if ours is not None and theirs is not None
     ]
@@ -152,4 +156,4 @@ def hundred() -> Figures:
     return Figures(wall, cpu, most, comparison=Comparison(title, heads, rows), claims=claims)
 
 
-case("victims", f"plan {CLUSTERS} full clusters, one gang of high priority each", hundred)
+register_case("victims", f"plan {CLUSTERS} full clusters, one gang of high priority each", measure_victims)

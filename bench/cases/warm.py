@@ -7,34 +7,34 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from bench.measure import peak
-from bench.registry import Comparison, Figures, case
-from bench.worlds import world
+from bench.measure import peak_memory
+from bench.registry import Comparison, Figures, register_case
+from bench.worlds import generate_repository
 
 if TYPE_CHECKING:
     from compiler.outcome import Outcome
 
-NODES, RUNNING, ADDED, LOAD = 10_000, 1_000, 5, 0.6
+NODES, RUNNING_GANGS, ADDED_GANGS, LOAD = 10_000, 1_000, 5, 0.6
 SECONDS = 1
 
 
-def added() -> Figures:
+def measure_added_gangs() -> Figures:
     """The slowest of `ADDED` gangs, each added by itself to the same 1,000 that run."""
     from compiler.cluster_state.state import ClusterState
     from compiler.pipeline import compile_repository
     from compiler.reading import read_specs
     from compiler.repository import Repository
-    from reconciler.cli import collect_rarely
+    from reconciler.cli import reduce_garbage_collection
 
-    collect_rarely()  # as in every process of the command
-    made = world(NODES, RUNNING + ADDED, LOAD, tiers=3)
+    reduce_garbage_collection()  # as in every process of the command
+    made = generate_repository(NODES, RUNNING_GANGS + ADDED_GANGS, LOAD, tiers=3)
     jobs = sorted(name for name in made.files if name.startswith("jobs/"))
-    before = {name: text for name, text in made.files.items() if name not in jobs[RUNNING:]}
-    state = ClusterState.from_objects(pods(compile_repository(Repository(before))))
+    before = {name: text for name, text in made.files.items() if name not in jobs[RUNNING_GANGS:]}
+    state = ClusterState.from_objects(running_pods(compile_repository(Repository(before))))
     compile_repository(Repository(before), state=state)
     rows, slowest = [], Figures(0, 0, 0)
-    for name in jobs[RUNNING:]:
-        found, started, size = _planned(read_specs(Repository({**before, name: made.files[name]})), state)
+    for name in jobs[RUNNING_GANGS:]:
+        found, started, size = _measure_plan(read_specs(Repository({**before, name: made.files[name]})), state)
         rows.append(
             (
                 size,
@@ -45,16 +45,16 @@ def added() -> Figures:
         )
         slowest = max(slowest, found, key=lambda figures: figures.seconds)
         if not started:
-            raise RuntimeError(f"{name} does not start beside the {RUNNING} that run")
+            raise RuntimeError(f"{name} does not start beside the {RUNNING_GANGS} that run")
     comparison = Comparison(
-        f"One gang more, {RUNNING:,} run on {NODES:,} nodes",
+        f"One gang more, {RUNNING_GANGS:,} run on {NODES:,} nodes",
         ("gang", "lower", "solve", "verify", "seconds", "cpu s"),
         tuple(rows),
     )
-    return Figures(slowest.seconds, slowest.cpu, peak(), slowest.phases, comparison=comparison)
+    return Figures(slowest.seconds, slowest.cpu, peak_memory(), slowest.phases, comparison=comparison)
 
 
-def _planned(specs: Any, state: Any) -> tuple[Figures, bool, str]:
+def _measure_plan(specs: Any, state: Any) -> tuple[Figures, bool, str]:
     """Figures from the specs to a verified plan, whether the new gang starts beside all others, and what it is."""
     from compiler.lower import lower
     from solver.planner import solve
@@ -83,12 +83,12 @@ def _planned(specs: Any, state: Any) -> tuple[Figures, bool, str]:
     size = "" if gang is None else f"{gang.minimum} pods, {wish}"
     return (
         Figures(marks[-1] - marks[0], cpu, 0, phases),
-        [d.action for d in plan.decisions].count("keep") == RUNNING and len(new) == 1,
+        [d.action for d in plan.decisions].count("keep") == RUNNING_GANGS and len(new) == 1,
         size,
     )
 
 
-def pods(outcome: Outcome) -> Iterator[dict[str, Any]]:
+def running_pods(outcome: Outcome) -> Iterator[dict[str, Any]]:
     """What the cluster would hold once everything that the plan starts runs: its pods, as the job controller labels
     them."""
     for decided in outcome.decisions:
@@ -101,7 +101,7 @@ def pods(outcome: Outcome) -> Iterator[dict[str, Any]]:
             }
             for node, count in nodes.items():
                 for number in range(count):
-                    yield _pod(
+                    yield _running_pod(
                         decided.gang.document,
                         role,
                         node,
@@ -110,7 +110,7 @@ def pods(outcome: Outcome) -> Iterator[dict[str, Any]]:
                     )
 
 
-def _pod(job: Any, role: str, node: str, name: str, requests: dict[str, str]) -> dict[str, Any]:
+def _running_pod(job: Any, role: str, node: str, name: str, requests: dict[str, str]) -> dict[str, Any]:
     labels = {"volcano.sh/job-name": job.name, "volcano.sh/task-spec": role}
     return {
         "apiVersion": "v1",
@@ -126,4 +126,9 @@ def _pod(job: Any, role: str, node: str, name: str, requests: dict[str, str]) ->
     }
 
 
-case("one-more", f"plan one gang more, {RUNNING:,} run on {NODES:,} nodes, warm", added, seconds=SECONDS)
+register_case(
+    "one-more",
+    f"plan one gang more, {RUNNING_GANGS:,} run on {NODES:,} nodes, warm",
+    measure_added_gangs,
+    seconds=SECONDS,
+)

@@ -26,7 +26,8 @@ def problem_digest(problem: Problem | None) -> str:
 
 def _encoded(value: object) -> Any:
     if is_dataclass(value):
-        present = ((name, getattr(value, name), default) for name, default in _fields(type(value)))
+        owner: type = type(value)
+        present = ((name, getattr(value, name), default) for name, default in _fields(owner))
         return {name: _encoded(content) for name, content, default in present if content != default}
     if isinstance(value, frozenset):
         return sorted(_encoded(item) for item in value)

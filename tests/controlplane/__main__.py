@@ -16,10 +16,10 @@ import time
 from pathlib import Path
 from typing import Final
 
-from tests.controlplane.build import build, say
-from tests.controlplane.follow import Follower
+from tests.controlplane.build import build, print_progress
+from tests.controlplane.follow import ConfigMapFollower
 from tests.controlplane.plane import CAPACITY, ControlPlane
-from tests.controlplane.processes import ProcessId, identify, is_alive, kill_group
+from tests.controlplane.processes import ProcessId, is_alive, kill_group, process_id_of
 from tests.controlplane.rest import from_kubeconfig
 
 _CONFIGMAP: Final = (
@@ -60,7 +60,7 @@ def main() -> int:
 def up(folder: Path, nodes: int, gpus: int, configmap: str) -> int:
     """Start a cluster that runs until `down`."""
     if any(is_alive(process) for process in _processes(folder)):
-        say(f"a control plane runs in {folder} already; `down` ends it")
+        print_progress(f"a control plane runs in {folder} already; `down` ends it")
         return 1
     build()
     folder.mkdir(parents=True, exist_ok=True)
@@ -83,14 +83,16 @@ def up(folder: Path, nodes: int, gpus: int, configmap: str) -> int:
             kubelet = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
-        processes = [*cluster.release(), identify("follow", kubelet.pid)]
+        processes = [*cluster.release(), process_id_of("follow", kubelet.pid)]
     except BaseException:
         cluster.stop()
         raise
     _state_file(folder).write_text(
         json.dumps({"kubeconfig": str(cluster.kubeconfig), "processes": processes}, indent=2)
     )
-    say(f"ready in {time.monotonic() - begin:.1f} s with {nodes} nodes of {gpus} GPUs; logs in {folder / 'logs'}")
+    print_progress(
+        f"ready in {time.monotonic() - begin:.1f} s with {nodes} nodes of {gpus} GPUs; logs in {folder / 'logs'}"
+    )
     print(f"export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}")
     return 0
 
@@ -99,7 +101,7 @@ def down(folder: Path) -> int:
     """End what `up` started, and nothing else."""
     ended = [process.name for process in _processes(folder) if kill_group(process)]
     _state_file(folder).unlink(missing_ok=True)
-    say(f"ended {', '.join(ended)}" if ended else f"nothing runs in {folder}")
+    print_progress(f"ended {', '.join(ended)}" if ended else f"nothing runs in {folder}")
     return 0
 
 
@@ -117,7 +119,7 @@ def follow(folder: Path, configmap: str) -> int:
     """Kubelet's part for a cluster that `up` started; `up` runs this itself."""
     namespace, _, name = configmap.partition("/")
     client = from_kubeconfig(folder / "admin.kubeconfig")
-    Follower(
+    ConfigMapFollower(
         client, namespace, name, folder / "scheduler-conf" / "volcano-scheduler.conf", folder / "followed.conf"
     ).run()
     return 0

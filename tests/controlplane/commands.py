@@ -46,7 +46,7 @@ class Ports(NamedTuple):
         return cls(*free_ports(len(cls._fields)))
 
 
-def commands(cache: Path, work: Path, ports: Ports) -> dict[str, list[str]]:
+def component_commands(cache: Path, work: Path, ports: Ports) -> dict[str, list[str]]:
     """Component -> command, in the order of starting."""
     binary = cache / "bin"
     keys = work / "keys"

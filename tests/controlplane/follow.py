@@ -7,11 +7,11 @@ from pathlib import Path
 
 from tests.controlplane.rest import ApiError, Client
 
-KEY = "volcano-scheduler.conf"
+SCHEDULER_CONF_KEY = "volcano-scheduler.conf"
 _PERIOD = 0.15
 
 
-class Follower:
+class ConfigMapFollower:
     """Copies one key of a ConfigMap to a file, soon after each change, for as long as it runs."""
 
     def __init__(self, client: Client, namespace: str, name: str, target: Path, aside: Path) -> None:
@@ -19,26 +19,26 @@ class Follower:
         self._path = f"/api/v1/namespaces/{namespace}/configmaps/{name}"
         self._target = target
         self._aside = aside  # on the same file system, but not in the target's folder: the scheduler watches that one
-        self._end = threading.Event()
+        self._stopped = threading.Event()
         self._thread = threading.Thread(target=self.run, name=f"follow {namespace}/{name}", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
-        self._end.set()
+        self._stopped.set()
         self._thread.join()
 
     def run(self) -> None:
-        while not self._end.is_set():
-            self.copy()
-            self._end.wait(_PERIOD)
+        while not self._stopped.is_set():
+            self.copy_once()
+            self._stopped.wait(_PERIOD)
 
-    def copy(self) -> None:
+    def copy_once(self) -> None:
         """One look. A missing ConfigMap or key leaves the file as it is, as a mounted volume would; so does an API
         server that is away."""
         try:
-            text = (self._client("GET", self._path).get("data") or {}).get(KEY)
+            text = (self._client("GET", self._path).get("data") or {}).get(SCHEDULER_CONF_KEY)
         except (ApiError, OSError):
             return
         if text is not None and text != self._target.read_text():

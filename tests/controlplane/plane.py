@@ -17,9 +17,9 @@ from typing import Final, Self, TypeVar
 
 from tests.controlplane import webhooks
 from tests.controlplane.build import build
-from tests.controlplane.commands import Ports, commands
-from tests.controlplane.follow import KEY, Follower
-from tests.controlplane.processes import Guard, Process, ProcessId
+from tests.controlplane.commands import Ports, component_commands
+from tests.controlplane.follow import SCHEDULER_CONF_KEY, ConfigMapFollower
+from tests.controlplane.processes import Process, ProcessGuard, ProcessId
 from tests.controlplane.rest import ApiError, Client, Json, kubeconfig
 
 T = TypeVar("T")
@@ -28,8 +28,8 @@ T = TypeVar("T")
 # ClusterRole.
 USERS: Final[Mapping[str, Sequence[str]]] = {"admin": ("system:masters",), "gangplan": ()}
 CAPACITY: Final[Mapping[str, str]] = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": "8"}
-_STAGES: Final = Path(__file__).parent / "stages" / "own.yaml"
-_LOST: Final = "gangplan.test/lost"
+_STAGES_FILE: Final = Path(__file__).parent / "stages" / "own.yaml"
+_LOST_LABEL: Final = "gangplan.test/lost"
 
 
 class NotSeenError(Exception):
@@ -47,30 +47,30 @@ class ControlPlane:
     def __init__(
         self, work: Path | None = None, *, users: Mapping[str, Sequence[str]] = USERS, guard: bool = True
     ) -> None:
-        self._given_work = work
+        self._given_folder = work
         self._users = dict(users)
-        self._guarded = guard
-        self._guard: Guard | None = None
+        self._use_guard = guard
+        self._guard: ProcessGuard | None = None
         self._processes: dict[str, Process] = {}
-        self._followers: list[Follower] = []
+        self._followers: list[ConfigMapFollower] = []
         self._clients: dict[str, Client] = {}
-        self._work: Path | None = None
+        self._work_folder: Path | None = None
 
     # --- life
 
     def start(self) -> None:
         """Build what is missing, start every component, and return when jobs can be submitted."""
         cache = build()
-        self._work = self._given_work or Path(tempfile.mkdtemp(prefix="gangplan-controlplane-"))
+        self._work_folder = self._given_folder or Path(tempfile.mkdtemp(prefix="gangplan-controlplane-"))
         atexit.register(self.stop)
         try:
             ports = Ports.pick()
             self._write_files(cache, ports)
-            self._guard = Guard(*([] if self._given_work else [self.work])) if self._guarded else None
-            environment = {"HOME": str(self.work), "PATH": "/usr/bin:/bin"}
-            for name, command in commands(cache, self.work, ports).items():
-                self._processes[name] = Process(name, command, self.work / "logs" / f"{name}.log", environment)
-            self._bring_up(cache, ports)
+            self._guard = ProcessGuard(*([] if self._given_folder else [self.work_folder])) if self._use_guard else None
+            environment = {"HOME": str(self.work_folder), "PATH": "/usr/bin:/bin"}
+            for name, command in component_commands(cache, self.work_folder, ports).items():
+                self._processes[name] = Process(name, command, self.work_folder / "logs" / f"{name}.log", environment)
+            self._start_components(cache, ports)
         except BaseException as error:
             for process in self._processes.values():
                 error.add_note(f"--- the end of the log of {process.name}:\n{process.tail(5)}")
@@ -86,14 +86,14 @@ class ControlPlane:
             process.kill(self._guard)
         if self._guard is not None:
             self._guard.close()
-        if self._work is not None and self._given_work is None:
-            shutil.rmtree(self._work, ignore_errors=True)
-        self._followers, self._processes, self._guard, self._work = [], {}, None, None
+        if self._work_folder is not None and self._given_folder is None:
+            shutil.rmtree(self._work_folder, ignore_errors=True)
+        self._followers, self._processes, self._guard, self._work_folder = [], {}, None, None
 
     def release(self) -> list[ProcessId]:
         """Let the processes (started with guard=False) run on after this one; whoever is given the list can end them."""
         atexit.unregister(self.stop)
-        return [process.identify() for process in self._processes.values()]
+        return [process.process_id() for process in self._processes.values()]
 
     def __enter__(self) -> Self:
         self.start()
@@ -107,11 +107,11 @@ class ControlPlane:
     # --- files
 
     @property
-    def work(self) -> Path:
+    def work_folder(self) -> Path:
         """The folder of this cluster's files."""
-        if self._work is None:
+        if self._work_folder is None:
             raise RuntimeError("the control plane does not run")
-        return self._work
+        return self._work_folder
 
     @property
     def kubeconfig(self) -> Path:
@@ -122,13 +122,13 @@ class ControlPlane:
         """The kubeconfig of one of the users that the cluster was started with."""
         if user not in self._users:
             raise KeyError(f"no user {user!r}; this cluster knows {', '.join(self._users)}")
-        return self.work / f"{user}.kubeconfig"
+        return self.work_folder / f"{user}.kubeconfig"
 
     @property
     def scheduler_conf(self) -> Path:
         """The scheduler's configuration file, alone in its folder. Replace it, do not write into it: the scheduler
         reads on every event."""
-        return self.work / "scheduler-conf" / KEY
+        return self.work_folder / "scheduler-conf" / SCHEDULER_CONF_KEY
 
     def logs(self, component: str, lines: int | None = None) -> str:
         """What a component has written: all, or the last lines."""
@@ -157,8 +157,8 @@ class ControlPlane:
     def follow_scheduler_configmap(self, namespace: str, name: str) -> None:
         """From now on play kubelet: key volcano-scheduler.conf of that ConfigMap reaches the scheduler's file within
         0.3 s of a change."""
-        follower = Follower(
-            self._clients["admin"], namespace, name, self.scheduler_conf, self.work / f"{namespace}.{name}.conf"
+        follower = ConfigMapFollower(
+            self._clients["admin"], namespace, name, self.scheduler_conf, self.work_folder / f"{namespace}.{name}.conf"
         )
         follower.start()
         self._followers.append(follower)
@@ -172,7 +172,7 @@ class ControlPlane:
         or a JSON patch if the body is a list, or what content_type says. Raises ApiError."""
         return self._clients[user](method, path, body, content_type)
 
-    def wait(
+    def wait_until(
         self, look: Callable[[], T], until: Callable[[T], object] = bool, *, timeout: float = 30.0, what: str = ""
     ) -> T:
         """Look again and again until `until(look())` holds, and return what was seen. An ApiError or a refused
@@ -230,7 +230,7 @@ class ControlPlane:
             self.api("POST", "/api/v1/nodes", node)
         if wait:
             wanted = set(added)
-            self.wait(
+            self.wait_until(
                 self._ready_nodes, wanted.issubset, timeout=30 + len(added) / 5, what=f"readiness of {len(added)} nodes"
             )
         return added
@@ -242,13 +242,13 @@ class ControlPlane:
 
     def fail_node(self, name: str) -> None:
         """Make a node's readiness Unknown, as when its kubelet is gone; the node controller then taints it unreachable."""
-        self.api("PATCH", f"/api/v1/nodes/{name}", {"metadata": {"labels": {_LOST: "true"}}})
-        self.wait(self._ready_nodes, lambda ready: name not in ready, what=f"loss of node {name}")
+        self.api("PATCH", f"/api/v1/nodes/{name}", {"metadata": {"labels": {_LOST_LABEL: "true"}}})
+        self.wait_until(self._ready_nodes, lambda ready: name not in ready, what=f"loss of node {name}")
 
     def recover_node(self, name: str) -> None:
         """Undo fail_node."""
-        self.api("PATCH", f"/api/v1/nodes/{name}", {"metadata": {"labels": {_LOST: None}}})
-        self.wait(self._ready_nodes, lambda ready: name in ready, what=f"recovery of node {name}")
+        self.api("PATCH", f"/api/v1/nodes/{name}", {"metadata": {"labels": {_LOST_LABEL: None}}})
+        self.wait_until(self._ready_nodes, lambda ready: name in ready, what=f"recovery of node {name}")
 
     def _ready_nodes(self) -> set[str]:
         ready = set()
@@ -266,50 +266,54 @@ class ControlPlane:
 
     def _write_files(self, cache: Path, ports: Ports) -> None:
         shutil.rmtree(
-            self.work / "etcd", ignore_errors=True
+            self.work_folder / "etcd", ignore_errors=True
         )  # in a given folder an earlier cluster may have left its state
         for folder in ("logs", "keys", "scheduler-conf"):
-            shutil.rmtree(self.work / folder, ignore_errors=True)
-            (self.work / folder).mkdir(parents=True)
-        subprocess.run([cache / "bin" / "certs", self.work / "keys"], check=True)
-        shutil.copyfile(cache / "volcano" / KEY, self.scheduler_conf)
-        stages = [_without_lost_nodes(file.read_text()) for file in sorted((cache / "stages").iterdir())]
-        (self.work / "stages.yaml").write_text("\n---\n".join([*stages, _STAGES.read_text()]))
+            shutil.rmtree(self.work_folder / folder, ignore_errors=True)
+            (self.work_folder / folder).mkdir(parents=True)
+        subprocess.run([cache / "bin" / "certs", self.work_folder / "keys"], check=True)
+        shutil.copyfile(cache / "volcano" / SCHEDULER_CONF_KEY, self.scheduler_conf)
+        stages = [_skip_lost_nodes(file.read_text()) for file in sorted((cache / "stages").iterdir())]
+        (self.work_folder / "stages.yaml").write_text("\n---\n".join([*stages, _STAGES_FILE.read_text()]))
         tokens = []
-        ca = self.work / "keys" / "ca.crt"
+        ca = self.work_folder / "keys" / "ca.crt"
         for user, groups in self._users.items():
             token = secrets.token_hex(16)
             tokens.append(f'{token},{user},{user},"{",".join(groups)}"\n')
             self.kubeconfig_for(user).write_text(kubeconfig(ports.api, ca, user, token))
             self._clients[user] = Client(ports.api, ca, token)
-        (self.work / "tokens.csv").write_text("".join(tokens))
+        (self.work_folder / "tokens.csv").write_text("".join(tokens))
 
-    def _bring_up(self, cache: Path, ports: Ports) -> None:
+    def _start_components(self, cache: Path, ports: Ports) -> None:
         for name in ("etcd", "kube-apiserver"):
             self.restart(name)
-        self.wait(lambda: self.api("GET", "/readyz"), lambda said: said == "ok", timeout=90, what="a ready API server")
+        self.wait_until(
+            lambda: self.api("GET", "/readyz"), lambda said: said == "ok", timeout=90, what="a ready API server"
+        )
         self.api("POST", "/api/v1/namespaces", {"metadata": {"name": "volcano-system"}})
         for file in sorted((cache / "crds").iterdir()):
             self.api(
                 "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", file.read_text(), "application/yaml"
             )
-        for configuration in webhooks.configurations(ports.webhooks, self.work / "keys" / "ca.crt"):
+        for configuration in webhooks.webhook_configurations(ports.webhooks, self.work_folder / "keys" / "ca.crt"):
             plural = configuration["kind"].lower() + "s"
             self.api("POST", f"/apis/admissionregistration.k8s.io/v1/{plural}", configuration)
         # Informers that find no resource back off for seconds, so the types come first.
-        self.wait(self._unserved_types, lambda unserved: not unserved, what="all custom resource definitions served")
+        self.wait_until(
+            self._unserved_types, lambda unserved: not unserved, what="all custom resource definitions served"
+        )
         for name, process in self._processes.items():
             if process.pid is None:
                 self.restart(name)
-        self.wait(lambda: self.api("GET", "/api/v1/namespaces/default"), what="namespace default")
-        self.wait(
-            self._refusal,
+        self.wait_until(lambda: self.api("GET", "/api/v1/namespaces/default"), what="namespace default")
+        self.wait_until(
+            self._admission_answer,
             lambda said: "validatejob.volcano.sh" in said and "denied" in said,
             timeout=90,
             what="an answer of the webhooks",
         )
         queue = functools.partial(self.api, "GET", "/apis/scheduling.volcano.sh/v1beta1/queues/default")
-        self.wait(
+        self.wait_until(
             queue,
             lambda found: found.get("status", {}).get("state") == "Open",
             timeout=90,
@@ -324,7 +328,7 @@ class ControlPlane:
                 unserved.append(definition["metadata"]["name"])
         return unserved
 
-    def _refusal(self) -> str:
+    def _admission_answer(self) -> str:
         """What admission says to a job that nobody may have; it is never created."""
         job: Json = {
             "apiVersion": "batch.volcano.sh/v1alpha1",
@@ -349,11 +353,11 @@ class ControlPlane:
                 )
 
 
-def _without_lost_nodes(stage: str) -> str:
+def _skip_lost_nodes(stage: str) -> str:
     """kwok's own stages make every node ready again at once; let them pass over those that fail_node has marked."""
     if "kind: Node" not in stage:
         return stage
     head, found, rest = stage.partition("    matchExpressions:\n")
     if not found:
         raise ValueError("a stage of kwok's for nodes has no matchExpressions")
-    return f"{head}{found}    - {{key: '.metadata.labels[\"{_LOST}\"]', operator: DoesNotExist}}\n{rest}"
+    return f"{head}{found}    - {{key: '.metadata.labels[\"{_LOST_LABEL}\"]', operator: DoesNotExist}}\n{rest}"

@@ -41,7 +41,7 @@ class ProcessId(NamedTuple):
     started: str
 
 
-class Guard:
+class ProcessGuard:
     """Kills what it was told of when this process is gone, even by SIGKILL, and deletes the temporary folders that it
     was given."""
 
@@ -54,10 +54,10 @@ class Guard:
         self._process.stdin.write(line + "\n")
         self._process.stdin.flush()
 
-    def watch(self, pid: int) -> None:
+    def add_process(self, pid: int) -> None:
         self._write(f"+{pid}")
 
-    def forget(self, pid: int) -> None:
+    def remove_process(self, pid: int) -> None:
         self._write(f"-{pid}")
 
     def close(self) -> None:
@@ -85,7 +85,7 @@ class Process:
         """The exit code when it ended by itself; None while it runs or was stopped by us."""
         return self._child.poll() if self._child is not None else None
 
-    def start(self, guard: Guard | None) -> None:
+    def start(self, guard: ProcessGuard | None) -> None:
         """Start it in a process group of its own, so that Ctrl-C at the terminal reaches only us; the log is appended
         to."""
         if self.pid is not None:
@@ -101,9 +101,9 @@ class Process:
                 start_new_session=True,
             )
         if guard is not None:
-            guard.watch(self._child.pid)
+            guard.add_process(self._child.pid)
 
-    def kill(self, guard: Guard | None) -> None:
+    def kill(self, guard: ProcessGuard | None) -> None:
         """End it at once, with its whole group."""
         child, self._child = self._child, None
         if child is None:
@@ -112,13 +112,13 @@ class Process:
             os.killpg(child.pid, signal.SIGKILL)
             child.wait()
         if guard is not None:
-            guard.forget(child.pid)
+            guard.remove_process(child.pid)
 
-    def identify(self) -> ProcessId:
+    def process_id(self) -> ProcessId:
         """What another process needs to end it."""
         if self.pid is None:
             raise RuntimeError(f"{self.name} does not run")
-        return identify(self.name, self.pid)
+        return process_id_of(self.name, self.pid)
 
     def tail(self, lines: int | None = 15) -> str:
         """The last lines of its log, or all of it."""
@@ -126,14 +126,14 @@ class Process:
         return text if lines is None else "\n".join(text.splitlines()[-lines:])
 
 
-def identify(name: str, pid: int) -> ProcessId:
+def process_id_of(name: str, pid: int) -> ProcessId:
     """Name a running process for later."""
-    return ProcessId(name, pid, _started(pid))
+    return ProcessId(name, pid, _start_time(pid))
 
 
 def is_alive(process: ProcessId) -> bool:
     """Whether that very process runs (not another one that got its pid)."""
-    return process.started != "" and _started(process.pid) == process.started
+    return process.started != "" and _start_time(process.pid) == process.started
 
 
 def kill_group(process: ProcessId) -> bool:
@@ -149,7 +149,7 @@ def kill_group(process: ProcessId) -> bool:
     return True
 
 
-def _started(pid: int) -> str:
+def _start_time(pid: int) -> str:
     """The kernel's start time of a process; "" when there is none or it is only a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -15,7 +15,7 @@ class _Webhook(NamedTuple):
     version: str
     resource: str
     operations: tuple[str, ...]
-    everywhere: bool = False  # hypernodes are checked in every namespace, the others not in Volcano's own
+    in_all_namespaces: bool = False  # hypernodes are checked in every namespace, the others not in Volcano's own
 
 
 # The chart's `enabled_admissions`, with the rules of its templates/webhooks.yaml.
@@ -39,14 +39,14 @@ _WEBHOOKS: Final = (
         "v1alpha1",
         "hypernodes",
         ("CREATE", "UPDATE"),
-        everywhere=True,
+        in_all_namespaces=True,
     ),
     _Webhook("/cronjobs/validate", "validatecronjob", "batch.volcano.sh", "v1alpha1", "cronjobs", ("CREATE", "UPDATE")),
 )
 ENABLED: Final = ",".join(webhook.path for webhook in _WEBHOOKS)
 
 
-def configurations(port: int, ca: Path) -> list[dict[str, Any]]:
+def webhook_configurations(port: int, ca: Path) -> list[dict[str, Any]]:
     """The webhook configurations that make the API server ask the webhook manager on that port."""
     bundle = base64.b64encode(ca.read_bytes()).decode()
     return [_configuration(webhook, port, bundle) for webhook in _WEBHOOKS]
@@ -72,7 +72,7 @@ def _configuration(webhook: _Webhook, port: int, bundle: str) -> dict[str, Any]:
                 "clientConfig": {"url": f"https://127.0.0.1:{port}{webhook.path}", "caBundle": bundle},
                 "failurePolicy": "Fail",
                 "matchPolicy": "Equivalent",
-                "namespaceSelector": {} if webhook.everywhere else {"matchExpressions": [not_volcano]},
+                "namespaceSelector": {} if webhook.in_all_namespaces else {"matchExpressions": [not_volcano]},
                 "rules": [
                     {
                         "apiGroups": [webhook.group],

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.controlplane import ApiError, ControlPlane, NotSeenError
-from tests.controlplane.processes import identify, is_alive
+from tests.controlplane.processes import is_alive, process_id_of
 
 pytestmark = pytest.mark.e2e
 
@@ -69,9 +69,9 @@ def test_a_job_runs_on_kwok_nodes_and_ends_after_its_time(shared_control_plane: 
     cluster.add_nodes(["short-0", "short-1"])
     cluster.api("POST", JOBS, job("short", replicas=2, minimum=2, run_for="2s"))
 
-    cluster.wait(lambda: phase(cluster, "short"), lambda seen: seen == "Running", what="job short running")
+    cluster.wait_until(lambda: phase(cluster, "short"), lambda seen: seen == "Running", what="job short running")
     assert {pod["status"]["phase"] for pod in pods(cluster, "short").values()} == {"Running"}
-    cluster.wait(lambda: phase(cluster, "short"), lambda seen: seen == "Completed", what="job short completed")
+    cluster.wait_until(lambda: phase(cluster, "short"), lambda seen: seen == "Completed", what="job short completed")
     ends = [
         pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"]
         for pod in pods(cluster, "short").values()
@@ -83,12 +83,12 @@ def test_a_pod_fails_after_its_time_and_a_deleted_pod_goes_away(shared_control_p
     cluster = shared_control_plane
     cluster.add_nodes(["broken-0"])
     cluster.api("POST", JOBS, job("broken", replicas=1, minimum=1, fail_after="1s"))
-    cluster.wait(lambda: phase(cluster, "broken"), lambda seen: seen == "Failed", what="job broken failed")
+    cluster.wait_until(lambda: phase(cluster, "broken"), lambda seen: seen == "Failed", what="job broken failed")
     (name,) = pods(cluster, "broken")
     assert pods(cluster, "broken")[name]["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 1
 
     cluster.api("DELETE", f"{PODS}/{name}")
-    cluster.wait(lambda: pods(cluster, "broken"), lambda seen: name not in seen, what="the pod gone")
+    cluster.wait_until(lambda: pods(cluster, "broken"), lambda seen: name not in seen, what="the pod gone")
 
 
 def test_volcano_refuses_a_job_that_asks_for_more_than_it_has(shared_control_plane: ControlPlane) -> None:
@@ -110,14 +110,16 @@ def test_a_lost_node_is_tainted_and_comes_back(shared_control_plane: ControlPlan
         return {taint["key"] for taint in cluster.api("GET", "/api/v1/nodes/frail-0")["spec"].get("taints", [])}
 
     cluster.fail_node("frail-0")
-    cluster.wait(taints, lambda seen: "node.kubernetes.io/unreachable" in seen, what="the taint of an unreachable node")
+    cluster.wait_until(
+        taints, lambda seen: "node.kubernetes.io/unreachable" in seen, what="the taint of an unreachable node"
+    )
     cluster.recover_node("frail-0")
-    cluster.wait(taints, lambda seen: not seen, what="the taint taken away")
+    cluster.wait_until(taints, lambda seen: not seen, what="the taint taken away")
 
 
 def test_a_missed_deadline_says_what_was_seen_last(shared_control_plane: ControlPlane) -> None:
     with pytest.raises(NotSeenError, match=r"the moon did not come within 0 s; last seen: \['cheese'\]"):
-        shared_control_plane.wait(lambda: ["cheese"], lambda seen: "moon" in seen, timeout=0, what="the moon")
+        shared_control_plane.wait_until(lambda: ["cheese"], lambda seen: "moon" in seen, timeout=0, what="the moon")
 
 
 def test_each_pod_of_a_gated_gang_reaches_the_node_it_was_given(control_plane: ControlPlane) -> None:
@@ -126,7 +128,7 @@ def test_each_pod_of_a_gated_gang_reaches_the_node_it_was_given(control_plane: C
     cluster.follow_scheduler_configmap("volcano-system", "volcano-scheduler-configmap")
 
     cluster.api("POST", JOBS, job("gang", replicas=4, minimum=4, gpus=8, gated=True))
-    cluster.wait(
+    cluster.wait_until(
         lambda: [
             condition.get("reason")
             for pod in pods(cluster, "gang").values()
@@ -147,7 +149,7 @@ def test_each_pod_of_a_gated_gang_reaches_the_node_it_was_given(control_plane: C
     # With Volcano's default settings the first pod's misfits are replayed for its siblings, so the gang cannot start
     # ...
     podgroups = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
-    cluster.wait(
+    cluster.wait_until(
         lambda: [
             condition.get("message", "")
             for each in cluster.api("GET", podgroups)["items"]
@@ -165,8 +167,8 @@ def test_each_pod_of_a_gated_gang_reaches_the_node_it_was_given(control_plane: C
         CONFIGMAPS,
         {"metadata": {"name": "volcano-scheduler-configmap"}, "data": {"volcano-scheduler.conf": text}},
     )
-    cluster.wait(lambda: nodes_of(cluster, "gang"), lambda seen: seen == given, what="each pod on its own node")
-    cluster.wait(lambda: phase(cluster, "gang"), lambda seen: seen == "Running", what="the gang running")
+    cluster.wait_until(lambda: nodes_of(cluster, "gang"), lambda seen: seen == given, what="each pod on its own node")
+    cluster.wait_until(lambda: phase(cluster, "gang"), lambda seen: seen == "Running", what="the gang running")
 
 
 def test_components_can_be_killed_and_started_again(control_plane: ControlPlane) -> None:
@@ -174,15 +176,15 @@ def test_components_can_be_killed_and_started_again(control_plane: ControlPlane)
     cluster.add_nodes(["node-0"])
     cluster.kill("volcano-scheduler")
     cluster.api("POST", JOBS, job("late", replicas=1, minimum=1))
-    cluster.wait(
+    cluster.wait_until(
         lambda: phase(cluster, "late"), lambda seen: seen == "Pending", what="job late seen by Volcano's controller"
     )
     cluster.restart("volcano-scheduler")
-    cluster.wait(lambda: phase(cluster, "late"), lambda seen: seen == "Running", what="job late running")
+    cluster.wait_until(lambda: phase(cluster, "late"), lambda seen: seen == "Running", what="job late running")
 
     before = cluster.pid("kube-apiserver")
     cluster.restart("kube-apiserver")
-    cluster.wait(
+    cluster.wait_until(
         lambda: phase(cluster, "late"), lambda seen: seen == "Running", what="the same job in the new API server"
     )
     assert cluster.pid("kube-apiserver") != before
@@ -198,7 +200,7 @@ def test_nothing_outlives_a_killed_owner(tmp_path: Path) -> None:
         [sys.executable, "-c", owner], stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]
     ) as process:
         assert process.stdout is not None
-        child = identify("child", int(process.stdout.readline()))
+        child = process_id_of("child", int(process.stdout.readline()))
         assert is_alive(child)
         process.kill()
     deadline = time.monotonic() + 10

@@ -12,43 +12,43 @@ from itertools import combinations, combinations_with_replacement, product
 
 from solver.problem import DeviceSlot, Gang, Node, Problem, SlotRequest, Topology, Vector
 
-Spot = tuple[int, int]
+RoleOnNode = tuple[int, int]
 """(role, node)"""
-Pods = Mapping[Spot, int]
+PodCounts = Mapping[RoleOnNode, int]
 
 
-def running(gang: Gang) -> Counter[Spot]:
-    pods: Counter[Spot] = Counter()
+def running_pods(gang: Gang) -> Counter[RoleOnNode]:
+    pods: Counter[RoleOnNode] = Counter()
     for place in gang.running:
         pods[place.role, place.node] += place.pods
     return pods
 
 
-def is_kept(gang: Gang) -> bool:
-    return _minima_met(gang, running(gang))
+def meets_minima_now(gang: Gang) -> bool:
+    return _meets_minima(gang, running_pods(gang))
 
 
-def _minima_met(gang: Gang, pods: Pods) -> bool:
+def _meets_minima(gang: Gang, pods: PodCounts) -> bool:
     of_role = [sum(n for (t, _), n in pods.items() if t == role) for role in range(len(gang.roles))]
     if sum(of_role) < gang.minimum or any(n < role.minimum for n, role in zip(of_role, gang.roles, strict=True)):
         return False
     return all(sum(of_role[t] for t in part.roles) >= part.minimum * part.size for part in gang.subgroups)
 
 
-def growths(problem: Problem, g: int) -> list[Counter[Spot]]:
+def new_pod_sets(problem: Problem, g: int) -> list[Counter[RoleOnNode]]:
     """All sets of new pods with which gang g may be admitted as far as it alone is concerned (no capacity, no queues)."""
     gang, found = problem.gangs[g], []
-    have = running(gang)
-    for choice in product(*(_new_pods(problem, gang, role) for role in range(len(gang.roles)))):
+    have = running_pods(gang)
+    for choice in product(*(_role_pod_sets(problem, gang, role) for role in range(len(gang.roles)))):
         new = Counter(spot for spots in choice for spot in spots)
-        if _minima_met(gang, have + new) and (not new or _shape_allowed(problem, gang, have + new)):
+        if _meets_minima(gang, have + new) and (not new or _fits_topology(problem, gang, have + new)):
             found.append(new)
     return found
 
 
-def _new_pods(problem: Problem, gang: Gang, role: int) -> Iterator[tuple[Spot, ...]]:
+def _role_pod_sets(problem: Problem, gang: Gang, role: int) -> Iterator[tuple[RoleOnNode, ...]]:
     spec = gang.roles[role]
-    room = max(0, spec.replicas - sum(n for (t, _), n in running(gang).items() if t == role))
+    room = max(0, spec.replicas - sum(n for (t, _), n in running_pods(gang).items() if t == role))
     spots = [(role, n) for n, node in enumerate(problem.nodes) if node.node_class in spec.node_classes]
     for count in range(room + 1):
         yield from combinations_with_replacement(spots, count)
@@ -67,7 +67,7 @@ def _domain(problem: Problem, node: int, topology: Topology) -> int | None:
     return best
 
 
-def _shape_allowed(problem: Problem, gang: Gang, pods: Pods) -> bool:
+def _fits_topology(problem: Problem, gang: Gang, pods: PodCounts) -> bool:
     if gang.topology is not None:
         domains = {_domain(problem, node, gang.topology) for _, node in pods}
         if None in domains or len(domains) > 1:
@@ -82,11 +82,11 @@ def _shape_allowed(problem: Problem, gang: Gang, pods: Pods) -> bool:
     return True
 
 
-def smallest(options: Sequence[Counter[Spot]]) -> list[Counter[Spot]]:
+def minimal_sets(options: Sequence[Counter[RoleOnNode]]) -> list[Counter[RoleOnNode]]:
     """Those that contain no other one; whatever admits a larger one has room for the smaller."""
     known = {frozenset(option.items()) for option in options}
 
-    def contains_another(option: Counter[Spot]) -> bool:
+    def contains_another(option: Counter[RoleOnNode]) -> bool:
         spots = sorted(option)
         for counts in product(*(range(option[spot] + 1) for spot in spots)):
             inner = frozenset((spot, n) for spot, n in zip(spots, counts, strict=True) if n)
@@ -97,12 +97,12 @@ def smallest(options: Sequence[Counter[Spot]]) -> list[Counter[Spot]]:
     return [option for option in options if not contains_another(option)]
 
 
-class Room:
+class FreeCapacity:
     """What may still be added beside everything that runs."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self.amounts = range(len(problem.resources))
+        self.resource_range = range(len(problem.resources))
         self.roots = [q for q, queue in enumerate(problem.queues) if queue.parent is None]
         self.children = {
             q: [c for c, queue in enumerate(problem.queues) if queue.parent == q] for q in range(len(problem.queues))
@@ -111,54 +111,56 @@ class Room:
         self.held = [list(queue.used) for queue in problem.queues]
         for gang in problem.gangs:
             for place in gang.running:
-                for r in self.amounts:
+                for r in self.resource_range:
                     amount = place.pods * gang.roles[place.role].request[r]
                     self.free[place.node][r] -= amount
                     self.held[gang.queue][r] += amount
         self.total = [
             sum(node.free[r] for node in problem.nodes) + sum(queue.used[r] for queue in problem.queues)
-            for r in self.amounts
+            for r in self.resource_range
         ]
 
-        self.celled = [
+        self.slot_roles = [
             (g, t) for g, gang in enumerate(problem.gangs) for t, role in enumerate(gang.roles) if role.slot_requests
         ]
-        self.nothing: tuple[Vector, ...] = ((0,) * (len(problem.resources) + len(self.celled)),) * len(problem.nodes)
+        self.empty_use: tuple[Vector, ...] = ((0,) * (len(problem.resources) + len(self.slot_roles)),) * len(
+            problem.nodes
+        )
         self._known: dict[tuple[int, Vector], bool] = {}
 
-    def use(self, g: int, new: Pods) -> tuple[Vector, ...]:
+    def use_of(self, g: int, new: PodCounts) -> tuple[Vector, ...]:
         """What the new pods of gang g take from each node: of each resource, and how many there are of each role with
         portions."""
-        use = [list(amounts) for amounts in self.nothing]
+        use = [list(amounts) for amounts in self.empty_use]
         for (role, node), pods in new.items():
-            for r in self.amounts:
+            for r in self.resource_range:
                 use[node][r] += pods * self.problem.gangs[g].roles[role].request[r]
-            if (g, role) in self.celled:
-                use[node][len(self.amounts) + self.celled.index((g, role))] += pods
+            if (g, role) in self.slot_roles:
+                use[node][len(self.resource_range) + self.slot_roles.index((g, role))] += pods
         return tuple(map(tuple, use))
 
-    def nodes_hold(self, use: Sequence[Vector]) -> bool:
-        whole = all(use[n][r] <= max(0, self.free[n][r]) for n in range(len(self.free)) for r in self.amounts)
-        return whole and all(self._cells_hold(n, amounts[len(self.amounts) :]) for n, amounts in enumerate(use))
+    def fits_nodes(self, use: Sequence[Vector]) -> bool:
+        whole = all(use[n][r] <= max(0, self.free[n][r]) for n in range(len(self.free)) for r in self.resource_range)
+        return whole and all(self._fits_slots(n, amounts[len(self.resource_range) :]) for n, amounts in enumerate(use))
 
-    def _cells_hold(self, n: int, pods: Vector) -> bool:
+    def _fits_slots(self, n: int, pods: Vector) -> bool:
         """Whether so many pods of each role with portions find their cells on node n: pod after pod, every choice of
         cells."""
         if (n, pods) not in self._known:
             queue = [
                 portion
-                for (g, t), number in zip(self.celled, pods, strict=True)
+                for (g, t), number in zip(self.slot_roles, pods, strict=True)
                 for portion in self.problem.gangs[g].roles[t].slot_requests * number
             ]
-            self._known[n, pods] = _try_all(
+            self._known[n, pods] = _has_slot_assignment(
                 [list(cell.free) for cell in self.problem.nodes[n].slots], self.problem.nodes[n], queue
             )
         return self._known[n, pods]
 
-    def queues_hold(self, added: Sequence[Vector]) -> bool:
-        return all(self._holds(added, r) for r in self.amounts)
+    def fits_queues(self, added: Sequence[Vector]) -> bool:
+        return all(self._fits_queue_limits(added, r) for r in self.resource_range)
 
-    def _holds(self, added: Sequence[Vector], r: int) -> bool:
+    def _fits_queue_limits(self, added: Sequence[Vector], r: int) -> bool:
         before = [held[r] for held in self.held]
         after = [held + new[r] for held, new in zip(before, added, strict=True)]
         guaranteed = any(queue.guarantee[r] for queue in self.problem.queues)
@@ -166,24 +168,24 @@ class Room:
             limit = queue.capability[r]
             if limit is None:
                 continue
-            if self.holding(q, after) > max(limit, self.holding(q, before)):
+            if self.held_below(q, after) > max(limit, self.held_below(q, before)):
                 return False
-            if guaranteed and self.kept(q, after, r) > max(limit, self.kept(q, before, r)):
+            if guaranteed and self.guaranteed_below(q, after, r) > max(limit, self.guaranteed_below(q, before, r)):
                 return False
-        need, needed = (sum(self.kept(q, held, r) for q in self.roots) for held in (after, before))
+        need, needed = (sum(self.guaranteed_below(q, held, r) for q in self.roots) for held in (after, before))
         return not guaranteed or need <= max(self.total[r], needed)
 
-    def holding(self, q: int, held: Sequence[int]) -> int:
-        return held[q] + sum(self.holding(child, held) for child in self.children[q])
+    def held_below(self, q: int, held: Sequence[int]) -> int:
+        return held[q] + sum(self.held_below(child, held) for child in self.children[q])
 
-    def kept(self, q: int, held: Sequence[int], r: int) -> int:
+    def guaranteed_below(self, q: int, held: Sequence[int], r: int) -> int:
         return max(
             self.problem.queues[q].guarantee[r] or 0,
-            held[q] + sum(self.kept(child, held, r) for child in self.children[q]),
+            held[q] + sum(self.guaranteed_below(child, held, r) for child in self.children[q]),
         )
 
 
-def _try_all(free: list[list[int]], node: Node, queue: Sequence[SlotRequest]) -> bool:
+def _has_slot_assignment(free: list[list[int]], node: Node, queue: Sequence[SlotRequest]) -> bool:
     if not queue:
         return True
     portion, *rest = queue
@@ -194,44 +196,46 @@ def _try_all(free: list[list[int]], node: Node, queue: Sequence[SlotRequest]) ->
             [f - (s if c in chosen else 0) for f, s in zip(amounts, portion.share, strict=True)]
             for c, amounts in enumerate(free)
         ]
-        if all(amount >= 0 for c in chosen for amount in left[c]) and _try_all(left, node, rest):
+        if all(amount >= 0 for c in chosen for amount in left[c]) and _has_slot_assignment(left, node, rest):
             return True
     return False
 
 
-_State = tuple[tuple[Vector, ...], tuple[Vector, ...]]
+_ClusterUse = tuple[tuple[Vector, ...], tuple[Vector, ...]]
 """What new pods take from each node, and from each queue."""
 
 
 def feasible_sets(problem: Problem) -> list[frozenset[int]]:
     """Every set of gangs that can be admitted together, the kept ones always among them, in a fixed order."""
-    room = Room(problem)
-    kept = frozenset(g for g, gang in enumerate(problem.gangs) if is_kept(gang))
+    room = FreeCapacity(problem)
+    kept = frozenset(g for g, gang in enumerate(problem.gangs) if meets_minima_now(gang))
     nothing = (0,) * len(problem.resources)
-    start: _State = (room.nothing, (nothing,) * len(problem.queues))
-    reached: dict[frozenset[int], set[_State]] = {kept: {start}}
+    start: _ClusterUse = (room.empty_use, (nothing,) * len(problem.queues))
+    reached: dict[frozenset[int], set[_ClusterUse]] = {kept: {start}}
     for g, gang in enumerate(problem.gangs):
         if g in kept:
             continue
-        uses = {room.use(g, option) for option in smallest(growths(problem, g))}
+        uses = {room.use_of(g, option) for option in minimal_sets(new_pod_sets(problem, g))}
         for admitted, states in list(reached.items()):
-            more: set[_State] = set()
+            more: set[_ClusterUse] = set()
             for (use, added), extra in product(states, uses):
-                both = tuple(_plus(a, b) for a, b in zip(use, extra, strict=True))
+                both = tuple(_vector_sum(a, b) for a, b in zip(use, extra, strict=True))
                 demand = tuple(sum(column) for column in zip(*extra, strict=True))[: len(nothing)] if extra else nothing
-                charged = tuple(_plus(vector, demand) if q == gang.queue else vector for q, vector in enumerate(added))
-                if (both, charged) not in more and room.nodes_hold(both) and room.queues_hold(charged):
+                charged = tuple(
+                    _vector_sum(vector, demand) if q == gang.queue else vector for q, vector in enumerate(added)
+                )
+                if (both, charged) not in more and room.fits_nodes(both) and room.fits_queues(charged):
                     more.add((both, charged))
             if more:
                 reached[admitted | {g}] = more
     return sorted(reached, key=sorted)
 
 
-def _plus(left: Vector, right: Vector) -> Vector:
+def _vector_sum(left: Vector, right: Vector) -> Vector:
     return tuple(a + b for a, b in zip(left, right, strict=True))
 
 
-def emptied(problem: Problem, g: int) -> Problem:
+def alone_on_empty_cluster(problem: Problem, g: int) -> Problem:
     """Gang g alone, with nothing running, on the cluster without any other pod."""
     gang = problem.gangs[g]
     alone = Gang(
@@ -265,10 +269,10 @@ def emptied(problem: Problem, g: int) -> Problem:
     return Problem(problem.resources, nodes, problem.hypernodes, queues, (alone,), slot_groups=problem.slot_groups)
 
 
-Score = tuple[tuple[bool, tuple[Fraction, ...], Fraction, int], ...]
+AdmissionScore = tuple[tuple[bool, tuple[Fraction, ...], Fraction, int], ...]
 
 
-def score(problem: Problem, admitted: frozenset[int]) -> Score:
+def admission_score(problem: Problem, admitted: frozenset[int]) -> AdmissionScore:
     """The objectives that decide who is admitted, for priorities from the highest, in each first those who are overdue:
     the weighted dominant shares, ascending, of the queues with gangs that ask to start at this priority; the sum of
     these gangs' own dominant shares; their number. Shares do not matter where all of these gangs start, nor to a queue
@@ -277,14 +281,14 @@ def score(problem: Problem, admitted: frozenset[int]) -> Score:
     Shares count what the queues hold already and the minima of all that is admitted at this priority or above it.
     """
     totals = [sum(node.capacity[r] for node in problem.nodes) for r in range(len(problem.resources))]
-    held = [list(vector) for vector in Room(problem).held]
-    asking = [g for g, gang in enumerate(problem.gangs) if not is_kept(gang)]
+    held = [list(vector) for vector in FreeCapacity(problem).held]
+    asking = [g for g, gang in enumerate(problem.gangs) if not meets_minima_now(gang)]
     levels = []
-    for step in steps(problem):
+    for step in precedence_levels(problem):
         level = [g for g in asking if (problem.gangs[g].priority, problem.gangs[g].overdue) == step]
         placed = Fraction(0)
         for g in sorted(admitted & set(level)):
-            demand = _demand(problem.gangs[g], len(totals))
+            demand = _minimum_demand(problem.gangs[g], len(totals))
             held[problem.gangs[g].queue] = [
                 have + more for have, more in zip(held[problem.gangs[g].queue], demand, strict=True)
             ]
@@ -302,15 +306,15 @@ def score(problem: Problem, admitted: frozenset[int]) -> Score:
     return tuple(levels)
 
 
-def steps(problem: Problem) -> list[tuple[int, bool]]:
+def precedence_levels(problem: Problem) -> list[tuple[int, bool]]:
     """(priority, overdue) of the gangs that ask to start, in the order in which they are served."""
-    return sorted({(gang.priority, gang.overdue) for gang in problem.gangs if not is_kept(gang)}, reverse=True)
+    return sorted({(gang.priority, gang.overdue) for gang in problem.gangs if not meets_minima_now(gang)}, reverse=True)
 
 
-def in_order(problem: Problem, admitted: frozenset[int]) -> bool:
+def keeps_strict_order(problem: Problem, admitted: frozenset[int]) -> bool:
     """Whether in each queue with strict order those who start come before those who wait."""
     for q, queue in enumerate(problem.queues):
-        mine = [g for g, gang in enumerate(problem.gangs) if gang.queue == q and not is_kept(gang)]
+        mine = [g for g, gang in enumerate(problem.gangs) if gang.queue == q and not meets_minima_now(gang)]
         mine.sort(key=lambda g: (-problem.gangs[g].priority, not problem.gangs[g].overdue, problem.gangs[g].age))
         starts = [g in admitted for g in mine]
         if queue.strict_order and starts != sorted(starts, reverse=True):
@@ -318,5 +322,5 @@ def in_order(problem: Problem, admitted: frozenset[int]) -> bool:
     return True
 
 
-def _demand(gang: Gang, resources: int) -> list[int]:
+def _minimum_demand(gang: Gang, resources: int) -> list[int]:
     return [sum(role.minimum * role.request[r] for role in gang.roles) for r in range(resources)]

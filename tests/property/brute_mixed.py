@@ -12,16 +12,23 @@ from collections.abc import Mapping
 from itertools import product
 
 from solver.problem import Problem, Vector
-from tests.property.brute import Room, growths, in_order, is_kept, running, smallest
-from tests.property.brute_relations import Spot, allowed
-from tests.property.optimum import Ceilings, Cost, ancestors, opened, spans, takes, torn
+from tests.property.brute import (
+    FreeCapacity,
+    keeps_strict_order,
+    meets_minima_now,
+    minimal_sets,
+    new_pod_sets,
+    running_pods,
+)
+from tests.property.brute_relations import GangOnNode, keeps_pod_rules
+from tests.property.optimum import Cost, QueueCeilings, accepts_gangs, ancestors, opened_counts, span_cost, split_cost
 
-_Spots = tuple[tuple[Spot, int], ...]
-_State = tuple[tuple[Vector, ...], tuple[Vector, ...], _Spots]
+_PodSpots = tuple[tuple[GangOnNode, int], ...]
+_ClusterUse = tuple[tuple[Vector, ...], tuple[Vector, ...], _PodSpots]
 """What new pods take from each node, and from each queue; where those are that relations ask about."""
 
 
-def shut(problem: Problem, g: int) -> set[int]:
+def excluded_nodes(problem: Problem, g: int) -> set[int]:
     """The nodes on which gang g gets no new pod: they close before it ends, or are in a domain that a queue keeps which
     is not above it."""
     gang, found = problem.gangs[g], set()
@@ -42,19 +49,21 @@ def shut(problem: Problem, g: int) -> set[int]:
     return found
 
 
-def _ways(problem: Problem, room: Room, g: int) -> dict[tuple[tuple[Vector, ...], _Spots], tuple[int, int]]:
+def _start_options(
+    problem: Problem, room: FreeCapacity, g: int
+) -> dict[tuple[tuple[Vector, ...], _PodSpots], tuple[int, int]]:
     """The ways to start gang g: what its pods take, where they are if relations ask -> how far they are torn and
     spread, the least for each."""
-    gang, closed = problem.gangs[g], shut(problem, g)
+    gang, closed = problem.gangs[g], excluded_nodes(problem, g)
     bound = any(role.owned_rules or role.selecting_rules for role in gang.roles)
-    options = [option for option in growths(problem, g) if closed.isdisjoint(node for _, node in option)]
-    found: dict[tuple[tuple[Vector, ...], _Spots], tuple[int, int]] = {}
-    for option in options if bound else smallest(options):
+    options = [option for option in new_pod_sets(problem, g) if closed.isdisjoint(node for _, node in option)]
+    found: dict[tuple[tuple[Vector, ...], _PodSpots], tuple[int, int]] = {}
+    for option in options if bound else minimal_sets(options):
         spots = tuple(((g, t, n), pods) for (t, n), pods in sorted(option.items())) if bound else ()
-        pods = option + running(gang)
+        pods = option + running_pods(gang)
         way, cost = (
-            (room.use(g, option), spots),
-            (torn(problem, gang, pods), spans(problem, {node for _, node in pods})),
+            (room.use_of(g, option), spots),
+            (split_cost(problem, gang, pods), span_cost(problem, {node for _, node in pods})),
         )
         found[way] = min(cost, found.get(way, cost))
     return found
@@ -62,16 +71,16 @@ def _ways(problem: Problem, room: Room, g: int) -> dict[tuple[tuple[Vector, ...]
 
 def least_costs(problem: Problem) -> dict[frozenset[int], Cost]:
     """Every set of gangs that can start together, in the order of their queues -> the least that their places cost."""
-    room, ceilings = Room(problem), Ceilings.of(problem)
+    room, ceilings = FreeCapacity(problem), QueueCeilings.of(problem)
     nothing = (0,) * len(problem.resources)
-    start: _State = (room.nothing, (nothing,) * len(problem.queues), ())
-    reached: dict[frozenset[int], dict[_State, tuple[int, int]]] = {frozenset(): {start: (0, 0)}}
+    start: _ClusterUse = (room.empty_use, (nothing,) * len(problem.queues), ())
+    reached: dict[frozenset[int], dict[_ClusterUse, tuple[int, int]]] = {frozenset(): {start: (0, 0)}}
     for g, gang in enumerate(problem.gangs):
-        if is_kept(gang) or not takes(problem, gang.queue):
+        if meets_minima_now(gang) or not accepts_gangs(problem, gang.queue):
             continue
-        ways = _ways(problem, room, g)
+        ways = _start_options(problem, room, g)
         for admitted, states in list(reached.items()):
-            more: dict[_State, tuple[int, int]] = {}
+            more: dict[_ClusterUse, tuple[int, int]] = {}
             for ((use, added, spots), near), ((extra, mine), own) in product(states.items(), ways.items()):
                 both = tuple(tuple(map(sum, zip(a, b, strict=True))) for a, b in zip(use, extra, strict=True))
                 demand = tuple(map(sum, zip(*extra, strict=True)))[: len(nothing)]
@@ -80,25 +89,25 @@ def least_costs(problem: Problem) -> dict[frozenset[int], Cost]:
                 )
                 state, cost = (both, charged, spots + mine), (near[0] + own[0], near[1] + own[1])
                 if state in more or (
-                    room.nodes_hold(both) and room.queues_hold(charged) and ceilings.hold(room.held, charged)
+                    room.fits_nodes(both) and room.fits_queues(charged) and ceilings.allow_amounts(room.held, charged)
                 ):
                     more[state] = min(cost, more.get(state, cost))
             if more:
                 reached[admitted | {g}] = more
-    return _feasible(problem, room, reached)
+    return _feasible_costs(problem, room, reached)
 
 
-def _feasible(
-    problem: Problem, room: Room, reached: Mapping[frozenset[int], Mapping[_State, tuple[int, int]]]
+def _feasible_costs(
+    problem: Problem, room: FreeCapacity, reached: Mapping[frozenset[int], Mapping[_ClusterUse, tuple[int, int]]]
 ) -> dict[frozenset[int], Cost]:
     """Those in order, in the states that relations allow."""
     found = {}
     for admitted, states in reached.items():
         costs = [
-            (*near, *opened(problem, room, use))
+            (*near, *opened_counts(problem, room, use))
             for (use, _, spots), near in states.items()
-            if allowed(problem, Counter(dict(spots)))
+            if keeps_pod_rules(problem, Counter(dict(spots)))
         ]
-        if costs and in_order(problem, admitted):
+        if costs and keeps_strict_order(problem, admitted):
             found[admitted] = min(costs)
     return found

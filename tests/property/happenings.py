@@ -9,7 +9,7 @@ from solver.plan import Plan
 from solver.problem import Problem
 
 
-def happened(world: Problem, plan: Plan) -> set[str]:
+def plan_events(world: Problem, plan: Plan) -> set[str]:
     """One word for each thing that is found somewhere in the plan."""
     starts = [d for d in plan.decisions if d.action == "start"]
     waits = [d for d in plan.decisions if d.action == "wait"]
@@ -31,9 +31,11 @@ def happened(world: Problem, plan: Plan) -> set[str]:
     return found | {name for name, so in said.items() if so}
 
 
-def rarely(seen: Counter[str], **least: int) -> dict[str, int]:
+def rare_events(counts: Counter[str], **least_counts: int) -> dict[str, int]:
     """What was seen less often than it must be, its words joined by underscores; nothing where the worlds are dense
     enough."""
     return {
-        name: seen[name.replace("_", " ")] for name, number in least.items() if seen[name.replace("_", " ")] < number
+        name: counts[name.replace("_", " ")]
+        for name, number in least_counts.items()
+        if counts[name.replace("_", " ")] < number
     }

@@ -14,16 +14,16 @@ from itertools import product
 
 from solver.problem import Gang, Problem, Vector
 from solver.semantics.hierarchical_drf import entitlements
-from tests.property.brute import Room, Spot, growths, is_kept, running, smallest
+from tests.property.brute import FreeCapacity, RoleOnNode, meets_minima_now, minimal_sets, new_pod_sets, running_pods
 
-_State = tuple[tuple[Vector, ...], tuple[Vector, ...]]
+_ClusterUse = tuple[tuple[Vector, ...], tuple[Vector, ...]]
 """What new pods take from each node, and from each queue."""
 
-CRUMB = Fraction(1, 100_000)
+SHARE_TOLERANCE = Fraction(1, 100_000)
 """Of a unit. What proportion no longer shares out; five of them are forgiven, as Volcano's own comparisons forgive
 more."""
 
-Value = tuple[tuple[Fraction, ...], ...]
+PlanValue = tuple[tuple[Fraction, ...], ...]
 
 
 def ancestors(problem: Problem, q: int) -> list[int]:
@@ -32,50 +32,54 @@ def ancestors(problem: Problem, q: int) -> list[int]:
     return [q] + ([] if above is None else ancestors(problem, above))
 
 
-def along_the_tree(problem: Problem) -> bool:
+def is_hierarchical(problem: Problem) -> bool:
     return problem.policy.capacity and problem.policy.capacity_hierarchy
 
 
-def takes(problem: Problem, q: int) -> bool:
+def accepts_gangs(problem: Problem, q: int) -> bool:
     has_children = any(queue.parent == q for queue in problem.queues)
-    return all(problem.queues[a].open for a in ancestors(problem, q)) and not (along_the_tree(problem) and has_children)
+    return all(problem.queues[a].open for a in ancestors(problem, q)) and not (
+        is_hierarchical(problem) and has_children
+    )
 
 
-def totals(problem: Problem) -> list[int]:
+def cluster_totals(problem: Problem) -> list[int]:
     return [sum(node.capacity[r] for node in problem.nodes) for r in range(len(problem.resources))]
 
 
 # ---- limits of the policies
 
 
-def guaranteed(problem: Problem, q: int, r: int) -> int:
+def guarantee_of(problem: Problem, q: int, r: int) -> int:
     return problem.queues[q].guarantee[r] or 0
 
 
-def real(problem: Problem, q: int, r: int) -> int | None:
+def real_capability(problem: Problem, q: int, r: int) -> int | None:
     """What the guarantees of others leave of a queue's capability; None for no limit."""
-    if not along_the_tree(problem):
-        left = max(0, totals(problem)[r] - sum(guaranteed(problem, other, r) for other in range(len(problem.queues))))
+    if not is_hierarchical(problem):
+        left = max(
+            0, cluster_totals(problem)[r] - sum(guarantee_of(problem, other, r) for other in range(len(problem.queues)))
+        )
         return min(
             amount
-            for amount in (problem.queues[q].capability[r], left + guaranteed(problem, q, r))
+            for amount in (problem.queues[q].capability[r], left + guarantee_of(problem, q, r))
             if amount is not None
         )
     parent = problem.queues[q].parent
     if parent is None:
         return problem.queues[q].capability[r]
     named = [most for a in ancestors(problem, q) if (most := problem.queues[a].capability[r]) is not None]
-    above = real(problem, parent, r)
+    above = real_capability(problem, parent, r)
     siblings = [c for c, queue in enumerate(problem.queues) if queue.parent == parent]
     inside = (
         None
         if above is None
-        else max(0, above - sum(guaranteed(problem, c, r) for c in siblings)) + guaranteed(problem, q, r)
+        else max(0, above - sum(guarantee_of(problem, c, r) for c in siblings)) + guarantee_of(problem, q, r)
     )
     return min((amount for amount in (*named[:1], inside) if amount is not None), default=None)
 
 
-def asked(problem: Problem) -> dict[int, list[int]]:
+def demand_by_queue(problem: Problem) -> dict[int, list[int]]:
     """What each queue with jobs holds and waits for, with all replicas."""
     found = {
         q: list(queue.used)
@@ -84,29 +88,29 @@ def asked(problem: Problem) -> dict[int, list[int]]:
     }
     for gang in problem.gangs:
         for t, role in enumerate(gang.roles):
-            pods = max(role.replicas, sum(n for (of, _), n in running(gang).items() if of == t))
+            pods = max(role.replicas, sum(n for (of, _), n in running_pods(gang).items() if of == t))
             found[gang.queue] = [
                 have + pods * amount for have, amount in zip(found[gang.queue], role.request, strict=True)
             ]
     return found
 
 
-def weighted(problem: Problem) -> dict[int, list[Fraction]]:
+def proportion_shares(problem: Problem) -> dict[int, list[Fraction]]:
     """Proportion's water-filling, until next to nothing is left (it may halve what is left for ever)."""
-    want, amounts = asked(problem), range(len(problem.resources))
-    left = [Fraction(total) for total in totals(problem)]
+    want, amounts = demand_by_queue(problem), range(len(problem.resources))
+    left = [Fraction(total) for total in cluster_totals(problem)]
     share = {q: [Fraction(0) for _ in amounts] for q in want}
     unmet = sorted(want)
     flat = Problem(problem.resources, problem.nodes, problem.hypernodes, problem.queues, problem.gangs)
-    while unmet and any(amount >= CRUMB for amount in left):
+    while unmet and any(amount >= SHARE_TOLERANCE for amount in left):
         weights = sum(problem.queues[q].weight for q in unmet)
         grown = [Fraction(0) for _ in amounts]
         met = []
         for q in unmet:
             part = Fraction(problem.queues[q].weight, weights)
-            most = [Fraction(min(want[q][r], real(flat, q, r) or 0)) for r in amounts]
+            most = [Fraction(min(want[q][r], real_capability(flat, q, r) or 0)) for r in amounts]
             new = [
-                max(min(share[q][r] + left[r] * part, most[r]), Fraction(guaranteed(problem, q, r))) for r in amounts
+                max(min(share[q][r] + left[r] * part, most[r]), Fraction(guarantee_of(problem, q, r))) for r in amounts
             ]
             if new == share[q] or all(new[r] >= want[q][r] for r in amounts):
                 met.append(q)
@@ -120,37 +124,37 @@ def weighted(problem: Problem) -> dict[int, list[Fraction]]:
 
 
 @dataclass(frozen=True)
-class Ceilings:
+class QueueCeilings:
     """The limits that a policy sets beside the capabilities: (queues that count, resource, most)."""
 
     rows: tuple[tuple[frozenset[int], int, Fraction], ...]
 
     @classmethod
-    def of(cls, problem: Problem, unshared: Collection[tuple[int, int]] = ()) -> Ceilings:
+    def of(cls, problem: Problem, unshared: Collection[tuple[int, int]] = ()) -> QueueCeilings:
         """unshared: queues and resources without a share by weight."""
         rows: list[tuple[frozenset[int], int, Fraction]] = []
-        whole = totals(problem)
+        whole = cluster_totals(problem)
         for q, r in product(range(len(problem.queues)), range(len(problem.resources))):
             if problem.policy.capacity or problem.policy.proportion:
-                most = real(problem, q, r)
+                most = real_capability(problem, q, r)
                 below = (
                     [d for d in range(len(problem.queues)) if q in ancestors(problem, d)]
-                    if along_the_tree(problem)
+                    if is_hierarchical(problem)
                     else [q]
                 )
                 if most is not None and most < whole[r]:
                     rows.append((frozenset(below), r, Fraction(most)))
         if problem.policy.proportion:
-            shares = weighted(problem)
+            shares = proportion_shares(problem)
             rows += [
-                (frozenset({q}), r, most + 5 * CRUMB)
+                (frozenset({q}), r, most + 5 * SHARE_TOLERANCE)
                 for q, amounts in shares.items()
                 for r, most in enumerate(amounts)
-                if most + 5 * CRUMB < whole[r] and (q, r) not in unshared
+                if most + 5 * SHARE_TOLERANCE < whole[r] and (q, r) not in unshared
             ]
         return cls(tuple(rows))
 
-    def hold(self, before: Sequence[Sequence[int]], added: Sequence[Vector]) -> bool:
+    def allow_amounts(self, before: Sequence[Sequence[int]], added: Sequence[Vector]) -> bool:
         """before, added: by queue, without those below it."""
         for queues, r, most in self.rows:
             new = sum(added[q][r] for q in queues)
@@ -162,15 +166,15 @@ class Ceilings:
 # ---- what can start together, and how close
 
 
-def spans(problem: Problem, pods: Iterable[int]) -> int:
+def span_cost(problem: Problem, pods: Iterable[int]) -> int:
     """The communication cost of a gang on these nodes: per tier the domains beyond the first, four times as much from
     tier to tier. A node without a domain of some tier counts with the one below, a node outside with itself and all the
     others outside."""
-    lines = [_line(problem, node) for node in sorted(set(pods))]
+    lines = [_domains_by_tier(problem, node) for node in sorted(set(pods))]
     return sum(4**level * (len(set(domains)) - 1) for level, domains in enumerate(zip(*lines, strict=True)))
 
 
-def _line(problem: Problem, node: int) -> list[int | None]:
+def _domains_by_tier(problem: Problem, node: int) -> list[int | None]:
     """The node's domain at every tier."""
     here = problem.nodes[node].leaf
     at: dict[int, int] = {}
@@ -185,7 +189,7 @@ def _line(problem: Problem, node: int) -> list[int | None]:
     return found
 
 
-def torn(problem: Problem, gang: Gang, pods: Mapping[Spot, int]) -> int:
+def split_cost(problem: Problem, gang: Gang, pods: Mapping[RoleOnNode, int]) -> int:
     """Parts of subgroups that are not whole in one domain, four times as much from tier to tier. Domains as in `spans`."""
     cost = 0
     for part in gang.subgroups:
@@ -193,13 +197,13 @@ def torn(problem: Problem, gang: Gang, pods: Mapping[Spot, int]) -> int:
         for level in range(len({hypernode.tier for hypernode in problem.hypernodes})):
             inside: dict[int | None, int] = {}
             for node, n in mine.items():
-                domain = _line(problem, node)[level]
+                domain = _domains_by_tier(problem, node)[level]
                 inside[domain] = inside.get(domain, 0) + n
             cost += 4**level * (sum(mine.values()) // part.size - sum(n // part.size for n in inside.values()))
     return cost
 
 
-def opened(problem: Problem, room: Room, use: Sequence[Vector]) -> tuple[int, int]:
+def opened_counts(problem: Problem, room: FreeCapacity, use: Sequence[Vector]) -> tuple[int, int]:
     """(whole supernodes, whole nodes) that are used now."""
     whole, fresh = set(), set()
     for n, node in enumerate(problem.nodes):
@@ -222,46 +226,48 @@ Cost = tuple[int, int, int, int]
 """Subgroups, spread, supernodes, nodes."""
 
 
-def minimal(problem: Problem, g: int) -> list[tuple[tuple[Vector, ...], tuple[int, int]]]:
+def cheapest_starts(problem: Problem, g: int) -> list[tuple[tuple[Vector, ...], tuple[int, int]]]:
     """The ways to start gang g: what its pods take from each node, and how far they are torn and spread, the least for
     each."""
-    room, gang = Room(problem), problem.gangs[g]
+    room, gang = FreeCapacity(problem), problem.gangs[g]
     found: dict[tuple[Vector, ...], tuple[int, int]] = {}
-    for option in smallest(growths(problem, g)):
-        use, pods = room.use(g, option), option + running(gang)
-        cost = torn(problem, gang, pods), spans(problem, {node for _, node in pods})
+    for option in minimal_sets(new_pod_sets(problem, g)):
+        use, pods = room.use_of(g, option), option + running_pods(gang)
+        cost = split_cost(problem, gang, pods), span_cost(problem, {node for _, node in pods})
         found[use] = min(cost, found.get(use, cost))
     return sorted(found.items())
 
 
 def least_costs(problem: Problem) -> dict[frozenset[int], Cost]:
     """Every set of gangs that can start together (those that are kept apart) -> the least that their places cost."""
-    room, ceilings = Room(problem), Ceilings.of(problem)
+    room, ceilings = FreeCapacity(problem), QueueCeilings.of(problem)
     nothing = (0,) * len(problem.resources)
-    start: _State = ((nothing,) * len(problem.nodes), (nothing,) * len(problem.queues))
-    reached: dict[frozenset[int], dict[_State, tuple[int, int]]] = {frozenset(): {start: (0, 0)}}
+    start: _ClusterUse = ((nothing,) * len(problem.nodes), (nothing,) * len(problem.queues))
+    reached: dict[frozenset[int], dict[_ClusterUse, tuple[int, int]]] = {frozenset(): {start: (0, 0)}}
     for g, gang in enumerate(problem.gangs):
-        if is_kept(gang) or not takes(problem, gang.queue):
+        if meets_minima_now(gang) or not accepts_gangs(problem, gang.queue):
             continue
-        ways = minimal(problem, g)
+        ways = cheapest_starts(problem, g)
         for admitted, states in list(reached.items()):
-            more: dict[_State, tuple[int, int]] = {}
+            more: dict[_ClusterUse, tuple[int, int]] = {}
             for ((use, added), (parts, spread)), (extra, own) in product(states.items(), ways):
-                both = tuple(_plus(a, b) for a, b in zip(use, extra, strict=True))
+                both = tuple(_vector_sum(a, b) for a, b in zip(use, extra, strict=True))
                 demand = tuple(sum(column) for column in zip(*extra, strict=True))
-                charged = tuple(_plus(vector, demand) if q == gang.queue else vector for q, vector in enumerate(added))
-                if room.nodes_hold(both) and room.queues_hold(charged) and ceilings.hold(room.held, charged):
+                charged = tuple(
+                    _vector_sum(vector, demand) if q == gang.queue else vector for q, vector in enumerate(added)
+                )
+                if room.fits_nodes(both) and room.fits_queues(charged) and ceilings.allow_amounts(room.held, charged):
                     cost = parts + own[0], spread + own[1]
                     more[both, charged] = min(cost, more.get((both, charged), cost))
             if more:
                 reached[admitted | {g}] = more
     return {
-        admitted: min((*near, *opened(problem, room, use)) for (use, _), near in states.items())
+        admitted: min((*near, *opened_counts(problem, room, use)) for (use, _), near in states.items())
         for admitted, states in reached.items()
     }
 
 
-def _plus(left: Vector, right: Vector) -> Vector:
+def _vector_sum(left: Vector, right: Vector) -> Vector:
     return tuple(a + b for a, b in zip(left, right, strict=True))
 
 
@@ -269,44 +275,47 @@ def _plus(left: Vector, right: Vector) -> Vector:
 
 
 @dataclass(frozen=True)
-class Measure:
+class ShareMeasure:
     """base + max over r of held_r / per_r, divided by the weight."""
 
-    per: Sequence[int]
+    denominators: Sequence[int]
     weight: Fraction
     base: int = 0
 
     def share(self, held: Sequence[int]) -> Fraction:
         return (
             self.base
-            + max((Fraction(have, per) for have, per in zip(held, self.per, strict=True) if per), default=Fraction(0))
+            + max(
+                (Fraction(have, per) for have, per in zip(held, self.denominators, strict=True) if per),
+                default=Fraction(0),
+            )
             / self.weight
         )
 
 
-def measures(problem: Problem) -> list[Measure]:
-    whole = totals(problem)
+def share_measures(problem: Problem) -> list[ShareMeasure]:
+    whole = cluster_totals(problem)
     if problem.policy.capacity:
         found = []
         for q, queue in enumerate(problem.queues):
-            due = [_due(problem, q, r, wanted) for r, wanted in enumerate(queue.deserved)]
-            found.append(Measure(due, Fraction(1)) if any(due) else Measure(whole, Fraction(queue.weight), 1))
+            due = [_deserved(problem, q, r, wanted) for r, wanted in enumerate(queue.deserved)]
+            found.append(ShareMeasure(due, Fraction(1)) if any(due) else ShareMeasure(whole, Fraction(queue.weight), 1))
         return found
     weights = entitlements(problem) if problem.policy.drf_hierarchy else [queue.weight for queue in problem.queues]
-    return [Measure(whole, Fraction(weight).limit_denominator(10**6)) for weight in weights]
+    return [ShareMeasure(whole, Fraction(weight).limit_denominator(10**6)) for weight in weights]
 
 
-def _due(problem: Problem, q: int, r: int, wanted: int | None) -> int:
-    most = real(problem, q, r)
+def _deserved(problem: Problem, q: int, r: int, wanted: int | None) -> int:
+    most = real_capability(problem, q, r)
     inside = 0 if wanted is None else wanted if most is None else min(wanted, most)
-    return max(inside, guaranteed(problem, q, r))
+    return max(inside, guarantee_of(problem, q, r))
 
 
-def rivals(problem: Problem) -> list[dict[int, list[int]]]:
+def sibling_groups(problem: Problem) -> list[dict[int, list[int]]]:
     """Groups of queues that are measured against one another, in order: queue -> the queues whose gangs count as its
     own."""
     everything = range(len(problem.queues))
-    if not along_the_tree(problem):
+    if not is_hierarchical(problem):
         return [{q: [q] for q in everything}]
     parents = [None, *sorted(everything, key=lambda q: (len(ancestors(problem, q)), q))]
     return [
@@ -319,33 +328,35 @@ def rivals(problem: Problem) -> list[dict[int, list[int]]]:
     ]
 
 
-def demand(gang: Gang, resources: int) -> list[int]:
+def missing_demand(gang: Gang, resources: int) -> list[int]:
     """Of the pods that do not run, for gangs whose minimum is the sum of their roles'."""
-    have = [sum(n for (of, _), n in running(gang).items() if of == t) for t in range(len(gang.roles))]
+    have = [sum(n for (of, _), n in running_pods(gang).items() if of == t) for t in range(len(gang.roles))]
     return [
         sum(max(0, role.minimum - n) * role.request[r] for n, role in zip(have, gang.roles, strict=True))
         for r in range(resources)
     ]
 
 
-def rank(problem: Problem, g: int) -> tuple[int, int]:
+def precedence_level(problem: Problem, g: int) -> tuple[int, int]:
     """The level at which a gang is decided: its own priority, then its queue's where a plugin looks at it."""
     asks = problem.policy.capacity or problem.policy.proportion
     return problem.gangs[g].priority, problem.queues[problem.gangs[g].queue].priority if asks else 0
 
 
-def worth(problem: Problem, started: frozenset[int]) -> Value:
+def objective_values(problem: Problem, started: frozenset[int]) -> PlanValue:
     """All objectives before the spread, the highest level first: the sorted shares, group by group; the resources; the
     gangs; in the end age."""
-    whole, by = totals(problem), measures(problem)
-    held = [list(vector) for vector in Room(problem).held]
-    asking = [g for g, gang in enumerate(problem.gangs) if not is_kept(gang) and takes(problem, gang.queue)]
+    whole, by = cluster_totals(problem), share_measures(problem)
+    held = [list(vector) for vector in FreeCapacity(problem).held]
+    asking = [
+        g for g, gang in enumerate(problem.gangs) if not meets_minima_now(gang) and accepts_gangs(problem, gang.queue)
+    ]
     found: list[tuple[Fraction, ...]] = []
-    for level in sorted({rank(problem, g) for g in asking}, reverse=True):
-        here = [g for g in asking if rank(problem, g) == level]
+    for level in sorted({precedence_level(problem, g) for g in asking}, reverse=True):
+        here = [g for g in asking if precedence_level(problem, g) == level]
         placed = Fraction(0)
         for g in sorted(started & set(here)):
-            own = demand(problem.gangs[g], len(whole))
+            own = missing_demand(problem.gangs[g], len(whole))
             held[problem.gangs[g].queue] = [
                 have + more for have, more in zip(held[problem.gangs[g].queue], own, strict=True)
             ]
@@ -355,44 +366,47 @@ def worth(problem: Problem, started: frozenset[int]) -> Value:
             )
         everyone = started.issuperset(here)
         found.append((Fraction(everyone),))
-        for group in rivals(problem):
+        for group in sibling_groups(problem):
             asks = [q for q, inside in group.items() if any(problem.gangs[g].queue in inside for g in here)]
             if len(asks) > 1 and not everyone:
-                found.append(tuple(sorted(by[q].share(_below(problem, held, q)) for q in asks)))
+                found.append(tuple(sorted(by[q].share(_held_below(problem, held, q)) for q in asks)))
             else:
                 found.append(())
         found += [(placed,), (Fraction(len(started & set(here))),)]
-    return (*found, (Fraction(age_of(problem, started)),))
+    return (*found, (Fraction(age_objective(problem, started)),))
 
 
-def _below(problem: Problem, held: Sequence[Sequence[int]], q: int) -> list[int]:
+def _held_below(problem: Problem, held: Sequence[Sequence[int]], q: int) -> list[int]:
     inside = [d for d in range(len(problem.queues)) if q in ancestors(problem, d)]
     return [sum(held[d][r] for d in inside) for r in range(len(problem.resources))]
 
 
-def age_of(problem: Problem, started: frozenset[int]) -> int:
+def age_objective(problem: Problem, started: frozenset[int]) -> int:
     """The sum of ranks: of all gangs that ask, the youngest has 1. With drf one that holds more is younger than one
     that holds less."""
-    asking = [g for g, gang in enumerate(problem.gangs) if not is_kept(gang) and takes(problem, gang.queue)]
-    order = sorted(asking, key=lambda g: (_holds(problem, g), problem.gangs[g].age, g), reverse=True)
+    asking = [
+        g for g, gang in enumerate(problem.gangs) if not meets_minima_now(gang) and accepts_gangs(problem, gang.queue)
+    ]
+    order = sorted(asking, key=lambda g: (_running_share(problem, g), problem.gangs[g].age, g), reverse=True)
     return sum(number for number, g in enumerate(order, 1) if g in started)
 
 
-def _holds(problem: Problem, g: int) -> Fraction:
+def _running_share(problem: Problem, g: int) -> Fraction:
     if not problem.policy.drf:
         return Fraction(0)
     gang = problem.gangs[g]
     mine = [
-        sum(n * gang.roles[t].request[r] for (t, _), n in running(gang).items()) for r in range(len(problem.resources))
+        sum(n * gang.roles[t].request[r] for (t, _), n in running_pods(gang).items())
+        for r in range(len(problem.resources))
     ]
     return max(
-        (Fraction(amount, total) for amount, total in zip(mine, totals(problem), strict=True) if total),
+        (Fraction(amount, total) for amount, total in zip(mine, cluster_totals(problem), strict=True) if total),
         default=Fraction(0),
     )
 
 
-def best(problem: Problem, sets: Iterable[frozenset[int]]) -> tuple[Value, list[frozenset[int]]]:
+def best_sets(problem: Problem, sets: Iterable[frozenset[int]]) -> tuple[PlanValue, list[frozenset[int]]]:
     """The most that can be had, and who may start for it."""
-    values = {started: worth(problem, started) for started in sets}
+    values = {started: objective_values(problem, started) for started in sets}
     most = max(values.values())
     return most, sorted((started for started, value in values.items() if value == most), key=sorted)

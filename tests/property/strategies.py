@@ -27,7 +27,7 @@ from solver.problem import (
 )
 
 RESOURCES = ("cpu", "gpu")
-TREES = (
+HYPERNODE_TREES = (
     (),
     (HyperNode("s0", 1), HyperNode("s1", 1)),
     (HyperNode("s0", 1, 2), HyperNode("s1", 1, 2), HyperNode("spine", 2)),
@@ -36,52 +36,56 @@ TREES = (
 )
 """Nodes may hang on any of them, so that some leaves are of tier 2."""
 
-KINDS = (*(frozenset({0, 1}),) * 9, *(frozenset({0}),) * 3, frozenset({1}), frozenset[int]())
+NODE_CLASS_SETS = (*(frozenset({0, 1}),) * 9, *(frozenset({0}),) * 3, frozenset({1}), frozenset[int]())
 """Mostly open, so that most gangs have somewhere to go."""
 
-Running = Literal["nothing", "whole gangs", "anything"]
+RunningMode = Literal["nothing", "whole gangs", "anything"]
 
 
 @st.composite
-def problems(draw: st.DrawFn, *, running: Running = "nothing", elastic: bool = True) -> Problem:
+def problems(draw: st.DrawFn, *, running: RunningMode = "nothing", elastic: bool = True) -> Problem:
     """At most 4 nodes, 4 gangs, 4 queues in 2 levels (gangs only in leaf queues), 2 tiers.
 
     running: "whole gangs" are at their minima or above, inside what their nodes have; "anything" may be in the wrong
     place, too many, or a part of its gang. Each gang's minimum is the sum of its roles', and subgroups divide both
     minimum and replicas.
     """
-    tree = draw(st.sampled_from(TREES))
-    nodes = tuple(draw(_nodes(n, len(tree))) for n in range(draw(st.integers(1, 4))))
+    tree = draw(st.sampled_from(HYPERNODE_TREES))
+    nodes = tuple(draw(_node(n, len(tree))) for n in range(draw(st.integers(1, 4))))
     queues = draw(_queues())
     leaves = [q for q in range(len(queues)) if all(queue.parent != q for queue in queues)]
-    gangs = [draw(_gangs(g, leaves, elastic)) for g in range(draw(st.integers(1, 4)))]
+    gangs = [draw(_gang(g, leaves, elastic)) for g in range(draw(st.integers(1, 4)))]
     if running != "nothing":
         left = [list(node.free) for node in nodes]
-        gangs = [draw(_started(gang, left, running)) if draw(st.booleans()) else gang for gang in gangs]
+        gangs = [draw(_running_gang(gang, left, running)) if draw(st.booleans()) else gang for gang in gangs]
     return Problem(RESOURCES, nodes, tree, queues, tuple(gangs))
 
 
 @st.composite
-def contenders(draw: st.DrawFn) -> Problem:
+def contended_problems(draw: st.DrawFn) -> Problem:
     """At most 3 open nodes and 4 gangs that mostly fit alone, in 2 or more queues, and ask for more than there is: some
     start, others wait."""
-    tree = draw(st.sampled_from(TREES))
+    tree = draw(st.sampled_from(HYPERNODE_TREES))
     leaves = (*(0, 1) * 4, len(tree) - 1, None) if tree else (None,)
-    nodes = tuple(draw(_roomy(n, draw(st.sampled_from(leaves)))) for n in range(draw(st.sampled_from((2, 2, 3)))))
+    nodes = tuple(
+        draw(_contended_node(n, draw(st.sampled_from(leaves)))) for n in range(draw(st.sampled_from((2, 2, 3))))
+    )
     parents = draw(st.sampled_from(((None, None), (None, None), (None, None, None), (None, 0, 0), (None, 0, 0, None))))
-    queues = tuple(draw(_generous(q, parent)) for q, parent in enumerate(parents))
+    queues = tuple(draw(_contended_queue(q, parent)) for q, parent in enumerate(parents))
     leaf_queues = [q for q in range(len(parents)) if q not in parents]
-    gangs = [draw(_fitting(g, leaf_queues[g % len(leaf_queues)], nodes)) for g in range(draw(st.sampled_from((3, 4))))]
+    gangs = [
+        draw(_contended_gang(g, leaf_queues[g % len(leaf_queues)], nodes)) for g in range(draw(st.sampled_from((3, 4))))
+    ]
     left = [list(node.free) for node in nodes]
     gangs = [
-        draw(_started(gang, left, "whole gangs")) if draw(st.sampled_from((*(False,) * 5, True))) else gang
+        draw(_running_gang(gang, left, "whole gangs")) if draw(st.sampled_from((*(False,) * 5, True))) else gang
         for gang in gangs
     ]
     return Problem(RESOURCES, nodes, tree, queues, tuple(gangs))
 
 
 @st.composite
-def _roomy(draw: st.DrawFn, n: int, leaf: int | None) -> Node:
+def _contended_node(draw: st.DrawFn, n: int, leaf: int | None) -> Node:
     capacity = (draw(st.sampled_from((4, 4, 2))), draw(st.sampled_from((4, 4, 8))))
     foreign = draw(st.sampled_from(((0, 0), (0, 0), (0, 0), (1, 0), (1, 2))))
     free = tuple(max(0, have - taken) for have, taken in zip(capacity, foreign, strict=True))
@@ -89,7 +93,7 @@ def _roomy(draw: st.DrawFn, n: int, leaf: int | None) -> Node:
 
 
 @st.composite
-def _generous(draw: st.DrawFn, q: int, parent: int | None) -> Queue:
+def _contended_queue(draw: st.DrawFn, q: int, parent: int | None) -> Queue:
     """Few of these queues have limits, and those are wide."""
     nothing: Limits = (None, None)
     guarantee = draw(st.sampled_from((*(nothing,) * 6, (None, 2), (1, None))))
@@ -99,7 +103,7 @@ def _generous(draw: st.DrawFn, q: int, parent: int | None) -> Queue:
 
 
 @st.composite
-def _fitting(draw: st.DrawFn, g: int, queue: int, nodes: tuple[Node, ...]) -> Gang:
+def _contended_gang(draw: st.DrawFn, g: int, queue: int, nodes: tuple[Node, ...]) -> Gang:
     """Pods of which each fits on some open node."""
     unit = draw(st.sampled_from((1, 1, 2)))
     most = max(node.capacity[1] for node in nodes)
@@ -143,11 +147,11 @@ POLICIES = (
     Policy(capacity=True, proportion=True),
 )
 
-WAYS = ((), (("x", 2), ("own", 1)), (("x", 2), ("y", 3), ("own", 2)))
+HIERARCHY_PATHS = ((), (("x", 2), ("own", 1)), (("x", 2), ("y", 3), ("own", 2)))
 
 
 @st.composite
-def policies(draw: st.DrawFn, worlds: st.SearchStrategy[Problem]) -> Problem:
+def problems_under_policies(draw: st.DrawFn, worlds: st.SearchStrategy[Problem]) -> Problem:
     """The same worlds under any of Volcano's queue plugins: with what queues deserve, queue priorities, weights
     along a hierarchy, closed queues; and with what makes a node whole."""
     world, policy = draw(worlds), draw(st.sampled_from(POLICIES))
@@ -157,7 +161,7 @@ def policies(draw: st.DrawFn, worlds: st.SearchStrategy[Problem]) -> Problem:
             priority=draw(st.integers(0, 1)),
             deserved=draw(st.tuples(st.sampled_from((None, 1, 4)), st.sampled_from((None, 0, 4)))),
             open=draw(st.sampled_from((*(True,) * 9, False))),
-            hierarchy=draw(st.sampled_from(WAYS)) if policy.drf_hierarchy else (),
+            hierarchy=draw(st.sampled_from(HIERARCHY_PATHS)) if policy.drf_hierarchy else (),
         )
         for queue in world.queues
     )
@@ -166,26 +170,28 @@ def policies(draw: st.DrawFn, worlds: st.SearchStrategy[Problem]) -> Problem:
 
 
 @st.composite
-def celled(draw: st.DrawFn, *, running: Running = "nothing") -> Problem:
+def problems_with_slots(draw: st.DrawFn, *, running: RunningMode = "nothing") -> Problem:
     """The same worlds, nodes divided into two devices with half of the GPUs each (1, 2 or 4 units) and some into two
     NUMA cells of half their CPUs; pods take their GPUs from one device or half of them from each of two, and some take
     CPU and GPU from one NUMA cell."""
-    return draw(divided(draw(problems(running=running))))
+    return draw(with_slots(draw(problems(running=running))))
 
 
 @st.composite
-def divided(draw: st.DrawFn, world: Problem) -> Problem:
+def with_slots(draw: st.DrawFn, world: Problem) -> Problem:
     """The same world, its nodes divided as `celled` says."""
-    nodes = tuple(replace(node, slots=tuple(draw(_cells(node)))) for node in world.nodes)
+    nodes = tuple(replace(node, slots=tuple(draw(_slots(node)))) for node in world.nodes)
     gangs = tuple(
-        replace(gang, roles=tuple(replace(role, slot_requests=draw(_portions(role.request))) for role in gang.roles))
+        replace(
+            gang, roles=tuple(replace(role, slot_requests=draw(_slot_requests(role.request))) for role in gang.roles)
+        )
         for gang in world.gangs
     )
     return replace(world, nodes=nodes, gangs=gangs, slot_groups=("device", "numa"))
 
 
 @st.composite
-def _cells(draw: st.DrawFn, node: Node) -> list[DeviceSlot]:
+def _slots(draw: st.DrawFn, node: Node) -> list[DeviceSlot]:
     cpu, gpu = node.capacity
     found = [DeviceSlot(0, (0, gpu // 2), (0, draw(st.integers(gpu // 4, gpu // 2)))) for _ in range(2)]
     numa = [DeviceSlot(1, (cpu // 2, gpu // 2), (draw(st.integers(cpu // 4, cpu // 2)), gpu // 2)) for _ in range(2)]
@@ -193,7 +199,7 @@ def _cells(draw: st.DrawFn, node: Node) -> list[DeviceSlot]:
 
 
 @st.composite
-def _portions(draw: st.DrawFn, request: Vector) -> tuple[SlotRequest, ...]:
+def _slot_requests(draw: st.DrawFn, request: Vector) -> tuple[SlotRequest, ...]:
     cpu, gpu = request
     halves = [(SlotRequest(0, 2, (0, gpu // 2)),)] if gpu and gpu % 2 == 0 else []
     one = [(SlotRequest(0, 1, (0, gpu)),)] * 2 if gpu else []
@@ -204,7 +210,7 @@ def _portions(draw: st.DrawFn, request: Vector) -> tuple[SlotRequest, ...]:
 
 
 @st.composite
-def _nodes(draw: st.DrawFn, n: int, hypernodes: int) -> Node:
+def _node(draw: st.DrawFn, n: int, hypernodes: int) -> Node:
     capacity = (draw(st.sampled_from((2, 4, 8))), draw(st.sampled_from((0, 2, 4, 8))))
     foreign = draw(st.sampled_from(((0, 0), (0, 0), (1, 0), (1, 2))))
     free = tuple(max(0, have - taken) for have, taken in zip(capacity, foreign, strict=True))
@@ -212,7 +218,7 @@ def _nodes(draw: st.DrawFn, n: int, hypernodes: int) -> Node:
     return Node(f"n{n}", draw(st.sampled_from((0, 0, 1))), leaf, capacity, free)
 
 
-def _limits(*amounts: int) -> st.SearchStrategy[Limits]:
+def _queue_limits(*amounts: int) -> st.SearchStrategy[Limits]:
     return st.one_of(
         st.just((None, None)), st.tuples(st.sampled_from((None, *amounts)), st.sampled_from((None, *amounts)))
     )
@@ -225,14 +231,14 @@ def _queues(draw: st.DrawFn) -> tuple[Queue, ...]:
     )
     queues = []
     for q, parent in enumerate(parents):
-        guarantee, capability = draw(_limits(0, 2, 4)), draw(_limits(2, 4, 8, 12))
+        guarantee, capability = draw(_queue_limits(0, 2, 4)), draw(_queue_limits(2, 4, 8, 12))
         used = draw(st.sampled_from(((0, 0), (0, 0), (1, 0), (1, 2))))
         queues.append(Queue(f"q{q}", parent, draw(st.integers(1, 3)), 0, guarantee, (None, None), capability, used))
     return tuple(queues)
 
 
 @st.composite
-def _gangs(draw: st.DrawFn, g: int, leaves: list[int], elastic: bool) -> Gang:
+def _gang(draw: st.DrawFn, g: int, leaves: list[int], elastic: bool) -> Gang:
     unit = draw(st.sampled_from((1, 1, 1, 2)))
     count = draw(st.sampled_from((1, 1, 2)))
     roles = []
@@ -241,7 +247,7 @@ def _gangs(draw: st.DrawFn, g: int, leaves: list[int], elastic: bool) -> Gang:
         minimum = draw(st.integers(1, most))
         replicas = draw(st.integers(minimum, most)) if elastic else minimum
         request = (draw(st.integers(0, 2)), draw(st.sampled_from((0, 1, 2, 4))))
-        kinds = draw(st.sampled_from(KINDS))
+        kinds = draw(st.sampled_from(NODE_CLASS_SETS))
         roles.append(
             Role(
                 f"r{t}", replicas * unit if t == 0 else replicas, minimum * unit if t == 0 else minimum, request, kinds
@@ -273,7 +279,7 @@ def _gangs(draw: st.DrawFn, g: int, leaves: list[int], elastic: bool) -> Gang:
 
 
 @st.composite
-def _started(draw: st.DrawFn, gang: Gang, left: list[list[int]], running: Running) -> Gang:
+def _running_gang(draw: st.DrawFn, gang: Gang, left: list[list[int]], running: RunningMode) -> Gang:
     placements: list[Placement] = []
     for t, role in enumerate(gang.roles):
         for n in range(len(left)):
@@ -292,16 +298,16 @@ def _started(draw: st.DrawFn, gang: Gang, left: list[list[int]], running: Runnin
 
 
 @st.composite
-def related(draw: st.DrawFn, *, running: Running = "nothing", elastic: bool = False) -> Problem:
+def problems_with_pod_rules(draw: st.DrawFn, *, running: RunningMode = "nothing", elastic: bool = False) -> Problem:
     """As `problems`, with at most 3 gangs, and 1 or 2 relations that some of their roles carry or are counted by."""
     world = draw(problems(running=running, elastic=elastic))
-    return draw(tied(replace(world, gangs=world.gangs[:3])))
+    return draw(with_pod_rules(replace(world, gangs=world.gangs[:3])))
 
 
 @st.composite
-def tied(draw: st.DrawFn, world: Problem) -> Problem:
+def with_pod_rules(draw: st.DrawFn, world: Problem) -> Problem:
     """The same world with 1 or 2 relations that some of its roles carry or are counted by."""
-    relations = tuple(draw(_relations(len(world.nodes))) for _ in range(draw(st.integers(1, 2))))
+    relations = tuple(draw(_pod_rule(len(world.nodes))) for _ in range(draw(st.integers(1, 2))))
     gangs = []
     for gang in world.gangs:
         roles = []
@@ -314,7 +320,7 @@ def tied(draw: st.DrawFn, world: Problem) -> Problem:
 
 
 @st.composite
-def _relations(draw: st.DrawFn, nodes: int) -> PodRule:
+def _pod_rule(draw: st.DrawFn, nodes: int) -> PodRule:
     """Hosts, or a partition of the nodes, some of them perhaps outside; now and then pods of others."""
     label = st.sampled_from((0, 0, 1, 1, None))
     said = draw(st.one_of(st.just(list(range(nodes))), st.lists(label, min_size=nodes, max_size=nodes)))
@@ -329,15 +335,15 @@ def _relations(draw: st.DrawFn, nodes: int) -> PodRule:
 
 
 @st.composite
-def mixed(draw: st.DrawFn) -> Problem:
+def mixed_problems(draw: st.DrawFn) -> Problem:
     """Any policy, and on top of it any of: cells, relations (then at most 3 rigid gangs), strict queues, a domain that
     a queue keeps, nodes that close beside gangs of known duration. Nobody is evicted or overdue."""
     related = draw(st.booleans())
-    world = draw(policies(problems(running="whole gangs", elastic=not related)))
+    world = draw(problems_under_policies(problems(running="whole gangs", elastic=not related)))
     if related:
-        world = draw(tied(replace(world, gangs=world.gangs[:3])))
+        world = draw(with_pod_rules(replace(world, gangs=world.gangs[:3])))
     if draw(st.booleans()):
-        world = draw(divided(world))
+        world = draw(with_slots(world))
     if draw(st.booleans()):
         world = replace(world, queues=tuple(replace(queue, strict_order=draw(st.booleans())) for queue in world.queues))
     if draw(st.booleans()) and world.hypernodes:

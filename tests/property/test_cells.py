@@ -13,25 +13,25 @@ from solver import solve
 from solver.problem import Problem, SlotRequest
 from solver.semantics.device_slots import assign_slots, deal_slots, pods_per_node
 from solver.verify import verify
-from tests.property.brute import emptied, feasible_sets, is_kept, score
-from tests.property.strategies import celled
+from tests.property.brute import admission_score, alone_on_empty_cluster, feasible_sets, meets_minima_now
+from tests.property.strategies import problems_with_slots
 from tests.property.test_solve import admitted, timeless
 
 
 @settings(max_examples=400)
-@given(celled(running="whole gangs"))
+@given(problems_with_slots(running="whole gangs"))
 def test_the_admitted_set_is_feasible_and_the_best_by_the_objectives(world: Problem) -> None:
     made = solve(world)
     assert verify(world, made) == []
     sets = feasible_sets(world)
     assert admitted(made) in sets
-    assert score(world, admitted(made)) == max(score(world, candidate) for candidate in sets)
+    assert admission_score(world, admitted(made)) == max(admission_score(world, candidate) for candidate in sets)
     admission = [objective for batch in made.batches for objective in batch.objectives if objective.name != "spread"]
     assert {objective.verdict for objective in admission} <= {"proven"}
 
 
 @settings(max_examples=200)
-@given(celled(running="anything"))
+@given(problems_with_slots(running="anything"))
 def test_whatever_runs_already_the_plan_is_valid_and_nothing_more_could_start(world: Problem) -> None:
     made = solve(world)
     assert verify(world, made) == []
@@ -41,12 +41,12 @@ def test_whatever_runs_already_the_plan_is_valid_and_nothing_more_could_start(wo
 
 
 @settings(max_examples=200)
-@given(celled(running="whole gangs"))
+@given(problems_with_slots(running="whole gangs"))
 def test_a_gang_starts_alone_exactly_when_it_can_and_is_told_never_only_when_it_cannot(world: Problem) -> None:
     made = solve(world)
     for g, gang in enumerate(world.gangs):
-        if not is_kept(gang):
-            alone = emptied(world, g)
+        if not meets_minima_now(gang):
+            alone = alone_on_empty_cluster(world, g)
             possible = len(feasible_sets(alone)) == 2
             assert possible == (solve(alone).decisions[0].action == "start")
             assert not (possible and any(fact.never for fact in made.decisions[g].facts))

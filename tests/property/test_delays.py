@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from solver import solve
 from solver.plan import Decision, Fact, Plan, Repair
 from solver.problem import Gang, Node, Placement, Problem, Queue, Role
-from tests.property.happenings import rarely
+from tests.property.happenings import rare_events
 from tests.property.test_lending import short
 from tests.property.test_time import TIMES, late, timed
 
@@ -251,7 +251,7 @@ def test_without_what_it_waits_its_turn_for_a_gang_starts_and_with_it_there_it_d
                     assert not starts(beside(world, plan, decision.gang)), (decision, fact)
 
     turns()
-    assert rarely(seen, GW106=25, GW115=12, GW116=18) == {}
+    assert rare_events(seen, GW106=25, GW115=12, GW116=18) == {}
 
 
 @settings(max_examples=300)

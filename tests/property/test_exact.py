@@ -13,9 +13,9 @@ from solver import Options, Plan, solve
 from solver.plan import Objective
 from solver.problem import Placement, Problem
 from solver.verify import verify
-from tests.property.happenings import happened, rarely
-from tests.property.optimum import age_of, best, least_costs, worth
-from tests.property.strategies import contenders, policies, problems
+from tests.property.happenings import plan_events, rare_events
+from tests.property.optimum import age_objective, best_sets, least_costs, objective_values
+from tests.property.strategies import contended_problems, problems, problems_under_policies
 
 COSTS = ("subgroups", "spread", "supernodes", "nodes")
 
@@ -35,8 +35,8 @@ def measured(made: Plan) -> dict[str, float]:
 
 def worlds() -> st.SearchStrategy[Problem]:
     """Three of four are contended, the others odd in every way."""
-    contended = policies(contenders())
-    return st.one_of(contended, contended, contended, policies(problems(running="whole gangs")))
+    contended = problems_under_policies(contended_problems())
+    return st.one_of(contended, contended, contended, problems_under_policies(problems(running="whole gangs")))
 
 
 def test_every_objective_is_what_brute_force_finds_and_proven() -> None:
@@ -46,22 +46,22 @@ def test_every_objective_is_what_brute_force_finds_and_proven() -> None:
     @given(worlds())
     def exact(world: Problem) -> None:
         made = solve(world)
-        seen.update(happened(world, made))
+        seen.update(plan_events(world, made))
         assert verify(world, made) == []
         sets = least_costs(world)
-        most, winners = best(world, sets)
+        most, winners = best_sets(world, sets)
         assert started(made) in sets
-        assert worth(world, started(made)) == most, winners
+        assert objective_values(world, started(made)) == most, winners
         reached = objectives(made)
         assert {objective.verdict for objective in reached.values()} <= {"proven"}
         if "oldest first" in reached:
-            assert reached["oldest first"].value == age_of(world, started(made))
+            assert reached["oldest first"].value == age_objective(world, started(made))
         for name, least in zip(COSTS, sets[started(made)], strict=True):
             assert name not in reached or reached[name].value == least
 
     exact()
-    assert rarely(seen, starts=200, two_start=90, starts_and_waits=150, queues_contend=200, share=50) == {}
-    assert rarely(seen, subgroups=20, spread=200, supernodes=60, nodes=120) == {}
+    assert rare_events(seen, starts=200, two_start=90, starts_and_waits=150, queues_contend=200, share=50) == {}
+    assert rare_events(seen, subgroups=20, spread=200, supernodes=60, nodes=120) == {}
 
 
 def single_kinds(world: Problem) -> Problem:
@@ -132,7 +132,7 @@ def test_both_engines_reach_and_prove_the_same() -> None:
     @given(worlds())
     def alike(world: Problem) -> None:
         highs, cbc = solve(world, Options(engine="highs")), solve(world, Options(engine="cbc"))
-        seen.update(happened(world, cbc))
+        seen.update(plan_events(world, cbc))
         assert verify(world, cbc) == []
         assert {objective.verdict for objective in objectives(cbc).values()} <= {"proven"}
         if started(highs) == started(cbc):
@@ -141,4 +141,4 @@ def test_both_engines_reach_and_prove_the_same() -> None:
             assert same_until_age(highs, cbc)
 
     alike()
-    assert rarely(seen, starts=70, two_start=35, share=25) == {}
+    assert rare_events(seen, starts=70, two_start=35, share=25) == {}

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from solver import Plan, solve
 from solver.problem import Policy, Problem
 from solver.verify import verify
-from tests.property.happenings import happened, rarely
-from tests.property.optimum import totals
-from tests.property.strategies import policies, problems
+from tests.property.happenings import plan_events, rare_events
+from tests.property.optimum import cluster_totals
+from tests.property.strategies import problems, problems_under_policies
 from tests.unit.solver.builders import gang, nodes, problem, queue, role
 
 
@@ -78,8 +78,13 @@ def share(world: Problem, q: int, held: Sequence[int]) -> Fraction:
     deserve something."""
     spec = world.queues[q]
     if world.policy.capacity and any(spec.deserved):
-        return max(Fraction(h, min(d, t)) for h, d, t in zip(held, spec.deserved, totals(world), strict=True) if d)
-    return max(Fraction(h, t) for h, t in zip(held, totals(world), strict=True)) / spec.weight + world.policy.capacity
+        return max(
+            Fraction(h, min(d, t)) for h, d, t in zip(held, spec.deserved, cluster_totals(world), strict=True) if d
+        )
+    return (
+        max(Fraction(h, t) for h, t in zip(held, cluster_totals(world), strict=True)) / spec.weight
+        + world.policy.capacity
+    )
 
 
 def shares(world: Problem, held: Sequence[Sequence[int]]) -> list[Fraction]:
@@ -127,18 +132,18 @@ def test_nor_are_dominant_shares_of_several_resources() -> None:
     @given(several_resources())
     def dominant(world: Problem) -> None:
         plan, held = never_below(world)
-        seen.update(happened(world, plan))
-        parts = [[Fraction(h, t) for h, t in zip(amounts, totals(world), strict=True)] for amounts in held]
+        seen.update(plan_events(world, plan))
+        parts = [[Fraction(h, t) for h, t in zip(amounts, cluster_totals(world), strict=True)] for amounts in held]
         seen.update(
             {"cpu dominates" for cpu, gpu in parts if cpu > gpu} | {"gpu dominates" for cpu, gpu in parts if cpu < gpu}
         )
 
     dominant()
-    assert rarely(seen, share=100, two_start=120, starts_and_waits=100, cpu_dominates=100, gpu_dominates=100) == {}
+    assert rare_events(seen, share=100, two_start=120, starts_and_waits=100, cpu_dominates=100, gpu_dominates=100) == {}
 
 
 @settings(max_examples=300)
-@given(policies(problems(running="anything")))
+@given(problems_under_policies(problems(running="anything")))
 def test_whatever_decides_between_queues_the_plan_is_valid_and_the_same_twice(world: Problem) -> None:
     plan = solve(world)
     assert verify(world, plan) == []

@@ -20,8 +20,17 @@ from solver.state.room import FreeNodes as Nodes
 from solver.state.room import free_vectors
 from solver.verify import verify
 from tests.property import brute
-from tests.property.optimum import Ceilings, ancestors, demand, measures, rank, takes, totals, worth
-from tests.property.strategies import POLICIES, TREES, policies, problems
+from tests.property.optimum import (
+    QueueCeilings,
+    accepts_gangs,
+    ancestors,
+    cluster_totals,
+    missing_demand,
+    objective_values,
+    precedence_level,
+    share_measures,
+)
+from tests.property.strategies import HYPERNODE_TREES, POLICIES, problems, problems_under_policies
 
 CUT = (
     Options(time_limit=0.0),
@@ -44,10 +53,12 @@ SPLIT = (
 def greedy(world: Problem) -> frozenset[int]:
     """Gang by gang: the highest level, the queue with the lowest share, the oldest (with drf the one that holds least);
     whoever fits starts."""
-    rooms, ceilings, width = brute.Room(world), Ceilings.of(world), len(world.resources)
+    rooms, ceilings, width = brute.FreeCapacity(world), QueueCeilings.of(world), len(world.resources)
     added = [(0,) * width] * len(world.queues)
     hand = GreedyPlacer(world, TopologyTree(world), Nodes(free_vectors(world)))
-    waiting = {g for g, gang in enumerate(world.gangs) if not brute.is_kept(gang) and takes(world, gang.queue)}
+    waiting = {
+        g for g, gang in enumerate(world.gangs) if not brute.meets_minima_now(gang) and accepts_gangs(world, gang.queue)
+    }
     started, stopped = set[int](), set[int]()
     while waiting:
         g = min(
@@ -58,10 +69,12 @@ def greedy(world: Problem) -> frozenset[int]:
         gang = world.gangs[g]
         if gang.queue in stopped:
             continue
-        charged = [_plus(more, demand(gang, width)) if q == gang.queue else more for q, more in enumerate(added)]
+        charged = [
+            _plus(more, missing_demand(gang, width)) if q == gang.queue else more for q, more in enumerate(added)
+        ]
         if (
-            rooms.queues_hold(charged)
-            and ceilings.hold(rooms.held, charged)
+            rooms.fits_queues(charged)
+            and ceilings.allow_amounts(rooms.held, charged)
             and hand.place_gang(g, waiting_class(g, gang)) is not None
         ):
             started.add(g)
@@ -74,7 +87,7 @@ def greedy(world: Problem) -> frozenset[int]:
 def turn(world: Problem, g: int, held: list[tuple[int, ...]]) -> tuple[object, ...]:
     """Whoever has the smallest is next. held: by queue, without those below it."""
     gang = world.gangs[g]
-    first = tuple(-x for x in rank(world, g))
+    first = tuple(-x for x in precedence_level(world, g))
     line = (
         ancestors(world, gang.queue)[::-1]
         if world.policy.capacity and world.policy.capacity_hierarchy
@@ -86,20 +99,22 @@ def turn(world: Problem, g: int, held: list[tuple[int, ...]]) -> tuple[object, .
 
 def holds(world: Problem, g: int) -> float:
     """What drf goes by inside a queue."""
-    gang, whole = world.gangs[g], totals(world)
+    gang, whole = world.gangs[g], cluster_totals(world)
     if not world.policy.drf or world.queues[gang.queue].strict_order:
         return 0.0
-    mine = [sum(n * gang.roles[t].request[r] for (t, _), n in brute.running(gang).items()) for r in range(len(whole))]
+    mine = [
+        sum(n * gang.roles[t].request[r] for (t, _), n in brute.running_pods(gang).items()) for r in range(len(whole))
+    ]
     return max((have / total for have, total in zip(mine, whole, strict=True) if total), default=0.0)
 
 
 def share(world: Problem, q: int, held: list[tuple[int, ...]]) -> float:
     """In floats, which round equal shares as the greedy's own do."""
-    measure = measures(world)[q]
+    measure = share_measures(world)[q]
     below = [d for d in range(len(world.queues)) if q in ancestors(world, d)]
     mine = [sum(held[d][r] for d in below) for r in range(len(world.resources))]
     return measure.base + max(
-        (have / per for have, per in zip(mine, measure.per, strict=True) if per), default=0.0
+        (have / per for have, per in zip(mine, measure.denominators, strict=True) if per), default=0.0
     ) / float(measure.weight)
 
 
@@ -122,7 +137,7 @@ def tight(draw: st.DrawFn) -> Problem:
     homes = [q for q in range(len(parents)) if q not in parents]
     gangs = tuple(draw(_rigid(g, homes)) for g in range(draw(st.integers(4, 9))))
     policy = draw(st.sampled_from(POLICIES))
-    return Problem(("cpu", "gpu"), nodes, TREES[2], queues, gangs, policy)
+    return Problem(("cpu", "gpu"), nodes, HYPERNODE_TREES[2], queues, gangs, policy)
 
 
 def _node(n: int, leaf: int | None, amounts: tuple[int, int]) -> Node:
@@ -163,11 +178,11 @@ def never_below(world: Problem, options: Options) -> None:
     mine = frozenset(decision.gang for decision in made.decisions if decision.action == "start")
     floor = greedy(world)
     event("as the greedy" if mine == floor else "other than the greedy")
-    assert worth(world, mine)[:-1] >= worth(world, floor)[:-1], (sorted(mine), sorted(floor))
+    assert objective_values(world, mine)[:-1] >= objective_values(world, floor)[:-1], (sorted(mine), sorted(floor))
 
 
 @settings(max_examples=200)
-@given(st.one_of(tight(), policies(problems(running="whole gangs"))), st.sampled_from(CUT))
+@given(st.one_of(tight(), problems_under_policies(problems(running="whole gangs"))), st.sampled_from(CUT))
 def test_no_plan_is_worth_less_than_what_the_greedy_starts(world: Problem, options: Options) -> None:
     never_below(world, options)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from solver import solve
 from solver.problem import Policy, Problem
 from solver.verify import verify
-from tests.unit.solver.builders import gang, nodes, parts, problem, queue, role, run
+from tests.unit.solver.builders import gang, nodes, problem, queue, role, running_pods, subgroup
 
 SIZE = 16
 """Devices of the node: a power of two, so that shares by weight that are equal are so as floats too."""
@@ -41,8 +41,8 @@ def elastic(draw: st.DrawFn) -> Problem:
                 role(replicas, minimum=unit, gpu=size),
                 queue=f"q{home}",
                 priority=draw(st.integers(0, 1)),
-                running=(run(0, 0, pods),) if pods else (),
-                subgroups=(parts(2, mode="soft"),) if unit == 2 else (),
+                running=(running_pods(0, 0, pods),) if pods else (),
+                subgroups=(subgroup(2, mode="soft"),) if unit == 2 else (),
             )
         )
     policy = draw(st.sampled_from((Policy(), Policy(drf=True), Policy(capacity=True))))

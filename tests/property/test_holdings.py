@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from solver import solve
 from solver.problem import DeviceSlot, Gang, Node, Placement, Problem, Queue, Role, SlotHold, SlotRequest
 from solver.verify import verify
-from tests.property.brute import Spot, _try_all, growths, running
+from tests.property.brute import RoleOnNode, _has_slot_assignment, new_pod_sets, running_pods
 from tests.property.test_victims import cost, losses, paid
 
 CELL = 4
@@ -94,7 +94,7 @@ def _waiting(draw: st.DrawFn, i: int) -> Gang:
     return Gang(f"w{i}", 0, 1, 10 + i, pods, (role,))
 
 
-def fits(world: Problem, j: int, gone: dict[int, Counter[Spot]]) -> bool:
+def fits(world: Problem, j: int, gone: dict[int, Counter[RoleOnNode]]) -> bool:
     """Whether the pods of gang j find nodes and devices once these are gone, whichever pods of a spot they are."""
     free = [[cell.free[0] for cell in node.slots] for node in world.nodes]
     room = [node.free[0] for node in world.nodes]
@@ -102,16 +102,16 @@ def fits(world: Problem, j: int, gone: dict[int, Counter[Spot]]) -> bool:
         for p in gang.running:
             room[p.node] -= (p.pods - gone.get(v, Counter())[p.role, p.node]) * gang.roles[p.role].request[0]
         for hold in gang.slot_holds:
-            stay = running(gang)[hold.role, hold.node] - gone.get(v, Counter())[hold.role, hold.node]
+            stay = running_pods(gang)[hold.role, hold.node] - gone.get(v, Counter())[hold.role, hold.node]
             free[hold.node][hold.slot] += (hold.pods - min(hold.pods, stay)) * gang.roles[hold.role].slot_requests[
                 0
             ].share[0]
     role = world.gangs[j].roles[0]
-    for option in growths(world, j):
+    for option in new_pod_sets(world, j):
         here = {node: pods for (_, node), pods in option.items()}
         if all(
             pods * role.request[0] <= room[n]
-            and _try_all([[have] for have in free[n]], world.nodes[n], role.slot_requests * pods)
+            and _has_slot_assignment([[have] for have in free[n]], world.nodes[n], role.slot_requests * pods)
             for n, pods in here.items()
         ):
             return True

@@ -14,9 +14,9 @@ from solver.plan import Plan
 from solver.problem import Gang, Node, Placement, Problem, Queue, Role, Topology
 from solver.semantics.exclusions import dedicated_nodes
 from solver.verify import verify
-from tests.property.brute import is_kept
-from tests.property.happenings import rarely
-from tests.property.strategies import TREES, problems
+from tests.property.brute import meets_minima_now
+from tests.property.happenings import rare_events
+from tests.property.strategies import HYPERNODE_TREES, problems
 
 
 @st.composite
@@ -85,14 +85,19 @@ def short(draw: st.DrawFn) -> Problem:
             )
         )
     return Problem(
-        ("cpu", "gpu"), nodes, TREES[draw(st.sampled_from((1, 2)))], queues, tuple(gangs), reclaim_enabled=True
+        ("cpu", "gpu"),
+        nodes,
+        HYPERNODE_TREES[draw(st.sampled_from((1, 2)))],
+        queues,
+        tuple(gangs),
+        reclaim_enabled=True,
     )
 
 
 def unlent(world: Problem) -> Problem:
     """The same in which nobody who waits may borrow; who runs may still be evicted."""
     return replace(
-        world, gangs=tuple(gang if is_kept(gang) else replace(gang, evictable=False) for gang in world.gangs)
+        world, gangs=tuple(gang if meets_minima_now(gang) else replace(gang, evictable=False) for gang in world.gangs)
     )
 
 
@@ -142,7 +147,7 @@ def test_what_was_lent_is_back_in_the_plan_in_which_its_owner_asks_for_it() -> N
             assert found.decisions[-1].action == "start"
 
     back()
-    assert rarely(seen, lends=60) == {}
+    assert rare_events(seen, lends=60) == {}
 
 
 def claimed(world: Problem, plan: Plan, q: int, g: int, place: Placement) -> Problem:

@@ -20,16 +20,16 @@ from solver.plan import Plan
 from solver.problem import Gang, InvalidProblemError, Node, Problem, Queue, Role
 from solver.validation.values import validate
 from solver.verify import verify
-from tests.property.brute_mixed import least_costs, shut
-from tests.property.optimum import best, worth
-from tests.property.strategies import mixed
+from tests.property.brute_mixed import excluded_nodes, least_costs
+from tests.property.optimum import best_sets, objective_values
+from tests.property.strategies import mixed_problems
 from tests.property.test_exact import COSTS, measured, objectives, same_until_age, single_kinds, started
 
 Item = TypeVar("Item")
 
 
 @settings(max_examples=150)
-@given(mixed())
+@given(mixed_problems())
 def test_everything_at_once_is_decided_as_brute_force_decides(world: Problem) -> None:
     """Of costs, each is asked after those before it, so a bound is one of the best places only as long as these are
     reached."""
@@ -42,8 +42,8 @@ def test_everything_at_once_is_decided_as_brute_force_decides(world: Problem) ->
         return
     sets = least_costs(world)
     assert started(made) in sets
-    assert worth(world, started(made)) == best(world, sets)[0]
-    event("something is closed" if any(shut(world, g) for g in range(len(world.gangs))) else "all is open")
+    assert objective_values(world, started(made)) == best_sets(world, sets)[0]
+    event("something is closed" if any(excluded_nodes(world, g) for g in range(len(world.gangs))) else "all is open")
     reached = objectives(made)
     for name, least in zip(COSTS, sets[started(made)], strict=True):
         if name in reached:
@@ -57,7 +57,7 @@ def test_everything_at_once_is_decided_as_brute_force_decides(world: Problem) ->
 
 
 @settings(max_examples=120)
-@given(mixed(), st.randoms(use_true_random=False))
+@given(mixed_problems(), st.randoms(use_true_random=False))
 def test_the_order_of_all_lists_changes_no_decision_and_no_objective(world: Problem, random: Any) -> None:
     other, place = permuted(world, random)
     made, again = solve(world), solve(other)
@@ -144,7 +144,7 @@ def agree(one: Plan, other: Plan) -> bool:
 
 
 @settings(max_examples=100)
-@given(mixed())
+@given(mixed_problems())
 def test_nodes_counted_together_and_nodes_counted_alone_agree(world: Problem) -> None:
     apart = single_kinds(world)
     made, alone = solve(world), solve(apart)
@@ -153,7 +153,7 @@ def test_nodes_counted_together_and_nodes_counted_alone_agree(world: Problem) ->
 
 
 @settings(max_examples=20)
-@given(mixed())
+@given(mixed_problems())
 def test_both_engines_agree(world: Problem) -> None:
     highs, cbc = (solve(world, Options(engine=engine)) for engine in ("highs", "cbc"))
     assert verify(world, cbc) == []
@@ -213,7 +213,7 @@ def refused(world: Problem) -> tuple[str | int, ...] | None:
 
 
 @settings(max_examples=300)
-@given(mixed(), st.sampled_from(ODD), st.integers(0, 10**6))
+@given(mixed_problems(), st.sampled_from(ODD), st.integers(0, 10**6))
 def test_whatever_stands_anywhere_in_a_problem_is_solved_or_refused_with_its_index(
     world: Problem, value: object, at: int
 ) -> None:

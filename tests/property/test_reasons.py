@@ -18,10 +18,10 @@ from solver import solve
 from solver.plan import Decision, Fact, Plan, Repair
 from solver.problem import Gang, Node, Problem, Queue, ReturningNode, Subgroup, Topology
 from solver.verify import verify
-from tests.property.brute import Room, emptied, growths, smallest
-from tests.property.happenings import rarely
-from tests.property.optimum import Ceilings, takes
-from tests.property.strategies import celled, contenders, policies, problems
+from tests.property.brute import FreeCapacity, alone_on_empty_cluster, minimal_sets, new_pod_sets
+from tests.property.happenings import rare_events
+from tests.property.optimum import QueueCeilings, accepts_gangs
+from tests.property.strategies import contended_problems, problems, problems_under_policies, problems_with_slots
 
 ANYWHERE = Topology("soft", 1)
 BUSY = {"GW102", "GW119"}
@@ -48,19 +48,19 @@ def alone(world: Problem, plan: Plan, g: int, beside: bool) -> Problem:
     )
 
 
-def starts(nodes: Problem, queues: Problem, ceilings: Ceilings, cluster: str = "held") -> bool:
+def starts(nodes: Problem, queues: Problem, ceilings: QueueCeilings, cluster: str = "held") -> bool:
     """Whether the one gang finds a place on the nodes of one world that the queues of the other allow, and the ceilings
     of its policy.
 
     cluster: what holds it where guarantees are kept in all of it: "held" as said, "idle" nothing, "none": that is not
     asked.
     """
-    if not takes(queues, queues.gangs[0].queue):
+    if not accepts_gangs(queues, queues.gangs[0].queue):
         return False
-    (gang,), here, there = queues.gangs, Room(nodes), Room(queues)
+    (gang,), here, there = queues.gangs, FreeCapacity(nodes), FreeCapacity(queues)
     if cluster != "held":
         there.total = [10**9] * len(there.total)
-    idle = Room(
+    idle = FreeCapacity(
         replace(
             queues,
             nodes=tuple(replace(node, free=node.capacity) for node in queues.nodes),
@@ -68,26 +68,26 @@ def starts(nodes: Problem, queues: Problem, ceilings: Ceilings, cluster: str = "
             gangs=(replace(gang, running=()),),
         )
     )
-    for option in smallest(growths(nodes, 0)):
-        pods = there.use(0, option)
+    for option in minimal_sets(new_pod_sets(nodes, 0)):
+        pods = there.use_of(0, option)
         demand = tuple(sum(column) for column in zip(*pods, strict=True))
         added = [demand if q == gang.queue else (0, 0) for q in range(len(queues.queues))]
         allowed = (
-            there.queues_hold(added)
-            and ceilings.hold(there.held, added)
-            and (cluster != "idle" or idle.queues_hold(added))
+            there.fits_queues(added)
+            and ceilings.allow_amounts(there.held, added)
+            and (cluster != "idle" or idle.fits_queues(added))
         )
-        if allowed and here.nodes_hold(here.use(0, option)):
+        if allowed and here.fits_nodes(here.use_of(0, option)):
             return True
     return False
 
 
-def limits(world: Problem, there: Problem, g: int, unshared: Collection[tuple[int, int]] = ()) -> Ceilings:
+def limits(world: Problem, there: Problem, g: int, unshared: Collection[tuple[int, int]] = ()) -> QueueCeilings:
     """What the policy makes of the queues, nodes and gang as they are `there`, where gang g is alone: shares by weight
     depend on what all ask for."""
     queues = tuple(replace(queue, used=was.used) for queue, was in zip(there.queues, world.queues, strict=True))
     gangs = tuple(there.gangs[0] if j == g else gang for j, gang in enumerate(world.gangs))
-    return Ceilings.of(replace(world, nodes=there.nodes, queues=queues, gangs=gangs), unshared)
+    return QueueCeilings.of(replace(world, nodes=there.nodes, queues=queues, gangs=gangs), unshared)
 
 
 def up(world: Problem, queue: int) -> set[int]:
@@ -221,7 +221,9 @@ def waiting(world: Problem) -> Iterator[tuple[Plan, Decision]]:
 
 def worlds() -> st.SearchStrategy[Problem]:
     """Odd in every way, or contended."""
-    return st.one_of(policies(problems(running="whole gangs")), policies(contenders()))
+    return st.one_of(
+        problems_under_policies(problems(running="whole gangs")), problems_under_policies(contended_problems())
+    )
 
 
 @st.composite
@@ -266,7 +268,7 @@ def test_without_its_facts_a_gang_starts_and_with_one_of_them_it_does_not() -> N
     seen = Counter[str]()
 
     @settings(max_examples=300)
-    @given(st.one_of(worlds(), absent(), celled()))
+    @given(st.one_of(worlds(), absent(), problems_with_slots()))
     def minimal(world: Problem) -> None:
         for plan, decision in waiting(world):
             seen.update({fact.code for fact in decision.facts})
@@ -281,9 +283,11 @@ def test_without_its_facts_a_gang_starts_and_with_one_of_them_it_does_not() -> N
                 assert not starts_without(world, plan, decision.gang, rest, decision.facts), fact
 
     minimal()
-    assert rarely(seen, GW101=60, GW106=25, GW112=50, GW113=60) == {}  # of queues
+    assert rare_events(seen, GW101=60, GW106=25, GW112=50, GW113=60) == {}  # of queues
     assert (
-        rarely(seen, GW102=50, GW103=25, GW104=8, GW105=8, GW107=20, GW108=50, GW109=5, GW118=20, GW119=25, GW122=45)
+        rare_events(
+            seen, GW102=50, GW103=25, GW104=8, GW105=8, GW107=20, GW108=50, GW109=5, GW118=20, GW119=25, GW122=45
+        )
         == {}
     )
 
@@ -292,9 +296,9 @@ def test_without_its_facts_a_gang_starts_and_with_one_of_them_it_does_not() -> N
 @given(worlds())
 def test_of_a_gang_that_never_fits_something_is_said_never(world: Problem) -> None:
     for _, decision in waiting(world):
-        empty = emptied(world, decision.gang)
+        empty = alone_on_empty_cluster(world, decision.gang)
         unshared = set(product(range(len(world.queues)), range(len(world.resources))))
-        fits = starts(empty, empty, Ceilings.of(replace(empty, policy=world.policy), unshared))
+        fits = starts(empty, empty, QueueCeilings.of(replace(empty, policy=world.policy), unshared))
         assert any(fact.never for fact in decision.facts) != fits
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from solver import solve
 from solver.plan import Decision, Repair
 from solver.problem import DeviceSlot, Node, Problem
-from tests.property.strategies import celled, related
+from tests.property.strategies import problems_with_pod_rules, problems_with_slots
 from tests.property.test_delays import beside, starts
 from tests.property.test_reasons import changed
 from tests.property.test_time import timed
@@ -51,7 +51,7 @@ def _with(node: Node, cells: list[DeviceSlot]) -> Node:
 
 
 @settings(max_examples=250)
-@given(st.one_of(timed(), celled(running="whole gangs"), related(running="whole gangs")))
+@given(st.one_of(timed(), problems_with_slots(running="whole gangs"), problems_with_pod_rules(running="whole gangs")))
 def test_a_gang_that_is_changed_as_it_is_told_starts_beside_the_plan(world: Problem) -> None:
     plan = solve(world)
     for decision in plan.decisions:

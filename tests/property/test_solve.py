@@ -15,9 +15,9 @@ from solver.plan import Plan
 from solver.problem import Problem
 from solver.semantics.placement_cost import COST_NAMES
 from solver.verify import verify
-from tests.property.brute import emptied, feasible_sets, growths, is_kept, score
-from tests.property.strategies import policies, problems
-from tests.unit.solver.builders import plan as rebuilt
+from tests.property.brute import admission_score, alone_on_empty_cluster, feasible_sets, meets_minima_now, new_pod_sets
+from tests.property.strategies import problems, problems_under_policies
+from tests.unit.solver.builders import plan_with as rebuilt
 
 
 def admitted(made: Plan) -> frozenset[int]:
@@ -36,8 +36,8 @@ def test_the_admitted_set_is_feasible_and_the_best_by_the_objectives(world: Prob
     assert verify(world, made) == []
     sets = feasible_sets(world)
     assert admitted(made) in sets
-    best = max(score(world, candidate) for candidate in sets)
-    assert score(world, admitted(made)) == best
+    best = max(admission_score(world, candidate) for candidate in sets)
+    assert admission_score(world, admitted(made)) == best
     admission = [
         objective for batch in made.batches for objective in batch.objectives if objective.name not in COST_NAMES
     ]
@@ -64,15 +64,15 @@ def test_the_same_problem_gives_the_same_plan(world: Problem) -> None:
 def test_a_gang_said_to_fit_never_does_not_fit_the_empty_cluster(world: Problem) -> None:
     for decision in solve(world).decisions:
         if any(fact.never for fact in decision.facts):
-            assert feasible_sets(emptied(world, decision.gang)) == [frozenset()]
+            assert feasible_sets(alone_on_empty_cluster(world, decision.gang)) == [frozenset()]
 
 
 @settings(max_examples=200)
 @given(problems(running="whole gangs"))
 def test_a_gang_that_nothing_else_hinders_starts(world: Problem) -> None:
     for g, gang in enumerate(world.gangs):
-        if not is_kept(gang):
-            alone = emptied(world, g)
+        if not meets_minima_now(gang):
+            alone = alone_on_empty_cluster(world, g)
             assert (len(feasible_sets(alone)) == 2) == (solve(alone).decisions[0].action == "start")
 
 
@@ -87,14 +87,14 @@ def test_an_elastic_gang_stops_growing_only_where_no_larger_one_is_valid(world: 
     }
     for g, places in placements.items():
         have = {(role, node): pods for role, node, pods in places}
-        for option in growths(world, g):
+        for option in new_pod_sets(world, g):
             larger = [(role, node, pods) for (role, node), pods in option.items()]
             if all(option[spot] >= pods for spot, pods in have.items()) and sum(option.values()) > sum(have.values()):
                 assert verify(world, rebuilt(world, placements | {g: larger})) != []
 
 
 @settings(max_examples=300)
-@given(policies(problems(running="whole gangs")))
+@given(problems_under_policies(problems(running="whole gangs")))
 def test_the_model_never_needs_its_floor(world: Problem) -> None:
     """The check at run time is a net: where the goals are proved, nobody falls into it."""
     with pytest.MonkeyPatch.context() as patch:

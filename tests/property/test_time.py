@@ -13,9 +13,16 @@ from solver.plan import Plan
 from solver.problem import Gang, Node, Placement, Problem, Queue, Role
 from solver.validation.values import validate
 from solver.verify import verify
-from tests.property.brute import Score, feasible_sets, in_order, is_kept, score, steps
-from tests.property.happenings import happened, rarely
-from tests.property.strategies import celled, contenders, problems, tied
+from tests.property.brute import (
+    AdmissionScore,
+    admission_score,
+    feasible_sets,
+    keeps_strict_order,
+    meets_minima_now,
+    precedence_levels,
+)
+from tests.property.happenings import plan_events, rare_events
+from tests.property.strategies import contended_problems, problems, problems_with_slots, with_pod_rules
 from tests.property.test_victims import NONE, contested, crowded
 
 TIMES = (None, None, 1, 2, 3)
@@ -124,13 +131,13 @@ def test_whatever_is_known_of_time_the_plan_is_valid_and_always_the_same() -> No
     def same(world: Problem) -> None:
         validate(world)
         made = solve(world)
-        seen.update(happened(world, made))
+        seen.update(plan_events(world, made))
         assert verify(world, made) == []
         again = solve(world)
         assert (again.decisions, again.reservation) == (made.decisions, made.reservation)
 
     same()
-    assert rarely(seen, reserves=45, reserves_in_time=25, GW114=15, GW115=15, GW116=10) == {}
+    assert rare_events(seen, reserves=45, reserves_in_time=25, GW114=15, GW115=15, GW116=10) == {}
 
 
 def test_the_best_set_of_those_in_order_starts() -> None:
@@ -140,18 +147,22 @@ def test_the_best_set_of_those_in_order_starts() -> None:
     @given(st.one_of(ordered(), late().map(untold)))
     def best_in_order(world: Problem) -> None:
         made = solve(world)
-        seen.update(happened(world, made))
-        best: Score = max(score(world, candidate) for candidate in feasible_sets(world) if in_order(world, candidate))
-        found = score(world, admitted(made))
+        seen.update(plan_events(world, made))
+        best: AdmissionScore = max(
+            admission_score(world, candidate)
+            for candidate in feasible_sets(world)
+            if keeps_strict_order(world, candidate)
+        )
+        found = admission_score(world, admitted(made))
         held = made.reservation
         if held is None:
             assert found == best
         else:  # those before the one with the reservation get what they would get without
-            before = steps(world).index((world.gangs[held.gang].priority, True))
+            before = precedence_levels(world).index((world.gangs[held.gang].priority, True))
             assert found[:before] == best[:before]
 
     best_in_order()
-    assert rarely(seen, reserves=30, starts=35, GW115=20) == {}
+    assert rare_events(seen, reserves=30, starts=35, GW115=20) == {}
 
 
 def test_a_reservation_is_only_for_one_who_is_late_and_could_not_start() -> None:
@@ -162,17 +173,17 @@ def test_a_reservation_is_only_for_one_who_is_late_and_could_not_start() -> None
     def only_late(world: Problem) -> None:
         made = solve(world)
         held = made.reservation
-        seen.update(happened(world, made))
+        seen.update(plan_events(world, made))
         if held is not None:
             gang = world.gangs[held.gang]
             assert gang.overdue
-            kept = frozenset(g for g, other in enumerate(world.gangs) if is_kept(other))
-            if steps(world)[0] == (gang.priority, True):  # nobody is served before it
+            kept = frozenset(g for g, other in enumerate(world.gangs) if meets_minima_now(other))
+            if precedence_levels(world)[0] == (gang.priority, True):  # nobody is served before it
                 seen["nobody before"] += 1
                 assert kept | {held.gang} not in feasible_sets(world)
 
     only_late()
-    assert rarely(seen, reserves=15, nobody_before=8) == {}
+    assert rare_events(seen, reserves=15, nobody_before=8) == {}
 
 
 @settings(max_examples=100)
@@ -190,8 +201,8 @@ def test_an_unused_knob_changes_nothing(world: Problem) -> None:
 @st.composite
 def everything(draw: st.DrawFn) -> Problem:
     """Time together with evictions, relations and cells."""
-    evicting = st.one_of(contested(), contested().flatmap(tied), crowded())
-    world = draw(st.one_of(evicting, contenders().flatmap(tied), celled()))
+    evicting = st.one_of(contested(), contested().flatmap(with_pod_rules), crowded())
+    world = draw(st.one_of(evicting, contended_problems().flatmap(with_pod_rules), problems_with_slots()))
     queues = tuple(replace(queue, strict_order=draw(st.booleans())) for queue in world.queues)
     return replace(world, queues=queues, gangs=tuple(draw(_in_time(gang)) for gang in world.gangs))
 
@@ -204,7 +215,7 @@ def test_time_goes_with_evictions_relations_and_cells() -> None:
     def goes(world: Problem) -> None:
         plan = solve(world)
         assert verify(world, plan) == []
-        seen.update(happened(world, plan))
+        seen.update(plan_events(world, plan))
 
     goes()
-    assert rarely(seen, evicts=15, related=10, cells=5, reserves=10) == {}
+    assert rare_events(seen, evicts=15, related=10, cells=5, reserves=10) == {}

@@ -12,7 +12,7 @@ from solver import solve
 from solver.problem import Problem
 from solver.validation.values import validate
 from solver.verify import RULES, verify
-from tests.property.mutants import MUTATORS, Placed, as_plan, greedy
+from tests.property.mutants import MUTATORS, PodsByGang, greedy_pods, plan_of_pods
 from tests.property.strategies import problems
 
 
@@ -20,7 +20,7 @@ from tests.property.strategies import problems
 @given(problems(running="anything"))
 def test_what_brute_force_calls_valid_passes(world: Problem) -> None:
     validate(world)
-    assert verify(world, as_plan(world, greedy(world))) == []
+    assert verify(world, plan_of_pods(world, greedy_pods(world))) == []
 
 
 def test_every_rule_has_a_mutator() -> None:
@@ -33,7 +33,7 @@ def test_a_thousand_mutants_of_greedy_plans_are_caught_each_by_its_rule() -> Non
     @settings(max_examples=300)
     @given(st.one_of(problems(), problems(running="whole gangs")), st.randoms(use_true_random=True))
     def hunt(world: Problem, random: Random) -> None:
-        caught.update(hunted(world, greedy(world), random))
+        caught.update(hunted(world, greedy_pods(world), random))
 
     hunt()
     assert sum(caught.values()) >= 1000
@@ -43,16 +43,16 @@ def test_a_thousand_mutants_of_greedy_plans_are_caught_each_by_its_rule() -> Non
 @settings(max_examples=200)
 @given(problems(running="whole gangs"), st.randoms(use_true_random=True))
 def test_mutants_of_the_solvers_plans_are_caught_each_by_its_rule(world: Problem, random: Random) -> None:
-    placed: Placed = {
+    placed: PodsByGang = {
         decision.gang: Counter({(place.role, place.node): place.pods for place in decision.placements})
         for decision in solve(world).decisions
         if decision.action != "wait"
     }
-    assert verify(world, as_plan(world, placed)) == []
+    assert verify(world, plan_of_pods(world, placed)) == []
     hunted(world, placed, random)
 
 
-def hunted(world: Problem, placed: Placed, random: Random) -> Counter[str]:
+def hunted(world: Problem, placed: PodsByGang, random: Random) -> Counter[str]:
     caught: Counter[str] = Counter()
     for mutate, rule in MUTATORS.items():
         for problem, plan in mutate(world, placed, random):

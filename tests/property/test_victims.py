@@ -26,9 +26,17 @@ from solver.problem import (
     Topology,
 )
 from solver.verify import verify
-from tests.property.brute import Room, Spot, _domain, _minima_met, growths, is_kept, running
-from tests.property.happenings import happened, rarely
-from tests.property.strategies import TREES
+from tests.property.brute import (
+    FreeCapacity,
+    RoleOnNode,
+    _domain,
+    _meets_minima,
+    meets_minima_now,
+    new_pod_sets,
+    running_pods,
+)
+from tests.property.happenings import plan_events, rare_events
+from tests.property.strategies import HYPERNODE_TREES
 
 NONE = (None, None)
 POLICIES = (
@@ -44,7 +52,7 @@ POLICIES = (
 def crowded(draw: st.DrawFn) -> Problem:
     """At most 3 nodes, nearly full or worse with at most 3 running gangs that may mostly be evicted, and one gang, the
     last, that waits."""
-    tree = draw(st.sampled_from(TREES[:3]))
+    tree = draw(st.sampled_from(HYPERNODE_TREES[:3]))
     leaves = (0, 1) if tree else (None,)
     nodes = tuple(
         Node(f"n{n}", 0, draw(st.sampled_from(leaves)), (4, 4), (4, 4)) for n in range(draw(st.integers(1, 3)))
@@ -169,7 +177,7 @@ def waiting_gang(draw: st.DrawFn, homes: list[int], topology: bool) -> Gang:
 @st.composite
 def contested(draw: st.DrawFn) -> Problem:
     """At most 4 nodes with at most 4 running gangs, all of which may be evicted for each of 2 or 3 that wait."""
-    tree = draw(st.sampled_from(TREES[:3]))
+    tree = draw(st.sampled_from(HYPERNODE_TREES[:3]))
     leaves = (0, 1) if tree else (None,)
     nodes = [Node(f"n{n}", 0, draw(st.sampled_from(leaves)), (4, 4), (4, 4)) for n in range(draw(st.integers(2, 4)))]
     left = [list(node.free) for node in nodes]
@@ -214,9 +222,9 @@ def due(world: Problem, q: int, r: int) -> int | None:
     return max(min(queue.deserved[r] or 0, real if most is None else min(real, most)), queue.guarantee[r] or 0)
 
 
-def losses(world: Problem, v: int) -> Iterator[Counter[Spot]]:
+def losses(world: Problem, v: int) -> Iterator[Counter[RoleOnNode]]:
     """What gang v may lose as far as it alone is concerned: nothing, everything, or a surplus in whole parts."""
-    gang, have = world.gangs[v], running(world.gangs[v])
+    gang, have = world.gangs[v], running_pods(world.gangs[v])
     yield Counter()
     if not have or not gang.evictable:
         return
@@ -227,14 +235,14 @@ def losses(world: Problem, v: int) -> Iterator[Counter[Spot]]:
         if (
             gone
             and gone != have
-            and is_kept(gang)
-            and _minima_met(gang, have - gone)
+            and meets_minima_now(gang)
+            and _meets_minima(gang, have - gone)
             and _parts_whole(world, gang, have, gone)
         ):
             yield gone
 
 
-def _parts_whole(world: Problem, gang: Gang, have: Counter[Spot], gone: Counter[Spot]) -> bool:
+def _parts_whole(world: Problem, gang: Gang, have: Counter[RoleOnNode], gone: Counter[RoleOnNode]) -> bool:
     for part in gang.subgroups:
         for counts in (have, gone):
             inside: Counter[int | None] = Counter()
@@ -246,7 +254,7 @@ def _parts_whole(world: Problem, gang: Gang, have: Counter[Spot], gone: Counter[
     return True
 
 
-def legal(world: Problem, room: Room, j: int, gone: dict[int, Counter[Spot]]) -> bool:
+def legal(world: Problem, room: FreeCapacity, j: int, gone: dict[int, Counter[RoleOnNode]]) -> bool:
     winner = world.gangs[j]
     foreign = [v for v in gone if world.gangs[v].queue != winner.queue]
     if gone and not winner.may_evict:
@@ -263,7 +271,7 @@ def legal(world: Problem, room: Room, j: int, gone: dict[int, Counter[Spot]]) ->
         return False
     amounts = range(len(world.resources))
     asked = [sum(role.minimum * role.request[r] for role in winner.roles) for r in amounts]
-    own = [room.holding(winner.queue, [held[r] for held in room.held]) for r in amounts]
+    own = [room.held_below(winner.queue, [held[r] for held in room.held]) for r in amounts]
     if not world.reclaim_enabled or not any(
         asked[r] and (most := due(world, winner.queue, r)) is not None and own[r] + asked[r] <= most for r in amounts
     ):
@@ -271,10 +279,10 @@ def legal(world: Problem, room: Room, j: int, gone: dict[int, Counter[Spot]]) ->
     return all(_spared(world, room, q, foreign, gone, asked) for q in {world.gangs[v].queue for v in foreign})
 
 
-def _voted(world: Problem, winner: Gang, v: int, gone: Counter[Spot]) -> bool:
+def _voted(world: Problem, winner: Gang, v: int, gone: Counter[RoleOnNode]) -> bool:
     """Whether the plugins gang and drf let these pods go."""
     votes = world.preempt_votes if world.gangs[v].queue == winner.queue else world.reclaim_votes
-    left = running(world.gangs[v]) - gone
+    left = running_pods(world.gangs[v]) - gone
     if not votes.compare_shares:
         return votes.whole_gangs or bool(+left)
     totals = [sum(node.capacity[r] for node in world.nodes) for r in range(len(world.resources))]
@@ -288,12 +296,17 @@ def _voted(world: Problem, winner: Gang, v: int, gone: Counter[Spot]) -> bool:
     return (votes.whole_gangs or bool(+left)) and keeps >= asked - Fraction(1, 10**6)
 
 
-def _budgeted(budget: DisruptionBudget, gone: dict[int, Counter[Spot]]) -> bool:
+def _budgeted(budget: DisruptionBudget, gone: dict[int, Counter[RoleOnNode]]) -> bool:
     return sum(n for v, pods in gone.items() for (t, _), n in pods.items() if (v, t) in budget.roles) <= budget.allowed
 
 
 def _spared(
-    world: Problem, room: Room, q: int, foreign: list[int], gone: dict[int, Counter[Spot]], asked: list[int]
+    world: Problem,
+    room: FreeCapacity,
+    q: int,
+    foreign: list[int],
+    gone: dict[int, Counter[RoleOnNode]],
+    asked: list[int],
 ) -> bool:
     """Whether the queue can spare what others take from it."""
     amounts = range(len(world.resources))
@@ -307,7 +320,7 @@ def _spared(
                 lost[r][gang.queue] += pods * gang.roles[role].request[r]
         if gang.queue == q:
             helps &= {r for r in amounts if any(gang.roles[role].request[r] for role, _ in gone[v])}
-    held = [room.holding(q, [h[r] - x for h, x in zip(room.held, lost[r], strict=True)]) for r in amounts]
+    held = [room.held_below(q, [h[r] - x for h, x in zip(room.held, lost[r], strict=True)]) for r in amounts]
     if not world.queues[q].reclaimable or any(held[r] < (world.queues[q].guarantee[r] or 0) for r in amounts):
         return False
     if named:
@@ -315,7 +328,7 @@ def _spared(
     return any(held[r] >= (due(world, q, r) or 0) for r in helps)
 
 
-def fits(world: Problem, room: Room, j: int, gone: dict[int, Counter[Spot]]) -> bool:
+def fits(world: Problem, room: FreeCapacity, j: int, gone: dict[int, Counter[RoleOnNode]]) -> bool:
     """Whether the gang's minima find a place once these pods are gone."""
     amounts = range(len(world.resources))
     free = [list(node) for node in room.free]
@@ -325,25 +338,27 @@ def fits(world: Problem, room: Room, j: int, gone: dict[int, Counter[Spot]]) -> 
             for r in amounts:
                 free[node][r] += number * world.gangs[v].roles[role].request[r]
                 added[world.gangs[v].queue][r] -= number * world.gangs[v].roles[role].request[r]
-    for option in growths(world, j):
-        use = room.use(j, option)
+    for option in new_pod_sets(world, j):
+        use = room.use_of(j, option)
         if any(use[n][r] > max(0, free[n][r]) for n in range(len(free)) for r in amounts):
             continue
         after = [list(vector) for vector in added]
         for vector in use:
             for r in amounts:
                 after[world.gangs[j].queue][r] += vector[r]
-        if room.queues_hold([tuple(vector) for vector in after]) and _within(world, room, j, use, after):
+        if room.fits_queues([tuple(vector) for vector in after]) and _within(world, room, j, use, after):
             return True
     return False
 
 
-def _within(world: Problem, room: Room, j: int, use: tuple[tuple[int, ...], ...], added: list[list[int]]) -> bool:
+def _within(
+    world: Problem, room: FreeCapacity, j: int, use: tuple[tuple[int, ...], ...], added: list[list[int]]
+) -> bool:
     """New pods stay under every capability above them, also where what ran before did not."""
     q: int | None = world.gangs[j].queue
     while q is not None:
         for r, limit in enumerate(world.queues[q].capability):
-            held = room.holding(q, [h[r] + a[r] for h, a in zip(room.held, added, strict=True)])
+            held = room.held_below(q, [h[r] + a[r] for h, a in zip(room.held, added, strict=True)])
             if limit is not None and any(vector[r] for vector in use) and held > limit:
                 return False
         q = world.queues[q].parent
@@ -352,18 +367,20 @@ def _within(world: Problem, room: Room, j: int, use: tuple[tuple[int, ...], ...]
 
 def least_loss(world: Problem, j: int) -> tuple[int, int] | None:
     """(loss, gangs that go whole) of the best choice."""
-    room = Room(world)
+    room = FreeCapacity(world)
     costs = []
-    for choice in product(*(list(losses(world, v)) if v != j else [Counter[Spot]()] for v in range(len(world.gangs)))):
+    for choice in product(
+        *(list(losses(world, v)) if v != j else [Counter[RoleOnNode]()] for v in range(len(world.gangs)))
+    ):
         gone = {v: pods for v, pods in enumerate(choice) if pods}
         if legal(world, room, j, gone) and fits(world, room, j, gone):
             costs.append(cost(world, gone))
     return min(costs, default=None)
 
 
-def cost(world: Problem, gone: dict[int, Counter[Spot]]) -> tuple[int, int]:
+def cost(world: Problem, gone: dict[int, Counter[RoleOnNode]]) -> tuple[int, int]:
     """(loss, gangs that go whole)"""
-    whole = sum(pods == running(world.gangs[v]) for v, pods in gone.items())
+    whole = sum(pods == running_pods(world.gangs[v]) for v, pods in gone.items())
     return sum(max(1, world.gangs[v].loss) * sum(pods.values()) for v, pods in gone.items()), whole
 
 
@@ -381,7 +398,7 @@ def test_a_single_waiting_gang_starts_at_the_least_loss_that_any_choice_of_victi
     """And of all choices that lose as little, with the fewest gangs that go whole."""
     plan = solve(world)
     assert verify(world, plan) == []
-    assume([g for g, gang in enumerate(world.gangs) if not is_kept(gang)] == [len(world.gangs) - 1])
+    assume([g for g, gang in enumerate(world.gangs) if not meets_minima_now(gang)] == [len(world.gangs) - 1])
     best = least_loss(world, len(world.gangs) - 1)
     assert (plan.decisions[-1].action, paid(plan, world)) == (("wait", (0, 0)) if best is None else ("start", best))
 
@@ -414,10 +431,10 @@ def test_with_several_waiting_gangs_nobody_goes_for_nothing() -> None:
     def nobody(world: Problem) -> None:
         plan = solve(world)
         assert verify(world, plan) == []
-        seen.update(happened(world, plan))
+        seen.update(plan_events(world, plan))
 
     nobody()
-    assert rarely(seen, evicts=80, two_start=40, starts_and_waits=80) == {}
+    assert rare_events(seen, evicts=80, two_start=40, starts_and_waits=80) == {}
 
 
 @settings(max_examples=300)

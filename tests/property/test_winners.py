@@ -13,13 +13,13 @@ from hypothesis import assume, given, settings
 from solver import solve
 from solver.problem import Problem
 from solver.verify import verify
-from tests.property.brute import Room, Spot, growths
+from tests.property.brute import FreeCapacity, RoleOnNode, new_pod_sets
 from tests.property.test_victims import contested, cost, losses, paid
 
 
 def least_loss(world: Problem, winners: Sequence[int]) -> tuple[int, int] | None:
     """`cost` of the best choice of victims after which all winners fit at once; None where there is none."""
-    room, best = Room(world), None
+    room, best = FreeCapacity(world), None
     victims = [v for v, gang in enumerate(world.gangs) if gang.running]
     for choice in product(*(list(losses(world, v)) for v in victims)):
         gone = {v: pods for v, pods in zip(victims, choice, strict=True) if pods}
@@ -29,7 +29,7 @@ def least_loss(world: Problem, winners: Sequence[int]) -> tuple[int, int] | None
     return best
 
 
-def all_fit(world: Problem, room: Room, winners: Sequence[int], gone: dict[int, Counter[Spot]]) -> bool:
+def all_fit(world: Problem, room: FreeCapacity, winners: Sequence[int], gone: dict[int, Counter[RoleOnNode]]) -> bool:
     free, held = [list(node) for node in room.free], list(room.held[0])
     for v, pods in gone.items():
         for (role, node), number in pods.items():
@@ -38,13 +38,13 @@ def all_fit(world: Problem, room: Room, winners: Sequence[int], gone: dict[int, 
     return _placed(world, room, list(winners), free, held)
 
 
-def _placed(world: Problem, room: Room, winners: list[int], free: list[list[int]], held: list[int]) -> bool:
+def _placed(world: Problem, room: FreeCapacity, winners: list[int], free: list[list[int]], held: list[int]) -> bool:
     if not winners:
         return all(
             limit is None or amount <= limit for amount, limit in zip(held, world.queues[0].capability, strict=True)
         )
-    for option in growths(world, winners[0]):
-        use = [vector[: len(held)] for vector in room.use(winners[0], option)]
+    for option in new_pod_sets(world, winners[0]):
+        use = [vector[: len(held)] for vector in room.use_of(winners[0], option)]
         if all(
             not asked or asked <= have
             for vector, node in zip(use, free, strict=True)

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import pytest
 
 from tests.controlplane import ControlPlane
-from tests.e2e.stories.story import clean, install
+from tests.e2e.stories.story import clean_cluster, install_rights
 
 
 @pytest.fixture(scope="module")
 def installed(shared_control_plane: ControlPlane) -> ControlPlane:
-    install(shared_control_plane)
+    install_rights(shared_control_plane)
     shared_control_plane.follow_scheduler_configmap("volcano-system", "volcano-scheduler-configmap")
     return shared_control_plane
 
@@ -20,4 +20,4 @@ def installed(shared_control_plane: ControlPlane) -> ControlPlane:
 @pytest.fixture
 def plane(installed: ControlPlane) -> Iterator[ControlPlane]:
     yield installed
-    clean(installed)
+    clean_cluster(installed)

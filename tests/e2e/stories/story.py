@@ -17,10 +17,10 @@ from ruamel.yaml import YAML
 from tests.controlplane import ControlPlane
 
 ROOT = Path(__file__).parents[3]
-VCJOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
-QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
+VOLCANO_JOBS_PATH = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
+QUEUES_PATH = "/apis/scheduling.volcano.sh/v1beta1/queues"
 HOSTNAME = "kubernetes.io/hostname"
-GATE = "gangplan.dev/placement"
+PLACEMENT_GATE = "gangplan.dev/placement"
 Object = dict[str, Any]
 
 SCHEDULER = """\
@@ -77,7 +77,7 @@ def role(name: str, replicas: int, *, gpus: int = 0, cpu: str = "1", run_for: st
     return {"name": name, "replicas": replicas, "template": {"metadata": meta, "spec": pod}, **task}
 
 
-def vcjob(name: str, *roles: Object, queue: str = "default", minimum: int | None = None, **spec: Any) -> Object:
+def volcano_job(name: str, *roles: Object, queue: str = "default", minimum: int | None = None, **spec: Any) -> Object:
     return {
         "apiVersion": "batch.volcano.sh/v1alpha1",
         "kind": "Job",
@@ -92,21 +92,21 @@ def vcjob(name: str, *roles: Object, queue: str = "default", minimum: int | None
     }
 
 
-class Repository:
+class GitRepository:
     """A git repository of the user's, with a work tree."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         folder.mkdir(parents=True)
-        self.git("init", "--quiet", "--initial-branch=main")
+        self.run_git("init", "--quiet", "--initial-branch=main")
 
-    def git(self, *arguments: str) -> str:
+    def run_git(self, *arguments: str) -> str:
         identity = ["-c", "user.name=tester", "-c", "user.email=tester@example.com", "-c", "commit.gpgsign=false"]
         return subprocess.run(
             ["git", *identity, *arguments], cwd=self.folder, check=True, capture_output=True, text=True
         ).stdout.strip()
 
-    def write(self, path: str, *content: str | Object) -> None:
+    def write_file(self, path: str, *content: str | Object) -> None:
         """Each piece is one YAML document."""
         file = self.folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -114,21 +114,21 @@ class Repository:
             "---\n".join(piece if isinstance(piece, str) else json.dumps(piece) + "\n" for piece in content)
         )
 
-    def remove(self, path: str) -> None:
+    def remove_file(self, path: str) -> None:
         (self.folder / path).unlink()
 
     def commit(self, message: str = "change") -> str:
         """The new commit's id."""
-        self.git("add", "--all")
-        self.git("commit", "--quiet", "--allow-empty", "-m", message)
-        return self.git("rev-parse", "HEAD")
+        self.run_git("add", "--all")
+        self.run_git("commit", "--quiet", "--allow-empty", "-m", message)
+        return self.run_git("rev-parse", "HEAD")
 
 
-class Reconciler:
+class ReconcilerProcess:
     """`gangplan reconcile` as a process, with the rights of deploy/rbac.yaml and no others."""
 
     def __init__(
-        self, plane: ControlPlane, repository: Repository, folder: Path, *options: str, cluster: str = "test"
+        self, plane: ControlPlane, repository: GitRepository, folder: Path, *options: str, cluster: str = "test"
     ) -> None:
         self.plane, self.folder, self.log = plane, folder, folder / "reconciler.log"
         folder.mkdir(parents=True, exist_ok=True)
@@ -144,14 +144,14 @@ class Reconciler:
             )
         return self
 
-    def signal(self, number: int) -> int:
+    def send_signal(self, number: int) -> int:
         """Send a signal and wait for the end; the exit code."""
         assert self.process is not None
         self.process.send_signal(number)
         return self.process.wait(60)
 
     def kill(self) -> None:
-        self.signal(signal.SIGKILL)
+        self.send_signal(signal.SIGKILL)
 
     def __enter__(self) -> Self:
         return self.start()
@@ -164,29 +164,29 @@ class Reconciler:
         if error is not None:
             error.add_note(f"the end of the reconciler's log:\n{self.log.read_text()[-6000:]}")
 
-    def lines(self) -> list[Object]:
+    def log_lines(self) -> list[Object]:
         return [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
 
-    def status(self) -> Object:
+    def read_status(self) -> Object:
         found = self.plane.api("GET", "/api/v1/namespaces/gangplan-system/configmaps/gangplan-test-status")
         status: Object = json.loads(found["data"]["status.json"])
         return status
 
-    def gang(self, name: str) -> Object:
+    def gang_status(self, name: str) -> Object:
         """What the status says of one job; nothing before the job is in a plan."""
-        found: Object = next((each for each in self.status()["gangs"] if each["name"] == name), {})
+        found: Object = next((each for each in self.read_status()["gangs"] if each["name"] == name), {})
         return found
 
-    def why(self, name: str) -> list[str]:
+    def waiting_codes(self, name: str) -> list[str]:
         """The codes of the reasons why a job waits."""
-        return [reason.partition(":")[0] for reason in self.gang(name).get("reasons", ())]
+        return [reason.partition(":")[0] for reason in self.gang_status(name).get("reasons", ())]
 
     def condition(self, kind: str) -> Object:
-        found: Object = next(each for each in self.status()["conditions"] if each["type"] == kind)
+        found: Object = next(each for each in self.read_status()["conditions"] if each["type"] == kind)
         return found
 
 
-def gangplan(*arguments: str) -> str:
+def run_gangplan(*arguments: str) -> str:
     """What the command says."""
     done = subprocess.run(
         [sys.executable, "-m", "reconciler", *arguments], cwd=ROOT, check=True, capture_output=True, text=True
@@ -194,7 +194,7 @@ def gangplan(*arguments: str) -> str:
     return done.stdout
 
 
-def install(plane: ControlPlane) -> None:
+def install_rights(plane: ControlPlane) -> None:
     """Apply deploy/: the namespace and the rights, given to the test bed's user without rights of his own."""
     for file in ("namespace.yaml", "rbac.yaml"):
         for thing in YAML(typ="safe").load_all((ROOT / "deploy" / file).read_text()):
@@ -206,45 +206,47 @@ def install(plane: ControlPlane) -> None:
             plane.api("POST", f"/{'apis' if '/' in api else 'api'}/{api}{space}/{kind}", thing)
 
 
-def pods(plane: ControlPlane, job: str, namespace: str = "default") -> list[Object]:
+def job_pods(plane: ControlPlane, job: str, namespace: str = "default") -> list[Object]:
     found: list[Object] = plane.api(
         "GET", f"/api/v1/namespaces/{namespace}/pods?labelSelector=volcano.sh/job-name={job}"
     )["items"]
     return found
 
 
-def phase(plane: ControlPlane, job: str) -> str:
-    return str(plane.api("GET", f"{VCJOBS}/{job}").get("status", {}).get("state", {}).get("phase", ""))
+def job_phase(plane: ControlPlane, job: str) -> str:
+    return str(plane.api("GET", f"{VOLCANO_JOBS_PATH}/{job}").get("status", {}).get("state", {}).get("phase", ""))
 
 
-def gated(pod: Object) -> bool:
-    return any(gate["name"] == GATE for gate in pod["spec"].get("schedulingGates") or ())
+def is_gated(pod: Object) -> bool:
+    return any(gate["name"] == PLACEMENT_GATE for gate in pod["spec"].get("schedulingGates") or ())
 
 
-def placement(plane: ControlPlane, job: str) -> dict[str, dict[str, int]]:
+def planned_pods(plane: ControlPlane, job: str) -> dict[str, dict[str, int]]:
     """Role -> node -> pods, as the plan says on the job."""
-    found: dict[str, dict[str, int]] = json.loads(plane.api("GET", f"{VCJOBS}/{job}")["metadata"]["annotations"][GATE])
+    found: dict[str, dict[str, int]] = json.loads(
+        plane.api("GET", f"{VOLCANO_JOBS_PATH}/{job}")["metadata"]["annotations"][PLACEMENT_GATE]
+    )
     return found
 
 
-def bound(plane: ControlPlane, job: str) -> dict[str, dict[str, int]]:
+def bound_pods(plane: ControlPlane, job: str) -> dict[str, dict[str, int]]:
     """Role -> node -> pods, as Volcano bound them."""
     found: dict[str, dict[str, int]] = {}
-    for pod in pods(plane, job):
+    for pod in job_pods(plane, job):
         counts = found.setdefault(pod["metadata"]["annotations"]["volcano.sh/task-spec"], {})
         node = pod["spec"].get("nodeName") or "nowhere"
         counts[node] = counts.get(node, 0) + 1
     return found
 
 
-def clean(plane: ControlPlane) -> None:
+def clean_cluster(plane: ControlPlane) -> None:
     """Take away what a story left: jobs, pods, nodes, queues, hypernodes and the reconciler's own objects."""
-    for job in plane.api("GET", VCJOBS)["items"]:
-        plane.api("DELETE", f"{VCJOBS}/{job['metadata']['name']}")
+    for job in plane.api("GET", VOLCANO_JOBS_PATH)["items"]:
+        plane.api("DELETE", f"{VOLCANO_JOBS_PATH}/{job['metadata']['name']}")
     for pod in plane.api("GET", "/api/v1/namespaces/default/pods")["items"]:
         if not pod["metadata"].get("ownerReferences"):
             plane.api("DELETE", f"/api/v1/namespaces/default/pods/{pod['metadata']['name']}?gracePeriodSeconds=0")
-    plane.wait(
+    plane.wait_until(
         lambda: plane.api("GET", "/api/v1/namespaces/default/pods")["items"],
         lambda seen: not seen,
         timeout=60,
@@ -257,11 +259,11 @@ def clean(plane: ControlPlane) -> None:
         "/apis/coordination.k8s.io/v1/namespaces/gangplan-system/leases",
     ):
         plane.api("DELETE", path)
-    names = {each["metadata"]["name"] for each in plane.api("GET", QUEUES)["items"]}
+    names = {each["metadata"]["name"] for each in plane.api("GET", QUEUES_PATH)["items"]}
     for name in names - {"root", "default"}:
-        plane.wait(lambda name=name: plane.api("DELETE", f"{QUEUES}/{name}"), what=f"queue {name} to go")  # type: ignore[misc]
+        plane.wait_until(lambda name=name: plane.api("DELETE", f"{QUEUES_PATH}/{name}"), what=f"queue {name} to go")  # type: ignore[misc]
 
 
-def gpu_nodes(plane: ControlPlane, count: int, gpus: int) -> list[str]:
+def add_gpu_nodes(plane: ControlPlane, count: int, gpus: int) -> list[str]:
     capacity = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": str(gpus)}
     return plane.add_nodes([f"gpu-{at}" for at in range(count)], capacity=capacity)

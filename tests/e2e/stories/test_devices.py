@@ -14,16 +14,16 @@ from tests.e2e.stories.story import (
     CLUSTER,
     HOSTNAME,
     SCHEDULER,
+    GitRepository,
     Object,
-    Reconciler,
-    Repository,
-    bound,
-    phase,
-    placement,
-    pods,
+    ReconcilerProcess,
+    bound_pods,
+    job_phase,
+    job_pods,
+    planned_pods,
     queue,
     role,
-    vcjob,
+    volcano_job,
 )
 
 pytestmark = pytest.mark.e2e
@@ -127,59 +127,70 @@ def test_pods_land_where_one_numa_cell_or_one_card_has_the_room(plane: ControlPl
     for node, idle in (("numa-0", "4-7,12-15"), ("numa-1", "0-7")):
         occupy(plane, node, 8)
         tell_numa(plane, node, idle)
-    repository = Repository(tmp_path / "repo")
-    repository.write("cluster-specs/test/cluster.yaml", CLUSTER, SHARING, POOLS, queue("team"))
+    repository = GitRepository(tmp_path / "repo")
+    repository.write_file("cluster-specs/test/cluster.yaml", CLUSTER, SHARING, POOLS, queue("team"))
     repository.commit()
-    with Reconciler(plane, repository, tmp_path / "one") as reconciler:
-        plane.wait(
+    with ReconcilerProcess(plane, repository, tmp_path / "one") as reconciler:
+        plane.wait_until(
             lambda: plane.logs("volcano-scheduler"),
             lambda said: "deviceshare]" in said,
             what="Volcano to share devices",
         )
         one_cell = limited("worker", 1, {"cpu": "6", "memory": "4Gi"}, topologyPolicy="single-numa-node")
-        repository.write("jobs/cell.yaml", vcjob("cell", one_cell, queue="team"))
+        repository.write_file("jobs/cell.yaml", volcano_job("cell", one_cell, queue="team"))
         repository.commit()
-        plane.wait(lambda: phase(plane, "cell"), lambda seen: seen == "Running", what="the job of one NUMA cell to run")
-        assert bound(plane, "cell") == placement(plane, "cell") == {"worker": {"numa-1": 1}}, (
+        plane.wait_until(
+            lambda: job_phase(plane, "cell"), lambda seen: seen == "Running", what="the job of one NUMA cell to run"
+        )
+        assert bound_pods(plane, "cell") == planned_pods(plane, "cell") == {"worker": {"numa-1": 1}}, (
             "numa-0 has as many idle CPUs, 4 in each cell"
         )
-        repository.write("jobs/next.yaml", vcjob("next", one_cell, queue="team"))
+        repository.write_file("jobs/next.yaml", volcano_job("next", one_cell, queue="team"))
         for node in cards:
             tell_cards(plane, node)
         for name, replicas, memory in (("most", 4, 6000), ("rest", 2, 4000)):
-            repository.write(f"jobs/{name}.yaml", vcjob(name, limited("worker", replicas, share(memory)), queue="team"))
-        repository.write("jobs/mixed.yaml", vcjob("mixed", *mixed(5000, 3000, 7000, 5000), queue="team"))
+            repository.write_file(
+                f"jobs/{name}.yaml", volcano_job(name, limited("worker", replicas, share(memory)), queue="team")
+            )
+        repository.write_file("jobs/mixed.yaml", volcano_job("mixed", *mixed(5000, 3000, 7000, 5000), queue="team"))
         repository.commit()
         for name in ("most", "rest", "mixed"):
-            plane.wait(lambda name=name: phase(plane, name), lambda seen: seen == "Running", what=f"job {name} to run")  # type: ignore[misc]
-            assert bound(plane, name) == placement(plane, name)
-        assert bound(plane, "most") == {"worker": {"card-0": 2, "card-1": 2}}, (
+            plane.wait_until(
+                lambda name=name: job_phase(plane, name),
+                lambda seen: seen == "Running",
+                what=f"job {name} to run",  # type: ignore[misc]
+            )
+            assert bound_pods(plane, name) == planned_pods(plane, name)
+        assert bound_pods(plane, "most") == {"worker": {"card-0": 2, "card-1": 2}}, (
             "by the sum of its memory a node would take three"
         )
         taken = [
-            pod["metadata"]["annotations"]["volcano.sh/vgpu-ids-new"].partition(",")[0] for pod in pods(plane, "most")
+            pod["metadata"]["annotations"]["volcano.sh/vgpu-ids-new"].partition(",")[0]
+            for pod in job_pods(plane, "most")
         ]
         assert sorted(taken) == ["card-0-a", "card-0-b", "card-1-a", "card-1-b"]
-        repository.write("jobs/scattered.yaml", vcjob("scattered", limited("worker", 1, share(5000)), queue="team"))
+        repository.write_file(
+            "jobs/scattered.yaml", volcano_job("scattered", limited("worker", 1, share(5000)), queue="team")
+        )
         repository.commit()
-        plane.wait(
-            lambda: reconciler.why("scattered"),
+        plane.wait_until(
+            lambda: reconciler.waiting_codes("scattered"),
             lambda seen: seen == ["GW118"],
             what="the pod for which no card has room to be told",
         )
 
         # The resource exporter is always late: it has not spoken of the first job's CPUs yet, and will not know at once
         # that they are idle again.
-        assert reconciler.why("next") == ["GW118"]
+        assert reconciler.waiting_codes("next") == ["GW118"]
         tell_numa(plane, "numa-1", "6-7")
-        repository.remove("jobs/cell.yaml")
+        repository.remove_file("jobs/cell.yaml")
         commit = repository.commit()
-        plane.wait(
-            lambda: (reconciler.status()["commit"], pods(plane, "cell")),
+        plane.wait_until(
+            lambda: (reconciler.read_status()["commit"], job_pods(plane, "cell")),
             lambda seen: seen == (commit, []),
             what="the first job to be gone",
         )
-        plane.wait(lambda: reconciler.gang("cell"), lambda seen: not seen, what="a plan without it")
+        plane.wait_until(lambda: reconciler.gang_status("cell"), lambda seen: not seen, what="a plan without it")
         tell_numa(plane, "numa-1", "0-7")
-        plane.wait(lambda: phase(plane, "next"), lambda seen: seen == "Running", what="the next job to run")
-        assert bound(plane, "next") == {"worker": {"numa-1": 1}}
+        plane.wait_until(lambda: job_phase(plane, "next"), lambda seen: seen == "Running", what="the next job to run")
+        assert bound_pods(plane, "next") == {"worker": {"numa-1": 1}}

@@ -13,18 +13,18 @@ import pytest
 from tests.controlplane import ApiError, ControlPlane
 from tests.e2e.stories.story import (
     CLUSTER,
-    QUEUES,
+    QUEUES_PATH,
     SCHEDULER,
-    VCJOBS,
-    Reconciler,
-    Repository,
-    clean,
-    gpu_nodes,
+    VOLCANO_JOBS_PATH,
+    GitRepository,
+    ReconcilerProcess,
+    add_gpu_nodes,
+    clean_cluster,
+    job_phase,
     node_pool,
-    phase,
     queue,
     role,
-    vcjob,
+    volcano_job,
 )
 
 pytestmark = pytest.mark.e2e
@@ -36,20 +36,20 @@ SCHEDULER_CONF = "/api/v1/namespaces/volcano-system/configmaps/volcano-scheduler
 class Kept:
     """A cluster that a reconciler keeps at a small repository."""
 
-    def __init__(self, plane: ControlPlane, repository: Repository, reconciler: Reconciler) -> None:
+    def __init__(self, plane: ControlPlane, repository: GitRepository, reconciler: ReconcilerProcess) -> None:
         self.plane, self.repository, self.reconciler = plane, repository, reconciler
 
     def api(self, method: str, path: str, body: Any = None) -> Any:
         return self.plane.api(method, path, body)
 
     def wait(self, look: Callable[[], Any], until: Callable[[Any], object] = bool, what: str = "") -> Any:
-        return self.plane.wait(look, until, what=what)
+        return self.plane.wait_until(look, until, what=what)
 
     def commit(self) -> str:
         """Commit, and wait until that commit is in force with everything applied."""
         commit = self.repository.commit()
         self.wait(
-            self.reconciler.status,
+            self.reconciler.read_status,
             lambda seen: seen["commit"] == commit and self.holds("Applied"),
             what=f"commit {commit} in force",
         )
@@ -69,40 +69,44 @@ class Kept:
 @pytest.fixture(scope="module")
 def kept(installed: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
     folder: Path = tmp_path_factory.mktemp("kept")
-    gpu_nodes(installed, 2, gpus=8)
-    repository = Repository(folder / "repo")
-    repository.write(
+    add_gpu_nodes(installed, 2, gpus=8)
+    repository = GitRepository(folder / "repo")
+    repository.write_file(
         "cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 2), queue("team", gpus=16, weight=3)
     )
-    repository.write("jobs/steady.yaml", vcjob("steady", role("worker", 4, gpus=1), queue="team"))
+    repository.write_file("jobs/steady.yaml", volcano_job("steady", role("worker", 4, gpus=1), queue="team"))
     settings = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {"name": "settings", "namespace": "default"},
         "data": {"mode": "fast"},
     }
-    repository.write("jobs/settings.yaml", settings)
+    repository.write_file("jobs/settings.yaml", settings)
     repository.commit()
-    with Reconciler(installed, repository, folder / "one") as reconciler:
-        installed.wait(lambda: phase(installed, "steady"), lambda seen: seen == "Running", what="the job to run")
+    with ReconcilerProcess(installed, repository, folder / "one") as reconciler:
+        installed.wait_until(
+            lambda: job_phase(installed, "steady"), lambda seen: seen == "Running", what="the job to run"
+        )
         yield Kept(installed, repository, reconciler)
-    clean(installed)
+    clean_cluster(installed)
 
 
 def test_what_is_changed_by_hand_is_put_back(kept: Kept) -> None:
-    kept.api("PATCH", f"{QUEUES}/team", {"spec": {"weight": 77}})
+    kept.api("PATCH", f"{QUEUES_PATH}/team", {"spec": {"weight": 77}})
     kept.wait(
-        lambda: kept.api("GET", f"{QUEUES}/team")["spec"]["weight"], lambda seen: seen == 3, what="the queue's weight"
+        lambda: kept.api("GET", f"{QUEUES_PATH}/team")["spec"]["weight"],
+        lambda seen: seen == 3,
+        what="the queue's weight",
     )
 
-    kept.api("PATCH", f"{VCJOBS}/steady", {"metadata": {"annotations": {"gangplan.dev/placement": "{}"}}})
+    kept.api("PATCH", f"{VOLCANO_JOBS_PATH}/steady", {"metadata": {"annotations": {"gangplan.dev/placement": "{}"}}})
     kept.wait(
-        lambda: kept.api("GET", f"{VCJOBS}/steady")["metadata"]["annotations"]["gangplan.dev/placement"],
+        lambda: kept.api("GET", f"{VOLCANO_JOBS_PATH}/steady")["metadata"]["annotations"]["gangplan.dev/placement"],
         lambda seen: seen != "{}",
     )
-    kept.api("PATCH", f"{VCJOBS}/steady", {"spec": {"minAvailable": 1}})
+    kept.api("PATCH", f"{VOLCANO_JOBS_PATH}/steady", {"spec": {"minAvailable": 1}})
     kept.wait(
-        lambda: kept.api("GET", f"{VCJOBS}/steady")["spec"]["minAvailable"],
+        lambda: kept.api("GET", f"{VOLCANO_JOBS_PATH}/steady")["spec"]["minAvailable"],
         lambda seen: seen == 4,
         what="the job's minAvailable",
     )
@@ -114,24 +118,24 @@ def test_what_is_changed_by_hand_is_put_back(kept: Kept) -> None:
         what="the ConfigMap's data",
     )
     assert data["extra"] == "not ours", "a field that gangplan never set is left to whoever did"
-    assert phase(kept.plane, "steady") == "Running"
+    assert job_phase(kept.plane, "steady") == "Running"
 
 
 def test_the_same_amount_in_another_spelling_is_no_drift(kept: Kept) -> None:
-    kept.api("PATCH", f"{QUEUES}/team", {"spec": {"capability": {"nvidia.com/gpu": "16000m"}}})
-    before = kept.api("GET", f"{QUEUES}/team")["metadata"]["generation"]
-    kept.api("PATCH", f"{QUEUES}/team", {"spec": {"weight": 78}})
+    kept.api("PATCH", f"{QUEUES_PATH}/team", {"spec": {"capability": {"nvidia.com/gpu": "16000m"}}})
+    before = kept.api("GET", f"{QUEUES_PATH}/team")["metadata"]["generation"]
+    kept.api("PATCH", f"{QUEUES_PATH}/team", {"spec": {"weight": 78}})
     kept.wait(
-        lambda: kept.api("GET", f"{QUEUES}/team")["metadata"]["generation"],
+        lambda: kept.api("GET", f"{QUEUES_PATH}/team")["metadata"]["generation"],
         lambda seen: seen >= before + 2,
         what="a correction of the weight",
     )
-    changes = [line["change"] for line in kept.reconciler.lines() if line["message"] == "change"]
+    changes = [line["change"] for line in kept.reconciler.log_lines() if line["message"] == "change"]
     assert not [change for change in changes if "capability" in change]
 
 
 def test_a_deleted_object_returns(kept: Kept) -> None:
-    for path in (f"{CONFIGMAPS}/settings", f"{VCJOBS}/steady"):
+    for path in (f"{CONFIGMAPS}/settings", f"{VOLCANO_JOBS_PATH}/steady"):
         gone = kept.api("GET", path)["metadata"]["uid"]
         kept.api("DELETE", path)
         kept.wait(
@@ -139,12 +143,12 @@ def test_a_deleted_object_returns(kept: Kept) -> None:
             lambda seen, gone=gone: seen != gone,  # type: ignore[misc]
             what=f"{path} to return",
         )
-    kept.wait(lambda: phase(kept.plane, "steady"), lambda seen: seen == "Running", what="the job to run again")
+    kept.wait(lambda: job_phase(kept.plane, "steady"), lambda seen: seen == "Running", what="the job to run again")
 
 
 def test_a_broken_commit_is_reported_and_changes_nothing_until_it_is_reverted(kept: Kept) -> None:
     good = kept.commit()
-    kept.repository.write("jobs/steady.yaml", "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\n\tmetadata: {}\n")
+    kept.repository.write_file("jobs/steady.yaml", "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\n\tmetadata: {}\n")
     bad = kept.repository.commit("break it")
     said = kept.wait(
         lambda: kept.reconciler.condition("Compiled"),
@@ -152,19 +156,19 @@ def test_a_broken_commit_is_reported_and_changes_nothing_until_it_is_reverted(ke
         what="the rejection",
     )
     assert bad in said["message"]
-    status = kept.reconciler.status()
+    status = kept.reconciler.read_status()
     assert status["commit"] == good
     assert any(line.startswith("jobs/steady.yaml:3:1: error GP") for line in status["diagnostics"])
     events = kept.api("GET", "/api/v1/namespaces/gangplan-system/events")["items"]
     assert any(event["reason"] == "CommitRejected" and bad in event["message"] for event in events)
-    assert phase(kept.plane, "steady") == "Running", "the job whose file broke lives on"
-    kept.api("PATCH", f"{QUEUES}/team", {"spec": {"weight": 79}})
+    assert job_phase(kept.plane, "steady") == "Running", "the job whose file broke lives on"
+    kept.api("PATCH", f"{QUEUES_PATH}/team", {"spec": {"weight": 79}})
     kept.wait(
-        lambda: kept.api("GET", f"{QUEUES}/team")["spec"]["weight"],
+        lambda: kept.api("GET", f"{QUEUES_PATH}/team")["spec"]["weight"],
         lambda seen: seen == 3,
         what="drift to be put back meanwhile",
     )
-    kept.repository.git("revert", "--no-edit", "HEAD")
+    kept.repository.run_git("revert", "--no-edit", "HEAD")
     kept.commit()
     assert kept.holds("Compiled")
 
@@ -178,7 +182,7 @@ def test_what_leaves_the_repository_is_pruned_if_it_is_ours_and_not_protected(ke
         }
         return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"key": "value"}}
 
-    kept.repository.write("jobs/two.yaml", config("leaves"), config("stays", prune="disabled"))
+    kept.repository.write_file("jobs/two.yaml", config("leaves"), config("stays", prune="disabled"))
     kept.api(
         "POST",
         CONFIGMAPS,
@@ -190,26 +194,26 @@ def test_what_leaves_the_repository_is_pruned_if_it_is_ours_and_not_protected(ke
         },
     )
     kept.commit()
-    kept.repository.remove("jobs/two.yaml")
+    kept.repository.remove_file("jobs/two.yaml")
     kept.commit()
     kept.wait(lambda: kept.missing(f"{CONFIGMAPS}/leaves"), what="the ConfigMap to go")
     assert not kept.missing(f"{CONFIGMAPS}/stays")
     assert not kept.missing(f"{CONFIGMAPS}/foreign"), "labels make nothing ours, only the inventory does"
-    assert any(row["object"].endswith("stays") for row in kept.reconciler.status()["held"])
+    assert any(row["object"].endswith("stays") for row in kept.reconciler.read_status()["held"])
 
 
 def test_a_repository_that_is_suddenly_empty_deletes_nothing(kept: Kept) -> None:
     before = kept.commit()
-    kept.repository.git("rm", "-r", "-q", "--", "jobs", "cluster-specs")
+    kept.repository.run_git("rm", "-r", "-q", "--", "jobs", "cluster-specs")
     kept.repository.commit("remove everything")
     kept.wait(
         lambda: kept.reconciler.condition("Compiled")["reason"],
         lambda seen: seen == "CommitRejected",
         what="the rejection",
     )
-    assert kept.reconciler.status()["commit"] == before
-    assert not kept.missing(f"{VCJOBS}/steady")
-    kept.repository.git("revert", "--no-edit", "HEAD")
+    assert kept.reconciler.read_status()["commit"] == before
+    assert not kept.missing(f"{VOLCANO_JOBS_PATH}/steady")
+    kept.repository.run_git("revert", "--no-edit", "HEAD")
     kept.commit()
 
 
@@ -218,18 +222,18 @@ def test_more_deletions_than_the_limit_are_held_until_the_commit_is_allowed(kept
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"many-{at}", "namespace": "default"}}
         for at in range(11)
     ]
-    kept.repository.write("jobs/many.yaml", *many)
+    kept.repository.write_file("jobs/many.yaml", *many)
     kept.commit()
-    kept.repository.remove("jobs/many.yaml")
+    kept.repository.remove_file("jobs/many.yaml")
     commit = kept.commit()
     allow = f"--allow-prune {commit}"
     held = kept.wait(
-        lambda: [row for row in kept.reconciler.status()["held"] if allow in row["reason"]],
+        lambda: [row for row in kept.reconciler.read_status()["held"] if allow in row["reason"]],
         what="the pruning to be held",
     )
     assert len(held) == 11
     assert not kept.missing(f"{CONFIGMAPS}/many-0")
-    assert kept.reconciler.signal(15) == 0
+    assert kept.reconciler.send_signal(15) == 0
     kept.reconciler.command += ["--allow-prune", commit]
     kept.reconciler.start()
     kept.wait(lambda: all(kept.missing(f"{CONFIGMAPS}/many-{at}") for at in range(11)), what="all of them to go")
@@ -237,8 +241,8 @@ def test_more_deletions_than_the_limit_are_held_until_the_commit_is_allowed(kept
 
 def test_a_rewritten_history_is_held(kept: Kept) -> None:
     old = kept.commit()
-    kept.repository.git("commit", "--quiet", "--allow-empty", "--amend", "-m", "another past")
-    fresh = kept.repository.git("rev-parse", "HEAD")
+    kept.repository.run_git("commit", "--quiet", "--allow-empty", "--amend", "-m", "another past")
+    fresh = kept.repository.run_git("rev-parse", "HEAD")
     said = kept.wait(
         lambda: kept.reconciler.condition("HistoryRewritten"),
         lambda seen: seen["status"] == "True",
@@ -246,8 +250,8 @@ def test_a_rewritten_history_is_held(kept: Kept) -> None:
     )
     assert old in said["message"]
     assert fresh in said["message"]
-    assert kept.reconciler.status()["commit"] == old
-    kept.repository.git("reset", "--quiet", "--hard", old)
+    assert kept.reconciler.read_status()["commit"] == old
+    kept.repository.run_git("reset", "--quiet", "--hard", old)
     kept.wait(lambda: kept.holds("HistoryRewritten"), lambda seen: not seen, what="the old history again")
 
 
@@ -260,10 +264,10 @@ def test_an_object_of_somebody_else_is_not_taken_unless_the_repository_says_so(k
         "metadata": {"name": "shared", "namespace": "default"},
         "data": {"mode": "ours"},
     }
-    kept.repository.write("jobs/shared.yaml", ours)
+    kept.repository.write_file("jobs/shared.yaml", ours)
     kept.repository.commit()
     held = kept.wait(
-        lambda: kept.reconciler.status()["held"],
+        lambda: kept.reconciler.read_status()["held"],
         lambda seen: any(row["object"].endswith("shared") for row in seen),
         what="the conflict",
     )
@@ -271,7 +275,7 @@ def test_an_object_of_somebody_else_is_not_taken_unless_the_repository_says_so(k
     assert ".data.mode is held by their-tool" in row["reason"]
     assert kept.api("GET", f"{CONFIGMAPS}/shared")["data"] == {"mode": "theirs"}
     ours["metadata"]["annotations"] = {"gangplan.dev/adopt": "true"}
-    kept.repository.write("jobs/shared.yaml", ours)
+    kept.repository.write_file("jobs/shared.yaml", ours)
     kept.commit()
     assert kept.api("GET", f"{CONFIGMAPS}/shared")["data"] == {"mode": "ours"}
 
@@ -286,9 +290,9 @@ def test_two_who_set_the_same_field_again_and_again_are_a_fight_and_the_other_is
     said = kept.reconciler.condition("Fighting")
     assert "their-tool" in said["message"]
     assert "ConfigMap default/settings" in said["message"]
-    kept.api("PATCH", f"{QUEUES}/team", {"spec": {"weight": 80}})
+    kept.api("PATCH", f"{QUEUES_PATH}/team", {"spec": {"weight": 80}})
     kept.wait(
-        lambda: kept.api("GET", f"{QUEUES}/team")["spec"]["weight"],
+        lambda: kept.api("GET", f"{QUEUES_PATH}/team")["spec"]["weight"],
         lambda seen: seen == 3,
         what="other objects to be kept all the same",
     )

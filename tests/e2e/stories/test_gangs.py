@@ -10,35 +10,37 @@ import pytest
 from tests.controlplane import ControlPlane
 from tests.e2e.stories.story import (
     CLUSTER,
-    GATE,
+    PLACEMENT_GATE,
     SCHEDULER,
-    VCJOBS,
-    Reconciler,
-    Repository,
-    bound,
-    gated,
-    gpu_nodes,
+    VOLCANO_JOBS_PATH,
+    GitRepository,
+    ReconcilerProcess,
+    add_gpu_nodes,
+    bound_pods,
+    is_gated,
+    job_phase,
+    job_pods,
     node_pool,
-    phase,
-    placement,
-    pods,
+    planned_pods,
     queue,
     role,
-    vcjob,
+    volcano_job,
 )
 
 pytestmark = pytest.mark.e2e
 
 
 def as_planned(plane: ControlPlane, job: str) -> None:
-    assert bound(plane, job) == placement(plane, job)
+    assert bound_pods(plane, job) == planned_pods(plane, job)
 
 
 def test_a_tensorflow_job_runs_with_every_pod_on_its_planned_node(plane: ControlPlane, tmp_path: Path) -> None:
-    gpu_nodes(plane, 4, gpus=8)
-    repository = Repository(tmp_path / "repo")
-    repository.write("cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 4), queue("ads", gpus=32))
-    tensorflow = vcjob(
+    add_gpu_nodes(plane, 4, gpus=8)
+    repository = GitRepository(tmp_path / "repo")
+    repository.write_file(
+        "cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 4), queue("ads", gpus=32)
+    )
+    tensorflow = volcano_job(
         "tensorflow",
         role("ps", 1),
         role("worker", 2, cpu="2", policies=[{"event": "TaskCompleted", "action": "CompleteJob"}]),
@@ -47,71 +49,81 @@ def test_a_tensorflow_job_runs_with_every_pod_on_its_planned_node(plane: Control
         policies=[{"event": "PodEvicted", "action": "RestartJob"}],
     )
     tensorflow["metadata"]["labels"] = {"volcano.sh/job-type": "Tensorflow"}
-    repository.write("jobs/ads/tensorflow.yaml", tensorflow)
+    repository.write_file("jobs/ads/tensorflow.yaml", tensorflow)
     repository.commit()
-    with Reconciler(plane, repository, tmp_path / "one"):
-        plane.wait(lambda: phase(plane, "tensorflow"), lambda seen: seen == "Running", what="the job to run")
+    with ReconcilerProcess(plane, repository, tmp_path / "one"):
+        plane.wait_until(lambda: job_phase(plane, "tensorflow"), lambda seen: seen == "Running", what="the job to run")
         as_planned(plane, "tensorflow")
-        assert len(pods(plane, "tensorflow")) == 3
+        assert len(job_pods(plane, "tensorflow")) == 3
 
 
 def test_of_two_jobs_of_four_workers_on_four_gpus_the_second_runs_after_the_first(
     plane: ControlPlane, tmp_path: Path
 ) -> None:
-    gpu_nodes(plane, 2, gpus=2)
-    repository = Repository(tmp_path / "repo")
-    repository.write("cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 2, gpus=2), queue("team"))
+    add_gpu_nodes(plane, 2, gpus=2)
+    repository = GitRepository(tmp_path / "repo")
+    repository.write_file(
+        "cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 2, gpus=2), queue("team")
+    )
     for name in ("alpha", "beta"):
-        repository.write(f"jobs/{name}.yaml", vcjob(name, role("worker", 4, gpus=1, run_for="4s"), queue="team"))
+        repository.write_file(
+            f"jobs/{name}.yaml", volcano_job(name, role("worker", 4, gpus=1, run_for="4s"), queue="team")
+        )
     repository.commit()
-    with Reconciler(plane, repository, tmp_path / "one") as reconciler:
-        plane.wait(lambda: phase(plane, "alpha"), lambda seen: seen == "Running", what="the first job to run")
-        waiting = plane.api("GET", f"{VCJOBS}/beta")["metadata"]["annotations"]
-        assert GATE not in waiting
+    with ReconcilerProcess(plane, repository, tmp_path / "one") as reconciler:
+        plane.wait_until(lambda: job_phase(plane, "alpha"), lambda seen: seen == "Running", what="the first job to run")
+        waiting = plane.api("GET", f"{VOLCANO_JOBS_PATH}/beta")["metadata"]["annotations"]
+        assert PLACEMENT_GATE not in waiting
         assert waiting["gangplan.dev/waiting"].startswith("GW")
-        assert all(gated(pod) for pod in pods(plane, "beta")), (
+        assert all(is_gated(pod) for pod in job_pods(plane, "beta")), (
             "not one pod of the second may start before the first is over"
         )
-        decision = next(gang for gang in reconciler.status()["gangs"] if gang["name"] == "beta")
+        decision = next(gang for gang in reconciler.read_status()["gangs"] if gang["name"] == "beta")
         assert decision["decision"] == "wait"
-        assert phase(plane, "beta") == "Pending"
+        assert job_phase(plane, "beta") == "Pending"
         for name in ("alpha", "beta"):
-            plane.wait(
-                lambda name=name: phase(plane, name),  # type: ignore[misc]
+            plane.wait_until(
+                lambda name=name: job_phase(plane, name),  # type: ignore[misc]
                 lambda seen: seen == "Completed",
                 what=f"the end of {name}",
             )
-        plane.wait(lambda: reconciler.status()["finished"], lambda seen: len(seen) == 2, what="both ends in the status")
+        plane.wait_until(
+            lambda: reconciler.read_status()["finished"], lambda seen: len(seen) == 2, what="both ends in the status"
+        )
 
 
 def test_five_jobs_of_which_fewer_than_two_fit_all_finish(plane: ControlPlane, tmp_path: Path) -> None:
-    gpu_nodes(plane, 3, gpus=2)
-    repository = Repository(tmp_path / "repo")
-    repository.write("cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 3, gpus=2), queue("team"))
+    add_gpu_nodes(plane, 3, gpus=2)
+    repository = GitRepository(tmp_path / "repo")
+    repository.write_file(
+        "cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 3, gpus=2), queue("team")
+    )
     names = [f"train-{at}" for at in range(5)]
     for name in names:
         worker = role("worker", 4, gpus=1, run_for="1s", policies=[{"event": "TaskCompleted", "action": "CompleteJob"}])
-        repository.write(
-            f"jobs/{name}.yaml", vcjob(name, role("ps", 2), worker, queue="team", plugins={"env": [], "svc": []})
+        repository.write_file(
+            f"jobs/{name}.yaml", volcano_job(name, role("ps", 2), worker, queue="team", plugins={"env": [], "svc": []})
         )
     repository.commit()
-    with Reconciler(plane, repository, tmp_path / "one"):
+    with ReconcilerProcess(plane, repository, tmp_path / "one"):
         seen_together = 0
 
         def phases() -> dict[str, str]:
             nonlocal seen_together
-            found = {name: phase(plane, name) for name in names}
+            found = {name: job_phase(plane, name) for name in names}
             seen_together = max(seen_together, sum(each == "Running" for each in found.values()))
             return found
 
-        plane.wait(phases, lambda seen: set(seen.values()) == {"Completed"}, timeout=90, what="the end of all five")
+        plane.wait_until(
+            phases, lambda seen: set(seen.values()) == {"Completed"}, timeout=90, what="the end of all five"
+        )
         assert seen_together <= 1, "six GPUs hold one job of four workers at a time"
 
 
 def test_a_hard_topology_gang_stays_in_one_supernode_where_a_greedy_packer_would_split_it(
     plane: ControlPlane, tmp_path: Path
 ) -> None:
-    nodes = gpu_nodes(plane, 6, gpus=8)
+    nodes = add_gpu_nodes(plane, 6, gpus=8)
     occupant = {"name": "main", "image": "none", "resources": {"limits": {"nvidia.com/gpu": 8}}}
     for node in (
         nodes[0],
@@ -119,43 +131,47 @@ def test_a_hard_topology_gang_stays_in_one_supernode_where_a_greedy_packer_would
     ):  # one free node is left in the first and in the last supernode, and first-fit takes gpu-1 and gpu-2
         foreign = {"metadata": {"name": f"foreign-{node}"}, "spec": {"nodeName": node, "containers": [occupant]}}
         plane.api("POST", "/api/v1/namespaces/default/pods", foreign)
-    repository = Repository(tmp_path / "repo")
-    repository.write(
+    repository = GitRepository(tmp_path / "repo")
+    repository.write_file(
         "cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 6, supernode=2), queue("team")
     )
     topology = {"mode": "hard", "highestTierAllowed": 1}
-    repository.write("jobs/llm.yaml", vcjob("llm", role("worker", 2, gpus=8), queue="team", networkTopology=topology))
+    repository.write_file(
+        "jobs/llm.yaml", volcano_job("llm", role("worker", 2, gpus=8), queue="team", networkTopology=topology)
+    )
     repository.commit()
-    with Reconciler(plane, repository, tmp_path / "one"):
-        plane.wait(lambda: phase(plane, "llm"), lambda seen: seen == "Running", what="the job to run")
+    with ReconcilerProcess(plane, repository, tmp_path / "one"):
+        plane.wait_until(lambda: job_phase(plane, "llm"), lambda seen: seen == "Running", what="the job to run")
         as_planned(plane, "llm")
-        assert bound(plane, "llm") == {"worker": {"gpu-2": 1, "gpu-3": 1}}
+        assert bound_pods(plane, "llm") == {"worker": {"gpu-2": 1, "gpu-3": 1}}
 
 
 def test_a_kill_between_two_gates_loses_no_pod_and_doubles_none(plane: ControlPlane, tmp_path: Path) -> None:
-    gpu_nodes(plane, 10, gpus=8)
-    repository = Repository(tmp_path / "repo")
-    repository.write("cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 10), queue("team"))
-    repository.write("jobs/big.yaml", vcjob("big", role("worker", 80, gpus=1), queue="team"))
+    add_gpu_nodes(plane, 10, gpus=8)
+    repository = GitRepository(tmp_path / "repo")
+    repository.write_file("cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 10), queue("team"))
+    repository.write_file("jobs/big.yaml", volcano_job("big", role("worker", 80, gpus=1), queue="team"))
     repository.commit()
-    with Reconciler(plane, repository, tmp_path / "one") as reconciler:
+    with ReconcilerProcess(plane, repository, tmp_path / "one") as reconciler:
 
         def first() -> int:
-            return sum(not gated(pod) for pod in pods(plane, "big"))
+            return sum(not is_gated(pod) for pod in job_pods(plane, "big"))
 
-        plane.wait(first, what="the first gate to be lifted")
+        plane.wait_until(first, what="the first gate to be lifted")
         reconciler.kill()
-        early = {pod["metadata"]["uid"]: pod["spec"]["nodeSelector"] for pod in pods(plane, "big") if not gated(pod)}
+        early = {
+            pod["metadata"]["uid"]: pod["spec"]["nodeSelector"] for pod in job_pods(plane, "big") if not is_gated(pod)
+        }
         assert 0 < len(early) < 80, "the kill has to fall between two gates"
         reconciler.start()
-        plane.wait(
-            lambda: bound(plane, "big"),
+        plane.wait_until(
+            lambda: bound_pods(plane, "big"),
             lambda seen: "nowhere" not in seen.get("worker", {"nowhere": 1}),
             timeout=60,
             what="all pods bound",
         )
         as_planned(plane, "big")
-        late = {pod["metadata"]["uid"]: pod["spec"]["nodeSelector"] for pod in pods(plane, "big")}
+        late = {pod["metadata"]["uid"]: pod["spec"]["nodeSelector"] for pod in job_pods(plane, "big")}
         assert len(late) == 80
         assert early.items() <= late.items(), "what was placed before the kill is where it was"
 
@@ -163,14 +179,16 @@ def test_a_kill_between_two_gates_loses_no_pod_and_doubles_none(plane: ControlPl
 def test_an_evicted_pod_comes_back_gated_and_takes_the_place_that_became_free(
     plane: ControlPlane, tmp_path: Path
 ) -> None:
-    gpu_nodes(plane, 2, gpus=4)
-    repository = Repository(tmp_path / "repo")
-    repository.write("cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 2, gpus=4), queue("team"))
-    repository.write("jobs/steady.yaml", vcjob("steady", role("worker", 6, gpus=1), queue="team"))
+    add_gpu_nodes(plane, 2, gpus=4)
+    repository = GitRepository(tmp_path / "repo")
+    repository.write_file(
+        "cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 2, gpus=4), queue("team")
+    )
+    repository.write_file("jobs/steady.yaml", volcano_job("steady", role("worker", 6, gpus=1), queue="team"))
     repository.commit()
-    with Reconciler(plane, repository, tmp_path / "one"):
-        plane.wait(lambda: phase(plane, "steady"), lambda seen: seen == "Running", what="the job to run")
-        victim = pods(plane, "steady")[2]
+    with ReconcilerProcess(plane, repository, tmp_path / "one"):
+        plane.wait_until(lambda: job_phase(plane, "steady"), lambda seen: seen == "Running", what="the job to run")
+        victim = job_pods(plane, "steady")[2]
         meta = victim["metadata"]
         eviction = {
             "apiVersion": "policy/v1",
@@ -180,32 +198,34 @@ def test_an_evicted_pod_comes_back_gated_and_takes_the_place_that_became_free(
         plane.api("POST", f"/api/v1/namespaces/default/pods/{meta['name']}/eviction", eviction)
 
         def whole() -> bool:
-            found = pods(plane, "steady")
+            found = job_pods(plane, "steady")
             fresh = meta["uid"] not in {pod["metadata"]["uid"] for pod in found}
             return fresh and len(found) == 6 and all(pod["status"].get("phase") == "Running" for pod in found)
 
-        plane.wait(whole, what="the pod to come back")
+        plane.wait_until(whole, what="the pod to come back")
         as_planned(plane, "steady")
 
 
 def test_a_pod_that_the_scheduler_cannot_bind_is_evicted_and_planned_elsewhere(
     plane: ControlPlane, tmp_path: Path
 ) -> None:
-    gpu_nodes(plane, 2, gpus=4)
-    repository = Repository(tmp_path / "repo")
-    repository.write("cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 2, gpus=4), queue("team"))
-    job = vcjob("shy", role("worker", 1, gpus=1), queue="team")
+    add_gpu_nodes(plane, 2, gpus=4)
+    repository = GitRepository(tmp_path / "repo")
+    repository.write_file(
+        "cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 2, gpus=4), queue("team")
+    )
+    job = volcano_job("shy", role("worker", 1, gpus=1), queue="team")
     # A host port that somebody else's pod holds: the scheduler's business, of which the plan knows nothing.
     port = {"containerPort": 9999, "hostPort": 9999, "protocol": "TCP"}
     job["spec"]["tasks"][0]["template"]["spec"]["containers"][0]["ports"] = [port]
-    repository.write("jobs/shy.yaml", job)
+    repository.write_file("jobs/shy.yaml", job)
     repository.commit()
-    with Reconciler(plane, repository, tmp_path / "one", "--bind-timeout", "4"):
-        first = plane.wait(lambda: placement(plane, "shy"), what="a placement")["worker"]
+    with ReconcilerProcess(plane, repository, tmp_path / "one", "--bind-timeout", "4"):
+        first = plane.wait_until(lambda: planned_pods(plane, "shy"), what="a placement")["worker"]
         assert list(first.values()) == [1]
-        plane.wait(lambda: phase(plane, "shy"), lambda seen: seen == "Running", what="the job to run")
-    plane.api("DELETE", f"{VCJOBS}/shy")
-    plane.wait(lambda: pods(plane, "shy"), lambda seen: not seen, what="the pods to go")
+        plane.wait_until(lambda: job_phase(plane, "shy"), lambda seen: seen == "Running", what="the job to run")
+    plane.api("DELETE", f"{VOLCANO_JOBS_PATH}/shy")
+    plane.wait_until(lambda: job_pods(plane, "shy"), lambda seen: not seen, what="the pods to go")
     (node,) = first
     holder = {"name": "main", "image": "none", "ports": [port]}
     plane.api(
@@ -213,38 +233,43 @@ def test_a_pod_that_the_scheduler_cannot_bind_is_evicted_and_planned_elsewhere(
         "/api/v1/namespaces/default/pods",
         {"metadata": {"name": "holder"}, "spec": {"nodeName": node, "containers": [holder]}},
     )
-    with Reconciler(plane, repository, tmp_path / "one", "--bind-timeout", "4"):
-        plane.wait(
-            lambda: phase(plane, "shy"), lambda seen: seen == "Running", timeout=60, what="the job to run elsewhere"
+    with ReconcilerProcess(plane, repository, tmp_path / "one", "--bind-timeout", "4"):
+        plane.wait_until(
+            lambda: job_phase(plane, "shy"), lambda seen: seen == "Running", timeout=60, what="the job to run elsewhere"
         )
-        assert list(bound(plane, "shy")["worker"]) != [node]
+        assert list(bound_pods(plane, "shy")["worker"]) != [node]
         events = plane.api("GET", "/api/v1/namespaces/default/events?fieldSelector=reason=NotBound")["items"]
         assert any(node in event["message"] for event in events)
 
 
 def test_sigterm_gives_the_lease_away_and_another_replica_goes_on_at_once(plane: ControlPlane, tmp_path: Path) -> None:
-    gpu_nodes(plane, 1, gpus=4)
-    repository = Repository(tmp_path / "repo")
-    repository.write("cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 1, gpus=4), queue("team"))
+    add_gpu_nodes(plane, 1, gpus=4)
+    repository = GitRepository(tmp_path / "repo")
+    repository.write_file(
+        "cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 1, gpus=4), queue("team")
+    )
     repository.commit()
-    with Reconciler(plane, repository, tmp_path / "one") as one, Reconciler(plane, repository, tmp_path / "two") as two:
+    with (
+        ReconcilerProcess(plane, repository, tmp_path / "one") as one,
+        ReconcilerProcess(plane, repository, tmp_path / "two") as two,
+    ):
         lease = "/apis/coordination.k8s.io/v1/namespaces/gangplan-system/leases/gangplan-test"
-        holder = plane.wait(lambda: plane.api("GET", lease)["spec"]["holderIdentity"], what="a holder")
-        plane.wait(lambda: one.status()["commit"], what="a status")
+        holder = plane.wait_until(lambda: plane.api("GET", lease)["spec"]["holderIdentity"], what="a holder")
+        plane.wait_until(lambda: one.read_status()["commit"], what="a status")
         first, second = (
             (one, two) if (one.folder / "data" / "identity").read_text().strip('"') == holder else (two, one)
         )
-        assert not [line for line in second.lines() if line["message"] == "change"], (
+        assert not [line for line in second.log_lines() if line["message"] == "change"], (
             "the one that stands by writes nothing"
         )
-        assert first.signal(15) == 0
+        assert first.send_signal(15) == 0
         began = time.monotonic()
-        plane.wait(
+        plane.wait_until(
             lambda: plane.api("GET", lease)["spec"]["holderIdentity"],
             lambda seen: seen not in ("", holder),
             what="a new holder",
         )
         assert time.monotonic() - began < 10, "a lease that was given away is not waited for"
-        repository.write("jobs/late.yaml", vcjob("late", role("worker", 2, gpus=1), queue="team"))
+        repository.write_file("jobs/late.yaml", volcano_job("late", role("worker", 2, gpus=1), queue="team"))
         repository.commit()
-        plane.wait(lambda: phase(plane, "late"), lambda seen: seen == "Running", what="the job to run")
+        plane.wait_until(lambda: job_phase(plane, "late"), lambda seen: seen == "Running", what="the job to run")

@@ -12,15 +12,15 @@ from tests.controlplane import ControlPlane
 from tests.e2e.stories.story import (
     CLUSTER,
     SCHEDULER,
-    Reconciler,
-    Repository,
-    bound,
+    GitRepository,
+    ReconcilerProcess,
+    bound_pods,
+    job_phase,
     node_pool,
-    phase,
-    placement,
+    planned_pods,
     queue,
     role,
-    vcjob,
+    volcano_job,
 )
 
 pytestmark = pytest.mark.e2e
@@ -48,9 +48,9 @@ def required(key: str, app: str) -> dict[str, Any]:
 def test_pods_apart_even_and_together_run_where_the_plan_put_them(plane: ControlPlane, tmp_path: Path) -> None:
     for zone in ("a", "b"):
         plane.add_nodes([f"{zone}-{at}" for at in range(2)], capacity=CAPACITY, labels={ZONE: zone})
-    repository = Repository(tmp_path / "repo")
+    repository = GitRepository(tmp_path / "repo")
     pools = [node_pool(zone, 2).replace("  count:", f"  labels: {{{ZONE}: {zone}}}\n  count:") for zone in ("a", "b")]
-    repository.write("cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, *pools, queue("team"))
+    repository.write_file("cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, *pools, queue("team"))
     even = {
         "maxSkew": 1,
         "topologyKey": ZONE,
@@ -63,15 +63,19 @@ def test_pods_apart_even_and_together_run_where_the_plan_put_them(plane: Control
         "together": ruled(3, "together", 1, affinity={"podAffinity": required(ZONE, "together")}),
     }
     for name, worker in jobs.items():
-        repository.write(f"jobs/{name}.yaml", vcjob(name, worker, queue="team"))
+        repository.write_file(f"jobs/{name}.yaml", volcano_job(name, worker, queue="team"))
     repository.commit()
-    with Reconciler(plane, repository, tmp_path / "one"):
+    with ReconcilerProcess(plane, repository, tmp_path / "one"):
         for name in jobs:
-            plane.wait(lambda name=name: phase(plane, name), lambda seen: seen == "Running", what=f"job {name} to run")  # type: ignore[misc]
-            assert bound(plane, name) == placement(plane, name)
-    assert bound(plane, "apart") == {"worker": {f"{zone}-{at}": 1 for zone in "ab" for at in range(2)}}
+            plane.wait_until(
+                lambda name=name: job_phase(plane, name),
+                lambda seen: seen == "Running",
+                what=f"job {name} to run",  # type: ignore[misc]
+            )
+            assert bound_pods(plane, name) == planned_pods(plane, name)
+    assert bound_pods(plane, "apart") == {"worker": {f"{zone}-{at}": 1 for zone in "ab" for at in range(2)}}
     zones: Counter[str] = Counter()
-    for node, pods in bound(plane, "even")["worker"].items():
+    for node, pods in bound_pods(plane, "even")["worker"].items():
         zones[node[0]] += pods
     assert zones == {"a": 3, "b": 3}
-    assert len({node[0] for node in bound(plane, "together")["worker"]}) == 1
+    assert len({node[0] for node in bound_pods(plane, "together")["worker"]}) == 1

@@ -13,20 +13,20 @@ from tests.controlplane import ApiError, ControlPlane
 from tests.e2e.stories.story import (
     CLUSTER,
     SCHEDULER,
-    VCJOBS,
+    VOLCANO_JOBS_PATH,
+    GitRepository,
     Object,
-    Reconciler,
-    Repository,
-    bound,
-    gated,
-    gpu_nodes,
+    ReconcilerProcess,
+    add_gpu_nodes,
+    bound_pods,
+    is_gated,
+    job_phase,
+    job_pods,
     node_pool,
-    phase,
-    placement,
-    pods,
+    planned_pods,
     queue,
     role,
-    vcjob,
+    volcano_job,
 )
 
 pytestmark = pytest.mark.e2e
@@ -43,44 +43,49 @@ def priority_class(name: str, value: int) -> Object:
 def test_an_urgent_gang_takes_the_place_of_one_that_matters_less_and_of_no_more(
     plane: ControlPlane, tmp_path: Path
 ) -> None:
-    gpu_nodes(plane, 2, gpus=8)
-    repository = Repository(tmp_path / "repo")
+    add_gpu_nodes(plane, 2, gpus=8)
+    repository = GitRepository(tmp_path / "repo")
     preempting = SCHEDULER.replace("[enqueue, allocate, backfill]", "[allocate, preempt, backfill]")
     classes = (priority_class("low", 10), priority_class("urgent", 1000))
-    repository.write(
+    repository.write_file(
         "cluster-specs/test/cluster.yaml", CLUSTER, preempting, node_pool("gpu", 2), queue("team"), *classes
     )
     for name in ("first", "second"):
-        job = vcjob(name, role("worker", 1, gpus=8), queue="team", priorityClassName="low")
+        job = volcano_job(name, role("worker", 1, gpus=8), queue="team", priorityClassName="low")
         job["metadata"]["annotations"] = job["spec"]["tasks"][0]["template"]["metadata"]["annotations"] = {
             "volcano.sh/preemptable": "true"
         }
-        repository.write(f"jobs/{name}.yaml", job)
+        repository.write_file(f"jobs/{name}.yaml", job)
     repository.commit()
-    with Reconciler(plane, repository, tmp_path / "one") as reconciler:
+    with ReconcilerProcess(plane, repository, tmp_path / "one") as reconciler:
         for name in ("first", "second"):
-            plane.wait(lambda name=name: phase(plane, name), lambda seen: seen == "Running", what=f"{name} to run")  # type: ignore[misc]
-        repository.write(
-            "jobs/urgent.yaml", vcjob("urgent", role("worker", 1, gpus=8), queue="team", priorityClassName="urgent")
+            plane.wait_until(
+                lambda name=name: job_phase(plane, name),
+                lambda seen: seen == "Running",
+                what=f"{name} to run",  # type: ignore[misc]
+            )
+        repository.write_file(
+            "jobs/urgent.yaml",
+            volcano_job("urgent", role("worker", 1, gpus=8), queue="team", priorityClassName="urgent"),
         )
         repository.commit()
-        plane.wait(
-            lambda: phase(plane, "urgent"), lambda seen: seen == "Running", timeout=60, what="the urgent job to run"
+        plane.wait_until(
+            lambda: job_phase(plane, "urgent"), lambda seen: seen == "Running", timeout=60, what="the urgent job to run"
         )
 
         def held_back() -> list[str]:
             return [
                 name
                 for name in ("first", "second")
-                if pods(plane, name) and all(gated(pod) for pod in pods(plane, name))
+                if job_pods(plane, name) and all(is_gated(pod) for pod in job_pods(plane, name))
             ]
 
-        victims = plane.wait(held_back, lambda seen: len(seen) == 1, what="the victim to come back gated")
+        victims = plane.wait_until(held_back, lambda seen: len(seen) == 1, what="the victim to come back gated")
         (survivor,) = {"first", "second"} - set(victims)
-        assert phase(plane, survivor) == "Running"
-        assert plane.api("GET", f"{VCJOBS}/{victims[0]}")["status"].get("retryCount", 0) == 0
-        plane.wait(
-            lambda: {gang["name"]: gang["decision"] for gang in reconciler.status()["gangs"]},
+        assert job_phase(plane, survivor) == "Running"
+        assert plane.api("GET", f"{VOLCANO_JOBS_PATH}/{victims[0]}")["status"].get("retryCount", 0) == 0
+        plane.wait_until(
+            lambda: {gang["name"]: gang["decision"] for gang in reconciler.read_status()["gangs"]},
             lambda seen: seen == {"urgent": "keep", survivor: "keep", victims[0]: "wait"},
             what="the plan that follows",
         )
@@ -88,92 +93,103 @@ def test_an_urgent_gang_takes_the_place_of_one_that_matters_less_and_of_no_more(
 
 def running(plane: ControlPlane, job: str) -> set[str]:
     """The pods of the job that run, by uid."""
-    return {pod["metadata"]["uid"] for pod in pods(plane, job) if pod["status"].get("phase") == "Running"}
+    return {pod["metadata"]["uid"] for pod in job_pods(plane, job) if pod["status"].get("phase") == "Running"}
 
 
-def evicted(reconciler: Reconciler) -> list[str]:
+def evicted(reconciler: ReconcilerProcess) -> list[str]:
     """Pods that were evicted so far, in order; a pod that comes back under its name and goes again is there twice."""
-    return [line["pod"] for line in reconciler.lines() if line["message"] == "evicted"]
+    return [line["pod"] for line in reconciler.log_lines() if line["message"] == "evicted"]
 
 
 def test_who_borrowed_a_kept_supernode_leaves_it_to_its_owner_and_comes_back(
     plane: ControlPlane, tmp_path: Path
 ) -> None:
-    gpu_nodes(plane, 4, gpus=8)
-    repository = Repository(tmp_path / "repo")
+    add_gpu_nodes(plane, 4, gpus=8)
+    repository = GitRepository(tmp_path / "repo")
     owner = queue("owner")
     owner["metadata"]["annotations"] = {"gangplan.dev/guaranteed-domains": "1 of tier 1"}
-    repository.write(
+    repository.write_file(
         "cluster-specs/test/cluster.yaml", CLUSTER, EVICTING, node_pool("gpu", 4, supernode=2), owner, queue("guests")
     )
     one_supernode = {"mode": "hard", "highestTierAllowed": 1}
     guests = ("first", "second")
     for name in guests:
-        repository.write(
-            f"jobs/{name}.yaml", vcjob(name, role("worker", 2, gpus=8), queue="guests", networkTopology=one_supernode)
+        repository.write_file(
+            f"jobs/{name}.yaml",
+            volcano_job(name, role("worker", 2, gpus=8), queue="guests", networkTopology=one_supernode),
         )
     repository.commit()
-    with Reconciler(plane, repository, tmp_path / "one") as reconciler:
+    with ReconcilerProcess(plane, repository, tmp_path / "one") as reconciler:
         for name in guests:
-            plane.wait(lambda name=name: phase(plane, name), lambda seen: seen == "Running", what=f"{name} to run")  # type: ignore[misc]
+            plane.wait_until(
+                lambda name=name: job_phase(plane, name),
+                lambda seen: seen == "Running",
+                what=f"{name} to run",  # type: ignore[misc]
+            )
         before = {name: running(plane, name) for name in guests}
-        repository.write(
+        repository.write_file(
             "jobs/own.yaml",
-            vcjob("own", role("worker", 2, gpus=8, run_for="5s"), queue="owner", networkTopology=one_supernode),
+            volcano_job("own", role("worker", 2, gpus=8, run_for="5s"), queue="owner", networkTopology=one_supernode),
         )
         repository.commit()
-        plane.wait(
-            lambda: phase(plane, "own"), lambda seen: seen == "Running", timeout=60, what="the owner's job to run"
+        plane.wait_until(
+            lambda: job_phase(plane, "own"), lambda seen: seen == "Running", timeout=60, what="the owner's job to run"
         )
-        assert bound(plane, "own") == placement(plane, "own")
+        assert bound_pods(plane, "own") == planned_pods(plane, "own")
         (stays,) = (name for name in guests if running(plane, name) == before[name])
         (leaves,) = {*guests} - {stays}
         assert sorted(evicted(reconciler)) == [f"Pod default/{leaves}-worker-{at}" for at in range(2)]
-        plane.wait(
-            lambda: pods(plane, leaves),
-            lambda seen: len(seen) == 2 and all(map(gated, seen)),
+        plane.wait_until(
+            lambda: job_pods(plane, leaves),
+            lambda seen: len(seen) == 2 and all(map(is_gated, seen)),
             what="who left to be back, gated",
         )
-        plane.wait(lambda: phase(plane, leaves), lambda seen: seen == "Running", timeout=60, what="it to borrow again")
-        assert phase(plane, "own") == "Completed"
+        plane.wait_until(
+            lambda: job_phase(plane, leaves), lambda seen: seen == "Running", timeout=60, what="it to borrow again"
+        )
+        assert job_phase(plane, "own") == "Completed"
         assert running(plane, stays) == before[stays]
         assert len(evicted(reconciler)) == 2
 
 
 def test_an_elastic_gang_shrinks_for_an_urgent_one_and_grows_again(plane: ControlPlane, tmp_path: Path) -> None:
-    gpu_nodes(plane, 4, gpus=8)
-    repository = Repository(tmp_path / "repo")
+    add_gpu_nodes(plane, 4, gpus=8)
+    repository = GitRepository(tmp_path / "repo")
     classes = (priority_class("low", 10), priority_class("urgent", 1000))
-    repository.write("cluster-specs/test/cluster.yaml", CLUSTER, EVICTING, node_pool("gpu", 4), queue("team"), *classes)
-    repository.write(
+    repository.write_file(
+        "cluster-specs/test/cluster.yaml", CLUSTER, EVICTING, node_pool("gpu", 4), queue("team"), *classes
+    )
+    repository.write_file(
         "jobs/elastic.yaml",
-        vcjob("elastic", role("worker", 4, gpus=8), queue="team", minimum=1, priorityClassName="low"),
+        volcano_job("elastic", role("worker", 4, gpus=8), queue="team", minimum=1, priorityClassName="low"),
     )
     repository.commit()
-    with Reconciler(plane, repository, tmp_path / "one") as reconciler:
-        grown = plane.wait(
+    with ReconcilerProcess(plane, repository, tmp_path / "one") as reconciler:
+        grown = plane.wait_until(
             lambda: running(plane, "elastic"), lambda seen: len(seen) == 4, what="the elastic job to grow"
         )
         worker = role("worker", 2, gpus=8, run_for="5s")
-        repository.write("jobs/urgent.yaml", vcjob("urgent", worker, queue="team", priorityClassName="urgent"))
-        repository.commit()
-        plane.wait(
-            lambda: phase(plane, "urgent"), lambda seen: seen == "Running", timeout=60, what="the urgent job to run"
+        repository.write_file(
+            "jobs/urgent.yaml", volcano_job("urgent", worker, queue="team", priorityClassName="urgent")
         )
-        assert bound(plane, "urgent") == placement(plane, "urgent")
+        repository.commit()
+        plane.wait_until(
+            lambda: job_phase(plane, "urgent"), lambda seen: seen == "Running", timeout=60, what="the urgent job to run"
+        )
+        assert bound_pods(plane, "urgent") == planned_pods(plane, "urgent")
         shrunk = running(plane, "elastic")
         assert len(shrunk) == 2
         assert shrunk < grown, "the others ran on all the while"
-        assert phase(plane, "elastic") == "Running"
+        assert job_phase(plane, "elastic") == "Running"
         assert len(evicted(reconciler)) == 2
-        plane.wait(
+        plane.wait_until(
             lambda: running(plane, "elastic"),
             lambda seen: len(seen) == 4,
             timeout=60,
             what="the elastic job to grow again",
         )
         assert shrunk < running(plane, "elastic")
-        assert phase(plane, "urgent") == "Completed"
+        assert job_phase(plane, "urgent") == "Completed"
         assert len(evicted(reconciler)) == 2
 
 
@@ -215,29 +231,29 @@ def four_evictions_at_most(plane: ControlPlane, pod: str) -> Iterator[None]:
             return "not yet" in str(error)
         return False
 
-    plane.wait(refused, what="the admission policy to be heard")
+    plane.wait_until(refused, what="the admission policy to be heard")
     yield
     for path in ("validatingadmissionpolicybindings", "validatingadmissionpolicies"):
         plane.api("DELETE", f"{ADMISSION}/{path}/four-only")
-    plane.wait(lambda: not refused(), what="the admission policy to be gone")
+    plane.wait_until(lambda: not refused(), what="the admission policy to be gone")
 
 
 def test_a_kill_between_two_evictions_ends_with_one_victim_and_one_winner(plane: ControlPlane, tmp_path: Path) -> None:
-    gpu_nodes(plane, 2, gpus=8)
-    repository = Repository(tmp_path / "repo")
+    add_gpu_nodes(plane, 2, gpus=8)
+    repository = GitRepository(tmp_path / "repo")
     classes = (priority_class("low", 10), priority_class("urgent", 1000))
-    repository.write(
+    repository.write_file(
         "cluster-specs/test/cluster.yaml", CLUSTER, EVICTING, node_pool("gpu", 2, gpus=8), queue("team"), *classes
     )
     low = ("first", "second")
     for name in low:
-        repository.write(
-            f"jobs/{name}.yaml", vcjob(name, role("worker", 8, gpus=1), queue="team", priorityClassName="low")
+        repository.write_file(
+            f"jobs/{name}.yaml", volcano_job(name, role("worker", 8, gpus=1), queue="team", priorityClassName="low")
         )
     repository.commit()
-    with Reconciler(plane, repository, tmp_path / "one") as reconciler:
+    with ReconcilerProcess(plane, repository, tmp_path / "one") as reconciler:
         for name in low:
-            plane.wait(
+            plane.wait_until(
                 lambda name=name: running(plane, name),  # type: ignore[misc]
                 lambda seen: len(seen) == 8,
                 timeout=60,
@@ -249,25 +265,26 @@ def test_a_kill_between_two_evictions_ends_with_one_victim_and_one_winner(plane:
             return {name: len(before[name] - running(plane, name)) for name in low}
 
         with four_evictions_at_most(plane, "first-worker-7"):
-            repository.write(
-                "jobs/urgent.yaml", vcjob("urgent", role("worker", 1, gpus=8), queue="team", priorityClassName="urgent")
+            repository.write_file(
+                "jobs/urgent.yaml",
+                volcano_job("urgent", role("worker", 1, gpus=8), queue="team", priorityClassName="urgent"),
             )
             repository.commit()
-            begun = plane.wait(lost, lambda seen: 4 in seen.values(), timeout=60, what="four evictions")
+            begun = plane.wait_until(lost, lambda seen: 4 in seen.values(), timeout=60, what="four evictions")
             reconciler.kill()
         assert sorted(begun.values()) == [0, 4]
         victim = max(low, key=lambda name: begun[name])
-        assert phase(plane, "urgent") != "Running"
+        assert job_phase(plane, "urgent") != "Running"
         reconciler.start()
-        plane.wait(
-            lambda: phase(plane, "urgent"), lambda seen: seen == "Running", timeout=60, what="the urgent job to run"
+        plane.wait_until(
+            lambda: job_phase(plane, "urgent"), lambda seen: seen == "Running", timeout=60, what="the urgent job to run"
         )
-        assert bound(plane, "urgent") == placement(plane, "urgent")
+        assert bound_pods(plane, "urgent") == planned_pods(plane, "urgent")
         (other,) = {*low} - {victim}
         assert running(plane, other) == before[other], "nobody goes beside the victim that was begun"
-        back = plane.wait(
-            lambda: pods(plane, victim),
-            lambda seen: len(seen) == 8 and all(map(gated, seen)),
+        back = plane.wait_until(
+            lambda: job_pods(plane, victim),
+            lambda seen: len(seen) == 8 and all(map(is_gated, seen)),
             what="the victim to be back, gated",
         )
         assert not before[victim] & {pod["metadata"]["uid"] for pod in back}

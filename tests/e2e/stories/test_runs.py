@@ -13,18 +13,18 @@ from tests.e2e.stories.story import (
     CLUSTER,
     ROOT,
     SCHEDULER,
-    VCJOBS,
-    Reconciler,
-    Repository,
-    gangplan,
-    gpu_nodes,
-    install,
+    VOLCANO_JOBS_PATH,
+    GitRepository,
+    ReconcilerProcess,
+    add_gpu_nodes,
+    install_rights,
+    job_phase,
+    job_pods,
     node_pool,
-    phase,
-    pods,
     queue,
     role,
-    vcjob,
+    run_gangplan,
+    volcano_job,
 )
 
 pytestmark = pytest.mark.e2e
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.e2e
 
 def exists(plane: ControlPlane, job: str) -> bool:
     try:
-        plane.api("GET", f"{VCJOBS}/{job}")
+        plane.api("GET", f"{VOLCANO_JOBS_PATH}/{job}")
     except ApiError as error:
         if error.status != 404:
             raise
@@ -41,21 +41,26 @@ def exists(plane: ControlPlane, job: str) -> bool:
 
 
 def test_a_finished_job_never_runs_again_and_a_changed_one_does(plane: ControlPlane, tmp_path: Path) -> None:
-    gpu_nodes(plane, 1, gpus=4)
-    repository = Repository(tmp_path / "repo")
-    repository.write("cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 1, gpus=4), queue("team"))
-    repository.write(
-        "jobs/short.yaml",
-        vcjob("short", role("worker", 2, gpus=1, run_for="1s"), queue="team", ttlSecondsAfterFinished=2),
+    add_gpu_nodes(plane, 1, gpus=4)
+    repository = GitRepository(tmp_path / "repo")
+    repository.write_file(
+        "cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 1, gpus=4), queue("team")
     )
-    repository.write("jobs/kept.yaml", vcjob("kept", role("worker", 1, gpus=1, run_for="1s"), queue="team"))
+    repository.write_file(
+        "jobs/short.yaml",
+        volcano_job("short", role("worker", 2, gpus=1, run_for="1s"), queue="team", ttlSecondsAfterFinished=2),
+    )
+    repository.write_file("jobs/kept.yaml", volcano_job("kept", role("worker", 1, gpus=1, run_for="1s"), queue="team"))
     repository.commit()
-    with Reconciler(plane, repository, tmp_path / "one") as reconciler:
-        plane.wait(
-            lambda: reconciler.status()["finished"], lambda seen: len(seen) == 2, timeout=60, what="both jobs to finish"
+    with ReconcilerProcess(plane, repository, tmp_path / "one") as reconciler:
+        plane.wait_until(
+            lambda: reconciler.read_status()["finished"],
+            lambda seen: len(seen) == 2,
+            timeout=60,
+            what="both jobs to finish",
         )
-        first = plane.api("GET", f"{VCJOBS}/kept")["metadata"]["uid"]
-        plane.wait(
+        first = plane.api("GET", f"{VOLCANO_JOBS_PATH}/kept")["metadata"]["uid"]
+        plane.wait_until(
             lambda: exists(plane, "short"),
             lambda seen: not seen,
             timeout=60,
@@ -64,109 +69,119 @@ def test_a_finished_job_never_runs_again_and_a_changed_one_does(plane: ControlPl
         reconciler.kill()
         plane.api("DELETE", "/api/v1/namespaces/gangplan-system/configmaps/gangplan-test-status")
         reconciler.start()
-        repository.write("jobs/more.yaml", vcjob("more", role("worker", 4, gpus=1), queue="team"))
+        repository.write_file("jobs/more.yaml", volcano_job("more", role("worker", 4, gpus=1), queue="team"))
         commit = repository.commit()
-        plane.wait(lambda: reconciler.status()["commit"], lambda seen: seen == commit, what="the next commit")
-        plane.wait(lambda: phase(plane, "more"), lambda seen: seen == "Running", what="a job that needs all room")
+        plane.wait_until(
+            lambda: reconciler.read_status()["commit"], lambda seen: seen == commit, what="the next commit"
+        )
+        plane.wait_until(
+            lambda: job_phase(plane, "more"), lambda seen: seen == "Running", what="a job that needs all room"
+        )
         assert not exists(plane, "short")
-        assert plane.api("GET", f"{VCJOBS}/kept")["metadata"]["uid"] == first
-        assert {gang["name"]: gang["decision"] for gang in reconciler.status()["gangs"]} == {
+        assert plane.api("GET", f"{VOLCANO_JOBS_PATH}/kept")["metadata"]["uid"] == first
+        assert {gang["name"]: gang["decision"] for gang in reconciler.read_status()["gangs"]} == {
             "short": "done",
             "kept": "done",
             "more": "keep",
         }
 
-        repository.remove("jobs/more.yaml")
-        repository.write("jobs/kept.yaml", vcjob("kept", role("worker", 2, gpus=1, run_for="1s"), queue="team"))
+        repository.remove_file("jobs/more.yaml")
+        repository.write_file(
+            "jobs/kept.yaml", volcano_job("kept", role("worker", 2, gpus=1, run_for="1s"), queue="team")
+        )
         repository.commit()
-        plane.wait(
-            lambda: plane.api("GET", f"{VCJOBS}/kept")["metadata"]["uid"],
+        plane.wait_until(
+            lambda: plane.api("GET", f"{VOLCANO_JOBS_PATH}/kept")["metadata"]["uid"],
             lambda seen: seen != first,
             what="a new run of the changed job",
         )
-        plane.wait(lambda: phase(plane, "kept"), lambda seen: seen == "Completed", what="its end")
+        plane.wait_until(lambda: job_phase(plane, "kept"), lambda seen: seen == "Completed", what="its end")
         assert not exists(plane, "short")
 
 
 def test_a_changed_specification_waits_for_the_end_of_a_running_job_unless_told_otherwise(
     plane: ControlPlane, tmp_path: Path
 ) -> None:
-    gpu_nodes(plane, 1, gpus=4)
-    repository = Repository(tmp_path / "repo")
-    repository.write("cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 1, gpus=4), queue("team"))
-    repository.write("jobs/long.yaml", vcjob("long", role("worker", 2, gpus=1), queue="team"))
+    add_gpu_nodes(plane, 1, gpus=4)
+    repository = GitRepository(tmp_path / "repo")
+    repository.write_file(
+        "cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 1, gpus=4), queue("team")
+    )
+    repository.write_file("jobs/long.yaml", volcano_job("long", role("worker", 2, gpus=1), queue="team"))
     repository.commit()
-    with Reconciler(plane, repository, tmp_path / "one") as reconciler:
-        plane.wait(lambda: phase(plane, "long"), lambda seen: seen == "Running", what="the job to run")
-        first = plane.api("GET", f"{VCJOBS}/long")["metadata"]["uid"]
-        changed = vcjob("long", role("worker", 2, gpus=2), queue="team")
-        repository.write("jobs/long.yaml", changed)
+    with ReconcilerProcess(plane, repository, tmp_path / "one") as reconciler:
+        plane.wait_until(lambda: job_phase(plane, "long"), lambda seen: seen == "Running", what="the job to run")
+        first = plane.api("GET", f"{VOLCANO_JOBS_PATH}/long")["metadata"]["uid"]
+        changed = volcano_job("long", role("worker", 2, gpus=2), queue="team")
+        repository.write_file("jobs/long.yaml", changed)
         repository.commit()
-        held = plane.wait(lambda: reconciler.status()["held"], what="the change to be held")
+        held = plane.wait_until(lambda: reconciler.read_status()["held"], what="the change to be held")
         assert "waits for the end" in held[0]["reason"]
-        assert plane.api("GET", f"{VCJOBS}/long")["metadata"]["uid"] == first
+        assert plane.api("GET", f"{VOLCANO_JOBS_PATH}/long")["metadata"]["uid"] == first
         changed["metadata"]["annotations"] = {"gangplan.dev/replace": "true"}
-        repository.write("jobs/long.yaml", changed)
+        repository.write_file("jobs/long.yaml", changed)
         repository.commit()
-        plane.wait(
-            lambda: plane.api("GET", f"{VCJOBS}/long")["metadata"]["uid"],
+        plane.wait_until(
+            lambda: plane.api("GET", f"{VOLCANO_JOBS_PATH}/long")["metadata"]["uid"],
             lambda seen: seen != first,
             what="the new run",
         )
-        plane.wait(lambda: phase(plane, "long"), lambda seen: seen == "Running", what="it to run")
+        plane.wait_until(lambda: job_phase(plane, "long"), lambda seen: seen == "Running", what="it to run")
         assert {
-            pod["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] for pod in pods(plane, "long")
+            pod["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] for pod in job_pods(plane, "long")
         } == {"2"}
 
 
 def test_once_applies_and_ends_and_a_second_time_writes_nothing(plane: ControlPlane, tmp_path: Path) -> None:
-    repository = Repository(tmp_path / "repo")
-    repository.write("cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 1), queue("team"))
+    repository = GitRepository(tmp_path / "repo")
+    repository.write_file("cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 1), queue("team"))
     repository.commit()
-    with Reconciler(plane, repository, tmp_path / "one", "--once") as reconciler:
+    with ReconcilerProcess(plane, repository, tmp_path / "one", "--once") as reconciler:
         assert reconciler.process is not None
         assert reconciler.process.wait(60) == 0
-        assert any(line["message"] == "change" for line in reconciler.lines())
+        assert any(line["message"] == "change" for line in reconciler.log_lines())
         reconciler.log.unlink()
         reconciler.start()
         assert reconciler.process.wait(60) == 0
-        assert not [line for line in reconciler.lines() if line["message"] == "change"]
+        assert not [line for line in reconciler.log_lines() if line["message"] == "change"]
 
 
 def test_snapshot_and_status_say_what_the_cluster_holds(plane: ControlPlane, tmp_path: Path) -> None:
-    gpu_nodes(plane, 2, gpus=4)
-    repository = Repository(tmp_path / "repo")
-    repository.write("cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 2, gpus=4), queue("team"))
-    repository.write("jobs/runs.yaml", vcjob("runs", role("worker", 6, gpus=1), queue="team"))
-    repository.write("jobs/waits.yaml", vcjob("waits", role("worker", 4, gpus=1), queue="team"))
+    add_gpu_nodes(plane, 2, gpus=4)
+    repository = GitRepository(tmp_path / "repo")
+    repository.write_file(
+        "cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 2, gpus=4), queue("team")
+    )
+    repository.write_file("jobs/runs.yaml", volcano_job("runs", role("worker", 6, gpus=1), queue="team"))
+    repository.write_file("jobs/waits.yaml", volcano_job("waits", role("worker", 4, gpus=1), queue="team"))
     commit = repository.commit()
     access = ("--kubeconfig", str(plane.kubeconfig_for("gangplan")))
-    with Reconciler(plane, repository, tmp_path / "one"):
-        plane.wait(lambda: phase(plane, "runs"), lambda seen: seen == "Running", what="the job to run")
-        said = gangplan("status", "--cluster", "test", *access)
+    with ReconcilerProcess(plane, repository, tmp_path / "one"):
+        plane.wait_until(lambda: job_phase(plane, "runs"), lambda seen: seen == "Running", what="the job to run")
+        said = run_gangplan("status", "--cluster", "test", *access)
         assert commit in said
         assert "default/waits" in said
-        gangplan("snapshot", *access, "-o", str(tmp_path / "state.json"))
+        run_gangplan("snapshot", *access, "-o", str(tmp_path / "state.json"))
     plan = json.loads(
-        gangplan("plan", "--repo", str(repository.folder), "--state", str(tmp_path / "state.json"), "-o", "json")
+        run_gangplan("plan", "--repo", str(repository.folder), "--state", str(tmp_path / "state.json"), "-o", "json")
     )
     decisions = {gang["name"]: gang["decision"] for gang in plan["gangs"]}
     assert decisions == {"runs": "keep", "waits": "wait"}, "the decision can be replayed without the cluster"
 
 
 def test_every_manifest_of_the_repositorys_own_example_is_accepted(control_plane: ControlPlane, tmp_path: Path) -> None:
-    install(control_plane)
-    repository = Repository(tmp_path / "repo")
+    install_rights(control_plane)
+    repository = GitRepository(tmp_path / "repo")
     for file in sorted((ROOT / "cluster-specs" / "demo").rglob("*.yaml")) + sorted((ROOT / "jobs").rglob("*.yaml")):
-        repository.write(str(file.relative_to(ROOT)), file.read_text())
+        repository.write_file(str(file.relative_to(ROOT)), file.read_text())
     repository.commit()
     spaces = {
         gang["namespace"]
-        for gang in json.loads(gangplan("plan", "--repo", str(repository.folder), "-o", "json"))["gangs"]
+        for gang in json.loads(run_gangplan("plan", "--repo", str(repository.folder), "-o", "json"))["gangs"]
     }
     for space in spaces - {"default"}:
         control_plane.api("POST", "/api/v1/namespaces", {"metadata": {"name": space}})
-    with Reconciler(control_plane, repository, tmp_path / "one", "--once", cluster="demo") as reconciler:
+    with ReconcilerProcess(control_plane, repository, tmp_path / "one", "--once", cluster="demo") as reconciler:
         assert reconciler.process is not None
         assert reconciler.process.wait(120) == 0
     found = control_plane.api("GET", "/api/v1/namespaces/gangplan-system/configmaps/gangplan-demo-status")
@@ -177,15 +192,17 @@ def test_every_manifest_of_the_repositorys_own_example_is_accepted(control_plane
 
 
 def test_jobs_that_only_wait_are_withheld_beyond_the_clusters_limit(plane: ControlPlane, tmp_path: Path) -> None:
-    gpu_nodes(plane, 1, gpus=1)
-    repository = Repository(tmp_path / "repo")
+    add_gpu_nodes(plane, 1, gpus=1)
+    repository = GitRepository(tmp_path / "repo")
     cluster = CLUSTER.replace("binding: gated", "binding: gated, maxWaitingPods: 5")
-    repository.write("cluster-specs/test/cluster.yaml", cluster, SCHEDULER, node_pool("gpu", 1, gpus=1), queue("team"))
+    repository.write_file(
+        "cluster-specs/test/cluster.yaml", cluster, SCHEDULER, node_pool("gpu", 1, gpus=1), queue("team")
+    )
     for name in ("one", "two", "three"):
-        repository.write(f"jobs/{name}.yaml", vcjob(name, role("worker", 2, gpus=1), queue="team"))
+        repository.write_file(f"jobs/{name}.yaml", volcano_job(name, role("worker", 2, gpus=1), queue="team"))
     repository.commit()
-    with Reconciler(plane, repository, tmp_path / "one") as reconciler:
-        held = plane.wait(lambda: reconciler.status()["held"], what="a job to be withheld")
+    with ReconcilerProcess(plane, repository, tmp_path / "one") as reconciler:
+        held = plane.wait_until(lambda: reconciler.read_status()["held"], what="a job to be withheld")
         assert len(held) == 1
         assert "as many waiting pods as it may (5)" in held[0]["reason"]
         assert len([name for name in ("one", "two", "three") if exists(plane, name)]) == 2

@@ -14,51 +14,57 @@ from tests.controlplane import ControlPlane
 from tests.e2e.stories.story import (
     CLUSTER,
     SCHEDULER,
-    VCJOBS,
+    VOLCANO_JOBS_PATH,
+    GitRepository,
     Object,
-    Reconciler,
-    Repository,
-    bound,
-    gangplan,
-    gated,
-    gpu_nodes,
+    ReconcilerProcess,
+    add_gpu_nodes,
+    bound_pods,
+    is_gated,
+    job_phase,
+    job_pods,
     node_pool,
-    phase,
-    placement,
-    pods,
+    planned_pods,
     queue,
     role,
-    vcjob,
+    run_gangplan,
+    volcano_job,
 )
 
 pytestmark = pytest.mark.e2e
 
 
 def test_a_job_starts_when_maintenance_is_over_although_nothing_happens(plane: ControlPlane, tmp_path: Path) -> None:
-    gpu_nodes(plane, 1, gpus=8)
+    add_gpu_nodes(plane, 1, gpus=8)
     over = int(time.time()) + 20
     window = f'  maintenance: [{{start: "{rfc3339(over - 600)}", duration: 10m}}]\n'
-    repository = Repository(tmp_path / "repo")
-    repository.write("cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 1) + window, queue("team"))
-    repository.write("jobs/train.yaml", vcjob("train", role("worker", 1, gpus=8), queue="team"))
+    repository = GitRepository(tmp_path / "repo")
+    repository.write_file(
+        "cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 1) + window, queue("team")
+    )
+    repository.write_file("jobs/train.yaml", volcano_job("train", role("worker", 1, gpus=8), queue="team"))
     repository.commit()
-    with Reconciler(plane, repository, tmp_path / "one") as reconciler:
-        said = plane.wait(
-            lambda: plane.api("GET", f"{VCJOBS}/train")["metadata"]["annotations"].get("gangplan.dev/waiting", ""),
+    with ReconcilerProcess(plane, repository, tmp_path / "one") as reconciler:
+        said = plane.wait_until(
+            lambda: plane.api("GET", f"{VOLCANO_JOBS_PATH}/train")["metadata"]["annotations"].get(
+                "gangplan.dev/waiting", ""
+            ),
             lambda seen: bool(seen),
             what="the job to be told why it waits",
         )
         assert "GW116" in said
         assert time.time() < over, "the story was too slow to see the maintenance"
-        plane.wait(lambda: phase(plane, "train"), lambda seen: seen == "Running", timeout=60, what="the job to run")
+        plane.wait_until(
+            lambda: job_phase(plane, "train"), lambda seen: seen == "Running", timeout=60, what="the job to run"
+        )
         assert time.time() >= over
-        assert bound(plane, "train") == placement(plane, "train")
-        compiles = reconciler.lines()
+        assert bound_pods(plane, "train") == planned_pods(plane, "train")
+        compiles = reconciler.log_lines()
         assert not [line for line in compiles if line.get("message") == "commit rejected"]
 
 
 def lasting(name: str, *roles: Object, duration: str, **spec: Any) -> Object:
-    job = vcjob(name, *roles, queue="team", **spec)
+    job = volcano_job(name, *roles, queue="team", **spec)
     job["metadata"]["annotations"] = {"gangplan.dev/expected-duration": duration}
     return job
 
@@ -66,47 +72,53 @@ def lasting(name: str, *roles: Object, duration: str, **spec: Any) -> Object:
 def test_a_large_gang_gets_its_reserved_supernode_and_only_who_ends_before_it_fills_in(
     plane: ControlPlane, tmp_path: Path
 ) -> None:
-    nodes = gpu_nodes(plane, 4, gpus=8)
+    nodes = add_gpu_nodes(plane, 4, gpus=8)
     for node, gpus in ((nodes[2], 8), (nodes[3], 4)):  # of the second supernode half a node is free, for ever
         occupant = {"name": "main", "image": "none", "resources": {"limits": {"nvidia.com/gpu": gpus}}}
         foreign = {"metadata": {"name": f"foreign-{node}"}, "spec": {"nodeName": node, "containers": [occupant]}}
         plane.api("POST", "/api/v1/namespaces/default/pods", foreign)
-    repository = Repository(tmp_path / "repo")
-    repository.write(
+    repository = GitRepository(tmp_path / "repo")
+    repository.write_file(
         "cluster-specs/test/cluster.yaml", CLUSTER, SCHEDULER, node_pool("gpu", 4, supernode=2), queue("team")
     )
-    repository.write("jobs/first.yaml", lasting("first", role("worker", 1, gpus=8, run_for="20s"), duration="20s"))
+    repository.write_file("jobs/first.yaml", lasting("first", role("worker", 1, gpus=8, run_for="20s"), duration="20s"))
     repository.commit()
-    with Reconciler(plane, repository, tmp_path / "one") as reconciler:
-        plane.wait(lambda: phase(plane, "first"), lambda seen: seen == "Running", what="the first job to run")
-        began = epoch_seconds(pods(plane, "first")[0]["status"]["startTime"])
+    with ReconcilerProcess(plane, repository, tmp_path / "one") as reconciler:
+        plane.wait_until(lambda: job_phase(plane, "first"), lambda seen: seen == "Running", what="the first job to run")
+        began = epoch_seconds(job_pods(plane, "first")[0]["status"]["startTime"])
         assert began is not None
         one_supernode = {"mode": "hard", "highestTierAllowed": 1}
-        repository.write(
+        repository.write_file(
             "jobs/large.yaml", lasting("large", role("worker", 2, gpus=8), duration="1h", networkTopology=one_supernode)
         )
-        repository.write("jobs/short.yaml", lasting("short", role("worker", 1, gpus=8, run_for="3s"), duration="4s"))
-        repository.write("jobs/long.yaml", lasting("long", role("worker", 1, gpus=8), duration="1h"))
-        repository.write("jobs/beside.yaml", lasting("beside", role("worker", 1, gpus=4), duration="1h"))
+        repository.write_file(
+            "jobs/short.yaml", lasting("short", role("worker", 1, gpus=8, run_for="3s"), duration="4s")
+        )
+        repository.write_file("jobs/long.yaml", lasting("long", role("worker", 1, gpus=8), duration="1h"))
+        repository.write_file("jobs/beside.yaml", lasting("beside", role("worker", 1, gpus=4), duration="1h"))
         repository.commit()
         for name in ("short", "beside"):
-            plane.wait(
-                lambda name=name: phase(plane, name),  # type: ignore[misc]
+            plane.wait_until(
+                lambda name=name: job_phase(plane, name),  # type: ignore[misc]
                 lambda seen: seen in ("Running", "Completed"),
                 what=f"{name} to run",
             )
-        large = reconciler.gang("large")
+        large = reconciler.gang_status("large")
         assert (large["decision"], large["startsAt"]) == ("wait", rfc3339(began + 20))
-        assert reconciler.why("long") == ["GW114"]
-        gangplan("snapshot", "--kubeconfig", str(plane.kubeconfig_for("gangplan")), "-o", str(tmp_path / "state.json"))
-        said = gangplan("explain", "large", "--repo", str(repository.folder), "--state", str(tmp_path / "state.json"))
+        assert reconciler.waiting_codes("long") == ["GW114"]
+        run_gangplan(
+            "snapshot", "--kubeconfig", str(plane.kubeconfig_for("gangplan")), "-o", str(tmp_path / "state.json")
+        )
+        said = run_gangplan(
+            "explain", "large", "--repo", str(repository.folder), "--state", str(tmp_path / "state.json")
+        )
         assert f"expected to start about {rfc3339(began + 20)}" in " ".join(said.split())
 
-        plane.wait(
-            lambda: phase(plane, "large"), lambda seen: seen == "Running", timeout=60, what="the large job to run"
+        plane.wait_until(
+            lambda: job_phase(plane, "large"), lambda seen: seen == "Running", timeout=60, what="the large job to run"
         )
-        assert phase(plane, "first") == phase(plane, "short") == "Completed"
-        assert bound(plane, "large") == placement(plane, "large") == {"worker": {"gpu-0": 1, "gpu-1": 1}}
-        assert bound(plane, "beside") == {"worker": {"gpu-3": 1}}
-        assert all(gated(pod) for pod in pods(plane, "long"))
-        assert not [line for line in reconciler.lines() if line["message"] == "evicted"]
+        assert job_phase(plane, "first") == job_phase(plane, "short") == "Completed"
+        assert bound_pods(plane, "large") == planned_pods(plane, "large") == {"worker": {"gpu-0": 1, "gpu-1": 1}}
+        assert bound_pods(plane, "beside") == {"worker": {"gpu-3": 1}}
+        assert all(is_gated(pod) for pod in job_pods(plane, "long"))
+        assert not [line for line in reconciler.log_lines() if line["message"] == "evicted"]

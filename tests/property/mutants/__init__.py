@@ -17,10 +17,10 @@ from its placements, so that only the rule in question can notice.
 from __future__ import annotations
 
 from tests.property.mutants import bookkeeping, cells, pods, queues, relations, time, victims, votes
-from tests.property.mutants.parts import Mutant, Mutators, Placed, as_plan, greedy
+from tests.property.mutants.parts import Mutant, Mutators, PodsByGang, greedy_pods, plan_of_pods
 
-__all__ = ["MUTATORS", "Mutant", "Placed", "as_plan", "greedy"]
+__all__ = ["MUTATORS", "Mutant", "PodsByGang", "plan_of_pods", "greedy_pods"]
 
-ROOMS = (pods, queues, bookkeeping, cells, victims, votes, time, relations)
-MUTATORS: Mutators = {mutate: rule for room in ROOMS for mutate, rule in room.MUTATORS.items()}
+MODULES = (pods, queues, bookkeeping, cells, victims, votes, time, relations)
+MUTATORS: Mutators = {mutate: rule for room in MODULES for mutate, rule in room.MUTATORS.items()}
 """A way to break a plan -> the rule that it breaks."""

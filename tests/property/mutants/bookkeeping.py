@@ -8,83 +8,88 @@ from random import Random
 
 from solver.plan import Fact, Objective, Plan, Repair
 from solver.problem import Placement, Problem
-from tests.property.brute import emptied, feasible_sets
-from tests.property.mutants.parts import Mutant, Mutators, Placed, as_plan, edit, new_pods, some
-from tests.property.mutants.pods import _starting
+from tests.property.brute import alone_on_empty_cluster, feasible_sets
+from tests.property.mutants.parts import Mutant, Mutators, PodsByGang, new_pods, pick_one, plan_of_pods, replace_at
+from tests.property.mutants.pods import _starting_gangs
 
 
-def waiting_with_new_pods(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
-    made = as_plan(world, placed)
-    for g, _ in some(random, new_pods(world, placed)):
-        yield world, replace(made, decisions=edit(made.decisions, g, action="wait", facts=(Fact("GW000"),)))
+def waiting_with_new_pods(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
+    made = plan_of_pods(world, placed)
+    for g, _ in pick_one(random, new_pods(world, placed)):
+        yield world, replace(made, decisions=replace_at(made.decisions, g, action="wait", facts=(Fact("GW000"),)))
 
 
-def kept_and_started_confused(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
-    made = as_plan(world, placed)
-    for g in some(random, sorted(placed)):
+def kept_and_started_confused(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
+    made = plan_of_pods(world, placed)
+    for g in pick_one(random, sorted(placed)):
         action = "start" if made.decisions[g].action == "keep" else "keep"
-        yield world, replace(made, decisions=edit(made.decisions, g, action=action))
+        yield world, replace(made, decisions=replace_at(made.decisions, g, action=action))
 
 
-def placements_unsorted(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
-    made = as_plan(world, placed)
-    for g in some(random, [g for g in sorted(placed) if len(made.decisions[g].placements) > 1]):
-        yield world, replace(made, decisions=edit(made.decisions, g, placements=made.decisions[g].placements[::-1]))
+def placements_unsorted(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
+    made = plan_of_pods(world, placed)
+    for g in pick_one(random, [g for g in sorted(placed) if len(made.decisions[g].placements) > 1]):
+        yield (
+            world,
+            replace(made, decisions=replace_at(made.decisions, g, placements=made.decisions[g].placements[::-1])),
+        )
 
 
-def placement_not_merged(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
-    made = as_plan(world, placed)
+def placement_not_merged(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
+    made = plan_of_pods(world, placed)
     spots = [(g, k) for g in sorted(placed) for k, place in enumerate(made.decisions[g].placements) if place.pods > 1]
-    for g, k in some(random, spots):
+    for g, k in pick_one(random, spots):
         places = made.decisions[g].placements
         halves = (replace(places[k], pods=1), replace(places[k], pods=places[k].pods - 1))
         yield (
             world,
-            replace(made, decisions=edit(made.decisions, g, placements=(*places[:k], *halves, *places[k + 1 :]))),
+            replace(made, decisions=replace_at(made.decisions, g, placements=(*places[:k], *halves, *places[k + 1 :]))),
         )
 
 
-def placement_of_no_pods(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
-    made = as_plan(world, placed)
-    for g in some(random, [g for g in range(len(world.gangs)) if world.gangs[g].roles]):
+def placement_of_no_pods(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
+    made = plan_of_pods(world, placed)
+    for g in pick_one(random, [g for g in range(len(world.gangs)) if world.gangs[g].roles]):
         places = made.decisions[g].placements
         nowhere = Placement(len(world.gangs[g].roles) - 1, random.choice((-1, len(world.nodes))), 1)
         empty = Placement(len(world.gangs[g].roles), 0, 0)
         yield (
             world,
-            replace(made, decisions=edit(made.decisions, g, placements=(*places, random.choice((nowhere, empty))))),
+            replace(
+                made, decisions=replace_at(made.decisions, g, placements=(*places, random.choice((nowhere, empty))))
+            ),
         )
 
 
-def decision_lost_or_swapped(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
-    decisions = list(as_plan(world, placed).decisions)
+def decision_lost_or_swapped(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
+    decisions = list(plan_of_pods(world, placed).decisions)
     if len(decisions) > 1 and random.random() < 0.5:
         decisions.reverse()
     else:
         decisions.pop(random.randrange(len(decisions)))
-    yield world, replace(as_plan(world, placed), decisions=tuple(decisions))
+    yield world, replace(plan_of_pods(world, placed), decisions=tuple(decisions))
 
 
-def domain_wrong(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
-    made = as_plan(world, placed)
-    for g in some(random, list(range(len(world.gangs)))):
+def domain_wrong(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
+    made = plan_of_pods(world, placed)
+    for g in pick_one(random, list(range(len(world.gangs)))):
         here = made.decisions[g].domains
         other = random.choice([(*here, *here), here[1:], here[::-1], (*here, len(world.hypernodes))])
         if other != here:
-            yield world, replace(made, decisions=edit(made.decisions, g, domains=other))
+            yield world, replace(made, decisions=replace_at(made.decisions, g, domains=other))
 
 
-def gang_in_no_or_two_batches(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
-    made = as_plan(world, placed)
-    for g in some(random, [decision.gang for decision in made.decisions if decision.action != "keep"]):
+def gang_in_no_or_two_batches(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
+    made = plan_of_pods(world, placed)
+    for g in pick_one(random, [decision.gang for decision in made.decisions if decision.action != "keep"]):
         (batch,) = made.batches
         without = tuple(other for other in batch.gangs if other != g)
         gangs = random.choice((without, (*batch.gangs, g)))
         yield world, replace(made, batches=(replace(batch, gangs=gangs),))
 
 
-def verdict_wrong(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
-    made = as_plan(world, placed)
+def verdict_wrong(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
+    made = plan_of_pods(world, placed)
     (batch,) = made.batches
     wrong = (
         Objective("placed", 4.0, 5.0, 0.25, "proven"),
@@ -95,25 +100,25 @@ def verdict_wrong(world: Problem, placed: Placed, random: Random) -> Iterator[Mu
     yield world, replace(made, batches=(replace(batch, objectives=(*batch.objectives, random.choice(wrong))),))
 
 
-def reason_missing_or_idle(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
-    made = as_plan(world, placed)
+def reason_missing_or_idle(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
+    made = plan_of_pods(world, placed)
     g = random.randrange(len(world.gangs))
     facts = (Fact("GW000"),) if g in placed else ()
-    yield world, replace(made, decisions=edit(made.decisions, g, facts=facts))
+    yield world, replace(made, decisions=replace_at(made.decisions, g, facts=facts))
 
 
-def number_that_keeps_nobody_out(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
-    made, amount = as_plan(world, placed), random.randint(0, 9)
-    for g in some(random, [g for g in range(len(world.gangs)) if g not in placed]):
+def number_that_keeps_nobody_out(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
+    made, amount = plan_of_pods(world, placed), random.randint(0, 9)
+    for g in pick_one(random, [g for g in range(len(world.gangs)) if g not in placed]):
         fact = Fact("GW102", asked=amount, available=amount + random.randint(0, 3))
-        yield world, replace(made, decisions=edit(made.decisions, g, facts=(fact,)))
+        yield world, replace(made, decisions=replace_at(made.decisions, g, facts=(fact,)))
 
 
-def repair_that_changes_nothing(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+def repair_that_changes_nothing(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
     """Nothing more of something, an open queue opened, as many pods or more, the end of those who hold nothing."""
-    made = as_plan(world, placed)
+    made = plan_of_pods(world, placed)
     waiting = [g for g in range(len(world.gangs)) if g not in placed and not world.gangs[g].running]
-    for g in some(random, waiting):
+    for g in pick_one(random, waiting):
         idle = (
             Repair("GR101", queue=0, resource=0, amount=0),
             Repair("GR105", role=0, amount=3, current_amount=random.randint(1, 3)),
@@ -125,42 +130,47 @@ def repair_that_changes_nothing(world: Problem, placed: Placed, random: Random) 
         )
         wrong = random.choice(idle)
         repair = random.choice((wrong, Repair("GR000", also=(wrong,))))
-        yield world, replace(made, decisions=edit(made.decisions, g, repairs=(repair,)))
+        yield world, replace(made, decisions=replace_at(made.decisions, g, repairs=(repair,)))
 
 
-def never_said_of_one_that_fits_plainly(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+def never_said_of_one_that_fits_plainly(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
     """A gang of one pod that brute force can place on the empty cluster."""
-    made = as_plan(world, placed)
+    made = plan_of_pods(world, placed)
     simple = [g for g, gang in enumerate(world.gangs) if gang.minimum == 1 and not gang.subgroups and g not in placed]
-    for g in some(random, [g for g in simple if frozenset({0}) in feasible_sets(emptied(world, g))]):
-        yield world, replace(made, decisions=edit(made.decisions, g, facts=(Fact("GW000", never=True),)))
+    for g in pick_one(random, [g for g in simple if frozenset({0}) in feasible_sets(alone_on_empty_cluster(world, g))]):
+        yield world, replace(made, decisions=replace_at(made.decisions, g, facts=(Fact("GW000", never=True),)))
 
 
-def _claiming(made: Plan, objective: Objective) -> Plan:
+def _with_objective(made: Plan, objective: Objective) -> Plan:
     (batch,) = made.batches
     return replace(made, batches=(replace(batch, objectives=(*batch.objectives, objective)),))
 
 
-def number_of_gangs_falsified(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
-    for g in some(random, list(range(len(world.gangs)))):
+def number_of_gangs_falsified(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
+    for g in pick_one(random, list(range(len(world.gangs)))):
         priority = world.gangs[g].priority
-        number = sum(1 for j in _starting(world, placed) if world.gangs[j].priority == priority) + random.choice(
+        number = sum(1 for j in _starting_gangs(world, placed) if world.gangs[j].priority == priority) + random.choice(
             (-1, 1, 2)
         )
-        yield world, _claiming(as_plan(world, placed), Objective(f"gangs[{priority}]", number, number, 0.0, "proven"))
+        yield (
+            world,
+            _with_objective(
+                plan_of_pods(world, placed), Objective(f"gangs[{priority}]", number, number, 0.0, "proven")
+            ),
+        )
 
 
-def loss_falsified(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+def loss_falsified(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
     """Nobody is evicted here."""
     name, value = random.choice((("loss", 3.0), ("whole gangs", 1.0), ("victims", 1.0)))
-    yield world, _claiming(as_plan(world, placed), Objective(name, value, value, 0.0, "proven"))
+    yield world, _with_objective(plan_of_pods(world, placed), Objective(name, value, value, 0.0, "proven"))
 
 
-def bound_on_the_wrong_side(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+def bound_on_the_wrong_side(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
     name, value, bound = random.choice(
         (("placed[0]", 5.0, 4.0), ("oldest first", 5.0, 4.0), ("spread", 5.0, 6.0), ("nodes", 5.0, 6.0))
     )
-    yield world, _claiming(as_plan(world, placed), Objective(name, value, bound, 0.2, "limit reached"))
+    yield world, _with_objective(plan_of_pods(world, placed), Objective(name, value, bound, 0.2, "limit reached"))
 
 
 MUTATORS: Mutators = {

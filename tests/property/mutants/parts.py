@@ -10,69 +10,69 @@ from typing import Any
 
 from solver.plan import Plan
 from solver.problem import Problem
-from tests.property.brute import Room, Spot, growths, running
-from tests.unit.solver.builders import plan
+from tests.property.brute import FreeCapacity, RoleOnNode, new_pod_sets, running_pods
+from tests.unit.solver.builders import plan_with
 
-Placed = dict[int, Counter[Spot]]
+PodsByGang = dict[int, Counter[RoleOnNode]]
 """The admitted gangs' pods."""
 
 Mutant = tuple[Problem, Plan]
-Mutators = dict[Callable[[Problem, Placed, Random], Iterator[Mutant]], str]
+Mutators = dict[Callable[[Problem, PodsByGang, Random], Iterator[Mutant]], str]
 """A way to break a plan -> the rule that it breaks."""
 
 
-def greedy(world: Problem) -> Placed:
+def greedy_pods(world: Problem) -> PodsByGang:
     """Every gang in turn, with the first of its possible placements that leaves all nodes and queues whole."""
-    room = Room(world)
-    use = list(room.nothing)
+    room = FreeCapacity(world)
+    use = list(room.empty_use)
     added = [(0,) * len(world.resources)] * len(world.queues)
-    placed: Placed = {}
+    placed: PodsByGang = {}
     for g, gang in enumerate(world.gangs):
-        for option in growths(world, g):
-            mine = room.use(g, option)
-            both = [_plus(a, b) for a, b in zip(use, mine, strict=True)]
+        for option in new_pod_sets(world, g):
+            mine = room.use_of(g, option)
+            both = [_vector_sum(a, b) for a, b in zip(use, mine, strict=True)]
             charged = list(added)
             for extra in mine:
-                charged[gang.queue] = _plus(charged[gang.queue], extra[: len(world.resources)])
-            if room.nodes_hold(both) and room.queues_hold(charged):
+                charged[gang.queue] = _vector_sum(charged[gang.queue], extra[: len(world.resources)])
+            if room.fits_nodes(both) and room.fits_queues(charged):
                 use, added = both, charged
-                placed[g] = running(gang) + option
+                placed[g] = running_pods(gang) + option
                 break
     return placed
 
 
-def _plus(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
+def _vector_sum(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(a + b for a, b in zip(left, right, strict=True))
 
 
-def as_plan(world: Problem, placed: Placed) -> Plan:
-    return plan(
+def plan_of_pods(world: Problem, placed: PodsByGang) -> Plan:
+    return plan_with(
         world, {g: [(role, node, pods) for (role, node), pods in spots.items() if pods] for g, spots in placed.items()}
     )
 
 
-def new_pods(world: Problem, placed: Placed) -> list[tuple[int, Spot]]:
+def new_pods(world: Problem, placed: PodsByGang) -> list[tuple[int, RoleOnNode]]:
     """(gang, spot) with new pods."""
     return [
         (g, spot)
         for g, spots in sorted(placed.items())
         for spot in sorted(spots)
-        if spots[spot] > running(world.gangs[g])[spot]
+        if spots[spot] > running_pods(world.gangs[g])[spot]
     ]
 
 
-def shifted(placed: Placed, g: int, change: dict[Spot, int]) -> Placed:
+def with_shifted_pods(placed: PodsByGang, g: int, change: dict[RoleOnNode, int]) -> PodsByGang:
     changed = {other: Counter(spots) for other, spots in placed.items()}
     for spot, pods in change.items():
         changed[g][spot] += pods
     return changed
 
 
-def some(random: Random, items: list[Any]) -> Iterator[Any]:
+def pick_one(random: Random, items: list[Any]) -> Iterator[Any]:
     """One of them, or none where there is none."""
     if items:
         yield random.choice(items)
 
 
-def edit(item: Any, index: int, **changes: object) -> Any:
+def replace_at(item: Any, index: int, **changes: object) -> Any:
     return (*item[:index], replace(item[index], **changes), *item[index + 1 :])

@@ -8,28 +8,37 @@ from dataclasses import replace
 from random import Random
 
 from solver.problem import Gang, Problem, Subgroup, Topology
-from tests.property.brute import is_kept, running
-from tests.property.mutants.parts import Mutant, Mutators, Placed, as_plan, edit, new_pods, shifted, some
+from tests.property.brute import meets_minima_now, running_pods
+from tests.property.mutants.parts import (
+    Mutant,
+    Mutators,
+    PodsByGang,
+    new_pods,
+    pick_one,
+    plan_of_pods,
+    replace_at,
+    with_shifted_pods,
+)
 
 
-def pod_moved_to_a_full_node(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+def pod_moved_to_a_full_node(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
     """The other node's free amount of what the pod asks for is at most what is there already."""
-    for g, (role, node) in some(random, new_pods(world, placed)):
-        for other in some(random, [n for n in range(len(world.nodes)) if n != node]):
+    for g, (role, node) in pick_one(random, new_pods(world, placed)):
+        for other in pick_one(random, [n for n in range(len(world.nodes)) if n != node]):
             request = world.gangs[g].roles[role].request
-            for r in some(random, [r for r, amount in enumerate(request) if amount]):
-                moved = shifted(placed, g, {(role, node): -1, (role, other): 1})
-                held = _amount(world, moved, other, r)
+            for r in pick_one(random, [r for r, amount in enumerate(request) if amount]):
+                moved = with_shifted_pods(placed, g, {(role, node): -1, (role, other): 1})
+                held = _amount_on_node(world, moved, other, r)
                 free = tuple(
                     min(amount, max(0, held - 1)) if k == r else amount
                     for k, amount in enumerate(world.nodes[other].free)
                 )
-                full = replace(world, nodes=edit(world.nodes, other, free=free))
-                yield full, as_plan(full, moved)
+                full = replace(world, nodes=replace_at(world.nodes, other, free=free))
+                yield full, plan_of_pods(full, moved)
 
 
-def _amount(world: Problem, placed: Placed, node: int, r: int) -> int:
-    everyone = {g: placed.get(g, running(gang)) for g, gang in enumerate(world.gangs)}
+def _amount_on_node(world: Problem, placed: PodsByGang, node: int, r: int) -> int:
+    everyone = {g: placed.get(g, running_pods(gang)) for g, gang in enumerate(world.gangs)}
     return sum(
         pods * world.gangs[g].roles[t].request[r]
         for g, spots in everyone.items()
@@ -38,34 +47,36 @@ def _amount(world: Problem, placed: Placed, node: int, r: int) -> int:
     )
 
 
-def pod_dropped_below_the_minimum(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
-    for g, spot in some(random, [(g, spot) for g, spot in new_pods(world, placed) if not is_kept(world.gangs[g])]):
+def pod_dropped_below_the_minimum(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
+    for g, spot in pick_one(
+        random, [(g, spot) for g, spot in new_pods(world, placed) if not meets_minima_now(world.gangs[g])]
+    ):
         role = spot[0]
         pods = sum(n for (t, _), n in placed[g].items() if t == role)
         gang = world.gangs[g]
         raised = replace(
-            gang, roles=edit(gang.roles, role, minimum=pods, replicas=max(pods, gang.roles[role].replicas))
+            gang, roles=replace_at(gang.roles, role, minimum=pods, replicas=max(pods, gang.roles[role].replicas))
         )
         stricter = replace(world, gangs=(*world.gangs[:g], raised, *world.gangs[g + 1 :]))
-        yield stricter, as_plan(stricter, shifted(placed, g, {spot: -1}))
+        yield stricter, plan_of_pods(stricter, with_shifted_pods(placed, g, {spot: -1}))
 
 
-def pod_added_above_the_replicas(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
-    for g, spot in some(random, [(g, spot) for g, spots in sorted(placed.items()) for spot in sorted(spots)]):
+def pod_added_above_the_replicas(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
+    for g, spot in pick_one(random, [(g, spot) for g, spots in sorted(placed.items()) for spot in sorted(spots)]):
         role = spot[0]
         above = max(0, world.gangs[g].roles[role].replicas - sum(n for (t, _), n in placed[g].items() if t == role)) + 1
-        yield world, as_plan(world, shifted(placed, g, {spot: above}))
+        yield world, plan_of_pods(world, with_shifted_pods(placed, g, {spot: above}))
 
 
-def pod_on_a_node_of_another_kind(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
-    for g, (role, node) in some(random, new_pods(world, placed)):
+def pod_on_a_node_of_another_class(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
+    for g, (role, node) in pick_one(random, new_pods(world, placed)):
         gang = world.gangs[g]
         kinds = gang.roles[role].kinds - {world.nodes[node].kind}
-        pickier = replace(world, gangs=edit(world.gangs, g, roles=edit(gang.roles, role, kinds=kinds)))
-        yield pickier, as_plan(pickier, placed)
+        pickier = replace(world, gangs=replace_at(world.gangs, g, roles=replace_at(gang.roles, role, kinds=kinds)))
+        yield pickier, plan_of_pods(pickier, placed)
 
 
-def hard_gang_split(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+def hard_gang_split(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
     """A gang that is in two leaves of tier 1 is now asked to be in one."""
     leaves = {g: {world.nodes[node].leaf for _, node in spots if spots[_, node]} for g, spots in placed.items()}
     split = [
@@ -73,77 +84,80 @@ def hard_gang_split(world: Problem, placed: Placed, random: Random) -> Iterator[
         for g, _ in new_pods(world, placed)
         if len(leaves[g]) > 1 and all(n is not None and world.hypernodes[n].tier == 1 for n in leaves[g])
     ]
-    for g in some(random, split):
-        harder = replace(world, gangs=edit(world.gangs, g, topology=Topology("hard", 1)))
-        yield harder, as_plan(harder, placed)
+    for g in pick_one(random, split):
+        harder = replace(world, gangs=replace_at(world.gangs, g, topology=Topology("hard", 1)))
+        yield harder, plan_of_pods(harder, placed)
 
 
-def hard_gang_outside_the_topology(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
-    for g, (_, node) in some(random, new_pods(world, placed) if world.hypernodes else []):
+def hard_gang_outside_the_topology(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
+    for g, (_, node) in pick_one(random, new_pods(world, placed) if world.hypernodes else []):
         outside = replace(
-            world, nodes=edit(world.nodes, node, leaf=None), gangs=edit(world.gangs, g, topology=Topology("hard", 1))
+            world,
+            nodes=replace_at(world.nodes, node, leaf=None),
+            gangs=replace_at(world.gangs, g, topology=Topology("hard", 1)),
         )
-        yield outside, as_plan(outside, placed)
+        yield outside, plan_of_pods(outside, placed)
 
 
-def part_left_incomplete(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+def subgroup_left_incomplete(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
     """One pod more in an existing part; the role has the replicas for it."""
     paired = [(g, spot) for g, spot in new_pods(world, placed) if spot[0] == 0 and world.gangs[g].subgroups]
-    for g, spot in some(random, paired):
+    for g, spot in pick_one(random, paired):
         gang = world.gangs[g]
         roomier = replace(
-            world, gangs=edit(world.gangs, g, roles=edit(gang.roles, 0, replicas=gang.roles[0].replicas + 2))
+            world,
+            gangs=replace_at(world.gangs, g, roles=replace_at(gang.roles, 0, replicas=gang.roles[0].replicas + 2)),
         )
-        yield roomier, as_plan(roomier, shifted(placed, g, {spot: 1}))
+        yield roomier, plan_of_pods(roomier, with_shifted_pods(placed, g, {spot: 1}))
 
 
-def part_split_over_domains(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+def subgroup_split_over_domains(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
     """All pods of a role that is in two leaves of tier 1 are now asked to be one part, inside one of them."""
     split = []
     for g, (role, _) in new_pods(world, placed):
         leaves = {world.nodes[node].leaf for (t, node), pods in placed[g].items() if t == role and pods}
         if len(leaves) > 1 and all(leaf is not None and world.hypernodes[leaf].tier == 1 for leaf in leaves):
             split.append((g, role))
-    for g, role in some(random, split):
+    for g, role in pick_one(random, split):
         pods = sum(n for (t, _), n in placed[g].items() if t == role)
         whole = Subgroup("whole", (role,), pods, 0, Topology("hard", 1))
-        stricter = replace(world, gangs=edit(world.gangs, g, subgroups=(whole,)))
-        yield stricter, as_plan(stricter, placed)
+        stricter = replace(world, gangs=replace_at(world.gangs, g, subgroups=(whole,)))
+        yield stricter, plan_of_pods(stricter, placed)
 
 
-def running_pod_removed(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
-    for g, place in some(random, [(kept, place) for kept in sorted(placed) for place in world.gangs[kept].running]):
+def running_pod_removed(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
+    for g, place in pick_one(random, [(kept, place) for kept in sorted(placed) for place in world.gangs[kept].running]):
         fewer = Counter(placed[g])
         fewer[place.role, place.node] = place.pods - 1
-        yield world, as_plan(world, placed | {g: fewer})
+        yield world, plan_of_pods(world, placed | {g: fewer})
 
 
-def running_pod_moved(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+def running_pod_moved(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
     """To another node; that it has room there does not matter."""
     spots = [(g, place) for g in sorted(placed) for place in world.gangs[g].running if len(world.nodes) > 1]
-    for g, place in some(random, spots):
+    for g, place in pick_one(random, spots):
         changed = Counter(placed[g])
-        changed[place.role, place.node] = running(world.gangs[g])[place.role, place.node] - 1
+        changed[place.role, place.node] = running_pods(world.gangs[g])[place.role, place.node] - 1
         changed[place.role, (place.node + 1) % len(world.nodes)] += 1
-        yield world, as_plan(world, placed | {g: changed})
+        yield world, plan_of_pods(world, placed | {g: changed})
 
 
-def _starting(world: Problem, placed: Placed) -> list[int]:
-    return [g for g in sorted(placed) if not is_kept(world.gangs[g])]
+def _starting_gangs(world: Problem, placed: PodsByGang) -> list[int]:
+    return [g for g in sorted(placed) if not meets_minima_now(world.gangs[g])]
 
 
-def gang_minimum_missed(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+def gang_minimum_missed(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
     """The gang now needs one pod more than it has, and could have it."""
-    for g in some(random, _starting(world, placed)):
+    for g in pick_one(random, _starting_gangs(world, placed)):
         gang, pods = world.gangs[g], sum(placed[g].values())
         larger = [replace(role, replicas=role.replicas + pods + 1) for role in gang.roles]
-        stricter = replace(world, gangs=edit(world.gangs, g, minimum=pods + 1, roles=tuple(larger)))
-        yield stricter, as_plan(stricter, placed)
+        stricter = replace(world, gangs=replace_at(world.gangs, g, minimum=pods + 1, roles=tuple(larger)))
+        yield stricter, plan_of_pods(stricter, placed)
 
 
-def part_missing(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+def subgroup_missing(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
     """One part more of the subgroup is asked for than there is."""
-    for g in some(random, [g for g in _starting(world, placed) if world.gangs[g].subgroups]):
+    for g in pick_one(random, [g for g in _starting_gangs(world, placed) if world.gangs[g].subgroups]):
         gang = world.gangs[g]
         part = gang.subgroups[0]
         pods = sum(n for (role, _), n in placed[g].items() if role in part.roles)
@@ -155,20 +169,20 @@ def part_missing(world: Problem, placed: Placed, random: Random) -> Iterator[Mut
             gang, roles=roles, subgroups=(replace(part, minimum=pods // part.size + 1), *gang.subgroups[1:])
         )
         stricter = replace(world, gangs=(*world.gangs[:g], more, *world.gangs[g + 1 :]))
-        yield stricter, as_plan(stricter, placed)
+        yield stricter, plan_of_pods(stricter, placed)
 
 
 MUTATORS: Mutators = {
     pod_moved_to_a_full_node: "capacity",
     pod_dropped_below_the_minimum: "actions",
     pod_added_above_the_replicas: "replicas",
-    pod_on_a_node_of_another_kind: "eligibility",
+    pod_on_a_node_of_another_class: "eligibility",
     hard_gang_split: "topology",
     hard_gang_outside_the_topology: "topology",
-    part_left_incomplete: "subgroups",
-    part_split_over_domains: "subgroups",
+    subgroup_left_incomplete: "subgroups",
+    subgroup_split_over_domains: "subgroups",
     running_pod_removed: "running_pods_stay",
     running_pod_moved: "running_pods_stay",
     gang_minimum_missed: "actions",
-    part_missing: "actions",
+    subgroup_missing: "actions",
 }

@@ -7,52 +7,54 @@ from dataclasses import replace
 from random import Random
 
 from solver.problem import Gang, Policy, Problem, Queue, Role
-from tests.property.mutants.parts import Mutant, Mutators, Placed, as_plan, edit, new_pods, some
+from tests.property.mutants.parts import Mutant, Mutators, PodsByGang, new_pods, pick_one, plan_of_pods, replace_at
 
 
-def capability_lowered(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+def capability_lowered(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
     """To one less than the queue or one above it comes to hold."""
-    made = as_plan(world, placed)
+    made = plan_of_pods(world, placed)
     grown = [(use.queue, r) for use in made.queues for r, amount in enumerate(use.admitted) if amount]
-    for q, r in some(random, grown):
+    for q, r in pick_one(random, grown):
         held = made.queues[q].allocated[r] + made.queues[q].admitted[r]
         limits = tuple(held - 1 if k == r else limit for k, limit in enumerate(world.queues[q].capability))
-        tighter = replace(world, queues=edit(world.queues, q, capability=limits))
-        yield tighter, as_plan(tighter, placed)
+        tighter = replace(world, queues=replace_at(world.queues, q, capability=limits))
+        yield tighter, plan_of_pods(tighter, placed)
 
 
-def guarantee_of_another_taken(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+def guarantee_of_another_taken(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
     """A new queue is guaranteed more than the others, none of which is guaranteed anything, leave."""
-    made = as_plan(world, placed)
+    made = plan_of_pods(world, placed)
     grown = [r for r in range(len(world.resources)) if any(use.admitted[r] for use in made.queues)]
-    for r in some(random, [r for r in grown if not any(queue.guarantee[r] for queue in world.queues)]):
+    for r in pick_one(random, [r for r in grown if not any(queue.guarantee[r] for queue in world.queues)]):
         total = sum(node.free[r] for node in world.nodes) + sum(queue.used[r] for queue in world.queues)
         roots = [use for use in made.queues if world.queues[use.queue].parent is None]
         left = total - sum(use.allocated[r] + use.admitted[r] for use in roots)
         unset, zero = (None,) * len(world.resources), (0,) * len(world.resources)
         guarantee = tuple(max(0, left) + 1 if k == r else None for k in range(len(world.resources)))
         richer = replace(world, queues=(*world.queues, Queue("rich", None, 1, 0, guarantee, unset, unset, zero)))
-        yield richer, as_plan(richer, placed)
+        yield richer, plan_of_pods(richer, placed)
 
 
-def queue_closed(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+def queue_closed(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
     """The queue of a gang with new pods, or one above it."""
-    for g, _ in some(random, new_pods(world, placed)):
+    for g, _ in pick_one(random, new_pods(world, placed)):
         q, above = world.gangs[g].queue, world.queues[world.gangs[g].queue].parent
-        shut = replace(world, queues=edit(world.queues, q if above is None else random.choice((q, above)), open=False))
-        yield shut, as_plan(shut, placed)
+        shut = replace(
+            world, queues=replace_at(world.queues, q if above is None else random.choice((q, above)), open=False)
+        )
+        yield shut, plan_of_pods(shut, placed)
 
 
-def guarantee_counted_twice(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+def guarantee_counted_twice(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
     """Flat capacity knows no tree: what a queue and its parent are guaranteed counts twice, for everybody else."""
-    made = as_plan(world, placed)
+    made = plan_of_pods(world, placed)
     grown = [
         (g, r)
         for g, (role, _) in new_pods(world, placed)
         for r, amount in enumerate(world.gangs[g].roles[role].request)
         if amount
     ]
-    for g, r in some(random, [(g, r) for g, r in grown if not any(queue.guarantee[r] for queue in world.queues)]):
+    for g, r in pick_one(random, [(g, r) for g, r in grown if not any(queue.guarantee[r] for queue in world.queues)]):
         total = sum(node.free[r] for node in world.nodes) + sum(queue.used[r] for queue in world.queues)
         left = total - sum(
             use.allocated[r] + use.admitted[r] for use in made.queues if world.queues[use.queue].parent is None
@@ -68,10 +70,10 @@ def guarantee_counted_twice(world: Problem, placed: Placed, random: Random) -> I
             Queue("heir", len(world.queues), 1, 0, guarantee, unset, unset, zero),
         )
         flat = replace(world, queues=(*world.queues, *pair), policy=Policy(capacity=True))
-        yield flat, as_plan(flat, placed)
+        yield flat, plan_of_pods(flat, placed)
 
 
-def share_by_weight_exceeded(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+def share_by_weight_exceeded(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
     """A rival appears that is so heavy, and asks for so much, that next to nothing is left for everybody else."""
     grown = [
         (g, r)
@@ -79,7 +81,7 @@ def share_by_weight_exceeded(world: Problem, placed: Placed, random: Random) -> 
         for r, amount in enumerate(world.gangs[g].roles[role].request)
         if amount
     ]
-    for _, r in some(random, [(g, r) for g, r in grown if not any(queue.guarantee[r] for queue in world.queues)]):
+    for _, r in pick_one(random, [(g, r) for g, r in grown if not any(queue.guarantee[r] for queue in world.queues)]):
         unset, zero = (None,) * len(world.resources), (0,) * len(world.resources)
         whole = sum(node.capacity[r] for node in world.nodes)
         request = tuple(int(k == r) for k in range(len(world.resources)))
@@ -95,12 +97,12 @@ def share_by_weight_exceeded(world: Problem, placed: Placed, random: Random) -> 
         crowded = replace(
             world, queues=(*world.queues, heavy), gangs=(*world.gangs, rival), policy=Policy(proportion=True)
         )
-        yield crowded, as_plan(crowded, placed)
+        yield crowded, plan_of_pods(crowded, placed)
 
 
-def queue_sum_wrong(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
-    made = as_plan(world, placed)
-    for q in some(random, list(range(len(world.queues)))):
+def queue_sum_wrong(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
+    made = plan_of_pods(world, placed)
+    for q in pick_one(random, list(range(len(world.queues)))):
         use = made.queues[q]
         wrong = {
             "share": use.share + 0.01,
@@ -108,7 +110,7 @@ def queue_sum_wrong(world: Problem, placed: Placed, random: Random) -> Iterator[
             "admitted": (*use.admitted[:-1], -1),
         }
         field = random.choice(sorted(wrong))
-        yield world, replace(made, queues=edit(made.queues, q, **{field: wrong[field]}))
+        yield world, replace(made, queues=replace_at(made.queues, q, **{field: wrong[field]}))
 
 
 MUTATORS: Mutators = {

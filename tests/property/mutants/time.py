@@ -9,15 +9,15 @@ from random import Random
 from solver.plan import Fact, Plan, Reservation
 from solver.problem import DisruptionBudget, EvictionVotes, Placement, Problem, Queue
 from solver.verify import verify
-from tests.property.brute import is_kept
-from tests.property.mutants.parts import Mutant, Mutators, Placed, as_plan, edit, new_pods, some
+from tests.property.brute import meets_minima_now
+from tests.property.mutants.parts import Mutant, Mutators, PodsByGang, new_pods, pick_one, plan_of_pods, replace_at
 
 
-def started_out_of_turn(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+def started_out_of_turn(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
     """The queue becomes strict, and whoever waits in it older than one who starts."""
     waiting = [g for g in range(len(world.gangs)) if g not in placed]
-    starting = [g for g in sorted(placed) if not is_kept(world.gangs[g])]
-    for g, j in some(
+    starting = [g for g in sorted(placed) if not meets_minima_now(world.gangs[g])]
+    for g, j in pick_one(
         random, [(g, j) for g in waiting for j in starting if world.gangs[g].queue == world.gangs[j].queue]
     ):
         late = replace(
@@ -26,25 +26,25 @@ def started_out_of_turn(world: Problem, placed: Placed, random: Random) -> Itera
             priority=world.gangs[g].priority,
             overdue=random.choice((False, world.gangs[g].overdue)),
         )
-        queues = edit(world.queues, late.queue, strict=True)
+        queues = replace_at(world.queues, late.queue, strict=True)
         strict = replace(world, queues=queues, gangs=(*world.gangs[:j], late, *world.gangs[j + 1 :]))
-        yield strict, as_plan(strict, placed)
+        yield strict, plan_of_pods(strict, placed)
 
 
-def pod_in_a_kept_domain(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+def pod_in_a_dedicated_domain(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
     """The domain of a new pod turns out to be kept for a queue that has no gangs."""
     nothing, zero = (None,) * len(world.resources), (0,) * len(world.resources)
     spots = [(g, world.nodes[node].leaf) for g, (_, node) in new_pods(world, placed)]
-    for _, leaf in some(random, [(g, leaf) for g, leaf in spots if leaf is not None]):
+    for _, leaf in pick_one(random, [(g, leaf) for g, leaf in spots if leaf is not None]):
         owner = Queue("owner", None, 1, 0, nothing, nothing, nothing, zero, dedicated_domains=(leaf,))
         guarded = replace(world, queues=(*world.queues, owner))
-        yield guarded, as_plan(guarded, placed)
+        yield guarded, plan_of_pods(guarded, placed)
 
 
-def pod_lent_to_one_that_stays(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+def domain_lent_to_one_that_stays(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
     """The borrower could be evicted, but for one thing: reclaim is off, its queue is not reclaimable, a plugin or a
     disruption budget protects it."""
-    for guarded, _ in pod_in_a_kept_domain(world, placed, random):
+    for guarded, _ in pod_in_a_dedicated_domain(world, placed, random):
         open_to = replace(
             guarded, reclaim_enabled=True, gangs=tuple(replace(gang, evictable=True) for gang in guarded.gangs)
         )
@@ -57,40 +57,48 @@ def pod_lent_to_one_that_stays(world: Problem, placed: Placed, random: Random) -
                 replace(open_to, queues=tuple(replace(queue, reclaimable=False) for queue in open_to.queues)),
             )
         )
-        yield firm, as_plan(firm, placed)
+        yield firm, plan_of_pods(firm, placed)
 
 
-def pod_on_a_node_that_closes(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+def pod_on_a_node_that_closes(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
     """Before the gang is to end, or whenever it does if nobody knows."""
-    for g, (_, node) in some(random, new_pods(world, placed)):
+    for g, (_, node) in pick_one(random, new_pods(world, placed)):
         ends = random.choice((None, 101))
-        gangs = edit(world.gangs, g, duration=ends, ends=ends if world.gangs[g].running else None)
-        closing = replace(world, gangs=gangs, nodes=edit(world.nodes, node, closes_in=random.choice((0, 100))))
-        yield closing, as_plan(closing, placed)
+        gangs = replace_at(world.gangs, g, duration=ends, ends=ends if world.gangs[g].running else None)
+        closing = replace(world, gangs=gangs, nodes=replace_at(world.nodes, node, closes_in=random.choice((0, 100))))
+        yield closing, plan_of_pods(closing, placed)
 
 
-def _reserved(world: Problem, placed: Placed, random: Random) -> Iterator[tuple[Problem, Placed, Reservation]]:
+def _worlds_with_reservation(
+    world: Problem, placed: PodsByGang, random: Random
+) -> Iterator[tuple[Problem, PodsByGang, Reservation]]:
     """A gang that starts waits instead, with its pods reserved until another one, which is to end in 100 seconds, is
     gone."""
-    starting = [g for g in sorted(placed) if not is_kept(world.gangs[g]) and not world.gangs[g].running]
-    for g, v in some(random, [(g, v) for g in starting for v in sorted(placed) if v != g and any(placed[v].values())]):
+    starting = [g for g in sorted(placed) if not meets_minima_now(world.gangs[g]) and not world.gangs[g].running]
+    for g, v in pick_one(
+        random, [(g, v) for g in starting for v in sorted(placed) if v != g and any(placed[v].values())]
+    ):
         pods = tuple(Placement(role, node, n) for (role, node), n in sorted(placed[g].items()) if n)
         if not pods:
             continue
         field = "ends" if world.gangs[v].running else "duration"
-        timed = replace(world, gangs=edit(world.gangs, v, **{field: 100}))
+        timed = replace(world, gangs=replace_at(world.gangs, v, **{field: 100}))
         yield timed, {other: spots for other, spots in placed.items() if other != g}, Reservation(g, 100, pods, (v,))
 
 
-def _held(world: Problem, placed: Placed, held: Reservation) -> Plan:
-    made = as_plan(world, placed)
-    return replace(made, decisions=edit(made.decisions, held.gang, starts_in=held.starts_in), reservation=held)
+def _plan_with_reservation(world: Problem, placed: PodsByGang, reservation: Reservation) -> Plan:
+    made = plan_of_pods(world, placed)
+    return replace(
+        made,
+        decisions=replace_at(made.decisions, reservation.gang, starts_in=reservation.starts_in),
+        reservation=reservation,
+    )
 
 
-def reservation_wrong(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+def reservation_wrong(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
     """Its time, who it waits for, its pods, or what the decisions say of it."""
-    for timed, rest, held in _reserved(world, placed, random):
-        if verify(timed, _held(timed, rest, held)):
+    for timed, rest, held in _worlds_with_reservation(world, placed, random):
+        if verify(timed, _plan_with_reservation(timed, rest, held)):
             continue
         first = held.placements[0]
         wrong = random.choice(
@@ -104,33 +112,33 @@ def reservation_wrong(world: Problem, placed: Placed, random: Random) -> Iterato
                 replace(held, placements=(replace(first, node=len(world.nodes)), *held.placements[1:])),
             )
         )
-        yield timed, _held(timed, rest, wrong)
-        yield timed, replace(_held(timed, rest, held), reservation=None)
+        yield timed, _plan_with_reservation(timed, rest, wrong)
+        yield timed, replace(_plan_with_reservation(timed, rest, held), reservation=None)
 
 
-def never_said_of_the_reserved(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+def never_said_of_the_reserved(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
     """It is said to fit never, and the plan holds room for it."""
-    for timed, rest, held in _reserved(world, placed, random):
-        made = _held(timed, rest, held)
-        yield timed, replace(made, decisions=edit(made.decisions, held.gang, facts=(Fact("GW102", never=True),)))
+    for timed, rest, held in _worlds_with_reservation(world, placed, random):
+        made = _plan_with_reservation(timed, rest, held)
+        yield timed, replace(made, decisions=replace_at(made.decisions, held.gang, facts=(Fact("GW102", never=True),)))
 
 
-def reserved_node_taken(world: Problem, placed: Placed, random: Random) -> Iterator[Mutant]:
+def reserved_node_taken(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
     """Another gang's new pod is on a reserved node, and nobody knows when that gang ends."""
-    for timed, rest, held in _reserved(world, placed, random):
+    for timed, rest, held in _worlds_with_reservation(world, placed, random):
         nodes = {place.node for place in held.placements}
-        for g, _ in some(
+        for g, _ in pick_one(
             random, [(g, spot) for g, spot in new_pods(timed, rest) if spot[1] in nodes and g not in held.awaited_gangs]
         ):
-            gangs = edit(timed.gangs, g, duration=None, ends=None, priority=timed.gangs[held.gang].priority)
+            gangs = replace_at(timed.gangs, g, duration=None, ends=None, priority=timed.gangs[held.gang].priority)
             later = replace(timed, gangs=gangs)
-            yield later, _held(later, rest, held)
+            yield later, _plan_with_reservation(later, rest, held)
 
 
 MUTATORS: Mutators = {
     started_out_of_turn: "strict_order",
-    pod_in_a_kept_domain: "dedicated_domains",
-    pod_lent_to_one_that_stays: "dedicated_domains",
+    pod_in_a_dedicated_domain: "dedicated_domains",
+    domain_lent_to_one_that_stays: "dedicated_domains",
     pod_on_a_node_that_closes: "maintenance",
     reservation_wrong: "reservation",
     never_said_of_the_reserved: "reasons",

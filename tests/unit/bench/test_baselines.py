@@ -8,15 +8,26 @@ from collections.abc import Callable
 import pytest
 
 from bench.baselines import kueue, single, volcano
-from bench.baselines.gangpreempt import bundles_in, preempt
-from bench.baselines.plan import plan_of
-from bench.baselines.site import Placements, Site
+from bench.baselines.gangpreempt import bundles_in_order, preempt_for_gang
+from bench.baselines.plan import plan_of_placements
+from bench.baselines.site import BaselineCluster, Placements
 from solver.problem import Placement, Problem
 from solver.verify import verify
-from tests.unit.solver.builders import cells, gang, hard, nodes, parts, problem, queue, role, run, soft
+from tests.unit.solver.builders import (
+    device_slots,
+    gang,
+    hard_topology,
+    nodes,
+    problem,
+    queue,
+    role,
+    running_pods,
+    soft_topology,
+    subgroup,
+)
 
 SPINE = {"s0": (1, "spine"), "s1": (1, "spine"), "spine": (2, None)}
-POLICIES = {"volcano": volcano.place, "kueue": kueue.place}
+POLICIES = {"volcano": volcano.place_gangs, "kueue": kueue.place_gangs}
 
 
 def spread_over(placements: Placements) -> dict[int, list[tuple[int, int]]]:
@@ -25,7 +36,7 @@ def spread_over(placements: Placements) -> dict[int, list[tuple[int, int]]]:
 
 
 def valid(world: Problem, placements: Placements) -> bool:
-    return verify(world, plan_of(world, placements)) == []
+    return verify(world, plan_of_placements(world, placements)) == []
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -51,7 +62,10 @@ def test_limits_of_queues_hold(name: str) -> None:
 @pytest.mark.parametrize("name", POLICIES)
 def test_a_hard_limit_holds_even_when_the_gang_would_fit_across(name: str) -> None:
     world = problem(
-        nodes(2, leaf="s0", gpu=8), nodes(2, leaf="s1", gpu=8), gang("a", role(3, gpu=8), topology=hard(1)), tree=SPINE
+        nodes(2, leaf="s0", gpu=8),
+        nodes(2, leaf="s1", gpu=8),
+        gang("a", role(3, gpu=8), topology=hard_topology(1)),
+        hypernodes=SPINE,
     )
     placements = POLICIES[name](world)
     assert placements == {}
@@ -61,7 +75,10 @@ def test_a_hard_limit_holds_even_when_the_gang_would_fit_across(name: str) -> No
 @pytest.mark.parametrize("name", POLICIES)
 def test_a_soft_wish_gives_way(name: str) -> None:
     world = problem(
-        nodes(2, leaf="s0", gpu=8), nodes(2, leaf="s1", gpu=8), gang("a", role(3, gpu=8), topology=soft(1)), tree=SPINE
+        nodes(2, leaf="s0", gpu=8),
+        nodes(2, leaf="s1", gpu=8),
+        gang("a", role(3, gpu=8), topology=soft_topology(1)),
+        hypernodes=SPINE,
     )
     placements = POLICIES[name](world)
     assert sum(pods for _, pods in spread_over(placements)[0]) == 3
@@ -70,14 +87,16 @@ def test_a_soft_wish_gives_way(name: str) -> None:
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_running_gangs_stay_and_hold_their_nodes(name: str) -> None:
-    world = problem(nodes(2, gpu=8), gang("old", role(1, gpu=8), running=(run(0, 0, 1),)), gang("new", role(1, gpu=8)))
+    world = problem(
+        nodes(2, gpu=8), gang("old", role(1, gpu=8), running=(running_pods(0, 0, 1),)), gang("new", role(1, gpu=8))
+    )
     assert spread_over(POLICIES[name](world)) == {0: [(0, 1)], 1: [(1, 1)]}
 
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_what_a_baseline_does_not_know_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="no subgroups"):
-        POLICIES[name](problem(nodes(2, gpu=8), gang("a", role(2, gpu=8), subgroups=(parts(2),))))
+        POLICIES[name](problem(nodes(2, gpu=8), gang("a", role(2, gpu=8), subgroups=(subgroup(2),))))
 
 
 def test_volcano_serves_the_queue_with_the_lowest_share_and_there_the_highest_priority() -> None:
@@ -87,13 +106,15 @@ def test_volcano_serves_the_queue_with_the_lowest_share_and_there_the_highest_pr
         gang("c", role(1, gpu=8), queue="two"),
     ]
     world = problem(nodes(2, gpu=8), queue("one"), queue("two"), *both)
-    assert sorted(volcano.place(world)) == [1, 2]  # b before a; then two, which holds nothing yet
+    assert sorted(volcano.place_gangs(world)) == [1, 2]  # b before a; then two, which holds nothing yet
 
 
 def test_volcano_fills_the_fullest_hypernode_of_the_lowest_tier() -> None:
     half = [*nodes(1, leaf="s1", gpu=8, free={"gpu": 4}), *nodes(1, leaf="s1", gpu=8)]
-    world = problem(nodes(2, leaf="s0", gpu=8), half, gang("a", role(1, gpu=8), topology=soft(2)), tree=SPINE)
-    assert spread_over(volcano.place(world)) == {0: [(3, 1)]}
+    world = problem(
+        nodes(2, leaf="s0", gpu=8), half, gang("a", role(1, gpu=8), topology=soft_topology(2)), hypernodes=SPINE
+    )
+    assert spread_over(volcano.place_gangs(world)) == {0: [(3, 1)]}
 
 
 def test_volcano_packs_a_plain_pod_onto_the_fullest_node_that_holds_it() -> None:
@@ -101,7 +122,7 @@ def test_volcano_packs_a_plain_pod_onto_the_fullest_node_that_holds_it() -> None
         [*nodes(1, gpu=8), *nodes(1, gpu=8, free={"gpu": 4}), *nodes(1, gpu=8, free={"gpu": 1})],
         gang("a", role(1, gpu=2)),
     )
-    assert spread_over(volcano.place(world)) == {0: [(1, 1)]}
+    assert spread_over(volcano.place_gangs(world)) == {0: [(1, 1)]}
 
 
 def test_volcano_draws_plain_pods_into_hypernodes_that_are_in_use() -> None:
@@ -109,20 +130,20 @@ def test_volcano_draws_plain_pods_into_hypernodes_that_are_in_use() -> None:
         nodes(2, leaf="s0", gpu=8),
         [*nodes(1, leaf="s1", gpu=8, free={"gpu": 0}), *nodes(1, leaf="s1", gpu=8)],
         gang("a", role(1, gpu=8)),
-        tree=SPINE,
+        hypernodes=SPINE,
     )
-    assert spread_over(volcano.place(world)) == {0: [(3, 1)]}
+    assert spread_over(volcano.place_gangs(world)) == {0: [(3, 1)]}
 
 
 def test_kueue_takes_the_domain_with_least_to_spare() -> None:
     world = problem(
         nodes(4, leaf="s0", gpu=8),
         nodes(2, leaf="s1", gpu=8),
-        gang("a", role(2, gpu=8), topology=hard(1)),
+        gang("a", role(2, gpu=8), topology=hard_topology(1)),
         gang("b", role(4, gpu=8)),
-        tree=SPINE,
+        hypernodes=SPINE,
     )
-    assert spread_over(kueue.place(world)) == {0: [(4, 1), (5, 1)], 1: [(0, 1), (1, 1), (2, 1), (3, 1)]}
+    assert spread_over(kueue.place_gangs(world)) == {0: [(4, 1), (5, 1)], 1: [(0, 1), (1, 1), (2, 1), (3, 1)]}
 
 
 def test_kueue_takes_the_largest_domains_and_for_the_rest_the_smallest_that_holds_it() -> None:
@@ -132,26 +153,26 @@ def test_kueue_takes_the_largest_domains_and_for_the_rest_the_smallest_that_hold
         nodes(4, leaf="s1", gpu=8),
         nodes(1, leaf="s2", gpu=8),
         gang("a", role(5, gpu=8)),
-        tree=tree,
+        hypernodes=tree,
     )
-    assert spread_over(kueue.place(world)) == {0: [(2, 1), (3, 1), (4, 1), (5, 1), (6, 1)]}
+    assert spread_over(kueue.place_gangs(world)) == {0: [(2, 1), (3, 1), (4, 1), (5, 1), (6, 1)]}
 
 
 def test_kueue_with_two_roles_goes_where_both_fit() -> None:
     world = problem(
         nodes(1, leaf="s0", gpu=8),
         nodes(2, leaf="s1", gpu=8),
-        gang("a", role(1, gpu=8), role(1, gpu=8), topology=hard(1)),
-        tree=SPINE,
+        gang("a", role(1, gpu=8), role(1, gpu=8), topology=hard_topology(1)),
+        hypernodes=SPINE,
     )
-    assert {node for node, _ in spread_over(kueue.place(world))[0]} == {1, 2}
+    assert {node for node, _ in spread_over(kueue.place_gangs(world))[0]} == {1, 2}
 
 
 def test_best_fit_takes_the_node_with_least_left() -> None:
     world = problem(
         [*nodes(1, cpu=8, gpu=8), *nodes(1, cpu=8, gpu=8, free={"cpu": 8, "gpu": 2})], gang("a", role(1, cpu=1, gpu=1))
     )
-    assert spread_over(single.best_fit(world)) == {0: [(1, 1)]}
+    assert spread_over(single.place_by_best_fit(world)) == {0: [(1, 1)]}
 
 
 def test_gradient_descent_keeps_whole_what_the_workload_needs_whole() -> None:
@@ -162,8 +183,8 @@ def test_gradient_descent_keeps_whole_what_the_workload_needs_whole() -> None:
         gang("a", role(1, cpu=1, gpu=1)),
         gang("b", role(1, cpu=1, gpu=8)),
     )
-    assert spread_over(single.best_fit(world)) == {0: [(0, 1)]}
-    placements = single.gradient_descent(world, "gpu")
+    assert spread_over(single.place_by_best_fit(world)) == {0: [(0, 1)]}
+    placements = single.place_by_gradient(world, "gpu")
     assert spread_over(placements) == {0: [(1, 1)], 1: [(0, 1)]}
     assert valid(world, placements)
 
@@ -171,7 +192,7 @@ def test_gradient_descent_keeps_whole_what_the_workload_needs_whole() -> None:
 def test_the_fragmentation_of_a_node_is_what_the_workload_cannot_use() -> None:
     # 3 free GPUs: of use to the pods of 1 and 2, not to those of 4, which are half of the workload
     world = problem(nodes(1, gpu=8), *(gang(f"g{size}{i}", role(1, gpu=size)) for i, size in enumerate((1, 2, 4, 4))))
-    assert single.Gradient(world, 0).level((0, (3,), ())) == 3 * 2
+    assert single.FragmentationGradient(world, 0).fragmentation((0, (3,), ())) == 3 * 2
 
 
 def share(of: int) -> tuple[tuple[str, int, dict[str, int]], ...]:
@@ -181,38 +202,40 @@ def share(of: int) -> tuple[tuple[str, int, dict[str, int]], ...]:
 
 def test_what_is_free_on_devices_that_are_too_full_is_a_fragment() -> None:
     # 15 free on two devices: all of use to the half, 10 of them to the whole one
-    half = [*cells("device", 1, gpu=10), *cells("device", 1, {"gpu": 5}, gpu=10)]
+    half = [*device_slots("device", 1, gpu=10), *device_slots("device", 1, {"gpu": 5}, gpu=10)]
     world = problem(
-        nodes(1, gpu=20, free={"gpu": 15}, cells=half),
-        gang("a", role(1, gpu=5, portions=share(5))),
-        gang("b", role(1, gpu=10, portions=share(10))),
+        nodes(1, gpu=20, free={"gpu": 15}, slots=half),
+        gang("a", role(1, gpu=5, slot_requests=share(5))),
+        gang("b", role(1, gpu=10, slot_requests=share(10))),
     )
-    assert single.Gradient(world, 0).level((0, (15,), (5, 10))) == 5
+    assert single.FragmentationGradient(world, 0).fragmentation((0, (15,), (5, 10))) == 5
 
 
 def test_gradient_descent_tries_each_device_of_a_node() -> None:
     """Devices with 7 and 9 left and a pod of 2: the fuller one leaves room for a pod of 8 on the other, the other one
     room for two of 7."""
-    used = [*cells("device", 1, {"gpu": 7}, gpu=10), *cells("device", 1, {"gpu": 9}, gpu=10)]
+    used = [*device_slots("device", 1, {"gpu": 7}, gpu=10), *device_slots("device", 1, {"gpu": 9}, gpu=10)]
     for large, left in ((8, (5, 9)), (7, (7, 7))):
         world = problem(
-            nodes(1, gpu=20, free={"gpu": 16}, cells=used),
-            gang("small", role(1, gpu=2, portions=share(2))),
-            gang("large", role(1, gpu=large, portions=share(large))),
+            nodes(1, gpu=20, free={"gpu": 16}, slots=used),
+            gang("small", role(1, gpu=2, slot_requests=share(2))),
+            gang("large", role(1, gpu=large, slot_requests=share(large))),
         )
-        gradient = single.Gradient(world, 0)
-        assert gradient(Site(world), world.gangs[0].roles[0]) == 0
-        assert gradient.at is not None
-        assert gradient.known[int(gradient.at[0])] == (0, (14,), left)
+        gradient = single.FragmentationGradient(world, 0)
+        assert gradient(BaselineCluster(world), world.gangs[0].roles[0]) == 0
+        assert gradient.state_of_node is not None
+        assert gradient.known_states[int(gradient.state_of_node[0])] == (0, (14,), left)
 
 
-@pytest.mark.parametrize("place", [single.best_fit, volcano.place, lambda world: single.gradient_descent(world, "gpu")])
+@pytest.mark.parametrize(
+    "place", [single.place_by_best_fit, volcano.place_gangs, lambda world: single.place_by_gradient(world, "gpu")]
+)
 def test_every_baseline_gives_a_pod_its_share_of_one_device(place: Callable[[Problem], Placements]) -> None:
     """12 are free, 6 on each of two devices: room for a pod of 6 each, none for one of 8."""
     world = problem(
-        nodes(1, gpu=20, free={"gpu": 12}, cells=cells("device", 2, {"gpu": 6}, gpu=10)),
-        gang("large", role(1, gpu=8, portions=share(8))),
-        *(gang(f"g{i}", role(1, gpu=6, portions=share(6))) for i in range(3)),
+        nodes(1, gpu=20, free={"gpu": 12}, slots=device_slots("device", 2, {"gpu": 6}, gpu=10)),
+        gang("large", role(1, gpu=8, slot_requests=share(8))),
+        *(gang(f"g{i}", role(1, gpu=6, slot_requests=share(6))) for i in range(3)),
     )
     placements = place(world)
     assert sorted(placements) == [1, 2]
@@ -221,61 +244,69 @@ def test_every_baseline_gives_a_pod_its_share_of_one_device(place: Callable[[Pro
 
 def test_single_pods_only() -> None:
     with pytest.raises(ValueError, match="more than one pod"):
-        single.best_fit(problem(nodes(2, gpu=8), gang("a", role(2, gpu=8))))
+        single.place_by_best_fit(problem(nodes(2, gpu=8), gang("a", role(2, gpu=8))))
 
 
 def victims(*gangs_: tuple[int, int, int], priority: int = 0) -> Problem:
     """One leaf of nodes with 8 GPUs, each held by a gang of (pods, minimum, GPUs of a pod); a gang of 1 pod x 2 GPUs
     asks."""
     running = [
-        gang(f"g{n}", role(pods, minimum=least, gpu=size), running=(run(0, n, pods),), loss=60, priority=priority)
+        gang(
+            f"g{n}",
+            role(pods, minimum=least, gpu=size),
+            running=(running_pods(0, n, pods),),
+            loss=60,
+            priority=priority,
+        )
         for n, (pods, least, size) in enumerate(gangs_)
     ]
     return problem(
         nodes(len(gangs_), leaf="s0", gpu=8),
         *running,
         gang("winner", role(1, gpu=2), priority=9),
-        tree=SPINE,
-        preempt=True,
+        hypernodes=SPINE,
+        preempt_enabled=True,
     )
 
 
 def test_gangpreempt_takes_the_whole_safe_bundle_before_any_whole_gang() -> None:
     world = victims((4, 4, 2), (8, 2, 1))
-    found = preempt(world, 2)
+    found = preempt_for_gang(world, 2)
     assert found is not None
-    assert dict(found.evicted) == {1: (Placement(0, 1, 6),)}  # two pods would do
-    assert found.placed == (Placement(0, 1, 1),)
+    assert dict(found.evicted_pods) == {1: (Placement(0, 1, 6),)}  # two pods would do
+    assert found.placements == (Placement(0, 1, 1),)
 
 
 def test_gangpreempt_goes_on_to_whole_gangs_the_youngest_first() -> None:
-    found = preempt(victims((4, 4, 2), (8, 8, 1)), 2)
+    found = preempt_for_gang(victims((4, 4, 2), (8, 8, 1)), 2)
     assert found is not None
-    assert dict(found.evicted) == {1: (Placement(0, 1, 8),)}
+    assert dict(found.evicted_pods) == {1: (Placement(0, 1, 8),)}
 
 
 def test_gangpreempt_evicts_nobody_of_its_own_priority() -> None:
-    assert preempt(victims((4, 4, 2), priority=9), 1) is None
+    assert preempt_for_gang(victims((4, 4, 2), priority=9), 1) is None
 
 
 def test_a_gang_outside_the_domain_is_no_whole_bundle_of_it() -> None:
     world = problem(
         nodes(1, leaf="s0", gpu=8), nodes(1, leaf="s1", gpu=8),
-        gang("wide", role(2, gpu=8), running=(run(0, 0, 1), run(0, 1, 1)), loss=60), gang("winner", role(1, gpu=8), priority=9, topology=hard(1)),
-        tree=SPINE, preempt=True,
+        gang("wide", role(2, gpu=8), running=(running_pods(0, 0, 1), running_pods(0, 1, 1)), loss=60), gang("winner", role(1, gpu=8), priority=9, topology=hard_topology(1)),
+        hypernodes=SPINE, preempt_enabled=True,
     )  # fmt: skip
-    assert list(bundles_in(world, 1, frozenset({0}))) == []
-    assert preempt(world, 1) is None
+    assert list(bundles_in_order(world, 1, frozenset({0}))) == []
+    assert preempt_for_gang(world, 1) is None
 
 
 def test_what_a_port_evicts_too_much_is_all_that_the_verifier_finds() -> None:
     world = victims((4, 4, 2), (8, 2, 1))
-    found = preempt(world, 2)
+    found = preempt_for_gang(world, 2)
     assert found is not None
-    kept = {0: world.gangs[0].running, 1: (Placement(0, 1, 2),), 2: found.placed}
-    assert {fault.rule for fault in verify(world, plan_of(world, kept, found.evicted, 2))} == {"eviction_necessity"}
+    kept = {0: world.gangs[0].running, 1: (Placement(0, 1, 2),), 2: found.placements}
+    assert {fault.rule for fault in verify(world, plan_of_placements(world, kept, found.evicted_pods, 2))} == {
+        "eviction_necessity"
+    }
 
 
 def test_the_site_counts_what_runs() -> None:
-    world = problem(nodes(2, gpu=8), gang("a", role(2, gpu=4), running=(run(0, 1, 2),)))
-    assert Site(world).room.vectors.amounts.tolist() == [[8], [0]]
+    world = problem(nodes(2, gpu=8), gang("a", role(2, gpu=4), running=(running_pods(0, 1, 2),)))
+    assert BaselineCluster(world).free_nodes.vectors.amounts.tolist() == [[8], [0]]

@@ -11,11 +11,11 @@ import pytest
 from click.testing import CliRunner
 
 from bench import table, traces
-from bench.bound import greedy, most_placed
-from bench.child import ABSENT, apart
+from bench.bound import placed_by_greedy, placed_upper_bound
+from bench.child import ABSENT_EXIT_CODE, run_in_child
 from bench.cli import bench
-from bench.registry import AbsentError, Case, Comparison, Figures, Quality, cases, figures
-from bench.worlds import GPU, world
+from bench.registry import Case, Comparison, Figures, MissingInputError, Quality, figures_from_json, load_cases
+from bench.worlds import GPU, generate_repository
 from compiler.cluster_state.state import load_state
 from compiler.pipeline import compile_repository
 from compiler.reading import read_specs
@@ -33,19 +33,19 @@ def measured(seconds: float | None, peak: int | None) -> Case:
 
 @pytest.mark.parametrize("load", [0.6, 0.9, 1.2])
 def test_a_world_asks_for_its_load_and_has_nothing_to_complain_about(load: float) -> None:
-    specs = read_specs(Repository(world(64, 30, load).files))
+    specs = read_specs(Repository(generate_repository(64, 30, load).files))
     asked = sum(role.replicas * role.pod.requests.get(GPU, 0) for gang in specs.gangs for role in gang.roles)
     assert (specs.diagnostics, len(specs.gangs), len(specs.nodes)) == ((), 30, 64)
     assert asked == pytest.approx(load * 512, rel=0.1)
 
 
 def test_a_world_is_its_seed() -> None:
-    assert world(64, 30, 0.9, busy=True) == world(64, 30, 0.9, busy=True)
-    assert world(64, 30, 0.9) != world(64, 30, 0.9, seed=2)
+    assert generate_repository(64, 30, 0.9, busy=True) == generate_repository(64, 30, 0.9, busy=True)
+    assert generate_repository(64, 30, 0.9) != generate_repository(64, 30, 0.9, seed=2)
 
 
 def test_about_half_of_a_busy_world_is_held_by_others() -> None:
-    made = world(640, 10, 0.2, busy=True)
+    made = generate_repository(640, 10, 0.2, busy=True)
     assert made.state is not None
     outcome = compile_repository(Repository(made.files), state=load_state(made.state))
     assert outcome.problem is not None
@@ -56,7 +56,10 @@ def test_about_half_of_a_busy_world_is_held_by_others() -> None:
 def test_the_bound_is_the_relaxation_and_never_below_what_the_greedy_places() -> None:
     # 8 GPUs: two gangs of 5 do not both fit, of one and three fifths of the other the relaxation sees no difference
     p = problem(nodes(8, gpu=1), gang("a", role(5, gpu=1)), gang("b", role(5, gpu=1)))
-    assert (most_placed(p, p.resources.index("gpu")), greedy(p, p.resources.index("gpu"))) == (8, (1, 5))
+    assert (placed_upper_bound(p, p.resources.index("gpu")), placed_by_greedy(p, p.resources.index("gpu"))) == (
+        8,
+        (1, 5),
+    )
 
 
 def test_the_bound_knows_queues() -> None:
@@ -66,7 +69,7 @@ def test_the_bound_knows_queues() -> None:
         gang("a", role(2, gpu=1), queue="q"),
         gang("b", role(3, gpu=1), queue="q"),
     )
-    assert most_placed(p, p.resources.index("gpu")) == 4
+    assert placed_upper_bound(p, p.resources.index("gpu")) == 4
 
 
 @pytest.mark.parametrize(
@@ -75,31 +78,31 @@ def test_the_bound_knows_queues() -> None:
 )
 def test_a_bar_is_missed_above_it_and_held_at_it(seconds: float | None, peak: int | None, missed: int) -> None:
     case = measured(seconds, peak)
-    assert len(table.missed(case, FIGURES)) == missed
-    assert table.text([(case, FIGURES)]).count("MISSED") == missed
+    assert len(table.missed_bars(case, FIGURES)) == missed
+    assert table.terminal_tables([(case, FIGURES)]).count("MISSED") == missed
 
 
 def test_a_case_that_fails_is_missed_even_without_a_bar() -> None:
-    assert table.missed(measured(None, None), "it broke") == ["one: it broke"]
-    assert "failed" in table.text([(measured(None, None), "it broke")])
+    assert table.missed_bars(measured(None, None), "it broke") == ["one: it broke"]
+    assert "failed" in table.terminal_tables([(measured(None, None), "it broke")])
 
 
 @pytest.mark.parametrize("made", [FIGURES, replace(FIGURES, comparison=BESIDE, claims={"it wins": True})])
 def test_figures_survive_the_way_from_the_child(made: Figures) -> None:
-    assert figures(json.loads(json.dumps(asdict(made)))) == made
+    assert figures_from_json(json.loads(json.dumps(asdict(made)))) == made
 
 
 def test_a_claim_that_does_not_hold_is_missed_and_said() -> None:
     case, beaten = measured(None, None), replace(FIGURES, claims={"it wins": False, "it ends": True})
-    assert table.missed(case, beaten) == ["one: it does not hold that it wins"]
-    assert "MISSED: it wins" in table.text([(case, beaten)])
-    assert "MISSED" not in table.text([(case, replace(FIGURES, claims={"it wins": True}))])
+    assert table.missed_bars(case, beaten) == ["one: it does not hold that it wins"]
+    assert "MISSED: it wins" in table.terminal_tables([(case, beaten)])
+    assert "MISSED" not in table.terminal_tables([(case, replace(FIGURES, claims={"it wins": True}))])
 
 
 def test_comparisons_of_one_title_are_one_table() -> None:
     results = [(measured(None, None), replace(FIGURES, comparison=BESIDE))] * 2
-    assert table.markdown(results).count("Who wins:") == 1
-    assert table.markdown(results).count("| plan | 8 |") == 2
+    assert table.markdown_tables(results).count("Who wins:") == 1
+    assert table.markdown_tables(results).count("| plan | 8 |") == 2
 
 
 def test_a_case_whose_trace_is_not_here_is_left_out(tmp_path: Path) -> None:
@@ -109,19 +112,19 @@ def test_a_case_whose_trace_is_not_here_is_left_out(tmp_path: Path) -> None:
 
 
 def test_the_child_says_what_is_absent_apart_from_what_is_broken(tmp_path: Path) -> None:
-    with pytest.raises(AbsentError, match="trace not here"):
+    with pytest.raises(MissingInputError, match="trace not here"):
         apart_without_traces(tmp_path)
-    assert ABSENT not in (0, 1, 2)
+    assert ABSENT_EXIT_CODE not in (0, 1, 2)
 
 
 def apart_without_traces(nowhere: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(traces.VARIABLE, str(nowhere))
-        apart("openb-default")
+        patch.setenv(traces.TRACES_VARIABLE, str(nowhere))
+        run_in_child("openb-default")
 
 
 def test_a_switch_is_its_whole_way_and_the_lowest_tier_holds_the_hosts() -> None:
-    tree, hosts = traces.clos([("d", "p1", "a"), ("d", "p2", "a"), ("d", "p1", "a")])
+    tree, hosts = traces.clos_topology([("d", "p1", "a"), ("d", "p2", "a"), ("d", "p1", "a")])
     assert [(h.name, h.tier, h.parent) for h in tree] == [
         ("d", 3, None),
         ("d/p1", 2, 0),
@@ -143,18 +146,18 @@ def test_groups_are_run_when_asked_for_and_the_usual_ones_else() -> None:
 
 def test_only_what_stands_between_the_markers_is_replaced() -> None:
     results = [(measured(2, None), FIGURES)]
-    page = table.refreshed(f"before\n{table.BEGIN}\nold\n{table.END}\nafter\n", results)
+    page = table.page_with_tables(f"before\n{table.BEGIN}\nold\n{table.END}\nafter\n", results)
     assert page.startswith(f"before\n{table.BEGIN}\n")
     assert page.endswith(f"{table.END}\nafter\n")
     assert "old" not in page
     assert "| The one | one | 1.50 | <= 2 s held |" in page
-    assert table.refreshed(page, results) == page
+    assert table.page_with_tables(page, results) == page
     with pytest.raises(ValueError, match="no <!-- bench: begin"):
-        table.refreshed("without markers", results)
+        table.page_with_tables("without markers", results)
 
 
 def test_the_promised_bars_are_those_of_the_cases() -> None:
-    known = cases()
+    known = load_cases()
     assert known["example"].seconds == 5
     assert {(c.seconds, c.peak) for name, c in known.items() if name.startswith("1000x100-")} == {(10, 1 << 30)}
     assert (known["10000x1000-busy"].seconds, known["10000x1000-busy"].peak) == (60, 2 << 30)

@@ -21,7 +21,7 @@ from click.testing import CliRunner, Result
 import compiler.cli.executor
 import solver.diagnosis.questions
 import solver.mip.executors
-from bench.worlds import world
+from bench.worlds import generate_repository
 from compiler.cli import cli
 from compiler.cli.executor import ExecutorError, check_executor, open_executor
 from compiler.pipeline import compile_repository
@@ -42,7 +42,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     repo = tmp_path_factory.mktemp("large")
     files = {
         name: text
-        for name, text in world(nodes=1000, gangs=0, load=0.5).files.items()
+        for name, text in generate_repository(nodes=1000, gangs=0, load=0.5).files.items()
         if name.startswith("cluster-specs/")
     }
     files["cluster-specs/bench/closed.yaml"] = QUEUE.encode()

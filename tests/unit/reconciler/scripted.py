@@ -9,63 +9,65 @@ from typing import Any
 from reconciler.kube import Client
 
 
-class Answer:
-    def __init__(self, status: int, body: Any, headers: Mapping[str, str] | None = None, breaks: bool = False) -> None:
-        self.status, self.headers, self.breaks = status, dict(headers or {}), breaks
+class ScriptedAnswer:
+    def __init__(
+        self, status: int, body: Any, headers: Mapping[str, str] | None = None, breaks_off: bool = False
+    ) -> None:
+        self.status, self.headers, self.breaks_off = status, dict(headers or {}), breaks_off
         self.body = body if isinstance(body, bytes) else json.dumps(body).encode()
         self.closed = False
 
     def read(self) -> bytes:
-        if self.breaks:
+        if self.breaks_off:
             raise ConnectionResetError("the wire was cut")
         return self.body
 
     def lines(self) -> Iterator[bytes]:
         yield from self.body.split(b"\n")
-        if self.breaks:
+        if self.breaks_off:
             raise ConnectionResetError("the wire was cut")
 
     def close(self) -> None:
         self.closed = True
 
 
-Script = Callable[[str, str, Any], Answer]
+Script = Callable[[str, str, Any], ScriptedAnswer]
 
 
-class Server:
+class ScriptedServer:
     """`script` answers (method, path, body); every request is kept in `asked`."""
 
     def __init__(self, script: Script) -> None:
         self.script = script
-        self.asked: list[tuple[str, str, Any]] = []
+        self.requests: list[tuple[str, str, Any]] = []
         self.connections = 0
 
     def send(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes | None, timeout: tuple[float, float]
-    ) -> Answer:
+    ) -> ScriptedAnswer:
         assert all(limit > 0 for limit in timeout), "no request without a time limit"
         said = json.loads(body) if body else None
-        self.asked.append((method, path, said))
+        self.requests.append((method, path, said))
         return self.script(method, path, said)
 
     def client(self) -> Client:
-        def connect() -> Server:
+        def connect() -> ScriptedServer:
             self.connections += 1
             return self
 
         return Client(connect)
 
 
-def in_turn(*answers: Answer) -> Script:
+def answers_in_order(*answers: ScriptedAnswer) -> Script:
     """One answer after the other, whatever is asked."""
     left = iter(answers)
     return lambda method, path, body: next(left)
 
 
-def refusal(
+def error_answer(
     status: int,
     message: str = "no",
     causes: list[dict[str, str]] | None = None,
     headers: Mapping[str, str] | None = None,
-) -> Answer:
-    return Answer(status, {"kind": "Status", "message": message, "details": {"causes": causes or []}}, headers)
+) -> ScriptedAnswer:
+    return ScriptedAnswer(status, {"kind": "Status", "message": message, "details": {"causes": causes or []}}, headers)

@@ -8,7 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.compile_child import Compiler, Request, Snapshot, compile_request, load, save
+from reconciler.compile_child import (
+    CompileProcess,
+    CompileRequest,
+    Snapshot,
+    compile_request,
+    load_snapshot,
+    save_snapshot,
+)
 from reconciler.objects import run_digest
 from solver.verify import Violation
 
@@ -46,8 +53,8 @@ spec:
 """
 
 
-def request(**files: bytes) -> Request:
-    return Request(
+def request(**files: bytes) -> CompileRequest:
+    return CompileRequest(
         "c0ffee",
         "test",
         {"cluster-specs/test/cluster.yaml": CLUSTER, **{f"jobs/{name}.yaml": text for name, text in files.items()}},
@@ -68,7 +75,7 @@ def test_a_clock_is_passed_on_and_moments_come_back() -> None:
     window = CLUSTER.replace(
         b"  topology:", b'  maintenance: [{start: "1970-01-01T00:01:40Z", duration: 100s}]\n  topology:', 1
     )
-    asked = replace(request(train=JOB), dates={"jobs/train.yaml": 50})
+    asked = replace(request(train=JOB), commit_dates={"jobs/train.yaml": 50})
     asked = replace(asked, files={**asked.files, "cluster-specs/test/cluster.yaml": window})
 
     def decided(clock: int) -> tuple[str, tuple[int, ...]]:
@@ -107,19 +114,19 @@ def test_one_error_in_one_file_rejects_the_whole_commit() -> None:
 
 
 def test_an_unknown_cluster_is_a_rejection() -> None:
-    found = compile_request(Request("c0ffee", "elsewhere", request(train=JOB).files, {}))
+    found = compile_request(CompileRequest("c0ffee", "elsewhere", request(train=JOB).files, {}))
     assert not found.ok
     assert found.diagnostics
 
 
-def compiled(directory: Path, wanted: Request, **limits: int | float) -> Snapshot:
+def compiled(directory: Path, wanted: CompileRequest, **limits: int | float) -> Snapshot:
     done = threading.Event()
-    compiler = Compiler(directory, done.set, **limits)  # type: ignore[arg-type]
-    compiler.submit(wanted)
+    compiler = CompileProcess(directory, done.set, **limits)  # type: ignore[arg-type]
+    compiler.start_compile(wanted)
     assert done.wait(60)
-    found = compiler.take()
+    found = compiler.take_result()
     assert found is not None
-    assert not compiler.busy
+    assert not compiler.is_busy
     return found
 
 
@@ -128,14 +135,14 @@ def test_the_child_answers_as_the_function_does(tmp_path: Path) -> None:
 
 
 def test_a_child_that_takes_too_long_is_stopped_and_says_nothing_about_the_repository(tmp_path: Path) -> None:
-    found = compiled(tmp_path, request(train=JOB), seconds=0.01)
+    found = compiled(tmp_path, request(train=JOB), time_limit=0.01)
     assert not found.ok
     assert [d["code"] for d in found.diagnostics] == [""]
     assert "stopped after" in found.diagnostics[0]["message"]
 
 
 def test_a_child_that_takes_too_much_memory_ends_and_the_loop_lives(tmp_path: Path) -> None:
-    found = compiled(tmp_path, request(train=JOB), memory=64 << 20)
+    found = compiled(tmp_path, request(train=JOB), memory_limit=64 << 20)
     assert not found.ok
     assert "ended with" in found.diagnostics[0]["message"]
 
@@ -144,13 +151,13 @@ def test_a_child_that_takes_too_much_memory_ends_and_the_loop_lives(tmp_path: Pa
 def test_a_torn_snapshot_is_none(tmp_path: Path, torn: str) -> None:
     path = tmp_path / "snapshot.json"
     path.write_text(torn)
-    assert load(path) is None
-    assert load(tmp_path / "missing.json") is None
+    assert load_snapshot(path) is None
+    assert load_snapshot(tmp_path / "missing.json") is None
 
 
 def test_a_kept_snapshot_is_read_as_it_was_written(tmp_path: Path) -> None:
     found = compile_request(request(train=JOB))
-    save(found, tmp_path / "deep" / "snapshot.json")
-    kept = load(tmp_path / "deep" / "snapshot.json")
+    save_snapshot(found, tmp_path / "deep" / "snapshot.json")
+    kept = load_snapshot(tmp_path / "deep" / "snapshot.json")
     assert kept is not None
     assert kept.as_json() == found.as_json()

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from reconciler.drift import Wanted, classify, differences, without
-from reconciler.objects import DIGEST, REPLACE, Object, ref_of, run_digest
+from reconciler.drift import DesiredObject, classify_change, field_differences, without_fields
+from reconciler.objects import DIGEST_ANNOTATION, REPLACE_ANNOTATION, Object, ref_of, run_digest
 
-REPLACED: Any = {REPLACE: "true"}
+REPLACED: Any = {REPLACE_ANNOTATION: "true"}
 AGAIN: Any = {"gangplan.dev/run": "2"}
 
 
@@ -26,7 +26,7 @@ def applied(live: Object, fields: dict[str, Any]) -> Object:
 
 
 def paths(want: Object, live: Object) -> list[str]:
-    return [field.path for field in differences(want, live)]
+    return [field.path_text for field in field_differences(want, live)]
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_list_that_the_server_merges_is_compared_item_by_item() -> None:
 
 def test_fields_left_to_others_are_not_even_sent() -> None:
     thing = queue(weight=3, capability={"cpu": "1"})
-    assert without(thing, ["spec.weight", "spec.absent.field"]) == queue(capability={"cpu": "1"})
+    assert without_fields(thing, ["spec.weight", "spec.absent.field"]) == queue(capability={"cpu": "1"})
     assert thing == queue(weight=3, capability={"cpu": "1"})
 
 
@@ -89,7 +89,7 @@ def job(
     meta: dict[str, Any] = {
         "namespace": "default",
         "name": "train",
-        "annotations": {**annotations, **({DIGEST: digest} if digest else {})},
+        "annotations": {**annotations, **({DIGEST_ANNOTATION: digest} if digest else {})},
     }
     task = {
         "name": "worker",
@@ -105,7 +105,13 @@ def job(
 def decide(
     want: Object, live: Object | None, *, done: str | None = None, started: bool = False, refused: bool = False
 ) -> str:
-    found = classify(Wanted(5, ref_of(want), want, "new"), live, done=done, started=started, refused=refused)
+    found = classify_change(
+        DesiredObject(5, ref_of(want), want, "new"),
+        live,
+        finished_digest=done,
+        has_started=started,
+        is_update_refused=refused,
+    )
     return found.action if found else "nothing"
 
 
@@ -135,25 +141,27 @@ def test_a_change_of_a_job_is_classified(want: Object, live: Object | None, abou
 
 
 def test_what_can_be_changed_is_written_with_what_cannot_as_it_lives() -> None:
-    found = classify(
-        Wanted(5, ref_of(job()), job(digest="new", gpus=2, minimum=3), "new"),
+    found = classify_change(
+        DesiredObject(5, ref_of(job()), job(digest="new", gpus=2, minimum=3), "new"),
         job(digest="new"),
-        done=None,
-        started=True,
-        refused=False,
+        finished_digest=None,
+        has_started=True,
+        is_update_refused=False,
     )
     assert found is not None
     assert found.action == "in-place"
-    assert found.wanted is not None
-    assert found.wanted.object["spec"]["minAvailable"] == 3
-    assert found.wanted.object["spec"]["tasks"][0]["template"] == job()["spec"]["tasks"][0]["template"]
+    assert found.desired is not None
+    assert found.desired.object["spec"]["minAvailable"] == 3
+    assert found.desired.object["spec"]["tasks"][0]["template"] == job()["spec"]["tasks"][0]["template"]
 
 
 def test_an_object_that_is_being_deleted_is_waited_for() -> None:
     live = queue(weight=1)
     live["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     want = queue(weight=2)
-    found = classify(Wanted(1, ref_of(want), want), live, done=None, started=False, refused=False)
+    found = classify_change(
+        DesiredObject(1, ref_of(want), want), live, finished_digest=None, has_started=False, is_update_refused=False
+    )
     assert found is not None
     assert found.action == "held"
 

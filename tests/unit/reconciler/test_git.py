@@ -83,7 +83,7 @@ def test_a_branch_that_is_no_name_is_refused(branch: str, tmp_path: Path) -> Non
     "address", ["https://example.com/team/repo.git", "ssh://git@example.com/repo", "git@example.com:team/repo.git"]
 )
 def test_https_and_ssh_are_spoken(address: str, tmp_path: Path) -> None:
-    assert not Mirror(address, "release/1.2", tmp_path).local
+    assert not Mirror(address, "release/1.2", tmp_path).is_local
 
 
 def test_credentials_never_reach_a_message() -> None:
@@ -94,7 +94,7 @@ def test_files_come_from_the_object_database_with_the_date_that_brought_them(sou
     source.commit(1_700_000_100, a="first\n")
     commit = source.commit(1_700_000_200, a="second\n", b="new\n")
     assert mirror.fetch() == commit
-    tree = mirror.read(commit)
+    tree = mirror.read_tree(commit)
     assert tree.files == {"jobs/a.yaml": b"second\n", "jobs/b.yaml": b"new\n"}
     assert tree.commit_dates == {"jobs/a.yaml": 1_700_000_100, "jobs/b.yaml": 1_700_000_200}
     assert not (mirror.directory / "jobs").exists(), "nothing is checked out"
@@ -112,7 +112,7 @@ def test_symbolic_links_and_submodules_are_refused_by_name(source: Source, mirro
     source.git("update-index", "--add", "--cacheinfo", f"160000,{other},jobs/module")
     source.git("commit", "--quiet", "-m", "submodule")
     mirror.fetch()
-    tree = mirror.read(source.git("rev-parse", "HEAD"))
+    tree = mirror.read_tree(source.git("rev-parse", "HEAD"))
     assert set(tree.files) == {"jobs/a.yaml"}
     assert [(problem.code, problem.position.file) for problem in tree.problems] == [
         ("GP119", "jobs/leak.yaml"),
@@ -123,7 +123,7 @@ def test_symbolic_links_and_submodules_are_refused_by_name(source: Source, mirro
 def test_a_name_with_control_characters_is_refused_and_shown_escaped(source: Source, mirror: Mirror) -> None:
     odd: Any = {"two\nlines": "x\n"}
     source.commit(**odd)
-    tree = mirror.read(mirror.fetch())
+    tree = mirror.read_tree(mirror.fetch())
     assert tree.files == {}
     (problem,) = tree.problems
     assert problem.code == "GP122"
@@ -132,7 +132,7 @@ def test_a_name_with_control_characters_is_refused_and_shown_escaped(source: Sou
 
 def test_a_file_above_the_limit_is_never_loaded(source: Source, mirror: Mirror) -> None:
     source.commit(big="x" * (MAX_FILE_BYTES + 100), small="y\n")
-    tree = mirror.read(mirror.fetch())
+    tree = mirror.read_tree(mirror.fetch())
     assert tree.files["jobs/small.yaml"] == b"y\n"
     assert tree.files["jobs/big.yaml"] == b" " * (MAX_FILE_BYTES + 1), "one byte above the limit, and none of its own"
 
@@ -145,7 +145,7 @@ def test_hooks_and_configuration_of_the_repository_do_nothing(source: Source, mi
     hook.parent.mkdir(exist_ok=True)
     hook.write_text(f"#!/bin/sh\ntouch {trap}\n")
     hook.chmod(0o755)
-    mirror.keep(commit)
+    mirror.pin_commit(commit)
     assert not trap.exists()
 
 
@@ -153,14 +153,14 @@ def test_ancestry_tells_a_rewritten_history(source: Source, mirror: Mirror) -> N
     first = source.commit(a="1\n")
     second = source.commit(a="2\n")
     mirror.fetch()
-    assert mirror.descends(first, second)
-    assert mirror.descends(second, second)
-    assert not mirror.descends(second, first)
+    assert mirror.is_ancestor(first, second)
+    assert mirror.is_ancestor(second, second)
+    assert not mirror.is_ancestor(second, first)
     source.git("reset", "--quiet", "--hard", first)
     third = source.commit(a="3\n")
     assert mirror.fetch() == third
-    assert not mirror.descends(second, third)
-    assert not mirror.descends("0" * 40, third), "what is not known here is no ancestor"
+    assert not mirror.is_ancestor(second, third)
+    assert not mirror.is_ancestor("0" * 40, third), "what is not known here is no ancestor"
 
 
 def test_locks_that_a_killed_git_left_are_no_obstacle(source: Source, mirror: Mirror) -> None:

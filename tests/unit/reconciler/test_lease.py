@@ -8,7 +8,7 @@ import pytest
 
 from reconciler.kube import Retry
 from reconciler.lease import Lease
-from tests.unit.reconciler.scripted import Answer, Server, refusal
+from tests.unit.reconciler.scripted import ScriptedAnswer, ScriptedServer, error_answer
 
 
 class Kept:
@@ -20,101 +20,103 @@ class Kept:
         self.down = False
         self.now = 0.0
 
-    def script(self, method: str, path: str, body: Any) -> Answer:
+    def script(self, method: str, path: str, body: Any) -> ScriptedAnswer:
         if self.down:
-            return refusal(503)
+            return error_answer(503)
         if method == "GET":
-            return Answer(200, self.thing) if self.thing else refusal(404)
+            return ScriptedAnswer(200, self.thing) if self.thing else error_answer(404)
         stale = (
             self.thing is not None
             and body["metadata"].get("resourceVersion") != self.thing["metadata"]["resourceVersion"]
         )
         if stale:
-            return refusal(409)
+            return error_answer(409)
         self.version += 1
         self.thing = {**body, "metadata": {**body["metadata"], "resourceVersion": str(self.version)}}
-        return Answer(200, self.thing)
+        return ScriptedAnswer(200, self.thing)
 
     def lease(self, identity: str) -> Lease:
-        return Lease(Server(self.script).client(), "gangplan-system", "gangplan-test", identity, clock=lambda: self.now)
+        return Lease(
+            ScriptedServer(self.script).client(), "gangplan-system", "gangplan-test", identity, clock=lambda: self.now
+        )
 
 
 def test_the_first_takes_it_and_the_second_waits_until_it_was_not_renewed_for_its_duration() -> None:
     kept = Kept()
     one, two = kept.lease("one"), kept.lease("two")
-    assert one.attempt()
-    assert not two.attempt()
+    assert one.try_acquire()
+    assert not two.try_acquire()
     kept.now = 14
-    assert not two.attempt()
-    assert not one.held(), "the holder stops before anybody else may begin"
+    assert not two.try_acquire()
+    assert not one.is_held(), "the holder stops before anybody else may begin"
     kept.now = 16
-    assert two.attempt()
-    assert two.held()
+    assert two.try_acquire()
+    assert two.is_held()
 
 
 def test_a_renewal_starts_the_others_wait_again() -> None:
     kept = Kept()
     one, two = kept.lease("one"), kept.lease("two")
-    one.attempt()
-    two.attempt()
+    one.try_acquire()
+    two.try_acquire()
     kept.now = 9
-    assert one.attempt()
+    assert one.try_acquire()
     kept.now = 16
-    assert not two.attempt()
+    assert not two.try_acquire()
 
 
 def test_a_holder_that_cannot_renew_stops_in_time() -> None:
     kept = Kept()
     one = kept.lease("one")
-    one.attempt()
+    one.try_acquire()
     kept.down = True
     kept.now = 5
     with pytest.raises(Retry):
-        one.attempt()
-    assert one.held()
+        one.try_acquire()
+    assert one.is_held()
     kept.now = 10
-    assert not one.held()
+    assert not one.is_held()
 
 
 def test_the_same_identity_goes_on_at_once_after_a_restart() -> None:
     kept = Kept()
-    kept.lease("one").attempt()
-    assert kept.lease("one").attempt()
+    kept.lease("one").try_acquire()
+    assert kept.lease("one").try_acquire()
 
 
 def test_what_was_given_back_is_taken_at_once() -> None:
     kept = Kept()
     one, two = kept.lease("one"), kept.lease("two")
-    one.attempt()
+    one.try_acquire()
     one.release()
-    assert not one.held()
-    assert two.attempt()
+    assert not one.is_held()
+    assert two.try_acquire()
 
 
 def test_of_two_writers_one_loses() -> None:
     kept = Kept()
     one, two = kept.lease("one"), kept.lease("two")
-    one.attempt()
+    one.try_acquire()
     one.release()
     inner = kept.script
 
-    def meanwhile(method: str, path: str, body: Any) -> Answer:
+    def meanwhile(method: str, path: str, body: Any) -> ScriptedAnswer:
         if method == "PUT":
             kept.script = inner  # type: ignore[method-assign]
-            assert one.attempt()
+            assert one.try_acquire()
         return inner(method, path, body)
 
-    two.client = Server(meanwhile).client()
-    assert not two.attempt()
-    assert one.held()
-    assert not two.held()
+    two.client = ScriptedServer(meanwhile).client()
+    assert not two.try_acquire()
+    assert one.is_held()
+    assert not two.is_held()
 
 
 @pytest.mark.parametrize(("period", "deadline", "duration"), [(2, 15, 15), (10, 10, 15), (0, 10, 15)])
 def test_timings_under_which_two_could_hold_it_are_refused(period: float, deadline: float, duration: float) -> None:
     with pytest.raises(ValueError, match="period < deadline < duration"):
         Lease(
-            Server(lambda *_: Answer(200, {})).client(),
+            ScriptedServer(lambda *_: ScriptedAnswer(200, {})).client(),
             "n",
             "l",
             "one",

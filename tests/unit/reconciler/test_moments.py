@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 
 from compiler.repository import Repository
-from reconciler.compile_child import Request, Snapshot
+from reconciler.compile_child import CompileRequest, Snapshot
 from reconciler.inventory import Inventory
 from reconciler.kube import Forbidden, NotFound
-from reconciler.loop import choose, compile_
+from reconciler.loop import choose_commit, update_plan
 from reconciler.objects import Object
-from reconciler.observe import STATE_KINDS, Seen, fingerprint, state
+from reconciler.observe import STATE_KINDS, Observation, fingerprint_of, state_objects
 from reconciler.report import Condition
-from reconciler.tell import report
+from reconciler.tell import build_report
 from reconciler.watch import Informer
-from reconciler.world import Head, Pass, Settings, World, build, due, fresh
-from tests.unit.reconciler.scripted import Answer, Server, refusal
+from reconciler.world import BranchHead, Pass, Reconciler, Settings, build_reconciler, due_moment, is_plan_fresh
+from tests.unit.reconciler.scripted import ScriptedAnswer, ScriptedServer, error_answer
 
 COMMIT = "c0ffee"
 PLAN: Mapping[str, Any] = {"digest": "sha256:1", "gangs": []}
@@ -32,15 +32,15 @@ GOOD = Snapshot(COMMIT, True, plan=PLAN, moments=(100, 200, 300))
 class Clocked:
     """Stands in for the child process: keeps what it was asked, and answers when told."""
 
-    asked: list[Request] = field(default_factory=list)
+    asked: list[CompileRequest] = field(default_factory=list)
     answer: Snapshot | None = None
     busy: bool = False
 
-    def submit(self, request: Request) -> None:
+    def submit(self, request: CompileRequest) -> None:
         self.asked.append(request)
         self.busy = True
 
-    def take(self) -> Snapshot | None:
+    def take_result(self) -> Snapshot | None:
         answer, self.answer = self.answer, None
         self.busy = self.busy and answer is None
         return answer
@@ -50,15 +50,15 @@ class Clocked:
 class Told:
     """A world at whose clocks a test turns."""
 
-    w: World
+    w: Reconciler
     compiler: Clocked
     time: float = 0.0
 
-    def look(self, seen: Seen | None = None) -> Pass:
+    def look(self, seen: Observation | None = None) -> Pass:
         """One look at the cluster, as far as the compile."""
-        p = Pass(seen or Seen({}, frozenset()), self.w.inventory or Inventory())
-        choose(self.w, p)
-        compile_(self.w, p)
+        p = Pass(seen or Observation({}, frozenset()), self.w.inventory or Inventory())
+        choose_commit(self.w, p)
+        update_plan(self.w, p)
         return p
 
     def answers(self, snapshot: Snapshot) -> Pass:
@@ -71,12 +71,12 @@ class Told:
 @pytest.fixture
 def told(tmp_path: Path) -> Told:
     settings = Settings(str(tmp_path), "main", "test", "gangplan-system", tmp_path / "data")
-    w = build(settings, Server(lambda method, path, body: Answer(404, {})).client(), "me")
+    w = build_reconciler(settings, ScriptedServer(lambda method, path, body: ScriptedAnswer(404, {})).client(), "me")
     made = Told(w, Clocked())
     w.compiler = made.compiler  # type: ignore[assignment]
-    w.poller.head = Head(COMMIT, Repository({}, {}, ()))
+    w.poller.head = BranchHead(COMMIT, Repository({}, {}, ()))
     w.inventory = Inventory()
-    w.clock = w.wall = lambda: made.time
+    w.clock = w.wall_clock = lambda: made.time
     made.look()
     made.answers(GOOD)
     made.compiler.asked.clear()
@@ -85,7 +85,7 @@ def told(tmp_path: Path) -> Told:
 
 def test_in_a_quiet_cluster_nothing_is_planned_before_a_moment_has_come(told: Told) -> None:
     for told.time in (0.0, 50.0, 99.9):
-        assert fresh(told.w, told.look())
+        assert is_plan_fresh(told.w, told.look())
     assert told.compiler.asked == []
 
 
@@ -94,17 +94,17 @@ def test_when_a_moment_has_come_it_is_planned_once(told: Told) -> None:
     told.look()
     told.look()
     assert [request.clock for request in told.compiler.asked] == [107]
-    assert fresh(told.w, told.answers(GOOD))
+    assert is_plan_fresh(told.w, told.answers(GOOD))
     told.time = 199.0
-    assert fresh(told.w, told.look())
+    assert is_plan_fresh(told.w, told.look())
     assert len(told.compiler.asked) == 1
 
 
 def test_moments_that_were_slept_through_are_planned_for_together(told: Told) -> None:
     told.time = 250.0
     told.look()
-    assert fresh(told.w, told.answers(GOOD))
-    assert due(told.w) is None
+    assert is_plan_fresh(told.w, told.answers(GOOD))
+    assert due_moment(told.w) is None
     assert len(told.compiler.asked) == 1
 
 
@@ -121,7 +121,7 @@ def test_a_clock_that_was_put_back_makes_nothing_due(told: Told) -> None:
     told.look()
     told.answers(GOOD)
     told.time = 20.0
-    assert due(told.w) is None
+    assert due_moment(told.w) is None
 
 
 def test_the_moments_survive_a_restart() -> None:
@@ -136,10 +136,10 @@ def test_a_plan_of_before_there_were_moments_is_read() -> None:
 
 def test_the_next_pass_comes_with_the_next_moment(told: Told) -> None:
     told.time = 99.0
-    assert report(told.w, told.look()).wake == 1.0
+    assert build_report(told.w, told.look()).next_wakeup == 1.0
     told.time = 350.0
     told.w.planning.snapshot = replace(GOOD, moments=())
-    assert report(told.w, told.look()).wake is None
+    assert build_report(told.w, told.look()).next_wakeup is None
 
 
 # ---- a plan that is refused
@@ -173,7 +173,7 @@ def test_a_refused_plan_leaves_the_last_one_in_force_and_says_so(told: Told) -> 
     p = told.answers(REFUSED)
     assert p.snapshot is not None
     assert (p.snapshot.commit, p.snapshot.ok, p.snapshot.moments) == (COMMIT, True, GOOD.moments)
-    said = report(told.w, p)
+    said = build_report(told.w, p)
     compiled = condition(said.conditions, "Compiled")
     assert (compiled.status, compiled.reason) == (False, "PlanRefused")
     assert "the last plan stays in force" in compiled.message
@@ -201,8 +201,8 @@ def test_a_plan_that_passes_again_ends_the_matter(told: Told) -> None:
     told.time = 201.0
     told.look()
     p = told.answers(replace(GOOD, moments=(300,)))
-    assert condition(report(told.w, p).conditions, "Compiled").status
-    assert fresh(told.w, p)
+    assert condition(build_report(told.w, p).conditions, "Compiled").status
+    assert is_plan_fresh(told.w, p)
 
 
 # ---- NUMA topologies
@@ -221,46 +221,46 @@ NUMA: Object = {
 NODE: Object = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "uid": "u"}}
 
 
-def sight(topology: Object | None) -> Seen:
-    return Seen(
+def sight(topology: Object | None) -> Observation:
+    return Observation(
         {"Node//n": NODE, **({"Numatopology.nodeinfo.volcano.sh//n": topology} if topology else {})}, frozenset()
     )
 
 
 def test_the_layout_of_a_node_counts_and_what_pods_take_of_it_does_not() -> None:
     def print_of(topology: Object | None) -> Mapping[str, str]:
-        return fingerprint(sight(topology), GOOD, frozenset()).nodes
+        return fingerprint_of(sight(topology), GOOD, frozenset()).nodes
 
     busy = {**NUMA, "spec": {**NUMA["spec"], "numares": {"cpu": {"allocatable": ""}}}}
     other = {**NUMA, "spec": {**NUMA["spec"], "cpuDetail": {"0": {"numa": 1}}}}
     assert print_of(NUMA) == print_of(busy)
     assert len({print_of(each)["n"] for each in (None, NUMA, other)}) == 3
-    assert NUMA in state(sight(NUMA))
+    assert NUMA in state_objects(sight(NUMA))
 
 
 def test_what_the_cluster_says_next_of_a_node_that_was_behind_is_news() -> None:
-    late = replace(GOOD, behind=("n",))
+    late = replace(GOOD, nodes_behind=("n",))
     busy = {**NUMA, "spec": {**NUMA["spec"], "numares": {"cpu": {"allocatable": ""}}}}
-    assert len({fingerprint(sight(each), late, frozenset()).nodes["n"] for each in (NUMA, busy)}) == 2
+    assert len({fingerprint_of(sight(each), late, frozenset()).nodes["n"] for each in (NUMA, busy)}) == 2
     bare: Object = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "uid": "p"}, "spec": {"nodeName": "n"}}
     noted = {
         **bare,
         "metadata": {**bare["metadata"], "annotations": {"volcano.sh/vgpu-ids-new": "GPU-a,NVIDIA,1000,0:"}},
     }
     for snapshot, prints in ((late, 2), (GOOD, 1)):
-        seen = (Seen({"Node//n": NODE, "Pod//p": pod}, frozenset()) for pod in (bare, noted))
-        assert len({fingerprint(each, snapshot, frozenset()).nodes["n"] for each in seen}) == prints
+        seen = (Observation({"Node//n": NODE, "Pod//p": pod}, frozenset()) for pod in (bare, noted))
+        assert len({fingerprint_of(each, snapshot, frozenset()).nodes["n"] for each in seen}) == prints
 
 
 def test_a_cluster_without_the_kind_is_watched_without_trouble() -> None:
     """Volcano's resource exporter brings the kind; until then the server answers 404, which is no problem but an empty
     kind."""
     (numa,) = [(api, kind) for api, kind in STATE_KINDS if kind == "Numatopology"]
-    server = Server(lambda method, path, body: refusal(404))
+    server = ScriptedServer(lambda method, path, body: error_answer(404))
     informer = Informer(server.client(), server.client().resource(*numa), lambda: None)
     with pytest.raises(NotFound):
-        informer._until_broken()
-    informer._trouble(NotFound(404, "no"), served=False)
-    assert (informer.health.synced, informer.health.problem, informer.items()) == (True, "", {})
-    informer._trouble(Forbidden(403, "no rights"))
-    assert not informer.health.synced
+        informer._list_and_watch()
+    informer._record_failure(NotFound(404, "no"), is_served=False)
+    assert (informer.health.is_synced, informer.health.problem, informer.items()) == (True, "", {})
+    informer._record_failure(Forbidden(403, "no rights"))
+    assert not informer.health.is_synced

@@ -9,8 +9,8 @@ from typing import Any
 
 from reconciler.drift import Change
 from reconciler.objects import Object, Ref
-from reconciler.report import Condition, JsonLines, Metrics, Publisher, Report, as_text, status
-from tests.unit.reconciler.scripted import Answer, Server, refusal
+from reconciler.report import Condition, JsonFormatter, Metrics, Report, StatusPublisher, status_document, status_text
+from tests.unit.reconciler.scripted import ScriptedAnswer, ScriptedServer, error_answer
 
 GANG: dict[str, Any] = {
     "kind": "Job",
@@ -30,70 +30,76 @@ HELD = (Change("held", Ref("v1", "ConfigMap", "default", "stays"), reason="it is
 
 def report(applied: bool = True) -> Report:
     return Report(
-        "c0ffee", "c0ffee", (Condition("Applied", applied, "Applied" if applied else "Outstanding"),), PLAN, held=HELD
+        "c0ffee",
+        "c0ffee",
+        (Condition("Applied", applied, "Applied" if applied else "Outstanding"),),
+        PLAN,
+        held_changes=HELD,
     )
 
 
 def test_a_condition_keeps_its_time_until_it_turns() -> None:
-    first = status(report(), {}, "10:00")
-    assert status(report(), first, "11:00") == first
-    turned = status(report(applied=False), first, "12:00")
+    first = status_document(report(), {}, "10:00")
+    assert status_document(report(), first, "11:00") == first
+    turned = status_document(report(applied=False), first, "12:00")
     assert turned["conditions"][0]["lastTransitionTime"] == "12:00"
 
 
 def test_the_status_is_written_only_when_it_says_something_new() -> None:
-    server = Server(lambda method, path, body: refusal(404) if method == "GET" else Answer(200, {}))
-    publisher = Publisher(server.client(), "gangplan-system", "test", "me")
+    server = ScriptedServer(
+        lambda method, path, body: error_answer(404) if method == "GET" else ScriptedAnswer(200, {})
+    )
+    publisher = StatusPublisher(server.client(), "gangplan-system", "test", "me")
     publisher.publish(report())
     publisher.publish(report())
-    assert [method for method, _, _ in server.asked] == ["GET", "PATCH"]
+    assert [method for method, _, _ in server.requests] == ["GET", "PATCH"]
     publisher.publish(report(applied=False))
-    assert [method for method, _, _ in server.asked] == ["GET", "PATCH", "PATCH"]
+    assert [method for method, _, _ in server.requests] == ["GET", "PATCH", "PATCH"]
 
 
 def test_an_event_is_said_once_and_again_only_with_another_message() -> None:
-    server = Server(lambda method, path, body: Answer(201, {}))
-    publisher = Publisher(server.client(), "gangplan-system", "test", "me")
+    server = ScriptedServer(lambda method, path, body: ScriptedAnswer(201, {}))
+    publisher = StatusPublisher(server.client(), "gangplan-system", "test", "me")
     queue: Object = {
         "apiVersion": "scheduling.volcano.sh/v1beta1",
         "kind": "Queue",
         "metadata": {"name": "team", "uid": "u"},
     }
     for message in ("put back", "put back", "put back again"):
-        publisher.event(queue, "Corrected", message, False)
-    names = [body["metadata"]["name"] for _, _, body in server.asked]
+        publisher.write_event(queue, "Corrected", message, False)
+    names = [body["metadata"]["name"] for _, _, body in server.requests]
     assert len(set(names)) == len(names) == 2
-    assert all(body["metadata"]["namespace"] == "default" for _, _, body in server.asked), (
+    assert all(body["metadata"]["namespace"] == "default" for _, _, body in server.requests), (
         "events of cluster-scoped objects stand in default"
     )
 
 
 def test_failing_to_report_does_not_stop_the_loop() -> None:
-    Publisher(Server(lambda method, path, body: refusal(500)).client(), "gangplan-system", "test", "me").publish(
-        report()
-    )
+    StatusPublisher(
+        ScriptedServer(lambda method, path, body: error_answer(500)).client(), "gangplan-system", "test", "me"
+    ).publish(report())
 
 
 def test_people_read_what_waits_and_what_is_held() -> None:
-    text = as_text(status(report(), {}, "10:00"))
+    text = status_text(status_document(report(), {}, "10:00"))
     assert "wait   default/train (team) GW101: 8 GPUs are missing" in text
     assert "ConfigMap default/stays: it is protected" in text
 
 
 def test_people_read_when_a_job_is_expected_to_start() -> None:
     waiting = {**PLAN["gangs"][0], "startsAt": "2026-03-02T12:00:00Z"}
-    found = status(replace(report(), plan={**PLAN, "gangs": [waiting]}), {}, "10:00")
+    found = status_document(replace(report(), plan={**PLAN, "gangs": [waiting]}), {}, "10:00")
     assert found["gangs"][0]["startsAt"] == "2026-03-02T12:00:00Z"
-    assert "GW101: 8 GPUs are missing; expected to start about 2026-03-02T12:00:00Z" in as_text(found)
+    assert "GW101: 8 GPUs are missing; expected to start about 2026-03-02T12:00:00Z" in status_text(found)
 
 
 def test_metrics_are_prometheus_text() -> None:
     metrics = Metrics()
-    metrics.add("changes_total", kind='odd "name"\n')
-    metrics.add("changes_total", kind="Queue")
-    metrics.add("changes_total", kind="Queue")
-    metrics.put("leader", 1)
-    assert metrics.text() == (
+    metrics.add_to_counter("changes_total", kind='odd "name"\n')
+    metrics.add_to_counter("changes_total", kind="Queue")
+    metrics.add_to_counter("changes_total", kind="Queue")
+    metrics.set_gauge("leader", 1)
+    assert metrics.prometheus_text() == (
         "# TYPE gangplan_leader gauge\ngangplan_leader 1\n"
         '# TYPE gangplan_changes_total counter\ngangplan_changes_total{kind="Queue"} 2\ngangplan_changes_total{kind="odd \\"name\\"\\n"} 1\n'
     )
@@ -101,5 +107,5 @@ def test_metrics_are_prometheus_text() -> None:
 
 def test_log_lines_are_json_with_their_extras() -> None:
     record = logging.makeLogRecord({"msg": "gates lifted", "levelname": "INFO", "gang": "default/train"})
-    line: dict[str, Any] = json.loads(JsonLines().format(record))
+    line: dict[str, Any] = json.loads(JsonFormatter().format(record))
     assert (line["message"], line["level"], line["gang"]) == ("gates lifted", "info", "default/train")

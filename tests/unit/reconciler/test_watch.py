@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from reconciler.kube import KNOWN
-from reconciler.watch import Cache, Informer, Relist
-from tests.unit.reconciler.scripted import Answer, Server, refusal
+from reconciler.kube import KNOWN_RESOURCES
+from reconciler.watch import Informer, ObjectCache, RelistError
+from tests.unit.reconciler.scripted import ScriptedAnswer, ScriptedServer, error_answer
 
-PODS = KNOWN["v1", "Pod"]
+PODS = KNOWN_RESOURCES["v1", "Pod"]
 
 
 def pod(name: str, version: int, uid: str = "") -> dict[str, Any]:
@@ -26,18 +26,18 @@ def event(kind: str, thing: dict[str, Any]) -> bytes:
 
 
 def test_events_change_the_cache_and_move_the_version() -> None:
-    cache = Cache()
-    cache.replace([pod("a", 1)], "5")
-    assert cache.feed(event("ADDED", pod("b", 6)))
-    assert cache.feed(event("MODIFIED", pod("a", 7)))
-    assert cache.feed(event("DELETED", pod("b", 8)))
+    cache = ObjectCache()
+    cache.replace_objects([pod("a", 1)], "5")
+    assert cache.apply_event(event("ADDED", pod("b", 6)))
+    assert cache.apply_event(event("MODIFIED", pod("a", 7)))
+    assert cache.apply_event(event("DELETED", pod("b", 8)))
     assert {name for _, name in cache.objects} == {"a"}
     assert cache.version == "8"
 
 
 def test_a_bookmark_moves_the_version_and_is_no_change() -> None:
-    cache = Cache(version="5")
-    assert not cache.feed(event("BOOKMARK", {"kind": "Pod", "metadata": {"resourceVersion": "9"}}))
+    cache = ObjectCache(version="5")
+    assert not cache.apply_event(event("BOOKMARK", {"kind": "Pod", "metadata": {"resourceVersion": "9"}}))
     assert cache.version == "9"
 
 
@@ -52,21 +52,21 @@ def test_a_bookmark_moves_the_version_and_is_no_change() -> None:
     ],
 )
 def test_what_is_no_event_asks_for_a_new_list_and_leaves_the_cache(line: bytes) -> None:
-    cache = Cache()
-    cache.replace([pod("a", 1)], "5")
-    with pytest.raises(Relist):
-        cache.feed(line)
+    cache = ObjectCache()
+    cache.replace_objects([pod("a", 1)], "5")
+    with pytest.raises(RelistError):
+        cache.apply_event(line)
     assert {name for _, name in cache.objects} == {"a"}
     assert cache.version == "5"
 
 
 def test_an_end_that_was_seen_is_told_apart_from_an_absence() -> None:
     ends: list[tuple[str, bool]] = []
-    cache = Cache(lambda thing, seen: ends.append((thing["metadata"]["uid"], seen)))
-    cache.replace([pod("a", 1), pod("b", 2), pod("c", 3)], "5")
-    cache.feed(event("DELETED", pod("a", 6)))
-    cache.feed(event("ADDED", pod("b", 7, uid="another")))
-    cache.replace([pod("b", 7, uid="another")], "9")
+    cache = ObjectCache(lambda thing, seen: ends.append((thing["metadata"]["uid"], seen)))
+    cache.replace_objects([pod("a", 1), pod("b", 2), pod("c", 3)], "5")
+    cache.apply_event(event("DELETED", pod("a", 6)))
+    cache.apply_event(event("ADDED", pod("b", 7, uid="another")))
+    cache.replace_objects([pod("b", 7, uid="another")], "9")
     assert ends == [("a", True), ("b", False), ("c", False)]
 
 
@@ -74,37 +74,37 @@ def test_only_our_own_applied_fields_are_kept_of_managed_fields() -> None:
     thing = pod("a", 1)
     ours = {"manager": "gangplan", "operation": "Apply", "fieldsV1": {}}
     thing["metadata"]["managedFields"] = [{"manager": "kubelet", "operation": "Update"}, ours]
-    cache = Cache()
-    cache.replace([thing], "1")
+    cache = ObjectCache()
+    cache.replace_objects([thing], "1")
     assert cache.objects["default", "a"]["metadata"]["managedFields"] == [ours]
 
 
-def informed(script: Callable[[str, int], Answer], until: Callable[[Informer], bool]) -> Informer:
+def informed(script: Callable[[str, int], ScriptedAnswer], until: Callable[[Informer], bool]) -> Informer:
     """Run an informer against `script(path, number of the request)` until `until` holds; the informer, stopped."""
     done, count = threading.Event(), 0
 
-    def answer(method: str, path: str, body: Any) -> Answer:
+    def answer(method: str, path: str, body: Any) -> ScriptedAnswer:
         nonlocal count
         count += 1
         return script(path, count)
 
-    informer = Informer(Server(answer).client(), PODS, lambda: done.set() if until(informer) else None)
+    informer = Informer(ScriptedServer(answer).client(), PODS, lambda: done.set() if until(informer) else None)
     informer.start()
     assert done.wait(20), f"it did not come to that: {informer.health}, {informer.items()}"
     informer.stop()
     return informer
 
 
-def listing(*pods: dict[str, Any], version: str = "5") -> Answer:
-    return Answer(200, {"metadata": {"resourceVersion": version}, "items": list(pods)})
+def listing(*pods: dict[str, Any], version: str = "5") -> ScriptedAnswer:
+    return ScriptedAnswer(200, {"metadata": {"resourceVersion": version}, "items": list(pods)})
 
 
 def test_after_410_the_list_is_read_again() -> None:
-    def script(path: str, number: int) -> Answer:
+    def script(path: str, number: int) -> ScriptedAnswer:
         if number == 1:
             return listing(pod("old", 1))
         if "watch=1" in path:
-            return Answer(200, event("ERROR", {"code": 410, "message": "gone"}))
+            return ScriptedAnswer(200, event("ERROR", {"code": 410, "message": "gone"}))
         return listing(pod("new", 9), version="9")
 
     informer = informed(script, lambda informer: ("default", "new") in informer.items())
@@ -113,10 +113,10 @@ def test_after_410_the_list_is_read_again() -> None:
 
 
 def test_a_watch_that_is_cut_off_resumes_without_losing_what_it_knew() -> None:
-    def script(path: str, number: int) -> Answer:
+    def script(path: str, number: int) -> ScriptedAnswer:
         if "watch=1" not in path:
             return listing(pod("a", 1))
-        return Answer(200, event("ADDED", pod("b", 6)) + b"\n", breaks=True)
+        return ScriptedAnswer(200, event("ADDED", pod("b", 6)) + b"\n", breaks_off=True)
 
     informer = informed(script, lambda informer: len(informer.items()) == 2)
     assert set(informer.items()) == {("default", "a"), ("default", "b")}
@@ -124,13 +124,13 @@ def test_a_watch_that_is_cut_off_resumes_without_losing_what_it_knew() -> None:
 
 def test_a_kind_that_may_not_be_read_is_not_taken_for_an_empty_one() -> None:
     informer = informed(
-        lambda path, number: refusal(403, "may not list pods"), lambda informer: bool(informer.health.problem)
+        lambda path, number: error_answer(403, "may not list pods"), lambda informer: bool(informer.health.problem)
     )
-    assert not informer.health.synced
+    assert not informer.health.is_synced
     assert "may not list pods" in informer.health.problem
 
 
 def test_a_kind_that_is_not_served_is_empty_and_no_problem() -> None:
-    informer = informed(lambda path, number: refusal(404), lambda informer: not informer.health.served)
-    assert informer.health.synced
+    informer = informed(lambda path, number: error_answer(404), lambda informer: not informer.health.is_served)
+    assert informer.health.is_synced
     assert not informer.items()

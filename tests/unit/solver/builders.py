@@ -39,10 +39,10 @@ Amounts = Mapping[str, int]
 class NodeSpec:
     capacity: Amounts
     free: Amounts
-    kind: int
+    node_class: int
     leaf: str | None
-    cells: tuple[tuple[str, Amounts, Amounts], ...] = ()
-    closes_in: int | None = None
+    slots: tuple[tuple[str, Amounts, Amounts], ...] = ()
+    maintenance_in: int | None = None
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ class QueueSpec:
     open: bool = True
     hierarchy: tuple[tuple[str, int], ...] = ()
     reclaimable: bool = True
-    strict: bool = False
-    kept: tuple[str, ...] = ()
+    strict_order: bool = False
+    dedicated_domains: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -67,10 +67,10 @@ class RoleSpec:
     replicas: int
     minimum: int
     request: Amounts
-    kinds: frozenset[int]
-    bears: tuple[int, ...] = ()
-    matches: tuple[int, ...] = ()
-    portions: tuple[tuple[str, int, Amounts], ...] = ()
+    node_classes: frozenset[int]
+    owned_rules: tuple[int, ...] = ()
+    selecting_rules: tuple[int, ...] = ()
+    slot_requests: tuple[tuple[str, int, Amounts], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -84,31 +84,33 @@ class GangSpec:
     subgroups: tuple[Subgroup, ...]
     running: tuple[Placement, ...]
     loss: int | None = None
-    preempts: bool = True
+    may_evict: bool = True
     duration: int | None = None
-    ends: int | None = None
+    ends_in: int | None = None
     overdue: bool = False
-    holds: tuple[SlotHold, ...] = ()
+    slot_holds: tuple[SlotHold, ...] = ()
 
 
 def nodes(
     count: int,
     *,
     leaf: str | None = None,
-    kind: int = 0,
+    node_class: int = 0,
     free: Amounts | None = None,
-    cells: Iterable[tuple[str, Amounts, Amounts]] = (),
-    closes_in: int | None = None,
+    slots: Iterable[tuple[str, Amounts, Amounts]] = (),
+    maintenance_in: int | None = None,
     **capacity: int,
 ) -> list[NodeSpec]:
     """cells: made by `cells` below."""
-    return [NodeSpec(capacity, capacity if free is None else free, kind, leaf, tuple(cells), closes_in)] * count
+    return [
+        NodeSpec(capacity, capacity if free is None else free, node_class, leaf, tuple(slots), maintenance_in)
+    ] * count
 
 
-def cells(
-    division: str, count: int, free: Amounts | None = None, **capacity: int
+def device_slots(
+    slot_group: str, count: int, free: Amounts | None = None, **capacity: int
 ) -> list[tuple[str, Amounts, Amounts]]:
-    return [(division, capacity, capacity if free is None else free)] * count
+    return [(slot_group, capacity, capacity if free is None else free)] * count
 
 
 def queue(
@@ -121,44 +123,56 @@ def queue(
     deserved: Amounts | None = None,
     capability: Amounts | None = None,
     used: Amounts | None = None,
-    closed: bool = False,
+    is_closed: bool = False,
     hierarchy: tuple[tuple[str, int], ...] = (),
     reclaimable: bool = True,
-    strict: bool = False,
-    kept: tuple[str, ...] = (),
+    strict_order: bool = False,
+    dedicated_domains: tuple[str, ...] = (),
 ) -> QueueSpec:
     """kept: names of hypernodes."""
     limits = guarantee or {}, deserved or {}, capability or {}, used or {}
-    return QueueSpec(name, parent, weight, priority, *limits, not closed, hierarchy, reclaimable, strict, kept)
+    return QueueSpec(
+        name, parent, weight, priority, *limits, not is_closed, hierarchy, reclaimable, strict_order, dedicated_domains
+    )
 
 
 def role(
     replicas: int,
     *,
     minimum: int | None = None,
-    kinds: Iterable[int] = (0,),
-    bears: Iterable[int] = (),
-    matches: Iterable[int] = (),
-    portions: Iterable[tuple[str, int, Amounts]] = (),
+    node_classes: Iterable[int] = (0,),
+    owned_rules: Iterable[int] = (),
+    selecting_rules: Iterable[int] = (),
+    slot_requests: Iterable[tuple[str, int, Amounts]] = (),
     **request: int,
 ) -> RoleSpec:
     """portions: (division, number of cells, share of each)."""
     least = replicas if minimum is None else minimum
-    return RoleSpec(replicas, least, request, frozenset(kinds), tuple(bears), tuple(matches), tuple(portions))
+    return RoleSpec(
+        replicas,
+        least,
+        request,
+        frozenset(node_classes),
+        tuple(owned_rules),
+        tuple(selecting_rules),
+        tuple(slot_requests),
+    )
 
 
-def relation(
-    kind: RuleKind,
+def pod_rule(
+    rule_kind: RuleKind,
     domains: Iterable[int | None],
     *,
-    present: Mapping[int, int] | None = None,
-    skew: int = 1,
-    least: int = 1,
+    selected_present: Mapping[int, int] | None = None,
+    max_skew: int = 1,
+    min_domains: int = 1,
 ) -> PodRule:
     """present: domain -> counted pods of others."""
     at = tuple(domains)
     known = {d for d in at if d is not None}
-    return PodRule(kind, at, tuple((present or {}).get(d, 0) for d in range(len(known))), (), skew, least)
+    return PodRule(
+        rule_kind, at, tuple((selected_present or {}).get(d, 0) for d in range(len(known))), (), max_skew, min_domains
+    )
 
 
 def gang(
@@ -171,11 +185,11 @@ def gang(
     subgroups: tuple[Subgroup, ...] = (),
     running: tuple[Placement, ...] = (),
     loss: int | None = None,
-    preempts: bool = True,
+    may_evict: bool = True,
     duration: int | None = None,
-    ends: int | None = None,
+    ends_in: int | None = None,
     overdue: bool = False,
-    holds: tuple[SlotHold, ...] = (),
+    slot_holds: tuple[SlotHold, ...] = (),
 ) -> GangSpec:
     """loss: seconds run, of a gang that may be evicted."""
     return GangSpec(
@@ -188,23 +202,23 @@ def gang(
         subgroups,
         running,
         loss,
-        preempts,
+        may_evict,
         duration,
-        ends,
+        ends_in,
         overdue,
-        holds,
+        slot_holds,
     )
 
 
-def hard(tier: int) -> Topology:
+def hard_topology(tier: int) -> Topology:
     return Topology("hard", tier)
 
 
-def soft(tier: int) -> Topology:
+def soft_topology(tier: int) -> Topology:
     return Topology("soft", tier)
 
 
-def parts(
+def subgroup(
     size: int,
     *,
     minimum: int = 0,
@@ -216,26 +230,26 @@ def parts(
     return Subgroup(name or f"parts-of-{size}-in-{tier}", roles, size, minimum, Topology(mode, tier))
 
 
-def run(role: int, node: int, pods: int) -> Placement:
+def running_pods(role: int, node: int, pods: int) -> Placement:
     return Placement(role, node, pods)
 
 
 def problem(
-    *things: list[NodeSpec] | QueueSpec | GangSpec,
-    tree: Mapping[str, tuple[int, str | None]] | None = None,
+    *specs: list[NodeSpec] | QueueSpec | GangSpec,
+    hypernodes: Mapping[str, tuple[int, str | None]] | None = None,
     policy: Policy | None = None,
-    preempt: bool = False,
-    reclaim: bool = False,
-    relations: tuple[PodRule, ...] = (),
+    preempt_enabled: bool = False,
+    reclaim_enabled: bool = False,
+    pod_rules: tuple[PodRule, ...] = (),
 ) -> Problem:
     """tree: hypernode name -> (tier, parent's name)."""
-    machines = [node for thing in things if isinstance(thing, list) for node in thing]
-    queues = [thing for thing in things if isinstance(thing, QueueSpec)] or [QueueSpec("default")]
-    gangs = [thing for thing in things if isinstance(thing, GangSpec)]
-    names = _Names(
+    machines = [node for thing in specs if isinstance(thing, list) for node in thing]
+    queues = [thing for thing in specs if isinstance(thing, QueueSpec)] or [QueueSpec("default")]
+    gangs = [thing for thing in specs if isinstance(thing, GangSpec)]
+    names = _NameIndex(
         _resources(machines, queues, gangs),
-        tuple(dict.fromkeys(name for spec in machines for name, _, _ in spec.cells)),
-        {name: h for h, name in enumerate(tree or {})},
+        tuple(dict.fromkeys(name for spec in machines for name, _, _ in spec.slots)),
+        {name: h for h, name in enumerate(hypernodes or {})},
         {queue.name: q for q, queue in enumerate(queues)},
     )
     return Problem(
@@ -243,24 +257,24 @@ def problem(
         tuple(names.node(n, spec) for n, spec in enumerate(machines)),
         tuple(
             HyperNode(name, tier, None if parent is None else names.hypernodes[parent])
-            for name, (tier, parent) in (tree or {}).items()
+            for name, (tier, parent) in (hypernodes or {}).items()
         ),
         tuple(names.queue(spec) for spec in queues),
         tuple(names.gang(age, spec) for age, spec in enumerate(gangs)),
         policy or Policy(),
-        preempt,
-        reclaim,
-        pod_rules=relations,
-        slot_groups=names.divisions,
+        preempt_enabled,
+        reclaim_enabled,
+        pod_rules=pod_rules,
+        slot_groups=names.slot_groups,
     )
 
 
 @dataclass(frozen=True)
-class _Names:
+class _NameIndex:
     """What the names of a world stand for."""
 
     resources: tuple[str, ...]
-    divisions: tuple[str, ...]
+    slot_groups: tuple[str, ...]
     hypernodes: Mapping[str, int]
     queues: Mapping[str, int]
 
@@ -273,15 +287,15 @@ class _Names:
     def node(self, n: int, spec: NodeSpec) -> Node:
         return Node(
             f"n{n}",
-            spec.kind,
+            spec.node_class,
             None if spec.leaf is None else self.hypernodes[spec.leaf],
             self.vector(spec.capacity),
             self.vector(spec.free),
             tuple(
-                DeviceSlot(self.divisions.index(name), self.vector(whole), self.vector(free))
-                for name, whole, free in spec.cells
+                DeviceSlot(self.slot_groups.index(name), self.vector(whole), self.vector(free))
+                for name, whole, free in spec.slots
             ),
-            spec.closes_in,
+            spec.maintenance_in,
         )
 
     def queue(self, spec: QueueSpec) -> Queue:
@@ -297,8 +311,8 @@ class _Names:
             spec.open,
             spec.hierarchy,
             spec.reclaimable,
-            spec.strict,
-            tuple(self.hypernodes[name] for name in spec.kept),
+            spec.strict_order,
+            tuple(self.hypernodes[name] for name in spec.dedicated_domains),
         )
 
     def gang(self, age: int, spec: GangSpec) -> Gang:
@@ -314,25 +328,26 @@ class _Names:
             spec.running,
             spec.loss is not None,
             spec.loss or 0,
-            spec.preempts,
+            spec.may_evict,
             spec.duration,
-            spec.ends,
+            spec.ends_in,
             spec.overdue,
-            slot_holds=spec.holds,
+            slot_holds=spec.slot_holds,
         )
 
     def role(self, t: int, spec: RoleSpec) -> Role:
         portions = tuple(
-            SlotRequest(self.divisions.index(name), number, self.vector(share)) for name, number, share in spec.portions
+            SlotRequest(self.slot_groups.index(name), number, self.vector(share))
+            for name, number, share in spec.slot_requests
         )
         return Role(
             f"r{t}",
             spec.replicas,
             spec.minimum,
             self.vector(spec.request),
-            spec.kinds,
-            spec.bears,
-            spec.matches,
+            spec.node_classes,
+            spec.owned_rules,
+            spec.selecting_rules,
             portions,
         )
 
@@ -344,7 +359,7 @@ def _resources(machines: list[NodeSpec], queues: list[QueueSpec], gangs: list[Ga
     return tuple(sorted({name for amounts in used for name in amounts}))
 
 
-def plan(world: Problem, placements: Mapping[int, Iterable[tuple[int, int, int]]]) -> Plan:
+def plan_with(world: Problem, placements: Mapping[int, Iterable[tuple[int, int, int]]]) -> Plan:
     """The plan that gives each gang the (role, node, pods) named; a gang not named waits with what it runs. Actions and
     sums follow."""
     decisions = []
@@ -376,7 +391,7 @@ def queue_uses(world: Problem, decisions: Iterable[Decision]) -> tuple[QueueUse,
     placed = {decision.gang: decision.placements for decision in decisions}
     uses = []
     for q, spec in enumerate(world.queues):
-        family = [other for other in range(len(world.queues)) if q in _path(world, other)]
+        family = [other for other in range(len(world.queues)) if q in _queue_path(world, other)]
         allocated, whole, share = [], [], 0.0
         for r in range(len(world.resources)):
             members = [(g, member) for g, member in enumerate(world.gangs) if member.queue in family]
@@ -400,7 +415,7 @@ def queue_uses(world: Problem, decisions: Iterable[Decision]) -> tuple[QueueUse,
     return tuple(uses)
 
 
-def _path(world: Problem, queue: int | None) -> list[int]:
+def _queue_path(world: Problem, queue: int | None) -> list[int]:
     path = []
     while queue is not None:
         path.append(queue)

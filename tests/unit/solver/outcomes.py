@@ -9,21 +9,21 @@ from solver.problem import Problem
 from solver.verify import verify
 
 
-def decided(world: Problem, options: Options | None = None) -> Plan:
+def verified_plan(world: Problem, options: Options | None = None) -> Plan:
     plan = solve(world, options)
     assert verify(world, plan) == []
     return plan
 
 
-def actions(world: Problem) -> dict[str, str]:
+def actions_by_gang(world: Problem) -> dict[str, str]:
     """Gang -> what becomes of it."""
-    return {world.gangs[d.gang].name: d.action for d in decided(world).decisions}
+    return {world.gangs[d.gang].name: d.action for d in verified_plan(world).decisions}
 
 
-def evicted(world: Problem) -> dict[str, int]:
+def evicted_pods_by_gang(world: Problem) -> dict[str, int]:
     """Victim -> pods that it loses."""
     return {
         world.gangs[d.gang].name: sum(p.pods for p in d.evicted_pods)
-        for d in decided(world).decisions
+        for d in verified_plan(world).decisions
         if d.evicted_pods
     }

@@ -16,7 +16,7 @@ from solver.semantics.placement_cost import tier_span
 from solver.semantics.topology import TopologyTree
 from solver.state.room import QueueBooks, free_vectors
 from tests.unit.solver.builders import gang, nodes, problem, role
-from tests.unit.solver.outcomes import decided
+from tests.unit.solver.outcomes import verified_plan
 
 TWO_PODS = LeafCapacity({Region((10,)): {0: 2}, Region((11,)): {1: 2}}, (1, 4))
 """Two leaves of two slots, below different domains."""
@@ -45,7 +45,7 @@ def test_who_leads_follows_the_workers() -> None:
     """Two gangs of four whole nodes share the leaf of four, and could have it alone; a master fits beside any worker."""
     leaves = [node for name, count in (("a", 4), ("b", 2), ("c", 2)) for node in nodes(count, leaf=name, gpu=8, cpu=16)]
     gangs = [gang(name, role(4, gpu=8, cpu=8), role(1, cpu=1)) for name in ("one", "two")]
-    world = problem(leaves, *gangs, tree=dict.fromkeys("abc", (1, None)))
+    world = problem(leaves, *gangs, hypernodes=dict.fromkeys("abc", (1, None)))
     apart = {
         0: (*(Placement(0, node, 1) for node in (0, 1, 4, 5)), Placement(1, 0, 1)),
         1: (*(Placement(0, node, 1) for node in (2, 3, 6, 7)), Placement(1, 2, 1)),
@@ -75,6 +75,6 @@ def sets_of(world: Problem) -> Sets:
 def test_without_a_topology_there_is_nothing_to_be_near() -> None:
     """More gangs and kinds of nodes than one exact model takes, and more nodes opened than are proved to be needed."""
     kinds = range(25)
-    machines = [nodes(1, gpu=4 + n, cpu=n + 1, kind=n) for n in kinds]
-    world = problem(*machines, *(gang(f"g{j}", role(2, gpu=3, cpu=1 + j % 3, kinds=kinds)) for j in range(20)))
-    assert {decision.action for decision in decided(world).decisions} == {"start"}
+    machines = [nodes(1, gpu=4 + n, cpu=n + 1, node_class=n) for n in kinds]
+    world = problem(*machines, *(gang(f"g{j}", role(2, gpu=3, cpu=1 + j % 3, node_classes=kinds)) for j in range(20)))
+    assert {decision.action for decision in verified_plan(world).decisions} == {"start"}

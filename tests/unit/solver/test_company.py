@@ -12,7 +12,7 @@ from solver.plan import Plan
 from solver.problem import InvalidProblemError, Problem
 from solver.validation.values import validate
 from solver.verify import verify
-from tests.unit.solver.builders import gang, nodes, problem, relation, role, run
+from tests.unit.solver.builders import gang, nodes, pod_rule, problem, role, running_pods
 
 
 def liking(world: Problem, *affinities: tuple[int, int, int]) -> Problem:
@@ -27,7 +27,7 @@ def objectives(made: Plan) -> list[tuple[str, float]]:
     return [(objective.name, objective.value) for batch in made.batches for objective in batch.objectives]
 
 
-PAIRS = problem(nodes(4, leaf="s", gpu=4), gang("a", role(4, gpu=2), role(4, gpu=2)), tree={"s": (1, None)})
+PAIRS = problem(nodes(4, leaf="s", gpu=4), gang("a", role(4, gpu=2), role(4, gpu=2)), hypernodes={"s": (1, None)})
 
 
 def test_each_worker_shares_its_node_with_a_server() -> None:
@@ -40,7 +40,10 @@ def test_each_worker_shares_its_node_with_a_server() -> None:
 
 def test_roles_that_dislike_each_other_part() -> None:
     world = liking(
-        problem(nodes(2, gpu=4), gang("a", role(2, gpu=2), role(2, gpu=2), running=(run(0, 0, 1), run(1, 1, 1)))),
+        problem(
+            nodes(2, gpu=4),
+            gang("a", role(2, gpu=2), role(2, gpu=2), running=(running_pods(0, 0, 1), running_pods(1, 1, 1))),
+        ),
         (0, 1, -1),
     )
     made = solve(world)
@@ -63,8 +66,8 @@ def test_a_wish_opens_no_further_node() -> None:
 def test_pods_in_relations_stay_where_they_are() -> None:
     world = problem(
         nodes(2, gpu=4),
-        gang("a", role(2, bears=[0], matches=[0], gpu=1), role(2, gpu=2)),
-        relations=(relation("apart", range(2)),),
+        gang("a", role(2, owned_rules=[0], selecting_rules=[0], gpu=1), role(2, gpu=2)),
+        pod_rules=(pod_rule("apart", range(2)),),
     )
     made = solve(liking(world, (0, 0, 1), (0, 1, -1)))
     assert nodes_of(made, 0) == {0: 1, 1: 1}

@@ -11,8 +11,18 @@ from solver.problem import Placement, Policy, Problem
 from solver.semantics.placement_cost import COST_NAMES, UnopenedCapacity, split_subgroups
 from solver.semantics.topology import TopologyTree
 from solver.state.room import free_vectors
-from tests.unit.solver.builders import GangSpec, NodeSpec, gang, hard, nodes, parts, problem, role, run
-from tests.unit.solver.outcomes import decided
+from tests.unit.solver.builders import (
+    GangSpec,
+    NodeSpec,
+    gang,
+    hard_topology,
+    nodes,
+    problem,
+    role,
+    running_pods,
+    subgroup,
+)
+from tests.unit.solver.outcomes import verified_plan
 
 SPINES = {
     "s0": (1, "left"),
@@ -27,7 +37,9 @@ SPINES = {
 def spines(*gangs: GangSpec, policy: Policy | None = None, **free: int) -> Problem:
     """Two spines of two supernodes of two nodes with 8 GPUs each. free: of the nodes of a supernode, where it is not
     all."""
-    return problem(*(supernode(f"s{i}", free.get(f"s{i}", 8)) for i in range(4)), *gangs, tree=SPINES, policy=policy)
+    return problem(
+        *(supernode(f"s{i}", free.get(f"s{i}", 8)) for i in range(4)), *gangs, hypernodes=SPINES, policy=policy
+    )
 
 
 def supernode(name: str, free: int) -> list[NodeSpec]:
@@ -36,7 +48,7 @@ def supernode(name: str, free: int) -> list[NodeSpec]:
 
 def costs(world: Problem) -> dict[str, float]:
     """Of the only batch; every one of them proved."""
-    (batch,) = decided(world).batches
+    (batch,) = verified_plan(world).batches
     found = {o.name: o for o in batch.objectives if o.name in COST_NAMES}
     assert {o.verdict for o in found.values()} == {"proven"}
     return {name: o.value for name, o in found.items()}
@@ -45,7 +57,7 @@ def costs(world: Problem) -> dict[str, float]:
 def per_node(world: Problem, plan: Plan | None = None) -> list[int]:
     """Planned pods of all gangs."""
     pods = [0] * len(world.nodes)
-    for decision in (plan or decided(world)).decisions:
+    for decision in (plan or verified_plan(world)).decisions:
         for p in decision.placements:
             pods[p.node] += p.pods
     return pods
@@ -66,7 +78,7 @@ def per_node(world: Problem, plan: Plan | None = None) -> list[int]:
     ],
 )
 def test_a_part_is_torn_at_each_tier_where_no_domain_holds_it(where: dict[int, int], cost: int) -> None:
-    world = spines(gang("a", role(8, gpu=1), subgroups=(parts(4, mode="soft"),)))
+    world = spines(gang("a", role(8, gpu=1), subgroups=(subgroup(4, mode="soft"),)))
     assert (
         split_subgroups(TopologyTree(world), world.gangs[0], [Placement(0, n, pods) for n, pods in where.items()])
         == cost
@@ -74,7 +86,7 @@ def test_a_part_is_torn_at_each_tier_where_no_domain_holds_it(where: dict[int, i
 
 
 def test_subgroups_of_several_roles_count_them_together_and_each_subgroup_counts() -> None:
-    both = (parts(2, roles=(0, 1), mode="soft"), parts(4, mode="soft"))
+    both = (subgroup(2, roles=(0, 1), mode="soft"), subgroup(4, mode="soft"))
     world = spines(gang("a", role(4, gpu=1), role(4, gpu=1), subgroups=both))
     pods = [Placement(0, 0, 3), Placement(1, 0, 1), Placement(0, 2, 1), Placement(1, 2, 3)]
     assert split_subgroups(TopologyTree(world), world.gangs[0], pods) == 0 + 1
@@ -87,7 +99,7 @@ def test_nodes_and_supernodes_are_opened_by_pods_that_ask_for_what_counts() -> N
         *nodes(2, leaf="s1", free={"gpu": 8, "cpu": 7}, gpu=8, cpu=8),
         *nodes(1, leaf="s2", cpu=8),
     ]
-    world = problem(machines, asking, tree={"s0": (1, None), "s1": (1, None), "s2": (1, None)})
+    world = problem(machines, asking, hypernodes={"s0": (1, None), "s1": (1, None), "s2": (1, None)})
     everything, gpus = world, replace(world, device_resources=(world.resources.index("gpu"),))
 
     def opened(of: Problem, *pods: tuple[int, int]) -> tuple[int, int]:
@@ -103,7 +115,7 @@ def test_nodes_and_supernodes_are_opened_by_pods_that_ask_for_what_counts() -> N
 
 
 def test_what_runs_already_makes_a_node_no_longer_whole() -> None:
-    world = spines(gang("old", role(1, gpu=1), running=(run(0, 0, 1),)), gang("new", role(1, gpu=1)))
+    world = spines(gang("old", role(1, gpu=1), running=(running_pods(0, 0, 1),)), gang("new", role(1, gpu=1)))
     assert costs(world) == {"spread": 0, "supernodes": 0, "nodes": 0}
     assert per_node(world)[0] == 2
 
@@ -112,7 +124,7 @@ def test_what_runs_already_makes_a_node_no_longer_whole() -> None:
 
 
 def test_tensor_parallel_units_stay_in_a_leaf_even_if_the_stages_lie_further_apart() -> None:
-    units = gang("a", role(8, gpu=1), subgroups=(parts(4, mode="soft"),))
+    units = gang("a", role(8, gpu=1), subgroups=(subgroup(4, mode="soft"),))
     assert costs(spines(units, s0=3, s1=3, s2=2, s3=0)) == {"subgroups": 0, "spread": 1}
     # All of it fits under the left spine, 5 and 3; but then one unit would be torn.
     apart = problem(
@@ -123,27 +135,27 @@ def test_tensor_parallel_units_stay_in_a_leaf_even_if_the_stages_lie_further_apa
             *nodes(1, leaf="s3", gpu=1),
         ],
         units,
-        tree=SPINES,
+        hypernodes=SPINES,
     )
     assert costs(apart) == {"subgroups": 0, "spread": 1 + 4, "supernodes": 2, "nodes": 2}
     assert per_node(apart) == [4, 0, 4, 0]
 
 
 def test_a_hard_unit_of_a_spine_still_prefers_one_leaf() -> None:
-    world = spines(gang("a", role(4, gpu=4), subgroups=(parts(2, tier=2),)), s0=4, s1=4, s2=4, s3=4)
+    world = spines(gang("a", role(4, gpu=4), subgroups=(subgroup(2, tier=2),)), s0=4, s1=4, s2=4, s3=4)
     assert costs(world) == {"subgroups": 0, "spread": 1}
 
 
 def test_as_many_parts_as_can_be_are_whole_where_not_all_can() -> None:
-    world = spines(gang("a", role(12, gpu=1), subgroups=(parts(4, mode="soft"),)), s0=2, s1=2, s2=2, s3=1)
+    world = spines(gang("a", role(12, gpu=1), subgroups=(subgroup(4, mode="soft"),)), s0=2, s1=2, s2=2, s3=1)
     assert costs(world)["subgroups"] == 0
-    cramped = spines(gang("a", role(12, gpu=1), subgroups=(parts(4, mode="soft"),)), s0=2, s1=1, s2=2, s3=1)
+    cramped = spines(gang("a", role(12, gpu=1), subgroups=(subgroup(4, mode="soft"),)), s0=2, s1=1, s2=2, s3=1)
     assert costs(cramped)["subgroups"] == 1 + 4
 
 
 def test_a_gang_without_subgroups_says_nothing_of_them_nor_does_one_whose_parts_cannot_be_torn() -> None:
     assert "subgroups" not in costs(spines(gang("a", role(2, gpu=1))))
-    assert "subgroups" not in costs(spines(gang("a", role(2, gpu=1), subgroups=(parts(2, tier=1),))))
+    assert "subgroups" not in costs(spines(gang("a", role(2, gpu=1), subgroups=(subgroup(2, tier=1),))))
 
 
 def test_whole_supernodes_and_whole_nodes_are_kept() -> None:
@@ -162,7 +174,7 @@ def test_nearness_comes_before_whole_supernodes() -> None:
 
 
 def test_scattered_pods_go_to_the_least_loaded_nodes_of_their_supernode() -> None:
-    gangs = (gang("a", role(4, gpu=1)), gang("b", role(2, gpu=2), topology=hard(1)))
+    gangs = (gang("a", role(4, gpu=1)), gang("b", role(2, gpu=2), topology=hard_topology(1)))
     packed, even = spines(*gangs), spines(*gangs, policy=Policy(spread_pods=True))
     assert costs(packed) == {"spread": 0, "supernodes": 1, "nodes": 1}
     assert costs(even) == {"spread": 0, "supernodes": 1}

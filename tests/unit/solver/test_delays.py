@@ -10,7 +10,7 @@ from solver import solve
 from solver.plan import Decision, Repair
 from solver.problem import Node, Problem
 from solver.verify import verify
-from tests.unit.solver.builders import GangSpec, NodeSpec, gang, nodes, problem, queue, role, run
+from tests.unit.solver.builders import GangSpec, NodeSpec, gang, nodes, problem, queue, role, running_pods
 
 TREE = {"s0": (1, None), "s1": (1, None), "s2": (1, None)}
 
@@ -27,7 +27,7 @@ def repairs(world: Problem, *codes: str) -> tuple[Repair, ...]:
 
 
 def busy(name: str, node: int, gpu: int = 8, **more: int | str | None) -> GangSpec:
-    return gang(name, role(1, gpu=gpu), running=(run(0, node, 1),), **more)  # type: ignore[arg-type]
+    return gang(name, role(1, gpu=gpu), running=(running_pods(0, node, 1),), **more)  # type: ignore[arg-type]
 
 
 # ---- who must end first
@@ -37,7 +37,7 @@ def test_where_ends_are_known_the_soonest_place_is_said_though_more_must_end() -
     """One large gang ends in ten hours, two small ones in one: their end is soonest."""
     world = problem(
         nodes(4, gpu=8),
-        gang("one", role(2, gpu=8), running=(run(0, 0, 1), run(0, 1, 1)), ends=36_000),
+        gang("one", role(2, gpu=8), running=(running_pods(0, 0, 1), running_pods(0, 1, 1)), ends_in=36_000),
         busy("two", 2, ends=3_000),
         busy("three", 3, ends=3_600),
         gang("asks", role(2, gpu=8), topology=None),
@@ -67,9 +67,9 @@ def test_nobody_is_waited_for_who_is_not_needed_and_one_of_unknown_end_only_wher
     # the one that ends is on another kind of node
     apart = problem(
         nodes(1, gpu=8),
-        nodes(1, gpu=8, kind=1),
+        nodes(1, gpu=8, node_class=1),
         busy("a", 0),
-        gang("b", role(1, gpu=8, kinds=(1,)), running=(run(0, 1, 1),), ends=9),
+        gang("b", role(1, gpu=8, node_classes=(1,)), running=(running_pods(0, 1, 1),), ends_in=9),
         gang("asks", role(1, gpu=8)),
     )
     assert repairs(apart, "GR109") == (Repair("GR109", gangs=(0,)),)
@@ -93,7 +93,7 @@ def test_what_exceeds_its_node_is_not_taken_for_room() -> None:
     """Two pods of 4 GPUs run on a node that has 6: when they end there are 6, not 8."""
     world = problem(
         nodes(2, gpu=8, free={"gpu": 6}),
-        gang("a", role(2, gpu=4), running=(run(0, 0, 2),)),
+        gang("a", role(2, gpu=4), running=(running_pods(0, 0, 2),)),
         gang("asks", role(3, gpu=4)),
     )
     assert repairs(world, "GR109") == ()
@@ -105,7 +105,7 @@ def test_what_exceeds_its_node_is_not_taken_for_room() -> None:
 def strict(*more: GangSpec, first: int = 2) -> Problem:
     return problem(
         nodes(2, gpu=8),
-        queue("line", strict=True),
+        queue("line", strict_order=True),
         busy("runs", 0, queue="line"),
         gang("first", role(first, gpu=8), queue="line"),
         gang("asks", role(1, gpu=2), queue="line"),
@@ -116,7 +116,7 @@ def strict(*more: GangSpec, first: int = 2) -> Problem:
 def test_a_gang_behind_another_is_told_to_wait_for_it_to_be_more_urgent_or_to_lift_the_order() -> None:
     two = problem(
         nodes(3, gpu=8),
-        queue("line", strict=True),
+        queue("line", strict_order=True),
         busy("a", 0, queue="line"),
         busy("b", 1, queue="line"),
         gang("first", role(2, gpu=8), queue="line"),
@@ -134,7 +134,7 @@ def test_lifting_the_order_is_not_said_where_others_have_the_room_by_then() -> N
     """Beside what runs there is room, beside the plan there is not: it would have to come before those that start."""
     world = problem(
         nodes(2, gpu=8),
-        queue("line", strict=True),
+        queue("line", strict_order=True),
         queue("other"),
         busy("runs", 0, queue="line"),
         gang("first", role(2, gpu=8), queue="line"),
@@ -204,11 +204,11 @@ def kept(count: int, *more: GangSpec, strict: bool = False) -> Problem:
         nodes(1, leaf="s0", gpu=8),
         nodes(1, leaf="s1", gpu=8),
         nodes(1, leaf="s2", gpu=2),
-        queue("owner", kept=("s0", "s1")[:count], strict=strict, capability={"gpu": 12}),
+        queue("owner", dedicated_domains=("s0", "s1")[:count], strict_order=strict, capability={"gpu": 12}),
         queue("other"),
         *more,
         gang("asks", role(2, gpu=4), queue="other"),
-        tree=TREE,
+        hypernodes=TREE,
     )
 
 
@@ -238,11 +238,11 @@ def test_what_is_closed_is_blamed_beside_what_runs_only_where_both_are_in_the_wa
         world = problem(
             nodes(1, leaf="s0", gpu=8),
             nodes(1, leaf="s1", gpu=8),
-            queue("owner", kept=("s0",)),
+            queue("owner", dedicated_domains=("s0",)),
             queue("other"),
             busy("runs", 1, queue="other"),
             gang("asks", role(pods, gpu=8), queue="other"),
-            tree=TREE,
+            hypernodes=TREE,
         )
         waits = decision(world)
         return [fact.code for fact in waits.facts], {repair.code for repair in waits.repairs if not repair.also}
@@ -257,11 +257,11 @@ def test_where_the_end_of_others_is_enough_what_is_closed_is_not_blamed() -> Non
     world = problem(
         nodes(1, leaf="s0", gpu=4),
         nodes(1, leaf="s1", gpu=8),
-        queue("owner", kept=("s0",)),
+        queue("owner", dedicated_domains=("s0",)),
         queue("other"),
         busy("runs", 1, queue="other"),
         gang("asks", role(1, gpu=8), queue="other"),
-        tree=TREE,
+        hypernodes=TREE,
     )
     assert [fact.code for fact in decision(world).facts] == ["GW102"]
     assert repairs(world, "GR109") == (Repair("GR109", gangs=(0,)),)
@@ -310,6 +310,6 @@ def test_during_maintenance_no_duration_is_short_enough() -> None:
 
 def test_a_place_that_is_taken_is_not_free_after_the_maintenance_unless_its_gang_ends() -> None:
     for ends, expected in ((None, 700), (550, 600)):
-        there = gang("there", role(1, gpu=8), running=(run(0, 0, 1),), ends=ends)
+        there = gang("there", role(1, gpu=8), running=(running_pods(0, 0, 1),), ends_in=ends)
         world = closing(machine(there, duration=500), n0=((300, 600),), n1=((0, 700),))
         assert repairs(world, "GR122") == (Repair("GR122", seconds=expected),)

@@ -48,7 +48,7 @@ def test_gangs_of_the_emptiest_supernode_move_to_where_others_have_opened() -> N
         nodes(2, leaf="s2", gpu=8),
         gang("a", role(3, gpu=4)),
         gang("b", role(1, gpu=4)),
-        tree=TREE,
+        hypernodes=TREE,
     )
     apart = {0: (Placement(0, 0, 2), Placement(0, 1, 1)), 1: (Placement(0, 2, 1),)}
     found, supernodes = tidied(world, apart)
@@ -62,7 +62,7 @@ def test_nobody_moves_where_no_open_supernode_has_room() -> None:
         nodes(2, leaf="s1", gpu=8),
         gang("a", role(1, gpu=8)),
         gang("b", role(2, gpu=8)),
-        tree=TREE,
+        hypernodes=TREE,
     )
     apart = {0: (Placement(0, 0, 1),), 1: (Placement(0, 2, 1), Placement(0, 3, 1))}
     assert tidied(world, apart) == (apart, 2)
@@ -77,7 +77,9 @@ def opened(world: Problem) -> tuple[int, int]:
 
 def test_nodes_that_count_by_other_resources_are_bounded_apart() -> None:
     machines = [*nodes(2, leaf="s0", a=8, cpu=8), *nodes(2, leaf="s1", b=8, cpu=8), *nodes(2, leaf="s2", cpu=8)]
-    world = problem(machines, gang("x", role(2, a=8)), gang("y", role(2, b=8)), gang("z", role(1, cpu=1)), tree=TREE)
+    world = problem(
+        machines, gang("x", role(2, a=8)), gang("y", role(2, b=8)), gang("z", role(1, cpu=1)), hypernodes=TREE
+    )
     world = replace(world, device_resources=tuple(map(world.resources.index, ("a", "b"))))
     assert opened(world) == (2, 4)  # z may go anywhere, and opens nothing beside x or y
     only = replace(world.gangs[2].roles[0], node_classes=frozenset({1}))
@@ -91,5 +93,5 @@ def test_nodes_that_count_by_other_resources_are_bounded_apart() -> None:
 
 def test_a_supernode_with_nodes_of_two_kinds_counts_once() -> None:
     machines = [*nodes(1, leaf="s0", a=8), *nodes(1, leaf="s0", b=8)]
-    world = problem(machines, gang("x", role(1, a=8)), gang("y", role(1, b=8)), tree=TREE)
+    world = problem(machines, gang("x", role(1, a=8)), gang("y", role(1, b=8)), hypernodes=TREE)
     assert opened(replace(world, device_resources=(0, 1))) == (1, 1)

@@ -19,7 +19,7 @@ from solver.semantics.gang_classes import gangs_by_class
 from solver.semantics.topology import TopologyTree
 from solver.state.room import FreeNodes, QueueBooks, free_vectors
 from solver.verify import verify
-from tests.unit.solver.builders import cells, gang, nodes, problem, queue, role, run
+from tests.unit.solver.builders import device_slots, gang, nodes, problem, queue, role, running_pods
 
 
 def better(world: Problem, *placed: tuple[int, int]) -> dict[int, int]:
@@ -75,7 +75,7 @@ def test_no_queue_gives_to_another_and_none_with_strict_order_at_all() -> None:
     gangs = gang("a", role(1, gpu=5), queue="q"), gang("b", role(1, gpu=8), queue="r")
     assert better(problem(nodes(1, gpu=8), queue("q"), queue("r"), *gangs), (0, 0)) == {0: 0}
     strict = gang("a", role(1, gpu=5), queue="q"), gang("b", role(1, gpu=8), queue="q")
-    assert better(problem(nodes(1, gpu=8), queue("q", strict=True), *strict), (0, 0)) == {0: 0}
+    assert better(problem(nodes(1, gpu=8), queue("q", strict_order=True), *strict), (0, 0)) == {0: 0}
 
 
 def test_gangs_of_several_pods_stay() -> None:
@@ -94,8 +94,8 @@ def share(of: int) -> tuple[tuple[str, int, dict[str, int]], ...]:
 def test_devices_are_asked_one_by_one() -> None:
     """A device with 8 of 10 taken would rather have 6 and 4; the other one, which is full, keeps what it has."""
     world = problem(
-        nodes(1, gpu=20, cells=cells("device", 2, gpu=10)),
-        *(gang(f"g{of}{i}", role(1, gpu=of, portions=share(of))) for i, of in enumerate((8, 10, 6, 4))),
+        nodes(1, gpu=20, slots=device_slots("device", 2, gpu=10)),
+        *(gang(f"g{of}{i}", role(1, gpu=of, slot_requests=share(of))) for i, of in enumerate((8, 10, 6, 4))),
     )
     assert better(world, (0, 0), (1, 0)) == {1: 0, 2: 0, 3: 0}
 
@@ -120,7 +120,7 @@ def test_the_floor_is_raised() -> None:
         *(gang(f"a{i}", role(1, gpu=5)) for i in range(2)),
         *(gang(f"b{i}", role(1, gpu=3)) for i in range(3)),
     )
-    floor = {0: (run(0, 0, 1),), 1: (run(0, 1, 1),)}
+    floor = {0: (running_pods(0, 0, 1),), 1: (running_pods(0, 1, 1),)}
     s = sets(world)
     assert sorted(floor_after_exchange(s, s.free_nodes(), floor, list(range(5)), Options())) == [0, 1, 2, 3]
 

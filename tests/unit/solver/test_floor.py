@@ -15,7 +15,7 @@ from solver.plan import Plan
 from solver.problem import Problem
 from solver.semantics.placements import Placements
 from solver.verify import verify
-from tests.unit.solver.builders import gang, nodes, problem, queue, role, run
+from tests.unit.solver.builders import gang, nodes, problem, queue, role, running_pods
 
 
 def started(world: Problem, plan: Plan) -> set[str]:
@@ -84,7 +84,7 @@ def test_a_batch_that_lies_in_the_way_of_the_next_one_is_overruled_where_the_gre
     """Each priority has a model of its own: the higher gang's takes the one node that the lower gang may use, the
     greedy does not."""
     low, high = gang("low", role(1, gpu=3, cpu=1)), gang("high", role(2, gpu=3), priority=2)
-    world = problem(nodes(1, gpu=8, cpu=16), nodes(1, leaf="s", gpu=8), low, high, tree={"s": (1, None)})
+    world = problem(nodes(1, gpu=8, cpu=16), nodes(1, leaf="s", gpu=8), low, high, hypernodes={"s": (1, None)})
     plan = solve(world, Options(joint_variables=1))
     assert verify(world, plan) == []
     assert started(world, plan) == {"low", "high"}
@@ -94,10 +94,10 @@ def test_a_batch_that_lies_in_the_way_of_the_next_one_is_overruled_where_the_gre
 
 
 def test_so_it_is_where_somebody_might_be_evicted_and_nobody_is() -> None:
-    calm = gang("calm", role(1, gpu=4), running=(run(0, 2, 1),), loss=1)
+    calm = gang("calm", role(1, gpu=4), running=(running_pods(0, 2, 1),), loss=1)
     low, high = gang("low", role(1, gpu=3, cpu=1)), gang("high", role(2, gpu=3), priority=2)
     things = nodes(1, gpu=8, cpu=16), nodes(1, leaf="s", gpu=8), nodes(1, gpu=4), calm, low, high
-    world = problem(*things, tree={"s": (1, None)}, preempt=True)
+    world = problem(*things, hypernodes={"s": (1, None)}, preempt_enabled=True)
     plan = solve(world, Options(joint_variables=1))
     assert verify(world, plan) == []
     assert started(world, plan) == {"low", "high"}

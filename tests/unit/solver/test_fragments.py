@@ -12,7 +12,7 @@ from solver.problem import Placement, PodRequest, Problem
 from solver.semantics.topology import TopologyTree
 from solver.state.room import FreeNodes, QueueBooks, free_vectors
 from solver.verify import verify
-from tests.unit.solver.builders import cells, gang, hard, nodes, problem, queue, role, run
+from tests.unit.solver.builders import device_slots, gang, hard_topology, nodes, problem, queue, role, running_pods
 
 
 def fragments(world: Problem) -> Fragmentation:
@@ -31,7 +31,7 @@ def test_a_pod_that_breaks_what_others_need_whole_costs_all_that_is_left_for_eac
 
 
 def test_nodes_closed_to_a_pod_are_of_no_use_to_it() -> None:
-    world = problem([*nodes(1, gpu=8), *nodes(1, gpu=8, kind=1)], gang("a", role(1, gpu=1, kinds=(0,))))
+    world = problem([*nodes(1, gpu=8), *nodes(1, gpu=8, node_class=1)], gang("a", role(1, gpu=1, node_classes=(0,))))
     assert fragments(world).increase(PodRequest((1,))).tolist() == [0, -1]
 
 
@@ -53,11 +53,11 @@ def test_rises_follow_what_is_taken_and_given_back() -> None:
 
 def test_what_is_free_on_cells_too_full_for_a_pod_is_of_no_use_to_it() -> None:
     """Two devices, one half used: a pod of a whole one sees the half as a fragment, one of half a device sees none."""
-    half = [*cells("device", 1, gpu=10), *cells("device", 1, {"gpu": 5}, gpu=10)]
+    half = [*device_slots("device", 1, gpu=10), *device_slots("device", 1, {"gpu": 5}, gpu=10)]
     world = problem(
-        nodes(1, gpu=20, free={"gpu": 15}, cells=half),
-        gang("whole", role(1, gpu=10, portions=(("device", 1, {"gpu": 10}),))),
-        gang("half", role(1, gpu=5, portions=(("device", 1, {"gpu": 5}),))),
+        nodes(1, gpu=20, free={"gpu": 15}, slots=half),
+        gang("whole", role(1, gpu=10, slot_requests=(("device", 1, {"gpu": 10}),))),
+        gang("half", role(1, gpu=5, slot_requests=(("device", 1, {"gpu": 5}),))),
     )
     of = fragments(world)
     whole, half_of = (world.gangs[j].roles[0].pod_request for j in (0, 1))
@@ -72,9 +72,9 @@ def test_what_is_free_on_cells_too_full_for_a_pod_is_of_no_use_to_it() -> None:
 def test_a_pod_of_several_cells_needs_that_many_of_them() -> None:
     two = (("device", 2, {"gpu": 10}),)
     world = problem(
-        nodes(1, gpu=30, cells=cells("device", 3, gpu=10)),
-        gang("two", role(1, gpu=20, portions=two)),
-        gang("one", role(1, gpu=10, portions=(("device", 1, {"gpu": 10}),))),
+        nodes(1, gpu=30, slots=device_slots("device", 3, gpu=10)),
+        gang("two", role(1, gpu=20, slot_requests=two)),
+        gang("one", role(1, gpu=10, slot_requests=(("device", 1, {"gpu": 10}),))),
     )
     # of three whole devices each pod of two leaves one, which another of two cannot use
     assert fragments(world).increase(world.gangs[0].roles[0].pod_request).tolist() == [10]
@@ -83,13 +83,13 @@ def test_a_pod_of_several_cells_needs_that_many_of_them() -> None:
 def test_the_second_greedy_takes_shares_of_devices() -> None:
     """Best fit would put the half onto the node with less CPU and break its only device, which the whole one needs: it
     fits nowhere else."""
-    device, used = cells("device", 1, gpu=10), cells("device", 2, {"gpu": 5}, gpu=10)
+    device, used = device_slots("device", 1, gpu=10), device_slots("device", 2, {"gpu": 5}, gpu=10)
     world = problem(
-        nodes(1, cpu=10, gpu=10, cells=device),
-        nodes(1, cpu=99, gpu=20, free={"cpu": 99, "gpu": 10}, cells=used),
-        gang("half", role(1, cpu=1, gpu=5, portions=(("device", 1, {"gpu": 5}),))),
-        gang("whole", role(1, cpu=1, gpu=10, portions=(("device", 1, {"gpu": 10}),))),
-        gang("huge", role(1, cpu=99, gpu=10, portions=(("device", 1, {"gpu": 10}),))),
+        nodes(1, cpu=10, gpu=10, slots=device),
+        nodes(1, cpu=99, gpu=20, free={"cpu": 99, "gpu": 10}, slots=used),
+        gang("half", role(1, cpu=1, gpu=5, slot_requests=(("device", 1, {"gpu": 5}),))),
+        gang("whole", role(1, cpu=1, gpu=10, slot_requests=(("device", 1, {"gpu": 10}),))),
+        gang("huge", role(1, cpu=99, gpu=10, slot_requests=(("device", 1, {"gpu": 10}),))),
     )
     second = next(fragmentation_aware_placers(world, TopologyTree(world), FreeNodes(free_vectors(world)), range(3)))
     assert [second.place_gang(j) for j in range(3)] == [(Placement(0, 1, 1),), (Placement(0, 0, 1),), None]
@@ -123,7 +123,9 @@ def test_the_plan_is_no_worse_than_the_second_greedy() -> None:
 
 
 def test_gangs_bound_to_domains_are_left_to_the_first_greedy() -> None:
-    world = problem(nodes(2, leaf="s", gpu=8), gang("a", role(2, gpu=8), topology=hard(1)), tree={"s": (1, None)})
+    world = problem(
+        nodes(2, leaf="s", gpu=8), gang("a", role(2, gpu=8), topology=hard_topology(1)), hypernodes={"s": (1, None)}
+    )
     assert not may_go_anywhere(world, [0])
 
 
@@ -135,8 +137,8 @@ def test_more_is_asked_of_every_queue_and_priority_by_itself() -> None:
         gang("a", role(2, gpu=8), queue="q"),
         gang("b", role(1, gpu=8), queue="r"),
     )
-    a: dict[int, tuple[Placement, ...]] = {0: (run(0, 0, 1), run(0, 1, 1))}
-    b: dict[int, tuple[Placement, ...]] = {1: (run(0, 2, 1),)}
+    a: dict[int, tuple[Placement, ...]] = {0: (running_pods(0, 0, 1), running_pods(0, 1, 1))}
+    b: dict[int, tuple[Placement, ...]] = {1: (running_pods(0, 2, 1),)}
     assert starts_more(world, a | b, a)
     assert not starts_more(world, a, a)
     assert not starts_more(world, a, b)
@@ -148,7 +150,7 @@ def test_more_of_one_resource_is_not_bought_with_less_of_the_one_that_the_queue_
     of 10 GPU."""
     mixed = gang("b", role(1, cpu=5)), gang("c", role(1, cpu=2, gpu=5))
     world = problem(nodes(1, cpu=10, gpu=10), gang("a", role(1, gpu=8)), *mixed)
-    large, both = {0: (run(0, 0, 1),)}, {1: (run(0, 0, 1),), 2: (run(0, 0, 1),)}
+    large, both = {0: (running_pods(0, 0, 1),)}, {1: (running_pods(0, 0, 1),), 2: (running_pods(0, 0, 1),)}
     assert not starts_more(world, both, large)
     assert not starts_more(world, large, both)
 

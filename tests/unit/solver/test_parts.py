@@ -24,7 +24,7 @@ from solver.semantics.placements import Placements
 from solver.semantics.topology import TopologyTree
 from solver.state.room import QueueBooks, free_vectors
 from solver.verify import verify
-from tests.unit.solver.builders import gang, nodes, problem, relation, role
+from tests.unit.solver.builders import gang, nodes, pod_rule, problem, role
 
 TREE = {"s0": (1, "a"), "s1": (1, "a"), "a": (2, None), "s2": (1, "b"), "s3": (1, "b"), "b": (2, None)}
 
@@ -47,12 +47,12 @@ def split(world: Problem) -> list[list[str]]:
 
 def test_gangs_for_different_kinds_of_nodes_are_parts() -> None:
     world = problem(
-        nodes(2, leaf="s0", kind=0, gpu=8),
-        nodes(2, leaf="s1", kind=1, gpu=8),
-        gang("x", role(1, kinds=[0], gpu=8)),
-        gang("y", role(1, kinds=[1], gpu=8)),
-        gang("z", role(2, kinds=[0], gpu=8)),
-        tree=TREE,
+        nodes(2, leaf="s0", node_class=0, gpu=8),
+        nodes(2, leaf="s1", node_class=1, gpu=8),
+        gang("x", role(1, node_classes=[0], gpu=8)),
+        gang("y", role(1, node_classes=[1], gpu=8)),
+        gang("z", role(2, node_classes=[0], gpu=8)),
+        hypernodes=TREE,
     )
     assert split(world) == [["x", "z"], ["y"]]
 
@@ -60,42 +60,42 @@ def test_gangs_for_different_kinds_of_nodes_are_parts() -> None:
 @pytest.mark.parametrize(
     "between",
     [
-        [nodes(1, leaf="s0", kind=1, gpu=8)],
-        [gang("both", role(1, kinds=[0, 1], gpu=8))],
-        [gang("roles", role(1, kinds=[0], gpu=8), role(1, kinds=[1], gpu=8))],
+        [nodes(1, leaf="s0", node_class=1, gpu=8)],
+        [gang("both", role(1, node_classes=[0, 1], gpu=8))],
+        [gang("roles", role(1, node_classes=[0], gpu=8), role(1, node_classes=[1], gpu=8))],
     ],
     ids=["a leaf with both kinds", "a gang open to both", "a gang with a role on each"],
 )
 def test_what_hangs_together_is_one_part(between: list[object]) -> None:
     world = problem(
-        nodes(2, leaf="s0", kind=0, gpu=8),
-        nodes(2, leaf="s1", kind=1, gpu=8),
-        gang("x", role(1, kinds=[0], gpu=8)),
-        gang("y", role(1, kinds=[1], gpu=8)),
+        nodes(2, leaf="s0", node_class=0, gpu=8),
+        nodes(2, leaf="s1", node_class=1, gpu=8),
+        gang("x", role(1, node_classes=[0], gpu=8)),
+        gang("y", role(1, node_classes=[1], gpu=8)),
         *between,  # type: ignore[arg-type]
-        tree=TREE,
+        hypernodes=TREE,
     )
     assert len(split(world)) == 1
 
 
 def test_nodes_outside_the_topology_join_nothing() -> None:
     world = problem(
-        nodes(2, kind=0, gpu=8),
-        nodes(2, kind=1, gpu=8),
-        gang("x", role(1, kinds=[0], gpu=8)),
-        gang("y", role(1, kinds=[1], gpu=8)),
+        nodes(2, node_class=0, gpu=8),
+        nodes(2, node_class=1, gpu=8),
+        gang("x", role(1, node_classes=[0], gpu=8)),
+        gang("y", role(1, node_classes=[1], gpu=8)),
     )
     assert split(world) == [["x"], ["y"]]
 
 
 def test_gangs_that_a_relation_looks_at_are_one_part() -> None:
     world = problem(
-        nodes(2, leaf="s0", kind=0, gpu=8),
-        nodes(2, leaf="s1", kind=1, gpu=8),
-        gang("x", role(1, kinds=[0], bears=[0], gpu=8)),
-        gang("y", role(1, kinds=[1], matches=[0], gpu=8)),
-        tree=TREE,
-        relations=(relation("apart", [0, 0, 0, 0]),),
+        nodes(2, leaf="s0", node_class=0, gpu=8),
+        nodes(2, leaf="s1", node_class=1, gpu=8),
+        gang("x", role(1, node_classes=[0], owned_rules=[0], gpu=8)),
+        gang("y", role(1, node_classes=[1], selecting_rules=[0], gpu=8)),
+        hypernodes=TREE,
+        pod_rules=(pod_rule("apart", [0, 0, 0, 0]),),
     )
     assert split(world) == [["x", "y"]]
 
@@ -104,13 +104,17 @@ def halves(waiting: int = 0) -> Problem:
     """Two pools of two supernodes, two gangs for each that need more than one supernode, and perhaps gangs that find no
     room."""
     return problem(
-        nodes(3, leaf="s0", kind=0, gpu=8),
-        nodes(3, leaf="s1", kind=0, gpu=8),
-        nodes(3, leaf="s2", kind=1, gpu=8),
-        nodes(3, leaf="s3", kind=1, gpu=8),
-        *(gang(f"g{kind}{n}", role(size, kinds=[kind], gpu=8)) for kind in (0, 1) for n, size in enumerate((4, 2))),
-        *(gang(f"w{n}", role(20 + n, kinds=[n % 2], gpu=8)) for n in range(waiting)),
-        tree=TREE,
+        nodes(3, leaf="s0", node_class=0, gpu=8),
+        nodes(3, leaf="s1", node_class=0, gpu=8),
+        nodes(3, leaf="s2", node_class=1, gpu=8),
+        nodes(3, leaf="s3", node_class=1, gpu=8),
+        *(
+            gang(f"g{kind}{n}", role(size, node_classes=[kind], gpu=8))
+            for kind in (0, 1)
+            for n, size in enumerate((4, 2))
+        ),
+        *(gang(f"w{n}", role(20 + n, node_classes=[n % 2], gpu=8)) for n in range(waiting)),
+        hypernodes=TREE,
     )
 
 

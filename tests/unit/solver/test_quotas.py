@@ -13,7 +13,7 @@ from solver.problem import Policy, Problem
 from solver.semantics.hierarchical_drf import entitlements
 from solver.semantics.queue_limits import capacity_deserved, real_capability, water_filled_shares
 from solver.verify import verify
-from tests.unit.solver.builders import GangSpec, QueueSpec, gang, nodes, problem, queue, role, run
+from tests.unit.solver.builders import GangSpec, QueueSpec, gang, nodes, problem, queue, role, running_pods
 
 PROPORTION, CAPACITY = Policy(proportion=True), Policy(capacity=True)
 TREE, DRF_TREE = Policy(capacity=True, capacity_hierarchy=True), Policy(drf=True, drf_hierarchy=True)
@@ -136,7 +136,7 @@ def test_a_share_that_is_the_whole_cluster_is_never_blamed() -> None:
 
 
 def test_what_a_queue_holds_above_its_share_stays_and_nothing_comes_to_it() -> None:
-    holder = gang("holder", role(8, gpu=1), queue="a", running=(run(0, 0, 8),))
+    holder = gang("holder", role(8, gpu=1), queue="a", running=(running_pods(0, 0, 8),))
     world = problem(
         nodes(1, gpu=12), queue("a"), queue("b"), holder, *singles(4, "a"), *singles(8, "b"), policy=PROPORTION
     )
@@ -510,8 +510,8 @@ def test_capacity_measures_by_pods_where_they_are_deserved_beside_something_else
 
 @pytest.mark.parametrize("shut", ["top", "leaf"])
 def test_a_closed_queue_takes_nothing_new_and_keeps_what_runs(shut: str) -> None:
-    queues = [queue("top", closed=shut == "top"), queue("leaf", "top", closed=shut == "leaf"), queue("other")]
-    elastic = gang("elastic", role(4, minimum=1, gpu=1), queue="leaf", running=(run(0, 0, 1),))
+    queues = [queue("top", is_closed=shut == "top"), queue("leaf", "top", is_closed=shut == "leaf"), queue("other")]
+    elastic = gang("elastic", role(4, minimum=1, gpu=1), queue="leaf", running=(running_pods(0, 0, 1),))
     world = problem(nodes(1, gpu=4), *queues, elastic, *singles(1, "leaf"), *singles(2, "other"))
     plan = decided(world)
     assert started(world) == [0, 0, 2]

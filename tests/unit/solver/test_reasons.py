@@ -20,13 +20,13 @@ from tests.unit.solver.builders import (
     NodeSpec,
     QueueSpec,
     gang,
-    hard,
+    hard_topology,
     nodes,
-    parts,
     problem,
     queue,
     role,
-    run,
+    running_pods,
+    subgroup,
 )
 
 CAPACITY, PROPORTION = Policy(capacity=True), Policy(proportion=True)
@@ -35,7 +35,7 @@ TREE = {"s0": (1, "spine"), "s1": (1, "spine"), "spine": (2, None)}
 
 def supernodes(*things: list[NodeSpec] | QueueSpec | GangSpec) -> Problem:
     """Two supernodes of four nodes with 8 GPUs each, under one spine."""
-    return problem(nodes(4, leaf="s0", gpu=8), nodes(4, leaf="s1", gpu=8), *things, tree=TREE)
+    return problem(nodes(4, leaf="s0", gpu=8), nodes(4, leaf="s1", gpu=8), *things, hypernodes=TREE)
 
 
 def decision(world: Problem, name: str = "asks", options: Options | None = None) -> Decision:
@@ -56,7 +56,10 @@ class Situation:
 def busy(first: int, count: int, name: str = "runs", where: str = "default") -> GangSpec:
     """A gang that runs with one pod of 8 GPUs on each of so many nodes."""
     return gang(
-        f"{name}{first}", role(count, gpu=8), queue=where, running=tuple(run(0, first + n, 1) for n in range(count))
+        f"{name}{first}",
+        role(count, gpu=8),
+        queue=where,
+        running=tuple(running_pods(0, first + n, 1) for n in range(count)),
     )
 
 
@@ -92,7 +95,9 @@ SITUATIONS = {
         ),
     ),
     "it is over its queue's capability and too wide for its domain": Situation(
-        supernodes(queue("q", capability={"gpu": 24}), gang("asks", role(5, gpu=8), queue="q", topology=hard(1))),
+        supernodes(
+            queue("q", capability={"gpu": 24}), gang("asks", role(5, gpu=8), queue="q", topology=hard_topology(1))
+        ),
         (
             Fact("GW101", never=True, queue=0, resource=0, asked=40, available=24, limit=24),
             Fact("GW104", never=True, hypernode=0, tier=1, asked=5, available=4),
@@ -121,7 +126,7 @@ SITUATIONS = {
         ),
     ),
     "it would fit but for its topology": Situation(
-        supernodes(busy(0, 1), busy(4, 1), gang("asks", role(4, gpu=8), topology=hard(1))),
+        supernodes(busy(0, 1), busy(4, 1), gang("asks", role(4, gpu=8), topology=hard_topology(1))),
         (Fact("GW104", hypernode=0, tier=1, asked=4, available=3),),
         (
             Repair("GR102", tier=2),
@@ -133,38 +138,38 @@ SITUATIONS = {
         problem(
             nodes(2, leaf="s0", gpu=8),
             nodes(1, gpu=8),
-            gang("asks", role(3, gpu=8), topology=hard(1)),
-            tree={"s0": (1, None)},
+            gang("asks", role(3, gpu=8), topology=hard_topology(1)),
+            hypernodes={"s0": (1, None)},
         ),
         (Fact("GW104", never=True, hypernode=0, tier=1, asked=3, available=2),),
         (Repair("GR107"), Repair("GR105", role=0, amount=2, current_amount=3)),
     ),
     "too little is free anywhere, topology or not": Situation(
-        supernodes(busy(0, 3), busy(4, 3, "more"), gang("asks", role(4, gpu=8), topology=hard(1))),
+        supernodes(busy(0, 3), busy(4, 3, "more"), gang("asks", role(4, gpu=8), topology=hard_topology(1))),
         (Fact("GW102", role=0, resource=0, asked=32, available=16),),
         (Repair("GR109", gangs=(0,)), Repair("GR105", role=0, amount=1, current_amount=4)),
     ),
     "what is free is in pieces": Situation(
         problem(
             nodes(2, gpu=8),
-            gang("runs", role(2, gpu=3), running=(run(0, 0, 1), run(0, 1, 1))),
+            gang("runs", role(2, gpu=3), running=(running_pods(0, 0, 1), running_pods(0, 1, 1))),
             gang("asks", role(1, gpu=8)),
         ),
         (Fact("GW119", role=0, asked=1, available=0),),
         (Repair("GR109", gangs=(0,)), Repair("GR104", nodes=(0,), amount=1)),
     ),
     "no groups of five in domains of four": Situation(
-        supernodes(gang("asks", role(5, gpu=8), subgroups=(parts(5),))),
+        supernodes(gang("asks", role(5, gpu=8), subgroups=(subgroup(5),))),
         (Fact("GW109", never=True, tier=1, asked=1, available=0, limit=5, subgroup=0),),
         (Repair("GR102", subgroup=0, tier=2), Repair("GR106", subgroup=0, amount=1, current_amount=5)),
     ),
     "the same, where nobody can write another tier": Situation(
-        supernodes(gang("asks", role(5, gpu=8), subgroups=(replace(parts(5), tier_is_editable=False),))),
+        supernodes(gang("asks", role(5, gpu=8), subgroups=(replace(subgroup(5), tier_is_editable=False),))),
         (Fact("GW109", never=True, tier=1, asked=1, available=0, limit=5, subgroup=0),),
         (Repair("GR107", subgroup=0), Repair("GR106", subgroup=0, amount=1, current_amount=5)),
     ),
     "groups of six, and three would do": Situation(
-        supernodes(busy(0, 1), gang("asks", role(6, gpu=8), subgroups=(parts(6, tier=1),))),
+        supernodes(busy(0, 1), gang("asks", role(6, gpu=8), subgroups=(subgroup(6, tier=1),))),
         (Fact("GW109", never=True, tier=1, asked=1, available=0, limit=6, subgroup=0),),
         (Repair("GR102", subgroup=0, tier=2), Repair("GR106", subgroup=0, amount=3, current_amount=6)),
     ),
@@ -172,7 +177,7 @@ SITUATIONS = {
         problem(
             nodes(2, gpu=4, free={"gpu": 3}),
             queue("q", guarantee={"gpu": 1}),
-            gang("runs", role(6, gpu=1), queue="q", running=(run(0, 0, 2), run(0, 1, 4))),
+            gang("runs", role(6, gpu=1), queue="q", running=(running_pods(0, 0, 2), running_pods(0, 1, 4))),
             gang("asks", role(1, gpu=1), queue="q"),
         ),
         (Fact("GW102", resource=0, asked=1, available=0),),
@@ -274,7 +279,7 @@ SITUATIONS = {
         ),
     ),
     "its queue is closed": Situation(
-        problem(nodes(1, gpu=8), queue("q", closed=True), gang("asks", role(1, gpu=8), queue="q")),
+        problem(nodes(1, gpu=8), queue("q", is_closed=True), gang("asks", role(1, gpu=8), queue="q")),
         (Fact("GW113", queue=0),),
         (Repair("GR111", queue=0),),
     ),
@@ -294,12 +299,12 @@ SITUATIONS = {
         (Repair("GR105", role=0, amount=2, current_amount=3), Repair("GR104", nodes=(0,), amount=1)),
     ),
     "no node is open to it": Situation(
-        problem(nodes(2, gpu=8, kind=1), gang("asks", role(1, gpu=8))),
+        problem(nodes(2, gpu=8, node_class=1), gang("asks", role(1, gpu=8))),
         (Fact("GW107", never=True, role=0),),
         (Repair("GR112", role=0, nodes=(0,)),),
     ),
     "too few nodes are open to it": Situation(
-        problem(nodes(2, gpu=8), nodes(2, gpu=8, kind=1), gang("asks", role(3, gpu=8))),
+        problem(nodes(2, gpu=8), nodes(2, gpu=8, node_class=1), gang("asks", role(3, gpu=8))),
         (Fact("GW120", never=True, role=0, asked=3, available=2),),
         (Repair("GR105", role=0, amount=2, current_amount=3), Repair("GR112", role=0, nodes=(2,))),
     ),
@@ -309,17 +314,24 @@ SITUATIONS = {
         (Repair("GR103"), Repair("GR104", nodes=(0,), amount=1)),
     ),
     "its own pods are spread where the rest needs a whole node": Situation(
-        problem(nodes(2, gpu=8), gang("asks", role(2, gpu=4), role(1, gpu=8), running=(run(0, 0, 1), run(0, 1, 1)))),
+        problem(
+            nodes(2, gpu=8),
+            gang("asks", role(2, gpu=4), role(1, gpu=8), running=(running_pods(0, 0, 1), running_pods(0, 1, 1))),
+        ),
         (Fact("GW121", asked=1, available=0),),
         (Repair("GR113"), Repair("GR104", nodes=(0,), amount=1)),
     ),
     "beside its own pod a node is full, and without others the rest would have room": Situation(
-        problem(nodes(2, gpu=8), busy(1, 1), gang("asks", role(1, gpu=4), role(1, gpu=8), running=(run(0, 0, 1),))),
+        problem(
+            nodes(2, gpu=8), busy(1, 1), gang("asks", role(1, gpu=4), role(1, gpu=8), running=(running_pods(0, 0, 1),))
+        ),
         (Fact("GW102", role=1, resource=0, asked=8, available=4),),
         (Repair("GR109", gangs=(0,)), Repair("GR104", nodes=(0,), amount=1)),
     ),
     "its own pod is in a domain that has no room for the rest": Situation(
-        supernodes(busy(1, 3), gang("asks", role(4, gpu=8), topology=hard(1), running=(run(0, 0, 1),))),
+        supernodes(
+            busy(1, 3), gang("asks", role(4, gpu=8), topology=hard_topology(1), running=(running_pods(0, 0, 1),))
+        ),
         (Fact("GW104", hypernode=0, tier=1, asked=3, available=0),),
         (Repair("GR113"), Repair("GR102", tier=2), Repair("GR109", gangs=(0,))),
     ),
@@ -373,15 +385,15 @@ def test_a_share_that_comes_from_the_capability_is_not_blamed_beside_it() -> Non
 def test_only_the_gangs_that_are_really_in_the_way_are_named() -> None:
     """Of three gangs that start the one in the other supernode is not."""
     world = supernodes(
-        gang("left", role(4, gpu=8), topology=hard(1), priority=2),
-        gang("right", role(2, gpu=8), topology=hard(1), priority=1),
-        gang("asks", role(3, gpu=8), topology=hard(1)),
+        gang("left", role(4, gpu=8), topology=hard_topology(1), priority=2),
+        gang("right", role(2, gpu=8), topology=hard_topology(1), priority=1),
+        gang("asks", role(3, gpu=8), topology=hard_topology(1)),
     )
     (fact,) = decision(world).facts
     assert (fact.code, fact.gangs) == ("GW105", (1,))
 
 
-@pytest.mark.parametrize("subgroups", [(), (parts(2**31 - 1),), (parts(2),)])
+@pytest.mark.parametrize("subgroups", [(), (subgroup(2**31 - 1),), (subgroup(2),)])
 def test_as_many_pods_as_can_be_counted_are_told_what_any_number_is(subgroups: tuple[Subgroup, ...]) -> None:
     """No step of a repair is made before it is tried, nor a list of pods."""
     replicas = subgroups[0].size if subgroups and subgroups[0].size > 2 else 2**31 - 2
@@ -460,10 +472,10 @@ def test_a_node_that_comes_back_is_open_to_nobody_else_where_kinds_are_numbered_
     """The first node closes, so that the second, which is full, becomes of kind 1, as the third one was, which is open
     to nobody."""
     world = problem(
-        nodes(1, gpu=8, closes_in=9),
+        nodes(1, gpu=8, maintenance_in=9),
         nodes(1, gpu=8),
-        nodes(1, gpu=8, kind=1),
-        gang("runs", role(1, gpu=8), running=(run(0, 1, 1),), ends=5),
+        nodes(1, gpu=8, node_class=1),
+        gang("runs", role(1, gpu=8), running=(running_pods(0, 1, 1),), ends_in=5),
         gang("asks", role(1, gpu=8)),
     )
     waits = decision(away(world, 2))

@@ -15,43 +15,43 @@ from tests.unit.solver.builders import (
     NodeSpec,
     QueueSpec,
     gang,
-    hard,
+    hard_topology,
     nodes,
-    parts,
     problem,
     queue,
     role,
-    run,
-    soft,
+    running_pods,
+    soft_topology,
+    subgroup,
 )
-from tests.unit.solver.outcomes import decided
+from tests.unit.solver.outcomes import verified_plan
 
 TREE = {"s0": (1, "spine"), "s1": (1, "spine"), "spine": (2, None)}
 
 
 def supernodes(*things: list[NodeSpec] | QueueSpec | GangSpec) -> Problem:
     """Two supernodes of four nodes with 8 GPUs each, under one spine."""
-    return problem(nodes(4, leaf="s0", gpu=8), nodes(4, leaf="s1", gpu=8), *things, tree=TREE)
+    return problem(nodes(4, leaf="s0", gpu=8), nodes(4, leaf="s1", gpu=8), *things, hypernodes=TREE)
 
 
 def starting(world: Problem, options: Options | None = None) -> set[str]:
-    return {world.gangs[d.gang].name for d in decided(world, options).decisions if d.action == "start"}
+    return {world.gangs[d.gang].name for d in verified_plan(world, options).decisions if d.action == "start"}
 
 
 def facts(world: Problem, name: str) -> tuple[Fact, ...]:
-    return next(d.facts for d in decided(world).decisions if world.gangs[d.gang].name == name)
+    return next(d.facts for d in verified_plan(world).decisions if world.gangs[d.gang].name == name)
 
 
 def repairs(world: Problem, name: str) -> tuple[Repair, ...]:
-    return next(d.repairs for d in decided(world).decisions if world.gangs[d.gang].name == name)
+    return next(d.repairs for d in verified_plan(world).decisions if world.gangs[d.gang].name == name)
 
 
 def pods(world: Problem, name: str) -> int:
-    return sum(p.pods for d in decided(world).decisions if world.gangs[d.gang].name == name for p in d.placements)
+    return sum(p.pods for d in verified_plan(world).decisions if world.gangs[d.gang].name == name for p in d.placements)
 
 
 def leaves(world: Problem, name: str) -> int:
-    return next(len(d.domains) for d in decided(world).decisions if world.gangs[d.gang].name == name)
+    return next(len(d.domains) for d in verified_plan(world).decisions if world.gangs[d.gang].name == name)
 
 
 # --- gangs
@@ -76,8 +76,8 @@ def test_the_minimum_of_the_gang_may_be_met_by_any_role() -> None:
 
 def test_a_gang_that_lost_a_node_is_completed_beside_the_pods_that_still_run() -> None:
     world = supernodes(
-        gang("a", role(4, gpu=8), topology=hard(1), running=(run(0, 5, 1), run(0, 6, 1))),
-        gang("b", role(2, gpu=8), topology=hard(1)),
+        gang("a", role(4, gpu=8), topology=hard_topology(1), running=(running_pods(0, 5, 1), running_pods(0, 6, 1))),
+        gang("b", role(2, gpu=8), topology=hard_topology(1)),
     )
     assert starting(world) == {"a", "b"}
     assert leaves(world, "a") == 1
@@ -120,9 +120,9 @@ def test_two_resources_that_only_together_do_not_pack_are_seen_through() -> None
 
 
 def test_foreign_pods_and_other_kinds_of_nodes_are_no_room() -> None:
-    world = problem(nodes(1, gpu=8, free={"gpu": 4}), nodes(4, gpu=8, kind=1), gang("a", role(1, gpu=8)))
+    world = problem(nodes(1, gpu=8, free={"gpu": 4}), nodes(4, gpu=8, node_class=1), gang("a", role(1, gpu=8)))
     assert facts(world, "a") == (Fact("GW102", role=0, resource=0, asked=8, available=4),)
-    assert facts(problem(nodes(1, gpu=8), gang("a", role(1, gpu=8, kinds=(7,)))), "a") == (
+    assert facts(problem(nodes(1, gpu=8), gang("a", role(1, gpu=8, node_classes=(7,)))), "a") == (
         Fact("GW107", never=True, role=0),
     )
     assert facts(problem(nodes(1, gpu=8), gang("a", role(1, gpu=9))), "a") == (
@@ -134,8 +134,8 @@ def test_foreign_pods_and_other_kinds_of_nodes_are_no_room() -> None:
 
 
 def test_a_hard_gang_gets_one_supernode_although_the_cluster_has_scattered_room() -> None:
-    small = [gang(f"small-{i}", role(1, gpu=8), running=(run(0, i, 1),)) for i in range(2)]
-    world = supernodes(*small, gang("a", role(4, gpu=8), topology=hard(1)))
+    small = [gang(f"small-{i}", role(1, gpu=8), running=(running_pods(0, i, 1),)) for i in range(2)]
+    world = supernodes(*small, gang("a", role(4, gpu=8), topology=hard_topology(1)))
     assert starting(world) == {"a"}
     assert leaves(world, "a") == 1
 
@@ -144,42 +144,48 @@ def test_small_gangs_make_way_inside_one_plan_so_that_a_hard_gang_fits() -> None
     # A greedy that starts with the first gang fills any supernode; the model keeps one whole for the gang that needs
     # it.
     fillers = [gang(f"f{i}", role(1, gpu=8)) for i in range(4)]
-    world = supernodes(*fillers, gang("whole", role(4, gpu=8), topology=hard(1)))
+    world = supernodes(*fillers, gang("whole", role(4, gpu=8), topology=hard_topology(1)))
     assert starting(world) == {"f0", "f1", "f2", "f3", "whole"}
 
 
 def test_a_hard_gang_larger_than_any_supernode_never_starts_and_a_higher_tier_would_help() -> None:
-    world = supernodes(gang("a", role(5, gpu=8), topology=hard(1)))
+    world = supernodes(gang("a", role(5, gpu=8), topology=hard_topology(1)))
     assert facts(world, "a") == (Fact("GW104", never=True, hypernode=0, tier=1, asked=5, available=4),)
     assert repairs(world, "a") == (Repair("GR102", tier=2), Repair("GR105", role=0, amount=4, current_amount=5))
 
 
 def test_a_soft_gang_is_kept_together_where_that_is_possible_and_spread_where_not() -> None:
-    assert leaves(supernodes(gang("a", role(4, gpu=8), topology=soft(1))), "a") == 1
-    assert leaves(supernodes(gang("a", role(5, gpu=8), topology=soft(1))), "a") == 2
+    assert leaves(supernodes(gang("a", role(4, gpu=8), topology=soft_topology(1))), "a") == 1
+    assert leaves(supernodes(gang("a", role(5, gpu=8), topology=soft_topology(1))), "a") == 2
 
 
 def test_a_tier_above_the_tree_means_the_whole_cluster() -> None:
     world = problem(
-        nodes(1, leaf="s0", gpu=8), nodes(1, gpu=8), gang("a", role(2, gpu=8), topology=hard(2)), tree={"s0": (1, None)}
+        nodes(1, leaf="s0", gpu=8),
+        nodes(1, gpu=8),
+        gang("a", role(2, gpu=8), topology=hard_topology(2)),
+        hypernodes={"s0": (1, None)},
     )
     assert starting(world) == {"a"}
 
 
 def test_subgroups_stay_whole_inside_a_supernode() -> None:
-    taken = gang("taken", role(1, gpu=8), running=(run(0, 0, 1),))
-    world = supernodes(taken, gang("a", role(6, gpu=8), subgroups=(parts(2),)))
-    plan = decided(world)
+    taken = gang("taken", role(1, gpu=8), running=(running_pods(0, 0, 1),))
+    world = supernodes(taken, gang("a", role(6, gpu=8), subgroups=(subgroup(2),)))
+    plan = verified_plan(world)
     inside = [sum(p.pods for p in plan.decisions[1].placements if (p.node < 4) == first) for first in (True, False)]
     assert sorted(inside) == [2, 4]
-    cramped = supernodes(taken, gang("a", role(6, gpu=8), subgroups=(parts(3),)))
+    cramped = supernodes(taken, gang("a", role(6, gpu=8), subgroups=(subgroup(3),)))
     assert starting(cramped) == {"a"}
-    assert facts(supernodes(taken, gang("a", role(8, gpu=8), subgroups=(parts(4),))), "a")[0].code in {"GW102", "GW109"}
+    assert facts(supernodes(taken, gang("a", role(8, gpu=8), subgroups=(subgroup(4),))), "a")[0].code in {
+        "GW102",
+        "GW109",
+    }
 
 
 def test_a_subgroup_of_several_roles_counts_them_together() -> None:
-    world = supernodes(gang("a", role(1, gpu=8), role(7, gpu=8), subgroups=(parts(4, roles=(0, 1)),)))
-    plan = decided(world)
+    world = supernodes(gang("a", role(1, gpu=8), role(7, gpu=8), subgroups=(subgroup(4, roles=(0, 1)),)))
+    plan = verified_plan(world)
     assert [sum(p.pods for p in plan.decisions[0].placements if (p.node < 4) == first) for first in (True, False)] == [
         4,
         4,
@@ -187,7 +193,7 @@ def test_a_subgroup_of_several_roles_counts_them_together() -> None:
 
 
 def test_subgroups_that_no_supernode_holds_are_named() -> None:
-    world = supernodes(gang("a", role(5, gpu=8), subgroups=(parts(5),)))
+    world = supernodes(gang("a", role(5, gpu=8), subgroups=(subgroup(5),)))
     assert facts(world, "a") == (Fact("GW109", never=True, tier=1, asked=1, available=0, limit=5, subgroup=0),)
 
 
@@ -222,9 +228,9 @@ def test_what_others_are_guaranteed_stays_free_and_a_queue_may_use_its_own() -> 
 
 
 def test_a_capability_lowered_under_what_runs_starts_nothing_and_stops_nothing() -> None:
-    running = gang("running", role(2, gpu=8), queue="a", running=(run(0, 0, 1), run(0, 1, 1)))
+    running = gang("running", role(2, gpu=8), queue="a", running=(running_pods(0, 0, 1), running_pods(0, 1, 1)))
     world = problem(nodes(3, gpu=8), queue("a", capability={"gpu": 8}), running, gang("x", role(1, gpu=8), queue="a"))
-    assert [d.action for d in decided(world).decisions] == ["keep", "wait"]
+    assert [d.action for d in verified_plan(world).decisions] == ["keep", "wait"]
 
 
 def test_dominant_resource_fairness_gives_the_papers_allocation() -> None:
@@ -267,13 +273,13 @@ def test_the_lowest_share_is_raised_above_the_greedys_in_large_models_too(
     stand for the size."""
     gangs = [gang(name, role(int(name[1]), gpu=1), queue=name[0]) for name in ("a5", "a3", "b5")]
     world = problem(nodes(1, gpu=8), queue("a"), queue("b"), *gangs)
-    made = decided(world, options)
+    made = verified_plan(world, options)
     assert starting(world, options) == expected
     assert [o.verdict for batch in made.batches for o in batch.objectives if "level 1" in o.name] == [verdict]
 
 
 def test_what_a_queue_holds_already_counts_for_its_share() -> None:
-    holder = gang("holder", role(4, gpu=1), queue="a", running=(run(0, 0, 4),))
+    holder = gang("holder", role(4, gpu=1), queue="a", running=(running_pods(0, 0, 4),))
     gangs = [gang(f"{q}{i}", role(1, gpu=1), queue=q) for q in "ab" for i in range(8)]
     chosen = starting(problem(nodes(1, gpu=12), queue("a"), queue("b"), holder, *gangs))
     assert [sum(n.startswith(q) for n in chosen) for q in "ab"] == [2, 6]
@@ -300,9 +306,11 @@ def test_growth_stays_with_the_gang() -> None:
 
 
 def test_what_runs_stays_where_it_is() -> None:
-    placed = (run(0, 1, 1), run(0, 6, 1))
-    world = supernodes(gang("running", role(2, gpu=8), running=placed), gang("new", role(2, gpu=8), topology=hard(1)))
-    plan = decided(world)
+    placed = (running_pods(0, 1, 1), running_pods(0, 6, 1))
+    world = supernodes(
+        gang("running", role(2, gpu=8), running=placed), gang("new", role(2, gpu=8), topology=hard_topology(1))
+    )
+    plan = verified_plan(world)
     assert plan.decisions[0].action == "keep"
     assert plan.decisions[0].placements == placed
 
@@ -317,13 +325,13 @@ def crowd() -> Problem:
 
 
 def test_every_objective_of_a_small_batch_is_proven() -> None:
-    plan = decided(crowd())
+    plan = verified_plan(crowd())
     assert {o.verdict for b in plan.batches for o in b.objectives} == {"proven"}
     assert all(b.verdict == "proven" for b in plan.batches)
 
 
 def test_when_no_time_is_left_the_plan_is_the_greedys_and_says_so() -> None:
-    plan = decided(crowd(), Options(time_limit=0.0))
+    plan = verified_plan(crowd(), Options(time_limit=0.0))
     assert any(d.action == "start" for d in plan.decisions)
     assert "limit reached" in {o.verdict for b in plan.batches for o in b.objectives}
     unproven = [o for b in plan.batches for o in b.objectives if o.verdict == "limit reached"]
@@ -331,13 +339,13 @@ def test_when_no_time_is_left_the_plan_is_the_greedys_and_says_so() -> None:
 
 
 def test_a_gap_that_was_asked_for_is_no_proof() -> None:
-    plan = decided(crowd(), Options(gap=0.5))
+    plan = verified_plan(crowd(), Options(gap=0.5))
     assert {o.verdict for b in plan.batches for o in b.objectives} <= {"proven", "within gap"}
 
 
 def test_cbc_and_highs_admit_as_much() -> None:
     def reached(engine: str) -> list[tuple[str, float]]:
-        plan = decided(crowd(), Options(engine=engine))  # type: ignore[arg-type]
+        plan = verified_plan(crowd(), Options(engine=engine))  # type: ignore[arg-type]
         return [(o.name, round(o.value, 6)) for b in plan.batches for o in b.objectives if o.name not in COST_NAMES]
 
     assert reached("cbc") == reached("highs")
@@ -345,9 +353,9 @@ def test_cbc_and_highs_admit_as_much() -> None:
 
 def test_one_model_for_each_priority_admits_as_much_as_one_for_all_where_it_does_not_matter() -> None:
     world = crowd()
-    apart = decided(world, Options(joint_variables=0))
+    apart = verified_plan(world, Options(joint_variables=0))
     assert len(apart.batches) == 2
-    together = decided(world)
+    together = verified_plan(world)
     first = [d.gang for d in together.decisions if d.action == "start" and world.gangs[d.gang].priority == 1]
     assert [d.gang for d in apart.decisions if d.action == "start" and world.gangs[d.gang].priority == 1] == first
 
@@ -358,7 +366,7 @@ def test_the_same_problem_gives_the_same_plan() -> None:
 
 
 def test_an_empty_problem_has_an_empty_plan() -> None:
-    plan = decided(problem())
+    plan = verified_plan(problem())
     assert plan.decisions == ()
     assert plan.batches == ()
 
@@ -374,23 +382,25 @@ def test_a_problem_that_contradicts_itself_names_the_index() -> None:
 
 
 def test_a_part_that_lost_a_pod_is_completed() -> None:
-    world = supernodes(gang("a", role(4, gpu=1), subgroups=(parts(2),), running=(run(0, 0, 1),)))
+    world = supernodes(gang("a", role(4, gpu=1), subgroups=(subgroup(2),), running=(running_pods(0, 0, 1),)))
     assert starting(world) == {"a"}
 
 
 def test_a_gang_bound_tighter_than_its_subgroups_is_not_said_to_fit_never() -> None:
     world = supernodes(
         queue("q", used={"gpu": 64}, capability={"gpu": 64}),
-        gang("a", role(2, gpu=1), queue="q", topology=hard(1), subgroups=(parts(2, tier=2),)),
+        gang("a", role(2, gpu=1), queue="q", topology=hard_topology(1), subgroups=(subgroup(2, tier=2),)),
     )
     assert facts(world, "a") == (Fact("GW101", queue=0, resource=0, asked=2, limit=64, available=0),)
 
 
 def test_an_order_in_which_the_gangs_do_not_fit_does_not_lose_the_one_in_which_they_do() -> None:
     # The pair is larger and would be placed first, on the only node that the single pod may use.
-    room = (nodes(1, cpu=7, gpu=8, kind=1), nodes(1, cpu=1, gpu=4))
+    room = (nodes(1, cpu=7, gpu=8, node_class=1), nodes(1, cpu=1, gpu=4))
     world = problem(
-        *room, gang("single", role(1, cpu=1)), gang("pair", role(2, cpu=1, gpu=1, kinds=(0, 1)), topology=soft(1))
+        *room,
+        gang("single", role(1, cpu=1)),
+        gang("pair", role(2, cpu=1, gpu=1, node_classes=(0, 1)), topology=soft_topology(1)),
     )
     assert starting(world) == {"single", "pair"}
 
@@ -404,14 +414,15 @@ def test_without_nodes_every_gang_waits() -> None:
 
 def test_a_minimum_that_is_no_multiple_of_its_parts_is_rounded_up_to_whole_ones() -> None:
     world = problem(
-        nodes(2, gpu=4), gang("a", role(8, minimum=4, gpu=1), minimum=5, subgroups=(parts(4, minimum=1, mode="soft"),))
+        nodes(2, gpu=4),
+        gang("a", role(8, minimum=4, gpu=1), minimum=5, subgroups=(subgroup(4, minimum=1, mode="soft"),)),
     )
     assert starting(world) == {"a"}
     assert pods(world, "a") == 8
 
 
 def test_a_part_across_roles_counts_beside_a_role_of_its_own() -> None:
-    both = parts(3, minimum=2, mode="soft", roles=(1, 2))
+    both = subgroup(3, minimum=2, mode="soft", roles=(1, 2))
     world = problem(
         nodes(1, gpu=8),
         gang(
@@ -436,7 +447,7 @@ def test_the_mix_of_roles_that_was_admitted_is_the_one_that_is_placed() -> None:
 
 
 def test_a_shortage_never_asks_for_less_than_there_is() -> None:
-    world = problem(nodes(1, gpu=2), gang("a", role(1, minimum=0, kinds=(2,)), minimum=1))
+    world = problem(nodes(1, gpu=2), gang("a", role(1, minimum=0, node_classes=(2,)), minimum=1))
     for fact in facts(world, "a"):
         assert fact.asked is None or fact.available is None or fact.asked > fact.available
 

@@ -8,7 +8,17 @@ from solver import Problem, solve
 from solver.plan import Decision, Plan
 from solver.problem import Policy
 from solver.verify import verify
-from tests.unit.solver.builders import GangSpec, NodeSpec, gang, hard, nodes, problem, queue, role, run
+from tests.unit.solver.builders import (
+    GangSpec,
+    NodeSpec,
+    gang,
+    hard_topology,
+    nodes,
+    problem,
+    queue,
+    role,
+    running_pods,
+)
 
 
 def plan(world: Problem) -> Plan:
@@ -31,7 +41,7 @@ def codes(world: Problem, made: Plan, name: str) -> list[str]:
 
 
 def busy(name: str, node: int, pods: int = 1, gpu: int = 8, **more: int | bool | None) -> GangSpec:
-    return gang(name, role(pods, gpu=gpu), running=(run(0, node, pods),), **more)  # type: ignore[arg-type]
+    return gang(name, role(pods, gpu=gpu), running=(running_pods(0, node, pods),), **more)  # type: ignore[arg-type]
 
 
 # ---- the overdue
@@ -61,7 +71,9 @@ def test_the_objectives_of_the_overdue_are_named_apart() -> None:
 
 def test_in_a_strict_queue_a_later_gang_does_not_pass_one_that_waits() -> None:
     first, second = gang("first", role(2, gpu=8)), gang("second", role(1, gpu=8))
-    strict, loose = (problem(nodes(1, gpu=8), queue("default", strict=order), first, second) for order in (True, False))
+    strict, loose = (
+        problem(nodes(1, gpu=8), queue("default", strict_order=order), first, second) for order in (True, False)
+    )
     assert started(loose, plan(loose)) == {"second"}
     made = plan(strict)
     assert started(strict, made) == set()
@@ -76,12 +88,12 @@ def left_over(*more: list[NodeSpec]) -> Problem:
     return problem(
         nodes(1, gpu=8),
         *more,
-        queue("default", strict=True),
-        gang("victim", role(1, gpu=8), running=(run(0, 0, 1),), loss=1),
+        queue("default", strict_order=True),
+        gang("victim", role(1, gpu=8), running=(running_pods(0, 0, 1),), loss=1),
         gang("urgent", role(1, gpu=4), priority=1),
         gang("large", role(2, gpu=8)),
         gang("small", role(1, gpu=4)),
-        preempt=True,
+        preempt_enabled=True,
     )
 
 
@@ -95,7 +107,7 @@ def test_a_gang_for_which_an_eviction_left_room_waits_for_the_one_before_it_and_
 
 def test_nor_for_maintenance_where_the_room_that_was_left_stays_open() -> None:
     """A second node, empty, closes before anybody would have ended: it is not what keeps the last one waiting."""
-    world = left_over(nodes(1, gpu=4, closes_in=0))
+    world = left_over(nodes(1, gpu=4, maintenance_in=0))
     made = plan(world)
     assert started(world, made) == {"urgent"}
     assert codes(world, made, "small") == ["GW115"]
@@ -108,9 +120,9 @@ def test_no_promise_waits_for_the_end_of_a_gang_that_is_evicted() -> None:
         nodes(1, gpu=8),
         busy("stays", 0, gpu=4, ends=5),
         busy("goes", 0, gpu=4, ends=3, loss=1),
-        gang("late", role(1, gpu=8), priority=5, preempts=False),
+        gang("late", role(1, gpu=8), priority=5, may_evict=False),
         gang("quick", role(1, gpu=4), priority=5, duration=2),
-        preempt=True,
+        preempt_enabled=True,
     )
     made = plan(world)
     assert started(world, made) == {"quick"}
@@ -121,7 +133,7 @@ def test_no_pod_is_reserved_for_on_a_node_that_closes_even_if_it_asks_for_nothin
     """Its second role needs no room, so that it would fit where nothing is free; started then, in ten seconds, it would
     run when the node closes."""
     late = gang("late", role(1, gpu=8), role(1), overdue=True, duration=55)
-    world = problem(nodes(1, gpu=1, closes_in=60), nodes(1, gpu=8), late, busy("runs", 1, ends=10))
+    world = problem(nodes(1, gpu=1, maintenance_in=60), nodes(1, gpu=8), late, busy("runs", 1, ends=10))
     held = plan(world).reservation
     assert held is not None
     assert {place.node for place in held.placements} == {1}
@@ -130,7 +142,7 @@ def test_no_pod_is_reserved_for_on_a_node_that_closes_even_if_it_asks_for_nothin
 def test_a_gang_for_which_room_is_held_is_not_told_never_though_no_empty_cluster_holds_all_of_it() -> None:
     """Its four pods stay on a node that shrank to two GPUs; the eight others fit where another gang runs. Anew there
     would be ten GPUs for twelve."""
-    late = gang("late", role(12, gpu=1), running=(run(0, 0, 4),), overdue=True)
+    late = gang("late", role(12, gpu=1), running=(running_pods(0, 0, 4),), overdue=True)
     world = problem(nodes(1, gpu=2), nodes(1, gpu=8), late, busy("runs", 1))
     made = plan(world)
     assert made.reservation is not None
@@ -141,7 +153,7 @@ def test_a_gang_for_which_room_is_held_is_not_told_never_though_no_empty_cluster
 def test_strict_order_is_by_priority_before_age() -> None:
     world = problem(
         nodes(1, gpu=8),
-        queue("default", strict=True),
+        queue("default", strict_order=True),
         gang("old", role(1, gpu=8)),
         gang("urgent", role(1, gpu=8), priority=1),
         gang("new", role(1, gpu=1)),
@@ -154,9 +166,9 @@ def test_strict_order_is_by_priority_before_age() -> None:
 def test_strict_order_holds_its_own_queue_alone() -> None:
     world = problem(
         nodes(2, gpu=8),
-        queue("strict", strict=True, capability={"gpu": 8}),
+        queue("strict", strict_order=True, capability={"gpu": 8}),
         queue("other"),
-        gang("first", role(1, gpu=8), queue="strict", running=(run(0, 0, 1),)),
+        gang("first", role(1, gpu=8), queue="strict", running=(running_pods(0, 0, 1),)),
         gang("second", role(1, gpu=8), queue="strict"),
         gang("third", role(1, gpu=1), queue="strict"),
         gang("elsewhere", role(1, gpu=4), queue="other"),
@@ -169,7 +181,7 @@ def test_strict_order_holds_its_own_queue_alone() -> None:
 def test_a_strict_queue_starts_the_first_of_its_gangs_as_far_as_they_fit() -> None:
     world = problem(
         nodes(2, gpu=8),
-        queue("default", strict=True),
+        queue("default", strict_order=True),
         *(gang(f"g{n}", role(1, gpu=size)) for n, size in enumerate((4, 8, 8, 4))),
     )
     assert started(world, plan(world)) == {"g0", "g1"}
@@ -178,20 +190,20 @@ def test_a_strict_queue_starts_the_first_of_its_gangs_as_far_as_they_fit() -> No
 def test_strict_order_goes_on_over_priorities_that_are_decided_one_by_one() -> None:
     world = problem(
         nodes(1, gpu=8),
-        queue("default", strict=True),
-        gang("runs", role(1, gpu=8), running=(run(0, 0, 1),)),
-        gang("first", role(1, gpu=8), priority=2, preempts=False),
+        queue("default", strict_order=True),
+        gang("runs", role(1, gpu=8), running=(running_pods(0, 0, 1),)),
+        gang("first", role(1, gpu=8), priority=2, may_evict=False),
         gang("second", role(1, gpu=8), priority=1),
         gang("small", role(1, cpu=0)),
-        preempt=True,
+        preempt_enabled=True,
     )
     evictable = problem(
         nodes(1, gpu=8),
-        queue("default", strict=True),
-        gang("runs", role(1, gpu=8), running=(run(0, 0, 1),), loss=5),
-        gang("first", role(1, gpu=8), priority=2, preempts=False),
+        queue("default", strict_order=True),
+        gang("runs", role(1, gpu=8), running=(running_pods(0, 0, 1),), loss=5),
+        gang("first", role(1, gpu=8), priority=2, may_evict=False),
         gang("second", role(1, gpu=8), priority=1),
-        preempt=True,
+        preempt_enabled=True,
     )
     assert started(world, plan(world)) == set()
     assert started(evictable, plan(evictable)) == set()  # the second one could preempt, the first may not
@@ -319,12 +331,12 @@ def test_what_an_eviction_took_excuses_no_reservation() -> None:
         nodes(1, gpu=4, cpu=1),
         queue("default"),
         queue("other", guarantee={"gpu": 1}),
-        gang("surplus", role(2, minimum=1, gpu=8), running=(run(0, 0, 1), run(0, 1, 1)), loss=60),
-        gang("shrunk", role(12, gpu=1), running=(run(0, 2, 12),), priority=9),
-        gang("ends", role(1, gpu=4, cpu=1), running=(run(0, 3, 1),), ends=600, priority=9),
+        gang("surplus", role(2, minimum=1, gpu=8), running=(running_pods(0, 0, 1), running_pods(0, 1, 1)), loss=60),
+        gang("shrunk", role(12, gpu=1), running=(running_pods(0, 2, 12),), priority=9),
+        gang("ends", role(1, gpu=4, cpu=1), running=(running_pods(0, 3, 1),), ends_in=600, priority=9),
         gang("wins", role(1, gpu=1, cpu=1), priority=5),
         gang("waits", role(1, gpu=4, cpu=1)),
-        preempt=True,
+        preempt_enabled=True,
     )
     made = plan(world)
     assert sum(place.pods for place in of(world, made, "surplus").evicted_pods) == 1
@@ -351,14 +363,14 @@ def test_a_gang_that_is_outbid_gets_no_reservation() -> None:
 
 
 def test_growth_takes_no_reserved_node() -> None:
-    elastic = gang("elastic", role(4, minimum=1, gpu=2), running=(run(0, 0, 1),), ends=5000)
+    elastic = gang("elastic", role(4, minimum=1, gpu=2), running=(running_pods(0, 0, 1),), ends_in=5000)
     loose = problem(nodes(2, gpu=8), elastic)
     assert sum(place.pods for place in of(loose, plan(loose), "elastic").placements) == 4
     world = problem(
         nodes(1, gpu=8),
         nodes(1, gpu=2),
         busy("a", 0, gpu=4, ends=60),
-        gang("elastic", role(4, minimum=1, gpu=2), running=(run(0, 1, 1),)),
+        gang("elastic", role(4, minimum=1, gpu=2), running=(running_pods(0, 1, 1),)),
         gang("large", role(1, gpu=8)),
     )
     assert sum(place.pods for place in of(world, plan(world), "elastic").placements) == 1
@@ -369,7 +381,7 @@ def test_a_queue_limit_is_reserved_as_well() -> None:
         nodes(4, gpu=8),
         queue("team", capability={"gpu": 16}),
         queue("other"),
-        gang("a", role(1, gpu=8), queue="team", running=(run(0, 0, 1),), ends=900),
+        gang("a", role(1, gpu=8), queue="team", running=(running_pods(0, 0, 1),), ends_in=900),
         gang("large", role(2, gpu=8), queue="team"),
         gang("long", role(1, gpu=4), queue="team"),
         gang("short", role(1, gpu=4), queue="team", duration=300),
@@ -386,7 +398,7 @@ def test_growth_leaves_the_queue_what_is_reserved() -> None:
         nodes(4, gpu=8),
         queue("default", capability={"gpu": 16}),
         busy("a", 0, ends=900),
-        gang("elastic", role(8, minimum=1, gpu=1), running=(run(0, 1, 1),)),
+        gang("elastic", role(8, minimum=1, gpu=1), running=(running_pods(0, 1, 1),)),
         gang("large", role(1, gpu=12)),
         nodes(1, gpu=16),
     )
@@ -401,9 +413,9 @@ def test_a_hard_topology_is_reserved_a_whole_domain() -> None:
         nodes(2, leaf="s1", gpu=8),
         busy("a", 0, ends=900),
         busy("b", 2, ends=300),
-        gang("large", role(2, gpu=8), topology=hard(1)),
+        gang("large", role(2, gpu=8), topology=hard_topology(1)),
         gang("small", role(1, gpu=8)),
-        tree={"s0": (1, None), "s1": (1, None)},
+        hypernodes={"s0": (1, None), "s1": (1, None)},
     )
     made = plan(world)
     assert made.reservation is not None
@@ -414,12 +426,14 @@ def test_a_hard_topology_is_reserved_a_whole_domain() -> None:
 
 def test_evictions_come_before_a_reservation() -> None:
     world = problem(
-        nodes(1, gpu=8), busy("a", 0, ends=900, loss=60), gang("high", role(1, gpu=8), priority=1), preempt=True
+        nodes(1, gpu=8), busy("a", 0, ends=900, loss=60), gang("high", role(1, gpu=8), priority=1), preempt_enabled=True
     )
     made = plan(world)
     assert made.reservation is None
     assert started(world, made) == {"high"}
-    spared = problem(nodes(1, gpu=8), busy("a", 0, ends=900, loss=60), gang("low", role(1, gpu=8)), preempt=True)
+    spared = problem(
+        nodes(1, gpu=8), busy("a", 0, ends=900, loss=60), gang("low", role(1, gpu=8)), preempt_enabled=True
+    )
     made = plan(spared)
     assert made.reservation is not None
     assert made.reservation.starts_in == 900
@@ -428,7 +442,7 @@ def test_evictions_come_before_a_reservation() -> None:
 def test_in_a_strict_queue_only_the_head_gets_the_reservation() -> None:
     world = problem(
         nodes(2, gpu=8),
-        queue("default", strict=True),
+        queue("default", strict_order=True),
         busy("a", 0, ends=900),
         gang("monster", role(3, gpu=8)),
         gang("large", role(2, gpu=8)),
@@ -441,7 +455,7 @@ def test_the_queue_of_higher_priority_is_a_level_above() -> None:
         nodes(2, gpu=8),
         queue("first", priority=1),
         queue("second"),
-        gang("a", role(1, gpu=8), queue="second", running=(run(0, 0, 1),), ends=900),
+        gang("a", role(1, gpu=8), queue="second", running=(running_pods(0, 0, 1),), ends_in=900),
         gang("large", role(2, gpu=8), queue="second"),
         gang("small", role(1, gpu=4), queue="first"),
         policy=Policy(capacity=True),
@@ -460,13 +474,13 @@ def test_a_kept_domain_takes_no_gang_of_another_queue() -> None:
     world = problem(
         nodes(1, leaf="s0", gpu=8),
         nodes(1, leaf="s1", gpu=8),
-        queue("owner", kept=("s0",)),
+        queue("owner", dedicated_domains=("s0",)),
         queue("child", "owner"),
         queue("other"),
         gang("one", role(1, gpu=8), queue="other"),
         gang("two", role(1, gpu=8), queue="other"),
         gang("mine", role(1, gpu=4), queue="child"),
-        tree=TREE,
+        hypernodes=TREE,
     )
     made = plan(world)
     assert started(world, made) == {"one", "mine"}
@@ -478,11 +492,11 @@ def test_a_gang_that_only_a_kept_domain_would_hold_is_told_whose_it_is() -> None
     world = problem(
         nodes(1, leaf="s0", gpu=8),
         nodes(1, leaf="s1", gpu=4),
-        queue("owner", kept=("s0",)),
-        queue("third", kept=("s1",)),
+        queue("owner", dedicated_domains=("s0",)),
+        queue("third", dedicated_domains=("s1",)),
         queue("other"),
         gang("one", role(1, gpu=8), queue="other"),
-        tree=TREE,
+        hypernodes=TREE,
     )
     made = plan(world)
     (fact,) = of(world, made, "one").facts
@@ -493,10 +507,10 @@ def test_pods_that_run_in_a_kept_domain_stay_and_grow_elsewhere() -> None:
     world = problem(
         nodes(1, leaf="s0", gpu=8),
         nodes(1, leaf="s1", gpu=8),
-        queue("owner", kept=("s0",)),
+        queue("owner", dedicated_domains=("s0",)),
         queue("other"),
-        gang("elastic", role(8, minimum=1, gpu=2), queue="other", running=(run(0, 0, 1),)),
-        tree=TREE,
+        gang("elastic", role(8, minimum=1, gpu=2), queue="other", running=(running_pods(0, 0, 1),)),
+        hypernodes=TREE,
     )
     assert [(place.node, place.pods) for place in of(world, plan(world), "elastic").placements] == [(0, 1), (1, 4)]
 
@@ -506,13 +520,15 @@ def test_pods_that_run_in_a_kept_domain_stay_and_grow_elsewhere() -> None:
 
 @pytest.mark.parametrize(("duration", "node"), [(None, 1), (601, 1), (600, 0)])
 def test_a_gang_uses_a_node_that_closes_only_when_it_ends_before(duration: int | None, node: int) -> None:
-    world = problem(nodes(1, gpu=8, closes_in=600), nodes(1, gpu=9), gang("job", role(1, gpu=8), duration=duration))
+    world = problem(
+        nodes(1, gpu=8, maintenance_in=600), nodes(1, gpu=9), gang("job", role(1, gpu=8), duration=duration)
+    )
     assert [place.node for place in of(world, plan(world), "job").placements] == [node]
 
 
 def test_a_gang_for_which_only_closing_nodes_have_room_is_told_so() -> None:
     world = problem(
-        nodes(2, gpu=8, closes_in=0), gang("job", role(1, gpu=8), duration=1), gang("large", role(1, gpu=9))
+        nodes(2, gpu=8, maintenance_in=0), gang("job", role(1, gpu=8), duration=1), gang("large", role(1, gpu=9))
     )
     made = plan(world)
     assert codes(world, made, "job") == ["GW116"]
@@ -523,7 +539,7 @@ def test_a_gang_for_which_only_closing_nodes_have_room_is_told_so() -> None:
 def test_nothing_is_promised_on_a_node_that_closes_meanwhile() -> None:
     for duration, starts in ((100, 300), (400, 900)):
         world = problem(
-            nodes(1, gpu=8, closes_in=500),
+            nodes(1, gpu=8, maintenance_in=500),
             nodes(1, gpu=8),
             busy("a", 0, ends=300),
             busy("b", 1, ends=900),

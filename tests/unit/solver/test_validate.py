@@ -10,7 +10,7 @@ import pytest
 from solver.options import Options
 from solver.problem import InvalidProblemError, Problem
 from solver.validation.values import MAX_AMOUNT, validate
-from tests.unit.solver.builders import gang, hard, nodes, parts, problem, queue, role, run
+from tests.unit.solver.builders import gang, hard_topology, nodes, problem, queue, role, running_pods, subgroup
 
 WORLD = problem(
     nodes(2, leaf="s0", gpu=8, free={"gpu": 6}),
@@ -22,11 +22,11 @@ WORLD = problem(
         role(4, minimum=2, gpu=2),
         role(2, gpu=1),
         queue="team",
-        topology=hard(2),
-        subgroups=(parts(2, minimum=1), parts(4, tier=2)),
+        topology=hard_topology(2),
+        subgroups=(subgroup(2, minimum=1), subgroup(4, tier=2)),
     ),
-    gang("b", role(2, minimum=1, gpu=1), queue="top", running=(run(0, 2, 3),)),
-    tree={"s0": (1, "spine"), "spine": (2, None)},
+    gang("b", role(2, minimum=1, gpu=1), queue="top", running=(running_pods(0, 2, 3),)),
+    hypernodes={"s0": (1, "spine"), "spine": (2, None)},
 )
 
 
@@ -49,7 +49,7 @@ def test_an_empty_problem_passes() -> None:
 
 
 def test_a_gang_that_cannot_fit_is_well_formed() -> None:
-    validate(problem(nodes(1, gpu=8), gang("a", role(1, gpu=9, kinds=()))))
+    validate(problem(nodes(1, gpu=8), gang("a", role(1, gpu=9, node_classes=()))))
 
 
 def test_a_deep_queue_tree_is_no_loop() -> None:
@@ -117,7 +117,7 @@ VALUES: dict[str, tuple[tuple[str | int, ...], object, tuple[str | int, ...] | N
     "a set that may change for kinds": (("gangs", 0, "roles", 0, "node_classes"), {0}, None),
     "a number for a queue": (("queues", 1), 1, None),
     "nothing for a role": (("gangs", 0, "roles", 1), None, None),
-    "a placement for a role": (("gangs", 0, "roles", 1), run(0, 0, 1), None),
+    "a placement for a role": (("gangs", 0, "roles", 1), running_pods(0, 0, 1), None),
     "a name that is none": (("nodes", 0, "name"), None, None),
     "a truth value that is a number": (("gangs", 0, "overdue"), 1, None),
     "a topology that is neither hard nor soft": (("gangs", 0, "topology", "mode"), "firm", None),

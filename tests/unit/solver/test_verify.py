@@ -13,7 +13,18 @@ import solver.verify
 from solver.plan import Batch, Fact, Objective, Plan, Repair
 from solver.problem import Placement, Problem
 from solver.verify import RULES, needs, verify
-from tests.unit.solver.builders import gang, hard, nodes, parts, plan, problem, queue, role, run, soft
+from tests.unit.solver.builders import (
+    gang,
+    hard_topology,
+    nodes,
+    plan_with,
+    problem,
+    queue,
+    role,
+    running_pods,
+    soft_topology,
+    subgroup,
+)
 
 TREE = {"s0": (1, "spine"), "s1": (1, "spine"), "spine": (2, None)}
 TWO_SUPERNODES = (*nodes(2, leaf="s0", gpu=8), *nodes(2, leaf="s1", gpu=8))
@@ -122,7 +133,7 @@ def broken(world: Problem, made: Plan) -> set[str]:
 
 def supernodes(*things: object) -> Problem:
     """Nodes 0 and 1 in s0, 2 and 3 in s1, 8 GPUs each, and node 4 outside the topology."""
-    return problem(list(TWO_SUPERNODES), nodes(1, gpu=8), *things, tree=TREE)  # type: ignore[arg-type]
+    return problem(list(TWO_SUPERNODES), nodes(1, gpu=8), *things, hypernodes=TREE)  # type: ignore[arg-type]
 
 
 SENTENCES = {
@@ -150,12 +161,12 @@ SENTENCES = {
         set(),
     ),
     "a role that runs beyond its replicas keeps its pods": (
-        problem(nodes(2, gpu=8), gang("a", role(1, gpu=4), running=(run(0, 0, 2),))),
+        problem(nodes(2, gpu=8), gang("a", role(1, gpu=4), running=(running_pods(0, 0, 2),))),
         {0: [(0, 0, 2)]},
         set(),
     ),
     "a role that runs beyond its replicas gets no more": (
-        problem(nodes(2, gpu=8), gang("a", role(1, gpu=2), running=(run(0, 0, 2),))),
+        problem(nodes(2, gpu=8), gang("a", role(1, gpu=2), running=(running_pods(0, 0, 2),))),
         {0: [(0, 0, 3)]},
         {"replicas"},
     ),
@@ -175,142 +186,164 @@ SENTENCES = {
         {"capacity"},
     ),
     "running pods take room": (
-        problem(nodes(1, gpu=8), gang("a", role(1, gpu=5), running=(run(0, 0, 1),)), gang("b", role(1, gpu=4))),
+        problem(
+            nodes(1, gpu=8), gang("a", role(1, gpu=5), running=(running_pods(0, 0, 1),)), gang("b", role(1, gpu=4))
+        ),
         {0: [(0, 0, 1)], 1: [(0, 0, 1)]},
         {"capacity"},
     ),
     "the running pods of a waiting gang take room": (
-        problem(nodes(1, gpu=8), gang("a", role(2, gpu=5), running=(run(0, 0, 1),)), gang("b", role(1, gpu=4))),
+        problem(
+            nodes(1, gpu=8), gang("a", role(2, gpu=5), running=(running_pods(0, 0, 1),)), gang("b", role(1, gpu=4))
+        ),
         {1: [(0, 0, 1)]},
         {"capacity"},
     ),
     "a node that shrank under its pods is no fault of the plan": (
-        problem(nodes(1, gpu=4), gang("a", role(2, gpu=4), running=(run(0, 0, 2),))),
+        problem(nodes(1, gpu=4), gang("a", role(2, gpu=4), running=(running_pods(0, 0, 2),))),
         {0: [(0, 0, 2)]},
         set(),
     ),
     "a node that shrank takes pods that ask for something else": (
-        problem(nodes(1, gpu=4, cpu=2), gang("a", role(2, gpu=4), running=(run(0, 0, 2),)), gang("b", role(1, cpu=1))),
+        problem(
+            nodes(1, gpu=4, cpu=2),
+            gang("a", role(2, gpu=4), running=(running_pods(0, 0, 2),)),
+            gang("b", role(1, cpu=1)),
+        ),
         {0: [(0, 0, 2)], 1: [(0, 0, 1)]},
         set(),
     ),
     "a pod needs a node of its kind": (
-        problem(nodes(1, gpu=8), nodes(1, gpu=8, kind=1), gang("a", role(1, gpu=8, kinds=(1,)))),
+        problem(nodes(1, gpu=8), nodes(1, gpu=8, node_class=1), gang("a", role(1, gpu=8, node_classes=(1,)))),
         {0: [(0, 0, 1)]},
         {"eligibility"},
     ),
     "a running pod stays on a node that it may no longer use": (
-        problem(nodes(1, gpu=8), gang("a", role(1, gpu=8, kinds=(1,)), running=(run(0, 0, 1),))),
+        problem(nodes(1, gpu=8), gang("a", role(1, gpu=8, node_classes=(1,)), running=(running_pods(0, 0, 1),))),
         {0: [(0, 0, 1)]},
         set(),
     ),
     "running pods do not move": (
-        problem(nodes(2, gpu=8), gang("a", role(1, gpu=8), running=(run(0, 0, 1),))),
+        problem(nodes(2, gpu=8), gang("a", role(1, gpu=8), running=(running_pods(0, 0, 1),))),
         {0: [(0, 1, 1)]},
         {"running_pods_stay", "queue_use"},
     ),
     "a gang that lost a pod is completed beside the others": (
-        problem(nodes(2, gpu=8), gang("a", role(2, gpu=8), running=(run(0, 1, 1),))),
+        problem(nodes(2, gpu=8), gang("a", role(2, gpu=8), running=(running_pods(0, 1, 1),))),
         {0: [(0, 0, 1), (0, 1, 1)]},
         set(),
     ),
     "a gang that lost a pod waits with the others": (
-        problem(nodes(2, gpu=8), gang("a", role(2, gpu=8), running=(run(0, 1, 1),))),
+        problem(nodes(2, gpu=8), gang("a", role(2, gpu=8), running=(running_pods(0, 1, 1),))),
         {},
         set(),
     ),
     "a gang that runs whole is kept": (
-        problem(nodes(2, gpu=8), gang("a", role(1, gpu=8), running=(run(0, 1, 1),))),
+        problem(nodes(2, gpu=8), gang("a", role(1, gpu=8), running=(running_pods(0, 1, 1),))),
         {},
         {"actions"},
     ),
     "a hard gang stays in one supernode": (
-        supernodes(gang("a", role(2, gpu=8), topology=hard(1))),
+        supernodes(gang("a", role(2, gpu=8), topology=hard_topology(1))),
         {0: [(0, 0, 1), (0, 1, 1)]},
         set(),
     ),
     "a hard gang is not split": (
-        supernodes(gang("a", role(2, gpu=8), topology=hard(1))),
+        supernodes(gang("a", role(2, gpu=8), topology=hard_topology(1))),
         {0: [(0, 1, 1), (0, 2, 1)]},
         {"topology"},
     ),
     "a hard gang of tier 2 spans supernodes of one spine": (
-        supernodes(gang("a", role(2, gpu=8), topology=hard(2))),
+        supernodes(gang("a", role(2, gpu=8), topology=hard_topology(2))),
         {0: [(0, 1, 1), (0, 2, 1)]},
         set(),
     ),
     "a hard gang does not use a node outside the topology": (
-        supernodes(gang("a", role(1, gpu=8), topology=hard(2))),
+        supernodes(gang("a", role(1, gpu=8), topology=hard_topology(2))),
         {0: [(0, 4, 1)]},
         {"topology"},
     ),
     "a tier above the highest means the whole cluster": (
-        supernodes(gang("a", role(2, gpu=8), topology=hard(3))),
+        supernodes(gang("a", role(2, gpu=8), topology=hard_topology(3))),
         {0: [(0, 1, 1), (0, 4, 1)]},
         set(),
     ),
     "a soft gang may be split": (
-        supernodes(gang("a", role(2, gpu=8), topology=soft(1))),
+        supernodes(gang("a", role(2, gpu=8), topology=soft_topology(1))),
         {0: [(0, 1, 1), (0, 2, 1)]},
         set(),
     ),
     "a running gang that is split is kept as it is": (
-        supernodes(gang("a", role(3, minimum=2, gpu=8), topology=hard(1), running=(run(0, 0, 1), run(0, 2, 1)))),
+        supernodes(
+            gang(
+                "a",
+                role(3, minimum=2, gpu=8),
+                topology=hard_topology(1),
+                running=(running_pods(0, 0, 1), running_pods(0, 2, 1)),
+            )
+        ),
         {0: [(0, 0, 1), (0, 2, 1)]},
         set(),
     ),
     "a running gang that is split does not grow": (
-        supernodes(gang("a", role(3, minimum=2, gpu=8), topology=hard(1), running=(run(0, 0, 1), run(0, 2, 1)))),
+        supernodes(
+            gang(
+                "a",
+                role(3, minimum=2, gpu=8),
+                topology=hard_topology(1),
+                running=(running_pods(0, 0, 1), running_pods(0, 2, 1)),
+            )
+        ),
         {0: [(0, 0, 1), (0, 1, 1), (0, 2, 1)]},
         {"topology"},
     ),
     "a gang grows inside the supernode where it runs": (
-        supernodes(gang("a", role(2, minimum=1, gpu=8), topology=hard(1), running=(run(0, 0, 1),))),
+        supernodes(gang("a", role(2, minimum=1, gpu=8), topology=hard_topology(1), running=(running_pods(0, 0, 1),))),
         {0: [(0, 0, 1), (0, 3, 1)]},
         {"topology"},
     ),
     "parts are whole inside a supernode": (
-        supernodes(gang("a", role(4, gpu=4), subgroups=(parts(2),))),
+        supernodes(gang("a", role(4, gpu=4), subgroups=(subgroup(2),))),
         {0: [(0, 0, 1), (0, 1, 1), (0, 2, 2)]},
         set(),
     ),
     "a part is not split over supernodes": (
-        supernodes(gang("a", role(4, gpu=4), subgroups=(parts(2),))),
+        supernodes(gang("a", role(4, gpu=4), subgroups=(subgroup(2),))),
         {0: [(0, 0, 1), (0, 1, 2), (0, 2, 1)]},
         {"subgroups"},
     ),
     "a part is not outside the topology": (
-        supernodes(gang("a", role(2, gpu=4), subgroups=(parts(2),))),
+        supernodes(gang("a", role(2, gpu=4), subgroups=(subgroup(2),))),
         {0: [(0, 4, 2)]},
         {"subgroups"},
     ),
     "a soft part may be split": (
-        supernodes(gang("a", role(2, gpu=4), subgroups=(parts(2, mode="soft"),))),
+        supernodes(gang("a", role(2, gpu=4), subgroups=(subgroup(2, mode="soft"),))),
         {0: [(0, 0, 1), (0, 2, 1)]},
         set(),
     ),
     "no part is left incomplete": (
-        supernodes(gang("a", role(4, minimum=2, gpu=2), subgroups=(parts(2, mode="soft"),))),
+        supernodes(gang("a", role(4, minimum=2, gpu=2), subgroups=(subgroup(2, mode="soft"),))),
         {0: [(0, 0, 3)]},
         {"subgroups"},
     ),
     "parts fewer than their minimum do not start": (
-        supernodes(gang("a", role(4, minimum=1, gpu=2), subgroups=(parts(2, minimum=2),))),
+        supernodes(gang("a", role(4, minimum=1, gpu=2), subgroups=(subgroup(2, minimum=2),))),
         {0: [(0, 0, 2)]},
         {"actions"},
     ),
     "pairs nest in fours": (
-        supernodes(gang("a", role(4, gpu=4), subgroups=(parts(4, tier=2), parts(2)))),
+        supernodes(gang("a", role(4, gpu=4), subgroups=(subgroup(4, tier=2), subgroup(2)))),
         {0: [(0, 0, 2), (0, 2, 2)]},
         set(),
     ),
     "a part of two roles counts both": (
-        supernodes(gang("a", role(1, gpu=4), role(1, gpu=4), subgroups=(parts(2, roles=(0, 1)),))),
+        supernodes(gang("a", role(1, gpu=4), role(1, gpu=4), subgroups=(subgroup(2, roles=(0, 1)),))),
         {0: [(0, 0, 1), (1, 2, 1)]},
         {"subgroups"},
     ),
     "a part that lost a pod is completed in its supernode": (
-        supernodes(gang("a", role(2, gpu=4), subgroups=(parts(2),), running=(run(0, 0, 1),))),
+        supernodes(gang("a", role(2, gpu=4), subgroups=(subgroup(2),), running=(running_pods(0, 0, 1),))),
         {0: [(0, 0, 1), (0, 1, 1)]},
         set(),
     ),
@@ -338,7 +371,7 @@ SENTENCES = {
         problem(
             nodes(2, gpu=8, cpu=1),
             queue("default", capability={"gpu": 4}),
-            gang("a", role(1, gpu=8), running=(run(0, 0, 1),)),
+            gang("a", role(1, gpu=8), running=(running_pods(0, 0, 1),)),
             gang("b", role(1, cpu=1)),
         ),
         {0: [(0, 0, 1)], 1: [(0, 1, 1)]},
@@ -360,7 +393,7 @@ SENTENCES = {
             queue("a"),
             queue("b", guarantee={"gpu": 8}),
             gang("a", role(1, gpu=8), queue="a"),
-            gang("b", role(1, gpu=8), queue="b", running=(run(0, 0, 1),)),
+            gang("b", role(1, gpu=8), queue="b", running=(running_pods(0, 0, 1),)),
         ),
         {0: [(0, 1, 1)], 1: [(0, 0, 1)]},
         set(),
@@ -412,7 +445,7 @@ SENTENCES = {
 @pytest.mark.parametrize("sentence", SENTENCES)
 def test_that(sentence: str) -> None:
     world, placements, rules = SENTENCES[sentence]
-    assert broken(world, plan(world, placements)) == rules
+    assert broken(world, plan_with(world, placements)) == rules
 
 
 WORLD = supernodes(
@@ -420,9 +453,9 @@ WORLD = supernodes(
     queue("team", "top"),
     gang("a", role(2, gpu=8), queue="team"),
     gang("b", role(5, gpu=8), queue="team"),
-    gang("c", role(1, gpu=8), queue="top", running=(run(0, 4, 1),)),
+    gang("c", role(1, gpu=8), queue="top", running=(running_pods(0, 4, 1),)),
 )
-GOOD = plan(WORLD, {0: [(0, 0, 1), (0, 2, 1)], 2: [(0, 4, 1)]})
+GOOD = plan_with(WORLD, {0: [(0, 0, 1), (0, 2, 1)], 2: [(0, 4, 1)]})
 A, B, C = GOOD.decisions
 (BATCH,) = GOOD.batches
 TOP, TEAM = GOOD.queues
@@ -452,7 +485,7 @@ FORM = {
     ),
     "placements are not merged": (
         replace(
-            WORLD_PLAN := plan(problem(nodes(1, gpu=8), gang("a", role(2, gpu=1))), {0: [(0, 0, 2)]}),
+            WORLD_PLAN := plan_with(problem(nodes(1, gpu=8), gang("a", role(2, gpu=1))), {0: [(0, 0, 2)]}),
             decisions=(replace(WORLD_PLAN.decisions[0], placements=(Placement(0, 0, 1), Placement(0, 0, 1))),),
         ),
         {"decisions"},
@@ -588,27 +621,27 @@ def test_the_plan_is_refused_where(sentence: str) -> None:
 
 
 def test_never_is_believed_where_the_empty_cluster_has_no_room_in_one_supernode() -> None:
-    world = supernodes(gang("a", role(3, gpu=8), topology=hard(1)))
-    made = plan(world, {})
+    world = supernodes(gang("a", role(3, gpu=8), topology=hard_topology(1)))
+    made = plan_with(world, {})
     decision = replace(made.decisions[0], facts=(Fact("GW000", never=True),))
     assert verify(world, replace(made, decisions=(decision,))) == []
 
 
 def test_never_is_believed_where_a_capability_forbids_it() -> None:
     world = problem(nodes(4, gpu=8), queue("default", capability={"gpu": 16}), gang("a", role(3, gpu=8)))
-    made = plan(world, {})
+    made = plan_with(world, {})
     decision = replace(made.decisions[0], facts=(Fact("GW000", never=True),))
     assert verify(world, replace(made, decisions=(decision,))) == []
 
 
 def test_all_violations_come_at_once_and_in_the_order_of_the_rules() -> None:
     world = problem(
-        nodes(2, gpu=8, kind=1),
+        nodes(2, gpu=8, node_class=1),
         queue("default", capability={"gpu": 8}),
         gang("a", role(1, gpu=8)),
         gang("b", role(1, gpu=8)),
     )
-    made = plan(world, {0: [(0, 0, 2)], 1: [(0, 1, 1)]})
+    made = plan_with(world, {0: [(0, 0, 2)], 1: [(0, 1, 1)]})
     found = verify(world, replace(made, queues=()))
     names = [rule.__name__ for rule in RULES]
     assert {violation.rule for violation in found} == {"replicas", "eligibility", "capacity", "capability", "queue_use"}

@@ -10,8 +10,18 @@ import pytest
 from solver import Options, solve
 from solver.problem import Policy, Problem
 from solver.verify import verify
-from tests.unit.solver.builders import GangSpec, gang, hard, nodes, parts, problem, queue, role, run
-from tests.unit.solver.outcomes import actions, decided, evicted
+from tests.unit.solver.builders import (
+    GangSpec,
+    gang,
+    hard_topology,
+    nodes,
+    problem,
+    queue,
+    role,
+    running_pods,
+    subgroup,
+)
+from tests.unit.solver.outcomes import actions_by_gang, evicted_pods_by_gang, verified_plan
 
 TREE = {"s0": (1, "spine"), "s1": (1, "spine"), "spine": (2, None)}
 
@@ -20,7 +30,7 @@ def single(
     name: str, node: int, *, loss: int | None = 60, priority: int = 0, gpu: int = 8, queue: str = "default"
 ) -> GangSpec:
     """A gang of one running pod."""
-    return gang(name, role(1, gpu=gpu), running=(run(0, node, 1),), loss=loss, priority=priority, queue=queue)
+    return gang(name, role(1, gpu=gpu), running=(running_pods(0, node, 1),), loss=loss, priority=priority, queue=queue)
 
 
 def winner(pods: int, *, gpu: int = 8, priority: int = 10, **more: object) -> GangSpec:
@@ -37,17 +47,17 @@ def test_the_cheapest_victim_goes_and_is_told_for_whom() -> None:
         single("young", 1, loss=30),
         single("middle", 2, loss=300),
         winner(1),
-        preempt=True,
+        preempt_enabled=True,
     )
-    assert actions(world) == {"old": "keep", "young": "evict", "middle": "keep", "winner": "start"}
-    decision = decided(world).decisions[1]
-    assert (decision.placements, decision.evicted_pods, decision.evicted_for) == ((), (run(0, 1, 1),), (3,))
+    assert actions_by_gang(world) == {"old": "keep", "young": "evict", "middle": "keep", "winner": "start"}
+    decision = verified_plan(world).decisions[1]
+    assert (decision.placements, decision.evicted_pods, decision.evicted_for) == ((), (running_pods(0, 1, 1),), (3,))
 
 
 def test_one_goes_where_ten_would_do_as_well() -> None:
     ten = [single(f"small-{i}", 0, gpu=1) for i in range(8)] + [single(f"other-{i}", 1, gpu=1) for i in range(8)]
-    world = problem(nodes(3, gpu=8), *ten, single("large", 2), winner(1), preempt=True)
-    assert evicted(world) == {"large": 1}
+    world = problem(nodes(3, gpu=8), *ten, single("large", 2), winner(1), preempt_enabled=True)
+    assert evicted_pods_by_gang(world) == {"large": 1}
 
 
 MEASURED = (
@@ -59,24 +69,30 @@ MEASURED = (
 def test_on_eight_full_nodes_the_winner_of_two_whole_nodes_costs_the_fewest_pods() -> None:
     """The case in which Volcano 1.15.1 loses 20 to 23 pods."""
     running = [single(f"g{n}-{i}", n, gpu=gpu) for n, at in enumerate(MEASURED) for i, gpu in enumerate(at)]
-    world = problem(nodes(8, gpu=8), *running, winner(2), preempt=True)
-    assert sum(evicted(world).values()) == 5
-    loss = next(o for batch in decided(world).batches for o in batch.objectives if o.name == "loss")
+    world = problem(nodes(8, gpu=8), *running, winner(2), preempt_enabled=True)
+    assert sum(evicted_pods_by_gang(world).values()) == 5
+    loss = next(o for batch in verified_plan(world).batches for o in batch.objectives if o.name == "loss")
     assert (loss.value, loss.bound, loss.verdict) == (300, 300, "proven")
 
 
 def test_a_gang_on_both_nodes_is_cheaper_than_two_gangs() -> None:
-    both = gang("both", role(2, gpu=8), running=(run(0, 2, 1), run(0, 3, 1)), loss=50)
-    world = problem(nodes(4, gpu=8), single("a", 0, loss=60), single("b", 1, loss=50), both, winner(2), preempt=True)
-    assert evicted(world) == {"both": 2}
+    both = gang("both", role(2, gpu=8), running=(running_pods(0, 2, 1), running_pods(0, 3, 1)), loss=50)
+    world = problem(
+        nodes(4, gpu=8), single("a", 0, loss=60), single("b", 1, loss=50), both, winner(2), preempt_enabled=True
+    )
+    assert evicted_pods_by_gang(world) == {"both": 2}
 
 
 def test_among_equal_losses_the_fewest_gangs_go() -> None:
-    pair = gang("pair", role(2, gpu=4), running=(run(0, 2, 2),), loss=60)
+    pair = gang("pair", role(2, gpu=4), running=(running_pods(0, 2, 2),), loss=60)
     world = problem(
-        nodes(3, gpu=8), *(single(f"s{n}{i}", n, gpu=4) for n in (0, 1) for i in (0, 1)), pair, winner(1), preempt=True
+        nodes(3, gpu=8),
+        *(single(f"s{n}{i}", n, gpu=4) for n in (0, 1) for i in (0, 1)),
+        pair,
+        winner(1),
+        preempt_enabled=True,
     )
-    assert evicted(world) == {"pair": 2}
+    assert evicted_pods_by_gang(world) == {"pair": 2}
 
 
 # --- several winners
@@ -91,9 +107,9 @@ def rivals(*, second: int | None = 100) -> Problem:
         nodes(2, leaf="s1", gpu=8),
         *(single(f"g{n}", n, loss=loss) for n, loss in enumerate((10, 10, 11, second))),
         gang("first", role(1, gpu=8), priority=10),
-        gang("pair", role(2, gpu=8), priority=10, topology=hard(1)),
-        tree=TREE,
-        preempt=True,
+        gang("pair", role(2, gpu=8), priority=10, topology=hard_topology(1)),
+        hypernodes=TREE,
+        preempt_enabled=True,
     )
 
 
@@ -115,7 +131,7 @@ def test_the_first_winner_leaves_the_second_what_is_dear_without_it() -> None:
 def test_the_first_winner_leaves_the_second_the_only_room_that_it_can_have() -> None:
     world = rivals(second=None)
     assert solve(world, Options(preemptor_variables=0)).decisions[5].action == "wait"
-    assert actions(world) == {
+    assert actions_by_gang(world) == {
         "g0": "evict",
         "g1": "evict",
         "g2": "evict",
@@ -138,7 +154,7 @@ def test_winners_with_other_rights_are_served_one_after_the_other() -> None:
         rivals(), gangs=(*gangs[:2], replace(gangs[2], priority=5), *gangs[3:5], replace(gangs[5], priority=4))
     )
     assert loss_of(other, Options()) == 10
-    assert actions(other)["first"] == "start"
+    assert actions_by_gang(other)["first"] == "start"
 
 
 def test_two_queues_that_take_from_a_third_do_it_together() -> None:
@@ -150,9 +166,9 @@ def test_two_queues_that_take_from_a_third_do_it_together() -> None:
         nodes(2, leaf="s1", gpu=8),
         *(single(f"g{n}", n, loss=loss, queue="lender") for n, loss in enumerate((10, 10, 11, 100))),
         gang("first", role(1, gpu=8), queue="one"),
-        gang("pair", role(2, gpu=8), queue="two", topology=hard(1)),
-        tree=TREE,
-        reclaim=True,
+        gang("pair", role(2, gpu=8), queue="two", topology=hard_topology(1)),
+        hypernodes=TREE,
+        reclaim_enabled=True,
     )
     assert loss_of(world, Options(preemptor_variables=0)) == 121
     assert loss_of(world, Options()) == 31
@@ -162,10 +178,12 @@ def test_two_queues_that_take_from_a_third_do_it_together() -> None:
 
 
 def test_surplus_goes_before_a_whole_gang_and_the_gang_stays() -> None:
-    elastic = gang("elastic", role(4, minimum=2, gpu=4), running=(run(0, 0, 2), run(0, 1, 2)), loss=60)
-    world = problem(nodes(2, gpu=8), elastic, winner(1), preempt=True)
-    assert actions(world) == {"elastic": "keep", "winner": "start"}
-    assert evicted(world) == {"elastic": 2}
+    elastic = gang(
+        "elastic", role(4, minimum=2, gpu=4), running=(running_pods(0, 0, 2), running_pods(0, 1, 2)), loss=60
+    )
+    world = problem(nodes(2, gpu=8), elastic, winner(1), preempt_enabled=True)
+    assert actions_by_gang(world) == {"elastic": "keep", "winner": "start"}
+    assert evicted_pods_by_gang(world) == {"elastic": 2}
 
 
 @pytest.mark.parametrize("first", ["elastic", "whole"])
@@ -174,75 +192,102 @@ def test_of_equal_losses_the_surplus_goes_and_not_the_whole_gang_whoever_is_list
     first: str, loss: int, gone: str
 ) -> None:
     """A smaller loss comes before that: 59 seconds of a gang that goes whole are less than 60 of a surplus pod."""
-    elastic = gang("elastic", role(2, minimum=1, gpu=8), running=(run(0, 0, 1), run(0, 1, 1)), loss=60)
+    elastic = gang(
+        "elastic", role(2, minimum=1, gpu=8), running=(running_pods(0, 0, 1), running_pods(0, 1, 1)), loss=60
+    )
     listed = [elastic, single("whole", 2, loss=loss)]
-    world = problem(nodes(3, gpu=8), *(listed if first == "elastic" else listed[::-1]), winner(1), preempt=True)
-    assert evicted(world) == {gone: 1}
-    objectives = {o.name: (o.value, o.bound, o.verdict) for batch in decided(world).batches for o in batch.objectives}
+    world = problem(nodes(3, gpu=8), *(listed if first == "elastic" else listed[::-1]), winner(1), preempt_enabled=True)
+    assert evicted_pods_by_gang(world) == {gone: 1}
+    objectives = {
+        o.name: (o.value, o.bound, o.verdict) for batch in verified_plan(world).batches for o in batch.objectives
+    }
     assert objectives["whole gangs"] == (gone == "whole", gone == "whole", "proven")
 
 
 def test_the_surplus_of_two_goes_and_not_one_gang_whole() -> None:
     """One victim more, but nobody stops."""
-    elastic = [gang(f"e{n}", role(2, minimum=1, gpu=4), running=(run(0, n, 1), run(0, 2, 1)), loss=60) for n in (0, 1)]
-    whole = gang("whole", role(2, gpu=4), running=(run(0, 3, 2),), loss=60)
-    world = problem(nodes(2, gpu=4), nodes(2, gpu=8), *elastic, whole, winner(1), preempt=True)
-    assert evicted(world) == {"e0": 1, "e1": 1}
+    elastic = [
+        gang(f"e{n}", role(2, minimum=1, gpu=4), running=(running_pods(0, n, 1), running_pods(0, 2, 1)), loss=60)
+        for n in (0, 1)
+    ]
+    whole = gang("whole", role(2, gpu=4), running=(running_pods(0, 3, 2),), loss=60)
+    world = problem(nodes(2, gpu=4), nodes(2, gpu=8), *elastic, whole, winner(1), preempt_enabled=True)
+    assert evicted_pods_by_gang(world) == {"e0": 1, "e1": 1}
 
 
 def test_in_a_large_cluster_the_node_with_surplus_is_looked_at_too() -> None:
     """More nodes that are as cheap than the first model has."""
     singles = [single(f"g{n}", n) for n in range(120)]
-    elastic = gang("elastic", role(2, minimum=1, gpu=8), running=(run(0, 120, 1), run(0, 121, 1)), loss=60)
-    world = problem(nodes(122, gpu=8), *singles, elastic, winner(1), preempt=True)
-    assert evicted(world) == {"elastic": 1}
+    elastic = gang(
+        "elastic", role(2, minimum=1, gpu=8), running=(running_pods(0, 120, 1), running_pods(0, 121, 1)), loss=60
+    )
+    world = problem(nodes(122, gpu=8), *singles, elastic, winner(1), preempt_enabled=True)
+    assert evicted_pods_by_gang(world) == {"elastic": 1}
 
 
 def test_a_gang_of_minimum_0_that_loses_its_last_pod_goes_whole() -> None:
-    nothing = gang("nothing", role(1, minimum=0, gpu=8), minimum=0, running=(run(0, 0, 1),), loss=60)
-    assert actions(problem(nodes(1, gpu=8), nothing, winner(1), preempt=True)) == {
+    nothing = gang("nothing", role(1, minimum=0, gpu=8), minimum=0, running=(running_pods(0, 0, 1),), loss=60)
+    assert actions_by_gang(problem(nodes(1, gpu=8), nothing, winner(1), preempt_enabled=True)) == {
         "nothing": "evict",
         "winner": "start",
     }
-    elastic = gang("elastic", role(2, minimum=1, gpu=8), running=(run(0, 1, 1), run(0, 2, 1)), loss=60)
-    assert evicted(problem(nodes(3, gpu=8), nothing, elastic, winner(1), preempt=True)) == {"elastic": 1}
+    elastic = gang(
+        "elastic", role(2, minimum=1, gpu=8), running=(running_pods(0, 1, 1), running_pods(0, 2, 1)), loss=60
+    )
+    assert evicted_pods_by_gang(problem(nodes(3, gpu=8), nothing, elastic, winner(1), preempt_enabled=True)) == {
+        "elastic": 1
+    }
 
 
 def test_a_gang_that_cannot_spare_enough_goes_whole() -> None:
-    elastic = gang("elastic", role(3, minimum=2, gpu=4), running=(run(0, 0, 2), run(0, 1, 1)), loss=60)
-    world = problem(nodes(2, gpu=8), elastic, winner(2), preempt=True)
-    assert actions(world) == {"elastic": "evict", "winner": "start"}
+    elastic = gang(
+        "elastic", role(3, minimum=2, gpu=4), running=(running_pods(0, 0, 2), running_pods(0, 1, 1)), loss=60
+    )
+    world = problem(nodes(2, gpu=8), elastic, winner(2), preempt_enabled=True)
+    assert actions_by_gang(world) == {"elastic": "evict", "winner": "start"}
 
 
 def test_the_surplus_of_one_role_cannot_stand_in_for_another() -> None:
     mixed = gang(
-        "mixed", role(1, gpu=8), role(3, minimum=1, gpu=2), minimum=2, running=(run(0, 0, 1), run(1, 1, 3)), loss=60
+        "mixed",
+        role(1, gpu=8),
+        role(3, minimum=1, gpu=2),
+        minimum=2,
+        running=(running_pods(0, 0, 1), running_pods(1, 1, 3)),
+        loss=60,
     )
-    world = problem(nodes(2, gpu=8), mixed, gang("winner", role(1, gpu=6), priority=10), preempt=True)
-    assert evicted(world) == {"mixed": 2}
-    assert actions(world)["mixed"] == "keep"
+    world = problem(nodes(2, gpu=8), mixed, gang("winner", role(1, gpu=6), priority=10), preempt_enabled=True)
+    assert evicted_pods_by_gang(world) == {"mixed": 2}
+    assert actions_by_gang(world)["mixed"] == "keep"
 
 
 def test_subgroups_go_in_whole_parts() -> None:
     grouped = gang(
-        "grouped", role(4, minimum=2, gpu=2), subgroups=(parts(2),), running=(run(0, 0, 2), run(0, 1, 2)), loss=60
+        "grouped", role(4, minimum=2, gpu=2), subgroups=(subgroup(2),), running=(running_pods(0, 0, 2), running_pods(0, 1, 2)), loss=60
     )  # fmt: skip
     world = problem(
-        nodes(1, leaf="s0", gpu=4), nodes(1, leaf="s1", gpu=4), grouped, winner(1, gpu=2), tree=TREE, preempt=True
+        nodes(1, leaf="s0", gpu=4),
+        nodes(1, leaf="s1", gpu=4),
+        grouped,
+        winner(1, gpu=2),
+        hypernodes=TREE,
+        preempt_enabled=True,
     )
-    assert evicted(world) == {"grouped": 2}
+    assert evicted_pods_by_gang(world) == {"grouped": 2}
 
 
 def test_a_shrunk_gang_does_not_grow_back_in_the_same_plan() -> None:
-    elastic = gang("elastic", role(4, minimum=1, gpu=3), running=(run(0, 0, 2), run(0, 1, 2)), loss=60)
-    world = problem(nodes(2, gpu=8), elastic, winner(1), preempt=True)
-    assert evicted(world) == {"elastic": 2}
+    elastic = gang(
+        "elastic", role(4, minimum=1, gpu=3), running=(running_pods(0, 0, 2), running_pods(0, 1, 2)), loss=60
+    )
+    world = problem(nodes(2, gpu=8), elastic, winner(1), preempt_enabled=True)
+    assert evicted_pods_by_gang(world) == {"elastic": 2}
 
 
 def test_a_gang_below_its_minimum_can_go_whole() -> None:
-    rest = gang("rest", role(4, gpu=8), running=(run(0, 0, 1),), loss=60)
-    world = problem(nodes(1, gpu=8), rest, winner(1), preempt=True)
-    assert actions(world) == {"rest": "evict", "winner": "start"}
+    rest = gang("rest", role(4, gpu=8), running=(running_pods(0, 0, 1),), loss=60)
+    world = problem(nodes(1, gpu=8), rest, winner(1), preempt_enabled=True)
+    assert actions_by_gang(world) == {"rest": "evict", "winner": "start"}
 
 
 # --- who may
@@ -250,55 +295,61 @@ def test_a_gang_below_its_minimum_can_go_whole() -> None:
 
 @pytest.mark.parametrize("priority", [10, 11])
 def test_no_gang_of_equal_or_higher_priority_goes(priority: int) -> None:
-    world = problem(nodes(1, gpu=8), single("running", 0, priority=priority), winner(1), preempt=True)
-    assert actions(world) == {"running": "keep", "winner": "wait"}
+    world = problem(nodes(1, gpu=8), single("running", 0, priority=priority), winner(1), preempt_enabled=True)
+    assert actions_by_gang(world) == {"running": "keep", "winner": "wait"}
 
 
 def test_nobody_goes_for_a_gang_that_never_preempts() -> None:
-    world = problem(nodes(1, gpu=8), single("running", 0), winner(1, preempts=False), preempt=True)
-    assert actions(world) == {"running": "keep", "winner": "wait"}
+    world = problem(nodes(1, gpu=8), single("running", 0), winner(1, preempts=False), preempt_enabled=True)
+    assert actions_by_gang(world) == {"running": "keep", "winner": "wait"}
 
 
 def test_a_protected_gang_stays_though_it_would_be_cheaper() -> None:
     world = problem(
-        nodes(2, gpu=8), single("protected", 0, loss=None), single("open", 1, loss=10_000), winner(1), preempt=True
+        nodes(2, gpu=8),
+        single("protected", 0, loss=None),
+        single("open", 1, loss=10_000),
+        winner(1),
+        preempt_enabled=True,
     )
-    assert evicted(world) == {"open": 1}
+    assert evicted_pods_by_gang(world) == {"open": 1}
 
 
 def test_nobody_goes_where_preemption_is_off() -> None:
-    world = problem(nodes(1, gpu=8), single("running", 0), winner(1), reclaim=True)
-    assert actions(world) == {"running": "keep", "winner": "wait"}
+    world = problem(nodes(1, gpu=8), single("running", 0), winner(1), reclaim_enabled=True)
+    assert actions_by_gang(world) == {"running": "keep", "winner": "wait"}
 
 
 def test_nobody_goes_when_nothing_would_fit_anyway() -> None:
-    world = problem(nodes(2, gpu=8), single("open", 0), single("protected", 1, loss=None), winner(2), preempt=True)
-    assert evicted(world) == {}
+    world = problem(
+        nodes(2, gpu=8), single("open", 0), single("protected", 1, loss=None), winner(2), preempt_enabled=True
+    )
+    assert evicted_pods_by_gang(world) == {}
 
 
 def test_nobody_goes_when_it_fits_without() -> None:
-    world = problem(nodes(2, gpu=8), single("running", 0), winner(1), preempt=True)
-    assert actions(world) == {"running": "keep", "winner": "start"}
+    world = problem(nodes(2, gpu=8), single("running", 0), winner(1), preempt_enabled=True)
+    assert actions_by_gang(world) == {"running": "keep", "winner": "start"}
 
 
 def test_free_room_that_is_closed_to_the_winner_spares_nobody() -> None:
     """One node closes before it would have ended, another is in a domain that a queue keeps: the verifier does not ask
     why it is not there."""
-    victim = gang("victim", role(1, gpu=8), queue="q", running=(run(0, 0, 1),), loss=1)
+    victim = gang("victim", role(1, gpu=8), queue="q", running=(running_pods(0, 0, 1),), loss=1)
     urgent = gang("urgent", role(1, gpu=8), queue="q", priority=1)
-    rooms = (nodes(1, gpu=8, closes_in=60), nodes(1, gpu=8, leaf="kept"))
+    rooms = (nodes(1, gpu=8, maintenance_in=60), nodes(1, gpu=8, leaf="kept"))
     for room in rooms:
         world = problem(
             nodes(1, gpu=8),
             room,
             queue("q"),
-            queue("owner", kept=("kept",)),
+            queue("owner", dedicated_domains=("kept",)),
             victim,
             urgent,
-            tree={"kept": (1, None)},
-            preempt=True,
+            hypernodes={"kept": (1, None)},
+            preempt_enabled=True,
         )
-        assert [decision.action for decision in decided(world).decisions] == ["evict", "start"]
+        assert [decision.action for decision in verified_plan(world).decisions] == ["evict", "start"]
 
 
 def test_a_gang_goes_so_that_its_queue_has_quota_again() -> None:
@@ -307,16 +358,16 @@ def test_a_gang_goes_so_that_its_queue_has_quota_again() -> None:
         nodes(2, gpu=8),
         single("running", 0, queue="team"),
         winner(1, queue="team"),
-        preempt=True,
+        preempt_enabled=True,
     )
-    assert actions(world) == {"running": "evict", "winner": "start"}
+    assert actions_by_gang(world) == {"running": "evict", "winner": "start"}
 
 
 def test_a_lower_waiting_gang_does_not_take_the_room_that_the_higher_one_needs() -> None:
     world = problem(
-        nodes(2, gpu=8), single("running", 0), gang("low", role(1, gpu=8), priority=5), winner(2), preempt=True
+        nodes(2, gpu=8), single("running", 0), gang("low", role(1, gpu=8), priority=5), winner(2), preempt_enabled=True
     )
-    assert actions(world) == {"running": "evict", "low": "wait", "winner": "start"}
+    assert actions_by_gang(world) == {"running": "evict", "low": "wait", "winner": "start"}
 
 
 def test_of_two_winners_the_older_is_served_first_and_no_victim_is_counted_twice() -> None:
@@ -327,10 +378,10 @@ def test_of_two_winners_the_older_is_served_first_and_no_victim_is_counted_twice
         gang("first", role(1, gpu=8), priority=10),
         gang("second", role(1, gpu=8), priority=10),
         gang("third", role(1, gpu=8), priority=10),
-        preempt=True,
+        preempt_enabled=True,
     )
-    assert actions(world) == {"a": "evict", "b": "evict", "first": "start", "second": "start", "third": "wait"}
-    assert [d.evicted_for for d in decided(world).decisions[:2]] == [(3,), (2,)]
+    assert actions_by_gang(world) == {"a": "evict", "b": "evict", "first": "start", "second": "start", "third": "wait"}
+    assert [d.evicted_for for d in verified_plan(world).decisions[:2]] == [(3,), (2,)]
 
 
 def test_what_a_victim_leaves_over_serves_the_next_without_another_victim() -> None:
@@ -341,10 +392,10 @@ def test_what_a_victim_leaves_over_serves_the_next_without_another_victim() -> N
         single("small", 1, gpu=4, loss=600),
         gang("first", role(1, gpu=4), priority=10),
         gang("second", role(1, gpu=4), priority=10),
-        preempt=True,
+        preempt_enabled=True,
     )
-    assert evicted(world) == {"large": 1}
-    assert actions(world)["second"] == "start"
+    assert evicted_pods_by_gang(world) == {"large": 1}
+    assert actions_by_gang(world)["second"] == "start"
 
 
 # --- topology
@@ -353,14 +404,21 @@ def test_what_a_victim_leaves_over_serves_the_next_without_another_victim() -> N
 def test_what_a_victim_leaves_over_serves_those_too_who_had_their_turn_before() -> None:
     """The most urgent may evict nobody; the victim of the next one leaves it room, of which no later plan has to tell
     it. A strict queue goes on."""
-    victim = gang("victim", role(1, gpu=8), running=(run(0, 0, 1),), loss=1)
-    meek = gang("meek", role(1, gpu=3), queue="strict", priority=2, preempts=False)
-    behind = gang("behind", role(1, gpu=1), queue="strict", preempts=False)
+    victim = gang("victim", role(1, gpu=8), running=(running_pods(0, 0, 1),), loss=1)
+    meek = gang("meek", role(1, gpu=3), queue="strict", priority=2, may_evict=False)
+    behind = gang("behind", role(1, gpu=1), queue="strict", may_evict=False)
     urgent = gang("urgent", role(1, gpu=4), priority=1)
     world = problem(
-        nodes(1, gpu=8), queue("default"), queue("strict", strict=True), victim, meek, urgent, behind, preempt=True
+        nodes(1, gpu=8),
+        queue("default"),
+        queue("strict", strict_order=True),
+        victim,
+        meek,
+        urgent,
+        behind,
+        preempt_enabled=True,
     )
-    assert actions(world) == {"victim": "evict", "meek": "start", "urgent": "start", "behind": "start"}
+    assert actions_by_gang(world) == {"victim": "evict", "meek": "start", "urgent": "start", "behind": "start"}
 
 
 def test_a_gang_bound_to_one_supernode_makes_room_inside_one() -> None:
@@ -369,11 +427,11 @@ def test_a_gang_bound_to_one_supernode_makes_room_inside_one() -> None:
         nodes(4, leaf="s0", gpu=8),
         nodes(4, leaf="s1", gpu=8),
         *running,
-        winner(2, topology=hard(1)),
-        tree=TREE,
-        preempt=True,
+        winner(2, topology=hard_topology(1)),
+        hypernodes=TREE,
+        preempt_enabled=True,
     )
-    plan = decided(world)
+    plan = verified_plan(world)
     assert [world.gangs[d.gang].name for d in plan.decisions if d.action == "evict"] in (
         ["g0", "g1"],
         ["g0", "g2"],
@@ -392,46 +450,58 @@ def teams(**more: object) -> list[object]:
 
 def test_a_queue_takes_back_what_it_deserves_from_one_that_borrowed_though_priorities_are_equal() -> None:
     running = [single(f"g{n}", n, queue="lender") for n in range(3)]
-    world = problem(*teams(), nodes(3, gpu=8), *running, winner(2, queue="owner", priority=0), reclaim=True)  # type: ignore[arg-type]
-    assert sorted(actions(world).values()) == ["evict", "evict", "keep", "start"]
+    world = problem(*teams(), nodes(3, gpu=8), *running, winner(2, queue="owner", priority=0), reclaim_enabled=True)  # type: ignore[arg-type]
+    assert sorted(actions_by_gang(world).values()) == ["evict", "evict", "keep", "start"]
 
 
 def test_nobody_takes_back_from_a_gang_that_would_be_first_in_the_next_plan() -> None:
     running = [single(f"g{n}", n, queue="lender", priority=1) for n in range(3)]
-    world = problem(*teams(), nodes(3, gpu=8), *running, winner(1, queue="owner", priority=0), reclaim=True)  # type: ignore[arg-type]
-    assert evicted(world) == {}
+    world = problem(*teams(), nodes(3, gpu=8), *running, winner(1, queue="owner", priority=0), reclaim_enabled=True)  # type: ignore[arg-type]
+    assert evicted_pods_by_gang(world) == {}
 
 
 def test_the_plan_after_an_eviction_starts_the_winner_and_evicts_nobody() -> None:
     running = [single(f"g{n}", n, queue="lender") for n in range(3)]
-    world = problem(*teams(), nodes(3, gpu=8), *running, winner(1, queue="owner", priority=0), reclaim=True)  # type: ignore[arg-type]
-    gone = {d.gang for d in decided(world).decisions if d.action == "evict"}
+    world = problem(*teams(), nodes(3, gpu=8), *running, winner(1, queue="owner", priority=0), reclaim_enabled=True)  # type: ignore[arg-type]
+    gone = {d.gang for d in verified_plan(world).decisions if d.action == "evict"}
     after = replace(world, gangs=tuple(replace(g, running=()) if i in gone else g for i, g in enumerate(world.gangs)))
-    assert actions(after)["winner"] == "start"
-    assert evicted(after) == {}
+    assert actions_by_gang(after)["winner"] == "start"
+    assert evicted_pods_by_gang(after) == {}
 
 
 def test_nobody_takes_from_a_queue_that_holds_what_it_deserves() -> None:
-    world = problem(*teams(), nodes(1, gpu=8), single("g", 0, queue="lender"), winner(1, queue="owner"), reclaim=True)  # type: ignore[arg-type]
-    assert actions(world) == {"g": "keep", "winner": "wait"}
+    world = problem(
+        *teams(),
+        nodes(1, gpu=8),
+        single("g", 0, queue="lender"),
+        winner(1, queue="owner"),
+        reclaim_enabled=True,  # type: ignore[arg-type]
+    )
+    assert actions_by_gang(world) == {"g": "keep", "winner": "wait"}
 
 
 def test_a_queue_is_not_pressed_below_what_it_deserves() -> None:
     running = [single(f"g{n}", n, queue="lender") for n in range(2)]
-    world = problem(*teams(), nodes(2, gpu=8), *running, winner(2, queue="owner"), reclaim=True)  # type: ignore[arg-type]
-    assert evicted(world) == {}
+    world = problem(*teams(), nodes(2, gpu=8), *running, winner(2, queue="owner"), reclaim_enabled=True)  # type: ignore[arg-type]
+    assert evicted_pods_by_gang(world) == {}
 
 
 def test_a_queue_that_is_not_reclaimable_keeps_everything() -> None:
     running = [single(f"g{n}", n, queue="lender") for n in range(3)]
-    world = problem(*teams(reclaimable=False), nodes(3, gpu=8), *running, winner(1, queue="owner"), reclaim=True)  # type: ignore[arg-type]
-    assert evicted(world) == {}
+    world = problem(
+        *teams(reclaimable=False),
+        nodes(3, gpu=8),
+        *running,
+        winner(1, queue="owner"),
+        reclaim_enabled=True,  # type: ignore[arg-type]
+    )
+    assert evicted_pods_by_gang(world) == {}
 
 
 def test_a_queue_cannot_take_more_than_it_deserves_itself() -> None:
     running = [single(f"g{n}", n, queue="lender") for n in range(4)]
-    world = problem(*teams(), nodes(4, gpu=8), *running, winner(3, queue="owner"), reclaim=True)  # type: ignore[arg-type]
-    assert evicted(world) == {}
+    world = problem(*teams(), nodes(4, gpu=8), *running, winner(3, queue="owner"), reclaim_enabled=True)  # type: ignore[arg-type]
+    assert evicted_pods_by_gang(world) == {}
 
 
 def test_a_guarantee_is_not_taken() -> None:
@@ -442,24 +512,24 @@ def test_a_guarantee_is_not_taken() -> None:
         nodes(2, gpu=8),
         *running,
         winner(1, queue="owner"),
-        reclaim=True,
+        reclaim_enabled=True,
     )
-    assert evicted(world) == {}
+    assert evicted_pods_by_gang(world) == {}
 
 
 def test_two_queues_do_not_take_the_same_pods_from_each_other_in_turn() -> None:
     running = [single(f"g{n}", n, queue="lender") for n in range(3)]
-    world = problem(*teams(), nodes(3, gpu=8), *running, winner(1, queue="owner"), reclaim=True)  # type: ignore[arg-type]
-    lost = next(iter(evicted(world)))
+    world = problem(*teams(), nodes(3, gpu=8), *running, winner(1, queue="owner"), reclaim_enabled=True)  # type: ignore[arg-type]
+    lost = next(iter(evicted_pods_by_gang(world)))
     again = problem(
         *teams(),  # type: ignore[arg-type]
         nodes(3, gpu=8),
         *(spec for spec in running if spec.name != lost),
-        gang("winner", role(1, gpu=8), queue="owner", running=(run(0, int(lost[1:]), 1),), loss=1),
+        gang("winner", role(1, gpu=8), queue="owner", running=(running_pods(0, int(lost[1:]), 1),), loss=1),
         gang(lost, role(1, gpu=8), queue="lender"),
-        reclaim=True,
+        reclaim_enabled=True,
     )
-    assert evicted(again) == {}
+    assert evicted_pods_by_gang(again) == {}
 
 
 def test_what_a_queue_holds_of_things_that_nobody_said_it_deserves_opens_no_door() -> None:
@@ -467,11 +537,11 @@ def test_what_a_queue_holds_of_things_that_nobody_said_it_deserves_opens_no_door
     world = problem(
         *teams(),  # type: ignore[arg-type]
         nodes(1, gpu=8, cpu=64, pods=110),
-        gang("g", role(2, gpu=4, cpu=8, pods=1), queue="lender", running=(run(0, 0, 2),), loss=60),
+        gang("g", role(2, gpu=4, cpu=8, pods=1), queue="lender", running=(running_pods(0, 0, 2),), loss=60),
         gang("winner", role(1, gpu=4, cpu=8, pods=1), queue="owner"),
-        reclaim=True,
+        reclaim_enabled=True,
     )
-    assert actions(world) == {"g": "keep", "winner": "wait"}
+    assert actions_by_gang(world) == {"g": "keep", "winner": "wait"}
 
 
 def test_a_queue_that_deserves_nothing_by_name_lends_everything() -> None:
@@ -481,9 +551,9 @@ def test_a_queue_that_deserves_nothing_by_name_lends_everything() -> None:
         nodes(1, gpu=8),
         single("g", 0, queue="lender"),
         winner(1, queue="owner"),
-        reclaim=True,
+        reclaim_enabled=True,
     )
-    assert actions(world) == {"g": "evict", "winner": "start"}
+    assert actions_by_gang(world) == {"g": "evict", "winner": "start"}
 
 
 @pytest.mark.parametrize(("cpu", "action"), [(7, "evict"), (8, "keep")])
@@ -498,13 +568,13 @@ def test_a_queue_that_deserves_only_other_things_is_measured_by_these(cpu: int, 
             role(4, minimum=1, gpu=2, cpu=1),
             role(4, minimum=0, cpu=1),
             queue="lender",
-            running=(run(0, 0, 4), run(1, 0, 4)),
+            running=(running_pods(0, 0, 4), running_pods(1, 0, 4)),
             loss=60,
         ),
         gang("winner", role(1, gpu=2), queue="owner"),
-        reclaim=True,
+        reclaim_enabled=True,
     )
-    assert evicted(world) == ({"g": 1} if action == "evict" else {})
+    assert evicted_pods_by_gang(world) == ({"g": 1} if action == "evict" else {})
 
 
 def test_with_proportion_shares_by_weight_say_what_may_be_taken_back() -> None:
@@ -512,17 +582,17 @@ def test_with_proportion_shares_by_weight_say_what_may_be_taken_back() -> None:
     running = [single(f"g{n}", n, queue="lender") for n in range(8)]
     waiting = [gang(f"w{n}", role(1, gpu=8), queue="owner") for n in range(7)]
     world = problem(
-        queue("lender"), queue("owner", weight=3), nodes(8, gpu=8), *running, *waiting, policy=Policy(proportion=True), reclaim=True
+        queue("lender"), queue("owner", weight=3), nodes(8, gpu=8), *running, *waiting, policy=Policy(proportion=True), reclaim_enabled=True
     )  # fmt: skip
-    assert Counter(actions(world).values()) == {"keep": 2, "evict": 6, "start": 6, "wait": 1}
+    assert Counter(actions_by_gang(world).values()) == {"keep": 2, "evict": 6, "start": 6, "wait": 1}
 
 
 def test_nobody_goes_for_a_gang_of_a_closed_queue() -> None:
     world = problem(
-        queue("shut", closed=True),
+        queue("shut", is_closed=True),
         nodes(1, gpu=8),
         single("running", 0, queue="shut"),
         winner(1, queue="shut"),
-        preempt=True,
+        preempt_enabled=True,
     )
-    assert actions(world) == {"running": "keep", "winner": "wait"}
+    assert actions_by_gang(world) == {"running": "keep", "winner": "wait"}

@@ -146,5 +146,6 @@ def test_a_repair_that_takes_time_says_until_when(
 
 
 def test_the_page_of_reasons_is_current() -> None:
-    """Mend: python -c "from compiler.explain.reasons import reasons_page; print(reasons_page(), end='')" > docs/reasons.md"""
+    """Mend: python -c "from compiler.explain.reasons import reasons_page; print(reasons_page(), end='')" >
+    docs/reasons.md"""
     assert (ROOT / "docs/reasons.md").read_text() == reasons_page()

@@ -33,8 +33,8 @@ TIME_LIMIT = 600.0
 
 @dataclass(frozen=True, slots=True)
 class CompileRequest:
-    """files, dates, problems: of the tree at `commit`. state: the cluster's objects. finished: (namespace, name, kind)
-    of jobs that are over.
+    """files, commit_dates, problems: of the tree at `commit`. state: the cluster's objects. finished_jobs: (namespace,
+    name, kind) of jobs that are over.
 
     executor: as `compiler.cli.executor.open_executor`. clock: as `compiler.cluster_state.state.State.clock`.
     """
@@ -236,7 +236,7 @@ def _encode_request(request: CompileRequest) -> bytes:
 def _decode_request(text: bytes) -> CompileRequest:
     data = json.loads(text)
     data["files"] = {path: base64.b64decode(content) for path, content in data["files"].items()}
-    data["finished"] = [tuple(row) for row in data["finished"]]
+    data["finished_jobs"] = [tuple(row) for row in data["finished_jobs"]]
     return CompileRequest(**data)
 
 

@@ -126,7 +126,7 @@ class NodeExchange:
                 if not left[node]:
                     break
                 mine = here.setdefault(node, [])
-                if not self.problem.nodes[node].cells:
+                if not self.problem.nodes[node].slots:
                     self._refill_node(node, group, mine, None)
                 for spot in np.argwhere(self.free_nodes.vectors.slots[node, :, :, self.scarcest_resource]).tolist():
                     self._refill_node(node, group, mine, (spot[0], spot[1]))

@@ -156,9 +156,9 @@ def test_pods_land_where_one_numa_cell_or_one_card_has_the_room(plane: ControlPl
         repository.commit()
         for name in ("most", "rest", "mixed"):
             plane.wait_until(
-                lambda name=name: job_phase(plane, name),
+                lambda name=name: job_phase(plane, name),  # type: ignore[misc]
                 lambda seen: seen == "Running",
-                what=f"job {name} to run",  # type: ignore[misc]
+                what=f"job {name} to run",
             )
             assert bound_pods(plane, name) == planned_pods(plane, name)
         assert bound_pods(plane, "most") == {"worker": {"card-0": 2, "card-1": 2}}, (

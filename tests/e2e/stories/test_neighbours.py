@@ -68,9 +68,9 @@ def test_pods_apart_even_and_together_run_where_the_plan_put_them(plane: Control
     with ReconcilerProcess(plane, repository, tmp_path / "one"):
         for name in jobs:
             plane.wait_until(
-                lambda name=name: job_phase(plane, name),
+                lambda name=name: job_phase(plane, name),  # type: ignore[misc]
                 lambda seen: seen == "Running",
-                what=f"job {name} to run",  # type: ignore[misc]
+                what=f"job {name} to run",
             )
             assert bound_pods(plane, name) == planned_pods(plane, name)
     assert bound_pods(plane, "apart") == {"worker": {f"{zone}-{at}": 1 for zone in "ab" for at in range(2)}}

@@ -60,9 +60,9 @@ def test_an_urgent_gang_takes_the_place_of_one_that_matters_less_and_of_no_more(
     with ReconcilerProcess(plane, repository, tmp_path / "one") as reconciler:
         for name in ("first", "second"):
             plane.wait_until(
-                lambda name=name: job_phase(plane, name),
+                lambda name=name: job_phase(plane, name),  # type: ignore[misc]
                 lambda seen: seen == "Running",
-                what=f"{name} to run",  # type: ignore[misc]
+                what=f"{name} to run",
             )
         repository.write_file(
             "jobs/urgent.yaml",
@@ -122,9 +122,9 @@ def test_who_borrowed_a_kept_supernode_leaves_it_to_its_owner_and_comes_back(
     with ReconcilerProcess(plane, repository, tmp_path / "one") as reconciler:
         for name in guests:
             plane.wait_until(
-                lambda name=name: job_phase(plane, name),
+                lambda name=name: job_phase(plane, name),  # type: ignore[misc]
                 lambda seen: seen == "Running",
-                what=f"{name} to run",  # type: ignore[misc]
+                what=f"{name} to run",
             )
         before = {name: running(plane, name) for name in guests}
         repository.write_file(

@@ -19,7 +19,7 @@ from __future__ import annotations
 from tests.property.mutants import bookkeeping, cells, pods, queues, relations, time, victims, votes
 from tests.property.mutants.parts import Mutant, Mutators, PodsByGang, greedy_pods, plan_of_pods
 
-__all__ = ["MUTATORS", "Mutant", "PodsByGang", "plan_of_pods", "greedy_pods"]
+__all__ = ["MUTATORS", "Mutant", "PodsByGang", "greedy_pods", "plan_of_pods"]
 
 MODULES = (pods, queues, bookkeeping, cells, victims, votes, time, relations)
 MUTATORS: Mutators = {mutate: rule for room in MODULES for mutate, rule in room.MUTATORS.items()}

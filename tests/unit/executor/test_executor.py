@@ -263,7 +263,7 @@ def test_dask_goes_on_without_a_worker_that_was_killed(large: Path, here: str, m
 def test_a_dask_cluster_that_dies_costs_a_warning_and_changes_nothing(
     large: Path, here: str, monkeypatch: pytest.MonkeyPatch, victims: slice
 ) -> None:
-    monkeypatch.setattr(compiler.cli.executor, "LONELY", 3)
+    monkeypatch.setattr(compiler.cli.executor, "NO_WORKER_TIMEOUT", 3)
     with separate(workers=2) as (name, started):
         during(monkeypatch, lambda: killed(started[victims]))
         there = run("plan", "--repo", large, "--executor", name, "-o", "json")
@@ -273,7 +273,7 @@ def test_a_dask_cluster_that_dies_costs_a_warning_and_changes_nothing(
 
 def test_a_scheduler_that_does_not_answer_is_told_at_once(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed")
-    monkeypatch.setattr(compiler.cli.executor, "CONNECT", 1)
+    monkeypatch.setattr(compiler.cli.executor, "CONNECT_TIMEOUT", 1)
     with open_executor("dask://127.0.0.1:1") as mapper:
         (fault,) = mapper.faults
         assert "tcp://127.0.0.1:1" in fault

@@ -34,15 +34,15 @@ class Clocked:
 
     asked: list[CompileRequest] = field(default_factory=list)
     answer: Snapshot | None = None
-    busy: bool = False
+    is_busy: bool = False
 
-    def submit(self, request: CompileRequest) -> None:
+    def start_compile(self, request: CompileRequest) -> None:
         self.asked.append(request)
-        self.busy = True
+        self.is_busy = True
 
     def take_result(self) -> Snapshot | None:
         answer, self.answer = self.answer, None
-        self.busy = self.busy and answer is None
+        self.is_busy = self.is_busy and answer is None
         return answer
 
 

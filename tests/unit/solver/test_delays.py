@@ -38,8 +38,8 @@ def test_where_ends_are_known_the_soonest_place_is_said_though_more_must_end() -
     world = problem(
         nodes(4, gpu=8),
         gang("one", role(2, gpu=8), running=(running_pods(0, 0, 1), running_pods(0, 1, 1)), ends_in=36_000),
-        busy("two", 2, ends=3_000),
-        busy("three", 3, ends=3_600),
+        busy("two", 2, ends_in=3_000),
+        busy("three", 3, ends_in=3_600),
         gang("asks", role(2, gpu=8), topology=None),
     )
     plan = solve(world)
@@ -54,8 +54,8 @@ def test_where_ends_are_known_the_soonest_place_is_said_though_more_must_end() -
 def test_nobody_is_waited_for_who_is_not_needed_and_one_of_unknown_end_only_where_no_known_one_helps() -> None:
     strangers = problem(
         nodes(3, gpu=8),
-        busy("soon", 0, gpu=6, ends=100),
-        busy("late", 1, ends=900),
+        busy("soon", 0, gpu=6, ends_in=100),
+        busy("late", 1, ends_in=900),
         busy("open", 2),
         gang("asks", role(1, gpu=8)),
     )
@@ -159,7 +159,7 @@ def test_a_gang_that_would_be_in_the_way_may_end_sooner_or_be_more_urgent(
 ) -> None:
     world = problem(
         nodes(2, gpu=8),
-        busy("a", 0, ends=900),
+        busy("a", 0, ends_in=900),
         gang("large", role(2, gpu=8)),
         gang("asks", role(1, gpu=4), duration=duration),
     )
@@ -170,7 +170,7 @@ def test_where_there_is_room_beside_the_reserved_gang_its_start_is_waited_for() 
     def world(large: int) -> Problem:
         return problem(
             nodes(1, gpu=8),
-            busy("a", 0, gpu=6, ends=900),
+            busy("a", 0, gpu=6, ends_in=900),
             gang("large", role(1, gpu=large)),
             gang("asks", role(1, gpu=2)),
         )
@@ -191,7 +191,7 @@ def test_nobody_is_told_to_end_before_a_time_that_nobody_knows() -> None:
 
 def test_the_gang_with_the_reservation_is_not_kept_off_its_own_room() -> None:
     """Elsewhere its repairs are as without a reservation, but for waiting, of which the reservation itself speaks."""
-    world = problem(nodes(2, gpu=8), busy("a", 0, ends=900), gang("asks", role(2, gpu=8)))
+    world = problem(nodes(2, gpu=8), busy("a", 0, ends_in=900), gang("asks", role(2, gpu=8)))
     assert solve(world).reservation is not None
     assert decision(world).repairs == (Repair("GR105", role=0, amount=1, current_amount=2),)
 

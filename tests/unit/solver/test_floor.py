@@ -30,7 +30,7 @@ def poorly(monkeypatch: pytest.MonkeyPatch, world: Problem, *names: str) -> None
         return Admission(tuple(j for j, g in enumerate(world.gangs) if g.name in names), {}, good.objectives)
 
     monkeypatch.setattr(
-        importlib.import_module("solver.planner"), "admit", answer
+        importlib.import_module("solver.planner"), "solve_admission", answer
     )  # the package has a function of that name
 
 

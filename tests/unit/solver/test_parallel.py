@@ -140,10 +140,10 @@ def test_a_deadline_travels_as_seconds_left() -> None:
 
 ORPHAN = """
 import os, signal
-from solver.mip.executors import processes
+from solver.mip.executors import process_executor
 from tests.unit.solver.test_parallel import where
 if __name__ == "__main__":
-    mapper = processes(2, worth=0)
+    mapper = process_executor(2, min_work=0)
     print(*mapper.map(where, None, list(range(8)), 1), flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 """

@@ -118,8 +118,8 @@ def test_no_promise_waits_for_the_end_of_a_gang_that_is_evicted() -> None:
     for, as the next plan says."""
     world = problem(
         nodes(1, gpu=8),
-        busy("stays", 0, gpu=4, ends=5),
-        busy("goes", 0, gpu=4, ends=3, loss=1),
+        busy("stays", 0, gpu=4, ends_in=5),
+        busy("goes", 0, gpu=4, ends_in=3, loss=1),
         gang("late", role(1, gpu=8), priority=5, may_evict=False),
         gang("quick", role(1, gpu=4), priority=5, duration=2),
         preempt_enabled=True,
@@ -133,7 +133,7 @@ def test_no_pod_is_reserved_for_on_a_node_that_closes_even_if_it_asks_for_nothin
     """Its second role needs no room, so that it would fit where nothing is free; started then, in ten seconds, it would
     run when the node closes."""
     late = gang("late", role(1, gpu=8), role(1), overdue=True, duration=55)
-    world = problem(nodes(1, gpu=1, maintenance_in=60), nodes(1, gpu=8), late, busy("runs", 1, ends=10))
+    world = problem(nodes(1, gpu=1, maintenance_in=60), nodes(1, gpu=8), late, busy("runs", 1, ends_in=10))
     held = plan(world).reservation
     assert held is not None
     assert {place.node for place in held.placements} == {1}
@@ -213,7 +213,9 @@ def test_strict_order_goes_on_over_priorities_that_are_decided_one_by_one() -> N
 
 
 def test_the_first_gang_that_finds_no_room_gets_a_reservation_at_the_known_end() -> None:
-    world = problem(nodes(2, gpu=8), busy("a", 0, ends=600), busy("b", 1, ends=900), gang("large", role(2, gpu=8)))
+    world = problem(
+        nodes(2, gpu=8), busy("a", 0, ends_in=600), busy("b", 1, ends_in=900), gang("large", role(2, gpu=8))
+    )
     made = plan(world)
     assert made.reservation is not None
     assert (made.reservation.gang, made.reservation.starts_in, made.reservation.awaited_gangs) == (2, 900, (0, 1))
@@ -224,9 +226,9 @@ def test_the_first_gang_that_finds_no_room_gets_a_reservation_at_the_known_end()
 def test_it_waits_for_nobody_whose_end_it_does_not_need() -> None:
     world = problem(
         nodes(3, gpu=8),
-        busy("a", 0, ends=300),
-        busy("b", 1, ends=900),
-        busy("c", 2, ends=600),
+        busy("a", 0, ends_in=300),
+        busy("b", 1, ends_in=900),
+        busy("c", 2, ends_in=600),
         gang("large", role(2, gpu=8)),
     )
     made = plan(world)
@@ -239,7 +241,7 @@ def test_it_waits_for_nobody_whose_end_it_does_not_need() -> None:
 def test_a_small_gang_takes_reserved_nodes_only_when_it_ends_in_time(duration: int | None, starts: bool) -> None:
     world = problem(
         nodes(2, gpu=8),
-        busy("a", 0, ends=900),
+        busy("a", 0, ends_in=900),
         gang("large", role(2, gpu=8)),
         gang("small", role(1, gpu=4), duration=duration),
     )
@@ -253,7 +255,7 @@ def test_a_small_gang_takes_reserved_nodes_only_when_it_ends_in_time(duration: i
 def test_who_fills_in_is_not_blamed_for_what_is_reserved_anyway() -> None:
     large = gang("large", role(2, gpu=8))
     before_all = gang("fills", role(1, gpu=8), duration=60, priority=5)
-    world = problem(nodes(2, gpu=8), busy("a", 0, ends=900), large, gang("long", role(1, gpu=8)), before_all)
+    world = problem(nodes(2, gpu=8), busy("a", 0, ends_in=900), large, gang("long", role(1, gpu=8)), before_all)
     made = plan(world)
     assert started(world, made) == {"fills"}
     assert codes(world, made, "long") == ["GW114"]
@@ -261,7 +263,7 @@ def test_who_fills_in_is_not_blamed_for_what_is_reserved_anyway() -> None:
         ("GR114", 5)
     ]
     fills, other = gang("fills", role(1, gpu=8), duration=60), gang("other", role(1, gpu=8))
-    fits_beside = problem(nodes(3, gpu=8), busy("a", 0, ends=900), large, gang("long", role(1, gpu=4)), other, fills)
+    fits_beside = problem(nodes(3, gpu=8), busy("a", 0, ends_in=900), large, gang("long", role(1, gpu=4)), other, fills)
     made = plan(fits_beside)
     assert started(fits_beside, made) == {"fills", "other"}, "the third node is nobody's, and who takes it is to blame"
     assert codes(fits_beside, made, "long") == ["GW105"]
@@ -270,7 +272,7 @@ def test_who_fills_in_is_not_blamed_for_what_is_reserved_anyway() -> None:
 def test_what_is_reserved_leaves_the_other_nodes_to_everybody() -> None:
     world = problem(
         nodes(3, gpu=8),
-        busy("a", 0, ends=900),
+        busy("a", 0, ends_in=900),
         busy("b", 2, gpu=6),
         gang("large", role(2, gpu=8)),
         gang("small", role(1, gpu=2)),
@@ -303,7 +305,10 @@ def test_an_overdue_gang_is_held_room_for_although_no_end_is_known() -> None:
 
 def test_a_gang_of_higher_priority_ignores_the_reservation() -> None:
     world = problem(
-        nodes(2, gpu=8), busy("a", 0, ends=900), gang("large", role(2, gpu=8)), gang("high", role(1, gpu=4), priority=1)
+        nodes(2, gpu=8),
+        busy("a", 0, ends_in=900),
+        gang("large", role(2, gpu=8)),
+        gang("high", role(1, gpu=4), priority=1),
     )
     made = plan(world)
     assert "high" in started(world, made)
@@ -313,7 +318,7 @@ def test_a_gang_of_higher_priority_ignores_the_reservation() -> None:
 def test_a_gang_of_higher_priority_that_will_end_moves_the_start() -> None:
     world = problem(
         nodes(2, gpu=8),
-        busy("a", 0, ends=900),
+        busy("a", 0, ends_in=900),
         gang("large", role(2, gpu=8)),
         gang("high", role(1, gpu=4), priority=1, duration=2000),
     )
@@ -346,7 +351,7 @@ def test_what_an_eviction_took_excuses_no_reservation() -> None:
 def test_a_gang_that_can_never_start_gets_no_reservation() -> None:
     world = problem(
         nodes(2, gpu=8),
-        busy("a", 0, ends=900),
+        busy("a", 0, ends_in=900),
         gang("monster", role(3, gpu=8), overdue=True),
         gang("large", role(2, gpu=8)),
         gang("small", role(1, gpu=4)),
@@ -369,7 +374,7 @@ def test_growth_takes_no_reserved_node() -> None:
     world = problem(
         nodes(1, gpu=8),
         nodes(1, gpu=2),
-        busy("a", 0, gpu=4, ends=60),
+        busy("a", 0, gpu=4, ends_in=60),
         gang("elastic", role(4, minimum=1, gpu=2), running=(running_pods(0, 1, 1),)),
         gang("large", role(1, gpu=8)),
     )
@@ -397,7 +402,7 @@ def test_growth_leaves_the_queue_what_is_reserved() -> None:
     world = problem(
         nodes(4, gpu=8),
         queue("default", capability={"gpu": 16}),
-        busy("a", 0, ends=900),
+        busy("a", 0, ends_in=900),
         gang("elastic", role(8, minimum=1, gpu=1), running=(running_pods(0, 1, 1),)),
         gang("large", role(1, gpu=12)),
         nodes(1, gpu=16),
@@ -411,8 +416,8 @@ def test_a_hard_topology_is_reserved_a_whole_domain() -> None:
     world = problem(
         nodes(2, leaf="s0", gpu=8),
         nodes(2, leaf="s1", gpu=8),
-        busy("a", 0, ends=900),
-        busy("b", 2, ends=300),
+        busy("a", 0, ends_in=900),
+        busy("b", 2, ends_in=300),
         gang("large", role(2, gpu=8), topology=hard_topology(1)),
         gang("small", role(1, gpu=8)),
         hypernodes={"s0": (1, None), "s1": (1, None)},
@@ -426,13 +431,16 @@ def test_a_hard_topology_is_reserved_a_whole_domain() -> None:
 
 def test_evictions_come_before_a_reservation() -> None:
     world = problem(
-        nodes(1, gpu=8), busy("a", 0, ends=900, loss=60), gang("high", role(1, gpu=8), priority=1), preempt_enabled=True
+        nodes(1, gpu=8),
+        busy("a", 0, ends_in=900, loss=60),
+        gang("high", role(1, gpu=8), priority=1),
+        preempt_enabled=True,
     )
     made = plan(world)
     assert made.reservation is None
     assert started(world, made) == {"high"}
     spared = problem(
-        nodes(1, gpu=8), busy("a", 0, ends=900, loss=60), gang("low", role(1, gpu=8)), preempt_enabled=True
+        nodes(1, gpu=8), busy("a", 0, ends_in=900, loss=60), gang("low", role(1, gpu=8)), preempt_enabled=True
     )
     made = plan(spared)
     assert made.reservation is not None
@@ -443,7 +451,7 @@ def test_in_a_strict_queue_only_the_head_gets_the_reservation() -> None:
     world = problem(
         nodes(2, gpu=8),
         queue("default", strict_order=True),
-        busy("a", 0, ends=900),
+        busy("a", 0, ends_in=900),
         gang("monster", role(3, gpu=8)),
         gang("large", role(2, gpu=8)),
     )
@@ -541,8 +549,8 @@ def test_nothing_is_promised_on_a_node_that_closes_meanwhile() -> None:
         world = problem(
             nodes(1, gpu=8, maintenance_in=500),
             nodes(1, gpu=8),
-            busy("a", 0, ends=300),
-            busy("b", 1, ends=900),
+            busy("a", 0, ends_in=300),
+            busy("b", 1, ends_in=900),
             gang("next", role(1, gpu=8), duration=duration),
         )
         assert of(world, plan(world), "next").starts_in == starts

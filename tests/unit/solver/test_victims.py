@@ -300,7 +300,7 @@ def test_no_gang_of_equal_or_higher_priority_goes(priority: int) -> None:
 
 
 def test_nobody_goes_for_a_gang_that_never_preempts() -> None:
-    world = problem(nodes(1, gpu=8), single("running", 0), winner(1, preempts=False), preempt_enabled=True)
+    world = problem(nodes(1, gpu=8), single("running", 0), winner(1, may_evict=False), preempt_enabled=True)
     assert actions_by_gang(world) == {"running": "keep", "winner": "wait"}
 
 
@@ -471,11 +471,11 @@ def test_the_plan_after_an_eviction_starts_the_winner_and_evicts_nobody() -> Non
 
 def test_nobody_takes_from_a_queue_that_holds_what_it_deserves() -> None:
     world = problem(
-        *teams(),
+        *teams(),  # type: ignore[arg-type]
         nodes(1, gpu=8),
         single("g", 0, queue="lender"),
         winner(1, queue="owner"),
-        reclaim_enabled=True,  # type: ignore[arg-type]
+        reclaim_enabled=True,
     )
     assert actions_by_gang(world) == {"g": "keep", "winner": "wait"}
 
@@ -489,11 +489,11 @@ def test_a_queue_is_not_pressed_below_what_it_deserves() -> None:
 def test_a_queue_that_is_not_reclaimable_keeps_everything() -> None:
     running = [single(f"g{n}", n, queue="lender") for n in range(3)]
     world = problem(
-        *teams(reclaimable=False),
+        *teams(reclaimable=False),  # type: ignore[arg-type]
         nodes(3, gpu=8),
         *running,
         winner(1, queue="owner"),
-        reclaim_enabled=True,  # type: ignore[arg-type]
+        reclaim_enabled=True,
     )
     assert evicted_pods_by_gang(world) == {}
 

@@ -13,8 +13,8 @@ from types import FrameType
 import click
 
 from compiler.cli import executor_option
-from compiler.cluster_state.state import SNAPSHOT_TIME
 from compiler.fields.amounts import rfc3339
+from compiler.kubernetes import SNAPSHOT_TIME_ANNOTATION
 from reconciler.cli import add_cluster_options, add_kubeconfig_options, state_folder
 from reconciler.git import GitError
 from reconciler.kube import ApiError, Client, NotFound, make_connector
@@ -126,7 +126,7 @@ def snapshot(kubeconfig: Path | None, context: str | None, output: Path | None) 
     except ApiError as error:
         raise click.ClickException(str(error)) from error
     items.sort(key=lambda i: (i["kind"], i["apiVersion"], i["metadata"].get("namespace") or "", i["metadata"]["name"]))
-    metadata = {"annotations": {SNAPSHOT_TIME: rfc3339(int(time.time()))}}
+    metadata = {"annotations": {SNAPSHOT_TIME_ANNOTATION: rfc3339(int(time.time()))}}
     text = (
         json.dumps({"apiVersion": "v1", "kind": "List", "metadata": metadata, "items": items}, indent=1, sort_keys=True)
         + "\n"

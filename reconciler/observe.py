@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from compiler.volcano.shared_devices import VGPU_ASSIGNMENT, VGPU_MEMORY
+from compiler.kubernetes import VGPU_ASSIGNMENT_ANNOTATION
+from compiler.volcano.shared_devices import VGPU_MEMORY
 from reconciler.compile_child import Snapshot
 from reconciler.gates import NodeIndex, PlannedGang, assigned_node, has_ended, pods_by_job, role_of
 from reconciler.objects import HOSTNAME_LABEL, Object, Ref, annotations_of, json_digest, labels_of, uid_of
@@ -114,7 +115,11 @@ def fingerprint_of(observation: Observation, snapshot: Snapshot, finished_jobs: 
     expected = _expected_pods(pods_by_job(pods, jobs)[0], planned, nodes)
     for pod in pods:
         node = assigned_node(pod, nodes)
-        if node in found and node in snapshot.nodes_behind and (devices := annotations_of(pod).get(VGPU_ASSIGNMENT)):
+        if (
+            node in found
+            and node in snapshot.nodes_behind
+            and (devices := annotations_of(pod).get(VGPU_ASSIGNMENT_ANNOTATION))
+        ):
             found[node].append(devices)
         if (
             node in found

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from compiler.checks import CheckInput, Finding, check
 from compiler.diagnostics import did_you_mean
-from compiler.kinds.common.jobs import VOLCANO_SCHEDULER, annotation_value
+from compiler.kinds.common.jobs import annotation_value
 from compiler.kinds.pod_group import PodGroup, specs
+from compiler.kubernetes import METAX_ATOMIC_GROUP_SIZE_ANNOTATION, METAX_GROUP_SIZE_ANNOTATION, VOLCANO_SCHEDULER
 from compiler.specs import GangSpec
 from compiler.specs.pod_groups import group_key, pods_by_group, subgroup_key
 from compiler.volcano import metax
@@ -167,7 +168,7 @@ def metax_annotation_without_effect(reading: CheckInput) -> Iterator[Finding]:
     (schedulerName: volcano). On the job's own metadata they do nothing. Mend: move the annotation into a pod template;
     name the scheduler."""
     for gang in reading.specs.gangs:
-        for key in (metax.GROUP_SIZE, metax.ATOMIC_GROUP_SIZE):
+        for key in (METAX_GROUP_SIZE_ANNOTATION, METAX_ATOMIC_GROUP_SIZE_ANNOTATION):
             if annotation_value(gang.document, key) is not None and gang.document.kind != "PodGroup":
                 yield Finding(
                     gang.document,

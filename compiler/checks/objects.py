@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from compiler.checks import CheckInput, Finding, check
+from compiler.kubernetes import HOSTNAME_LABEL
 from compiler.specs import HyperNodeSpec, NodeSpec
 from compiler.syntax.documents import Document
 
@@ -77,10 +78,10 @@ def missing_hostname_labels(reading: CheckInput) -> Iterator[Finding]:
     """Binding selects nodes by the label kubernetes.io/hostname, which kubelet sets on every node; pods cannot be bound
     to a node that lacks it or shares it. Mend: add the label to the Node."""
     for node in reading.specs.nodes:
-        if node.document.kind == "Node" and not node.labels.get("kubernetes.io/hostname"):
+        if node.document.kind == "Node" and not node.labels.get(HOSTNAME_LABEL):
             yield Finding(
                 node.document,
                 ("metadata", "labels"),
-                f"node {node.name!r} has no label kubernetes.io/hostname",
+                f"node {node.name!r} has no label {HOSTNAME_LABEL}",
                 "add the label",
             )

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from compiler.checks import CheckInput, Finding, check
 from compiler.diagnostics import did_you_mean
 from compiler.fields.duration import go_duration_seconds
+from compiler.kubernetes import COOLDOWN_ANNOTATION
 from compiler.specs import PluginSpec, SchedulerSpec
 from compiler.syntax.documents import FieldPath
 from compiler.volcano.eviction_votes import (
-    COOLDOWN_ANNOTATION,
     POD_EVICTION_ACTIONS,
     deciding_plugins,
     has_cooldown_plugin,

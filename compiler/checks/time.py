@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from compiler.checks import CheckInput, Finding, check
-from compiler.kinds.queue import DEDICATED_DOMAINS_ANNOTATION
+from compiler.kubernetes import DEDICATED_DOMAINS_ANNOTATION
 from compiler.lower.dedicated_domains import tier_of
 
 DOMAINS_PATH = ("metadata", "annotations", DEDICATED_DOMAINS_ANNOTATION)

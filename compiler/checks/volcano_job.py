@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from compiler.checks import CheckInput, Finding, check
 from compiler.diagnostics import did_you_mean
 from compiler.kinds.volcano_job import Policy, Task, VolcanoJob
+from compiler.kubernetes import TASK_AFFINITY_ANNOTATION, TASK_ANTI_AFFINITY_ANNOTATION
 from compiler.syntax.documents import Document, FieldPath
-from compiler.volcano.task_topology import TASK_AFFINITY, TASK_ANTI_AFFINITY, task_groups
+from compiler.volcano.task_topology import task_groups
 
 POLICY_EVENTS = ("*", "PodFailed", "PodEvicted", "PodPending", "Unknown", "TaskCompleted", "TaskFailed", "JobUpdated")
 POLICY_ACTIONS = (
@@ -312,7 +313,7 @@ def unknown_task_topology_tasks(reading: CheckInput) -> Iterator[Finding]:
     does the plan. Mend: name the tasks as the job does."""
     for document, job in reading.documents_of(VolcanoJob):
         names = [task.name or f"default{index}" for index, task in enumerate(job.spec.tasks)]
-        for key in (TASK_AFFINITY, TASK_ANTI_AFFINITY):
+        for key in (TASK_AFFINITY_ANNOTATION, TASK_ANTI_AFFINITY_ANNOTATION):
             for group in task_groups(document.data["metadata"].get("annotations") or {}, key):
                 wrong = next((name for at, name in enumerate(group) if name not in names or name in group[:at]), None)
                 if wrong is not None:

@@ -15,11 +15,8 @@ from typing import Any
 import yaml
 
 from compiler.fields.models import parse_timestamp
+from compiler.kubernetes import SNAPSHOT_TIME_ANNOTATION, Object, api_group_of
 
-Object = Mapping[str, Any]
-
-SNAPSHOT_TIME = "gangplan.dev/now"
-"""Annotation of the List: when it was made. A plan of it knows what time has changed by then."""
 STATE_SOURCE = "state"
 """In place of a file for what only the cluster knows; files of a repository have an ending."""
 
@@ -107,12 +104,12 @@ def load_state(text: str | bytes) -> ClusterState:
 def _read_clock(metadata: object) -> int | None:
     """What the List's annotation says."""
     _check_shape(metadata, {"annotations": _TEXTS_SHAPE}, ("metadata",))
-    said = (metadata.get("annotations") or {}).get(SNAPSHOT_TIME) if isinstance(metadata, Mapping) else None
+    said = (metadata.get("annotations") or {}).get(SNAPSHOT_TIME_ANNOTATION) if isinstance(metadata, Mapping) else None
     try:
         return None if said is None else parse_timestamp(said)
     except ValueError:
         raise StateError(
-            f"metadata.annotations of the state: {SNAPSHOT_TIME} is {said!r}, not a time such as 2026-01-31T12:00:00Z"
+            f"metadata.annotations of the state: {SNAPSHOT_TIME_ANNOTATION} is {said!r}, not a time such as 2026-01-31T12:00:00Z"
         ) from None
 
 
@@ -181,11 +178,6 @@ def _parse_text(text: str | bytes) -> Any:
         raise StateError("the state nests too deeply") from error
     except (yaml.YAMLError, json.JSONDecodeError) as error:
         raise StateError(f"the state is neither JSON nor YAML: {' '.join(str(error).split())}") from error
-
-
-def api_group_of(item: Object) -> str:
-    """The API group: "batch.volcano.sh" of batch.volcano.sh/v1alpha1, "" of v1."""
-    return str(item.get("apiVersion", "")).rpartition("/")[0]
 
 
 def _object_key(item: Object) -> tuple[str, str, str]:

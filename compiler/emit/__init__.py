@@ -11,11 +11,11 @@ from compiler.emit import admission, gated, static
 from compiler.emit.block import to_yaml
 from compiler.emit.rewrite import rewrite
 from compiler.emit.scheduler import config_map
+from compiler.kubernetes import API_GROUP, HOSTNAME_LABEL
 from compiler.outcome import JobDecision, Manifest, Outcome
 from compiler.specs import HyperNodeSpec, QueueSpec, Specs
 from compiler.syntax.documents import Document
 
-OWN_API_GROUP = "gangplan.dev"
 FOUNDATION_KINDS = ("Namespace", "PriorityClass")
 WAVE_NAMES = ("foundation", "queues", "hypernodes", "scheduler", "others", "jobs")
 """Name of each wave, by number."""
@@ -102,7 +102,7 @@ def _scheduler(outcome: Outcome, specs: Specs) -> EmittedObjects:
 def _other_objects(outcome: Outcome, specs: Specs) -> EmittedObjects:
     claimed = {document.identity for document in _documents_of_other_waves(specs)}
     for document in _valid_documents(specs):
-        passes = document.group != OWN_API_GROUP and document.kind not in (
+        passes = document.group != API_GROUP and document.kind not in (
             *FOUNDATION_KINDS,
             "Node",
             "Queue",
@@ -130,7 +130,7 @@ def _valid_documents(specs: Specs) -> tuple[Document, ...]:
 
 def _jobs(outcome: Outcome, specs: Specs) -> EmittedObjects:
     hostnames = (
-        {node.name: node.labels.get(static.HOSTNAME_LABEL, node.name) for node in outcome.origins.nodes}
+        {node.name: node.labels.get(HOSTNAME_LABEL, node.name) for node in outcome.origins.nodes}
         if outcome.origins
         else {}
     )

@@ -10,12 +10,8 @@ import json
 from typing import Any
 
 from compiler.emit.templates import annotate, pod_templates
-from compiler.lower.live import STARTS_AT_ANNOTATION
+from compiler.kubernetes import PLACEMENT_ANNOTATION, SCHEDULING_GATE, STARTS_AT_ANNOTATION, WAITING_ANNOTATION
 from compiler.outcome import JobDecision
-
-SCHEDULING_GATE = "gangplan.dev/placement"
-PLACEMENT_ANNOTATION = "gangplan.dev/placement"
-WAITING_ANNOTATION = "gangplan.dev/waiting"
 
 
 def bind(data: dict[str, Any], decision: JobDecision) -> None:

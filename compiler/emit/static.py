@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from compiler.diagnostics import Diagnostic, declare_rule
 from compiler.emit.templates import pod_templates
+from compiler.kubernetes import HOSTNAME_LABEL
 from compiler.specs import Specs, SubgroupSpec
 
 if TYPE_CHECKING:
     from compiler.outcome import JobDecision, Outcome
 
-HOSTNAME_LABEL = "kubernetes.io/hostname"
 
 INEXACT_COUNTS = declare_rule(
     "GP520",

@@ -13,6 +13,12 @@ from functools import cached_property
 
 from compiler.cluster_state.state import STATE_SOURCE
 from compiler.diagnostics import Position
+from compiler.kubernetes import (
+    CLOSED_ANNOTATION,
+    DEDICATED_DOMAINS_ANNOTATION,
+    EXPECTED_DURATION_ANNOTATION,
+    ORDER_ANNOTATION,
+)
 from compiler.lower.origins import Origins
 from compiler.specs import GangSpec, NodeSpec, RoleSpec
 from compiler.syntax.documents import Document, FieldPath
@@ -20,9 +26,6 @@ from compiler.views.names import compact_names
 from solver.plan import Fact, Repair
 from solver.problem import Problem
 
-ORDER_ANNOTATION, DOMAINS_ANNOTATION, CLOSED_ANNOTATION, DURATION_ANNOTATION = (
-    f"gangplan.dev/{name}" for name in ("order", "guaranteed-domains", "closed", "expected-duration")
-)
 SUSPEND_PATHS: tuple[FieldPath, ...] = (("spec", "suspend"), ("spec", "runPolicy", "suspend"))
 MAX_LISTED_NODES = 3
 """How many nodes of the cluster are named before the rest is counted."""
@@ -83,7 +86,7 @@ class Provenance:
 
     def expected_duration(self, j: int) -> Iterator[Source]:
         yield from source_if_written(
-            self.origins.gangs[j].document, "expected duration", "metadata", "annotations", DURATION_ANNOTATION
+            self.origins.gangs[j].document, "expected duration", "metadata", "annotations", EXPECTED_DURATION_ANNOTATION
         )
 
     def role_selectors(self, j: int, fact: Fact | Repair) -> Iterator[Source]:
@@ -235,7 +238,9 @@ def _other_gangs(s: Provenance, j: int, fact: Fact) -> Iterator[Source]:
 
 def _other_guarantees(s: Provenance, j: int, fact: Fact) -> Iterator[Source]:
     if fact.tier is not None:
-        yield from s.queue_field(fact.queue, "guaranteed domains", "metadata", "annotations", DOMAINS_ANNOTATION)
+        yield from s.queue_field(
+            fact.queue, "guaranteed domains", "metadata", "annotations", DEDICATED_DOMAINS_ANNOTATION
+        )
         return
     for q in fact.queues:
         yield from s.queue_amount(q, "guarantee", fact, "guarantee", "resource")
@@ -444,7 +449,9 @@ def _maintenance_windows(s: Provenance, j: int, repair: Repair) -> Iterator[Sour
 
 
 def _duration_annotation(s: Provenance, j: int, repair: Repair) -> Iterator[Source]:
-    yield source_at(s.origins.gangs[j].document, "expected duration", "metadata", "annotations", DURATION_ANNOTATION)
+    yield source_at(
+        s.origins.gangs[j].document, "expected duration", "metadata", "annotations", EXPECTED_DURATION_ANNOTATION
+    )
 
 
 def _no_sources(s: Provenance, j: int, repair: Repair) -> Iterator[Source]:
@@ -470,7 +477,7 @@ REPAIR_SOURCES: Mapping[str, Callable[[Provenance, int, Repair], Iterator[Source
     "GR116": _returning_nodes,
     "GR117": _queue_field("order", "metadata", "annotations", ORDER_ANNOTATION),
     "GR118": _awaited_gangs,
-    "GR119": _queue_field("guaranteed domains", "metadata", "annotations", DOMAINS_ANNOTATION),
+    "GR119": _queue_field("guaranteed domains", "metadata", "annotations", DEDICATED_DOMAINS_ANNOTATION),
     "GR120": lambda s, j, repair: iter((s.gang_field(j, "queue"),)),
     "GR121": _duration_annotation,
     "GR122": _maintenance_windows,

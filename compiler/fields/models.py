@@ -24,6 +24,7 @@ from pydantic_core import PydanticCustomError
 
 from compiler.diagnostics import Diagnostic, Rule, Severity, declare_rule, did_you_mean
 from compiler.fields import quantity
+from compiler.kubernetes import ANNOTATION_PREFIX, KNOWN_ANNOTATIONS, METAX_PREFIX
 from compiler.syntax.documents import Document, FieldPath
 
 UNKNOWN_FIELD = declare_rule(
@@ -95,8 +96,6 @@ MILLI_BYTES = declare_rule(
     "memory in thousandths of a byte",
     "The unit m means thousandths: memory 512m is half a byte. Mend: write M or Mi.",
 )
-
-ANNOTATION_PREFIX = "gangplan.dev/"
 
 
 class StrictModel(BaseModel):
@@ -219,27 +218,6 @@ def validate_document(
     return None, [_validation_diagnostic(document, model, base_path, dict(error)) for error in errors]
 
 
-KNOWN_ANNOTATIONS = tuple(
-    f"{ANNOTATION_PREFIX}{name}"
-    for name in (
-        "adopt",
-        "closed",
-        "expected-duration",
-        "gang",
-        "guaranteed-domains",
-        "order",
-        "placement",
-        "prune",
-        "replace",
-        "run",
-        "starts-at",
-        "submitted-at",
-        "waiting",
-        "yield",
-    )
-)
-
-
 def metadata_diagnostics(document: Document, data: Any, path: FieldPath) -> Iterator[Diagnostic]:
     """Findings on labels and annotations of the metadata at `path`, a document's or a pod template's."""
     for section in ("labels", "annotations"):
@@ -247,7 +225,7 @@ def metadata_diagnostics(document: Document, data: Any, path: FieldPath) -> Iter
         for key, value in found.items() if isinstance(found, dict) else ():
             at = document.position(*path, section, key)
             if not isinstance(value, str):
-                mild = key.startswith("metax-tech.com/") and isinstance(value, int) and not isinstance(value, bool)
+                mild = key.startswith(METAX_PREFIX) and isinstance(value, int) and not isinstance(value, bool)
                 severity: Severity = "warning" if mild else "error"
                 yield METADATA_NOT_TEXT.diagnostic(
                     at,

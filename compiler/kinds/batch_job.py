@@ -16,7 +16,6 @@ from compiler.fields.models import NOT_ALLOWED, Bool, Int, StrictModel
 from compiler.kinds import Kind
 from compiler.kinds.common import pods
 from compiler.kinds.common.jobs import (
-    VOLCANO_SCHEDULER,
     Natural,
     ObjectModel,
     annotation_value,
@@ -24,13 +23,17 @@ from compiler.kinds.common.jobs import (
     submission_and_duration,
     time_diagnostics,
 )
+from compiler.kubernetes import (
+    BATCH_JOB_NAME_LABELS,
+    GANG_ANNOTATION,
+    GROUP_MIN_MEMBER_ANNOTATION,
+    QUEUE_NAME_ANNOTATION,
+    VOLCANO_SCHEDULER,
+)
 from compiler.specs import GangSpec
 from compiler.syntax.documents import Document, FieldPath
 from compiler.volcano import metax
 
-GANG_ANNOTATION = "gangplan.dev/gang"
-MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
-QUEUE_ANNOTATION = "scheduling.volcano.sh/queue-name"
 _TEMPLATE_ANNOTATIONS: FieldPath = ("spec", "template", "metadata", "annotations")
 
 
@@ -63,7 +66,7 @@ def gang_spec(document: Document, job: Job) -> GangSpec:
     width = 1 if spec.parallelism is None else spec.parallelism
     if spec.completions is not None:
         width = min(width, spec.completions)
-    told = notes.get(MIN_MEMBER, "")
+    told = notes.get(GROUP_MIN_MEMBER_ANNOTATION, "")
     minimum = min(1, width)
     if annotation_value(document, GANG_ANNOTATION) == "true":
         minimum = width
@@ -76,19 +79,19 @@ def gang_spec(document: Document, job: Job) -> GangSpec:
             min(minimum, width),
             spec.template,
             ("spec",),
-            controller_labels={"batch.kubernetes.io/job-name": document.name, "job-name": document.name},
+            controller_labels=dict.fromkeys(BATCH_JOB_NAME_LABELS, document.name),
         ),
     )
     submitted, expected = submission_and_duration(document)
-    by_job = annotation_value(document, QUEUE_ANNOTATION)
+    by_job = annotation_value(document, QUEUE_NAME_ANNOTATION)
     queue_path: FieldPath = (
-        (*_TEMPLATE_ANNOTATIONS, QUEUE_ANNOTATION)
-        if QUEUE_ANNOTATION in notes
-        else ("metadata", "annotations", QUEUE_ANNOTATION)
+        (*_TEMPLATE_ANNOTATIONS, QUEUE_NAME_ANNOTATION)
+        if QUEUE_NAME_ANNOTATION in notes
+        else ("metadata", "annotations", QUEUE_NAME_ANNOTATION)
     )
     return GangSpec(
         document=document,
-        queue=notes.get(QUEUE_ANNOTATION) or (by_job if isinstance(by_job, str) and by_job else ""),
+        queue=notes.get(QUEUE_NAME_ANNOTATION) or (by_job if isinstance(by_job, str) and by_job else ""),
         priority_class=spec.template.spec.priority_class_name,
         minimum=minimum,
         roles=roles,
@@ -98,7 +101,9 @@ def gang_spec(document: Document, job: Job) -> GangSpec:
         schedulable=not spec.suspend and roles[0].pod.scheduler_name in ("", VOLCANO_SCHEDULER),
         field_paths={
             "queue": queue_path,
-            "minimum": (*_TEMPLATE_ANNOTATIONS, MIN_MEMBER) if MIN_MEMBER in notes else ("spec", "parallelism"),
+            "minimum": (*_TEMPLATE_ANNOTATIONS, GROUP_MIN_MEMBER_ANNOTATION)
+            if GROUP_MIN_MEMBER_ANNOTATION in notes
+            else ("spec", "parallelism"),
             "priority_class": ("spec", "template", "spec", "priorityClassName"),
         },
     )

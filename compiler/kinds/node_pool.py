@@ -14,12 +14,12 @@ from compiler.fields.quantity import integer_amounts
 from compiler.kinds import Kind
 from compiler.kinds.common.jobs import ObjectModel, Positive
 from compiler.kinds.common.pods import ResourceAmounts
+from compiler.kubernetes import HOSTNAME_LABEL
 from compiler.specs import Amounts, HyperNodeSpec, NodeSpec, NumaSpec, SharedDeviceSpec, Taint
 from compiler.syntax.documents import Document
 from compiler.volcano.shared_devices import DEFAULT_DEVICE_SHARES, VGPU_MEMORY, vgpu_devices
 
 MAX_NODES = 100_000
-HOSTNAME_LABEL = "kubernetes.io/hostname"
 _NAME_RANGE = re.compile(r"([^\[\]]*)(?:\[(\d{1,9})-(\d{1,9})\]([^\[\]]*))?\Z", re.ASCII)
 _DNS_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
 

@@ -7,11 +7,9 @@ from collections.abc import Iterable, Iterator
 from compiler.diagnostics import Diagnostic
 from compiler.kinds import Kind
 from compiler.kinds.common import pods
+from compiler.kubernetes import GROUP_NAME_ANNOTATION, TASK_LABEL
 from compiler.specs.drafts import PodDraft
 from compiler.syntax.documents import Document
-
-GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
-TASK_ANNOTATION = "volcano.sh/task-spec"
 
 
 class Pod(pods.PodTemplate):
@@ -22,8 +20,8 @@ def specs(document: Document, pod: Pod) -> Iterable[PodDraft]:
     notes = pod.annotations
     yield PodDraft(
         document,
-        notes.get(GROUP_ANNOTATION) or None,
-        notes.get(TASK_ANNOTATION, ""),
+        notes.get(GROUP_NAME_ANNOTATION) or None,
+        notes.get(TASK_LABEL, ""),
         pods.pod_spec(pod.spec),
         notes,
         pod.labels,

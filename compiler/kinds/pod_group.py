@@ -10,7 +10,6 @@ from compiler.fields.label_selector import LabelSelector
 from compiler.fields.models import Name, StrictModel
 from compiler.kinds import Kind
 from compiler.kinds.common.jobs import (
-    VOLCANO_SCHEDULER,
     Natural,
     NetworkTopology,
     ObjectModel,
@@ -19,6 +18,7 @@ from compiler.kinds.common.jobs import (
     time_diagnostics,
 )
 from compiler.kinds.common.pods import ResourceAmounts
+from compiler.kubernetes import VOLCANO_SCHEDULER
 from compiler.specs import GangSpec, TopologySpec
 from compiler.specs.drafts import PodGroupDraft, SubgroupPolicyDraft
 from compiler.syntax.documents import Document

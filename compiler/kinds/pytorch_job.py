@@ -12,13 +12,19 @@ from compiler.fields.models import Bool, Int, Name, StrictModel
 from compiler.kinds import Kind
 from compiler.kinds.common import pods
 from compiler.kinds.common.jobs import (
-    VOLCANO_SCHEDULER,
     Natural,
     ObjectModel,
     submission_and_duration,
     time_diagnostics,
 )
 from compiler.kinds.common.pods import ResourceAmounts
+from compiler.kubernetes import (
+    KUBEFLOW_JOB_NAME_LABEL,
+    KUBEFLOW_JOB_ROLE_LABEL,
+    KUBEFLOW_OPERATOR_LABEL,
+    KUBEFLOW_ROLE_LABEL,
+    VOLCANO_SCHEDULER,
+)
 from compiler.specs import GangSpec
 from compiler.syntax.documents import Document, FieldPath
 from compiler.volcano import metax
@@ -83,10 +89,10 @@ def gang_spec(document: Document, job: PyTorchJob) -> GangSpec:
     minimum = total if policy.min_available is None else policy.min_available
     whole = minimum >= total
     common = {
-        "training.kubeflow.org/job-name": document.name,
-        "training.kubeflow.org/operator-name": "pytorchjob-controller",
+        KUBEFLOW_JOB_NAME_LABEL: document.name,
+        KUBEFLOW_OPERATOR_LABEL: "pytorchjob-controller",
     }
-    leading = {"training.kubeflow.org/job-role": "master"}
+    leading = {KUBEFLOW_JOB_ROLE_LABEL: "master"}
     roles = tuple(
         pods.role_spec(
             name,
@@ -96,7 +102,7 @@ def gang_spec(document: Document, job: PyTorchJob) -> GangSpec:
             (*REPLICAS_PATH, name),
             controller_labels={
                 **common,
-                "training.kubeflow.org/replica-type": name.lower(),
+                KUBEFLOW_ROLE_LABEL: name.lower(),
                 **(leading if name == "Master" else {}),
             },
         )

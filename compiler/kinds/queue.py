@@ -14,20 +14,24 @@ from compiler.fields.quantity import integer_amounts
 from compiler.kinds import Kind
 from compiler.kinds.common.jobs import Natural, ObjectModel, annotation_value, diagnostic_at
 from compiler.kinds.common.pods import ResourceAmounts
+from compiler.kubernetes import (
+    CLOSED_ANNOTATION,
+    DEDICATED_DOMAINS_ANNOTATION,
+    HIERARCHY_ANNOTATION,
+    HIERARCHY_WEIGHTS_ANNOTATION,
+    ORDER_ANNOTATION,
+)
 from compiler.specs import QueueSpec
 from compiler.syntax.documents import Document
 
-HIERARCHY, HIERARCHY_WEIGHTS = "volcano.sh/hierarchy", "volcano.sh/hierarchy-weights"
-CLOSED_ANNOTATION = "gangplan.dev/closed"
-ORDER_ANNOTATION, STRICT_ORDER = "gangplan.dev/order", "strict"
-DEDICATED_DOMAINS_ANNOTATION = "gangplan.dev/guaranteed-domains"
+STRICT_ORDER = "strict"
 _DEDICATED_DOMAINS = re.compile(r"\s*([1-9]\d{0,6}) of tier (\S+)\s*\Z", re.ASCII)
 
 BAD_HIERARCHY = declare_rule(
     "GP317",
     "error",
     "hierarchy annotations that do not belong together",
-    f"""{HIERARCHY} is a way such as root/science/dev, {HIERARCHY_WEIGHTS} a weight above 0 for each name in it, such as 1/2/3. Volcano's admission refuses the
+    f"""{HIERARCHY_ANNOTATION} is a way such as root/science/dev, {HIERARCHY_WEIGHTS_ANNOTATION} a weight above 0 for each name in it, such as 1/2/3. Volcano's admission refuses the
     queue. Mend: write as many weights as names.""",
 )
 
@@ -114,7 +118,10 @@ def hierarchy_weights(document: Document) -> tuple[tuple[str, float], ...] | Non
 
     Volcano's admission puts root/ and 1/ in front where they are missing, and takes a weight below 1 for 1.
     """
-    names, weights = (str(annotation_value(document, key) or "").split("/") for key in (HIERARCHY, HIERARCHY_WEIGHTS))
+    names, weights = (
+        str(annotation_value(document, key) or "").split("/")
+        for key in (HIERARCHY_ANNOTATION, HIERARCHY_WEIGHTS_ANNOTATION)
+    )
     try:
         numbers = [float(weight) for weight in weights if weight]
     except ValueError:
@@ -129,11 +136,11 @@ def hierarchy_weights(document: Document) -> tuple[tuple[str, float], ...] | Non
 
 def text_diagnostics(document: Document) -> Iterator[Diagnostic]:
     if hierarchy_weights(document) is None:
-        message = f"{HIERARCHY} and {HIERARCHY_WEIGHTS} do not belong together"
+        message = f"{HIERARCHY_ANNOTATION} and {HIERARCHY_WEIGHTS_ANNOTATION} do not belong together"
         yield diagnostic_at(
             BAD_HIERARCHY,
             document,
-            ("metadata", "annotations", HIERARCHY),
+            ("metadata", "annotations", HIERARCHY_ANNOTATION),
             message,
             "write as many weights above 0 as there are names",
         )

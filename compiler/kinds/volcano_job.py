@@ -13,13 +13,19 @@ from compiler.fields.models import Int, Name, Seconds, StrictModel
 from compiler.kinds import Kind
 from compiler.kinds.common import pods
 from compiler.kinds.common.jobs import (
-    VOLCANO_SCHEDULER,
     Natural,
     NetworkTopology,
     ObjectModel,
     Positive,
     submission_and_duration,
     time_diagnostics,
+)
+from compiler.kubernetes import (
+    QUEUE_NAME_LABEL,
+    TASK_LABEL,
+    VOLCANO_JOB_NAME_LABEL,
+    VOLCANO_JOB_NAMESPACE_LABEL,
+    VOLCANO_SCHEDULER,
 )
 from compiler.specs import GangSpec, RoleSpec, SubgroupSpec, TopologySpec
 from compiler.syntax.documents import Document
@@ -110,8 +116,11 @@ class VolcanoJob(ObjectModel):
 def gang_spec(document: Document, job: VolcanoJob) -> GangSpec:
     spec = job.spec
     relaxed = spec.ignores_role_minimums
-    common = {"volcano.sh/job-name": document.name, "volcano.sh/job-namespace": document.namespace or "default"}
-    common["volcano.sh/queue-name"] = spec.queue or "default"
+    common = {
+        VOLCANO_JOB_NAME_LABEL: document.name,
+        VOLCANO_JOB_NAMESPACE_LABEL: document.namespace or "default",
+        QUEUE_NAME_LABEL: spec.queue or "default",
+    }
     roles = tuple(_task_role(task, index, relaxed, common) for index, task in enumerate(spec.tasks))
     scheduler = spec.scheduler_name or VOLCANO_SCHEDULER
     submitted, expected = submission_and_duration(document)
@@ -147,7 +156,7 @@ def _task_role(task: Task, index: int, relaxed: bool, labels: Mapping[str, str])
         minimum,
         task.template,
         ("spec", "tasks", index),
-        controller_labels={**labels, "volcano.sh/task-spec": name},
+        controller_labels={**labels, TASK_LABEL: name},
     )
     if task.topology_policy in (None, "none"):
         return role

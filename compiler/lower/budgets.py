@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 
 from pydantic import ValidationError
 
-from compiler.cluster_state.state import Object, StateError
+from compiler.cluster_state.state import StateError
 from compiler.fields.label_selector import LabelExpression, LabelSelector, selector_matches
+from compiler.kubernetes import Object, labels_of, name_of, namespace_of, status_of
 from solver.problem import DisruptionBudget
 
 GangRole = tuple[int, int]
@@ -36,8 +37,8 @@ class BudgetSelection:
 
     def note_running_pod(self, pod: Object, gang_role: GangRole) -> None:
         """Note the role of a running pod if the budget selects it."""
-        labels = {str(key): str(value) for key, value in (pod["metadata"].get("labels") or {}).items()}
-        if gang_role not in self.selected_roles and self.selects(pod["metadata"].get("namespace") or "default", labels):
+        labels = {str(key): str(value) for key, value in labels_of(pod).items()}
+        if gang_role not in self.selected_roles and self.selects(namespace_of(pod), labels):
             self.selected_roles.add(gang_role)
 
     def selects(self, namespace: str, labels: Mapping[str, str]) -> bool:
@@ -48,7 +49,7 @@ def read_budgets(objects: Iterable[Object]) -> list[BudgetSelection]:
     """Raises StateError for a selector that cannot be read."""
     made = []
     for item in objects:
-        name, namespace = str(item["metadata"]["name"]), str(item["metadata"].get("namespace") or "default")
+        name, namespace = name_of(item), namespace_of(item)
         selector = (item.get("spec") or {}).get("selector")
         try:
             rows = None if selector is None else LabelSelector.model_validate(selector).expressions()
@@ -56,7 +57,7 @@ def read_budgets(objects: Iterable[Object]) -> list[BudgetSelection]:
             raise StateError(
                 f"PodDisruptionBudget {namespace}/{name} of the state, spec.selector: {error.errors()[0]['msg']}"
             ) from error
-        allowed = int((item.get("status") or {}).get("disruptionsAllowed") or 0)
+        allowed = int(status_of(item).get("disruptionsAllowed") or 0)
         made.append(BudgetSelection(name, namespace, rows, max(0, allowed)))
     return made
 

@@ -14,8 +14,17 @@ from functools import cached_property
 import numpy as np
 from pydantic import ValidationError
 
-from compiler.cluster_state.state import Object, StateError
+from compiler.cluster_state.state import StateError
 from compiler.kinds.common.pods import PodSpecModel, pod_spec
+from compiler.kubernetes import (
+    NUMA_POLICY_ANNOTATION,
+    VGPU_ASSIGNMENT_ANNOTATION,
+    Object,
+    annotations_of,
+    name_of,
+    namespace_of,
+    status_of,
+)
 from compiler.lower.eligibility import NodeRequirement, node_requirement
 from compiler.lower.live import ObservedState
 from compiler.lower.numa import NO_NUMA_PLAN, NumaPlan, NumaPlanner
@@ -24,7 +33,6 @@ from compiler.lower.slot_holders import SlotState, certain_slots
 from compiler.specs import Amounts, GangSpec, NodeSpec, NumaSpec, PodSpec, SchedulerSpec
 from compiler.volcano.shared_devices import (
     FULL_DEVICE_CORES,
-    VGPU_ASSIGNMENT,
     VGPU_CORES,
     VGPU_MEMORY,
     VGPU_NUMBER,
@@ -34,7 +42,6 @@ from solver.problem import DeviceSlot, SlotHold, SlotRequest, Vector
 from solver.semantics.device_slots import best_fit_slots, shares_per_slot
 
 NUMA = "numa"
-NUMA_POLICY_ANNOTATION = "volcano.sh/numa-topology-policy"
 """On a pod: the topologyPolicy of its task."""
 
 NamedSlotRequest = tuple[str, int, Amounts]
@@ -347,7 +354,7 @@ def _deduct_best_fit(free: Sequence[np.ndarray], slot_request: SlotRequest) -> N
 
 def _annotated_devices(pod: Object) -> dict[str, Amounts]:
     """Device -> what the pod holds of it, as Volcano noted."""
-    return dict(assigned_devices(str((pod["metadata"].get("annotations") or {}).get(VGPU_ASSIGNMENT, ""))))
+    return dict(assigned_devices(str(annotations_of(pod).get(VGPU_ASSIGNMENT_ANNOTATION, ""))))
 
 
 def unexplained_idle_cpu(node: NodeSpec, pods: Sequence[Object]) -> int:
@@ -365,8 +372,8 @@ def unreported_pods(node: NodeSpec, pods: Sequence[Object]) -> list[Object]:
     beyond, found = unexplained_idle_cpu(node, pods), []
 
     def age(tenant: Object) -> tuple[bool, str, str]:
-        started = (tenant.get("status") or {}).get("startTime")
-        return started is None, started or "", tenant["metadata"]["name"]
+        started = status_of(tenant).get("startTime")
+        return started is None, started or "", name_of(tenant)
 
     for tenant in sorted(pods, key=age, reverse=True):
         if beyond <= 0:
@@ -401,7 +408,7 @@ def _live_pod_spec(pod: Object) -> PodSpec:
         raise StateError(
             f"Pod {metadata.get('namespace')}/{metadata['name']} of the state: {error.errors()[0]['msg']}"
         ) from error
-    said = (pod["metadata"].get("annotations") or {}).get(NUMA_POLICY_ANNOTATION, "")
+    said = annotations_of(pod).get(NUMA_POLICY_ANNOTATION, "")
     return PodSpec(
         spec.requests, guaranteed_qos=spec.guaranteed_qos, vgpu_requests=spec.vgpu_requests, topology_policy=str(said)
     )
@@ -423,8 +430,7 @@ def slot_holds(
     for n, node in sorted(holders.items()):
         cells = Counter((id(holder.pod), holder.slot_group) for holder in node)
         for holder in node:
-            metadata = holder.pod["metadata"]
-            member = live.gang_role_by_pod.get((metadata.get("namespace") or "default", metadata["name"]))
+            member = live.gang_role_by_pod.get((namespace_of(holder.pod), name_of(holder.pod)))
             if member is None:
                 continue
             j, t = member

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar
 
+from compiler.kubernetes import NOT_READY_TAINT, UNREACHABLE_TAINT, UNSCHEDULABLE_TAINT
 from compiler.specs import Expression, GangSpec, NodeSelectorTerm, NodeSpec, NumaSpec, PodSpec, Taint, Toleration
 
 NumaLayout = tuple[tuple[tuple[str, int], ...], ...]
@@ -31,7 +32,7 @@ policy of its NUMA cells ("" for neither), and the layouts of cells that it is p
 
 Value = TypeVar("Value")
 
-UNSCHEDULABLE_TAINT = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+CORDONED = Taint(UNSCHEDULABLE_TAINT, "", "NoSchedule")
 """A cordoned node refuses pods as if it carried this taint (Kubernetes' NodeUnschedulable)."""
 
 
@@ -43,9 +44,7 @@ class NodeClasses:
     classes_by_requirement: Mapping[NodeRequirement, frozenset[int]]
 
 
-TRANSIENT_TAINTS = frozenset(
-    {"node.kubernetes.io/unschedulable", "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}
-)
+TRANSIENT_TAINTS = frozenset({UNSCHEDULABLE_TAINT, NOT_READY_TAINT, UNREACHABLE_TAINT})
 """Taints that Kubernetes itself sets while a node is cordoned or not ready, and takes off afterwards."""
 
 
@@ -210,7 +209,7 @@ def _hard_taints(node: NodeSpec) -> frozenset[Taint] | None:
     if not node.taints and not node.unschedulable:
         return None
     taints = frozenset(taint for taint in node.taints if taint.effect != "PreferNoSchedule")
-    return (taints | {UNSCHEDULABLE_TAINT} if node.unschedulable else taints) or None
+    return (taints | {CORDONED} if node.unschedulable else taints) or None
 
 
 def _tolerates(toleration: Toleration, taint: Taint) -> bool:

@@ -11,13 +11,34 @@ from typing import Any, cast
 
 from pydantic import ValidationError
 
-from compiler.cluster_state.state import STATE_SOURCE, ClusterState, Object, StateError, api_group_of
+from compiler.cluster_state.state import STATE_SOURCE, ClusterState, StateError
 from compiler.fields.quantity import QuantityError, integer_amounts, parse_quantity
 from compiler.kinds.common import pod_rules
 from compiler.kinds.common.pod_rules import REQUIRED, PodAffinity
 from compiler.kinds.common.pods import PodSpecModel, pod_requests
 from compiler.kinds.hypernode import KIND as HYPERNODE
 from compiler.kinds.numatopology import KIND as NUMATOPOLOGY
+from compiler.kubernetes import (
+    EVICTION_KEYS,
+    GROUP_NAME_ANNOTATION,
+    HOSTNAME_LABEL,
+    JOB_NAME_LABELS,
+    QUEUE_KEYS,
+    ROLE_KEYS,
+    STARTS_AT_ANNOTATION,
+    Object,
+    annotations_of,
+    api_group_of,
+    assigned_node,
+    final_phase,
+    is_finished_pod,
+    is_ready_node,
+    is_terminating,
+    labels_of,
+    name_of,
+    status_of,
+)
+from compiler.kubernetes import namespace_of as object_namespace
 from compiler.lower.budgets import BudgetSelection, read_budgets
 from compiler.lower.origins import namespace_of
 from compiler.lower.resources import amounts_sum
@@ -30,29 +51,6 @@ from compiler.volcano.shared_devices import shared_devices_of
 
 JobIdentity = tuple[str, str, str, str]
 """(namespace, name, kind, API group)."""
-
-FINISHED_POD_PHASES = frozenset({"Succeeded", "Failed"})
-FINISHED_JOB_PHASES = frozenset({"Completed", "Failed", "Terminated"})
-"""Phases of a Volcano Job (and of a PodGroup) from which nothing starts again by itself."""
-FINISHED_CONDITION_TYPES = frozenset({"Complete", "Succeeded", "Failed"})
-"""Condition types by which batch/v1 and Kubeflow jobs say that they are over."""
-
-SCHEDULING_GATE = "gangplan.dev/placement"
-STARTS_AT_ANNOTATION = "gangplan.dev/starts-at"
-HOSTNAME_LABEL = "kubernetes.io/hostname"
-GROUP_NAME_ANNOTATION = "scheduling.k8s.io/group-name"
-ROLE_KEYS = ("volcano.sh/task-spec", "training.kubeflow.org/replica-type")
-EVICTION_KEYS = frozenset(("volcano.sh/preemptable", "volcano.sh/cooldown-time"))
-QUEUE_KEYS = ("volcano.sh/queue-name", "scheduling.volcano.sh/queue-name")
-JOB_LABELS: Mapping[str, tuple[tuple[str, str], ...]] = {
-    "volcano.sh/job-name": (("Job", "batch.volcano.sh"),),
-    "training.kubeflow.org/job-name": tuple(
-        (f"{kind}Job", "kubeflow.org") for kind in ("PyTorch", "TF", "MPI", "Paddle", "XGBoost", "JAX")
-    ),
-    "batch.kubernetes.io/job-name": (("Job", "batch"),),
-    "job-name": (("Job", "batch"),),
-}
-"""Label whose value is a job's name -> the kinds of job that set it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +104,7 @@ def observe_state(specs: Specs, state: ClusterState) -> ObservedState:
     """Read the state in the light of the specs. Without nodes in the state, the declared ones stand."""
     gangs: dict[JobIdentity, int] = {job_identity(gang): j for j, gang in enumerate(specs.gangs)}
     nodes = _nodes(specs.nodes, state.nodes, state.numatopologies)
-    lost = frozenset(_name(node) for node in state.nodes if not _is_ready(node))
+    lost = frozenset(name_of(node) for node in state.nodes if not is_ready_node(node))
     live = ObservedState(
         nodes,
         _hypernodes(specs, state, nodes),
@@ -124,22 +122,24 @@ def observe_state(specs: Specs, state: ClusterState) -> ObservedState:
         if (j := gangs.get(_object_identity(job))) is not None:
             if (created := epoch_seconds(job["metadata"].get("creationTimestamp"))) is not None:
                 live.creation_times[j] = created
-            if (promised := _annotations(job).get(STARTS_AT_ANNOTATION)) is not None:
+            if (promised := annotations_of(job).get(STARTS_AT_ANNOTATION)) is not None:
                 live.reserved_starts[j] = str(promised)
-            if _is_finished(job):
+            if final_phase(job) is not None:
                 finished.add(j)
     live.finished_gangs = frozenset(finished)
     requests_of, roles = _RequestCache(), _RoleLookup(specs.gangs)
-    groups = {(_namespace(group), _name(group)): group for group in state.pod_groups}
+    groups = {(object_namespace(group), name_of(group)): group for group in state.pod_groups}
     hostnames = _nodes_by_hostname(live.nodes)
     exists = {node.name for node in live.nodes}
     counted: dict[tuple[int, int], int] = {}
     for pod in state.pods:
-        node = _node_of(pod, hostnames)
-        if node is None or node not in exists or (pod.get("status") or {}).get("phase") in FINISHED_POD_PHASES:
+        node = assigned_node(pod, hostnames)
+        if node is None or node not in exists or is_finished_pod(pod):
             continue
         live.pods_by_node.setdefault(node, []).append(pod)
-        group = groups.get((_namespace(pod), _annotations(pod).get(GROUP_NAME_ANNOTATION, ""))) if groups else None
+        group = (
+            groups.get((object_namespace(pod), annotations_of(pod).get(GROUP_NAME_ANNOTATION, ""))) if groups else None
+        )
         if not _count_if_running(live, counted, specs.gangs, _gang_of(pod, group, gangs), roles, pod, node):
             live.foreign_pods.append(foreign_pod(pod, node))
             holds = requests_of(pod)
@@ -157,17 +157,6 @@ def _nodes_by_hostname(nodes: Sequence[NodeSpec]) -> Mapping[str, str]:
     }
 
 
-def _node_of(pod: Object, hostnames: Mapping[str, str]) -> str | None:
-    """Where the pod is bound, or where it can only go: the reconciler gave it that node and lifted its gate, the
-    scheduler binds it next."""
-    spec = pod.get("spec") or {}
-    if spec.get("nodeName"):
-        return str(spec["nodeName"])
-    if any(gate.get("name") == SCHEDULING_GATE for gate in spec.get("schedulingGates") or ()):
-        return None
-    return hostnames.get((spec.get("nodeSelector") or {}).get(HOSTNAME_LABEL, ""))
-
-
 def foreign_pod(pod: Object, node: str) -> ForeignPod:
     """Of a pod whose affinity cannot be read no rule is known: the API server would not have let it in."""
     anti = ((pod["spec"].get("affinity") or {}).get("podAntiAffinity") or {}).get(REQUIRED)
@@ -175,8 +164,8 @@ def foreign_pod(pod: Object, node: str) -> ForeignPod:
         rules = pod_rules.pod_rule_specs(None, PodAffinity.model_validate({REQUIRED: anti}), None) if anti else ()
     except ValidationError:
         rules = ()
-    labels = {str(key): str(value) for key, value in (pod["metadata"].get("labels") or {}).items()}
-    return ForeignPod(_name(pod), node, _namespace(pod), labels, rules, bool(pod["metadata"].get("deletionTimestamp")))
+    labels = {str(key): str(value) for key, value in labels_of(pod).items()}
+    return ForeignPod(name_of(pod), node, object_namespace(pod), labels, rules, is_terminating(pod))
 
 
 class _RequestCache:
@@ -201,7 +190,7 @@ class _RequestCache:
                 problem = error.errors()[0]
                 where = ".".join(map(str, problem["loc"]))
                 raise StateError(
-                    f"Pod {_namespace(pod)}/{_name(pod)} of the state, spec.{where}: {problem['msg']}"
+                    f"Pod {object_namespace(pod)}/{name_of(pod)} of the state, spec.{where}: {problem['msg']}"
                 ) from error
         return self.requests_by_spec[key]
 
@@ -225,7 +214,7 @@ def _count_if_running(
     counted: (gang, role) -> pods so far. j: the gang that the pod belongs to.
     """
     metadata = pod["metadata"]
-    if j is None or j in live.finished_gangs or not gangs[j].schedulable or metadata.get("deletionTimestamp"):
+    if j is None or j in live.finished_gangs or not gangs[j].schedulable or is_terminating(pod):
         return False
     role = roles.role_of(j, pod)
     if role is None or (before := role_counts.get((j, role), 0)) >= gangs[j].roles[role].replicas:
@@ -234,10 +223,10 @@ def _count_if_running(
     if j not in live.running_pods:
         live.running_pods[j] = Counter()
     live.running_pods[j][role, node] += 1
-    live.gang_role_by_pod[_namespace(pod), _name(pod)] = j, role
+    live.gang_role_by_pod[object_namespace(pod), name_of(pod)] = j, role
     for budget in live.budget_selections:
         budget.note_running_pod(pod, (j, role))
-    if (start := epoch_seconds((pod.get("status") or {}).get("startTime"))) is not None:
+    if (start := epoch_seconds(status_of(pod).get("startTime"))) is not None:
         live.start_times.setdefault(j, []).append(start)
     for said in (metadata.get("labels"), metadata.get("annotations")):
         if said and not EVICTION_KEYS.isdisjoint(said):
@@ -250,7 +239,7 @@ def _count_if_running(
 def _latest_event_time(state: ClusterState) -> int | None:
     """Heartbeats are left out: the answer changes only when something happened."""
     times = [item["metadata"].get("creationTimestamp") for item in (*state.pods, *state.jobs, *state.pod_groups)]
-    for status in (pod.get("status") or {} for pod in state.pods):
+    for status in map(status_of, state.pods):
         times.append(status.get("startTime"))
         times += [condition.get("lastTransitionTime") for condition in status.get("conditions") or ()]
     distinct = {time for time in times if isinstance(time, str | datetime)}
@@ -262,7 +251,7 @@ def job_identity(gang: GangSpec) -> JobIdentity:
 
 
 def _object_identity(item: Object) -> JobIdentity:
-    return _namespace(item), _name(item), str(item["kind"]), api_group_of(item)
+    return object_namespace(item), name_of(item), str(item["kind"]), api_group_of(item)
 
 
 def _gang_of(pod: Object, group: Object | None, gang_by_identity: Mapping[JobIdentity, int]) -> int | None:
@@ -276,10 +265,10 @@ def _gang_of(pod: Object, group: Object | None, gang_by_identity: Mapping[JobIde
 def _owner_identities(pod: Object, group: Object | None) -> Iterator[JobIdentity]:
     """Who the pod may belong to, the surest first: its controller, the labels of job controllers, its pod group and
     that one's owner."""
-    namespace = _namespace(pod)
+    namespace = object_namespace(pod)
     yield from _owner_references(pod)
-    labels = pod["metadata"].get("labels") or {}
-    for label, kinds in JOB_LABELS.items():
+    labels = labels_of(pod)
+    for label, kinds in JOB_NAME_LABELS.items():
         if label in labels:
             for kind, api_group in kinds:
                 yield namespace, labels[label], kind, api_group
@@ -290,7 +279,7 @@ def _owner_identities(pod: Object, group: Object | None) -> Iterator[JobIdentity
 
 def _owner_references(item: Object) -> Iterator[JobIdentity]:
     for reference in item["metadata"].get("ownerReferences") or ():
-        yield _namespace(item), reference.get("name", ""), reference.get("kind", ""), api_group_of(reference)
+        yield object_namespace(item), reference.get("name", ""), reference.get("kind", ""), api_group_of(reference)
 
 
 class _RoleLookup:
@@ -331,7 +320,7 @@ def _nodes(declared: Sequence[NodeSpec], found: Sequence[Object], topologies: Se
     if not found:
         return tuple(declared)
     by_name = {node.name: node for node in declared}
-    made = (_node_spec(node, by_name.get(_name(node))) for node in found)
+    made = (_node_spec(node, by_name.get(name_of(node))) for node in found)
     return tuple(
         sorted(
             with_numa_topologies(made, map(_numa_topology, topologies)), key=lambda node: natural_sort_key(node.name)
@@ -346,7 +335,7 @@ def _numa_topology(found: Object) -> NumaTopologySpec:
         )
     except ValidationError as error:
         raise StateError(
-            f"Numatopology {_name(found)} of the state cannot be read: {error.errors()[0]['msg']}"
+            f"Numatopology {name_of(found)} of the state cannot be read: {error.errors()[0]['msg']}"
         ) from error
     return cast(NumaTopologySpec, spec)
 
@@ -377,13 +366,11 @@ def _hypernodes(specs: Specs, state: ClusterState, nodes: Sequence[NodeSpec]) ->
 
 def _closed_queues(queues: Iterable[Object]) -> frozenset[str]:
     """There is no spec for it: status.state is the truth. A queue that is closing takes nothing new either."""
-    return frozenset(
-        _name(queue) for queue in queues if (queue.get("status") or {}).get("state") in ("Closed", "Closing")
-    )
+    return frozenset(name_of(queue) for queue in queues if status_of(queue).get("state") in ("Closed", "Closing"))
 
 
 def _node_spec(found: Object, declared: NodeSpec | None) -> NodeSpec:
-    spec, status = found.get("spec") or {}, found.get("status") or {}
+    spec, status = found.get("spec") or {}, status_of(found)
     taints = tuple(
         Taint(t["key"], t.get("value") or "", t["effect"])
         for t in spec.get("taints") or ()
@@ -392,14 +379,14 @@ def _node_spec(found: Object, declared: NodeSpec | None) -> NodeSpec:
     allocatable = _allocatable(found) if status.get("allocatable") else declared.allocatable if declared else {}
     return NodeSpec(
         document=declared.document if declared else Document(STATE_SOURCE, 1, "", dict(found), {}),
-        name=_name(found),
-        labels={str(k): str(v) for k, v in (found["metadata"].get("labels") or {}).items()},
+        name=name_of(found),
+        labels={str(k): str(v) for k, v in labels_of(found).items()},
         taints=taints,
         allocatable=allocatable,
-        unschedulable=bool(spec.get("unschedulable")) or not _is_ready(found),
+        unschedulable=bool(spec.get("unschedulable")) or not is_ready_node(found),
         maintenance_windows=declared.maintenance_windows if declared else (),
         numa=declared.numa if declared else None,
-        shared_devices=shared_devices_of(_annotations(found), allocatable)
+        shared_devices=shared_devices_of(annotations_of(found), allocatable)
         or (declared.shared_devices if declared else ()),
     )
 
@@ -410,26 +397,7 @@ def _allocatable(node: Object) -> Amounts:
             {name: parse_quantity(value) for name, value in node["status"]["allocatable"].items()}, "down"
         )
     except QuantityError as error:
-        raise StateError(f"Node {_name(node)} of the state, status.allocatable: {error}") from error
-
-
-def _is_ready(node: Object) -> bool:
-    """A node without a Ready condition has not been judged yet and counts as ready."""
-    return all(c.get("status") == "True" for c in _conditions(node) if c.get("type") == "Ready")
-
-
-def _is_finished(job: Object) -> bool:
-    status = job.get("status") or {}
-    state = status.get("state")
-    phase = state.get("phase") if isinstance(state, Mapping) else status.get("phase")
-    return phase in FINISHED_JOB_PHASES or any(
-        c.get("type") in FINISHED_CONDITION_TYPES and c.get("status") == "True" for c in _conditions(job)
-    )
-
-
-def _conditions(item: Object) -> Iterable[Mapping[str, Any]]:
-    found: Iterable[Mapping[str, Any]] = (item.get("status") or {}).get("conditions") or ()
-    return found
+        raise StateError(f"Node {name_of(node)} of the state, status.allocatable: {error}") from error
 
 
 def epoch_seconds(time: object) -> int | None:
@@ -450,16 +418,3 @@ def _parse_timestamp(time: str) -> int | None:
 
 def _datetime_seconds(moment: datetime) -> int:
     return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
-
-
-def _namespace(item: Object) -> str:
-    return str(item["metadata"].get("namespace") or "default")
-
-
-def _name(item: Object) -> str:
-    return str(item["metadata"]["name"])
-
-
-def _annotations(item: Object) -> Mapping[str, str]:
-    annotations: Mapping[str, str] = item["metadata"].get("annotations") or {}
-    return annotations

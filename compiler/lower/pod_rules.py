@@ -11,8 +11,9 @@ from functools import cached_property
 from typing import Generic, TypeVar
 
 from compiler.fields.label_selector import LabelExpression, selector_matches
+from compiler.kubernetes import HOSTNAME_LABEL
 from compiler.lower.eligibility import NodeMasks, NodeRequirement, node_requirement
-from compiler.lower.live import HOSTNAME_LABEL, ForeignPod
+from compiler.lower.live import ForeignPod
 from compiler.lower.origins import namespace_of
 from compiler.specs import GangSpec, NodeSpec, PodRuleSpec, PodSpec, RoleSpec, SchedulerSpec, Toleration
 from solver.problem import Gang, PodRule

@@ -3,8 +3,9 @@ copied to its PodGroup)."""
 
 from __future__ import annotations
 
+from compiler.kubernetes import TASK_AFFINITY_ANNOTATION, TASK_ANTI_AFFINITY_ANNOTATION
 from compiler.specs import GangSpec, SchedulerSpec
-from compiler.volcano.task_topology import TASK_AFFINITY, TASK_ANTI_AFFINITY, task_groups
+from compiler.volcano.task_topology import task_groups
 
 
 def role_affinities(gang: GangSpec, scheduler: SchedulerSpec | None) -> tuple[tuple[int, int, int], ...]:
@@ -18,7 +19,7 @@ def role_affinities(gang: GangSpec, scheduler: SchedulerSpec | None) -> tuple[tu
     ):
         return ()
     notes = gang.document.data.get("metadata", {}).get("annotations") or {}
-    found = task_groups(notes, TASK_AFFINITY), task_groups(notes, TASK_ANTI_AFFINITY)
+    found = task_groups(notes, TASK_AFFINITY_ANNOTATION), task_groups(notes, TASK_ANTI_AFFINITY_ANNOTATION)
     index = {role.name: t for t, role in enumerate(gang.roles)}
     if any(not set(group) <= index.keys() or len(set(group)) < len(group) for side in found for group in side):
         return ()

@@ -6,13 +6,12 @@ from collections.abc import Iterable, Mapping
 from math import ceil
 
 from compiler.fields.duration import go_duration_seconds
+from compiler.kubernetes import COOLDOWN_ANNOTATION, PREEMPTABLE_ANNOTATION
 from compiler.lower.gangs import SYSTEM_PRIORITIES
 from compiler.lower.live import ObservedState
 from compiler.lower.origins import namespace_of
 from compiler.specs import GangSpec, PriorityClassSpec, SchedulerSpec, Specs
-from compiler.volcano.eviction_votes import COOLDOWN_ANNOTATION, TRUE_WORDS, has_cooldown_plugin
-
-PREEMPTABLE_ANNOTATION = "volcano.sh/preemptable"
+from compiler.volcano.eviction_votes import TRUE_WORDS, has_cooldown_plugin
 
 
 def non_preempting_classes(classes: Iterable[PriorityClassSpec]) -> frozenset[str]:

@@ -12,13 +12,12 @@ from typing import Any
 from compiler.explain.provenance import Source
 from compiler.explain.reasons import CodedMessage
 from compiler.fields.amounts import json_amount, rfc3339
+from compiler.kubernetes import API_VERSION
 from compiler.lower.origins import namespace_of
 from compiler.outcome import JobDecision, Outcome
 from solver.plan import Batch
 from solver.problem import Problem
 from solver.semantics.queue_limits import water_filled_shares
-
-API_VERSION = "gangplan.dev/v1alpha1"
 
 
 def plan_document(outcome: Outcome, *, timings: bool = False) -> dict[str, Any]:

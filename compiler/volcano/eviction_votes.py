@@ -19,8 +19,6 @@ POD_EVICTION_ACTIONS = (
 """(action, its gang action, who votes on it, the flag that takes a plugin's vote away)"""
 TRUE_WORDS = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 """What Volcano takes for true; any other text is false."""
-COOLDOWN_ANNOTATION = "volcano.sh/cooldown-time"
-"""On a job or its pods: how long they run before the plugin cdp lets them go."""
 
 
 def eviction_votes(scheduler: SchedulerSpec | None) -> tuple[EvictionVotes | None, EvictionVotes | None]:

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from compiler.kubernetes import METAX_ATOMIC_GROUP_SIZE_ANNOTATION, METAX_GROUP_SIZE_ANNOTATION
 from compiler.specs import GangSpec, RoleSpec, SubgroupSpec, TopologySpec
 from compiler.syntax.documents import FieldPath
 
-GROUP_SIZE = "metax-tech.com/gpu-group-size"
-ATOMIC_GROUP_SIZE = "metax-tech.com/atomic-gpu-group-size"
 METAX_GPU = "metax-tech.com/gpu"
 SUPERNODE_TIER = 1
 
@@ -60,7 +59,11 @@ def subgroups(roles: Sequence[RoleSpec]) -> tuple[SubgroupSpec, ...]:
 
 def requesting_annotation(part: SubgroupSpec) -> str | None:
     """The annotation that asks for a subgroup; None where another field does."""
-    return str(part.path[-1]) if part.path and part.path[-1] in (GROUP_SIZE, ATOMIC_GROUP_SIZE) else None
+    return (
+        str(part.path[-1])
+        if part.path and part.path[-1] in (METAX_GROUP_SIZE_ANNOTATION, METAX_ATOMIC_GROUP_SIZE_ANNOTATION)
+        else None
+    )
 
 
 def annotation_repair(gang: GangSpec, subgroup: int, code: str, pods: int | None) -> dict[str, str | int]:
@@ -71,7 +74,7 @@ def annotation_repair(gang: GangSpec, subgroup: int, code: str, pods: int | None
         return {}
     gpus = _gpu_roles(gang.roles)[1]
     if code == "GR107":
-        return {"annotation": ATOMIC_GROUP_SIZE, "written": gpus}
+        return {"annotation": METAX_ATOMIC_GROUP_SIZE_ANNOTATION, "written": gpus}
     return {"annotation": annotation, "written": gpus * (pods or 1)}
 
 
@@ -89,7 +92,7 @@ def _group_sizes(roles: Sequence[RoleSpec]) -> tuple[_GroupSizes | None, list[An
     found: list[AnnotationProblem] = []
     values: dict[str, tuple[int, FieldPath]] = {}
     for role in roles:
-        for key in (GROUP_SIZE, ATOMIC_GROUP_SIZE):
+        for key in (METAX_GROUP_SIZE_ANNOTATION, METAX_ATOMIC_GROUP_SIZE_ANNOTATION):
             if (text := role.annotations.get(key)) is None:
                 continue
             path = _annotation_path(role, key)
@@ -106,8 +109,8 @@ def _group_sizes(roles: Sequence[RoleSpec]) -> tuple[_GroupSizes | None, list[An
                 values.setdefault(key, (int(text), path))
     if not values or found:
         return None, found
-    atomic = values.get(ATOMIC_GROUP_SIZE)
-    group = values.get(GROUP_SIZE) or atomic
+    atomic = values.get(METAX_ATOMIC_GROUP_SIZE_ANNOTATION)
+    group = values.get(METAX_GROUP_SIZE_ANNOTATION) or atomic
     if group is None:
         return None, found
     return _GroupSizes(group[0], atomic[0] if atomic else None, group[1], atomic[1] if atomic else group[1]), found
@@ -147,8 +150,8 @@ def _size_problems(roles: Sequence[RoleSpec], asked: _GroupSizes) -> list[Annota
         ]
     found = []
     for key, size, path in (
-        (GROUP_SIZE, asked.group, asked.group_path),
-        (ATOMIC_GROUP_SIZE, asked.atomic, asked.atomic_path),
+        (METAX_GROUP_SIZE_ANNOTATION, asked.group, asked.group_path),
+        (METAX_ATOMIC_GROUP_SIZE_ANNOTATION, asked.atomic, asked.atomic_path),
     ):
         if size and size % gpus:
             found.append(

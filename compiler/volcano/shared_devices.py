@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
+from compiler.kubernetes import VGPU_REGISTER_ANNOTATION
 from compiler.specs import Amounts, SharedDeviceSpec, VgpuRequest
 
 VGPU_NUMBER = "volcano.sh/vgpu-number"
@@ -20,10 +21,6 @@ VGPU_CORES = "volcano.sh/vgpu-cores"
 FULL_DEVICE_CORES = 100
 GPU_MEMORY = "volcano.sh/gpu-memory"
 GPU_NUMBER = "volcano.sh/gpu-number"
-VGPU_REGISTER = "volcano.sh/node-vgpu-register"
-"""On a node: `id,shares,MiB,type,healthy,mode:` for each device."""
-VGPU_ASSIGNMENT = "volcano.sh/vgpu-ids-new"
-"""On a pod: `id,type,MiB,percent:` for each device, containers divided by `;`."""
 DEFAULT_DEVICE_SHARES = 10
 """Pods that the device plugin lets share one device by default."""
 
@@ -56,7 +53,7 @@ def shared_devices_of(annotations: Mapping[str, str], allocatable: Amounts) -> t
     """What a live node says of its devices: the vGPU register, or cards that share memory (of each the same part of the
     sum)."""
     found = []
-    if devices := tuple(_registered_devices(annotations.get(VGPU_REGISTER, ""))):
+    if devices := tuple(_registered_devices(annotations.get(VGPU_REGISTER_ANNOTATION, ""))):
         found.append(SharedDeviceSpec(VGPU_MEMORY, "", devices))
     cards = allocatable.get(GPU_NUMBER, 0)
     if cards and (memory := allocatable.get(GPU_MEMORY, 0) // cards):

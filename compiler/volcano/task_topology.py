@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-TASK_AFFINITY = "volcano.sh/task-topology-affinity"
-TASK_ANTI_AFFINITY = "volcano.sh/task-topology-anti-affinity"
-
 
 def task_groups(annotations: Mapping[str, object], key: str) -> list[list[str]]:
     """Groups are parted by semicolons, the names in one by commas: of "ps,worker;ps,evaluator" ps and worker, and ps

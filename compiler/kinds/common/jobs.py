@@ -9,12 +9,9 @@ from pydantic import Field
 
 from compiler.diagnostics import Diagnostic, Rule
 from compiler.fields.models import BAD_TIME, Int, LenientModel, Name, StrictModel, parse_duration, parse_timestamp
+from compiler.kubernetes import EXPECTED_DURATION_ANNOTATION, SUBMITTED_AT_ANNOTATION
 from compiler.specs import TopologySpec
 from compiler.syntax.documents import Document, FieldPath
-
-SUBMITTED_AT = "gangplan.dev/submitted-at"
-EXPECTED_DURATION = "gangplan.dev/expected-duration"
-VOLCANO_SCHEDULER = "volcano"
 
 Natural = Annotated[Int, Field(ge=0, le=2**31 - 1)]
 Positive = Annotated[Int, Field(ge=1, le=2**31 - 1)]
@@ -53,8 +50,8 @@ def annotation_value(document: Document, key: str) -> Any:
 
 def submission_and_duration(document: Document) -> tuple[int | None, int | None]:
     """(submitted at, expected duration) in seconds; what cannot be read is None here and a finding of `review_times`."""
-    return _read_annotation(document, SUBMITTED_AT, parse_timestamp), _read_annotation(
-        document, EXPECTED_DURATION, parse_duration
+    return _read_annotation(document, SUBMITTED_AT_ANNOTATION, parse_timestamp), _read_annotation(
+        document, EXPECTED_DURATION_ANNOTATION, parse_duration
     )
 
 
@@ -67,8 +64,8 @@ def _read_annotation(document: Document, key: str, reader: Any) -> int | None:
 
 def time_diagnostics(document: Document) -> Iterator[Diagnostic]:
     for key, reader, help in (
-        (SUBMITTED_AT, parse_timestamp, "write a time such as 2026-01-31T12:00:00Z"),
-        (EXPECTED_DURATION, parse_duration, "write seconds, or like 1h30m"),
+        (SUBMITTED_AT_ANNOTATION, parse_timestamp, "write a time such as 2026-01-31T12:00:00Z"),
+        (EXPECTED_DURATION_ANNOTATION, parse_duration, "write seconds, or like 1h30m"),
     ):
         if (value := annotation_value(document, key)) is not None and _read_annotation(document, key, reader) is None:
             yield diagnostic_at(

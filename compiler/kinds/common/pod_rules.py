@@ -11,16 +11,11 @@ from pydantic import Field
 from compiler.diagnostics import Diagnostic, declare_rule
 from compiler.fields.label_selector import LabelSelector
 from compiler.fields.models import Int, LenientModel
+from compiler.kubernetes import PER_POD_LABELS
 from compiler.specs import PodRuleSpec, PodSelector
 from compiler.syntax.documents import Document, FieldPath
 
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
-_PER_POD_LABELS = """
-    volcano.sh/task-index volcano.sh/partition-id training.kubeflow.org/replica-index batch.kubernetes.io/job-completion-index
-    batch.kubernetes.io/controller-uid controller-uid apps.kubernetes.io/pod-index statefulset.kubernetes.io/pod-name
-"""
-PER_POD_LABELS = frozenset(_PER_POD_LABELS.split())
-"""Labels that controllers give each pod its own value of, or a value that only the cluster knows."""
 
 POD_RULE_NOT_PLANNED = declare_rule(
     "GP219",

@@ -22,6 +22,7 @@ from compiler.fields.models import (
 from compiler.fields.quantity import integer_amounts
 from compiler.kinds.common import pod_rules
 from compiler.kinds.common.pod_rules import PodAffinity, SpreadConstraint
+from compiler.kubernetes import PER_POD_LABELS
 from compiler.specs import Expression, NodeSelectorTerm, PodSpec, RoleSpec, Taint, Toleration
 from compiler.syntax.documents import Document, FieldPath
 from compiler.volcano.shared_devices import VGPU_MEMORY_PERCENTAGE, vgpu_request
@@ -260,7 +261,7 @@ def role_spec(
     labels = {
         key: value
         for key, value in {**template.labels, **(controller_labels or {})}.items()
-        if key not in pod_rules.PER_POD_LABELS
+        if key not in PER_POD_LABELS
     }
     return RoleSpec(
         name,

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from compiler.cluster_state.state import SNAPSHOT_TIME, ClusterState, StateError, load_state
+from compiler.cluster_state.state import ClusterState, StateError, load_state
 from compiler.fields.amounts import rfc3339
+from compiler.kubernetes import SNAPSHOT_TIME_ANNOTATION
 from compiler.lower import lower
 from compiler.lower.origins import Origins, TimedEvent
 from compiler.outcome import Outcome
@@ -192,7 +193,7 @@ def test_where_everything_runs_there_is_nothing_to_look_for() -> None:
 def test_a_state_may_say_from_when_a_plan_counts() -> None:
     def state(said: str) -> ClusterState:
         return load_state(
-            f'{{"kind": "List", "metadata": {{"annotations": {{"{SNAPSHOT_TIME}": "{said}"}}}}, "items": []}}'
+            f'{{"kind": "List", "metadata": {{"annotations": {{"{SNAPSHOT_TIME_ANNOTATION}": "{said}"}}}}, "items": []}}'
         )
 
     assert state(at(MARCH)).clock == MARCH

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from compiler.cluster_state.state import ClusterState, load_state
+from compiler.kubernetes import STARTS_AT_ANNOTATION
 from compiler.lower import lower
-from compiler.lower.live import STARTS_AT_ANNOTATION
 from compiler.outcome import JobDecision, Outcome
 from compiler.pipeline import compile_repository
 from compiler.reading import read_specs

@@ -1,0 +1,230 @@
+"""Names and accessors of Kubernetes objects: labels, annotations, the scheduling gate, phases, and metadata.
+
+The only module that spells a label or an annotation of gangplan, Kubernetes, Volcano, Kubeflow or MetaX. Resource names
+such as volcano.sh/vgpu-memory stand in `compiler.volcano`. Accessors take objects as the API server gives them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+Object = Mapping[str, Any]
+"""One Kubernetes object as plain JSON data."""
+
+# gangplan
+API_GROUP = "gangplan.dev"
+API_VERSION = f"{API_GROUP}/v1alpha1"
+ANNOTATION_PREFIX = f"{API_GROUP}/"
+SCHEDULING_GATE = f"{ANNOTATION_PREFIX}placement"
+"""The scheduling gate that holds a pod until the reconciler gives it its node."""
+
+ADOPT_ANNOTATION = f"{ANNOTATION_PREFIX}adopt"
+""" "true" lets gangplan take fields that another manager owns in an object it did not create."""
+CLOSED_ANNOTATION = f"{ANNOTATION_PREFIX}closed"
+"""On a queue: "true" starts none of its jobs."""
+DEDICATED_DOMAINS_ANNOTATION = f"{ANNOTATION_PREFIX}guaranteed-domains"
+"""On a queue: how many hypernodes of which tier are kept free for it."""
+EXPECTED_DURATION_ANNOTATION = f"{ANNOTATION_PREFIX}expected-duration"
+"""On a job: how long it is expected to run."""
+GANG_ANNOTATION = f"{ANNOTATION_PREFIX}gang"
+"""On a Job of batch/v1: "true" starts all of its pods or none."""
+ORDER_ANNOTATION = f"{ANNOTATION_PREFIX}order"
+"""On a queue: "strict" starts its jobs in their order."""
+PLACEMENT_ANNOTATION = f"{ANNOTATION_PREFIX}placement"
+"""Written on a job: role -> node -> pods, as planned."""
+PRUNE_ANNOTATION = f"{ANNOTATION_PREFIX}prune"
+""" "disabled" keeps an object that left the repository."""
+REPLACE_ANNOTATION = f"{ANNOTATION_PREFIX}replace"
+""" "true" lets a changed specification end a job that runs."""
+RUN_ANNOTATION = f"{ANNOTATION_PREFIX}run"
+"""A new value runs a finished job again although its specification is the same."""
+STARTS_AT_ANNOTATION = f"{ANNOTATION_PREFIX}starts-at"
+"""Written on a waiting job: the start that the plan reserves for it."""
+SUBMITTED_AT_ANNOTATION = f"{ANNOTATION_PREFIX}submitted-at"
+"""On a job: when it was submitted."""
+WAITING_ANNOTATION = f"{ANNOTATION_PREFIX}waiting"
+"""Written on a job that does not start: why."""
+YIELD_ANNOTATION = f"{ANNOTATION_PREFIX}yield"
+"""Comma-separated field paths (spec.weight) that gangplan leaves to other managers."""
+KNOWN_ANNOTATIONS = (
+    ADOPT_ANNOTATION,
+    CLOSED_ANNOTATION,
+    EXPECTED_DURATION_ANNOTATION,
+    GANG_ANNOTATION,
+    DEDICATED_DOMAINS_ANNOTATION,
+    ORDER_ANNOTATION,
+    PLACEMENT_ANNOTATION,
+    PRUNE_ANNOTATION,
+    REPLACE_ANNOTATION,
+    RUN_ANNOTATION,
+    STARTS_AT_ANNOTATION,
+    SUBMITTED_AT_ANNOTATION,
+    WAITING_ANNOTATION,
+    YIELD_ANNOTATION,
+)
+"""The annotations that users may write, in order of their names; any other under the prefix is a warning."""
+DIGEST_ANNOTATION = f"{ANNOTATION_PREFIX}digest"
+"""Written on a job in the cluster: the digest of the specification that this run was made from."""
+SNAPSHOT_TIME_ANNOTATION = f"{ANNOTATION_PREFIX}now"
+"""Written on the List of a state: when it was made."""
+CLUSTER_LABEL = f"{ANNOTATION_PREFIX}cluster"
+
+# Kubernetes and Kubeflow
+MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
+HOSTNAME_LABEL = "kubernetes.io/hostname"
+GROUP_NAME_ANNOTATION = "scheduling.k8s.io/group-name"
+"""On a pod: the name of its PodGroup."""
+NOT_READY_TAINT = "node.kubernetes.io/not-ready"
+UNREACHABLE_TAINT = "node.kubernetes.io/unreachable"
+UNSCHEDULABLE_TAINT = "node.kubernetes.io/unschedulable"
+BATCH_JOB_NAME_LABELS = ("batch.kubernetes.io/job-name", "job-name")
+BATCH_INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
+KUBEFLOW_JOB_NAME_LABEL = "training.kubeflow.org/job-name"
+KUBEFLOW_JOB_ROLE_LABEL = "training.kubeflow.org/job-role"
+KUBEFLOW_OPERATOR_LABEL = "training.kubeflow.org/operator-name"
+KUBEFLOW_ROLE_LABEL = "training.kubeflow.org/replica-type"
+KUBEFLOW_INDEX_LABEL = "training.kubeflow.org/replica-index"
+
+# Volcano
+VOLCANO_SCHEDULER = "volcano"
+VOLCANO_JOB_NAME_LABEL = "volcano.sh/job-name"
+VOLCANO_JOB_NAMESPACE_LABEL = "volcano.sh/job-namespace"
+QUEUE_NAME_LABEL = "volcano.sh/queue-name"
+TASK_LABEL = "volcano.sh/task-spec"
+"""On a pod, as label or annotation: the task (role) of its job."""
+TASK_INDEX_LABEL = "volcano.sh/task-index"
+PARTITION_LABEL = "volcano.sh/partition-id"
+TASK_PRIORITY_ANNOTATION = "volcano.sh/task-priority"
+"""On a pod: Volcano places the pods of a job in its order, the highest first (plugin priority)."""
+QUEUE_NAME_ANNOTATION = "scheduling.volcano.sh/queue-name"
+GROUP_MIN_MEMBER_ANNOTATION = "scheduling.volcano.sh/group-min-member"
+HIERARCHY_ANNOTATION = "volcano.sh/hierarchy"
+HIERARCHY_WEIGHTS_ANNOTATION = "volcano.sh/hierarchy-weights"
+PREEMPTABLE_ANNOTATION = "volcano.sh/preemptable"
+"""On a job or its pods: any value but a true one protects them from eviction."""
+COOLDOWN_ANNOTATION = "volcano.sh/cooldown-time"
+"""On a job or its pods: how long they run before the plugin cdp allows their eviction."""
+TASK_AFFINITY_ANNOTATION = "volcano.sh/task-topology-affinity"
+TASK_ANTI_AFFINITY_ANNOTATION = "volcano.sh/task-topology-anti-affinity"
+NUMA_POLICY_ANNOTATION = "volcano.sh/numa-topology-policy"
+VGPU_REGISTER_ANNOTATION = "volcano.sh/node-vgpu-register"
+"""On a node: `id,shares,MiB,type,healthy,mode:` for each device."""
+VGPU_ASSIGNMENT_ANNOTATION = "volcano.sh/vgpu-ids-new"
+"""On a pod: `id,type,MiB,percent:` for each device, containers separated by `;`."""
+
+# MetaX
+METAX_PREFIX = "metax-tech.com/"
+METAX_GROUP_SIZE_ANNOTATION = f"{METAX_PREFIX}gpu-group-size"
+METAX_ATOMIC_GROUP_SIZE_ANNOTATION = f"{METAX_PREFIX}atomic-gpu-group-size"
+
+ROLE_KEYS = (TASK_LABEL, KUBEFLOW_ROLE_LABEL)
+"""Labels or annotations that name a pod's role."""
+INDEX_LABELS = (TASK_INDEX_LABEL, KUBEFLOW_INDEX_LABEL, BATCH_INDEX_LABEL)
+"""Labels or annotations that number a pod within its role."""
+QUEUE_KEYS = (QUEUE_NAME_LABEL, QUEUE_NAME_ANNOTATION)
+EVICTION_KEYS = frozenset((PREEMPTABLE_ANNOTATION, COOLDOWN_ANNOTATION))
+PER_POD_LABELS = frozenset(
+    (
+        *INDEX_LABELS,
+        PARTITION_LABEL,
+        "apps.kubernetes.io/pod-index",
+        "batch.kubernetes.io/controller-uid",
+        "controller-uid",
+        "statefulset.kubernetes.io/pod-name",
+    )
+)
+"""Labels that controllers give each pod its own value of, or a value that only the cluster knows."""
+JOB_NAME_LABELS: Mapping[str, tuple[tuple[str, str], ...]] = {
+    VOLCANO_JOB_NAME_LABEL: (("Job", "batch.volcano.sh"),),
+    KUBEFLOW_JOB_NAME_LABEL: tuple(
+        (f"{kind}Job", "kubeflow.org") for kind in ("PyTorch", "TF", "MPI", "Paddle", "XGBoost", "JAX")
+    ),
+    **dict.fromkeys(BATCH_JOB_NAME_LABELS, (("Job", "batch"),)),
+}
+"""Label whose value is a job's name -> (kind, API group) of the jobs that set it."""
+
+FINISHED_POD_PHASES = frozenset({"Succeeded", "Failed"})
+FINISHED_JOB_PHASES = frozenset({"Completed", "Failed", "Terminated"})
+"""Phases of a Volcano Job (and of a PodGroup) after which no pod starts. Aborted is not one: the job can be resumed."""
+FINISHED_CONDITION_TYPES = frozenset({"Complete", "Succeeded", "Failed"})
+"""Condition types by which Jobs of batch/v1 and of Kubeflow report their end."""
+
+
+def name_of(item: Object) -> str:
+    return str(item["metadata"]["name"])
+
+
+def namespace_of(item: Object) -> str:
+    """The object's namespace, "default" where it names none."""
+    return str(item["metadata"].get("namespace") or "default")
+
+
+def labels_of(item: Object) -> Mapping[str, str]:
+    labels: Mapping[str, str] = item.get("metadata", {}).get("labels") or {}
+    return labels
+
+
+def annotations_of(item: Object) -> Mapping[str, str]:
+    annotations: Mapping[str, str] = item.get("metadata", {}).get("annotations") or {}
+    return annotations
+
+
+def uid_of(item: Object) -> str:
+    return str(item.get("metadata", {}).get("uid") or "")
+
+
+def api_group_of(item: Object) -> str:
+    """The API group: "batch.volcano.sh" of batch.volcano.sh/v1alpha1, "" of v1."""
+    return str(item.get("apiVersion", "")).rpartition("/")[0]
+
+
+def is_terminating(item: Object) -> bool:
+    return bool(item["metadata"].get("deletionTimestamp"))
+
+
+def status_of(item: Object) -> Mapping[str, Any]:
+    status: Mapping[str, Any] = item.get("status") or {}
+    return status
+
+
+def conditions_of(item: Object) -> Iterable[Mapping[str, Any]]:
+    conditions: Iterable[Mapping[str, Any]] = status_of(item).get("conditions") or ()
+    return conditions
+
+
+def is_finished_pod(pod: Object) -> bool:
+    return status_of(pod).get("phase") in FINISHED_POD_PHASES
+
+
+def is_gated(pod: Object) -> bool:
+    """Whether the pod still carries gangplan's scheduling gate."""
+    return any(gate.get("name") == SCHEDULING_GATE for gate in (pod.get("spec") or {}).get("schedulingGates") or ())
+
+
+def assigned_node(pod: Object, node_of_hostname: Mapping[str, str]) -> str | None:
+    """The pod's node: where it is bound, or the one whose hostname the reconciler selected when it lifted the gate."""
+    spec = pod.get("spec") or {}
+    if spec.get("nodeName"):
+        return str(spec["nodeName"])
+    if is_gated(pod):
+        return None
+    return node_of_hostname.get((spec.get("nodeSelector") or {}).get(HOSTNAME_LABEL, ""))
+
+
+def is_ready_node(node: Object) -> bool:
+    """Whether the node is ready; one without a Ready condition counts as ready."""
+    return all(row.get("status") == "True" for row in conditions_of(node) if row.get("type") == "Ready")
+
+
+def final_phase(job: Object) -> str | None:
+    """The final phase of a job or PodGroup, None while it can still run."""
+    status = status_of(job)
+    state = status.get("state")
+    phase = state.get("phase") if isinstance(state, Mapping) else status.get("phase")
+    if phase in FINISHED_JOB_PHASES:
+        return str(phase)
+    for row in conditions_of(job):
+        if row.get("status") == "True" and row.get("type") in FINISHED_CONDITION_TYPES:
+            return "Failed" if row["type"] == "Failed" else "Completed"
+    return None

@@ -25,7 +25,7 @@ from solver.diagnosis.delays import DelayDiagnosis
 from solver.greedy.least_fragmentation import fragmentation_aware_placers, may_go_anywhere
 from solver.mip.engine import watch_time_limit
 from solver.mip.executors import LOCAL_EXECUTOR, Mapper
-from solver.models.lexicographic import verdict_of
+from solver.mip.lexicographic import verdict_of
 from solver.models.sets import Bucket, Sets, coarsest_buckets, split_buckets
 from solver.options import Options
 from solver.placement.fit import shortage

@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 import pulp
 
 from solver.mip.engine import FEASIBILITY_TOLERANCE
+from solver.mip.lexicographic import Goal, LexicographicSolver, maximise_minimum, relaxed_minimum_bound, verdict_of
 from solver.mip.rows import at_least
 from solver.models import constraints, objectives, pod_rules, variables
 from solver.models.device_slots import slot_values
-from solver.models.lexicographic import LexicographicSolver, maximise_minimum, relaxed_minimum_bound, verdict_of
-from solver.models.objectives import Goal
 from solver.models.sets import PrecedenceLevel, Sets
 from solver.models.variables import Variables
 from solver.options import Options
@@ -50,7 +49,7 @@ def solve_admission(s: Sets, floor: Placements, options: Options) -> Admission:
     goal."""
     x = variables.build_variables(s)
     constraints.add_constraints(s, x)
-    lex = LexicographicSolver(x, options, incumbent_values(s, x, floor))
+    lex = LexicographicSolver(x.model, options, incumbent_values(s, x, floor))
     for level in s.precedence_levels:
         everything = objectives.placed_resources(s, x, level)
         known = dict(lex.values)
@@ -80,7 +79,7 @@ def solve_first_goal(s: Sets, floor: Placements, options: Options) -> Admission:
     """What is placed of the highest level, and nothing after it."""
     x = variables.build_variables(s)
     constraints.add_constraints(s, x)
-    lex = LexicographicSolver(x, options, incumbent_values(s, x, floor))
+    lex = LexicographicSolver(x.model, options, incumbent_values(s, x, floor))
     lex.maximise_and_hold(objectives.placed_resources(s, x, s.precedence_levels[0]))
     return Admission(_oldest_gangs(s, x, lex.values), pods_per_bucket(x, lex.values), tuple(lex.objectives))
 
@@ -191,9 +190,9 @@ def _share_floors(lex: LexicographicSolver, goals: dict[int, Goal]) -> dict[int,
     """A variable under each share whose lower bound holds the queue at a level."""
     floors = {}
     for q, goal in goals.items():
-        floors[q] = f = lex.x.model.add_variable(f"f_{len(lex.objectives):04d}_{q}", 0, goal.upper_bound)
+        floors[q] = f = lex.model.add_variable(f"f_{len(lex.objectives):04d}_{q}", 0, goal.upper_bound)
         lex.values[f.name] = 0.0
-        lex.x.model.addConstraint(
+        lex.model.addConstraint(
             at_least([*goal.terms, (f, -1.0)], -goal.offset - FEASIBILITY_TOLERANCE),
             f"floor_{len(lex.objectives):04d}_{q}",
         )
@@ -241,14 +240,13 @@ def _maximise_queues_above(
 
     max  sum_q b_q        share_q >= level + b_q / 2        no rise is smaller than 1 unit
     """
-    x = lex.x
     risen: dict[int, pulp.LpVariable] = {}
     for q, goal in active.items():
         if goal.upper_bound < level + MIN_RISE:
             continue
-        b = x.model.add_variable(f"b_{len(lex.objectives):04d}_{q}", cat=pulp.LpBinary)
+        b = lex.model.add_variable(f"b_{len(lex.objectives):04d}_{q}", cat=pulp.LpBinary)
         lex.values[b.name] = float(lex.value_of(goal) >= level + MIN_RISE)
-        x.model.addConstraint(
+        lex.model.addConstraint(
             at_least([*goal.terms, (b, -MIN_RISE)], level - goal.offset - FEASIBILITY_TOLERANCE), b.name + "_row"
         )
         risen[q] = b
@@ -274,7 +272,7 @@ def _raise_some_queues(
     are max sum c   share_q >= low + (t - low) b_q + c_q / 2,  c_q <= b_q   how many of them are above t; these are the
     b of the next level
     """
-    model, top = lex.x.model, max(goals[q].upper_bound for q in risen)
+    model, top = lex.model, max(goals[q].upper_bound for q in risen)
     while level < lex.options.fair_levels and any(lex.values[b.name] > MIN_RISE for b in risen.values()):
         level += 1
         tag = f"{len(lex.objectives):04d}"

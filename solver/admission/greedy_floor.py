@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from solver.models.lexicographic import verdict_of
+from solver.mip.lexicographic import verdict_of
 from solver.models.sets import PrecedenceLevel, Sets
 from solver.options import Options
 from solver.plan import Objective

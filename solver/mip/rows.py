@@ -1,21 +1,34 @@
-"""Rows: a constraint with the name of its family, and the few ways to write one."""
+"""Rows of a model: constraints named by family and key, and the few ways to write one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 import pulp
 
+Terms = list[tuple[pulp.LpVariable, float]]
+"""A linear expression: (variable, coefficient); variables may repeat."""
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A constraint, its family and its index; never parsed out of a name."""
+    """A constraint, its family and its index in it. No two rows of a model have the same family and key."""
 
     family: str
     key: tuple[int, ...]
     constraint: pulp.LpConstraint
+
+    @property
+    def name(self) -> str:
+        return f"{self.family}[{','.join(map(str, self.key))}]"
+
+
+def add_rows(model: pulp.LpProblem, rows: Iterable[Row]) -> None:
+    """Add the rows to the model under their names."""
+    for row in rows:
+        model.addConstraint(row.constraint, row.name)
 
 
 def at_most(terms: Iterable[tuple[pulp.LpVariable, float]], most: float) -> pulp.LpConstraint:
@@ -30,19 +43,24 @@ def equal(terms: Iterable[tuple[pulp.LpVariable, float]], value: float) -> pulp.
     return pulp.LpConstraint(linear(terms), pulp.LpConstraintEQ, rhs=value)
 
 
+def normalized_at_most(terms: Terms, most: int) -> pulp.LpConstraint:
+    """`at_most` divided by the coefficients' common divisor, rounded down: bytes become a handful of units."""
+    unit = int(np.gcd.reduce([int(c) for _, c in terms]))
+    return at_most([(v, int(c) // unit) for v, c in terms], most // unit)
+
+
 def linear(terms: Iterable[tuple[pulp.LpVariable, float]]) -> pulp.LpAffineExpression:
-    """Adds up repeated variables, which PuLP's own constructor would let the last one win."""
+    """The expression with repeated variables added up; PuLP's own constructor would keep the last of them."""
     total: dict[pulp.LpVariable, float] = {}
     for v, c in terms:
         total[v] = total.get(v, 0) + c
     return pulp.LpAffineExpression(total)
 
 
-def scale_terms(terms: Iterable[tuple[pulp.LpVariable, float]], factor: float) -> list[tuple[pulp.LpVariable, float]]:
+def scale_terms(terms: Iterable[tuple[pulp.LpVariable, float]], factor: float) -> Terms:
     return [(v, c * factor) for v, c in terms]
 
 
-def normalized_at_most(terms: Sequence[tuple[pulp.LpVariable, float]], most: int) -> pulp.LpConstraint:
-    """The same row divided by its coefficients' common divisor, rounded down: bytes become a handful of units."""
-    unit = int(np.gcd.reduce([int(c) for _, c in terms]))
-    return at_most([(v, int(c) // unit) for v, c in terms], most // unit)
+def value_of(terms: Iterable[tuple[pulp.LpVariable, float]], values: dict[str, float]) -> float:
+    """The expression's value in a solution by variable name."""
+    return sum(values[v.name] * c for v, c in terms)

@@ -9,11 +9,11 @@ from fractions import Fraction
 
 import pulp
 
-from solver.mip.rows import Row, at_least, at_most, equal, normalized_at_most, scale_terms
+from solver.mip.rows import Row, Terms, at_least, at_most, equal, normalized_at_most, scale_terms
 from solver.models.device_slots import device_slots
 from solver.models.pod_rules import pod_rules
 from solver.models.sets import Sets
-from solver.models.variables import Terms, Variables
+from solver.models.variables import Variables
 from solver.problem import Vector
 from solver.semantics import priorities
 from solver.semantics.device_slots import IntArray

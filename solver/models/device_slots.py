@@ -1,91 +1,163 @@
-"""What the cells of the nodes hold: a relaxation where nodes are counted together, exact at a single node. Letters as
-in docs/model.md.
+"""What the device slots of the nodes hold: a relaxation where nodes are counted together, exact at a single node.
 
-m[i,a,c]    pods of portion a at the single node i that take a share from its cell c        integer
+Letters as in docs/model.md:
+
+    m[i,a,c]    pods with slot request a at the single node i that take a share from its slot c        integer
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from solver.mip.rows import Row, normalized_at_most
+import pulp
+
+from solver.mip.rows import Row, Terms, at_most, equal, normalized_at_most, scale_terms
 from solver.models.sets import Sets
-from solver.models.variables import Terms, Variables
+from solver.models.variables import Variables
 from solver.problem import SlotRequest
-from solver.semantics.device_slots import IntArray, slot_capacity_rows, slot_variables
+from solver.semantics.device_slots import IntArray, shares_per_slot
 
 MAX_FLOOR_SIZES = 12
-"""Floor rows are written for every share of a resource up to this many; beyond it for some of them."""
+"""Shares of one resource up to which each has a floor row; of more, some of them."""
+
+SlotVariables = Mapping[tuple[SlotRequest, int], pulp.LpVariable]
+"""(slot request, slot) -> m of one node and slot group."""
+
+PodTerms = Mapping[SlotRequest, tuple[Terms, int]]
+"""Slot request -> its pods n at a node, as (terms, constant)."""
 
 
 def device_slots(s: Sets, x: Variables) -> Iterator[Row]:
-    """What the cells of the nodes hold of the portions of pods: at a single node exact, with a variable for each cell
-    (`solver.semantics.device_slots.rows`); elsewhere `_together`."""
-    for i, users in sorted(slot_request_terms(s, x).items()):
-        for division in sorted({portion.slot_group for portion in users}):
-            here = {portion: terms for portion, terms in sorted(users.items()) if portion.slot_group == division}
-            free = s.free.slots[list(s.buckets[i].nodes), division]
+    """Slots hold what pods request of them: `slot_capacity_rows` at a single node, `_floor_rows` elsewhere."""
+    for i, requests in sorted(slot_request_terms(s, x).items()):
+        for group, pods in by_slot_group(requests):
+            free = s.free.slots[list(s.buckets[i].nodes), group]
             if len(free) > 1:
-                yield from _aggregate_rows(free, here, (i, division))
-                continue
-            most = [(portion, int(sum(v.upBound * c for v, c in terms))) for portion, terms in here.items()]
-            m = slot_variables(x.model, f"m_{i}", free[0], most)
-            x.m.update({(i, portion, c): v for (portion, c), v in m.items()})
-            for row in slot_capacity_rows(free[0], {portion: (terms, 0) for portion, terms in here.items()}, m):
-                yield Row("cells", (i, division), row)
+                yield from _floor_rows(free, pods, (i, group))
+            else:
+                m = add_slot_variables(x, i, free[0], pods)
+                yield from slot_capacity_rows(free[0], {a: (terms, 0) for a, terms in pods.items()}, m, (i, group))
 
 
 def slot_request_terms(s: Sets, x: Variables) -> dict[int, dict[SlotRequest, Terms]]:
-    """Place -> portion -> pods that take it, over all shapes and roles."""
-    users: dict[int, dict[SlotRequest, Terms]] = {}
+    """Bucket -> slot request -> the pods with it, over all gang classes and roles."""
+    found: dict[int, dict[SlotRequest, list[tuple[pulp.LpVariable, float]]]] = {}
     for (k, t), pods in x.n.items():
-        for portion in s.gang_classes[k].roles[t].pod_request.slot_requests:
+        for request in s.gang_classes[k].roles[t].pod_request.slot_requests:
             for i, terms in pods.items():
                 if terms:
-                    users.setdefault(i, {}).setdefault(portion, []).extend(terms)
-    return users
+                    found.setdefault(i, {}).setdefault(request, []).extend(terms)
+    return {i: dict(requests) for i, requests in found.items()}
 
 
-def _aggregate_rows(free: IntArray, pods: Mapping[SlotRequest, Terms], key: tuple[int, int]) -> Iterator[Row]:
-    """Nested floors over all cells of the place, per resource; exact where sizes divide one another and each pod takes
-    from one cell.
+def by_slot_group(requests: Mapping[SlotRequest, Terms]) -> Iterator[tuple[int, dict[SlotRequest, Terms]]]:
+    """The requests of each slot group, in order."""
+    for group, own in itertools.groupby(sorted(requests), key=lambda request: request.slot_group):
+        yield group, {request: requests[request] for request in own}
 
-    sum_a number_a floor(share_a[r] / z) n_a  <=  sum_c floor(free_c[r] / z)         z among `thresholds`, and 1
+
+def _floor_rows(free: IntArray, pods: Mapping[SlotRequest, Terms], key: tuple[int, int]) -> Iterator[Row]:
+    """Nested floors over all slots of the bucket, per resource.
+
+    sum_a number_a floor(share_a[r] / z) n_a  <=  sum_c floor(free_c[r] / z)         z among `floor_sizes`
+
+    Exact where sizes divide one another and each pod takes from one slot.
     """
     for r in range(free.shape[-1]):
-        asked = sorted({portion.share[r] for portion in pods if portion.share[r]})
+        shares = sorted({request.share[r] for request in pods if request.share[r]})
         amounts = free[..., r].ravel()
-        for z in floor_sizes(asked, int(amounts.max(initial=0))):
-            large = [
-                (portion.number * (portion.share[r] // z), n) for portion, n in pods.items() if portion.share[r] >= z
+        for z in floor_sizes(shares, int(amounts.max(initial=0))):
+            taken = [
+                term
+                for request, terms in pods.items()
+                for term in scale_terms(terms, request.number * (request.share[r] // z))
+                if term[1]
             ]
-            yield Row(
-                "cells.floor",
-                (*key, r, z),
-                normalized_at_most([(v, c * times) for times, n in large for v, c in n], int((amounts // z).sum())),
-            )
+            yield Row("slots.floor", (*key, r, z), normalized_at_most(taken, int((amounts // z).sum())))
 
 
-def floor_sizes(requested: list[int], largest: int) -> list[int]:
-    """Sizes whose floors are worth a row: all of a few; of many the least ones of which 1, 2, 3, 4 fit into the largest
-    cell. And 1, the plain sum, unless the sizes divide one another."""
-    if not requested:
+def floor_sizes(shares: list[int], largest: int) -> list[int]:
+    """Sizes z whose floors are worth a row, ascending.
+
+    All of a few shares; of many the least of which 1, 2, 3, 4 fit into the largest slot. And 1, the plain sum, unless
+    the shares divide one another.
+    """
+    if not shares:
         return []
-    chain = all(b % a == 0 for a, b in itertools.pairwise(requested))
-    if len(requested) <= MAX_FLOOR_SIZES:
-        return requested if chain else [1, *(z for z in requested if z > 1)]
-    least = (next((z for z in requested if z > largest // (fit + 1)), None) for fit in range(1, 5))
+    chain = all(b % a == 0 for a, b in itertools.pairwise(shares))
+    if len(shares) <= MAX_FLOOR_SIZES:
+        return shares if chain else [1, *(z for z in shares if z > 1)]
+    least = (next((z for z in shares if z > largest // (fit + 1)), None) for fit in range(1, 5))
     return [1, *sorted({z for z in least if z is not None and z > 1})]
+
+
+def add_slot_variables(x: Variables, i: int, slots: IntArray, pods: Mapping[SlotRequest, Terms]) -> SlotVariables:
+    """m of the single node i for the requests of one slot group, also noted in `x.m`."""
+    most = [(request, int(sum(v.upBound * c for v, c in terms))) for request, terms in pods.items()]
+    m = slot_variables(x.model, f"m_{i}", slots, most)
+    x.m.update({(i, request, c): v for (request, c), v in m.items()})
+    return m
+
+
+def slot_variables(
+    model: pulp.LpProblem, name: str, slots: IntArray, max_pods: Sequence[tuple[SlotRequest, int]]
+) -> SlotVariables:
+    """m[a,c] of one node and slot group, only where slot c holds a share of request a."""
+    found = {}
+    for a, (request, most) in enumerate(max_pods):
+        for c, held in enumerate(shares_per_slot(slots, request.share).tolist()):
+            if min(held, most):
+                found[request, c] = model.add_variable(
+                    f"{name}_{request.slot_group}_{a}_{c}", 0, min(held, most), cat=pulp.LpInteger
+                )
+    return found
+
+
+def slot_capacity_rows(slots: IntArray, pods: PodTerms, m: SlotVariables, key: tuple[int, ...]) -> Iterator[Row]:
+    """What the slots of one group of one node hold, exactly: `slot_count_rows`, and
+
+    sum_a share_a[r] m[a,c] <= free_c[r]
+    """
+    yield from slot_count_rows(pods, m, len(slots), key)
+    for c, free in enumerate(slots.tolist()):
+        for r, amount in enumerate(free):
+            taken = slot_usage_terms(pods, m, c, r)
+            if sum(share * v.upBound for v, share in taken) > amount:
+                yield Row("slots.capacity", (*key, c, r), normalized_at_most(taken, amount))
+
+
+def slot_usage_terms(
+    requests: Iterable[SlotRequest], m: SlotVariables, c: int, r: int
+) -> list[tuple[pulp.LpVariable, float]]:
+    """sum_a share_a[r] m[a,c]"""
+    return [(m[a, c], a.share[r]) for a in sorted(requests) if a.share[r] and (a, c) in m]
+
+
+def slot_count_rows(pods: PodTerms, m: SlotVariables, slot_count: int, key: tuple[int, ...]) -> Iterator[Row]:
+    """Every pod has its slots, all different.
+
+    sum_c m[a,c] = number_a n_a        m[a,c] <= n_a
+    """
+    for a, (request, (terms, constant)) in enumerate(sorted(pods.items())):
+        own = {c: m[request, c] for c in range(slot_count) if (request, c) in m}
+        counts = [(v, 1.0) for v in own.values()]
+        yield Row(
+            "slots.pods",
+            (*key, a),
+            equal([*counts, *scale_terms(terms, -request.number)], request.number * constant),
+        )
+        for c, v in own.items() if request.number > 1 and terms else ():
+            yield Row("slots.different", (*key, a, c), at_most([(v, 1.0), *scale_terms(terms, -1)], constant))
 
 
 def slot_values(
     s: Sets, x: Variables, pods_per_slot: Mapping[int, Mapping[SlotRequest, tuple[int, ...]]]
 ) -> dict[str, float]:
-    """The values of m that say from which cells pods take their portions. taken: node -> portion -> cell -> pods."""
+    """The values of m that go with these counts. pods_per_slot: node -> slot request -> slot -> pods."""
     values = {}
-    for (i, portion, c), v in x.m.items():
+    for (i, request, c), v in x.m.items():
         (node,) = s.buckets[i].nodes
-        counts = pods_per_slot.get(node, {}).get(portion)
+        counts = pods_per_slot.get(node, {}).get(request)
         values[v.name] = float(counts[c]) if counts else 0.0
     return values

@@ -14,20 +14,24 @@ from dataclasses import dataclass, field
 
 import pulp
 
-from solver.mip.rows import Row, at_least, at_most, equal, normalized_at_most, scale_terms
+from solver.mip.rows import Row, Terms, at_least, at_most, equal, normalized_at_most, scale_terms
 from solver.models import constraints, variables
-from solver.models.device_slots import slot_request_terms
+from solver.models.device_slots import (
+    add_slot_variables,
+    by_slot_group,
+    slot_count_rows,
+    slot_request_terms,
+    slot_usage_terms,
+)
 from solver.models.pod_rules import pod_rules
 from solver.models.sets import Sets
 from solver.models.variables import Variables
-from solver.problem import Gang, Placement, SlotRequest, Vector
-from solver.semantics.device_slots import FreeVectors, SlotVariables, slot_count_rows, slot_usage_terms, slot_variables
+from solver.problem import Gang, Placement, Vector
+from solver.semantics.device_slots import FreeVectors
 from solver.semantics.eviction_rights import Victim, loss_per_pod
 from solver.semantics.slot_holdings import HeldShare
 from solver.semantics.topology import ROOT
 from solver.state.room import placed_demand
-
-Terms = list[tuple[pulp.LpVariable, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +215,7 @@ def capacity(m: EvictionModel) -> Iterator[Row]:
     for v in m.victims:
         for p in v.running:
             spots.setdefault(p.node, []).append((v, p))
-    nodes: dict[int, list[tuple[Vector, variables.Terms]]] = {}
+    nodes: dict[int, list[tuple[Vector, Terms]]] = {}
     for (k, t), pods in m.x.n.items():
         for i, terms in pods.items():
             (node,) = s.buckets[i].nodes
@@ -238,43 +242,33 @@ def capacity(m: EvictionModel) -> Iterator[Row]:
 
 
 def device_slots(m: EvictionModel) -> Iterator[Row]:
-    """What the cells of the nodes hold with what victims give back of them: the rows of
-    `solver.semantics.device_slots.dealt`, and
+    """What the slots of the nodes hold with what victims give back of them: `slot_count_rows`, and
 
     sum_a share_a[r] m[a,c] <= free_c[r] + sum of share[r] * given        over what victims' pods hold of c
-    (`_given`)
+    (`_freed_slots`)
     """
     s = m.s
-    held: dict[tuple[int, int, int], list[tuple[HeldShare, Terms]]] = {}
-    for i, users in sorted(slot_request_terms(s, m.x).items()):
+    for i, requests in sorted(slot_request_terms(s, m.x).items()):
         (node,) = s.buckets[i].nodes
-        for h, terms, row in _freed_slots(m, node) if users else ():
-            held.setdefault((node, h.slot_group, h.position), []).append((h, terms))
-            yield from row
-        for division in sorted({portion.slot_group for portion in users}):
-            here = {portion: (terms, 0) for portion, terms in sorted(users.items()) if portion.slot_group == division}
-            most = [(portion, int(sum(v.upBound * c for v, c in terms))) for portion, (terms, _) in here.items()]
-            count = slot_variables(m.x.model, f"m_{i}", s.free.slots[node, division], most)
-            m.x.m.update({(i, portion, c): v for (portion, c), v in count.items()})
-            for constraint in slot_count_rows(here, count, s.free.slots.shape[2]):
-                yield Row("cells", (i, division), constraint)
-            for c in range(s.free.slots.shape[2]):
-                yield from _slot_rows(m, (node, division, c), here, count, held.get((node, division, c), []))
-
-
-def _slot_rows(
-    m: EvictionModel,
-    at: tuple[int, int, int],
-    users: Iterable[SlotRequest],
-    count: SlotVariables,
-    given: Sequence[tuple[HeldShare, Terms]],
-) -> Iterator[Row]:
-    portions = list(users)
-    for r in range(m.s.resource_count):
-        taking: Terms = [(v, float(share)) for v, share in slot_usage_terms(portions, count, at[2], r)]
-        back = [term for h, terms in given for term in scale_terms(terms, -h.share[r]) if h.share[r]]
-        if taking:
-            yield Row("cells.holds", (*at, r), normalized_at_most([*taking, *back], int(m.free.slots[(*at, r)])))
+        freed: dict[tuple[int, int], list[tuple[HeldShare, Terms]]] = {}
+        for h, terms, rows in _freed_slots(m, node):
+            freed.setdefault((h.slot_group, h.position), []).append((h, terms))
+            yield from rows
+        for group, pods in by_slot_group(requests):
+            count = add_slot_variables(m.x, i, s.free.slots[node, group], pods)
+            slot_count = s.free.slots.shape[2]
+            yield from slot_count_rows({a: (terms, 0) for a, terms in pods.items()}, count, slot_count, (i, group))
+            for c in range(slot_count):
+                for r in range(s.resource_count):
+                    taken = slot_usage_terms(pods, count, c, r)
+                    returned = [
+                        term for h, terms in freed.get((group, c), ()) for term in scale_terms(terms, -h.share[r])
+                    ]
+                    if taken:
+                        row = normalized_at_most(
+                            [*taken, *(x for x in returned if x[1])], int(m.free.slots[node, group, c, r])
+                        )
+                        yield Row("slots.capacity", (node, group, c, r), row)
 
 
 def _freed_slots(m: EvictionModel, node: int) -> Iterator[tuple[HeldShare, Terms, list[Row]]]:

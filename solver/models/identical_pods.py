@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 
 import pulp
 
-from solver.mip.rows import at_least, at_most, equal, linear
-from solver.models.variables import Terms
+from solver.mip.rows import Terms, at_least, at_most, equal, linear
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,24 +7,11 @@ from dataclasses import dataclass
 
 import pulp
 
-from solver.mip.rows import Row, at_least, at_most, equal, scale_terms
+from solver.mip.lexicographic import Goal
+from solver.mip.rows import Terms, at_most, equal, scale_terms
 from solver.models.sets import PrecedenceLevel, Sets
 from solver.models.variables import Variables
 from solver.semantics.queue_limits import SiblingQueues
-
-Terms = list[tuple[pulp.LpVariable, float]]
-
-
-@dataclass(frozen=True, slots=True)
-class Goal:
-    """maximise `offset` + sum of terms. top: a bound that needs no solver. step: values differ by at least this much
-    (0: a real number)."""
-
-    name: str
-    terms: Terms
-    upper_bound: float
-    step: float
-    offset: float = 0.0
 
 
 def placed_resources(s: Sets, x: Variables, level: PrecedenceLevel) -> Goal:
@@ -157,8 +144,3 @@ def _dominant_candidates(held: list[float], parts: list[list[float]]) -> list[in
         return all(row[b] >= row[r] for row in rows) and (b < r or any(row[b] > row[r] for row in rows))
 
     return [r for r in range(width) if not any(covers(b, r) for b in range(width) if b != r)]
-
-
-def hold_row(goal: Goal, least: float, name: str) -> Row:
-    """The row that holds a goal at what it reached."""
-    return Row(name, (), at_least(goal.terms, least - goal.offset))

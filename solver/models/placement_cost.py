@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 import pulp
 
-from solver.mip.rows import at_least, at_most, scale_terms
+from solver.mip.lexicographic import Goal
+from solver.mip.rows import Terms, at_least, at_most, scale_terms
 from solver.models.constraints import MAX_FLOOR_SIZES
-from solver.models.objectives import Goal
 from solver.models.sets import Sets
-from solver.models.variables import Terms, Variables
+from solver.models.variables import Variables
 from solver.problem import Subgroup, Vector
 from solver.semantics.placement_cost import UnopenedCapacity
 from solver.semantics.topology import ROOT

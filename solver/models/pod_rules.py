@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 
 import pulp
 
-from solver.mip.rows import Row, at_least, at_most, scale_terms
+from solver.mip.rows import Row, Terms, at_least, at_most, scale_terms
 from solver.models.sets import Sets
-from solver.models.variables import Terms, Variables
+from solver.models.variables import Variables
 from solver.state.pod_rules import NO_DOMAIN, DomainCount, PodRuleCounts
 
 

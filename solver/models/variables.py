@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 
 import pulp
 
+from solver.mip.rows import Terms
 from solver.models.sets import AdmissionClass, Sets
 from solver.problem import SlotRequest
 from solver.semantics.topology import ROOT
-
-Terms = list[tuple[pulp.LpVariable, int]]
 
 
 @dataclass(slots=True)

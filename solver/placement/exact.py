@@ -11,10 +11,10 @@ import numpy as np
 
 from solver.admission.admit import incumbent_values
 from solver.mip.engine import FEASIBILITY_TOLERANCE, solve_model
+from solver.mip.lexicographic import LexicographicSolver
 from solver.mip.rows import linear
 from solver.models import constraints, variables
 from solver.models import placement_cost as goals
-from solver.models.lexicographic import LexicographicSolver
 from solver.models.sets import Sets, split_buckets
 from solver.options import Options
 from solver.placement import bounds, identical_pods
@@ -235,7 +235,8 @@ def _solve_placement(
     low = bounds.cost_lower_bound(
         s, {shape.only_gang: shape for shape in s.gang_classes if shape.only_gang is not None}, wholes
     )
-    lex = LexicographicSolver(x, replace(options, max_nodes=min(options.max_nodes, nodes)), start, quick=topology_only)
+    limited = replace(options, max_nodes=min(options.max_nodes, nodes))
+    lex = LexicographicSolver(x.model, limited, start, skip_presolve=topology_only)
     reached, proved = [], []
     for goal, least in zip(wanted, low.values, strict=False):
         value, bound = lex.solve_for(replace(goal, upper_bound=min(goal.upper_bound, -float(least))))

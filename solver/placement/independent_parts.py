@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from solver.admission.admit import Admission
 from solver.mip.executors import Mapper
-from solver.models.lexicographic import verdict_of
+from solver.mip.lexicographic import verdict_of
 from solver.models.sets import Sets
 from solver.options import Options
 from solver.placement.spread import PlacementResult

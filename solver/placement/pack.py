@@ -9,11 +9,12 @@ import numpy as np
 import pulp
 
 from solver.mip.engine import solve_model
-from solver.mip.rows import at_least, at_most
+from solver.mip.rows import Terms, add_rows, at_least, at_most
+from solver.models.device_slots import by_slot_group, slot_capacity_rows, slot_variables
 from solver.models.sets import Bucket
 from solver.options import Options
 from solver.problem import Placement, PodRequest, Problem, Role, SlotRequest
-from solver.semantics.device_slots import UNLIMITED, slot_capacity_rows, slot_variables
+from solver.semantics.device_slots import UNLIMITED
 from solver.semantics.placement_cost import UnopenedCapacity
 from solver.state.pod_rules import PodRuleCounts
 from solver.state.room import FreeNodes
@@ -177,17 +178,11 @@ def pack_exactly(
 def _add_slot_rows(
     model: pulp.LpProblem, room: FreeNodes, v: int, users: Iterable[tuple[PodRequest, pulp.LpVariable]]
 ) -> None:
-    pods: dict[SlotRequest, list[tuple[pulp.LpVariable, float]]] = {}
+    pods: dict[SlotRequest, Terms] = {}
     for ask, n in users:
-        for portion in ask.slot_requests:
-            pods.setdefault(portion, []).append((n, 1.0))
-    for division in sorted({portion.slot_group for portion in pods}):
-        here = {portion: terms for portion, terms in sorted(pods.items()) if portion.slot_group == division}
-        cells = room.vectors.slots[v, division]
-        m = slot_variables(
-            model, f"m_{v}", cells, [(portion, sum(n.upBound for n, _ in terms)) for portion, terms in here.items()]
-        )
-        for number, row in enumerate(
-            slot_capacity_rows(cells, {portion: (terms, 0) for portion, terms in here.items()}, m)
-        ):
-            model.addConstraint(row, f"cells_{v}_{division}_{number}")
+        for request in ask.slot_requests:
+            pods.setdefault(request, []).append((n, 1.0))
+    for group, own in by_slot_group(pods):
+        slots = room.vectors.slots[v, group]
+        m = slot_variables(model, f"m_{v}", slots, [(a, sum(n.upBound for n, _ in terms)) for a, terms in own.items()])
+        add_rows(model, slot_capacity_rows(slots, {a: (terms, 0) for a, terms in own.items()}, m, (v, group)))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from solver.admission.admit import Admission
 from solver.greedy.best_fit import GreedyPlacer
-from solver.models.lexicographic import verdict_of
+from solver.mip.lexicographic import verdict_of
 from solver.models.sets import Sets
 from solver.options import Options
 from solver.placement import bounds

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from solver.models.lexicographic import verdict_of
+from solver.mip.lexicographic import verdict_of
 from solver.options import Options
 from solver.plan import Objective
 from solver.preemption.search import MODEL_SIZES, EvictionChoice, EvictionProblem, solve_eviction_model, total_loss

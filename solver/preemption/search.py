@@ -18,9 +18,9 @@ import pulp
 
 from solver.admission.admit import pods_per_bucket
 from solver.mip.engine import solve_model
-from solver.mip.rows import at_most
-from solver.models.evictions import EvictionModel, ReclaimLimits, Terms
-from solver.models.lexicographic import verdict_of
+from solver.mip.lexicographic import verdict_of
+from solver.mip.rows import Terms, at_most
+from solver.models.evictions import EvictionModel, ReclaimLimits
 from solver.models.sets import AdmissionClass, Bucket, Sets, coarsest_buckets, split_buckets
 from solver.options import Options
 from solver.placement.fit import shortage

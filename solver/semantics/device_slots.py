@@ -10,7 +10,7 @@ A portion asks for `share` from each of `number` different cells of one division
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,6 @@ import numpy.typing as npt
 import pulp
 
 from solver.mip.engine import solve_model
-from solver.mip.rows import linear
 from solver.options import Options
 from solver.plan import SlotUse
 from solver.problem import Placement, PodRequest, Problem, SlotRequest, Vector
@@ -204,11 +203,13 @@ def _greedy_assignment(cells: IntArray, pods: Mapping[SlotRequest, int]) -> dict
 
 
 def exact_assignment(slots: IntArray, pods: Mapping[SlotRequest, int]) -> dict[SlotRequest, PodsPerSlot] | None:
-    """Any m with the rows of `rows`; None where there is none."""
+    """Any m with the rows of `slot_capacity_rows`; None where there is none."""
+    from solver.models.device_slots import slot_capacity_rows, slot_variables
+
     model = pulp.LpProblem("cells", pulp.LpMinimize)
     m = slot_variables(model, "m", slots, [(portion, number) for portion, number in sorted(pods.items())])
-    for number, row in enumerate(slot_capacity_rows(slots, {portion: ([], n) for portion, n in pods.items()}, m)):
-        model.addConstraint(row, f"row_{number}")
+    for row in slot_capacity_rows(slots, {portion: ([], n) for portion, n in pods.items()}, m, ()):
+        model.addConstraint(row.constraint, row.name)
     model.setObjective(pulp.lpSum(m.values()))
     values = solve_model(model, EXACT_OPTIONS).values
     if not values:
@@ -217,72 +218,6 @@ def exact_assignment(slots: IntArray, pods: Mapping[SlotRequest, int]) -> dict[S
         portion: tuple(round(values[m[portion, c].name]) if (portion, c) in m else 0 for c in range(len(slots)))
         for portion in pods
     }
-
-
-Terms = Sequence[tuple[pulp.LpVariable, float]]
-SlotVariables = Mapping[tuple[SlotRequest, int], pulp.LpVariable]
-
-
-def slot_variables(
-    model: pulp.LpProblem, name: str, slots: IntArray, most: Sequence[tuple[SlotRequest, int]]
-) -> dict[tuple[SlotRequest, int], pulp.LpVariable]:
-    """m[a,c]: pods of portion a that take a share from cell c; only where it holds one. most: (a, pods at most)."""
-    found = {}
-    for a, (portion, number) in enumerate(most):
-        for c, held in enumerate(shares_per_slot(slots, portion.share).tolist()):
-            if min(held, number):
-                found[portion, c] = model.add_variable(
-                    f"{name}_{portion.slot_group}_{a}_{c}", 0, min(held, number), cat=pulp.LpInteger
-                )
-    return found
-
-
-def slot_capacity_rows(
-    slots: IntArray, pods: Mapping[SlotRequest, tuple[Terms, int]], m: SlotVariables
-) -> list[pulp.LpConstraint]:
-    """What the cells of one division of one node hold, exactly: the rows of `dealt`, and
-
-    sum_a share_a[r] m[a,c] <= free_c[r]
-
-    pods: portion -> n as (terms, constant).
-    """
-    found = slot_count_rows(pods, m, len(slots))
-    for c, free in enumerate(slots.tolist()):
-        for r, most in enumerate(free):
-            taking = slot_usage_terms(pods, m, c, r)
-            unit = int(np.gcd.reduce([share for _, share in taking] or [1]))
-            if sum(share * v.upBound for v, share in taking) > most:
-                found.append(
-                    pulp.LpConstraint(
-                        linear([(v, share // unit) for v, share in taking]), pulp.LpConstraintLE, rhs=most // unit
-                    )
-                )
-    return found
-
-
-def slot_usage_terms(
-    pods: Iterable[SlotRequest], m: SlotVariables, c: int, r: int
-) -> list[tuple[pulp.LpVariable, int]]:
-    """sum_a share_a[r] m[a,c]"""
-    return [(m[portion, c], portion.share[r]) for portion in sorted(pods) if portion.share[r] and (portion, c) in m]
-
-
-def slot_count_rows(
-    pods: Mapping[SlotRequest, tuple[Terms, int]], m: SlotVariables, slot_count: int
-) -> list[pulp.LpConstraint]:
-    """Every pod has its cells, and no two of one.
-
-    sum_c m[a,c] = number_a n_a        m[a,c] <= n_a
-    """
-    found = []
-    for portion, (terms, constant) in sorted(pods.items()):
-        own = [(m[portion, c], 1.0) for c in range(slot_count) if (portion, c) in m]
-        scaled = [(v, -k * portion.number) for v, k in terms]
-        found.append(pulp.LpConstraint(linear([*own, *scaled]), pulp.LpConstraintEQ, rhs=portion.number * constant))
-        if portion.number > 1 and terms:
-            minus = [(v, -k) for v, k in terms]
-            found += [pulp.LpConstraint(linear([pair, *minus]), pulp.LpConstraintLE, rhs=constant) for pair in own]
-    return found
 
 
 def slot_uses_of(

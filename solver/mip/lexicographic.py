@@ -1,4 +1,7 @@
-"""One goal after another, each held at its value while the next is maximised; never one sum with tiny weights."""
+"""Lexicographic optimisation: one goal after another, each held at its value while the next is maximised.
+
+Never one sum with small weights: a relative gap would hide the small ones.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,27 @@ from dataclasses import dataclass, field, replace
 import pulp
 
 from solver.mip.engine import FEASIBILITY_TOLERANCE, solve_model
-from solver.mip.rows import at_least, linear
-from solver.models.objectives import Goal, hold_row
-from solver.models.variables import Variables
+from solver.mip.rows import Terms, at_least, linear
 from solver.options import Options
 from solver.plan import Objective, Verdict
 
 
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """maximise  offset + sum of terms.
+
+    upper_bound: a bound that needs no solver. step: any two values differ by at least this much; 0 for a real number.
+    """
+
+    name: str
+    terms: Terms
+    upper_bound: float
+    step: float
+    offset: float = 0.0
+
+
 def verdict_of(name: str, value: float, bound: float, allowed_gap: float, maximise: bool = True) -> Objective:
-    """The verdict comes from value and bound alone. A bound that falls short of the value by rounding is the value."""
+    """The objective's verdict, from value and bound alone. A bound below the value by rounding counts as the value."""
     bound = max(bound, value) if maximise else min(bound, value)
     gap = abs(bound - value) / max(1.0, abs(value))
     verdict: Verdict = (
@@ -28,54 +43,58 @@ def verdict_of(name: str, value: float, bound: float, allowed_gap: float, maximi
 
 @dataclass(slots=True)
 class LexicographicSolver:
-    """values: the best known solution by variable name; it always satisfies every row, so a limit never leaves us
-    empty-handed.
+    """A model with its best known solution and the goals that are held so far.
 
-    settle: what follows from a solution and is better worked out than left to the solver's tolerances. quick: see
-    `solve_model`.
+    values: by variable name; they satisfy every row, so that a limit always leaves a solution. completions: compute
+    values that follow from the others more exactly than the engine's tolerances do. skip_presolve: see `solve_model`.
     """
 
-    x: Variables
+    model: pulp.LpProblem
     options: Options
     values: dict[str, float]
     objectives: list[Objective] = field(default_factory=list)
     completions: list[Callable[[Mapping[str, float]], Mapping[str, float]]] = field(default_factory=list)
-    quick: bool = False
+    skip_presolve: bool = False
     _hold_count: int = 0
 
     def value_of(self, goal: Goal) -> float:
         return goal.offset + sum(self.values.get(v.name, 0.0) * c for v, c in goal.terms)
 
     def solve_for(self, goal: Goal, nodes: int | None = None) -> tuple[float, float]:
-        """Maximise without holding: (value, bound). Keeps the solution found when it is at least as good. nodes: a
-        lower limit than the options'."""
+        """Maximise without holding: (value, bound). Keeps the solution found when it is at least as good.
+
+        nodes: a limit of branch-and-bound nodes below the options'.
+        """
         value = self.value_of(goal)
         if value >= goal.upper_bound - FEASIBILITY_TOLERANCE:
             return value, value
-        self.x.model.sense = pulp.LpMaximize
-        self.x.model.setObjective(linear(goal.terms))
+        self.model.sense = pulp.LpMaximize
+        self.model.setObjective(linear(goal.terms))
         limited = replace(self.options, max_nodes=min(nodes or self.options.max_nodes, self.options.max_nodes))
         answer = solve_model(
-            self.x.model, limited, self.values, skip_presolve=self.quick, target_value=goal.upper_bound - goal.offset
+            self.model,
+            limited,
+            self.values,
+            skip_presolve=self.skip_presolve,
+            target_value=goal.upper_bound - goal.offset,
         )
         if answer.values and answer.value + goal.offset >= value - FEASIBILITY_TOLERANCE:
             self._set_solution(answer.values)
             value = self.value_of(goal)
-        bound = (
-            min(goal.upper_bound, answer.bound + goal.offset) if answer.status != "infeasible" else goal.upper_bound
-        )  # we hold a solution: that proves nothing
+        bound = goal.upper_bound
+        if answer.status != "infeasible":  # else tolerances contradict the solution in hand, which proves nothing
+            bound = min(bound, answer.bound + goal.offset)
         if goal.step:
             bound = goal.step * math.floor(bound / goal.step + FEASIBILITY_TOLERANCE)
         return value, bound
 
     def is_feasible(self, floors: list[tuple[Goal, float]]) -> bool | None:
-        """Whether the model, with its bounds as they stand now, lets each goal keep its floor. None: a limit struck
-        before an answer."""
+        """Whether the model, with its present bounds, lets each goal keep its floor. None: a limit came first."""
         if all(self.value_of(goal) >= least - FEASIBILITY_TOLERANCE / 10 for goal, least in floors):
             return True
-        self.x.model.sense = pulp.LpMaximize
-        self.x.model.setObjective(pulp.LpAffineExpression())
-        answer = solve_model(self.x.model, self.options)
+        self.model.sense = pulp.LpMaximize
+        self.model.setObjective(pulp.LpAffineExpression())
+        answer = solve_model(self.model, self.options)
         if answer.values:
             self._set_solution(answer.values)
             return True
@@ -83,14 +102,15 @@ class LexicographicSolver:
 
     def _set_solution(self, values: Mapping[str, float]) -> None:
         self.values = dict(values)
-        for settle in self.completions:
-            self.values.update(settle(self.values))
+        for completion in self.completions:
+            self.values.update(completion(self.values))
 
     def hold_goal(self, goal: Goal, least: float) -> None:
-        """Add the row goal >= least, with room for rounding only."""
+        """Add the row  goal >= least, less a tolerance for rounding."""
         slack = goal.step / 2 if goal.step else FEASIBILITY_TOLERANCE * max(1.0, abs(least))
         self._hold_count += 1
-        self.x.model.addConstraint(hold_row(goal, least - slack, goal.name).constraint, f"held_{self._hold_count:04d}")
+        row = at_least(goal.terms, least - slack - goal.offset)
+        self.model.addConstraint(row, f"held_{self._hold_count:04d}")
 
     def record_objective(self, name: str, value: float, bound: float) -> Objective:
         self.objectives.append(verdict_of(name, value, bound, self.options.gap))
@@ -111,17 +131,16 @@ def maximise_minimum(
     recorded_bound: float | None = None,
     nodes: int | None = None,
 ) -> float:
-    """max t  with  t <= goal  for each of the goals; then each of them is held at t, which is returned and, times
-    `unit`, recorded.
+    """max t  with  t <= goal  for each of the goals. Holds each of them at t, records t * unit, returns t.
 
-    instead: the bound to record where that of t is not the whole story. nodes: as in `Lexicographic.reach`.
+    recorded_bound: the bound to record in place of that of t. nodes: as in `solve_for`.
     """
     value, top = min(lex.value_of(g) for g in goals), min(g.upper_bound for g in goals)
     tag = f"{len(lex.objectives):04d}"
-    t = lex.x.model.add_variable(f"t_{tag}", 0, top)
+    t = lex.model.add_variable(f"t_{tag}", 0, top)
     lex.values[t.name] = value
     for number, g in enumerate(goals):
-        lex.x.model.addConstraint(at_least([*g.terms, (t, -1.0)], -g.offset), f"t_{tag}_{number:04d}")
+        lex.model.addConstraint(at_least([*g.terms, (t, -1.0)], -g.offset), f"t_{tag}_{number:04d}")
     _, bound = lex.solve_for(Goal(name, [(t, 1.0)], top, 0), nodes)
     value = min(lex.value_of(g) for g in goals)
     for g in goals:
@@ -131,9 +150,8 @@ def maximise_minimum(
 
 
 def relaxed_minimum_bound(lex: LexicographicSolver, goals: list[Goal]) -> float:
-    """An upper bound on  max t, t <= goal  for each of the goals: the same with fractions of gangs and pods. The model
-    is left as it was."""
-    model = lex.x.model.copy()
+    """An upper bound on  max t, t <= goal  for each of the goals, by the relaxation. Leaves the model as it was."""
+    model = lex.model.copy()
     t = model.add_variable("t_relaxed", 0, min(g.upper_bound for g in goals))
     for number, g in enumerate(goals):
         model.addConstraint(at_least([*g.terms, (t, -1.0)], -g.offset), f"t_relaxed_{number:04d}")

@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from reconciler.objects import JOB_KINDS, Object, Ref, json_digest, ref_of, run_digest
+from reconciler.cluster.objects import JOB_KINDS, Object, Ref, json_digest, ref_of, run_digest
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from reconciler.objects import HOSTNAME_LABEL, PLACEMENT_GATE, Object, Ref, annotations_of, labels_of, ref_of, uid_of
+from reconciler.cluster.objects import (
+    HOSTNAME_LABEL,
+    PLACEMENT_GATE,
+    Object,
+    Ref,
+    annotations_of,
+    labels_of,
+    ref_of,
+    uid_of,
+)
 
 PARTITION_LABEL = "volcano.sh/partition-id"
 ROLE_LABELS = ("volcano.sh/task-spec", "training.kubeflow.org/replica-type")

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from reconciler.drift import Change, DesiredObject
-from reconciler.inventory import Inventory
-from reconciler.objects import PRUNE_ANNOTATION, Object, annotations_of, uid_of
+from reconciler.cluster.inventory import Inventory
+from reconciler.cluster.objects import PRUNE_ANNOTATION, Object, annotations_of, uid_of
+from reconciler.diff import Change, DesiredObject
 
 PRUNE_LIMIT = 10
 """So many objects may always leave at once."""

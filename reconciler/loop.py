@@ -14,24 +14,10 @@ from dataclasses import asdict, replace
 from math import inf
 
 from reconciler import guard
-from reconciler.apply import LostLease, mark_started
-from reconciler.compile_child import CompileRequest, Manifest, Snapshot, load_snapshot, save_snapshot
-from reconciler.drift import Change, DesiredObject, classify_change, without_fields
-from reconciler.gates import (
-    PlannedGang,
-    assigned_node,
-    gate_lifts,
-    has_ended,
-    is_gated,
-    pods_by_job,
-    pods_to_evict,
-    scheduler_message,
-    unbound_pods,
-)
-from reconciler.git import GitError
-from reconciler.inventory import FinishedRun, Inventory, InventoryEntry
-from reconciler.kube import ApiError, Conflict, NotFound
-from reconciler.objects import (
+from reconciler.act import LostLease, mark_started
+from reconciler.cluster.client import ApiError, Conflict, NotFound
+from reconciler.cluster.inventory import FinishedRun, Inventory, InventoryEntry
+from reconciler.cluster.objects import (
     CLUSTER_LABEL,
     DIGEST_ANNOTATION,
     FIELD_MANAGER,
@@ -44,10 +30,24 @@ from reconciler.objects import (
     ref_of,
     uid_of,
 )
+from reconciler.compile_child import CompileRequest, Manifest, Snapshot, load_snapshot, save_snapshot
+from reconciler.context import Pass, Reconciler, Rejection, due_moment, is_plan_fresh, recreate_time
+from reconciler.diff import Change, DesiredObject, classify_change, without_fields
+from reconciler.gates import (
+    PlannedGang,
+    assigned_node,
+    gate_lifts,
+    has_ended,
+    is_gated,
+    pods_by_job,
+    pods_to_evict,
+    scheduler_message,
+    unbound_pods,
+)
+from reconciler.git.mirror import GitError
 from reconciler.observe import fingerprint_of, node_index, planned_gangs, state_objects
-from reconciler.report import Report
-from reconciler.tell import build_report
-from reconciler.world import Pass, Reconciler, Rejection, due_moment, is_plan_fresh, recreate_time
+from reconciler.publish.status import Report
+from reconciler.report import build_report
 
 log = logging.getLogger(__name__)
 

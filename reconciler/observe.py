@@ -8,9 +8,9 @@ from typing import Any
 
 from compiler.kubernetes import VGPU_ASSIGNMENT_ANNOTATION
 from compiler.volcano.shared_devices import VGPU_MEMORY
+from reconciler.cluster.objects import HOSTNAME_LABEL, Object, Ref, annotations_of, json_digest, labels_of, uid_of
 from reconciler.compile_child import Snapshot
 from reconciler.gates import NodeIndex, PlannedGang, assigned_node, has_ended, pods_by_job, role_of
-from reconciler.objects import HOSTNAME_LABEL, Object, Ref, annotations_of, json_digest, labels_of, uid_of
 
 STATE_KINDS = (
     ("v1", "Node"),

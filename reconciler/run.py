@@ -9,12 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
-from reconciler.apply import LostLease
-from reconciler.kube import ApiError
+from reconciler.act import LostLease
+from reconciler.cluster.client import ApiError
+from reconciler.context import Reconciler
 from reconciler.loop import reconcile_once
-from reconciler.report import Report
-from reconciler.server import HttpAnswer, serve_pages
-from reconciler.world import Reconciler
+from reconciler.publish.server import HttpAnswer, serve_pages
+from reconciler.publish.status import Report
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from reconciler.kube import Client
+from reconciler.cluster.client import Client
 
 
 class ScriptedAnswer:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.cluster.objects import run_digest
 from reconciler.compile_child import (
     CompileProcess,
     CompileRequest,
@@ -16,7 +17,6 @@ from reconciler.compile_child import (
     load_snapshot,
     save_snapshot,
 )
-from reconciler.objects import run_digest
 from solver.verify import Violation
 
 CLUSTER = b"""\

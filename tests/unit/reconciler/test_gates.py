@@ -11,8 +11,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reconciler.cluster.objects import HOSTNAME_LABEL, PLACEMENT_GATE, Object, Ref
 from reconciler.gates import GateLift, NodeIndex, PlannedGang, gate_lifts, pods_by_job, pods_to_evict, unbound_pods
-from reconciler.objects import HOSTNAME_LABEL, PLACEMENT_GATE, Object, Ref
 
 JOB = Ref("batch.volcano.sh/v1alpha1", "Job", "default", "train")
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from reconciler.drift import DesiredObject
+from reconciler.cluster.inventory import FinishedRun, Inventory, InventoryEntry, decode_inventory, encode_inventory
+from reconciler.cluster.objects import Object, Ref
+from reconciler.diff import DesiredObject
 from reconciler.guard import FIGHT_PAUSE, FIGHT_THRESHOLD, PRUNE_LIMIT, FightDetector, PruneSafety, prune_plan
-from reconciler.inventory import FinishedRun, Inventory, InventoryEntry, decode_inventory, encode_inventory
-from reconciler.objects import Object, Ref
 
 GOOD = PruneSafety("c0ffee", has_compiled=True)
 

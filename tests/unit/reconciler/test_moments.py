@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 
 from compiler.repository import Repository
+from reconciler.cluster.client import Forbidden, NotFound
+from reconciler.cluster.inventory import Inventory
+from reconciler.cluster.objects import Object
+from reconciler.cluster.watch import Informer
 from reconciler.compile_child import CompileRequest, Snapshot
-from reconciler.inventory import Inventory
-from reconciler.kube import Forbidden, NotFound
+from reconciler.context import BranchHead, Pass, Reconciler, Settings, build_reconciler, due_moment, is_plan_fresh
 from reconciler.loop import choose_commit, update_plan
-from reconciler.objects import Object
 from reconciler.observe import STATE_KINDS, Observation, fingerprint_of, state_objects
-from reconciler.report import Condition
-from reconciler.tell import build_report
-from reconciler.watch import Informer
-from reconciler.world import BranchHead, Pass, Reconciler, Settings, build_reconciler, due_moment, is_plan_fresh
+from reconciler.publish.status import Condition
+from reconciler.report import build_report
 from tests.unit.reconciler.scripted import ScriptedAnswer, ScriptedServer, error_answer
 
 COMMIT = "c0ffee"

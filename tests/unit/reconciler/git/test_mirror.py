@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from compiler.syntax.parse import MAX_FILE_BYTES
-from reconciler.git import GitError, Mirror, UnsafeError, dates_of, redact
+from reconciler.git.mirror import GitError, Mirror, UnsafeError, dates_of, redact
 
 
 class Source:

@@ -14,17 +14,17 @@ from typing import Any
 
 from compiler.repository import Repository
 from reconciler import guard
-from reconciler.apply import ChangeResult, ClusterWriter, WriterMemory
+from reconciler.act import ChangeResult, ClusterWriter, WriterMemory
+from reconciler.cluster.client import Client, Resource
+from reconciler.cluster.inventory import Inventory, InventoryStore
+from reconciler.cluster.lease import Lease
+from reconciler.cluster.objects import CLUSTER_LABEL, Object, Ref, ref_of
+from reconciler.cluster.watch import Informer
 from reconciler.compile_child import CompileProcess, Snapshot
-from reconciler.drift import Change, DesiredObject
-from reconciler.git import GitError, Mirror
-from reconciler.inventory import Inventory, InventoryStore
-from reconciler.kube import Client, Resource
-from reconciler.lease import Lease
-from reconciler.objects import CLUSTER_LABEL, Object, Ref, ref_of
+from reconciler.diff import Change, DesiredObject
+from reconciler.git.mirror import GitError, Mirror
 from reconciler.observe import STATE_KINDS, Fingerprint, Observation
-from reconciler.report import Metrics, StatusPublisher
-from reconciler.watch import Informer
+from reconciler.publish.status import Metrics, StatusPublisher
 
 log = logging.getLogger(__name__)
 

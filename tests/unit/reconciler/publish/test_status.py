@@ -7,9 +7,17 @@ import logging
 from dataclasses import replace
 from typing import Any
 
-from reconciler.drift import Change
-from reconciler.objects import Object, Ref
-from reconciler.report import Condition, JsonFormatter, Metrics, Report, StatusPublisher, status_document, status_text
+from reconciler.cluster.objects import Object, Ref
+from reconciler.diff import Change
+from reconciler.publish.status import (
+    Condition,
+    JsonFormatter,
+    Metrics,
+    Report,
+    StatusPublisher,
+    status_document,
+    status_text,
+)
 from tests.unit.reconciler.scripted import ScriptedAnswer, ScriptedServer, error_answer
 
 GANG: dict[str, Any] = {

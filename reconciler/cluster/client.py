@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote, urlencode
 
-from reconciler.objects import FIELD_MANAGER, Object, Ref, ref_of
+from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref, ref_of
 
 TIMEOUT = (5.0, 30.0)
 """Seconds to connect and to wait for the next byte."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from compiler.fields.quantity import QuantityError, parse_quantity
-from reconciler.objects import (
+from reconciler.cluster.objects import (
     DIGEST_ANNOTATION,
     JOB_KINDS,
     REPLACE_ANNOTATION,

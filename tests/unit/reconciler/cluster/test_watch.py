@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from reconciler.kube import KNOWN_RESOURCES
-from reconciler.watch import Informer, ObjectCache, RelistError
+from reconciler.cluster.client import KNOWN_RESOURCES
+from reconciler.cluster.watch import Informer, ObjectCache, RelistError
 from tests.unit.reconciler.scripted import ScriptedAnswer, ScriptedServer, error_answer
 
 PODS = KNOWN_RESOURCES["v1", "Pod"]

@@ -21,14 +21,14 @@ for _name, _short_help in (
     ("snapshot", "Write what a cluster holds, for plan --state."),
     ("status", "Show what the reconciler of a cluster says."),
 ):
-    cli.add_lazy(_name, f"reconciler.commands:{_name}", _short_help)
+    cli.add_lazy(_name, f"reconciler.cli.commands:{_name}", _short_help)
 
 
 def load_tree(repo: Path) -> Repository:
     """The files as they stand, dated by the commits that brought them; without git, or outside of it, undated."""
     from dataclasses import replace
 
-    from reconciler.git import dates_of
+    from reconciler.git.mirror import dates_of
 
     tree = Repository.from_directory(repo)
     return replace(tree, commit_dates=dates_of(repo))

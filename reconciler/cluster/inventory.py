@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from reconciler.kube import Client, NotFound
-from reconciler.objects import CLUSTER_LABEL, FIELD_MANAGER, MANAGED_BY_LABEL, Object, Ref
+from reconciler.cluster.client import Client, NotFound
+from reconciler.cluster.objects import CLUSTER_LABEL, FIELD_MANAGER, MANAGED_BY_LABEL, Object, Ref
 
 UNCOMPRESSED_LIMIT = 512 << 10
 """Bytes of JSON above which the text is stored compressed; a ConfigMap holds 1 MiB."""

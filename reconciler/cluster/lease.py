@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from reconciler.kube import ApiError, Client, Conflict, NotFound
-from reconciler.objects import Object, Ref
+from reconciler.cluster.client import ApiError, Client, Conflict, NotFound
+from reconciler.cluster.objects import Object, Ref
 
 log = logging.getLogger(__name__)
 

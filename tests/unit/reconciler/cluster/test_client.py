@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reconciler.kube import (
+from reconciler.cluster.client import (
     KNOWN_RESOURCES,
     ApiError,
     Conflict,
@@ -16,7 +16,7 @@ from reconciler.kube import (
     Retry,
     Unauthorized,
 )
-from reconciler.objects import Ref
+from reconciler.cluster.objects import Ref
 from tests.unit.reconciler.scripted import ScriptedAnswer, ScriptedServer, answers_in_order, error_answer
 
 QUEUE = Ref("scheduling.volcano.sh/v1beta1", "Queue", "", "team")

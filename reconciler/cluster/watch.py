@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from reconciler.kube import ApiError, Client, Forbidden, Gone, NotFound, Resource, Retry, Unauthorized
-from reconciler.objects import FIELD_MANAGER, Object
+from reconciler.cluster.client import ApiError, Client, Forbidden, Gone, NotFound, Resource, Retry, Unauthorized
+from reconciler.cluster.objects import FIELD_MANAGER, Object
 
 log = logging.getLogger(__name__)
 

@@ -16,13 +16,13 @@ from compiler.cli import executor_option
 from compiler.fields.amounts import rfc3339
 from compiler.kubernetes import SNAPSHOT_TIME_ANNOTATION
 from reconciler.cli import add_cluster_options, add_kubeconfig_options, state_folder
-from reconciler.git import GitError
-from reconciler.kube import ApiError, Client, NotFound, make_connector
-from reconciler.objects import Object, Ref
+from reconciler.cluster.client import ApiError, Client, NotFound, make_connector
+from reconciler.cluster.objects import Object, Ref
+from reconciler.context import Settings, build_reconciler, load_identity
+from reconciler.git.mirror import GitError
 from reconciler.observe import STATE_KINDS, without_server_fields
-from reconciler.report import JsonFormatter, status_text
+from reconciler.publish.status import JsonFormatter, status_text
 from reconciler.run import DataFolderInUse, lock_data_folder, run_reconciler
-from reconciler.world import Settings, build_reconciler, load_identity
 
 
 @click.command()

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from reconciler.kube import Retry
-from reconciler.lease import Lease
+from reconciler.cluster.client import Retry
+from reconciler.cluster.lease import Lease
 from tests.unit.reconciler.scripted import ScriptedAnswer, ScriptedServer, error_answer
 
 

@@ -15,12 +15,21 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from reconciler.drift import Change, DesiredObject, FieldDifference, field_differences
+from reconciler.cluster.client import ApiError, Client, Conflict, FieldOwner, Invalid, NotFound, Retry
+from reconciler.cluster.inventory import Inventory, InventoryEntry, InventoryStore
+from reconciler.cluster.objects import (
+    ADOPT_ANNOTATION,
+    JOB_KINDS,
+    Object,
+    Ref,
+    annotations_of,
+    json_digest,
+    ref_of,
+    uid_of,
+)
+from reconciler.diff import Change, DesiredObject, FieldDifference, field_differences
 from reconciler.gates import GateLift
 from reconciler.guard import FightDetector
-from reconciler.inventory import Inventory, InventoryEntry, InventoryStore
-from reconciler.kube import ApiError, Client, Conflict, FieldOwner, Invalid, NotFound, Retry
-from reconciler.objects import ADOPT_ANNOTATION, JOB_KINDS, Object, Ref, annotations_of, json_digest, ref_of, uid_of
 
 log = logging.getLogger(__name__)
 

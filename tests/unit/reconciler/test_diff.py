@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from reconciler.drift import DesiredObject, classify_change, field_differences, without_fields
-from reconciler.objects import DIGEST_ANNOTATION, REPLACE_ANNOTATION, Object, ref_of, run_digest
+from reconciler.cluster.objects import DIGEST_ANNOTATION, REPLACE_ANNOTATION, Object, ref_of, run_digest
+from reconciler.diff import DesiredObject, classify_change, field_differences, without_fields
 
 REPLACED: Any = {REPLACE_ANNOTATION: "true"}
 AGAIN: Any = {"gangplan.dev/run": "2"}

@@ -1,0 +1,1 @@
+"""What people and machines learn: status, events, metrics and the pages over HTTP."""

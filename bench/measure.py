@@ -100,13 +100,13 @@ def measure_compilation(world: GeneratedRepository, with_quality: bool = True) -
     for name, (module, path) in TIMED_FUNCTIONS.items():
         stopwatch.time_function(name, module, path)
     from compiler.cluster_state.state import load_state
-    from compiler.emit import texts_by_file
+    from compiler.emit.texts import manifest_texts, texts_by_file
     from compiler.pipeline import compile_repository
     from compiler.repository import Repository
 
     state = None if world.state is None else stopwatch.timed_call("state", load_state)(world.state)
     outcome = compile_repository(Repository(world.files), state=state)
-    stopwatch.timed_call("emit", lambda: texts_by_file(outcome.manifests()))()
+    stopwatch.timed_call("emit", lambda: texts_by_file(manifest_texts(outcome)))()
     wall, cpu, most = time.perf_counter() - wall, time.process_time() - cpu, peak_memory()
     if not outcome.ok or outcome.error_count:
         raise RuntimeError(f"no clean plan came out: {outcome.diagnostics[:1]}")

@@ -6,10 +6,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 from compiler.diagnostics import Diagnostic
 from compiler.explain.provenance import Provenance, suspension_sources
@@ -19,7 +19,6 @@ from compiler.lower.digest import problem_digest
 from compiler.lower.gangs import class_priorities
 from compiler.lower.origins import JobKey, Origins, job_key, namespace_of
 from compiler.specs import GangSpec, Specs
-from compiler.syntax.documents import Document
 from solver.plan import Decision, Plan, Repair, Reservation, SlotUse
 from solver.problem import Gang, Placement, Problem
 
@@ -94,26 +93,6 @@ class JobDecision:
     @property
     def never(self) -> bool:
         return any(reason.never for reason in self.reasons)
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """One object to apply. Waves are applied in order: 0 namespaces and priority classes, 1 queues (parents first), 2
-    hypernodes, 3 scheduler ConfigMap, 4 kinds that pass through, 5 jobs.
-
-    object: plain data, ready for server-side apply. document: where it came from. write: makes `text`, which only a
-    reader of files wants and which takes longer than all the rest of a compilation together.
-    """
-
-    wave: int
-    object: dict[str, Any]
-    document: Document
-    render: Callable[[], str] = field(repr=False, compare=False)
-
-    @cached_property
-    def text(self) -> str:
-        """The object as YAML: one document, ending in a newline."""
-        return self.render()
 
 
 @dataclass(frozen=True)
@@ -210,16 +189,6 @@ class Outcome:
         """Names the inputs: the files and, through the problem, what the state said of the cluster."""
         inputs = json.dumps([self.input_digests, problem_digest(self.problem)], sort_keys=True)
         return f"sha256:{hashlib.sha256(inputs.encode()).hexdigest()}"
-
-    def manifests(self) -> tuple[Manifest, ...]:
-        """All objects of the cluster, in the order of application; empty without a verified plan."""
-        return self._manifests
-
-    @cached_property
-    def _manifests(self) -> tuple[Manifest, ...]:
-        from compiler.emit import manifests
-
-        return manifests(self) if self.ok else ()
 
 
 def _priority(spec: GangSpec, priority: tuple[Mapping[str, int], int]) -> int:

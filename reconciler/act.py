@@ -15,18 +15,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from compiler.emit.manifest import JOB_KINDS, json_digest
 from reconciler.cluster.client import ApiError, Client, Conflict, FieldOwner, Invalid, NotFound, Retry
 from reconciler.cluster.inventory import Inventory, InventoryEntry, InventoryStore
-from reconciler.cluster.objects import (
-    ADOPT_ANNOTATION,
-    JOB_KINDS,
-    Object,
-    Ref,
-    annotations_of,
-    json_digest,
-    ref_of,
-    uid_of,
-)
+from reconciler.cluster.objects import ADOPT_ANNOTATION, Object, Ref, annotations_of, ref_of, uid_of
 from reconciler.diff import Change, DesiredObject, FieldDifference, field_differences
 from reconciler.gates import GateLift
 from reconciler.guard import FightDetector

@@ -21,7 +21,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from reconciler.cluster.objects import JOB_KINDS, Object, Ref, json_digest, ref_of, run_digest
+from compiler.emit.manifest import Manifest, json_digest
+from reconciler.cluster.objects import Object
 
 log = logging.getLogger(__name__)
 
@@ -53,22 +54,6 @@ class CompileRequest:
     def digest(self) -> str:
         """Of what the repository gives; the state is not in it."""
         return json_digest([self.commit, self.cluster])
-
-
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """As `compiler.outcome.Manifest`, with where it stands in the repository and, for a job, the digest of its run and
-    its pods at most."""
-
-    wave: int
-    object: Object
-    digest: str
-    position: str
-    pods: int = 0
-
-    @property
-    def ref(self) -> Ref:
-        return ref_of(self.object)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +231,7 @@ def compile_request(request: CompileRequest) -> Snapshot:
     from compiler.cli.executor import open_executor
     from compiler.cluster_state.state import ClusterState
     from compiler.diagnostics import Diagnostic, Position
+    from compiler.emit.objects import manifests
     from compiler.pipeline import compile_repository
     from compiler.repository import Repository
     from compiler.views import data
@@ -262,13 +248,7 @@ def compile_request(request: CompileRequest) -> Snapshot:
     found = tuple(_diagnostic_data(diagnostic) for diagnostic in outcome.diagnostics)
     if not outcome.ok or outcome.error_count:
         return Snapshot(request.commit, ok=False, diagnostics=found)
-    problem, manifests = outcome.problem, []
-    pods = {id(gang.document): sum(role.replicas for role in gang.roles) for gang in outcome.specs.gangs}
-    for made in outcome.manifests():
-        ref = ref_of(made.object)
-        run = run_digest(made.document.data) if ref.group_kind in JOB_KINDS else ""
-        place = f"{made.document.file}:{made.document.line}"
-        manifests.append(Manifest(made.wave, made.object, run, place, pods.get(id(made.document), 0)))
+    problem = outcome.problem
     leaves = {n.name: problem.hypernodes[n.leaf].name for n in problem.nodes if n.leaf is not None} if problem else {}
     cluster = outcome.specs.cluster
     plan = data.plan_document(outcome)
@@ -277,7 +257,7 @@ def compile_request(request: CompileRequest) -> Snapshot:
         True,
         gated=cluster.binding == "gated",
         plan=plan,
-        manifests=tuple(manifests),
+        manifests=manifests(outcome),
         leaves=leaves,
         diagnostics=found,
         max_waiting_pods=cluster.max_waiting_pods,

@@ -13,16 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from compiler.emit.manifest import JOB_KINDS
 from compiler.fields.quantity import QuantityError, parse_quantity
-from reconciler.cluster.objects import (
-    DIGEST_ANNOTATION,
-    JOB_KINDS,
-    REPLACE_ANNOTATION,
-    Object,
-    Ref,
-    annotations_of,
-    final_phase,
-)
+from reconciler.cluster.objects import DIGEST_ANNOTATION, REPLACE_ANNOTATION, Object, Ref, annotations_of, final_phase
 
 FieldPath = tuple[str | int, ...]
 ChangeAction = Literal["create", "update", "in-place", "replace", "held", "forbidden", "prune"]

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from math import inf
 
+from compiler.emit.manifest import JOB_KINDS, Manifest
 from reconciler import guard
 from reconciler.act import LostLease, mark_started
 from reconciler.cluster.client import ApiError, Conflict, NotFound
@@ -21,7 +22,6 @@ from reconciler.cluster.objects import (
     CLUSTER_LABEL,
     DIGEST_ANNOTATION,
     FIELD_MANAGER,
-    JOB_KINDS,
     MANAGED_BY_LABEL,
     YIELD_ANNOTATION,
     Object,
@@ -30,7 +30,7 @@ from reconciler.cluster.objects import (
     ref_of,
     uid_of,
 )
-from reconciler.compile_child import CompileRequest, Manifest, Snapshot, load_snapshot, save_snapshot
+from reconciler.compile_child import CompileRequest, Snapshot, load_snapshot, save_snapshot
 from reconciler.context import Pass, Reconciler, Rejection, due_moment, is_plan_fresh, recreate_time
 from reconciler.diff import Change, DesiredObject, classify_change, without_fields
 from reconciler.gates import (
@@ -146,7 +146,11 @@ def _unobserved_ends(w: Reconciler, p: Pass) -> Iterator[tuple[str, FinishedRun]
     """Started jobs with a time to live that are gone although nobody saw them go: most likely they finished, and a
     doubled run is worse than one that a person has to ask for again."""
     timed = (
-        {m.ref.key: m.digest for m in p.snapshot.manifests if m.digest and _has_time_to_live(m.object)}
+        {
+            ref_of(m.object).key: m.run_digest
+            for m in p.snapshot.manifests
+            if m.run_digest and _has_time_to_live(m.object)
+        }
         if p.snapshot
         else {}
     )
@@ -291,7 +295,7 @@ def _finished_job_keys(w: Reconciler, inventory: Inventory) -> frozenset[str]:
 
 
 def _run_digests(snapshot: Snapshot) -> dict[str, str]:
-    return {manifest.ref.key: manifest.digest for manifest in snapshot.manifests if manifest.digest}
+    return {ref_of(m.object).key: m.run_digest for m in snapshot.manifests if m.run_digest}
 
 
 # --- 3 diff
@@ -307,7 +311,7 @@ def compute_changes(w: Reconciler, p: Pass) -> None:
             known[id(manifest)] = item
             p.desired_objects.append(item)
         except NotFound as error:
-            p.held_changes.append(Change("held", manifest.ref, reason=str(error)))
+            p.held_changes.append(Change("held", ref_of(manifest.object), reason=str(error)))
         except ApiError as error:
             p.problems.append(str(error))
     w.planning.desired_snapshot, w.planning.desired_objects = p.snapshot, known
@@ -326,7 +330,7 @@ def withhold_waiting_jobs(p: Pass, snapshot: Snapshot) -> None:
     """Jobs that only wait are created, gated, until their pods reach the cluster's `maxWaitingPods`; the rest stays out
     of the cluster."""
     waiting = {key for key, gang in planned_gangs(snapshot).items() if gang.decision == "wait"}
-    pods = {manifest.ref.key: manifest.pods for manifest in snapshot.manifests}
+    pods = {ref_of(manifest.object).key: manifest.pods for manifest in snapshot.manifests}
     room = snapshot.max_waiting_pods - sum(pods.get(key, 0) for key in waiting & p.observation.objects.keys())
     kept = []
     for change in p.changes:
@@ -371,13 +375,13 @@ def _desired_object(w: Reconciler, manifest: Manifest) -> DesiredObject:
     thing: Object = json.loads(json.dumps(manifest.object))
     meta = thing["metadata"]
     meta["labels"] = {**(meta.get("labels") or {}), MANAGED_BY_LABEL: FIELD_MANAGER, CLUSTER_LABEL: w.settings.cluster}
-    if manifest.digest:
-        meta["annotations"] = {**(meta.get("annotations") or {}), DIGEST_ANNOTATION: manifest.digest}
+    if manifest.run_digest:
+        meta["annotations"] = {**(meta.get("annotations") or {}), DIGEST_ANNOTATION: manifest.run_digest}
     if not meta.get("namespace") and w.client.resource(thing["apiVersion"], thing["kind"]).namespaced:
         meta["namespace"] = "default"
     if left := annotations_of(thing).get(YIELD_ANNOTATION):
         thing = without_fields(thing, [path.strip() for path in left.split(",") if path.strip()])
-    return DesiredObject(manifest.wave, ref_of(thing), thing, manifest.digest, manifest.position)
+    return DesiredObject(manifest.wave, ref_of(thing), thing, manifest.run_digest, manifest.position)
 
 
 # --- 4 guard

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from compiler.emit.manifest import json_digest
 from compiler.kubernetes import VGPU_ASSIGNMENT_ANNOTATION
 from compiler.volcano.shared_devices import VGPU_MEMORY
-from reconciler.cluster.objects import HOSTNAME_LABEL, Object, Ref, annotations_of, json_digest, labels_of, uid_of
+from reconciler.cluster.objects import HOSTNAME_LABEL, Object, Ref, annotations_of, labels_of, ref_of, uid_of
 from reconciler.compile_child import Snapshot
 from reconciler.gates import NodeIndex, PlannedGang, assigned_node, has_ended, pods_by_job, role_of
 
@@ -67,7 +68,7 @@ def node_index(nodes: Iterable[Object], leaves: Mapping[str, str]) -> NodeIndex:
 
 def planned_gangs(snapshot: Snapshot) -> dict[str, PlannedGang]:
     """Ref.key of the job -> the gang as planned."""
-    later = {m.ref.key: _dependent_roles(m.object) for m in snapshot.manifests if m.digest}
+    later = {ref_of(m.object).key: _dependent_roles(m.object) for m in snapshot.manifests if m.run_digest}
     found = {}
     for gang in snapshot.plan.get("gangs", ()):
         job = Ref(gang["apiVersion"], gang["kind"], gang["namespace"], gang["name"])

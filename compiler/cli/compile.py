@@ -25,17 +25,17 @@ def compile(  # noqa: A001 - the command's name
     ctx: click.Context, repo: Path, cluster: str | None, state_file: Path | None, executor: str, folder: Path | None
 ) -> None:
     """Write the bound manifests in the order of their application, the scheduler ConfigMap and gangplan.lock."""
-    from compiler.emit import texts_by_file
     from compiler.emit.lock import LOCK_FILE, lock_text
+    from compiler.emit.texts import manifest_texts, stream_text, texts_by_file
 
     outcome = compile_and_report(ctx, repo, cluster, state_file, executor)
     if not outcome.ok:
         ctx.exit(outcome.exit_code())
-    manifests = outcome.manifests()
+    texts = manifest_texts(outcome)
     if folder is None:
-        echo("---\n".join(manifest.text for manifest in manifests))
+        echo(stream_text(texts))
         ctx.exit(outcome.exit_code())
-    files = {LOCK_FILE: lock_text(outcome), **texts_by_file(manifests)}  # the lock first: it marks the folder as ours
+    files = {LOCK_FILE: lock_text(outcome), **texts_by_file(texts)}  # the lock first: it marks the folder as ours
     if foreign := _foreign_file(folder, files):
         raise click.ClickException(
             f"{foreign} is not gangplan's: it made nothing in this folder yet. Name another folder, or remove the file"
@@ -44,7 +44,7 @@ def compile(  # noqa: A001 - the command's name
         write_files(folder, files)
     except OSError as error:
         raise click.ClickException(f"{error.filename}: {error.strerror}") from error
-    click.echo(f"{len(manifests)} objects in {len(files)} files under {folder}", err=True)
+    click.echo(f"{len(texts)} objects in {len(files)} files under {folder}", err=True)
     ctx.exit(outcome.exit_code())
 
 
@@ -79,7 +79,7 @@ def _generated_files(folder: Path) -> list[Path]:
 
 
 def _files_with_our_names(folder: Path) -> list[Path]:
-    from compiler.emit import WAVE_NAMES
+    from compiler.emit.texts import WAVE_NAMES
 
     tops = [folder / f"{wave}-{name}.yaml" for wave, name in enumerate(WAVE_NAMES)]
     jobs = folder / f"{len(WAVE_NAMES) - 1}-{WAVE_NAMES[-1]}"

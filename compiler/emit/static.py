@@ -8,16 +8,13 @@ where. Where the planned counts do not follow from the nodes alone, a diagnostic
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from compiler.diagnostics import Diagnostic, declare_rule
 from compiler.emit.templates import pod_templates
 from compiler.kubernetes import HOSTNAME_LABEL
+from compiler.outcome import JobDecision, Outcome
 from compiler.specs import Specs, SubgroupSpec
-
-if TYPE_CHECKING:
-    from compiler.outcome import JobDecision, Outcome
-
 
 INEXACT_COUNTS = declare_rule(
     "GP520",

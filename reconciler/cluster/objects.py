@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -25,8 +23,6 @@ ADOPT_ANNOTATION = "gangplan.dev/adopt"
 """Annotation: "true" lets gangplan take fields that another manager owns in an object it did not create."""
 YIELD_ANNOTATION = "gangplan.dev/yield"
 """Annotation: comma-separated field paths (spec.weight) that gangplan leaves to other managers."""
-RUN_ANNOTATION = "gangplan.dev/run"
-"""Annotation: a new value runs a finished job again although its specification is the same."""
 DIGEST_ANNOTATION = "gangplan.dev/digest"
 """Annotation that gangplan writes on jobs: the digest of the specification that this run was made from."""
 
@@ -73,25 +69,6 @@ def labels_of(thing: Mapping[str, Any]) -> Mapping[str, str]:
 def uid_of(thing: Mapping[str, Any]) -> str:
     return str(thing.get("metadata", {}).get("uid") or "")
 
-
-def json_digest(data: Any) -> str:
-    """sha256 of the canonical JSON of plain data."""
-    text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str)
-    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
-
-
-def run_digest(document: Mapping[str, Any]) -> str:
-    """What makes one run of a job: its specification as the user wrote it, and the `gangplan.dev/run` annotation.
-
-    The user's text and not the emitted manifest, so that a newer gangplan, which may emit more, never runs a finished
-    job again.
-    """
-    body = {k: v for k, v in document.items() if k not in ("metadata", "status", "apiVersion")}
-    return json_digest([body, annotations_of(document).get(RUN_ANNOTATION)])
-
-
-JOB_KINDS = frozenset({"Job.batch.volcano.sh", "PyTorchJob.kubeflow.org", "Job.batch"})
-"""Kinds that run once and finish."""
 
 FINISHED_PHASES = frozenset({"Completed", "Failed", "Terminated"})
 

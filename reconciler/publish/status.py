@@ -11,18 +11,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from compiler.emit.manifest import json_digest
 from reconciler.act import ChangeResult
 from reconciler.cluster.client import ApiError, Client, Conflict, NotFound
-from reconciler.cluster.objects import (
-    CLUSTER_LABEL,
-    FIELD_MANAGER,
-    MANAGED_BY_LABEL,
-    Object,
-    Ref,
-    json_digest,
-    ref_of,
-    uid_of,
-)
+from reconciler.cluster.objects import CLUSTER_LABEL, FIELD_MANAGER, MANAGED_BY_LABEL, Object, Ref, ref_of, uid_of
 from reconciler.diff import Change
 
 log = logging.getLogger(__name__)

@@ -20,6 +20,7 @@ import yaml
 
 from compiler.cluster_state.state import load_state
 from compiler.emit.lock import lock_text
+from compiler.emit.texts import manifest_texts, stream_text
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
 from compiler.repository import Repository
@@ -46,7 +47,7 @@ def files(outcome: Outcome) -> dict[str, str]:
     return {
         "plan.txt": text.plan_text(outcome),
         "plan.json": machine.to_json(data.plan_document(outcome)),
-        "compile.yaml": "---\n".join(manifest.text for manifest in outcome.manifests()),
+        "compile.yaml": stream_text(manifest_texts(outcome)),
         "gangplan.lock": lock_text(outcome),
         "diagnostics.txt": "".join(said),
     }
@@ -109,7 +110,7 @@ def apart_from_places(outcome: Outcome) -> object:
         return [stripped(each) for each in said] if isinstance(said, list) else said
 
     diagnostics = sorted((diagnostic.code, diagnostic.message) for diagnostic in outcome.diagnostics)
-    return stripped(data.plan_document(outcome)), sorted(manifest.text for manifest in outcome.manifests()), diagnostics
+    return stripped(data.plan_document(outcome)), sorted(text for _, text in manifest_texts(outcome)), diagnostics
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -7,6 +7,7 @@ import pytest
 import compiler.pipeline
 from compiler.cluster_state.state import ClusterState
 from compiler.emit.lock import lock_text
+from compiler.emit.objects import manifests
 from compiler.pipeline import compile_repository
 from compiler.repository import Repository
 from compiler.views import data
@@ -32,7 +33,7 @@ def test_a_refused_plan_is_a_finding_at_the_job_and_emits_nothing(monkeypatch: p
         "jobs/a.yaml",
         "gang: half of it is placed",
     )
-    assert (outcome.ok, outcome.manifests(), outcome.decisions, outcome.exit_code()) == (False, (), (), 1)
+    assert (outcome.ok, manifests(outcome), outcome.decisions, outcome.exit_code()) == (False, (), (), 1)
 
 
 def test_a_problem_that_contradicts_itself_is_a_finding_at_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,7 +81,7 @@ def test_a_job_beyond_all_numbers_does_not_take_the_others_with_it(name: str, am
     (finding,) = [d for d in outcome.diagnostics if d.severity == "error"]
     assert (finding.code, finding.position.file, finding.object) == ("GP501", "jobs/a.yaml", f"Job {name}")
     assert [decided.name for decided in outcome.decisions] == ["default/m"]
-    assert [m.object["metadata"]["name"] for m in outcome.manifests() if m.object["kind"] == "Job"] == ["m"]
+    assert [m.object["metadata"]["name"] for m in manifests(outcome) if m.object["kind"] == "Job"] == ["m"]
     assert outcome.exit_code() == 1
 
 
@@ -158,4 +159,4 @@ def test_without_a_tree_in_the_repository_the_clusters_own_one_counts() -> None:
     assert outcome.problem is not None
     assert [(h.name, h.tier) for h in outcome.problem.hypernodes] == [("left", 1), ("right", 1)]
     assert [n.leaf for n in outcome.problem.nodes] == [0, 1]
-    assert [m for m in outcome.manifests() if m.wave == 2] == []
+    assert [m for m in manifests(outcome) if m.wave == 2] == []

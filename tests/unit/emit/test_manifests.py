@@ -9,8 +9,10 @@ import pytest
 from ruamel.yaml import YAML
 
 from compiler.cluster_state.state import ClusterState
-from compiler.emit import admission, texts_by_file
+from compiler.emit import admission
 from compiler.emit.lock import lock_text
+from compiler.emit.objects import manifests
+from compiler.emit.texts import manifest_texts, texts_by_file
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
 from compiler.repository import Repository
@@ -42,15 +44,15 @@ def compiled(*texts: str, binding: str = "gated", state: ClusterState | None = N
 
 
 def objects(outcome: Outcome) -> dict[str, dict[str, Any]]:
-    return {f"{m.object['kind']} {m.object['metadata']['name']}": m.object for m in outcome.manifests()}
+    return {f"{m.object['kind']} {m.object['metadata']['name']}": m.object for m in manifests(outcome)}
 
 
 def test_text_and_object_of_every_manifest_say_the_same() -> None:
     outcome = compiled(JOB.replace("NAME", "a"), JOB.replace("NAME", "b").replace("replicas: 2", "replicas: 9"))
-    for manifest in outcome.manifests():
-        assert YAML(typ="safe").load(manifest.text) == manifest.object
-        assert manifest.text.endswith("\n")
-    assert [m.wave for m in outcome.manifests()] == sorted(m.wave for m in outcome.manifests())
+    for manifest, text in manifest_texts(outcome):
+        assert YAML(typ="safe").load(text) == manifest.object
+        assert text.endswith("\n")
+    assert [m.wave for m in manifests(outcome)] == sorted(m.wave for m in manifests(outcome))
 
 
 def test_a_pool_emits_its_hypernodes_and_no_nodes() -> None:
@@ -68,7 +70,7 @@ def test_queues_come_parents_first_with_volcanos_defaults() -> None:
     outcome = compiled(
         *(queue.replace("NAME", n).replace("PARENT", p) for n, p in (("a", "z"), ("m", "a"), ("z", "root")))
     )
-    assert [m.object["metadata"]["name"] for m in outcome.manifests() if m.wave == 1] == ["z", "a", "m"]
+    assert [m.object["metadata"]["name"] for m in manifests(outcome) if m.wave == 1] == ["z", "a", "m"]
     assert objects(outcome)["Queue a"]["spec"] == {"parent": "z", "weight": 1, "reclaimable": True}
 
 
@@ -140,7 +142,7 @@ def test_bare_pods_of_a_group_are_gated_and_come_after_it() -> None:
         f"spec: {CONTAINER[:-1]}, schedulerName: volcano}}\n"
     )
     outcome = compiled(pod.replace("NAME", "p0"), group, pod.replace("NAME", "p1"))
-    jobs = [m.object for m in outcome.manifests() if m.wave == 5]
+    jobs = [m.object for m in manifests(outcome) if m.wave == 5]
     assert [job["metadata"]["name"] for job in jobs] == ["g", "p0", "p1"]
     assert all(pod["spec"]["schedulingGates"] == [{"name": "gangplan.dev/placement"}] for pod in jobs[1:])
     assert sum(sum(nodes.values()) for nodes in outcome.placements["default", "g", "PodGroup"].values()) == 2
@@ -225,8 +227,8 @@ def test_static_binding_leaves_the_scheduler_as_written() -> None:
         "tiers": [{"plugins": [{"name": "gang", "enablePreemptable": False, "arguments": {"x": 1}}]}],
         "configurations": [{"name": "allocate", "arguments": {"predicateErrorCacheEnable": True}}],
     }
-    (manifest,) = [m for m in compiled(raw(CONF), binding="static").manifests() if m.wave == 3]
-    assert manifest.text == raw(CONF)
+    (text,) = [text for m, text in manifest_texts(compiled(raw(CONF), binding="static")) if m.wave == 3]
+    assert text == raw(CONF)
 
 
 def test_a_scheduler_text_that_is_right_already_stays_byte_for_byte() -> None:
@@ -235,8 +237,8 @@ def test_a_scheduler_text_that_is_right_already_stays_byte_for_byte() -> None:
         for a in ("allocate", "backfill", "preempt", "reclaim")
     )
     right = raw(f"{CONF}configurations:\n{off}")
-    (manifest,) = [m for m in compiled(right).manifests() if m.wave == 3]
-    assert manifest.text == right
+    (text,) = [text for m, text in manifest_texts(compiled(right)) if m.wave == 3]
+    assert text == right
 
 
 def test_nothing_with_an_error_is_emitted() -> None:
@@ -248,7 +250,7 @@ def test_nothing_with_an_error_is_emitted() -> None:
 
 
 def test_files_keep_the_order_of_the_waves() -> None:
-    files = texts_by_file(compiled(OURS, JOB.replace("NAME", "a")).manifests())
+    files = texts_by_file(manifest_texts(compiled(OURS, JOB.replace("NAME", "a"))))
     assert list(files) == sorted(files) == ["2-hypernodes.yaml", "3-scheduler.yaml", "5-jobs/default/a.job.yaml"]
 
 

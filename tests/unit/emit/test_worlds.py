@@ -10,6 +10,7 @@ from ruamel.yaml import YAML
 
 from compiler.cluster_state.state import ClusterState
 from compiler.emit.lock import lock_text
+from compiler.emit.texts import manifest_texts
 from compiler.pipeline import compile_repository
 from compiler.repository import Repository
 from compiler.views import data, machine, text
@@ -127,8 +128,8 @@ def test_every_world_has_a_verified_plan_that_can_be_said_and_emitted(seed: int)
         assert decided.reasons or decided.action != "wait"
         assert decided.name in explanation_text(outcome, decided)
         assert decided.name in text.plan_text(outcome)
-    for manifest in outcome.manifests():
-        assert YAML(typ="safe").load(manifest.text) == manifest.object
+    for manifest, yaml in manifest_texts(outcome):
+        assert YAML(typ="safe").load(yaml) == manifest.object
     again = compile_repository(tree, state=state)
     assert machine.to_json(data.plan_document(again)) == machine.to_json(data.plan_document(outcome))
     assert lock_text(again) == lock_text(outcome)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from compiler.cluster_state.state import ClusterState, load_state
+from compiler.emit.objects import manifests
 from compiler.kubernetes import STARTS_AT_ANNOTATION
 from compiler.lower import lower
 from compiler.outcome import JobDecision, Outcome
@@ -111,7 +112,7 @@ def test_the_start_is_told_to_machines_to_people_and_to_the_cluster(state: Clust
     assert line in " ".join(explanation_text(outcome, large).split())
     annotations = {
         m.object["metadata"]["name"]: m.object["metadata"].get("annotations", {})
-        for m in outcome.manifests()
+        for m in manifests(outcome)
         if m.wave == 5
     }
     assert {name for name, said in annotations.items() if STARTS_AT_ANNOTATION in said} == {"large"}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.cluster.objects import run_digest
+from compiler.emit.manifest import run_digest
 from reconciler.compile_child import (
     CompileProcess,
     CompileRequest,
@@ -92,7 +92,7 @@ def test_a_snapshot_holds_what_the_loop_needs() -> None:
     assert found.gated
     (gang,) = found.plan["gangs"]
     assert gang["decision"] == "start"
-    (job,) = (manifest for manifest in found.manifests if manifest.digest)
+    (job,) = (manifest for manifest in found.manifests if manifest.run_digest)
     assert job.pods == 2
     assert job.position == "jobs/train.yaml:1"
     assert len(set(found.leaves.values())) == 1
@@ -101,9 +101,9 @@ def test_a_snapshot_holds_what_the_loop_needs() -> None:
 
 
 def test_a_run_keeps_its_name_whatever_the_emitter_adds() -> None:
-    (job,) = (manifest for manifest in compile_request(request(train=JOB)).manifests if manifest.digest)
+    (job,) = (manifest for manifest in compile_request(request(train=JOB)).manifests if manifest.run_digest)
     assert job.object["spec"]["tasks"][0]["template"]["spec"]["schedulingGates"]
-    assert job.digest != run_digest(job.object)
+    assert job.run_digest != run_digest(job.object)
 
 
 def test_one_error_in_one_file_rejects_the_whole_commit() -> None:

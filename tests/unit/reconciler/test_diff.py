@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from reconciler.cluster.objects import DIGEST_ANNOTATION, REPLACE_ANNOTATION, Object, ref_of, run_digest
+from compiler.emit.manifest import run_digest
+from reconciler.cluster.objects import DIGEST_ANNOTATION, REPLACE_ANNOTATION, Object, ref_of
 from reconciler.diff import DesiredObject, classify_change, field_differences, without_fields
 
 REPLACED: Any = {REPLACE_ANNOTATION: "true"}

@@ -1,0 +1,46 @@
+"""One object to apply, as plain data: from the emitters, across a process boundary, to the reconciler."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from compiler.kubernetes import RUN_ANNOTATION, annotations_of
+
+JOB_KINDS = frozenset({"Job.batch.volcano.sh", "PyTorchJob.kubeflow.org", "Job.batch"})
+"""Kind.group of what runs once and finishes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """Waves are applied in order: 0 namespaces and priority classes, 1 queues (parents first), 2 hypernodes, 3 the
+    scheduler's ConfigMap, 4 kinds that pass through, 5 jobs.
+
+    object: ready for server-side apply. position: "file:line" of the document that it comes from. run_digest: of a job
+    that runs once and finishes, else empty. pods: all replicas of a job, else 0.
+    """
+
+    wave: int
+    object: dict[str, Any]
+    position: str
+    run_digest: str = ""
+    pods: int = 0
+
+
+def json_digest(data: Any) -> str:
+    """sha256 of the canonical JSON of plain data."""
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str)
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+
+def run_digest(document: Mapping[str, Any]) -> str:
+    """Identifies one run of a job: its specification as the user wrote it, and the run annotation.
+
+    The user's text and not the emitted manifest, so that a newer gangplan, which may emit more, never runs a finished
+    job again.
+    """
+    body = {key: value for key, value in document.items() if key not in ("metadata", "status", "apiVersion")}
+    return json_digest([body, annotations_of(document).get(RUN_ANNOTATION)])

@@ -1,0 +1,152 @@
+"""All objects of a cluster with their waves: an emitter for each wave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from typing import Any
+
+from compiler.emit import admission, gated, static
+from compiler.emit.manifest import JOB_KINDS, Manifest, run_digest
+from compiler.emit.scheduler import config_map
+from compiler.kubernetes import API_GROUP, HOSTNAME_LABEL
+from compiler.outcome import Outcome
+from compiler.specs import HyperNodeSpec, QueueSpec, Specs
+from compiler.syntax.documents import Document
+
+FOUNDATION_KINDS = ("Namespace", "PriorityClass")
+KINDS_OF_OTHER_WAVES = frozenset((*FOUNDATION_KINDS, "Node", "Queue", "HyperNode"))
+"""Not emitted with the other objects: their own wave emits them, or (Node) none does."""
+
+EmittedObjects = Iterator[tuple[dict[str, Any], Document]]
+"""An object and the document that it comes from."""
+
+
+def manifests(outcome: Outcome) -> tuple[Manifest, ...]:
+    """All objects of the cluster, in the order of application; empty without a verified plan."""
+    return tuple(manifest for manifest, _ in manifests_with_documents(outcome))
+
+
+def manifests_with_documents(outcome: Outcome) -> Iterator[tuple[Manifest, Document]]:
+    """Declarations of real things (Cluster, NodePool, Node) become no objects."""
+    if not outcome.ok:
+        return
+    pods = {gang.document.identity: sum(role.replicas for role in gang.roles) for gang in outcome.specs.gangs}
+    for wave, emitter in enumerate((_foundation, _queues, _hypernodes, _scheduler, _other_objects, _jobs)):
+        for data, document in emitter(outcome):
+            run = run_digest(document.data) if f"{document.kind}.{document.group}" in JOB_KINDS else ""
+            place = f"{document.file}:{document.line}"
+            yield Manifest(wave, data, place, run, pods.get(document.identity, 0)), document
+
+
+def _foundation(outcome: Outcome) -> EmittedObjects:
+    for kind in FOUNDATION_KINDS:
+        for document in _valid_documents(outcome.specs):
+            if document.kind == kind:
+                yield document.data, document
+
+
+def _queues(outcome: Outcome) -> EmittedObjects:
+    for spec in _queues_parents_first(outcome.specs.queues):
+        data = deepcopy(spec.document.data)
+        admission.fill_queue_defaults(data)
+        yield data, spec.document
+
+
+def _queues_parents_first(queues: Sequence[QueueSpec]) -> Iterator[QueueSpec]:
+    children: dict[str, list[QueueSpec]] = {}
+    names = {queue.name for queue in queues}
+    for queue in queues:
+        parent = queue.parent if queue.parent in names and queue.parent != queue.name else ""
+        children.setdefault(parent, []).append(queue)
+
+    def descendants(name: str) -> Iterator[QueueSpec]:
+        for queue in children.get(name, ()):
+            yield queue
+            yield from descendants(queue.name)
+
+    return descendants("")
+
+
+def _hypernodes(outcome: Outcome) -> EmittedObjects:
+    for spec in sorted(outcome.specs.hypernodes, key=lambda spec: spec.tier):
+        yield spec.document.data if spec.document.kind == "HyperNode" else _hypernode_object(spec), spec.document
+
+
+def _hypernode_object(spec: HyperNodeSpec) -> dict[str, Any]:
+    members = [("HyperNode", name) for name in spec.hypernodes] + [("Node", name) for name in spec.nodes]
+    return {
+        "apiVersion": "topology.volcano.sh/v1alpha1",
+        "kind": "HyperNode",
+        "metadata": {"name": spec.name},
+        "spec": {
+            "tier": spec.tier,
+            **({"tierName": spec.tier_name} if spec.tier_name else {}),
+            "members": [{"type": kind, "selector": {"exactMatch": {"name": name}}} for kind, name in members],
+        },
+    }
+
+
+def _scheduler(outcome: Outcome) -> EmittedObjects:
+    scheduler = outcome.specs.scheduler
+    if scheduler is not None:
+        yield config_map(scheduler, gated=outcome.specs.cluster.binding == "gated"), scheduler.document
+
+
+def _other_objects(outcome: Outcome) -> EmittedObjects:
+    emitted = {document.identity for document in _documents_of_other_waves(outcome.specs)}
+    for document in _valid_documents(outcome.specs):
+        if document.group == API_GROUP or document.kind in KINDS_OF_OTHER_WAVES or document.identity in emitted:
+            continue
+        yield document.data, document
+
+
+def _documents_of_other_waves(specs: Specs) -> Iterator[Document]:
+    for gang in specs.gangs:
+        yield gang.document
+        for role in gang.roles:
+            yield from role.pod_documents
+    if specs.scheduler is not None:
+        yield specs.scheduler.document
+
+
+def _valid_documents(specs: Specs) -> tuple[Document, ...]:
+    """Nothing with an error is ever emitted."""
+    broken = {d.object for d in specs.diagnostics if d.severity == "error"}
+    return tuple(document for document in specs.documents if document.display_name not in broken)
+
+
+def _jobs(outcome: Outcome) -> EmittedObjects:
+    specs, nodes = outcome.specs, outcome.origins.nodes if outcome.origins else ()
+    gates = specs.cluster.binding == "gated"
+    hostnames = {node.name: node.labels.get(HOSTNAME_LABEL, node.name) for node in nodes}
+    for decision in outcome.decisions:
+        if static.is_withheld(specs, decision):
+            continue
+        document = decision.gang.document
+        data = _with_namespace(document)
+        if (document.kind, document.group) == ("Job", "batch.volcano.sh"):
+            admission.fill_job_defaults(data, specs.cluster.default_queue)
+        if decision.gang.schedulable and gates:
+            gated.bind(data, decision)
+        elif decision.gang.schedulable:
+            static.bind(data, decision, hostnames)
+        yield data, document
+        for role in decision.gang.roles:
+            for pod in role.pod_documents:
+                yield _bare_pod(pod, add_gate=gates and decision.gang.schedulable), pod
+
+
+def _bare_pod(document: Document, *, add_gate: bool) -> dict[str, Any]:
+    data = _with_namespace(document)
+    if add_gate:
+        gated.add_gate(data["spec"])
+    return data
+
+
+def _with_namespace(document: Document) -> dict[str, Any]:
+    """A copy of the document's object that names its namespace."""
+    data = deepcopy(document.data)
+    if not data["metadata"].get("namespace"):
+        data["metadata"]["namespace"] = "default"
+    return data

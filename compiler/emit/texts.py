@@ -1,0 +1,43 @@
+"""Manifests as YAML, in one stream or in files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from compiler.emit.block import to_yaml
+from compiler.emit.manifest import Manifest
+from compiler.emit.objects import manifests_with_documents
+from compiler.emit.rewrite import rewrite
+from compiler.outcome import Outcome
+from compiler.syntax.documents import Document
+
+WAVE_NAMES = ("foundation", "queues", "hypernodes", "scheduler", "others", "jobs")
+"""Name of each wave, by number."""
+
+
+def manifest_texts(outcome: Outcome) -> tuple[tuple[Manifest, str], ...]:
+    """Every manifest with its YAML text: one document, ending in a newline."""
+    return tuple((manifest, _text(manifest, document)) for manifest, document in manifests_with_documents(outcome))
+
+
+def _text(manifest: Manifest, document: Document) -> str:
+    """The user's own text where the object is the user's, else our own style."""
+    own = document.kind != manifest.object["kind"]
+    return to_yaml(manifest.object) if own else rewrite(document, manifest.object)
+
+
+def stream_text(texts: tuple[tuple[Manifest, str], ...]) -> str:
+    return "---\n".join(text for _, text in texts)
+
+
+def texts_by_file(texts: tuple[tuple[Manifest, str], ...]) -> Mapping[str, str]:
+    """Relative file name -> text. kubectl applies a folder by name, so the names keep the order of the waves; jobs have
+    a file each."""
+    files: dict[str, list[str]] = {}
+    for manifest, text in texts:
+        metadata = manifest.object["metadata"]
+        name = f"{manifest.wave}-{WAVE_NAMES[manifest.wave]}"
+        if WAVE_NAMES[manifest.wave] == "jobs":
+            name += f"/{metadata['namespace']}/{metadata['name']}.{manifest.object['kind'].lower()}"
+        files.setdefault(f"{name}.yaml", []).append(text)
+    return {name: "---\n".join(texts) for name, texts in files.items()}

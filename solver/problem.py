@@ -18,7 +18,7 @@ Limits = tuple[int | None, ...]
 """As `Vector`, but None where nothing was said about the resource."""
 
 TopologyMode = Literal["hard", "soft"]
-RuleKind = Literal["apart", "together", "even"]
+RuleKind = Literal["anti-affinity", "affinity", "spread"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -333,7 +333,7 @@ def _pod_rule_owners(s: Provenance, j: int, fact: Fact) -> Iterator[Source]:
     for i, t in mine or bearers:
         spec = s.origins.gangs[i]
         document, base = _pod_spec_path(spec, spec.roles[t])
-        path = ("topologySpreadConstraints",) if s.problem.pod_rules[rho].rule_kind == "even" else ("affinity",)
+        path = ("topologySpreadConstraints",) if s.problem.pod_rules[rho].rule_kind == "spread" else ("affinity",)
         yield source_at(document, f"rule of role {spec.roles[t].name}", *base, *path)
     if rho < len(s.origins.rule_owner_pods):
         yield from _cluster_objects("Pod", list(s.origins.rule_owner_pods[rho]), "rule")

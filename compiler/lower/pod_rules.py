@@ -98,7 +98,7 @@ def lower_pod_rules(
                 ):
                     bearers.setdefault(bond, []).append((j, t))
     guards: dict[ResolvedRule, list[ForeignPod]] = {}
-    for other in foreign_pods if "apart" in enforced else ():
+    for other in foreign_pods if "anti-affinity" in enforced else ():
         for rule in other.anti_affinity:
             bond = _resolved_rule(rule, other.namespace, other.labels, masks.all_nodes)
             guards.setdefault(bond, []).append(other)
@@ -123,7 +123,7 @@ def lower_pod_rules(
             domains,
             number,
             partitions,
-            (other for other in others.selected_by(bond) if bond.rule_kind != "even" or not other.is_terminating),
+            (other for other in others.selected_by(bond) if bond.rule_kind != "spread" or not other.is_terminating),
         )
         made.append(
             PodRule(
@@ -180,14 +180,14 @@ def enforced_rule_kinds(scheduler: SchedulerSpec | None) -> frozenset[str]:
     """The kinds of rule that the scheduler's plugin predicates looks at; all of them where the repository says nothing
     of the scheduler."""
     if scheduler is None:
-        return frozenset(("apart", "together", "even"))
+        return frozenset(("anti-affinity", "affinity", "spread"))
     plugin = next((plugin for tier in scheduler.tiers for plugin in tier if plugin.name == "predicates"), None)
     if plugin is None or not plugin.flags.get("enablePredicate", True):
         return frozenset()
     affinity, spread = (
         plugin.arguments.get(f"predicate.{name}Enable") is not False for name in ("PodAffinity", "PodTopologySpread")
     )
-    return frozenset((*(("apart", "together") if affinity else ()), *(("even",) if spread else ())))
+    return frozenset((*(("anti-affinity", "affinity") if affinity else ()), *(("spread",) if spread else ())))
 
 
 def _resolved_rules(rule: PodRuleSpec, role: RoleSpec, namespace: str, masks: NodeMasks) -> list[ResolvedRule]:
@@ -197,9 +197,9 @@ def _resolved_rules(rule: PodRuleSpec, role: RoleSpec, namespace: str, masks: No
     A pinned pod counts its own node alone (nodeAffinityPolicy Honor), which is fewer domains than the minimum: then at
     most maxSkew on a node.
     """
-    inside = masks.all_nodes if rule.rule_kind != "even" else _counted_nodes(rule, role.pod, masks)
+    inside = masks.all_nodes if rule.rule_kind != "spread" else _counted_nodes(rule, role.pod, masks)
     bond = _resolved_rule(rule, namespace, role.labels, inside)
-    if rule.rule_kind != "even" or rule.min_domains == 1 or not rule.honors_affinity:
+    if rule.rule_kind != "spread" or rule.min_domains == 1 or not rule.honors_affinity:
         return [bond]
     return [bond, replace(bond, topology_key=HOSTNAME_LABEL, min_domains=UNREACHABLE_MIN_DOMAINS)]
 
@@ -238,7 +238,7 @@ def _counted_nodes(rule: PodRuleSpec, pod: PodSpec, masks: NodeMasks) -> int:
     )
     mask = masks.nodes_matching(wanted)
     for other in pod.pod_rules:
-        if other.rule_kind == "even" and other.topology_key != HOSTNAME_LABEL:
+        if other.rule_kind == "spread" and other.topology_key != HOSTNAME_LABEL:
             mask &= masks.nodes_with_label(other.topology_key)
     return mask
 
@@ -284,13 +284,13 @@ def _domain_counts(
 
 def rule_text(rule: ResolvedRule) -> str:
     """The rule in a user's words."""
-    if rule.rule_kind == "even":
+    if rule.rule_kind == "spread":
         if rule.min_domains == UNREACHABLE_MIN_DOMAINS:
             return f"minDomains leaves at most {rule.max_skew} on one node"
         return f"topology spread by {rule.topology_key}, maxSkew {rule.max_skew}" + (
             f", minDomains {rule.min_domains}" if rule.min_domains > 1 else ""
         )
-    name = "pod anti-affinity" if rule.rule_kind == "apart" else "pod affinity"
+    name = "pod anti-affinity" if rule.rule_kind == "anti-affinity" else "pod affinity"
     rows = dict.fromkeys(row for part in rule.selectors or () for row in part.expressions)
     return f"required {name} by {rule.topology_key}" + (f" to {', '.join(map(_expression_text, rows))}" if rows else "")
 

@@ -158,7 +158,7 @@ def with_subgroup_rules(
             if tier not in known:
                 domains = _domain_by_node(hypernode_specs, nodes, tier)
                 known[tier] = PodRule(
-                    "together",
+                    "affinity",
                     domains,
                     (0,) * (max((d for d in domains if d is not None), default=-1) + 1),
                     own_gang_only=True,

@@ -73,7 +73,7 @@ class PodRuleSpec:
     out nodes that the pod could not go to for these.
     """
 
-    rule_kind: Literal["apart", "together", "even"]
+    rule_kind: Literal["anti-affinity", "affinity", "spread"]
     topology_key: str
     selectors: tuple[PodSelector, ...]
     max_skew: int = 1

@@ -186,7 +186,7 @@ class DiagnosisState:
             sure = frozenset(
                 rho
                 for rho, relation in enumerate(self.problem.pod_rules)
-                if relation.rule_kind == "apart" or relation.own_gang_only
+                if relation.rule_kind == "anti-affinity" or relation.own_gang_only
             )
             self._permanent_cache[key] = PodRuleCounts(self.problem, ExistingPods(self.problem, only=gang), sure)
         return self._permanent_cache[key]

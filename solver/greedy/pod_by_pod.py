@@ -137,7 +137,7 @@ class PodByPodPlacer:
     def _has_affinity(self, t: int) -> bool:
         """Whether pods of the role need others beside them."""
         relations = self.rule_counts.existing_pods.pod_rules
-        return any(relations[rho].rule_kind == "together" for rho in self.gang_class.roles[t].owned_rules)
+        return any(relations[rho].rule_kind == "affinity" for rho in self.gang_class.roles[t].owned_rules)
 
     def _best_node(self, nodes: IntArray, t: int) -> int | None:
         """The node for one more pod: where the pods of its relations have most room together, then near the gang, then
@@ -158,7 +158,7 @@ class PodByPodPlacer:
         found = np.zeros(len(fit_counts), dtype=np.int64)
         for rho in self.rule_counts.rules_of(self.gang_class.roles[t]):
             relation = self.rule_counts.existing_pods.pod_rules[rho]
-            if relation.rule_kind == "together":
+            if relation.rule_kind == "affinity":
                 at = self.rule_counts.existing_pods.partitions[rho]
                 room = np.bincount(
                     at[at >= 0],

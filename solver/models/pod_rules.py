@@ -95,9 +95,9 @@ def anti_affinity(rule_counts: PodRuleCounts, x: Variables, rho: int, rule_terms
         crowd = rule_counts.domain_count(rho, d)
         bearing = crowd.existing_owners + crowd.B + crowd.S
         if crowd.selected and new.owners:
-            yield Row("apart.counted", (rho, d), at_most(new.owners, 0))
+            yield Row("anti-affinity.counted", (rho, d), at_most(new.owners, 0))
         if bearing and new.selected:
-            yield Row("apart.bearing", (rho, d), at_most(new.selected, 0))
+            yield Row("anti-affinity.bearing", (rho, d), at_most(new.selected, 0))
         if crowd.selected or bearing:
             continue
         one = [(v, float(c)) for v, c in new.S]
@@ -105,9 +105,9 @@ def anti_affinity(rule_counts: PodRuleCounts, x: Variables, rho: int, rule_terms
             if terms:
                 c = _add_binary(x, rho, what, d)
                 one.append((c, 1.0))
-                yield Row(f"apart.{what}", (rho, d), at_most([*terms, (c, -most)], 0))
+                yield Row(f"anti-affinity.{what}", (rho, d), at_most([*terms, (c, -most)], 0))
         if new.S or (new.B and new.M):
-            yield Row("apart.one", (rho, d), at_most(one, 1))
+            yield Row("anti-affinity.one", (rho, d), at_most(one, 1))
 
 
 def affinity(rule_counts: PodRuleCounts, x: Variables, rho: int, rule_terms: RuleTerms) -> Iterator[Row]:
@@ -119,7 +119,7 @@ def affinity(rule_counts: PodRuleCounts, x: Variables, rho: int, rule_terms: Rul
     Where an earlier batch opened d0:  c[opens,d] = 0,  sum_{d /= d0} M_d <= most M_d0.
     """
     if new := rule_terms.domains.get(NO_DOMAIN):
-        yield Row("together.outside", (rho,), at_most(new.owners, 0))
+        yield Row("affinity.outside", (rho,), at_most(new.owners, 0))
     if rule_terms.has_straddling:
         return
     crowds = dict(rule_counts.domain_counts(rho))
@@ -133,30 +133,30 @@ def affinity(rule_counts: PodRuleCounts, x: Variables, rho: int, rule_terms: Rul
         c = _add_binary(x, rho, "bears", d)
         first: Terms = [(_add_binary(x, rho, "opens", d), 1)] if free and new.S else []
         opens += first
-        yield Row("together.bears", (rho, d), at_most([*new.owners, (c, -new.max_pods["B"] - new.max_pods["S"])], 0))
-        yield Row("together.beside", (rho, d), at_least([*new.M, *first, (c, -1)], 0))
+        yield Row("affinity.bears", (rho, d), at_most([*new.owners, (c, -new.max_pods["B"] - new.max_pods["S"])], 0))
+        yield Row("affinity.beside", (rho, d), at_least([*new.M, *first, (c, -1)], 0))
         if first:
-            yield Row("together.itself", (rho, d), at_least([*new.S, *scale_terms(first, -1)], 0))
+            yield Row("affinity.itself", (rho, d), at_least([*new.S, *scale_terms(first, -1)], 0))
     most = sum(new.max_pods["M"] for new in inside.values())
     if opens:
-        yield Row("together.one", (rho,), at_most(opens, 1))
+        yield Row("affinity.one", (rho,), at_most(opens, 1))
         if most:
             anchors = [term for new in inside.values() for term in new.M]
-            yield Row("together.first", (rho,), at_most([*anchors, *scale_terms(opens, most)], most))
+            yield Row("affinity.first", (rho,), at_most([*anchors, *scale_terms(opens, most)], most))
     for d0 in opened:
         yield from _required_anchors(rho, d0, inside.get(d0, NewPodTerms()), crowds[d0], len(opened))
         elsewhere = [term for d, new in inside.items() if d != d0 for term in new.M]
         if elsewhere:
             here = inside[d0].M if d0 in inside else []
-            yield Row("together.opened", (rho, d0), at_most([*elsewhere, *scale_terms(here, -most)], 0))
+            yield Row("affinity.opened", (rho, d0), at_most([*elsewhere, *scale_terms(here, -most)], 0))
 
 
 def _required_anchors(rho: int, d0: int, new: NewPodTerms, existing: DomainCount, opened_count: int) -> Iterator[Row]:
     """Domains where pods of earlier batches wait for the company that others, placed again now, were to them."""
     if opened_count > 1:
-        yield Row("together.kept", (rho, d0), at_least(new.M, 1))
+        yield Row("affinity.kept", (rho, d0), at_least(new.M, 1))
     elif not existing.S:
-        yield Row("together.kept", (rho, d0), at_least(new.selected, 1))
+        yield Row("affinity.kept", (rho, d0), at_least(new.selected, 1))
 
 
 def topology_spread(rule_counts: PodRuleCounts, x: Variables, rho: int, rule_terms: RuleTerms) -> Iterator[Row]:
@@ -168,7 +168,7 @@ def topology_spread(rule_counts: PodRuleCounts, x: Variables, rho: int, rule_ter
     """
     relation = rule_counts.existing_pods.pod_rules[rho]
     if new := rule_terms.domains.get(NO_DOMAIN):
-        yield Row("even.outside", (rho,), at_most(new.owners, 0))
+        yield Row("spread.outside", (rho,), at_most(new.owners, 0))
     if rule_terms.has_straddling:
         return
     counted = rule_counts.selected_counts(rho)
@@ -189,12 +189,14 @@ def topology_spread(rule_counts: PodRuleCounts, x: Variables, rho: int, rule_ter
     for d, new in inside.items():
         crowd = rule_counts.domain_count(rho, d)
         if new.selected:
-            yield Row("even.least", (rho, d), at_least([*new.selected, (least, -1)], -int(counted[d])))
+            yield Row("spread.least", (rho, d), at_least([*new.selected, (least, -1)], -int(counted[d])))
         if crowd.B + crowd.S:
-            yield Row("even.skew", (rho, d), at_most([*new.selected, (least, -1)], relation.max_skew - int(counted[d])))
+            yield Row(
+                "spread.skew", (rho, d), at_most([*new.selected, (least, -1)], relation.max_skew - int(counted[d]))
+            )
         elif new.owners:
             c = _add_binary(x, rho, "bears", d)
-            yield Row("even.bears", (rho, d), at_most([*new.owners, (c, -new.max_pods["B"] - new.max_pods["S"])], 0))
+            yield Row("spread.bears", (rho, d), at_most([*new.owners, (c, -new.max_pods["B"] - new.max_pods["S"])], 0))
             yield Row(
                 "even.skew",
                 (rho, d),
@@ -202,7 +204,7 @@ def topology_spread(rule_counts: PodRuleCounts, x: Variables, rho: int, rule_ter
             )
 
 
-_FAMILIES = {"apart": anti_affinity, "together": affinity, "even": topology_spread}
+_FAMILIES = {"anti-affinity": anti_affinity, "affinity": affinity, "spread": topology_spread}
 
 
 def _add_binary(x: Variables, rho: int, what: str, d: int) -> pulp.LpVariable:
@@ -219,7 +221,7 @@ def set_rule_values(s: Sets, x: Variables, values: dict[str, float]) -> None:
         anchored = any(crowd.anchors for crowd in crowds.values())
         anchored = anchored or any(_pod_sum(new.M, values) for d, new in scene.domains.items() if d != NO_DOMAIN)
         for d, new in scene.domains.items():
-            bears = _pod_sum(new.B if s.problem.pod_rules[rho].rule_kind == "apart" else new.owners, values)
+            bears = _pod_sum(new.B if s.problem.pod_rules[rho].rule_kind == "anti-affinity" else new.owners, values)
             told = {"bears": bears, "counted": _pod_sum(new.M, values), "opens": bears and not anchored}
             for what, true in told.items():
                 if (rho, what, d) in x.c:

@@ -52,7 +52,7 @@ def _straddling_buckets(s: Sets, room: FreeNodes, wanted_pods: BucketPods) -> li
         straddling = [
             i for i, d in enumerate(s.bucket_domains(room.rule_counts.existing_pods.partitions[rho])) if d is None
         ]
-        if s.problem.pod_rules[rho].rule_kind == "apart":
+        if s.problem.pod_rules[rho].rule_kind == "anti-affinity":
             straddling = [i for i in straddling if rho in _rules_of(s, wanted_pods.get(i, ()))]
         found.update(straddling)
     if not found:

@@ -247,7 +247,7 @@ class PodRuleCounts:
         """No more pods of the role than this ever come to each node: its slots, less what `apart` forbids whatever
         comes later."""
         for rho in self.rules_of(role):
-            if self.existing_pods.pod_rules[rho].rule_kind != "apart":
+            if self.existing_pods.pod_rules[rho].rule_kind != "anti-affinity":
                 continue
             bears, matches = rho in role.owned_rules, rho in role.selecting_rules
             domains, _ = _anti_affinity_domains(self, rho, bears, matches)
@@ -269,10 +269,10 @@ class PodRuleCounts:
                 rho in role.selecting_rules,
             )
             inside, outside, free = self.existing_pods.split_domains(rho, h, nodes)
-            if relation.rule_kind == "apart" and bears and matches and not free:
+            if relation.rule_kind == "anti-affinity" and bears and matches and not free:
                 domains, _ = _anti_affinity_domains(self, rho, bears, matches)
                 found = min(found, int(domains[inside].sum()))
-            if relation.rule_kind == "even" and bears and matches and len(outside):
+            if relation.rule_kind == "spread" and bears and matches and len(outside):
                 counted = self.selected_counts(rho)
                 floor = int(counted[outside].min()) if len(counted) >= relation.min_domains else 0
                 found = min(found, int(np.maximum(floor + relation.max_skew - counted[inside], 0).sum()))
@@ -330,9 +330,9 @@ def _spread_domains(x: PodRuleCounts, rho: int, bears: bool, matches: bool) -> A
 
 
 _ALLOWED_DOMAINS: Mapping[str, Callable[[PodRuleCounts, int, bool, bool], AllowedDomains]] = {
-    "apart": _anti_affinity_domains,
-    "together": _affinity_domains,
-    "even": _spread_domains,
+    "anti-affinity": _anti_affinity_domains,
+    "affinity": _affinity_domains,
+    "spread": _spread_domains,
 }
 
 
@@ -370,9 +370,9 @@ def _owners_outside(x: PodRuleCounts, rho: int) -> int:
 
 
 _VIOLATIONS: Mapping[str, Callable[[PodRuleCounts, int], Iterator[int]]] = {
-    "apart": _anti_affinity_violations,
-    "together": _affinity_violations,
-    "even": _spread_violations,
+    "anti-affinity": _anti_affinity_violations,
+    "affinity": _affinity_violations,
+    "spread": _spread_violations,
 }
 
 

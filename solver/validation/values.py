@@ -260,7 +260,7 @@ def _check_no_queue_loop(queues: Sequence[Queue]) -> None:
 
 
 def _check_pod_rule(where: FieldPath, pod_rule: PodRule, problem: Problem) -> None:
-    if pod_rule.rule_kind not in ("apart", "together", "even"):
+    if pod_rule.rule_kind not in ("anti-affinity", "affinity", "spread"):
         raise InvalidProblemError((*where, "rule_kind"), f"{pod_rule.rule_kind!r} is none of apart, together, even")
     if len(pod_rule.domains) != len(problem.nodes):
         raise InvalidProblemError(

@@ -46,7 +46,7 @@ def _rules_of_kind(x: CheckedPlan, rule_kind: RuleKind) -> list[tuple[int, PodRu
 def anti_affinity(x: CheckedPlan) -> Findings:
     """Required anti-affinity, both ways: in no domain are there two pods, one of which carries the rule while the other
     is counted, unless both were there before. Pods of other owners count too; nodes outside all domains are free."""
-    for rho, relation in _rules_of_kind(x, "apart"):
+    for rho, relation in _rules_of_kind(x, "anti-affinity"):
         for d, group in _pods_by_domain(x, rho).items():
             if d is None:
                 continue
@@ -68,7 +68,7 @@ def affinity(x: CheckedPlan) -> Findings:
     it: one of another owner, one that runs, or a new one that does not carry the rule. Only where there is no such pod
     in any domain may they all be in one domain with one of them counted: it is let in first, since it matches its own
     rule."""
-    for rho, relation in _rules_of_kind(x, "together"):
+    for rho, relation in _rules_of_kind(x, "affinity"):
         groups = _pods_by_domain(x, rho)
         safe = {d for d, pods in enumerate(relation.selected_present) if pods}
         safe |= {
@@ -99,7 +99,7 @@ def topology_spread(x: CheckedPlan) -> Findings:
     """Topology spread that forbids: in a domain that got new pods that carry the rule, counted pods - fewest <=
     skew; the fewest over all domains, 0 where there are less domains than asked for. None of these pods outside all
     domains."""
-    for rho, relation in _rules_of_kind(x, "even"):
+    for rho, relation in _rules_of_kind(x, "spread"):
         groups = _pods_by_domain(x, rho)
         count = [
             pods + sum(p.pods for p in groups.get(d, ()) if p.is_selected)

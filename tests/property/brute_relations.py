@@ -37,9 +37,9 @@ def _keeps_rule(problem: Problem, rho: int, new: Counter[GangOnNode]) -> bool:
                 pods += [
                     (relation.domains[node], is_new, rho in role.owned_rules, rho in role.selecting_rules)
                 ] * number
-    return {"apart": _keeps_anti_affinity, "together": _keeps_affinity, "even": _keeps_spread}[relation.rule_kind](
-        relation, pods
-    )
+    return {"anti-affinity": _keeps_anti_affinity, "affinity": _keeps_affinity, "spread": _keeps_spread}[
+        relation.rule_kind
+    ](relation, pods)
 
 
 def _keeps_anti_affinity(pod_rule: PodRule, pods: list[RulePod]) -> bool:

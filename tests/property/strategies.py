@@ -325,11 +325,11 @@ def _pod_rule(draw: st.DrawFn, nodes: int) -> PodRule:
     label = st.sampled_from((0, 0, 1, 1, None))
     said = draw(st.one_of(st.just(list(range(nodes))), st.lists(label, min_size=nodes, max_size=nodes)))
     known = sorted({d for d in said if d is not None})
-    kinds: tuple[RuleKind, ...] = ("apart", "together", "even")
+    kinds: tuple[RuleKind, ...] = ("anti-affinity", "affinity", "spread")
     kind = draw(st.sampled_from(kinds))
     counts = st.sampled_from((0, 0, 0, 1, 2))
     present = tuple(draw(counts) for _ in known)
-    guards = tuple(draw(counts) for _ in known) if kind == "apart" and draw(st.booleans()) else ()
+    guards = tuple(draw(counts) for _ in known) if kind == "anti-affinity" and draw(st.booleans()) else ()
     domains = tuple(None if d is None else known.index(d) for d in said)
     return PodRule(kind, domains, present, guards, draw(st.integers(1, 2)), draw(st.sampled_from((1, 1, 1, 2, 5))))
 

@@ -116,7 +116,7 @@ def test_where_only_a_relation_is_blamed_the_gang_starts_without_it_and_not_with
 def alone(world: Problem, g: int) -> Problem:
     """Gang g on the empty cluster, among all the company that it may ask for: only what keeps pods apart is left."""
     empty = [replace(r, selected_present=(0,) * len(r.selected_present), owners_present=()) for r in world.pod_rules]
-    apart = {rho for rho, relation in enumerate(world.pod_rules) if relation.rule_kind == "apart"}
+    apart = {rho for rho, relation in enumerate(world.pod_rules) if relation.rule_kind == "anti-affinity"}
     lone = alone_on_empty_cluster(world, g)
     (gang,) = lone.gangs
     roles = tuple(

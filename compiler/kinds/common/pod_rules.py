@@ -76,12 +76,12 @@ def pod_rule_specs(
     wanted = (affinity.required if affinity else None) or ()
     together = tuple(term.to_selector() for term in wanted)
     found = [
-        PodRuleSpec("together", term.topology_key, together)
+        PodRuleSpec("affinity", term.topology_key, together)
         for term in wanted
         if all(each.is_planned for each in wanted)
     ]
     found += [
-        PodRuleSpec("apart", term.topology_key, (term.to_selector(),))
+        PodRuleSpec("anti-affinity", term.topology_key, (term.to_selector(),))
         for term in (anti.required if anti else None) or ()
         if term.is_planned
     ]
@@ -91,7 +91,7 @@ def pod_rule_specs(
             term = PodSelector(selector, (), tuple(row.match_label_keys or ()))
             found.append(
                 PodRuleSpec(
-                    "even",
+                    "spread",
                     row.topology_key,
                     (term,),
                     max_skew=row.max_skew,

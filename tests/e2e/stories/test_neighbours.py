@@ -55,12 +55,14 @@ def test_pods_apart_even_and_together_run_where_the_plan_put_them(plane: Control
         "maxSkew": 1,
         "topologyKey": ZONE,
         "whenUnsatisfiable": "DoNotSchedule",
-        "labelSelector": {"matchLabels": {"app": "even"}},
+        "labelSelector": {"matchLabels": {"app": "spread"}},
     }
     jobs = {
-        "apart": ruled(4, "apart", 1, affinity={"podAntiAffinity": required("kubernetes.io/hostname", "apart")}),
-        "even": ruled(6, "even", 2, topologySpreadConstraints=[even]),
-        "together": ruled(3, "together", 1, affinity={"podAffinity": required(ZONE, "together")}),
+        "anti-affinity": ruled(
+            4, "anti-affinity", 1, affinity={"podAntiAffinity": required("kubernetes.io/hostname", "anti-affinity")}
+        ),
+        "spread": ruled(6, "spread", 2, topologySpreadConstraints=[even]),
+        "affinity": ruled(3, "affinity", 1, affinity={"podAffinity": required(ZONE, "affinity")}),
     }
     for name, worker in jobs.items():
         repository.write_file(f"jobs/{name}.yaml", volcano_job(name, worker, queue="team"))
@@ -73,9 +75,9 @@ def test_pods_apart_even_and_together_run_where_the_plan_put_them(plane: Control
                 what=f"job {name} to run",
             )
             assert bound_pods(plane, name) == planned_pods(plane, name)
-    assert bound_pods(plane, "apart") == {"worker": {f"{zone}-{at}": 1 for zone in "ab" for at in range(2)}}
+    assert bound_pods(plane, "anti-affinity") == {"worker": {f"{zone}-{at}": 1 for zone in "ab" for at in range(2)}}
     zones: Counter[str] = Counter()
-    for node, pods in bound_pods(plane, "even")["worker"].items():
+    for node, pods in bound_pods(plane, "spread")["worker"].items():
         zones[node[0]] += pods
     assert zones == {"a": 3, "b": 3}
-    assert len({node[0] for node in bound_pods(plane, "together")["worker"]}) == 1
+    assert len({node[0] for node in bound_pods(plane, "affinity")["worker"]}) == 1

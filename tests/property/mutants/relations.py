@@ -24,11 +24,11 @@ def pod_against_its_anti_affinity(world: Problem, placed: PodsByGang, random: Ra
     hosts = tuple(range(len(world.nodes)))
     for g, (role, node) in pick_one(random, new_pods(world, placed)):
         foreign = _with_pod_rule(
-            world, g, role, PodRule("apart", hosts, tuple(int(n == node) for n in hosts)), is_selected=False
+            world, g, role, PodRule("anti-affinity", hosts, tuple(int(n == node) for n in hosts)), is_selected=False
         )
         yield foreign, plan_of_pods(foreign, placed)
         if sum(pods for (t, _), pods in placed[g].items() if t == role) > 1:
-            alike = _with_pod_rule(world, g, role, PodRule("apart", (0,) * len(hosts), (0,)), is_selected=True)
+            alike = _with_pod_rule(world, g, role, PodRule("anti-affinity", (0,) * len(hosts), (0,)), is_selected=True)
             yield alike, plan_of_pods(alike, placed)
 
 
@@ -41,7 +41,7 @@ def pod_without_its_affinity(world: Problem, placed: PodsByGang, random: Random)
             world,
             g,
             role,
-            PodRule("together", hosts, tuple(elsewhere * int(n != node) for n in hosts)),
+            PodRule("affinity", hosts, tuple(elsewhere * int(n != node) for n in hosts)),
             is_selected=False,
         )
         yield lonely, plan_of_pods(lonely, placed)
@@ -51,10 +51,10 @@ def pod_beyond_the_max_skew(world: Problem, placed: PodsByGang, random: Random) 
     """Its node has two counted pods more than the emptiest, or its domain is one of too few."""
     hosts = tuple(range(len(world.nodes)))
     for g, (role, node) in pick_one(random, new_pods(world, placed)):
-        few = PodRule("even", hosts, tuple(2 * int(n == node) for n in hosts), (), 1, 1 if len(hosts) > 1 else 2)
+        few = PodRule("spread", hosts, tuple(2 * int(n == node) for n in hosts), (), 1, 1 if len(hosts) > 1 else 2)
         crowded = _with_pod_rule(world, g, role, few, is_selected=False)
         yield crowded, plan_of_pods(crowded, placed)
-        outside = _with_pod_rule(world, g, role, PodRule("even", (None,) * len(hosts), ()), is_selected=True)
+        outside = _with_pod_rule(world, g, role, PodRule("spread", (None,) * len(hosts), ()), is_selected=True)
         yield outside, plan_of_pods(outside, placed)
 
 

@@ -60,10 +60,10 @@ def pod(
 
 
 def test_anti_affinity_by_hostname_is_a_relation_over_single_nodes() -> None:
-    problem = lowered(gang("a", web("w", 2, PodRuleSpec("apart", HOST, (WEB,)))))
+    problem = lowered(gang("a", web("w", 2, PodRuleSpec("anti-affinity", HOST, (WEB,)))))
     (relation,) = problem.pod_rules
     assert (relation.rule_kind, relation.domains, relation.selected_present, relation.owners_present) == (
-        "apart",
+        "anti-affinity",
         (0, 1, 2),
         (0, 0, 0),
         (),
@@ -76,7 +76,7 @@ def test_a_selector_counts_the_roles_of_other_jobs_in_the_namespace() -> None:
         gang("c", web("w", 1)), document=document("Job", "c", "elsewhere", "batch.volcano.sh/v1alpha1", spec={})
     )
     problem = lowered(
-        gang("a", web("w", 1, PodRuleSpec("apart", "zone", (WEB,)), labels={})), gang("b", web("w", 1)), other
+        gang("a", web("w", 1, PodRuleSpec("anti-affinity", "zone", (WEB,)), labels={})), gang("b", web("w", 1)), other
     )
     assert [g.roles[0].owned_rules for g in problem.gangs] == [(0,), (), ()]
     assert [g.roles[0].selecting_rules for g in problem.gangs] == [(), (0,), ()]
@@ -88,18 +88,18 @@ def test_namespaces_by_name_or_all() -> None:
     )
     for namespaces in (("elsewhere",), None):
         term = replace(WEB, namespaces=namespaces)
-        problem = lowered(gang("a", web("w", 1, PodRuleSpec("apart", "zone", (term,)), labels={})), other)
+        problem = lowered(gang("a", web("w", 1, PodRuleSpec("anti-affinity", "zone", (term,)), labels={})), other)
         assert problem.gangs[1].roles[0].selecting_rules == (0,)
 
 
 def test_a_selector_that_is_missing_matches_no_pod() -> None:
-    problem = lowered(gang("a", web("w", 1, PodRuleSpec("together", "zone", (PodSelector(None),)))))
+    problem = lowered(gang("a", web("w", 1, PodRuleSpec("affinity", "zone", (PodSelector(None),)))))
     assert problem.gangs[0].roles[0].selecting_rules == ()
 
 
 def test_keys_to_match_narrow_the_selector_to_pods_alike() -> None:
     term = replace(WEB, match_label_keys=("version", "missing"))
-    rule = PodRuleSpec("apart", "zone", (term,))
+    rule = PodRuleSpec("anti-affinity", "zone", (term,))
     new, old = {"app": "web", "version": "2"}, {"app": "web", "version": "1"}
     problem = lowered(
         gang("a", web("w", 1, rule, labels=new)), gang("b", web("w", 1, labels=old)), gang("c", web("w", 1, labels=new))
@@ -109,7 +109,7 @@ def test_keys_to_match_narrow_the_selector_to_pods_alike() -> None:
 
 def test_all_terms_of_an_affinity_ask_for_the_same_pods() -> None:
     both = (WEB, PodSelector((("tier", "Exists", ()),)))
-    rules = (PodRuleSpec("together", HOST, both), PodRuleSpec("together", "zone", both))
+    rules = (PodRuleSpec("affinity", HOST, both), PodRuleSpec("affinity", "zone", both))
     problem = lowered(gang("a", web("w", 1, *rules)), gang("b", web("w", 1, labels={"app": "web", "tier": "x"})))
     assert [g.roles[0].selecting_rules for g in problem.gangs] == [(), (0, 1)]
 
@@ -121,13 +121,13 @@ def test_pods_of_others_are_counted_where_they_are() -> None:
         pod("z", "n2", app="db"),
         pod("e", "n2", namespace="other", app="web"),
     ]
-    problem = lowered(gang("a", web("w", 1, PodRuleSpec("apart", "zone", (WEB,)))), pods=pods)
+    problem = lowered(gang("a", web("w", 1, PodRuleSpec("anti-affinity", "zone", (WEB,)))), pods=pods)
     assert problem.pod_rules[0].selected_present == (2, 0)
 
 
 def test_a_spread_no_longer_counts_pods_that_are_being_deleted() -> None:
     pods = [pod("x", "n0", leaving=True, app="web")]
-    for kind, present in (("even", (0, 0)), ("apart", (1, 0))):
+    for kind, present in (("spread", (0, 0)), ("anti-affinity", (1, 0))):
         problem = lowered(gang("a", web("w", 1, PodRuleSpec(kind, "zone", (WEB,)))), pods=pods)  # type: ignore[arg-type]
         assert problem.pod_rules[0].selected_present == present
 
@@ -136,7 +136,7 @@ def test_the_anti_affinity_of_others_keeps_our_pods_away() -> None:
     anti = [{"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "web"}}}]
     problem = lowered(gang("a", web("w", 1)), pods=[pod("x", "n0", anti=anti, app="db")])
     (relation,) = problem.pod_rules
-    assert (relation.rule_kind, relation.domains, relation.owners_present) == ("apart", (0, 0, 1), (1, 0))
+    assert (relation.rule_kind, relation.domains, relation.owners_present) == ("anti-affinity", (0, 0, 1), (1, 0))
     assert (problem.gangs[0].roles[0].owned_rules, problem.gangs[0].roles[0].selecting_rules) == ((), (0,))
 
 
@@ -159,11 +159,11 @@ def test_a_spread_leaves_out_nodes_without_the_label_and_those_that_the_pod_coul
         ({"honors_taints": True}, (0, None, None, None)),
     ):
         problem = lowered(
-            gang("a", web("w", 1, PodRuleSpec("even", "zone", (WEB,), **minds), node_affinity=away)), nodes=nodes
+            gang("a", web("w", 1, PodRuleSpec("spread", "zone", (WEB,), **minds), node_affinity=away)), nodes=nodes
         )
         assert problem.pod_rules[0].domains == domains
     tolerant = web(
-        "w", 1, PodRuleSpec("even", "zone", (WEB,), honors_taints=True), tolerations=(Toleration("busy", "Exists"),)
+        "w", 1, PodRuleSpec("spread", "zone", (WEB,), honors_taints=True), tolerations=(Toleration("busy", "Exists"),)
     )
     assert lowered(gang("a", tolerant), nodes=nodes).pod_rules[0].domains == (0, 1, None, 2)
 
@@ -171,13 +171,14 @@ def test_a_spread_leaves_out_nodes_without_the_label_and_those_that_the_pod_coul
 def test_a_spread_over_two_labels_counts_nodes_that_have_both() -> None:
     nodes = (node("n0", labels={"zone": "a", "rack": "1"}), node("n1", labels={"zone": "b"}))
     problem = lowered(
-        gang("a", web("w", 1, PodRuleSpec("even", "zone", (WEB,)), PodRuleSpec("even", "rack", (WEB,)))), nodes=nodes
+        gang("a", web("w", 1, PodRuleSpec("spread", "zone", (WEB,)), PodRuleSpec("spread", "rack", (WEB,)))),
+        nodes=nodes,
     )
     assert [relation.domains for relation in problem.pod_rules] == [(0, None), (0, None)]
 
 
 def test_a_minimum_of_domains_also_limits_each_node_since_a_pinned_pod_sees_one_domain() -> None:
-    problem = lowered(gang("a", web("w", 2, PodRuleSpec("even", "zone", (WEB,), max_skew=2, min_domains=2))))
+    problem = lowered(gang("a", web("w", 2, PodRuleSpec("spread", "zone", (WEB,), max_skew=2, min_domains=2))))
     zone, host = problem.pod_rules
     assert (zone.domains, zone.max_skew, zone.min_domains) == ((0, 0, 1), 2, 2)
     assert (host.domains, host.max_skew, host.min_domains > 1000) == ((0, 1, 2), 2, True)
@@ -189,19 +190,19 @@ def scheduler(**arguments: bool) -> SchedulerSpec:
 
 
 def test_what_the_scheduler_does_not_enforce_is_no_relation() -> None:
-    rules = (PodRuleSpec("apart", "zone", (WEB,)), PodRuleSpec("even", "zone", (WEB,)))
+    rules = (PodRuleSpec("anti-affinity", "zone", (WEB,)), PodRuleSpec("spread", "zone", (WEB,)))
 
     def kinds(made: SchedulerSpec | None) -> list[str]:
         return [relation.rule_kind for relation in lowered(gang("a", web("w", 1, *rules)), scheduler=made).pod_rules]
 
-    assert kinds(None) == kinds(scheduler()) == ["apart", "even"]
-    assert kinds(scheduler(**{"predicate.PodAffinityEnable": False})) == ["even"]
-    assert kinds(scheduler(**{"predicate.PodTopologySpreadEnable": False})) == ["apart"]
+    assert kinds(None) == kinds(scheduler()) == ["anti-affinity", "spread"]
+    assert kinds(scheduler(**{"predicate.PodAffinityEnable": False})) == ["spread"]
+    assert kinds(scheduler(**{"predicate.PodTopologySpreadEnable": False})) == ["anti-affinity"]
     assert kinds(replace(scheduler(), tiers=())) == []
 
 
 def test_the_words_of_a_relation_say_rule_label_and_pods() -> None:
-    rules = (PodRuleSpec("apart", HOST, (WEB,)), PodRuleSpec("even", "zone", (WEB,), max_skew=2))
+    rules = (PodRuleSpec("anti-affinity", HOST, (WEB,)), PodRuleSpec("spread", "zone", (WEB,), max_skew=2))
     _, origins = lower(specs(nodes=zoned("a"), gangs=(gang("a", web("w", 1, *rules)),)))
     assert origins.rule_texts == (
         f"required pod anti-affinity by {HOST} to app=web",

@@ -67,7 +67,7 @@ def test_pods_in_relations_stay_where_they_are() -> None:
     world = problem(
         nodes(2, gpu=4),
         gang("a", role(2, owned_rules=[0], selecting_rules=[0], gpu=1), role(2, gpu=2)),
-        pod_rules=(pod_rule("apart", range(2)),),
+        pod_rules=(pod_rule("anti-affinity", range(2)),),
     )
     made = solve(liking(world, (0, 0, 1), (0, 1, -1)))
     assert nodes_of(made, 0) == {0: 1, 1: 1}

@@ -55,7 +55,7 @@ def test_whose_end_leaves_no_company_is_not_waited_for() -> None:
     friend = gang("friend", role(1, gpu=1, owned_rules=(0,), selecting_rules=(0,)), running=(running_pods(0, 0, 1),))
     fan = gang("fan", role(1, gpu=1, owned_rules=(0,)))
     world = problem(
-        nodes(1, gpu=1), nodes(1, gpu=1, node_class=1), friend, fan, pod_rules=(pod_rule("together", (0, 1)),)
+        nodes(1, gpu=1), nodes(1, gpu=1, node_class=1), friend, fan, pod_rules=(pod_rule("affinity", (0, 1)),)
     )
     made = solve(world)
     assert actions(made) == ["keep", "wait"]

@@ -95,7 +95,7 @@ def test_gangs_that_a_relation_looks_at_are_one_part() -> None:
         gang("x", role(1, node_classes=[0], owned_rules=[0], gpu=8)),
         gang("y", role(1, node_classes=[1], selecting_rules=[0], gpu=8)),
         hypernodes=TREE,
-        pod_rules=(pod_rule("apart", [0, 0, 0, 0]),),
+        pod_rules=(pod_rule("anti-affinity", [0, 0, 0, 0]),),
     )
     assert split(world) == [["x", "y"]]
 

@@ -38,7 +38,7 @@ def test_pods_that_keep_their_like_away_take_a_node_each() -> None:
     world = problem(
         nodes(4, gpu=8),
         gang("a", role(4, owned_rules=[0], selecting_rules=[0], gpu=1)),
-        pod_rules=(pod_rule("apart", range(4)),),
+        pod_rules=(pod_rule("anti-affinity", range(4)),),
     )
     assert by_domain(world, solved(world)) == {0: 1, 1: 1, 2: 1, 3: 1}
 
@@ -47,7 +47,7 @@ def test_one_pod_more_than_hosts_never_fits_and_the_relation_is_blamed() -> None
     world = problem(
         nodes(4, gpu=8),
         gang("a", role(5, owned_rules=[0], selecting_rules=[0], gpu=1)),
-        pod_rules=(pod_rule("apart", range(4)),),
+        pod_rules=(pod_rule("anti-affinity", range(4)),),
     )
     (decision,) = solved(world).decisions
     assert [(fact.code, fact.never, fact.role, fact.pod_rule) for fact in decision.facts] == [("GW117", True, 0, 0)]
@@ -59,7 +59,7 @@ def test_a_relation_is_blamed_only_where_it_is_in_the_way(pods: int, gpus: int, 
     world = problem(
         nodes(4, gpu=8),
         gang("a", role(pods, owned_rules=[0], selecting_rules=[0], gpu=gpus)),
-        pod_rules=(pod_rule("apart", range(4)),),
+        pod_rules=(pod_rule("anti-affinity", range(4)),),
     )
     (decision,) = solved(world).decisions
     assert [fact.code for fact in decision.facts] == codes
@@ -69,7 +69,7 @@ def test_the_pods_of_others_close_their_domains() -> None:
     world = problem(
         nodes(3, gpu=8),
         gang("a", role(1, owned_rules=[0], gpu=1)),
-        pod_rules=(pod_rule("apart", [0, 0, 1], selected_present={0: 1}),),
+        pod_rules=(pod_rule("anti-affinity", [0, 0, 1], selected_present={0: 1}),),
     )
     assert by_domain(world, solved(world)) == {1: 1}
 
@@ -79,7 +79,7 @@ def test_a_running_pod_that_keeps_others_away_does_so_to_new_ones() -> None:
         nodes(2, gpu=8),
         gang("there", role(1, owned_rules=[0], gpu=1), running=(running_pods(0, 0, 1),)),
         gang("new", role(2, selecting_rules=[0], gpu=1)),
-        pod_rules=(pod_rule("apart", range(2)),),
+        pod_rules=(pod_rule("anti-affinity", range(2)),),
     )
     assert [(p.node, p.pods) for p in solved(world).decisions[1].placements] == [(1, 2)]
 
@@ -88,7 +88,7 @@ def test_nodes_without_the_label_are_free_of_a_rule_that_keeps_apart() -> None:
     world = problem(
         nodes(2, gpu=8),
         gang("a", role(3, owned_rules=[0], selecting_rules=[0], gpu=1)),
-        pod_rules=(pod_rule("apart", [0, None]),),
+        pod_rules=(pod_rule("anti-affinity", [0, None]),),
     )
     assert by_domain(world, solved(world))[None] >= 2
 
@@ -98,7 +98,7 @@ def test_pods_that_need_their_like_share_the_one_domain_that_holds_them_all() ->
         nodes(3, gpu=2),
         nodes(2, gpu=4),
         gang("a", role(8, owned_rules=[0], selecting_rules=[0], gpu=1)),
-        pod_rules=(pod_rule("together", [0, 0, 0, 1, 1]),),
+        pod_rules=(pod_rule("affinity", [0, 0, 0, 1, 1]),),
     )
     assert by_domain(world, solved(world)) == {1: 8}
 
@@ -108,7 +108,7 @@ def test_a_follower_goes_where_the_pods_that_it_needs_run() -> None:
         nodes(4, gpu=8),
         gang("cache", role(1, selecting_rules=[0], gpu=1), running=(running_pods(0, 3, 1),)),
         gang("reader", role(2, owned_rules=[0], gpu=1)),
-        pod_rules=(pod_rule("together", [0, 0, 1, 1]),),
+        pod_rules=(pod_rule("affinity", [0, 0, 1, 1]),),
     )
     assert by_domain(world, solved(world)) == {1: 2}
 
@@ -118,7 +118,7 @@ def test_a_follower_of_a_gang_that_comes_later_in_order_starts_with_it() -> None
         nodes(2, gpu=8),
         gang("reader", role(2, owned_rules=[0], gpu=1)),
         gang("cache", role(1, selecting_rules=[0], gpu=1)),
-        pod_rules=(pod_rule("together", range(2)),),
+        pod_rules=(pod_rule("affinity", range(2)),),
     )
     made = solved(world)
     assert [decision.action for decision in made.decisions] == ["start", "start"]
@@ -127,7 +127,7 @@ def test_a_follower_of_a_gang_that_comes_later_in_order_starts_with_it() -> None
 
 def test_a_follower_of_nobody_waits_and_may_yet_start_one_day() -> None:
     world = problem(
-        nodes(2, gpu=8), gang("a", role(1, owned_rules=[0], gpu=1)), pod_rules=(pod_rule("together", range(2)),)
+        nodes(2, gpu=8), gang("a", role(1, owned_rules=[0], gpu=1)), pod_rules=(pod_rule("affinity", range(2)),)
     )
     (decision,) = solved(world).decisions
     assert [(fact.code, fact.never) for fact in decision.facts] == [("GW117", False)]
@@ -139,7 +139,7 @@ def test_spread_pods_differ_by_the_skew_at_most(skew: int, expected: list[int] |
     world = problem(
         nodes(6, gpu=8),
         gang("a", role(6, owned_rules=[0], selecting_rules=[0], gpu=1)),
-        pod_rules=(pod_rule("even", at, max_skew=skew),),
+        pod_rules=(pod_rule("spread", at, max_skew=skew),),
     )
     found = by_domain(world, solved(world))
     counts = [found.get(d, 0) for d in range(3)]
@@ -152,7 +152,7 @@ def test_a_full_domain_limits_the_others_of_a_spread() -> None:
         nodes(2, gpu=8),
         nodes(1, gpu=0),
         gang("a", role(3, owned_rules=[0], selecting_rules=[0], gpu=1)),
-        pod_rules=(pod_rule("even", range(3)),),
+        pod_rules=(pod_rule("spread", range(3)),),
     )
     (decision,) = solved(world).decisions
     assert [(fact.code, fact.never) for fact in decision.facts] == [("GW117", False)]
@@ -163,13 +163,13 @@ def test_too_few_domains_count_from_zero() -> None:
     least = problem(
         nodes(2, gpu=8),
         gang("a", role(4, owned_rules=[0], selecting_rules=[0], gpu=1)),
-        pod_rules=(pod_rule("even", at, min_domains=3),),
+        pod_rules=(pod_rule("spread", at, min_domains=3),),
     )
     assert solved(least).decisions[0].action == "wait"
     enough = problem(
         nodes(2, gpu=8),
         gang("a", role(4, owned_rules=[0], selecting_rules=[0], gpu=1)),
-        pod_rules=(pod_rule("even", at, min_domains=2),),
+        pod_rules=(pod_rule("spread", at, min_domains=2),),
     )
     assert by_domain(enough, solved(enough)) == {0: 2, 1: 2}
 
@@ -181,7 +181,7 @@ def test_parts_of_a_subgroup_stay_whole_while_their_pods_keep_apart() -> None:
         nodes(3, leaf="s1", gpu=8),
         gang("a", role(4, owned_rules=[0], selecting_rules=[0], gpu=1), subgroups=(subgroup(2),)),
         hypernodes=tree,
-        pod_rules=(pod_rule("apart", range(6)),),
+        pod_rules=(pod_rule("anti-affinity", range(6)),),
     )
     (decision,) = solved(world).decisions
     assert decision.action == "start"
@@ -194,7 +194,7 @@ def test_a_hard_topology_gang_with_hosts_apart_takes_the_supernode_with_enough_h
         nodes(4, leaf="s1", gpu=1),
         gang("a", role(3, owned_rules=[0], selecting_rules=[0], gpu=1), topology=hard_topology(1)),
         hypernodes=tree,
-        pod_rules=(pod_rule("apart", range(6)),),
+        pod_rules=(pod_rule("anti-affinity", range(6)),),
     )
     assert solved(world).decisions[0].domains == (1,)
 
@@ -206,7 +206,7 @@ def test_two_gangs_that_keep_each_other_away_share_the_hosts_exactly() -> None:
         nodes(4, gpu=8),
         gang("a", role(2, owned_rules=[0], selecting_rules=[0], gpu=1)),
         gang("b", role(2, owned_rules=[0], selecting_rules=[0], gpu=8)),
-        pod_rules=(pod_rule("apart", range(4)),),
+        pod_rules=(pod_rule("anti-affinity", range(4)),),
     )
     made = solved(world)
     assert [decision.action for decision in made.decisions] == ["start", "start"]
@@ -217,7 +217,7 @@ def test_an_elastic_gang_grows_no_further_than_its_relation() -> None:
     world = problem(
         nodes(3, gpu=8),
         gang("a", role(8, minimum=1, owned_rules=[0], selecting_rules=[0], gpu=1)),
-        pod_rules=(pod_rule("apart", range(3)),),
+        pod_rules=(pod_rule("anti-affinity", range(3)),),
     )
     assert by_domain(world, solved(world)) == {0: 1, 1: 1, 2: 1}
 
@@ -225,7 +225,7 @@ def test_an_elastic_gang_grows_no_further_than_its_relation() -> None:
 WORLD = problem(
     nodes(2, gpu=8),
     gang("a", role(1, owned_rules=[0], selecting_rules=[0], gpu=1)),
-    pod_rules=(pod_rule("even", [0, 1]),),
+    pod_rules=(pod_rule("spread", [0, 1]),),
 )
 
 
@@ -255,7 +255,9 @@ def test_a_relation_that_contradicts_itself_is_refused(
 
 def test_without_roles_that_carry_it_a_relation_changes_nothing() -> None:
     plain = problem(nodes(4, gpu=8), gang("a", role(4, gpu=2)))
-    idle = problem(nodes(4, gpu=8), gang("a", role(4, gpu=2)), pod_rules=(PodRule("apart", (0, 0, 0, 0), (3,)),))
+    idle = problem(
+        nodes(4, gpu=8), gang("a", role(4, gpu=2)), pod_rules=(PodRule("anti-affinity", (0, 0, 0, 0), (3,)),)
+    )
     assert solved(plain).decisions == solved(idle).decisions
 
 
@@ -266,7 +268,7 @@ def test_what_only_its_own_pods_can_settle_is_never_to_be_had(own: bool) -> None
     world = problem(
         nodes(2, gpu=2),
         gang("a", role(3, owned_rules=[0], selecting_rules=[0], gpu=1)),
-        pod_rules=(replace(pod_rule("together", range(2)), own_gang_only=own),),
+        pod_rules=(replace(pod_rule("affinity", range(2)), own_gang_only=own),),
     )
     (decision,) = solve(world).decisions
     assert [(fact.code, fact.never) for fact in decision.facts] == [("GW117", own)]
@@ -281,6 +283,6 @@ def test_a_relation_is_a_gangs_own_only_where_nobody_else_is_counted(present: di
             problem(
                 nodes(2, gpu=2),
                 *gangs,
-                pod_rules=(replace(pod_rule("together", range(2), selected_present=present), own_gang_only=True),),
+                pod_rules=(replace(pod_rule("affinity", range(2), selected_present=present), own_gang_only=True),),
             )
         )

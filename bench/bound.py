@@ -14,7 +14,8 @@ from solver.options import Options
 from solver.problem import Problem
 from solver.semantics.gang_classes import gangs_by_class
 from solver.semantics.topology import TopologyTree
-from solver.state.room import FreeNodes, QueueBooks, free_vectors
+from solver.state.free_nodes import FreeNodes, free_vectors
+from solver.state.queue_books import QueueBooks
 
 TIME_LIMIT = 600.0
 """For one linear program; without an optimum there is no bound and the case fails."""

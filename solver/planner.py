@@ -42,13 +42,14 @@ from solver.semantics.eviction_rights import allows_eviction
 from solver.semantics.exclusions import dedicated_nodes, exclude_for_gang, exclude_nodes, with_fixed_exclusions
 from solver.semantics.gang_classes import gangs_by_class, meets_minima, waiting_class
 from solver.semantics.placement_cost import COST_NAMES, UnopenedCapacity
-from solver.semantics.placements import Placements, merge_placements, new_placements
+from solver.semantics.placements import Placements, merge_placements, new_placements, placed_demand
 from solver.semantics.priorities import eligible_in_order, precedence, serving_order_key
 from solver.semantics.queue_limits import cluster_totals
 from solver.semantics.slot_holdings import SlotHoldings
 from solver.semantics.topology import TopologyTree
+from solver.state.free_nodes import FreeNodes, free_and_overcommitted
 from solver.state.pod_rules import initial_rule_counts
-from solver.state.room import FreeNodes, QueueBooks, free_and_overcommitted, placed_demand
+from solver.state.queue_books import QueueBooks
 from solver.timeline.lending import lend_dedicated_domains
 from solver.timeline.reservation import reserved_exclusions
 from solver.timeline.two_pass import plan_with_reservation

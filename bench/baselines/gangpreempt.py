@@ -26,8 +26,7 @@ from bench.baselines.site import BaselineCluster, Placements
 from bench.baselines.volcano import hypernodes_of_tier, place_gang_on_nodes
 from solver.problem import Gang, Placement, Problem
 from solver.semantics.device_slots import IntArray
-from solver.semantics.placements import merge_placements
-from solver.state.room import placed_demand
+from solver.semantics.placements import merge_placements, placed_demand
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,10 @@ from solver.plan import Batch, Decision, Fact, Plan, QueueUse
 from solver.problem import Placement, Problem
 from solver.semantics.device_slots import SlotUses, slot_uses_of
 from solver.semantics.gang_classes import meets_minima
-from solver.semantics.placements import merge_placements, new_placements
+from solver.semantics.placements import add_vectors, merge_placements, new_placements, placed_demand
 from solver.semantics.queue_limits import cluster_totals
-from solver.state.room import FreeNodes, QueueBooks, add_vectors, free_vectors, placed_demand
+from solver.state.free_nodes import FreeNodes, free_vectors
+from solver.state.queue_books import QueueBooks
 
 EvictedPods = Mapping[int, tuple[Placement, ...]]
 

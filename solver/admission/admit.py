@@ -19,10 +19,9 @@ from solver.plan import Objective
 from solver.problem import Placement, SlotRequest
 from solver.semantics.device_slots import PodsPerSlot
 from solver.semantics.gang_classes import GangClass
-from solver.semantics.placements import Placements
+from solver.semantics.placements import Placements, add_vectors
 from solver.semantics.queue_limits import SiblingQueues
 from solver.semantics.topology import ROOT
-from solver.state.room import add_vectors
 
 FEW_SEARCH_NODES = 100
 """Branch-and-bound nodes for questions that refine: which queues can rise above a level, which of the gangs waited

@@ -15,10 +15,11 @@ from solver.placement.spread import gang_pods_by_bucket
 from solver.plan import Objective
 from solver.problem import Placement, Problem
 from solver.semantics.gang_classes import waiting_class
-from solver.semantics.placements import Placements, merge_placements, new_placements
+from solver.semantics.placements import Placements, merge_placements, new_placements, placed_demand
 from solver.semantics.queue_limits import cluster_totals
 from solver.semantics.topology import TopologyTree
-from solver.state.room import FreeNodes, QueueBooks, placed_demand
+from solver.state.free_nodes import FreeNodes
+from solver.state.queue_books import QueueBooks
 
 
 def greedy_floor(

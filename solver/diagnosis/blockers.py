@@ -10,7 +10,7 @@ from solver.diagnosis.minimal import minimal_subset
 from solver.diagnosis.world import GangDiagnosis, Scenario
 from solver.greedy.best_fit import GreedyPlacer
 from solver.placement.fit import greedy_placement
-from solver.state.room import FreeNodes
+from solver.state.free_nodes import FreeNodes
 
 MAX_MINIMIZED = 32
 """Up to so many gangs each is tried whether it can be spared."""

@@ -32,9 +32,11 @@ from solver.semantics.exclusions import (
     merge_exclusions,
 )
 from solver.semantics.gang_classes import waiting_class
+from solver.semantics.placements import placed_demand
 from solver.semantics.priorities import expected_end
 from solver.semantics.topology import TopologyTree
-from solver.state.room import FreeNodes, QueueBooks, placed_demand
+from solver.state.free_nodes import FreeNodes
+from solver.state.queue_books import QueueBooks
 from solver.timeline.reservation import ends_in_time
 
 MAX_REPAIRS = 4

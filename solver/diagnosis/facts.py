@@ -22,7 +22,7 @@ from solver.diagnosis.minimal import smallest_sufficient
 from solver.diagnosis.queues import QueueDemand, queue_facts
 from solver.diagnosis.world import GangDiagnosis, Scenario
 from solver.plan import Fact
-from solver.state.room import QueueBooks
+from solver.state.queue_books import QueueBooks
 
 
 def gang_facts(case: GangDiagnosis) -> tuple[Fact, ...]:

@@ -28,7 +28,7 @@ from solver.plan import Fact
 from solver.problem import Gang, PodRequest, Role, Topology
 from solver.semantics.device_slots import FreeVectors
 from solver.semantics.topology import ROOT
-from solver.state.room import FreeNodes
+from solver.state.free_nodes import FreeNodes
 
 ANY_DOMAIN = Topology("soft", 1)
 

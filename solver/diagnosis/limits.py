@@ -10,7 +10,7 @@ from solver.diagnosis.trial import Trial, TrialRunner
 from solver.plan import Repair
 from solver.problem import Problem, Queue
 from solver.semantics.queue_limits import queue_path
-from solver.state.room import QueueBooks
+from solver.state.queue_books import QueueBooks
 
 MAX_ROUNDS = 6
 """Mending one limit may show another one behind it."""

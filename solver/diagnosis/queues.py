@@ -9,7 +9,7 @@ from solver.diagnosis.world import DiagnosisState
 from solver.plan import Fact
 from solver.problem import Limits, Problem, Queue, Vector
 from solver.semantics.queue_limits import queue_path
-from solver.state.room import QueueBooks
+from solver.state.queue_books import QueueBooks
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,10 @@ from solver.problem import Gang, Node, Placement, Problem, Role, Vector
 from solver.semantics.device_slots import FreeVectors
 from solver.semantics.exclusions import exclude_for_gang, maintenance_conflicts
 from solver.semantics.gang_classes import waiting_class
-from solver.semantics.placements import merge_placements
+from solver.semantics.placements import add_vectors, merge_placements, placed_demand
 from solver.semantics.topology import TopologyTree
 from solver.state.pod_rules import PodRuleCounts
-from solver.state.room import QueueBooks, add_vectors, placed_demand
+from solver.state.queue_books import QueueBooks
 
 MAX_EXACT_VARIABLES = 2_000
 """Pod variables, were every node a place of its own, up to which an exact model is asked; beyond it what the greedy

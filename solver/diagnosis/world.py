@@ -23,8 +23,9 @@ from solver.semantics.device_slots import (
 from solver.semantics.gang_classes import GangClass, waiting_class
 from solver.semantics.placements import new_placements
 from solver.semantics.topology import TopologyTree
+from solver.state.free_nodes import overcommitted_vectors
 from solver.state.pod_rules import ExistingPods, PodRuleCounts
-from solver.state.room import QueueBooks, overcommitted_vectors
+from solver.state.queue_books import QueueBooks
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,8 @@ from solver.semantics.placements import merge_placements
 from solver.semantics.priorities import precedence
 from solver.semantics.queue_limits import gang_dominant_share, queue_priority
 from solver.semantics.topology import ROOT, TopologyTree
-from solver.state.room import FreeNodes, QueueBooks
+from solver.state.free_nodes import FreeNodes
+from solver.state.queue_books import QueueBooks
 
 DOMAIN_TRIES = 6
 """Domains of one tier that are really tried, best fit first."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from solver.problem import PodRequest, Problem, SlotRequest, Vector
 from solver.semantics.device_slots import FreeVectors, IntArray
-from solver.state.room import FreeNodes
+from solver.state.free_nodes import FreeNodes
 
 PodClass = tuple[PodRequest, frozenset[int]]
 """(what it asks for, kinds of node that it may use)."""

@@ -11,11 +11,11 @@ from solver.greedy.best_fit import GreedyPlacer
 from solver.greedy.fragmentation import Fragmentation, PodClass
 from solver.problem import Problem, Vector
 from solver.semantics.gang_classes import hard_tier, waiting_class
-from solver.semantics.placements import Placements, new_placements
+from solver.semantics.placements import Placements, new_placements, placed_demand
 from solver.semantics.priorities import precedence
 from solver.semantics.queue_limits import cluster_totals
 from solver.semantics.topology import TopologyTree
-from solver.state.room import FreeNodes, placed_demand
+from solver.state.free_nodes import FreeNodes
 
 
 def may_go_anywhere(problem: Problem, gangs: Iterable[int]) -> bool:

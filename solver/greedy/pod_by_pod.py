@@ -12,8 +12,8 @@ from solver.problem import Gang, Placement, Subgroup
 from solver.semantics.device_slots import IntArray
 from solver.semantics.gang_classes import GangClass
 from solver.semantics.topology import ROOT, TopologyTree
+from solver.state.free_nodes import FreeNodes
 from solver.state.pod_rules import PodRuleCounts
-from solver.state.room import FreeNodes
 
 BoolArray = npt.NDArray[np.bool_]
 

@@ -29,9 +29,9 @@ from solver.models.variables import Variables
 from solver.problem import Gang, Placement, Vector
 from solver.semantics.device_slots import FreeVectors
 from solver.semantics.eviction_rights import Victim, loss_per_pod
+from solver.semantics.placements import placed_demand
 from solver.semantics.slot_holdings import HeldShare
 from solver.semantics.topology import ROOT
-from solver.state.room import placed_demand
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,9 @@ from solver.semantics.gang_classes import ClassRole, GangClass, breaks_topology
 from solver.semantics.placements import Placements, new_placements
 from solver.semantics.queue_limits import SiblingQueues, cluster_totals, gang_dominant_share, queue_priority
 from solver.semantics.topology import ROOT, TopologyTree
+from solver.state.free_nodes import FreeNodes
 from solver.state.pod_rules import NO_DOMAIN, PodRuleCounts
-from solver.state.room import FreeNodes, QueueBooks
+from solver.state.queue_books import QueueBooks
 
 AdmissionClass = tuple[int, int, int]
 """(queue, urgency of gangs, shape index)."""

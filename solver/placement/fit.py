@@ -20,8 +20,9 @@ from solver.semantics.device_slots import FreeVectors
 from solver.semantics.gang_classes import GangClass
 from solver.semantics.priorities import precedence
 from solver.semantics.topology import ROOT, TopologyTree
+from solver.state.free_nodes import FreeNodes
 from solver.state.pod_rules import PodRuleCounts
-from solver.state.room import FreeNodes, QueueBooks
+from solver.state.queue_books import QueueBooks
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from solver.greedy.best_fit import GreedyPlacer
 from solver.problem import Gang, Placement, Problem, Vector
 from solver.semantics.gang_classes import GangClass, breaks_topology, growing_class, has_partial_subgroup
-from solver.semantics.placements import Placements, merge_placements
+from solver.semantics.placements import Placements, add_vectors, merge_placements
 from solver.semantics.queue_limits import gang_dominant_share, queue_priority
 from solver.semantics.topology import TopologyTree
-from solver.state.room import FreeNodes, QueueBooks, add_vectors
+from solver.state.free_nodes import FreeNodes
+from solver.state.queue_books import QueueBooks
 
 STRIDES = 32
 """Into so many strides the growth of a role is divided, so that queues take turns and a job of 100,000 pods still grows

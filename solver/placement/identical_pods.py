@@ -22,7 +22,7 @@ from solver.semantics.gang_classes import GangClass
 from solver.semantics.placement_cost import tier_span
 from solver.semantics.placements import Placements, merge_placements
 from solver.semantics.topology import ROOT
-from solver.state.room import FreeNodes
+from solver.state.free_nodes import FreeNodes
 
 MAX_VARIABLES = 800
 """Variables up to which a model of pieces is solved: a second or two."""

@@ -21,10 +21,11 @@ from solver.options import Options
 from solver.problem import Placement, PodRequest, Problem, Vector
 from solver.semantics.device_slots import IntArray
 from solver.semantics.gang_classes import hard_tier, waiting_class
-from solver.semantics.placements import Placements, new_placements
+from solver.semantics.placements import Placements, add_vectors, new_placements, placed_demand
 from solver.semantics.priorities import precedence
 from solver.semantics.queue_limits import cluster_totals
-from solver.state.room import FreeNodes, QueueBooks, add_vectors, placed_demand
+from solver.state.free_nodes import FreeNodes
+from solver.state.queue_books import QueueBooks
 
 SHARE_UNITS = 1_000_000
 """A dominant share is counted in this many parts of the cluster."""

@@ -16,8 +16,8 @@ from solver.options import Options
 from solver.problem import Placement, PodRequest, Problem, Role, SlotRequest
 from solver.semantics.device_slots import UNLIMITED
 from solver.semantics.placement_cost import UnopenedCapacity
+from solver.state.free_nodes import FreeNodes
 from solver.state.pod_rules import PodRuleCounts
-from solver.state.room import FreeNodes
 
 MAX_MODEL_PAIRS = 500
 """Pairs of what pods ask for and nodes, or cells of them, up to which a model is asked how to pack a place; a larger

@@ -15,7 +15,7 @@ from solver.placement.pack import pack_bucket, pack_exactly
 from solver.problem import Placement, Vector
 from solver.semantics.placement_cost import PlacementCost, UnopenedCapacity, topology_cost
 from solver.semantics.placements import Placements, merge_placements, new_placements
-from solver.state.room import FreeNodes
+from solver.state.free_nodes import FreeNodes
 
 BucketPods = Mapping[int, Mapping[tuple[int, int], int]]
 """Place -> (gang, role) -> pods."""

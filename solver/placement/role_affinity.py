@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from solver.problem import Gang, Placement, Problem
 from solver.semantics.placement_cost import BoolArray
 from solver.semantics.placements import Placements, merge_placements, new_placements
-from solver.state.room import FreeNodes
+from solver.state.free_nodes import FreeNodes
 
 MAX_EXCHANGES = 100_000
 """Exchanges that are looked at for one gang in one leaf."""

@@ -11,7 +11,7 @@ from solver.models.sets import coarsest_buckets
 from solver.placement.pack import GangRole, pod_size
 from solver.problem import Placement, Problem
 from solver.semantics.placements import Placements, merge_placements, new_placements
-from solver.state.room import FreeNodes
+from solver.state.free_nodes import FreeNodes
 
 
 def spread_pods_evenly(problem: Problem, room: FreeNodes, placements: Placements) -> dict[int, tuple[Placement, ...]]:

@@ -17,7 +17,7 @@ from solver.semantics.gang_classes import ClassRole, GangClass
 from solver.semantics.placement_cost import topology_cost
 from solver.semantics.placements import Placements, new_placements
 from solver.semantics.topology import ROOT
-from solver.state.room import FreeNodes
+from solver.state.free_nodes import FreeNodes
 
 MAX_VARIABLES = 250
 """Pod variables of one vicinity: the root of a larger model takes seconds."""

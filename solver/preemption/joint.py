@@ -21,8 +21,8 @@ from solver.problem import Placement, Vector
 from solver.semantics.eviction_rights import Victim, is_entitled_to_reclaim, min_retained_amounts
 from solver.semantics.gang_classes import meets_minima, waiting_class
 from solver.semantics.placement_cost import COST_NAMES
+from solver.semantics.placements import add_vectors
 from solver.semantics.priorities import serving_order_key
-from solver.state.room import add_vectors
 
 if TYPE_CHECKING:
     from solver.planner import PlanState

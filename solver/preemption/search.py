@@ -46,11 +46,12 @@ from solver.semantics.eviction_rights import (
 )
 from solver.semantics.exclusions import accessible_dedicated_nodes
 from solver.semantics.gang_classes import GangClass, meets_minima, waiting_class
-from solver.semantics.placements import merge_placements
+from solver.semantics.placements import add_vectors, merge_placements
 from solver.semantics.priorities import precedence
 from solver.semantics.slot_holdings import SlotHoldings, add_held_shares
 from solver.semantics.topology import TopologyTree
-from solver.state.room import FreeNodes, QueueBooks, add_vectors
+from solver.state.free_nodes import FreeNodes
+from solver.state.queue_books import QueueBooks
 
 MODEL_SIZES = (96, 768, 3_072)
 """Nodes in the model, one try after another until the answer is proved; beyond the last the objective says how much may

@@ -10,15 +10,12 @@ A portion asks for `share` from each of `number` different cells of one division
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import pulp
 
-from solver.mip.engine import solve_model
-from solver.options import Options
 from solver.plan import SlotUse
 from solver.problem import Placement, PodRequest, Problem, SlotRequest, Vector
 
@@ -36,8 +33,8 @@ UNLIMITED = 1 << 31
 PodsPerSlot = tuple[int, ...]
 """Cell of a division -> pods that take a share there."""
 
-EXACT_OPTIONS = Options(max_nodes=1_000_000)
-"""For the cells of one node, a handful of integers."""
+MAX_SEARCH_STEPS = 20_000
+"""Partial assignments that `exact_assignment` looks at before it takes the pods not to fit; one node has a handful."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,21 +200,71 @@ def _greedy_assignment(cells: IntArray, pods: Mapping[SlotRequest, int]) -> dict
 
 
 def exact_assignment(slots: IntArray, pods: Mapping[SlotRequest, int]) -> dict[SlotRequest, PodsPerSlot] | None:
-    """Any m with the rows of `slot_capacity_rows`; None where there is none."""
-    from solver.models.device_slots import slot_capacity_rows, slot_variables
+    """Counts m[a,c] for all these pods on the slots of one group of one node, exactly; None where there are none.
 
-    model = pulp.LpProblem("cells", pulp.LpMinimize)
-    m = slot_variables(model, "m", slots, [(portion, number) for portion, number in sorted(pods.items())])
-    for row in slot_capacity_rows(slots, {portion: ([], n) for portion, n in pods.items()}, m, ()):
-        model.addConstraint(row.constraint, row.name)
-    model.setObjective(pulp.lpSum(m.values()))
-    values = solve_model(model, EXACT_OPTIONS).values
-    if not values:
+    Slot after slot, with every maximal set of shares that fits it, tightest slot first. A slot never holds less for
+    holding more of one request, so sets that are not maximal need no try.
+    """
+    requests = sorted(pods, key=lambda a: (a.share, a.number), reverse=True)
+    order = sorted(range(len(slots)), key=lambda c: (slots[c].tolist(), c))
+    search = _SlotSearch([a.share for a in requests], [pods[a] for a in requests], [slots[c].tolist() for c in order])
+    found = search.counts_from(0, tuple(a.number * pods[a] for a in requests))
+    if found is None:
         return None
-    return {
-        portion: tuple(round(values[m[portion, c].name]) if (portion, c) in m else 0 for c in range(len(slots)))
-        for portion in pods
-    }
+    counts = dict(zip(order, found, strict=True))
+    return {a: tuple(counts[c][k] for c in range(len(slots))) for k, a in enumerate(requests)}
+
+
+class _SlotSearch:
+    """Depth-first search over the slots in order. shares, most: per request, its share and how many pods it has."""
+
+    def __init__(self, shares: Sequence[Vector], most: Sequence[int], free: Sequence[Vector]) -> None:
+        self.shares, self.free, self.steps = shares, free, 0
+        self.limits = [[min(n, _times(free, share)) for n, share in zip(most, shares, strict=True)] for free in free]
+        self.dead_ends: set[tuple[int, PodsPerSlot]] = set()
+
+    def counts_from(self, c: int, missing: PodsPerSlot) -> list[PodsPerSlot] | None:
+        """For slot c and each after it its counts, so that no share is missing; None where there are none."""
+        if c == len(self.free):
+            return None if any(missing) else []
+        self.steps += 1
+        if (c, missing) in self.dead_ends or self.steps > MAX_SEARCH_STEPS or not self._may_suffice(c, missing):
+            return None
+        for counts in self._maximal_counts(self.free[c], [*map(min, self.limits[c], missing)]):
+            rest = self.counts_from(c + 1, tuple(m - n for m, n in zip(missing, counts, strict=True)))
+            if rest is not None:
+                return [counts, *rest]
+        self.dead_ends.add((c, missing))
+        return None
+
+    def _may_suffice(self, c: int, missing: PodsPerSlot) -> bool:
+        """Whether counting alone leaves it open that the slots from c on hold what is missing."""
+        if any(sum(column) < m for column, m in zip(zip(*self.limits[c:], strict=True), missing, strict=True)):
+            return False
+        free = [sum(column) for column in zip(*self.free[c:], strict=True)]
+        return all(sum(m * a[r] for m, a in zip(missing, self.shares, strict=True)) <= f for r, f in enumerate(free))
+
+    def _maximal_counts(self, free: Vector, limits: Sequence[int]) -> Iterator[PodsPerSlot]:
+        """Every set of shares that fits what is free of a slot and to which none can be added, the largest first."""
+
+        def extend(counts: PodsPerSlot, free: Vector) -> Iterator[PodsPerSlot]:
+            k = len(counts)
+            if k == len(limits):
+                if all(
+                    n == limit or not _times(free, a) for n, limit, a in zip(counts, limits, self.shares, strict=True)
+                ):
+                    yield counts
+                return
+            most = min(limits[k], _times(free, self.shares[k]))
+            for n in range(most, -1, -1) if k + 1 < len(limits) else [most]:
+                yield from extend((*counts, n), tuple(f - n * x for f, x in zip(free, self.shares[k], strict=True)))
+
+        yield from extend((), free)
+
+
+def _times(free: Sequence[int], share: Vector) -> int:
+    """How many times the share fits."""
+    return min((f // x for f, x in zip(free, share, strict=True) if x), default=UNLIMITED)
 
 
 def slot_uses_of(

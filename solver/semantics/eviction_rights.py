@@ -12,9 +12,9 @@ from solver.problem import EvictionVotes, Gang, Limits, Placement, Problem, Vect
 from solver.semantics import queue_limits
 from solver.semantics.gang_classes import breaks_topology, has_partial_subgroup, waiting_class
 from solver.semantics.gang_sizes import required_pods
+from solver.semantics.placements import add_vectors, placed_demand
 from solver.semantics.slot_holdings import HeldShare
 from solver.semantics.topology import TopologyTree
-from solver.state.room import QueueBooks, add_vectors, placed_demand
 
 SHARE_DELTA = Fraction(1, 1_000_000)
 """Dominant shares that differ by no more are the same to Volcano (shareDelta of pkg/scheduler/plugins/drf)."""
@@ -137,7 +137,7 @@ def queues_to_check(problem: Problem, home: int, q: int) -> tuple[int, ...]:
 
 
 def is_entitled_to_reclaim(
-    problem: Problem, ledger: QueueBooks, home: int, deserved: Sequence[Limits], amount: Vector
+    problem: Problem, held: Sequence[Vector], home: int, deserved: Sequence[Limits], amount: Vector
 ) -> bool:
     """Whether a gang of queue `home` that asks for `amount` may reclaim: on some resource that it asks for, the queue,
     or one above it that is asked, stays within what it deserves.
@@ -145,9 +145,9 @@ def is_entitled_to_reclaim(
     held_q[r] + amount[r] <= due_q[r]       for one r with amount[r] > 0        (Volcano, plugin capacity, Preemptive)
     """
     return any(
-        a and d is not None and held + a <= d
+        a and d is not None and h + a <= d
         for q in (home, *reclaim_ancestors(problem, home))
-        for a, held, d in zip(amount, ledger.held[q], deserved[q], strict=True)
+        for a, h, d in zip(amount, held[q], deserved[q], strict=True)
     )
 
 
@@ -191,7 +191,7 @@ def min_retained_amounts(problem: Problem, preemptors: Iterable[int], v: int) ->
 
 
 def reclaimable_amounts(
-    problem: Problem, ledger: QueueBooks, q: int, deserved: Limits, requested: Sequence[int]
+    problem: Problem, q: int, held: Vector, deserved: Limits, requested: Sequence[int]
 ) -> dict[int, int]:
     """Resource -> how much of it other queues' gangs may take from queue q so that it stays at what it deserves, for
     the resources `asked` for of which it holds more. Where it deserves none of them by name, for whatever it deserves;
@@ -200,7 +200,6 @@ def reclaimable_amounts(
     Volcano lets a queue fall below what it deserves by its last pod; staying at it is within that rule, and does not
     make two queues take the same pods from each other in turn.
     """
-    held = ledger.held[q]
     if any((g or 0) > h for g, h in zip(problem.queues[q].guarantee, held, strict=True)):
         return {}
     wanted = [r for r, a in enumerate(requested) if a and problem.resources[r] != queue_limits.PODS]

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from solver.problem import Gang, Placement, PodRequest, Problem, Subgroup, Vector
 from solver.semantics.gang_sizes import required_pods, role_mix
+from solver.semantics.placements import add_vectors
 from solver.semantics.priorities import precedence
 from solver.semantics.topology import ROOT, TopologyTree
-from solver.state.room import add_vectors
 
 
 @dataclass(frozen=True, slots=True)

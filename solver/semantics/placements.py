@@ -1,19 +1,45 @@
-"""Where pods are put: a few questions that every room asks of it."""
+"""Sums over placements and resource vectors."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
-from solver.problem import Gang, Placement
+from solver.problem import Gang, Placement, Vector
 
 Placements = Mapping[int, tuple[Placement, ...]]
-"""Gang -> all its pods, those that run among them."""
+"""Gang -> all its pods, running ones included."""
+
+
+def add_vectors(a: Sequence[int], b: Sequence[int], times: int = 1) -> Vector:
+    """a + times * b"""
+    return tuple([x + times * y for x, y in zip(a, b, strict=True)])
+
+
+def negated(a: Vector) -> Vector:
+    """-a"""
+    return tuple([-x for x in a])
+
+
+def placed_demand(gang: Gang, placements: Iterable[Placement], resources: int) -> Vector:
+    """The sum of what the placed pods request."""
+    pods = [0] * len(gang.roles)
+    for p in placements:
+        pods[p.role] += p.pods
+    total = (0,) * resources
+    for role, number in zip(gang.roles, pods, strict=True):
+        total = add_vectors(total, role.request, number) if number else total
+    return total
 
 
 def new_placements(gang: Gang, placements: Iterable[Placement]) -> tuple[Placement, ...]:
-    """Those of a gang's pods that do not run yet."""
-    return merge_placements([*placements, *(Placement(p.role, p.node, -p.pods) for p in gang.running)])
+    """The gang's pods that do not run yet."""
+    return subtract_placements(placements, gang.running)
+
+
+def subtract_placements(placements: Iterable[Placement], removed: Iterable[Placement]) -> tuple[Placement, ...]:
+    """The placements without the removed pods, merged."""
+    return merge_placements([*placements, *(Placement(p.role, p.node, -p.pods) for p in removed)])
 
 
 def merge_placements(placements: Iterable[Placement]) -> tuple[Placement, ...]:

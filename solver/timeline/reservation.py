@@ -20,10 +20,11 @@ from solver.problem import Placement, Problem
 from solver.semantics.device_slots import FreeVectors, IntArray, capacity_vectors, vectors_without_foreign
 from solver.semantics.exclusions import maintenance_conflicts
 from solver.semantics.gang_classes import waiting_class
-from solver.semantics.placements import new_placements
+from solver.semantics.placements import new_placements, placed_demand
 from solver.semantics.priorities import expected_end
+from solver.state.free_nodes import FreeNodes
 from solver.state.pod_rules import PodRuleCounts, initial_rule_counts
-from solver.state.room import FreeNodes, QueueBooks, placed_demand
+from solver.state.queue_books import QueueBooks
 
 GangPlacement = tuple[Placement, ...]
 FindPlacement = Callable[[int, FreeNodes, QueueBooks, Collection[int]], GangPlacement | None]

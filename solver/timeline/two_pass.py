@@ -12,10 +12,10 @@ from solver.models.sets import PrecedenceLevel
 from solver.plan import Reservation
 from solver.semantics.exclusions import exclude_nodes
 from solver.semantics.gang_classes import meets_minima
-from solver.semantics.placements import merge_placements
+from solver.semantics.placements import merge_placements, placed_demand
 from solver.semantics.priorities import blocking_gangs, precedence_level, serving_order_key
 from solver.semantics.topology import TopologyTree
-from solver.state.room import QueueBooks, placed_demand
+from solver.state.queue_books import QueueBooks
 from solver.timeline.reservation import ReleaseTimeline, blocked_gangs, has_known_times, reserved_exclusions
 
 if TYPE_CHECKING:

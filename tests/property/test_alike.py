@@ -16,7 +16,8 @@ from solver.plan import Plan
 from solver.problem import Gang, HyperNode, Node, Problem, Queue, Role, Topology
 from solver.semantics.gang_classes import gangs_by_class, waiting_class
 from solver.semantics.topology import TopologyTree
-from solver.state.room import QueueBooks, free_vectors
+from solver.state.free_nodes import free_vectors
+from solver.state.queue_books import QueueBooks
 from solver.verify import verify
 
 WORKER = ((1,), frozenset({0}))

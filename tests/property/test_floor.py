@@ -16,8 +16,8 @@ from solver.greedy.best_fit import GreedyPlacer
 from solver.problem import Gang, Node, Problem, Queue, Role, Topology
 from solver.semantics.gang_classes import waiting_class
 from solver.semantics.topology import TopologyTree
-from solver.state.room import FreeNodes as Nodes
-from solver.state.room import free_vectors
+from solver.state.free_nodes import FreeNodes as Nodes
+from solver.state.free_nodes import free_vectors
 from solver.verify import verify
 from tests.property import brute
 from tests.property.optimum import (

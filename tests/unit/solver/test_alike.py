@@ -14,7 +14,8 @@ from solver.problem import Placement, Problem
 from solver.semantics.gang_classes import gangs_by_class, waiting_class
 from solver.semantics.placement_cost import tier_span
 from solver.semantics.topology import TopologyTree
-from solver.state.room import QueueBooks, free_vectors
+from solver.state.free_nodes import free_vectors
+from solver.state.queue_books import QueueBooks
 from tests.unit.solver.builders import gang, nodes, problem, role
 from tests.unit.solver.outcomes import verified_plan
 

@@ -10,7 +10,7 @@ from solver.plan import Plan
 from solver.problem import Placement, Policy, Problem
 from solver.semantics.placement_cost import COST_NAMES, UnopenedCapacity, split_subgroups
 from solver.semantics.topology import TopologyTree
-from solver.state.room import free_vectors
+from solver.state.free_nodes import free_vectors
 from tests.unit.solver.builders import (
     GangSpec,
     NodeSpec,

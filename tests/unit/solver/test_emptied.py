@@ -15,7 +15,8 @@ from solver.semantics.gang_classes import gangs_by_class, waiting_class
 from solver.semantics.placement_cost import UnopenedCapacity
 from solver.semantics.placements import Placements
 from solver.semantics.topology import TopologyTree
-from solver.state.room import QueueBooks, free_vectors
+from solver.state.free_nodes import free_vectors
+from solver.state.queue_books import QueueBooks
 from tests.unit.solver.builders import gang, nodes, problem, role
 
 TREE = {"s0": (1, None), "s1": (1, None), "s2": (1, None)}

@@ -17,7 +17,8 @@ from solver.plan import Objective
 from solver.problem import Placement, Problem
 from solver.semantics.gang_classes import gangs_by_class
 from solver.semantics.topology import TopologyTree
-from solver.state.room import FreeNodes, QueueBooks, free_vectors
+from solver.state.free_nodes import FreeNodes, free_vectors
+from solver.state.queue_books import QueueBooks
 from solver.verify import verify
 from tests.unit.solver.builders import device_slots, gang, nodes, problem, queue, role, running_pods
 

@@ -10,7 +10,8 @@ from solver.greedy.fragmentation import Fragmentation
 from solver.greedy.least_fragmentation import fragmentation_aware_placers, may_go_anywhere, starts_more
 from solver.problem import Placement, PodRequest, Problem
 from solver.semantics.topology import TopologyTree
-from solver.state.room import FreeNodes, QueueBooks, free_vectors
+from solver.state.free_nodes import FreeNodes, free_vectors
+from solver.state.queue_books import QueueBooks
 from solver.verify import verify
 from tests.unit.solver.builders import device_slots, gang, hard_topology, nodes, problem, queue, role, running_pods
 

@@ -22,7 +22,8 @@ from solver.semantics.gang_classes import gangs_by_class
 from solver.semantics.placement_cost import COST_NAMES
 from solver.semantics.placements import Placements
 from solver.semantics.topology import TopologyTree
-from solver.state.room import QueueBooks, free_vectors
+from solver.state.free_nodes import free_vectors
+from solver.state.queue_books import QueueBooks
 from solver.verify import verify
 from tests.unit.solver.builders import gang, nodes, pod_rule, problem, role
 

@@ -12,8 +12,10 @@ from solver.diagnosis import DiagnosisState, explain
 from solver.diagnosis.minimal import minimal_subset, smallest_sufficient
 from solver.plan import Decision, Fact, Repair
 from solver.problem import Policy, Problem, ReturningNode, Subgroup
+from solver.semantics.placements import placed_demand
 from solver.semantics.topology import TopologyTree
-from solver.state.room import FreeNodes, QueueBooks, free_vectors, placed_demand
+from solver.state.free_nodes import FreeNodes, free_vectors
+from solver.state.queue_books import QueueBooks
 from solver.verify import verify
 from tests.unit.solver.builders import (
     GangSpec,

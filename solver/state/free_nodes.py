@@ -1,0 +1,263 @@
+"""Free amounts of the nodes and of their device slots: exact integers, with undo."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from solver.problem import Gang, Placement, PodRequest, Problem, SlotRequest
+from solver.semantics.device_slots import (
+    FreeVectors,
+    IntArray,
+    PodsPerSlot,
+    assign_slots,
+    best_fit_slots,
+    counts_after_removal,
+    vectors_without_foreign,
+)
+from solver.semantics.placements import add_vectors
+from solver.state.pod_rules import PodRuleCounts, RuleSubject
+
+SlotLayout = tuple[int, tuple[PodsPerSlot, ...]]
+"""(pods that use a node's device slots, for each of their slot requests the pods per slot)."""
+
+
+class PodSource(RuleSubject, Protocol):
+    """A role, of a gang or of a gang class."""
+
+    @property
+    def pod_request(self) -> PodRequest: ...
+
+
+def free_vectors(problem: Problem) -> FreeVectors:
+    """Free amounts beside foreign and running pods, never below 0."""
+    return free_and_overcommitted(problem)[0]
+
+
+def overcommitted_vectors(problem: Problem) -> IntArray:
+    """Node x resource: by how much running and foreign pods exceed the node (it shrank, or foreign pods came)."""
+    return free_and_overcommitted(problem)[1]
+
+
+def free_and_overcommitted(problem: Problem) -> tuple[FreeVectors, IntArray]:
+    """(`free_vectors`, `overcommitted_vectors`)."""
+    free = vectors_without_foreign(problem)
+    running = [(p.node, p.pods, gang.roles[p.role].request) for gang in problem.gangs for p in gang.running]
+    if running:
+        nodes, pods, requests = (np.array(column, dtype=np.int64) for column in zip(*running, strict=True))
+        np.subtract.at(free.amounts, nodes, requests * pods[:, None])
+    return FreeVectors(np.maximum(free.amounts, 0), free.slots), np.maximum(-free.amounts, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class LogEntry:
+    """One change: different nodes, and the pods that came to each.
+
+    slots_before: layout and free amounts of the one node's device slots, where they changed. paid: what of the
+    returned amounts went to the overcommitted amounts of the one node.
+    """
+
+    nodes: IntArray
+    pod_request: PodRequest
+    pods: IntArray
+    slots_before: tuple[dict[tuple[SlotRequest, ...], SlotLayout], IntArray] | None = None
+    paid: IntArray | None = None
+
+
+class FreeNodes:
+    """Free amounts per node with undo. Fit counts per pod request are cached and refreshed for changed nodes only.
+
+    The device slots of pods added here stay open: they are assigned anew where another pod fits only so.
+    rule_counts: pods per pod rule and domain, changed and undone with the nodes; None without pod rules.
+    overcommitted: node x resource, amounts that pods which go pay before anything gets free.
+    """
+
+    def __init__(
+        self, free: FreeVectors, rule_counts: PodRuleCounts | None = None, overcommitted: IntArray | None = None
+    ) -> None:
+        self.vectors = free.copy()
+        self.rule_counts = None if rule_counts is None else rule_counts.copy()
+        self.overcommitted = np.zeros_like(free.amounts) if overcommitted is None else overcommitted.copy()
+        self.slot_layout: dict[int, dict[tuple[SlotRequest, ...], SlotLayout]] = {}
+        self._log: list[LogEntry] = []
+        self._fit_counts: dict[PodRequest, tuple[IntArray, int]] = {}
+
+    def copy(self) -> FreeNodes:
+        """An independent copy, which cannot undo what happened before."""
+        other = FreeNodes(self.vectors, self.rule_counts, self.overcommitted)
+        other.slot_layout = {node: dict(layout) for node, layout in self.slot_layout.items()}
+        return other
+
+    @property
+    def net_vectors(self) -> FreeVectors:
+        """Free amounts, below 0 where a node is overcommitted."""
+        return FreeVectors(self.vectors.amounts - self.overcommitted, self.vectors.slots.copy())
+
+    def fit_counts(self, request: PodRequest) -> IntArray:
+        """Node -> pods of the request that fit with the others' device slots as they are. Do not write to the result."""
+        known = self._fit_counts.get(request)
+        if known is None:
+            known = self.vectors.fit_counts(request), len(self._log)
+        counts, seen = known
+        if seen < len(self._log):
+            changed = self.changed_nodes(seen)
+            counts[changed] = self.vectors.at_nodes(changed).fit_counts(request)
+        self._fit_counts[request] = counts, len(self._log)
+        return counts
+
+    # ---- pods come and go
+
+    def take_pods(self, node: int, request: PodRequest, pods: int) -> None:
+        """Take the room of these pods; give it back where `pods` is below 0. Raises ValueError where they do not fit."""
+        before = self._slots_of(node) if request.slot_requests else None
+        self._log.append(LogEntry(_array(node), request, _array(pods), before))
+        self.vectors.amounts[node] -= np.array(request.amounts, dtype=np.int64) * pods
+        fits = not request.slot_requests or self._place_on_slots(node, request.slot_requests, pods)
+        if not fits or (self.vectors.amounts[node] < 0).any():
+            raise ValueError(f"node {node} cannot hold {pods} more pods of {request}")
+
+    def add_pods(self, node: int, role: PodSource, pods: int) -> None:
+        """`take_pods`, counted by pod rules as well; whether these allow it is the caller's matter."""
+        stamp = len(self._log)
+        self.take_pods(node, role.pod_request, pods)
+        if self.rule_counts is not None:
+            self.rule_counts.add_pods(role, node, pods, stamp)
+
+    def add_gang_pods(self, gang: Gang, placements: Iterable[Placement]) -> None:
+        """`add_pods` for all of these pods."""
+        if self.rule_counts is not None or any(role.slot_requests for role in gang.roles):
+            for p in placements:
+                self.add_pods(p.node, gang.roles[p.role], p.pods)
+            return
+        by_role: dict[int, dict[int, int]] = {}
+        for p in placements:
+            here = by_role.setdefault(p.role, {})
+            here[p.node] = here.get(p.node, 0) + p.pods
+        for t, here in by_role.items():
+            nodes, pods = np.array([*here], dtype=np.int64), np.array([*here.values()], dtype=np.int64)
+            self._take_on_nodes(gang.roles[t].pod_request, nodes, pods)
+
+    def fill_nodes(self, nodes: IntArray, fits: IntArray, request: PodRequest, pods: int) -> IntArray:
+        """Take the room of these pods from different nodes in turn, on each for as many as fit. How many each took."""
+        taken: IntArray = np.clip(pods - (np.cumsum(fits) - fits), 0, fits)
+        used = np.flatnonzero(taken)
+        if request.slot_requests:
+            for at in used:
+                self.take_pods(int(nodes[at]), request, int(taken[at]))
+        elif len(used):
+            self._take_on_nodes(request, nodes[used], taken[used])
+        return taken
+
+    def _take_on_nodes(self, request: PodRequest, nodes: IntArray, pods: IntArray) -> None:
+        """`take_pods` on different nodes at once, for a request without slot requests."""
+        self._log.append(LogEntry(nodes, request, pods))
+        self.vectors.amounts[nodes] -= np.outer(pods, request.amounts)
+        if (self.vectors.amounts[nodes] < 0).any():
+            raise ValueError(f"not all of the nodes {nodes.tolist()} can hold {pods.tolist()} more pods of {request}")
+
+    def take_running_pods(self, gang: Gang, placements: Iterable[Placement]) -> None:
+        """Take the room of running pods again, without their device slots (`adjust_slots`)."""
+        for p in placements:
+            self.take_pods(p.node, PodRequest(gang.roles[p.role].request), p.pods)
+
+    def release_running_pods(self, gang: Gang, placements: Iterable[Placement]) -> None:
+        """Give back the room of running pods, overcommitted amounts first, without their device slots
+        (`adjust_slots`). Pod rules never count on their absence."""
+        for p in placements:
+            back = np.array(gang.roles[p.role].request, dtype=np.int64) * p.pods
+            paid = np.minimum(self.overcommitted[p.node], back)
+            self.overcommitted[p.node] -= paid
+            self.vectors.amounts[p.node] += back - paid
+            request = PodRequest(tuple((back - paid).tolist()))
+            self._log.append(LogEntry(_array(p.node), request, _array(-1), None, paid))
+
+    # ---- device slots
+
+    def adjust_slots(self, node: int, change: IntArray) -> None:
+        """Add `change` (slot group x slot x resource, below 0 for less) to the free device slots of a node. Pods added
+        here are assigned anew where needed. Raises ValueError where they do not fit any more."""
+        before = self._slots_of(node)
+        nothing = PodRequest((0,) * self.vectors.amounts.shape[1])
+        self._log.append(LogEntry(_array(node), nothing, _array(0), before))
+        self.vectors.slots[node] += change
+        wanted = {key: pods for key, (pods, _) in before[0].items()}
+        if (self.vectors.slots[node] < 0).any() and not self._reassign_slots(node, wanted):
+            raise ValueError(f"the device slots of node {node} cannot spare {(-change).tolist()}")
+
+    def _slots_of(self, node: int) -> tuple[dict[tuple[SlotRequest, ...], SlotLayout], IntArray]:
+        return self.slot_layout.get(node, {}), self.vectors.slots[node].copy()
+
+    def _place_on_slots(self, node: int, requests: tuple[SlotRequest, ...], pods: int) -> bool:
+        """Put the pods on the node's device slots, or take them off; False, and nothing changed, where they do not
+        fit."""
+        layout = dict(self.slot_layout.get(node, {}))
+        there, counts = layout.pop(requests, (0, tuple((0,) * self.vectors.slots.shape[2] for _ in requests)))
+        slots = self.vectors.slots[node]
+        if pods < 0:
+            new = tuple(
+                counts_after_removal(of, a.number, there + pods) for a, of in zip(requests, counts, strict=True)
+            )
+        else:
+            more = [best_fit_slots(slots[a.slot_group], a, pods) for a in requests]
+            if any(found is None for found in more):
+                wanted = {key: number for key, (number, _) in layout.items()}
+                return self._reassign_slots(node, {**wanted, requests: there + pods})
+            new = tuple(add_vectors(of, found) for of, found in zip(counts, more, strict=True) if found is not None)
+        for a, before, after in zip(requests, counts, new, strict=True):
+            slots[a.slot_group] -= np.outer(np.subtract(after, before), a.share)
+        self.slot_layout[node] = {**layout, requests: (there + pods, new)} if there + pods else layout
+        return True
+
+    def _reassign_slots(self, node: int, wanted: dict[tuple[SlotRequest, ...], int]) -> bool:
+        """Assign the device slots of all pods added to this node anew: slot requests -> pods."""
+        empty = self.vectors.slots[node].copy()
+        for requests, (_, counts) in self.slot_layout.get(node, {}).items():
+            for a, of in zip(requests, counts, strict=True):
+                empty[a.slot_group] += np.outer(of, a.share)
+        found = None if (empty < 0).any() else assign_slots(empty, wanted)
+        if found is None:
+            return False
+        for requests, new in found.items():
+            for a, of in zip(requests, new, strict=True):
+                empty[a.slot_group] -= np.outer(of, a.share)
+        self.vectors.slots[node] = empty
+        self.slot_layout[node] = {requests: (wanted[requests], counts) for requests, counts in found.items()}
+        return True
+
+    # ---- undo
+
+    @property
+    def breaks_pod_rules(self) -> bool:
+        """Whether pods added here break a pod rule."""
+        return self.rule_counts is not None and bool(self.rule_counts.violations())
+
+    def mark(self) -> int:
+        """A point to which `undo` returns."""
+        return len(self._log)
+
+    def changed_nodes(self, mark: int) -> IntArray:
+        """The nodes that changed since `mark`, ascending."""
+        if mark == len(self._log):
+            return np.array([], dtype=np.int64)
+        return np.unique(np.concatenate([entry.nodes for entry in self._log[mark:]]))
+
+    def undo(self, mark: int) -> None:
+        """Take back every change since `mark`."""
+        for entry in reversed(self._log[mark:]):
+            self.vectors.amounts[entry.nodes] += np.outer(entry.pods, entry.pod_request.amounts)
+            if entry.paid is not None:
+                self.overcommitted[entry.nodes] += entry.paid
+            if entry.slots_before is not None:
+                (node,) = entry.nodes.tolist()
+                self.slot_layout[node], self.vectors.slots[node] = entry.slots_before
+            paid = None if entry.paid is None else -entry.paid
+            self._log.append(LogEntry(entry.nodes, entry.pod_request, -entry.pods, None, paid))
+        if self.rule_counts is not None:
+            self.rule_counts.undo(mark)
+
+
+def _array(number: int) -> IntArray:
+    return np.array((number,), dtype=np.int64)

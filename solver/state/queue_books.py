@@ -1,0 +1,212 @@
+"""Amounts that queues hold, and what they may still take: exact integers, with undo."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from solver.problem import Problem, Vector
+from solver.semantics import hierarchical_drf, queue_limits
+from solver.semantics.placements import add_vectors, negated
+
+
+@dataclass(frozen=True)
+class QueueRules:
+    """What the policy says about the queues (`queue_limits`), computed on first use."""
+
+    problem: Problem
+
+    @cached_property
+    def ceilings_by_queue(self) -> tuple[tuple[queue_limits.QueueCeiling, ...], ...]:
+        """Queue -> every limit on what it holds."""
+        every = queue_limits.queue_ceilings(self.problem)
+        return tuple(tuple(ceiling for ceiling in every if ceiling.queue == q) for q in range(len(self.problem.queues)))
+
+    @cached_property
+    def accepts_gangs(self) -> tuple[bool, ...]:
+        """Queue -> whether gangs may start there at all."""
+        return tuple(queue_limits.accepts_gangs(self.problem, q) for q in range(len(self.problem.queues)))
+
+    @cached_property
+    def share_measures(self) -> tuple[queue_limits.ShareMeasure, ...]:
+        """Queue -> the measure by which it is compared with others."""
+        hierarchical = self.problem.policy.drf_hierarchy
+        return queue_limits.share_measures(
+            self.problem, hierarchical_drf.entitlements(self.problem) if hierarchical else ()
+        )
+
+    @cached_property
+    def sibling_groups(self) -> tuple[queue_limits.SiblingQueues, ...]:
+        """The groups of queues that are compared with one another."""
+        return queue_limits.sibling_groups(self.problem)
+
+    @cached_property
+    def comparison_paths(self) -> tuple[tuple[int, ...], ...]:
+        """Queue -> the queues from the root down to it that are compared; only itself without a hierarchy."""
+        if not self.problem.policy.hierarchical:
+            return tuple((q,) for q in range(len(self.problem.queues)))
+        return tuple(tuple(reversed(queue_limits.queue_path(self.problem, q))) for q in range(len(self.problem.queues)))
+
+
+class QueueBooks:
+    """Amounts held per queue, along the whole path to its root.
+
+    held[q]: by q and its descendants. direct[q]: by q itself. Guarantees are respected as in the verifier:
+    need(q) = max(guarantee(q), direct(q) + sum of need over the children) stays below capability(q) and, in sum,
+    below the cluster's total, or below what it was at the start.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem, self.queue_rules = problem, QueueRules(problem)
+        width = len(problem.resources)
+        self.direct: list[Vector] = [q.used for q in problem.queues]
+        self.children: list[list[int]] = [[] for _ in problem.queues]
+        for q, queue in enumerate(problem.queues):
+            if queue.parent is not None:
+                self.children[queue.parent].append(q)
+        self.held: list[Vector] = [(0,) * width for _ in problem.queues]
+        for q, queue in enumerate(problem.queues):
+            self._add_held(q, queue.used)
+        self._log: list[tuple[int, Vector]] = []
+        for q, (amount, queue) in enumerate(zip(queue_limits.held_by_queue(problem), problem.queues, strict=True)):
+            self.charge_queue(q, add_vectors(amount, queue.used, -1))
+        free = zip(*(node.free for node in problem.nodes), strict=True) if problem.nodes else [()] * width
+        self.cluster_total: Vector = tuple(
+            sum(column) + sum(q.used[r] for q in problem.queues) for r, column in enumerate(free)
+        )
+        roots = [q for q, queue in enumerate(problem.queues) if queue.parent is None]
+        self.bottom_up = [q for root in roots for q in self._with_descendants(root)]
+        self._log.clear()
+        self._initial_direct = list(self.direct)
+        self._initial_needs = self._all_needs(self.direct)
+        self._guaranteed_resources = [r for r in range(width) if any(q.guarantee[r] for q in problem.queues)]
+
+    def copy(self) -> QueueBooks:
+        """An independent copy with the same needs at the start, which cannot undo what happened before."""
+        other = copy.copy(self)
+        other.direct, other.held, other._log = list(self.direct), list(self.held), []
+        return other
+
+    def with_problem(self, problem: Problem) -> QueueBooks:
+        """The same amounts, now and at the start, under the limits of another problem that differs in nothing else."""
+        other = self.copy()
+        other.problem, other.queue_rules = problem, QueueRules(problem)
+        other._initial_needs = other._all_needs(self._initial_direct)
+        return other
+
+    # ---- what queues hold
+
+    def charge_queue(self, queue: int, amount: Vector) -> None:
+        """Add `amount` to what the queue and its ancestors hold."""
+        self._log.append((queue, amount))
+        self.direct[queue] = add_vectors(self.direct[queue], amount)
+        self._add_held(queue, amount)
+
+    def release_amount(self, queue: int, amount: Vector, at_start: Vector) -> None:
+        """Take `amount` off what the queue holds, as though `at_start` of it had not been there at the start. The
+        second cannot be undone."""
+        self.charge_queue(queue, negated(amount))
+        self._initial_direct = list(self._initial_direct)
+        self._initial_direct[queue] = add_vectors(self._initial_direct[queue], at_start, -1)
+        self._initial_needs = self._all_needs(self._initial_direct)
+
+    def mark(self) -> int:
+        """A point to which `undo` returns."""
+        return len(self._log)
+
+    def undo(self, mark: int) -> None:
+        """Take back every charge since `mark`."""
+        for queue, amount in reversed(self._log[mark:]):
+            self.charge_queue(queue, negated(amount))
+        del self._log[mark:]
+
+    def _add_held(self, queue: int, amount: Vector) -> None:
+        for q in self.path(queue):
+            self.held[q] = add_vectors(self.held[q], amount)
+
+    # ---- the tree
+
+    def path(self, queue: int) -> list[int]:
+        """The queue and its ancestors, itself first."""
+        return queue_limits.queue_path(self.problem, queue)
+
+    def _with_descendants(self, root: int) -> list[int]:
+        """`root` and its descendants, children first."""
+        return [q for child in self.children[root] for q in self._with_descendants(child)] + [root]
+
+    # ---- how queues compare
+
+    def share_order_key(self, queue: int) -> tuple[tuple[float, int], ...]:
+        """The queue with the smallest key is served next: shares along the path, compared where two paths part."""
+        measures = self.queue_rules.share_measures
+        return tuple((measures[q].share(self.held[q]), q) for q in self.queue_rules.comparison_paths[queue])
+
+    def weighted_dominant_share(self, queue: int, totals: Sequence[int]) -> float:
+        """max over r of held_r / total_r, divided by the weight (Ghodsi et al., NSDI 2011)."""
+        shares = [h / t for h, t in zip(self.held[queue], totals, strict=True) if t]
+        return max(shares, default=0.0) / self.problem.queues[queue].weight
+
+    # ---- what queues may take
+
+    def allows_amount(self, queue: int, amount: Vector) -> bool:
+        """Whether the queue accepts gangs and may take `amount` more."""
+        return (
+            self.queue_rules.accepts_gangs[queue]
+            and self.exceeded_ceiling(queue, amount) is None
+            and self.violated_guarantee(queue, amount) is None
+        )
+
+    def amount_counted(self, ceiling: queue_limits.QueueCeiling) -> Vector:
+        """The amount that counts against a ceiling."""
+        return self.held[ceiling.queue] if ceiling.includes_descendants else self.direct[ceiling.queue]
+
+    def exceeded_ceiling(self, queue: int, amount: Vector) -> tuple[queue_limits.QueueCeiling, int] | None:
+        """The first (ceiling, resource) on the path that `amount` more would exceed."""
+        for q in self.path(queue):
+            for ceiling in self.queue_rules.ceilings_by_queue[q]:
+                if not ceiling.includes_descendants and q != queue:
+                    continue
+                have = self.amount_counted(ceiling)
+                for r, (asked, limit) in enumerate(zip(amount, ceiling.limits, strict=True)):
+                    if asked and limit is not None and have[r] + asked > limit:
+                        return ceiling, r
+        return None
+
+    def violated_guarantee(self, queue: int, amount: Vector) -> tuple[int | None, int] | None:
+        """The first of `violated_guarantees`."""
+        return next(self.violated_guarantees(queue, amount), None)
+
+    def violated_guarantees(self, queue: int, amount: Vector) -> Iterator[tuple[int | None, int]]:
+        """Each (queue, resource) where `amount` more would break other queues' guarantees; queue None for the whole
+        cluster."""
+        resources = [r for r in self._guaranteed_resources if amount[r]]
+        if not resources:
+            return
+        direct = list(self.direct)
+        direct[queue] = add_vectors(direct[queue], amount)
+        roots = [q for q, x in enumerate(self.problem.queues) if x.parent is None]
+        for r in resources:
+            need, before = self._needs(direct, r), self._initial_needs[r]
+            if sum(need[q] for q in roots) > max(self.cluster_total[r], sum(before[q] for q in roots)):
+                yield None, r
+            for q in self.path(queue):
+                limit = self.problem.queues[q].capability[r]
+                if limit is not None and need[q] > max(limit, before[q]):
+                    yield q, r
+
+    def needed_amounts(self, r: int) -> list[int]:
+        """Queue -> need(q) of resource r."""
+        return self._needs(self.direct, r)
+
+    def _needs(self, direct: Sequence[Vector], r: int) -> list[int]:
+        need = [0] * len(self.problem.queues)
+        for q in self.bottom_up:
+            guarantee = self.problem.queues[q].guarantee[r] or 0
+            need[q] = max(guarantee, direct[q][r] + sum(need[c] for c in self.children[q]))
+        return need
+
+    def _all_needs(self, direct: Sequence[Vector]) -> list[list[int]]:
+        """Resource -> queue -> need(q)."""
+        return [self._needs(direct, r) for r in range(len(self.problem.resources))]

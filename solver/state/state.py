@@ -1,0 +1,157 @@
+"""The state of a cluster under decision: problem, topology, free nodes, queues' books and pod-rule counts in one value.
+
+    state = State.initial(problem)                  what runs is taken, nothing is started
+    state.start_gang(j, pods); state.stop_gang(j, pods)         new pods come or go: nodes, slots, pod rules and queue
+    state.evict_pods(v, pods); state.restore_pods(v, pods)      running pods go, or stay after all
+    mark = state.mark(); ...; state.undo(mark)      take back everything since
+    state.copy(), .without({j: pods}), .excluding({j: nodes}), .with_free(vectors)          independent copies
+    fits(state, j, options)                         solver.placement.fit: by counting, by the greedy, by an exact model
+
+It never starts a model: what a node's device slots hold is found by a small exact search (`semantics.device_slots`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from solver.problem import Placement, Problem
+from solver.semantics.device_slots import FreeVectors
+from solver.semantics.exclusions import NodeSet, exclude_nodes
+from solver.semantics.placements import (
+    merge_placements,
+    negated,
+    new_placements,
+    placed_demand,
+    subtract_placements,
+)
+from solver.semantics.slot_holdings import SlotHoldings
+from solver.semantics.topology import TopologyTree
+from solver.state.free_nodes import FreeNodes, free_and_overcommitted
+from solver.state.pod_rules import PodRuleCounts, initial_rule_counts
+from solver.state.queue_books import QueueBooks
+
+Pods = tuple[Placement, ...]
+StateMark = tuple[int, int, int]
+
+
+@dataclass
+class State:
+    """problem, tree: with the exclusions in force. free_nodes: also counts pods for pod rules. running: gang -> its
+    pods that run and are not evicted. slot_holdings: device slots that running pods hold."""
+
+    problem: Problem
+    tree: TopologyTree
+    free_nodes: FreeNodes
+    queue_books: QueueBooks
+    running: dict[int, Pods]
+    slot_holdings: SlotHoldings
+
+    def __post_init__(self) -> None:
+        self._running_log: list[tuple[int, Pods]] = []
+
+    @classmethod
+    def initial(cls, problem: Problem, tree: TopologyTree | None = None) -> State:
+        """The state in which the running pods hold what they hold, and nothing is started."""
+        free, overcommitted = free_and_overcommitted(problem)
+        nodes = FreeNodes(free, initial_rule_counts(problem), overcommitted)
+        running = {j: merge_placements(gang.running) for j, gang in enumerate(problem.gangs) if gang.running}
+        return cls(problem, tree or TopologyTree(problem), nodes, QueueBooks(problem), running, SlotHoldings(problem))
+
+    @property
+    def free(self) -> FreeVectors:
+        """What is free on the nodes. Do not write to it."""
+        return self.free_nodes.vectors
+
+    @property
+    def rule_counts(self) -> PodRuleCounts | None:
+        """The pods that pod rules count; None without pod rules."""
+        return self.free_nodes.rule_counts
+
+    # ---- other states
+
+    def copy(self) -> State:
+        """An independent copy, which cannot undo what happened before."""
+        return replace(
+            self, free_nodes=self.free_nodes.copy(), queue_books=self.queue_books.copy(), running=dict(self.running)
+        )
+
+    def without(self, pods: Mapping[int, Iterable[Placement]]) -> State:
+        """A copy without these pods, which were started in this state: gang -> its pods."""
+        other = self.copy()
+        for j, placements in pods.items():
+            other.stop_gang(j, placements)
+        return other
+
+    def excluding(self, exclusions: Mapping[int, NodeSet]) -> State:
+        """A copy in which gang j gets no new pods on the nodes exclusions[j]."""
+        problem = exclude_nodes(self.problem, exclusions)
+        return self.copy() if problem is self.problem else self.for_problem(problem)
+
+    def for_problem(self, problem: Problem, tree: TopologyTree | None = None) -> State:
+        """A copy for a problem that differs in exclusions and gangs' wishes only: nodes and queues hold the same."""
+        return replace(self.copy(), problem=problem, tree=tree or TopologyTree(problem))
+
+    def with_free(self, free: FreeVectors, rule_counts: PodRuleCounts | None = None) -> State:
+        """The same queues with other free nodes, and other pods counted by pod rules; the rest is shared."""
+        return replace(self, free_nodes=FreeNodes(free, rule_counts))
+
+    # ---- pods come and go
+
+    def start_gang(self, j: int, pods: Iterable[Placement]) -> None:
+        """Take room and charge the queue for the new pods among all pods of gang j. Raises ValueError where a node
+        cannot hold them."""
+        self._add_new_pods(j, new_placements(self.problem.gangs[j], pods))
+
+    def stop_gang(self, j: int, pods: Iterable[Placement]) -> None:
+        """Give back what `start_gang` took for the same pods."""
+        new = new_placements(self.problem.gangs[j], pods)
+        self._add_new_pods(j, tuple(replace(p, pods=-p.pods) for p in new))
+
+    def _add_new_pods(self, j: int, new_pods: Pods) -> None:
+        gang = self.problem.gangs[j]
+        self.free_nodes.add_gang_pods(gang, new_pods)
+        self.queue_books.charge_queue(gang.queue, placed_demand(gang, new_pods, len(self.problem.resources)))
+
+    def evict_pods(self, v: int, pods: Pods) -> None:
+        """These running pods of gang v go; overcommitted amounts are paid first."""
+        gang = self.problem.gangs[v]
+        self.free_nodes.release_running_pods(gang, pods)
+        left = subtract_placements(self.running[v], pods)
+        for node, amounts in self.slot_holdings.returned_amounts(v, self.running[v], left).items():
+            self.free_nodes.adjust_slots(node, amounts)
+        self.queue_books.charge_queue(gang.queue, negated(placed_demand(gang, pods, len(self.problem.resources))))
+        self._set_running(v, left)
+
+    def restore_pods(self, v: int, pods: Pods) -> None:
+        """Evicted pods stay after all. Raises ValueError where their room is taken; then nothing has changed."""
+        gang, mark = self.problem.gangs[v], self.free_nodes.mark()
+        restored = merge_placements([*self.running[v], *pods])
+        try:
+            self.free_nodes.take_running_pods(gang, pods)
+            for node, amounts in self.slot_holdings.returned_amounts(v, self.running[v], restored).items():
+                self.free_nodes.adjust_slots(node, amounts)
+        except ValueError:
+            self.free_nodes.undo(mark)
+            raise
+        self.queue_books.charge_queue(gang.queue, placed_demand(gang, pods, len(self.problem.resources)))
+        self._set_running(v, restored)
+
+    def _set_running(self, v: int, pods: Pods) -> None:
+        self._running_log.append((v, self.running[v]))
+        self.running[v] = pods
+
+    # ---- undo
+
+    def mark(self) -> StateMark:
+        """A point to which `undo` returns."""
+        return self.free_nodes.mark(), self.queue_books.mark(), len(self._running_log)
+
+    def undo(self, mark: StateMark) -> None:
+        """Take back everything since `mark`."""
+        nodes, queues, running = mark
+        self.free_nodes.undo(nodes)
+        self.queue_books.undo(queues)
+        while len(self._running_log) > running:
+            v, pods = self._running_log.pop()
+            self.running[v] = pods

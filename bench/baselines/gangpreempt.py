@@ -77,7 +77,7 @@ def _preempt_in_domain(site: BaselineCluster, j: int, nodes: IntArray) -> Preemp
         if bundle is None:
             return None
         pods = _remaining_bundle_pods(bundle, evicted.get(bundle.gang, ()))
-        site.free_nodes.take_running_pods(site.problem.gangs[bundle.gang], pods, -1)
+        site.free_nodes.release_running_pods(site.problem.gangs[bundle.gang], pods)
         evicted[bundle.gang] = merge_placements([*evicted.get(bundle.gang, ()), *pods])
 
 

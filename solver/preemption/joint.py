@@ -213,7 +213,7 @@ def _joint_problem(base: PlanState, gangs: Sequence[int]) -> EvictionProblem | N
         if any(other != exposures for _, other in found[1:]):
             return None
         if not all(
-            is_entitled_to_reclaim(problem, standing.ledger, home, standing.deserved, amount)
+            is_entitled_to_reclaim(problem, standing.ledger.held, home, standing.deserved, amount)
             for home, amount in asked.items()
         ):
             return None

@@ -121,7 +121,7 @@ class EvictionState:
         found: list[Victim] = []
         exposures: dict[int, ReclaimLimits] = {}
         reclaiming = self.problem.reclaim_enabled and is_entitled_to_reclaim(
-            self.problem, self.ledger, home, self.deserved, asked
+            self.problem, self.ledger.held, home, self.deserved, asked
         )
         for v in sorted(self.running):
             if v == j or not self.running[v]:
@@ -165,7 +165,7 @@ class EvictionState:
     def _exposure(self, q: int, asked: Sequence[int]) -> ReclaimLimits:
         most = {
             r: amount
-            for r, amount in reclaimable_amounts(self.problem, self.ledger, q, self.deserved[q], asked).items()
+            for r, amount in reclaimable_amounts(self.problem, q, self.ledger.held[q], self.deserved[q], asked).items()
             if self.protected_resources.get(q, r) == r
         }
         guarantee = self.problem.queues[q].guarantee

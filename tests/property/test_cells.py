@@ -6,12 +6,16 @@ from __future__ import annotations
 from itertools import combinations, product
 
 import numpy as np
+import pulp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solver import solve
+from solver.mip.engine import solve_model
+from solver.models.device_slots import slot_capacity_rows, slot_variables
+from solver.options import Options
 from solver.problem import Problem, SlotRequest
-from solver.semantics.device_slots import assign_slots, deal_slots, pods_per_node
+from solver.semantics.device_slots import assign_slots, deal_slots, exact_assignment, pods_per_node
 from solver.verify import verify
 from tests.property.brute import admission_score, alone_on_empty_cluster, feasible_sets, meets_minima_now
 from tests.property.strategies import problems_with_slots
@@ -97,3 +101,29 @@ def test_pods_are_arranged_on_cells_exactly_when_that_is_possible(
     for portions, counts in (found or {}).items():
         dealt = deal_slots(counts[0], wanted[portions])
         assert all(len(set(cells)) == len(cells) == portions[0].number for cells in dealt)
+
+
+@settings(max_examples=300)
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 5)), min_size=1, max_size=4),
+    st.dictionaries(
+        st.tuples(st.integers(1, 2), st.integers(0, 4), st.integers(0, 2)), st.integers(1, 4), min_size=1, max_size=4
+    ),
+)
+def test_the_search_over_slots_finds_counts_exactly_when_the_model_does(
+    free: list[tuple[int, int]], asked: dict[tuple[int, int, int], int]
+) -> None:
+    slots = np.array(free)
+    pods = {SlotRequest(0, number, (a, b)): n for (number, a, b), n in asked.items()}
+    found = exact_assignment(slots, pods)
+    model = pulp.LpProblem("slots", pulp.LpMinimize)
+    m = slot_variables(model, "m", slots, sorted(pods.items()))
+    for row in slot_capacity_rows(slots, {a: ([], n) for a, n in pods.items()}, m, ()):
+        model.addConstraint(row.constraint, row.name)
+    model.setObjective(pulp.lpSum(m.values()))
+    assert (found is not None) == (solve_model(model, Options()).status == "optimal")
+    for a, counts in (found or {}).items():
+        assert sum(counts) == a.number * pods[a]
+        assert max(counts) <= pods[a]
+    if found is not None:
+        assert (sum(np.outer(counts, a.share) for a, counts in found.items()) <= slots).all()

@@ -14,7 +14,7 @@ from typing import Literal
 from compiler.diagnostics import Diagnostic
 from compiler.explain.provenance import Provenance, suspension_sources
 from compiler.explain.reasons import CodedMessage, Explainer
-from compiler.fields.amounts import rfc3339
+from compiler.fields.timestamp import rfc3339
 from compiler.lower.digest import problem_digest
 from compiler.lower.gangs import class_priorities
 from compiler.lower.origins import JobKey, Origins, job_key, namespace_of

@@ -7,7 +7,6 @@ Nothing here raises for what a repository holds. All problems are collected; a d
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -15,6 +14,7 @@ from typing import Any, TypeVar
 from compiler.checks import CheckInput, all_checks
 from compiler.diagnostics import Diagnostic, Position, declare_rule, did_you_mean, sorted_diagnostics
 from compiler.fields.models import metadata_diagnostics, validate_document
+from compiler.fields.natural_order import natural_sort_key
 from compiler.kinds import kinds
 from compiler.repository import (
     CLUSTERS_FOLDER,
@@ -390,12 +390,3 @@ def _sorted_by_object(items: Sequence[Spec], document: Callable[[Spec], Document
         return found.namespace or "default", found.name, found.kind, found.file, found.line
 
     return tuple(sorted(items, key=key))
-
-
-def natural_sort_key(name: str) -> tuple[tuple[int, str | int], ...]:
-    """An order in which node-2 comes before node-10."""
-    return tuple(
-        (1, int(part)) if part.isdigit() and part.isascii() else (0, part)
-        for part in re.split(r"([0-9]+)", name)
-        if part
-    )

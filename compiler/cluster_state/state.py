@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from compiler.fields.models import parse_timestamp
+from compiler.fields.timestamp import parse_timestamp
 from compiler.kubernetes import SNAPSHOT_TIME_ANNOTATION, Object, api_group_of
 
 STATE_SOURCE = "state"

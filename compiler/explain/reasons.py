@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from compiler.explain.provenance import Source
-from compiler.fields.amounts import duration_text, json_amount, named_amount, rfc3339, rounded_amount, slot_request_text
+from compiler.fields.amounts import json_amount, named_amount, rounded_amount, slot_request_text
+from compiler.fields.duration import duration_text
+from compiler.fields.timestamp import rfc3339
 from compiler.lower.origins import Origins
 from compiler.volcano import metax
 from solver.plan import Fact, Repair

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from fractions import Fraction
 
 from solver.problem import SlotRequest
@@ -48,17 +47,6 @@ def _short_decimal(value: Fraction) -> str:
     if value.denominator == 1:
         return str(value.numerator)
     return f"{float(value):.1f}" if abs(value) >= 100 else f"{float(value):.3g}"
-
-
-def rfc3339(seconds: int) -> str:
-    """Seconds since the epoch as 2026-01-31T12:00:00Z."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def duration_text(seconds: int) -> str:
-    """A duration as people write it into an annotation: 1h30m, 45s."""
-    parts = ((seconds // 3600, "h"), (seconds // 60 % 60, "m"), (seconds % 60, "s"))
-    return "".join(f"{number}{unit}" for number, unit in parts if number) or "0s"
 
 
 def slot_request_text(portion: SlotRequest, resources: Sequence[str]) -> str:

@@ -1,19 +1,48 @@
-"""Durations as Go writes them."""
+"""Durations: as users write them, as Go writes them, and as text."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from fractions import Fraction
 
-_DURATION_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
-_UNIT_SECONDS: Mapping[str, float] = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
+_DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?\Z", re.ASCII)
+_GO_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
+_GO_UNITS: Mapping[str, float] = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
+
+
+def parse_duration(value: object) -> int:
+    """Whole seconds, rounded up, of 90, "90", "90s", "1h30m". ValueError for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | str) or len(str(value)) > 32:
+        raise ValueError("not a duration")
+    text = str(value)
+    if text.isascii() and text.isdigit():
+        return int(text)
+    found = _DURATION.match(text)
+    if not text or found is None:
+        raise ValueError("not a duration")
+    hours, minutes, seconds = (Fraction(part or 0) for part in found.groups())
+    total = hours * 3600 + minutes * 60 + seconds
+    return -int(-total // 1)
 
 
 def go_duration_seconds(duration: str) -> float:
-    """Go's durations ("1h30m", "600s"); 0 for what is none, as Volcano ignores it."""
-    parts = _DURATION_PART.findall(duration)
-    return (
-        sum(float(number) * _UNIT_SECONDS[unit] for number, unit in parts)
-        if "".join(map("".join, parts)) == duration
-        else 0.0
-    )
+    """Seconds of a duration in Go's syntax ("1h30m", "600s"); 0 for any other text, which Volcano ignores."""
+    parts = _GO_PART.findall(duration)
+    if "".join(map("".join, parts)) != duration:
+        return 0.0
+    return sum(float(number) * _GO_UNITS[unit] for number, unit in parts)
+
+
+def duration_text(seconds: int) -> str:
+    """A duration as a user would write it into an annotation: 1h30m, 45s."""
+    parts = ((seconds // 3600, "h"), (seconds // 60 % 60, "m"), (seconds % 60, "s"))
+    return "".join(f"{number}{unit}" for number, unit in parts if number) or "0s"
+
+
+def rounded_duration_text(seconds: int) -> str:
+    """A duration in its largest whole unit: 45 s, 12 min, 3 h, 2 d."""
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import datetime
 from fractions import Fraction
 from typing import Annotated, Any, get_args, get_origin
 
@@ -24,6 +23,8 @@ from pydantic_core import PydanticCustomError
 
 from compiler.diagnostics import Diagnostic, Rule, Severity, declare_rule, did_you_mean
 from compiler.fields import quantity
+from compiler.fields.duration import parse_duration
+from compiler.fields.timestamp import parse_timestamp
 from compiler.kubernetes import ANNOTATION_PREFIX, KNOWN_ANNOTATIONS, METAX_PREFIX
 from compiler.syntax.documents import Document, FieldPath
 
@@ -140,35 +141,6 @@ Quantity = Annotated[
     ),
 ]
 Resources = dict[str, Quantity]
-
-_DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?\Z", re.ASCII)
-
-
-def parse_duration(value: object) -> int:
-    """Whole seconds, rounded up, of 90, "90", "90s", "1h30m". ValueError for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | str) or len(str(value)) > 32:
-        raise ValueError("not a duration")
-    text = str(value)
-    if text.isascii() and text.isdigit():
-        return int(text)
-    found = _DURATION.match(text)
-    if not text or found is None:
-        raise ValueError("not a duration")
-    hours, minutes, seconds = (Fraction(part or 0) for part in found.groups())
-    total = hours * 3600 + minutes * 60 + seconds
-    return -int(-total // 1)
-
-
-def parse_timestamp(value: object) -> int:
-    """Seconds since the epoch of an RFC 3339 time. ValueError for anything else."""
-    if not isinstance(value, str) or not re.match(
-        r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:[Zz]|[+-]\d{2}:\d{2})\Z", value, re.ASCII
-    ):
-        raise ValueError("not a time")
-    try:
-        return int(datetime.fromisoformat(value.upper().replace(" ", "T")).timestamp())
-    except OverflowError as problem:
-        raise ValueError("not a time") from problem
 
 
 def _validate_duration(value: Any) -> int:

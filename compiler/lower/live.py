@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from functools import lru_cache
+from datetime import datetime
 from typing import Any, cast
 
 from pydantic import ValidationError
 
 from compiler.cluster_state.state import STATE_SOURCE, ClusterState, StateError
+from compiler.fields.natural_order import natural_sort_key
 from compiler.fields.quantity import QuantityError, integer_amounts, parse_quantity
+from compiler.fields.timestamp import epoch_seconds
 from compiler.kinds.common import pod_rules
 from compiler.kinds.common.pod_rules import REQUIRED, PodAffinity
 from compiler.kinds.common.pods import PodSpecModel, pod_requests
@@ -42,7 +43,6 @@ from compiler.kubernetes import namespace_of as object_namespace
 from compiler.lower.budgets import BudgetSelection, read_budgets
 from compiler.lower.origins import namespace_of
 from compiler.lower.resources import amounts_sum
-from compiler.reading import natural_sort_key
 from compiler.specs import Amounts, GangSpec, HyperNodeSpec, NodeSpec, NumaTopologySpec, PodRuleSpec, Specs, Taint
 from compiler.specs.hypernode_tree import resolve_hypernodes
 from compiler.syntax.documents import Document
@@ -398,23 +398,3 @@ def _allocatable(node: Object) -> Amounts:
         )
     except QuantityError as error:
         raise StateError(f"Node {name_of(node)} of the state, status.allocatable: {error}") from error
-
-
-def epoch_seconds(time: object) -> int | None:
-    """An RFC 3339 time, or what YAML made of it, in seconds since the epoch; None for anything else."""
-    if isinstance(time, str):
-        return _parse_timestamp(time)
-    return _datetime_seconds(time) if isinstance(time, datetime) else None
-
-
-@lru_cache(maxsize=100_000)
-def _parse_timestamp(time: str) -> int | None:
-    """The pods of a gang tell the same few times over and over."""
-    try:
-        return _datetime_seconds(datetime.fromisoformat(time))
-    except ValueError:
-        return None
-
-
-def _datetime_seconds(moment: datetime) -> int:
-    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())

@@ -11,7 +11,8 @@ from typing import Any
 
 from compiler.explain.provenance import Source
 from compiler.explain.reasons import CodedMessage
-from compiler.fields.amounts import json_amount, rfc3339
+from compiler.fields.amounts import json_amount
+from compiler.fields.timestamp import rfc3339
 from compiler.kubernetes import API_VERSION
 from compiler.lower.origins import namespace_of
 from compiler.outcome import JobDecision, Outcome

@@ -12,7 +12,9 @@ from typing import Any
 
 from compiler.explain.provenance import Source
 from compiler.explain.reasons import CodedMessage
-from compiler.fields.amounts import rfc3339, rounded_amount
+from compiler.fields.amounts import rounded_amount
+from compiler.fields.duration import rounded_duration_text
+from compiler.fields.timestamp import rfc3339
 from compiler.outcome import JobDecision, Outcome
 from compiler.views import data as views_data
 from compiler.views.names import compact_names
@@ -252,7 +254,7 @@ class PlanView:
             if decision.action == "keep"
             else _count_text(decision.evicted_count, "pod")
         )
-        time = f", {_duration_text(decision.seconds_run)}" if decision.seconds_run else ""
+        time = f", {rounded_duration_text(decision.seconds_run)}" if decision.seconds_run else ""
         return f"evicts {decision.name} ({lost}{time}) for {compact_names(list(decision.evicted_for), 4)}"
 
     def waiting_jobs(self, waiting: Sequence[JobDecision]) -> Iterator[str]:
@@ -281,7 +283,7 @@ class PlanView:
         if decision.starts_at is not None:
             when = f"expected to start about {rfc3339(decision.starts_at)}"
         elif decision.starts_in is not None:
-            when = f"expected to start in about {_duration_text(decision.starts_in)}"
+            when = f"expected to start in about {rounded_duration_text(decision.starts_in)}"
         else:
             when = "starts, nobody knows when,"
         return f"room is reserved for it: {when} after {compact_names(list(decision.awaited_jobs), 4)}"
@@ -458,14 +460,6 @@ def wrap_text(text: str, prefix: str, width: int) -> Iterable[str]:
     return textwrap.wrap(
         text, width, initial_indent=prefix, subsequent_indent=" " * min(len(prefix), 8), break_on_hyphens=False
     )
-
-
-def _duration_text(seconds: int) -> str:
-    """In the largest unit that is there at least once: 45 s, 12 min, 3 h, 2 d."""
-    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= size:
-            return f"{seconds // size} {unit}"
-    return f"{seconds} s"
 
 
 def _count_text(count: int, noun: str) -> str:

@@ -13,7 +13,7 @@ from types import FrameType
 import click
 
 from compiler.cli import executor_option
-from compiler.fields.amounts import rfc3339
+from compiler.fields.timestamp import rfc3339
 from compiler.kubernetes import SNAPSHOT_TIME_ANNOTATION
 from reconciler.cli import add_cluster_options, add_kubeconfig_options, state_folder
 from reconciler.cluster.client import ApiError, Client, NotFound, make_connector

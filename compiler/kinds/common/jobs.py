@@ -8,7 +8,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from compiler.diagnostics import Diagnostic, Rule
-from compiler.fields.models import BAD_TIME, Int, LenientModel, Name, StrictModel, parse_duration, parse_timestamp
+from compiler.fields.duration import parse_duration
+from compiler.fields.models import BAD_TIME, Int, LenientModel, Name, StrictModel
+from compiler.fields.timestamp import parse_timestamp
 from compiler.kubernetes import EXPECTED_DURATION_ANNOTATION, SUBMITTED_AT_ANNOTATION
 from compiler.specs import TopologySpec
 from compiler.syntax.documents import Document, FieldPath

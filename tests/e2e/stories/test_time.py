@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from compiler.fields.amounts import rfc3339
-from compiler.lower.live import epoch_seconds
+from compiler.fields.timestamp import epoch_seconds, rfc3339
 from tests.controlplane import ControlPlane
 from tests.e2e.stories.story import (
     CLUSTER,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from compiler.cluster_state.state import ClusterState, StateError, load_state
-from compiler.fields.amounts import rfc3339
+from compiler.fields.timestamp import rfc3339
 from compiler.kubernetes import SNAPSHOT_TIME_ANNOTATION
 from compiler.lower import lower
 from compiler.lower.origins import Origins, TimedEvent

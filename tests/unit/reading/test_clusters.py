@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from compiler.reading import natural_sort_key, read_specs
+from compiler.fields.natural_order import natural_sort_key
+from compiler.reading import read_specs
 from compiler.repository import Repository
 from compiler.specs import PluginSpec, Specs, Taint
 

@@ -3,8 +3,157 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Deterministic work limits of one solve: sizes of models, branch-and-bound nodes, tries. None changes which plans
+    are valid; where one strikes, the verdict says so. Measured so that 10,000 nodes and 1,000 gangs take seconds.
+
+    Raises ValueError, naming the limit, for a negative one.
+    """
+
+    # Admission: which gangs start
+    joint_variables: int = 800
+    """All priorities are decided in one model, and fair shares proved level by level, up to this many pod variables
+    (larger: one model a priority). Larger ones take minutes to prove."""
+    share_variables: int = 2_000
+    """Beyond this many pod variables fair shares are held at the greedy's and only bounded. Raising them is most of
+    the time of a large model."""
+    fair_levels: int = 4
+    """Levels of progressive filling solved per priority; queues beyond them share by resources placed. Few problems
+    have more levels that differ."""
+    batch_variables: int = 15_000
+    """Gangs of one priority are taken into one model up to this many pod variables: the largest whose root HiGHS
+    solves in seconds."""
+    node_model_factor: int = 2
+    """A model of single nodes for pods that may go anywhere may have this many times `batch_variables`; a larger one
+    would end at its limit."""
+    refining_nodes: int = 100
+    """Branch-and-bound nodes for questions that refine: which queues can rise above a level, which gangs waited
+    longest."""
+    share_nodes: int = 1
+    """Branch-and-bound nodes for a fair share in a model above `joint_variables`: the root mostly settles it."""
+
+    # Greedy
+    domain_tries: int = 6
+    """Domains of one tier in which the greedy tries a gang, best fit first. Counting per domain is nearly exact."""
+    domain_tries_with_rules: int = 32
+    """The same for a gang with pod rules, of which counting says less."""
+    subgroup_tries: int = 8
+    """Domains tried for one subgroup of a gang with pod rules, best fit first."""
+
+    # Placement: exact models
+    placement_variables: int = 400
+    """Pod variables up to which all gangs of a batch are placed by one model; larger batches are searched by
+    neighbourhoods."""
+    placement_nodes: int = 20
+    """Branch-and-bound nodes for a placement of `placement_variables`, proportionally more for a smaller one: span is
+    no reason to keep gangs waiting."""
+    relaxed_variables: int = 4_000
+    """Pod variables up to which the linear relaxation bounds the span of all gangs together: tenths of a second."""
+    pack_pairs: int = 500
+    """Pairs of pod request and node (or device slot) up to which a bucket is packed by a model; a larger one is
+    split."""
+    repack_pairs: int = 200
+    """Pairs of gang role and node up to which a packed bucket is packed again by a model only to open fewer nodes."""
+
+    # Placement: neighbourhoods of a few gangs
+    neighbourhoods: int = 4
+    """Neighbourhoods placed anew, each at the root of its model only: about a second each."""
+    neighbourhood_failures: int = 2
+    """Neighbourhoods that may bring nothing before no more are tried."""
+    neighbourhood_variables: int = 250
+    """Pod variables of one neighbourhood: the root of a larger model takes seconds."""
+    neighbourhood_buckets: int = 32
+    """Buckets of the target domain, most room first, so that the model does not grow with the cluster."""
+    neighbourhood_gangs: int = 3
+    """Gangs that must share a model of all buckets; with fewer the gang moves within one domain, and more gangs with
+    it."""
+    neighbourhood_spare_buckets: int = 8
+    """Buckets outside the domain, most room first, for gangs that make way."""
+
+    # Placement: neighbourhoods of gangs with identical pods
+    class_variables: int = 800
+    """Variables of one model of identical pods: a second or two."""
+    class_total_variables: int = 2_000
+    """Variables of all such models of one batch together, however many pod classes and domains there are."""
+    class_relaxed_variables: int = 6_000
+    """Variables up to which the relaxation of such a model is solved: tenths of a second."""
+    class_nodes: int = 20
+    """Branch-and-bound nodes of one such model; most are proved at the root."""
+    class_domain_sets: int = 40
+    """Sets of domains examined for one pod class."""
+    class_failures: int = 2
+    """Consecutive models of one pod class that may bring nothing before no more are solved."""
+
+    # Placement: other searches
+    exchange_nodes: int = 100
+    """Branch-and-bound nodes for the model of one node's pods; the root mostly settles it."""
+    exchange_models: int = 1_000
+    """Models of one node's pods in one batch; each takes a hundredth of a second."""
+    affinity_exchanges: int = 100_000
+    """Exchanges of pods examined for the role affinity of one gang in one leaf: about a second."""
+    growth_strides: int = 32
+    """Strides into which the growth of a role is divided, so that queues take turns and 100,000 pods still grow in
+    seconds."""
+
+    # Preemption
+    preemptor_variables: int = 2_000
+    """Pod variables up to which several preemptors get their victims from one model; 0: one preemptor after
+    another."""
+    preemptor_node_factor: int = 4
+    """Gangs times nodes, in units of `preemptor_variables`, up to which the nodes of a joint model are looked for."""
+    eviction_nodes: tuple[int, ...] = (96, 768, 3_072)
+    """Nodes in a model of victims, one try after another until its answer is proved."""
+
+    # Diagnosis of one class of waiting gangs
+    diagnosis_seconds: float = 5.0
+    """Seconds for one exact model that asks whether a gang fits; the plan's own time limit is over by then."""
+    fact_models: int = 12
+    """Exact models that facts may ask."""
+    paired_obstacles: int = 6
+    """Obstacles up to which every pair is tried as the cause."""
+    minimized_blockers: int = 32
+    """Blocking gangs (or nodes) up to which each is tried for whether it can be spared."""
+    repairs: int = 4
+    """Repairs named: more is no help to a reader."""
+    enough_repairs: int = 2
+    """With fewer repairs of one change, more nodes and then two changes are tried."""
+    repair_questions: int = 60
+    """Questions about nodes that repairs may ask."""
+    repair_models: int = 6
+    """Exact models that repairs may ask."""
+    repair_variables: int = 2_000
+    """Pod variables, every node a bucket of its own, up to which such a model is asked."""
+    limit_rounds: int = 6
+    """Queue limits changed one after another: raising one may show the next."""
+    weight_factor: int = 64
+    """A queue's weight is raised to at most this many times its value."""
+    added_node_types: int = 3
+    """Makes of nodes of which more are tried."""
+    added_nodes: int = 4_096
+    """Nodes added at most; a gang that lacks more needs another cluster."""
+    added_node_classes: int = 4
+    """Further node classes tried for a role."""
+    single_ends: int = 8
+    """Running gangs whose end alone is tried, the smallest first."""
+    ended_gangs: int = 8
+    """Gangs whose end is named together at most: more is no useful answer."""
+    maintenance_ends: int = 8
+    """Ends of maintenance tried, the soonest first."""
+
+    # Engine
+    cuts: int = 100
+    """Cuts that HiGHS keeps (its default is 10,000): separating them is most of the time at the root of a crowded
+    model, and the bound is as good."""
+
+    def __post_init__(self) -> None:
+        for limit in fields(self):
+            value = getattr(self, limit.name)
+            _check_not_negative(limit.name, min(value) if isinstance(value, tuple) else value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,49 +162,31 @@ class Options:
 
     gap: relative gap at which an objective may stop; 0 asks for a proof. time_limit: seconds for the whole plan, the
     last safety; when it strikes the verdicts say so. max_nodes: branch-and-bound nodes of one solve, the deterministic
-    limit that normally strikes first. joint_variables: priorities are decided in one model up to this many variables,
-    and fair shares proved level by level;
-        beyond it each priority has a model of its own, in which only the lowest shares are raised.
-    share_variables: beyond this many even those are held at the greedy's, and only bounded. fair_levels: levels of
-    progressive filling that are solved per priority; queues beyond them share by resources placed. batch_variables:
-    gangs of one priority are taken into one model until it would have more variables than this. winner_variables: gangs
-    that room is made for get it together, where their model has no more variables than this; 0 for one after another.
-    deadline: `time.monotonic()` at which the time limit ends; set by `solve` itself. Pickled as seconds left, since
-    each machine has its own clock. engine: "highs", or "cbc" where HiGHS is missing; None takes the first that is
-    there.
+    limit that normally strikes first. budget: how much work each part may do. deadline: `time.monotonic()` at which the
+    time limit ends; set by `solve` itself. Pickled as seconds left, since each machine has its own clock. engine:
+    "highs", or "cbc" where HiGHS is missing; None takes the first that is there.
 
-    Raises ValueError, naming the option, for a value that is none: a negative limit, a gap that is no number, an engine
-    that nobody knows.
+    Raises ValueError, naming the option, for a value that is none: a negative limit, a gap that is no number, an
+    unknown engine.
     """
 
     gap: float = 0.0
     time_limit: float = 60.0
     max_nodes: int = 2_000
     seed: int = 7
-    joint_variables: int = 800
-    share_variables: int = 2_000
-    fair_levels: int = 4
-    batch_variables: int = 15_000
-    preemptor_variables: int = 2_000
+    budget: Budget = field(default_factory=Budget)
     deadline: float | None = None
     engine: Literal["highs", "cbc"] | None = None
 
     def __post_init__(self) -> None:
-        for name in (
-            "gap",
-            "time_limit",
-            "max_nodes",
-            "joint_variables",
-            "share_variables",
-            "fair_levels",
-            "batch_variables",
-            "preemptor_variables",
-        ):
-            value = getattr(self, name)
-            if not value >= 0:  # false for NaN too
-                raise ValueError(f"{name}: {value} is not 0 or more")
+        for name in ("gap", "time_limit", "max_nodes"):
+            _check_not_negative(name, getattr(self, name))
         if self.engine not in (None, "highs", "cbc"):
             raise ValueError(f'engine: {self.engine!r} is neither "highs" nor "cbc"')
+
+    def with_budget(self, **limits: Any) -> Options:
+        """The same options with these limits of the budget."""
+        return replace(self, budget=replace(self.budget, **limits))
 
     def __getstate__(self) -> dict[str, Any]:
         state = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -64,3 +195,8 @@ class Options:
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in state.items():
             object.__setattr__(self, name, value if name != "deadline" or value is None else time.monotonic() + value)
+
+
+def _check_not_negative(name: str, value: float) -> None:
+    if not value >= 0:  # false for NaN too
+        raise ValueError(f"{name}: {value} is not 0 or more")

@@ -55,13 +55,6 @@ from solver.timeline.reservation import reserved_exclusions
 from solver.timeline.two_pass import plan_with_reservation
 from solver.validation.values import validate
 
-NODE_MODEL_FACTOR = 2
-"""A model of single nodes for pods that may go anywhere is asked up to this many times a batch's variables; a larger
-one would end at its limit."""
-
-DIAGNOSIS_SECONDS = 5.0
-"""For one exact model that asks whether a single gang fits; the plan's own time limit is over by then."""
-
 _VERDICT_ORDER: tuple[Verdict, ...] = ("proven", "within gap", "limit reached")
 
 
@@ -106,6 +99,7 @@ def _make_plan(problem: Problem, options: Options, mapper: Mapper) -> Plan:
         whole,
         course.ledger_at_start,
         course.lasting_gangs,
+        options.budget.growth_strides,
     )
     if (
         problem.policy.spread_pods and not course.evictions.evicted_pods and course.reservation is None
@@ -117,11 +111,15 @@ def _make_plan(problem: Problem, options: Options, mapper: Mapper) -> Plan:
         and course.reservation is None
     ):
         placements = improve_role_affinity(
-            course.problem, course.room, placements, UnopenedCapacity(problem, tree, free_before.amounts).unopened_nodes
+            course.problem,
+            course.room,
+            placements,
+            UnopenedCapacity(problem, tree, free_before.amounts).unopened_nodes,
+            options.budget,
         )
     started = {j: pods for j, pods in placements.items() if j not in kept}
     staying = {j: pods for j, pods in placements.items() if j in kept}
-    patience = replace(options, time_limit=min(options.time_limit, DIAGNOSIS_SECONDS))
+    patience = replace(options, time_limit=min(options.time_limit, options.budget.diagnosis_seconds))
     new = (
         {j: new_placements(problem.gangs[j], pods) for j, pods in placements.items()} if course.room.slot_layout else {}
     )
@@ -510,7 +508,7 @@ def _decide_gangs(state: PlanState, waiting: list[int]) -> PlanState:
         if not any(state.eviction_may_help(j) for j in waiting if j not in plain.placements):
             return plain
         groups, _ = split_into_batches(
-            problem, waiting, replace(options, joint_variables=0), partial(state.joint_floor, waiting)
+            problem, waiting, options.with_budget(joint_variables=0), partial(state.joint_floor, waiting)
         )
     clean = state.copy() if plain is state and len(groups) > 1 else None
     for number, group in enumerate(groups):
@@ -551,7 +549,7 @@ def _solve_batch(
             problem,
         )
     s = _model_sets(problem, tree, coarsest_buckets(problem), room, ledger, gangs)
-    most = NODE_MODEL_FACTOR * options.batch_variables
+    most = options.budget.node_model_factor * options.budget.batch_variables
     bound = unpackable_objective(s, floor, options) if loose and s.finest_variable_count > most else None
     if bound is not None:
         return _floor_result(s, floor_after_exchange(s, room, floor, gangs, options), bound, options, mapper)

@@ -23,13 +23,6 @@ from solver.semantics.placements import Placements, add_vectors
 from solver.semantics.queue_limits import SiblingQueues
 from solver.semantics.topology import ROOT
 
-FEW_SEARCH_NODES = 100
-"""Branch-and-bound nodes for questions that refine: which queues can rise above a level, which of the gangs waited
-longest."""
-
-ROOT_SEARCH_NODES = 1
-"""For the fair shares of a model that is too large for all of them: the root mostly settles it."""
-
 MIN_RISE = 0.5
 """A queue that is this much above a level, in the unit of `objectives.shares`, is above it."""
 
@@ -58,9 +51,9 @@ def solve_admission(s: Sets, floor: Placements, options: Options) -> Admission:
             size = x.model.numVariables()
             fairly = (
                 _fill_progressively
-                if size <= options.joint_variables
+                if size <= options.budget.joint_variables
                 else _raise_lowest_share
-                if size <= options.share_variables
+                if size <= options.budget.share_variables
                 else _hold_greedy_shares
             )
             for group in s.queue_books.queue_rules.sibling_groups:
@@ -70,7 +63,7 @@ def solve_admission(s: Sets, floor: Placements, options: Options) -> Admission:
         lex.maximise_and_hold(objectives.started_gangs(s, x, level))
     last = objectives.oldest_first(s, x)
     lex.values |= _oldest_values(s, x, lex.values)
-    lex.maximise_and_hold(last, FEW_SEARCH_NODES)
+    lex.maximise_and_hold(last, lex.options.budget.refining_nodes)
     return Admission(_oldest_gangs(s, x, lex.values), pods_per_bucket(x, lex.values), tuple(lex.objectives))
 
 
@@ -100,7 +93,7 @@ def _fill_progressively(
         lex.completions.append(share.own_values)
     active = {q: share.goal for q, share in shares.items()}
     floors = _share_floors(lex, active)
-    for level in range(1, lex.options.fair_levels + 1):
+    for level in range(1, lex.options.budget.fair_levels + 1):
         name = f"{label} level {level}"
         filled, proved = _hold_highest_top(lex, active, floors)
         rest = {q: goal for q, goal in active.items() if goal.upper_bound > filled}
@@ -139,7 +132,7 @@ def _raise_lowest_share(
         lex.values |= share.own_values(lex.values)
         lex.completions.append(share.own_values)
     goals, raised = [share.goal for share in shares.values()], False
-    for level in range(1, lex.options.fair_levels + 1):
+    for level in range(1, lex.options.budget.fair_levels + 1):
         low = min(
             (lex.value_of(goal) for goal in goals if lex.value_of(goal) < goal.upper_bound - FEASIBILITY_TOLERANCE),
             default=None,
@@ -151,7 +144,11 @@ def _raise_lowest_share(
             goals.remove(goal)
         known = dict(lex.values)
         reached = maximise_minimum(
-            lex, goals, f"share[{s.level_label(at)}]{group.name} level {level}", unit, nodes=ROOT_SEARCH_NODES
+            lex,
+            goals,
+            f"share[{s.level_label(at)}]{group.name} level {level}",
+            unit,
+            nodes=lex.options.budget.share_nodes,
         )
         if reached <= low + FEASIBILITY_TOLERANCE * max(1.0, low):
             lex.values |= known
@@ -251,7 +248,9 @@ def _maximise_queues_above(
         risen[q] = b
     if not risen:
         return {}
-    lex.maximise_and_hold(Goal(name, [(b, 1.0) for b in risen.values()], len(risen), 1), FEW_SEARCH_NODES)
+    lex.maximise_and_hold(
+        Goal(name, [(b, 1.0) for b in risen.values()], len(risen), 1), lex.options.budget.refining_nodes
+    )
     return risen
 
 
@@ -272,7 +271,7 @@ def _raise_some_queues(
     b of the next level
     """
     model, top = lex.model, max(goals[q].upper_bound for q in risen)
-    while level < lex.options.fair_levels and any(lex.values[b.name] > MIN_RISE for b in risen.values()):
+    while level < lex.options.budget.fair_levels and any(lex.values[b.name] > MIN_RISE for b in risen.values()):
         level += 1
         tag = f"{len(lex.objectives):04d}"
         t = model.add_variable(f"t_{tag}", low, top)
@@ -297,7 +296,7 @@ def _raise_some_queues(
             model.addConstraint(at_least([(b, 1.0), (c, -1.0)], 0), f"b_{tag}_{q}_under")
         lex.maximise_and_hold(
             Goal(f"{label} queues above level {level}", [(c, 1.0) for c in above.values()], len(above), 1),
-            FEW_SEARCH_NODES,
+            lex.options.budget.refining_nodes,
         )
         risen = above
 

@@ -26,17 +26,17 @@ def split_into_batches(
     def size(gangs: Iterable[int]) -> int:
         return sum(_variable_count(shape, places) for shape in {shapes[j] for j in gangs})
 
-    if size(waiting) <= options.joint_variables:
+    if size(waiting) <= options.budget.joint_variables:
         return ([sorted(waiting)] if waiting else []), None
     found: list[list[int]] = []
     floor = None
     for urgent in sorted({precedence(problem.gangs[j]) for j in waiting}, reverse=True):
         gangs = [j for j in waiting if precedence(problem.gangs[j]) == urgent]
-        if size(gangs) > options.batch_variables:
+        if size(gangs) > options.budget.batch_variables:
             floor = floor or compute_floor()
             turn = {j: position for position, j in enumerate(floor.serving_order)}
             gangs.sort(key=lambda j: turn.get(j, len(turn)))
-        found += _batches_by_size(gangs, shapes, places, options.batch_variables)
+        found += _batches_by_size(gangs, shapes, places, options.budget.batch_variables)
     return [sorted(batch) for batch in found], floor
 
 

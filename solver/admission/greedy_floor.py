@@ -103,7 +103,7 @@ def level_score(s: Sets, started: set[int], level: PrecedenceLevel, options: Opt
     shares = tuple(
         tuple(
             sorted(_queue_share(s, q, group, number, level) for q in s.competing_queues(level, group))[
-                : options.fair_levels
+                : options.budget.fair_levels
             ]
         )
         for group in s.queue_books.queue_rules.sibling_groups

@@ -25,15 +25,14 @@ from solver.problem import Gang
 
 __all__ = ["DiagnosisState", "diagnosis_class", "explain"]
 
-MODEL_BUDGET = 12
-"""Exact models asked for one kind of gang that waits."""
-
 Explanation = tuple[tuple[Fact, ...], tuple[Repair, ...]]
 
 
 def explain(state: DiagnosisState, j: int) -> Explanation:
     """Facts and repairs of a gang that waits. A pure function of what can be sent to another process."""
-    case = GangDiagnosis(state, state.problem.gangs[j], MODEL_BUDGET, state.exclusions.get(j, frozenset()))
+    case = GangDiagnosis(
+        state, state.problem.gangs[j], state.options.budget.fact_models, state.exclusions.get(j, frozenset())
+    )
     found = gang_facts(case)
     return found, gang_repairs(case, found)
 

@@ -12,9 +12,6 @@ from solver.greedy.best_fit import GreedyPlacer
 from solver.placement.fit import greedy_placement
 from solver.state.free_nodes import FreeNodes
 
-MAX_MINIMIZED = 32
-"""Up to so many gangs each is tried whether it can be spared."""
-
 
 def blockers(case: GangDiagnosis, s: Scenario) -> tuple[int, tuple[int, ...]]:
     """(pods of the gang that fit beside the plan, the gangs that the plan starts without which all of it would, none of
@@ -58,4 +55,4 @@ def _blocking_prefix(case: GangDiagnosis, s: Scenario, order: list[int]) -> tupl
 
     number = bisect_left(range(len(order)), True, key=lambda number: fits(order[:number]))
     chosen = tuple(reversed(order[:number]))
-    return minimal_subset(chosen, fits) if len(chosen) <= MAX_MINIMIZED else chosen
+    return minimal_subset(chosen, fits) if len(chosen) <= world.options.budget.minimized_blockers else chosen

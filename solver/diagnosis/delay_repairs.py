@@ -39,12 +39,8 @@ from solver.state.free_nodes import FreeNodes
 from solver.state.queue_books import QueueBooks
 from solver.timeline.reservation import ends_in_time
 
-MAX_REPAIRS = 4
-"""Repairs that are said."""
 EXCLUSION_CODES = frozenset({"GW106", "GW116"})
 """Facts of nodes that are closed to the gang: it may do without them."""
-MAX_WINDOWS = 8
-"""Ends of maintenance that are tried, the soonest first."""
 REPAIR_ORDER: Mapping[str, int] = {
     **dict.fromkeys(("GR102", "GR106", "GR107", "GR113", "GR120", "GR121"), 0),
     **dict.fromkeys(("GR103", "GR109", "GR116", "GR118", "GR122"), 1),
@@ -59,6 +55,7 @@ the queues; the rest is 5."""
 def waiting_explanations(diagnosis: DelayDiagnosis, mapper: Mapper) -> dict[int, Explanation]:
     """Facts and repairs of each waiting gang."""
     why: dict[int, Explanation] = {}
+    budget = diagnosis.state.options.budget
     delayed = {j: facts for j in diagnosis.waiting_gangs if (facts := diagnosis.delay_facts(j))}
     held = None if diagnosis.reservation is None else diagnosis.reservation.gang
     lacking = [j for j in diagnosis.waiting_gangs if j not in delayed or delayed[j][0].code in EXCLUSION_CODES]
@@ -88,16 +85,18 @@ def waiting_explanations(diagnosis: DelayDiagnosis, mapper: Mapper) -> dict[int,
             facts,
         )
         if key not in known:
-            known[key] = _combined_repairs(delay_repairs(diagnosis, j, facts), why[j][1] if j in why else ())
+            known[key] = _combined_repairs(
+                delay_repairs(diagnosis, j, facts), why[j][1] if j in why else (), budget.repairs
+            )
         why[j] = facts, known[key]
     if held in why:  # the reservation itself says for whom it waits
         why[held] = why[held][0], tuple(repair for repair in why[held][1] if repair.code not in ("GR103", "GR109"))
     return why
 
 
-def _combined_repairs(own: Sequence[Repair], usual: Sequence[Repair]) -> tuple[Repair, ...]:
+def _combined_repairs(own: Sequence[Repair], usual: Sequence[Repair], most: int) -> tuple[Repair, ...]:
     return tuple(
-        sorted((*own, *usual), key=lambda repair: (bool(repair.also), REPAIR_ORDER.get(repair.code, 5)))[:MAX_REPAIRS]
+        sorted((*own, *usual), key=lambda repair: (bool(repair.also), REPAIR_ORDER.get(repair.code, 5)))[:most]
     )
 
 
@@ -315,7 +314,7 @@ def _maintenance_repairs(trials: DelayTrials, fact: Fact) -> Iterator[Repair]:
     yield from islice(
         (
             Repair("GR122", seconds=then)
-            for then in ends[:MAX_WINDOWS]
+            for then in ends[: trials.diagnosis.state.options.budget.maintenance_ends]
             if trials.starts_beside_plan(_problem_at(trials.gang_problem, then), then)
         ),
         1,

@@ -111,7 +111,9 @@ def _infeasible_facts(case: GangDiagnosis, families: Sequence[ObstacleFamily]) -
 def _smallest_families(
     case: GangDiagnosis, start: Scenario, families: Sequence[ObstacleFamily]
 ) -> tuple[ObstacleFamily, ...] | None:
-    return smallest_sufficient(families, lambda some: case.fits(_relax_all(start, some)) is True)
+    return smallest_sufficient(
+        families, lambda some: case.fits(_relax_all(start, some)) is True, case.state.options.budget.paired_obstacles
+    )
 
 
 def _relax_all(

@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from solver.diagnosis.blockers import MAX_MINIMIZED, blockers
+from solver.diagnosis.blockers import blockers
 from solver.diagnosis.minimal import minimal_subset
 from solver.diagnosis.world import FitQuestion, GangDiagnosis, Scenario
 from solver.greedy.best_fit import GreedyPlacer
@@ -314,7 +314,7 @@ def away_nodes_fact(case: GangDiagnosis, s: Scenario) -> Fact:
     return Fact(
         "GW122",
         nodes=minimal_subset(used, lambda nodes: case.fits(_relax_away_nodes(nodes, s)) is True)
-        if len(used) <= MAX_MINIMIZED
+        if len(used) <= case.state.options.budget.minimized_blockers
         else used,
     )
 

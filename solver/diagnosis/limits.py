@@ -12,11 +12,6 @@ from solver.problem import Problem, Queue
 from solver.semantics.queue_limits import queue_path
 from solver.state.queue_books import QueueBooks
 
-MAX_ROUNDS = 6
-"""Mending one limit may show another one behind it."""
-MAX_WEIGHT_FACTOR = 64
-"""A queue's weight is raised to at most so many times what it is."""
-
 
 def with_queue_changes(runner: TrialRunner, t: Trial) -> Trial:
     """The trial with the queues' limits changed so that the gang is allowed; the same trial where no change is known
@@ -26,13 +21,13 @@ def with_queue_changes(runner: TrialRunner, t: Trial) -> Trial:
     for change, problem in _opening_repairs(limits, queue):
         made.append(change)
         limits = problem
-    for _ in range(MAX_ROUNDS):
+    for _ in range(runner.case.state.options.budget.limit_rounds):
         now = replace(t, limits_problem=limits)
         ledger = runner.ledger(now)
         broken = min(queue_obstacles(ledger, queue, amount), key=lambda o: o.code, default=None)
         if broken is None:
             return replace(now, changes=tuple(made))
-        mend = _limit_repair(ledger, broken, amount[broken.r])
+        mend = _limit_repair(ledger, broken, amount[broken.r], runner.case.state.options.budget.weight_factor)
         if mend is None:
             return t
         made.append(mend[0])
@@ -48,11 +43,13 @@ def _opening_repairs(problem: Problem, queue: int) -> Iterator[tuple[Repair, Pro
             yield Repair("GR111", queue=q), problem
 
 
-def _limit_repair(ledger: QueueBooks, o: QueueObstacle, asked: int) -> tuple[Repair, Problem] | None:
+def _limit_repair(
+    ledger: QueueBooks, o: QueueObstacle, asked: int, max_weight_factor: int
+) -> tuple[Repair, Problem] | None:
     if o.code == "GW101" and o.queue is not None:
         return _capability_repair(ledger, o.queue, o.r, asked)
     if o.code == "GW112" and o.queue is not None:
-        return _weight_repair(ledger, o.queue, o.r, asked)
+        return _weight_repair(ledger, o.queue, o.r, asked, max_weight_factor)
     return _guarantee_repair(ledger, o)
 
 
@@ -66,7 +63,7 @@ def _capability_repair(ledger: QueueBooks, q: int, r: int, asked: int) -> tuple[
     )
 
 
-def _weight_repair(ledger: QueueBooks, q: int, r: int, asked: int) -> tuple[Repair, Problem] | None:
+def _weight_repair(ledger: QueueBooks, q: int, r: int, asked: int, max_factor: int) -> tuple[Repair, Problem] | None:
     """GR110: the smallest weight with which the queue's share has room, found by halving; a greater weight never gives
     a smaller share."""
     spec = ledger.problem.queues[q]
@@ -79,7 +76,7 @@ def _weight_repair(ledger: QueueBooks, q: int, r: int, asked: int) -> tuple[Repa
         limits = [c.limits[r] for c in ceilings if c.code == "GW112"]
         return all(limit is None or ledger.direct[q][r] + asked <= limit for limit in limits)
 
-    low, high = spec.weight + 1, spec.weight * MAX_WEIGHT_FACTOR
+    low, high = spec.weight + 1, spec.weight * max_factor
     if not enough(high):
         return None
     while low < high:

@@ -10,11 +10,6 @@ from solver.diagnosis.trial import Step, StepSequence, Trial, TrialRunner
 from solver.placement.fit import fit_counts_by_role
 from solver.plan import Repair
 
-MAX_NODE_TYPES = 3
-"""Makes of nodes that are tried."""
-MAX_ADDED_NODES = 4_096
-"""Nodes that are added at most: whoever lacks more has asked for another cluster."""
-
 
 def node_addition_steps(runner: TrialRunner, t: Trial) -> list[Sequence[Step]]:
     """GR104: nodes like one that is there, under its leaf; for a gang that must sit together under the leaf where it
@@ -33,8 +28,8 @@ def node_addition_steps(runner: TrialRunner, t: Trial) -> list[Sequence[Step]]:
         if node.node_class in open_to and n not in runner.case.excluded_nodes:
             makes.setdefault((node.node_class, node.capacity), n)
     return [
-        StepSequence(range(1, min(pods, MAX_ADDED_NODES) + 1), partial(_addition_step, n, tight))
-        for n in list(makes.values())[:MAX_NODE_TYPES]
+        StepSequence(range(1, min(pods, world.options.budget.added_nodes) + 1), partial(_addition_step, n, tight))
+        for n in list(makes.values())[: world.options.budget.added_node_types]
     ]
 
 

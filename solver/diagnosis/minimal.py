@@ -9,15 +9,14 @@ from typing import TypeVar
 
 Item = TypeVar("Item")
 
-MAX_PAIRED = 6
-"""Up to so many things every pair is tried."""
 
-
-def smallest_sufficient(items: Sequence[Item], suffices: Callable[[tuple[Item, ...]], bool]) -> tuple[Item, ...] | None:
+def smallest_sufficient(
+    items: Sequence[Item], suffices: Callable[[tuple[Item, ...]], bool], max_paired: int
+) -> tuple[Item, ...] | None:
     """A set of things that suffices while no part of it does: one thing, else two, else whatever is left when all that
     can be spared is.
 
-    Earlier things are preferred. None where not even all of them suffice. suffices: with more things it must not become
+    max_paired: every pair of up to so many things is tried. Earlier things are preferred. None where not even all of them suffice. suffices: with more things it must not become
     false.
     """
     for one in items:
@@ -25,7 +24,7 @@ def smallest_sufficient(items: Sequence[Item], suffices: Callable[[tuple[Item, .
             return (one,)
     if len(items) < 2 or not suffices(tuple(items)):
         return None
-    if 2 < len(items) <= MAX_PAIRED:
+    if 2 < len(items) <= max_paired:
         for pair in combinations(items, 2):
             if suffices(pair):
                 return pair

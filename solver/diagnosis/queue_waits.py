@@ -10,10 +10,6 @@ from solver.diagnosis.trial import Trial, TrialRunner
 from solver.plan import Repair
 from solver.semantics.priorities import expected_end
 
-MAX_SINGLE_TRIES = 8
-"""Running gangs that are tried alone, the smallest first."""
-MAX_ENDED_GANGS = 8
-"""A set of more gangs than this is no answer that anybody would wait for."""
 TrialWithout = Callable[[Sequence[int]], Trial]
 
 
@@ -70,7 +66,7 @@ def _smallest_trial(runner: TrialRunner, without: TrialWithout) -> Trial | None:
     chosen = shortest_prefix(order[::-1], works)
     if chosen is None:
         return None
-    for i in order[:MAX_SINGLE_TRIES]:
+    for i in order[: runner.case.state.options.budget.single_ends]:
         if works((i,)):
             return without((i,))
     return _minimal_trial(runner, chosen, without)
@@ -78,10 +74,11 @@ def _smallest_trial(runner: TrialRunner, without: TrialWithout) -> Trial | None:
 
 def _minimal_trial(runner: TrialRunner, chosen: tuple[int, ...], without: TrialWithout) -> Trial | None:
     """None of the chosen to spare; None where that would still be too many."""
-    if len(chosen) > 4 * MAX_ENDED_GANGS:
+    most = runner.case.state.options.budget.ended_gangs
+    if len(chosen) > 4 * most:
         return None
     least = minimal_subset(chosen, lambda some: runner.lets_start(without(some)))
-    return without(least) if len(least) <= MAX_ENDED_GANGS and runner.lets_start(without(least)) else None
+    return without(least) if len(least) <= most and runner.lets_start(without(least)) else None
 
 
 def _pod_count(runner: TrialRunner, i: int) -> int:

@@ -21,23 +21,15 @@ from solver.diagnosis.world import GangDiagnosis
 from solver.plan import Fact, Repair
 from solver.semantics.eviction_rights import is_reclaimable_whole
 
-MAX_REPAIRS = 4
-"""Repairs that are said."""
-ENOUGH_REPAIRS = 2
-"""With fewer repairs of one change more nodes are tried, then two changes, until there is one more. One repair is
-enough where others go first."""
-QUESTION_BUDGET = 60
-"""Questions about nodes for the repairs of one kind of gang, and how many of them may be put to an exact model."""
-MODEL_BUDGET = 6
-
 
 def gang_repairs(case: GangDiagnosis, facts: Sequence[Fact]) -> tuple[Repair, ...]:
     """At most a few, the cheapest first; none for a gang of which nothing is proved."""
     if any(fact.code == "GW110" for fact in facts):
         return ()
-    bench = TrialRunner(case, QUESTION_BUDGET, MODEL_BUDGET)
-    found = [trial.changes for trial in islice(_single_trials(bench, facts), MAX_REPAIRS)]
-    enough = 1 if all(fact.code == "GW105" for fact in facts) else ENOUGH_REPAIRS
+    budget = case.state.options.budget
+    bench = TrialRunner(case, budget.repair_questions, budget.repair_models)
+    found = [trial.changes for trial in islice(_single_trials(bench, facts), budget.repairs)]
+    enough = 1 if all(fact.code == "GW105" for fact in facts) else budget.enough_repairs
     for trials in (_node_trials(bench), _double_trials(bench)):
         for trial in trials if len(found) < enough else ():
             # Nothing that holds a repair which is enough without the rest.

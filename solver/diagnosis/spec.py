@@ -14,9 +14,6 @@ from solver.plan import Repair
 from solver.problem import Gang, Topology, Vector
 from solver.semantics.gang_sizes import required_pods
 
-MAX_NODE_CLASSES = 4
-"""Kinds of nodes that are tried for a role."""
-
 
 def tier_steps(runner: TrialRunner, t: Trial) -> list[Step]:
     """GR102: a higher tier for the whole gang. GR107, beyond the highest: a wish instead of a limit."""
@@ -131,7 +128,10 @@ def node_class_steps(runner: TrialRunner, role: int, t: Trial) -> list[list[Step
     for n, node in enumerate(runner.case.state.problem.nodes):
         if node.node_class not in here:
             first.setdefault(node.node_class, n)
-    return [[partial(_add_node_class, role, kind, n)] for kind, n in list(first.items())[:MAX_NODE_CLASSES]]
+    return [
+        [partial(_add_node_class, role, kind, n)]
+        for kind, n in list(first.items())[: runner.case.state.options.budget.added_node_classes]
+    ]
 
 
 def _add_node_class(role: int, node_class: int, node: int, t: Trial) -> Trial:

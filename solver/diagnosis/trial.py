@@ -21,10 +21,6 @@ from solver.semantics.topology import TopologyTree
 from solver.state.pod_rules import PodRuleCounts
 from solver.state.queue_books import QueueBooks
 
-MAX_EXACT_VARIABLES = 2_000
-"""Pod variables, were every node a place of its own, up to which an exact model is asked; beyond it what the greedy
-does not find is no repair."""
-
 
 @dataclass(frozen=True)
 class Trial:
@@ -137,7 +133,10 @@ class TrialRunner:
             return False
         if greedy_placement(q.problem, q.tree, 0, q.gang_class, q.free, q.rule_counts) is not None:
             return True
-        if not self.model_budget or len(q.problem.nodes) * len(q.gang_class.roles) > MAX_EXACT_VARIABLES:
+        if (
+            not self.model_budget
+            or len(q.problem.nodes) * len(q.gang_class.roles) > self.case.state.options.budget.repair_variables
+        ):
             return False
         self.model_budget -= 1
         return fits_exactly(q.problem, q.tree, 0, q.gang_class, q.free, self.case.state.options, q.rule_counts) is True

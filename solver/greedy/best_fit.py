@@ -13,6 +13,7 @@ import numpy as np
 
 from solver.greedy.fragmentation import Fragmentation
 from solver.greedy.pod_by_pod import PodByPodPlacer
+from solver.options import Budget
 from solver.problem import Gang, Placement, Problem, Subgroup, Topology, Vector
 from solver.semantics.device_slots import IntArray
 from solver.semantics.gang_classes import GangClass, breaks_topology, has_partial_subgroup, waiting_class
@@ -23,12 +24,6 @@ from solver.semantics.queue_limits import gang_dominant_share, queue_priority
 from solver.semantics.topology import ROOT, TopologyTree
 from solver.state.free_nodes import FreeNodes
 from solver.state.queue_books import QueueBooks
-
-DOMAIN_TRIES = 6
-"""Domains of one tier that are really tried, best fit first."""
-
-DOMAIN_TRIES_WITH_RULES = 32
-"""The same for a gang in relations, of which the count of slots says less."""
 
 
 class GreedyPlacer:
@@ -41,9 +36,11 @@ class GreedyPlacer:
         room: FreeNodes,
         fragmentation: Fragmentation | None = None,
         largest_first: bool = False,
+        budget: Budget | None = None,
     ) -> None:
         """fragments: of the same room; pods then go where they leave least of no use to others, instead of where the
         fewest still fit. largest: of a queue's gangs those that ask for most come first, not the oldest."""
+        self.budget = budget or Budget()
         self.problem, self.tree, self.free_nodes, self.fragmentation, self.largest_first = (
             problem,
             tree,
@@ -187,7 +184,15 @@ class GreedyPlacer:
         less than all is of no use."""
         if shape.has_pod_rules and self.free_nodes.rule_counts is not None:
             open_to = [self.tree.class_mask(role.node_classes) for role in shape.roles]
-            one_by_one = PodByPodPlacer(self.tree, self.free_nodes, self.free_nodes.rule_counts, gang, shape, open_to)
+            one_by_one = PodByPodPlacer(
+                self.tree,
+                self.free_nodes,
+                self.free_nodes.rule_counts,
+                gang,
+                shape,
+                open_to,
+                self.budget.subgroup_tries,
+            )
             return (
                 ()
                 if all_or_nothing and one_by_one.is_forbidden_by_rules(h, unplaced)
@@ -218,7 +223,13 @@ class GreedyPlacer:
     def _candidate_domains(self, shape: GangClass, want: list[int], reach: list[IntArray]) -> list[int]:
         """Domains in which every role fits by number: lowest tier first; room to grow first, then least left over."""
         holding, found = self._fits_by_number(shape, want, reach), list[int]()
-        tries = None if shape.running_pods else DOMAIN_TRIES_WITH_RULES if shape.has_pod_rules else DOMAIN_TRIES
+        tries = (
+            None
+            if shape.running_pods
+            else self.budget.domain_tries_with_rules
+            if shape.has_pod_rules
+            else self.budget.domain_tries
+        )
         for tier in self.tree.tiers:
             here = np.flatnonzero(holding & (self.tree.tier_of == tier))
             found += self._best_fit_order(here, shape, want, reach)[:tries]

@@ -17,15 +17,12 @@ from solver.state.pod_rules import PodRuleCounts
 
 BoolArray = npt.NDArray[np.bool_]
 
-SUBGROUP_TRIES = 8
-"""Domains that are tried for one part of a subgroup, best fit first."""
-
 MAX_FIT_COUNT = 1 << 20
 """Slots of one node beyond this count no more when domains are compared."""
 
 
 class PodByPodPlacer:
-    """Fills domains with one gang. open_to: role -> node -> whether its kind is open to the role."""
+    """Fills domains with one gang. open_to: role -> node -> whether its kind is open to the role. subgroup_tries: `Budget.subgroup_tries`."""
 
     def __init__(
         self,
@@ -35,6 +32,7 @@ class PodByPodPlacer:
         gang: Gang,
         shape: GangClass,
         eligible_nodes: Sequence[BoolArray],
+        subgroup_tries: int,
     ) -> None:
         self.tree, self.free_nodes, self.rule_counts, self.gang, self.gang_class, self.eligible_nodes = (
             tree,
@@ -44,6 +42,7 @@ class PodByPodPlacer:
             shape,
             eligible_nodes,
         )
+        self.subgroup_tries = subgroup_tries
         self.near_gang = np.zeros(len(tree.node_class_of), dtype=np.bool_)
         for p in shape.running_pods:
             self._mark_near_gang(p.node)
@@ -108,7 +107,7 @@ class PodByPodPlacer:
             d for d in self.tree.domains_at_tier(subgroup.topology.tier) if h == ROOT or h in self.tree.path(d)
         ] or [h]
         able = sorted((d for d in inside if reach[d] >= subgroup.size), key=lambda d: (reach[d], d))
-        for d in able[:SUBGROUP_TRIES]:
+        for d in able[: self.subgroup_tries]:
             mark, rest = self.free_nodes.mark(), list(want)
             placed = self._place_one_by_one(self.tree.nodes_under(d), rest, list(subgroup.roles))
             if not any(rest):

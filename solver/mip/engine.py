@@ -27,10 +27,6 @@ except ImportError:  # a platform without the HiGHS wheel; CBC comes with PuLP
 Status = Literal["optimal", "feasible", "infeasible", "unknown"]
 FEASIBILITY_TOLERANCE = 1e-6
 
-MAX_CUTS = 100
-"""Cuts that HiGHS keeps (10,000 by default): most of the time at the root of a crowded model goes into separating them,
-and its bound is as good."""
-
 
 AGGREGATOR_RULE = 1 << 12
 """The bit of HiGHS's `presolve_rule_off` for its aggregator, which takes seconds on models of whole clusters and gains
@@ -137,7 +133,7 @@ def _solve_with_highs(
         "mip_abs_gap": FEASIBILITY_TOLERANCE,
         "time_limit": options.time_limit,
         "mip_max_nodes": options.max_nodes,
-        "mip_pool_soft_limit": MAX_CUTS,
+        "mip_pool_soft_limit": options.budget.cuts,
         "presolve": "off" if quick else "choose",  # off: a third of the time on spread models, and solutions as good
         "presolve_rule_off": AGGREGATOR_RULE,
         **({} if enough is None else {"objective_target": enough - FEASIBILITY_TOLERANCE}),

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import pulp
 
-from solver.mip.rows import Row, Terms, at_least, at_most, equal, normalized_at_most, scale_terms
+from solver.mip.rows import MAX_FLOOR_SIZES, Row, Terms, at_least, at_most, equal, normalized_at_most, scale_terms
 from solver.models.device_slots import device_slots
 from solver.models.pod_rules import pod_rules
 from solver.models.sets import Sets
@@ -19,10 +19,6 @@ from solver.semantics import priorities
 from solver.semantics.device_slots import IntArray
 from solver.semantics.topology import ROOT
 from solver.validation.values import MAX_AMOUNT
-
-MAX_FLOOR_SIZES = 12
-"""Floor rows are written for every pod size of a resource up to this many sizes; beyond it (bytes of memory) the plain
-sum must do."""
 
 
 def gangs_in_domain(s: Sets, x: Variables, k: int, h: int) -> Terms:

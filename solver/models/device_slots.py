@@ -12,14 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pulp
 
-from solver.mip.rows import Row, Terms, at_most, equal, normalized_at_most, scale_terms
+from solver.mip.rows import MAX_FLOOR_SIZES, Row, Terms, at_most, equal, normalized_at_most, scale_terms
 from solver.models.sets import Sets
 from solver.models.variables import Variables
 from solver.problem import SlotRequest
 from solver.semantics.device_slots import IntArray, shares_per_slot
-
-MAX_FLOOR_SIZES = 12
-"""Shares of one resource up to which each has a floor row; of more, some of them."""
 
 SlotVariables = Mapping[tuple[SlotRequest, int], pulp.LpVariable]
 """(slot request, slot) -> m of one node and slot group."""

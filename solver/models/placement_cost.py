@@ -15,8 +15,7 @@ import numpy as np
 import pulp
 
 from solver.mip.lexicographic import Goal
-from solver.mip.rows import Terms, at_least, at_most, scale_terms
-from solver.models.constraints import MAX_FLOOR_SIZES
+from solver.mip.rows import MAX_FLOOR_SIZES, Terms, at_least, at_most, scale_terms
 from solver.models.sets import Sets
 from solver.models.variables import Variables
 from solver.problem import Subgroup, Vector

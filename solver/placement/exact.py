@@ -27,22 +27,6 @@ from solver.semantics.placement_cost import PlacementCost, UnopenedCapacity
 from solver.semantics.placements import Placements, new_placements
 from solver.semantics.priorities import precedence
 
-MAX_JOINT_VARIABLES = 400
-"""Pod variables up to which gangs are put into one model."""
-
-SEARCH_NODES = 20
-"""Branch-and-bound nodes for a model of `SMALL` variables, more for a smaller one: being spread a little is no reason
-to keep everybody waiting."""
-
-MAX_NEIGHBOURHOODS = 4
-"""Vicinities that are tried, each at its root only."""
-
-MAX_FAILURES = 2
-"""Vicinities that may bring nothing before no more are tried."""
-
-MAX_RELAXED_VARIABLES = 4_000
-"""Pod variables up to which the linear relaxation of all gangs together bounds their spread: a few tenths of a second."""
-
 
 @dataclass(frozen=True, slots=True)
 class ModelResult:
@@ -67,7 +51,7 @@ def improve_by_model(
     """(placements that cost no more, a lower bound): all gangs in one model where it is small; else a few vicinities,
     the other gangs held."""
     everybody = _single_gang_sets(s, shapes, placements, sorted(placements))
-    if everybody.variable_count <= MAX_JOINT_VARIABLES:
+    if everybody.variable_count <= options.budget.placement_variables:
         placements = empty_supernodes(s, shapes, placements, lower_bound, unopened, options)
         if placement_cost(s, placements, unopened) == lower_bound:
             return placements, lower_bound
@@ -114,12 +98,12 @@ def _improve_by_neighbourhoods(
 ) -> Placements:
     """A few gangs at a time placed anew, the others held, as long as that helps."""
     cost, vain, treated = placement_cost(s, placements, unopened), 0, set[int]()
-    for _ in range(MAX_NEIGHBOURHOODS):
+    for _ in range(options.budget.neighbourhoods):
         if cost.values[:2] == lower_bound.values[:2]:
             break  # as near as can be
         near = (
-            NeighbourhoodSelector(s, shapes, placements, min_costs).next_neighbourhood(treated)
-            if vain < MAX_FAILURES
+            NeighbourhoodSelector(s, shapes, placements, min_costs, options.budget).next_neighbourhood(treated)
+            if vain < options.budget.neighbourhood_failures
             else None
         )
         if near is None:
@@ -142,7 +126,7 @@ def _improve_by_neighbourhoods(
 def _relaxed_spread_bound(s: Sets, placements: Placements, options: Options) -> int:
     """The least spread of all gangs together where pods may be divided: a bound that knows that gangs share the room. 0
     where they are too many."""
-    if s.variable_count > MAX_RELAXED_VARIABLES:
+    if s.variable_count > options.budget.relaxed_variables:
         return 0
     x = variables.build_variables(s, fixed_admission=True)
     constraints.add_constraints(s, x, constraints.PLACEMENT_CONSTRAINTS)
@@ -167,7 +151,11 @@ def _solve_jointly(
     while True:
         sets = _single_gang_sets(s, shapes, placements, sorted(placements))
         found = _solve_placement(
-            sets, placements, options, nodes=SEARCH_NODES * max(1, MAX_JOINT_VARIABLES // max(1, sets.variable_count))
+            sets,
+            placements,
+            options,
+            nodes=options.budget.placement_nodes
+            * max(1, options.budget.placement_variables // max(1, sets.variable_count)),
         )
         again = repack_tighter(s, found.placements, unopened, options)
         if placement_cost(s, again, unopened) < placement_cost(s, placements, unopened):
@@ -178,7 +166,8 @@ def _solve_jointly(
         if (
             value <= found.model_cost
             or len(finer.buckets) == len(s.buckets)
-            or _single_gang_sets(finer, shapes, placements, sorted(placements)).variable_count > MAX_JOINT_VARIABLES
+            or _single_gang_sets(finer, shapes, placements, sorted(placements)).variable_count
+            > options.budget.placement_variables
         ):
             return placements, bound
         s = finer

@@ -7,6 +7,7 @@ from collections.abc import Container
 from dataclasses import dataclass
 
 from solver.greedy.best_fit import GreedyPlacer
+from solver.options import Budget
 from solver.problem import Gang, Placement, Problem, Vector
 from solver.semantics.gang_classes import GangClass, breaks_topology, growing_class, has_partial_subgroup
 from solver.semantics.placements import Placements, add_vectors, merge_placements
@@ -14,10 +15,6 @@ from solver.semantics.queue_limits import gang_dominant_share, queue_priority
 from solver.semantics.topology import TopologyTree
 from solver.state.free_nodes import FreeNodes
 from solver.state.queue_books import QueueBooks
-
-STRIDES = 32
-"""Into so many strides the growth of a role is divided, so that queues take turns and a job of 100,000 pods still grows
-in seconds."""
 
 
 @dataclass(slots=True)
@@ -39,6 +36,7 @@ def grow_gangs(
     totals: Vector,
     ledger_at_start: QueueBooks | None = None,
     lasting_gangs: Container[int] = (),
+    strides: int = Budget().growth_strides,
 ) -> dict[int, tuple[Placement, ...]]:
     """The placements with the growth. Charges room and ledger for what it adds.
 
@@ -48,7 +46,7 @@ def grow_gangs(
     """
     grown = dict(placements)
     greedy = GreedyPlacer(problem, tree, room)
-    wishes = ((j, _next_request(problem.gangs[j], pods, 0)) for j, pods in placements.items())
+    wishes = ((j, _next_request(problem.gangs[j], pods, 0, strides)) for j, pods in placements.items())
     wanting = {
         j: wish for j, wish in wishes if wish is not None and not _cannot_grow(tree, problem.gangs[j], placements[j])
     }
@@ -81,7 +79,7 @@ def grow_gangs(
                 each.charge_queue(gang.queue, amount)
             grown[j] = merge_placements([*grown[j], *more])
             holds[j] = gang_dominant_share(problem, gang, grown[j], totals)
-        again = _next_request(gang, grown[j], wish.role + (more is None), wish)
+        again = _next_request(gang, grown[j], wish.role + (more is None), strides, wish)
         if again is None:
             del wanting[j]
         else:
@@ -90,7 +88,7 @@ def grow_gangs(
 
 
 def _next_request(
-    gang: Gang, pods: tuple[Placement, ...], first: int, previous: GrowthRequest | None = None
+    gang: Gang, pods: tuple[Placement, ...], first: int, strides: int, previous: GrowthRequest | None = None
 ) -> GrowthRequest | None:
     """The next stride of the first role, from `first` on, that has not reached its replicas; never longer than the one
     before it in that role."""
@@ -101,7 +99,7 @@ def _next_request(
         unit = math.lcm(*(s.size for s in gang.subgroups if t in s.roles))
         left = (role.replicas - have[t]) // unit
         if t >= first and left > 0:
-            stride = max(1, left // STRIDES) if previous is None or previous.role != t else min(previous.stride, left)
+            stride = max(1, left // strides) if previous is None or previous.role != t else min(previous.stride, left)
             return GrowthRequest(t, unit, stride)
     return None
 

@@ -24,25 +24,6 @@ from solver.semantics.placements import Placements, merge_placements
 from solver.semantics.topology import ROOT
 from solver.state.free_nodes import FreeNodes
 
-MAX_VARIABLES = 800
-"""Variables up to which a model of pieces is solved: a second or two."""
-
-MAX_TOTAL_VARIABLES = 2_000
-"""Variables of all models together that are solved: the stage then takes seconds, however many kinds of pods and
-domains there are."""
-
-MAX_RELAXED_VARIABLES = 6_000
-"""Variables up to which its relaxation is: tenths of a second."""
-
-SEARCH_NODES = 20
-"""Branch-and-bound nodes of one model; most are proved at the root."""
-
-MAX_DOMAIN_SETS = 40
-"""Sets of domains that are looked at for one kind of pods."""
-
-MAX_FAILURES = 2
-"""Models, one after another, that may bring nothing before no more are solved for one kind of pods."""
-
 PodClass = tuple[PodRequest, frozenset[int]]
 """What one of the alike pods takes, and the kinds of nodes open to it."""
 
@@ -78,7 +59,7 @@ def improve_spread(
     s: Sets, shapes: Mapping[int, GangClass], placements: Placements, known_bounds: JointBounds, options: Options
 ) -> Placements:
     """Placements that are spread no more, kind after kind."""
-    room, found, work = s.free_nodes_after(placements), dict(placements), MAX_TOTAL_VARIABLES
+    room, found, work = s.free_nodes_after(placements), dict(placements), options.budget.class_total_variables
     for kind, parties in known_bounds.gangs_by_class.items():
         work = IdenticalPodSearch(s, shapes, kind, parties, room, found, options, work).improve(
             known_bounds.class_bounds[kind]
@@ -175,7 +156,7 @@ def _joint_lower_bound(s: Sets, pod_class: PodClass, gangs: Mapping[int, Identic
     """
     every = list(gangs.values())
     slots, above = leaf_capacity(s, s.free_nodes(), pod_class, leaves_of(s), sum(party.pods for party in every)), 0
-    if identical_pods.variable_count(every, slots) > MAX_RELAXED_VARIABLES:
+    if identical_pods.variable_count(every, slots) > options.budget.class_relaxed_variables:
         above = sum(
             weight * (number - 1)
             for party in every
@@ -184,7 +165,7 @@ def _joint_lower_bound(s: Sets, pod_class: PodClass, gangs: Mapping[int, Identic
         slots, every = slots.at_leaf_level(), [party.at_leaf_level() for party in every]
     return (
         above + _relaxed_bound(every, slots, options)
-        if identical_pods.variable_count(every, slots) <= MAX_RELAXED_VARIABLES
+        if identical_pods.variable_count(every, slots) <= options.budget.class_relaxed_variables
         else above
     )
 
@@ -216,18 +197,22 @@ class IdenticalPodSearch:
     def improve(self, lower_bound: int) -> int:
         """Set of domains after set of domains, as long as that helps; the work that is left. low: these gangs are never
         nearer."""
-        asked, vain, improved = set[tuple[int, ...]](), MAX_FAILURES, True
+        asked, vain, improved = set[tuple[int, ...]](), self.options.budget.class_failures, True
         while improved:
             improved = False
             for domains in self._domain_sets():
                 movers = tuple(j for j in self.gangs if not domains or self._touched_domains(j) <= domains)
-                if len(asked) == MAX_DOMAIN_SETS or not vain or self._total_span(self.gangs) <= lower_bound:
+                if (
+                    len(asked) == self.options.budget.class_domain_sets
+                    or not vain
+                    or self._total_span(self.gangs) <= lower_bound
+                ):
                     return self.budget
                 if (*sorted(domains), *movers) not in asked:
                     asked.add((*sorted(domains), *movers))
                     better = self._place_again(domains, movers)
                     improved = improved or bool(better)
-                    vain = MAX_FAILURES if better else vain if better is None else vain - 1
+                    vain = self.options.budget.class_failures if better else vain if better is None else vain - 1
         return self.budget
 
     def _domain_sets(self) -> Iterator[frozenset[int]]:
@@ -276,7 +261,10 @@ class IdenticalPodSearch:
         ]
         slots = leaf_capacity(self.s, self.free_nodes, self.pod_class, leaves, sum(party.pods for party in parties))
         size = identical_pods.variable_count(parties, slots)
-        if size > min(MAX_VARIABLES, self.budget) or _relaxed_bound(parties, slots, self.options) >= now:
+        if (
+            size > min(self.options.budget.class_variables, self.budget)
+            or _relaxed_bound(parties, slots, self.options) >= now
+        ):
             self.free_nodes.undo(mark)
             return None
         self.budget -= size
@@ -303,7 +291,7 @@ class IdenticalPodSearch:
         x = identical_pods.build_model(gangs, capacity, leaf_pods)
         answer = solve_model(
             x.model,
-            replace(self.options, max_nodes=min(self.options.max_nodes, SEARCH_NODES)),
+            replace(self.options, max_nodes=min(self.options.max_nodes, self.options.budget.class_nodes)),
             x.start,
             skip_presolve=True,
         )

@@ -30,12 +30,6 @@ from solver.state.queue_books import QueueBooks
 SHARE_UNITS = 1_000_000
 """A dominant share is counted in this many parts of the cluster."""
 
-SEARCH_NODES = 100
-"""Branch-and-bound nodes for one node of the cluster, whose few pods the root mostly settles."""
-
-MAX_MODELS = 1_000
-"""Models at most; one takes a hundredth of a second."""
-
 SlotIndex = tuple[int, int]
 """(division, cell of it)."""
 
@@ -84,7 +78,7 @@ class NodeExchange:
         options: Options,
     ) -> None:
         self.problem, self.free_nodes, self.queue_books = problem, room, ledger
-        self.options = replace(options, max_nodes=min(options.max_nodes, SEARCH_NODES))
+        self.options = replace(options, max_nodes=min(options.max_nodes, options.budget.exchange_nodes))
         self.cluster_totals = cluster_totals(problem)
         for j, pods in placed.items():
             new = new_placements(problem.gangs[j], pods)
@@ -136,7 +130,7 @@ class NodeExchange:
         """Give the node, or one of its cells, the pods of the group that start most there. here: the group's pods on
         the node, kept up to date."""
         choices = self._choices(node, group, placed_gangs, slot)
-        if self.models_solved == MAX_MODELS or not any(choice.waiting for choice in choices):
+        if self.models_solved == self.options.budget.exchange_models or not any(choice.waiting for choice in choices):
             return
         self.models_solved += 1
         free = self.free_nodes.vectors.amounts[node], self.free_nodes.vectors.slots[node][slot] if slot else None

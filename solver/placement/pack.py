@@ -19,10 +19,6 @@ from solver.semantics.placement_cost import UnopenedCapacity
 from solver.state.free_nodes import FreeNodes
 from solver.state.pod_rules import PodRuleCounts
 
-MAX_MODEL_PAIRS = 500
-"""Pairs of what pods ask for and nodes, or cells of them, up to which a model is asked how to pack a place; a larger
-place is split at once."""
-
 GangRole = tuple[int, int]
 """(gang, role)."""
 
@@ -70,7 +66,7 @@ def pack_bucket(
             size_of = len({*asks.values()}) * len(nodes) * max(1, room.vectors.slots.shape[2])
             return (
                 None
-                if bound or size_of > MAX_MODEL_PAIRS
+                if bound or size_of > options.budget.pack_pairs
                 else pack_exactly(problem, room, bucket, wanted_pods, options)
             )
     return found

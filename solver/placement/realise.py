@@ -20,9 +20,6 @@ from solver.state.free_nodes import FreeNodes
 BucketPods = Mapping[int, Mapping[tuple[int, int], int]]
 """Place -> (gang, role) -> pods."""
 
-MAX_EXACT_PAIRS = 200
-"""Pairs of gang and node up to which the pods of a place are packed by a model only to open fewer whole nodes."""
-
 
 def pack_buckets(
     s: Sets, gangs: Iterable[int], wanted_pods: BucketPods, options: Options
@@ -143,7 +140,7 @@ def _pack_tighter(
     best = None
     for way in (
         (pack_bucket, partial(pack_exactly, wholes=unopened))
-        if len(wanted_pods) * len(s.buckets[i].nodes) <= MAX_EXACT_PAIRS
+        if len(wanted_pods) * len(s.buckets[i].nodes) <= options.budget.repack_pairs
         else (pack_bucket,)
     ):
         found = way(s.problem, FreeNodes(s.free), s.buckets[i], wanted_pods, options)

@@ -10,20 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from solver.options import Budget
 from solver.problem import Gang, Placement, Problem
 from solver.semantics.placement_cost import BoolArray
 from solver.semantics.placements import Placements, merge_placements, new_placements
 from solver.state.free_nodes import FreeNodes
-
-MAX_EXCHANGES = 100_000
-"""Exchanges that are looked at for one gang in one leaf."""
 
 Step = tuple[int, int, int, int | None]
 """(role, from node, to node, role that comes back in exchange or None)"""
 
 
 def improve_role_affinity(
-    problem: Problem, room: FreeNodes, placements: Placements, unopened: BoolArray
+    problem: Problem, room: FreeNodes, placements: Placements, unopened: BoolArray, budget: Budget
 ) -> dict[int, tuple[Placement, ...]]:
     """The same pods per role and leaf, nearer to what their gangs like. room: what is free beside these placements,
     kept up to date.
@@ -43,7 +41,7 @@ def improve_role_affinity(
         moved = [
             p
             for pods in leaves.values()
-            for p in _LeafExchange.from_pods(problem, room, gang, pods, unopened).improve()
+            for p in _LeafExchange.from_pods(problem, room, gang, pods, unopened, budget.affinity_exchanges).improve()
         ]
         found[j] = merge_placements([*gang.running, *moved])
     return found
@@ -61,11 +59,18 @@ class _LeafExchange:
     all_pods: dict[int, list[int]]
     role_affinity: Mapping[tuple[int, int], int]
     unopened: BoolArray
+    max_exchanges: int
     exchanges_tried: int = 0
 
     @classmethod
     def from_pods(
-        cls, problem: Problem, room: FreeNodes, gang: Gang, pods: Sequence[Placement], unopened: BoolArray
+        cls,
+        problem: Problem,
+        room: FreeNodes,
+        gang: Gang,
+        pods: Sequence[Placement],
+        unopened: BoolArray,
+        max_exchanges: int,
     ) -> _LeafExchange:
         new = {n: [0] * len(gang.roles) for n in sorted({p.node for p in pods})}
         for p in pods:
@@ -82,6 +87,7 @@ class _LeafExchange:
             both,
             {(a, b): value for x, y, value in gang.role_affinities for a, b in ((x, y), (y, x))},
             unopened,
+            max_exchanges,
         )
 
     def improve(self) -> list[Placement]:
@@ -102,7 +108,7 @@ class _LeafExchange:
                 for v in (n for n in self.new_pods if n != u):
                     for b in (None, *(t for t in roles if t != a and self.new_pods[v][t])):
                         self.exchanges_tried += 1
-                        if self.exchanges_tried > MAX_EXCHANGES:
+                        if self.exchanges_tried > self.max_exchanges:
                             return
                         step = (a, u, v, b)
                         gain = self._gain(step)

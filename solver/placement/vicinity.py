@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from solver.models.sets import Sets
+from solver.options import Budget
 from solver.placement.bounds import TopologyCost, excess_sort_key
 from solver.problem import PodRequest
 from solver.semantics.device_slots import IntArray
@@ -18,19 +19,6 @@ from solver.semantics.placement_cost import topology_cost
 from solver.semantics.placements import Placements, new_placements
 from solver.semantics.topology import ROOT
 from solver.state.free_nodes import FreeNodes
-
-MAX_VARIABLES = 250
-"""Pod variables of one vicinity: the root of a larger model takes seconds."""
-
-MAX_DOMAIN_BUCKETS = 32
-"""Places of the domain that come in, those with most room first; the model is then as large in a large cluster as in a
-small one."""
-
-MIN_SHARING_GANGS = 3
-"""So many gangs must share a model of all places; else the gang moves within a domain, and more of those there with it."""
-
-SPARE_BUCKETS = 8
-"""Places anywhere, those with most room first, for gangs that make way."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +37,7 @@ class NeighbourhoodSelector:
     gang_classes: Mapping[int, GangClass]
     placements: Placements
     min_costs: Mapping[int, TopologyCost]
+    budget: Budget
 
     def next_neighbourhood(self, tried: set[int]) -> Neighbourhood | None:
         """Around the gang not treated yet that is furthest from what it could be alone; None where every other is as
@@ -63,7 +52,7 @@ class NeighbourhoodSelector:
         anywhere = self._neighbourhood_of(first, set(range(len(self.s.buckets))))
         return (
             anywhere
-            if len(anywhere.gangs) >= MIN_SHARING_GANGS
+            if len(anywhere.gangs) >= self.budget.neighbourhood_gangs
             else self._neighbourhood_of(first, self._touched_buckets[first] | self._target_buckets(first))
         )
 
@@ -82,7 +71,7 @@ class NeighbourhoodSelector:
             ),
         ):
             more = buckets | self._touched_buckets[j]
-            if self._variable_count([*gangs, j], more) > MAX_VARIABLES:
+            if self._variable_count([*gangs, j], more) > self.budget.neighbourhood_variables:
                 break
             gangs.append(j)
             buckets = more
@@ -120,7 +109,10 @@ class NeighbourhoodSelector:
         inside = set(s.bucket_of[s.tree.nodes_under(home)].tolist())
         empty = np.sum([self._vacant_by_bucket(role.pod_request) for role in roles], axis=0)
         order = np.argsort(-empty, kind="stable").tolist()
-        return {*[i for i in order if i in inside][:MAX_DOMAIN_BUCKETS], *order[:SPARE_BUCKETS]}
+        return {
+            *[i for i in order if i in inside][: self.budget.neighbourhood_buckets],
+            *order[: self.budget.neighbourhood_spare_buckets],
+        }
 
     def _fit_counts(self, room: FreeNodes, role: ClassRole) -> IntArray:
         """Node -> pods of the role that it holds."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from solver.mip.lexicographic import verdict_of
 from solver.options import Options
 from solver.plan import Objective
-from solver.preemption.search import MODEL_SIZES, EvictionChoice, EvictionProblem, solve_eviction_model, total_loss
+from solver.preemption.search import EvictionChoice, EvictionProblem, solve_eviction_model, total_loss
 from solver.problem import Placement, Vector
 from solver.semantics.eviction_rights import Victim, is_entitled_to_reclaim, min_retained_amounts
 from solver.semantics.gang_classes import meets_minima, waiting_class
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 
 EvictionRights = tuple[tuple[int, bool, tuple[int, ...]], ...]
 """(victim, whether of the gang's own queue, queues that have to spare what it loses), ascending: who may go for a gang."""
-
-NODE_SEARCH_FACTOR = 4
-"""Gangs times nodes, in units of `Options.winner_variables`, up to which the nodes that matter are looked for."""
 
 
 def with_joint_victims(state: PlanState) -> PlanState:
@@ -58,7 +55,10 @@ def with_extra_preemptor(state: PlanState, j: int) -> PlanState | None:
 
 def _is_too_large(state: PlanState, gangs: int) -> bool:
     """Whether not even to look for the nodes that matter: gangs times nodes are far beyond what one model may have."""
-    return gangs * len(state.problem.nodes) > NODE_SEARCH_FACTOR * state.options.preemptor_variables
+    return (
+        gangs * len(state.problem.nodes)
+        > state.options.budget.preemptor_node_factor * state.options.budget.preemptor_variables
+    )
 
 
 def _groups_by_rights(state: PlanState, extra_gangs: Sequence[int]) -> list[list[int]]:
@@ -128,7 +128,7 @@ def _solve_joint_evictions(
     until it is proved."""
     bounds = [eviction_problem.loss_bounds(k) for k in range(len(eviction_problem.gangs))]
     best: EvictionChoice | None = None
-    for size in MODEL_SIZES:
+    for size in options.budget.eviction_nodes:
         choices = [bound.choose_nodes(size) for bound in bounds]
         nodes = frozenset(current_nodes).union(*(choice.nodes for choice in choices))
         useful = [
@@ -139,7 +139,7 @@ def _solve_joint_evictions(
         if (
             len(nodes) * sum(len(shape.roles) for shape in eviction_problem.gang_classes)
             + sum(len(v.running) for v in useful)
-            > options.preemptor_variables
+            > options.budget.preemptor_variables
         ):
             break
         beyond = min(choice.outside_bound for choice in choices)

@@ -53,10 +53,6 @@ from solver.semantics.topology import TopologyTree
 from solver.state.free_nodes import FreeNodes
 from solver.state.queue_books import QueueBooks
 
-MODEL_SIZES = (96, 768, 3_072)
-"""Nodes in the model, one try after another until the answer is proved; beyond the last the objective says how much may
-be missing."""
-
 
 @dataclass(frozen=True, slots=True)
 class EvictionChoice:
@@ -263,7 +259,7 @@ def cheapest_victims(state: EvictionState, j: int, options: Options) -> Eviction
     room = EvictionProblem(state, (j,), (waiting_class(j, state.problem.gangs[j]),), victims, exposures)
     bounds = room.loss_bounds(0)
     best: EvictionChoice | None = None
-    for size in MODEL_SIZES:
+    for size in options.budget.eviction_nodes:
         choice = bounds.choose_nodes(size)
         if not choice.nodes:
             break

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
-from unittest.mock import patch
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from solver import Options, solve
 from solver.models.sets import Sets, coarsest_buckets
-from solver.placement import exact, identical_pods
+from solver.options import Budget
+from solver.placement import identical_pods
 from solver.plan import Plan
 from solver.problem import Gang, HyperNode, Node, Problem, Queue, Role, Topology
 from solver.semantics.gang_classes import gangs_by_class, waiting_class
@@ -99,6 +98,10 @@ def allowed(tree: TopologyTree, gang: Gang, touched: set[int | None]) -> bool:
     return len(homes) == 1 and None not in homes
 
 
+CLASSES_ONLY = Options(budget=Budget(placement_variables=0, neighbourhoods=0))
+"""Neither one model of all gangs nor neighbourhoods of a few."""
+
+
 def sets_of(world: Problem) -> Sets:
     waiting = gangs_by_class(world, range(len(world.gangs)))
     shapes = tuple(dict.fromkeys(shape for _, _, shape in waiting))
@@ -120,13 +123,11 @@ def test_its_bound_is_one_and_its_placements_are_valid_and_no_farther(world: Pro
     assume(least is not None)
     s, shapes = sets_of(world), {j: waiting_class(j, gang) for j, gang in enumerate(world.gangs)}
     assert least is not None
-    for limit in (identical_pods.MAX_RELAXED_VARIABLES, 0, 60):
-        with patch.object(identical_pods, "RELAXED", limit):
-            assert identical_pods.joint_bounds(s, shapes, Options()).spread_bound <= least
-    with patch.object(exact, "SMALL", 0), patch.object(exact, "ROUNDS", 0):
-        made = solve(world)
-        with patch.object(identical_pods, "MODELS", 0):
-            before = solve(world)
+    for limit in (Budget().class_relaxed_variables, 0, 60):
+        options = Options(budget=Budget(class_relaxed_variables=limit))
+        assert identical_pods.joint_bounds(s, shapes, options).spread_bound <= least
+    made = solve(world, CLASSES_ONLY)
+    before = solve(world, CLASSES_ONLY.with_budget(class_domain_sets=0))
     assert verify(world, made) == []
     value, bound = spread_of(made)
     assert bound <= least <= value <= spread_of(before)[0]
@@ -140,6 +141,5 @@ def test_below_one_switch_it_finds_the_least(world: Problem) -> None:
     assume(len(tree.tiers) < 2 or len({tree.domains_by_tier(node.leaf)[1] for node in world.nodes}) <= 2)
     least = least_spread(world)
     assume(least is not None)
-    with patch.object(exact, "SMALL", 0), patch.object(exact, "ROUNDS", 0):
-        made = solve(world, replace(Options(), max_nodes=2_000))
+    made = solve(world, CLASSES_ONLY)
     assert spread_of(made)[0] == least

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from solver import Options, solve
 from solver.greedy.best_fit import GreedyPlacer
+from solver.options import Budget
 from solver.problem import Gang, Node, Problem, Queue, Role, Topology
 from solver.semantics.gang_classes import waiting_class
 from solver.semantics.topology import TopologyTree
@@ -35,17 +36,17 @@ from tests.property.strategies import HYPERNODE_TREES, POLICIES, problems, probl
 CUT = (
     Options(time_limit=0.0),
     Options(max_nodes=1),
-    Options(max_nodes=1, joint_variables=10**6, share_variables=10**6),
+    Options(max_nodes=1, budget=Budget(joint_variables=10**6, share_variables=10**6)),
     Options(gap=0.5),
-    Options(joint_variables=1, share_variables=1, max_nodes=1),
+    Options(max_nodes=1, budget=Budget(joint_variables=1, share_variables=1)),
 )
 """Short searches of every kind: no time, no branching, a gap, shares held at the greedy's."""
 
 SPLIT = (
-    Options(joint_variables=1, share_variables=10**6),
-    Options(joint_variables=1, share_variables=1),
-    Options(joint_variables=1, time_limit=0.0),
-    Options(joint_variables=1, batch_variables=1),
+    Options(budget=Budget(joint_variables=1, share_variables=10**6)),
+    Options(budget=Budget(joint_variables=1, share_variables=1)),
+    Options(time_limit=0.0, budget=Budget(joint_variables=1)),
+    Options(budget=Budget(joint_variables=1, batch_variables=1)),
 )
 """Each priority by itself; each gang by itself."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from solver import Options, solve
+from solver.options import Budget
 from solver.plan import Action, Plan
 from solver.verify import verify
 from tests.unit.solver.builders import gang, nodes, problem, role, running_pods, subgroup
@@ -103,7 +104,7 @@ def test_priorities_in_models_of_their_own_claim_what_is_so_beside_the_places_be
         gang("low", role(1, node_classes=(1,), gpu=4)),
     )
     world = problem(nodes(1, gpu=4, node_class=1), nodes(1, gpu=4, node_class=0), high, low)
-    together, apart = solve(world), solve(world, Options(joint_variables=0))
+    together, apart = solve(world), solve(world, Options(budget=Budget(joint_variables=0)))
     assert actions(together) == ["start", "start"]
     assert [batch.gangs for batch in together.batches] == [(0, 1)]
     # docs/model.md, Verdicts: the second batch is proven beside what the first one took, and says so by being a batch

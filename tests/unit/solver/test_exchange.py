@@ -3,15 +3,11 @@ over single nodes is asked."""
 
 from __future__ import annotations
 
-import sys
-
-import pytest
-
 from solver import solve
 from solver.admission.greedy_fill import floor_after_exchange, unpackable_objective
 from solver.admission.greedy_floor import floor_objectives
 from solver.models.sets import Sets, coarsest_buckets
-from solver.options import Options
+from solver.options import Budget, Options
 from solver.placement.node_exchange import exchange_pods
 from solver.plan import Objective
 from solver.problem import Placement, Problem
@@ -145,11 +141,10 @@ def test_only_the_first_goal_of_a_relaxation_is_believed() -> None:
         assert [(o.name, o.value, o.bound) for o in found] == [("placed[0]", 6, most), ("gangs[0]", 2, 3)]
 
 
-def test_a_plan_of_a_batch_too_large_for_single_nodes_stands_on_its_floor(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_of_a_batch_too_large_for_single_nodes_stands_on_its_floor() -> None:
     world = scattered()
     exact = solve(world)
-    monkeypatch.setattr(sys.modules["solver.planner"], "NODE_MODEL_FACTOR", 0)
-    plan = solve(world)
+    plan = solve(world, Options(budget=Budget(node_model_factor=0)))
     assert verify(world, plan) == []
     assert [d.action for d in plan.decisions] == [d.action for d in exact.decisions] == ["start", "start", "wait"]
     placed = [

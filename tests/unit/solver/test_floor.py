@@ -10,7 +10,7 @@ from solver import solve
 from solver.admission.admit import Admission, solve_admission
 from solver.admission.greedy_floor import LevelScore
 from solver.models.sets import Sets
-from solver.options import Options
+from solver.options import Budget, Options
 from solver.plan import Plan
 from solver.problem import Problem
 from solver.semantics.placements import Placements
@@ -85,7 +85,7 @@ def test_a_batch_that_lies_in_the_way_of_the_next_one_is_overruled_where_the_gre
     greedy does not."""
     low, high = gang("low", role(1, gpu=3, cpu=1)), gang("high", role(2, gpu=3), priority=2)
     world = problem(nodes(1, gpu=8, cpu=16), nodes(1, leaf="s", gpu=8), low, high, hypernodes={"s": (1, None)})
-    plan = solve(world, Options(joint_variables=1))
+    plan = solve(world, Options(budget=Budget(joint_variables=1)))
     assert verify(world, plan) == []
     assert started(world, plan) == {"low", "high"}
     (batch,) = plan.batches
@@ -98,7 +98,7 @@ def test_so_it_is_where_somebody_might_be_evicted_and_nobody_is() -> None:
     low, high = gang("low", role(1, gpu=3, cpu=1)), gang("high", role(2, gpu=3), priority=2)
     things = nodes(1, gpu=8, cpu=16), nodes(1, leaf="s", gpu=8), nodes(1, gpu=4), calm, low, high
     world = problem(*things, hypernodes={"s": (1, None)}, preempt_enabled=True)
-    plan = solve(world, Options(joint_variables=1))
+    plan = solve(world, Options(budget=Budget(joint_variables=1)))
     assert verify(world, plan) == []
     assert started(world, plan) == {"low", "high"}
     assert not any(decision.evicted_pods for decision in plan.decisions)

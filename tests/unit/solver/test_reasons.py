@@ -495,9 +495,9 @@ def test_the_smallest_set_prefers_one_then_two_then_what_cannot_be_spared() -> N
         asked.append("".join(some))
         return {"b", "c"} <= set(some) or "d" in some
 
-    assert smallest_sufficient("abc", suffices) == ("b", "c")
-    assert smallest_sufficient("abcd", suffices) == ("d",)
-    assert smallest_sufficient("ab", suffices) is None
+    assert smallest_sufficient("abc", suffices, 6) == ("b", "c")
+    assert smallest_sufficient("abcd", suffices, 6) == ("d",)
+    assert smallest_sufficient("ab", suffices, 6) is None
     assert minimal_subset(tuple("abc"), suffices) == ("b", "c")
     assert "a" in asked
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from solver import InvalidProblemError, Options, solve
+from solver.options import Budget
 from solver.plan import Fact, Repair
 from solver.problem import Problem
 from solver.semantics.placement_cost import COST_NAMES
@@ -262,8 +263,8 @@ def test_a_queue_that_asks_for_little_gets_it_and_the_rest_is_shared() -> None:
     ("options", "expected", "verdict"),
     [
         (Options(), {"a3", "b5"}, "proven"),
-        (Options(joint_variables=0), {"a3", "b5"}, "proven"),
-        (Options(joint_variables=0, share_variables=0), {"a5", "a3"}, "limit reached"),
+        (Options(budget=Budget(joint_variables=0)), {"a3", "b5"}, "proven"),
+        (Options(budget=Budget(joint_variables=0, share_variables=0)), {"a5", "a3"}, "limit reached"),
     ],
 )
 def test_the_lowest_share_is_raised_above_the_greedys_in_large_models_too(
@@ -353,7 +354,7 @@ def test_cbc_and_highs_admit_as_much() -> None:
 
 def test_one_model_for_each_priority_admits_as_much_as_one_for_all_where_it_does_not_matter() -> None:
     world = crowd()
-    apart = verified_plan(world, Options(joint_variables=0))
+    apart = verified_plan(world, Options(budget=Budget(joint_variables=0)))
     assert len(apart.batches) == 2
     together = verified_plan(world)
     first = [d.gang for d in together.decisions if d.action == "start" and world.gangs[d.gang].priority == 1]

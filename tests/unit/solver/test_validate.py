@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from solver.options import Options
+from solver.options import Budget, Options
 from solver.problem import InvalidProblemError, Problem
 from solver.validation.values import MAX_AMOUNT, validate
 from tests.unit.solver.builders import gang, hard_topology, nodes, problem, queue, role, running_pods, subgroup
@@ -171,10 +171,15 @@ def test_the_first_of_two_culprits_is_named() -> None:
         ({"gap": -0.1}, "gap: -0.1"),
         ({"time_limit": -1.0}, "time_limit: -1.0"),
         ({"max_nodes": -1}, "max_nodes: -1"),
-        ({"joint_variables": -1}, "joint_variables: -1"),
         ({"engine": "foo"}, "engine: 'foo'"),
     ],
 )
 def test_an_option_that_is_no_limit_is_refused_by_name(options: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=f"^{said} is"):
         Options(**options)
+
+
+@pytest.mark.parametrize("limit", ["joint_variables", "eviction_nodes"])
+def test_a_negative_limit_of_the_budget_is_refused_by_name(limit: str) -> None:
+    with pytest.raises(ValueError, match=f"^{limit}: -1 is"):
+        Budget(**{limit: (96, -1) if limit == "eviction_nodes" else -1})  # type: ignore[arg-type]

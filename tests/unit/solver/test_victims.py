@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from solver import Options, solve
+from solver.options import Budget
 from solver.problem import Policy, Problem
 from solver.verify import verify
 from tests.unit.solver.builders import (
@@ -120,7 +121,7 @@ def loss_of(world: Problem, options: Options) -> int:
 
 
 def test_the_first_winner_leaves_the_second_what_is_dear_without_it() -> None:
-    assert loss_of(rivals(), Options(preemptor_variables=0)) == 121
+    assert loss_of(rivals(), Options(budget=Budget(preemptor_variables=0))) == 121
     assert loss_of(rivals(), Options()) == 31
     plan = solve(rivals())
     assert [d.evicted_for for d in plan.decisions[:4]] == [(5,), (5,), (4,), ()]
@@ -130,7 +131,7 @@ def test_the_first_winner_leaves_the_second_what_is_dear_without_it() -> None:
 
 def test_the_first_winner_leaves_the_second_the_only_room_that_it_can_have() -> None:
     world = rivals(second=None)
-    assert solve(world, Options(preemptor_variables=0)).decisions[5].action == "wait"
+    assert solve(world, Options(budget=Budget(preemptor_variables=0))).decisions[5].action == "wait"
     assert actions_by_gang(world) == {
         "g0": "evict",
         "g1": "evict",
@@ -170,7 +171,7 @@ def test_two_queues_that_take_from_a_third_do_it_together() -> None:
         hypernodes=TREE,
         reclaim_enabled=True,
     )
-    assert loss_of(world, Options(preemptor_variables=0)) == 121
+    assert loss_of(world, Options(budget=Budget(preemptor_variables=0))) == 121
     assert loss_of(world, Options()) == 31
 
 

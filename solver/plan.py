@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from solver.problem import Placement, Vector
+from solver.problem import Limits, Placement, Vector
 
 Action = Literal["start", "keep", "wait", "evict"]
 Verdict = Literal["proven", "within gap", "limit reached"]
@@ -138,12 +138,14 @@ class Batch:
 @dataclass(frozen=True, slots=True)
 class QueueUse:
     """What a queue holds, descendants included. allocated: before the plan. admitted: added by the plan, less what it
-    evicts (then it may be negative). share: weighted dominant share after it."""
+    evicts (then it may be negative). share: weighted dominant share after it. deserved: with the plugin proportion the
+    queue's water-filled share, None for a share of 0; else what the plugin capacity makes of the declared amounts."""
 
     queue: int
     allocated: Vector
     admitted: Vector
     share: float
+    deserved: Limits
 
 
 @dataclass(frozen=True, slots=True)

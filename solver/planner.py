@@ -44,7 +44,7 @@ from solver.semantics.gang_classes import gangs_by_class, meets_minima, waiting_
 from solver.semantics.placement_cost import COST_NAMES, UnopenedCapacity
 from solver.semantics.placements import Placements, merge_placements, new_placements, placed_demand
 from solver.semantics.priorities import eligible_in_order, precedence, serving_order_key
-from solver.semantics.queue_limits import cluster_totals
+from solver.semantics.queue_limits import cluster_totals, deserved_amounts
 from solver.semantics.slot_holdings import SlotHoldings
 from solver.semantics.topology import TopologyTree
 from solver.state.free_nodes import FreeNodes, free_and_overcommitted
@@ -639,7 +639,8 @@ def _queue_uses(
     problem: Problem, ledger_before: QueueBooks, ledger_after: QueueBooks, totals: tuple[int, ...]
 ) -> tuple[QueueUse, ...]:
     found = []
-    for q in range(len(problem.queues)):
+    for q, deserved in enumerate(deserved_amounts(problem)):
         admitted = tuple(b - a for a, b in zip(ledger_before.held[q], ledger_after.held[q], strict=True))
-        found.append(QueueUse(q, ledger_before.held[q], admitted, ledger_after.weighted_dominant_share(q, totals)))
+        share = ledger_after.weighted_dominant_share(q, totals)
+        found.append(QueueUse(q, ledger_before.held[q], admitted, share, deserved))
     return tuple(found)

@@ -11,7 +11,7 @@ from solver.problem import Placement, Problem
 from solver.semantics.device_slots import SlotUses, slot_uses_of
 from solver.semantics.gang_classes import meets_minima
 from solver.semantics.placements import add_vectors, merge_placements, new_placements, placed_demand
-from solver.semantics.queue_limits import cluster_totals
+from solver.semantics.queue_limits import cluster_totals, deserved_amounts
 from solver.state.free_nodes import FreeNodes, free_vectors
 from solver.state.queue_books import QueueBooks
 
@@ -36,9 +36,13 @@ def plan_of_placements(
     whole = cluster_totals(problem)
     uses = (
         QueueUse(
-            q, before.held[q], add_vectors(after.held[q], before.held[q], -1), after.weighted_dominant_share(q, whole)
+            q,
+            before.held[q],
+            add_vectors(after.held[q], before.held[q], -1),
+            after.weighted_dominant_share(q, whole),
+            deserved,
         )
-        for q in range(len(problem.queues))
+        for q, deserved in enumerate(deserved_amounts(problem))
     )
     decided = tuple(d.gang for d in decisions if d.action in ("start", "wait"))
     return Plan(decisions, (Batch(decided, "proven", (), 0.0),) if decided else (), tuple(uses))

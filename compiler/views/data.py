@@ -18,7 +18,6 @@ from compiler.lower.origins import namespace_of
 from compiler.outcome import JobDecision, Outcome
 from solver.plan import Batch
 from solver.problem import Problem
-from solver.semantics.queue_limits import water_filled_shares
 
 
 def plan_document(outcome: Outcome, *, timings: bool = False) -> dict[str, Any]:
@@ -101,7 +100,7 @@ def _json_number(value: float) -> int | float:
 
 
 def queue_entries(outcome: Outcome) -> list[dict[str, Any]]:
-    """In the problem's order; only what was declared stands in guarantee, deserved and capability."""
+    """In the problem's order; guarantee and capability as declared, deserved as the plan has it."""
     if outcome.plan is None or outcome.problem is None:
         return []
     problem = outcome.problem
@@ -112,27 +111,11 @@ def queue_entries(outcome: Outcome) -> list[dict[str, Any]]:
             "allocated": amounts_by_resource(problem.resources, use.allocated),
             "admitted": amounts_by_resource(problem.resources, use.admitted),
             "guarantee": amounts_by_resource(problem.resources, queue.guarantee),
-            "deserved": amounts_by_resource(problem.resources, queue.deserved),
+            "deserved": amounts_by_resource(problem.resources, use.deserved),
             "capability": amounts_by_resource(problem.resources, queue.capability),
             "share": _json_number(use.share),
         }
         for use, queue in zip(outcome.plan.queues, problem.queues, strict=True)
-    ]
-
-
-def queue_entries_with_shares(outcome: Outcome) -> list[dict[str, Any]]:
-    """`queues`, where deserved is what counts: with the plugin proportion the share by weight that it works out for
-    each queue with jobs."""
-    found, problem = queue_entries(outcome), outcome.problem
-    if problem is None or not problem.policy.proportion:
-        return found
-    shares = [
-        tuple(amount or None for amount in share or (None,) * len(problem.resources))
-        for share in water_filled_shares(problem)
-    ]
-    return [
-        {**queue, "deserved": amounts_by_resource(problem.resources, share)}
-        for queue, share in zip(found, shares, strict=True)
     ]
 
 

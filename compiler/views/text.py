@@ -73,7 +73,7 @@ class PlanView:
             raise ValueError("only an outcome with a plan can be shown")
         self.outcome, self.style, self.show_all_sources = outcome, style, show_all_sources
         self.problem, self.origins = outcome.problem, outcome.origins
-        self.data = {**views_data.plan_document(outcome), "queues": views_data.queue_entries_with_shares(outcome)}
+        self.data = views_data.plan_document(outcome)
 
     # ---- header
 

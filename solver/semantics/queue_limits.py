@@ -259,6 +259,14 @@ def capacity_deserved(problem: Problem) -> tuple[Limits, ...]:
     return tuple(found)
 
 
+def deserved_amounts(problem: Problem) -> tuple[Limits, ...]:
+    """What each queue deserves in effect: its water-filled share with proportion, None for 0; else as with capacity."""
+    if not problem.policy.proportion:
+        return capacity_deserved(problem)
+    nothing = (0,) * len(problem.resources)
+    return tuple(tuple(amount or None for amount in share or nothing) for share in water_filled_shares(problem))
+
+
 def share_measures(problem: Problem, entitlements: Sequence[float]) -> tuple[ShareMeasure, ...]:
     """By what fair shares are measured.
 

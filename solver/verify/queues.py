@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 
 from solver.problem import Vector
 from solver.verify import quotas
@@ -103,10 +104,12 @@ def guarantee_shortfalls(
 
 def queue_use(x: CheckedPlan) -> Findings:
     """`Plan.queues`: one for each queue in order; allocated = used + running, admitted = new - evicted, both with
-    descendants; share = max over resources of (allocated + admitted) / (capacity of all nodes) / weight."""
+    descendants; share = max over resources of (allocated + admitted) / (capacity of all nodes) / weight; deserved as
+    worked out again, in whole units."""
     if [use.queue for use in x.plan.queues] != list(range(len(x.problem.queues))):
         yield ("queues",), f"there must be one entry for each of the {len(x.problem.queues)} queues, in order"
         return
+    due = quotas.deserved(x.problem)
     for q, use in enumerate(x.plan.queues):
         if use.allocated != x.allocated_amounts[q]:
             yield (
@@ -117,6 +120,10 @@ def queue_use(x: CheckedPlan) -> Findings:
         if use.admitted != more:
             yield ("queues", q, "admitted"), f"is {use.admitted}, but the plan adds {more}"
         held = vector_sum(x.allocated_amounts[q], more)
+        for name, claimed in zip(x.problem.resources, use.deserved, strict=True):
+            amount = due[q].get(name, Decimal(0))
+            if name != "pods" and not amount - 1 < (claimed or 0) <= amount + quotas.RESOLUTION:
+                yield ("queues", q, "deserved"), f"is {claimed} {name} instead of {amount:f}"
         share = (
             max((amount / total for amount, total in zip(held, x.totals, strict=True) if total), default=0.0)
             / x.problem.queues[q].weight

@@ -108,6 +108,7 @@ def queue_sum_wrong(world: Problem, placed: PodsByGang, random: Random) -> Itera
             "share": use.share + 0.01,
             "allocated": (use.allocated[0] + 1, *use.allocated[1:]),
             "admitted": (*use.admitted[:-1], -1),
+            "deserved": tuple((amount or 0) + 2 for amount in use.deserved),
         }
         field = random.choice(sorted(wrong))
         yield world, replace(made, queues=replace_at(made.queues, q, **{field: wrong[field]}))

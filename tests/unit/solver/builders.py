@@ -31,6 +31,7 @@ from solver.problem import (
     TopologyMode,
     Vector,
 )
+from solver.semantics.queue_limits import deserved_amounts
 
 Amounts = Mapping[str, int]
 
@@ -390,7 +391,7 @@ def queue_uses(world: Problem, decisions: Iterable[Decision]) -> tuple[QueueUse,
     """Written the long way round (every queue asks every gang), so that it is no copy of what it helps to test."""
     placed = {decision.gang: decision.placements for decision in decisions}
     uses = []
-    for q, spec in enumerate(world.queues):
+    for q, (spec, deserved) in enumerate(zip(world.queues, deserved_amounts(world), strict=True)):
         family = [other for other in range(len(world.queues)) if q in _queue_path(world, other)]
         allocated, whole, share = [], [], 0.0
         for r in range(len(world.resources)):
@@ -410,6 +411,7 @@ def queue_uses(world: Problem, decisions: Iterable[Decision]) -> tuple[QueueUse,
                 tuple(allocated),
                 tuple(after - before for after, before in zip(whole, allocated, strict=True)),
                 share,
+                deserved,
             )
         )
     return tuple(uses)

@@ -107,7 +107,7 @@ CHECKED: dict[type, dict[str, str]] = {
         "gap": "batches",
         "verdict": "batches",
     },
-    solver.plan.QueueUse: dict.fromkeys(("queue", "allocated", "admitted", "share"), "queue_use"),
+    solver.plan.QueueUse: dict.fromkeys(("queue", "allocated", "admitted", "share", "deserved"), "queue_use"),
 }
 """Field of what a plan is made of -> the rule that looks at it, or why none does at run time, and what does instead."""
 

@@ -20,7 +20,7 @@ from tests.property.brute import (
     new_pod_sets,
     running_pods,
 )
-from tests.property.brute_relations import GangOnNode, keeps_pod_rules
+from tests.property.brute_pod_rules import GangOnNode, keeps_pod_rules
 from tests.property.optimum import Cost, QueueCeilings, accepts_gangs, ancestors, opened_counts, span_cost, split_cost
 
 _PodSpots = tuple[tuple[GangOnNode, int], ...]

@@ -10,7 +10,7 @@ from solver.plan import Objective, Plan
 from solver.problem import Problem
 from solver.semantics.placement_cost import COST_NAMES
 from solver.verify import verify
-from tests.property.strategies import problems
+from tests.builders.strategies import problems
 
 
 def costs(made: Plan) -> dict[str, Objective]:

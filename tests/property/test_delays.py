@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from solver import solve
 from solver.plan import Decision, Fact, Plan, Repair
 from solver.problem import Gang, Node, Placement, Problem, Queue, Role
-from tests.property.happenings import rare_events
+from tests.property.plan_events import rare_events
 from tests.property.test_lending import short
 from tests.property.test_time import TIMES, late, timed
 

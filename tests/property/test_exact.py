@@ -13,9 +13,9 @@ from solver import Options, Plan, solve
 from solver.plan import Objective
 from solver.problem import Placement, Problem
 from solver.verify import verify
-from tests.property.happenings import plan_events, rare_events
+from tests.builders.strategies import contended_problems, problems, problems_under_policies
 from tests.property.optimum import age_objective, best_sets, least_costs, objective_values
-from tests.property.strategies import contended_problems, problems, problems_under_policies
+from tests.property.plan_events import plan_events, rare_events
 
 COSTS = ("subgroups", "spread", "supernodes", "nodes")
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from solver import Plan, solve
 from solver.problem import Policy, Problem
 from solver.verify import verify
-from tests.property.happenings import plan_events, rare_events
+from tests.builders.problems import gang, nodes, problem, queue, role
+from tests.builders.strategies import problems, problems_under_policies
 from tests.property.optimum import cluster_totals
-from tests.property.strategies import problems, problems_under_policies
-from tests.unit.solver.builders import gang, nodes, problem, queue, role
+from tests.property.plan_events import plan_events, rare_events
 
 
 @st.composite

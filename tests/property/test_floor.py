@@ -20,6 +20,7 @@ from solver.semantics.topology import TopologyTree
 from solver.state.free_nodes import FreeNodes as Nodes
 from solver.state.free_nodes import free_vectors
 from solver.verify import verify
+from tests.builders.strategies import HYPERNODE_TREES, POLICIES, problems, problems_under_policies
 from tests.property import brute
 from tests.property.optimum import (
     QueueCeilings,
@@ -31,7 +32,6 @@ from tests.property.optimum import (
     precedence_level,
     share_measures,
 )
-from tests.property.strategies import HYPERNODE_TREES, POLICIES, problems, problems_under_policies
 
 CUT = (
     Options(time_limit=0.0),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from solver import solve
 from solver.problem import Policy, Problem
 from solver.verify import verify
-from tests.unit.solver.builders import gang, nodes, problem, queue, role, running_pods, subgroup
+from tests.builders.problems import gang, nodes, problem, queue, role, running_pods, subgroup
 
 SIZE = 16
 """Devices of the node: a power of two, so that shares by weight that are equal are so as floats too."""

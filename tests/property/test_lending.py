@@ -14,9 +14,9 @@ from solver.plan import Plan
 from solver.problem import Gang, Node, Placement, Problem, Queue, Role, Topology
 from solver.semantics.exclusions import dedicated_nodes
 from solver.verify import verify
+from tests.builders.strategies import HYPERNODE_TREES, problems
 from tests.property.brute import meets_minima_now
-from tests.property.happenings import rare_events
-from tests.property.strategies import HYPERNODE_TREES, problems
+from tests.property.plan_events import rare_events
 
 
 @st.composite

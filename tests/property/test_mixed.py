@@ -20,9 +20,9 @@ from solver.plan import Plan
 from solver.problem import Gang, InvalidProblemError, Node, Problem, Queue, Role
 from solver.validation.values import validate
 from solver.verify import verify
+from tests.builders.strategies import mixed_problems
 from tests.property.brute_mixed import excluded_nodes, least_costs
 from tests.property.optimum import best_sets, objective_values
-from tests.property.strategies import mixed_problems
 from tests.property.test_exact import COSTS, measured, objectives, same_until_age, single_kinds, started
 
 Item = TypeVar("Item")

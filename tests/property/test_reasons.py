@@ -18,10 +18,10 @@ from solver import solve
 from solver.plan import Decision, Fact, Plan, Repair
 from solver.problem import Gang, Node, Problem, Queue, ReturningNode, Subgroup, Topology
 from solver.verify import verify
+from tests.builders.strategies import contended_problems, problems, problems_under_policies, problems_with_slots
 from tests.property.brute import FreeCapacity, alone_on_empty_cluster, minimal_sets, new_pod_sets
-from tests.property.happenings import rare_events
 from tests.property.optimum import QueueCeilings, accepts_gangs
-from tests.property.strategies import contended_problems, problems, problems_under_policies, problems_with_slots
+from tests.property.plan_events import rare_events
 
 ANYWHERE = Topology("soft", 1)
 BUSY = {"GW102", "GW119"}

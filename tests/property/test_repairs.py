@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from solver import solve
 from solver.plan import Decision, Repair
 from solver.problem import DeviceSlot, Node, Problem
-from tests.property.strategies import problems_with_pod_rules, problems_with_slots
+from tests.builders.strategies import problems_with_pod_rules, problems_with_slots
 from tests.property.test_delays import beside, starts
 from tests.property.test_reasons import changed
 from tests.property.test_time import timed

@@ -15,9 +15,9 @@ from solver.plan import Plan
 from solver.problem import Problem
 from solver.semantics.placement_cost import COST_NAMES
 from solver.verify import verify
+from tests.builders.problems import plan_with as rebuilt
+from tests.builders.strategies import problems, problems_under_policies
 from tests.property.brute import admission_score, alone_on_empty_cluster, feasible_sets, meets_minima_now, new_pod_sets
-from tests.property.strategies import problems, problems_under_policies
-from tests.unit.solver.builders import plan_with as rebuilt
 
 
 def admitted(made: Plan) -> frozenset[int]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.lower.test_parts import compiled, group, pods, policy
+from tests.unit.compiler.lower.test_subgroups import compiled, group, pods, policy
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from solver.plan import Plan
 from solver.problem import Gang, Node, Placement, Problem, Queue, Role
 from solver.validation.values import validate
 from solver.verify import verify
+from tests.builders.strategies import contended_problems, problems, problems_with_slots, with_pod_rules
 from tests.property.brute import (
     AdmissionScore,
     admission_score,
@@ -21,8 +22,7 @@ from tests.property.brute import (
     meets_minima_now,
     precedence_levels,
 )
-from tests.property.happenings import plan_events, rare_events
-from tests.property.strategies import contended_problems, problems, problems_with_slots, with_pod_rules
+from tests.property.plan_events import plan_events, rare_events
 from tests.property.test_victims import NONE, contested, crowded
 
 TIMES = (None, None, 1, 2, 3)

@@ -12,8 +12,8 @@ from solver import solve
 from solver.problem import Problem
 from solver.validation.values import validate
 from solver.verify import RULES, verify
+from tests.builders.strategies import problems
 from tests.property.mutants import MUTATORS, PodsByGang, greedy_pods, plan_of_pods
-from tests.property.strategies import problems
 
 
 @settings(max_examples=300)

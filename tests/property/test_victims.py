@@ -26,6 +26,7 @@ from solver.problem import (
     Topology,
 )
 from solver.verify import verify
+from tests.builders.strategies import HYPERNODE_TREES
 from tests.property.brute import (
     FreeCapacity,
     RoleOnNode,
@@ -35,8 +36,7 @@ from tests.property.brute import (
     new_pod_sets,
     running_pods,
 )
-from tests.property.happenings import plan_events, rare_events
-from tests.property.strategies import HYPERNODE_TREES
+from tests.property.plan_events import plan_events, rare_events
 
 NONE = (None, None)
 POLICIES = (

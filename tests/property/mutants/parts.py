@@ -10,8 +10,8 @@ from typing import Any
 
 from solver.plan import Plan
 from solver.problem import Problem
+from tests.builders.problems import plan_with
 from tests.property.brute import FreeCapacity, RoleOnNode, new_pod_sets, running_pods
-from tests.unit.solver.builders import plan_with
 
 PodsByGang = dict[int, Counter[RoleOnNode]]
 """The admitted gangs' pods."""

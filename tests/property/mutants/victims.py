@@ -8,9 +8,9 @@ from random import Random
 
 from solver.plan import Plan
 from solver.problem import Placement, Problem, Queue
+from tests.builders.problems import queue_uses
 from tests.property.brute import meets_minima_now, running_pods
 from tests.property.mutants.parts import Mutant, Mutators, PodsByGang, pick_one, plan_of_pods, replace_at
-from tests.unit.solver.builders import queue_uses
 
 
 def plan_with_eviction(

@@ -13,7 +13,7 @@ from bench.baselines.plan import plan_of_placements
 from bench.baselines.site import BaselineCluster, Placements
 from solver.problem import Placement, Problem
 from solver.verify import verify
-from tests.unit.solver.builders import (
+from tests.builders.problems import (
     device_slots,
     gang,
     hard_topology,

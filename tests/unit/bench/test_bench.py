@@ -20,7 +20,7 @@ from compiler.cluster_state.state import load_state
 from compiler.pipeline import compile_repository
 from compiler.reading import read_specs
 from compiler.repository import Repository
-from tests.unit.solver.builders import gang, nodes, problem, queue, role
+from tests.builders.problems import gang, nodes, problem, queue, role
 
 QUALITY = Quality(8, 7, 8, 3, 2, (1, 4), {"proven": 2}, (1.0, 0.0))
 FIGURES = Figures(1.5, 1.25, 3 << 20, {"read": 0.5}, {"admit": 0.25}, QUALITY)

@@ -21,7 +21,7 @@ from reconciler.loop import choose_commit, update_plan
 from reconciler.observe import STATE_KINDS, Observation, fingerprint_of, state_objects
 from reconciler.publish.status import Condition
 from reconciler.report import build_report
-from tests.unit.reconciler.scripted import ScriptedAnswer, ScriptedServer, error_answer
+from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, error_answer
 
 COMMIT = "c0ffee"
 PLAN: Mapping[str, Any] = {"digest": "sha256:1", "gangs": []}

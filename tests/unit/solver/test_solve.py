@@ -11,7 +11,8 @@ from solver.options import Budget
 from solver.plan import Fact, Repair
 from solver.problem import Problem
 from solver.semantics.placement_cost import COST_NAMES
-from tests.unit.solver.builders import (
+from tests.builders.plans import verified_plan
+from tests.builders.problems import (
     GangSpec,
     NodeSpec,
     QueueSpec,
@@ -25,7 +26,6 @@ from tests.unit.solver.builders import (
     soft_topology,
     subgroup,
 )
-from tests.unit.solver.outcomes import verified_plan
 
 TREE = {"s0": (1, "spine"), "s1": (1, "spine"), "spine": (2, None)}
 

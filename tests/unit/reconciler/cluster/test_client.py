@@ -17,7 +17,7 @@ from reconciler.cluster.client import (
     Unauthorized,
 )
 from reconciler.cluster.objects import Ref
-from tests.unit.reconciler.scripted import ScriptedAnswer, ScriptedServer, answers_in_order, error_answer
+from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, answers_in_order, error_answer
 
 QUEUE = Ref("scheduling.volcano.sh/v1beta1", "Queue", "", "team")
 PODS = KNOWN_RESOURCES["v1", "Pod"]

@@ -8,7 +8,7 @@ import pytest
 
 from reconciler.cluster.client import Retry
 from reconciler.cluster.lease import Lease
-from tests.unit.reconciler.scripted import ScriptedAnswer, ScriptedServer, error_answer
+from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, error_answer
 
 
 class Kept:

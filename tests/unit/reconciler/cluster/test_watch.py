@@ -11,7 +11,7 @@ import pytest
 
 from reconciler.cluster.client import KNOWN_RESOURCES
 from reconciler.cluster.watch import Informer, ObjectCache, RelistError
-from tests.unit.reconciler.scripted import ScriptedAnswer, ScriptedServer, error_answer
+from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, error_answer
 
 PODS = KNOWN_RESOURCES["v1", "Pod"]
 

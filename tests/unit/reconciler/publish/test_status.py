@@ -18,7 +18,7 @@ from reconciler.publish.status import (
     status_document,
     status_text,
 )
-from tests.unit.reconciler.scripted import ScriptedAnswer, ScriptedServer, error_answer
+from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, error_answer
 
 GANG: dict[str, Any] = {
     "kind": "Job",

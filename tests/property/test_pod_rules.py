@@ -1,0 +1,144 @@
+"""Relations between pods: the solver and the verifier against brute force on tiny problems."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from solver import solve
+from solver.problem import Problem
+from solver.verify import verify
+from tests.builders.strategies import contended_problems, problems_with_pod_rules, with_pod_rules
+from tests.property.brute import admission_score, alone_on_empty_cluster
+from tests.property.brute_pod_rules import feasible_sets_under_rules, keeps_pod_rules
+from tests.property.mutants import MUTATORS, PodsByGang
+from tests.property.plan_events import plan_events, rare_events
+from tests.property.test_solve import admitted
+from tests.property.test_victims import contested, crowded
+
+
+@settings(max_examples=400)
+@given(problems_with_pod_rules())
+def test_the_admitted_set_is_feasible_and_the_best_by_the_objectives(world: Problem) -> None:
+    made = solve(world)
+    assert verify(world, made) == []
+    sets = feasible_sets_under_rules(world)
+    assert admitted(made) in sets
+    assert admission_score(world, admitted(made)) == max(admission_score(world, candidate) for candidate in sets)
+
+
+@settings(max_examples=300)
+@given(problems_with_pod_rules(running="whole gangs"))
+def test_beside_running_gangs_too(world: Problem) -> None:
+    made = solve(world)
+    assert verify(world, made) == []
+    sets = feasible_sets_under_rules(world)
+    assert admitted(made) in sets
+    assert admission_score(world, admitted(made)) == max(admission_score(world, candidate) for candidate in sets)
+
+
+@settings(max_examples=200)
+@given(problems_with_pod_rules(running="anything", elastic=True))
+def test_whatever_runs_and_however_gangs_grow_the_plan_keeps_every_relation(world: Problem) -> None:
+    made = solve(world)
+    assert verify(world, made) == []
+    new = Counter(
+        {(d.gang, p.role, p.node): p.pods for d in made.decisions for p in d.placements if d.action != "wait"}
+    )
+    for g, gang in enumerate(world.gangs):
+        for p in gang.running:
+            new[g, p.role, p.node] -= p.pods
+    assert keeps_pod_rules(world, +new)
+
+
+def test_whoever_is_evicted_the_plan_keeps_every_relation() -> None:
+    seen = Counter[str]()
+
+    @settings(max_examples=300)
+    @given(st.one_of(contested(), contested(), crowded()).flatmap(with_pod_rules))
+    def kept(world: Problem) -> None:
+        plan = solve(world)
+        assert verify(world, plan) == []
+        found = plan_events(world, plan)
+        seen.update({*found, "evicts for related"} if {"evicts", "related"} <= found else found)
+
+    kept()
+    assert rare_events(seen, evicts=80, related=70, evicts_for_related=50) == {}
+
+
+@settings(max_examples=100)
+@given(problems_with_pod_rules(running="whole gangs", elastic=True))
+def test_scattered_pods_keep_every_relation(world: Problem) -> None:
+    scattered = replace(world, policy=replace(world.policy, spread_pods=True))
+    assert verify(scattered, solve(scattered)) == []
+
+
+@settings(max_examples=300)
+@given(problems_with_pod_rules(running="whole gangs"))
+def test_what_is_said_to_fit_never_does_not_fit_alone(world: Problem) -> None:
+    for decision in solve(world).decisions:
+        if any(fact.never for fact in decision.facts):
+            assert feasible_sets_under_rules(alone(world, decision.gang)) == [frozenset()]
+
+
+def test_where_only_a_relation_is_blamed_the_gang_starts_without_it_and_not_with_it() -> None:
+    """Beside what runs: nobody asks any more who of the gang is where."""
+    seen = Counter[str]()
+
+    @settings(max_examples=150)
+    @given(
+        st.one_of(
+            problems_with_pod_rules(running="whole gangs"),
+            contended_problems().flatmap(with_pod_rules),
+            crowded().flatmap(with_pod_rules),
+        )
+    )
+    def blamed(world: Problem) -> None:
+        for decision in solve(world).decisions:
+            gang, facts = world.gangs[decision.gang], decision.facts
+            if [fact.code for fact in facts] != ["GW117"] or facts[0].never or gang.running:
+                continue
+            seen["GW117"] += 1
+            runs = tuple(other for other in world.gangs if other.running)
+            loose = replace(gang, roles=tuple(replace(role, owned_rules=(), selecting_rules=()) for role in gang.roles))
+            with_it, without = (feasible_sets_under_rules(replace(world, gangs=(*runs, one))) for one in (gang, loose))
+            assert not any(len(runs) in started for started in with_it)
+            assert any(len(runs) in started for started in without)
+
+    blamed()
+    assert rare_events(seen, GW117=15) == {}
+
+
+def alone(world: Problem, g: int) -> Problem:
+    """Gang g on the empty cluster, among all the company that it may ask for: only what keeps pods apart is left."""
+    empty = [replace(r, selected_present=(0,) * len(r.selected_present), owners_present=()) for r in world.pod_rules]
+    apart = {rho for rho, relation in enumerate(world.pod_rules) if relation.rule_kind == "anti-affinity"}
+    lone = alone_on_empty_cluster(world, g)
+    (gang,) = lone.gangs
+    roles = tuple(
+        replace(
+            r,
+            owned_rules=tuple(b for b in r.owned_rules if b in apart),
+            selecting_rules=tuple(m for m in r.selecting_rules if m in apart),
+        )
+        for r in gang.roles
+    )
+    return replace(lone, gangs=(replace(gang, roles=roles),), pod_rules=tuple(empty))
+
+
+@settings(max_examples=200)
+@given(problems_with_pod_rules(running="whole gangs"), st.randoms(use_true_random=True))
+def test_mutants_of_plans_with_relations_are_caught_each_by_its_rule(world: Problem, random: Random) -> None:
+    placed: PodsByGang = {
+        decision.gang: Counter({(place.role, place.node): place.pods for place in decision.placements})
+        for decision in solve(world).decisions
+        if decision.action != "wait"
+    }
+    for mutate, rule in MUTATORS.items():
+        if rule in ("anti_affinity", "affinity", "topology_spread"):
+            for problem, broken in mutate(world, placed, random):
+                assert rule in {violation.rule for violation in verify(problem, broken)}, mutate.__name__

@@ -1,0 +1,209 @@
+"""The commands as people call them: what goes to stdout and stderr, and the exit codes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from compiler.cli import cli
+from compiler.repository import Repository
+
+ROOT = Path(__file__).parents[4]
+CASES = ROOT / "tests/golden"
+
+
+def run(*arguments: str, obj: object = None) -> Result:
+    return CliRunner().invoke(cli, list(arguments), obj=obj)
+
+
+def repo(case: str) -> tuple[str, str]:
+    return "--repo", str(CASES / case / "repo")
+
+
+def test_plan_says_what_starts_and_what_waits() -> None:
+    result = run("plan", *repo("deadlock"))
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.replace("\n\n", "\n").splitlines()[1:5] == [
+        "Starts: 1 job, 4 pods",
+        "  + team/first  4 worker  4 GPU  gpu-0 to 3 (4 nodes)",
+        "Waits: 1 job",
+        "  - team/second  4 worker, 4 GPU, queue default",
+    ]
+    assert "\033[" not in result.stdout
+
+
+@pytest.mark.parametrize(("case", "code"), [("deadlock", 2), ("empty", 0)])
+def test_detailed_exitcode_tells_changes_from_none(case: str, code: int) -> None:
+    assert run("plan", *repo(case), "--detailed-exitcode").exit_code == code
+    assert run("plan", *repo(case)).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("plan", "--bogus"),
+        ("plan", "--repo", "/nowhere"),
+        ("bogus",),
+        ("explain", *repo("deadlock"), "nobody"),
+        ("plan", *repo("deadlock"), "--cluster", "other"),
+        ("plan", *repo("deadlock"), "--state", "/nowhere"),
+    ],
+)
+def test_mistakes_of_the_user_exit_with_1_and_no_traceback(arguments: tuple[str, ...]) -> None:
+    result = run(*arguments)
+    assert result.exit_code == 1
+    assert isinstance(result.exception, SystemExit)
+    assert "Error" in result.stderr or "error" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "a: [", "kind: List", "items: [1]", "items: [{kind: Pod, metadata: {}}]", "\xff"]
+)
+def test_a_state_that_is_none_is_explained(text: str, tmp_path: Path) -> None:
+    state = tmp_path / "state.yaml"
+    state.write_bytes(text.encode("latin-1"))
+    result = run("plan", *repo("deadlock"), "--state", str(state))
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"Error: {state}: ")
+
+
+def test_a_bad_job_takes_no_good_one_down_but_the_exit_code_tells(tmp_path: Path) -> None:
+    source = CASES / "deadlock/repo"
+    for path in source.rglob("*.yaml"):
+        target = tmp_path / path.relative_to(source)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(
+            path.read_text().replace("queue: default", "queue: nope") if path.name == "first.yaml" else path.read_text()
+        )
+    result = run("plan", "--repo", str(tmp_path), "--detailed-exitcode")
+    assert result.exit_code == 1
+    assert "jobs/first.yaml:8:" in result.stderr
+    assert "+ team/second" in result.stdout
+
+
+def test_machines_get_the_same_plan_as_json_and_yaml() -> None:
+    from ruamel.yaml import YAML
+
+    said = json.loads(run("plan", *repo("running"), "--state", str(CASES / "running/state.yaml"), "-o", "json").stdout)
+    assert (
+        YAML(typ="safe").load(
+            run("plan", *repo("running"), "--state", str(CASES / "running/state.yaml"), "-o", "yaml").stdout
+        )
+        == said
+    )
+    assert {gang["name"]: gang["decision"] for gang in said["gangs"]} == {
+        "elastic": "keep",
+        "kept": "keep",
+        "next": "wait",
+        "over": "done",
+    }
+    assert [batch["seconds"] for batch in said["batches"]] == [None]
+
+
+def test_timings_are_shown_only_when_asked_for() -> None:
+    timed = json.loads(run("plan", *repo("deadlock"), "-o", "json", "--timings").stdout)
+    assert timed["batches"][0]["seconds"] > 0
+    assert run("plan", *repo("deadlock"), "--timings").stdout != run("plan", *repo("deadlock")).stdout
+
+
+@pytest.mark.parametrize("job", ["too-wide", "team/too-wide"])
+def test_explain_names_the_reason_the_place_and_the_queue(job: str) -> None:
+    result = run("explain", *repo("hard-topology"), job)
+    assert result.exit_code == 0
+    assert result.stdout.startswith("Job team/too-wide waits\n  jobs/too-wide.yaml:4\n")
+    assert "GW104" in result.stdout
+    assert "role worker (line 12): needs 5 pods of 8 cpu, 8 nvidia.com/gpu" in result.stdout
+
+
+def test_explain_for_machines_holds_the_numbers() -> None:
+    (job,) = json.loads(run("explain", *repo("queue-limit"), "too-much", "-o", "json").stdout)["jobs"]
+    (reason,) = [reason for reason in job["reasons"] if reason["code"] == "GW101"]
+    assert (reason["queue"], reason["resource"], reason["asked"], reason["limit"], reason["never"]) == (
+        "team-a",
+        "nvidia.com/gpu",
+        10,
+        8,
+        True,
+    )
+
+
+def test_compile_writes_waves_jobs_and_the_lock_and_removes_what_is_stale(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert run("compile", *repo("queue-limit"), "-o", str(out)).exit_code == 0
+    first = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
+    assert first == {
+        "0-foundation.yaml",
+        "1-queues.yaml",
+        "3-scheduler.yaml",
+        "gangplan.lock",
+        *(f"5-jobs/team/{name}.job.yaml" for name in ("ci", "dev", "elsewhere", "greedy", "too-much")),
+    }
+    (out / "5-jobs/team/notes.txt").write_text("mine")
+    assert run("compile", *repo("deadlock"), "-o", str(out)).exit_code == 0
+    second = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
+    assert second == {
+        "gangplan.lock",
+        "5-jobs/team/notes.txt",
+        "5-jobs/team/first.job.yaml",
+        "5-jobs/team/second.job.yaml",
+    }
+
+
+@pytest.mark.parametrize(
+    "name", ["1-queues.yaml", "5-jobs/team/first.job.yaml", "5-jobs/x/user.yaml", "gangplan.lock/x"]
+)
+def test_compile_touches_nothing_in_a_folder_that_is_not_its_own(name: str, tmp_path: Path) -> None:
+    mine = tmp_path / name
+    mine.parent.mkdir(parents=True, exist_ok=True)
+    mine.write_text("mine")
+    result = run("compile", *repo("deadlock"), "-o", str(tmp_path))
+    assert (result.exit_code, mine.read_text()) == (1, "mine")
+    assert "is not gangplan's" in result.stderr
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [mine]
+    (tmp_path / "beside").mkdir()
+    (tmp_path / "beside/notes.yaml").write_text("mine")
+    assert run("compile", *repo("deadlock"), "-o", str(tmp_path / "beside")).exit_code == 0
+    assert (tmp_path / "beside/notes.yaml").read_text() == "mine"
+
+
+def test_the_tree_comes_from_a_higher_layer_when_it_has_one() -> None:
+    def dated(path: Path) -> Repository:
+        tree = Repository.from_directory(path)
+        return Repository(tree.files, {"jobs/second.yaml": 1, "jobs/first.yaml": 2})
+
+    assert "+ team/second" in run("plan", *repo("deadlock"), obj=dated).stdout
+
+
+def test_help_does_not_import_the_solver() -> None:
+    code = (
+        "import sys; from compiler.cli import cli; cli(['--help'], standalone_mode=False); print(sorted(sys.modules))"
+    )
+    said = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert "Say why one job starts or waits" in said
+    assert not {"pulp", "highspy", "numpy", "ruamel.yaml", "pydantic"} & set(said.split("'"))
+
+
+def test_explain_tells_a_job_with_errors_from_one_that_does_not_exist(tmp_path: Path) -> None:
+    for name in ("cluster-specs/test/cluster.yaml", "cluster-specs/test/gpu.yaml", "jobs/first.yaml"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(
+            (CASES / "deadlock/repo" / name).read_text().replace("replicas: 4", "replicas: four")
+        )
+    result = run("explain", "--repo", str(tmp_path), "first")
+    assert result.exit_code == 1
+    assert (
+        result.stderr.splitlines()[-1] == "Error: first has errors (see above) and is in no plan until they are mended"
+    )
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "5-jobs").write_text("a file in the way")
+    result = run("compile", *repo("deadlock"), "-o", str(tmp_path))
+    assert result.exit_code == 1
+    assert "5-jobs" in result.stderr.splitlines()[-1]
+    assert isinstance(result.exception, SystemExit)

@@ -1,0 +1,306 @@
+"""`--executor`: the same bytes from this process, from worker processes and from a Dask cluster, also when workers or
+the scheduler die."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import compiler.cli.executor
+import solver.diagnosis.questions
+import solver.mip.executors
+from bench.worlds import generate_repository
+from compiler.cli import cli
+from compiler.cli.executor import ExecutorError, check_executor, open_executor
+from compiler.pipeline import compile_repository
+from compiler.repository import Repository
+from compiler.views import data, machine
+from solver.diagnosis import explain
+from solver.mip.executors import RemoteExecutor
+
+ROOT = Path(__file__).parents[4]
+KINDS = 380
+"""Jobs of different sizes that wait in the large world: enough for worker processes to be worth their start."""
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """1,000 nodes in supernodes of 16, gangs that fit, gangs that are in one another's way, and many kinds of gangs in
+    a closed queue."""
+    repo = tmp_path_factory.mktemp("large")
+    files = {
+        name: text
+        for name, text in generate_repository(nodes=1000, gangs=0, load=0.5).files.items()
+        if name.startswith("cluster-specs/")
+    }
+    files["cluster-specs/bench/closed.yaml"] = QUEUE.encode()
+    files |= {f"jobs/closed/{n}.yaml": job(f"closed-{n}", "closed", 2, cpu=n + 1).encode() for n in range(KINDS)}
+    files |= {f"jobs/open/{n}.yaml": job(f"open-{n}", "team-0-0", 10 + n, hard=n % 2).encode() for n in range(8)}
+    for name, text in files.items():
+        (repo / name).parent.mkdir(parents=True, exist_ok=True)
+        (repo / name).write_bytes(text)
+    return repo
+
+
+QUEUE = """\
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {name: closed, annotations: {gangplan.dev/closed: "true"}}
+"""
+
+
+def job(name: str, queue: str, pods: int, hard: int = 0, cpu: int = 1000) -> str:
+    near = "  networkTopology: {mode: hard, highestTierAllowed: 1}\n" if hard else ""
+    return (
+        f"apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata:\n  name: {name}\n  namespace: default\nspec:\n  schedulerName: volcano\n"
+        f"  queue: {queue}\n  minAvailable: {pods}\n{near}  tasks:\n  - name: worker\n    replicas: {pods}\n    template:\n      spec:\n"
+        "        restartPolicy: OnFailure\n        containers:\n        - name: main\n          image: registry.example.com/train:1\n"
+        f"          resources: {{requests: {{nvidia.com/gpu: 8, cpu: {cpu}m}}, limits: {{nvidia.com/gpu: 8}}}}\n"
+    )
+
+
+@pytest.fixture(scope="module")
+def here(large: Path) -> str:
+    """The plan of the large world without any executor."""
+    return run("plan", "--repo", large, "--executor", "local", "-o", "json").stdout
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(cli, [str(argument) for argument in arguments], catch_exceptions=False)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[str]:
+    """A Dask cluster of two worker processes, as an executor's name."""
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", silence_logs=50
+    ) as made:
+        yield made.scheduler_address.replace("tcp://", "dask://")
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many tasks went elsewhere, each time."""
+    found: list[int] = []
+    ask = RemoteExecutor._collect_results
+
+    def counted(mapper: RemoteExecutor, function: Any, shared: Any, tasks: Any, answers: Any) -> None:
+        ask(mapper, function, shared, tasks, answers)
+        found.append(len(answers))
+
+    monkeypatch.setattr(RemoteExecutor, "_collect_results", counted)
+    return found
+
+
+def written(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()
+    }
+
+
+def test_a_large_world_gives_the_same_bytes_whoever_works_it_out(
+    large: Path, cluster: str, tmp_path: Path, sent: list[int]
+) -> None:
+    found = {}
+    for name in ("local", "processes", cluster):
+        plan = run("plan", "--repo", large, "--executor", name, "-o", "json")
+        assert (plan.exit_code, plan.stderr) == (0, "")
+        made = run("compile", "--repo", large, "--executor", name, "-o", tmp_path / "out")
+        assert made.exit_code == 0
+        found[name] = plan.stdout, written(tmp_path / "out")
+    assert found["local"] == found["processes"] == found[cluster]
+    assert "GW113" in found["local"][0]
+    # local sent nothing, processes and the cluster once for plan and once for compile
+    assert len(sent) == 4
+    assert min(sent) >= KINDS
+
+
+@pytest.mark.parametrize("case", ["preempt", "deadlock", "queue-limit", "neighbours"])
+def test_small_worlds_too_when_every_bit_is_sent(case: str, cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from compiler.cluster_state.state import load_state
+
+    folder = ROOT / "tests" / "golden" / case
+    tree = Repository.from_directory(folder / "repo")
+    state = load_state((folder / "state.yaml").read_bytes()) if (folder / "state.yaml").is_file() else None
+    said = []
+    for name in ("local", "processes", cluster):
+        with open_executor(name) as mapper:
+            if isinstance(mapper, RemoteExecutor):
+                mapper.min_work = 0
+            outcome = compile_repository(tree, state=state, mapper=mapper)
+            assert list(mapper.faults) == []
+        said.append(machine.to_json(data.plan_document(outcome)))
+    assert said[0] == said[1] == said[2]
+
+
+def faults(result: Result) -> list[str]:
+    return [line for line in result.stderr.splitlines() if "GP503" in line]
+
+
+def test_explain_takes_it_too(large: Path, cluster: str) -> None:
+    alone, there = (run("explain", "closed-7", "--repo", large, "--executor", name) for name in ("local", cluster))
+    assert alone.stdout == there.stdout
+    assert "GW113  queue closed" in alone.stdout
+
+
+def test_a_worker_process_that_is_killed_costs_a_warning_and_changes_nothing(
+    large: Path, here: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(solver.diagnosis.questions, "explain", dies_elsewhere)
+    monkeypatch.setenv("GANGPLAN_TEST_PARENT", str(os.getpid()))
+    broken = run("plan", "--repo", large, "--executor", "processes", "-o", "json")
+    assert (broken.exit_code, broken.stdout) == (0, here)
+    (fault,) = faults(broken)
+    assert fault.startswith("cluster-specs/bench/")
+    assert "warning GP503: the executor failed (BrokenProcessPool: " in fault
+    assert fault.endswith("Mend the executor, or do without one: --executor local")
+
+
+def dies_elsewhere(reasons: Any, j: int) -> Any:
+    """As `explain`; kills the process that it runs in, unless that is the test's own."""
+    if str(os.getpid()) != os.environ["GANGPLAN_TEST_PARENT"] and j % 100 == 50:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return explain(reasons, j)
+
+
+def slowly(reasons: Any, j: int) -> Any:
+    """As `explain`; long enough elsewhere for something to happen meanwhile."""
+    if threading.current_thread() is not threading.main_thread():
+        time.sleep(0.05)
+    return explain(reasons, j)
+
+
+def processes_of(*arguments: str) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "5s"}
+    return subprocess.Popen(
+        [sys.executable, "-m", *arguments],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+@contextmanager
+def separate(workers: int) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
+    """A scheduler and workers as processes of their own: (executor's name, the processes, the scheduler first)."""
+    pytest.importorskip("distributed")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    scheduler = (
+        "distributed.cli.dask_scheduler",
+        "--host",
+        f"tcp://{address}",
+        "--dashboard-address",
+        "127.0.0.1:0",
+        "--no-jupyter",
+    )
+    started = [processes_of(*scheduler)]
+    try:
+        worker = ("distributed.cli.dask_worker", f"tcp://{address}", "--nthreads", "1", "--no-dashboard", "--no-nanny")
+        started += [processes_of(*worker) for _ in range(workers)]
+        if workers:
+            waited(address, workers)
+        yield f"dask://{address}", started
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+def waited(address: str, workers: int) -> None:
+    import distributed
+
+    client = distributed.Client(f"tcp://{address}", timeout=120, set_as_default=False)  # type: ignore[no-untyped-call]
+    client.wait_for_workers(workers)
+    client.close()  # type: ignore[no-untyped-call]
+
+
+def killed(processes: list[subprocess.Popen[bytes]]) -> None:
+    for process in processes:
+        process.kill()
+
+
+def during(monkeypatch: pytest.MonkeyPatch, deed: Callable[[], object]) -> None:
+    """Do it once the first answer has come from elsewhere."""
+    answer = solver.mip.executors._await_chunk
+    done: list[object] = []
+
+    def then(*arguments: Any) -> Any:
+        found = answer(*arguments)
+        if not done:
+            done.append(deed())
+        return found
+
+    monkeypatch.setattr(solver.mip.executors, "_await_chunk", then)
+    monkeypatch.setattr(solver.diagnosis.questions, "explain", slowly)
+
+
+def test_dask_goes_on_without_a_worker_that_was_killed(large: Path, here: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with separate(workers=2) as (name, (_, worker, _other)):
+        during(monkeypatch, worker.kill)
+        there = run("plan", "--repo", large, "--executor", name, "-o", "json")
+    assert worker.returncode == -signal.SIGKILL
+    assert (there.exit_code, there.stdout) == (0, here)
+
+
+@pytest.mark.parametrize("victims", [slice(0, 1), slice(1, None)], ids=["the scheduler", "all workers"])
+def test_a_dask_cluster_that_dies_costs_a_warning_and_changes_nothing(
+    large: Path, here: str, monkeypatch: pytest.MonkeyPatch, victims: slice
+) -> None:
+    monkeypatch.setattr(compiler.cli.executor, "NO_WORKER_TIMEOUT", 3)
+    with separate(workers=2) as (name, started):
+        during(monkeypatch, lambda: killed(started[victims]))
+        there = run("plan", "--repo", large, "--executor", name, "-o", "json")
+    assert (there.exit_code, there.stdout) == (0, here)
+    assert len(faults(there)) == 1
+
+
+def test_a_scheduler_that_does_not_answer_is_told_at_once(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(compiler.cli.executor, "CONNECT_TIMEOUT", 1)
+    with open_executor("dask://127.0.0.1:1") as mapper:
+        (fault,) = mapper.faults
+        assert "tcp://127.0.0.1:1" in fault
+        outcome = compile_repository(
+            Repository.from_directory(ROOT / "tests" / "golden" / "five-gangs" / "repo"), mapper=mapper
+        )
+    assert outcome.ok
+    assert [d.code for d in outcome.diagnostics if d.code == "GP503"] == ["GP503"]
+
+
+def test_a_cluster_without_workers_is_told_at_once() -> None:
+    with separate(workers=0) as (name, _), open_executor(name) as mapper:
+        (fault,) = mapper.faults
+    assert "has no workers" in fault
+
+
+@pytest.mark.parametrize("name", ["Processes", "dask://", "dask://host", "ray://host:1", ""])
+def test_an_unknown_executor_is_refused(name: str) -> None:
+    with pytest.raises(ExecutorError, match="use processes, local or dask://HOST:PORT"):
+        check_executor(name)
+    result = run("plan", "--executor", name)
+    assert result.exit_code == 1
+    assert "there is no executor" in result.stderr
+
+
+def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(ExecutorError, match=r"pip install 'gangplan\[dask\]'"):
+        check_executor("dask://somewhere:8786")
+    check_executor("local")

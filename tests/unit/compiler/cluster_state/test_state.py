@@ -1,0 +1,69 @@
+"""State files that no cluster wrote: one sentence each, never a traceback."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from compiler.cluster_state.state import StateError, load_state
+from compiler.pipeline import compile_repository
+from compiler.repository import Repository
+from tests.unit.compiler.test_pipeline import FILES
+
+
+def item(kind: str, **more: Any) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": kind, "metadata": {"name": "a"}, **more}
+
+
+def pod(**spec: Any) -> dict[str, Any]:
+    return item("Pod", spec={"nodeName": "n-0", "containers": [{"name": "c"}], **spec})
+
+
+@pytest.mark.parametrize(
+    ("items", "message"),
+    [
+        ([item("Pod", metadata={"name": 5})], "items[0].metadata.name of the state is not text"),
+        ([item("Pod", metadata={"name": "a", "namespace": 5})], "items[0].metadata.namespace of the state is not text"),
+        (
+            [item("Pod", metadata={"name": "a", "labels": ["x"]})],
+            "items[0].metadata.labels of the state is not a mapping",
+        ),
+        (
+            [item("Pod", metadata={"name": "a", "annotations": {"x": [1]}})],
+            "items[0].metadata.annotations.x of the state is not text",
+        ),
+        (
+            [item("Pod", metadata={"name": "a", "ownerReferences": ["x"]})],
+            "items[0].metadata.ownerReferences[0] of the state is not a mapping",
+        ),
+        ([item("Job"), item("Pod", spec="x")], "items[1].spec of the state is not a mapping"),
+        ([pod(nodeName=["n-0"])], "items[0].spec.nodeName of the state is not text"),
+        ([pod(containers=["x"])], "items[0].spec.containers[0] of the state is not a mapping"),
+        ([pod(containers=[None])], "items[0].spec.containers[0] of the state is not a mapping"),
+        ([pod(schedulingGates=["x"])], "items[0].spec.schedulingGates[0] of the state is not a mapping"),
+        ([item("Node", spec={"taints": ["x"]})], "items[0].spec.taints[0] of the state is not a mapping"),
+        ([item("Node", status={"allocatable": ["x"]})], "items[0].status.allocatable of the state is not a mapping"),
+        ([item("Job", status={"conditions": 5})], "items[0].status.conditions of the state is not a list"),
+        ([item("Job", status="x")], "items[0].status of the state is not a mapping"),
+        ([pod(), pod()], "items 0 and 1 of the state are both Pod a: keep one"),
+        ([5], "items[0] of the state is not a mapping"),
+    ],
+)
+def test_an_object_of_another_shape_is_named(items: list[Any], message: str) -> None:
+    with pytest.raises(StateError) as refused:
+        load_state(json.dumps({"items": items}))
+    assert str(refused.value) == message
+
+
+def test_a_state_that_nests_without_end_is_refused() -> None:
+    with pytest.raises(StateError, match="nests too deeply"):
+        load_state('{"items":' + "[" * 200_000 + "]" * 200_000 + "}")
+
+
+def test_fields_that_are_empty_or_that_nothing_reads_pass() -> None:
+    odd = item("Workflow", spec={"containers": "many"}, status={"conditions": None})
+    node = item("Node", metadata={"name": "n-0"}, spec={"taints": [{"key": "half"}]}, status=None)
+    state = load_state(json.dumps({"items": [odd, node, item("Pod", spec=None, status=None)]}))
+    assert [decided.action for decided in compile_repository(Repository(FILES), state=state).decisions] == ["start"]

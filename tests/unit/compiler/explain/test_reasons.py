@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from compiler.explain.reasons import REASON_TEMPLATES, REPAIR_TEMPLATES, Explainer, reasons_page
+from compiler.fields.amounts import json_amount, named_amount, rounded_amount
+from compiler.lower import Origins
+from compiler.views.names import compact_names
+from solver.plan import Fact, Repair
+from solver.problem import Gang, HyperNode, Problem, Queue, Role
+
+ROOT = Path(__file__).parents[4]
+
+
+@pytest.mark.parametrize(
+    ("names", "most", "expected"),
+    [
+        (["sn-01", "sn-02", "sn-03"], None, "sn-01 to 03"),
+        (["sn-01", "sn-02", "sn-04"], None, "sn-01, sn-02, sn-04"),
+        (["a-1", "b-2", "b-3", "b-4", "b-9"], None, "a-1, b-2 to 4, b-9"),
+        (["a", "c", "e", "g1", "g2", "g3"], 2, "a, c and 4 more"),
+        (["n9", "n10", "n11"], None, "n9 to 11"),
+        ([], None, ""),
+    ],
+)
+def test_runs_of_names_are_said_in_few_words(names: list[str], most: int | None, expected: str) -> None:
+    assert compact_names(names, most) == expected
+
+
+@pytest.mark.parametrize(
+    ("resource", "amount", "people", "machines"),
+    [
+        ("cpu", 2500, "2.5", 2.5),
+        ("cpu", 64_000, "64", 64),
+        ("memory", 64 * 2**30, "64Gi", 64 * 2**30),
+        ("memory", 1536 * 2**20, "1.5Gi", 1536 * 2**20),
+        ("nvidia.com/gpu", 16, "16", 16),
+    ],
+)
+def test_amounts_for_people_and_for_machines(resource: str, amount: int, people: str, machines: float) -> None:
+    assert rounded_amount(resource, amount) == people
+    assert json_amount(resource, amount) == machines
+
+
+def test_pods_are_counted_in_english() -> None:
+    assert [named_amount("pods", 1), named_amount("pods", 2), named_amount("cpu", 500)] == [
+        "1 pod",
+        "2 pods",
+        "0.5 cpu",
+    ]
+
+
+PROBLEM = Problem(
+    ("cpu", "nvidia.com/gpu"),
+    (),
+    (HyperNode("sn-1", 1),),
+    (Queue("ads", None, 1, 0, (None, None), (None, None), (None, 64), (0, 0)),),
+    tuple(Gang(f"t/{name}", 0, 0, 0, 1, (Role("worker", 4, 4, (0, 8), frozenset()),)) for name in "abcde"),
+)
+WORDS = Explainer(PROBLEM, Origins((), (), (), ()))
+
+
+def test_a_fact_is_said_in_the_users_names_with_its_numbers() -> None:
+    reason = WORDS.fact_message(PROBLEM.gangs[0], Fact("GW101", queue=0, resource=1, asked=32, available=8, limit=64))
+    assert reason.message == "queue ads may hold 64 nvidia.com/gpu and has 8 left; the job asks for 32"
+    assert dict(reason.facts) == {
+        "queue": "ads",
+        "resource": "nvidia.com/gpu",
+        "asked": 32,
+        "available": 8,
+        "limit": 64,
+    }
+    assert not reason.never
+
+
+def test_what_can_never_be_is_said_otherwise() -> None:
+    fact = Fact("GW104", never=True, tier=1, hypernode=0, asked=16, available=8)
+    reason = WORDS.fact_message(PROBLEM.gangs[0], fact)
+    assert reason.message == "it must sit inside one tier-1 domain; even empty, the best, sn-1, holds 8 of 16 pods"
+    assert reason.facts["never"] is True
+
+
+def test_many_gangs_are_counted_after_the_third() -> None:
+    reason = WORDS.fact_message(PROBLEM.gangs[0], Fact("GW105", gangs=(1, 2, 3, 4)))
+    assert reason.message.endswith("t/b, t/c, t/d and 1 more")
+    assert reason.facts["gangs"] == ("t/b", "t/c", "t/d", "t/e")
+
+
+@pytest.mark.parametrize("code", REASON_TEMPLATES)
+def test_every_code_has_a_sentence_even_for_a_bare_fact(code: str) -> None:
+    bare = WORDS.fact_message(PROBLEM.gangs[0], Fact(code))
+    full = WORDS.fact_message(PROBLEM.gangs[0], Fact(code, False, 0, 0, 1, 0, 1, 8, 4, 64, (1,)))
+    assert "{" not in bare.message + full.message
+    assert len(bare.message) > 10
+
+
+def test_a_repair_says_how_much_of_what() -> None:
+    repair = WORDS.repair_message(PROBLEM.gangs[0], Repair("GR101", queue=0, resource=1, amount=24))
+    assert (repair.message, dict(repair.facts)) == (
+        "24 nvidia.com/gpu more of capability for queue ads",
+        {"queue": "ads", "resource": "nvidia.com/gpu", "amount": 24},
+    )
+    assert all(WORDS.repair_message(PROBLEM.gangs[0], Repair(code)).message for code in REPAIR_TEMPLATES)
+
+
+@pytest.mark.parametrize(
+    ("now", "repair", "message", "facts"),
+    [
+        (
+            1_767_225_600,
+            Repair("GR109", gangs=(1,), seconds=5400),
+            "wait for the end of t/b, expected about 2026-01-01T01:30:00Z",
+            {"seconds": 5400},
+        ),
+        (
+            None,
+            Repair("GR109", gangs=(1,), seconds=5400),
+            "wait for the end of t/b, expected in 1h30m",
+            {"seconds": 5400},
+        ),
+        (1_767_225_600, Repair("GR109", gangs=(1,)), "wait for the end of t/b", {}),
+        (
+            1_767_225_600,
+            Repair("GR121", seconds=90_061),
+            "gangplan.dev/expected-duration of at most 25h1m1s",
+            {"seconds": 90_061},
+        ),
+        (None, Repair("GR122", seconds=3600), "wait 1h for the end of maintenance", {"seconds": 3600}),
+        (
+            None,
+            Repair("GR119", queue=0, amount=1),
+            "1 fewer of the whole domains guaranteed to queue ads",
+            {"amount": 1},
+        ),
+    ],
+)
+def test_a_repair_that_takes_time_says_until_when(
+    now: int | None, repair: Repair, message: str, facts: dict[str, object]
+) -> None:
+    said = Explainer(PROBLEM, Origins((), (), (), (), now=now)).repair_message(PROBLEM.gangs[0], repair)
+    assert said.message == message
+    assert {key: value for key, value in said.facts.items() if key in ("seconds", "amount")} == facts
+    assert ("at" in said.facts) == (now is not None and repair.code == "GR109" and repair.seconds is not None)
+
+
+def test_the_page_of_reasons_is_current() -> None:
+    """Mend: python -c "from compiler.explain.reasons import reasons_page; print(reasons_page(), end='')" >
+    docs/reasons.md"""
+    assert (ROOT / "docs/reasons.md").read_text() == reasons_page()

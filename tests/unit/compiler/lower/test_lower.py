@@ -1,0 +1,276 @@
+"""Specs and a state in, a problem out; the problem is valid for the solver in every case."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from compiler.cluster_state.state import ClusterState, StateError
+from compiler.lower import Origins, lower
+from compiler.specs import PriorityClassSpec, SubgroupSpec, Taint, TopologySpec
+from solver.problem import Placement, Problem, Subgroup, Topology
+from solver.validation.values import validate
+from tests.builders.specs import document, gang, hypernode, node, queue, role, specs
+
+NODES = (node("n1"), node("n2"), node("n3"))
+
+
+def lowered(
+    *items: dict[str, Any], finished: tuple[tuple[str, str, str], ...] = (), **made: Any
+) -> tuple[Problem, Origins]:
+    problem, origins = lower(
+        specs(**{"nodes": NODES, **made}), ClusterState.from_objects(items, finished) if items or finished else None
+    )
+    validate(problem)
+    return problem, origins
+
+
+def pod(name: str, node: str | None = "n1", gpu: int = 1, job: str | None = None, **more: Any) -> dict[str, Any]:
+    metadata: dict[str, Any] = {
+        "name": name,
+        "namespace": "team",
+        "labels": more.pop("labels", {}),
+        "annotations": more.pop("annotations", {}),
+    }
+    if job:
+        metadata["ownerReferences"] = [
+            {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": job, "controller": True}
+        ]
+    if more.pop("deleted", False):
+        metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    spec = {
+        "containers": [{"name": "main", "resources": {"requests": {"nvidia.com/gpu": str(gpu)}}}],
+        **({"nodeName": node} if node else {}),
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": spec,
+        "status": {"phase": more.pop("phase", "Running")},
+    }
+
+
+def live_node(name: str, gpu: str = "8", ready: str = "True", **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"seen": "yes"}},
+        "spec": spec,
+        "status": {
+            "allocatable": {"nvidia.com/gpu": gpu, "pods": "110"},
+            "conditions": [{"type": "Ready", "status": ready}],
+        },
+    }
+
+
+def gpus(problem: Problem, which: str = "free") -> list[int]:
+    at = problem.resources.index("nvidia.com/gpu")
+    return [getattr(n, which)[at] for n in problem.nodes]
+
+
+def test_resources_are_those_that_anybody_speaks_of_cpu_first() -> None:
+    problem, _ = lowered(
+        gangs=(gang("a", role("worker", 1)),), queues=(queue("default", capability={"cpu": 1, "aaa/x": 2}),)
+    )
+    assert problem.resources == ("cpu", "aaa/x", "nvidia.com/gpu", "pods")
+    assert problem.nodes[0].capacity == (64_000, 0, 8, 110)
+
+
+def test_roles_subgroups_and_topology_become_indices() -> None:
+    part = SubgroupSpec("unit", ("worker",), 2, 2, TopologySpec("hard", 1), ())
+    job = gang(
+        "a", role("ps", 1, gpu=0), role("worker", 4, minimum=2), topology=TopologySpec("soft"), subgroups=(part,)
+    )
+    problem, _ = lowered(gangs=(job,), hypernodes=(hypernode("l", 1, nodes=("n1", "n2")),))
+    made = problem.gangs[0]
+    assert [(r.name, r.replicas, r.minimum, r.request) for r in made.roles] == [
+        ("ps", 1, 1, (0, 1)),
+        ("worker", 4, 2, (1, 1)),
+    ]
+    assert (made.name, made.minimum, made.topology) == ("team/a", 3, Topology("soft", 2))
+    assert made.subgroups == (Subgroup("unit", (1,), 2, 2, Topology("hard", 1)),)
+    assert [n.leaf for n in problem.nodes] == [0, 0, None]
+
+
+def test_priority_comes_from_the_class_or_the_global_default() -> None:
+    classes = (
+        PriorityClassSpec(document("PriorityClass", "high"), "high", 1000),
+        PriorityClassSpec(document("PriorityClass", "usual"), "usual", 10, global_default=True),
+    )
+    jobs = tuple(
+        gang(name, role("w", 1), priority_class=name if name != "none" else None)
+        for name in ("high", "none", "system-node-critical")
+    )
+    problem, _ = lowered(gangs=jobs, priority_classes=classes)
+    assert [g.priority for g in problem.gangs] == [1000, 10, 2_000_001_000]
+    assert lowered(gangs=jobs[1:2])[0].gangs[0].priority == 0
+
+
+def test_age_is_what_the_job_says_then_the_cluster_then_the_repository_then_its_name() -> None:
+    jobs = (
+        gang("d", role("w", 1)),
+        gang("c", role("w", 1), submitted_at=50),
+        gang("b", role("w", 1)),
+        gang("a", role("w", 1)),
+    )
+    live = {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": "b", "namespace": "team", "creationTimestamp": "1970-01-01T00:00:40Z"},
+    }
+    problem, origins = lower(
+        specs(nodes=NODES, gangs=jobs), ClusterState.from_objects([live]), {"c.yaml": 1, "b.yaml": 2, "d.yaml": 45}
+    )
+    assert {g.name: g.age for g in problem.gangs} == {"team/b": 0, "team/d": 1, "team/c": 2, "team/a": 3}
+    assert origins.submission_times == {("team", "d", "Job"): 45, ("team", "c", "Job"): 50, ("team", "b", "Job"): 40}
+
+
+def test_bound_pods_of_our_gangs_run_and_all_others_hold_their_node_and_queue() -> None:
+    job = gang("a", role("ps", 1), role("worker", 2), queue="ads")
+    other: Any = {"annotations": {"volcano.sh/queue-name": "ads"}}
+    problem, _ = lowered(
+        pod("a-ps-0", "n1", job="a", labels={"volcano.sh/task-spec": "ps"}),
+        pod("a-worker-0", "n2", job="a", labels={"volcano.sh/task-spec": "worker"}),
+        pod("a-worker-1", None, job="a", labels={"volcano.sh/task-spec": "worker"}),
+        pod("stranger", "n2", gpu=3, **other),
+        pod("done", "n3", gpu=8, phase="Succeeded"),
+        pod("on a lost node", "gone", gpu=8),
+        gangs=(job,),
+        queues=(queue("ads"),),
+    )
+    assert problem.gangs[0].running == (Placement(0, 0, 1), Placement(1, 1, 1))
+    assert gpus(problem) == [8, 5, 8]
+    assert gpus(problem, "capacity") == [8, 8, 8]
+    assert problem.queues[0].used == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("labels", "annotations"),
+    [
+        ({"volcano.sh/job-name": "a", "volcano.sh/task-spec": "worker"}, {}),
+        ({}, {"scheduling.k8s.io/group-name": "a-1234", "volcano.sh/task-spec": "Worker"}),
+        ({"volcano.sh/job-name": "a"}, {}),
+    ],
+)
+def test_a_pod_is_known_by_labels_or_by_its_pod_group(labels: dict[str, str], annotations: dict[str, str]) -> None:
+    group = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {
+            "name": "a-1234",
+            "namespace": "team",
+            "ownerReferences": [{"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "a"}],
+        },
+        "spec": {"queue": "default"},
+    }
+    problem, _ = lowered(
+        group, pod("p", "n3", labels=labels, annotations=annotations), gangs=(gang("a", role("worker", 2)),)
+    )
+    assert problem.gangs[0].running == (Placement(0, 2, 1),)
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        pytest.param(pod("a-2", "n2", job="a"), id="more pods than replicas"),
+        pytest.param(pod("a-1", "n2", job="a", deleted=True), id="terminating"),
+        pytest.param(pod("b-1", "n2", job="b"), id="job that is not ours"),
+        pytest.param(pod("x", "n2", labels={"job-name": "a"}), id="batch job of the same name"),
+    ],
+)
+def test_a_pod_that_is_not_to_be_kept_holds_its_node(extra: dict[str, Any]) -> None:
+    problem, _ = lowered(pod("a-0", "n1", job="a"), extra, gangs=(gang("a", role("worker", 1)),))
+    assert problem.gangs[0].running == (Placement(0, 0, 1),)
+    assert gpus(problem) == [8, 7, 8]
+
+
+def test_the_clusters_nodes_are_the_truth() -> None:
+    tainted = live_node("n2", gpu="6", taints=[{"key": "k", "effect": "NoSchedule"}])
+    _, origins = lowered(
+        live_node("n10"), tainted, live_node("n1", unschedulable=True), gangs=(gang("a", role("w", 1)),)
+    )
+    assert [n.name for n in origins.nodes] == ["n1", "n2", "n10"]
+    assert [n.allocatable["nvidia.com/gpu"] for n in origins.nodes] == [8, 6, 8]
+    assert [n.unschedulable for n in origins.nodes] == [True, False, False]
+    assert origins.nodes[1].taints == (Taint("k", "", "NoSchedule"),)
+    assert origins.nodes[1].labels == {"seen": "yes"}
+
+
+def test_a_lost_node_offers_nothing_but_what_runs_there() -> None:
+    problem, _ = lowered(
+        live_node("n1", ready="Unknown"), live_node("n2"), pod("a-0", "n1", job="a"), gangs=(gang("a", role("w", 2)),)
+    )
+    assert gpus(problem) == [1, 8]
+    assert gpus(problem, "capacity") == [1, 8]
+
+
+def test_an_over_committed_node_has_no_room_left_but_what_runs_stays() -> None:
+    problem, _ = lowered(
+        pod("a-0", "n1", job="a", gpu=4), pod("x", "n1", gpu=7), gangs=(gang("a", role("w", 1, gpu=4)),)
+    )
+    assert gpus(problem)[0] == 4
+
+
+FINISHED = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "a", "namespace": "team"}}
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"state": {"phase": "Completed"}},
+        {"state": {"phase": "Failed"}},
+        {"conditions": [{"type": "Complete", "status": "True"}]},
+    ],
+)
+def test_a_finished_job_is_in_no_problem_and_its_last_pods_only_hold_their_node(status: dict[str, Any]) -> None:
+    problem, origins = lowered(
+        {**FINISHED, "status": status},
+        pod("a-0", "n1", job="a"),
+        gangs=(gang("a", role("w", 1)), gang("b", role("w", 1))),
+    )
+    assert [g.name for g in problem.gangs] == ["team/b"]
+    assert [g.document.name for g in origins.finished_gangs] == ["a"]
+    assert gpus(problem) == [7, 8, 8]
+
+
+def test_a_running_job_with_a_failed_condition_that_is_false_is_not_finished() -> None:
+    problem, _ = lowered(
+        {**FINISHED, "status": {"conditions": [{"type": "Failed", "status": "False"}]}},
+        gangs=(gang("a", role("w", 1)),),
+    )
+    assert len(problem.gangs) == 1
+
+
+def test_a_job_that_was_deleted_after_it_finished_is_remembered() -> None:
+    problem, origins = lowered(finished=(("team", "a", "Job"),), gangs=(gang("a", role("w", 1)),))
+    assert (problem.gangs, len(origins.finished_gangs)) == ((), 1)
+
+
+def test_a_suspended_job_is_set_aside() -> None:
+    problem, origins = lowered(gangs=(gang("a", role("w", 1), schedulable=False),))
+    assert (problem.gangs, [g.document.name for g in origins.inactive_gangs]) == ((), ["a"])
+
+
+def test_a_job_without_pods_is_in_no_problem_and_one_of_minimum_zero_starts_with_its_first_pod() -> None:
+    problem, origins = lowered(gangs=(gang("none", role("w", 0)), gang("any", role("w", 3, minimum=0))))
+    assert [(g.name, g.minimum) for g in problem.gangs] == [("team/any", 1)]
+    assert [g.document.name for g in origins.empty_gangs] == ["none"]
+
+
+def test_a_pod_that_cannot_be_read_is_named() -> None:
+    with pytest.raises(StateError, match="Pod team/odd of the state"):
+        lowered({**pod("odd"), "spec": {"nodeName": "n1", "containers": [{"resources": {"requests": {"cpu": "1 2"}}}]}})
+
+
+def test_large_clusters_lower_in_work_that_grows_with_nodes_plus_gangs() -> None:
+    """10,000 nodes and 200 gangs with a selector each: kinds stay few, and so does the number of sets that the roles
+    refer to."""
+    nodes = tuple(
+        node(f"n{i}", labels={"pool": f"p{i % 20}", "kubernetes.io/hostname": f"n{i}"}) for i in range(10_000)
+    )
+    jobs = tuple(gang(f"j{i}", role("w", 4, node_selector={"pool": f"p{i % 20}"})) for i in range(200))
+    problem, _ = lowered(nodes=nodes, gangs=jobs)
+    assert len({n.node_class for n in problem.nodes}) == 20
+    assert all(len(g.roles[0].node_classes) == 1 for g in problem.gangs)

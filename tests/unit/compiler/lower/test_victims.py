@@ -1,0 +1,256 @@
+"""Who may be evicted, as documents, annotations and a state say it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compiler.cluster_state.state import ClusterState, StateError, load_state
+from compiler.fields.duration import go_duration_seconds
+from compiler.lower import lower
+from compiler.lower.policy import lower_policy
+from compiler.pipeline import compile_repository
+from compiler.repository import Repository
+from compiler.specs import PluginSpec, Specs
+from solver.problem import EvictionVotes, Gang, Policy, Problem
+
+CASE = Path(__file__).parents[3] / "golden" / "preempt"
+
+
+@pytest.fixture(scope="module")
+def specs() -> Specs:
+    return compile_repository(Repository.from_directory(CASE / "repo")).specs
+
+
+@pytest.fixture(scope="module")
+def state() -> ClusterState:
+    return load_state((CASE / "state.yaml").read_bytes())
+
+
+def gang(problem: Problem, name: str) -> Gang:
+    return next(gang for gang in problem.gangs if gang.name == f"vision/{name}")
+
+
+def with_pods(state: ClusterState, job: str, **metadata: Any) -> ClusterState:
+    """The same with this in the metadata of a job's pods."""
+    pods = tuple(
+        {**pod, "metadata": {**pod["metadata"], **metadata}} if pod["metadata"]["name"].startswith(job) else pod
+        for pod in state.pods
+    )
+    return replace(state, pods=pods)
+
+
+def test_run_time_is_measured_to_the_newest_event_in_the_state(specs: Specs, state: ClusterState) -> None:
+    problem, _ = lower(specs, state)
+    assert (gang(problem, "nas-trial-1").loss, gang(problem, "sweep").loss) == (12 * 60, 60 * 60)
+
+
+def test_an_owner_protects_by_annotation_and_silence_protects_nobody(specs: Specs, state: ClusterState) -> None:
+    problem, _ = lower(specs, state)
+    assert not gang(problem, "protected").evictable
+    assert gang(problem, "sweep").evictable
+
+
+@pytest.mark.parametrize(("value", "open_to"), [("true", True), ("1", True), ("false", False), ("no", False)])
+def test_a_running_pod_may_say_it_too(specs: Specs, state: ClusterState, value: str, open_to: bool) -> None:
+    problem, _ = lower(specs, with_pods(state, "sweep", annotations={"volcano.sh/preemptable": value}))
+    assert gang(problem, "sweep").evictable is open_to
+
+
+def test_the_class_that_never_preempts_is_known(specs: Specs, state: ClusterState) -> None:
+    problem, _ = lower(specs, state)
+    assert (gang(problem, "nightly").may_evict, gang(problem, "release").may_evict) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("actions", "switches"),
+    [
+        (("allocate",), (False, False)),
+        (("allocate", "preempt"), (True, False)),
+        (("allocate", "gangreclaim"), (False, True)),
+        (("allocate", "reclaim", "gangpreempt"), (True, True)),
+    ],
+)
+def test_the_schedulers_actions_switch_evictions_on(
+    specs: Specs, state: ClusterState, actions: tuple[str, ...], switches: tuple[bool, bool]
+) -> None:
+    assert specs.scheduler is not None
+    problem, _ = lower(replace(specs, scheduler=replace(specs.scheduler, actions=actions)), state)
+    assert (problem.preempt_enabled, problem.reclaim_enabled) == switches
+    assert gang(problem, "sweep").evictable is any(switches)
+
+
+def test_without_a_scheduler_configuration_nobody_is_evicted(specs: Specs, state: ClusterState) -> None:
+    problem, _ = lower(replace(specs, scheduler=None), state)
+    assert (problem.preempt_enabled, problem.reclaim_enabled) == (False, False)
+
+
+def plugin(name: str, **flags: bool) -> PluginSpec:
+    return PluginSpec(name, {}, flags)
+
+
+SURPLUS, WHOLE, SHARES = (
+    EvictionVotes(whole_gangs=False),
+    EvictionVotes(),
+    EvictionVotes(whole_gangs=False, compare_shares=True),
+)
+
+
+@pytest.mark.parametrize(
+    ("action", "tiers", "vote"),
+    [
+        ("preempt", [[plugin("priority"), plugin("gang")]], SURPLUS),
+        ("preempt", [[plugin("priority"), plugin("gang", enablePreemptable=False)]], WHOLE),
+        ("preempt", [[plugin("priority"), plugin("gang", enableReclaimable=False)]], SURPLUS),
+        ("preempt", [[plugin("priority")], [plugin("gang"), plugin("drf")]], WHOLE),
+        (
+            "preempt",
+            [[plugin("nodeorder"), plugin("priority", enablePreemptable=False)], [plugin("gang"), plugin("drf")]],
+            SHARES,
+        ),
+        ("preempt", [[plugin("priority"), plugin("gang"), plugin("drf", enablePreemptable=False)]], SURPLUS),
+        ("preempt", [[plugin("predicates")], [plugin("gang", enablePreemptable=False)]], None),
+        ("reclaim", [[plugin("gang", enablePreemptable=False), plugin("conformance")]], SURPLUS),
+        ("reclaim", [[plugin("gang", enableReclaimable=False), plugin("conformance"), plugin("drf")]], WHOLE),
+        ("reclaim", [[plugin("priority")], [plugin("capacity")]], WHOLE),
+        ("reclaim", [[plugin("priority"), plugin("drf")]], None),
+        ("gangpreempt", [[plugin("gang", enablePreemptable=True), plugin("drf")]], WHOLE),
+        ("gangreclaim", [[plugin("nodeorder")]], None),
+    ],
+)
+def test_the_first_tier_that_votes_says_what_may_go(
+    specs: Specs, state: ClusterState, action: str, tiers: list[list[PluginSpec]], vote: EvictionVotes | None
+) -> None:
+    assert specs.scheduler is not None
+    scheduler = replace(specs.scheduler, actions=("allocate", action), tiers=tuple(map(tuple, tiers)))
+    problem, _ = lower(replace(specs, scheduler=scheduler), state)
+    found = (
+        problem.preempt_votes if problem.preempt_enabled else None,
+        problem.reclaim_votes if problem.reclaim_enabled else None,
+    )
+    assert found == ((vote, None) if "preempt" in action else (None, vote))
+
+
+@pytest.mark.parametrize(
+    ("actions", "vote"), [(("gangpreempt",), SURPLUS), (("preempt", "gangpreempt"), SURPLUS), (("preempt",), SHARES)]
+)
+def test_bundles_of_whole_gangs_may_be_forbidden(
+    specs: Specs, state: ClusterState, actions: tuple[str, ...], vote: EvictionVotes
+) -> None:
+    """Of two actions the one that lets more go counts."""
+    assert specs.scheduler is not None
+    scheduler = replace(
+        specs.scheduler,
+        actions=actions,
+        tiers=((plugin("gang"), plugin("drf")),),
+        configurations={"gangpreempt": {"allowWholeBundle": False}},
+    )
+    assert lower(replace(specs, scheduler=scheduler), state)[0].preempt_votes == vote
+
+
+@pytest.mark.parametrize(
+    ("said", "levels"), [({}, 0), ({"ancestorReclaimLevel": 2}, 2), ({"ancestorReclaimLevel": -1}, 0)]
+)
+def test_how_far_up_the_tree_of_queues_is_asked(said: dict[str, Any], levels: int) -> None:
+    def chosen(**flags: bool) -> Policy:
+        spec = compile_repository(Repository.from_directory(CASE / "repo")).specs.scheduler
+        assert spec is not None
+        return lower_policy(replace(spec, tiers=((PluginSpec("capacity", said, flags),),)))
+
+    assert chosen(enableHierarchy=True).ancestor_reclaim_levels == levels
+    assert chosen().ancestor_reclaim_levels == 0
+
+
+def budget(name: str, selector: Any, allowed: int = 1, namespace: str = "vision") -> dict[str, Any]:
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"selector": selector} if selector is not None else {},
+        "status": {"disruptionsAllowed": allowed},
+    }
+
+
+def with_budgets(state: ClusterState, *budgets: dict[str, Any]) -> ClusterState:
+    return replace(
+        with_pods(state, "sweep", labels={"volcano.sh/job-name": "sweep", "app": "sweep"}), disruption_budgets=budgets
+    )
+
+
+@pytest.mark.parametrize(
+    ("selector", "namespace", "covered"),
+    [
+        ({"matchLabels": {"app": "sweep"}}, "vision", True),
+        ({"matchLabels": {"app": "other"}}, "vision", False),
+        ({"matchExpressions": [{"key": "app", "operator": "Exists"}]}, "vision", True),
+        ({"matchLabels": {"app": "sweep"}}, "elsewhere", False),
+        ({}, "vision", True),
+        (None, "vision", False),
+    ],
+)
+def test_a_disruption_budget_covers_the_roles_whose_pods_it_selects(
+    specs: Specs, state: ClusterState, selector: Any, namespace: str, covered: bool
+) -> None:
+    problem, _ = lower(specs, with_budgets(state, budget("keep", selector, 2, namespace)))
+    sweep = next(g for g, gang in enumerate(problem.gangs) if gang.name == "vision/sweep")
+    assert [(b.name, b.allowed) for b in problem.disruption_budgets] == (
+        [(f"{namespace}/keep", 2)] if any(b.roles for b in problem.disruption_budgets) else []
+    )
+    assert any((sweep, 0) in b.roles for b in problem.disruption_budgets) is covered
+
+
+def test_pods_under_two_budgets_are_evicted_by_nobody_as_the_eviction_api_has_it(
+    specs: Specs, state: ClusterState
+) -> None:
+    app = {"matchLabels": {"app": "sweep"}}
+    problem, _ = lower(specs, with_budgets(state, budget("one", app), budget("two", app, 5)))
+    assert [(b.name, b.allowed) for b in problem.disruption_budgets] == [
+        ("vision/one", 1),
+        ("vision/two", 5),
+        ("several budgets at once", 0),
+    ]
+
+
+def test_where_nobody_is_evicted_budgets_are_no_matter(specs: Specs, state: ClusterState) -> None:
+    problem, _ = lower(replace(specs, scheduler=None), with_budgets(state, budget("keep", {})))
+    assert problem.disruption_budgets == ()
+
+
+def test_a_budget_that_cannot_be_read_is_named(specs: Specs, state: ClusterState) -> None:
+    broken = {"matchExpressions": [{"key": "app", "operator": "Near"}]}
+    with pytest.raises(StateError, match=r"PodDisruptionBudget vision/keep of the state, spec\.selector"):
+        lower(specs, with_budgets(state, budget("keep", broken)))
+
+
+@pytest.mark.parametrize(
+    ("flags", "actions", "open_to"), [({}, ["preempt"], False), ({"enablePreemptable": False}, ["preempt"], True)]
+)
+def test_the_cooldown_plugin_is_switched_off_by_its_flag(
+    specs: Specs, state: ClusterState, flags: dict[str, bool], actions: list[str], open_to: bool
+) -> None:
+    assert specs.scheduler is not None
+    fresh = with_pods(state, "sweep", annotations={"volcano.sh/cooldown-time": "2h"})
+    scheduler = replace(specs.scheduler, actions=tuple(actions), tiers=((plugin("priority"), plugin("cdp", **flags)),))
+    assert gang(lower(replace(specs, scheduler=scheduler), fresh)[0], "sweep").evictable is open_to
+
+
+@pytest.mark.parametrize(("cooldown", "open_to"), [("5m", True), ("2h", False)])
+def test_a_pod_in_its_cooldown_time_is_guarded_by_the_plugin_cdp(
+    specs: Specs, state: ClusterState, cooldown: str, open_to: bool
+) -> None:
+    assert specs.scheduler is not None
+    fresh = with_pods(state, "sweep", annotations={"volcano.sh/cooldown-time": cooldown})
+    (first, *rest) = specs.scheduler.tiers
+    guarded = replace(specs.scheduler, tiers=((*first, replace(first[0], name="cdp")), *rest))
+    assert gang(lower(specs, fresh)[0], "sweep").evictable
+    assert gang(lower(replace(specs, scheduler=guarded), fresh)[0], "sweep").evictable is open_to
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("600s", 600), ("1h30m", 5400), ("1.5m", 90), ("", 0), ("soon", 0), ("10", 0)]
+)
+def test_go_durations(text: str, value: int) -> None:
+    assert go_duration_seconds(text) == value

@@ -1,0 +1,516 @@
+"""Why a gang waits, in situations: the exact facts and repairs, and what must not be blamed."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass, replace
+
+import pytest
+
+from solver import Options, solve
+from solver.diagnosis import DiagnosisState, explain
+from solver.diagnosis.minimal import minimal_subset, smallest_sufficient
+from solver.plan import Decision, Fact, Repair
+from solver.problem import Policy, Problem, ReturningNode, Subgroup
+from solver.semantics.placements import placed_demand
+from solver.semantics.topology import TopologyTree
+from solver.state.free_nodes import FreeNodes, free_vectors
+from solver.state.queue_books import QueueBooks
+from solver.verify import verify
+from tests.builders.problems import (
+    GangSpec,
+    NodeSpec,
+    QueueSpec,
+    gang,
+    hard_topology,
+    nodes,
+    problem,
+    queue,
+    role,
+    running_pods,
+    subgroup,
+)
+
+CAPACITY, PROPORTION = Policy(capacity=True), Policy(proportion=True)
+TREE = {"s0": (1, "spine"), "s1": (1, "spine"), "spine": (2, None)}
+
+
+def supernodes(*things: list[NodeSpec] | QueueSpec | GangSpec) -> Problem:
+    """Two supernodes of four nodes with 8 GPUs each, under one spine."""
+    return problem(nodes(4, leaf="s0", gpu=8), nodes(4, leaf="s1", gpu=8), *things, hypernodes=TREE)
+
+
+def decision(world: Problem, name: str = "asks", options: Options | None = None) -> Decision:
+    plan = solve(world, options)
+    assert verify(world, plan) == []
+    return next(d for d in plan.decisions if world.gangs[d.gang].name == name)
+
+
+@dataclass(frozen=True)
+class Situation:
+    """facts, repairs: exactly those of the gang "asks"."""
+
+    world: Problem
+    facts: tuple[Fact, ...]
+    repairs: tuple[Repair, ...]
+
+
+def busy(first: int, count: int, name: str = "runs", where: str = "default") -> GangSpec:
+    """A gang that runs with one pod of 8 GPUs on each of so many nodes."""
+    return gang(
+        f"{name}{first}",
+        role(count, gpu=8),
+        queue=where,
+        running=tuple(running_pods(0, first + n, 1) for n in range(count)),
+    )
+
+
+SITUATIONS = {
+    "its queue is full, and there is room on the nodes": Situation(
+        problem(
+            nodes(4, gpu=8),
+            queue("q", capability={"gpu": 16}),
+            busy(0, 1, where="q"),
+            gang("asks", role(2, gpu=8), queue="q"),
+        ),
+        (Fact("GW101", queue=0, resource=0, asked=16, available=8, limit=16),),
+        (
+            Repair("GR109", gangs=(0,)),
+            Repair("GR105", role=0, amount=1, current_amount=2),
+            Repair("GR101", queue=0, resource=0, amount=8),
+        ),
+    ),
+    "its queue and the one above are full": Situation(
+        problem(
+            nodes(4, gpu=8),
+            queue("org", capability={"gpu": 8}),
+            queue("q", "org", capability={"gpu": 8}),
+            gang("asks", role(2, gpu=8), queue="q"),
+        ),
+        (
+            Fact("GW101", never=True, queue=1, resource=0, asked=16, available=8, limit=8),
+            Fact("GW101", never=True, queue=0, resource=0, asked=16, available=8, limit=8),
+        ),
+        (
+            Repair("GR105", role=0, amount=1, current_amount=2),
+            Repair("GR101", queue=1, resource=0, amount=8, also=(Repair("GR101", queue=0, resource=0, amount=8),)),
+        ),
+    ),
+    "it is over its queue's capability and too wide for its domain": Situation(
+        supernodes(
+            queue("q", capability={"gpu": 24}), gang("asks", role(5, gpu=8), queue="q", topology=hard_topology(1))
+        ),
+        (
+            Fact("GW101", never=True, queue=0, resource=0, asked=40, available=24, limit=24),
+            Fact("GW104", never=True, hypernode=0, tier=1, asked=5, available=4),
+        ),
+        (
+            Repair("GR105", role=0, amount=3, current_amount=5),
+            Repair("GR102", tier=2, also=(Repair("GR101", queue=0, resource=0, amount=16),)),
+            Repair("GR105", role=0, amount=4, current_amount=5, also=(Repair("GR101", queue=0, resource=0, amount=8),)),
+        ),
+    ),
+    "the queue is full for good, and the nodes are now": Situation(
+        problem(
+            nodes(2, gpu=8),
+            queue("q", capability={"gpu": 8}),
+            queue("other"),
+            busy(0, 1, where="other"),
+            gang("asks", role(2, gpu=8), queue="q"),
+        ),
+        (
+            Fact("GW101", never=True, queue=0, resource=0, asked=16, available=8, limit=8),
+            Fact("GW102", role=0, resource=0, asked=16, available=8),
+        ),
+        (
+            Repair("GR105", role=0, amount=1, current_amount=2),
+            Repair("GR104", nodes=(0,), amount=1, also=(Repair("GR101", queue=0, resource=0, amount=8),)),
+        ),
+    ),
+    "it would fit but for its topology": Situation(
+        supernodes(busy(0, 1), busy(4, 1), gang("asks", role(4, gpu=8), topology=hard_topology(1))),
+        (Fact("GW104", hypernode=0, tier=1, asked=4, available=3),),
+        (
+            Repair("GR102", tier=2),
+            Repair("GR109", gangs=(0,)),
+            Repair("GR105", role=0, amount=3, current_amount=4),
+        ),
+    ),
+    "no tier helps, a wish does": Situation(
+        problem(
+            nodes(2, leaf="s0", gpu=8),
+            nodes(1, gpu=8),
+            gang("asks", role(3, gpu=8), topology=hard_topology(1)),
+            hypernodes={"s0": (1, None)},
+        ),
+        (Fact("GW104", never=True, hypernode=0, tier=1, asked=3, available=2),),
+        (Repair("GR107"), Repair("GR105", role=0, amount=2, current_amount=3)),
+    ),
+    "too little is free anywhere, topology or not": Situation(
+        supernodes(busy(0, 3), busy(4, 3, "more"), gang("asks", role(4, gpu=8), topology=hard_topology(1))),
+        (Fact("GW102", role=0, resource=0, asked=32, available=16),),
+        (Repair("GR109", gangs=(0,)), Repair("GR105", role=0, amount=1, current_amount=4)),
+    ),
+    "what is free is in pieces": Situation(
+        problem(
+            nodes(2, gpu=8),
+            gang("runs", role(2, gpu=3), running=(running_pods(0, 0, 1), running_pods(0, 1, 1))),
+            gang("asks", role(1, gpu=8)),
+        ),
+        (Fact("GW119", role=0, asked=1, available=0),),
+        (Repair("GR109", gangs=(0,)), Repair("GR104", nodes=(0,), amount=1)),
+    ),
+    "no groups of five in domains of four": Situation(
+        supernodes(gang("asks", role(5, gpu=8), subgroups=(subgroup(5),))),
+        (Fact("GW109", never=True, tier=1, asked=1, available=0, limit=5, subgroup=0),),
+        (Repair("GR102", subgroup=0, tier=2), Repair("GR106", subgroup=0, amount=1, current_amount=5)),
+    ),
+    "the same, where nobody can write another tier": Situation(
+        supernodes(gang("asks", role(5, gpu=8), subgroups=(replace(subgroup(5), tier_is_editable=False),))),
+        (Fact("GW109", never=True, tier=1, asked=1, available=0, limit=5, subgroup=0),),
+        (Repair("GR107", subgroup=0), Repair("GR106", subgroup=0, amount=1, current_amount=5)),
+    ),
+    "groups of six, and three would do": Situation(
+        supernodes(busy(0, 1), gang("asks", role(6, gpu=8), subgroups=(subgroup(6, tier=1),))),
+        (Fact("GW109", never=True, tier=1, asked=1, available=0, limit=6, subgroup=0),),
+        (Repair("GR102", subgroup=0, tier=2), Repair("GR106", subgroup=0, amount=3, current_amount=6)),
+    ),
+    "more runs than the nodes have in sum, where a guarantee is kept": Situation(
+        problem(
+            nodes(2, gpu=4, free={"gpu": 3}),
+            queue("q", guarantee={"gpu": 1}),
+            gang("runs", role(6, gpu=1), queue="q", running=(running_pods(0, 0, 2), running_pods(0, 1, 4))),
+            gang("asks", role(1, gpu=1), queue="q"),
+        ),
+        (Fact("GW102", resource=0, asked=1, available=0),),
+        (Repair("GR109", gangs=(0,)),),
+    ),
+    "others are served first": Situation(
+        problem(nodes(4, gpu=8), gang("urgent", role(3, gpu=8), priority=5), gang("asks", role(2, gpu=8))),
+        (Fact("GW105", asked=2, available=1, gangs=(0,)),),
+        (Repair("GR105", role=0, amount=1, current_amount=2), Repair("GR114", amount=5)),
+    ),
+    "others are served first in its queue too": Situation(
+        problem(
+            nodes(4, gpu=8),
+            queue("q", capability={"gpu": 24}),
+            gang("urgent", role(3, gpu=8), priority=5, queue="q"),
+            gang("asks", role(2, gpu=8), queue="q"),
+        ),
+        (
+            Fact("GW101", queue=0, resource=0, asked=16, available=0, limit=24, gangs=(0,)),
+            Fact("GW105", asked=2, available=1, gangs=(0,)),
+        ),
+        (
+            Repair("GR114", amount=5),
+            Repair("GR105", role=0, amount=1, current_amount=2, also=(Repair("GR101", queue=0, resource=0, amount=8),)),
+            Repair("GR104", nodes=(0,), amount=1, also=(Repair("GR101", queue=0, resource=0, amount=16),)),
+        ),
+    ),
+    "what others are guaranteed is never its own": Situation(
+        problem(
+            nodes(2, gpu=8), queue("safe", guarantee={"gpu": 8}), queue("q"), gang("asks", role(2, gpu=8), queue="q")
+        ),
+        (Fact("GW106", never=True, queue=1, resource=0, asked=16, available=8, queues=(0,)),),
+        (Repair("GR105", role=0, amount=1, current_amount=2), Repair("GR108", queue=0, resource=0, amount=8)),
+    ),
+    "what others are guaranteed is one reason, however often it is measured": Situation(
+        problem(
+            nodes(2, gpu=8),
+            queue("safe", guarantee={"gpu": 8}),
+            queue("q"),
+            gang("asks", role(2, gpu=8), queue="q"),
+            policy=CAPACITY,
+        ),
+        (Fact("GW106", never=True, queue=1, resource=0, asked=16, available=8, queues=(0,)),),
+        (Repair("GR105", role=0, amount=1, current_amount=2), Repair("GR108", queue=0, resource=0, amount=8)),
+    ),
+    "its share by weight is small because of what others are guaranteed": Situation(
+        problem(
+            nodes(2, gpu=8),
+            queue("safe", guarantee={"gpu": 8}),
+            queue("q"),
+            gang("asks", role(2, gpu=8), queue="q"),
+            policy=PROPORTION,
+        ),
+        (Fact("GW106", never=True, queue=1, resource=0, asked=16, available=8, queues=(0,)),),
+        (Repair("GR105", role=0, amount=1, current_amount=2), Repair("GR108", queue=0, resource=0, amount=8)),
+    ),
+    "the plugin proportion keeps from a queue what is guaranteed to the one above it": Situation(
+        problem(
+            nodes(2, gpu=8),
+            queue("org", guarantee={"gpu": 8}),
+            queue("q", "org"),
+            gang("asks", role(2, gpu=8), queue="q"),
+            policy=PROPORTION,
+        ),
+        (Fact("GW106", never=True, queue=1, resource=0, asked=16, available=8, queues=(0,)),),
+        (Repair("GR105", role=0, amount=1, current_amount=2), Repair("GR108", queue=0, resource=0, amount=8)),
+    ),
+    "along the tree only what is guaranteed beside its queue counts, and what is used of it is no longer kept": Situation(
+        problem(
+            nodes(5, gpu=8),
+            queue("org", capability={"gpu": 24}),
+            queue("q", "org"),
+            queue("team", "org", guarantee={"gpu": 8}),
+            queue("inner", "team", guarantee={"gpu": 8}),
+            queue("far", guarantee={"gpu": 8}),
+            busy(0, 1, where="far"),
+            gang("asks", role(3, gpu=8), queue="q"),
+            policy=Policy(capacity=True, capacity_hierarchy=True),
+        ),
+        (Fact("GW106", never=True, queue=1, resource=0, asked=24, available=16, queues=(2, 3)),),
+        (
+            Repair("GR105", role=0, amount=2, current_amount=3),
+            Repair("GR108", queue=2, resource=0, amount=8, also=(Repair("GR108", queue=3, resource=0, amount=8),)),
+        ),
+    ),
+    "it asks for more than its share by weight": Situation(
+        problem(
+            nodes(12, gpu=1),
+            queue("a"),
+            queue("q"),
+            *(gang(f"single{i}", role(1, gpu=1), queue="a") for i in range(8)),
+            gang("asks", role(8, gpu=1), queue="q"),
+            policy=Policy(proportion=True),
+        ),
+        (Fact("GW112", queue=1, resource=0, asked=8, available=6, limit=6),),
+        (
+            Repair("GR105", role=0, amount=6, current_amount=8),
+            Repair("GR104", nodes=(0,), amount=2, also=(Repair("GR110", queue=1, amount=2, current_amount=1),)),
+        ),
+    ),
+    "its queue is closed": Situation(
+        problem(nodes(1, gpu=8), queue("q", is_closed=True), gang("asks", role(1, gpu=8), queue="q")),
+        (Fact("GW113", queue=0),),
+        (Repair("GR111", queue=0),),
+    ),
+    "a pod is larger than any node": Situation(
+        problem(nodes(2, gpu=8), gang("asks", role(2, gpu=12))),
+        (Fact("GW103", never=True, role=0, resource=0, asked=12, available=8, limit=8),),
+        (Repair("GR115", role=0, resource=0, amount=8, current_amount=12),),
+    ),
+    "the whole cluster is too small": Situation(
+        problem(nodes(2, gpu=8), gang("asks", role(3, gpu=8))),
+        (Fact("GW108", never=True, resource=0, asked=24, available=16, limit=16),),
+        (Repair("GR105", role=0, amount=2, current_amount=3), Repair("GR104", nodes=(0,), amount=1)),
+    ),
+    "the cluster has enough only in pieces": Situation(
+        problem(nodes(2, gpu=6), gang("asks", role(3, gpu=4))),
+        (Fact("GW119", never=True, role=0, asked=3, available=2),),
+        (Repair("GR105", role=0, amount=2, current_amount=3), Repair("GR104", nodes=(0,), amount=1)),
+    ),
+    "no node is open to it": Situation(
+        problem(nodes(2, gpu=8, node_class=1), gang("asks", role(1, gpu=8))),
+        (Fact("GW107", never=True, role=0),),
+        (Repair("GR112", role=0, nodes=(0,)),),
+    ),
+    "too few nodes are open to it": Situation(
+        problem(nodes(2, gpu=8), nodes(2, gpu=8, node_class=1), gang("asks", role(3, gpu=8))),
+        (Fact("GW120", never=True, role=0, asked=3, available=2),),
+        (Repair("GR105", role=0, amount=2, current_amount=3), Repair("GR112", role=0, nodes=(2,))),
+    ),
+    "pods of nobody fill the nodes": Situation(
+        problem(nodes(2, gpu=8, free={"gpu": 0}), gang("asks", role(1, gpu=8))),
+        (Fact("GW102", role=0, resource=0, asked=8, available=0),),
+        (Repair("GR103"), Repair("GR104", nodes=(0,), amount=1)),
+    ),
+    "its own pods are spread where the rest needs a whole node": Situation(
+        problem(
+            nodes(2, gpu=8),
+            gang("asks", role(2, gpu=4), role(1, gpu=8), running=(running_pods(0, 0, 1), running_pods(0, 1, 1))),
+        ),
+        (Fact("GW121", asked=1, available=0),),
+        (Repair("GR113"), Repair("GR104", nodes=(0,), amount=1)),
+    ),
+    "beside its own pod a node is full, and without others the rest would have room": Situation(
+        problem(
+            nodes(2, gpu=8), busy(1, 1), gang("asks", role(1, gpu=4), role(1, gpu=8), running=(running_pods(0, 0, 1),))
+        ),
+        (Fact("GW102", role=1, resource=0, asked=8, available=4),),
+        (Repair("GR109", gangs=(0,)), Repair("GR104", nodes=(0,), amount=1)),
+    ),
+    "its own pod is in a domain that has no room for the rest": Situation(
+        supernodes(
+            busy(1, 3), gang("asks", role(4, gpu=8), topology=hard_topology(1), running=(running_pods(0, 0, 1),))
+        ),
+        (Fact("GW104", hypernode=0, tier=1, asked=3, available=0),),
+        (Repair("GR113"), Repair("GR102", tier=2), Repair("GR109", gangs=(0,))),
+    ),
+}
+
+
+@pytest.mark.parametrize("sentence", SITUATIONS)
+def test_exactly_these_facts_and_repairs(sentence: str) -> None:
+    """So nothing else is blamed."""
+    situation = SITUATIONS[sentence]
+    waits = decision(situation.world)
+    assert waits.action == "wait"
+    assert waits.facts == situation.facts
+    assert waits.repairs == situation.repairs
+
+
+def test_a_job_that_only_its_queue_keeps_out_blames_no_node_and_no_job() -> None:
+    """What the plan gives to others it gives because this one cannot have it."""
+    world = problem(
+        nodes(2, gpu=8),
+        queue("q", capability={"gpu": 8}),
+        queue("other"),
+        gang("asks", role(2, gpu=8), queue="q"),
+        gang("b", role(2, gpu=8), queue="other"),
+    )
+    assert [fact.code for fact in decision(world).facts] == ["GW101"]
+
+
+def test_a_guarantee_that_is_used_is_not_blamed_where_nodes_are_full() -> None:
+    world = problem(
+        nodes(2, gpu=8),
+        queue("safe", guarantee={"gpu": 8}),
+        queue("q"),
+        busy(0, 1, where="safe"),
+        busy(1, 1, where="q"),
+        gang("asks", role(1, gpu=8), queue="q"),
+    )
+    assert [fact.code for fact in decision(world).facts] == ["GW102"]
+
+
+def test_a_share_that_comes_from_the_capability_is_not_blamed_beside_it() -> None:
+    world = problem(
+        nodes(4, gpu=8),
+        queue("q", capability={"gpu": 8}),
+        gang("asks", role(2, gpu=8), queue="q"),
+        policy=Policy(proportion=True),
+    )
+    assert [fact.code for fact in decision(world).facts] == ["GW101"]
+
+
+def test_only_the_gangs_that_are_really_in_the_way_are_named() -> None:
+    """Of three gangs that start the one in the other supernode is not."""
+    world = supernodes(
+        gang("left", role(4, gpu=8), topology=hard_topology(1), priority=2),
+        gang("right", role(2, gpu=8), topology=hard_topology(1), priority=1),
+        gang("asks", role(3, gpu=8), topology=hard_topology(1)),
+    )
+    (fact,) = decision(world).facts
+    assert (fact.code, fact.gangs) == ("GW105", (1,))
+
+
+@pytest.mark.parametrize("subgroups", [(), (subgroup(2**31 - 1),), (subgroup(2),)])
+def test_as_many_pods_as_can_be_counted_are_told_what_any_number_is(subgroups: tuple[Subgroup, ...]) -> None:
+    """No step of a repair is made before it is tried, nor a list of pods."""
+    replicas = subgroups[0].size if subgroups and subgroups[0].size > 2 else 2**31 - 2
+    told = decision(supernodes(gang("asks", role(replicas, gpu=1), subgroups=subgroups)))
+    assert [(fact.code, fact.never, fact.asked, fact.limit) for fact in told.facts] == [("GW108", True, replicas, 64)]
+    fewer = {repair.amount for repair in told.repairs if repair.code == "GR105" and not repair.also}
+    assert fewer == (set() if subgroups and subgroups[0].size > 2 else {64})
+
+
+# --- where time is short
+
+AT_ONCE = Options(time_limit=0.0)
+
+
+def test_where_no_proof_is_found_in_time_nothing_is_blamed_and_nothing_promised() -> None:
+    """Two fours and four threes fill two nodes of ten in one way only, which neither counting nor the greedy knows."""
+    world = problem(nodes(2, gpu=10), gang("asks", role(2, gpu=4), role(4, gpu=3)))
+    assert decision(world).action == "start"
+    waits = decision(world, options=AT_ONCE)
+    assert (waits.action, waits.facts, waits.repairs) == ("wait", (Fact("GW110"),), ())
+
+
+def test_what_counting_proves_is_said_in_no_time() -> None:
+    world = problem(nodes(2, gpu=10), gang("asks", role(2, gpu=4), role(5, gpu=3)))
+    assert [(fact.code, fact.never) for fact in decision(world, options=AT_ONCE).facts] == [("GW108", True)]
+
+
+# --- nodes that are away
+
+
+def away(world: Problem, *names: int) -> Problem:
+    """The same world, some of its nodes not ready: they take nothing, and are of a kind that is open to nobody."""
+    nothing = (0,) * len(world.resources)
+    gone = {
+        n: replace(
+            node,
+            node_class=99,
+            capacity=nothing,
+            free=nothing,
+            returning=ReturningNode(node.node_class, node.capacity, node.free),
+        )
+        for n, node in enumerate(world.nodes)
+    }
+    return replace(world, nodes=tuple(gone[n] if n in names else node for n, node in enumerate(world.nodes)))
+
+
+def test_a_node_that_is_away_for_now_makes_nothing_impossible() -> None:
+    world = away(problem(nodes(4, gpu=8), gang("asks", role(3, gpu=8))), 1, 2)
+    waits = decision(world)
+    assert waits.facts == (Fact("GW122", nodes=(1,)),)
+    assert Repair("GR116", nodes=(1,)) in waits.repairs
+
+
+def test_what_does_not_fit_with_all_nodes_back_never_fits() -> None:
+    world = away(problem(nodes(4, gpu=8), gang("asks", role(5, gpu=8))), 1)
+    assert [(fact.code, fact.never) for fact in decision(world).facts] == [("GW108", True)]
+
+
+def test_what_others_are_guaranteed_is_blamed_only_where_the_nodes_that_are_away_do_not_hold_it() -> None:
+    """With a second node of 8 back there are 16 for 16 that are asked and 8 that are kept, with one of 16 there are 24."""
+    queues = queue("safe", guarantee={"gpu": 8}), queue("q")
+    asks = gang("asks", role(2, gpu=8), queue="q")
+    small = away(problem(nodes(3, gpu=8), *queues, asks), 1, 2)
+    assert [fact.code for fact in decision(small).facts] == ["GW106", "GW122"]
+    large = away(problem(nodes(1, gpu=8), nodes(1, gpu=16), *queues, asks), 1)
+    assert [fact.code for fact in decision(large).facts] == ["GW122"]
+    assert [fact.code for fact in decision(replace(large, policy=CAPACITY)).facts] == ["GW122"]
+
+
+def test_nodes_that_are_away_are_not_blamed_where_others_go_first() -> None:
+    world = away(problem(nodes(4, gpu=8), gang("urgent", role(2, gpu=8), priority=1), gang("asks", role(2, gpu=8))), 3)
+    assert [fact.code for fact in decision(world).facts] == ["GW105"]
+
+
+def test_a_node_that_comes_back_is_open_to_nobody_else_where_kinds_are_numbered_anew() -> None:
+    """The first node closes, so that the second, which is full, becomes of kind 1, as the third one was, which is open
+    to nobody."""
+    world = problem(
+        nodes(1, gpu=8, maintenance_in=9),
+        nodes(1, gpu=8),
+        nodes(1, gpu=8, node_class=1),
+        gang("runs", role(1, gpu=8), running=(running_pods(0, 1, 1),), ends_in=5),
+        gang("asks", role(1, gpu=8)),
+    )
+    waits = decision(away(world, 2))
+    assert [fact.code for fact in waits.facts] == ["GW116"]
+    assert "GR116" not in {repair.code for repair in waits.repairs}
+
+
+# --- the machinery
+
+
+def test_the_smallest_set_prefers_one_then_two_then_what_cannot_be_spared() -> None:
+    asked: list[str] = []
+
+    def suffices(some: tuple[str, ...]) -> bool:
+        asked.append("".join(some))
+        return {"b", "c"} <= set(some) or "d" in some
+
+    assert smallest_sufficient("abc", suffices, 6) == ("b", "c")
+    assert smallest_sufficient("abcd", suffices, 6) == ("d",)
+    assert smallest_sufficient("ab", suffices, 6) is None
+    assert minimal_subset(tuple("abc"), suffices) == ("b", "c")
+    assert "a" in asked
+
+
+def test_explaining_is_a_pure_function_of_what_can_be_sent_elsewhere() -> None:
+    world = problem(nodes(4, gpu=8), gang("urgent", role(3, gpu=8), priority=5), gang("asks", role(2, gpu=8)))
+    plan = solve(world)
+    before, room, after = QueueBooks(world), FreeNodes(free_vectors(world)), QueueBooks(world)
+    urgent = plan.decisions[0].placements
+    room.add_gang_pods(world.gangs[0], urgent)
+    after.charge_queue(0, placed_demand(world.gangs[0], urgent, 1))
+    seen = DiagnosisState(
+        world, TopologyTree(world), free_vectors(world), before, room.vectors, after, {0: urgent}, {}, Options()
+    )
+    sent = pickle.loads(pickle.dumps(seen))  # noqa: S301 our own bytes
+    assert explain(sent, 1) == explain(seen, 1) == (plan.decisions[1].facts, plan.decisions[1].repairs)

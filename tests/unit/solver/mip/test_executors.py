@@ -1,0 +1,174 @@
+"""Parts that are worked out elsewhere: the same results in the same order, also when elsewhere fails."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from solver.mip.executors import (
+    LOCAL_EXECUTOR,
+    RemoteExecutor,
+    VersionMismatch,
+    WorkerPool,
+    code_fingerprint,
+    process_executor,
+    run_chunk,
+)
+from solver.options import Options
+
+ROOT = Path(__file__).parents[4]
+
+
+def plus(shared: int, task: int) -> int:
+    return shared + task
+
+
+def where(_shared: object, _task: int) -> int:
+    return os.getpid()
+
+
+def dies_elsewhere(parent: int, task: int) -> int:
+    """Kills the process that it runs in, unless it runs in `parent`."""
+    if os.getpid() != parent and task == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return 10 * task
+
+
+def broken(_shared: object, task: int) -> int:
+    if task == 2:
+        raise ZeroDivisionError("task two")
+    return task
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[RemoteExecutor]:
+    with process_executor(2, min_work=0) as mapper:
+        yield mapper
+        assert mapper.faults == []
+
+
+def test_results_come_in_the_order_of_the_tasks(pool: RemoteExecutor) -> None:
+    tasks = list(range(50, 0, -1))
+    assert pool.map(plus, 1000, tasks, 1) == LOCAL_EXECUTOR.map(plus, 1000, tasks, 1) == [1000 + task for task in tasks]
+
+
+def test_the_tasks_really_run_in_other_processes_and_what_they_share_may_change(pool: RemoteExecutor) -> None:
+    pids = set(pool.map(where, "one", [1, 2, 3, 4], 1))
+    assert os.getpid() not in pids
+    assert pool.map(plus, 1, [1, 2], 1) == [2, 3]
+    assert pool.map(plus, 2, [1, 2], 1) == [3, 4]
+
+
+def test_work_that_is_not_worth_it_stays_here_and_starts_nothing() -> None:
+    def never() -> WorkerPool:
+        raise AssertionError("started")
+
+    mapper = RemoteExecutor(never, min_work=100)
+    assert mapper.map(where, None, [1, 2], 99) == [os.getpid()] * 2
+    assert mapper.map(where, None, [1], 100) == [os.getpid()]
+    assert mapper.faults == []
+    assert mapper.map(where, None, [1, 2], 100) == [os.getpid()] * 2
+    assert mapper.faults == ["AssertionError: started"]
+
+
+def test_a_single_core_is_no_crew() -> None:
+    with process_executor(1) as mapper:
+        assert mapper.map(where, None, [1, 2], 1 << 40) == [os.getpid()] * 2
+
+
+def test_a_killed_worker_is_a_fault_and_the_rest_is_done_here() -> None:
+    with process_executor(2, min_work=0) as mapper:
+        assert mapper.map(dies_elsewhere, os.getpid(), [1, 2, 3, 4], 1) == [10, 20, 30, 40]
+        (fault,) = mapper.faults
+        assert fault.startswith("BrokenProcessPool: ")
+        # Once is enough: nobody is asked again.
+        assert mapper.map(where, None, [1, 2], 1) == [os.getpid()] * 2
+        assert len(mapper.faults) == 1
+
+
+def test_a_mistake_of_the_function_is_raised_as_if_nobody_else_had_been_asked() -> None:
+    with process_executor(2, min_work=0) as mapper, pytest.raises(ZeroDivisionError, match="task two"):
+        mapper.map(broken, None, [1, 2, 3], 1)
+
+
+def test_workers_with_other_code_are_not_believed() -> None:
+    sent = pickle.dumps(1)
+    assert run_chunk(code_fingerprint(), sent, plus, [1, 2]) == ([2, 3], False)
+    with pytest.raises(VersionMismatch):
+        run_chunk("something else", sent, plus, [1, 2])
+
+
+def test_each_thread_of_a_worker_has_its_own_copy_of_what_is_shared() -> None:
+    sent = pickle.dumps(["shared"])
+    found: list[object] = []
+
+    def run() -> None:
+        (first, second), _ = run_chunk(code_fingerprint(), sent, itself, [1, 2])
+        assert first is second
+        found.append(first)
+
+    for thread in [threading.Thread(target=run) for _ in range(2)]:
+        thread.start()
+        thread.join()
+    assert found[0] == found[1]
+    assert found[0] is not found[1]
+
+
+def itself(shared: object, _task: int) -> object:
+    return shared
+
+
+def test_a_deadline_travels_as_seconds_left() -> None:
+    options = Options(gap=0.5, deadline=time.monotonic() + 10_000)
+    state = options.__getstate__()
+    assert 0 < state["deadline"] <= 10_000
+    assert options.deadline is not None
+    there = pickle.loads(pickle.dumps(options))  # noqa: S301 - our own
+    assert there.deadline >= options.deadline
+    assert (there.gap, there.seed) == (0.5, options.seed)
+    assert pickle.loads(pickle.dumps(Options())) == Options()  # noqa: S301 - our own
+
+
+ORPHAN = """
+import os, signal
+from solver.mip.executors import process_executor
+from tests.unit.solver.mip.test_executors import where
+if __name__ == "__main__":
+    mapper = process_executor(2, min_work=0)
+    print(*mapper.map(where, None, list(range(8)), 1), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_workers_end_with_a_parent_that_was_killed(tmp_path: Path) -> None:
+    script = tmp_path / "orphan.py"
+    script.write_text(ORPHAN)
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    assert done.returncode == -signal.SIGKILL
+    left = {int(pid) for pid in done.stdout.split()}
+    assert left
+    for _ in range(600):
+        left = {pid for pid in left if running(pid)}
+        if not left:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"still there: {left}")
+
+
+def running(pid: int) -> bool:
+    """Whether a process is there and no zombie that nobody has asked about."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

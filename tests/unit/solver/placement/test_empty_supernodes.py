@@ -1,0 +1,98 @@
+"""Whole supernodes and nodes that placements open: fewer of them without a model, and bounds that know which nodes pods
+can never share."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from solver.models.sets import Sets, coarsest_buckets
+from solver.options import Options
+from solver.placement.bounds import cost_lower_bound
+from solver.placement.empty_supernodes import empty_supernodes
+from solver.placement.realise import placement_cost
+from solver.problem import Placement, Problem
+from solver.semantics.gang_classes import gangs_by_class, waiting_class
+from solver.semantics.placement_cost import UnopenedCapacity
+from solver.semantics.placements import Placements
+from solver.semantics.topology import TopologyTree
+from solver.state.free_nodes import free_vectors
+from solver.state.queue_books import QueueBooks
+from tests.builders.problems import gang, nodes, problem, role
+
+TREE = {"s0": (1, None), "s1": (1, None), "s2": (1, None)}
+
+
+def sets(world: Problem) -> Sets:
+    waiting = gangs_by_class(world, range(len(world.gangs)))
+    shapes = tuple(dict.fromkeys(shape for _, _, shape in waiting))
+    by_class = {(q, p, shapes.index(shape)): js for (q, p, shape), js in waiting.items()}
+    return Sets(
+        world, TopologyTree(world), coarsest_buckets(world), free_vectors(world), QueueBooks(world), shapes, by_class
+    )
+
+
+def tidied(world: Problem, placements: Placements) -> tuple[Placements, int]:
+    """What `emptied` makes of it, and how many whole supernodes that opens."""
+    s = sets(world)
+    wholes, shapes = (
+        UnopenedCapacity(world, s.tree, s.free.amounts),
+        {j: waiting_class(j, g) for j, g in enumerate(world.gangs)},
+    )
+    found = empty_supernodes(s, shapes, placements, cost_lower_bound(s, shapes, wholes), wholes, Options())
+    return found, placement_cost(s, found, wholes).supernodes
+
+
+def test_gangs_of_the_emptiest_supernode_move_to_where_others_have_opened() -> None:
+    world = problem(
+        nodes(2, leaf="s0", gpu=8),
+        nodes(2, leaf="s1", gpu=8),
+        nodes(2, leaf="s2", gpu=8),
+        gang("a", role(3, gpu=4)),
+        gang("b", role(1, gpu=4)),
+        hypernodes=TREE,
+    )
+    apart = {0: (Placement(0, 0, 2), Placement(0, 1, 1)), 1: (Placement(0, 2, 1),)}
+    found, supernodes = tidied(world, apart)
+    assert supernodes == 1
+    assert found == {0: apart[0], 1: (Placement(0, 1, 1),)}
+
+
+def test_nobody_moves_where_no_open_supernode_has_room() -> None:
+    world = problem(
+        nodes(2, leaf="s0", gpu=8),
+        nodes(2, leaf="s1", gpu=8),
+        gang("a", role(1, gpu=8)),
+        gang("b", role(2, gpu=8)),
+        hypernodes=TREE,
+    )
+    apart = {0: (Placement(0, 0, 1),), 1: (Placement(0, 2, 1), Placement(0, 3, 1))}
+    assert tidied(world, apart) == (apart, 2)
+
+
+def opened(world: Problem) -> tuple[int, int]:
+    """The least number of whole supernodes and whole nodes, as counting says."""
+    s = sets(world)
+    shapes = {j: waiting_class(j, g) for j, g in enumerate(world.gangs)}
+    return cost_lower_bound(s, shapes, UnopenedCapacity(world, s.tree, s.free.amounts)).values[2:]
+
+
+def test_nodes_that_count_by_other_resources_are_bounded_apart() -> None:
+    machines = [*nodes(2, leaf="s0", a=8, cpu=8), *nodes(2, leaf="s1", b=8, cpu=8), *nodes(2, leaf="s2", cpu=8)]
+    world = problem(
+        machines, gang("x", role(2, a=8)), gang("y", role(2, b=8)), gang("z", role(1, cpu=1)), hypernodes=TREE
+    )
+    world = replace(world, device_resources=tuple(map(world.resources.index, ("a", "b"))))
+    assert opened(world) == (2, 4)  # z may go anywhere, and opens nothing beside x or y
+    only = replace(world.gangs[2].roles[0], node_classes=frozenset({1}))
+    kinds = [replace(node, node_class=int(n > 3)) for n, node in enumerate(world.nodes)]
+    asked = [
+        replace(g, roles=tuple(replace(r, node_classes=frozenset({0, 1})) for r in g.roles)) for g in world.gangs[:2]
+    ]
+    apart = replace(world, nodes=tuple(kinds), gangs=(*asked, replace(world.gangs[2], roles=(only,))))
+    assert opened(apart) == (3, 5)
+
+
+def test_a_supernode_with_nodes_of_two_kinds_counts_once() -> None:
+    machines = [*nodes(1, leaf="s0", a=8), *nodes(1, leaf="s0", b=8)]
+    world = problem(machines, gang("x", role(1, a=8)), gang("y", role(1, b=8)), hypernodes=TREE)
+    assert opened(replace(world, device_resources=(0, 1))) == (1, 1)

@@ -1,0 +1,599 @@
+"""Who is evicted for whom, in stories. Relations are asserted, not node names."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from solver import Options, solve
+from solver.options import Budget
+from solver.problem import Policy, Problem
+from solver.verify import verify
+from tests.builders.plans import actions_by_gang, evicted_pods_by_gang, verified_plan
+from tests.builders.problems import (
+    GangSpec,
+    gang,
+    hard_topology,
+    nodes,
+    problem,
+    queue,
+    role,
+    running_pods,
+    subgroup,
+)
+
+TREE = {"s0": (1, "spine"), "s1": (1, "spine"), "spine": (2, None)}
+
+
+def single(
+    name: str, node: int, *, loss: int | None = 60, priority: int = 0, gpu: int = 8, queue: str = "default"
+) -> GangSpec:
+    """A gang of one running pod."""
+    return gang(name, role(1, gpu=gpu), running=(running_pods(0, node, 1),), loss=loss, priority=priority, queue=queue)
+
+
+def winner(pods: int, *, gpu: int = 8, priority: int = 10, **more: object) -> GangSpec:
+    return gang("winner", role(pods, gpu=gpu), priority=priority, **more)  # type: ignore[arg-type]
+
+
+# --- the least loss
+
+
+def test_the_cheapest_victim_goes_and_is_told_for_whom() -> None:
+    world = problem(
+        nodes(3, gpu=8),
+        single("old", 0, loss=900),
+        single("young", 1, loss=30),
+        single("middle", 2, loss=300),
+        winner(1),
+        preempt_enabled=True,
+    )
+    assert actions_by_gang(world) == {"old": "keep", "young": "evict", "middle": "keep", "winner": "start"}
+    decision = verified_plan(world).decisions[1]
+    assert (decision.placements, decision.evicted_pods, decision.evicted_for) == ((), (running_pods(0, 1, 1),), (3,))
+
+
+def test_one_goes_where_ten_would_do_as_well() -> None:
+    ten = [single(f"small-{i}", 0, gpu=1) for i in range(8)] + [single(f"other-{i}", 1, gpu=1) for i in range(8)]
+    world = problem(nodes(3, gpu=8), *ten, single("large", 2), winner(1), preempt_enabled=True)
+    assert evicted_pods_by_gang(world) == {"large": 1}
+
+
+MEASURED = (
+    (4, 2, 1, 1), (2, 2, 4), (1, 1, 2, 1, 2, 1), (4, 4), (2, 2, 2, 2), (1, 1, 1, 1, 1, 1, 1, 1), (4, 2, 2), (2, 4, 2),
+)  # fmt: skip
+"""GPUs of the pods on each of eight nodes."""
+
+
+def test_on_eight_full_nodes_the_winner_of_two_whole_nodes_costs_the_fewest_pods() -> None:
+    """The case in which Volcano 1.15.1 loses 20 to 23 pods."""
+    running = [single(f"g{n}-{i}", n, gpu=gpu) for n, at in enumerate(MEASURED) for i, gpu in enumerate(at)]
+    world = problem(nodes(8, gpu=8), *running, winner(2), preempt_enabled=True)
+    assert sum(evicted_pods_by_gang(world).values()) == 5
+    loss = next(o for batch in verified_plan(world).batches for o in batch.objectives if o.name == "loss")
+    assert (loss.value, loss.bound, loss.verdict) == (300, 300, "proven")
+
+
+def test_a_gang_on_both_nodes_is_cheaper_than_two_gangs() -> None:
+    both = gang("both", role(2, gpu=8), running=(running_pods(0, 2, 1), running_pods(0, 3, 1)), loss=50)
+    world = problem(
+        nodes(4, gpu=8), single("a", 0, loss=60), single("b", 1, loss=50), both, winner(2), preempt_enabled=True
+    )
+    assert evicted_pods_by_gang(world) == {"both": 2}
+
+
+def test_among_equal_losses_the_fewest_gangs_go() -> None:
+    pair = gang("pair", role(2, gpu=4), running=(running_pods(0, 2, 2),), loss=60)
+    world = problem(
+        nodes(3, gpu=8),
+        *(single(f"s{n}{i}", n, gpu=4) for n in (0, 1) for i in (0, 1)),
+        pair,
+        winner(1),
+        preempt_enabled=True,
+    )
+    assert evicted_pods_by_gang(world) == {"pair": 2}
+
+
+# --- several winners
+
+
+def rivals(*, second: int | None = 100) -> Problem:
+    """Two supernodes of two nodes; `first` needs any node, `pair` a whole supernode. Gang by gang `first` takes the
+    cheap node of the cheap supernode, 10, and `pair` has to pay the other one, 11 + 100. Together: 11 for `first`, 10 +
+    10 for `pair`."""
+    return problem(
+        nodes(2, leaf="s0", gpu=8),
+        nodes(2, leaf="s1", gpu=8),
+        *(single(f"g{n}", n, loss=loss) for n, loss in enumerate((10, 10, 11, second))),
+        gang("first", role(1, gpu=8), priority=10),
+        gang("pair", role(2, gpu=8), priority=10, topology=hard_topology(1)),
+        hypernodes=TREE,
+        preempt_enabled=True,
+    )
+
+
+def loss_of(world: Problem, options: Options) -> int:
+    plan = solve(world, options)
+    assert verify(world, plan) == []
+    return sum(world.gangs[d.gang].loss * p.pods for d in plan.decisions for p in d.evicted_pods)
+
+
+def test_the_first_winner_leaves_the_second_what_is_dear_without_it() -> None:
+    assert loss_of(rivals(), Options(budget=Budget(preemptor_variables=0))) == 121
+    assert loss_of(rivals(), Options()) == 31
+    plan = solve(rivals())
+    assert [d.evicted_for for d in plan.decisions[:4]] == [(5,), (5,), (4,), ()]
+    loss = next(o for batch in plan.batches for o in batch.objectives if o.name == "loss")
+    assert (loss.value, loss.bound, loss.verdict) == (31, 31, "proven")
+
+
+def test_the_first_winner_leaves_the_second_the_only_room_that_it_can_have() -> None:
+    world = rivals(second=None)
+    assert solve(world, Options(budget=Budget(preemptor_variables=0))).decisions[5].action == "wait"
+    assert actions_by_gang(world) == {
+        "g0": "evict",
+        "g1": "evict",
+        "g2": "evict",
+        "g3": "keep",
+        "first": "start",
+        "pair": "start",
+    }
+
+
+def test_a_higher_winner_is_served_before_a_lower_one_and_yet_leaves_it_its_room() -> None:
+    world = rivals()
+    lower = replace(world, gangs=(*world.gangs[:5], replace(world.gangs[5], priority=5)))
+    assert loss_of(lower, Options()) == 31
+
+
+def test_winners_with_other_rights_are_served_one_after_the_other() -> None:
+    """The lower one may not evict g2, so what the higher one may is decided without it."""
+    gangs = rivals().gangs
+    other = replace(
+        rivals(), gangs=(*gangs[:2], replace(gangs[2], priority=5), *gangs[3:5], replace(gangs[5], priority=4))
+    )
+    assert loss_of(other, Options()) == 10
+    assert actions_by_gang(other)["first"] == "start"
+
+
+def test_two_queues_that_take_from_a_third_do_it_together() -> None:
+    world = problem(
+        queue("lender", deserved={"gpu": 8}),
+        queue("one", deserved={"gpu": 8}),
+        queue("two", deserved={"gpu": 16}),
+        nodes(2, leaf="s0", gpu=8),
+        nodes(2, leaf="s1", gpu=8),
+        *(single(f"g{n}", n, loss=loss, queue="lender") for n, loss in enumerate((10, 10, 11, 100))),
+        gang("first", role(1, gpu=8), queue="one"),
+        gang("pair", role(2, gpu=8), queue="two", topology=hard_topology(1)),
+        hypernodes=TREE,
+        reclaim_enabled=True,
+    )
+    assert loss_of(world, Options(budget=Budget(preemptor_variables=0))) == 121
+    assert loss_of(world, Options()) == 31
+
+
+# --- surplus and minima
+
+
+def test_surplus_goes_before_a_whole_gang_and_the_gang_stays() -> None:
+    elastic = gang(
+        "elastic", role(4, minimum=2, gpu=4), running=(running_pods(0, 0, 2), running_pods(0, 1, 2)), loss=60
+    )
+    world = problem(nodes(2, gpu=8), elastic, winner(1), preempt_enabled=True)
+    assert actions_by_gang(world) == {"elastic": "keep", "winner": "start"}
+    assert evicted_pods_by_gang(world) == {"elastic": 2}
+
+
+@pytest.mark.parametrize("first", ["elastic", "whole"])
+@pytest.mark.parametrize(("loss", "gone"), [(60, "elastic"), (59, "whole"), (61, "elastic")])
+def test_of_equal_losses_the_surplus_goes_and_not_the_whole_gang_whoever_is_listed_first(
+    first: str, loss: int, gone: str
+) -> None:
+    """A smaller loss comes before that: 59 seconds of a gang that goes whole are less than 60 of a surplus pod."""
+    elastic = gang(
+        "elastic", role(2, minimum=1, gpu=8), running=(running_pods(0, 0, 1), running_pods(0, 1, 1)), loss=60
+    )
+    listed = [elastic, single("whole", 2, loss=loss)]
+    world = problem(nodes(3, gpu=8), *(listed if first == "elastic" else listed[::-1]), winner(1), preempt_enabled=True)
+    assert evicted_pods_by_gang(world) == {gone: 1}
+    objectives = {
+        o.name: (o.value, o.bound, o.verdict) for batch in verified_plan(world).batches for o in batch.objectives
+    }
+    assert objectives["whole gangs"] == (gone == "whole", gone == "whole", "proven")
+
+
+def test_the_surplus_of_two_goes_and_not_one_gang_whole() -> None:
+    """One victim more, but nobody stops."""
+    elastic = [
+        gang(f"e{n}", role(2, minimum=1, gpu=4), running=(running_pods(0, n, 1), running_pods(0, 2, 1)), loss=60)
+        for n in (0, 1)
+    ]
+    whole = gang("whole", role(2, gpu=4), running=(running_pods(0, 3, 2),), loss=60)
+    world = problem(nodes(2, gpu=4), nodes(2, gpu=8), *elastic, whole, winner(1), preempt_enabled=True)
+    assert evicted_pods_by_gang(world) == {"e0": 1, "e1": 1}
+
+
+def test_in_a_large_cluster_the_node_with_surplus_is_looked_at_too() -> None:
+    """More nodes that are as cheap than the first model has."""
+    singles = [single(f"g{n}", n) for n in range(120)]
+    elastic = gang(
+        "elastic", role(2, minimum=1, gpu=8), running=(running_pods(0, 120, 1), running_pods(0, 121, 1)), loss=60
+    )
+    world = problem(nodes(122, gpu=8), *singles, elastic, winner(1), preempt_enabled=True)
+    assert evicted_pods_by_gang(world) == {"elastic": 1}
+
+
+def test_a_gang_of_minimum_0_that_loses_its_last_pod_goes_whole() -> None:
+    nothing = gang("nothing", role(1, minimum=0, gpu=8), minimum=0, running=(running_pods(0, 0, 1),), loss=60)
+    assert actions_by_gang(problem(nodes(1, gpu=8), nothing, winner(1), preempt_enabled=True)) == {
+        "nothing": "evict",
+        "winner": "start",
+    }
+    elastic = gang(
+        "elastic", role(2, minimum=1, gpu=8), running=(running_pods(0, 1, 1), running_pods(0, 2, 1)), loss=60
+    )
+    assert evicted_pods_by_gang(problem(nodes(3, gpu=8), nothing, elastic, winner(1), preempt_enabled=True)) == {
+        "elastic": 1
+    }
+
+
+def test_a_gang_that_cannot_spare_enough_goes_whole() -> None:
+    elastic = gang(
+        "elastic", role(3, minimum=2, gpu=4), running=(running_pods(0, 0, 2), running_pods(0, 1, 1)), loss=60
+    )
+    world = problem(nodes(2, gpu=8), elastic, winner(2), preempt_enabled=True)
+    assert actions_by_gang(world) == {"elastic": "evict", "winner": "start"}
+
+
+def test_the_surplus_of_one_role_cannot_stand_in_for_another() -> None:
+    mixed = gang(
+        "mixed",
+        role(1, gpu=8),
+        role(3, minimum=1, gpu=2),
+        minimum=2,
+        running=(running_pods(0, 0, 1), running_pods(1, 1, 3)),
+        loss=60,
+    )
+    world = problem(nodes(2, gpu=8), mixed, gang("winner", role(1, gpu=6), priority=10), preempt_enabled=True)
+    assert evicted_pods_by_gang(world) == {"mixed": 2}
+    assert actions_by_gang(world)["mixed"] == "keep"
+
+
+def test_subgroups_go_in_whole_parts() -> None:
+    grouped = gang(
+        "grouped", role(4, minimum=2, gpu=2), subgroups=(subgroup(2),), running=(running_pods(0, 0, 2), running_pods(0, 1, 2)), loss=60
+    )  # fmt: skip
+    world = problem(
+        nodes(1, leaf="s0", gpu=4),
+        nodes(1, leaf="s1", gpu=4),
+        grouped,
+        winner(1, gpu=2),
+        hypernodes=TREE,
+        preempt_enabled=True,
+    )
+    assert evicted_pods_by_gang(world) == {"grouped": 2}
+
+
+def test_a_shrunk_gang_does_not_grow_back_in_the_same_plan() -> None:
+    elastic = gang(
+        "elastic", role(4, minimum=1, gpu=3), running=(running_pods(0, 0, 2), running_pods(0, 1, 2)), loss=60
+    )
+    world = problem(nodes(2, gpu=8), elastic, winner(1), preempt_enabled=True)
+    assert evicted_pods_by_gang(world) == {"elastic": 2}
+
+
+def test_a_gang_below_its_minimum_can_go_whole() -> None:
+    rest = gang("rest", role(4, gpu=8), running=(running_pods(0, 0, 1),), loss=60)
+    world = problem(nodes(1, gpu=8), rest, winner(1), preempt_enabled=True)
+    assert actions_by_gang(world) == {"rest": "evict", "winner": "start"}
+
+
+# --- who may
+
+
+@pytest.mark.parametrize("priority", [10, 11])
+def test_no_gang_of_equal_or_higher_priority_goes(priority: int) -> None:
+    world = problem(nodes(1, gpu=8), single("running", 0, priority=priority), winner(1), preempt_enabled=True)
+    assert actions_by_gang(world) == {"running": "keep", "winner": "wait"}
+
+
+def test_nobody_goes_for_a_gang_that_never_preempts() -> None:
+    world = problem(nodes(1, gpu=8), single("running", 0), winner(1, may_evict=False), preempt_enabled=True)
+    assert actions_by_gang(world) == {"running": "keep", "winner": "wait"}
+
+
+def test_a_protected_gang_stays_though_it_would_be_cheaper() -> None:
+    world = problem(
+        nodes(2, gpu=8),
+        single("protected", 0, loss=None),
+        single("open", 1, loss=10_000),
+        winner(1),
+        preempt_enabled=True,
+    )
+    assert evicted_pods_by_gang(world) == {"open": 1}
+
+
+def test_nobody_goes_where_preemption_is_off() -> None:
+    world = problem(nodes(1, gpu=8), single("running", 0), winner(1), reclaim_enabled=True)
+    assert actions_by_gang(world) == {"running": "keep", "winner": "wait"}
+
+
+def test_nobody_goes_when_nothing_would_fit_anyway() -> None:
+    world = problem(
+        nodes(2, gpu=8), single("open", 0), single("protected", 1, loss=None), winner(2), preempt_enabled=True
+    )
+    assert evicted_pods_by_gang(world) == {}
+
+
+def test_nobody_goes_when_it_fits_without() -> None:
+    world = problem(nodes(2, gpu=8), single("running", 0), winner(1), preempt_enabled=True)
+    assert actions_by_gang(world) == {"running": "keep", "winner": "start"}
+
+
+def test_free_room_that_is_closed_to_the_winner_spares_nobody() -> None:
+    """One node closes before it would have ended, another is in a domain that a queue keeps: the verifier does not ask
+    why it is not there."""
+    victim = gang("victim", role(1, gpu=8), queue="q", running=(running_pods(0, 0, 1),), loss=1)
+    urgent = gang("urgent", role(1, gpu=8), queue="q", priority=1)
+    rooms = (nodes(1, gpu=8, maintenance_in=60), nodes(1, gpu=8, leaf="kept"))
+    for room in rooms:
+        world = problem(
+            nodes(1, gpu=8),
+            room,
+            queue("q"),
+            queue("owner", dedicated_domains=("kept",)),
+            victim,
+            urgent,
+            hypernodes={"kept": (1, None)},
+            preempt_enabled=True,
+        )
+        assert [decision.action for decision in verified_plan(world).decisions] == ["evict", "start"]
+
+
+def test_a_gang_goes_so_that_its_queue_has_quota_again() -> None:
+    world = problem(
+        queue("team", capability={"gpu": 8}),
+        nodes(2, gpu=8),
+        single("running", 0, queue="team"),
+        winner(1, queue="team"),
+        preempt_enabled=True,
+    )
+    assert actions_by_gang(world) == {"running": "evict", "winner": "start"}
+
+
+def test_a_lower_waiting_gang_does_not_take_the_room_that_the_higher_one_needs() -> None:
+    world = problem(
+        nodes(2, gpu=8), single("running", 0), gang("low", role(1, gpu=8), priority=5), winner(2), preempt_enabled=True
+    )
+    assert actions_by_gang(world) == {"running": "evict", "low": "wait", "winner": "start"}
+
+
+def test_of_two_winners_the_older_is_served_first_and_no_victim_is_counted_twice() -> None:
+    world = problem(
+        nodes(2, gpu=8),
+        single("a", 0, loss=100),
+        single("b", 1, loss=50),
+        gang("first", role(1, gpu=8), priority=10),
+        gang("second", role(1, gpu=8), priority=10),
+        gang("third", role(1, gpu=8), priority=10),
+        preempt_enabled=True,
+    )
+    assert actions_by_gang(world) == {"a": "evict", "b": "evict", "first": "start", "second": "start", "third": "wait"}
+    assert [d.evicted_for for d in verified_plan(world).decisions[:2]] == [(3,), (2,)]
+
+
+def test_what_a_victim_leaves_over_serves_the_next_without_another_victim() -> None:
+    world = problem(
+        nodes(1, gpu=8),
+        nodes(1, gpu=4),
+        single("large", 0, loss=10),
+        single("small", 1, gpu=4, loss=600),
+        gang("first", role(1, gpu=4), priority=10),
+        gang("second", role(1, gpu=4), priority=10),
+        preempt_enabled=True,
+    )
+    assert evicted_pods_by_gang(world) == {"large": 1}
+    assert actions_by_gang(world)["second"] == "start"
+
+
+# --- topology
+
+
+def test_what_a_victim_leaves_over_serves_those_too_who_had_their_turn_before() -> None:
+    """The most urgent may evict nobody; the victim of the next one leaves it room, of which no later plan has to tell
+    it. A strict queue goes on."""
+    victim = gang("victim", role(1, gpu=8), running=(running_pods(0, 0, 1),), loss=1)
+    meek = gang("meek", role(1, gpu=3), queue="strict", priority=2, may_evict=False)
+    behind = gang("behind", role(1, gpu=1), queue="strict", may_evict=False)
+    urgent = gang("urgent", role(1, gpu=4), priority=1)
+    world = problem(
+        nodes(1, gpu=8),
+        queue("default"),
+        queue("strict", strict_order=True),
+        victim,
+        meek,
+        urgent,
+        behind,
+        preempt_enabled=True,
+    )
+    assert actions_by_gang(world) == {"victim": "evict", "meek": "start", "urgent": "start", "behind": "start"}
+
+
+def test_a_gang_bound_to_one_supernode_makes_room_inside_one() -> None:
+    running = [single(f"g{n}", n, loss=10 if n in (0, 4) else 100) for n in range(8)]
+    world = problem(
+        nodes(4, leaf="s0", gpu=8),
+        nodes(4, leaf="s1", gpu=8),
+        *running,
+        winner(2, topology=hard_topology(1)),
+        hypernodes=TREE,
+        preempt_enabled=True,
+    )
+    plan = verified_plan(world)
+    assert [world.gangs[d.gang].name for d in plan.decisions if d.action == "evict"] in (
+        ["g0", "g1"],
+        ["g0", "g2"],
+        ["g0", "g3"],
+    ) or (sum(d.action == "evict" for d in plan.decisions) == 2)
+    assert len(plan.decisions[-1].domains) == 1
+    assert sum(world.gangs[d.gang].loss for d in plan.decisions if d.evicted_pods) == 110
+
+
+# --- across queues
+
+
+def teams(**more: object) -> list[object]:
+    return [queue("lender", deserved={"gpu": 8}, **more), queue("owner", deserved={"gpu": 16})]  # type: ignore[arg-type]
+
+
+def test_a_queue_takes_back_what_it_deserves_from_one_that_borrowed_though_priorities_are_equal() -> None:
+    running = [single(f"g{n}", n, queue="lender") for n in range(3)]
+    world = problem(*teams(), nodes(3, gpu=8), *running, winner(2, queue="owner", priority=0), reclaim_enabled=True)  # type: ignore[arg-type]
+    assert sorted(actions_by_gang(world).values()) == ["evict", "evict", "keep", "start"]
+
+
+def test_nobody_takes_back_from_a_gang_that_would_be_first_in_the_next_plan() -> None:
+    running = [single(f"g{n}", n, queue="lender", priority=1) for n in range(3)]
+    world = problem(*teams(), nodes(3, gpu=8), *running, winner(1, queue="owner", priority=0), reclaim_enabled=True)  # type: ignore[arg-type]
+    assert evicted_pods_by_gang(world) == {}
+
+
+def test_the_plan_after_an_eviction_starts_the_winner_and_evicts_nobody() -> None:
+    running = [single(f"g{n}", n, queue="lender") for n in range(3)]
+    world = problem(*teams(), nodes(3, gpu=8), *running, winner(1, queue="owner", priority=0), reclaim_enabled=True)  # type: ignore[arg-type]
+    gone = {d.gang for d in verified_plan(world).decisions if d.action == "evict"}
+    after = replace(world, gangs=tuple(replace(g, running=()) if i in gone else g for i, g in enumerate(world.gangs)))
+    assert actions_by_gang(after)["winner"] == "start"
+    assert evicted_pods_by_gang(after) == {}
+
+
+def test_nobody_takes_from_a_queue_that_holds_what_it_deserves() -> None:
+    world = problem(
+        *teams(),  # type: ignore[arg-type]
+        nodes(1, gpu=8),
+        single("g", 0, queue="lender"),
+        winner(1, queue="owner"),
+        reclaim_enabled=True,
+    )
+    assert actions_by_gang(world) == {"g": "keep", "winner": "wait"}
+
+
+def test_a_queue_is_not_pressed_below_what_it_deserves() -> None:
+    running = [single(f"g{n}", n, queue="lender") for n in range(2)]
+    world = problem(*teams(), nodes(2, gpu=8), *running, winner(2, queue="owner"), reclaim_enabled=True)  # type: ignore[arg-type]
+    assert evicted_pods_by_gang(world) == {}
+
+
+def test_a_queue_that_is_not_reclaimable_keeps_everything() -> None:
+    running = [single(f"g{n}", n, queue="lender") for n in range(3)]
+    world = problem(
+        *teams(reclaimable=False),  # type: ignore[arg-type]
+        nodes(3, gpu=8),
+        *running,
+        winner(1, queue="owner"),
+        reclaim_enabled=True,
+    )
+    assert evicted_pods_by_gang(world) == {}
+
+
+def test_a_queue_cannot_take_more_than_it_deserves_itself() -> None:
+    running = [single(f"g{n}", n, queue="lender") for n in range(4)]
+    world = problem(*teams(), nodes(4, gpu=8), *running, winner(3, queue="owner"), reclaim_enabled=True)  # type: ignore[arg-type]
+    assert evicted_pods_by_gang(world) == {}
+
+
+def test_a_guarantee_is_not_taken() -> None:
+    running = [single(f"g{n}", n, queue="lender") for n in range(2)]
+    world = problem(
+        queue("lender", guarantee={"gpu": 16}),
+        queue("owner", deserved={"gpu": 8}),
+        nodes(2, gpu=8),
+        *running,
+        winner(1, queue="owner"),
+        reclaim_enabled=True,
+    )
+    assert evicted_pods_by_gang(world) == {}
+
+
+def test_two_queues_do_not_take_the_same_pods_from_each_other_in_turn() -> None:
+    running = [single(f"g{n}", n, queue="lender") for n in range(3)]
+    world = problem(*teams(), nodes(3, gpu=8), *running, winner(1, queue="owner"), reclaim_enabled=True)  # type: ignore[arg-type]
+    lost = next(iter(evicted_pods_by_gang(world)))
+    again = problem(
+        *teams(),  # type: ignore[arg-type]
+        nodes(3, gpu=8),
+        *(spec for spec in running if spec.name != lost),
+        gang("winner", role(1, gpu=8), queue="owner", running=(running_pods(0, int(lost[1:]), 1),), loss=1),
+        gang(lost, role(1, gpu=8), queue="lender"),
+        reclaim_enabled=True,
+    )
+    assert evicted_pods_by_gang(again) == {}
+
+
+def test_what_a_queue_holds_of_things_that_nobody_said_it_deserves_opens_no_door() -> None:
+    """It holds the GPUs that it deserves, and besides cpu and pods of which nothing was said."""
+    world = problem(
+        *teams(),  # type: ignore[arg-type]
+        nodes(1, gpu=8, cpu=64, pods=110),
+        gang("g", role(2, gpu=4, cpu=8, pods=1), queue="lender", running=(running_pods(0, 0, 2),), loss=60),
+        gang("winner", role(1, gpu=4, cpu=8, pods=1), queue="owner"),
+        reclaim_enabled=True,
+    )
+    assert actions_by_gang(world) == {"g": "keep", "winner": "wait"}
+
+
+def test_a_queue_that_deserves_nothing_by_name_lends_everything() -> None:
+    world = problem(
+        queue("lender"),
+        queue("owner", deserved={"gpu": 8}),
+        nodes(1, gpu=8),
+        single("g", 0, queue="lender"),
+        winner(1, queue="owner"),
+        reclaim_enabled=True,
+    )
+    assert actions_by_gang(world) == {"g": "evict", "winner": "start"}
+
+
+@pytest.mark.parametrize(("cpu", "action"), [(7, "evict"), (8, "keep")])
+def test_a_queue_that_deserves_only_other_things_is_measured_by_these(cpu: int, action: str) -> None:
+    """The winner asks for GPUs alone, of which nobody said that the lender deserves any; but it holds 8 CPUs."""
+    world = problem(
+        queue("lender", deserved={"cpu": cpu}),
+        queue("owner", deserved={"gpu": 8}),
+        nodes(1, gpu=8, cpu=8),
+        gang(
+            "g",
+            role(4, minimum=1, gpu=2, cpu=1),
+            role(4, minimum=0, cpu=1),
+            queue="lender",
+            running=(running_pods(0, 0, 4), running_pods(1, 0, 4)),
+            loss=60,
+        ),
+        gang("winner", role(1, gpu=2), queue="owner"),
+        reclaim_enabled=True,
+    )
+    assert evicted_pods_by_gang(world) == ({"g": 1} if action == "evict" else {})
+
+
+def test_with_proportion_shares_by_weight_say_what_may_be_taken_back() -> None:
+    """Eight nodes by weights 1 and 3: two for the lender, six for the owner."""
+    running = [single(f"g{n}", n, queue="lender") for n in range(8)]
+    waiting = [gang(f"w{n}", role(1, gpu=8), queue="owner") for n in range(7)]
+    world = problem(
+        queue("lender"), queue("owner", weight=3), nodes(8, gpu=8), *running, *waiting, policy=Policy(proportion=True), reclaim_enabled=True
+    )  # fmt: skip
+    assert Counter(actions_by_gang(world).values()) == {"keep": 2, "evict": 6, "start": 6, "wait": 1}
+
+
+def test_nobody_goes_for_a_gang_of_a_closed_queue() -> None:
+    world = problem(
+        queue("shut", is_closed=True),
+        nodes(1, gpu=8),
+        single("running", 0, queue="shut"),
+        winner(1, queue="shut"),
+        preempt_enabled=True,
+    )
+    assert actions_by_gang(world) == {"running": "keep", "winner": "wait"}

@@ -1,0 +1,229 @@
+"""What the scheduler's plugins, and disruption budgets, let go: each rule beside the same world without it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from solver import solve
+from solver.problem import DisruptionBudget, EvictionVotes, InvalidProblemError, Policy, Problem
+from tests.builders.plans import evicted_pods_by_gang
+from tests.builders.problems import GangSpec, gang, nodes, problem, queue, role, running_pods
+
+SURPLUS, SHARES = EvictionVotes(whole_gangs=False), EvictionVotes(compare_shares=True)
+
+
+def elastic(
+    name: str, node: int, pods: int, minimum: int, *, loss: int = 60, gpu: int = 1, queue: str = "default"
+) -> GangSpec:
+    return gang(
+        name, role(pods, minimum=minimum, gpu=gpu), running=(running_pods(0, node, pods),), loss=loss, queue=queue
+    )
+
+
+# --- the plugin gang
+
+
+def test_where_the_gang_plugin_votes_surplus_goes_though_a_whole_gang_would_be_cheaper() -> None:
+    world = problem(
+        nodes(2, gpu=8),
+        elastic("cheap", 0, 8, 8, loss=1),
+        elastic("dear", 1, 8, 4, loss=100),
+        gang("winner", role(1, gpu=4), priority=10),
+        preempt_enabled=True,
+    )
+    assert evicted_pods_by_gang(world) == {"cheap": 8}
+    assert evicted_pods_by_gang(replace(world, preempt_votes=SURPLUS)) == {"dear": 4}
+
+
+def test_where_the_gang_plugin_votes_and_nobody_has_surplus_nobody_goes() -> None:
+    world = problem(
+        nodes(1, gpu=8), elastic("tight", 0, 8, 8), gang("winner", role(1, gpu=4), priority=10), preempt_enabled=True
+    )
+    assert evicted_pods_by_gang(replace(world, preempt_votes=SURPLUS)) == {}
+
+
+def test_a_gang_below_its_minimum_has_no_surplus() -> None:
+    rest = gang("rest", role(4, gpu=4), running=(running_pods(0, 0, 2),), loss=1)
+    world = problem(nodes(1, gpu=8), rest, gang("winner", role(1, gpu=4), priority=10), preempt_enabled=True)
+    assert evicted_pods_by_gang(world) == {"rest": 2}
+    assert evicted_pods_by_gang(replace(world, preempt_votes=SURPLUS)) == {}
+
+
+def test_the_votes_on_reclaim_are_no_votes_on_preemption() -> None:
+    world = problem(
+        nodes(1, gpu=8),
+        elastic("tight", 0, 8, 8),
+        gang("winner", role(1, gpu=4), priority=10),
+        preempt_enabled=True,
+        reclaim_enabled=True,
+    )
+    assert evicted_pods_by_gang(replace(world, reclaim_votes=SURPLUS)) == {"tight": 8}
+
+
+def test_the_gang_plugin_votes_on_reclaim_as_well() -> None:
+    world = problem(
+        queue("lender", deserved={"gpu": 2}),
+        queue("owner", deserved={"gpu": 6}),
+        nodes(1, gpu=8),
+        elastic("lent", 0, 8, 5, queue="lender"),
+        gang("winner", role(1, gpu=3), queue="owner"),
+        reclaim_enabled=True,
+    )
+    assert evicted_pods_by_gang(replace(world, reclaim_votes=SURPLUS)) == {"lent": 3}
+    larger = replace(
+        world, gangs=(world.gangs[0], replace(world.gangs[1], roles=(replace(world.gangs[1].roles[0], request=(4,)),)))
+    )
+    assert evicted_pods_by_gang(replace(larger, reclaim_votes=SURPLUS)) == {}
+
+
+# --- the plugin drf
+
+
+@pytest.mark.parametrize(("asked", "gone"), [(3, {"rich": 3}), (4, {"rich": 4}), (5, {})])
+def test_where_drf_votes_the_victim_keeps_the_share_that_its_winner_gets(asked: int, gone: dict[str, int]) -> None:
+    """8 of 16 GPUs are held: 3 leave 5, 4 leave 4, and 5 would leave 3."""
+    world = problem(
+        nodes(1, gpu=8),
+        nodes(1, node_class=1, gpu=8),
+        elastic("rich", 0, 8, 1),
+        gang("winner", role(1, gpu=asked), priority=10),
+        preempt_enabled=True,
+    )
+    assert evicted_pods_by_gang(replace(world, preempt_votes=SHARES)) == gone
+
+
+def test_where_drf_votes_nobody_goes_whole_for_a_gang_that_asks_for_anything() -> None:
+    world = problem(
+        nodes(1, gpu=8), elastic("tight", 0, 8, 8), gang("winner", role(1, gpu=1), priority=10), preempt_enabled=True
+    )
+    assert evicted_pods_by_gang(world) == {"tight": 8}
+    assert evicted_pods_by_gang(replace(world, preempt_votes=SHARES)) == {}
+
+
+def test_drf_measures_the_dominant_share_of_either_whatever_resource_that_is() -> None:
+    """The winner gets half of the GPUs, the victim keeps half of the CPUs."""
+    memory = gang("memory", role(4, minimum=1, gpu=1, cpu=4), running=(running_pods(0, 0, 4),), loss=60)
+    world = problem(
+        nodes(1, gpu=4, cpu=16),
+        memory,
+        gang("winner", role(1, gpu=2, cpu=1), priority=10),
+        preempt_enabled=True,
+        reclaim_enabled=False,
+    )
+    assert evicted_pods_by_gang(replace(world, preempt_votes=SHARES)) == {"memory": 2}
+
+
+def test_with_two_winners_the_larger_share_is_what_the_victim_keeps() -> None:
+    """Once 4 of 8 are gone for a share of 4, not even the pod of another winner may go."""
+    winners = [gang(f"w{n}", role(1, gpu=asked), priority=10) for n, asked in enumerate((4, 1))]
+    world = problem(nodes(1, gpu=8), elastic("rich", 0, 8, 1), *winners, preempt_enabled=True)
+    assert evicted_pods_by_gang(world) == {"rich": 5}
+    assert evicted_pods_by_gang(replace(world, preempt_votes=SHARES)) == {"rich": 4}
+
+
+# --- disruption budgets
+
+
+@pytest.mark.parametrize(
+    ("allowed", "gone"), [(0, {"dear": 2}), (1, {"cheap": 1, "dear": 1}), (2, {"cheap": 2}), (8, {"cheap": 2})]
+)
+def test_no_more_pods_go_than_a_budget_allows(allowed: int, gone: dict[str, int]) -> None:
+    world = problem(
+        nodes(1, gpu=8),
+        elastic("cheap", 0, 4, 1, loss=1),
+        elastic("dear", 0, 4, 1, loss=9),
+        gang("winner", role(1, gpu=2), priority=10),
+        preempt_enabled=True,
+    )
+    assert (
+        evicted_pods_by_gang(replace(world, disruption_budgets=(DisruptionBudget("cheap", allowed, ((0, 0),)),)))
+        == gone
+    )
+
+
+def test_a_budget_over_several_gangs_counts_them_together() -> None:
+    world = problem(
+        nodes(1, gpu=8),
+        elastic("a", 0, 4, 1, loss=1),
+        elastic("b", 0, 4, 1, loss=1),
+        gang("winner", role(1, gpu=2), priority=10),
+        preempt_enabled=True,
+    )
+    assert (
+        evicted_pods_by_gang(replace(world, disruption_budgets=(DisruptionBudget("both", 1, ((0, 0), (1, 0))),))) == {}
+    )
+
+
+def test_what_went_for_one_winner_is_no_longer_in_the_budget_of_the_next() -> None:
+    winners = [gang(f"w{n}", role(1, gpu=2), priority=10) for n in range(2)]
+    world = problem(nodes(1, gpu=8), elastic("rich", 0, 8, 1), *winners, preempt_enabled=True)
+    assert evicted_pods_by_gang(replace(world, disruption_budgets=(DisruptionBudget("rich", 3, ((0, 0),)),))) == {
+        "rich": 2
+    }
+
+
+def test_a_budget_of_a_role_that_is_not_there_is_refused() -> None:
+    world = problem(nodes(1, gpu=8), elastic("a", 0, 4, 1))
+    with pytest.raises(InvalidProblemError, match=r"budgets\.0\.roles\.0"):
+        solve(replace(world, disruption_budgets=(DisruptionBudget("b", 1, ((0, 1),)),)))
+
+
+# --- capacity's ancestors
+
+
+def families(*, lenders: int, takers: int, owner: int | None, asked: int = 2, level: int = 0) -> Problem:
+    """lenders/lender deserves nothing and runs 8; takers/owner asks for 2. lenders, takers, owner: what these deserve."""
+    return problem(
+        queue("lenders", deserved={"gpu": lenders}),
+        queue("takers", deserved={"gpu": takers}),
+        queue("lender", "lenders", deserved={"gpu": 0}),
+        queue("owner", "takers", deserved={} if owner is None else {"gpu": owner}),
+        nodes(1, gpu=8),
+        elastic("lent", 0, 8, 1, queue="lender"),
+        gang("winner", role(1, gpu=asked), queue="owner"),
+        policy=Policy(capacity=True, capacity_hierarchy=True, ancestor_reclaim_levels=level),
+        reclaim_enabled=True,
+    )
+
+
+def test_a_queue_above_the_victims_is_asked_when_the_level_says_so() -> None:
+    assert evicted_pods_by_gang(families(lenders=8, takers=4, owner=4)) == {"lent": 2}
+    assert evicted_pods_by_gang(families(lenders=8, takers=4, owner=4, level=1)) == {}
+    assert evicted_pods_by_gang(families(lenders=6, takers=4, owner=4, level=1)) == {"lent": 2}
+    assert evicted_pods_by_gang(families(lenders=7, takers=4, owner=4, level=1)) == {}
+
+
+def test_a_queue_above_the_winners_may_have_the_right_to_take() -> None:
+    assert evicted_pods_by_gang(families(lenders=0, takers=4, owner=1)) == {}
+    assert evicted_pods_by_gang(families(lenders=0, takers=4, owner=1, level=1)) == {"lent": 2}
+    assert evicted_pods_by_gang(families(lenders=0, takers=1, owner=1, level=1)) == {}
+
+
+def test_sisters_that_deserve_nothing_take_nothing_from_each_other() -> None:
+    world = problem(
+        queue("family", deserved={"gpu": 8}),
+        queue("one", "family"),
+        queue("other", "family"),
+        nodes(1, gpu=8),
+        elastic("lent", 0, 8, 1, queue="one"),
+        gang("winner", role(1, gpu=2), queue="other"),
+        policy=Policy(capacity=True, capacity_hierarchy=True, ancestor_reclaim_levels=1),
+        reclaim_enabled=True,
+    )
+    assert evicted_pods_by_gang(world) == {}
+
+
+def test_a_sister_is_not_protected_by_the_queue_above_both() -> None:
+    world = problem(
+        queue("family", deserved={"gpu": 8}),
+        queue("one", "family", deserved={"gpu": 4}),
+        queue("other", "family", deserved={"gpu": 4}),
+        nodes(1, gpu=8),
+        elastic("lent", 0, 8, 1, queue="one"),
+        gang("winner", role(1, gpu=4), queue="other"),
+        policy=Policy(capacity=True, capacity_hierarchy=True, ancestor_reclaim_levels=3),
+        reclaim_enabled=True,
+    )
+    assert evicted_pods_by_gang(world) == {"lent": 4}

@@ -1,0 +1,288 @@
+"""Relations between pods in small worlds whose answer is seen at a glance."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from solver import solve
+from solver.plan import Plan
+from solver.problem import InvalidProblemError, PodRule, Problem
+from solver.validation.values import validate
+from solver.verify import verify
+from tests.builders.problems import gang, hard_topology, nodes, pod_rule, problem, role, running_pods, subgroup
+from tests.unit.solver.validation.test_values import edit
+
+HOSTS = range(8)
+
+
+def solved(world: Problem) -> Plan:
+    made = solve(world)
+    assert verify(world, made) == []
+    return made
+
+
+def by_domain(world: Problem, made: Plan, rho: int = 0) -> Mapping[int | None, int]:
+    """New pods of all gangs, by the relation's domain."""
+    found: Counter[int | None] = Counter()
+    for decision in made.decisions:
+        for place in decision.placements if decision.action == "start" else ():
+            found[world.pod_rules[rho].domains[place.node]] += place.pods
+    return found
+
+
+def test_pods_that_keep_their_like_away_take_a_node_each() -> None:
+    world = problem(
+        nodes(4, gpu=8),
+        gang("a", role(4, owned_rules=[0], selecting_rules=[0], gpu=1)),
+        pod_rules=(pod_rule("anti-affinity", range(4)),),
+    )
+    assert by_domain(world, solved(world)) == {0: 1, 1: 1, 2: 1, 3: 1}
+
+
+def test_one_pod_more_than_hosts_never_fits_and_the_relation_is_blamed() -> None:
+    world = problem(
+        nodes(4, gpu=8),
+        gang("a", role(5, owned_rules=[0], selecting_rules=[0], gpu=1)),
+        pod_rules=(pod_rule("anti-affinity", range(4)),),
+    )
+    (decision,) = solved(world).decisions
+    assert [(fact.code, fact.never, fact.role, fact.pod_rule) for fact in decision.facts] == [("GW117", True, 0, 0)]
+
+
+@pytest.mark.parametrize(("pods", "gpus", "codes"), [(3, 9, ["GW103"]), (5, 8, ["GW117", "GW108"])])
+def test_a_relation_is_blamed_only_where_it_is_in_the_way(pods: int, gpus: int, codes: list[str]) -> None:
+    """Five pods of eight GPUs are too many for four hosts, and for their GPUs too."""
+    world = problem(
+        nodes(4, gpu=8),
+        gang("a", role(pods, owned_rules=[0], selecting_rules=[0], gpu=gpus)),
+        pod_rules=(pod_rule("anti-affinity", range(4)),),
+    )
+    (decision,) = solved(world).decisions
+    assert [fact.code for fact in decision.facts] == codes
+
+
+def test_the_pods_of_others_close_their_domains() -> None:
+    world = problem(
+        nodes(3, gpu=8),
+        gang("a", role(1, owned_rules=[0], gpu=1)),
+        pod_rules=(pod_rule("anti-affinity", [0, 0, 1], selected_present={0: 1}),),
+    )
+    assert by_domain(world, solved(world)) == {1: 1}
+
+
+def test_a_running_pod_that_keeps_others_away_does_so_to_new_ones() -> None:
+    world = problem(
+        nodes(2, gpu=8),
+        gang("there", role(1, owned_rules=[0], gpu=1), running=(running_pods(0, 0, 1),)),
+        gang("new", role(2, selecting_rules=[0], gpu=1)),
+        pod_rules=(pod_rule("anti-affinity", range(2)),),
+    )
+    assert [(p.node, p.pods) for p in solved(world).decisions[1].placements] == [(1, 2)]
+
+
+def test_nodes_without_the_label_are_free_of_a_rule_that_keeps_apart() -> None:
+    world = problem(
+        nodes(2, gpu=8),
+        gang("a", role(3, owned_rules=[0], selecting_rules=[0], gpu=1)),
+        pod_rules=(pod_rule("anti-affinity", [0, None]),),
+    )
+    assert by_domain(world, solved(world))[None] >= 2
+
+
+def test_pods_that_need_their_like_share_the_one_domain_that_holds_them_all() -> None:
+    world = problem(
+        nodes(3, gpu=2),
+        nodes(2, gpu=4),
+        gang("a", role(8, owned_rules=[0], selecting_rules=[0], gpu=1)),
+        pod_rules=(pod_rule("affinity", [0, 0, 0, 1, 1]),),
+    )
+    assert by_domain(world, solved(world)) == {1: 8}
+
+
+def test_a_follower_goes_where_the_pods_that_it_needs_run() -> None:
+    world = problem(
+        nodes(4, gpu=8),
+        gang("cache", role(1, selecting_rules=[0], gpu=1), running=(running_pods(0, 3, 1),)),
+        gang("reader", role(2, owned_rules=[0], gpu=1)),
+        pod_rules=(pod_rule("affinity", [0, 0, 1, 1]),),
+    )
+    assert by_domain(world, solved(world)) == {1: 2}
+
+
+def test_a_follower_of_a_gang_that_comes_later_in_order_starts_with_it() -> None:
+    world = problem(
+        nodes(2, gpu=8),
+        gang("reader", role(2, owned_rules=[0], gpu=1)),
+        gang("cache", role(1, selecting_rules=[0], gpu=1)),
+        pod_rules=(pod_rule("affinity", range(2)),),
+    )
+    made = solved(world)
+    assert [decision.action for decision in made.decisions] == ["start", "start"]
+    assert len(by_domain(world, made)) == 1
+
+
+def test_a_follower_of_nobody_waits_and_may_yet_start_one_day() -> None:
+    world = problem(
+        nodes(2, gpu=8), gang("a", role(1, owned_rules=[0], gpu=1)), pod_rules=(pod_rule("affinity", range(2)),)
+    )
+    (decision,) = solved(world).decisions
+    assert [(fact.code, fact.never) for fact in decision.facts] == [("GW117", False)]
+
+
+@pytest.mark.parametrize(("skew", "expected"), [(1, [2, 2, 2]), (4, None)])
+def test_spread_pods_differ_by_the_skew_at_most(skew: int, expected: list[int] | None) -> None:
+    at = [0, 0, 1, 1, 2, 2]
+    world = problem(
+        nodes(6, gpu=8),
+        gang("a", role(6, owned_rules=[0], selecting_rules=[0], gpu=1)),
+        pod_rules=(pod_rule("spread", at, max_skew=skew),),
+    )
+    found = by_domain(world, solved(world))
+    counts = [found.get(d, 0) for d in range(3)]
+    assert max(counts) - min(counts) <= skew
+    assert expected is None or counts == expected
+
+
+def test_a_full_domain_limits_the_others_of_a_spread() -> None:
+    world = problem(
+        nodes(2, gpu=8),
+        nodes(1, gpu=0),
+        gang("a", role(3, owned_rules=[0], selecting_rules=[0], gpu=1)),
+        pod_rules=(pod_rule("spread", range(3)),),
+    )
+    (decision,) = solved(world).decisions
+    assert [(fact.code, fact.never) for fact in decision.facts] == [("GW117", False)]
+
+
+def test_too_few_domains_count_from_zero() -> None:
+    at = [0, 1]
+    least = problem(
+        nodes(2, gpu=8),
+        gang("a", role(4, owned_rules=[0], selecting_rules=[0], gpu=1)),
+        pod_rules=(pod_rule("spread", at, min_domains=3),),
+    )
+    assert solved(least).decisions[0].action == "wait"
+    enough = problem(
+        nodes(2, gpu=8),
+        gang("a", role(4, owned_rules=[0], selecting_rules=[0], gpu=1)),
+        pod_rules=(pod_rule("spread", at, min_domains=2),),
+    )
+    assert by_domain(enough, solved(enough)) == {0: 2, 1: 2}
+
+
+def test_parts_of_a_subgroup_stay_whole_while_their_pods_keep_apart() -> None:
+    tree = {"s0": (1, None), "s1": (1, None)}
+    world = problem(
+        nodes(3, leaf="s0", gpu=8),
+        nodes(3, leaf="s1", gpu=8),
+        gang("a", role(4, owned_rules=[0], selecting_rules=[0], gpu=1), subgroups=(subgroup(2),)),
+        hypernodes=tree,
+        pod_rules=(pod_rule("anti-affinity", range(6)),),
+    )
+    (decision,) = solved(world).decisions
+    assert decision.action == "start"
+
+
+def test_a_hard_topology_gang_with_hosts_apart_takes_the_supernode_with_enough_hosts() -> None:
+    tree = {"s0": (1, None), "s1": (1, None)}
+    world = problem(
+        nodes(2, leaf="s0", gpu=8),
+        nodes(4, leaf="s1", gpu=1),
+        gang("a", role(3, owned_rules=[0], selecting_rules=[0], gpu=1), topology=hard_topology(1)),
+        hypernodes=tree,
+        pod_rules=(pod_rule("anti-affinity", range(6)),),
+    )
+    assert solved(world).decisions[0].domains == (1,)
+
+
+def test_two_gangs_that_keep_each_other_away_share_the_hosts_exactly() -> None:
+    """The greedy gives the first gang the nodes that only the second can use; the model counts the nodes of a place
+    together and must split them."""
+    world = problem(
+        nodes(4, gpu=8),
+        gang("a", role(2, owned_rules=[0], selecting_rules=[0], gpu=1)),
+        gang("b", role(2, owned_rules=[0], selecting_rules=[0], gpu=8)),
+        pod_rules=(pod_rule("anti-affinity", range(4)),),
+    )
+    made = solved(world)
+    assert [decision.action for decision in made.decisions] == ["start", "start"]
+    assert by_domain(world, made) == {0: 1, 1: 1, 2: 1, 3: 1}
+
+
+def test_an_elastic_gang_grows_no_further_than_its_relation() -> None:
+    world = problem(
+        nodes(3, gpu=8),
+        gang("a", role(8, minimum=1, owned_rules=[0], selecting_rules=[0], gpu=1)),
+        pod_rules=(pod_rule("anti-affinity", range(3)),),
+    )
+    assert by_domain(world, solved(world)) == {0: 1, 1: 1, 2: 1}
+
+
+WORLD = problem(
+    nodes(2, gpu=8),
+    gang("a", role(1, owned_rules=[0], selecting_rules=[0], gpu=1)),
+    pod_rules=(pod_rule("spread", [0, 1]),),
+)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "blamed"),
+    [
+        (("pod_rules", 0, "rule_kind"), "near", None),
+        (("pod_rules", 0, "domains"), (0,), None),
+        (("pod_rules", 0, "domains", 1), 2, None),
+        (("pod_rules", 0, "domains"), (0, None), ("pod_rules", 0, "selected_present", 1)),
+        (("pod_rules", 0, "selected_present", 1), -1, None),
+        (("pod_rules", 0, "owners_present"), (1,), None),
+        (("pod_rules", 0, "max_skew"), 0, None),
+        (("pod_rules", 0, "min_domains"), 0, None),
+        (("gangs", 0, "roles", 0, "owned_rules"), (1,), ("gangs", 0, "roles", 0, "owned_rules", 0)),
+        (("gangs", 0, "roles", 0, "selecting_rules"), (0, 0), None),
+    ],
+)
+def test_a_relation_that_contradicts_itself_is_refused(
+    path: tuple[str | int, ...], value: object, blamed: tuple[str | int, ...] | None
+) -> None:
+    validate(WORLD)
+    with pytest.raises(InvalidProblemError) as caught:
+        validate(edit(WORLD, path, value))
+    assert caught.value.where == (blamed or path)
+
+
+def test_without_roles_that_carry_it_a_relation_changes_nothing() -> None:
+    plain = problem(nodes(4, gpu=8), gang("a", role(4, gpu=2)))
+    idle = problem(
+        nodes(4, gpu=8), gang("a", role(4, gpu=2)), pod_rules=(PodRule("anti-affinity", (0, 0, 0, 0), (3,)),)
+    )
+    assert solved(plain).decisions == solved(idle).decisions
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_what_only_its_own_pods_can_settle_is_never_to_be_had(own: bool) -> None:
+    """Three pods in one domain of two. Others could come and be company for them in the second one, unless the rule
+    counts nobody else."""
+    world = problem(
+        nodes(2, gpu=2),
+        gang("a", role(3, owned_rules=[0], selecting_rules=[0], gpu=1)),
+        pod_rules=(replace(pod_rule("affinity", range(2)), own_gang_only=own),),
+    )
+    (decision,) = solve(world).decisions
+    assert [(fact.code, fact.never) for fact in decision.facts] == [("GW117", own)]
+
+
+@pytest.mark.parametrize(("present", "pods"), [({0: 1}, 1), ({}, 2)])
+def test_a_relation_is_a_gangs_own_only_where_nobody_else_is_counted(present: dict[int, int], pods: int) -> None:
+    """One pod of no gang that is counted, or two gangs that are."""
+    gangs = [gang(name, role(1, owned_rules=[0], selecting_rules=[0], gpu=1)) for name in "ab"[:pods]]
+    with pytest.raises(InvalidProblemError, match="own"):
+        validate(
+            problem(
+                nodes(2, gpu=2),
+                *gangs,
+                pod_rules=(replace(pod_rule("affinity", range(2), selected_present=present), own_gang_only=True),),
+            )
+        )

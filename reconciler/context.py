@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from compiler.repository import Repository
 from reconciler import guard
 from reconciler.act import ChangeResult, ClusterWriter, WriterMemory
 from reconciler.cluster.client import Client, Resource
@@ -22,7 +21,8 @@ from reconciler.cluster.objects import CLUSTER_LABEL, Object, Ref, ref_of
 from reconciler.cluster.watch import Informer
 from reconciler.compile_child import CompileProcess, Snapshot
 from reconciler.diff import Change, DesiredObject
-from reconciler.git.mirror import GitError, Mirror
+from reconciler.git.mirror import Mirror
+from reconciler.git.poller import GitPoller
 from reconciler.observe import STATE_KINDS, Fingerprint, Observation
 from reconciler.publish.status import Metrics, StatusPublisher
 
@@ -48,53 +48,6 @@ class Settings:
     allow_rewrite: str = ""
     listen: str = ""
     executor: str = "processes"
-
-
-@dataclass(frozen=True, slots=True)
-class BranchHead:
-    """The branch as last fetched. problem: why it could not be fetched; commit and tree are then the last that could."""
-
-    commit: str = ""
-    tree: Repository | None = None
-    problem: str = ""
-
-
-class GitPoller:
-    """A thread that fetches the branch again and again; `wake` is called when the head or the problem changes."""
-
-    def __init__(self, mirror: Mirror, interval: float, wake: Callable[[], None]) -> None:
-        self.mirror, self.interval, self.wake = mirror, interval, wake
-        self.head = BranchHead()
-        self.first_poll = threading.Event()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="git", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stop.set()
-
-    def poll_once(self) -> None:
-        before = self.head
-        try:
-            commit = self.mirror.fetch()
-            fresh = (
-                before
-                if commit == before.commit and not before.problem
-                else BranchHead(commit, self.mirror.read_tree(commit))
-            )
-        except (GitError, OSError) as error:
-            fresh = BranchHead(before.commit, before.tree, str(error))
-        self.head = fresh
-        self.first_poll.set()
-        if fresh != before:
-            self.wake()
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            self.poll_once()
-            self._stop.wait(self.interval)
 
 
 @dataclass(slots=True)

@@ -44,7 +44,7 @@ from reconciler.gates import (
     scheduler_message,
     unbound_pods,
 )
-from reconciler.git.mirror import GitError
+from reconciler.git.process import GitError
 from reconciler.observe import fingerprint_of, node_index, planned_gangs, state_objects
 from reconciler.publish.status import Report
 from reconciler.report import build_report

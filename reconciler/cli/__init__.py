@@ -28,10 +28,10 @@ def load_tree(repo: Path) -> Repository:
     """The files as they stand, dated by the commits that brought them; without git, or outside of it, undated."""
     from dataclasses import replace
 
-    from reconciler.git.mirror import dates_of
+    from reconciler.git.history import work_tree_dates
 
     tree = Repository.from_directory(repo)
-    return replace(tree, commit_dates=dates_of(repo))
+    return replace(tree, commit_dates=work_tree_dates(repo))
 
 
 def add_cluster_options(command: Command) -> Command:

@@ -19,7 +19,7 @@ from reconciler.cli import add_cluster_options, add_kubeconfig_options, state_fo
 from reconciler.cluster.client import ApiError, Client, NotFound, make_connector
 from reconciler.cluster.objects import Object, Ref
 from reconciler.context import Settings, build_reconciler, load_identity
-from reconciler.git.mirror import GitError
+from reconciler.git.process import GitError
 from reconciler.observe import STATE_KINDS, without_server_fields
 from reconciler.publish.status import JsonFormatter, status_text
 from reconciler.run import DataFolderInUse, lock_data_folder, run_reconciler

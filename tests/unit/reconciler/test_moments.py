@@ -16,7 +16,8 @@ from reconciler.cluster.inventory import Inventory
 from reconciler.cluster.objects import Object
 from reconciler.cluster.watch import Informer
 from reconciler.compile_child import CompileRequest, Snapshot
-from reconciler.context import BranchHead, Pass, Reconciler, Settings, build_reconciler, due_moment, is_plan_fresh
+from reconciler.context import Pass, Reconciler, Settings, build_reconciler, due_moment, is_plan_fresh
+from reconciler.git.poller import BranchHead
 from reconciler.loop import choose_commit, update_plan
 from reconciler.observe import STATE_KINDS, Observation, fingerprint_of, state_objects
 from reconciler.publish.status import Condition

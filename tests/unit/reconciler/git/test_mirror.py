@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,8 @@ from typing import Any
 import pytest
 
 from compiler.syntax.parse import MAX_FILE_BYTES
-from reconciler.git.mirror import GitError, Mirror, UnsafeError, dates_of, redact
+from reconciler.git.history import work_tree_dates
+from reconciler.git.mirror import GitError, Mirror, UnsafeError, redact
 
 
 class Source:
@@ -33,6 +35,13 @@ class Source:
         return subprocess.run(
             command, cwd=self.folder, env=environment, check=True, capture_output=True, text=True
         ).stdout.strip()
+
+    def make_tree(self, *rows: str) -> str:
+        """Write a tree object of rows as `git ls-tree` prints them; its id."""
+        made = subprocess.run(
+            ["git", "mktree"], cwd=self.folder, input="\n".join(rows), check=True, capture_output=True, text=True
+        )
+        return made.stdout.strip()
 
     def commit(self, when: int = 1_700_000_000, **files: str) -> str:
         """Keyword names are paths below jobs/, without the suffix."""
@@ -98,11 +107,11 @@ def test_files_come_from_the_object_database_with_the_date_that_brought_them(sou
     assert tree.files == {"jobs/a.yaml": b"second\n", "jobs/b.yaml": b"new\n"}
     assert tree.commit_dates == {"jobs/a.yaml": 1_700_000_100, "jobs/b.yaml": 1_700_000_200}
     assert not (mirror.directory / "jobs").exists(), "nothing is checked out"
-    assert dates_of(source.folder) == tree.commit_dates
+    assert work_tree_dates(source.folder) == tree.commit_dates
 
 
 def test_a_folder_without_history_has_no_dates(tmp_path: Path) -> None:
-    assert dates_of(tmp_path) == {}
+    assert work_tree_dates(tmp_path) == {}
 
 
 def test_symbolic_links_and_submodules_are_refused_by_name(source: Source, mirror: Mirror) -> None:
@@ -138,14 +147,15 @@ def test_a_file_above_the_limit_is_never_loaded(source: Source, mirror: Mirror) 
 
 
 def test_hooks_and_configuration_of_the_repository_do_nothing(source: Source, mirror: Mirror, tmp_path: Path) -> None:
-    commit = source.commit(a="x\n")
+    source.commit(a="x\n")
     mirror.fetch()
     trap = tmp_path / "trap"
     hook = mirror.directory / "hooks" / "reference-transaction"
     hook.parent.mkdir(exist_ok=True)
     hook.write_text(f"#!/bin/sh\ntouch {trap}\n")
     hook.chmod(0o755)
-    mirror.pin_commit(commit)
+    source.commit(a="y\n")
+    mirror.fetch()
     assert not trap.exists()
 
 
@@ -176,3 +186,73 @@ def test_a_branch_that_is_not_there_is_said_so(source: Source, tmp_path: Path) -
     source.commit(a="1\n")
     with pytest.raises(GitError, match="has no branch release"):
         Mirror(str(source.folder), "release", tmp_path / "m").fetch()
+
+
+def test_no_process_outlives_a_read(source: Source, mirror: Mirror) -> None:
+    commit = source.commit(a="1\n")
+    mirror.fetch()
+    mirror.read_tree(commit)
+    assert mirror.is_ancestor(commit, source.commit(a="2\n")) is False, "the clone does not know the new commit yet"
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    names = [Path(f"/proc/{child}/comm").read_text().strip() for child in children]
+    assert "git" not in names
+
+
+def test_variables_that_steer_git_are_not_passed_on(
+    source: Source, mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a hook, where git sets GIT_DIR."""
+    commit = source.commit(a="1\n")
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "nowhere"))
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "broken")
+    assert mirror.fetch() == commit
+    assert mirror.read_tree(commit).files == {"jobs/a.yaml": b"1\n"}
+    assert set(work_tree_dates(source.folder)) == {"jobs/a.yaml"}
+
+
+@pytest.mark.parametrize("command", ["fetch", "cat-file", "log"])
+def test_a_git_that_hangs_is_killed_with_its_children(
+    command: str, source: Source, mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The children hold git's pipes open, and a time limit that kills git alone would wait for them."""
+    commit = source.commit(a="1\n")
+    if command != "fetch":
+        mirror.fetch()
+    real, marker = shutil.which("git"), tmp_path / "pid"
+    fake = tmp_path / "bin" / "git"
+    fake.parent.mkdir()
+    fake.write_text(
+        f'#!/bin/sh\ncase " $* " in *" {command} "*) sleep 60 & echo $! >{marker}; wait ;; esac\nexec {real} "$@"\n'
+    )
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
+    mirror.timeout = 0.5
+    with pytest.raises(GitError, match=r"did not end within 0\.5 s"):
+        mirror.read_tree(mirror.fetch() if command == "fetch" else commit)
+    sleeper = Path(f"/proc/{marker.read_text().strip()}/stat")
+    assert not sleeper.exists() or sleeper.read_text().split()[2] == "Z"
+
+
+def test_folders_that_share_their_contents_cannot_name_more_files_than_the_limit(
+    source: Source, mirror: Mirror, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Forty folders in one another, each holding the next twice, name 2^40 files."""
+    monkeypatch.setattr("reconciler.git.objects.ENTRIES_LIMIT", 1000)
+    blob = source.git("hash-object", "-w", "--stdin")
+    tree = source.make_tree(f"100644 blob {blob}\ta.yaml")
+    for _ in range(40):
+        tree = source.make_tree(f"040000 tree {tree}\tx", f"040000 tree {tree}\ty")
+    root = source.make_tree(f"040000 tree {tree}\tjobs")
+    source.git("update-ref", "refs/heads/main", source.git("commit-tree", "-m", "bomb", root))
+    with pytest.raises(GitError, match="more than 1000 files"):
+        mirror.read_tree(mirror.fetch())
+
+
+@pytest.mark.parametrize(("limit", "message"), [("COMMIT_LIMIT", "commit .* has"), ("TREE_LIMIT", "folder / has")])
+def test_an_object_above_its_limit_is_never_loaded(
+    limit: str, message: str, source: Source, mirror: Mirror, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"reconciler.git.objects.{limit}", 10)
+    source.commit(a="1\n")
+    with pytest.raises(GitError, match=message):
+        mirror.read_tree(mirror.fetch())

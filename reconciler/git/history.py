@@ -1,0 +1,51 @@
+"""When each file came: the date of the newest commit that added its path.
+
+Read with one `git log`. GitPython compares commits one by one, in Python or with a process each, which takes a hundred
+times as long (docs/decisions/0014-gitpython.md).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from compiler.repository import CLUSTERS_FOLDER, JOBS_FOLDER
+from reconciler.git.process import GitError, git_command, local_environment, redact, run_git
+
+ROOT_FOLDERS = (CLUSTERS_FOLDER, JOBS_FOLDER)
+"""The folders of a repository that gangplan reads."""
+
+WORK_TREE_TIMEOUT = 30.0
+_LOG_COMMAND = ("log", "-z", "--format=%x01%ct", "--name-only", "--diff-filter=A", "--no-renames")
+
+
+def commit_dates(clone: Path, commit: str, timeout: float) -> dict[str, int]:
+    """Path -> seconds since the epoch, of every path that a commit up to `commit` added. Raises GitError."""
+    command = git_command(*_LOG_COMMAND, "--end-of-options", commit, "--", *ROOT_FOLDERS)
+    code, output, errors = run_git(clone, command, {**local_environment(), "GIT_DIR": "."}, timeout)
+    if code != 0:
+        raise GitError(f"git log failed ({code}): {redact(errors.decode('utf-8', 'replace')).strip()}")
+    return _parse_log(output)
+
+
+def work_tree_dates(folder: Path) -> dict[str, int]:
+    """The same for a work tree of the user's own, paths below `folder`; empty without git or without history."""
+    command = git_command(*_LOG_COMMAND, "--relative", "HEAD", "--", *ROOT_FOLDERS)
+    try:
+        code, output, _ = run_git(folder, command, local_environment(), WORK_TREE_TIMEOUT)
+    except (GitError, OSError):
+        return {}
+    return _parse_log(output) if code == 0 else {}
+
+
+def _parse_log(log: bytes) -> dict[str, int]:
+    """The newest commit that added each path, from a log that begins with the newest commit."""
+    dates: dict[str, int] = {}
+    date = 0
+    for piece in log.split(b"\0"):
+        text = piece.lstrip(b"\n")
+        if text.startswith(b"\x01"):
+            stamp, _, text = text[1:].partition(b"\n")
+            date = int(stamp)
+        if text:
+            dates.setdefault(text.decode("utf-8", "surrogateescape"), date)
+    return dates

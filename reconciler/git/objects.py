@@ -1,0 +1,154 @@
+"""A bare clone through GitPython's objects: commits, trees and blobs, and its `Git` for commands.
+
+GitPython runs git through `HardenedGit`, so each of its processes has our environment, configuration, process group and
+time limit. Its own `Git.execute` passes the whole environment on, and its time limit finds the children of git with
+pgrep or ps, which the image of the reconciler lacks.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from git import Blob, Commit, Git, GitCommandError, Repo, Tree
+from git.db import GitCmdObjectDB
+from git.exc import GitError as GitPythonError
+from git.exc import ODBError
+from git.objects.base import IndexObject
+from reconciler.git.process import (
+    GIT_CONFIG,
+    GitError,
+    kill_group,
+    local_environment,
+    redact,
+    run_git,
+    start_git,
+    subcommand_of,
+)
+
+COMMIT_LIMIT = 1 << 20
+"""Bytes of a commit: GitPython loads it whole, message included."""
+TREE_LIMIT = 8 << 20
+"""Bytes of one folder's tree object, which GitPython loads whole; more than 100,000 entries."""
+ENTRIES_LIMIT = 200_000
+"""Files in all folders together; nested trees that share their contents can name any number."""
+
+
+class CommandFailed(GitCommandError):
+    """A git command that ended with an error. The message holds no credentials."""
+
+    def __init__(self, name: str, status: int, errors: bytes) -> None:
+        text = redact(errors.decode("utf-8", "replace")).strip()
+        super().__init__(["git", name], status, text)
+        self.summary = f"git {name} failed ({status}): {text or 'no message'}"
+
+    def __str__(self) -> str:
+        return self.summary
+
+
+class HardenedGit(Git):
+    """GitPython's command runner over `reconciler.git.process`. Use as GitPython's: `git.rev_parse("--verify", name)`."""
+
+    def __init__(self, directory: Path, environment: Mapping[str, str], timeout: float) -> None:
+        super().__init__(directory)
+        self._directory, self._timeout = directory, timeout
+        self._process_environment = {**environment, "GIT_DIR": "."}
+        self._children: list[subprocess.Popen[bytes]] = []
+        self._are_killed = False
+        self.set_persistent_git_options(c=list(GIT_CONFIG))
+
+    def execute(self, command: Any, *args: Any, **options: Any) -> Any:
+        """Run `command`, or with `as_process` start it. Its output as text without the last line feed."""
+        if options.get("as_process"):
+            child = start_git(self._directory, command, self._process_environment, bool(options.get("istream")))
+            self._children.append(child)
+            if self._are_killed:
+                kill_group(child)
+            return self.AutoInterrupt(child, command)
+        status, output, errors = run_git(self._directory, command, self._process_environment, self._timeout)
+        if status != 0:
+            raise CommandFailed(subcommand_of(command), status, errors)
+        return output.decode("utf-8", "surrogateescape").removesuffix("\n")
+
+    def kill_children(self) -> None:
+        self._are_killed = True
+        for child in self._children:
+            if child.poll() is None:
+                kill_group(child)
+
+    def check_alive(self) -> None:
+        """Raise GitError when the children were killed: what was read from them since is no answer."""
+        if self._are_killed:
+            raise GitError(f"reading the clone did not end within {self._timeout:g} s")
+
+
+@contextmanager
+def open_clone(directory: Path, timeout: float) -> Iterator[Repo]:
+    """The bare clone in `directory`, for reading. Its processes end with the context, and after `timeout` seconds at
+    the latest. Raises GitError for whatever goes wrong within it."""
+    git = HardenedGit(directory, local_environment(), timeout)
+    watchdog = threading.Timer(timeout, git.kill_children)
+    watchdog.daemon = True
+    watchdog.start()
+    repo = None
+    try:
+        repo = Repo(directory, expand_vars=False)
+        repo.git, repo.odb = git, GitCmdObjectDB(directory / "objects", git)
+        yield repo
+        git.check_alive()
+    except (GitPythonError, ODBError, ValueError, LookupError, TypeError, AttributeError, OSError) as error:
+        git.check_alive()
+        raise GitError(redact(str(error))) from error
+    finally:
+        watchdog.cancel()
+        git.clear_cache()
+        if repo is not None:
+            repo.close()
+
+
+def find_commit(repo: Repo, sha: str) -> Commit | None:
+    """The commit with this id; None where the clone has none."""
+    binary = bytes.fromhex(sha)
+    try:
+        info = repo.odb.info(binary)
+    except ValueError:
+        repo.git.check_alive()
+        return None
+    if info.type != b"commit":
+        return None
+    if info.size > COMMIT_LIMIT:
+        raise GitError(f"commit {sha} has {info.size} bytes, the limit is {COMMIT_LIMIT}")
+    return Commit(repo, binary)
+
+
+def files_below(root: Tree, folders: Sequence[str]) -> Iterator[IndexObject]:
+    """Blobs (symbolic links too) and submodules in `folders` of `root`, depth first in git's order."""
+    pending = [entry for entry in reversed(list(_entries(root))) if entry.name in folders]
+    count = 0
+    while pending:
+        entry = pending.pop()
+        if isinstance(entry, Tree):
+            pending += reversed(list(_entries(entry)))
+            continue
+        count += 1
+        if count > ENTRIES_LIMIT:
+            raise GitError(f"the repository holds more than {ENTRIES_LIMIT} files")
+        yield entry
+
+
+def _entries(tree: Tree) -> Iterator[IndexObject]:
+    if tree.size > TREE_LIMIT:
+        raise GitError(f"folder {tree.path or '/'} has a list of {tree.size} bytes, the limit is {TREE_LIMIT}")
+    return iter(tree)
+
+
+def read_blob(blob: Blob) -> bytes:
+    """The contents. The caller has looked at `blob.size`: they are held in memory."""
+    data: bytes = blob.data_stream.read()
+    if len(data) != blob.size:
+        raise GitError(f"object {blob.hexsha} is cut off")
+    return data

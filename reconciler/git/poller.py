@@ -1,0 +1,58 @@
+"""The branch's head, fetched again and again by a thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from compiler.repository import Repository
+from reconciler.git.mirror import Mirror
+from reconciler.git.process import GitError
+
+
+@dataclass(frozen=True, slots=True)
+class BranchHead:
+    """The branch as last fetched. problem: why it could not be fetched; commit and tree are then the last that could."""
+
+    commit: str = ""
+    tree: Repository | None = None
+    problem: str = ""
+
+
+class GitPoller:
+    """A thread that fetches the branch again and again; `wake` is called when the head or the problem changes."""
+
+    def __init__(self, mirror: Mirror, interval: float, wake: Callable[[], None]) -> None:
+        self.mirror, self.interval, self.wake = mirror, interval, wake
+        self.head = BranchHead()
+        self.first_poll = threading.Event()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="git", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    def poll_once(self) -> None:
+        before = self.head
+        try:
+            commit = self.mirror.fetch()
+            fresh = (
+                before
+                if commit == before.commit and not before.problem
+                else BranchHead(commit, self.mirror.read_tree(commit))
+            )
+        except (GitError, OSError) as error:
+            fresh = BranchHead(before.commit, before.tree, str(error))
+        self.head = fresh
+        self.first_poll.set()
+        if fresh != before:
+            self.wake()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self.poll_once()
+            self._stop.wait(self.interval)

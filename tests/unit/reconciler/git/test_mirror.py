@@ -12,7 +12,8 @@ import pytest
 
 from compiler.syntax.parse import MAX_FILE_BYTES
 from reconciler.git.history import work_tree_dates
-from reconciler.git.mirror import GitError, Mirror, UnsafeError, redact
+from reconciler.git.mirror import Mirror, UnsafeError
+from reconciler.git.process import GitError, redact
 
 
 class Source:

@@ -73,6 +73,15 @@ class SlotUse:
 
 
 @dataclass(frozen=True, slots=True)
+class UnlocatedHolder:
+    """Pods of `gang` hold device slots of `slot_group` on `node`, it is not known which."""
+
+    gang: int
+    node: int
+    slot_group: int
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
     """What happens to one gang. `placements`: all its pods, running ones included, sorted by (role, node); only running
     ones when it waits.
@@ -94,6 +103,8 @@ class Decision:
     evicted_for: tuple[int, ...] = ()
     slot_uses: tuple[SlotUse, ...] = ()
     starts_in: int | None = None
+    unlocated_holders: tuple[UnlocatedHolder, ...] = ()
+    """Of a gang that waits for device slots: those that it could evict if it were known which slots they hold."""
 
 
 @dataclass(frozen=True, slots=True)

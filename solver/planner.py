@@ -22,6 +22,7 @@ from solver.admission.greedy_floor import floor_objectives as floor_objectives
 from solver.diagnosis import DiagnosisState, Explanation
 from solver.diagnosis.delay_repairs import waiting_explanations
 from solver.diagnosis.delays import DelayDiagnosis
+from solver.diagnosis.slot_holders import unlocated_holders
 from solver.greedy.least_fragmentation import fragmentation_aware_placers, may_go_anywhere
 from solver.mip.engine import watch_time_limit
 from solver.mip.executors import LOCAL_EXECUTOR, Mapper
@@ -632,6 +633,9 @@ def _decision(
         facts,
         repairs,
         starts_in=held.starts_in if held is not None and held.gang == j else None,
+        unlocated_holders=(
+            unlocated_holders(problem, j) if any(f.code == "GW118" and not f.never for f in facts) else ()
+        ),
     )
 
 

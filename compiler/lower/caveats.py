@@ -1,15 +1,13 @@
-"""What a plan does not answer for, although it may name nodes: said beside it."""
+"""Caveats: parts of a plan that Kubernetes may not honour, and evictions that a plan does not dare."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from compiler.diagnostics import Diagnostic, declare_rule
 from compiler.lower.origins import Origins
 from solver.plan import Plan
 from solver.problem import Problem
-from solver.semantics.eviction_rights import may_preempt, may_reclaim
 
 UNPLANNED_NUMA = declare_rule(
     "GP522",
@@ -32,57 +30,41 @@ UNNAMED_DEVICES = declare_rule(
 
 
 def unnamed_device_diagnostics(problem: Problem, origins: Origins, plan: Plan) -> Iterator[Diagnostic]:
-    """Whoever waits for cells that pods hold which it may have evicted, were it known which they hold."""
+    """One for each gang that waits for device slots and could evict their holders if it were known which slots those
+    hold."""
     for decision in plan.decisions:
-        if decision.action != "wait" or all(fact.code != "GW118" or fact.never for fact in decision.facts):
+        if not decision.unlocated_holders:
             continue
-        j = decision.gang
-        wanted = {
-            portion.slot_group: role.node_classes for role in problem.gangs[j].roles for portion in role.slot_requests
-        }
-        allowed = (v for v in range(len(problem.gangs)) if may_preempt(problem, j, v) or may_reclaim(problem, j, v))
-        found = [spot for v in allowed for spot in _unlocated_holders(problem, v, wanted)]
-        if found:
-            v, n, division = found[0]
-            more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-            said = f"nobody says which cells of {problem.slot_groups[division]} the pods of {problem.gangs[v].name} on {problem.nodes[n].name} hold{more}"
-            document = origins.gangs[j].document
-            yield UNNAMED_DEVICES.diagnostic(
-                document.position(),
-                f"{said}; nobody is evicted on a guess",
-                "wait until one of them ends",
-                object=document.display_name,
-            )
-
-
-def _unlocated_holders(
-    problem: Problem, v: int, wanted: Mapping[int, frozenset[int]]
-) -> Iterator[tuple[int, int, int]]:
-    """(v, node, division) where pods of gang v hold cells of which it is not known which, on nodes that are wanted of
-    the division."""
-    gang = problem.gangs[v]
-    known: Counter[tuple[int, int, int]] = Counter()
-    for hold in gang.slot_holds:
-        known[hold.role, hold.node, problem.nodes[hold.node].slots[hold.slot].slot_group] += hold.pods
-    for p in gang.running:
-        for portion in gang.roles[p.role].slot_requests:
-            d = portion.slot_group
-            if (
-                problem.nodes[p.node].node_class in wanted.get(d, ())
-                and known[p.role, p.node, d] < portion.number * p.pods
-            ):
-                yield v, p.node, d
+        first, *others = decision.unlocated_holders
+        more = f" and {len(others)} more" if others else ""
+        holder = f"{problem.gangs[first.gang].name} on {problem.nodes[first.node].name}"
+        document = origins.gangs[decision.gang].document
+        yield UNNAMED_DEVICES.diagnostic(
+            document.position(),
+            f"nobody says which cells of {problem.slot_groups[first.slot_group]} the pods of {holder} hold{more}; "
+            "nobody is evicted on a guess",
+            "wait until one of them ends",
+            object=document.display_name,
+        )
 
 
 def unplanned_numa_diagnostics(origins: Origins) -> Iterator[Diagnostic]:
-    for (j, t), cells in sorted(origins.unplanned_numa.items()):
+    """One for each role whose NUMA cells are not planned on some nodes."""
+    for (j, t), plan in sorted(origins.unplanned_numa.items()):
         gang = origins.gangs[j]
         role = gang.roles[t]
         document, path = (role.pod_documents[0], ("spec",)) if role.pod_documents else (gang.document, role.path)
-        nodes = f"{len(cells.unplanned_nodes)} {'node' if len(cells.unplanned_nodes) == 1 else 'nodes'} like {cells.unplanned_nodes[0]}"
-        if cells.request is None:
-            said = f"role {role.name} asks for parts of several NUMA cells on {nodes}; its cells are not planned there, and the kubelet may refuse it"
+        count = len(plan.unplanned_nodes)
+        nodes = f"{count} {'node' if count == 1 else 'nodes'} like {plan.unplanned_nodes[0]}"
+        if plan.request is None:
+            message = (
+                f"role {role.name} asks for parts of several NUMA cells on {nodes}; "
+                "its cells are not planned there, and the kubelet may refuse it"
+            )
         else:
-            said = f"role {role.name} is not planned on {nodes}, divided into other NUMA cells than the nodes that it is planned on"
+            message = (
+                f"role {role.name} is not planned on {nodes}, "
+                "divided into other NUMA cells than the nodes that it is planned on"
+            )
         help = "ask for what one cell holds or for whole cells, or choose nodes that are divided alike"
-        yield UNPLANNED_NUMA.diagnostic(document.position(*path), said, help, object=gang.document.display_name)
+        yield UNPLANNED_NUMA.diagnostic(document.position(*path), message, help, object=gang.document.display_name)

@@ -39,7 +39,6 @@ from compiler.volcano.shared_devices import (
     assigned_devices,
 )
 from solver.problem import DeviceSlot, SlotHold, SlotRequest, Vector
-from solver.semantics.device_slots import best_fit_slots, shares_per_slot
 
 NUMA = "numa"
 """On a pod: the topologyPolicy of its task."""
@@ -334,22 +333,21 @@ def _consistent_holders(
 
 
 def _deduct_best_fit(free: Sequence[np.ndarray], slot_request: SlotRequest) -> None:
-    """One pod's portion, from the fullest cells that hold it; where none do, from the emptiest: they hold more than
-    they have."""
-    together = np.maximum(np.array(free), 0)
-    counts = best_fit_slots(together, slot_request, 1) if free else ()
-    if counts is None:
-        order = sorted(
-            range(len(free)),
-            key=lambda c: (
-                -int(shares_per_slot(together, slot_request.share)[c]),
-                [-x for x in together[c].tolist()],
-                c,
-            ),
-        )
-        counts = tuple(int(c in order[: slot_request.number]) for c in range(len(free)))
-    for cell, number in zip(free, counts, strict=True):
-        cell -= np.array(slot_request.share, dtype=np.int64) * number
+    """Deduct one pod's request: from the slots that hold its share and are fullest; where too few hold it, from the
+    emptiest, whose free amounts become negative."""
+    shares = [_share_count(_nonnegative(amounts), slot_request.share) for amounts in free]
+    by_fit = sorted(range(len(free)), key=lambda c: (shares[c], _nonnegative(free[c]), c))
+    chosen = [c for c in by_fit if shares[c]][: slot_request.number]
+    if len(chosen) < slot_request.number:
+        emptiest = sorted(range(len(free)), key=lambda c: (-shares[c], [-x for x in _nonnegative(free[c])], c))
+        chosen = emptiest[: slot_request.number]
+    for c in chosen:
+        free[c][:] -= np.array(slot_request.share, dtype=np.int64)
+
+
+def _share_count(free: Vector, share: Vector) -> int:
+    """How many times a slot holds the share."""
+    return min((amount // wanted for amount, wanted in zip(free, share, strict=True) if wanted), default=1)
 
 
 def _annotated_devices(pod: Object) -> dict[str, Amounts]:

@@ -61,10 +61,10 @@ CHECKED: dict[type, dict[str, str]] = {
         "evicted_for": "eviction_rights",
         "slot_uses": "device_slots",
         "starts_in": "reservation",
-        "unlocated_holders": "no: for people; tests/unit/lower/test_holders.py",
+        "unlocated_holders": "no: for people; tests/unit/compiler/lower/test_slot_holders.py",
     },
     solver.plan.UnlocatedHolder: dict.fromkeys(
-        ("gang", "node", "slot_group"), "no: for people; tests/unit/lower/test_holders.py"
+        ("gang", "node", "slot_group"), "no: for people; tests/unit/compiler/lower/test_slot_holders.py"
     ),
     solver.plan.Fact: {
         "code": "no: that the facts suffice and none is idle takes as long as finding them; tests/property/test_reasons.py",

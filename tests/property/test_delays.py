@@ -178,7 +178,7 @@ def helps(world: Problem, plan: Plan, decision: Decision, repair: Repair) -> boo
             again = replace(world, gangs=tuple(raised if g == j else gang for g, gang in enumerate(world.gangs)))
             return solve(again).decisions[j].action == "start"
         case "GR117":
-            return starts(with_queue(there, repair.queue, strict=False))
+            return starts(with_queue(there, repair.queue, strict_order=False))
         case "GR118" if code == "GW114" and held is not None:
             when = beside(world, plan, j, set(held.awaited_gangs), held.starts_in or 0, {held.gang: held.placements})
             shut = tuple(replace(node, maintenance_in=0 if node.maintenance_windows else None) for node in when.nodes)
@@ -189,7 +189,7 @@ def helps(world: Problem, plan: Plan, decision: Decision, repair: Repair) -> boo
             return [d.action for d in solve(replace(world, gangs=tuple(two))).decisions] == ["start", "start"]
         case "GR119":
             kept = world.queues[repair.queue or 0].dedicated_domains
-            return starts(with_queue(there, repair.queue, kept=kept[: -(repair.amount or 0)]))
+            return starts(with_queue(there, repair.queue, dedicated_domains=kept[: -(repair.amount or 0)]))
         case "GR120":
             return starts(with_last(there, queue=repair.queue))
         case "GR121":
@@ -223,9 +223,9 @@ def without(there: Problem, fact: Fact) -> Problem | None:
     loose = replace(there, queues=tuple(replace(queue, strict_order=False) for queue in there.queues))
     match fact.code:
         case "GW106" if fact.tier is not None:
-            return with_queue(loose, fact.queue, kept=())
+            return with_queue(loose, fact.queue, dedicated_domains=())
         case "GW115":
-            return with_queue(there, fact.queue, strict=False)
+            return with_queue(there, fact.queue, strict_order=False)
         case "GW116":
             return replace(
                 loose, nodes=tuple(replace(node, maintenance_in=None, maintenance_windows=()) for node in there.nodes)

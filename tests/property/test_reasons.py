@@ -159,13 +159,13 @@ def nodes_without(world: Problem, fact: Fact) -> Problem:
     if fact.code == "GW109":
         return with_part(world, fact.subgroup, topology=ANYWHERE)
     if fact.code in ("GW107", "GW120"):
-        return with_role(world, fact.role, kinds=frozenset({0, 1}))
+        return with_role(world, fact.role, node_classes=frozenset({0, 1}))
     if fact.code == "GW118":
-        return with_role(world, fact.role, portions=())
+        return with_role(world, fact.role, slot_requests=())
     if fact.code == "GW103":
-        return with_role(world, fact.role, request=(0, 0), portions=())
+        return with_role(world, fact.role, request=(0, 0), slot_requests=())
     if fact.code == "GW108" or (fact.code in BUSY and fact.never):
-        return with_role(world, None, request=(0, 0), portions=())
+        return with_role(world, None, request=(0, 0), slot_requests=())
     if fact.code in BUSY:
         return replace(world, nodes=tuple(cleared(node) for node in world.nodes))
     return world
@@ -351,7 +351,9 @@ def changed(world: Problem, repair: Repair) -> Problem:
             part = gang.subgroups[repair.subgroup]
             return with_part(world, repair.subgroup, size=amount, minimum=part.minimum * part.size // amount)
         case "GR112" if t is not None:
-            return with_role(world, t, kinds=gang.roles[t].node_classes | {world.nodes[repair.nodes[0]].node_class})
+            return with_role(
+                world, t, node_classes=gang.roles[t].node_classes | {world.nodes[repair.nodes[0]].node_class}
+            )
         case "GR115":
             was = gang.roles[t or 0]
             shares = [

@@ -30,13 +30,13 @@ def _with_slots(world: Problem, placed: PodsByGang, random: Random, number: int)
         full = [tuple(pods * amount for amount in share) for pods in (here.get(n, 0) for n in range(len(world.nodes)))]
         nodes = tuple(replace(node, slots=(DeviceSlot(0, full[n], full[n]),) * 2) for n, node in enumerate(world.nodes))
         gang = world.gangs[g]
-        pickier = replace(gang, roles=replace_at(gang.roles, t, portions=(SlotRequest(0, number, share),)))
+        pickier = replace(gang, roles=replace_at(gang.roles, t, slot_requests=(SlotRequest(0, number, share),)))
         other = replace(
             world, nodes=nodes, gangs=(*world.gangs[:g], pickier, *world.gangs[g + 1 :]), slot_groups=("device",)
         )
         made = plan_of_pods(other, placed)
         uses = tuple(SlotUse(t, node, c, pods) for node, pods in sorted(here.items()) for c in range(number))
-        yield other, replace(made, decisions=replace_at(made.decisions, g, cells=uses)), g
+        yield other, replace(made, decisions=replace_at(made.decisions, g, slot_uses=uses)), g
 
 
 def slot_overfilled(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
@@ -45,7 +45,7 @@ def slot_overfilled(world: Problem, placed: PodsByGang, random: Random) -> Itera
         use = random.choice(made.decisions[g].slot_uses)
         cell = other.nodes[use.node].slots[use.slot]
         less = tuple(max(0, amount - 1) for amount in cell.free)
-        nodes = replace_at(other.nodes, use.node, cells=replace_at(other.nodes[use.node].slots, use.slot, free=less))
+        nodes = replace_at(other.nodes, use.node, slots=replace_at(other.nodes[use.node].slots, use.slot, free=less))
         yield replace(other, nodes=nodes), made
 
 
@@ -57,7 +57,7 @@ def slots_of_a_pod_not_all_different(world: Problem, placed: PodsByGang, random:
         )
         nodes = tuple(replace(node, slots=(DeviceSlot(0, roomy, roomy),) * 2) for node in other.nodes)
         uses = tuple(replace(use, pods=2 * use.pods) for use in made.decisions[g].slot_uses if use.slot == 0)
-        yield replace(other, nodes=nodes), replace(made, decisions=replace_at(made.decisions, g, cells=uses))
+        yield replace(other, nodes=nodes), replace(made, decisions=replace_at(made.decisions, g, slot_uses=uses))
 
 
 def slot_of_a_pod_forgotten(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
@@ -66,7 +66,7 @@ def slot_of_a_pod_forgotten(world: Problem, placed: PodsByGang, random: Random) 
         fewer = (
             (replace(first, pods=first.pods - 1), *rest) if first.pods > 1 and random.random() < 0.5 else tuple(rest)
         )
-        yield other, replace(made, decisions=replace_at(made.decisions, g, cells=fewer))
+        yield other, replace(made, decisions=replace_at(made.decisions, g, slot_uses=fewer))
 
 
 def slot_given_to_nobody(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
@@ -76,12 +76,12 @@ def slot_given_to_nobody(world: Problem, placed: PodsByGang, random: Random) -> 
             (replace(use, slot=2), replace(use, role=use.role + 1), replace(use, node=len(world.nodes)))
         )
         cells = (*made.decisions[g].slot_uses, wrong)
-        yield other, replace(made, decisions=replace_at(made.decisions, g, cells=cells))
+        yield other, replace(made, decisions=replace_at(made.decisions, g, slot_uses=cells))
 
 
 def slot_uses_unsorted(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
     for other, made, g in _with_slots(world, placed, random, 2):
-        yield other, replace(made, decisions=replace_at(made.decisions, g, cells=made.decisions[g].slot_uses[::-1]))
+        yield other, replace(made, decisions=replace_at(made.decisions, g, slot_uses=made.decisions[g].slot_uses[::-1]))
 
 
 def slot_that_nobody_releases(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
@@ -98,19 +98,23 @@ def slot_that_nobody_releases(world: Problem, placed: PodsByGang, random: Random
             other, uses = _with_slot_holds(with_eviction_right(world, g, j), placed, (g, p), (j, t), pods)
             stays = plan_of_pods(other, placed)
             goes = plan_with_eviction(other, stays, g, j, gone)
-            stays, goes = (replace(made, decisions=replace_at(made.decisions, j, cells=uses)) for made in (stays, goes))
+            stays, goes = (
+                replace(made, decisions=replace_at(made.decisions, j, slot_uses=uses)) for made in (stays, goes)
+            )
             assert not {violation.rule for violation in verify(other, goes)} & {"device_slots"}
             holder = other.gangs[g]
             left = tuple(q if q != p else replace(q, pods=q.pods - 1) for q in gone if q != p or p.pods > 1)
             unsure = replace(
                 other,
-                gangs=replace_at(other.gangs, g, holds=(replace(holder.slot_holds[0], pods=1),) if p.pods > 1 else ()),
+                gangs=replace_at(
+                    other.gangs, g, slot_holds=(replace(holder.slot_holds[0], pods=1),) if p.pods > 1 else ()
+                ),
             )
             yield random.choice(
                 (
                     (other, stays),
-                    (replace(other, gangs=replace_at(other.gangs, g, holds=())), goes),
-                    (unsure, replace(goes, decisions=replace_at(goes.decisions, g, evicted=left))),
+                    (replace(other, gangs=replace_at(other.gangs, g, slot_holds=())), goes),
+                    (unsure, replace(goes, decisions=replace_at(goes.decisions, g, evicted_pods=left))),
                 )
             )
 
@@ -131,7 +135,7 @@ def _with_slot_holds(
         return (number, *(0,) * (width - 1))
 
     def asking(gangs: tuple[Gang, ...], at: int, role: int, share: int) -> tuple[Gang, ...]:
-        roles: tuple[Role, ...] = replace_at(gangs[at].roles, role, portions=(SlotRequest(0, 1, amount(share)),))
+        roles: tuple[Role, ...] = replace_at(gangs[at].roles, role, slot_requests=(SlotRequest(0, 1, amount(share)),))
         changed: tuple[Gang, ...] = replace_at(gangs, at, roles=roles)
         return changed
 

@@ -15,7 +15,7 @@ def _with_pod_rule(world: Problem, g: int, t: int, pod_rule: PodRule, is_selecte
     gang, rho = world.gangs[g], len(world.pod_rules)
     role = gang.roles[t]
     matches = (*role.selecting_rules, rho) if is_selected else role.selecting_rules
-    roles = replace_at(gang.roles, t, bears=(*role.owned_rules, rho), matches=matches)
+    roles = replace_at(gang.roles, t, owned_rules=(*role.owned_rules, rho), selecting_rules=matches)
     return replace(world, gangs=replace_at(world.gangs, g, roles=roles), pod_rules=(*world.pod_rules, pod_rule))
 
 

@@ -71,8 +71,10 @@ def pod_added_above_the_replicas(world: Problem, placed: PodsByGang, random: Ran
 def pod_on_a_node_of_another_class(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
     for g, (role, node) in pick_one(random, new_pods(world, placed)):
         gang = world.gangs[g]
-        kinds = gang.roles[role].kinds - {world.nodes[node].kind}
-        pickier = replace(world, gangs=replace_at(world.gangs, g, roles=replace_at(gang.roles, role, kinds=kinds)))
+        node_classes = gang.roles[role].node_classes - {world.nodes[node].node_class}
+        pickier = replace(
+            world, gangs=replace_at(world.gangs, g, roles=replace_at(gang.roles, role, node_classes=node_classes))
+        )
         yield pickier, plan_of_pods(pickier, placed)
 
 

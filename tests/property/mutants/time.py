@@ -26,7 +26,7 @@ def started_out_of_turn(world: Problem, placed: PodsByGang, random: Random) -> I
             priority=world.gangs[g].priority,
             overdue=random.choice((False, world.gangs[g].overdue)),
         )
-        queues = replace_at(world.queues, late.queue, strict=True)
+        queues = replace_at(world.queues, late.queue, strict_order=True)
         strict = replace(world, queues=queues, gangs=(*world.gangs[:j], late, *world.gangs[j + 1 :]))
         yield strict, plan_of_pods(strict, placed)
 
@@ -64,8 +64,10 @@ def pod_on_a_node_that_closes(world: Problem, placed: PodsByGang, random: Random
     """Before the gang is to end, or whenever it does if nobody knows."""
     for g, (_, node) in pick_one(random, new_pods(world, placed)):
         ends = random.choice((None, 101))
-        gangs = replace_at(world.gangs, g, duration=ends, ends=ends if world.gangs[g].running else None)
-        closing = replace(world, gangs=gangs, nodes=replace_at(world.nodes, node, closes_in=random.choice((0, 100))))
+        gangs = replace_at(world.gangs, g, duration=ends, ends_in=ends if world.gangs[g].running else None)
+        closing = replace(
+            world, gangs=gangs, nodes=replace_at(world.nodes, node, maintenance_in=random.choice((0, 100)))
+        )
         yield closing, plan_of_pods(closing, placed)
 
 
@@ -81,7 +83,7 @@ def _worlds_with_reservation(
         pods = tuple(Placement(role, node, n) for (role, node), n in sorted(placed[g].items()) if n)
         if not pods:
             continue
-        field = "ends" if world.gangs[v].running else "duration"
+        field = "ends_in" if world.gangs[v].running else "duration"
         timed = replace(world, gangs=replace_at(world.gangs, v, **{field: 100}))
         yield timed, {other: spots for other, spots in placed.items() if other != g}, Reservation(g, 100, pods, (v,))
 
@@ -130,7 +132,7 @@ def reserved_node_taken(world: Problem, placed: PodsByGang, random: Random) -> I
         for g, _ in pick_one(
             random, [(g, spot) for g, spot in new_pods(timed, rest) if spot[1] in nodes and g not in held.awaited_gangs]
         ):
-            gangs = replace_at(timed.gangs, g, duration=None, ends=None, priority=timed.gangs[held.gang].priority)
+            gangs = replace_at(timed.gangs, g, duration=None, ends_in=None, priority=timed.gangs[held.gang].priority)
             later = replace(timed, gangs=gangs)
             yield later, _plan_with_reservation(later, rest, held)
 

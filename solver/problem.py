@@ -15,7 +15,10 @@ Vector = tuple[int, ...]
 """An amount of every resource, in the order of `Problem.resources`."""
 
 Limits = tuple[int | None, ...]
-"""As `Vector`, but None where nothing was said about the resource."""
+"""As `Vector`, with None where nothing limits the resource."""
+
+MAX_AMOUNT = 2**62
+"""The largest amount, also of a sum over the cluster or all gangs: it fits a signed 64-bit integer with room to add."""
 
 TopologyMode = Literal["hard", "soft"]
 RuleKind = Literal["anti-affinity", "affinity", "spread"]

@@ -9,7 +9,7 @@ import pulp
 
 from solver.mip.engine import FEASIBILITY_TOLERANCE
 from solver.mip.lexicographic import Goal, LexicographicSolver, maximise_minimum, relaxed_minimum_bound, verdict_of
-from solver.mip.rows import at_least
+from solver.mip.rows import at_least, value_of
 from solver.models import constraints, objectives, pod_rules, variables
 from solver.models.device_slots import slot_values
 from solver.models.sets import PrecedenceLevel, Sets
@@ -375,9 +375,9 @@ def _subgroup_count(s: Sets, x: Variables, values: dict[str, float], k: int, ind
 def _set_need_values(s: Sets, x: Variables, values: dict[str, float]) -> None:
     """w = max(guarantee, direct + batch + children's w), children first."""
     for r in sorted({r for _, r in x.w}):
-        unit = max(1, s.queue_books.cluster_total[r] // 1_000_000)
+        unit = s.guarantee_unit(r)
         for q in s.queue_books.bottom_up:
-            own = sum(values[v.name] * c for v, c in constraints.usage_terms(s, x, r, lambda of, q=q: of == q))  # type: ignore[misc]
+            own = value_of(constraints.usage_terms(s, x, r, {q}), values)
             below = sum(values[x.w[c, r].name] for c in s.queue_books.children[q])
             values[x.w[q, r].name] = max(
                 (s.problem.queues[q].guarantee[r] or 0) / unit, (s.queue_books.direct[q][r] + own) / unit + below

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,6 +64,6 @@ def scale_terms(terms: Iterable[tuple[pulp.LpVariable, float]], factor: float) -
     return [(v, c * factor) for v, c in terms]
 
 
-def value_of(terms: Iterable[tuple[pulp.LpVariable, float]], values: dict[str, float]) -> float:
+def value_of(terms: Iterable[tuple[pulp.LpVariable, float]], values: Mapping[str, float]) -> float:
     """The expression's value in a solution by variable name."""
     return sum(values[v.name] * c for v, c in terms)

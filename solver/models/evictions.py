@@ -1,10 +1,10 @@
-"""Room for one gang, or for several, and who gives it: their admission model, all forced to start, with pods of running
-gangs as free variables.
+"""Which pods of running gangs to evict, so that given gangs start: their admission model, all forced to start, with the
+evicted pods as further variables.
 
-Letters as in docs/model.md: v a victim, z[v] it goes whole, d[v] it loses a pod, e[v,t,m] pods of role t that it loses
-on node m. The variables n, g, u of the gangs and their families link, gang and subgroup are those of `solver.models`;
-capacity and queues are said again here, with what the victims give back on the right-hand side. Every victim may go for
-every one of the gangs.
+Letters as in docs/model.md: v a victim; z[v] it goes completely, d[v] it loses a pod, e[v,t,m] pods of role t that it
+loses on node m. The variables n, g, u of the gangs that start and their families link, gang, subgroup and pod rules are
+those of the admission model; capacity and queues are written anew, with what the victims return on the right-hand side.
+Every victim may go for every one of the gangs.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 import pulp
 
-from solver.mip.rows import Row, Terms, at_least, at_most, equal, normalized_at_most, scale_terms
-from solver.models import constraints, variables
+from solver.mip.rows import Row, Terms, add_rows, at_least, at_most, equal, normalized_at_most, scale_terms
+from solver.models import constraints
 from solver.models.device_slots import (
     add_slot_variables,
     by_slot_group,
@@ -25,19 +25,21 @@ from solver.models.device_slots import (
 )
 from solver.models.pod_rules import pod_rules
 from solver.models.sets import Sets
-from solver.models.variables import Variables
-from solver.problem import Gang, Placement, Vector
+from solver.models.variables import Variables, build_variables, pods_by_bucket
+from solver.problem import Gang, Placement
 from solver.semantics.device_slots import FreeVectors
 from solver.semantics.eviction_rights import Victim, loss_per_pod
 from solver.semantics.placements import placed_demand
 from solver.semantics.slot_holdings import HeldShare
-from solver.semantics.topology import ROOT
 
 
 @dataclass(frozen=True, slots=True)
 class ReclaimLimits:
-    """What gangs of other queues may take from one queue. most: resource -> how much of it, of which one has to hold.
-    kept: resource -> what may go at most without touching a guarantee."""
+    """What gangs of other queues may take from one queue.
+
+    above_deserved: resource -> the most of it; for one of them this has to hold. above_guarantee: resource -> the most
+    of it that leaves the guarantees; for all of them.
+    """
 
     above_deserved: Mapping[int, int]
     above_guarantee: Mapping[int, int]
@@ -45,11 +47,13 @@ class ReclaimLimits:
 
 @dataclass(slots=True)
 class EvictionModel:
-    """
-    s: the sets of the gangs that start, the free amounts counting every victim as gone; free: what is free now,
-    below 0 where what runs exceeds the node victims: who may be evicted; exposures: queue -> its exposure, for the
-    queues that the gangs reclaim from allowed: how many more pods each budget lets go away: whether pods count that are
-    on no node of the model (when a queue is what is short)
+    """The model over the sets s of the gangs that start, whose free amounts count every victim as gone.
+
+    free: what is free now, below 0 where what runs exceeds the node. reclaim_limits: of the queues that the gangs
+    reclaim from. budget_left: pods that each disruption budget still lets go. count_everywhere: victims' pods count
+    also on nodes outside the model (where a queue is what is short).
+
+    e: (victim, its pods at one placement) -> (variable, pods per unit of it): e[v,t,m], or z[v] times all of them.
     """
 
     s: Sets
@@ -62,19 +66,17 @@ class EvictionModel:
     z: dict[int, pulp.LpVariable] = field(default_factory=dict)
     d: dict[int, pulp.LpVariable] = field(default_factory=dict)
     e: dict[tuple[int, Placement], tuple[pulp.LpVariable, int]] = field(default_factory=dict)
-    """(victim's gang, its pods at one spot) -> (variable, pods per unit of it): e, or z times all of them."""
     b: dict[tuple[int, int], pulp.LpVariable] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.x = variables.build_variables(self.s, fixed_admission=True)
-        constraints.add_constraints(
-            self.s, self.x, (constraints.domain_assignment, constraints.gang_size, constraints.subgroups, pod_rules)
-        )
+        self.x = build_variables(self.s, fixed_admission=True)
+        families = (constraints.domain_assignment, constraints.gang_size, constraints.subgroups, pod_rules)
+        constraints.add_constraints(self.s, self.x, families)
         inside = {n for pods in self.x.n.values() for i in pods for n in self.s.buckets[i].nodes}
         for v in self.victims:
             self._add_victim(v, inside)
-        for number, row in enumerate(row for family in CONSTRAINTS for row in family(self)):
-            self.x.model.addConstraint(row.constraint, f"{row.family.replace('.', '_')}_{number:06d}")
+        for family in CONSTRAINTS:
+            add_rows(self.x.model, family(self))
 
     def _add_victim(self, v: Victim, inside: set[int]) -> None:
         model, everywhere = self.x.model, self.count_everywhere or bool(self.gang_of(v).subgroups)
@@ -83,39 +85,40 @@ class EvictionModel:
         self.d[v.gang] = model.add_variable(f"d_{v.gang}", cat=pulp.LpBinary) if v.max_surplus else self.z[v.gang]
         for p in v.running:
             if v.surplus_per_role[p.role] and v.max_surplus and (everywhere or p.node in inside):
-                self.e[v.gang, p] = (
-                    model.add_variable(f"e_{v.gang}_{p.role}_{p.node}", 0, p.pods, cat=pulp.LpInteger),
-                    1,
-                )
+                e = model.add_variable(f"e_{v.gang}_{p.role}_{p.node}", 0, p.pods, cat=pulp.LpInteger)
+                self.e[v.gang, p] = e, 1
             else:
                 self.e[v.gang, p] = self.z[v.gang], p.pods
 
     def gang_of(self, v: Victim) -> Gang:
         return self.s.problem.gangs[v.gang]
 
-    def evicted_terms(self, v: Victim, counts: Callable[[Placement], float] = lambda p: 1.0) -> Terms:
-        """sum over the victim's spots of counts(spot) * e, each variable once."""
+    def request(self, v: Victim, p: Placement, r: int) -> int:
+        """What one of the victim's pods there holds of resource r."""
+        return self.gang_of(v).roles[p.role].request[r]
+
+    def evicted_terms(self, v: Victim, weights: Iterable[tuple[Placement, float]]) -> Terms:
+        """sum over these placements of weight * evicted pods, each variable once"""
         total: dict[pulp.LpVariable, float] = {}
-        for p in v.running:
+        for p, weight in weights:
             variable, unit = self.e[v.gang, p]
-            if factor := counts(p) * unit:
-                total[variable] = total.get(variable, 0.0) + factor
+            if weight:
+                total[variable] = total.get(variable, 0.0) + weight * unit
         return list(total.items())
 
-    def freed_terms(self, r: int, counts: Callable[[Victim], bool]) -> Terms:
-        """What those victims give back of resource r."""
-        return [
-            term
-            for v in self.victims
-            if counts(v)
-            for term in self.evicted_terms(v, lambda p, v=v: self.gang_of(v).roles[p.role].request[r])  # type: ignore[misc]
-        ]
+    def freed_terms(self, r: int, victims: Iterable[Victim]) -> Terms:
+        """What these victims return of resource r."""
+        found: Terms = []
+        for v in victims:
+            found += self.evicted_terms(v, ((p, self.request(v, p, r)) for p in v.running))
+        return found
 
     def loss_terms(self) -> Terms:
         """sum_v loss_v * sum e[v]"""
-        return [
-            term for v in self.victims for term in scale_terms(self.evicted_terms(v), loss_per_pod(self.gang_of(v)))
-        ]
+        found: Terms = []
+        for v in self.victims:
+            found += scale_terms(self.evicted_terms(v, ((p, 1.0) for p in v.running)), loss_per_pod(self.gang_of(v)))
+        return found
 
     def whole_gang_terms(self) -> Terms:
         """sum_v z[v]"""
@@ -136,146 +139,130 @@ class EvictionModel:
         return {**values, **{d.name: float(v in gone) for v, d in self.d.items()}}
 
     def evicted_pods(self, values: Mapping[str, float]) -> dict[int, tuple[Placement, ...]]:
-        """Victim -> the pods that a solution takes from it."""
+        """Victim -> the pods that a solution evicts."""
         found = {}
         for v in self.victims:
-            pods = ((p, *self.e[v.gang, p]) for p in v.running)
-            gone = tuple(
-                Placement(p.role, p.node, number) for p, var, unit in pods if (number := round(values[var.name]) * unit)
-            )
-            if gone:
+            counts = {p: round(values[e.name]) * unit for p in v.running for e, unit in [self.e[v.gang, p]]}
+            if gone := tuple(Placement(p.role, p.node, pods) for p, pods in counts.items() if pods):
                 found[v.gang] = gone
         return found
 
 
 def victim_surplus(m: EvictionModel) -> Iterator[Row]:
-    """A gang keeps its minima or goes whole.
+    """A victim keeps its minima or goes completely.
 
-    e[v,t,m] >= pods[v,t,m] z[v]        sum_m e[v,t,m] <= surplus[v,t] + (pods[v,t] - surplus[v,t]) z[v]        the same
-    over all roles sum_t sum_m e[v,t,m] <= pods[v] d[v]
-    (a spot without an e: pods z)
+    e[v,t,m] >= pods[v,t,m] z[v]
+    sum_m e[v,t,m] <= surplus[v,t] + (pods[v,t] - surplus[v,t]) z[v]        and the same over all roles
+    sum_t sum_m e[v,t,m] <= pods[v] d[v]        z[v] <= d[v]
     """
     for v in m.victims:
         if not v.max_surplus:
             continue
         z, d = m.z[v.gang], m.d[v.gang]
-        own = [p for p in v.running if m.e[v.gang, p][0] is not z]
-        for p in own:
-            yield Row("victim.whole", (v.gang, p.role, p.node), at_least([(m.e[v.gang, p][0], 1), (z, -p.pods)], 0))
-        for t, most in enumerate(v.surplus_per_role):
-            here = [p for p in own if p.role == t]
-            yield from _surplus_rows(m, v, here, most, (v.gang, t))
-        yield from _surplus_rows(m, v, own, v.max_surplus, (v.gang,))
-        yield Row(
-            "victim.touched",
-            (v.gang,),
-            at_most([*((m.e[v.gang, p][0], 1.0) for p in own), (d, -sum(p.pods for p in own))], 0),
-        )
+        e = {p: m.e[v.gang, p][0] for p in v.running if m.e[v.gang, p][0] is not z}
+        for p, variable in e.items():
+            yield Row("victim.whole", (v.gang, p.role, p.node), at_least([(variable, 1), (z, -p.pods)], 0))
+        for t, surplus in enumerate(v.surplus_per_role):
+            yield from _surplus_rows({p: variable for p, variable in e.items() if p.role == t}, z, surplus, (v.gang, t))
+        yield from _surplus_rows(e, z, v.max_surplus, (v.gang,))
+        total: Terms = [(variable, 1.0) for variable in e.values()]
+        yield Row("victim.touched", (v.gang,), at_most([*total, (d, -sum(p.pods for p in e))], 0))
         yield Row("victim.gone", (v.gang,), at_most([(z, 1), (d, -1)], 0))
 
 
 def _surplus_rows(
-    m: EvictionModel, v: Victim, placements: Sequence[Placement], most: int, key: tuple[int, ...]
+    e: Mapping[Placement, pulp.LpVariable], z: pulp.LpVariable, surplus: int, key: tuple[int, ...]
 ) -> Iterator[Row]:
-    pods = sum(p.pods for p in placements)
-    if pods > most:
-        yield Row(
-            "victim.surplus",
-            key,
-            at_most([*((m.e[v.gang, p][0], 1.0) for p in placements), (m.z[v.gang], most - pods)], most),
-        )
+    pods = sum(p.pods for p in e)
+    if pods > surplus:
+        total: Terms = [(variable, 1.0) for variable in e.values()]
+        yield Row("victim.surplus", key, at_most([*total, (z, surplus - pods)], surplus))
 
 
-def whole_subgroups(m: EvictionModel) -> Iterator[Row]:
-    """Only whole parts of a victim's subgroups go: sum over the subgroup's roles and the nodes of one of its domains of
-    e = size * integer."""
+def complete_subgroups(m: EvictionModel) -> Iterator[Row]:
+    """Only complete parts of a victim's subgroups go.
+
+    sum_{t in S} sum_{m in h} e[v,t,m]  =  size * u        h: each domain of the subgroup, integer u
+    """
     for v in m.victims:
-        for index, part in enumerate(m.gang_of(v).subgroups if v.max_surplus else ()):
-            hard = part.topology.mode == "hard" and part.topology.tier <= m.s.tree.highest_tier
-            spots: dict[int, list[Placement]] = {}
+        for index, subgroup in enumerate(m.gang_of(v).subgroups if v.max_surplus else ()):
+            placements: dict[int, list[tuple[Placement, float]]] = {}
             for p in v.running:
-                if p.role in part.roles:
-                    h = m.s.tree.enclosing_domain(m.s.problem.nodes[p.node].leaf, part.topology.tier) if hard else ROOT
-                    spots.setdefault(ROOT if h is None else h, []).append(p)
-            for h, here in sorted(spots.items()):
+                if p.role in subgroup.roles:
+                    h = m.s.subgroup_domain(subgroup, m.s.problem.nodes[p.node].leaf)
+                    placements.setdefault(h, []).append((p, 1.0))
+            for h, here in sorted(placements.items()):
                 u = m.x.model.add_variable(f"u_{v.gang}_{index}_{h + 1}_gone", 0, cat=pulp.LpInteger)
-                gone = m.evicted_terms(v, lambda p, here=here: float(p in here))  # type: ignore[misc]
-                yield Row("victim.subgroup", (v.gang, index, h), equal([*gone, (u, -part.size)], 0))
+                row = equal([*m.evicted_terms(v, here), (u, -subgroup.size)], 0)
+                yield Row("victim.subgroup", (v.gang, index, h), row)
 
 
 def capacity(m: EvictionModel) -> Iterator[Row]:
-    """On every node that may take pods: sum_t a_t n[t,m] <= free[m] + what the victims' pods there give back, per
-    resource.
+    """On every node that may take pods, per resource:
 
-    Where what runs exceeds the node, free[m] is below 0 and binds only what takes pods: free[m] * s[m,r], with sum_t
-    a_t n[t,m] <= M s[m,r].
+    sum_t a_t n[t,m]  <=  free[m] + what the victims' pods there return
+
+    Where what runs exceeds the node, free[m] is below 0 and binds only where pods come: free[m] * s[m,r] with a binary
+    s[m,r] and  sum_t a_t n[t,m] <= M s[m,r].
     """
     s = m.s
-    spots: dict[int, list[tuple[Victim, Placement]]] = {}
+    running: dict[int, list[tuple[Victim, Placement]]] = {}
     for v in m.victims:
         for p in v.running:
-            spots.setdefault(p.node, []).append((v, p))
-    nodes: dict[int, list[tuple[Vector, Terms]]] = {}
-    for (k, t), pods in m.x.n.items():
-        for i, terms in pods.items():
-            (node,) = s.buckets[i].nodes
-            nodes.setdefault(node, []).append((s.gang_classes[k].roles[t].request, terms))
-    for node, here in sorted(nodes.items()):
+            running.setdefault(p.node, []).append((v, p))
+    pods_by_node = {s.buckets[i].nodes[0]: pods for i, pods in pods_by_bucket(s, m.x).items()}
+    for node, pods in sorted(pods_by_node.items()):
         for r in range(s.resource_count):
-            wanted = [term for request, terms in here for term in scale_terms(terms, request[r])]
-            given = [
-                (m.e[v.gang, p][0], -m.e[v.gang, p][1] * m.gang_of(v).roles[p.role].request[r])
-                for v, p in spots.get(node, ())
-            ]
-            wanted, given = [x for x in wanted if x[1]], [x for x in given if x[1]]
+            taken: Terms = [term for request, n in pods for term in scale_terms(n, request[r]) if request[r]]
+            if not taken:
+                continue
+            returned: Terms = []
+            for v, p in running.get(node, ()):
+                e, unit = m.e[v.gang, p]
+                returned += [(e, -unit * m.request(v, p, r))] if m.request(v, p, r) else []
             free = int(m.free.amounts[node, r])
-            if wanted and free < 0:
+            if free < 0:
                 takes = m.x.model.add_variable(f"s_{node}_{r}", cat=pulp.LpBinary)
-                yield Row(
-                    "capacity.takes",
-                    (node, r),
-                    normalized_at_most([*wanted, (takes, -sum(int(v.upBound * c) for v, c in wanted))], 0),
-                )
-                yield Row("capacity", (node, r), normalized_at_most([*wanted, *given, (takes, -free)], 0))
-            elif wanted:
-                yield Row("capacity", (node, r), normalized_at_most([*wanted, *given], free))
+                most = sum(int(v.upBound * c) for v, c in taken)
+                yield Row("capacity.takes", (node, r), normalized_at_most([*taken, (takes, -most)], 0))
+                yield Row("capacity", (node, r), normalized_at_most([*taken, *returned, (takes, -free)], 0))
+            else:
+                yield Row("capacity", (node, r), normalized_at_most([*taken, *returned], free))
 
 
 def device_slots(m: EvictionModel) -> Iterator[Row]:
-    """What the slots of the nodes hold with what victims give back of them: `slot_count_rows`, and
+    """What the slots of a node hold with what victims return of them: `slot_count_rows`, and
 
-    sum_a share_a[r] m[a,c] <= free_c[r] + sum of share[r] * given        over what victims' pods hold of c
-    (`_freed_slots`)
+    sum_a share_a[r] m[a,c]  <=  free_c[r] + sum of share[r] * given        over what victims hold of c, see `_freed_slots`
     """
-    s = m.s
+    s, slot_count = m.s, m.s.free.slots.shape[2]
     for i, requests in sorted(slot_request_terms(s, m.x).items()):
         (node,) = s.buckets[i].nodes
         freed: dict[tuple[int, int], list[tuple[HeldShare, Terms]]] = {}
-        for h, terms, rows in _freed_slots(m, node):
-            freed.setdefault((h.slot_group, h.position), []).append((h, terms))
+        for held, given, rows in _freed_slots(m, node):
+            freed.setdefault((held.slot_group, held.position), []).append((held, given))
             yield from rows
         for group, pods in by_slot_group(requests):
             count = add_slot_variables(m.x, i, s.free.slots[node, group], pods)
-            slot_count = s.free.slots.shape[2]
             yield from slot_count_rows({a: (terms, 0) for a, terms in pods.items()}, count, slot_count, (i, group))
             for c in range(slot_count):
                 for r in range(s.resource_count):
                     taken = slot_usage_terms(pods, count, c, r)
-                    returned = [
-                        term for h, terms in freed.get((group, c), ()) for term in scale_terms(terms, -h.share[r])
-                    ]
+                    returned: Terms = []
+                    for held, given in freed.get((group, c), ()):
+                        returned += scale_terms(given, -held.share[r]) if held.share[r] else []
                     if taken:
-                        row = normalized_at_most(
-                            [*taken, *(x for x in returned if x[1])], int(m.free.slots[node, group, c, r])
-                        )
-                        yield Row("slots.capacity", (node, group, c, r), row)
+                        free = int(m.free.slots[node, group, c, r])
+                        yield Row("slots.capacity", (i, group, c, r), normalized_at_most([*taken, *returned], free))
 
 
 def _freed_slots(m: EvictionModel, node: int) -> Iterator[tuple[HeldShare, Terms, list[Row]]]:
-    """given = u - min(u, N - e) of a victim's spot with N pods, u of which hold the cell: e where all do, u z where the
-    spot goes whole, else
+    """For each share that victims hold of the node's slots, how many of its u pods give theirs back, with its rows.
 
-    given <= u w        given <= e - (N - u) w        w = 0, 1
+    given = u - min(u, N - e) of a placement with N pods: e where all of them hold the slot, u z where the placement
+    goes as one, otherwise by a binary w
+
+    given <= u w        given <= e - (N - u) w
     """
     for v in m.victims:
         pods = {(p.role, p.node): p for p in v.running}
@@ -283,104 +270,88 @@ def _freed_slots(m: EvictionModel, node: int) -> Iterator[tuple[HeldShare, Terms
             if h.node != node:
                 continue
             p = pods[h.role, node]
-            gone, unit = m.e[v.gang, p]
-            if h.pods == p.pods or gone is m.z[v.gang]:
-                yield h, [(gone, float(min(unit, h.pods)))], []
+            e, unit = m.e[v.gang, p]
+            if h.pods == p.pods or e is m.z[v.gang]:
+                yield h, [(e, float(min(unit, h.pods)))], []
                 continue
-            name = f"{v.gang}_{h.role}_{node}_{h.slot_group}_{h.position}"
+            key = (v.gang, h.role, node, h.slot_group, h.position)
+            name = "_".join(map(str, key))
             w = m.x.model.add_variable(f"w_{name}", cat=pulp.LpBinary)
             given = m.x.model.add_variable(f"given_{name}", 0, h.pods, cat=pulp.LpInteger)
-            rows = [
-                at_most([(given, 1.0), (w, -h.pods)], 0),
-                at_most([(given, 1.0), (gone, -1.0), (w, p.pods - h.pods)], 0),
-            ]
-            yield h, [(given, 1.0)], [Row("victim.gives", (v.gang, h.role, node, h.position), row) for row in rows]
+            any_given = at_most([(given, 1.0), (w, -h.pods)], 0)
+            most_given = at_most([(given, 1.0), (e, -1.0), (w, p.pods - h.pods)], 0)
+            yield (
+                h,
+                [(given, 1.0)],
+                [Row("victim.gives.any", key, any_given), Row("victim.gives.most", key, most_given)],
+            )
 
 
 def queue_ceilings(m: EvictionModel) -> Iterator[Row]:
-    """Every ceiling on the winners' paths: held_q[r] + what they take - what victims under q give back <= most_q[r],
-    where they take any."""
+    """Every ceiling above the gangs that start, where they take any of the resource.
+
+    held_q[r] + what they take - what victims counted in q return  <=  limit_q[r]
+    """
     s = m.s
-    homes = {q for q, _, _ in s.waiting_gangs}
-    for q in dict.fromkeys(above for home in sorted(homes) for above in s.queue_books.path(home)):
-        for ceiling in s.queue_books.queue_rules.ceilings_by_queue[q]:
-            under = {
-                home for home in homes if home == q or (ceiling.includes_descendants and q in s.queue_books.path(home))
-            }
+    for q in dict.fromkeys(above for home in s.batch_queues for above in s.queue_books.path(home)):
+        for number, ceiling in enumerate(s.queue_books.queue_rules.ceilings_by_queue[q]):
+            counted = {home for home in s.batch_queues if s.is_counted(ceiling, home)}
+            victims = [v for v in m.victims if s.is_counted(ceiling, m.gang_of(v).queue)]
+            held = s.queue_books.amount_counted(ceiling)
             for r, limit in enumerate(ceiling.limits):
-                wanted = constraints.usage_terms(s, m.x, r, under.__contains__)
-                if limit is not None and wanted:
-                    given = m.freed_terms(
-                        r,
-                        lambda v: (
-                            q in s.queue_books.path(m.gang_of(v).queue)  # noqa: B023
-                            if ceiling.includes_descendants  # noqa: B023
-                            else m.gang_of(v).queue == q  # noqa: B023
-                        ),
-                    )
-                    yield Row(
-                        "queue.ceiling",
-                        (q, r),
-                        normalized_at_most(
-                            [*wanted, *scale_terms(given, -1)], limit - s.queue_books.amount_counted(ceiling)[r]
-                        ),
-                    )
+                taken = constraints.usage_terms(s, m.x, r, counted) if limit is not None else []
+                if limit is not None and taken:
+                    returned = scale_terms(m.freed_terms(r, victims), -1)
+                    row = normalized_at_most([*taken, *returned], limit - held[r])
+                    yield Row("queue.ceiling", (q, number, r), row)
 
 
 def guarantees(m: EvictionModel) -> Iterator[Row]:
-    """As `constraints.guarantees`, with direct_q[r] less what the queue's own victims give back."""
-    s = m.s
-    for row in constraints.guarantees(s, m.x):
-        if row.family == "guarantee.need":
-            q, r = row.key
-            unit = max(1, s.queue_books.cluster_total[r] // 1_000_000)
-            given = scale_terms(m.freed_terms(r, lambda v, q=q: m.gang_of(v).queue == q), 1 / unit)  # type: ignore[misc]
-            row = Row(row.family, row.key, at_least([*row.constraint.items(), *given], -row.constraint.constant))
-        yield row
+    """As `constraints.guarantees`, with direct_q[r] less what the queue's own victims return."""
+    for row in constraints.guarantees(m.s, m.x):
+        if row.family != "guarantee.need":
+            yield row
+            continue
+        q, r = row.key
+        own = (v for v in m.victims if m.gang_of(v).queue == q)
+        returned = scale_terms(m.freed_terms(r, own), 1 / m.s.guarantee_unit(r))
+        yield Row(row.family, row.key, at_least([*row.constraint.items(), *returned], -row.constraint.constant))
 
 
 def reclaim_bounds(m: EvictionModel) -> Iterator[Row]:
     """A queue that gangs of others take from stays at what it deserves of one resource r that they ask for, and above
-    its guarantees.
+    its guarantees; each of its victims loses a pod that holds some of r.
 
-    sum_r b[q,r] = 1        taken_q[r] <= most_q[r] + M (1 - b[q,r])        taken_q[r] <= kept_q[r]
+    sum_r b[q,r] = 1
+    taken_q[r] <= above_deserved_q[r] + M (1 - b[q,r])        taken_q[r] <= above_guarantee_q[r]
     d[v] + b[q,r] - 1 <= pods that v loses and that hold some of r
     """
     s = m.s
-    for q, exposure in sorted(m.reclaim_limits.items()):
-        own = [v for v in m.victims if q in v.checked_queues]
+    for q, limits in sorted(m.reclaim_limits.items()):
         below = [v for v in m.victims if v.checked_queues and q in s.queue_books.path(m.gang_of(v).queue)]
-        everything = [
-            sum(p.pods * m.gang_of(v).roles[p.role].request[r] for v in below for p in v.running)
-            for r in range(s.resource_count)
-        ]
-        for r in sorted(exposure.above_deserved):
+        total = [sum(p.pods * m.request(v, p, r) for v in below for p in v.running) for r in range(s.resource_count)]
+        for r in sorted(limits.above_deserved):
             m.b[q, r] = m.x.model.add_variable(f"b_{q}_{r}", cat=pulp.LpBinary)
-        yield Row("reclaim.one", (q,), equal([(m.b[q, r], 1) for r in sorted(exposure.above_deserved)], 1))
-        for r, most in sorted(exposure.above_deserved.items()):
-            excess = everything[r] - most
+        yield Row("reclaim.one", (q,), equal([(m.b[q, r], 1) for r in sorted(limits.above_deserved)], 1))
+        for r, most in sorted(limits.above_deserved.items()):
+            excess = total[r] - most
             if excess > 0:
-                yield Row(
-                    "reclaim.deserved",
-                    (q, r),
-                    normalized_at_most([*m.freed_terms(r, lambda v: v in below), (m.b[q, r], excess)], most + excess),  # noqa: B023
-                )
-        for r, most in sorted(exposure.above_guarantee.items()):
-            if everything[r] > most:
-                yield Row("reclaim.guarantee", (q, r), normalized_at_most(m.freed_terms(r, lambda v: v in below), most))  # noqa: B023
-        for v, r in ((v, r) for v in own for r in sorted(exposure.above_deserved)):
-            helpful = m.evicted_terms(v, lambda p, v=v, r=r: float(m.gang_of(v).roles[p.role].request[r] > 0))  # type: ignore[misc]
-            yield Row(
-                "reclaim.helps",
-                (v.gang, r),
-                at_most([(m.d[v.gang], 1.0), (m.b[q, r], 1.0), *scale_terms(helpful, -1)], 1),
-            )
+                row = normalized_at_most([*m.freed_terms(r, below), (m.b[q, r], excess)], most + excess)
+                yield Row("reclaim.deserved", (q, r), row)
+        for r, most in sorted(limits.above_guarantee.items()):
+            if total[r] > most:
+                yield Row("reclaim.guarantee", (q, r), normalized_at_most(m.freed_terms(r, below), most))
+        for v in (v for v in m.victims if q in v.checked_queues):
+            for r in sorted(limits.above_deserved):
+                helpful = m.evicted_terms(v, ((p, float(m.request(v, p, r) > 0)) for p in v.running))
+                row = at_most([(m.d[v.gang], 1.0), (m.b[q, r], 1.0), *scale_terms(helpful, -1)], 1)
+                yield Row("reclaim.helps", (v.gang, q, r), row)
 
 
 def drf_shares(m: EvictionModel) -> Iterator[Row]:
-    """Where drf votes, a victim keeps as much of one resource as its winners get of theirs.
+    """Where drf votes, a victim retains as much of one resource as its preemptors get of theirs.
 
-    d[v] <= sum_r k[v,r]        gone_v[r] + keeps_v[r] k[v,r] <= held_v[r]
+    d[v] <= sum_r k[v,r]        gone_v[r] + retained_v[r] k[v,r] <= held_v[r]
     """
     for v in m.victims:
         if not v.retained_amounts:
@@ -389,25 +360,26 @@ def drf_shares(m: EvictionModel) -> Iterator[Row]:
         some: Terms = []
         for r, least in enumerate(v.retained_amounts):
             if 0 < least <= held[r]:
-                kept = m.x.model.add_variable(f"k_{v.gang}_{r}", cat=pulp.LpBinary)
-                gone = m.evicted_terms(v, lambda p, v=v, r=r: float(m.gang_of(v).roles[p.role].request[r]))  # type: ignore[misc]
-                yield Row("victim.keeps", (v.gang, r), normalized_at_most([*gone, (kept, least)], held[r]))
-                some.append((kept, -1.0))
+                retains = m.x.model.add_variable(f"k_{v.gang}_{r}", cat=pulp.LpBinary)
+                row = normalized_at_most([*m.freed_terms(r, [v]), (retains, least)], held[r])
+                yield Row("victim.keeps", (v.gang, r), row)
+                some.append((retains, -1.0))
         yield Row("victim.share", (v.gang,), at_most([(m.d[v.gang], 1.0), *some], 0))
 
 
 def disruption_budgets(m: EvictionModel) -> Iterator[Row]:
-    """sum over the spots of a budget's roles of e[v,t,m] <= allowed"""
-    for b, (budget, most) in enumerate(zip(m.s.problem.disruption_budgets, m.budget_left, strict=True)):
-        roles = set(budget.roles)
-        gone = [term for v in m.victims for term in m.evicted_terms(v, lambda p, v=v: float((v.gang, p.role) in roles))]  # type: ignore[misc] # noqa: B023
+    """sum of e[v,t,m] over the roles of a budget <= allowed"""
+    for b, (budget, allowed) in enumerate(zip(m.s.problem.disruption_budgets, m.budget_left, strict=True)):
+        roles, gone = set(budget.roles), list[tuple[pulp.LpVariable, float]]()
+        for v in m.victims:
+            gone += m.evicted_terms(v, ((p, float((v.gang, p.role) in roles)) for p in v.running))
         if gone:
-            yield Row("victim.budget", (b,), at_most(gone, most))
+            yield Row("victim.budget", (b,), at_most(gone, allowed))
 
 
-CONSTRAINTS: Iterable[Callable[[EvictionModel], Iterator[Row]]] = (
+CONSTRAINTS: Sequence[Callable[[EvictionModel], Iterator[Row]]] = (
     victim_surplus,
-    whole_subgroups,
+    complete_subgroups,
     capacity,
     device_slots,
     queue_ceilings,
@@ -416,3 +388,4 @@ CONSTRAINTS: Iterable[Callable[[EvictionModel], Iterator[Row]]] = (
     drf_shares,
     disruption_budgets,
 )
+"""The table of contents."""

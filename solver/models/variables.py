@@ -1,5 +1,4 @@
-"""The variables of the admission model. n is a sum of terms, so that a domain of one place needs no variable of its
-own."""
+"""The variables of the admission model. n is a linear expression: a domain of one bucket needs no variable but g."""
 
 from __future__ import annotations
 
@@ -10,21 +9,22 @@ import pulp
 
 from solver.mip.rows import Terms
 from solver.models.sets import AdmissionClass, Sets
-from solver.problem import SlotRequest
+from solver.problem import SlotRequest, Vector
 from solver.semantics.topology import ROOT
 
 
 @dataclass(slots=True)
 class Variables:
-    """
-    y[q, p, k]   gangs of the class that are admitted                         integer, 0 .. N g[k, h]      gangs of
-    shape k that lie whole in domain h                  integer   (shapes with a hard tier only; else sum of y) n[k, t,
-    i]   pods of role t of shape k at place i, as terms               integer   (terms of g where the domain is one
-    place) u[k, s, h]   whole subgroups s of shape k in domain h                     integer m[i, a, c]   pods of
-    portion a at the single node i that use its cell c   integer w[q, r]      what queue q needs of resource r: held, or
-    guaranteed        continuous o[j]         gang j of a queue with strict order is among the first       binary c[rho,
-    a, d] what the new pods of relation rho are to domain d            binary    (a: bears, counted, opens; "least":
-    integer)
+    """The model and its variables by index.
+
+    y[q,p,k]    gangs of the admission class that start                            integer, 0 .. N
+    g[k,h]      gangs of class k inside domain h                                   integer; classes with a hard tier
+    n[k,t,i]    pods of role t of class k in bucket i                              integer; terms of g where h is one bucket
+    u[k,S,h]    parts of subgroup S of class k in domain h                         integer
+    m[i,a,c]    pods with slot request a at the single node i on its slot c        integer
+    w[q,r]      what queue q needs of resource r: held, or guaranteed              real
+    o[j]        gang j of a queue with strict order is among the first to start    binary
+    c[rho,a,d]  what the new pods of pod rule rho are to domain d                  binary; see `models.pod_rules`
     """
 
     model: pulp.LpProblem
@@ -37,9 +37,19 @@ class Variables:
     m: dict[tuple[int, SlotRequest, int], pulp.LpVariable] = field(default_factory=dict)
     c: dict[tuple[int, str, int], pulp.LpVariable] = field(default_factory=dict)
 
+    def started(self, k: int) -> Terms:
+        """sum_{q,p} y[q,p,k]"""
+        return [(y, 1) for (_, _, of), y in self.y.items() if of == k]
+
+    def gangs_in_domain(self, k: int, h: int) -> Terms:
+        """g[k,h]; all that start where the domain is the whole cluster; nothing where no gang of the class fits."""
+        if h == ROOT:
+            return self.started(k)
+        return [(self.g[k, h], 1)] if (k, h) in self.g else []
+
 
 def build_variables(s: Sets, fixed_admission: bool = False) -> Variables:
-    """All variables, within their simple bounds. fixed_admission: every gang of the batch is in (growth, spreading)."""
+    """All variables, within their simple bounds. fixed_admission: every gang of the batch starts."""
     x = Variables(pulp.LpProblem("batch", pulp.LpMaximize))
     for (q, p, k), gangs in s.waiting_gangs.items():
         low = len(gangs) if fixed_admission else 0
@@ -50,34 +60,43 @@ def build_variables(s: Sets, fixed_admission: bool = False) -> Variables:
 
 
 def _add_placement_variables(s: Sets, x: Variables, k: int) -> None:
-    """g and n of one shape, domain by domain. A domain that cannot hold one gang gets no variables."""
-    shape = s.gang_classes[k]
-    for t in range(len(shape.roles)):
+    """g and n of one class, domain by domain. A domain that cannot hold one gang gets no variables."""
+    gang_class = s.gang_classes[k]
+    for t in range(len(gang_class.roles)):
         x.n[k, t] = {}
-    for h, places in s.buckets_in[k].items():
-        whole = _max_gangs(s, k, places)
-        if not whole:
+    for h, buckets in s.buckets_in[k].items():
+        most = _max_gangs(s, k, buckets)
+        if not most:
             continue
         if h != ROOT:
-            x.g[k, h] = x.model.add_variable(f"g_{k}_{h}", 0, whole, cat=pulp.LpInteger)
-        for t, role in enumerate(shape.roles):
-            for i in places:
+            x.g[k, h] = x.model.add_variable(f"g_{k}_{h}", 0, most, cat=pulp.LpInteger)
+        determined = h != ROOT and len(buckets) == 1 and gang_class.is_rigid
+        for t, role in enumerate(gang_class.roles):
+            for i in buckets:
                 if i not in s.pod_limits[k, t]:
                     continue
-                if h != ROOT and len(places) == 1 and shape.is_rigid:
+                if determined:
                     x.n[k, t][i] = [(x.g[k, h], role.min_pods)] if role.min_pods else []
                 else:
-                    x.n[k, t][i] = [
-                        (x.model.add_variable(f"n_{k}_{t}_{i}", 0, s.pod_limits[k, t][i], cat=pulp.LpInteger), 1)
-                    ]
+                    n = x.model.add_variable(f"n_{k}_{t}_{i}", 0, s.pod_limits[k, t][i], cat=pulp.LpInteger)
+                    x.n[k, t][i] = [(n, 1)]
 
 
-def _max_gangs(s: Sets, k: int, places: Iterable[int]) -> int:
-    """An upper bound on the whole gangs of shape k in these places: each role alone, and all roles together."""
-    shape = s.gang_classes[k]
-    most = [sum(s.pod_limits[k, t].get(i, 0) for i in places) for t in range(len(shape.roles))]
-    fit = s.gang_counts[k]
-    for pods, role in zip(most, shape.roles, strict=True):
-        if role.min_pods:
-            fit = min(fit, pods // role.min_pods)
-    return min(fit, sum(most) // shape.min_pods) if shape.min_pods else fit
+def _max_gangs(s: Sets, k: int, buckets: Iterable[int]) -> int:
+    """An upper bound on the gangs of class k in these buckets: by each role, and by all pods."""
+    gang_class = s.gang_classes[k]
+    pods = [sum(s.pod_limits[k, t].get(i, 0) for i in buckets) for t in range(len(gang_class.roles))]
+    limits = [n // role.min_pods for n, role in zip(pods, gang_class.roles, strict=True) if role.min_pods]
+    if gang_class.min_pods:
+        limits.append(sum(pods) // gang_class.min_pods)
+    return min([s.gang_counts[k], *limits])
+
+
+def pods_by_bucket(s: Sets, x: Variables) -> dict[int, list[tuple[Vector, Terms]]]:
+    """Bucket -> (request of one pod, pods n) of every role with variables there, in the order of buckets."""
+    found: dict[int, list[tuple[Vector, Terms]]] = {}
+    for (k, t), pods in x.n.items():
+        for i, terms in pods.items():
+            if terms:
+                found.setdefault(i, []).append((s.gang_classes[k].roles[t].request, terms))
+    return dict(sorted(found.items()))

@@ -10,6 +10,7 @@ from operator import le
 from typing import Protocol
 
 from solver.problem import (
+    MAX_AMOUNT,
     DeviceSlot,
     Gang,
     HyperNode,
@@ -25,10 +26,6 @@ from solver.problem import (
     Vector,
 )
 from solver.validation.types import first_mismatch
-
-MAX_AMOUNT = 2**62
-"""No amount, and no sum of amounts over the cluster or over all gangs, may be larger: it has to fit a signed 64-bit
-integer with room to add."""
 
 MAX_PODS = 2**31 - 1
 """Of a role, or of its running pods on a node: Kubernetes counts them in 32 bits."""

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from solver.options import Budget, Options
-from solver.problem import InvalidProblemError, Problem
-from solver.validation.values import MAX_AMOUNT, validate
+from solver.problem import MAX_AMOUNT, InvalidProblemError, Problem
+from solver.validation.values import validate
 from tests.builders.problems import gang, hard_topology, nodes, problem, queue, role, running_pods, subgroup
 
 WORLD = problem(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 TIMED_FUNCTIONS = {
     "read": ("compiler.pipeline", "read_specs"),
-    "check": ("compiler.reading", "_run_checks_on_specs"),
+    "check": ("compiler.reading", "consistent_specs"),
     "lower": ("compiler.pipeline", "lower"),
     "solve": ("compiler.pipeline", "solve"),
     "verify": ("compiler.pipeline", "verify"),

@@ -11,7 +11,8 @@ from compiler.diagnostics import Diagnostic, Position, declare_rule, sorted_diag
 from compiler.emit import static
 from compiler.lower import Origins, caveats, lower
 from compiler.outcome import Outcome
-from compiler.reading import EMPTY_REPOSITORY, NO_SUCH_CLUSTER, SEVERAL_CLUSTERS, read_specs
+from compiler.reading import read_specs
+from compiler.reading.clusters import EMPTY_REPOSITORY, NO_SUCH_CLUSTER, SEVERAL_CLUSTERS
 from compiler.repository import Repository
 from compiler.specs import GangSpec, Specs
 from solver.mip.executors import LOCAL_EXECUTOR, Mapper

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from compiler.diagnostics import Diagnostic, Position, declare_rule
-from compiler.syntax.parse import MAX_FILE_BYTES
 
 CLUSTERS_FOLDER, JOBS_FOLDER = "cluster-specs", "jobs"
 FILE_SUFFIXES = (".yaml", ".yml", ".json")
+MAX_FILE_BYTES = 1 << 20
+"""A larger object cannot be stored in a cluster anyway (etcd's limit is 1.5 MiB)."""
 
 SYMBOLIC_LINK = declare_rule(
     "GP119",

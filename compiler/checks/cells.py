@@ -9,9 +9,9 @@ from compiler.fields.quantity import exact_amount, integer_amounts
 from compiler.kinds.node_pool import NodePool, SharedDevices
 from compiler.kinds.numatopology import Numatopology
 from compiler.kinds.volcano_job import VolcanoJob
-from compiler.lower.device_slots import is_numa_aware
 from compiler.specs import PluginSpec
 from compiler.syntax.documents import Document, FieldPath
+from compiler.volcano.numatopology import is_numa_aware
 from compiler.volcano.shared_devices import VGPU_MEMORY
 
 

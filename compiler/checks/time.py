@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from compiler.checks import CheckInput, Finding, check
 from compiler.kubernetes import DEDICATED_DOMAINS_ANNOTATION
-from compiler.lower.dedicated_domains import tier_of
+from compiler.specs.hypernode_tree import tier_of
 
 DOMAINS_PATH = ("metadata", "annotations", DEDICATED_DOMAINS_ANNOTATION)
 

@@ -6,16 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from compiler.specs import HyperNodeSpec, QueueSpec
+from compiler.specs.hypernode_tree import tier_of
 from solver.problem import Problem
 
 HypernodeSet = set[int]
-
-
-def tier_of(tier_or_name: str, hypernode_specs: Sequence[HyperNodeSpec]) -> int | None:
-    """A tier by number or by tierName; of a name that stands at several tiers the highest, as for networkTopology. None
-    where nobody has it."""
-    tiers = {spec.tier for spec in hypernode_specs if tier_or_name in (str(spec.tier), spec.tier_name)}
-    return max(tiers, default=None)
 
 
 def with_dedicated_domains(

@@ -31,6 +31,7 @@ from compiler.lower.numa import NO_NUMA_PLAN, NumaPlan, NumaPlanner
 from compiler.lower.resources import vector
 from compiler.lower.slot_holders import SlotState, certain_slots
 from compiler.specs import Amounts, GangSpec, NodeSpec, NumaSpec, PodSpec, SchedulerSpec
+from compiler.volcano.numatopology import is_numa_aware
 from compiler.volcano.shared_devices import (
     FULL_DEVICE_CORES,
     VGPU_CORES,
@@ -55,12 +56,6 @@ class SlotHolder:
     slot: int
     slot_group: int
     share: Vector
-
-
-def is_numa_aware(scheduler: SchedulerSpec | None) -> bool:
-    """Whether Volcano's plugin numa-aware decides where pods with a topologyPolicy may go."""
-    plugins = (plugin for tier in (scheduler.tiers if scheduler else ()) for plugin in tier)
-    return any(plugin.name == "numa-aware" and plugin.flags.get("enablePredicate", True) for plugin in plugins)
 
 
 @dataclass(frozen=True)

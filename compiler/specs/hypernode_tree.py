@@ -207,3 +207,8 @@ def _member_path(h: HyperNodeSpec, name: str) -> FieldPath:
         ):
             return ("spec", "members", index)
     return ("spec", "members")
+
+
+def tier_of(tier_or_name: str, hypernodes: Iterable[HyperNodeSpec]) -> int | None:
+    """The tier of that number or tierName; of a name that several tiers have, the highest. None where none has it."""
+    return max((h.tier for h in hypernodes if tier_or_name in (str(h.tier), h.tier_name)), default=None)

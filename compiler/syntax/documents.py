@@ -9,6 +9,8 @@ from typing import Any
 from compiler.diagnostics import Position
 
 FieldPath = tuple[str | int, ...]
+DocumentIdentity = tuple[str, int, FieldPath]
+"""(file, line, item path) of a document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class Document:
         return str(self.data["metadata"]["name"])
 
     @property
-    def identity(self) -> tuple[str, int, FieldPath]:
+    def identity(self) -> DocumentIdentity:
         """Which text this is, whatever has been read into it: file, line and prefix."""
         return self.file, self.line, self.item_path
 

@@ -25,11 +25,10 @@ from yaml.events import (
 )
 
 from compiler.diagnostics import Diagnostic, Position, Rule, declare_rule
+from compiler.repository import MAX_FILE_BYTES
 from compiler.syntax import scalars
 from compiler.syntax.documents import Document, FieldPath
 
-MAX_FILE_BYTES = 1 << 20
-"""Bytes; an object larger than this cannot be stored in a cluster anyway (etcd's limit is 1.5 MiB)."""
 MAX_DEPTH = 64
 MAX_VALUES = 200_000
 MAX_ALIAS_VALUES = 20_000

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from compiler.specs import NodeSpec, NumaSpec, NumaTopologySpec
+from compiler.specs import NodeSpec, NumaSpec, NumaTopologySpec, SchedulerSpec
 
 NVIDIA_GPU = "nvidia.com/gpu"
 """What gpuDetail counts."""
@@ -57,3 +57,9 @@ def with_numa_topologies(nodes: Iterable[NodeSpec], topologies: Iterable[NumaTop
     """The nodes with what Numatopology objects of their names say; it goes before what a pool says."""
     said = {spec.name: spec.numa for spec in topologies}
     return [replace(node, numa=said[node.name]) if node.name in said else node for node in nodes]
+
+
+def is_numa_aware(scheduler: SchedulerSpec | None) -> bool:
+    """Whether Volcano's plugin numa-aware decides where pods with a topologyPolicy may go."""
+    plugins = (plugin for tier in (scheduler.tiers if scheduler else ()) for plugin in tier)
+    return any(plugin.name == "numa-aware" and plugin.flags.get("enablePredicate", True) for plugin in plugins)

@@ -17,13 +17,13 @@ from pathlib import Path
 from compiler.diagnostics import Diagnostic, Position
 from compiler.repository import (
     FILE_SUFFIXES,
+    MAX_FILE_BYTES,
     SUBMODULE,
     Repository,
     file_name_diagnostic,
     printable_name,
     symlink_diagnostic,
 )
-from compiler.syntax.parse import MAX_FILE_BYTES
 from git import Blob, Commit, GitCommandError, Submodule
 from reconciler.git.history import ROOT_FOLDERS, commit_dates
 from reconciler.git.objects import HardenedGit, files_below, find_commit, open_clone, read_blob

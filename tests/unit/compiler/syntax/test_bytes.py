@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from compiler.reading import read_specs
-from compiler.repository import Repository
-from compiler.syntax.parse import MAX_FILE_BYTES, parse_file
+from compiler.repository import MAX_FILE_BYTES, Repository
+from compiler.syntax.parse import parse_file
 
 OBJECT = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from compiler.syntax.parse import MAX_FILE_BYTES
+from compiler.repository import MAX_FILE_BYTES
 from reconciler.git.history import work_tree_dates
 from reconciler.git.mirror import Mirror, UnsafeError
 from reconciler.git.process import GitError, redact

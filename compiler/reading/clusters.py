@@ -1,0 +1,84 @@
+"""The cluster to plan for: its folder in the repository, and its Cluster object."""
+
+from __future__ import annotations
+
+from compiler.diagnostics import Diagnostic, Position, declare_rule, did_you_mean
+from compiler.kubernetes import API_GROUP, API_VERSION
+from compiler.reading.documents import DocumentCollector
+from compiler.repository import CLUSTERS_FOLDER, FILE_SUFFIXES, Repository
+from compiler.specs import ClusterSpec
+from compiler.syntax.documents import Document
+from compiler.syntax.parse import parse_file
+
+EMPTY_REPOSITORY = declare_rule(
+    "GP124",
+    "error",
+    "empty repository",
+    """There is nothing to plan: no YAML file under cluster-specs/<cluster>/ or jobs/. Mend: `gangplan init` writes a
+    small example to start from.""",
+)
+SEVERAL_CLUSTERS = declare_rule(
+    "GP125",
+    "error",
+    "several clusters and none chosen",
+    "The repository holds more than one folder under cluster-specs/. Mend: name one with --cluster.",
+)
+NO_SUCH_CLUSTER = declare_rule(
+    "GP126",
+    "error",
+    "unknown cluster",
+    "The chosen cluster is no folder of cluster-specs/ and no Cluster object. Mend: correct the name.",
+)
+TWO_CLUSTERS = declare_rule(
+    "GP127", "error", "two Cluster objects", "A folder describes one cluster. Mend: remove one of the two objects."
+)
+
+
+def choose_folder(tree: Repository, cluster: str | None) -> tuple[str | None, list[Diagnostic]]:
+    """The folder of cluster-specs/ to read, or None and why there is none. A repository of jobs alone has no folder and
+    no problem."""
+    folders, at = tree.cluster_folders(), Position(CLUSTERS_FOLDER, 1, 1)
+    if cluster is None:
+        if len(folders) > 1:
+            message = f"the repository holds {len(folders)} clusters: {', '.join(folders)}"
+            return None, [SEVERAL_CLUSTERS.diagnostic(at, message, "name one with --cluster")]
+        return (folders[0] if folders else None), []
+    if cluster in folders:
+        return cluster, []
+    names = {name: folder for folder in folders for name in _cluster_names(tree, folder)}
+    if cluster in names:
+        return names[cluster], []
+    help = f"the clusters are {', '.join(folders)}" if folders else "add the folder"
+    if near := did_you_mean(cluster, [*folders, *names]):
+        help = f"did you mean {near!r}?"
+    return None, [NO_SUCH_CLUSTER.diagnostic(at, f"there is no cluster {cluster!r}", help)]
+
+
+def _cluster_names(tree: Repository, folder: str) -> list[str]:
+    """Names of the Cluster objects in a folder."""
+    prefix, names = f"{CLUSTERS_FOLDER}/{folder}/", []
+    for file in sorted(tree.files):
+        if file.startswith(prefix) and file.endswith(FILE_SUFFIXES):
+            documents = [document for document, _ in parse_file(file, tree.files[file]).documents]
+            names += [d.name for d in documents if (d.kind, d.group) == ("Cluster", API_GROUP)]
+    return names
+
+
+def cluster_spec(name: str, collector: DocumentCollector) -> ClusterSpec:
+    """The collected Cluster, or an empty one of that name. Further Clusters become errors of their documents."""
+    written = collector.specs_of(ClusterSpec)
+    for other in written[1:]:
+        collector.reject(
+            other.document,
+            TWO_CLUSTERS.diagnostic(
+                other.document.position("metadata", "name"),
+                f"{written[0].document.display_name} describes this cluster already",
+                "remove one",
+                object=other.document.display_name,
+                see=written[0].document.position("metadata", "name"),
+            ),
+        )
+    if written:
+        return written[0]
+    data = {"apiVersion": API_VERSION, "kind": "Cluster", "metadata": {"name": name}}
+    return ClusterSpec(Document(f"{CLUSTERS_FOLDER}/{name}" if name else CLUSTERS_FOLDER, 1, "", data, {}), name)

@@ -1,0 +1,166 @@
+"""The checks across objects, and the specs without the objects that they reject."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Protocol, TypeVar
+
+from compiler.checks import CheckInput, all_checks
+from compiler.diagnostics import Diagnostic, sorted_diagnostics
+from compiler.fields.natural_order import natural_sort_key
+from compiler.kinds import kinds
+from compiler.reading.documents import DocumentCollector
+from compiler.specs import (
+    ClusterSpec,
+    GangSpec,
+    HyperNodeSpec,
+    NodeSpec,
+    NumaTopologySpec,
+    PriorityClassSpec,
+    QueueSpec,
+    SchedulerSpec,
+    Specs,
+)
+from compiler.specs.drafts import HyperNodeDraft, PodDraft, PodGroupDraft
+from compiler.specs.hypernode_tree import resolve_hypernodes
+from compiler.specs.pod_groups import pod_group_gangs
+from compiler.syntax.documents import Document, DocumentIdentity
+from compiler.volcano.numatopology import with_numa_topologies
+
+DEPENDENCY_CHECK = "GP354"
+"""The check on references to objects with an error, which rejects more objects in turn."""
+
+Rejected = dict[DocumentIdentity, Document]
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def document(self) -> Document: ...
+
+
+Spec = TypeVar("Spec")
+Named = TypeVar("Named", bound=_Named)
+
+
+def consistent_specs(cluster: ClusterSpec, collector: DocumentCollector) -> Specs:
+    """The specs that pass all checks, with the diagnostics of everything that was read."""
+    check_input = _check_input(cluster, collector)
+    rejected, diagnostics = dict(collector.rejected), list(collector.diagnostics)
+    _run_checks(check_input, rejected, diagnostics)
+    return _specs_without(check_input.specs, rejected, sorted_diagnostics(diagnostics))
+
+
+def _check_input(cluster: ClusterSpec, collector: DocumentCollector) -> CheckInput:
+    """Everything that was read, put together: members of hypernodes and pods of PodGroups resolved."""
+    nodes = with_numa_topologies(collector.specs_of(NodeSpec), collector.specs_of(NumaTopologySpec))
+    hypernodes, tree_problems = resolve_hypernodes(
+        collector.specs_of(HyperNodeDraft), collector.specs_of(HyperNodeSpec), nodes
+    )
+    pods = collector.specs_of(PodDraft)
+    gangs = [*collector.specs_of(GangSpec), *pod_group_gangs(collector.specs_of(PodGroupDraft), pods)]
+    schedulers = collector.specs_of(SchedulerSpec)
+    specs = Specs(
+        cluster=cluster,
+        documents=_sorted_by_object(collector.documents, lambda document: document),
+        gangs=_sorted_by_object((_with_queue(gang, cluster) for gang in gangs), lambda gang: gang.document),
+        queues=_sorted_by_object(collector.specs_of(QueueSpec), lambda queue: queue.document),
+        priority_classes=_sorted_by_object(collector.specs_of(PriorityClassSpec), lambda found: found.document),
+        nodes=_sorted_naturally(nodes),
+        hypernodes=_sorted_naturally(hypernodes),
+        scheduler=schedulers[0] if schedulers else None,
+        diagnostics=(),
+    )
+    return CheckInput(
+        specs,
+        models=tuple(collector.models),
+        failed_objects=_identities(collector.rejected.values()),
+        tree_problems=tuple(tree_problems),
+        bare_pods=tuple(pods),
+        schedulers=tuple(schedulers),
+        namespaced_kinds={kind.key: kind.namespaced for kind in kinds().values()},
+    )
+
+
+def _with_queue(gang: GangSpec, cluster: ClusterSpec) -> GangSpec:
+    return gang if gang.queue else replace(gang, queue=cluster.default_queue)
+
+
+def _run_checks(check_input: CheckInput, rejected: Rejected, diagnostics: list[Diagnostic]) -> None:
+    """Run all checks once, then the one on dependencies until it rejects no more objects. Adds to `rejected` and
+    `diagnostics`."""
+    for check in all_checks():
+        for document, diagnostic in check.findings(check_input):
+            diagnostics.append(diagnostic)
+            if diagnostic.severity == "error":
+                rejected.setdefault(document.identity, document)
+    (dependencies,) = (check for check in all_checks() if check.rule.code == DEPENDENCY_CHECK)
+    size_before = -1
+    while size_before != len(rejected):
+        size_before = len(rejected)
+        check_input = replace(check_input, failed_objects=_identities(rejected.values()))
+        for document, diagnostic in dependencies.findings(check_input):
+            if document.identity not in rejected:
+                rejected[document.identity] = document
+                diagnostics.append(diagnostic)
+
+
+def _identities(documents: Iterable[Document]) -> frozenset[tuple[str, str, str]]:
+    return frozenset((f"{d.kind}.{d.group}", d.namespace or "default", d.name) for d in documents)
+
+
+def _specs_without(specs: Specs, rejected: Rejected, diagnostics: tuple[Diagnostic, ...]) -> Specs:
+    """The specs without those of rejected documents, and without references to them in the hypernode tree."""
+
+    def is_accepted(item: GangSpec | QueueSpec | PriorityClassSpec | SchedulerSpec | _Named) -> bool:
+        return item.document.identity not in rejected
+
+    def has_accepted_pods(gang: GangSpec) -> bool:
+        return not any(pod.identity in rejected for role in gang.roles for pod in role.pod_documents)
+
+    nodes = _first_of_each_name(filter(is_accepted, specs.nodes))
+    hypernodes = _first_of_each_name(filter(is_accepted, specs.hypernodes))
+    return replace(
+        specs,
+        gangs=tuple(gang for gang in specs.gangs if is_accepted(gang) and has_accepted_pods(gang)),
+        queues=tuple(filter(is_accepted, specs.queues)),
+        priority_classes=tuple(filter(is_accepted, specs.priority_classes)),
+        nodes=nodes,
+        hypernodes=_with_existing_members(hypernodes, nodes),
+        scheduler=specs.scheduler if specs.scheduler is not None and is_accepted(specs.scheduler) else None,
+        diagnostics=diagnostics,
+    )
+
+
+def _with_existing_members(hypernodes: Sequence[HyperNodeSpec], nodes: Iterable[NodeSpec]) -> tuple[HyperNodeSpec, ...]:
+    node_names, domain_names = {node.name for node in nodes}, {h.name for h in hypernodes}
+    return tuple(
+        replace(
+            h,
+            nodes=tuple(name for name in h.nodes if name in node_names),
+            hypernodes=tuple(name for name in h.hypernodes if name in domain_names),
+        )
+        for h in hypernodes
+    )
+
+
+def _first_of_each_name(items: Iterable[Named]) -> tuple[Named, ...]:
+    """One of each name: a second one is an error of its document already, or of the pool that made it."""
+    first: dict[str, Named] = {}
+    for item in items:
+        first.setdefault(item.name, item)
+    return tuple(first.values())
+
+
+def _sorted_by_object(items: Iterable[Spec], document_of: Callable[[Spec], Document]) -> tuple[Spec, ...]:
+    def key(item: Spec) -> tuple[str, str, str, str, int]:
+        document = document_of(item)
+        return document.namespace or "default", document.name, document.kind, document.file, document.line
+
+    return tuple(sorted(items, key=key))
+
+
+def _sorted_naturally(items: Iterable[Named]) -> tuple[Named, ...]:
+    return tuple(sorted(items, key=lambda item: (natural_sort_key(item.name), item.document.identity[:2])))

@@ -1,0 +1,141 @@
+"""Files to documents to specs: what each document says by its kind, and what is wrong with it alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from compiler.diagnostics import Diagnostic, declare_rule, did_you_mean
+from compiler.fields.models import metadata_diagnostics, validate_document
+from compiler.kinds import Kind, kinds
+from compiler.kubernetes import API_GROUP
+from compiler.repository import file_name_diagnostic
+from compiler.syntax.documents import Document, DocumentIdentity
+from compiler.syntax.parse import parse_file
+
+WRONG_VERSION = declare_rule(
+    "GP212",
+    "error",
+    "unknown version of a kind",
+    "The kind is known, but not in this version. Mend: write the apiVersion that the message names.",
+)
+KIND_NOT_PLANNED = declare_rule(
+    "GP213",
+    "info",
+    "kind that is not planned",
+    """The object runs pods, but gangplan does not plan its kind: it is passed through, and its pods take room that the
+    plan does not know of.""",
+)
+UNKNOWN_KIND = declare_rule(
+    "GP216",
+    "error",
+    "unknown kind",
+    "No kind of this name exists in the API group. Mend: correct the spelling or the apiVersion.",
+)
+
+_POD_RUNNING_KINDS = """
+    Deployment StatefulSet DaemonSet ReplicaSet ReplicationController CronJob TFJob MPIJob XGBoostJob PaddleJob JAXJob
+    ElasticJob RayJob RayCluster RayService SparkApplication ScheduledSparkApplication JobSet LeaderWorkerSet TrainJob
+    JobFlow Pod
+"""
+POD_RUNNING_KINDS = frozenset(_POD_RUNNING_KINDS.split())
+UNPLANNED_KINDS: dict[str, frozenset[str]] = {
+    API_GROUP: frozenset(),
+    "batch.volcano.sh": frozenset(("CronJob",)),
+    "scheduling.volcano.sh": frozenset(),
+    "topology.volcano.sh": frozenset(),
+    "kubeflow.org": frozenset(("TFJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob", "MXJob")),
+    "batch": frozenset(("CronJob",)),
+    "scheduling.k8s.io": frozenset(("Workload",)),
+}
+"""API groups that gangplan knows in full -> the kinds of the group that it does not plan."""
+AMBIGUOUS_KINDS = frozenset(("Job", "Node", "Pod", "Queue"))
+"""Kinds whose names occur in many API groups, so that another group is no mistake."""
+RELATED_GROUPS = (".volcano.sh", API_GROUP, "kubeflow.org", "scheduling.k8s.io")
+"""Ends of the API groups in which a kind of another group is taken for a mistake."""
+
+Spec = TypeVar("Spec")
+
+
+@dataclass(slots=True)
+class DocumentCollector:
+    """What the files read so far say, before the checks.
+
+    models: documents with their pydantic models. spec_items: specs and drafts. rejected: documents with an error.
+    """
+
+    documents: list[Document] = field(default_factory=list)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    models: list[tuple[Document, Any]] = field(default_factory=list)
+    spec_items: list[object] = field(default_factory=list)
+    rejected: dict[DocumentIdentity, Document] = field(default_factory=dict)
+
+    def specs_of(self, kind: type[Spec]) -> list[Spec]:
+        return [item for item in self.spec_items if isinstance(item, kind)]
+
+    def reject(self, document: Document, diagnostic: Diagnostic) -> None:
+        """Add an error, and leave the document out of the specs."""
+        self.diagnostics.append(diagnostic)
+        self.rejected[document.identity] = document
+
+    def read_file(self, file: str, content: bytes) -> None:
+        """Add the documents of a file, what they say, and what is wrong with them."""
+        if (problem := file_name_diagnostic(file)) is not None:
+            self.diagnostics.append(problem)
+            return
+        parsed = parse_file(file, content)
+        self.diagnostics += parsed.diagnostics
+        for document, failed in parsed.documents:
+            self.documents.append(document)
+            problems = self._read_document(document, failed)
+            self.diagnostics += problems
+            if failed or _has_error(problems):
+                self.rejected[document.identity] = document
+
+    def _read_document(self, document: Document, failed: bool) -> list[Diagnostic]:
+        """Fit a document to its kind and add its specs; returns the problems found. failed: its text has an error."""
+        problems = list(metadata_diagnostics(document, document.data["metadata"], ("metadata",)))
+        kind = kinds().get(f"{document.kind}.{document.group}")
+        if kind is None:
+            return [*problems, *_unplanned_kind_diagnostics(document)]
+        if document.api_version.rpartition("/")[2] not in kind.versions:
+            return [_version_diagnostic(document, kind)]
+        model, model_problems = validate_document(document, kind.model)
+        problems = [*model_problems, *problems]
+        if kind.text_diagnostics is not None:
+            problems += kind.text_diagnostics(document)
+        if model is not None and not failed and not _has_error(problems):
+            self.models.append((document, model))
+            self.spec_items += kind.specs(document, model)
+        return problems
+
+
+def _has_error(problems: list[Diagnostic]) -> bool:
+    return any(problem.severity == "error" for problem in problems)
+
+
+def _version_diagnostic(document: Document, kind: Kind) -> Diagnostic:
+    message, help = f"{document.api_version} is not known", f"write {kind.api_version}"
+    return WRONG_VERSION.diagnostic(document.position("apiVersion"), message, help, object=document.display_name)
+
+
+def _unplanned_kind_diagnostics(document: Document) -> list[Diagnostic]:
+    """Findings on a kind that is not planned: an error where it nearly is one of the known kinds, an info where it runs
+    pods, nothing else."""
+    group, kind, name = document.group, document.kind, document.display_name
+    if group in UNPLANNED_KINDS and kind not in UNPLANNED_KINDS[group]:
+        known = sorted({found.name for found in kinds().values() if found.group == group} | UNPLANNED_KINDS[group])
+        near = did_you_mean(kind, known)
+        if near or group == API_GROUP:
+            help = f"did you mean {near!r}?" if near else f"the kinds are {', '.join(known)}"
+            message = f"{group} has no kind {kind!r}"
+            return [UNKNOWN_KIND.diagnostic(document.position("kind"), message, help, object=name)]
+    versions = sorted(found.api_version for found in kinds().values() if found.name == kind)
+    if versions and kind not in AMBIGUOUS_KINDS and group.endswith(RELATED_GROUPS):
+        message, help = f"{group} has no kind {kind!r}", f"write apiVersion: {versions[0]}"
+        return [UNKNOWN_KIND.diagnostic(document.position("apiVersion"), message, help, object=name)]
+    if kind in POD_RUNNING_KINDS:
+        help = "leave room for its pods, or express it as a kind that is planned"
+        message = f"{kind} is passed through unplanned"
+        return [KIND_NOT_PLANNED.diagnostic(document.position("kind"), message, help, object=name)]
+    return []

@@ -67,7 +67,7 @@ def booked(draw: st.DrawFn) -> Problem:
             1,
             draw(st.sampled_from((2, 3, 4))),
             running=(Placement(0, n, 1),),
-            ends=draw(st.sampled_from(TIMES)),
+            ends_in=draw(st.sampled_from(TIMES)),
         )
         for n in range(draw(st.integers(1, len(nodes))))
     ]

@@ -362,7 +362,10 @@ def changed(world: Problem, repair: Repair) -> Problem:
             ]
             portions = tuple(replace(p, share=share) for p, share in zip(was.slot_requests, shares, strict=True))
             return with_role(
-                world, t, request=tuple(amount if i == r else x for i, x in enumerate(was.request)), portions=portions
+                world,
+                t,
+                request=tuple(amount if i == r else x for i, x in enumerate(was.request)),
+                slot_requests=portions,
             )
         case "GR109" | "GR114":
             return world

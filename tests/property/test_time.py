@@ -70,7 +70,7 @@ def late(draw: st.DrawFn) -> Problem:
             1,
             draw(st.sampled_from((3, 2, 4))),
             running=(Placement(0, n, 1),),
-            ends=draw(st.sampled_from(TIMES)),
+            ends_in=draw(st.sampled_from(TIMES)),
         )
         for n in busy
     ]

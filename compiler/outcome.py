@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Literal
 
 from compiler.diagnostics import Diagnostic
+from compiler.explain.catalogue import fact_sources, repair_sources
 from compiler.explain.provenance import Provenance, suspension_sources
 from compiler.explain.reasons import CodedMessage, Explainer
 from compiler.fields.timestamp import rfc3339
@@ -19,8 +20,9 @@ from compiler.lower.digest import problem_digest
 from compiler.lower.gangs import class_priorities
 from compiler.lower.origins import JobKey, Origins, job_key, namespace_of
 from compiler.specs import GangSpec, Specs
-from solver.plan import Decision, Plan, Repair, Reservation, SlotUse
+from solver.plan import Decision, Plan, Reservation, SlotUse
 from solver.problem import Gang, Placement, Problem
+from solver.repairs import Repair
 
 JobAction = Literal["start", "keep", "wait", "evict", "done"]
 PodsByNode = Mapping[str, Mapping[str, int]]
@@ -206,7 +208,7 @@ def _job_decision(explainer: Explainer, provenance: Provenance, spec: GangSpec, 
         running_count=sum(place.pods for place in gang.running) - sum(place.pods for place in decision.evicted_pods),
         domains=tuple(problem.hypernodes[h].name for h in decision.domains),
         reasons=tuple(
-            replace(explainer.fact_message(gang, fact), sources=provenance.fact_sources(decision.gang, fact))
+            replace(explainer.fact_message(gang, fact), sources=fact_sources(provenance, decision.gang, fact))
             for fact in decision.facts
         ),
         repairs=tuple(_repair_message(explainer, provenance, decision.gang, repair) for repair in decision.repairs),
@@ -223,7 +225,7 @@ def _repair_message(explainer: Explainer, provenance: Provenance, j: int, repair
     also = tuple(_repair_message(explainer, provenance, j, other) for other in repair.also)
     return replace(
         explainer.repair_message(explainer.problem.gangs[j], repair),
-        sources=provenance.repair_sources(j, repair),
+        sources=repair_sources(provenance, j, repair),
         also=also,
     )
 

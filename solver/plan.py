@@ -5,60 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from solver.facts import Fact
 from solver.problem import Limits, Placement, Vector
+from solver.repairs import Repair
 
 Action = Literal["start", "keep", "wait", "evict"]
 Verdict = Literal["proven", "within gap", "limit reached"]
-
-
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """One reason why a gang waits: a stable code (see docs/reasons.md) and its numbers.
-
-    never: true when the fact would hold on the empty cluster too, so that waiting cannot help. Which of the optional
-    fields are set depends on the code; amounts are in the resource's own unit or, for `pods`, pods. gangs, queues,
-    nodes: of other gangs, the queues or the nodes that the fact comes from. subgroup: index into the gang's own.
-    """
-
-    code: str
-    never: bool = False
-    role: int | None = None
-    queue: int | None = None
-    resource: int | None = None
-    hypernode: int | None = None
-    tier: int | None = None
-    asked: int | None = None
-    available: int | None = None
-    limit: int | None = None
-    gangs: tuple[int, ...] = ()
-    pod_rule: int | None = None
-    queues: tuple[int, ...] = ()
-    nodes: tuple[int, ...] = ()
-    subgroup: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Repair:
-    """A change that would let the gang start beside the plan, tried out, and the least of its kind: e.g. GR101,
-    `amount` more of `resource` as capability of `queue`. Which fields are set depends on the code.
-
-    now: what is there in place of `amount` today. nodes: one that stands for its kind. also: what must be changed
-    together with it. seconds: from now until what is waited for is expected; None where nobody knows.
-    """
-
-    code: str
-    queue: int | None = None
-    resource: int | None = None
-    tier: int | None = None
-    amount: int | None = None
-    current_amount: int | None = None
-    role: int | None = None
-    subgroup: int | None = None
-    hypernode: int | None = None
-    gangs: tuple[int, ...] = ()
-    nodes: tuple[int, ...] = ()
-    also: tuple[Repair, ...] = ()
-    seconds: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from bench.baselines.site import Placements
-from solver.plan import Batch, Decision, Fact, Plan, QueueUse
+from solver.facts import Undecided
+from solver.plan import Batch, Decision, Plan, QueueUse
 from solver.problem import Placement, Problem
 from solver.semantics.device_slots import SlotUses, slot_uses_of
 from solver.semantics.gang_classes import meets_minima
@@ -74,5 +75,5 @@ def _decision(
     if lost and not pods:
         return Decision(j, "evict", (), (), evicted_pods=lost, evicted_for=for_whom)
     if not pods:
-        return Decision(j, "wait", (), (), (Fact("GW000"),))
+        return Decision(j, "wait", (), (), (Undecided(),))
     return Decision(j, "keep" if meets_minima(gang) else "start", pods, leaves, evicted_pods=lost, evicted_for=for_whom)

@@ -20,8 +20,9 @@ from __future__ import annotations
 from solver.diagnosis.facts import gang_facts
 from solver.diagnosis.repairs import gang_repairs
 from solver.diagnosis.world import DiagnosisState, GangDiagnosis, anonymous_gang
-from solver.plan import Fact, Repair
+from solver.facts import Fact
 from solver.problem import Gang
+from solver.repairs import Repair
 
 __all__ = ["DiagnosisState", "diagnosis_class", "explain"]
 

@@ -8,7 +8,7 @@ maintenance. Besides, what would do without the room that is closed to it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
@@ -19,10 +19,23 @@ from solver.diagnosis import DiagnosisState, Explanation, diagnosis_class
 from solver.diagnosis.delays import DelayDiagnosis
 from solver.diagnosis.minimal import first_sufficient
 from solver.diagnosis.questions import explanations
+from solver.facts import DedicatedDomains, Fact, Maintenance, ReservedNodes, StrictOrder
 from solver.mip.executors import Mapper
 from solver.placement.fit import gang_fits, greedy_placement, shortage
-from solver.plan import Fact, Repair, Reservation
+from solver.plan import Reservation
 from solver.problem import Gang, Node, Placement, Problem
+from solver.repairs import (
+    EndOfGangs,
+    EndOfMaintenance,
+    EndOfPods,
+    FewerDedicatedDomains,
+    HigherPriority,
+    NoStrictOrder,
+    OtherQueue,
+    Repair,
+    ShorterDuration,
+    StartOfGang,
+)
 from solver.semantics.device_slots import FreeVectors, capacity_vectors
 from solver.semantics.exclusions import (
     dedicated_exclusions,
@@ -39,18 +52,6 @@ from solver.state.free_nodes import FreeNodes
 from solver.state.queue_books import QueueBooks
 from solver.timeline.reservation import ends_in_time
 
-EXCLUSION_CODES = frozenset({"GW106", "GW116"})
-"""Facts of nodes that are closed to the gang: it may do without them."""
-REPAIR_ORDER: Mapping[str, int] = {
-    **dict.fromkeys(("GR102", "GR106", "GR107", "GR113", "GR120", "GR121"), 0),
-    **dict.fromkeys(("GR103", "GR109", "GR116", "GR118", "GR122"), 1),
-    "GR105": 2,
-    "GR114": 3,
-    **dict.fromkeys(("GR101", "GR108", "GR110", "GR111", "GR117", "GR119"), 4),
-}
-"""As in `reasons.repairs`: what its owner can change without giving up pods, waiting, fewer pods, a higher priority,
-the queues; the rest is 5."""
-
 
 def waiting_explanations(diagnosis: DelayDiagnosis, mapper: Mapper) -> dict[int, Explanation]:
     """Facts and repairs of each waiting gang."""
@@ -58,7 +59,11 @@ def waiting_explanations(diagnosis: DelayDiagnosis, mapper: Mapper) -> dict[int,
     budget = diagnosis.state.options.budget
     delayed = {j: facts for j in diagnosis.waiting_gangs if (facts := diagnosis.delay_facts(j))}
     held = None if diagnosis.reservation is None else diagnosis.reservation.gang
-    lacking = [j for j in diagnosis.waiting_gangs if j not in delayed or delayed[j][0].code in EXCLUSION_CODES]
+    lacking = [
+        j
+        for j in diagnosis.waiting_gangs
+        if j not in delayed or isinstance(delayed[j][0], DedicatedDomains | Maintenance)
+    ]
     for guarded in (False, True):
         world = diagnosis.restricted_state if guarded else replace(diagnosis.state, exclusions=diagnosis.exclusions)
         # A gang that something is closed to is asked without that, unless it has no room there even beside what runs
@@ -90,21 +95,30 @@ def waiting_explanations(diagnosis: DelayDiagnosis, mapper: Mapper) -> dict[int,
             )
         why[j] = facts, known[key]
     if held in why:  # the reservation itself says for whom it waits
-        why[held] = why[held][0], tuple(repair for repair in why[held][1] if repair.code not in ("GR103", "GR109"))
+        why[held] = (
+            why[held][0],
+            tuple(repair for repair in why[held][1] if not isinstance(repair, EndOfPods | EndOfGangs)),
+        )
     return why
 
 
 def _combined_repairs(own: Sequence[Repair], usual: Sequence[Repair], most: int) -> tuple[Repair, ...]:
-    return tuple(
-        sorted((*own, *usual), key=lambda repair: (bool(repair.also), REPAIR_ORDER.get(repair.code, 5)))[:most]
-    )
+    return tuple(sorted((*own, *usual), key=lambda repair: (bool(repair.also), repair.rank))[:most])
 
 
 def delay_repairs(diagnosis: DelayDiagnosis, j: int, facts: Sequence[Fact]) -> list[Repair]:
     """What is known to help against these facts."""
-    (fact, *others) = facts
-    asked = DelayTrials(diagnosis, j)
-    return [] if others else list(REPAIRS_BY_CODE[fact.code](asked, fact))
+    trials = DelayTrials(diagnosis, j)
+    match facts:
+        case [DedicatedDomains() as fact]:
+            return list(_dedication_repairs(trials, fact))
+        case [ReservedNodes()]:
+            return list(_reservation_repairs(trials))
+        case [StrictOrder() as fact]:
+            return list(_order_repairs(trials, fact))
+        case [Maintenance()]:
+            return list(_maintenance_repairs(trials))
+    return []
 
 
 @dataclass(frozen=True)
@@ -190,21 +204,21 @@ def capacity_without(
 # ---- an earlier gang of a strict queue
 
 
-def _order_repairs(trials: DelayTrials, fact: Fact) -> Iterator[Repair]:
+def _order_repairs(trials: DelayTrials, fact: StrictOrder) -> Iterator[Repair]:
     waits, problem = trials.diagnosis, trials.diagnosis.state.problem
-    (first,) = fact.gangs
+    first = fact.gang
     if _both_fit(trials, first):
-        yield Repair("GR118", gangs=(first,))
+        yield StartOfGang(gang=first)
     if trials.starts_beside_plan(trials.gang_problem):
-        yield Repair("GR114", amount=problem.gangs[first].priority)
-        yield Repair("GR117", queue=fact.queue)
+        yield HigherPriority(amount=problem.gangs[first].priority)
+        yield NoStrictOrder(queue=fact.queue)
     elif waits.fits_beside_running(trials.j):
         above = [
             first,
             *waits.state.started_placements,
             *([] if waits.reservation is None else [waits.reservation.gang]),
         ]
-        yield Repair("GR114", amount=max(problem.gangs[i].priority for i in above))
+        yield HigherPriority(amount=max(problem.gangs[i].priority for i in above))
 
 
 def _both_fit(trials: DelayTrials, first: int) -> bool:
@@ -231,19 +245,19 @@ def _both_fit(trials: DelayTrials, first: int) -> bool:
 # ---- a reservation
 
 
-def _reservation_repairs(trials: DelayTrials, fact: Fact) -> Iterator[Repair]:
+def _reservation_repairs(trials: DelayTrials) -> Iterator[Repair]:
     held = trials.diagnosis.reservation
     if held is None:
         return
     waits, problem = trials.diagnosis, trials.diagnosis.state.problem
     gang = problem.gangs[trials.j]
     if held.starts_in and not gang.running and trials.starts_beside_plan(trials.with_change(duration=held.starts_in)):
-        yield Repair("GR121", seconds=held.starts_in)
+        yield ShorterDuration(seconds=held.starts_in)
     if _fits_after_reservation(trials, held):
-        yield Repair("GR118", gangs=(held.gang,), seconds=held.starts_in)
+        yield StartOfGang(gang=held.gang, seconds=held.starts_in)
     # Beside what the plan starts it need not come before that; where others fill in it has to.
     above = [held.gang] if waits.fits_beside_plan(trials.j) else [held.gang, *waits.state.started_placements]
-    yield Repair("GR114", amount=max(problem.gangs[i].priority for i in above))
+    yield HigherPriority(amount=max(problem.gangs[i].priority for i in above))
 
 
 def _fits_after_reservation(trials: DelayTrials, reservation: Reservation) -> bool:
@@ -266,12 +280,10 @@ def _fits_after_reservation(trials: DelayTrials, reservation: Reservation) -> bo
 # ---- domains that another queue keeps
 
 
-def _dedication_repairs(trials: DelayTrials, fact: Fact) -> Iterator[Repair]:
+def _dedication_repairs(trials: DelayTrials, fact: DedicatedDomains) -> Iterator[Repair]:
     problem, q = trials.diagnosis.state.problem, fact.queue
-    if q is None:
-        return
     if not problem.queues[q].strict_order and trials.starts_beside_plan(trials.with_change(queue=q)):
-        yield Repair("GR120", queue=q)
+        yield OtherQueue(queue=q)
     kept = problem.queues[q].dedicated_domains
 
     def fewer(count: int) -> Problem:
@@ -285,13 +297,13 @@ def _dedication_repairs(trials: DelayTrials, fact: Fact) -> Iterator[Repair]:
 
     least = first_sufficient(range(1, len(kept) + 1), lambda count: trials.starts_beside_plan(fewer(count)))
     if least is not None:
-        yield Repair("GR119", queue=q, amount=least)
+        yield FewerDedicatedDomains(queue=q, amount=least)
 
 
 # ---- maintenance
 
 
-def _maintenance_repairs(trials: DelayTrials, fact: Fact) -> Iterator[Repair]:
+def _maintenance_repairs(trials: DelayTrials) -> Iterator[Repair]:
     """GR121: the longest duration with which it ends in time. GR122: the soonest end of maintenance after which it need
     not."""
     problem = trials.diagnosis.state.problem
@@ -309,11 +321,11 @@ def _maintenance_repairs(trials: DelayTrials, fact: Fact) -> Iterator[Repair]:
         )
     )
     if longest is not None:
-        yield Repair("GR121", seconds=longest)
+        yield ShorterDuration(seconds=longest)
     ends = sorted({to for node in problem.nodes for _, to in node.maintenance_windows})
     yield from islice(
         (
-            Repair("GR122", seconds=then)
+            EndOfMaintenance(seconds=then)
             for then in ends[: trials.diagnosis.state.options.budget.maintenance_ends]
             if trials.starts_beside_plan(_problem_at(trials.gang_problem, then), then)
         ),
@@ -338,11 +350,3 @@ def _problem_at(problem: Problem, start: int) -> Problem:
         for node in problem.nodes
     )
     return replace(problem, nodes=nodes, gangs=(replace(gang, duration=None if lasts is None else start + lasts),))
-
-
-REPAIRS_BY_CODE: Mapping[str, Callable[[DelayTrials, Fact], Iterator[Repair]]] = {
-    "GW106": _dedication_repairs,
-    "GW114": _reservation_repairs,
-    "GW115": _order_repairs,
-    "GW116": _maintenance_repairs,
-}

@@ -13,8 +13,9 @@ from functools import cached_property
 from typing import Literal
 
 from solver.diagnosis import DiagnosisState
+from solver.facts import DedicatedDomains, Fact, Maintenance, ReservedNodes, StrictOrder
 from solver.placement.fit import gang_fits, shortage
-from solver.plan import Fact, Reservation
+from solver.plan import Reservation
 from solver.problem import Problem
 from solver.semantics.exclusions import dedicated_exclusions, exclude_nodes, maintenance_exclusions, merge_exclusions
 from solver.semantics.gang_classes import waiting_class
@@ -67,9 +68,9 @@ class DelayDiagnosis:
         if j in self.exclusions and not room and self._fits(self.state.problem, self.state.tree, j, "now"):
             return self._exclusion_facts(j, "now")
         if j in self._earlier_gangs and room:
-            return (Fact("GW115", queue=self.restricted_problem.gangs[j].queue, gangs=(self._earlier_gangs[j],)),)
+            return (StrictOrder(queue=self.restricted_problem.gangs[j].queue, gang=self._earlier_gangs[j]),)
         if self.reservation is not None and self._is_delayed_by_reservation(j, self.reservation):
-            return (Fact("GW114", gangs=(self.reservation.gang,)),)
+            return (ReservedNodes(gang=self.reservation.gang),)
         return ()
 
     def has_exclusions(self, j: int) -> bool:
@@ -139,14 +140,14 @@ class DelayDiagnosis:
         single one would do."""
         problem, path = self.state.problem, self.state.ledger_before.path(self.state.problem.gangs[j].queue)
         keepers = [q for q, queue in enumerate(problem.queues) if queue.dedicated_domains and q not in path]
-        facts = {q: Fact("GW106", queue=q, tier=self._dedicated_tier(q)) for q in keepers}
+        facts = {q: DedicatedDomains(queue=q, tier=self._dedicated_tier(q)) for q in keepers}
         closing = maintenance_exclusions(problem)
-        without = [
+        without: list[tuple[Fact, Mapping[int, frozenset[int]]]] = [
             (fact, merge_exclusions(closing, dedicated_exclusions(problem, frozenset(keepers) - {q})))
             for q, fact in facts.items()
         ]
         if j in closing:
-            without.append((Fact("GW116"), dedicated_exclusions(problem)))
+            without.append((Maintenance(), dedicated_exclusions(problem)))
         enough = [fact for fact, shut in without if self._fits_with_exclusions(j, shut, baseline)]
         return (enough[0],) if enough else tuple(fact for fact, _ in without)
 

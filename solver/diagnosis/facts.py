@@ -21,7 +21,7 @@ from solver.diagnosis.families import (
 from solver.diagnosis.minimal import smallest_sufficient
 from solver.diagnosis.queues import QueueDemand, queue_facts
 from solver.diagnosis.world import GangDiagnosis, Scenario
-from solver.plan import Fact
+from solver.facts import AwayNodes, Fact, NoEligibleNode, Undecided
 from solver.state.queue_books import QueueBooks
 
 
@@ -30,7 +30,7 @@ def gang_facts(case: GangDiagnosis) -> tuple[Fact, ...]:
     for ever."""
     found, setting = node_facts(case)
     asking = QueueDemand(case.gang.queue, case.remaining_demand, case.total_demand)
-    back = tuple(n for fact in found for n in fact.nodes)
+    back = away_nodes(found)
     found = [
         *queue_facts(case.state, case.state.ledger_with_returned(back), asking, _cluster_ledger(case, setting, back)),
         *found,
@@ -38,6 +38,11 @@ def gang_facts(case: GangDiagnosis) -> tuple[Fact, ...]:
     if case.gang.over_constrained:
         found = [replace(fact, never=False) for fact in found]
     return tuple(sorted(found, key=lambda fact: not fact.never)) or _plan_facts(case, asking)
+
+
+def away_nodes(facts: Iterable[Fact]) -> tuple[int, ...]:
+    """The nodes that facts name as away."""
+    return next((fact.nodes for fact in facts if isinstance(fact, AwayNodes)), ())
 
 
 def _cluster_ledger(case: GangDiagnosis, s: Scenario, returned_nodes: tuple[int, ...]) -> QueueBooks | None:
@@ -53,12 +58,12 @@ def node_facts(case: GangDiagnosis) -> tuple[list[Fact], Scenario]:
     start = replace(case.current_scenario, with_started=False)
     fits = case.fits(start)
     if fits is not False:
-        return ([] if fits else [Fact("GW110")]), start
+        return ([] if fits else [Undecided()]), start
     if case.fits(case.empty_scenario) is False and not (
         case.gang.running and case.fits(case.own_pods_scenario) is not False
     ):
         return _permanent_facts(case, start)
-    return _minimal_facts(case, start, current_obstacles(case)) or ([Fact("GW110")], start)
+    return _minimal_facts(case, start, current_obstacles(case)) or ([Undecided()], start)
 
 
 def _plan_facts(case: GangDiagnosis, queue_demand: QueueDemand) -> tuple[Fact, ...]:
@@ -67,7 +72,7 @@ def _plan_facts(case: GangDiagnosis, queue_demand: QueueDemand) -> tuple[Fact, .
     found = queue_facts(case.state, case.state.ledger_after, queue_demand, None if full else case.state.ledger_after)
     if full:
         found.append(started_gangs_fact(case, case.current_scenario))
-    return tuple(found) or (Fact("GW110"),)
+    return tuple(found) or (Undecided(),)
 
 
 def _permanent_facts(case: GangDiagnosis, start: Scenario) -> tuple[list[Fact], Scenario]:
@@ -98,13 +103,13 @@ def _minimal_facts(
 def _infeasible_facts(case: GangDiagnosis, families: Sequence[ObstacleFamily]) -> list[Fact]:
     """Not even on nodes without limits: there are no nodes, or its subgroups never add up to what it asks for."""
     if case.fits(_relax_all(case.empty_scenario, families)) is not False:
-        return [Fact("GW110")]
+        return [Undecided()]
     if not case.state.problem.nodes:
         return [
-            Fact("GW107", never=True, role=t)
+            NoEligibleNode(role=t, never=True)
             for t, role in enumerate(case.question(case.empty_scenario).gang_class.roles)
             if role.min_pods
-        ] or [Fact("GW110")]
+        ] or [Undecided()]
     return [replace(families[-1].fact(case.empty_scenario), never=True)]
 
 

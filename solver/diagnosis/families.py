@@ -15,6 +15,24 @@ import numpy as np
 from solver.diagnosis.blockers import blockers
 from solver.diagnosis.minimal import minimal_subset
 from solver.diagnosis.world import FitQuestion, GangDiagnosis, Scenario
+from solver.facts import (
+    AwayNodes,
+    DomainShortage,
+    EligibleNodeShortage,
+    Fact,
+    Fragmentation,
+    NoEligibleNode,
+    OversizedGang,
+    OversizedPod,
+    OversizedSlotRequest,
+    OwnRunningPods,
+    PodRuleConflict,
+    PrecedingGangs,
+    ResourceShortage,
+    SlotShortage,
+    SubgroupShortage,
+    UnmatchedPod,
+)
 from solver.greedy.best_fit import GreedyPlacer
 from solver.placement.fit import (
     domain_shortage,
@@ -24,7 +42,6 @@ from solver.placement.fit import (
     subgroups_needed,
     total_shortage,
 )
-from solver.plan import Fact
 from solver.problem import Gang, PodRequest, Role, Topology
 from solver.semantics.device_slots import FreeVectors
 from solver.semantics.topology import ROOT
@@ -91,7 +108,7 @@ def topology_obstacles(case: GangDiagnosis, gang: Gang) -> list[ObstacleFamily]:
     made = []
     top = case.state.tree.highest_tier
     if gang.topology is not None and gang.topology.mode == "hard" and gang.topology.tier <= top:
-        made.append(ObstacleFamily(_relax_topology, partial(domain_fact, case)))
+        made.append(ObstacleFamily(_relax_topology, partial(domain_fact, case, gang.topology.tier)))
     for i, part in enumerate(gang.subgroups):
         if part.topology.mode == "hard" and part.topology.tier <= top:
             made.append(ObstacleFamily(partial(_relax_subgroup_topology, i), partial(subgroup_fact, case, i)))
@@ -191,7 +208,7 @@ def oversized_roles(case: GangDiagnosis, s: Scenario) -> list[int]:
 def started_gangs_fact(case: GangDiagnosis, s: Scenario) -> Fact:
     """GW105: the gangs of the plan without which it would fit, none of them to spare."""
     most, gangs = blockers(case, s)
-    return Fact("GW105", asked=case.question(s).gang_class.min_pods, available=most, gangs=gangs)
+    return PrecedingGangs(asked=case.question(s).gang_class.min_pods, available=most, gangs=gangs)
 
 
 def pod_rule_fact(case: GangDiagnosis, s: Scenario) -> Fact:
@@ -213,10 +230,10 @@ def pod_rule_fact(case: GangDiagnosis, s: Scenario) -> Fact:
     )
     bears = [t for t, role in enumerate(s.gang.roles) if chosen in role.owned_rules]
     matches = [t for t, role in enumerate(s.gang.roles) if chosen in role.selecting_rules]
-    return Fact("GW117", role=[*bears, *matches][0], pod_rule=chosen)
+    return PodRuleConflict(role=[*bears, *matches][0], pod_rule=chosen)
 
 
-def domain_fact(case: GangDiagnosis, s: Scenario) -> Fact:
+def domain_fact(case: GangDiagnosis, tier: int, s: Scenario) -> Fact:
     """GW104: no domain of the allowed tier has room. available: pods that the best one holds, as far as counting or the
     greedy tell.
 
@@ -224,39 +241,23 @@ def domain_fact(case: GangDiagnosis, s: Scenario) -> Fact:
     """
     q = case.question(s)
     reach = fit_counts_by_role(q.problem, q.tree, q.gang_class, q.free)
-    if q.gang_class.running_pods and q.gang_class.hard_tier is not None:
-        home = q.tree.enclosing_domain(q.problem.nodes[q.gang_class.running_pods[0].node].leaf, q.gang_class.hard_tier)
+    if q.gang_class.running_pods:
+        home = q.tree.enclosing_domain(q.problem.nodes[q.gang_class.running_pods[0].node].leaf, tier)
         pods = (
             sum(min(r[home], role.min_pods) for r, role in zip(reach, q.gang_class.roles, strict=True))
             if home is not None
             else 0
         )
-        return Fact(
-            "GW104",
-            tier=q.gang_class.hard_tier,
-            hypernode=home,
-            asked=q.gang_class.min_pods,
-            available=max(0, min(pods, q.gang_class.min_pods - 1)),
-        )
+        return DomainShortage(q.gang_class.min_pods, max(0, min(pods, q.gang_class.min_pods - 1)), tier, home)
     short = domain_shortage(q.tree, q.gang_class, reach)
-    if short is not None:
-        return Fact("GW104", tier=short.tier, hypernode=short.hypernode, asked=short.asked, available=short.available)
-    return Fact("GW104", tier=q.gang_class.hard_tier, asked=q.gang_class.min_pods, available=_greedy_pods(q))
+    return DomainShortage(q.gang_class.min_pods, _greedy_pods(q), tier) if short is None else short
 
 
 def subgroup_fact(case: GangDiagnosis, i: int, s: Scenario) -> Fact:
     """GW109: the domains of the tier hold too few whole parts. asked, available: parts; limit: pods of one."""
     q, part = case.question(s), s.gang.subgroups[i]
-    short = subgroup_shortage(q.tree, q.gang_class, part, fit_counts_by_role(q.problem, q.tree, q.gang_class, q.free))
-    available = None if short is None else short.available
-    return Fact(
-        "GW109",
-        tier=part.topology.tier,
-        asked=subgroups_needed(q.gang_class, part),
-        available=available,
-        limit=part.size,
-        subgroup=i,
-    )
+    short = subgroup_shortage(q.tree, q.gang_class, i, fit_counts_by_role(q.problem, q.tree, q.gang_class, q.free))
+    return short or SubgroupShortage(i, part.topology.tier, subgroups_needed(q.gang_class, part), None, part.size)
 
 
 def slot_fact(case: GangDiagnosis, t: int, s: Scenario) -> Fact:
@@ -271,16 +272,15 @@ def slot_fact(case: GangDiagnosis, t: int, s: Scenario) -> Fact:
     for portion in role.slot_requests:
         for r, amount in enumerate(portion.share):
             if amount > (most := _largest_slot_amount(free, portion.slot_group, r)):
-                return Fact(
-                    "GW118",
-                    role=t,
-                    resource=r,
+                return OversizedSlotRequest(
                     asked=amount,
                     available=most,
+                    role=t,
+                    resource=r,
                     limit=_largest_slot_amount(large, portion.slot_group, r),
                 )
     held, asked = int(free.fit_counts(role.pod_request).sum()), _asked_pods(q, t)
-    return Fact("GW118", role=t, asked=asked, available=min(held, asked - 1))
+    return SlotShortage(asked=asked, available=min(held, asked - 1), role=t)
 
 
 def _largest_slot_amount(free: FreeVectors, slot_group: int, r: int) -> int:
@@ -299,7 +299,7 @@ def own_pods_fact(case: GangDiagnosis, s: Scenario) -> Fact:
     """GW121: beside the pods that run already the rest finds no room, and elsewhere all of it would. asked: the pods
     that are missing."""
     q = case.question(s)
-    return Fact("GW121", asked=q.gang_class.min_pods, available=_greedy_pods(q))
+    return OwnRunningPods(asked=q.gang_class.min_pods, available=_greedy_pods(q))
 
 
 def away_nodes_fact(case: GangDiagnosis, s: Scenario) -> Fact:
@@ -311,11 +311,10 @@ def away_nodes_fact(case: GangDiagnosis, s: Scenario) -> Fact:
         if placed is None
         else tuple(n for n in case.state.away_nodes if n in {p.node for p in placed})
     )
-    return Fact(
-        "GW122",
+    return AwayNodes(
         nodes=minimal_subset(used, lambda nodes: case.fits(_relax_away_nodes(nodes, s)) is True)
         if len(used) <= case.state.options.budget.minimized_blockers
-        else used,
+        else used
     )
 
 
@@ -326,8 +325,8 @@ def pod_size_fact(case: GangDiagnosis, t: int, s: Scenario) -> Fact:
     most = _eligible_free(case.question(s), (role,)).amounts.max(axis=0)
     r = next((r for r, a in enumerate(role.request) if a > most[r]), None)
     if r is None:
-        return Fact("GW103", role=t)
-    return Fact("GW103", role=t, resource=r, asked=role.request[r], limit=int(most[r]), available=int(most[r]))
+        return UnmatchedPod(role=t)
+    return OversizedPod(asked=role.request[r], available=int(most[r]), role=t, resource=r)
 
 
 def node_class_fact(case: GangDiagnosis, t: int, s: Scenario) -> Fact:
@@ -335,9 +334,9 @@ def node_class_fact(case: GangDiagnosis, t: int, s: Scenario) -> Fact:
     q, role = case.question(s), s.gang.roles[t]
     nodes = _eligible_free(q, (role,))
     if not len(nodes.amounts):
-        return Fact("GW107", role=t)
+        return NoEligibleNode(role=t)
     held, asked = int(nodes.fit_counts(role.pod_request).sum()), _asked_pods(q, t)
-    return Fact("GW120", role=t, asked=asked, available=min(held, asked - 1))
+    return EligibleNodeShortage(asked=asked, available=min(held, asked - 1), role=t)
 
 
 def _asked_pods(q: FitQuestion, t: int) -> int:
@@ -353,11 +352,7 @@ def gang_size_fact(case: GangDiagnosis, s: Scenario) -> Fact:
     q = case.question(s)
     asked, total = q.gang_class.min_demand(q.free.amounts.shape[1]), _total_free(q.free)
     r = _scarcest_resource(asked, total)
-    return (
-        _shortage_fact(q)
-        if r is None
-        else Fact("GW108", resource=r, asked=asked[r], available=total[r], limit=total[r])
-    )
+    return _shortage_fact(q) if r is None else OversizedGang(asked=asked[r], available=total[r], resource=r)
 
 
 def _shortage_fact(q: FitQuestion) -> Fact:
@@ -371,14 +366,13 @@ def _shortage_fact(q: FitQuestion) -> Fact:
                 [a * role.min_pods for a in role.request], total := _total_free(_eligible_free(q, (gang.roles[t],)))
             )
             if r is not None:
-                return Fact("GW102", role=t, resource=r, asked=role.request[r] * role.min_pods, available=total[r])
-            return Fact("GW119", role=t, asked=role.min_pods, available=reach[t][ROOT])
+                return ResourceShortage(asked=role.request[r] * role.min_pods, available=total[r], resource=r, role=t)
+            return Fragmentation(asked=role.min_pods, available=reach[t][ROOT], role=t)
     asked = q.gang_class.min_demand(q.free.amounts.shape[1])
     r = _scarcest_resource(asked, total := _total_free(_eligible_free(q, gang.roles)))
     if r is not None:
-        return Fact("GW102", resource=r, asked=asked[r], available=total[r])
-    short = total_shortage(q.gang_class, reach)
-    return Fact("GW119", asked=q.gang_class.min_pods, available=_greedy_pods(q) if short is None else short.available)
+        return ResourceShortage(asked=asked[r], available=total[r], resource=r)
+    return total_shortage(q.gang_class, reach) or Fragmentation(q.gang_class.min_pods, _greedy_pods(q))
 
 
 def _scarcest_resource(asked: Iterable[int], total: list[int]) -> int | None:

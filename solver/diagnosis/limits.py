@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from solver.diagnosis.queues import QueueObstacle, queue_obstacles
 from solver.diagnosis.trial import Trial, TrialRunner
-from solver.plan import Repair
 from solver.problem import Problem, Queue
+from solver.repairs import MoreCapability, MoreWeight, OpenQueue, Repair, SmallerGuarantee
 from solver.semantics.queue_limits import queue_path
 from solver.state.queue_books import QueueBooks
 
@@ -40,7 +40,7 @@ def _opening_repairs(problem: Problem, queue: int) -> Iterator[tuple[Repair, Pro
     for q in queue_path(problem, queue):
         if not problem.queues[q].open:
             problem = _with_queue(problem, q, replace(problem.queues[q], open=True))
-            yield Repair("GR111", queue=q), problem
+            yield OpenQueue(queue=q), problem
 
 
 def _limit_repair(
@@ -57,7 +57,7 @@ def _capability_repair(ledger: QueueBooks, q: int, r: int, asked: int) -> tuple[
     """GR101: exactly what is missing."""
     spec = ledger.problem.queues[q]
     most = ledger.held[q][r] + asked
-    repair = Repair("GR101", queue=q, resource=r, amount=most - (spec.capability[r] or 0))
+    repair = MoreCapability(queue=q, resource=r, amount=most - (spec.capability[r] or 0))
     return repair, _with_queue(
         ledger.problem, q, replace(spec, capability=tuple(most if i == r else x for i, x in enumerate(spec.capability)))
     )
@@ -82,7 +82,7 @@ def _weight_repair(ledger: QueueBooks, q: int, r: int, asked: int, max_factor: i
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle + 1, high)
-    return Repair("GR110", queue=q, amount=low, current_amount=spec.weight), heavier(low)
+    return MoreWeight(queue=q, amount=low, current_amount=spec.weight), heavier(low)
 
 
 def _guarantee_repair(ledger: QueueBooks, o: QueueObstacle) -> tuple[Repair, Problem] | None:
@@ -101,7 +101,7 @@ def _guarantee_repair(ledger: QueueBooks, o: QueueObstacle) -> tuple[Repair, Pro
         return None
     spec = ledger.problem.queues[q]
     smaller = tuple((x or 0) - less if i == o.r else x for i, x in enumerate(spec.guarantee))
-    return Repair("GR108", queue=q, resource=o.r, amount=less), _with_queue(
+    return SmallerGuarantee(queue=q, resource=o.r, amount=less), _with_queue(
         ledger.problem, q, replace(spec, guarantee=smaller)
     )
 

@@ -8,7 +8,7 @@ from functools import partial
 
 from solver.diagnosis.trial import Step, StepSequence, Trial, TrialRunner
 from solver.placement.fit import fit_counts_by_role
-from solver.plan import Repair
+from solver.repairs import MoreNodes
 
 
 def node_addition_steps(runner: TrialRunner, t: Trial) -> list[Sequence[Step]]:
@@ -53,5 +53,5 @@ def _addition_step(like: int, is_confined: bool, count: int) -> Step:
 
 def _add_nodes(like: int, count: int, is_confined: bool, t: Trial) -> Trial:
     leaf = t.limits_problem.nodes[like].leaf
-    repair = Repair("GR104", nodes=(like,), amount=count, hypernode=leaf if is_confined else None)
+    repair = MoreNodes(node=like, amount=count, hypernode=leaf if is_confined else None)
     return replace(t, added_nodes=(like, leaf, count), changes=(*t.changes, repair))

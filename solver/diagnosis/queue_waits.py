@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from solver.diagnosis.minimal import minimal_subset, shortest_prefix
 from solver.diagnosis.trial import Trial, TrialRunner
-from solver.plan import Repair
+from solver.repairs import EndOfGangs
 from solver.semantics.priorities import expected_end
 
 TrialWithout = Callable[[Sequence[int]], Trial]
@@ -27,7 +27,7 @@ def trial_after_ends(runner: TrialRunner, t: Trial) -> Trial | None:
         gone = tuple(sorted(some))
         at = max((ends[i] for i in gone), default=0) if ends.keys() >= set(gone) else None
         return replace(
-            t, ended_gangs=gone, start_delay=at or 0, changes=(*t.changes, Repair("GR109", gangs=gone, seconds=at))
+            t, ended_gangs=gone, start_delay=at or 0, changes=(*t.changes, EndOfGangs(gangs=gone, seconds=at))
         )
 
     return _soonest_trial(runner, ends, without) or _smallest_trial(runner, without)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from solver.diagnosis.world import DiagnosisState
-from solver.plan import Fact
+from solver.facts import CapabilityLimit, ClosedQueue, Fact, GuaranteeReserve, ResourceShortage, ShareLimit
 from solver.problem import Limits, Problem, Queue, Vector
 from solver.semantics.queue_limits import queue_path
 from solver.state.queue_books import QueueBooks
@@ -185,7 +185,7 @@ def queue_facts(
     found = []
     if not ledger.queue_rules.accepts_gangs[queue]:
         found.append(
-            Fact("GW113", queue=next((q for q in ledger.path(queue) if not ledger.problem.queues[q].open), queue))
+            ClosedQueue(queue=next((q for q in ledger.path(queue) if not ledger.problem.queues[q].open), queue))
         )
     every = binding_obstacles(ledger, queue, queue_demand.remaining, cluster)
     return found + [
@@ -193,14 +193,10 @@ def queue_facts(
     ]
 
 
-def _started_inside(state: DiagnosisState, q: int | None) -> tuple[int, ...]:
+def _started_inside(state: DiagnosisState, q: int) -> tuple[int, ...]:
     """The gangs that the plan starts in a queue or below it."""
-    return (
-        ()
-        if q is None
-        else tuple(
-            j for j in sorted(state.started_placements) if q in state.ledger_after.path(state.problem.gangs[j].queue)
-        )
+    return tuple(
+        j for j in sorted(state.started_placements) if q in state.ledger_after.path(state.problem.gangs[j].queue)
     )
 
 
@@ -208,14 +204,11 @@ def _queue_fact(
     state: DiagnosisState, ledger: QueueBooks, queue_demand: QueueDemand, o: QueueObstacle, never: bool
 ) -> Fact:
     asked = queue_demand.total[o.r] if never else queue_demand.remaining[o.r]
-    if o.code == "GW106":
+    if o.code == GuaranteeReserve.code:
         q = queue_demand.queue if o.queue is None else o.queue
-        return Fact(
-            "GW106", never, queue=q, resource=o.r, asked=asked, available=o.available, queues=o.guaranteed_queues
-        )
-    if o.code == "GW102":
-        return Fact("GW102", never, resource=o.r, asked=asked, available=o.available)
+        return GuaranteeReserve(asked, o.available, q, o.r, o.guaranteed_queues, never=never)
+    if o.queue is None:
+        return ResourceShortage(asked, o.available, o.r, never=never)
     gangs = _started_inside(state, o.queue) if ledger is state.ledger_after else ()
-    return Fact(
-        o.code, never, queue=o.queue, resource=o.r, asked=asked, limit=o.limit, available=o.available, gangs=gangs
-    )
+    kind = CapabilityLimit if o.code == CapabilityLimit.code else ShareLimit
+    return kind(asked, o.available, o.queue, o.r, o.limit, gangs, never=never)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
+from solver.diagnosis.facts import away_nodes
 from solver.diagnosis.limits import with_queue_changes
 from solver.diagnosis.machines import node_addition_steps
 from solver.diagnosis.minimal import first_sufficient
@@ -18,18 +19,19 @@ from solver.diagnosis.queue_waits import trial_after_ends
 from solver.diagnosis.spec import all_steps, gang_minimum_steps, node_class_steps, replica_steps, request_steps
 from solver.diagnosis.trial import Step, StepSequence, Trial, TrialRunner
 from solver.diagnosis.world import GangDiagnosis
-from solver.plan import Fact, Repair
+from solver.facts import Fact, PrecedingGangs, Undecided
+from solver.repairs import EndOfPods, HigherPriority, Repair, ReturnOfNodes
 from solver.semantics.eviction_rights import is_reclaimable_whole
 
 
 def gang_repairs(case: GangDiagnosis, facts: Sequence[Fact]) -> tuple[Repair, ...]:
     """At most a few, the cheapest first; none for a gang of which nothing is proved."""
-    if any(fact.code == "GW110" for fact in facts):
+    if any(isinstance(fact, Undecided) for fact in facts):
         return ()
     budget = case.state.options.budget
     bench = TrialRunner(case, budget.repair_questions, budget.repair_models)
     found = [trial.changes for trial in islice(_single_trials(bench, facts), budget.repairs)]
-    enough = 1 if all(fact.code == "GW105" for fact in facts) else budget.enough_repairs
+    enough = 1 if all(isinstance(fact, PrecedingGangs) for fact in facts) else budget.enough_repairs
     for trials in (_node_trials(bench), _double_trials(bench)):
         for trial in trials if len(found) < enough else ():
             # Nothing that holds a repair which is enough without the rest.
@@ -67,17 +69,16 @@ def _node_trials(runner: TrialRunner) -> Iterator[Trial]:
 def _waiting_trials(runner: TrialRunner, t: Trial, facts: Sequence[Fact]) -> Iterator[Trial]:
     """GR116: nodes that come back. GR109: running gangs that end; GR103: other pods that do, where no gang is known to
     help."""
-    away = tuple(n for fact in facts if fact.code == "GW122" for n in fact.nodes)
-    if away:
+    if away := away_nodes(facts):
         yield from _sufficient_trial(
             runner,
             replace(
-                t, scenario=replace(t.scenario, returned_nodes=away), changes=(*t.changes, Repair("GR116", nodes=away))
+                t, scenario=replace(t.scenario, returned_nodes=away), changes=(*t.changes, ReturnOfNodes(nodes=away))
             ),
         )
     if not any(fact.never for fact in facts):
         after = trial_after_ends(runner, t)
-        freed = replace(t, scenario=replace(t.scenario, with_running=False), changes=(*t.changes, Repair("GR103")))
+        freed = replace(t, scenario=replace(t.scenario, with_running=False), changes=(*t.changes, EndOfPods()))
         yield from _sufficient_trial(runner, freed if after is None else after)
 
 
@@ -111,7 +112,7 @@ def with_higher_priority(runner: TrialRunner, t: Trial) -> Trial | None:
     if top is None or lent:
         return None
     return replace(
-        t, scenario=replace(t.scenario, with_started=False), changes=(*t.changes, Repair("GR114", amount=top))
+        t, scenario=replace(t.scenario, with_started=False), changes=(*t.changes, HigherPriority(amount=top))
     )
 
 

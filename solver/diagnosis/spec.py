@@ -10,8 +10,17 @@ from math import isqrt, lcm
 import numpy as np
 
 from solver.diagnosis.trial import Step, StepSequence, Trial, TrialRunner
-from solver.plan import Repair
 from solver.problem import Gang, Topology, Vector
+from solver.repairs import (
+    FewerPods,
+    HigherTier,
+    MoreNodeClasses,
+    Repair,
+    Restart,
+    SmallerPods,
+    SmallerSubgroups,
+    SoftTopology,
+)
 from solver.semantics.gang_sizes import required_pods
 
 
@@ -22,11 +31,11 @@ def tier_steps(runner: TrialRunner, t: Trial) -> list[Step]:
     if topology is None or topology.mode != "hard" or topology.tier > tree.highest_tier:
         return []
     higher = [
-        partial(_set_topology, None, Topology("hard", tier), Repair("GR102", tier=tier))
+        partial(_set_topology, None, Topology("hard", tier), HigherTier(tier=tier))
         for tier in tree.tiers
         if tier > topology.tier
     ]
-    return [*higher, partial(_set_topology, None, Topology("soft", topology.tier), Repair("GR107"))]
+    return [*higher, partial(_set_topology, None, Topology("soft", topology.tier), SoftTopology())]
 
 
 def subgroup_tier_steps(runner: TrialRunner, i: int, t: Trial) -> list[Step]:
@@ -36,11 +45,11 @@ def subgroup_tier_steps(runner: TrialRunner, i: int, t: Trial) -> list[Step]:
     if topology.mode != "hard" or topology.tier > tree.highest_tier:
         return []
     higher = [
-        partial(_set_topology, i, Topology("hard", tier), Repair("GR102", subgroup=i, tier=tier))
+        partial(_set_topology, i, Topology("hard", tier), HigherTier(tier=tier, subgroup=i))
         for tier in tree.tiers
         if tier > topology.tier and tiered
     ]
-    return [*higher, partial(_set_topology, i, Topology("soft", topology.tier), Repair("GR107", subgroup=i))]
+    return [*higher, partial(_set_topology, i, Topology("soft", topology.tier), SoftTopology(subgroup=i))]
 
 
 def _set_topology(i: int | None, topology: Topology, repair: Repair, t: Trial) -> Trial:
@@ -68,7 +77,7 @@ def _set_subgroup_size(i: int, size: int, t: Trial) -> Trial:
     smaller = replace(was, size=size, minimum=was.minimum * (was.size // size))
     parts = tuple(smaller if k == i else part for k, part in enumerate(gang.subgroups))
     return _with_gang(
-        t, replace(gang, subgroups=parts), Repair("GR106", subgroup=i, amount=size, current_amount=was.size)
+        t, replace(gang, subgroups=parts), SmallerSubgroups(subgroup=i, amount=size, current_amount=was.size)
     )
 
 
@@ -96,7 +105,7 @@ def _set_replicas(role: int, pods: int, t: Trial) -> Trial:
     return _with_gang(
         t,
         replace(gang, roles=roles, subgroups=parts, minimum=minimum),
-        Repair("GR105", role=role, amount=pods, current_amount=now),
+        FewerPods(role=role, amount=pods, current_amount=now),
     )
 
 
@@ -115,7 +124,7 @@ def gang_minimum_steps(t: Trial) -> Sequence[Step]:
 
 def _set_gang_minimum(pods: int, t: Trial) -> Trial:
     gang = t.scenario.gang
-    return _with_gang(t, replace(gang, minimum=pods), Repair("GR105", amount=pods, current_amount=gang.minimum))
+    return _with_gang(t, replace(gang, minimum=pods), FewerPods(None, pods, gang.minimum))
 
 
 def node_class_steps(runner: TrialRunner, role: int, t: Trial) -> list[list[Step]]:
@@ -139,7 +148,7 @@ def _add_node_class(role: int, node_class: int, node: int, t: Trial) -> Trial:
     roles = tuple(
         replace(r, node_classes=r.node_classes | {node_class}) if k == role else r for k, r in enumerate(gang.roles)
     )
-    return _with_gang(t, replace(gang, roles=roles), Repair("GR112", role=role, nodes=(node,)))
+    return _with_gang(t, replace(gang, roles=roles), MoreNodeClasses(role=role, node=node))
 
 
 def request_steps(runner: TrialRunner, role: int, t: Trial) -> list[Step]:
@@ -176,7 +185,7 @@ def _set_request(role: int, r: int, amount: int, t: Trial) -> Trial:
     return _with_gang(
         t,
         replace(gang, roles=roles),
-        Repair("GR115", role=role, resource=r, amount=amount, current_amount=was.request[r]),
+        SmallerPods(role=role, resource=r, amount=amount, current_amount=was.request[r]),
     )
 
 
@@ -190,7 +199,7 @@ def restart_steps(t: Trial) -> list[Step]:
 
 
 def _restart(t: Trial) -> Trial:
-    return _with_gang(t, replace(t.scenario.gang, running=()), Repair("GR113"))
+    return _with_gang(t, replace(t.scenario.gang, running=()), Restart())
 
 
 def _with_gang(t: Trial, gang: Gang, repair: Repair) -> Trial:

@@ -11,8 +11,8 @@ import numpy as np
 from solver.diagnosis.minimal import first_sufficient
 from solver.diagnosis.world import FitQuestion, GangDiagnosis, Scenario
 from solver.placement.fit import fits_exactly, greedy_placement, shortage
-from solver.plan import Repair
 from solver.problem import Gang, Node, Placement, Problem, Role, Vector
+from solver.repairs import Repair
 from solver.semantics.device_slots import FreeVectors
 from solver.semantics.exclusions import exclude_for_gang, maintenance_conflicts
 from solver.semantics.gang_classes import waiting_class

@@ -3,11 +3,10 @@ else by an exact model."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pulp
 
 from solver.admission.admit import Admission, pods_per_bucket
+from solver.facts import DomainShortage, Fact, Fragmentation, SubgroupShortage
 from solver.greedy.best_fit import GreedyPlacer
 from solver.mip.engine import solve_model
 from solver.models import constraints, variables
@@ -25,33 +24,17 @@ from solver.state.pod_rules import PodRuleCounts
 from solver.state.queue_books import QueueBooks
 
 
-@dataclass(frozen=True, slots=True)
-class Shortage:
-    """What is too little, in the fields of a Fact. size: pods of a subgroup."""
-
-    code: str
-    role: int | None = None
-    resource: int | None = None
-    tier: int | None = None
-    hypernode: int | None = None
-    asked: int | None = None
-    available: int | None = None
-    size: int | None = None
-
-
-def shortage(problem: Problem, tree: TopologyTree, shape: GangClass, free: FreeVectors) -> Shortage | None:
+def shortage(problem: Problem, tree: TopologyTree, shape: GangClass, free: FreeVectors) -> Fact | None:
     """A proof by counting that the gang does not fit: a role alone, all roles together, every subgroup, every domain.
     None proves nothing."""
     reach = fit_counts_by_role(problem, tree, shape, free)
-    return (
-        role_shortage(shape, reach, free)
-        or next(
-            (short for part in shape.subgroups if (short := subgroup_shortage(tree, shape, part, reach)) is not None),
-            None,
-        )
-        or total_shortage(shape, reach)
-        or domain_shortage(tree, shape, reach)
-    )
+    for t, role in enumerate(shape.roles):
+        if reach[t][ROOT] < role.min_pods:
+            return Fragmentation(role.min_pods, reach[t][ROOT], t)
+    for k in range(len(shape.subgroups)):
+        if (short := subgroup_shortage(tree, shape, k, reach)) is not None:
+            return short
+    return total_shortage(shape, reach) or domain_shortage(tree, shape, reach)
 
 
 def fit_counts_by_role(
@@ -62,25 +45,14 @@ def fit_counts_by_role(
     return [greedy.fit_counts_by_domain(shape, t) for t in range(len(shape.roles))]
 
 
-def role_shortage(shape: GangClass, reach: list[dict[int, int]], free: FreeVectors) -> Shortage | None:
-    """GW102: all nodes that are open to a role hold too few of its pods."""
-    for t, role in enumerate(shape.roles):
-        if reach[t][ROOT] < role.min_pods:
-            r = _limiting_resource(free, role.request)
-            return Shortage(
-                "GW102", t, r, asked=role.min_pods * role.request[r], available=reach[t][ROOT] * role.request[r]
-            )
-    return None
-
-
-def total_shortage(shape: GangClass, reach: list[dict[int, int]]) -> Shortage | None:
-    """GW102: all roles together find room for too few pods."""
+def total_shortage(shape: GangClass, reach: list[dict[int, int]]) -> Fragmentation | None:
+    """All roles together find room for too few pods."""
     total = sum(min(role.max_pods, reach[t][ROOT]) for t, role in enumerate(shape.roles))
-    return Shortage("GW102", asked=shape.min_pods, available=total) if total < shape.min_pods else None
+    return Fragmentation(shape.min_pods, total) if total < shape.min_pods else None
 
 
-def domain_shortage(tree: TopologyTree, shape: GangClass, reach: list[dict[int, int]]) -> Shortage | None:
-    """GW104: no domain of the gang's tier has room by number; the best of them."""
+def domain_shortage(tree: TopologyTree, shape: GangClass, reach: list[dict[int, int]]) -> DomainShortage | None:
+    """No domain of the gang's tier has room by number; the best of them."""
     if shape.hard_tier is None or shape.hard_tier > tree.highest_tier:
         return None
     best, at = -1, None
@@ -92,20 +64,14 @@ def domain_shortage(tree: TopologyTree, shape: GangClass, reach: list[dict[int, 
             return None
         pods = sum(min(reach[t][h], role.min_pods) for t, role in enumerate(shape.roles))
         best, at = (pods, h) if pods > best else (best, at)
-    return Shortage(
-        "GW104",
-        tier=shape.hard_tier,
-        hypernode=at,
-        asked=shape.min_pods,
-        available=max(0, min(best, shape.min_pods - 1)),
-    )
+    return DomainShortage(shape.min_pods, max(0, min(best, shape.min_pods - 1)), shape.hard_tier, at)
 
 
 def subgroup_shortage(
-    tree: TopologyTree, shape: GangClass, subgroup: Subgroup, reach: list[dict[int, int]]
-) -> Shortage | None:
-    """GW109: the domains of the subgroup's tier hold too few whole parts by number, inside the best domain of the gang.
-    asked, available: parts."""
+    tree: TopologyTree, shape: GangClass, k: int, reach: list[dict[int, int]]
+) -> SubgroupShortage | None:
+    """The domains of subgroup k's tier hold too few of it by number, inside the best domain of the gang."""
+    subgroup = shape.subgroups[k]
     if subgroup.topology.mode != "hard" or subgroup.topology.tier > tree.highest_tier or shape.running_pods:
         return None
     wanted = subgroups_needed(shape, subgroup)
@@ -122,11 +88,7 @@ def subgroup_shortage(
         ),
         default=0,
     )
-    return (
-        Shortage("GW109", tier=subgroup.topology.tier, asked=wanted, available=parts, size=subgroup.size)
-        if parts < wanted
-        else None
-    )
+    return SubgroupShortage(k, subgroup.topology.tier, wanted, parts, subgroup.size) if parts < wanted else None
 
 
 def subgroups_needed(shape: GangClass, subgroup: Subgroup) -> int:
@@ -140,12 +102,6 @@ def _common_domains(tree: TopologyTree, domains: tuple[int, ...], home: int) -> 
     if home == ROOT:
         return list(domains)
     return [h for h in domains if home in tree.path(h)] or [home for h in domains if h in tree.path(home)]
-
-
-def _limiting_resource(free: FreeVectors, request: tuple[int, ...]) -> int:
-    """The resource that runs out first for pods of this request."""
-    asked = [r for r, a in enumerate(request) if a]
-    return min(asked, key=lambda r: (int((free.amounts[:, r] // request[r]).sum()), r), default=0)
 
 
 def gang_fits(

@@ -3,10 +3,29 @@ of what plainly fits."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from dataclasses import fields
 
-from solver.plan import Fact, Repair
+from solver.facts import Fact, Shortage, SubgroupShortage
 from solver.problem import Gang, Problem, Vector
+from solver.repairs import (
+    EndOfGangs,
+    FewerDedicatedDomains,
+    FewerPods,
+    HigherTier,
+    MoreCapability,
+    MoreNodeClasses,
+    MoreNodes,
+    MoreWeight,
+    OpenQueue,
+    Repair,
+    Restart,
+    ReturnOfNodes,
+    SmallerGuarantee,
+    SmallerPods,
+    SmallerSubgroups,
+    SoftTopology,
+)
 from solver.verify import quotas
 from solver.verify.ledger import CheckedPlan, Findings, add_vector, needs
 
@@ -30,8 +49,11 @@ def reasons(x: CheckedPlan) -> Findings:
                     ("decisions", g, "facts", f),
                     "points at a role, subgroup, queue, resource, hypernode, node or gang that does not exist",
                 )
-            if fact.asked is not None and fact.available is not None and fact.asked <= fact.available:
-                yield ("decisions", g, "facts", f), f"{fact.available} are said to be too few for {fact.asked}"
+            match fact:
+                case (
+                    Shortage(asked=asked, available=available) | SubgroupShortage(asked=asked, available=int(available))
+                ) if asked <= available:
+                    yield ("decisions", g, "facts", f), f"{available} are said to be too few for {asked}"
         for p, repair in enumerate(decision.repairs):
             for change in (repair, *repair.also):
                 if not _has_valid_indices(x.problem, g, change):
@@ -53,64 +75,57 @@ def _refutation(x: CheckedPlan, g: int) -> str:
     return "the gang fits the empty cluster" if _fits_empty_cluster(x, g) else ""
 
 
-def _is_valid_index(index: int | None, items: Sequence[object]) -> bool:
-    return index is None or 0 <= index < len(items)
-
-
-def _has_valid_indices(problem: Problem, gang: int, statement: Fact | Repair) -> bool:
-    relation, queues = (statement.pod_rule, statement.queues) if isinstance(statement, Fact) else (None, ())
-    return (
-        _is_valid_index(statement.role, problem.gangs[gang].roles)
-        and _is_valid_index(statement.queue, problem.queues)
-        and _is_valid_index(statement.resource, problem.resources)
-        and _is_valid_index(statement.hypernode, problem.hypernodes)
-        and _is_valid_index(relation, problem.pod_rules)
-        and all(_is_valid_index(other, problem.gangs) for other in statement.gangs)
-        and all(_is_valid_index(other, problem.queues) for other in queues)
-        and all(_is_valid_index(other, problem.nodes) for other in statement.nodes)
-        and _is_valid_index(statement.subgroup, problem.gangs[gang].subgroups)
-    )
+def _has_valid_indices(problem: Problem, g: int, statement: Fact | Repair) -> bool:
+    """Whether each index field, by its name, holds indices of existing items."""
+    gang = problem.gangs[g]
+    sizes = {
+        "role": len(gang.roles),
+        "subgroup": len(gang.subgroups),
+        "queue": len(problem.queues),
+        "resource": len(problem.resources),
+        "hypernode": len(problem.hypernodes),
+        "pod_rule": len(problem.pod_rules),
+        "gang": len(problem.gangs),
+        "node": len(problem.nodes),
+    }
+    for field in fields(statement):
+        size, value = sizes.get(field.name.removesuffix("s")), getattr(statement, field.name)
+        indices = value if isinstance(value, tuple) else (value,)
+        if size is not None and any(i is not None and not 0 <= i < size for i in indices):
+            return False
+    return True
 
 
 def _is_effective(x: CheckedPlan, g: int, repair: Repair) -> bool:
-    """Whether the repair, where it is plain what it means, is one: more of a capability, fewer pods, a higher tier,
-    others that hold something.
-
-    A change of a gang may come after another one of the same gang, so that only what is written is compared with it.
+    """Whether the repair, where its meaning is plain, changes something: more capability, fewer pods, a higher tier,
+    the end of gangs that hold something. Where a gang is changed twice, each change is compared with what is written.
     """
-    gang, amount, now = x.problem.gangs[g], repair.amount or 0, repair.current_amount
-    role = None if repair.role is None else gang.roles[repair.role]
-    queue = None if repair.queue is None else x.problem.queues[repair.queue]
-    topology = gang.topology if repair.subgroup is None else gang.subgroups[repair.subgroup].topology
-    match repair.code:
-        case "GR101" | "GR104" | "GR119":
-            return amount > 0
-        case "GR108":
-            return (
-                queue is not None
-                and repair.resource is not None
-                and 0 < amount <= (queue.guarantee[repair.resource] or 0)
-            )
-        case "GR102":
-            return topology is not None and repair.tier is not None and repair.tier > topology.tier
-        case "GR107":
-            return topology is not None and topology.mode == "hard"
-        case "GR105" | "GR106" | "GR115":
-            return now is not None and 0 <= amount < now
-        case "GR110":
-            return queue is not None and amount > queue.weight
-        case "GR111":
-            return queue is not None and not queue.open
-        case "GR112":
-            return role is not None and all(
-                x.problem.nodes[n].node_class not in role.node_classes for n in repair.nodes
-            )
-        case "GR109":
-            return bool(repair.gangs) and g not in repair.gangs and all(x.placed_pods[other] for other in repair.gangs)
-        case "GR113":
+    gang, queues, nodes = x.problem.gangs[g], x.problem.queues, x.problem.nodes
+    match repair:
+        case MoreCapability() | MoreNodes() | FewerDedicatedDomains():
+            return repair.amount > 0
+        case SmallerGuarantee():
+            return 0 < repair.amount <= (queues[repair.queue].guarantee[repair.resource] or 0)
+        case HigherTier() | SoftTopology():
+            topology = gang.topology if repair.subgroup is None else gang.subgroups[repair.subgroup].topology
+            if topology is None:
+                return False
+            return repair.tier > topology.tier if isinstance(repair, HigherTier) else topology.mode == "hard"
+        case FewerPods() | SmallerSubgroups() | SmallerPods():
+            return 0 <= repair.amount < repair.current_amount
+        case MoreWeight():
+            return repair.amount > queues[repair.queue].weight
+        case OpenQueue():
+            return not queues[repair.queue].open
+        case MoreNodeClasses():
+            return nodes[repair.node].node_class not in gang.roles[repair.role].node_classes
+        case EndOfGangs():
+            ended = repair.gangs
+            return bool(ended) and g not in ended and all(x.placed_pods[other] for other in ended)
+        case Restart():
             return bool(x.running_pods[g])
-        case "GR116":
-            return bool(repair.nodes) and all(x.problem.nodes[n].returning is not None for n in repair.nodes)
+        case ReturnOfNodes():
+            return bool(repair.nodes) and all(nodes[n].returning is not None for n in repair.nodes)
     return True
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from solver.plan import Action, Batch, Decision, Fact, Objective, Plan, QueueUse
+from solver.facts import Undecided
+from solver.plan import Action, Batch, Decision, Objective, Plan, QueueUse
 from solver.problem import (
     DeviceSlot,
     Gang,
@@ -371,7 +372,7 @@ def plan_with(world: Problem, placements: Mapping[int, Iterable[tuple[int, int, 
             action = "keep" if _meets_minima(spec) else "start"
             places = tuple(Placement(*place) for place in sorted(placements[g]))
         leaves = {world.nodes[place.node].leaf for place in places}
-        facts = (Fact("GW000"),) if action == "wait" else ()
+        facts = (Undecided(),) if action == "wait" else ()
         decisions.append(Decision(g, action, places, tuple(sorted(leaf for leaf in leaves if leaf is not None)), facts))
     objective = Objective("admitted", float(len(placements)), float(len(placements)), 0.0, "proven")
     batch = Batch(tuple(range(len(world.gangs))), "proven", (objective,), 0.0)

@@ -11,8 +11,20 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from solver import solve
-from solver.plan import Decision, Fact, Plan, Repair
+from solver.facts import DedicatedDomains, Fact, Maintenance, StrictOrder
+from solver.plan import Decision, Plan
 from solver.problem import Gang, Node, Placement, Problem, Queue, Role
+from solver.repairs import (
+    EndOfGangs,
+    EndOfMaintenance,
+    FewerDedicatedDomains,
+    HigherPriority,
+    NoStrictOrder,
+    OtherQueue,
+    Repair,
+    ShorterDuration,
+    StartOfGang,
+)
 from tests.property.plan_events import rare_events
 from tests.property.test_lending import short
 from tests.property.test_time import TIMES, late, timed
@@ -172,41 +184,35 @@ def helps(world: Problem, plan: Plan, decision: Decision, repair: Repair) -> boo
     """Whether the gang starts with the change, solved again."""
     j, (code, *_) = decision.gang, (fact.code for fact in decision.facts)
     held, there = plan.reservation, beside(world, plan, decision.gang)
-    match repair.code:
-        case "GR114":
-            raised = replace(world.gangs[j], priority=(repair.amount or 0) + 1)
+    match repair:
+        case HigherPriority(amount=amount):
+            raised = replace(world.gangs[j], priority=amount + 1)
             again = replace(world, gangs=tuple(raised if g == j else gang for g, gang in enumerate(world.gangs)))
             return solve(again).decisions[j].action == "start"
-        case "GR117":
-            return starts(with_queue(there, repair.queue, strict_order=False))
-        case "GR118" if code == "GW114" and held is not None:
+        case NoStrictOrder(queue=q):
+            return starts(with_queue(there, q, strict_order=False))
+        case StartOfGang() if code == "GW114" and held is not None:
             when = beside(world, plan, j, set(held.awaited_gangs), held.starts_in or 0, {held.gang: held.placements})
             shut = tuple(replace(node, maintenance_in=0 if node.maintenance_windows else None) for node in when.nodes)
             return starts(when if held.starts_in is not None else replace(when, nodes=shut))
-        case "GR118":
-            (first,) = repair.gangs
+        case StartOfGang(gang=first):
             two = (replace(world.gangs[g], running=()) for g in (first, j))
             return [d.action for d in solve(replace(world, gangs=tuple(two))).decisions] == ["start", "start"]
-        case "GR119":
-            kept = world.queues[repair.queue or 0].dedicated_domains
-            return starts(with_queue(there, repair.queue, dedicated_domains=kept[: -(repair.amount or 0)]))
-        case "GR120":
-            return starts(with_last(there, queue=repair.queue))
-        case "GR121":
-            quick = with_last(there, duration=repair.seconds)
+        case FewerDedicatedDomains(queue=q, amount=amount):
+            return starts(with_queue(there, q, dedicated_domains=world.queues[q].dedicated_domains[:-amount]))
+        case OtherQueue(queue=q):
+            return starts(with_last(there, queue=q))
+        case ShorterDuration(seconds=seconds):
+            quick = with_last(there, duration=seconds)
             if code == "GW114" and held is not None:  # the promise is kept at the same time
                 quick = replace(quick, gangs=(*quick.gangs[:-1], world.gangs[held.gang], quick.gangs[-1]))
                 assert solve(quick).reservation is not None
             return starts(quick)
-        case "GR122":
-            gone = {
-                g
-                for g in range(len(world.gangs))
-                if (end := ends(world, g)) is not None and end <= (repair.seconds or 0)
-            }
-            return starts(beside(world, plan, j, gone, repair.seconds or 0))
-        case "GR109":
-            return starts(beside(world, plan, j, set(repair.gangs), repair.seconds or 0))
+        case EndOfMaintenance(seconds=seconds):
+            gone = {g for g in range(len(world.gangs)) if (end := ends(world, g)) is not None and end <= seconds}
+            return starts(beside(world, plan, j, gone, seconds))
+        case EndOfGangs(gangs=gangs):
+            return starts(beside(world, plan, j, set(gangs), repair.seconds or 0))
     return True
 
 
@@ -221,12 +227,12 @@ def without(there: Problem, fact: Fact) -> Problem | None:
     """`there`, where a gang stands alone beside what runs, without what the fact says; None where it is no delay of
     queues, order or nodes."""
     loose = replace(there, queues=tuple(replace(queue, strict_order=False) for queue in there.queues))
-    match fact.code:
-        case "GW106" if fact.tier is not None:
-            return with_queue(loose, fact.queue, dedicated_domains=())
-        case "GW115":
-            return with_queue(there, fact.queue, strict_order=False)
-        case "GW116":
+    match fact:
+        case DedicatedDomains(queue=q):
+            return with_queue(loose, q, dedicated_domains=())
+        case StrictOrder(queue=q):
+            return with_queue(there, q, strict_order=False)
+        case Maintenance():
             return replace(
                 loose, nodes=tuple(replace(node, maintenance_in=None, maintenance_windows=()) for node in there.nodes)
             )
@@ -273,7 +279,7 @@ def test_nobody_waits_longer_for_others_than_it_takes(world: Problem) -> None:
     )
     for plan, decision in delayed(still):
         for repair in decision.repairs:
-            if repair.code == "GR109" and repair.seconds is not None:
+            if isinstance(repair, EndOfGangs) and repair.seconds is not None:
                 known = {
                     g: end for d in plan.decisions if d.placements and (end := ends(still, g := d.gang)) is not None
                 }

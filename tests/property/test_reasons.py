@@ -15,8 +15,45 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from solver import solve
-from solver.plan import Decision, Fact, Plan, Repair
+from solver.facts import (
+    AwayNodes,
+    CapabilityLimit,
+    ClosedQueue,
+    DomainShortage,
+    EligibleNodeShortage,
+    Fact,
+    Fragmentation,
+    GuaranteeReserve,
+    NoEligibleNode,
+    OversizedGang,
+    OversizedPod,
+    OversizedSlotRequest,
+    PrecedingGangs,
+    ResourceShortage,
+    ShareLimit,
+    SlotShortage,
+    SubgroupShortage,
+    UnmatchedPod,
+)
+from solver.plan import Decision, Plan
 from solver.problem import Gang, Node, Problem, Queue, ReturningNode, Subgroup, Topology
+from solver.repairs import (
+    EndOfGangs,
+    EndOfPods,
+    FewerPods,
+    HigherPriority,
+    HigherTier,
+    MoreCapability,
+    MoreNodeClasses,
+    MoreNodes,
+    MoreWeight,
+    OpenQueue,
+    Repair,
+    SmallerGuarantee,
+    SmallerPods,
+    SmallerSubgroups,
+    SoftTopology,
+)
 from solver.verify import verify
 from tests.builders.strategies import contended_problems, problems, problems_under_policies, problems_with_slots
 from tests.property.brute import FreeCapacity, alone_on_empty_cluster, minimal_sets, new_pod_sets
@@ -130,44 +167,37 @@ def with_part(world: Problem, i: int | None, **changes: object) -> Problem:
 
 def queues_without(world: Problem, fact: Fact) -> Problem:
     """The limits of queues without what a fact says of them; for shares by weight see `limits`."""
-    path, r = up(world, world.gangs[0].queue), fact.resource or 0
-    if fact.code == "GW101":
-        return with_queues(
-            world,
-            (
-                replace(x, capability=without(x.capability, r)) if q == fact.queue else x
-                for q, x in enumerate(world.queues)
-            ),
-        )
-    if fact.code == "GW106":
-        kept = path - set(fact.queues)
-        return with_queues(
-            world,
-            (x if q in kept else replace(x, guarantee=without(x.guarantee, r)) for q, x in enumerate(world.queues)),
-        )
-    if fact.code == "GW113":
-        return with_queues(world, (replace(x, open=True) if q in path else x for q, x in enumerate(world.queues)))
-    return world
+    path, queues = up(world, world.gangs[0].queue), list(world.queues)
+    match fact:
+        case CapabilityLimit(queue=q, resource=r):
+            queues[q] = replace(queues[q], capability=without(queues[q].capability, r))
+        case GuaranteeReserve(resource=r):
+            kept = path - set(fact.queues)
+            queues = [x if q in kept else replace(x, guarantee=without(x.guarantee, r)) for q, x in enumerate(queues)]
+        case ClosedQueue():
+            queues = [replace(x, open=True) if q in path else x for q, x in enumerate(queues)]
+    return replace(world, queues=tuple(queues))
 
 
 def nodes_without(world: Problem, fact: Fact) -> Problem:
     """The gang and the nodes without what a fact says of them."""
-    if fact.code == "GW122":
-        return returned(world, fact.nodes)
-    if fact.code == "GW104":
-        return with_gang(world, topology=ANYWHERE)
-    if fact.code == "GW109":
-        return with_part(world, fact.subgroup, topology=ANYWHERE)
-    if fact.code in ("GW107", "GW120"):
-        return with_role(world, fact.role, node_classes=frozenset({0, 1}))
-    if fact.code == "GW118":
-        return with_role(world, fact.role, slot_requests=())
-    if fact.code == "GW103":
-        return with_role(world, fact.role, request=(0, 0), slot_requests=())
-    if fact.code == "GW108" or (fact.code in BUSY and fact.never):
-        return with_role(world, None, request=(0, 0), slot_requests=())
-    if fact.code in BUSY:
-        return replace(world, nodes=tuple(cleared(node) for node in world.nodes))
+    match fact:
+        case AwayNodes():
+            return returned(world, fact.nodes)
+        case DomainShortage():
+            return with_gang(world, topology=ANYWHERE)
+        case SubgroupShortage():
+            return with_part(world, fact.subgroup, topology=ANYWHERE)
+        case NoEligibleNode() | EligibleNodeShortage():
+            return with_role(world, fact.role, node_classes=frozenset({0, 1}))
+        case OversizedSlotRequest() | SlotShortage():
+            return with_role(world, fact.role, slot_requests=())
+        case OversizedPod() | UnmatchedPod():
+            return with_role(world, fact.role, request=(0, 0), slot_requests=())
+        case OversizedGang() | ResourceShortage(never=True) | Fragmentation(never=True):
+            return with_role(world, None, request=(0, 0), slot_requests=())
+        case ResourceShortage() | Fragmentation():
+            return replace(world, nodes=tuple(cleared(node) for node in world.nodes))
     return world
 
 
@@ -182,7 +212,7 @@ def starts_without(world: Problem, plan: Plan, g: int, facts: Sequence[Fact], ev
     late = not any(fact.code in NODES or fact.never for fact in every) and starts(
         beside_what_runs, beside_what_runs, limits(world, replace(world, gangs=(world.gangs[g],)), g)
     )
-    gone = {j for fact in facts if fact.code == "GW105" for j in fact.gangs}
+    gone = {j for fact in facts if isinstance(fact, PrecedingGangs) for j in fact.gangs}
     # Who runs grows only into what is left over, so that is in nobody's way.
     left = [
         () if d.gang in gone else world.gangs[d.gang].running if d.action == "keep" else d.placements
@@ -194,14 +224,14 @@ def starts_without(world: Problem, plan: Plan, g: int, facts: Sequence[Fact], ev
     nodes, queues = alone(world, kept, g, late), alone(world, plan, g, late)
     for fact in facts:
         nodes, queues = nodes_without(nodes, fact), queues_without(queues, fact)
-    queues = returned(queues, {n for fact in every for n in fact.nodes})
+    queues = returned(queues, {n for fact in every if isinstance(fact, AwayNodes) for n in fact.nodes})
     sized = any(
         any(a != b for a, b in zip(x.request, y.request, strict=True))
         for x, y in zip(nodes.gangs[0].roles, world.gangs[g].roles, strict=True)
     )
     idle = any(fact.code in BUSY and not fact.never for fact in facts)
     crowded = any(fact.code == "GW105" for fact in every)
-    unshared = {(fact.queue or 0, fact.resource or 0) for fact in facts if fact.code == "GW112"}
+    unshared = {(fact.queue, fact.resource) for fact in facts if isinstance(fact, ShareLimit)}
     return starts(
         nodes, queues, limits(world, queues, g, unshared), "none" if sized or crowded else "idle" if idle else "held"
     )
@@ -261,7 +291,8 @@ def returned(world: Problem, nodes: Collection[int]) -> Problem:
 
 def subject(fact: Fact) -> tuple[object, ...]:
     """What a fact is about. What guarantees keep is one reason wherever it is measured."""
-    return fact.code, None if fact.code == "GW106" else fact.queue, fact.resource, fact.role, fact.subgroup
+    about = ("queue", "resource", "role", "subgroup")
+    return fact.code, *(getattr(fact, name, None) for name in about if (fact.code, name) != ("GW106", "queue"))
 
 
 def test_without_its_facts_a_gang_starts_and_with_one_of_them_it_does_not() -> None:
@@ -274,7 +305,7 @@ def test_without_its_facts_a_gang_starts_and_with_one_of_them_it_does_not() -> N
             seen.update({fact.code for fact in decision.facts})
             assert "GW110" not in {fact.code for fact in decision.facts}
             assert len({subject(fact) for fact in decision.facts}) == len(decision.facts)
-            assert all(fact.queues for fact in decision.facts if fact.code == "GW106")
+            assert all(fact.queues for fact in decision.facts if isinstance(fact, GuaranteeReserve))
             if world.slot_groups and "GW105" in {fact.code for fact in decision.facts}:
                 continue  # which cells the plan leaves is not known here
             assert starts_without(world, plan, decision.gang, decision.facts, decision.facts)
@@ -304,72 +335,58 @@ def test_of_a_gang_that_never_fits_something_is_said_never(world: Problem) -> No
 
 def requeued(world: Problem, repair: Repair) -> Problem:
     """The same with one change of a queue made."""
-    r, amount = repair.resource or 0, repair.amount or 0
-
-    def mended(queue: Queue) -> Queue:
-        match repair.code:
-            case "GR101":
-                return replace(queue, capability=more(queue.capability, r, amount))
-            case "GR108":
-                return replace(queue, guarantee=more(queue.guarantee, r, -amount))
-            case "GR110":
-                return replace(queue, weight=amount)
-            case _:
-                return replace(queue, open=True)
-
-    return with_queues(world, (mended(queue) if q == repair.queue else queue for q, queue in enumerate(world.queues)))
+    queues = list(world.queues)
+    match repair:
+        case MoreCapability(queue=q, resource=r, amount=amount):
+            queues[q] = replace(queues[q], capability=more(queues[q].capability, r, amount))
+        case SmallerGuarantee(queue=q, resource=r, amount=amount):
+            queues[q] = replace(queues[q], guarantee=more(queues[q].guarantee, r, -amount))
+        case MoreWeight(queue=q, amount=amount):
+            queues[q] = replace(queues[q], weight=amount)
+        case OpenQueue(queue=q):
+            queues[q] = replace(queues[q], open=True)
+    return replace(world, queues=tuple(queues))
 
 
 def changed(world: Problem, repair: Repair) -> Problem:
     """The one gang's world with one change made."""
-    (gang,), amount = world.gangs, repair.amount or 0
-    r, t = repair.resource or 0, repair.role
-    match repair.code:
-        case "GR101" | "GR108" | "GR110" | "GR111":
+    (gang,) = world.gangs
+    match repair:
+        case MoreCapability() | SmallerGuarantee() | MoreWeight() | OpenQueue():
             return requeued(world, repair)
-        case "GR102" | "GR107":
-            topology = Topology("soft", 1) if repair.tier is None else Topology("hard", repair.tier)
-            return (
-                with_gang(world, topology=topology)
-                if repair.subgroup is None
-                else with_part(world, repair.subgroup, topology=topology)
-            )
-        case "GR103":
+        case HigherTier() | SoftTopology():
+            topology = Topology("hard", repair.tier) if isinstance(repair, HigherTier) else ANYWHERE
+            if repair.subgroup is None:
+                return with_gang(world, topology=topology)
+            return with_part(world, repair.subgroup, topology=topology)
+        case EndOfPods():
             return replace(world, nodes=tuple(replace(node, free=node.capacity) for node in world.nodes))
-        case "GR104":
-            like = world.nodes[repair.nodes[0]]
-            return replace(
-                world,
-                nodes=(
-                    *world.nodes,
-                    *(Node(f"new{n}", like.node_class, like.leaf, like.capacity, like.capacity) for n in range(amount)),
-                ),
-            )
-        case "GR105" if t is not None:
-            return fewer(world, gang, t, amount)
-        case "GR106" if repair.subgroup is not None:
-            part = gang.subgroups[repair.subgroup]
-            return with_part(world, repair.subgroup, size=amount, minimum=part.minimum * part.size // amount)
-        case "GR112" if t is not None:
-            return with_role(
-                world, t, node_classes=gang.roles[t].node_classes | {world.nodes[repair.nodes[0]].node_class}
-            )
-        case "GR115":
-            was = gang.roles[t or 0]
-            shares = [
-                tuple(amount if i == r and x == was.request[r] else x for i, x in enumerate(p.share))
-                for p in was.slot_requests
-            ]
-            portions = tuple(replace(p, share=share) for p, share in zip(was.slot_requests, shares, strict=True))
-            return with_role(
-                world,
-                t,
-                request=tuple(amount if i == r else x for i, x in enumerate(was.request)),
-                slot_requests=portions,
-            )
-        case "GR109" | "GR114":
+        case MoreNodes(node=n, amount=amount):
+            like = world.nodes[n]
+            new = (Node(f"new{n}", like.node_class, like.leaf, like.capacity, like.capacity) for n in range(amount))
+            return replace(world, nodes=(*world.nodes, *new))
+        case FewerPods(role=int(t)):
+            return fewer(world, gang, t, repair.amount)
+        case SmallerSubgroups(subgroup=k, amount=amount):
+            part = gang.subgroups[k]
+            return with_part(world, k, size=amount, minimum=part.minimum * part.size // amount)
+        case MoreNodeClasses(role=t, node=n):
+            return with_role(world, t, node_classes=gang.roles[t].node_classes | {world.nodes[n].node_class})
+        case SmallerPods():
+            return smaller(world, gang, repair)
+        case EndOfGangs() | HigherPriority():
             return world
     raise AssertionError(repair)
+
+
+def smaller(world: Problem, gang: Gang, repair: SmallerPods) -> Problem:
+    was, r, amount = gang.roles[repair.role], repair.resource, repair.amount
+
+    def less(vector: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(amount if i == r and x == was.request[r] else x for i, x in enumerate(vector))
+
+    portions = tuple(replace(p, share=less(p.share)) for p in was.slot_requests)
+    return with_role(world, repair.role, request=less(was.request), slot_requests=portions)
 
 
 def fewer(world: Problem, gang: Gang, t: int, pods: int) -> Problem:
@@ -390,14 +407,23 @@ def _less(part: Subgroup, pods: int) -> Subgroup:
 def beside(world: Problem, plan: Plan, g: int, repairs: Iterable[Repair]) -> Problem:
     """Gang g beside the plan with all these changes made."""
     made = list(repairs)
-    gone = {j for repair in made for j in repair.gangs}
-    first = any(repair.code == "GR114" for repair in made)
+    gone = {j for repair in made if isinstance(repair, EndOfGangs) for j in repair.gangs}
+    first = any(isinstance(repair, HigherPriority) for repair in made)
     left = [replace(d, placements=()) if d.gang in gone else d for d in plan.decisions]
     gangs = tuple(replace(gang, running=()) if j in gone else gang for j, gang in enumerate(world.gangs))
     there = alone(replace(world, gangs=gangs), replace(plan, decisions=tuple(left)), g, not first)
     for repair in made:
         there = changed(there, repair)
     return there
+
+
+def lesser(repair: Repair) -> Iterator[Repair]:
+    """The repair with one step less of a change."""
+    match repair:
+        case MoreCapability() | MoreNodes() | SmallerGuarantee() | MoreWeight() if repair.amount > 1:
+            yield replace(repair, amount=repair.amount - 1)
+        case FewerPods() if repair.amount:
+            yield replace(repair, amount=repair.amount + 1)
 
 
 @settings(max_examples=300)
@@ -409,12 +435,11 @@ def test_with_a_repair_the_gang_starts_beside_the_plan_and_with_a_little_less_it
             event(f"{repair.code} and {len(repair.also)}")
             there = beside(world, plan, g, (repair, *repair.also))
             assert starts(there, there, limits(world, there, g)), repair
-            step = {"GR101": -1, "GR104": -1, "GR108": -1, "GR110": -1, "GR105": 1}.get(repair.code)
-            if step and not repair.also and not world.gangs[g].subgroups and repair.amount and repair.amount + step > 0:
-                less = beside(world, plan, g, (replace(repair, amount=repair.amount + step),))
+            for smaller_repair in lesser(repair) if not repair.also and not world.gangs[g].subgroups else ():
+                less = beside(world, plan, g, (smaller_repair,))
                 assert not starts(less, less, limits(world, less, g)), repair
-            if repair.code == "GR114" and not repair.also:
-                urgent = replace(world.gangs[g], priority=(repair.amount or 0) + 1)
+            if isinstance(repair, HigherPriority) and not repair.also:
+                urgent = replace(world.gangs[g], priority=repair.amount + 1)
                 again = solve(
                     replace(world, gangs=tuple(urgent if j == g else gang for j, gang in enumerate(world.gangs)))
                 )

@@ -10,8 +10,9 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from solver import solve
-from solver.plan import Decision, Repair
+from solver.plan import Decision
 from solver.problem import DeviceSlot, Node, Problem
+from solver.repairs import Repair
 from tests.builders.strategies import problems_with_pod_rules, problems_with_slots
 from tests.property.test_delays import beside, starts
 from tests.property.test_reasons import changed

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from solver import Problem, solve
+from solver.facts import DedicatedDomains, ReservedNodes, StrictOrder
 from solver.plan import Decision, Plan
 from solver.problem import Policy
+from solver.repairs import HigherPriority
 from solver.verify import verify
 from tests.builders.problems import (
     GangSpec,
@@ -78,7 +80,7 @@ def test_in_a_strict_queue_a_later_gang_does_not_pass_one_that_waits() -> None:
     made = plan(strict)
     assert started(strict, made) == set()
     assert codes(strict, made, "second") == ["GW115"]
-    assert of(strict, made, "second").facts[0].gangs == (0,)
+    assert of(strict, made, "second").facts == (StrictOrder(queue=0, gang=0),)
     assert codes(strict, made, "first") == ["GW108"]
 
 
@@ -249,7 +251,7 @@ def test_a_small_gang_takes_reserved_nodes_only_when_it_ends_in_time(duration: i
     assert (of(world, made, "small").action == "start") is starts
     if not starts:
         assert codes(world, made, "small") == ["GW114"]
-        assert of(world, made, "small").facts[0].gangs == (1,)
+        assert of(world, made, "small").facts == (ReservedNodes(gang=1),)
 
 
 def test_who_fills_in_is_not_blamed_for_what_is_reserved_anyway() -> None:
@@ -259,9 +261,7 @@ def test_who_fills_in_is_not_blamed_for_what_is_reserved_anyway() -> None:
     made = plan(world)
     assert started(world, made) == {"fills"}
     assert codes(world, made, "long") == ["GW114"]
-    assert [(repair.code, repair.amount) for repair in of(world, made, "long").repairs if repair.code == "GR114"] == [
-        ("GR114", 5)
-    ]
+    assert HigherPriority(5) in of(world, made, "long").repairs
     fills, other = gang("fills", role(1, gpu=8), duration=60), gang("other", role(1, gpu=8))
     fits_beside = problem(nodes(3, gpu=8), busy("a", 0, ends_in=900), large, gang("long", role(1, gpu=4)), other, fills)
     made = plan(fits_beside)
@@ -507,8 +507,7 @@ def test_a_gang_that_only_a_kept_domain_would_hold_is_told_whose_it_is() -> None
         hypernodes=TREE,
     )
     made = plan(world)
-    (fact,) = of(world, made, "one").facts
-    assert (fact.code, fact.queue, fact.never) == ("GW106", 0, False)
+    assert of(world, made, "one").facts == (DedicatedDomains(queue=0, tier=1),)
 
 
 def test_pods_that_run_in_a_kept_domain_stay_and_grow_elsewhere() -> None:

@@ -6,8 +6,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
 
-from solver.plan import Fact, Objective, Plan, Repair
+from solver.facts import ResourceShortage, Undecided
+from solver.plan import Objective, Plan
 from solver.problem import Placement, Problem
+from solver.repairs import (
+    EndOfGangs,
+    EndOfPods,
+    FewerPods,
+    MoreCapability,
+    MoreNodes,
+    OpenQueue,
+    Restart,
+)
 from tests.property.brute import alone_on_empty_cluster, feasible_sets
 from tests.property.mutants.parts import Mutant, Mutators, PodsByGang, new_pods, pick_one, plan_of_pods, replace_at
 from tests.property.mutants.pods import _starting_gangs
@@ -16,7 +26,7 @@ from tests.property.mutants.pods import _starting_gangs
 def waiting_with_new_pods(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
     made = plan_of_pods(world, placed)
     for g, _ in pick_one(random, new_pods(world, placed)):
-        yield world, replace(made, decisions=replace_at(made.decisions, g, action="wait", facts=(Fact("GW000"),)))
+        yield world, replace(made, decisions=replace_at(made.decisions, g, action="wait", facts=(Undecided(),)))
 
 
 def kept_and_started_confused(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
@@ -103,14 +113,14 @@ def verdict_wrong(world: Problem, placed: PodsByGang, random: Random) -> Iterato
 def reason_missing_or_idle(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
     made = plan_of_pods(world, placed)
     g = random.randrange(len(world.gangs))
-    facts = (Fact("GW000"),) if g in placed else ()
+    facts = (Undecided(),) if g in placed else ()
     yield world, replace(made, decisions=replace_at(made.decisions, g, facts=facts))
 
 
 def number_that_keeps_nobody_out(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:
     made, amount = plan_of_pods(world, placed), random.randint(0, 9)
     for g in pick_one(random, [g for g in range(len(world.gangs)) if g not in placed]):
-        fact = Fact("GW102", asked=amount, available=amount + random.randint(0, 3))
+        fact = ResourceShortage(amount, amount + random.randint(0, 3), 0)
         yield world, replace(made, decisions=replace_at(made.decisions, g, facts=(fact,)))
 
 
@@ -120,16 +130,16 @@ def repair_that_changes_nothing(world: Problem, placed: PodsByGang, random: Rand
     waiting = [g for g in range(len(world.gangs)) if g not in placed and not world.gangs[g].running]
     for g in pick_one(random, waiting):
         idle = (
-            Repair("GR101", queue=0, resource=0, amount=0),
-            Repair("GR105", role=0, amount=3, current_amount=random.randint(1, 3)),
-            Repair("GR109", gangs=(g,)),
-            Repair("GR109", gangs=tuple(waiting)),
-            Repair("GR111", queue=random.randrange(len(world.queues))),
-            Repair("GR113"),
-            Repair("GR114", nodes=(len(world.nodes),)),
+            MoreCapability(queue=0, resource=0, amount=0),
+            FewerPods(role=0, amount=3, current_amount=random.randint(1, 3)),
+            EndOfGangs(gangs=(g,)),
+            EndOfGangs(gangs=tuple(waiting)),
+            OpenQueue(queue=random.randrange(len(world.queues))),
+            Restart(),
+            MoreNodes(node=len(world.nodes), amount=1),
         )
         wrong = random.choice(idle)
-        repair = random.choice((wrong, Repair("GR000", also=(wrong,))))
+        repair = random.choice((wrong, EndOfPods(also=(wrong,))))
         yield world, replace(made, decisions=replace_at(made.decisions, g, repairs=(repair,)))
 
 
@@ -138,7 +148,7 @@ def never_said_of_one_that_fits_plainly(world: Problem, placed: PodsByGang, rand
     made = plan_of_pods(world, placed)
     simple = [g for g, gang in enumerate(world.gangs) if gang.minimum == 1 and not gang.subgroups and g not in placed]
     for g in pick_one(random, [g for g in simple if frozenset({0}) in feasible_sets(alone_on_empty_cluster(world, g))]):
-        yield world, replace(made, decisions=replace_at(made.decisions, g, facts=(Fact("GW000", never=True),)))
+        yield world, replace(made, decisions=replace_at(made.decisions, g, facts=(Undecided(never=True),)))
 
 
 def _with_objective(made: Plan, objective: Objective) -> Plan:

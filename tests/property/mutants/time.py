@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
 
-from solver.plan import Fact, Plan, Reservation
+from solver.facts import Undecided
+from solver.plan import Plan, Reservation
 from solver.problem import DisruptionBudget, EvictionVotes, Placement, Problem, Queue
 from solver.verify import verify
 from tests.property.brute import meets_minima_now
@@ -122,7 +123,10 @@ def never_said_of_the_reserved(world: Problem, placed: PodsByGang, random: Rando
     """It is said to fit never, and the plan holds room for it."""
     for timed, rest, held in _worlds_with_reservation(world, placed, random):
         made = _plan_with_reservation(timed, rest, held)
-        yield timed, replace(made, decisions=replace_at(made.decisions, held.gang, facts=(Fact("GW102", never=True),)))
+        yield (
+            timed,
+            replace(made, decisions=replace_at(made.decisions, held.gang, facts=(Undecided(never=True),))),
+        )
 
 
 def reserved_node_taken(world: Problem, placed: PodsByGang, random: Random) -> Iterator[Mutant]:

@@ -7,9 +7,23 @@ from dataclasses import replace
 import pytest
 
 from solver import InvalidProblemError, Options, solve
+from solver.facts import (
+    CapabilityLimit,
+    DomainShortage,
+    Fact,
+    Fragmentation,
+    GuaranteeReserve,
+    NoEligibleNode,
+    OversizedGang,
+    OversizedPod,
+    PrecedingGangs,
+    ResourceShortage,
+    Shortage,
+    SubgroupShortage,
+)
 from solver.options import Budget
-from solver.plan import Fact, Repair
 from solver.problem import Problem
+from solver.repairs import FewerPods, HigherPriority, HigherTier, MoreCapability, Repair
 from solver.semantics.placement_cost import COST_NAMES
 from tests.builders.plans import verified_plan
 from tests.builders.problems import (
@@ -62,12 +76,12 @@ def test_of_two_gangs_where_one_fits_one_starts_whole_and_the_other_waits_whole(
     world = problem(nodes(4, gpu=1), gang("a", role(4, gpu=1)), gang("b", role(4, gpu=1)))
     assert starting(world) == {"a"}
     assert pods(world, "b") == 0
-    assert facts(world, "b") == (Fact("GW105", asked=4, available=0, gangs=(0,)),)
+    assert facts(world, "b") == (PrecedingGangs(asked=4, available=0, gangs=(0,)),)
 
 
 def test_a_gang_waits_whole_when_one_pod_does_not_fit() -> None:
     world = problem(nodes(4, gpu=8), gang("a", role(5, gpu=8)))
-    assert facts(world, "a") == (Fact("GW108", never=True, resource=0, asked=40, available=32, limit=32),)
+    assert facts(world, "a") == (OversizedGang(asked=40, available=32, resource=0, never=True),)
 
 
 def test_the_minimum_of_the_gang_may_be_met_by_any_role() -> None:
@@ -102,7 +116,7 @@ def test_two_small_gangs_do_not_keep_out_a_more_important_large_one() -> None:
 
 def test_pods_that_fit_by_their_sum_but_not_by_node_wait() -> None:
     world = problem(nodes(2, gpu=6), gang("a", role(3, gpu=4)))
-    assert facts(world, "a") == (Fact("GW119", never=True, role=0, asked=3, available=2),)
+    assert facts(world, "a") == (Fragmentation(asked=3, available=2, role=0, never=True),)
 
 
 def test_sizes_that_do_not_divide_one_another_are_packed_exactly() -> None:
@@ -122,12 +136,12 @@ def test_two_resources_that_only_together_do_not_pack_are_seen_through() -> None
 
 def test_foreign_pods_and_other_kinds_of_nodes_are_no_room() -> None:
     world = problem(nodes(1, gpu=8, free={"gpu": 4}), nodes(4, gpu=8, node_class=1), gang("a", role(1, gpu=8)))
-    assert facts(world, "a") == (Fact("GW102", role=0, resource=0, asked=8, available=4),)
+    assert facts(world, "a") == (ResourceShortage(asked=8, available=4, resource=0, role=0),)
     assert facts(problem(nodes(1, gpu=8), gang("a", role(1, gpu=8, node_classes=(7,)))), "a") == (
-        Fact("GW107", never=True, role=0),
+        NoEligibleNode(role=0, never=True),
     )
     assert facts(problem(nodes(1, gpu=8), gang("a", role(1, gpu=9))), "a") == (
-        Fact("GW103", never=True, role=0, resource=0, asked=9, limit=8, available=8),
+        OversizedPod(asked=9, available=8, role=0, resource=0, never=True),
     )
 
 
@@ -151,8 +165,8 @@ def test_small_gangs_make_way_inside_one_plan_so_that_a_hard_gang_fits() -> None
 
 def test_a_hard_gang_larger_than_any_supernode_never_starts_and_a_higher_tier_would_help() -> None:
     world = supernodes(gang("a", role(5, gpu=8), topology=hard_topology(1)))
-    assert facts(world, "a") == (Fact("GW104", never=True, hypernode=0, tier=1, asked=5, available=4),)
-    assert repairs(world, "a") == (Repair("GR102", tier=2), Repair("GR105", role=0, amount=4, current_amount=5))
+    assert facts(world, "a") == (DomainShortage(asked=5, available=4, tier=1, hypernode=0, never=True),)
+    assert repairs(world, "a") == (HigherTier(tier=2), FewerPods(role=0, amount=4, current_amount=5))
 
 
 def test_a_soft_gang_is_kept_together_where_that_is_possible_and_spread_where_not() -> None:
@@ -195,7 +209,7 @@ def test_a_subgroup_of_several_roles_counts_them_together() -> None:
 
 def test_subgroups_that_no_supernode_holds_are_named() -> None:
     world = supernodes(gang("a", role(5, gpu=8), subgroups=(subgroup(5),)))
-    assert facts(world, "a") == (Fact("GW109", never=True, tier=1, asked=1, available=0, limit=5, subgroup=0),)
+    assert facts(world, "a") == (SubgroupShortage(subgroup=0, tier=1, asked=1, available=0, limit=5, never=True),)
 
 
 # --- queues
@@ -205,19 +219,19 @@ def test_a_capability_holds_along_the_whole_path() -> None:
     tree = (queue("team", capability={"gpu": 8}), queue("a", "team"), queue("b", "team"))
     world = problem(nodes(4, gpu=8), *tree, gang("x", role(1, gpu=8), queue="a"), gang("y", role(1, gpu=8), queue="b"))
     assert starting(world) == {"x"}
-    assert facts(world, "y") == (Fact("GW101", queue=0, resource=0, asked=8, available=0, limit=8, gangs=(0,)),)
-    assert repairs(world, "y") == (Repair("GR114", amount=0), Repair("GR101", queue=0, resource=0, amount=8))
+    assert facts(world, "y") == (CapabilityLimit(asked=8, available=0, queue=0, resource=0, limit=8, gangs=(0,)),)
+    assert repairs(world, "y") == (HigherPriority(amount=0), MoreCapability(queue=0, resource=0, amount=8))
 
 
 def test_a_gang_above_its_queues_capability_never_starts() -> None:
     world = problem(nodes(4, gpu=8), queue("a", capability={"gpu": 8}), gang("x", role(2, gpu=8), queue="a"))
-    assert facts(world, "x") == (Fact("GW101", never=True, queue=0, resource=0, asked=16, available=8, limit=8),)
+    assert facts(world, "x") == (CapabilityLimit(asked=16, available=8, queue=0, resource=0, limit=8, never=True),)
 
 
 def test_what_others_are_guaranteed_stays_free_and_a_queue_may_use_its_own() -> None:
     queues = (queue("safe", guarantee={"gpu": 8}), queue("other"))
     world = problem(nodes(2, gpu=8), *queues, gang("x", role(2, gpu=8), queue="other"))
-    assert facts(world, "x") == (Fact("GW106", never=True, queue=1, resource=0, asked=16, available=8, queues=(0,)),)
+    assert facts(world, "x") == (GuaranteeReserve(asked=16, available=8, queue=1, resource=0, queues=(0,), never=True),)
     assert starting(
         problem(
             nodes(2, gpu=8), *queues, gang("x", role(1, gpu=8), queue="other"), gang("y", role(1, gpu=8), queue="safe")
@@ -392,7 +406,7 @@ def test_a_gang_bound_tighter_than_its_subgroups_is_not_said_to_fit_never() -> N
         queue("q", used={"gpu": 64}, capability={"gpu": 64}),
         gang("a", role(2, gpu=1), queue="q", topology=hard_topology(1), subgroups=(subgroup(2, tier=2),)),
     )
-    assert facts(world, "a") == (Fact("GW101", queue=0, resource=0, asked=2, limit=64, available=0),)
+    assert facts(world, "a") == (CapabilityLimit(asked=2, available=0, queue=0, resource=0, limit=64),)
 
 
 def test_an_order_in_which_the_gangs_do_not_fit_does_not_lose_the_one_in_which_they_do() -> None:
@@ -450,7 +464,7 @@ def test_the_mix_of_roles_that_was_admitted_is_the_one_that_is_placed() -> None:
 def test_a_shortage_never_asks_for_less_than_there_is() -> None:
     world = problem(nodes(1, gpu=2), gang("a", role(1, minimum=0, node_classes=(2,)), minimum=1))
     for fact in facts(world, "a"):
-        assert fact.asked is None or fact.available is None or fact.asked > fact.available
+        assert not isinstance(fact, Shortage) or fact.asked > fact.available
 
 
 def test_large_growth_is_taken_in_strides() -> None:

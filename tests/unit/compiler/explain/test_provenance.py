@@ -7,15 +7,64 @@ from dataclasses import replace
 import pytest
 
 from compiler.cluster_state.state import ClusterState
-from compiler.explain.provenance import FACT_SOURCES, REPAIR_SOURCES, Provenance, Source, suspension_sources
-from compiler.explain.reasons import REASON_TEMPLATES, REPAIR_TEMPLATES
+from compiler.explain.catalogue import REASONS, REPAIRS, fact_sources, repair_sources
+from compiler.explain.provenance import Provenance, Source, suspension_sources
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
 from compiler.repository import Repository
 from compiler.views import data, text
 from compiler.views.explanation import explanation_text
-from solver.plan import Fact, Repair
+from solver.facts import (
+    AwayNodes,
+    CapabilityLimit,
+    ClosedQueue,
+    DedicatedDomains,
+    DomainShortage,
+    EligibleNodeShortage,
+    Fact,
+    Fragmentation,
+    GuaranteeReserve,
+    Maintenance,
+    NoEligibleNode,
+    OversizedGang,
+    OversizedPod,
+    OwnRunningPods,
+    PodRuleConflict,
+    PrecedingGangs,
+    ReservedNodes,
+    ResourceShortage,
+    ShareLimit,
+    SlotShortage,
+    StrictOrder,
+    SubgroupShortage,
+    Undecided,
+)
 from solver.problem import Placement
+from solver.repairs import (
+    EndOfGangs,
+    EndOfMaintenance,
+    EndOfPods,
+    FewerDedicatedDomains,
+    FewerPods,
+    HigherPriority,
+    HigherTier,
+    MoreCapability,
+    MoreNodeClasses,
+    MoreNodes,
+    MoreWeight,
+    NoStrictOrder,
+    OpenQueue,
+    OtherQueue,
+    Repair,
+    Restart,
+    ReturnOfNodes,
+    ShorterDuration,
+    SmallerGuarantee,
+    SmallerPods,
+    SmallerSubgroups,
+    SoftTopology,
+    StartOfGang,
+)
 
 CLUSTER = """\
 apiVersion: gangplan.dev/v1alpha1
@@ -161,40 +210,36 @@ LIMIT = "request of role worker | nvidia.com/gpu: 8"
 CAPACITY = f"{POOL} capacity | nvidia.com/gpu: 8"
 
 
-def amount(code: str, **more: object) -> Fact:
-    return replace(Fact(code, resource=1), **more)  # type: ignore[arg-type]
-
-
 CASES: dict[str, list[tuple[Fact, list[str]]]] = {
     "GW101": [
-        (amount("GW101", queue=0), [f"{QUEUE} capability | nvidia.com/gpu: 16", f"{ONE} {LIMIT}"]),
+        (CapabilityLimit(8, 4, 0, 1, 16), [f"{QUEUE} capability | nvidia.com/gpu: 16", f"{ONE} {LIMIT}"]),
         (
-            amount("GW101", queue=0, gangs=(1,)),
+            CapabilityLimit(8, 4, 0, 1, 16, (1,)),
             [f"{QUEUE} capability | nvidia.com/gpu: 16", f"{TWO}  | name: two", f"{ONE} {LIMIT}"],
         ),
     ],
-    "GW102": [(amount("GW102"), [CAPACITY, f"{ONE} {LIMIT}"])],
-    "GW103": [(amount("GW103", role=0), [CAPACITY, f"{ONE} {LIMIT}"])],
+    "GW102": [(ResourceShortage(8, 4, 1), [CAPACITY, f"{ONE} {LIMIT}"])],
+    "GW103": [(OversizedPod(8, 4, 0, 1), [CAPACITY, f"{ONE} {LIMIT}"])],
     "GW104": [
         (
-            Fact("GW104", tier=1, hypernode=1),
+            DomainShortage(2, 1, tier=1, hypernode=1),
             [
                 f"{POOL} domain gpu-sn-1 | - {{name: sn, size: 2}}",
                 f"{ONE} topology | networkTopology: {{mode: hard, highestTierAllowed: 1}}",
             ],
         )
     ],
-    "GW105": [(Fact("GW105", gangs=(1,)), [f"{TWO}  | name: two"])],
+    "GW105": [(PrecedingGangs(2, 1, gangs=(1,)), [f"{TWO}  | name: two"])],
     "GW106": [
-        (amount("GW106", queue=1, queues=(0,)), [f"{QUEUE} guarantee | nvidia.com/gpu: 4", f"{ONE} {LIMIT}"]),
+        (GuaranteeReserve(8, 4, 1, 1, (0,)), [f"{QUEUE} guarantee | nvidia.com/gpu: 4", f"{ONE} {LIMIT}"]),
         (
-            Fact("GW106", queue=0, tier=1),
+            DedicatedDomains(queue=0, tier=1),
             [f"{QUEUE} guaranteed domains | gangplan.dev/guaranteed-domains: 1 of tier 1"],
         ),
     ],
     "GW107": [
         (
-            Fact("GW107", role=0),
+            NoEligibleNode(role=0),
             [
                 f"{ONE} node selector of role worker | nodeSelector: {{zone: a}}",
                 f"{ONE} tolerations of role worker | tolerations: [{{operator: Exists}}]",
@@ -202,40 +247,38 @@ CASES: dict[str, list[tuple[Fact, list[str]]]] = {
             ],
         )
     ],
-    "GW108": [(amount("GW108"), [CAPACITY, f"{ONE} {LIMIT}"])],
+    "GW108": [(OversizedGang(8, 4, 1), [CAPACITY, f"{ONE} {LIMIT}"])],
     "GW109": [
         (
-            Fact("GW109", subgroup=0),
+            SubgroupShortage(0, 1, 2, 1, 2),
             [f"{ONE} subgroup worker | partitionPolicy: {{totalPartitions: 1, partitionSize: 2}}"],
         )
     ],
-    "GW110": [(Fact("GW110"), ["Cluster test time limit | timeLimit: 20"])],
-    "GW112": [(amount("GW112", queue=0), [f"{QUEUE} weight | weight: 3", f"{ONE} {LIMIT}"])],
+    "GW110": [(Undecided(), ["Cluster test time limit | timeLimit: 20"])],
+    "GW112": [(ShareLimit(8, 4, 0, 1, 16), [f"{QUEUE} weight | weight: 3", f"{ONE} {LIMIT}"])],
     "GW113": [
-        (Fact("GW113", queue=1), ['Queue shut closed | gangplan.dev/closed: "true"']),
-        (Fact("GW113", queue=0), [f"{QUEUE}  | name: research"]),
+        (ClosedQueue(queue=1), ['Queue shut closed | gangplan.dev/closed: "true"']),
+        (ClosedQueue(queue=0), [f"{QUEUE}  | name: research"]),
     ],
     "GW114": [
         (
-            Fact("GW114", gangs=(1,)),
+            ReservedNodes(gang=1),
             [f"{TWO}  | name: two", f"{ONE} expected duration | gangplan.dev/expected-duration: 2h"],
         )
     ],
-    "GW115": [
-        (Fact("GW115", queue=0, gangs=(1,)), [f"{TWO}  | name: two", f"{QUEUE} order | gangplan.dev/order: strict"])
-    ],
+    "GW115": [(StrictOrder(queue=0, gang=1), [f"{TWO}  | name: two", f"{QUEUE} order | gangplan.dev/order: strict"])],
     "GW116": [
         (
-            Fact("GW116"),
+            Maintenance(),
             [f"{POOL} maintenance | maintenance:", f"{ONE} expected duration | gangplan.dev/expected-duration: 2h"],
         )
     ],
-    "GW117": [(Fact("GW117", role=0, pod_rule=0), [f"{ONE} rule of role worker | affinity:"])],
-    "GW118": [(Fact("GW118", role=0), [f"{ONE} role worker | - name: worker"])],
-    "GW119": [(Fact("GW119", role=0), [f"{POOL} capacity | capacity:", f"{ONE} role worker | - name: worker"])],
+    "GW117": [(PodRuleConflict(role=0, pod_rule=0), [f"{ONE} rule of role worker | affinity:"])],
+    "GW118": [(SlotShortage(2, 1, role=0), [f"{ONE} role worker | - name: worker"])],
+    "GW119": [(Fragmentation(2, 1, role=0), [f"{POOL} capacity | capacity:", f"{ONE} role worker | - name: worker"])],
     "GW120": [
         (
-            Fact("GW120", role=0),
+            EligibleNodeShortage(2, 1, role=0),
             [
                 f"{ONE} node selector of role worker | nodeSelector: {{zone: a}}",
                 f"{ONE} tolerations of role worker | tolerations: [{{operator: Exists}}]",
@@ -243,13 +286,13 @@ CASES: dict[str, list[tuple[Fact, list[str]]]] = {
             ],
         )
     ],
-    "GW121": [(Fact("GW121"), ["Pods of team/one on gpu-1, gpu-2  | in the cluster"])],
-    "GW122": [(Fact("GW122", nodes=(4,)), ["Node stray  | in the cluster"])],
+    "GW121": [(OwnRunningPods(2, 1), ["Pods of team/one on gpu-1, gpu-2  | in the cluster"])],
+    "GW122": [(AwayNodes(nodes=(4,)), ["Node stray  | in the cluster"])],
 }
 
 
 def test_every_code_says_where_it_comes_from() -> None:
-    assert FACT_SOURCES.keys() == CASES.keys() == REASON_TEMPLATES.keys() - {"GW111"}
+    assert CASES.keys() == {kind.code for kind in REASONS} - {"GW111"}
 
 
 @pytest.mark.parametrize("code", CASES)
@@ -259,46 +302,51 @@ def test_a_fact_names_the_objects_that_it_comes_from_and_no_others(outcome: Outc
     runs = replace(outcome.problem.gangs[0], running=(Placement(0, 1, 1), Placement(0, 2, 1)))
     problem = replace(outcome.problem, gangs=(runs, *outcome.problem.gangs[1:]))
     sources = Provenance(problem, outcome.origins, outcome.specs.cluster.document)
-    assert [seen(sources.fact_sources(0, fact)) for fact, _ in CASES[code]] == [expected for _, expected in CASES[code]]
+    assert [seen(fact_sources(sources, 0, fact)) for fact, _ in CASES[code]] == [
+        expected for _, expected in CASES[code]
+    ]
 
 
 ROLE, MADE = f"{ONE} role worker | - name: worker", f"{POOL}  | metadata: {{name: gpu}}"
 TOPOLOGY = f"{ONE} topology | networkTopology: {{mode: hard, highestTierAllowed: 1}}"
 PARTS = f"{ONE} subgroup worker | partitionPolicy: {{totalPartitions: 1, partitionSize: 2}}"
 REPAIR_CASES: dict[str, tuple[Repair, list[str]]] = {
-    "GR101": (Repair("GR101", queue=0, resource=1), [f"{QUEUE} capability | nvidia.com/gpu: 16"]),
-    "GR102": (Repair("GR102", tier=2), [TOPOLOGY]),
-    "GR103": (Repair("GR103"), []),
-    "GR104": (Repair("GR104", nodes=(0,), hypernode=0), [MADE, f"{POOL} domain gpu-sn-0 | - {{name: sn, size: 2}}"]),
-    "GR105": (Repair("GR105", role=0), [ROLE]),
-    "GR106": (Repair("GR106", subgroup=0), [PARTS]),
-    "GR107": (Repair("GR107", subgroup=0), [PARTS]),
-    "GR108": (Repair("GR108", queue=0, resource=1), [f"{QUEUE} guarantee | nvidia.com/gpu: 4"]),
-    "GR109": (Repair("GR109", gangs=(1,)), [f"{TWO}  | name: two"]),
-    "GR110": (Repair("GR110", queue=0), [f"{QUEUE} weight | weight: 3"]),
-    "GR111": (Repair("GR111", queue=1), ['Queue shut closed | gangplan.dev/closed: "true"']),
+    "GR101": (MoreCapability(queue=0, resource=1, amount=8), [f"{QUEUE} capability | nvidia.com/gpu: 16"]),
+    "GR102": (HigherTier(tier=2), [TOPOLOGY]),
+    "GR103": (EndOfPods(), []),
+    "GR104": (MoreNodes(node=0, amount=1, hypernode=0), [MADE, f"{POOL} domain gpu-sn-0 | - {{name: sn, size: 2}}"]),
+    "GR105": (FewerPods(0, 1, 2), [ROLE]),
+    "GR106": (SmallerSubgroups(0, 1, 2), [PARTS]),
+    "GR107": (SoftTopology(subgroup=0), [PARTS]),
+    "GR108": (SmallerGuarantee(queue=0, resource=1, amount=8), [f"{QUEUE} guarantee | nvidia.com/gpu: 4"]),
+    "GR109": (EndOfGangs(gangs=(1,)), [f"{TWO}  | name: two"]),
+    "GR110": (MoreWeight(0, 4, 3), [f"{QUEUE} weight | weight: 3"]),
+    "GR111": (OpenQueue(queue=1), ['Queue shut closed | gangplan.dev/closed: "true"']),
     "GR112": (
-        Repair("GR112", role=0, nodes=(0,)),
+        MoreNodeClasses(role=0, node=0),
         [
             f"{ONE} node selector of role worker | nodeSelector: {{zone: a}}",
             f"{ONE} tolerations of role worker | tolerations: [{{operator: Exists}}]",
         ],
     ),
-    "GR113": (Repair("GR113"), []),
-    "GR114": (Repair("GR114"), [f"{ONE} priority class | spec:"]),  # it names none yet
-    "GR115": (Repair("GR115", role=0, resource=1), [f"{ONE} {LIMIT}"]),
-    "GR116": (Repair("GR116", nodes=(4,)), ["Node stray  | in the cluster"]),
-    "GR117": (Repair("GR117", queue=0), [f"{QUEUE} order | gangplan.dev/order: strict"]),
-    "GR118": (Repair("GR118", gangs=(1,)), [f"{TWO}  | name: two"]),
-    "GR119": (Repair("GR119", queue=0), [f"{QUEUE} guaranteed domains | gangplan.dev/guaranteed-domains: 1 of tier 1"]),
-    "GR120": (Repair("GR120", queue=1), [f"{ONE} queue | queue: research"]),
-    "GR121": (Repair("GR121", seconds=9), [f"{ONE} expected duration | gangplan.dev/expected-duration: 2h"]),
-    "GR122": (Repair("GR122", seconds=9), [f"{POOL} maintenance | maintenance:"]),
+    "GR113": (Restart(), []),
+    "GR114": (HigherPriority(1), [f"{ONE} priority class | spec:"]),  # it names none yet
+    "GR115": (SmallerPods(0, 1, 4, 8), [f"{ONE} {LIMIT}"]),
+    "GR116": (ReturnOfNodes(nodes=(4,)), ["Node stray  | in the cluster"]),
+    "GR117": (NoStrictOrder(queue=0), [f"{QUEUE} order | gangplan.dev/order: strict"]),
+    "GR118": (StartOfGang(gang=1), [f"{TWO}  | name: two"]),
+    "GR119": (
+        FewerDedicatedDomains(queue=0, amount=1),
+        [f"{QUEUE} guaranteed domains | gangplan.dev/guaranteed-domains: 1 of tier 1"],
+    ),
+    "GR120": (OtherQueue(queue=1), [f"{ONE} queue | queue: research"]),
+    "GR121": (ShorterDuration(seconds=9), [f"{ONE} expected duration | gangplan.dev/expected-duration: 2h"]),
+    "GR122": (EndOfMaintenance(seconds=9), [f"{POOL} maintenance | maintenance:"]),
 }
 
 
 def test_every_repair_says_where_it_is_made() -> None:
-    assert REPAIR_SOURCES.keys() == REPAIR_CASES.keys() == REPAIR_TEMPLATES.keys()
+    assert REPAIR_CASES.keys() == {kind.code for kind in REPAIRS}
 
 
 @pytest.mark.parametrize("code", REPAIR_CASES)
@@ -307,7 +355,7 @@ def test_a_repair_names_the_line_to_change_or_what_is_waited_for(outcome: Outcom
     assert outcome.origins is not None
     repair, expected = REPAIR_CASES[code]
     assert (
-        seen(Provenance(outcome.problem, outcome.origins, outcome.specs.cluster.document).repair_sources(0, repair))
+        seen(repair_sources(Provenance(outcome.problem, outcome.origins, outcome.specs.cluster.document), 0, repair))
         == expected
     )
 
@@ -317,7 +365,7 @@ def test_a_rule_of_a_pod_that_is_nobodys_is_said_by_its_name(outcome: Outcome) -
     assert outcome.origins is not None
     (guarded,) = (rho for rho, guards in enumerate(outcome.origins.rule_owner_pods) if guards)
     sources = Provenance(outcome.problem, outcome.origins, outcome.specs.cluster.document)
-    assert seen(sources.fact_sources(1, Fact("GW117", role=0, pod_rule=guarded))) == [
+    assert seen(fact_sources(sources, 1, PodRuleConflict(role=0, pod_rule=guarded))) == [
         "Pod ops/guard rule | in the cluster"
     ]
 
@@ -334,7 +382,10 @@ def test_nodes_that_only_the_cluster_knows_are_named_in_few_words() -> None:
     assert made.problem is not None
     assert made.origins is not None
     sources = Provenance(made.problem, made.origins, made.specs.cluster.document)
-    assert seen(sources.fact_sources(0, Fact("GW102", resource=1)))[0] == "Node n-0 to 4 capacity | in the cluster"
+    assert (
+        seen(fact_sources(sources, 0, ResourceShortage(8, 4, resource=1)))[0]
+        == "Node n-0 to 4 capacity | in the cluster"
+    )
 
 
 def test_a_suspended_job_points_to_what_its_owner_wrote() -> None:

@@ -7,8 +7,20 @@ from dataclasses import replace
 import pytest
 
 from solver import solve
-from solver.plan import Decision, Repair
+from solver.plan import Decision
 from solver.problem import Node, Problem
+from solver.repairs import (
+    EndOfGangs,
+    EndOfMaintenance,
+    FewerDedicatedDomains,
+    FewerPods,
+    HigherPriority,
+    NoStrictOrder,
+    OtherQueue,
+    Repair,
+    ShorterDuration,
+    StartOfGang,
+)
 from solver.verify import verify
 from tests.builders.problems import GangSpec, NodeSpec, gang, nodes, problem, queue, role, running_pods
 
@@ -46,9 +58,7 @@ def test_where_ends_are_known_the_soonest_place_is_said_though_more_must_end() -
     assert plan.reservation is not None
     assert (plan.reservation.starts_in, plan.reservation.awaited_gangs) == (3_600, (1, 2))
     behind = replace(world, gangs=(*world.gangs, replace(world.gangs[3], name="next", age=9)))
-    assert (
-        Repair("GR109", gangs=(0,), seconds=36_000) in decision(behind, "next").repairs
-    )  # the room before is another's
+    assert EndOfGangs(gangs=(0,), seconds=36_000) in decision(behind, "next").repairs  # the room before is another's
 
 
 def test_nobody_is_waited_for_who_is_not_needed_and_one_of_unknown_end_only_where_no_known_one_helps() -> None:
@@ -63,7 +73,7 @@ def test_nobody_is_waited_for_who_is_not_needed_and_one_of_unknown_end_only_wher
     assert held is not None
     assert held.awaited_gangs == (0,)
     unknown = problem(nodes(2, gpu=8), busy("a", 0), busy("b", 1, gpu=7), gang("asks", role(2, gpu=8)))
-    assert repairs(unknown, "GR109") == (Repair("GR109", gangs=(0, 1)),)
+    assert repairs(unknown, "GR109") == (EndOfGangs(gangs=(0, 1)),)
     # the one that ends is on another kind of node
     apart = problem(
         nodes(1, gpu=8),
@@ -72,7 +82,7 @@ def test_nobody_is_waited_for_who_is_not_needed_and_one_of_unknown_end_only_wher
         gang("b", role(1, gpu=8, node_classes=(1,)), running=(running_pods(0, 1, 1),), ends_in=9),
         gang("asks", role(1, gpu=8)),
     )
-    assert repairs(apart, "GR109") == (Repair("GR109", gangs=(0,)),)
+    assert repairs(apart, "GR109") == (EndOfGangs(gangs=(0,)),)
 
 
 def test_gangs_that_the_plan_starts_are_waited_for_where_their_end_is_known() -> None:
@@ -122,12 +132,12 @@ def test_a_gang_behind_another_is_told_to_wait_for_it_to_be_more_urgent_or_to_li
         gang("first", role(2, gpu=8), queue="line"),
         gang("asks", role(1, gpu=2), queue="line"),
     )
-    assert decision(two).repairs == (Repair("GR118", gangs=(2,)), Repair("GR114", amount=0), Repair("GR117", queue=0))
+    assert decision(two).repairs == (StartOfGang(gang=2), HigherPriority(amount=0), NoStrictOrder(queue=0))
 
 
 def test_nobody_waits_for_the_start_of_one_that_takes_the_whole_cluster_or_never_starts() -> None:
-    assert decision(strict()).repairs == (Repair("GR114", amount=0), Repair("GR117", queue=0))
-    assert decision(strict(first=3)).repairs == (Repair("GR114", amount=0), Repair("GR117", queue=0))
+    assert decision(strict()).repairs == (HigherPriority(amount=0), NoStrictOrder(queue=0))
+    assert decision(strict(first=3)).repairs == (HigherPriority(amount=0), NoStrictOrder(queue=0))
 
 
 def test_lifting_the_order_is_not_said_where_others_have_the_room_by_then() -> None:
@@ -141,7 +151,7 @@ def test_lifting_the_order_is_not_said_where_others_have_the_room_by_then() -> N
         gang("asks", role(1, gpu=4), queue="line"),
         gang("rich", role(1, gpu=8), queue="other", priority=3),
     )
-    assert repairs(world, "GR117", "GR114") == (Repair("GR114", amount=3),)
+    assert repairs(world, "GR117", "GR114") == (HigherPriority(amount=3),)
 
 
 # ---- a reservation
@@ -150,8 +160,8 @@ def test_lifting_the_order_is_not_said_where_others_have_the_room_by_then() -> N
 @pytest.mark.parametrize(
     ("duration", "expected"),
     [
-        (None, (Repair("GR121", seconds=900), Repair("GR114", amount=0))),
-        (1200, (Repair("GR121", seconds=900), Repair("GR114", amount=0))),
+        (None, (ShorterDuration(seconds=900), HigherPriority(amount=0))),
+        (1200, (ShorterDuration(seconds=900), HigherPriority(amount=0))),
     ],
 )
 def test_a_gang_that_would_be_in_the_way_may_end_sooner_or_be_more_urgent(
@@ -175,7 +185,7 @@ def test_where_there_is_room_beside_the_reserved_gang_its_start_is_waited_for() 
             gang("asks", role(1, gpu=2)),
         )
 
-    assert repairs(world(6), "GR118") == (Repair("GR118", gangs=(1,), seconds=900),)
+    assert repairs(world(6), "GR118") == (StartOfGang(gang=1, seconds=900),)
     assert repairs(world(7), "GR118") == ()
 
 
@@ -186,14 +196,14 @@ def test_nobody_is_told_to_end_before_a_time_that_nobody_knows() -> None:
         gang("large", role(2, gpu=8), overdue=True),
         gang("asks", role(1, gpu=4), duration=5),
     )
-    assert decision(world).repairs == (Repair("GR114", amount=0),)
+    assert decision(world).repairs == (HigherPriority(amount=0),)
 
 
 def test_the_gang_with_the_reservation_is_not_kept_off_its_own_room() -> None:
     """Elsewhere its repairs are as without a reservation, but for waiting, of which the reservation itself speaks."""
     world = problem(nodes(2, gpu=8), busy("a", 0, ends_in=900), gang("asks", role(2, gpu=8)))
     assert solve(world).reservation is not None
-    assert decision(world).repairs == (Repair("GR105", role=0, amount=1, current_amount=2),)
+    assert decision(world).repairs == (FewerPods(role=0, amount=1, current_amount=2),)
 
 
 # ---- domains that another queue keeps
@@ -213,7 +223,7 @@ def kept(count: int, *more: GangSpec, strict: bool = False) -> Problem:
 
 
 def test_one_domain_less_is_enough_and_the_owners_queue_would_take_it() -> None:
-    assert repairs(kept(2), "GR119", "GR120") == (Repair("GR120", queue=0), Repair("GR119", queue=0, amount=1))
+    assert repairs(kept(2), "GR119", "GR120") == (OtherQueue(queue=0), FewerDedicatedDomains(queue=0, amount=1))
 
 
 def test_all_domains_where_one_is_not_enough() -> None:
@@ -223,7 +233,7 @@ def test_all_domains_where_one_is_not_enough() -> None:
         gangs=(replace(world.gangs[0], minimum=4, roles=(replace(world.gangs[0].roles[0], replicas=4, minimum=4),)),),
     )
     assert repairs(large, "GR119", "GR120") == (
-        Repair("GR119", queue=0, amount=2),
+        FewerDedicatedDomains(queue=0, amount=2),
     )  # the queue may hold 12, and it asks for 16
 
 
@@ -264,7 +274,7 @@ def test_where_the_end_of_others_is_enough_what_is_closed_is_not_blamed() -> Non
         hypernodes=TREE,
     )
     assert [fact.code for fact in decision(world).facts] == ["GW102"]
-    assert repairs(world, "GR109") == (Repair("GR109", gangs=(0,)),)
+    assert repairs(world, "GR109") == (EndOfGangs(gangs=(0,)),)
 
 
 def test_no_other_selector_is_recommended_for_nodes_that_are_only_closed() -> None:
@@ -293,23 +303,23 @@ def machine(*more: list[NodeSpec] | GangSpec, duration: int | None = None) -> Pr
 
 def test_a_gang_may_end_before_the_maintenance_or_start_after_it() -> None:
     world = closing(machine(duration=500), n0=((300, 600),), n1=((200, 400),))
-    assert repairs(world, "GR121", "GR122") == (Repair("GR121", seconds=300), Repair("GR122", seconds=400))
+    assert repairs(world, "GR121", "GR122") == (ShorterDuration(seconds=300), EndOfMaintenance(seconds=400))
 
 
 def test_a_window_that_comes_again_too_soon_is_not_waited_for() -> None:
     again = closing(machine(duration=500), n0=((300, 600), (700, 800)), n1=((200, 400), (450, 500)))
-    assert repairs(again, "GR122") == (Repair("GR122", seconds=500),)
+    assert repairs(again, "GR122") == (EndOfMaintenance(seconds=500),)
     unknown = closing(machine(), n0=((300, 600), (700, 800)), n1=((200, 400), (450, 500)))
-    assert repairs(unknown, "GR121", "GR122") == (Repair("GR121", seconds=300), Repair("GR122", seconds=500))
+    assert repairs(unknown, "GR121", "GR122") == (ShorterDuration(seconds=300), EndOfMaintenance(seconds=500))
 
 
 def test_during_maintenance_no_duration_is_short_enough() -> None:
     world = closing(machine(duration=500), n0=((0, 600),), n1=((0, 700),))
-    assert repairs(world, "GR121", "GR122") == (Repair("GR122", seconds=600),)
+    assert repairs(world, "GR121", "GR122") == (EndOfMaintenance(seconds=600),)
 
 
 def test_a_place_that_is_taken_is_not_free_after_the_maintenance_unless_its_gang_ends() -> None:
     for ends, expected in ((None, 700), (550, 600)):
         there = gang("there", role(1, gpu=8), running=(running_pods(0, 0, 1),), ends_in=ends)
         world = closing(machine(there, duration=500), n0=((300, 600),), n1=((0, 700),))
-        assert repairs(world, "GR122") == (Repair("GR122", seconds=expected),)
+        assert repairs(world, "GR122") == (EndOfMaintenance(seconds=expected),)

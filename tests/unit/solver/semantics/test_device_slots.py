@@ -8,8 +8,10 @@ from dataclasses import replace
 import pytest
 
 from solver import solve
-from solver.plan import Fact, Plan, Repair
+from solver.facts import OversizedSlotRequest, PrecedingGangs, SlotShortage
+from solver.plan import Plan
 from solver.problem import DeviceSlot, InvalidProblemError, Placement, Problem, SlotRequest, Topology
+from solver.repairs import SmallerPods
 from solver.validation.values import validate
 from solver.verify import verify
 from tests.builders.problems import device_slots, gang, hard_topology, nodes, problem, role
@@ -47,7 +49,7 @@ def used(plan: Plan) -> dict[tuple[int, int], int]:
 def test_a_pod_whose_share_no_device_has_waits_though_the_node_has_it_in_sum() -> None:
     half_full = nodes(1, gpu=200, free={"gpu": 100}, slots=device_slots("device", 2, {"gpu": 50}, gpu=100))
     plan = planned(problem(half_full, gang("a", role(1, gpu=60, slot_requests=one(gpu=60)))))
-    assert plan.decisions[0].facts == (Fact("GW118", role=0, resource=0, asked=60, available=50, limit=100),)
+    assert plan.decisions[0].facts == (OversizedSlotRequest(asked=60, available=50, role=0, resource=0, limit=100),)
     assert actions(planned(problem(half_full, gang("a", role(1, gpu=50, slot_requests=one(gpu=50)))))) == ["start"]
     assert actions(planned(problem(half_full, gang("a", role(1, gpu=60))))) == ["start"]
 
@@ -60,9 +62,9 @@ def test_a_share_above_every_device_is_never_to_be_had_and_no_fault_of_the_nodes
         )
     )
     assert plan.decisions[0].facts == (
-        Fact("GW118", never=True, role=0, resource=0, asked=120, available=100, limit=100),
+        OversizedSlotRequest(asked=120, available=100, role=0, resource=0, limit=100, never=True),
     )
-    assert plan.decisions[0].repairs[0] == Repair("GR115", role=0, resource=0, amount=100, current_amount=120)
+    assert plan.decisions[0].repairs[0] == SmallerPods(role=0, resource=0, amount=100, current_amount=120)
 
 
 def test_the_largest_cell_is_no_repair_where_the_share_is_not_what_the_pod_asks_for() -> None:
@@ -72,7 +74,7 @@ def test_the_largest_cell_is_no_repair_where_the_share_is_not_what_the_pod_asks_
         gang("a", role(1, gpu=120, slot_requests=each_of(2, gpu=60))),
     )
     decision = planned(world).decisions[0]
-    assert decision.facts == (Fact("GW118", never=True, role=0, resource=0, asked=60, available=50, limit=50),)
+    assert decision.facts == (OversizedSlotRequest(asked=60, available=50, role=0, resource=0, limit=50, never=True),)
     assert "GR115" not in {repair.code for repair in decision.repairs}
 
 
@@ -90,7 +92,7 @@ def test_a_node_without_such_cells_takes_no_pod_with_a_portion() -> None:
         gang("a", role(2, gpu=1, slot_requests=one(gpu=1))),
     )
     plan = planned(world)
-    assert plan.decisions[0].facts == (Fact("GW118", never=True, role=0, asked=2, available=1),)
+    assert plan.decisions[0].facts == (SlotShortage(asked=2, available=1, role=0, never=True),)
 
 
 def test_fractions_go_to_the_fullest_device_that_holds_them_so_that_a_whole_one_stays_free() -> None:
@@ -206,7 +208,7 @@ def test_the_gang_that_took_the_device_is_named() -> None:
     node = nodes(1, gpu=20, slots=device_slots("device", 2, gpu=10))
     first = gang("first", role(2, gpu=7, slot_requests=one(gpu=7)), priority=1)
     plan = planned(problem(node, first, gang("second", role(1, gpu=6, slot_requests=one(gpu=6)))))
-    assert plan.decisions[1].facts == (Fact("GW105", asked=1, available=0, gangs=(0,)),)
+    assert plan.decisions[1].facts == (PrecedingGangs(asked=1, available=0, gangs=(0,)),)
 
 
 def test_different_gpu_models_need_no_cells_eligibility_keeps_them_apart() -> None:

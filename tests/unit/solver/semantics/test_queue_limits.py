@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from solver import solve
-from solver.plan import Fact, Plan
+from solver.facts import ClosedQueue, Fact, GuaranteeReserve, ShareLimit
+from solver.plan import Plan
 from solver.problem import Policy, Problem
 from solver.semantics.hierarchical_drf import entitlements
 from solver.semantics.queue_limits import capacity_deserved, real_capability, water_filled_shares
@@ -126,7 +127,7 @@ def test_proportion_lets_no_queue_exceed_its_share_even_beside_free_nodes() -> N
         policy=PROPORTION,
     )
     assert started(world) == [6, 0]
-    assert facts(world, "wide") == (Fact("GW112", queue=1, resource=0, asked=8, available=6, limit=6),)
+    assert facts(world, "wide") == (ShareLimit(asked=8, available=6, queue=1, resource=0, limit=6),)
     assert started(replace(world, policy=Policy())) == [4, 1]
 
 
@@ -237,7 +238,7 @@ def test_flat_capacity_counts_guarantees_of_a_tree_twice_and_says_so() -> None:
     tree = (queue("top", guarantee={"gpu": 4}), queue("heir", "top", guarantee={"gpu": 4}), queue("b"))
     world = problem(nodes(12, gpu=1), *tree, gang("wide", role(6, gpu=1), queue="b"), policy=CAPACITY)
     assert facts(world, "wide") == (
-        Fact("GW106", never=True, queue=2, resource=0, asked=6, available=4, queues=(0, 1)),
+        GuaranteeReserve(asked=6, available=4, queue=2, resource=0, queues=(0, 1), never=True),
     )
     assert started(replace(world, policy=Policy())) == [0, 0, 1]
 
@@ -392,7 +393,7 @@ def test_with_the_tree_a_queue_that_has_children_takes_no_gang() -> None:
         nodes(1, gpu=4), queue("top"), queue("leaf", "top"), *singles(1, "top"), *singles(1, "leaf"), policy=TREE
     )
     assert started(world) == [0, 1]
-    assert facts(world, "top0") == (Fact("GW113", queue=0),)
+    assert facts(world, "top0") == (ClosedQueue(queue=0),)
 
 
 # --- drf
@@ -516,4 +517,4 @@ def test_a_closed_queue_takes_nothing_new_and_keeps_what_runs(shut: str) -> None
     plan = decided(world)
     assert started(world) == [0, 0, 2]
     assert (plan.decisions[0].action, [place.pods for place in plan.decisions[0].placements]) == ("keep", [1])
-    assert facts(world, "leaf0") == (Fact("GW113", queue=["top", "leaf"].index(shut)),)
+    assert facts(world, "leaf0") == (ClosedQueue(queue=["top", "leaf"].index(shut)),)

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from solver import solve
+from solver.facts import PodRuleConflict
 from solver.plan import Plan
 from solver.problem import InvalidProblemError, PodRule, Problem
 from solver.validation.values import validate
@@ -50,7 +51,7 @@ def test_one_pod_more_than_hosts_never_fits_and_the_relation_is_blamed() -> None
         pod_rules=(pod_rule("anti-affinity", range(4)),),
     )
     (decision,) = solved(world).decisions
-    assert [(fact.code, fact.never, fact.role, fact.pod_rule) for fact in decision.facts] == [("GW117", True, 0, 0)]
+    assert decision.facts == (PodRuleConflict(role=0, pod_rule=0, never=True),)
 
 
 @pytest.mark.parametrize(("pods", "gpus", "codes"), [(3, 9, ["GW103"]), (5, 8, ["GW117", "GW108"])])

@@ -5,13 +5,16 @@ from __future__ import annotations
 import ast
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import solver.plan
 import solver.verify
-from solver.plan import Batch, Fact, Objective, Plan, Repair
+from solver.facts import ClosedQueue, Fact, NoEligibleNode, PrecedingGangs, ResourceShortage, Undecided
+from solver.plan import Batch, Objective, Plan
 from solver.problem import Placement, Problem
+from solver.repairs import EndOfGangs, EndOfPods, FewerPods, OpenQueue, OtherQueue, Repair, ReturnOfNodes
 from solver.verify import RULES, needs, verify
 from tests.builders.problems import (
     gang,
@@ -39,7 +42,12 @@ def test_the_verifier_imports_nothing_of_the_solver_but_what_goes_in_and_what_co
         if isinstance(node, ast.ImportFrom) and node.module
     ]
     ours = {name for name in wanted if name.split(".")[0] in ("solver", "compiler", "reconciler")}
-    assert {name for name in ours if not name.startswith("solver.verify")} == {"solver.plan", "solver.problem"}
+    assert {name for name in ours if not name.startswith("solver.verify")} == {
+        "solver.facts",
+        "solver.plan",
+        "solver.problem",
+        "solver.repairs",
+    }
 
 
 CHECKED: dict[type, dict[str, str]] = {
@@ -66,34 +74,19 @@ CHECKED: dict[type, dict[str, str]] = {
     solver.plan.UnlocatedHolder: dict.fromkeys(
         ("gang", "node", "slot_group"), "no: for people; tests/unit/compiler/lower/test_slot_holders.py"
     ),
-    solver.plan.Fact: {
-        "code": "no: that the facts suffice and none is idle takes as long as finding them; tests/property/test_reasons.py",
-        "never": "reasons",
-        **dict.fromkeys(
-            ("role", "queue", "resource", "hypernode", "pod_rule", "gangs", "queues", "nodes", "subgroup"), "reasons"
-        ),
-        **dict.fromkeys(("asked", "available"), "reasons"),
+    # That facts suffice and none is idle, and that repairs are enough, takes as long as finding them:
+    # tests/property/test_reasons.py, test_repairs.py and test_delays.py.
+    Fact: {
+        **dict.fromkeys(("never", "asked", "available"), "reasons"),
+        **dict.fromkeys(("role", "queue", "resource", "hypernode", "pod_rule", "subgroup", "gang"), "reasons"),
+        **dict.fromkeys(("gangs", "queues", "nodes"), "reasons"),
         "tier": "no: what the gang's topology says, for people",
         "limit": "no: what a limit says, for people; tests/unit/solver/diagnosis/test_reasons.py",
     },
-    solver.plan.Repair: {
-        "code": "no: that it is enough takes as long as finding it; tests/property/test_repairs.py, tests/property/test_delays.py",
-        **dict.fromkeys(
-            (
-                "queue",
-                "resource",
-                "tier",
-                "amount",
-                "current_amount",
-                "role",
-                "subgroup",
-                "hypernode",
-                "gangs",
-                "nodes",
-                "also",
-            ),
-            "reasons",
-        ),
+    Repair: {
+        **dict.fromkeys(("tier", "amount", "current_amount", "also"), "reasons"),
+        **dict.fromkeys(("role", "queue", "resource", "hypernode", "subgroup", "gang", "node"), "reasons"),
+        **dict.fromkeys(("gangs", "nodes"), "reasons"),
         "seconds": "no: when others end, for people; tests/property/test_delays.py",
     },
     solver.plan.SlotUse: dict.fromkeys(("role", "node", "slot", "pods"), "device_slots"),
@@ -116,9 +109,17 @@ CHECKED: dict[type, dict[str, str]] = {
 """Field of what a plan is made of -> the rule that looks at it, or why none does at run time, and what does instead."""
 
 
+def kinds_of(made: type[Any]) -> list[type[Any]]:
+    """The type and all that are made from it."""
+    found = [made]
+    for below in made.__subclasses__():
+        found += kinds_of(below)
+    return found
+
+
 @pytest.mark.parametrize("made", CHECKED, ids=lambda made: made.__name__)
 def test_every_field_of_a_plan_is_checked_or_it_is_said_why_not(made: type) -> None:
-    assert CHECKED[made].keys() == {field.name for field in fields(made)}
+    assert CHECKED[made].keys() == {field.name for kind in kinds_of(made) for field in fields(kind)}
     rules = {rule.__name__ for rule in RULES}
     for said in CHECKED[made].values():
         assert said in rules or said.startswith("no: ")
@@ -126,7 +127,7 @@ def test_every_field_of_a_plan_is_checked_or_it_is_said_why_not(made: type) -> N
 
 
 def test_the_table_knows_whatever_a_plan_is_made_of() -> None:
-    assert set(CHECKED) == {
+    assert set(CHECKED) - {Fact, Repair} == {
         made for made in vars(solver.plan).values() if is_dataclass(made) and made.__module__ == "solver.plan"
     }
 
@@ -513,63 +514,63 @@ FORM = {
     "a started gang has reasons": (replace(GOOD, decisions=(replace(A, facts=B.facts), B, C)), {"reasons"}),
     "a kept gang has reasons": (replace(GOOD, decisions=(A, B, replace(C, facts=B.facts))), {"reasons"}),
     "a started gang has repairs": (
-        replace(GOOD, decisions=(replace(A, repairs=(Repair("GR000"),)), B, C)),
+        replace(GOOD, decisions=(replace(A, repairs=(EndOfPods(),)), B, C)),
         {"reasons"},
     ),
     "a fact points at no role": (
-        replace(GOOD, decisions=(A, replace(B, facts=(Fact("GW000", role=1),)), C)),
+        replace(GOOD, decisions=(A, replace(B, facts=(NoEligibleNode(role=1),)), C)),
         {"reasons"},
     ),
     "a fact points at no queue": (
-        replace(GOOD, decisions=(A, replace(B, facts=(Fact("GW000", queue=2),)), C)),
+        replace(GOOD, decisions=(A, replace(B, facts=(ClosedQueue(queue=2),)), C)),
         {"reasons"},
     ),
     "a fact points at no gang": (
-        replace(GOOD, decisions=(A, replace(B, facts=(Fact("GW000", gangs=(0, 3)),)), C)),
+        replace(GOOD, decisions=(A, replace(B, facts=(PrecedingGangs(2, 1, gangs=(0, 3)),)), C)),
         {"reasons"},
     ),
     "a repair points at no queue": (
-        replace(GOOD, decisions=(A, replace(B, repairs=(Repair("GR000", queue=2),)), C)),
+        replace(GOOD, decisions=(A, replace(B, repairs=(OtherQueue(queue=2),)), C)),
         {"reasons"},
     ),
     "a fact says that there is enough": (
-        replace(GOOD, decisions=(A, replace(B, facts=(Fact("GW102", asked=3, available=3),)), C)),
+        replace(GOOD, decisions=(A, replace(B, facts=(ResourceShortage(3, 3, 0),)), C)),
         {"reasons"},
     ),
     "a fact says that one is missing": (
-        replace(GOOD, decisions=(A, replace(B, facts=(Fact("GW102", asked=3, available=2),)), C)),
+        replace(GOOD, decisions=(A, replace(B, facts=(ResourceShortage(3, 2, 0),)), C)),
         set(),
     ),
     "a repair points at no role": (
-        replace(GOOD, decisions=(A, replace(B, repairs=(Repair("GR000", role=1),)), C)),
+        replace(GOOD, decisions=(A, replace(B, repairs=(FewerPods(1, 1, 2),)), C)),
         {"reasons"},
     ),
     "a second change points at no node": (
-        replace(GOOD, decisions=(A, replace(B, repairs=(Repair("GR000", also=(Repair("GR000", nodes=(5,)),)),)), C)),
+        replace(GOOD, decisions=(A, replace(B, repairs=(EndOfPods(also=(ReturnOfNodes((5,)),)),)), C)),
         {"reasons"},
     ),
     "fewer pods are as many": (
-        replace(GOOD, decisions=(A, replace(B, repairs=(Repair("GR105", amount=2, current_amount=2),)), C)),
+        replace(GOOD, decisions=(A, replace(B, repairs=(FewerPods(None, 2, 2),)), C)),
         {"reasons"},
     ),
     "fewer pods are fewer": (
-        replace(GOOD, decisions=(A, replace(B, repairs=(Repair("GR105", amount=1, current_amount=2),)), C)),
+        replace(GOOD, decisions=(A, replace(B, repairs=(FewerPods(None, 1, 2),)), C)),
         set(),
     ),
     "a gang is to wait for its own end": (
-        replace(GOOD, decisions=(A, replace(B, repairs=(Repair("GR109", gangs=(1,)),)), C)),
+        replace(GOOD, decisions=(A, replace(B, repairs=(EndOfGangs(gangs=(1,)),)), C)),
         {"reasons"},
     ),
     "a gang is to wait for those who hold something": (
-        replace(GOOD, decisions=(A, replace(B, repairs=(Repair("GR109", gangs=(0,)),)), C)),
+        replace(GOOD, decisions=(A, replace(B, repairs=(EndOfGangs(gangs=(0,)),)), C)),
         set(),
     ),
     "an open queue is to be opened": (
-        replace(GOOD, decisions=(A, replace(B, repairs=(Repair("GR111", queue=0),)), C)),
+        replace(GOOD, decisions=(A, replace(B, repairs=(OpenQueue(queue=0),)), C)),
         {"reasons"},
     ),
     "a gang that fits the empty cluster is said to fit never": (
-        replace(GOOD, decisions=(A, replace(B, facts=(Fact("GW000", never=True),)), C)),
+        replace(GOOD, decisions=(A, replace(B, facts=(Undecided(never=True),)), C)),
         {"reasons"},
     ),
     "a gang is in no batch": (replace(GOOD, batches=(replace(BATCH, gangs=(0, 2)),)), {"batches"}),
@@ -627,14 +628,14 @@ def test_the_plan_is_refused_where(sentence: str) -> None:
 def test_never_is_believed_where_the_empty_cluster_has_no_room_in_one_supernode() -> None:
     world = supernodes(gang("a", role(3, gpu=8), topology=hard_topology(1)))
     made = plan_with(world, {})
-    decision = replace(made.decisions[0], facts=(Fact("GW000", never=True),))
+    decision = replace(made.decisions[0], facts=(Undecided(never=True),))
     assert verify(world, replace(made, decisions=(decision,))) == []
 
 
 def test_never_is_believed_where_a_capability_forbids_it() -> None:
     world = problem(nodes(4, gpu=8), queue("default", capability={"gpu": 16}), gang("a", role(3, gpu=8)))
     made = plan_with(world, {})
-    decision = replace(made.decisions[0], facts=(Fact("GW000", never=True),))
+    decision = replace(made.decisions[0], facts=(Undecided(never=True),))
     assert verify(world, replace(made, decisions=(decision,))) == []
 
 

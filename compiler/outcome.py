@@ -18,8 +18,8 @@ from compiler.explain.reasons import CodedMessage, Explainer
 from compiler.fields.timestamp import rfc3339
 from compiler.lower.digest import problem_digest
 from compiler.lower.gangs import class_priorities
-from compiler.lower.origins import JobKey, Origins, job_key, namespace_of
-from compiler.specs import GangSpec, Specs
+from compiler.lower.origins import Origins
+from compiler.specs import GangSpec, JobKey, Specs
 from solver.plan import Decision, Plan, Reservation, SlotUse
 from solver.problem import Gang, Placement, Problem
 from solver.repairs import Repair
@@ -76,11 +76,11 @@ class JobDecision:
 
     @property
     def key(self) -> JobKey:
-        return job_key(self.gang)
+        return self.gang.key
 
     @property
     def name(self) -> str:
-        return f"{namespace_of(self.gang)}/{self.gang.document.name}"
+        return f"{self.gang.namespace}/{self.gang.document.name}"
 
     @property
     def pod_count(self) -> int:

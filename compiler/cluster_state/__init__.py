@@ -1,1 +1,1 @@
-"""What a cluster holds, as a List of objects."""
+"""What a cluster holds: read as a List (`state`), and related to the repository's specs (`observed`)."""

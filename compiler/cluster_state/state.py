@@ -1,7 +1,7 @@
 """The state: a plain `List` of what a cluster holds, so that a decision can be made against it and replayed anywhere.
 
 `gangplan snapshot` writes it, `plan --state FILE` reads it, and the reconciler makes one from its own caches. What each
-object means is settled by `compiler.lower.live`; here it is only sorted by kind.
+object means is settled by `compiler.cluster_state.observed`; here it is only sorted by kind.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ _SPEC_SHAPES: Any = {
     "PodGroup": {"queue": str},
     "PodDisruptionBudget": {"selector": dict},
 }
-"""What `compiler.lower.live` reads of an object: an API server gives nothing else, but a file may hold anything. Every
+"""What `compiler.cluster_state.observed` reads of an object: an API server gives nothing else, but a file may hold anything. Every
 field may be missing."""
 
 _TYPE_NAMES: Mapping[type, str] = {dict: "a mapping", list: "a list", str: "text", int: "a whole number"}

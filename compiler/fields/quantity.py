@@ -111,3 +111,10 @@ def exact_amount(resource: str, amount: int) -> str:
             if amount and amount % 1024**power == 0:
                 return f"{amount // 1024**power}{unit}i"
     return str(amount)
+
+
+def amounts_sum(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
+    total = dict(left)
+    for name, amount in right.items():
+        total[name] = total.get(name, 0) + amount
+    return total

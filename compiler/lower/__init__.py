@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import sub
 
+from compiler.cluster_state.observed import ObservedState, observe_state
 from compiler.cluster_state.state import ClusterState
 from compiler.lower.budgets import disruption_budgets
 from compiler.lower.dedicated_domains import with_dedicated_domains
 from compiler.lower.device_slots import SlotGroups, SlotHolder, make_slot_groups, slot_holds
 from compiler.lower.eligibility import NodeClasses, classify_nodes, excluding_numa_policies, returned_node
 from compiler.lower.gangs import GangLowering, age_ranks, class_priorities, submission_times
-from compiler.lower.live import ObservedState, observe_state
 from compiler.lower.moments import planning_time, timed_events, upcoming_events
-from compiler.lower.origins import Origins, job_key
+from compiler.lower.origins import Origins
 from compiler.lower.pod_rules import LoweredRules, lower_pod_rules
 from compiler.lower.policy import lower_policy
 from compiler.lower.queues import lower_queues
@@ -141,9 +141,9 @@ def _origins(
         finished_gangs=tuple(gang for j, gang in enumerate(specs.gangs) if j in live.finished_gangs),
         inactive_gangs=tuple(gang for gang in others if not gang.schedulable),
         empty_gangs=tuple(gang for gang in others if gang.schedulable and not _pod_total(gang)),
-        submission_times={job_key(specs.gangs[j]): time for j, time in submission.items()},
+        submission_times={specs.gangs[j].key: time for j, time in submission.items()},
         now=live.now,
-        reserved_starts={job_key(specs.gangs[j]): time for j, time in live.reserved_starts.items()},
+        reserved_starts={specs.gangs[j].key: time for j, time in live.reserved_starts.items()},
         rule_texts=pod_rules.texts,
         rule_owner_pods=pod_rules.owner_pods,
         outdated_nodes=tuple(

@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 from pydantic import ValidationError
 
+from compiler.cluster_state.observed import ObservedState
 from compiler.cluster_state.state import StateError
 from compiler.kinds.common.pods import PodSpecModel, pod_spec
 from compiler.kubernetes import (
@@ -26,7 +27,6 @@ from compiler.kubernetes import (
     status_of,
 )
 from compiler.lower.eligibility import NodeRequirement, node_requirement
-from compiler.lower.live import ObservedState
 from compiler.lower.numa import NO_NUMA_PLAN, NumaPlan, NumaPlanner
 from compiler.lower.resources import vector
 from compiler.lower.slot_holders import SlotState, certain_slots

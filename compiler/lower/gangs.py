@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from compiler.cluster_state.observed import ObservedState
 from compiler.lower.device_slots import SlotGroups
 from compiler.lower.eligibility import NodeClasses
-from compiler.lower.live import ObservedState
-from compiler.lower.origins import namespace_of
 from compiler.lower.resources import vector
 from compiler.lower.subgroups import SubgroupDemand, subgroup_demand
 from compiler.lower.task_topology import role_affinities
@@ -64,7 +63,7 @@ class GangLowering:
         index = {role.name: t for t, role in enumerate(spec.roles)}
         times = times or GangTimes()
         return Gang(
-            name=f"{namespace_of(spec)}/{spec.document.name}",
+            name=f"{spec.namespace}/{spec.document.name}",
             queue=self.queues[spec.queue],
             priority=priority,
             age=age,
@@ -134,6 +133,6 @@ def age_ranks(gangs: Sequence[GangSpec], times: Mapping[int, int]) -> Mapping[in
 
     def order(j: int) -> tuple[bool, int, str, str, str]:
         spec = gangs[j]
-        return j not in times, times.get(j, 0), namespace_of(spec), spec.document.name, spec.document.kind
+        return j not in times, times.get(j, 0), spec.namespace, spec.document.name, spec.document.kind
 
     return {j: rank for rank, j in enumerate(sorted(range(len(gangs)), key=order))}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from compiler.lower.live import ObservedState
+from compiler.cluster_state.observed import ObservedState
 from compiler.lower.origins import TimedEvent
 from compiler.lower.time import running_pod_count
 from compiler.lower.victims import cooldown_end

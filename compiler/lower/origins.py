@@ -8,19 +8,7 @@ from typing import Literal
 
 from compiler.diagnostics import Position
 from compiler.lower.numa import NumaPlan
-from compiler.specs import GangSpec, HyperNodeSpec, NodeSpec, QueueSpec
-
-JobKey = tuple[str, str, str]
-"""(namespace, name, kind) of a job."""
-
-
-def job_key(gang: GangSpec) -> JobKey:
-    return namespace_of(gang), gang.document.name, gang.document.kind
-
-
-def namespace_of(gang: GangSpec) -> str:
-    """A job is namespaced; one that names no namespace lives in "default"."""
-    return gang.document.namespace or "default"
+from compiler.specs import GangSpec, HyperNodeSpec, JobKey, NodeSpec, QueueSpec
 
 
 @dataclass(frozen=True, slots=True)

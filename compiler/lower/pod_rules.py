@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Generic, TypeVar
 
+from compiler.cluster_state.pods import ForeignPod
 from compiler.fields.label_selector import LabelExpression, selector_matches
 from compiler.kubernetes import HOSTNAME_LABEL
 from compiler.lower.eligibility import NodeMasks, NodeRequirement, node_requirement
-from compiler.lower.live import ForeignPod
-from compiler.lower.origins import namespace_of
 from compiler.specs import GangSpec, NodeSpec, PodRuleSpec, PodSpec, RoleSpec, SchedulerSpec, Toleration
 from solver.problem import Gang, PodRule
 
@@ -93,9 +92,7 @@ def lower_pod_rules(
     for j, gang in enumerate(gangs):
         for t, role in enumerate(gang.roles):
             for rule in role.pod.pod_rules:
-                for bond in (
-                    _resolved_rules(rule, role, namespace_of(gang), masks) if rule.rule_kind in enforced else ()
-                ):
+                for bond in _resolved_rules(rule, role, gang.namespace, masks) if rule.rule_kind in enforced else ():
                     bearers.setdefault(bond, []).append((j, t))
     guards: dict[ResolvedRule, list[ForeignPod]] = {}
     for other in foreign_pods if "anti-affinity" in enforced else ():
@@ -104,7 +101,7 @@ def lower_pod_rules(
             guards.setdefault(bond, []).append(other)
     partitions = _LabelDomains(nodes)
     ours = _LabelIndex(
-        (spot, namespace_of(gangs[spot[0]]), gangs[spot[0]].roles[spot[1]].labels) for spot in _gang_roles(gangs)
+        (spot, gangs[spot[0]].namespace, gangs[spot[0]].roles[spot[1]].labels) for spot in _gang_roles(gangs)
     )
     others = _LabelIndex(
         (other, other.namespace, other.labels) for other in (foreign_pods if bearers or guards else ())

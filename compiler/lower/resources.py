@@ -41,10 +41,3 @@ def limits(amounts: Amounts, names: Sequence[str]) -> Limits:
 
 def vector_sum(left: Vector, right: Vector, times: int) -> Vector:
     return tuple([a + times * b for a, b in zip(left, right, strict=True)])
-
-
-def amounts_sum(left: Amounts, right: Amounts) -> dict[str, int]:
-    total = dict(left)
-    for name, amount in right.items():
-        total[name] = total.get(name, 0) + amount
-    return total

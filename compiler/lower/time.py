@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from compiler.lower.live import ObservedState
+from compiler.cluster_state.observed import ObservedState
 from compiler.specs import GangSpec, NodeSpec
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from math import ceil
 
+from compiler.cluster_state.observed import ObservedState
 from compiler.fields.duration import go_duration_seconds
 from compiler.kubernetes import COOLDOWN_ANNOTATION, PREEMPTABLE_ANNOTATION
 from compiler.lower.gangs import SYSTEM_PRIORITIES
-from compiler.lower.live import ObservedState
-from compiler.lower.origins import namespace_of
 from compiler.specs import GangSpec, PriorityClassSpec, SchedulerSpec, Specs
 from compiler.volcano.eviction_votes import TRUE_WORDS, has_cooldown_plugin
 
@@ -51,7 +50,7 @@ def _is_evictable(j: int, gang: GangSpec, live: ObservedState, scheduler: Schedu
     said = [*_annotations_and_labels(gang), *live.eviction_notes.get(j, ())]
     if any(PREEMPTABLE_ANNOTATION in notes and notes[PREEMPTABLE_ANNOTATION] not in TRUE_WORDS for notes in said):
         return False
-    if namespace_of(gang) == "kube-system" or gang.priority_class in SYSTEM_PRIORITIES:
+    if gang.namespace == "kube-system" or gang.priority_class in SYSTEM_PRIORITIES:
         return False
     wait = _cooldown_seconds(j, gang, live, scheduler)
     return not wait or seconds_run(j, live, last_pod=True) >= wait
@@ -77,7 +76,7 @@ def _cooldown_seconds(j: int, gang: GangSpec, live: ObservedState, scheduler: Sc
 def _is_evictable_from_start(j: int, gang: GangSpec, live: ObservedState, scheduler: SchedulerSpec | None) -> bool:
     """Whether the gang, which waits, could be evicted from the moment it starts: as `_evictable`, and no disruption
     budget selects its pods."""
-    namespace = namespace_of(gang)
+    namespace = gang.namespace
     return _is_evictable(j, gang, live, scheduler) and not any(
         budget.selects(namespace, role.labels) for budget in live.budget_selections for role in gang.roles
     )

@@ -162,6 +162,10 @@ class SubgroupSpec:
     min_ready_subgroups: int = 0
 
 
+JobKey = tuple[str, str, str]
+"""(namespace, name, kind) of a job."""
+
+
 @dataclass(frozen=True, slots=True)
 class GangSpec:
     """A job of any kind. `priority` is None until a PriorityClass gives it. submitted_at: seconds since the epoch, None
@@ -185,6 +189,15 @@ class GangSpec:
     schedulable: bool = True
     field_paths: Mapping[str, tuple[str | int, ...]] = field(default_factory=dict)
     scheduler_name: str = ""
+
+    @property
+    def namespace(self) -> str:
+        """A job that names none is in "default"."""
+        return self.document.namespace or "default"
+
+    @property
+    def key(self) -> JobKey:
+        return self.namespace, self.document.name, self.document.kind
 
 
 @dataclass(frozen=True, slots=True)

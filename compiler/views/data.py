@@ -14,7 +14,6 @@ from compiler.explain.reasons import CodedMessage
 from compiler.fields.amounts import json_amount
 from compiler.fields.timestamp import rfc3339
 from compiler.kubernetes import API_VERSION
-from compiler.lower.origins import namespace_of
 from compiler.outcome import JobDecision, Outcome
 from solver.plan import Batch
 from solver.problem import Problem
@@ -41,7 +40,7 @@ def gang_entry(decision: JobDecision) -> dict[str, Any]:
     return {
         "apiVersion": document.api_version,
         "kind": document.kind,
-        "namespace": namespace_of(decision.gang),
+        "namespace": decision.gang.namespace,
         "name": document.name,
         "queue": decision.gang.queue,
         "priority": decision.priority,

@@ -1,0 +1,102 @@
+"""Nodes and hypernodes of a cluster: what the state shows of them, completed by what the repository declares."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from pydantic import ValidationError
+
+from compiler.cluster_state.state import STATE_SOURCE, ClusterState, StateError
+from compiler.fields.natural_order import natural_sort_key
+from compiler.fields.quantity import QuantityError, integer_amounts, parse_quantity
+from compiler.kinds.hypernode import KIND as HYPERNODE
+from compiler.kinds.numatopology import KIND as NUMATOPOLOGY
+from compiler.kubernetes import Object, annotations_of, is_ready_node, labels_of, name_of, status_of
+from compiler.specs import Amounts, HyperNodeSpec, NodeSpec, NumaTopologySpec, Specs, Taint
+from compiler.specs.drafts import HyperNodeDraft
+from compiler.specs.hypernode_tree import resolve_hypernodes
+from compiler.syntax.documents import Document
+from compiler.volcano.numatopology import with_numa_topologies
+from compiler.volcano.shared_devices import shared_devices_of
+
+
+def observed_nodes(declared: Sequence[NodeSpec], state: ClusterState) -> tuple[NodeSpec, ...]:
+    """The cluster's nodes, sorted by name; the declared ones if the state shows none.
+
+    The state decides which nodes exist, and their labels, taints and allocatable amounts.
+    """
+    if not state.nodes:
+        return tuple(declared)
+    declared_by_name = {node.name: node for node in declared}
+    nodes = (_node_spec(node, declared_by_name.get(name_of(node))) for node in state.nodes)
+    topologies = map(_numa_topology_spec, state.numatopologies)
+    return tuple(sorted(with_numa_topologies(nodes, topologies), key=lambda node: natural_sort_key(node.name)))
+
+
+def observed_hypernodes(specs: Specs, state: ClusterState, nodes: Sequence[NodeSpec]) -> tuple[HyperNodeSpec, ...]:
+    """The declared tree, its selectors applied to the nodes that exist; the cluster's own tree if none is declared."""
+    declared = [spec for spec in specs.hypernodes if spec.document.kind == HYPERNODE.name]
+    from_pools = [spec for spec in specs.hypernodes if spec.document.kind != HYPERNODE.name]
+    if not state.nodes or (from_pools and not declared):
+        return specs.hypernodes
+    documents = [spec.document for spec in declared]
+    if not specs.hypernodes:
+        documents = [_state_document(found) for found in state.hypernodes]
+    drafts = [draft for document in documents for draft in _hypernode_drafts(document)]
+    resolved, _ = resolve_hypernodes(drafts, from_pools, nodes)
+    return tuple(sorted(resolved, key=lambda spec: natural_sort_key(spec.name)))
+
+
+def _hypernode_drafts(document: Document) -> tuple[HyperNodeDraft, ...]:
+    try:
+        drafts: Any = HYPERNODE.specs(document, HYPERNODE.model.model_validate(document.data))
+        return tuple(drafts)
+    except ValidationError as error:
+        raise StateError(f"a HyperNode of the state cannot be read: {error.errors()[0]['msg']}") from error
+
+
+def _numa_topology_spec(found: Object) -> NumaTopologySpec:
+    try:
+        (spec,) = NUMATOPOLOGY.specs(_state_document(found), NUMATOPOLOGY.model.model_validate(found))
+    except ValidationError as error:
+        raise StateError(
+            f"Numatopology {name_of(found)} of the state cannot be read: {error.errors()[0]['msg']}"
+        ) from error
+    return cast(NumaTopologySpec, spec)
+
+
+def _state_document(found: Object) -> Document:
+    return Document(STATE_SOURCE, 1, "", dict(found), {})
+
+
+def _node_spec(found: Object, declared: NodeSpec | None) -> NodeSpec:
+    spec = found.get("spec") or {}
+    taints = (
+        Taint(taint["key"], taint.get("value") or "", taint["effect"])
+        for taint in spec.get("taints") or ()
+        if taint.get("key") and taint.get("effect")
+    )
+    allocatable = declared.allocatable if declared else {}
+    if status_of(found).get("allocatable"):
+        allocatable = _allocatable_amounts(found)
+    devices = shared_devices_of(annotations_of(found), allocatable)
+    return NodeSpec(
+        document=declared.document if declared else _state_document(found),
+        name=name_of(found),
+        labels={str(key): str(value) for key, value in labels_of(found).items()},
+        taints=tuple(taints),
+        allocatable=allocatable,
+        unschedulable=bool(spec.get("unschedulable")) or not is_ready_node(found),
+        maintenance_windows=declared.maintenance_windows if declared else (),
+        numa=declared.numa if declared else None,
+        shared_devices=devices or (declared.shared_devices if declared else ()),
+    )
+
+
+def _allocatable_amounts(node: Object) -> Amounts:
+    try:
+        quantities = {name: parse_quantity(value) for name, value in node["status"]["allocatable"].items()}
+    except QuantityError as error:
+        raise StateError(f"Node {name_of(node)} of the state, status.allocatable: {error}") from error
+    return integer_amounts(quantities, "down")

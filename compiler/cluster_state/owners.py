@@ -1,0 +1,89 @@
+"""To which job, role and queue a pod of the cluster belongs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from compiler.kubernetes import (
+    JOB_NAME_LABELS,
+    QUEUE_KEYS,
+    ROLE_KEYS,
+    Object,
+    api_group_of,
+    labels_of,
+    name_of,
+    namespace_of,
+)
+from compiler.specs import GangSpec
+
+JobIdentity = tuple[str, str, str, str]
+"""(namespace, name, kind, API group)."""
+
+
+def gang_identity(gang: GangSpec) -> JobIdentity:
+    return gang.namespace, gang.document.name, gang.document.kind, gang.document.group
+
+
+def object_identity(item: Object) -> JobIdentity:
+    return namespace_of(item), name_of(item), str(item["kind"]), api_group_of(item)
+
+
+def gang_of(pod: Object, group: Object | None, index: Mapping[JobIdentity, int]) -> int | None:
+    """The first of the pod's possible owners that is a gang. group: the pod's PodGroup. index: identity -> gang."""
+    return next((index[owner] for owner in _owner_identities(pod, group) if owner in index), None)
+
+
+def _owner_identities(pod: Object, group: Object | None) -> Iterator[JobIdentity]:
+    """Possible owners, the surest first: the controller, the labels of job controllers, the PodGroup and its owner."""
+    yield from _owner_references(pod)
+    labels = labels_of(pod)
+    for label, kinds in JOB_NAME_LABELS.items():
+        if label in labels:
+            for kind, api_group in kinds:
+                yield namespace_of(pod), labels[label], kind, api_group
+    if group is not None:
+        yield object_identity(group)
+        yield from _owner_references(group)
+
+
+def _owner_references(item: Object) -> Iterator[JobIdentity]:
+    for reference in item["metadata"].get("ownerReferences") or ():
+        yield namespace_of(item), reference.get("name", ""), reference.get("kind", ""), api_group_of(reference)
+
+
+class RoleLookup:
+    """Finds the role of a pod within its gang; each gang's names are indexed once."""
+
+    def __init__(self, gangs: Sequence[GangSpec]) -> None:
+        self.gangs = gangs
+        self._roles_by_pod: dict[int, dict[str, int]] = {}
+        self._roles_by_name: dict[int, dict[str, int]] = {}
+
+    def role_of(self, j: int, pod: Object) -> int | None:
+        """By the pod's name for bare pods, by the controller's label or annotation, case ignored (Kubeflow writes
+        "worker" for Worker); a gang of one role needs neither."""
+        if j not in self._roles_by_name:
+            roles = tuple(enumerate(self.gangs[j].roles))[::-1]  # of equal names the first role's counts
+            self._roles_by_pod[j] = {document.name: t for t, role in roles for document in role.pod_documents}
+            self._roles_by_name[j] = {role.name.lower(): t for t, role in roles}
+        if name_of(pod) in self._roles_by_pod[j]:
+            return self._roles_by_pod[j][name_of(pod)]
+        if name := _first_value(pod, ROLE_KEYS, ("labels", "annotations")):
+            return self._roles_by_name[j].get(name.lower())
+        return 0 if len(self.gangs[j].roles) == 1 else None
+
+
+def queue_of(pod: Object, group: Object | None) -> str | None:
+    """The name of the pod's queue: its own annotation or label, else its PodGroup's queue."""
+    for where in ("annotations", "labels"):
+        if name := _first_value(pod, QUEUE_KEYS, (where,)):
+            return name
+    return str((group.get("spec") or {}).get("queue") or "default") if group else None
+
+
+def _first_value(pod: Object, keys: Sequence[str], sections: Sequence[str]) -> str | None:
+    for key in keys:
+        for section in sections:
+            if value := (pod["metadata"].get(section) or {}).get(key):
+                return str(value)
+    return None

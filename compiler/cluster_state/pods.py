@@ -1,0 +1,69 @@
+"""Pods of a cluster: what they request, and the anti-affinity of those that belong to no gang."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from compiler.cluster_state.state import StateError
+from compiler.kinds.common import pod_rules
+from compiler.kinds.common.pod_rules import REQUIRED, PodAffinity
+from compiler.kinds.common.pods import PodSpecModel, pod_requests
+from compiler.kubernetes import Object, is_terminating, labels_of, name_of, namespace_of
+from compiler.specs import Amounts, PodRuleSpec
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignPod:
+    """A pod on a node that belongs to no gang of the problem, with the anti-affinity by which it excludes others."""
+
+    name: str
+    node: str
+    namespace: str
+    labels: Mapping[str, str]
+    anti_affinity: tuple[PodRuleSpec, ...] = ()
+    is_terminating: bool = False
+
+
+def foreign_pod(pod: Object, node: str) -> ForeignPod:
+    """An affinity that cannot be read counts as none: the API server would have refused it."""
+    anti = ((pod["spec"].get("affinity") or {}).get("podAntiAffinity") or {}).get(REQUIRED)
+    try:
+        rules = pod_rules.pod_rule_specs(None, PodAffinity.model_validate({REQUIRED: anti}), None) if anti else ()
+    except ValidationError:
+        rules = ()
+    labels = {str(key): str(value) for key, value in labels_of(pod).items()}
+    return ForeignPod(name_of(pod), node, namespace_of(pod), labels, rules, is_terminating(pod))
+
+
+class RequestCache:
+    """Requests of pods; those with equal containers, of which a cluster has thousands, are computed once."""
+
+    def __init__(self) -> None:
+        self._requests_by_spec: dict[str, Amounts] = {}
+
+    def requests_of(self, pod: Object) -> Amounts:
+        spec = pod["spec"]
+        decisive = {
+            "containers": [_request_fields(container) for container in spec.get("containers") or ()],
+            "initContainers": [_request_fields(container) for container in spec.get("initContainers") or ()],
+            "overhead": spec.get("overhead"),
+            "resources": spec.get("resources"),
+        }
+        key = repr(decisive)
+        if key not in self._requests_by_spec:
+            try:
+                self._requests_by_spec[key] = pod_requests(PodSpecModel.model_validate(decisive))
+            except ValidationError as error:
+                problem = error.errors()[0]
+                where = ".".join(map(str, problem["loc"]))
+                pod_name = f"{namespace_of(pod)}/{name_of(pod)}"
+                raise StateError(f"Pod {pod_name} of the state, spec.{where}: {problem['msg']}") from error
+        return self._requests_by_spec[key]
+
+
+def _request_fields(container: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: container.get(key) for key in ("resources", "restartPolicy")}

@@ -1,27 +1,27 @@
-"""Gangs whose pods are all alike, counted in pieces: the pods of one gang in one leaf. Leaves alike are counted too, so
-no leaf has a name.
+"""The spread of gangs with identical pods: pieces, the pods of one gang in one leaf, counted by size in each region.
 
-Where pods take the same and leaves differ in nothing but how many of them they hold, a placement is how each gang is
-cut into pieces and how pieces fill leaves. Filling is a flow (arc flow of bin packing: Valerio de Carvalho, 1999): a
-unit of it is a leaf, an arc of length s a piece of s pods. The relaxation of that is far above that of a model with a
-variable for each gang and leaf, and has no two solutions that differ in names only.
+Where pods are identical and leaves differ only in how many of them they hold, a placement is how each gang is cut into
+pieces and how pieces fill leaves. Filling is a flow (arc flow of bin packing: Valerio de Carvalho, 1999): a unit of it
+is a leaf, an arc of length s a piece of s pods. Its relaxation is far tighter than that of a model with a variable for
+each gang and leaf, and no two of its solutions differ in names only.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pulp
 
-from solver.mip.rows import Terms, at_least, at_most, equal, linear
+from solver.mip.rows import Row, Terms, add_rows, at_least, at_most, equal, linear
 
 
 @dataclass(frozen=True, slots=True)
 class IdenticalPodsGang:
-    """A gang of `pods` pods alike. level: of the one domain that must hold it (0: a leaf), None without. fewest: per
-    level, domains at least."""
+    """A gang of identical pods. level: of the one domain that must hold it (0: a leaf), None without. min_domains: per
+    level, the fewest domains that hold it."""
 
     gang: int
     pods: int
@@ -35,8 +35,8 @@ class IdenticalPodsGang:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Leaves below the same domains. line: these domains at levels 1, 2, ... barred: the levels of parties that may not
-    be here."""
+    """Leaves below the same domains, which are those at levels 1, 2, ... excluded_levels: gangs with one of these
+    levels may not be here."""
 
     domains: tuple[int, ...] = ()
     excluded_levels: frozenset[int] = frozenset()
@@ -44,7 +44,7 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class LeafCapacity:
-    """Region -> leaf -> pods that it holds, at least one. weights: level -> cost of one more domain."""
+    """leaves: region -> leaf -> pods that it holds, at least one. tier_weights: level -> cost of one more domain."""
 
     leaves: Mapping[Region, Mapping[int, int]]
     tier_weights: Sequence[int]
@@ -63,9 +63,9 @@ class LeafCapacity:
 @dataclass(slots=True)
 class PieceModel:
     """
-    b[j, R, s]   pieces of s pods that gang j has in region R                                       integer, 0 ..
-    pods_j // s e[j, l, d]   gang j touches domain d of level l >= 1                                            binary
-    a[R, i, s]   leaves of R that hold a piece of s pods behind i slots that are taken, or skipped   integer
+    b[j,R,s]    pieces of s pods that gang j has in region R                                  integer, 0 .. pods_j // s
+    e[j,l,d]    gang j touches domain d of level l >= 1                                       binary
+    a[R,i,s]    leaves of R that hold a piece of s pods behind i slots that are filled, or skipped    integer
 
     start: values of a known solution.
     """
@@ -82,41 +82,41 @@ LeafPods = Mapping[int, Mapping[int, int]]
 
 
 def variable_count(gangs: Sequence[IdenticalPodsGang], capacity: LeafCapacity) -> int:
-    """Variables of pieces and of flow that the model has."""
-    found, most = 0, max((party.pods for party in gangs), default=0)
+    """Variables b and a that the model has."""
+    found, most = 0, max((gang.pods for gang in gangs), default=0)
     for region in capacity.leaves:
         widest = capacity.largest_leaf(region)
-        found += sum(min(party.pods, widest) for party in gangs) + sum(min(most, widest - i) for i in range(widest))
+        found += sum(min(gang.pods, widest) for gang in gangs) + sum(min(most, widest - i) for i in range(widest))
     return found
 
 
 def build_model(gangs: Sequence[IdenticalPodsGang], capacity: LeafCapacity, known: LeafPods) -> PieceModel:
-    """min  sum_j sum_l weight_l (domains of level l that j touches - 1), its pieces at level 0.
+    """min  sum_j sum_l weight_l (domains of level l that j touches - 1), pieces at level 0.
 
     known: where the gangs are now, in the same leaves; empty for none.
     """
     x = PieceModel(pulp.LpProblem("pieces", pulp.LpMinimize))
     for number, (region, leaves) in enumerate(capacity.leaves.items()):
-        _add_flow(x, number, region, leaves, max(party.pods for party in gangs))
-    for party in gangs:
-        _add_pieces(x, party, capacity, known.get(party.gang, {}))
-    for region in capacity.leaves:
-        _add_fill_rows(x, region)
+        _add_flow(x, number, region, leaves, max(gang.pods for gang in gangs))
+    for gang in gangs:
+        _add_pieces(x, gang, capacity, known.get(gang.gang, {}))
+    for number, region in enumerate(capacity.leaves):
+        add_rows(x.model, _fill_rows(x, number, region))
     if known:
         _set_flow_start(x, capacity, known)
-    cost: list[tuple[pulp.LpVariable, float]] = [(v, capacity.tier_weights[0]) for v in x.b.values()]
+    cost: Terms = [(v, capacity.tier_weights[0]) for v in x.b.values()]
     cost += [(v, capacity.tier_weights[level]) for (_, level, _), v in x.e.items()]
     x.model.setObjective(linear(cost) - len(gangs) * sum(capacity.tier_weights))
     return x
 
 
 def _add_flow(x: PieceModel, number: int, region: Region, leaves: Mapping[int, int], max_pods: int) -> None:
-    """A leaf with v slots enters behind the first `widest - v` of them; pieces follow one another up to the end, and
-    what is not filled is left.
+    """The variables a of one region. A leaf with v slots enters behind the first `widest - v` of them; pieces follow one
+    another, and what is not filled is left.
 
     sum_s a[R,i,s]  <=  leaves with widest - i slots  +  sum_s a[R,i-s,s]
     """
-    widest, having = max(leaves.values()), Counter(leaves.values())
+    widest, leaf_counts = max(leaves.values()), Counter(leaves.values())
     arcs = x.a[region] = {
         (i, s): x.model.add_variable(f"a_{number}_{i}_{s}", 0, len(leaves), cat=pulp.LpInteger)
         for i in range(widest)
@@ -125,57 +125,57 @@ def _add_flow(x: PieceModel, number: int, region: Region, leaves: Mapping[int, i
     for i in range(widest):
         out: Terms = [(v, 1) for (at, _), v in arcs.items() if at == i]
         into: Terms = [(v, -1) for (at, s), v in arcs.items() if at + s == i]
-        x.model.addConstraint(at_most([*out, *into], having[widest - i]), f"flow_{number}_{i}")
+        add_rows(x.model, [Row("flow", (number, i), at_most([*out, *into], leaf_counts[widest - i]))])
 
 
-def _add_pieces(x: PieceModel, party: IdenticalPodsGang, capacity: LeafCapacity, known: Mapping[int, int]) -> None:
-    """sum_{R,s} s b[j,R,s] = pods_j     sum_{R in d, s} s b[j,R,s] <= pods_j e[j,1,d]     e[j,l,d] <= e[j,l+1,domain
-    above d]
+def _add_pieces(x: PieceModel, gang: IdenticalPodsGang, capacity: LeafCapacity, known: Mapping[int, int]) -> None:
+    """The variables b and e of one gang.
 
-    sum_{R,s} b[j,R,s] >= fewest_j,0     sum_d e[j,l,d] >= fewest_j,l     and exactly 1 domain of the level that must
-    hold the gang.
+    sum_{R,s} s b[j,R,s] = pods_j
+    sum_{R in d, s} s b[j,R,s] <= pods_j e[j,1,d]        e[j,l,d] <= e[j,l+1,domain above d]
+    sum_{R,s} b[j,R,s] >= min_domains_j,0        sum_d e[j,l,d] >= min_domains_j,l
+
+    and exactly 1 domain of the level that must hold the gang.
     """
-    j, pieces, pods = party.gang, list[pulp.LpVariable](), list[tuple[pulp.LpVariable, float]]()
-    below: dict[int, list[tuple[pulp.LpVariable, float]]] = {}
+    j = gang.gang
+    pieces, pods = list[pulp.LpVariable](), list[tuple[pulp.LpVariable, float]]()
+    pods_by_domain: dict[int, Terms] = {}
     above: dict[tuple[int, int], int] = {}
     for number, (region, leaves) in enumerate(capacity.leaves.items()):
-        if party.level in region.excluded_levels:
+        if gang.level in region.excluded_levels:
             continue
         have = Counter(here for leaf, here in known.items() if leaf in leaves)
-        for s in range(party.pods if party.level == 0 else 1, min(party.pods, capacity.largest_leaf(region)) + 1):
-            v = x.b[j, region, s] = x.model.add_variable(f"b_{j}_{number}_{s}", 0, party.pods // s, cat=pulp.LpInteger)
+        for s in range(gang.pods if gang.level == 0 else 1, min(gang.pods, capacity.largest_leaf(region)) + 1):
+            v = x.b[j, region, s] = x.model.add_variable(f"b_{j}_{number}_{s}", 0, gang.pods // s, cat=pulp.LpInteger)
             x.start[v.name] = float(have[s])
             pieces.append(v)
             pods.append((v, s))
             for d in region.domains[:1]:
-                below.setdefault(d, []).append((v, s))
+                pods_by_domain.setdefault(d, []).append((v, s))
         for level, d in enumerate(region.domains, 1):
             if (j, level, d) not in x.e:
                 x.e[j, level, d] = x.model.add_variable(f"e_{j}_{level}_{d + 2}", 0, 1, cat=pulp.LpInteger)
-                x.start[f"e_{j}_{level}_{d + 2}"] = 0.0
+                x.start[x.e[j, level, d].name] = 0.0
             if have:
-                x.start[f"e_{j}_{level}_{d + 2}"] = 1.0
-        above |= {
-            (level, d): up for level, (d, up) in enumerate(zip(region.domains, region.domains[1:], strict=False), 1)
-        }
-    x.model.addConstraint(equal(pods, party.pods), f"pods_{j}")
-    for d, terms in below.items():
-        x.model.addConstraint(at_most([*terms, (x.e[j, 1, d], -party.pods)], 0), f"touch_{j}_{d + 2}")
+                x.start[x.e[j, level, d].name] = 1.0
+        for level, (d, up) in enumerate(itertools.pairwise(region.domains), 1):
+            above[level, d] = up
+    rows = [Row("pods", (j,), equal(pods, gang.pods))]
+    for d, terms in pods_by_domain.items():
+        rows.append(Row("touch", (j, d), at_most([*terms, (x.e[j, 1, d], -gang.pods)], 0)))
     for (level, d), up in above.items():
-        x.model.addConstraint(
-            at_least([(x.e[j, level + 1, up], 1), (x.e[j, level, d], -1)], 0), f"touch_up_{j}_{level}_{d + 2}"
+        rows.append(
+            Row("touch.above", (j, level, d), at_least([(x.e[j, level + 1, up], 1), (x.e[j, level, d], -1)], 0))
         )
     for level in range(len(capacity.tier_weights)):
-        touched: Terms = (
-            [(v, 1) for v in pieces]
-            if level == 0
-            else [(v, 1) for (of, at, _), v in x.e.items() if (of, at) == (j, level)]
-        )
-        row = equal(touched, 1) if level == party.level else at_least(touched, party.min_domains[level])
-        x.model.addConstraint(row, f"fewest_{j}_{level}")
+        touching = [v for (of, at, _), v in x.e.items() if (of, at) == (j, level)] if level else pieces
+        touched: Terms = [(v, 1) for v in touching]
+        least = equal(touched, 1) if level == gang.level else at_least(touched, gang.min_domains[level])
+        rows.append(Row("touch.least", (j, level), least))
+    add_rows(x.model, rows)
 
 
-def _add_fill_rows(x: PieceModel, region: Region) -> None:
+def _fill_rows(x: PieceModel, number: int, region: Region) -> Iterator[Row]:
     """sum_j b[j,R,s]  <=  sum_i a[R,i,s]"""
     wanted: dict[int, Terms] = {}
     for (_, of, s), v in x.b.items():
@@ -183,7 +183,7 @@ def _add_fill_rows(x: PieceModel, region: Region) -> None:
             wanted.setdefault(s, []).append((v, 1))
     for s, terms in wanted.items():
         held: Terms = [(v, -1) for (_, length), v in x.a[region].items() if length == s]
-        x.model.addConstraint(at_most([*terms, *held], 0), f"filled_{len(x.model.constraints())}")
+        yield Row("filled", (number, s), at_most([*terms, *held], 0))
 
 
 def _set_flow_start(x: PieceModel, capacity: LeafCapacity, known: LeafPods) -> None:
@@ -202,7 +202,7 @@ def _set_flow_start(x: PieceModel, capacity: LeafCapacity, known: LeafPods) -> N
 
 
 def read_solution(x: PieceModel, capacity: LeafCapacity, values: Mapping[str, float]) -> dict[int, dict[int, int]]:
-    """Gang -> leaf -> pods: the flow taken apart into leaves, and the pieces shared out among them."""
+    """Gang -> leaf -> pods: the flow cut into leaves, and the pieces assigned to them."""
     held = {region: _leaves_by_piece(x, capacity, region, values) for region in capacity.leaves}
     found: dict[int, dict[int, int]] = {}
     for (j, region, s), v in x.b.items():

@@ -1,23 +1,24 @@
-"""The goals of stage B over the variables of the admission model: how near pods are, and what they open. Letters as in
-docs/model.md.
+"""The goals of stage B over the variables of the admission model: the spread of gangs, and what their pods open. Letters
+as in docs/model.md.
 
-Each is a cost, so its goal is to maximise minus the cost. Each adds variables and rows of its own, and to `start`, the
-values of a known solution, theirs.
+Each is a cost, so its goal is to maximise minus the cost. Each adds variables and rows of its own to the model, and
+their values to `start`, a known solution.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
 import pulp
 
 from solver.mip.lexicographic import Goal
-from solver.mip.rows import MAX_FLOOR_SIZES, Terms, at_least, at_most, scale_terms
+from solver.mip.rows import MAX_FLOOR_SIZES, Row, Terms, add_rows, at_least, at_most, normalized_at_most, value_of
+from solver.models.constraints import floor_sizes, pods_of_size
 from solver.models.sets import Sets
-from solver.models.variables import Variables
+from solver.models.variables import Variables, pods_by_bucket
 from solver.problem import Subgroup, Vector
 from solver.semantics.placement_cost import UnopenedCapacity
 from solver.semantics.topology import ROOT
@@ -27,111 +28,105 @@ StartValues = dict[str, float]
 
 
 def split_subgroups_goal(s: Sets, x: Variables, start: StartValues) -> Goal:
-    """Parts that are not whole in one domain, at each tier below the one that the subgroup must keep to. Shapes are
-    rigid here.
+    """Parts of subgroups that are split over several domains of a tier, at each tier that does not forbid it. Every
+    gang class is rigid here.
 
     min  sum_{k,S,tier} weight_tier * ( parts_{k,S} - sum_d f[k,S,tier,d] )
     size_S * f[k,S,tier,d]  <=  sum_{t in S} sum_{i in d} n[k,t,i] + running
     """
-    terms: list[tuple[pulp.LpVariable, float]] = []
+    terms: Terms = []
     offset = 0.0
-    for k, shape in enumerate(s.gang_classes):
-        have = shape.running_per_role()
-        for index, part in enumerate(shape.subgroups):
-            parts = sum(shape.roles[t].min_pods + have[t] for t in part.roles) // part.size
+    for k, gang_class in enumerate(s.gang_classes):
+        have = gang_class.running_per_role()
+        for index, subgroup in enumerate(gang_class.subgroups):
+            parts = sum(gang_class.roles[t].min_pods + have[t] for t in subgroup.roles) // subgroup.size
+            hard = subgroup.topology.mode == "hard" and not gang_class.running_pods
             for level, weight in enumerate(s.tree.tier_weights):
-                if (
-                    part.topology.mode == "hard"
-                    and s.tree.tiers[level] >= part.topology.tier
-                    and not shape.running_pods
-                ):
+                if hard and s.tree.tiers[level] >= subgroup.topology.tier:
                     break
                 offset -= weight * parts
-                for d, (inside, running) in sorted(_subgroup_pods_by_domain(s, x, k, part, level).items()):
+                for d, (inside, running) in sorted(_subgroup_pods_by_domain(s, x, k, subgroup, level).items()):
                     f = x.model.add_variable(f"f_{k}_{index}_{level}_{d + 2}", 0, parts, cat=pulp.LpInteger)
-                    start[f.name] = float((_start_value(start, inside) + running) // part.size)
-                    x.model.addConstraint(at_least([*inside, (f, -part.size)], -running), f"whole_{f.name}")
+                    start[f.name] = float((round(value_of(inside, start)) + running) // subgroup.size)
+                    row = at_least([*inside, (f, -subgroup.size)], -running)
+                    add_rows(x.model, [Row("subgroup.part", (k, index, level, d), row)])
                     terms.append((f, weight))
     return Goal("subgroups", terms, 0.0, 1, offset)
 
 
-def _subgroup_pods_by_domain(s: Sets, x: Variables, k: int, part: Subgroup, level: int) -> dict[int, tuple[Terms, int]]:
+def _subgroup_pods_by_domain(
+    s: Sets, x: Variables, k: int, subgroup: Subgroup, level: int
+) -> dict[int, tuple[Terms, int]]:
     """Domain of the tier -> the new pods of the subgroup there, and how many run there."""
     pods: dict[int, Terms] = {}
-    for t in part.roles:
+    for t in subgroup.roles:
         for i, terms in x.n[k, t].items():
             pods.setdefault(s.tree.domains_by_tier(s.buckets[i].leaf)[level], []).extend(terms)
     running: dict[int, int] = {}
     for p in s.gang_classes[k].running_pods:
-        if p.role in part.roles:
+        if p.role in subgroup.roles:
             d = s.tree.domains_by_tier(s.problem.nodes[p.node].leaf)[level]
             running[d] = running.get(d, 0) + p.pods
     return {d: (pods.get(d, []), running.get(d, 0)) for d in pods.keys() | running.keys()}
 
 
-def _start_value(start: Mapping[str, float], terms: Terms) -> int:
-    return round(sum(start[v.name] * c for v, c in terms))
-
-
 def spread_goal(s: Sets, x: Variables, start: StartValues, min_domains: Sequence[Sequence[int]]) -> Goal:
-    """Domains touched beyond the first. fewest: k -> for each tier how many domains hold a gang of the shape alone in
-    the free room.
+    """Domains touched beyond the first.
 
-    min  sum_{k,tier} weight_tier * ( sum_d e[k,tier,d] - 1 ) n[k,t,i] <= limit[k,t,i] * e[k, lowest tier, domain of i]
-    e[k,tier,d] <= e[k, tier above, domain of d]     sum_d e[k,tier,d] >= fewest
+    min  sum_{k,tier} weight_tier * ( sum_d e[k,tier,d] - 1 )
+    n[k,t,i]  <=  limit[k,t,i] * e[k, lowest tier, domain of i]        e[k,tier,d]  <=  e[k, tier above, domain of d]
+    sum_d e[k,tier,d]  >=  min_domains[k][tier]
+
+    min_domains: the domains that a gang of the class needs if it has the free nodes for itself.
     """
     e, touched = _add_touch_variables(s, x, start)
     offset, top = 0.0, 0.0
-    for k, _ in enumerate(s.gang_classes):
+    for k in range(len(s.gang_classes)):
         for level, weight in enumerate(s.tree.tier_weights):
-            every = [(v, 1) for (of, at, _), v in e.items() if of == k and at == level]
-            x.model.addConstraint(at_least(every, min_domains[k][level]), f"fewest_{k}_{level}")
+            domains = [(v, 1.0) for (of, at, _), v in e.items() if of == k and at == level]
+            add_rows(x.model, [Row("touch.least", (k, level), at_least(domains, min_domains[k][level]))])
             offset += weight
             top -= weight * (min_domains[k][level] - 1)
-    for name, value in touched.items():
-        start[name] = value
+    start |= touched
     return Goal("spread", [(v, -float(s.tree.tier_weights[level])) for (_, level, _), v in e.items()], top, 1, offset)
 
 
-def _add_touch_variables(
-    s: Sets, x: Variables, start: Mapping[str, float]
-) -> tuple[dict[tuple[int, int, int], pulp.LpVariable], StartValues]:
-    """Variables e[k, level, domain] with their rows, and what they are in the known solution."""
-    e: dict[tuple[int, int, int], pulp.LpVariable] = {}
+TouchVariables = dict[tuple[int, int, int], pulp.LpVariable]
+
+
+def _add_touch_variables(s: Sets, x: Variables, start: StartValues) -> tuple[TouchVariables, StartValues]:
+    """The variables e[k, level, d] with their rows, and their values in the known solution."""
+    e: TouchVariables = {}
     touched: StartValues = {}
-    rows = itertools.count()
-    for k, shape in enumerate(s.gang_classes):
-        running = {s.problem.nodes[p.node].leaf for p in shape.running_pods}
-        leaves = {s.buckets[i].leaf for t in range(len(shape.roles)) for i in x.n[k, t]}
+    for k, gang_class in enumerate(s.gang_classes):
+        running = {s.problem.nodes[p.node].leaf for p in gang_class.running_pods}
+        leaves = {s.buckets[i].leaf for t in range(len(gang_class.roles)) for i in x.n[k, t]}
         for leaf in sorted(leaves | running, key=lambda h: ROOT if h is None else h):
-            line = s.tree.domains_by_tier(leaf)
-            for level, d in enumerate(line):
+            domains = s.tree.domains_by_tier(leaf)
+            for level, d in enumerate(domains):
                 if (k, level, d) not in e:
                     v = e[k, level, d] = x.model.add_variable(f"e_{k}_{level}_{d + 2}", 0, 1, cat=pulp.LpInteger)
                     touched[v.name] = 0.0
                 if leaf in running:
                     e[k, level, d].lowBound = 1
                     touched[e[k, level, d].name] = 1.0
-            for level, (d, above) in enumerate(itertools.pairwise(line)):
-                x.model.addConstraint(
-                    at_least([(e[k, level + 1, above], 1), (e[k, level, d], -1)], 0), f"touch_up_{next(rows):06d}"
-                )
-        for t in range(len(shape.roles)):
+            for level, (d, above) in enumerate(itertools.pairwise(domains)):
+                row = at_least([(e[k, level + 1, above], 1), (e[k, level, d], -1)], 0)
+                add_rows(x.model, [Row("touch.above", (k, level, ROOT if leaf is None else leaf), row)])
+        for t in range(len(gang_class.roles)):
             for i, terms in x.n[k, t].items():
-                line = s.tree.domains_by_tier(s.buckets[i].leaf)
-                if not line or not terms:
-                    continue
-                x.model.addConstraint(
-                    at_most([*terms, (e[k, 0, line[0]], -s.pod_limits[k, t][i])], 0), f"touch_{next(rows):06d}"
-                )
-                if _start_value(start, terms):
-                    touched |= {e[k, level, d].name: 1.0 for level, d in enumerate(line)}
+                domains = s.tree.domains_by_tier(s.buckets[i].leaf)
+                if domains and terms:
+                    row = at_most([*terms, (e[k, 0, domains[0]], -s.pod_limits[k, t][i])], 0)
+                    add_rows(x.model, [Row("touch", (k, t, i), row)])
+                    if round(value_of(terms, start)):
+                        touched |= {e[k, level, d].name: 1.0 for level, d in enumerate(domains)}
     return e, touched
 
 
 @dataclass(frozen=True, slots=True)
 class UnopenedNodes:
-    """Whole nodes of one place that have the same capacity and count by the same resources; w of them are opened."""
+    """Unopened nodes of one bucket with the same capacity and the same counted resources; w of them are opened."""
 
     capacity: Vector
     counted_resources: tuple[bool, ...]
@@ -140,80 +135,61 @@ class UnopenedNodes:
 
 
 def opening_goals(s: Sets, x: Variables, start: StartValues, opened_nodes: Set[int]) -> tuple[Goal, Goal]:
-    """Whole supernodes opened, and whole nodes opened. used: the nodes that the known solution opens.
+    """Unopened supernodes that are opened, and unopened nodes. opened_nodes: those that the known solution opens.
 
-    min  sum_h o[h]              min  sum_{i,c} w[i,c]              w[i,c] <= number of nodes * o[leaf of i]       where
-    that is whole sum_{k,t} floor(a_{k,t} / z) * n[k,t,i]  <=  sum_{other nodes of i} floor(free / z)  +  sum_c
-    floor(capacity_c / z) * w[i,c]
+    min  sum_h o[h]        min  sum_{i,c} w[i,c]        w[i,c]  <=  number of nodes * o[leaf of i]
+    sum_{k,t} floor(a_{k,t} / z) * n[k,t,i]
+        <=  sum_{other nodes of i} floor(free / z)  +  sum_c floor(capacity_c / z) * w[i,c]
 
-    for each size z of a resource by which the nodes c count: row 3 of the model, in which a whole node gives nothing
-    until it is opened. Exact where the sizes divide one another and one resource decides; else a relaxation, and stage
-    C has the last word.
+    c: kinds of unopened nodes; z: sizes of pods of a resource that they count. These are the capacity rows, in which an
+    unopened node holds nothing until it is opened. Exact where the sizes divide one another and one resource decides;
+    otherwise a relaxation, which stage C makes good.
     """
-    wholes = UnopenedCapacity(s.problem, s.tree, s.free.amounts)
-    users: dict[int, list[tuple[Vector, Terms]]] = {}
-    for (k, t), pods in x.n.items():
-        for i, terms in pods.items():
-            if terms:
-                users.setdefault(i, []).append((s.gang_classes[k].roles[t].request, terms))
+    unopened = UnopenedCapacity(s.problem, s.tree, s.free.amounts)
     o: dict[int, pulp.LpVariable] = {}
-    every: list[pulp.LpVariable] = []
-    rows = itertools.count()
-    for i, here in sorted(users.items()):
-        stocks = _unopened_nodes(s, x, wholes, i)
-        for stock in stocks:
-            every.append(stock.w)
-            start[stock.w.name] = float(len(opened_nodes & set(stock.nodes)))
-            leaf = s.buckets[i].leaf
-            if leaf is not None and leaf in wholes.unopened_supernodes:
+    w: list[pulp.LpVariable] = []
+    for i, pods in pods_by_bucket(s, x).items():
+        kinds, leaf = _add_opening_variables(s, x, unopened, i), s.buckets[i].leaf
+        for c, kind in enumerate(kinds):
+            w.append(kind.w)
+            start[kind.w.name] = float(len(opened_nodes & set(kind.nodes)))
+            if leaf is not None and leaf in unopened.unopened_supernodes:
                 if leaf not in o:
                     o[leaf] = x.model.add_variable(f"super_{leaf}", 0, 1, cat=pulp.LpInteger)
                     start[o[leaf].name] = 0.0
-                start[o[leaf].name] = max(start[o[leaf].name], float(start[stock.w.name] > 0))
-                x.model.addConstraint(
-                    at_least([(o[leaf], len(stock.nodes)), (stock.w, -1)], 0), f"supernode_{next(rows):06d}"
-                )
-        for row in _opening_rows(s, wholes, i, here, stocks):
-            x.model.addConstraint(row, f"open_{next(rows):06d}")
-    return Goal("supernodes", [(v, -1.0) for v in o.values()], 0.0, 1), Goal(
-        "nodes", [(v, -1.0) for v in every], 0.0, 1
-    )
+                start[o[leaf].name] = max(start[o[leaf].name], float(start[kind.w.name] > 0))
+                row = at_least([(o[leaf], len(kind.nodes)), (kind.w, -1)], 0)
+                add_rows(x.model, [Row("supernode", (i, c), row)])
+        add_rows(x.model, _opening_rows(s, unopened, i, pods, kinds))
+    supernodes = Goal("supernodes", [(v, -1.0) for v in o.values()], 0.0, 1)
+    return supernodes, Goal("nodes", [(v, -1.0) for v in w], 0.0, 1)
 
 
-def _unopened_nodes(s: Sets, x: Variables, unopened: UnopenedCapacity, i: int) -> list[UnopenedNodes]:
-    found: dict[tuple[Vector, tuple[bool, ...]], list[int]] = {}
+def _add_opening_variables(s: Sets, x: Variables, unopened: UnopenedCapacity, i: int) -> list[UnopenedNodes]:
+    kinds: dict[tuple[Vector, tuple[bool, ...]], list[int]] = {}
     for n in s.buckets[i].nodes:
         if unopened.unopened_nodes[n]:
-            found.setdefault((s.problem.nodes[n].capacity, tuple(map(bool, unopened.counted_resources[n]))), []).append(
-                n
-            )
-    return [
-        UnopenedNodes(
-            capacity, counts, tuple(nodes), x.model.add_variable(f"whole_{i}_{c}", 0, len(nodes), cat=pulp.LpInteger)
-        )
-        for c, ((capacity, counts), nodes) in enumerate(found.items())
-    ]
+            counted = tuple(map(bool, unopened.counted_resources[n]))
+            kinds.setdefault((s.problem.nodes[n].capacity, counted), []).append(n)
+    found = []
+    for c, ((capacity, counted), nodes) in enumerate(kinds.items()):
+        w = x.model.add_variable(f"whole_{i}_{c}", 0, len(nodes), cat=pulp.LpInteger)
+        found.append(UnopenedNodes(capacity, counted, tuple(nodes), w))
+    return found
 
 
 def _opening_rows(
-    s: Sets, unopened: UnopenedCapacity, i: int, here: list[tuple[Vector, Terms]], unopened_nodes: list[UnopenedNodes]
-) -> Iterator[pulp.LpConstraint]:
+    s: Sets, unopened: UnopenedCapacity, i: int, pods: list[tuple[Vector, Terms]], kinds: list[UnopenedNodes]
+) -> Iterator[Row]:
     nodes = np.array(s.buckets[i].nodes, dtype=np.intp)
+    requests = [request for request, _ in pods]
     for r in range(s.resource_count):
-        stock = [c for c in unopened_nodes if c.counted_resources[r]]
-        sizes = sorted({request[r] for request, _ in here if request[r]})
-        if not stock or not sizes:
+        counting = [kind for kind in kinds if kind.counted_resources[r]]
+        sizes = {request[r] for request in requests if request[r]}
+        if not counting or not sizes:
             continue
-        chain = all(b % a == 0 for a, b in itertools.pairwise(sizes))
-        other = nodes[~(unopened.unopened_nodes[nodes] & unopened.counted_resources[nodes, r])]
-        for z in [z for z in sizes if len(sizes) <= MAX_FLOOR_SIZES] + (
-            [] if chain and len(sizes) <= MAX_FLOOR_SIZES else [1]
-        ):
-            unit = int(
-                np.gcd.reduce(
-                    [request[r] // z for request, _ in here if request[r] >= z] + [c.capacity[r] // z for c in stock]
-                )
-            )
-            taken = [pair for request, n in here if request[r] >= z for pair in scale_terms(n, request[r] // z // unit)]
-            free = int((s.free.amounts[other, r] // z).sum())
-            yield at_most([*taken, *((c.w, -(c.capacity[r] // z // unit)) for c in stock)], free // unit)
+        others = nodes[~(unopened.unopened_nodes[nodes] & unopened.counted_resources[nodes, r])]
+        for z in floor_sizes(requests, r, sizes if len(sizes) <= MAX_FLOOR_SIZES else {1}):
+            opened: Terms = [(kind.w, -(kind.capacity[r] // z)) for kind in counting]
+            free = int((s.free.amounts[others, r] // z).sum())
+            yield Row("open", (i, r, z), normalized_at_most([*pods_of_size(pods, r, z), *opened], free))

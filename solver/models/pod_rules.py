@@ -1,10 +1,11 @@
-"""Relations between pods as rows: what the new pods of a batch may be to one another and to those that stand there,
-domain by domain.
+"""Pod rules as rows: affinity, anti-affinity and topology spread of a batch's new pods, domain by domain.
 
-Written in full where every place lies inside one domain. A place that straddles several domains of a relation (nodes
-counted together, of a rule about single nodes) is left out of the rows of `apart`, and switches off those of `together`
-and `even`: a relaxation, whose bounds are bounds. What comes of it is looked at when it is packed
-(`stages.spread.realise`), and the straddling places are split where it broke the relation.
+Letters as in docs/model.md: of pod rule rho, B new pods only own it, M are only selected by it, S are both.
+
+Exact where every bucket lies inside one domain. A bucket that straddles several domains (nodes counted as one, with a
+rule about single nodes) is left out of the rows of anti-affinity, and switches off those of the other two: a
+relaxation, whose bounds are bounds. The packed pods are checked (`placement.realise`), and straddling buckets are split
+where they broke a rule.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 
 import pulp
 
-from solver.mip.rows import Row, Terms, at_least, at_most, scale_terms
+from solver.mip.rows import Row, Terms, at_least, at_most, scale_terms, value_of
 from solver.models.sets import Sets
 from solver.models.variables import Variables
 from solver.state.pod_rules import NO_DOMAIN, DomainCount, PodRuleCounts
@@ -22,8 +23,7 @@ from solver.state.pod_rules import NO_DOMAIN, DomainCount, PodRuleCounts
 
 @dataclass(slots=True)
 class NewPodTerms:
-    """The batch's pods of one relation in one domain, as terms: B only carry it, M are only counted, S are both.
-    `most`: of B, M, S."""
+    """The batch's pods of one rule in one domain, as terms; max_pods: at most so many of B, M, S."""
 
     B: Terms = field(default_factory=list)
     M: Terms = field(default_factory=list)
@@ -35,72 +35,71 @@ class NewPodTerms:
         return [*self.B, *self.S]
 
     @property
+    def max_owners(self) -> int:
+        return self.max_pods["B"] + self.max_pods["S"]
+
+    @property
     def selected(self) -> Terms:
         return [*self.M, *self.S]
 
 
 @dataclass(slots=True)
 class RuleTerms:
-    """domains: domain -> newcomers, NOWHERE included. blurred: whether some of them straddle domains, and are not among
-    these."""
+    """domains: domain -> new pods, NO_DOMAIN included. has_straddling: some new pods are in buckets that straddle
+    domains, and not among these."""
 
     domains: dict[int, NewPodTerms] = field(default_factory=dict)
     has_straddling: bool = False
 
+    @property
+    def inside(self) -> dict[int, NewPodTerms]:
+        """Without NO_DOMAIN, in order."""
+        return {d: new for d, new in sorted(self.domains.items()) if d != NO_DOMAIN}
 
-def rule_terms(s: Sets, x: Variables, rule_counts: PodRuleCounts) -> Iterator[tuple[int, RuleTerms]]:
-    """Every enforced relation that pods of the batch carry or are counted by, with these pods."""
+
+def rule_terms(s: Sets, x: Variables, rule_counts: PodRuleCounts) -> list[tuple[int, RuleTerms]]:
+    """Every enforced rule that pods of the batch own or are selected by, with these pods."""
     found: dict[int, RuleTerms] = {}
     for (k, t), pods in x.n.items():
         role = s.gang_classes[k].roles[t]
         for rho in rule_counts.rules_of(role):
-            scene = found.setdefault(rho, RuleTerms())
-            what = (
-                "S"
-                if rho in role.owned_rules and rho in role.selecting_rules
-                else "B"
-                if rho in role.owned_rules
-                else "M"
-            )
-            at = s.bucket_domains(rule_counts.existing_pods.partitions[rho])
+            rule = found.setdefault(rho, RuleTerms())
+            letter = "M" if rho not in role.owned_rules else "S" if rho in role.selecting_rules else "B"
+            domains = s.bucket_domains(rule_counts.existing_pods.partitions[rho])
             for i, terms in pods.items():
-                d = at[i]
-                if not terms:
-                    continue
-                if d is None:
-                    scene.has_straddling = True
-                    continue
-                here = scene.domains.setdefault(d, NewPodTerms())
-                getattr(here, what).extend(terms)
-                here.max_pods[what] += s.pod_limits[k, t][i]
-    yield from sorted(found.items())
+                d = domains[i]
+                if terms and d is None:
+                    rule.has_straddling = True
+                elif terms and d is not None:
+                    new = rule.domains.setdefault(d, NewPodTerms())
+                    getattr(new, letter).extend(terms)
+                    new.max_pods[letter] += s.pod_limits[k, t][i]
+    return sorted(found.items())
 
 
 def pod_rules(s: Sets, x: Variables) -> Iterator[Row]:
-    """Every relation in its own words: `apart`, `together`, `even`."""
+    """Every rule by its kind: `anti_affinity`, `affinity`, `topology_spread`."""
     if s.rule_counts is not None:
-        for rho, scene in rule_terms(s, x, s.rule_counts):
-            yield from _FAMILIES[s.rule_counts.existing_pods.pod_rules[rho].rule_kind](s.rule_counts, x, rho, scene)
+        for rho, rule in rule_terms(s, x, s.rule_counts):
+            yield from _FAMILIES[s.rule_counts.existing_pods.pod_rules[rho].rule_kind](s.rule_counts, x, rho, rule)
 
 
-def anti_affinity(rule_counts: PodRuleCounts, x: Variables, rho: int, rule_terms: RuleTerms) -> Iterator[Row]:
-    """In each domain d, with matched_d counted pods and bearing_d pods that carry the rule there already:
+def anti_affinity(rule_counts: PodRuleCounts, x: Variables, rho: int, rule: RuleTerms) -> Iterator[Row]:
+    """No domain holds an owner beside another pod that the rule selects. In each domain d:
 
-    B_d + S_d <= 0  where matched_d > 0          M_d + S_d <= 0  where bearing_d > 0
+    B_d + S_d <= 0  where selected pods are already        M_d + S_d <= 0  where owners are already
     B_d <= most c[bears,d]        M_d <= most c[counted,d]        S_d + c[bears,d] + c[counted,d] <= 1
     """
-    for d, new in sorted(rule_terms.domains.items()):
-        if d == NO_DOMAIN:
+    for d, new in rule.inside.items():
+        existing = rule_counts.domain_count(rho, d)
+        owners = existing.existing_owners + existing.B + existing.S
+        if existing.selected and new.owners:
+            yield Row("anti-affinity.owners", (rho, d), at_most(new.owners, 0))
+        if owners and new.selected:
+            yield Row("anti-affinity.selected", (rho, d), at_most(new.selected, 0))
+        if existing.selected or owners:
             continue
-        crowd = rule_counts.domain_count(rho, d)
-        bearing = crowd.existing_owners + crowd.B + crowd.S
-        if crowd.selected and new.owners:
-            yield Row("anti-affinity.counted", (rho, d), at_most(new.owners, 0))
-        if bearing and new.selected:
-            yield Row("anti-affinity.bearing", (rho, d), at_most(new.selected, 0))
-        if crowd.selected or bearing:
-            continue
-        one = [(v, float(c)) for v, c in new.S]
+        one: Terms = [(v, float(c)) for v, c in new.S]
         for what, terms, most in (("bears", new.B, new.max_pods["B"]), ("counted", new.M, new.max_pods["M"])):
             if terms:
                 c = _add_binary(x, rho, what, d)
@@ -110,31 +109,35 @@ def anti_affinity(rule_counts: PodRuleCounts, x: Variables, rho: int, rule_terms
             yield Row("anti-affinity.one", (rho, d), at_most(one, 1))
 
 
-def affinity(rule_counts: PodRuleCounts, x: Variables, rho: int, rule_terms: RuleTerms) -> Iterator[Row]:
-    """anchors_d: counted pods that stand in d, or came in an earlier batch and do not carry the rule. Where there are
-    none:
+def affinity(rule_counts: PodRuleCounts, x: Variables, rho: int, rule: RuleTerms) -> Iterator[Row]:
+    """Every owner is in a domain with an anchor: a selected pod that is there already, or that is new and no owner.
 
-    B_d + S_d <= most c[bears,d]            c[bears,d] <= M_d + c[opens,d]        c[opens,d] <= S_d sum_d c[opens,d] <=
-    1                   sum_d M_d <= most (1 - sum_d c[opens,d]) No domain is opened where there is an anchor anywhere.
+    Where d has no anchor yet:
+
+    B_d + S_d <= most c[bears,d]        c[bears,d] <= M_d + c[opens,d]        c[opens,d] <= S_d
+
+    Only where there is no anchor anywhere, one domain may be opened by pods that select themselves:
+
+    sum_d c[opens,d] <= 1        sum_d M_d <= most (1 - sum_d c[opens,d])
+
     Where an earlier batch opened d0:  c[opens,d] = 0,  sum_{d /= d0} M_d <= most M_d0.
     """
-    if new := rule_terms.domains.get(NO_DOMAIN):
+    if new := rule.domains.get(NO_DOMAIN):
         yield Row("affinity.outside", (rho,), at_most(new.owners, 0))
-    if rule_terms.has_straddling:
+    if rule.has_straddling:
         return
-    crowds = dict(rule_counts.domain_counts(rho))
-    inside = {d: new for d, new in sorted(rule_terms.domains.items()) if d != NO_DOMAIN}
-    opened = [d for d, crowd in crowds.items() if crowd.B + crowd.S and not crowd.anchors]
-    free = not opened and not any(crowd.anchors for crowd in crowds.values())
+    existing, inside = dict(rule_counts.domain_counts(rho)), rule.inside
+    opened = [d for d, count in existing.items() if count.B + count.S and not count.anchors]
+    may_open = not opened and not any(count.anchors for count in existing.values())
     opens: Terms = []
     for d, new in inside.items():
-        if not new.owners or d in opened or crowds.get(d, DomainCount()).anchors:
+        if not new.owners or d in opened or existing.get(d, DomainCount()).anchors:
             continue
         c = _add_binary(x, rho, "bears", d)
-        first: Terms = [(_add_binary(x, rho, "opens", d), 1)] if free and new.S else []
+        first: Terms = [(_add_binary(x, rho, "opens", d), 1)] if may_open and new.S else []
         opens += first
-        yield Row("affinity.bears", (rho, d), at_most([*new.owners, (c, -new.max_pods["B"] - new.max_pods["S"])], 0))
-        yield Row("affinity.beside", (rho, d), at_least([*new.M, *first, (c, -1)], 0))
+        yield Row("affinity.bears", (rho, d), at_most([*new.owners, (c, -new.max_owners)], 0))
+        yield Row("affinity.anchor", (rho, d), at_least([*new.M, *first, (c, -1)], 0))
         if first:
             yield Row("affinity.itself", (rho, d), at_least([*new.S, *scale_terms(first, -1)], 0))
     most = sum(new.max_pods["M"] for new in inside.values())
@@ -144,64 +147,50 @@ def affinity(rule_counts: PodRuleCounts, x: Variables, rho: int, rule_terms: Rul
             anchors = [term for new in inside.values() for term in new.M]
             yield Row("affinity.first", (rho,), at_most([*anchors, *scale_terms(opens, most)], most))
     for d0 in opened:
-        yield from _required_anchors(rho, d0, inside.get(d0, NewPodTerms()), crowds[d0], len(opened))
-        elsewhere = [term for d, new in inside.items() if d != d0 for term in new.M]
-        if elsewhere:
-            here = inside[d0].M if d0 in inside else []
-            yield Row("affinity.opened", (rho, d0), at_most([*elsewhere, *scale_terms(here, -most)], 0))
+        new = inside.get(d0, NewPodTerms())
+        if len(opened) > 1:  # pods that an earlier batch placed beside anchors that this one places anew
+            yield Row("affinity.kept", (rho, d0), at_least(new.M, 1))
+        elif not existing[d0].S:
+            yield Row("affinity.kept", (rho, d0), at_least(new.selected, 1))
+        others = [term for d, other in inside.items() if d != d0 for term in other.M]
+        if others:
+            yield Row("affinity.opened", (rho, d0), at_most([*others, *scale_terms(new.M, -most)], 0))
 
 
-def _required_anchors(rho: int, d0: int, new: NewPodTerms, existing: DomainCount, opened_count: int) -> Iterator[Row]:
-    """Domains where pods of earlier batches wait for the company that others, placed again now, were to them."""
-    if opened_count > 1:
-        yield Row("affinity.kept", (rho, d0), at_least(new.M, 1))
-    elif not existing.S:
-        yield Row("affinity.kept", (rho, d0), at_least(new.selected, 1))
+def topology_spread(rule_counts: PodRuleCounts, x: Variables, rho: int, rule: RuleTerms) -> Iterator[Row]:
+    """Domains with new owners hold at most max_skew selected pods more than the domain with the fewest.
 
+    count_d = selected pods that are there already + M_d + S_d        least <= count_d for all d; 0 with too few domains
+    B_d + S_d <= most c[bears,d]        count_d - least <= max_skew + (most count_d) (1 - c[bears,d])
 
-def topology_spread(rule_counts: PodRuleCounts, x: Variables, rho: int, rule_terms: RuleTerms) -> Iterator[Row]:
-    """count_d = counted pods that stand in d or came in earlier batches + M_d + S_d;  least <= count_d for all d, 0
-    with too few domains.
-
-    B_d + S_d <= most c[bears,d] count_d - least <= skew + (most count_d) (1 - c[bears,d])         c = 1 where an
-    earlier batch put pods that carry the rule
+    c = 1 where an earlier batch put owners.
     """
-    relation = rule_counts.existing_pods.pod_rules[rho]
-    if new := rule_terms.domains.get(NO_DOMAIN):
+    pod_rule = rule_counts.existing_pods.pod_rules[rho]
+    if new := rule.domains.get(NO_DOMAIN):
         yield Row("spread.outside", (rho,), at_most(new.owners, 0))
-    if rule_terms.has_straddling:
+    if rule.has_straddling:
         return
-    counted = rule_counts.selected_counts(rho)
-    inside = {d: new for d, new in sorted(rule_terms.domains.items()) if d != NO_DOMAIN}
-    most = {
-        d: int(counted[d]) + (inside[d].max_pods["M"] + inside[d].max_pods["S"] if d in inside else 0)
-        for d in range(len(counted))
-    }
-    top = min(most.values()) if len(counted) >= relation.min_domains else 0
-    bound = [
-        int(counted[d]) - relation.max_skew
-        for d, crowd in rule_counts.domain_counts(rho)
-        if crowd.B + crowd.S and d not in inside
-    ]
-    least = x.c[rho, "least", NO_DOMAIN] = x.model.add_variable(
-        f"c_{rho}_least", max([0, *bound]), top, cat=pulp.LpInteger
-    )
+    selected, inside = [int(count) for count in rule_counts.selected_counts(rho)], rule.inside
+    most = list(selected)
     for d, new in inside.items():
-        crowd = rule_counts.domain_count(rho, d)
+        most[d] += new.max_pods["M"] + new.max_pods["S"]
+    existing = dict(rule_counts.domain_counts(rho))
+    bound_by_owners = [d for d, count in existing.items() if count.B + count.S]
+    low = max([0, *(selected[d] - pod_rule.max_skew for d in bound_by_owners if d not in inside)])
+    high = min(most) if len(most) >= pod_rule.min_domains else 0
+    least = x.model.add_variable(f"c_{rho}_least", low, high, cat=pulp.LpInteger)
+    x.c[rho, "least", NO_DOMAIN] = least
+    for d, new in inside.items():
+        skew: Terms = [*new.selected, (least, -1)]
         if new.selected:
-            yield Row("spread.least", (rho, d), at_least([*new.selected, (least, -1)], -int(counted[d])))
-        if crowd.B + crowd.S:
-            yield Row(
-                "spread.skew", (rho, d), at_most([*new.selected, (least, -1)], relation.max_skew - int(counted[d]))
-            )
+            yield Row("spread.least", (rho, d), at_least(skew, -selected[d]))
+        if d in bound_by_owners:
+            yield Row("spread.skew", (rho, d), at_most(skew, pod_rule.max_skew - selected[d]))
         elif new.owners:
             c = _add_binary(x, rho, "bears", d)
-            yield Row("spread.bears", (rho, d), at_most([*new.owners, (c, -new.max_pods["B"] - new.max_pods["S"])], 0))
-            yield Row(
-                "even.skew",
-                (rho, d),
-                at_most([*new.selected, (least, -1), (c, most[d])], relation.max_skew + most[d] - int(counted[d])),
-            )
+            yield Row("spread.bears", (rho, d), at_most([*new.owners, (c, -new.max_owners)], 0))
+            row = at_most([*skew, (c, most[d])], pod_rule.max_skew + most[d] - selected[d])
+            yield Row("spread.skew", (rho, d), row)
 
 
 _FAMILIES = {"anti-affinity": anti_affinity, "affinity": affinity, "spread": topology_spread}
@@ -213,26 +202,25 @@ def _add_binary(x: Variables, rho: int, what: str, d: int) -> pulp.LpVariable:
 
 
 def set_rule_values(s: Sets, x: Variables, values: dict[str, float]) -> None:
-    """The values of c that go with those of n, in a solution that keeps every relation."""
+    """Add the values of c that go with those of n, in a solution that keeps every rule."""
     if s.rule_counts is None:
         return
-    for rho, scene in rule_terms(s, x, s.rule_counts):
-        crowds = dict(s.rule_counts.domain_counts(rho))
-        anchored = any(crowd.anchors for crowd in crowds.values())
-        anchored = anchored or any(_pod_sum(new.M, values) for d, new in scene.domains.items() if d != NO_DOMAIN)
-        for d, new in scene.domains.items():
-            bears = _pod_sum(new.B if s.problem.pod_rules[rho].rule_kind == "anti-affinity" else new.owners, values)
-            told = {"bears": bears, "counted": _pod_sum(new.M, values), "opens": bears and not anchored}
+    for rho, rule in rule_terms(s, x, s.rule_counts):
+        anchored = any(count.anchors for _, count in s.rule_counts.domain_counts(rho))
+        anchored = anchored or any(_pod_count(new.M, values) for new in rule.inside.values())
+        for d, new in rule.domains.items():
+            owners = new.B if s.problem.pod_rules[rho].rule_kind == "anti-affinity" else new.owners
+            bears = _pod_count(owners, values)
+            told = {"bears": bears, "counted": _pod_count(new.M, values), "opens": bears and not anchored}
             for what, true in told.items():
                 if (rho, what, d) in x.c:
                     values[x.c[rho, what, d].name] = float(bool(true))
         if least := x.c.get((rho, "least", NO_DOMAIN)):
-            counted = s.rule_counts.selected_counts(rho)
-            for d, new in scene.domains.items():
-                if d != NO_DOMAIN:
-                    counted[d] += _pod_sum(new.selected, values)
-            values[least.name] = float(s.rule_counts.min_selected(rho, counted))
+            selected = s.rule_counts.selected_counts(rho)
+            for d, new in rule.inside.items():
+                selected[d] += _pod_count(new.selected, values)
+            values[least.name] = float(s.rule_counts.min_selected(rho, selected))
 
 
-def _pod_sum(terms: Terms, values: Mapping[str, float]) -> int:
-    return round(sum(values[v.name] * c for v, c in terms))
+def _pod_count(terms: Terms, values: Mapping[str, float]) -> int:
+    return round(value_of(terms, values))

@@ -15,8 +15,8 @@ Verdict = Literal["proven", "within gap", "limit reached"]
 
 @dataclass(frozen=True, slots=True)
 class SlotUse:
-    """`pods` of the new pods of role `role` on node `node` take their share from its cell `cell` (index into
-    `Node.cells`)."""
+    """`pods` of the new pods of role `role` on node `node` take their share from its slot `slot` (index into
+    `Node.slots`)."""
 
     role: int
     node: int
@@ -26,7 +26,7 @@ class SlotUse:
 
 @dataclass(frozen=True, slots=True)
 class UnlocatedHolder:
-    """Pods of `gang` hold device slots of `slot_group` on `node`, it is not known which."""
+    """Pods of `gang` hold device slots of `slot_group` on `node`; which ones is unknown."""
 
     gang: int
     node: int
@@ -35,13 +35,13 @@ class UnlocatedHolder:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What happens to one gang. `placements`: all its pods, running ones included, sorted by (role, node); only running
-    ones when it waits.
+    """What happens to one gang.
 
-    evicted: running pods that are taken away, sorted likewise: all of them (action "evict"), or those that a kept gang
-    can spare. evicted_for: the gangs that start because of it, sorted. cells: from which cells the new pods take their
-    portions, sorted: one way to do it, which shows that they fit. starts_in: seconds until a waiting gang is expected
-    to start; only of the gang with the reservation, and only where that is known.
+    placements: all its pods, running ones included, sorted by (role, node); only running ones when it waits.
+    evicted_pods: running pods that go, sorted likewise: all of them (action "evict"), or surplus ones of a kept gang.
+    evicted_for: the gangs that start because of it, sorted. slot_uses: the device slots of the new pods, sorted: one
+    assignment, which shows that they fit. starts_in: seconds until a waiting gang is expected to start; only of the
+    gang with the reservation, and only where that is known.
     """
 
     gang: int
@@ -61,12 +61,12 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """Room that is held for one waiting gang until it starts there, sorted by (role, node): `placements`, its pods
-    beyond those that run.
+    """Nodes reserved for one waiting gang until it starts there. placements: its pods beyond those that run, sorted by
+    (role, node).
 
-    starts_in: seconds until all of `until`, the gangs whose end it waits for, are expected to have ended; None where
-    one of them has no known end. Until then no gang of its level or a lower one gets new pods on these nodes, unless it
-    is expected to end before.
+    starts_in: seconds until all of `awaited_gangs` are expected to have ended; None where one of them has no known end.
+    Until then no gang of its precedence level or a lower one gets new pods on these nodes, unless it is expected to end
+    before.
     """
 
     gang: int
@@ -77,8 +77,8 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """One objective of a batch: value reached, best bound proved, |bound - value| / max(1, |value|), and what that
-    amounts to."""
+    """One objective of a batch: the value reached, the best bound proved, the gap |bound - value| / max(1, |value|),
+    and the verdict."""
 
     name: str
     value: float
@@ -89,8 +89,7 @@ class Objective:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The gangs decided by one model, and how well. `seconds` is measured for people; it is no part of the plan's
-    identity."""
+    """The gangs decided by one model, and how well. `seconds` is for people and no part of the plan's identity."""
 
     gangs: tuple[int, ...]
     verdict: Verdict

@@ -1,8 +1,8 @@
 """The problem: what there is (nodes, hypernodes, queues) and what is asked for (gangs), as plain integers.
 
-Everything refers to everything else by index into the tuples of `Problem`; names are carried only so that a plan can be
-read. A resource vector has one entry per name in `Problem.resources`, in that resource's own unit (cpu: millicores,
-memory: bytes, devices and pods: a count). Nothing here knows YAML, Kubernetes, files or a clock.
+Everything refers to everything else by index into the tuples of `Problem`; names are only for people. A resource vector
+has one entry per name in `Problem.resources`, in that resource's own unit (cpu: millicores, memory: bytes, devices and
+pods: a count). Nothing here knows YAML, Kubernetes, files or a clock. All times are seconds from now.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RuleKind = Literal["anti-affinity", "affinity", "spread"]
 
 @dataclass(frozen=True, slots=True)
 class HyperNode:
-    """A network domain. `tier` 1 is the tightest; a parent has a higher tier than its children."""
+    """A network domain. Tier 1 is the tightest; a parent has a higher tier than its children."""
 
     name: str
     tier: int
@@ -35,10 +35,9 @@ class HyperNode:
 
 @dataclass(frozen=True, slots=True)
 class DeviceSlot:
-    """A part of a node: a NUMA cell, a device. division: index into `Problem.divisions`.
+    """A NUMA node or a device of a node. slot_group: index into `Problem.slot_groups`.
 
-    capacity: of the empty cell. free: less whatever runs there, the pods in `Gang.running` included (unlike
-    `Node.free`).
+    capacity: of the empty slot. free: what no pod holds; unlike `Node.free`, without the pods in `Gang.running`.
     """
 
     slot_group: int
@@ -48,7 +47,7 @@ class DeviceSlot:
 
 @dataclass(frozen=True, slots=True, order=True)
 class SlotRequest:
-    """Of what a pod asks for, `share` has to come from each of `number` different cells of one division of its node."""
+    """Of what a pod asks for, `share` comes from each of `number` different device slots of one group of its node."""
 
     slot_group: int
     number: int
@@ -57,8 +56,7 @@ class SlotRequest:
 
 @dataclass(frozen=True, slots=True, order=True)
 class PodRequest:
-    """What one pod takes: `request` from its node as a whole, and of that its portions from cells, at most one portion
-    for each division."""
+    """What one pod takes: `amounts` from its node, and of these its slot requests, at most one for each slot group."""
 
     amounts: Vector
     slot_requests: tuple[SlotRequest, ...] = ()
@@ -66,7 +64,7 @@ class PodRequest:
 
 @dataclass(frozen=True, slots=True)
 class ReturningNode:
-    """What a node that is away for now (not ready, cordoned) will be once it is back: as in `Node`."""
+    """A node that is away for now (not ready, cordoned), as it will be once it is back; fields as in `Node`."""
 
     node_class: int
     capacity: Vector
@@ -78,14 +76,13 @@ class ReturningNode:
 class Node:
     """A machine.
 
-    kind: nodes of one kind are open to exactly the same roles (selectors, affinity, taints are settled before the
+    node_class: nodes of one class are open to the same roles (selectors, affinity and taints are settled before the
     solver). leaf: the hypernode that directly holds the node; None for a node outside the topology. capacity:
-    allocatable. free: capacity less the pods that belong to no gang of the problem; the pods in `Gang.running` are not
-    taken off. cells: the parts of the node that pods take portions from; a node without cells of a division has no room
-    for a pod with such a portion. closes_in: seconds from now until nothing may run there for a while (maintenance); 0
-    where it is so now, None where nobody plans it. windows: all times as far as they are known at which nothing may run
-    there, (from, to) in seconds from now; only reasons look beyond the first. back: of a node that is away for now; no
-    plan uses it, but nothing that it would hold is said to fit never.
+    allocatable. free: capacity less the pods of no gang of the problem; the pods in `Gang.running` are not subtracted.
+    slots: its device slots; a pod with a slot request needs slots of that group. maintenance_in: until the next
+    maintenance, from which on nothing may run there for a while; 0 during one, None if none is planned.
+    maintenance_windows: all known ones, (from, to); only diagnosis looks beyond the first. returning: of a node that is
+    away; no plan uses it, but it counts when diagnosis says whether something can ever fit.
     """
 
     name: str
@@ -101,15 +98,15 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """guarantee <= deserved <= capability, each per resource and each optional. `used`: by pods that belong to no gang
-    of the problem.
+    """guarantee <= deserved <= capability, each per resource and optional. They limit the queue with all its
+    descendants.
 
-    The limits hold for the queue together with all its descendants. open: a queue that is not, or that is below one
-    that is not, takes nothing new. hierarchy: the way from the root to this queue as (name, weight) pairs, for
-    `Policy.drf_hierarchy`; () stands right below the root with the queue's own name and weight. Two queues may share
-    the beginning of their ways, and the first one's weights count. reclaimable: gangs of other queues may evict from
-    it. strict: its waiting gangs start in their order, none before an earlier one. kept: hypernodes that are guaranteed
-    to the queue and its descendants; no other gang gets new pods there. With fewer the last ones would go.
+    used: by pods of no gang of the problem. open: a closed queue takes nothing new, nor do its descendants. hierarchy:
+    the path from the root to this queue as (name, weight) pairs, for `Policy.drf_hierarchy`; () stands right below the
+    root with the queue's own name and weight. Where queues share the beginning of their paths, the first one's weights
+    count. reclaimable: gangs of other queues may evict from it. strict_order: its gangs start in their order, none
+    before an earlier one. dedicated_domains: hypernodes in which no gang outside the queue and its descendants gets new
+    pods.
     """
 
     name: str
@@ -129,20 +126,17 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What decides between queues, named after Volcano's plugins, and how nodes are filled.
-
-    Where nothing is chosen: the limits of `Queue`, and fair shares by weight.
+    """The scheduler's plugins that decide between queues, and how nodes are filled. With none of them queues have their
+    limits and fair shares by weight.
 
     capacity: a queue is measured by what it holds of what it deserves. capacity_hierarchy: along the tree of parents.
-    proportion: no queue holds more than its part of the cluster by weight. drf: of the gangs of a queue the one that
+    proportion: no queue holds more than its share of the cluster by weight. drf: of the gangs of a queue the one that
     holds least is next. drf_hierarchy: fair shares along `Queue.hierarchy`. With capacity or proportion queues of
     higher priority are served first.
 
-    scatter: the pods in one supernode go to its least loaded nodes, and whole nodes are not saved. Otherwise they fill
-    the fullest first.
-
-    reclaim_levels: with capacity_hierarchy, how many queues above a victim's and a winner's are asked as well
-    (`ancestorReclaimLevel`).
+    spread_pods: the pods in one supernode go to its least loaded nodes, and nodes are not saved; otherwise they fill
+    the fullest first. ancestor_reclaim_levels: with capacity_hierarchy, how many queues above a victim's and a
+    preemptor's must agree as well (`ancestorReclaimLevel`).
     """
 
     capacity: bool = False
@@ -161,7 +155,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """hard: everything it covers sits under one hypernode of tier <= `tier`. soft: the lower the common tier, the
+    """hard: all pods that it covers lie under one hypernode of tier <= `tier`. soft: the lower the common tier, the
     better.
 
     A tier above the highest hypernode's means the whole cluster, nodes outside the topology included.
@@ -173,20 +167,19 @@ class Topology:
 
 @dataclass(frozen=True, slots=True)
 class PodRule:
-    """A rule between pods, about the domains of one partition of the nodes. Roles carry it (`Role.bears`), or are
-    counted by it (`Role.matches`).
+    """A rule between pods about the domains of one partition of the nodes. Roles own it (`Role.owned_rules`), or their
+    pods are selected by it (`Role.selecting_rules`).
 
-    apart: a domain that holds a pod that carries the rule holds no other pod that it counts. together: a domain with a
-    pod that carries the rule holds one that it counts, which does not carry it or is there already. Where there is no
-    such pod anywhere, all that carry the rule share one domain, and one of them must be counted itself. even: a domain
-    with a pod that carries the rule holds at most `skew` counted pods more than the domain with the fewest; with less
-    than `least_domains` domains at most `skew`.
+    anti-affinity: a domain that holds an owner holds no other pod that the rule selects. affinity: a domain that holds
+    an owner holds a selected pod that is no owner, or is there already; where there is no such pod anywhere, all owners
+    share one domain, and one of them must be selected itself. spread: a domain that holds an owner holds at most
+    `max_skew` selected pods more than the domain with the fewest; with less than `min_domains` domains at most
+    `max_skew`.
 
-    All of this is said of the final state, and of new pods: what runs may break it. domains: node -> its domain; None
-    for a node outside the partition, where apart asks for nothing and the other two allow no pod that carries the rule.
-    present: domain -> counted pods that belong to no gang of the problem. guards: the same of pods that carry the rule;
-    only apart minds them, and () means none. own: no pods but those of the gang that carries it are ever counted, so
-    that nobody who comes or goes makes it easier.
+    Rules bind new pods and speak of the final state; what runs may break them. domains: node -> its domain; None for a
+    node outside the partition, which anti-affinity ignores and where the others allow no owner. selected_present:
+    domain -> selected pods of no gang of the problem. owners_present: the same of owners; only anti-affinity needs it,
+    and () means none. own_gang_only: only pods of the owner's gang are selected, so that no other gang makes it easier.
     """
 
     rule_kind: RuleKind
@@ -200,11 +193,10 @@ class PodRule:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """`minimum` <= placed pods <= `replicas` once the gang is admitted; each pod needs `request` on a node whose kind
-    is in `kinds`, and its `portions` from that node's cells.
+    """minimum <= placed pods <= replicas once the gang starts. Each pod takes `request` from a node of one of
+    `node_classes`, and of that its `slot_requests` from the node's device slots.
 
-    bears, matches: the relations that its pods carry, and those that count them (indices into `Problem.relations`,
-    ascending).
+    owned_rules, selecting_rules: the pod rules that its pods own, and those that select them, ascending.
     """
 
     name: str
@@ -224,12 +216,12 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class Subgroup:
-    """The pods of `roles` are divided into parts of exactly `size` pods; at least `minimum` parts are formed, and only
-    whole ones.
+    """The pods of `roles` are divided into parts of exactly `size` pods; at least `minimum` parts are formed, and no
+    incomplete one.
 
-    Each part obeys `topology`. Several subgroups of one gang may cover the same roles (a 4-pod unit that prefers one
-    domain, made of 2-pod units that must have one). tiered: whether its owner can choose another tier; if not, no
-    repair says so.
+    Each part obeys `topology`. Subgroups of one gang may cover the same roles (a 4-pod unit that prefers one domain,
+    made of 2-pod units that must have one). tier_is_editable: whether the user can choose another tier; if not, no
+    repair names one.
     """
 
     name: str
@@ -242,7 +234,7 @@ class Subgroup:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """`pods` pods of role `role` (index into the gang's roles) on node `node` (index into `Problem.nodes`)."""
+    """`pods` pods of role `role` (index into the gang's roles) on node `node`."""
 
     role: int
     node: int
@@ -251,8 +243,8 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class SlotHold:
-    """Of the running pods of role `role` on node `node`, `pods` hold their share of its cell `cell` (index into
-    `Node.cells`)."""
+    """Of the running pods of role `role` on node `node`, `pods` hold their share of its slot `slot` (index into
+    `Node.slots`)."""
 
     role: int
     node: int
@@ -262,26 +254,23 @@ class SlotHold:
 
 @dataclass(frozen=True, slots=True)
 class Gang:
-    """Starts whole or not at all: at least `minimum` pods over all roles and each role's own minimum.
+    """A job that starts with at least `minimum` pods over all roles and each role's own minimum, or not at all.
 
     priority: higher first. age: smaller is older, unique only by convention (ties fall to the index). running: pods
-    that run already; they stay where they are, and the gang may grow beside them up to its replicas. A gang whose
-    running pods reach its minima is kept; one whose pods do not (it lost a node) is to be completed or waits for the
-    rest.
+    that run already and stay where they are. A gang whose running pods reach its minima is kept and may grow up to its
+    replicas; another (it lost a node) is completed, or waits for the rest. role_affinities: (role, role, 1 or -1):
+    their pods prefer to share a node, or not to; the same role twice is its pods among themselves. A wish only.
 
-    evictable: running pods may be stopped for another gang, by the rules of `solver.semantics.eviction_rights`. loss:
-    seconds that one of them has run. affinities: (role, role, 1 or -1): their pods like to share a node, or not to; the
-    same role twice is its pods among themselves. A wish only. preempts: others may be evicted for this gang (false:
-    priority class with preemptionPolicy Never). holds: which cells the running pods have, sorted by (role, node, cell),
-    each once, as far as anybody knows: cells come back for others only of those. All of it is off `Cell.free`.
+    evictable: running pods may be stopped for another gang (`solver.semantics.eviction_rights`). loss: seconds that one
+    of them has run. may_evict: others may be evicted for this gang (not with preemptionPolicy Never). slot_holds: the
+    device slots that running pods are known to hold, sorted by (role, node, slot); only these return when the pods go.
+    All that is held is missing in `DeviceSlot.free`.
 
-    duration: seconds that it is expected to run in all. ends: of a gang with running pods, seconds from now until it is
-    expected to end. None where nobody knows, or where it should have ended already. overdue: it waited longer than it
-    should have to, and is decided before the others of its priority; who is overdue is for those who have a clock to
-    say.
+    duration: expected run time. ends_in: until the running gang is expected to end. None where unknown, or where it
+    should have ended already. overdue: it has waited longer than its patience and goes before the others of its
+    priority; the caller, who has a clock, decides that.
 
-    narrowed: it is held to more than it has to be, because the problem cannot say what it has to be: it may fit where
-    the problem has no room for it.
+    over_constrained: stricter than the real rules, so infeasibility proves nothing.
     """
 
     name: str
@@ -306,11 +295,11 @@ class Gang:
 
 @dataclass(frozen=True, slots=True)
 class EvictionVotes:
-    """What the scheduler's plugins let one of its actions evict, beside what `solver.semantics.eviction_rights` asks
-    for in any case.
+    """What the scheduler's plugins let one of its actions evict, beyond the rules of
+    `solver.semantics.eviction_rights`.
 
-    whole: a gang may go whole; otherwise it gives only what it has above its minima (plugin gang votes). shares: what
-    is left of the victim has no smaller dominant share than the gang that it goes for gets (plugin drf votes).
+    whole_gangs: a gang may go completely; otherwise only its surplus above the minima (plugin gang votes).
+    compare_shares: what remains of the victim has no smaller dominant share than the preemptor gets (plugin drf votes).
     """
 
     whole_gangs: bool = True
@@ -319,8 +308,7 @@ class EvictionVotes:
 
 @dataclass(frozen=True, slots=True)
 class DisruptionBudget:
-    """Of the running pods of `roles`, pairs of a gang and one of its roles, at most `allowed` may be evicted
-    (PodDisruptionBudget)."""
+    """Of the running pods of `roles`, (gang, role) pairs, at most `allowed` may be evicted (PodDisruptionBudget)."""
 
     name: str
     allowed: int
@@ -331,10 +319,10 @@ class DisruptionBudget:
 class Problem:
     """The whole input of `solver.solve`.
 
-    preempt: a gang may evict gangs of its own queue that have a lower priority. reclaim: it may evict gangs of other
-    queues that hold more than they deserve. preempting, reclaiming: how the plugins vote on that. devices: the
-    resources by which nodes are kept whole, see `costs.Wholes`; () for all of them. divisions: names of the ways in
-    which nodes are divided into cells.
+    preempt_enabled: a gang may evict gangs of its own queue that have a lower priority. reclaim_enabled: it may evict
+    gangs of other queues that hold more than they deserve. preempt_votes, reclaim_votes: how the plugins vote on that.
+    device_resources: the resources that decide whether a node is unopened (`semantics.placement_cost`); () for all.
+    slot_groups: names of the ways in which nodes are divided into device slots.
     """
 
     resources: tuple[str, ...]
@@ -362,15 +350,16 @@ class Problem:
         )
 
     def with_queues(self, queues: tuple[Queue, ...]) -> Problem:
-        """The same with other queues; what is known of the nodes stays known."""
+        """The same with other queues; what is cached about the nodes is kept."""
         other = replace(self, queues=queues)
         vars(other)["totals"] = self.totals
         return other
 
 
 class InvalidProblemError(ValueError):
-    """The problem contradicts itself. `where` is the path of indices to the culprit, e.g. ("gangs", 3, "roles", 0,
-    "request")."""
+    """The problem contradicts itself. `where` is the path of indices to the error, e.g. ("gangs", 3, "roles", 0,
+    "request").
+    """
 
     def __init__(self, where: tuple[str | int, ...], what: str) -> None:
         self.where = where

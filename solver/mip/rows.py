@@ -12,7 +12,8 @@ Terms = list[tuple[pulp.LpVariable, float]]
 """A linear expression: (variable, coefficient); variables may repeat."""
 
 MAX_FLOOR_SIZES = 12
-"""Sizes of one resource up to which each gets a row of floors; with more (bytes of memory) few or plain sums must do."""
+"""Sizes of one resource up to which each gets a row of floors; with more (bytes of memory) few or plain sums must do.
+"""
 
 
 @dataclass(frozen=True, slots=True)

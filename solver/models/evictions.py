@@ -233,7 +233,9 @@ def capacity(m: EvictionModel) -> Iterator[Row]:
 def device_slots(m: EvictionModel) -> Iterator[Row]:
     """What the slots of a node hold with what victims return of them: `slot_count_rows`, and
 
-    sum_a share_a[r] m[a,c]  <=  free_c[r] + sum of share[r] * given        over what victims hold of c, see `_freed_slots`
+    sum_a share_a[r] m[a,c]  <=  free_c[r] + sum of share[r] * given
+
+    over what victims hold of c (`_freed_slots`).
     """
     s, slot_count = m.s, m.s.free.slots.shape[2]
     for i, requests in sorted(slot_request_terms(s, m.x).items()):

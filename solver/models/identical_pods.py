@@ -111,8 +111,8 @@ def build_model(gangs: Sequence[IdenticalPodsGang], capacity: LeafCapacity, know
 
 
 def _add_flow(x: PieceModel, number: int, region: Region, leaves: Mapping[int, int], max_pods: int) -> None:
-    """The variables a of one region. A leaf with v slots enters behind the first `widest - v` of them; pieces follow one
-    another, and what is not filled is left.
+    """The variables a of one region. A leaf with v slots enters behind the first `widest - v` of them; pieces follow
+    one another, and what is not filled is left.
 
     sum_s a[R,i,s]  <=  leaves with widest - i slots  +  sum_s a[R,i-s,s]
     """

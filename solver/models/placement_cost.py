@@ -1,5 +1,5 @@
-"""The goals of stage B over the variables of the admission model: the spread of gangs, and what their pods open. Letters
-as in docs/model.md.
+"""The goals of stage B over the variables of the admission model: the spread of gangs, and what their pods open.
+Letters as in docs/model.md.
 
 Each is a cost, so its goal is to maximise minus the cost. Each adds variables and rows of its own to the model, and
 their values to `start`, a known solution.

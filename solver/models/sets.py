@@ -28,7 +28,8 @@ AdmissionClass = tuple[int, int, int]
 """(queue q, precedence p, gang class k)."""
 
 PrecedenceLevel = tuple[int, int]
-"""(precedence of gangs, priority of their queues): what is decided as one. The latter is 0 where no plugin compares it."""
+"""(precedence of gangs, priority of their queues): what is decided as one. The latter is 0 where no plugin compares it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +197,8 @@ class Sets:
 
     @cached_property
     def pod_limits(self) -> dict[tuple[int, int], dict[int, int]]:
-        """(k, t) -> bucket -> the most pods of role t of all gangs of class k there; without the buckets that take none.
+        """(k, t) -> bucket -> the most pods of role t of all gangs of class k there; without the buckets that take
+        none.
 
         min( sum over nodes of the pods that fit, max_t * N_k )   where node class and topology allow the role
         """
@@ -357,7 +359,8 @@ class Sets:
     def dominant_units(self) -> tuple[int, ...]:
         """k -> a whole number proportional to the dominant share of one gang's demand, at least 1.
 
-        Exact where one resource dominates every demand (GPUs usually do); otherwise in steps of 1/10,000 of the cluster.
+        Exact where one resource dominates every demand (GPUs usually do); otherwise in steps of 1/10,000 of the
+        cluster.
         """
         if self.dominant_resource is not None:
             r, unit = self.dominant_resource

@@ -19,7 +19,7 @@ class Variables:
 
     y[q,p,k]    gangs of the admission class that start                            integer, 0 .. N
     g[k,h]      gangs of class k inside domain h                                   integer; classes with a hard tier
-    n[k,t,i]    pods of role t of class k in bucket i                              integer; terms of g where h is one bucket
+    n[k,t,i]    pods of role t of class k in bucket i                              integer; of g where h is one bucket
     u[k,S,h]    parts of subgroup S of class k in domain h                         integer
     m[i,a,c]    pods with slot request a at the single node i on its slot c        integer
     w[q,r]      what queue q needs of resource r: held, or guaranteed              real

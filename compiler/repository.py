@@ -32,7 +32,8 @@ MISPLACED_FILE = declare_rule(
     "GP121",
     "warning",
     "file outside a cluster's folder",
-    "A cluster's files stand in cluster-specs/<cluster>/. Files directly in cluster-specs/ are not read. Mend: move it into one.",
+    """A cluster's files stand in cluster-specs/<cluster>/. Files directly in cluster-specs/ are not read. Mend:
+    move it into one.""",
 )
 BAD_FILE_NAME = declare_rule(
     "GP122",

@@ -32,7 +32,8 @@ UNKNOWN_FIELD = declare_rule(
     "GP202",
     "error",
     "unknown field",
-    "The kind has no such field; the cluster would drop it silently. Mend: correct the spelling or the place, see `gangplan schema KIND`.",
+    """The kind has no such field; the cluster would drop it silently. Mend: correct the spelling or the place, see
+    `gangplan schema KIND`.""",
 )
 MISSING_FIELD = declare_rule("GP203", "error", "missing field", "The kind requires the field. Mend: add it.")
 WRONG_TYPE = declare_rule(
@@ -57,20 +58,22 @@ FRACTIONAL_DEVICE = declare_rule(
     "GP209",
     "error",
     "fraction of a device",
-    "Devices and other extended resources (names with a slash) and pods are counted in whole numbers; Kubernetes refuses fractions.",
+    """Devices and other extended resources (names with a slash) and pods are counted in whole numbers; Kubernetes
+    refuses fractions.""",
 )
 MISSPELT_POD_FIELD = declare_rule(
     "GP210",
     "error",
     "misspelt field in a pod template",
-    """A field of a pod or container that Kubernetes does not have, but nearly. It would be dropped silently. Fields unlike any known one
-    pass. Mend: correct the spelling.""",
+    """A field of a pod or container that Kubernetes does not have, but nearly. It would be dropped silently.
+    Fields unlike any known one pass. Mend: correct the spelling.""",
 )
 BAD_NAME = declare_rule(
     "GP211",
     "error",
     "name not valid in Kubernetes",
-    "Names are lower-case letters, digits, - and (where a whole DNS name is allowed) dots; they begin and end with a letter or digit.",
+    """Names are lower-case letters, digits, - and (where a whole DNS name is allowed) dots; they begin and end
+    with a letter or digit.""",
 )
 BAD_TIME = declare_rule(
     "GP214",
@@ -88,8 +91,9 @@ METADATA_NOT_TEXT = declare_rule(
     "GP218",
     "error",
     "label or annotation is not text",
-    """The values of labels and annotations are text; Kubernetes refuses the whole object for a number or a boolean. (The MetaX annotations are often
-    written as numbers, and read; that is a warning.) Mend: quote the value.""",
+    """The values of labels and annotations are text; Kubernetes refuses the whole object for a number or a
+    boolean. (The MetaX annotations are often written as numbers, and read; that is a warning.) Mend: quote the
+    value.""",
 )
 MILLI_BYTES = declare_rule(
     "GP215",

@@ -18,8 +18,8 @@ NOT_A_QUANTITY = declare_rule(
     "GP207",
     "error",
     "not a quantity",
-    """A resource amount is a number with an optional unit: n u m, k M G T P E, Ki Mi Gi Ti Pi Ei, or an exponent such as 1e3; no blanks,
-    one decimal point at most. Mend: write for example 500m, 2, 1.5Gi.""",
+    """A resource amount is a number with an optional unit: n u m, k M G T P E, Ki Mi Gi Ti Pi Ei, or an exponent
+    such as 1e3; no blanks, one decimal point at most. Mend: write for example 500m, 2, 1.5Gi.""",
 )
 NEGATIVE_QUANTITY = declare_rule(
     "GP208",

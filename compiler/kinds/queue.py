@@ -31,8 +31,9 @@ BAD_HIERARCHY = declare_rule(
     "GP317",
     "error",
     "hierarchy annotations that do not belong together",
-    f"""{HIERARCHY_ANNOTATION} is a way such as root/science/dev, {HIERARCHY_WEIGHTS_ANNOTATION} a weight above 0 for each name in it, such as 1/2/3. Volcano's admission refuses the
-    queue. Mend: write as many weights as names.""",
+    f"""{HIERARCHY_ANNOTATION} is a way such as root/science/dev, {HIERARCHY_WEIGHTS_ANNOTATION} a weight above 0
+    for each name in it, such as 1/2/3. Volcano's admission refuses the queue. Mend: write as many weights as
+    names.""",
 )
 
 
@@ -40,15 +41,16 @@ BAD_QUEUE_ORDER = declare_rule(
     "GP380",
     "error",
     "queue order that nobody knows",
-    f"""{ORDER_ANNOTATION} is strict: the jobs of the queue start by priority, then age, and none passes one that waits. Without it the plan is free to let a
-    smaller one go first. Mend: write strict, or remove the annotation.""",
+    f"""{ORDER_ANNOTATION} is strict: the jobs of the queue start by priority, then age, and none passes one that
+    waits. Without it the plan is free to let a smaller one go first. Mend: write strict, or remove the
+    annotation.""",
 )
 BAD_DEDICATED_DOMAINS = declare_rule(
     "GP381",
     "error",
     "guaranteed domains that cannot be read",
-    f"""{DEDICATED_DOMAINS_ANNOTATION} is a number of hypernodes of one tier that are kept free for the queue and those below it, such as "4 of tier 1" or, by tierName,
-    "4 of tier supernode". Mend: write it so.""",
+    f"""{DEDICATED_DOMAINS_ANNOTATION} is a number of hypernodes of one tier that are kept free for the queue and
+    those below it, such as "4 of tier 1" or, by tierName, "4 of tier supernode". Mend: write it so.""",
 )
 
 

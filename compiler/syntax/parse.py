@@ -62,7 +62,8 @@ TOO_LARGE = declare_rule(
     "GP106",
     "error",
     "file too large",
-    "A file holds at most 1 MiB; larger ones are refused unread, since no cluster could store their objects. Mend: split it.",
+    """A file holds at most 1 MiB; larger ones are refused unread, since no cluster could store their objects.
+    Mend: split it.""",
 )
 TOO_DEEP = declare_rule(
     "GP107",
@@ -74,7 +75,8 @@ TOO_MANY_VALUES = declare_rule(
     "GP108",
     "error",
     "document too large when expanded",
-    "Aliases and merge keys may add at most 20,000 values to a document, which holds at most 200,000. Mend: write it out, or split it.",
+    """Aliases and merge keys may add at most 20,000 values to a document, which holds at most 200,000. Mend: write
+    it out, or split it.""",
 )
 BAD_ALIAS = declare_rule(
     "GP109",
@@ -86,7 +88,8 @@ EXPLICIT_TAG = declare_rule(
     "GP110",
     "error",
     "explicit tag",
-    "Tags (!!str, !!python/object, !secret) are refused: they change types silently or ask for code to run. Mend: quote text instead.",
+    """Tags (!!str, !!python/object, !secret) are refused: they change types silently or ask for code to run. Mend:
+    quote text instead.""",
 )
 YAML_DIRECTIVE = declare_rule(
     "GP111", "error", "YAML directive", "Directives (%YAML, %TAG) are not supported. Mend: remove the line."

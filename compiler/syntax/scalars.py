@@ -18,20 +18,22 @@ OCTAL_NUMBER = declare_rule(
     "GP114",
     "error",
     "number read differently by Kubernetes",
-    """A number with a leading zero, or one written 0o17, is octal in one version of YAML and decimal or text in the other: 010 is 10 here and 8 in
-    Kubernetes. Mend: drop the zeros, or quote it when it is text.""",
+    """A number with a leading zero, or one written 0o17, is octal in one version of YAML and decimal or text in
+    the other: 010 is 10 here and 8 in Kubernetes. Mend: drop the zeros, or quote it when it is text.""",
 )
 BOOLEAN_WORD = declare_rule(
     "GP115",
     "warning",
     "word read as true or false by Kubernetes",
-    "Unquoted yes, no, on, off, y, n are text in YAML 1.2 and booleans in YAML 1.1, as Kubernetes reads them. Mend: quote, or write true or false.",
+    """Unquoted yes, no, on, off, y, n are text in YAML 1.2 and booleans in YAML 1.1, as Kubernetes reads them.
+    Mend: quote, or write true or false.""",
 )
 UNQUOTED_DATE = declare_rule(
     "GP116",
     "info",
     "unquoted date",
-    "Some YAML readers turn an unquoted date into an object of their own; gangplan and Kubernetes keep it as text. Mend: quote it.",
+    """Some YAML readers turn an unquoted date into an object of their own; gangplan and Kubernetes keep it as
+    text. Mend: quote it.""",
 )
 
 Scalar = str | int | float | bool | None

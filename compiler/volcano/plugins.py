@@ -7,9 +7,10 @@ from collections.abc import Mapping
 SCHEDULER_ACTIONS = ("enqueue", "allocate", "backfill", "preempt", "reclaim", "gangpreempt", "gangreclaim", "shuffle")
 
 _FLAGS = """
-    enableJobOrder enableHierarchy enableJobReady enableJobPipelined enableTaskOrder enablePreemptable enableReclaimable enablePreemptive
-    enableQueueOrder enabledClusterOrder enablePredicate enableBestNode enableNodeOrder enableTargetJob enableReservedNodes enableJobEnqueued
-    enabledVictim enableJobStarving enabledOverused enabledAllocatable enabledHyperNodeOrder enabledSubJobReady enabledSubJobPipelined
+    enableJobOrder enableHierarchy enableJobReady enableJobPipelined enableTaskOrder enablePreemptable
+    enableReclaimable enablePreemptive enableQueueOrder enabledClusterOrder enablePredicate enableBestNode
+    enableNodeOrder enableTargetJob enableReservedNodes enableJobEnqueued enabledVictim enableJobStarving
+    enabledOverused enabledAllocatable enabledHyperNodeOrder enabledSubJobReady enabledSubJobPipelined
     enabledSubJobOrder enabledHyperNodeGradient
 """
 PLUGIN_FLAGS = tuple(_FLAGS.split())
@@ -30,7 +31,8 @@ ACTION_ARGUMENTS: Mapping[str, Mapping[str, str]] = {
         "enableTopologyAwarePreemption": "bool",
         **_arguments_of_type(
             "int",
-            "topologyAwarePreemptWorkerNum minCandidateNodesPercentage minCandidateNodesAbsolute maxCandidateNodesAbsolute",
+            """topologyAwarePreemptWorkerNum minCandidateNodesPercentage minCandidateNodesAbsolute
+            maxCandidateNodesAbsolute""",
         ),
     },
     "gangpreempt": _GANG_EVICTION,
@@ -65,8 +67,8 @@ PLUGIN_ARGUMENTS: Mapping[str, Mapping[str, str]] = {
     },
     "nodeorder": _arguments_of_type(
         "int",
-        """leastrequested.weight mostrequested.weight nodeaffinity.weight podaffinity.weight balancedresource.weight tainttoleration.weight
-        imagelocality.weight podtopologyspread.weight""",
+        """leastrequested.weight mostrequested.weight nodeaffinity.weight podaffinity.weight
+        balancedresource.weight tainttoleration.weight imagelocality.weight podtopologyspread.weight""",
     ),
     "binpack": {**_arguments_of_type("int", "weight cpu memory", "binpack."), "binpack.resources": "string"},
     "resource-strategy-fit": {
@@ -98,7 +100,8 @@ PLUGIN_ARGUMENTS: Mapping[str, Mapping[str, str]] = {
     "deviceshare": {
         **_arguments_of_type(
             "bool",
-            "GPUSharingEnable GPUNumberEnable NodeLockEnable VGPUEnable AscendMindClusterVNPUEnable AscendHAMiVNPUEnable",
+            """GPUSharingEnable GPUNumberEnable NodeLockEnable VGPUEnable AscendMindClusterVNPUEnable
+            AscendHAMiVNPUEnable""",
             "deviceshare.",
         ),
         "deviceshare.SchedulePolicy": "string",
@@ -110,8 +113,9 @@ PLUGIN_ARGUMENTS: Mapping[str, Mapping[str, str]] = {
     "extender": {
         **_arguments_of_type(
             "string",
-            """urlPrefix httpTimeout onSessionOpenVerb onSessionCloseVerb predicateVerb prioritizeVerb preemptableVerb
-            reclaimableVerb queueOverusedVerb jobEnqueueableVerb jobEnqueuedVerb jobReadyVerb allocateFuncVerb deallocateFuncVerb""",
+            """urlPrefix httpTimeout onSessionOpenVerb onSessionCloseVerb predicateVerb prioritizeVerb
+            preemptableVerb reclaimableVerb queueOverusedVerb jobEnqueueableVerb jobEnqueuedVerb jobReadyVerb
+            allocateFuncVerb deallocateFuncVerb""",
             "extender.",
         ),
         "extender.ignorable": "bool",

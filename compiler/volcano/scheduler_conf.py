@@ -22,8 +22,9 @@ BAD_SCHEDULER_CONF = declare_rule(
     "GP413",
     "error",
     "scheduler configuration of the wrong shape",
-    """Volcano rejects the whole file, or ignores the part silently: actions is a comma-separated text (a list in a SchedulerConfiguration), tiers a
-    list of {plugins: [{name, flags, arguments}]}, configurations a list of {name, arguments}, metrics a mapping of texts.""",
+    """Volcano rejects the whole file, or ignores the part silently: actions is a comma-separated text (a list in a
+    SchedulerConfiguration), tiers a list of {plugins: [{name, flags, arguments}]}, configurations a list of
+    {name, arguments}, metrics a mapping of texts.""",
 )
 
 

@@ -28,17 +28,18 @@ from compiler.syntax.documents import Document, FieldPath
 from compiler.volcano.shared_devices import VGPU_MEMORY_PERCENTAGE, vgpu_request
 
 _POD_FIELDS = """
-    activeDeadlineSeconds affinity automountServiceAccountToken containers dnsConfig dnsPolicy enableServiceLinks ephemeralContainers
-    evictionResponders hostAliases hostIPC hostNetwork hostPID hostUsers hostname hostnameOverride imagePullSecrets initContainers nodeName
-    nodeSelector os overhead preemptionPolicy priority priorityClassName readinessGates resourceClaims resources restartPolicy runtimeClassName
-    schedulerName schedulingGates schedulingGroup securityContext serviceAccount serviceAccountName setHostnameAsFQDN shareProcessNamespace
+    activeDeadlineSeconds affinity automountServiceAccountToken containers dnsConfig dnsPolicy enableServiceLinks
+    ephemeralContainers evictionResponders hostAliases hostIPC hostNetwork hostPID hostUsers hostname hostnameOverride
+    imagePullSecrets initContainers nodeName nodeSelector os overhead preemptionPolicy priority priorityClassName
+    readinessGates resourceClaims resources restartPolicy runtimeClassName schedulerName schedulingGates
+    schedulingGroup securityContext serviceAccount serviceAccountName setHostnameAsFQDN shareProcessNamespace
     subdomain terminationGracePeriodSeconds tolerations topologySpreadConstraints volumes
 """
 POD_FIELDS = frozenset(_POD_FIELDS.split())
 _CONTAINER_FIELDS = """
-    args command env envFrom image imagePullPolicy lifecycle livenessProbe name ports readinessProbe resizePolicy resources restartPolicy
-    restartPolicyRules securityContext startupProbe stdin stdinOnce terminationMessagePath terminationMessagePolicy tty volumeDevices
-    volumeMounts workingDir targetContainerName
+    args command env envFrom image imagePullPolicy lifecycle livenessProbe name ports readinessProbe resizePolicy
+    resources restartPolicy restartPolicyRules securityContext startupProbe stdin stdinOnce terminationMessagePath
+    terminationMessagePolicy tty volumeDevices volumeMounts workingDir targetContainerName
 """
 CONTAINER_FIELDS = frozenset(_CONTAINER_FIELDS.split())
 RESOURCES_FIELDS = frozenset(("claims", "limits", "requests"))

@@ -1,4 +1,4 @@
-"""The repository's files as bytes, wherever they come from: a folder here, git objects in the reconciler."""
+"""A repository's files as bytes, collected from a folder here or from git objects in the reconciler."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ _CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """files: path with "/" inside the repository -> content; others than YAML and JSON under cluster-specs/<cluster>/
-    and jobs/ do not matter.
+    """The files of one revision, and what was wrong with collecting them.
 
-    dates: path -> seconds since the epoch of the commit that brought the file; a path without one has no date.
-    problems: what was found while the files were collected, e.g. a symbolic link.
+    files: path with "/" inside the repository -> content; only YAML and JSON under cluster-specs/<cluster>/ and jobs/
+    are read. commit_dates: path -> seconds since the epoch of the commit that added the file, where known. problems:
+    findings of the collection, e.g. a symbolic link.
     """
 
     files: Mapping[str, bytes]
@@ -67,8 +67,8 @@ class Repository:
 
     @classmethod
     def from_directory(cls, path: str | os.PathLike[str]) -> Repository:
-        """The files below `path`. Follows no symbolic link, opens nothing but regular files, raises nothing: what
-        cannot be read is a problem."""
+        """The files below `path`. Follows no symbolic link, opens only regular files, and raises nothing: unreadable
+        files become problems."""
         files: dict[str, bytes] = {}
         problems: list[Diagnostic] = []
         for top in (CLUSTERS_FOLDER, JOBS_FOLDER):
@@ -95,14 +95,14 @@ class Repository:
 
 
 def symlink_diagnostic(name: str) -> Diagnostic:
-    """The problem of a symbolic link at `name`, for whoever collects files."""
+    """The finding on a symbolic link at `name`."""
     return SYMBOLIC_LINK.diagnostic(
         Position(printable_name(name), 1, 1), "symbolic links are not followed", "put a copy of the file in its place"
     )
 
 
 def file_name_diagnostic(name: str) -> Diagnostic | None:
-    """The problem of a file name that cannot be shown or passed on, if it has one."""
+    """The finding on a file name with control characters or invalid UTF-8, else None."""
     if _CONTROL_CHARACTERS.search(name):
         return BAD_FILE_NAME.diagnostic(
             Position(printable_name(name), 1, 1), "the file name is not plain UTF-8 text", "rename the file"
@@ -111,12 +111,12 @@ def file_name_diagnostic(name: str) -> Diagnostic | None:
 
 
 def printable_name(name: str) -> str:
-    """`name` with everything escaped that a terminal or a report could stumble over."""
+    """`name` with control characters and invalid bytes escaped."""
     return _CONTROL_CHARACTERS.sub(lambda found: f"\\x{ord(found.group()) & 0xFF:02x}", name)
 
 
 def _files_below(root: Path, name: str) -> Iterator[tuple[str, bytes] | Diagnostic]:
-    """Files and problems below `name`, in order of their names."""
+    """Files and problems below `name`, sorted by name."""
     try:
         mode = os.lstat(root / name).st_mode
     except FileNotFoundError:

@@ -1,8 +1,8 @@
-"""The checks: rules inside and across objects, one function each, in a table.
+"""Checks: rules inside and across objects, one function each, in a table.
 
-A check is a function from a `Reading` to findings, declared with its code and title. Its docstring is the user's
-documentation: the rule, its reason, and how to mend a breach. Checks know nothing of files, output or each other, and
-never raise for what a document says.
+A check is a function from a `CheckInput` to findings, declared with its code and title. Its docstring is the user
+documentation: the rule, its reason, and the mend. Checks know no files, output formats or other checks, and never raise
+for what a document says.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ ObjectIdentity = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class CheckInput:
-    """What checks look at: the specs, also those of objects that turn out bad, and the models that they were made from.
+    """What checks examine: the specs, those of objects with errors included, and the models that they were made of.
 
-    broken: objects that exist but could not be read; nobody should be told that they are missing. tree: what is wrong
-    with the hypernode tree. pods: bare pods. schedulers: every scheduler configuration found, of which `specs` has the
-    first. namespaced: kinds that live in namespaces ("Kind.group" -> bool) as far as known.
+    failed_objects: objects with errors, which must not be reported as missing. tree_problems: of the hypernode tree.
+    schedulers: every scheduler configuration found; `specs` has the first. namespaced_kinds: "Kind.group" -> whether
+    its objects have a namespace, for known kinds.
     """
 
     specs: Specs
@@ -43,19 +43,19 @@ class CheckInput:
     namespaced_kinds: Mapping[str, bool] = field(default_factory=dict)
 
     def documents_of(self, model: type[Model]) -> Iterator[tuple[Document, Model]]:
-        """Every document of one model."""
+        """The documents with a model of that type."""
         for document, found in self.models:
             if isinstance(found, model):
                 yield document, found
 
     def failed_names(self, key: str) -> set[str]:
+        """Names of the objects of a kind ("Kind.group") that have errors."""
         return {name for kind, _, name in self.failed_objects if kind == key}
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`path` in `document` breaks the rule. see: the other document and path that belong to it. severity: where milder
-    than the rule's own."""
+    """A violation at `path` of `document`. see: a second location. severity: replaces the rule's own where milder."""
 
     document: Document
     path: FieldPath
@@ -70,6 +70,8 @@ CheckFunction = Callable[[CheckInput], Iterator[Finding]]
 
 @dataclass(frozen=True, slots=True)
 class Check:
+    """A rule with the function that finds its violations."""
+
     rule: Rule
     function: CheckFunction
 
@@ -94,7 +96,7 @@ _CHECKS: dict[str, Check] = {}
 
 
 def check(code: str, title: str, severity: Severity = "error") -> Callable[[CheckFunction], CheckFunction]:
-    """Put a function into the table of checks."""
+    """Declare the decorated function as a check."""
 
     def declare(function: CheckFunction) -> CheckFunction:
         _CHECKS[code] = Check(declare_rule(code, severity, title, inspect.getdoc(function) or ""), function)
@@ -104,7 +106,7 @@ def check(code: str, title: str, severity: Severity = "error") -> Callable[[Chec
 
 
 def all_checks() -> tuple[Check, ...]:
-    """All checks, in order of their codes."""
+    """All checks, sorted by code."""
     for module in pkgutil.iter_modules(__path__):
         importlib.import_module(f"{__name__}.{module.name}")
     return tuple(_CHECKS[code] for code in sorted(_CHECKS))

@@ -1,4 +1,4 @@
-"""All codes in one place: importing the modules that declare rules, and the page of the manual that is made of them."""
+"""The catalogue of all codes, and the manual page made of it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CODE_RANGES = (
 
 
 def all_rules() -> Mapping[str, Rule]:
-    """Every rule that exists, in order of the codes."""
+    """Every rule, sorted by code."""
     all_checks()
     kinds()
     for module in RULE_MODULES:
@@ -31,11 +31,12 @@ def all_rules() -> Mapping[str, Rule]:
 
 
 def diagnostics_page() -> str:
-    """docs/diagnostics.md."""
+    """The text of docs/diagnostics.md."""
     lines = [
         "# Diagnostics",
         "",
-        "Every problem that gangplan reports has a code that means the same for ever. This page is made from the code by",
+        "Every problem that gangplan reports has a code that means the same for ever. "
+        "This page is made from the code by",
         "`python -m compiler.checks.catalogue > docs/diagnostics.md`; a test keeps it current.",
     ]
     rules = all_rules()

@@ -1,4 +1,4 @@
-"""Rules about parts of nodes: NUMA cells, shared devices, and pods that ask for them."""
+"""Checks of NUMA nodes and shared devices, and of pods that request them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def numa_above_capacity(reading: CheckInput) -> Iterator[Finding]:
         capacity = integer_amounts(pool.spec.capacity, "down")
         for name, amount in total.items():
             if amount > capacity.get(name, 0):
-                message = f"the cells have {exact_amount(name, amount)} {name} in sum, a node {exact_amount(name, capacity.get(name, 0))}"
+                most = exact_amount(name, capacity.get(name, 0))
+                message = f"the cells have {exact_amount(name, amount)} {name} in sum, a node {most}"
                 yield Finding(document, ("spec", "numa", "cells"), message, "correct the cells or the capacity")
 
 
@@ -42,7 +43,10 @@ def unequal_shared_devices(reading: CheckInput) -> Iterator[Finding]:
             path = ("spec", "sharedDevices", index)
             known, at = first.setdefault(shared.resource, (shared, (document, path)))
             if shared.resource != VGPU_MEMORY and (known.each, known.whole) != (shared.each, shared.whole):
-                message = f"{shared.resource} is {shared.each} of a device and whole {shared.whole}, elsewhere {known.each} and {known.whole}"
+                message = (
+                    f"{shared.resource} is {shared.each} of a device and whole {shared.whole}, "
+                    f"elsewhere {known.each} and {known.whole}"
+                )
                 yield Finding(document, path, message, "use another resource for these devices", at)
 
 

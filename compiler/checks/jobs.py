@@ -1,4 +1,4 @@
-"""Rules of jobs of every kind."""
+"""Checks of jobs of every kind."""
 
 from __future__ import annotations
 
@@ -218,13 +218,15 @@ def too_few_subgroup_pods(reading: CheckInput) -> Iterator[Finding]:
                 sizes = {part[1]: pods for part, pods in parts.items() if part is not None and part[0] == index}
                 ready = sum(pods >= policy.subgroup_size for pods in sizes.values())
                 if parts and ready < policy.min_subgroups:
-                    message = f"{policy.min_subgroups} subgroups of {policy.subgroup_size} pods must be ready, and the pods make {ready}"
+                    wanted = f"{policy.min_subgroups} subgroups of {policy.subgroup_size} pods"
+                    message = f"{wanted} must be ready, and the pods make {ready}"
                     yield Finding(
                         document, policy.path, message, "label more pods, or lower minSubGroups or subGroupSize"
                     )
                 elif ready < len(sizes):
                     values, pods = min((values, pods) for values, pods in sizes.items() if pods < policy.subgroup_size)
-                    message = f"subgroup {'/'.join((policy.name, *values))} is ready with {policy.subgroup_size} pods, and has {pods}"
+                    name = "/".join((policy.name, *values))
+                    message = f"subgroup {name} is ready with {policy.subgroup_size} pods, and has {pods}"
                     yield Finding(document, policy.path, message, "label more pods, or lower subGroupSize")
 
 

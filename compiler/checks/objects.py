@@ -1,4 +1,4 @@
-"""Rules about the set of objects: duplicates, references to objects that have errors, an empty cluster."""
+"""Checks of the set of objects: duplicates, and what a cluster needs."""
 
 from __future__ import annotations
 

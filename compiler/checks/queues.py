@@ -1,4 +1,4 @@
-"""Rules of the queue tree, after Volcano's admission (pkg/webhooks/admission/queues) and its capacity plugin."""
+"""Checks of the queue tree, and of jobs in queues."""
 
 from __future__ import annotations
 
@@ -163,7 +163,10 @@ def _exceeded_sums(reading: CheckInput, field: str) -> Iterator[Finding]:
             total, limit = sum(getattr(child, field).get(name, 0) for child in below), limits.get(name, 0)
             if total > limit:
                 largest = max(below, key=lambda child: getattr(child, field).get(name, 0))
-                message = f"the children's {field} of {name} is {exact_amount(name, total)} together, above the {exact_amount(name, limit)} of {queue.name!r}"
+                message = (
+                    f"the children's {field} of {name} is {exact_amount(name, total)} together, "
+                    f"above the {exact_amount(name, limit)} of {queue.name!r}"
+                )
                 see = (largest.document, (*_FIELD_PATHS[field], name))
                 yield Finding(
                     queue.document,
@@ -197,7 +200,11 @@ def capability_above_ancestor(reading: CheckInput) -> Iterator[Finding]:
         for name, amount in queue.capability.items():
             above = next((found for found in _ancestors(queue, by_name) if name in found.capability), None)
             if above is not None and amount > above.capability[name]:
-                message = f"capability of {name} {exact_amount(name, amount)} is above the {exact_amount(name, above.capability[name])} of its ancestor {above.name!r}"
+                limit = exact_amount(name, above.capability[name])
+                message = (
+                    f"capability of {name} {exact_amount(name, amount)} is above the {limit} "
+                    f"of its ancestor {above.name!r}"
+                )
                 see = (above.document, ("spec", "capability", name))
                 yield Finding(
                     queue.document, ("spec", "capability", name), message, "lower it, or raise the ancestor's", see

@@ -1,4 +1,4 @@
-"""Rules of volcano-scheduler.conf. Volcano ignores most mistakes in it silently, and a few of them stop the scheduler."""
+"""Checks of volcano-scheduler.conf, most mistakes in which Volcano ignores silently."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _enabled_plugins(reading: CheckInput) -> dict[str, tuple[FieldPath, PluginSp
 
 
 def _actions(spec: SchedulerSpec) -> Iterator[tuple[FieldPath, str]]:
-    """Every action with its place: its own line in a list, the whole text in a comma-separated one."""
+    """Each action with its path: its own in a list, the whole text's in a comma-separated one."""
     listed = spec.raw_text is None and (*spec.base_path, "actions", 0) in spec.document.positions
     for index, action in enumerate(spec.actions):
         yield (*spec.base_path, "actions", *((index,) if listed else ())), action
@@ -96,7 +96,7 @@ def unknown_flags(reading: CheckInput) -> Iterator[Finding]:
 
 
 def _keys_at(spec: SchedulerSpec, path: FieldPath) -> list[str]:
-    """The keys that stand directly at `path`, in order of the file."""
+    """The keys of the mapping at `path`, in file order."""
     depth = len(path)
     return [str(at[-1]) for at in spec.document.positions if len(at) == depth + 1 and at[:depth] == path]
 
@@ -118,7 +118,7 @@ def unknown_keys(reading: CheckInput) -> Iterator[Finding]:
 
 
 def _arguments(reading: CheckInput) -> Iterator[tuple[SchedulerSpec, FieldPath, object, str | None, list[str]]]:
-    """(spec, path, value, expected type or None when unknown, known names) for every argument of plugins and actions."""
+    """(spec, path, value, expected type, known names) of each argument of plugins and actions; type None: unknown."""
     for spec, path, plugin in _plugins(reading):
         table: Mapping[str, str] | None = spec.custom_plugins.get(plugin.name) or PLUGIN_ARGUMENTS.get(plugin.name)
         if table is not None:
@@ -360,7 +360,8 @@ def unread_queue_fields(reading: CheckInput) -> Iterator[Finding]:
 
 @check("GP419", "plugin without the action shuffle", "warning")
 def missing_shuffle(reading: CheckInput) -> Iterator[Finding]:
-    """tdm and rescheduling choose victims, but only the action shuffle evicts them. Mend: add shuffle to the actions."""
+    """tdm and rescheduling choose victims, but only the action shuffle evicts them. Mend: add shuffle to the
+    actions."""
     for spec, path, plugin in _plugins(reading):
         if plugin.name in ("tdm", "rescheduling") and "shuffle" not in spec.actions:
             yield Finding(

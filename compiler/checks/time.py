@@ -1,4 +1,4 @@
-"""Rules of what is guaranteed to queues as whole domains."""
+"""Checks of domains that are dedicated to queues."""
 
 from __future__ import annotations
 
@@ -40,5 +40,6 @@ def too_many_dedicated_domains(reading: CheckInput) -> Iterator[Finding]:
         if queue.dedicated_domains and tier is not None:
             asked[tier] += queue.dedicated_domains[0]
             if asked[tier] > there[tier]:
-                message = f"with this queue {asked[tier]} domains of tier {tier} are guaranteed; the cluster has {there[tier]}"
+                demand = f"with this queue {asked[tier]} domains of tier {tier} are guaranteed"
+                message = f"{demand}; the cluster has {there[tier]}"
                 yield Finding(queue.document, DOMAINS_PATH, message, "guarantee fewer")

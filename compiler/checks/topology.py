@@ -1,4 +1,4 @@
-"""Rules of the hypernode tree, and of jobs that ask for it."""
+"""Checks of the hypernode tree, and of the topology that jobs request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of Volcano's Job, after its admission (pkg/webhooks/admission/jobs)."""
+"""Checks of Volcano Jobs, after Volcano's admission (pkg/webhooks/admission/jobs)."""
 
 from __future__ import annotations
 
@@ -187,8 +187,8 @@ def cyclic_dependencies(reading: CheckInput) -> Iterator[Finding]:
 
 
 def _dependency_cycle(needs: dict[str, list[str]]) -> list[str]:
-    """A circle of dependencies, its first task at both ends; empty when there is none. No recursion: a job may have
-    very many tasks."""
+    """A cycle of dependencies, its first task at both ends; empty if there is none. Iterative, for jobs of very many
+    tasks."""
     done: set[str] = set()
     for start in needs:
         way = {start: iter(needs[start])} if start not in done else {}
@@ -233,7 +233,8 @@ def partitions_misfit_replicas(reading: CheckInput) -> Iterator[Finding]:
             field = "totalPartitions" if policy.total_partitions < 1 else "partitionSize"
             yield Finding(document, (*at, field), f"{field} is less than 1", "use 1 or more")
         elif policy.total_partitions * policy.partition_size != (task.replicas or 0):
-            message = f"{policy.total_partitions} partitions of {policy.partition_size} pods are not the {task.replicas or 0} replicas of task {name!r}"
+            partitions = f"{policy.total_partitions} partitions of {policy.partition_size} pods"
+            message = f"{partitions} are not the {task.replicas or 0} replicas of task {name!r}"
             yield Finding(
                 document,
                 at,
@@ -257,7 +258,8 @@ def inconsistent_partition_minimum(reading: CheckInput) -> Iterator[Finding]:
             and policy.min_partitions
             and task.min_available not in (None, policy.min_partitions * policy.partition_size)
         ):
-            message = f"minAvailable {task.min_available} is not minPartitions {policy.min_partitions} * partitionSize {policy.partition_size}"
+            product = f"minPartitions {policy.min_partitions} * partitionSize {policy.partition_size}"
+            message = f"minAvailable {task.min_available} is not {product}"
             yield Finding(document, (*path, "minAvailable"), message, "leave minAvailable out, or correct it")
 
 
@@ -270,7 +272,10 @@ def ignored_role_minimums(reading: CheckInput) -> Iterator[Finding]:
         said = any(task.min_available is not None or task.partition_policy is not None for task in job.spec.tasks)
         if job.spec.ignores_role_minimums and (said or len(job.spec.tasks) > 1):
             total = sum(task.minimum for task in job.spec.tasks)
-            message = f"minAvailable {job.spec.minimum} is below the {total} that the tasks need together, so Volcano ignores each task's minimum"
+            message = (
+                f"minAvailable {job.spec.minimum} is below the {total} that the tasks need together, "
+                "so Volcano ignores each task's minimum"
+            )
             yield Finding(
                 document,
                 ("spec", "minAvailable"),

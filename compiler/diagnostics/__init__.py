@@ -1,7 +1,7 @@
-"""A diagnostic is data: what is wrong, where, and how to mend it. `compiler.diagnostics.render` turns it into text,
-JSON, SARIF and so on.
+"""Diagnostics as data: what is wrong, where, and how to mend it. `compiler.diagnostics.render` makes text, JSON and
+SARIF of them.
 
-Every code is declared once, as a `Rule`, and means the same for ever: GP1xx reading a file, GP2xx shape and types of
+Every code is declared once, as a `Rule`, and never changes its meaning: GP1xx reading files, GP2xx shape and types of
 one document, GP3xx rules inside and across objects, GP4xx scheduler configuration, GP5xx binding and placement.
 """
 
@@ -17,7 +17,7 @@ Severity = Literal["error", "warning", "info"]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Position:
-    """A place in a file of the repository; line and column count from 1."""
+    """A position in a file of the repository; line and column count from 1."""
 
     file: str
     line: int
@@ -26,8 +26,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """`message` says what is wrong, `help` how to mend it; neither ends in the other. `object` is "Kind namespace/name"
-    where known."""
+    """One finding. message: what is wrong. help: how to mend it. object: "Kind namespace/name" where known."""
 
     code: str
     severity: Severity
@@ -41,7 +40,7 @@ class Diagnostic:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What a code means. `text` is the user documentation: the rule, its source or reason, and the mend."""
+    """The meaning of a code. text: the user documentation: the rule, its source or reason, and the mend."""
 
     code: str
     severity: Severity
@@ -58,7 +57,7 @@ class Rule:
         see: Position | None = None,
         severity: Severity | None = None,
     ) -> Diagnostic:
-        """A diagnostic of this rule; `severity` replaces the rule's own where a case is milder."""
+        """A diagnostic of this rule. severity: replaces the rule's own in a milder case."""
         return Diagnostic(self.code, severity or self.severity, position, message, help, object, see)
 
 
@@ -67,7 +66,7 @@ RULES: dict[str, Rule] = {}
 
 
 def declare_rule(code: str, severity: Severity, title: str, text: str) -> Rule:
-    """Declare a code. ValueError when the code is taken: a code has one meaning for ever."""
+    """Declare a code. ValueError for a code that exists: a code never changes its meaning."""
     if code in RULES:
         raise ValueError(f"{code} already means {RULES[code].title!r}")
     RULES[code] = Rule(code, severity, title, " ".join(text.split()))
@@ -75,12 +74,12 @@ def declare_rule(code: str, severity: Severity, title: str, text: str) -> Rule:
 
 
 def sorted_diagnostics(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
-    """By position, then code and message; the same finding is kept once."""
+    """The distinct diagnostics, sorted by position, code and message."""
     return tuple(sorted(set(diagnostics), key=lambda d: (d.position, d.code, d.message)))
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The known word that `word` most likely is meant to be, or "". Case alone never separates two words."""
+    """The known word most similar to `word`, or "". Case does not count as a difference."""
     by_case = {name.lower(): name for name in sorted(known, reverse=True)}
     close = difflib.get_close_matches(word.lower(), by_case, n=1, cutoff=0.75)
     return by_case[close[0]] if close else ""

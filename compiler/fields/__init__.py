@@ -1,1 +1,2 @@
-"""Types of single fields: quantity, duration, label selector, regular expression."""
+"""Types of single fields: quantities, durations, timestamps, label selectors, regular expressions; pydantic base
+models."""

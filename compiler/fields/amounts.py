@@ -1,4 +1,4 @@
-"""Amounts of resources as people and scripts read them."""
+"""Amounts of resources as text and as JSON numbers."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _BYTE_RESOURCES = ("memory", "ephemeral-storage", "hugepages-")
 
 
 def json_amount(resource: str, amount: int) -> int | float:
-    """For machines: cpu in cores, everything else in whole units (bytes, devices, pods)."""
+    """An amount for JSON: cpu in cores, all else in whole units (bytes, devices, pods)."""
     if resource != "cpu":
         return amount
     return amount // 1000 if amount % 1000 == 0 else amount / 1000
 
 
 def rounded_amount(resource: str, amount: int) -> str:
-    """For people: 2.5, 64Gi, 16. Bytes are rounded to three digits."""
+    """An amount as short text: 2.5, 64Gi, 16. Bytes are rounded to three digits."""
     if resource == "cpu":
         return _short_decimal(Fraction(amount, 1000))
     if not resource.startswith(_BYTE_RESOURCES):
@@ -31,25 +31,25 @@ def rounded_amount(resource: str, amount: int) -> str:
 
 
 def named_amount(resource: str, amount: int) -> str:
-    """With the resource: "2.5 cpu", "64Gi memory", "16 nvidia.com/gpu", "1 pod"."""
+    """An amount with its resource: "2.5 cpu", "64Gi memory", "16 nvidia.com/gpu", "1 pod"."""
     if resource == "pods":
         return f"{amount} pod" if amount == 1 else f"{amount} pods"
     return f"{rounded_amount(resource, amount)} {resource}"
 
 
 def unit_heading(resource: str) -> str:
-    """A short heading: "GPUs" for any vendor's GPU, "cpu", "memory"."""
+    """A column heading for a resource: "GPUs" for any vendor's GPU, else its name."""
     return "GPUs" if resource.endswith("/gpu") else resource
 
 
 def _short_decimal(value: Fraction) -> str:
-    """Whole numbers as they are, others with at most three significant digits after the point dropped when zero."""
+    """A number as text, rounded to three significant digits (one decimal place from 100 on)."""
     if value.denominator == 1:
         return str(value.numerator)
     return f"{float(value):.1f}" if abs(value) >= 100 else f"{float(value):.3g}"
 
 
 def slot_request_text(portion: SlotRequest, resources: Sequence[str]) -> str:
-    """What a pod takes of how many cells."""
+    """A slot request as text: "8 cpu of one", "2 nvidia.com/gpu of each of 4"."""
     amounts = [named_amount(resources[r], amount) for r, amount in enumerate(portion.share) if amount]
     return f"{', '.join(amounts)} of {'one' if portion.number == 1 else f'each of {portion.number}'}"

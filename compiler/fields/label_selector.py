@@ -1,4 +1,4 @@
-"""Label selectors: how they are written, and what they match."""
+"""Label selectors: their pydantic model, and matching."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class LabelSelector(StrictModel):
     match_expressions: list[LabelRequirement] | None = None
 
     def expressions(self) -> tuple[LabelExpression, ...]:
-        """All that must hold. None at all matches everything."""
+        """The rows that must all hold; no row matches everything."""
         return tuple((key, "In", (value,)) for key, value in (self.match_labels or {}).items()) + tuple(
             (row.key, str(row.operator), tuple(row.values or ())) for row in self.match_expressions or ()
         )
 
 
 def selector_matches(rows: Iterable[LabelExpression], labels: Mapping[str, str]) -> bool:
-    """Whether all rows hold, by Kubernetes' rules: a label that is missing is not in any values."""
+    """Whether all rows hold. As in Kubernetes, a missing label is in no set of values."""
     return all(_expression_holds(labels, *row) for row in rows)
 
 

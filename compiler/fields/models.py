@@ -1,5 +1,4 @@
-"""From a document to a pydantic model: the types that our models share, and pydantic's findings as diagnostics at the
-right line."""
+"""Pydantic base models and field types, and the translation of pydantic's errors into diagnostics with positions."""
 
 from __future__ import annotations
 
@@ -104,19 +103,19 @@ MILLI_BYTES = declare_rule(
 
 
 class StrictModel(BaseModel):
-    """A mapping whose fields we all know."""
+    """A mapping of which all fields are known; others are errors."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, alias_generator=to_camel)
 
 
 class LenientModel(BaseModel):
-    """A mapping of which we read some fields; others pass."""
+    """A mapping of which some fields are read; others pass."""
 
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True, alias_generator=to_camel)
 
 
 def _integral_float_to_int(value: Any) -> Any:
-    """Kubernetes stores 3.0 and 3e0 as 3."""
+    """3.0 and 3e0 as 3, which is how Kubernetes stores them."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -185,8 +184,10 @@ Timestamp = Annotated[
 def validate_document(
     document: Document, model: type[BaseModel], data: Any = None, base_path: FieldPath = ()
 ) -> tuple[Any, list[Diagnostic]]:
-    """The document as `model`, or None, with every problem found. data, below: a part of the document and the path that
-    leads to it."""
+    """The document as `model`, or None and every problem found.
+
+    data, base_path: a part of the document, and its path.
+    """
     try:
         return model.model_validate(document.data if data is None else data), []
     except ValidationError as problem:
@@ -195,7 +196,7 @@ def validate_document(
 
 
 def metadata_diagnostics(document: Document, data: Any, path: FieldPath) -> Iterator[Diagnostic]:
-    """Findings on labels and annotations of the metadata at `path`, a document's or a pod template's."""
+    """Findings on the labels and annotations of the metadata at `path`, a document's or a pod template's."""
     for section in ("labels", "annotations"):
         found = data.get(section) if isinstance(data, dict) else None
         for key, value in found.items() if isinstance(found, dict) else ():
@@ -362,7 +363,7 @@ def _dotted_path(loc: FieldPath) -> str:
 
 
 def _field_names(model: type[BaseModel], path: FieldPath) -> list[str]:
-    """The names that the mapping at `path` of `model` may hold; empty when it is not one of our models."""
+    """The field names of the model at `path` of `model`; none where it is no model of ours."""
     found = _model_at(model, path)
     return [field.alias or name for name, field in found.model_fields.items()] if found is not None else []
 

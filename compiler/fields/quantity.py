@@ -1,6 +1,6 @@
 """Kubernetes quantities ("500m", "1.5Gi", 2, "1e3") as exact numbers, and resource lists as integers.
 
-Grammar and suffixes: k8s.io/apimachinery/pkg/api/resource, Quantity. Nothing is rounded before the last step, so that
+Grammar and suffixes: k8s.io/apimachinery/pkg/api/resource, Quantity. Values are rounded only in the last step, so that
 0.1 + 0.2 is 0.3.
 """
 
@@ -43,7 +43,7 @@ _CACHE: dict[str, Fraction] = {}
 
 
 class QuantityError(ValueError):
-    """`code` is UNPARSABLE's or NEGATIVE's, `help` the mend; the text of the exception is the message."""
+    """A value is no quantity. code: NOT_A_QUANTITY's or NEGATIVE_QUANTITY's; the exception's text is the message."""
 
     def __init__(self, code: str, message: str, help: str) -> None:
         self.code, self.help = code, help
@@ -96,14 +96,14 @@ def _syntax_help(text: str) -> str:
 
 
 def integer_amounts(resources: Mapping[str, Fraction], rounding: Literal["up", "down"]) -> dict[str, int]:
-    """A resource list in the units of `compiler.specs.Amounts`. Requests and limits are rounded up, what a node offers
-    down."""
+    """A resource list in the units of `compiler.specs.Amounts`: requests and limits rounded up, what nodes offer
+    rounded down."""
     step = math.ceil if rounding == "up" else math.floor
     return {name: step(value * 1000 if name in MILLI_RESOURCES else value) for name, value in sorted(resources.items())}
 
 
 def exact_amount(resource: str, amount: int) -> str:
-    """An amount for people: cpu in cores, memory in the largest binary unit that divides it, anything else as it is."""
+    """An amount as exact text: cpu in cores, memory in the largest binary unit that divides it, all else as it is."""
     if resource in MILLI_RESOURCES:
         return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
     if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):

@@ -1,9 +1,7 @@
-"""The kinds of objects that gangplan reads, one module each. A new kind is a new module with a `KIND`; nothing else has
-to know of it.
+"""Kinds of objects that gangplan reads, one module each. A new kind is a new module with a `KIND`, and no other change.
 
-A kind's `specs` turns a document, already fitted to the kind's pydantic model, into pieces of `compiler.specs` (or of
-`compiler.specs.drafts`, where other documents are needed to finish them). What is wrong with a piece is a check's
-matter (`compiler.checks`).
+A kind's `specs` turns a document, validated by the kind's pydantic model, into specs (`compiler.specs`), or into drafts
+(`compiler.specs.drafts`) that other documents complete. Rules beyond the shape are checks (`compiler.checks`).
 """
 
 from __future__ import annotations
@@ -23,11 +21,10 @@ from compiler.syntax.documents import Document
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """name, group, versions: what apiVersion and kind say. model: the whole document.
+    """One kind: its name, API group and versions, and the pydantic model of the whole document.
 
-    specs: what the document says, as GangSpec, QueueSpec and so on. review: findings on the text that the model does
-    not make. namespaced: whether the kind lives in a namespace. ours: the schema is worth printing with `gangplan
-    schema`.
+    specs: the document as specs or drafts. text_diagnostics: findings that the model does not make. namespaced: whether
+    its objects have a namespace.
     """
 
     name: str

@@ -1,9 +1,9 @@
 """Kubernetes' Job (batch/v1).
 
-Its pods start one by one: the gang's minimum is 1, and it takes as many pods as there is room for, up to its
-parallelism. It is a gang only when it says so: annotation `gangplan.dev/gang: "true"` on the Job (all pods or none), or
-Volcano's own `scheduling.volcano.sh/group-min-member` on the pod template. The queue is the annotation
-`scheduling.volcano.sh/queue-name` of the pod template, or of the Job.
+Its pods start one by one: the gang's minimum is 1, and it grows up to its parallelism. It is a gang only by the
+annotation `gangplan.dev/gang: "true"` on the Job (all pods or none), or by Volcano's
+`scheduling.volcano.sh/group-min-member` on the pod template. The queue is the annotation
+`scheduling.volcano.sh/queue-name` of the pod template, else of the Job.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Our Cluster: how one cluster is planned for."""
+"""gangplan's Cluster: how to plan for one cluster."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ class Spec(StrictModel):
     )
     patience: Seconds = Field(
         86_400,
-        description="How long a job waits before it goes before the others of its priority, with room held for it: seconds, or like 36h.",
+        description=(
+            "How long a job waits before it goes before the others of its priority, "
+            "with room held for it: seconds, or like 36h."
+        ),
     )
 
 

@@ -1,4 +1,4 @@
-"""A ConfigMap, of which only the key volcano-scheduler.conf means anything to us."""
+"""ConfigMap, of which only the key volcano-scheduler.conf is read."""
 
 from __future__ import annotations
 
@@ -51,8 +51,7 @@ def _read_conf(document: Document) -> tuple[SchedulerSpec | None, list[Diagnosti
 
 
 def _text_start(document: Document, text: str) -> tuple[int, int]:
-    """Line and column of the first character of the block scalar; for other styles of text, of the key, which is the
-    best that can be said."""
+    """The position of the first character of the block scalar; for text in another style, that of the key."""
     key = document.position("data", CONF_KEY)
     lines = document.text.split("\n")
     row = key.line - document.line

@@ -37,7 +37,7 @@ class Node(LenientModel):
 
 
 def specs(document: Document, node: Node) -> Iterable[NodeSpec]:
-    """Unschedulable: cordoned, or known not to be ready."""
+    """A node is unschedulable when it is cordoned or not ready."""
     status, spec = node.status or Status(), node.spec or Spec()
     resources = status.capacity if status.allocatable is None else status.allocatable
     ready = all(condition.status == "True" for condition in status.conditions or () if condition.type == "Ready")

@@ -1,4 +1,4 @@
-"""Our NodePool: many equal nodes, and the network domains they sit in, in a handful of lines."""
+"""gangplan's NodePool: equal nodes and their network domains in a few lines."""
 
 from __future__ import annotations
 
@@ -42,7 +42,10 @@ class Tier(StrictModel):
     )
     size: Positive | None = Field(
         None,
-        description="Members of one domain: nodes in the first tier, domains of the tier below in the others. Missing: all of them.",
+        description=(
+            "Members of one domain: nodes in the first tier, domains of the tier below in the others. "
+            "Missing: all of them."
+        ),
     )
 
 
@@ -86,7 +89,7 @@ class SharedDevices(StrictModel):
         )
 
     def node_amounts(self) -> Amounts:
-        """What the node offers in sum."""
+        """The total that the node offers."""
         totals = {name: self.devices * amount for name, amount in self.to_spec().devices[0][1].items()}
         return {**totals, **({self.whole: self.devices} if self.whole else {})}
 
@@ -152,7 +155,7 @@ def _range_size(text: str) -> int:
 
 
 def expand_name_range(text: str) -> Iterator[str]:
-    """gpu-[08-11] -> gpu-08, gpu-09, gpu-10, gpu-11; a plain name -> itself. The width of the first number is kept."""
+    """gpu-[08-11] as gpu-08, gpu-09, gpu-10, gpu-11, with the width of the first number; a plain name as itself."""
     found = _NAME_RANGE.match(text)
     if found is None or found.group(2) is None:
         yield text
@@ -163,7 +166,7 @@ def expand_name_range(text: str) -> Iterator[str]:
 
 
 def numbered_names(stem: str, count: int) -> list[str]:
-    """stem-00 ... with as many digits as the last number needs, so that names sort as numbers do."""
+    """stem-00 and so on, with as many digits as the last number needs, so that names sort as numbers do."""
     width = len(str(count - 1))
     return [f"{stem}-{number:0{width}}" for number in range(count)]
 

@@ -1,4 +1,4 @@
-"""Volcano's Numatopology (nodeinfo.volcano.sh/v1alpha1): which CPUs and GPUs of a node are in which NUMA cell."""
+"""Volcano's Numatopology (nodeinfo.volcano.sh/v1alpha1): the CPUs and GPUs of each NUMA node."""
 
 from __future__ import annotations
 

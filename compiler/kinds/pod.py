@@ -1,4 +1,4 @@
-"""A bare Pod. One that names a PodGroup is part of that gang; any other is passed through."""
+"""Bare Pod: part of a gang if it names a PodGroup, else passed through."""
 
 from __future__ import annotations
 

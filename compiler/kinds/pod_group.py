@@ -1,4 +1,4 @@
-"""Volcano's PodGroup (scheduling.volcano.sh/v1beta1); its pods are documents of their own."""
+"""Volcano's PodGroup (scheduling.volcano.sh/v1beta1); its pods are separate documents."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def specs(document: Document, group: PodGroup) -> Iterable[PodGroupDraft]:
 
 
 def _subgroup_policy(index: int, policy: SubGroupPolicy) -> SubgroupPolicyDraft:
-    """With Volcano's defaults: a subgroup is ready with its first pod, and none need be."""
+    """The policy with Volcano's defaults: a subgroup is ready with its first pod, and none has to be."""
     return SubgroupPolicyDraft(
         name=policy.name or f"subgroup{index}",
         label_expressions=policy.label_selector.expressions() if policy.label_selector else (),

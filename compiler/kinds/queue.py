@@ -87,7 +87,7 @@ class Queue(ObjectModel):
 
 
 def specs(document: Document, queue: Queue) -> Iterable[QueueSpec]:
-    """Admission turns weight 0 into 1; a queue without a parent, or with parent "root", hangs under the root."""
+    """As in Volcano's admission, weight 0 becomes 1; without a parent a queue is a child of the root."""
     spec = queue.spec
     guarantee = spec.guarantee.resource if spec.guarantee else None
     yield QueueSpec(
@@ -108,18 +108,14 @@ def specs(document: Document, queue: Queue) -> Iterable[QueueSpec]:
 
 
 def dedicated_domains(document: Document) -> tuple[int, str] | None:
-    """(how many, tier by number or name) of `gangplan.dev/guaranteed-domains`; None where nothing is said, or nothing
-    that can be read."""
+    """(number, tier by number or name) of the annotation; None where it is missing or malformed."""
     found = _DEDICATED_DOMAINS.match(str(annotation_value(document, DEDICATED_DOMAINS_ANNOTATION) or ""))
     return (int(found[1]), found[2]) if found else None
 
 
 def hierarchy_weights(document: Document) -> tuple[tuple[str, float], ...] | None:
-    """Names and weights of `volcano.sh/hierarchy` and its weights, the root left out; None when they do not belong
-    together.
-
-    Volcano's admission puts root/ and 1/ in front where they are missing, and takes a weight below 1 for 1.
-    """
+    """(name, weight) pairs of Volcano's hierarchy annotations without the root; None where they do not match. As in
+    Volcano's admission, missing root/ and 1/ are added, and a weight below 1 becomes 1."""
     names, weights = (
         str(annotation_value(document, key) or "").split("/")
         for key in (HIERARCHY_ANNOTATION, HIERARCHY_WEIGHTS_ANNOTATION)

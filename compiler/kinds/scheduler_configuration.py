@@ -1,4 +1,4 @@
-"""Our SchedulerConfiguration: volcano-scheduler.conf, typed."""
+"""gangplan's SchedulerConfiguration: volcano-scheduler.conf with types."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def specs(document: Document, model: SchedulerConfiguration) -> Iterable[Schedul
 
 
 def text_diagnostics(document: Document) -> Iterator[Diagnostic]:
-    """Flags that are neither true nor false, which the open model lets pass."""
+    """Flags that are neither true nor false, which the open model accepts."""
     spec = document.data.get("spec")
     if isinstance(spec, dict) and isinstance(spec.get("actions"), list):
         yield from (problem for problem in _read_conf(document)[1] if "is not true or false" in problem.message)

@@ -105,7 +105,7 @@ class Spec(StrictModel):
 
     @property
     def ignores_role_minimums(self) -> bool:
-        """Volcano's gang plugin skips all minima of roles when the job's minimum is below their sum."""
+        """Whether Volcano's gang plugin ignores the roles' minima, since the job's minimum is below their sum."""
         return self.minimum < sum(task.minimum for task in self.tasks)
 
 
@@ -147,7 +147,7 @@ def gang_spec(document: Document, job: VolcanoJob) -> GangSpec:
 
 
 def _task_role(task: Task, index: int, relaxed: bool, labels: Mapping[str, str]) -> RoleSpec:
-    """labels: what the controller gives all pods of the job."""
+    """labels: what the job controller gives all pods of the job."""
     name, replicas = task.name or f"default{index}", task.replicas or 0
     minimum = 0 if relaxed else min(task.minimum, replicas)
     role = pods.role_spec(

@@ -1,7 +1,7 @@
-"""What the user's documents say, in the field's terms and independent of the kind that said it.
+"""Specs: what the documents of a cluster say, independent of their kinds.
 
-The kinds (one file each in `compiler.kinds`) make these out of documents; the checks judge them; lowering turns them
-into a `solver.Problem`. Amounts are integers: cpu in millicores, everything else in whole units (bytes, devices, pods),
+The kinds (`compiler.kinds`) make specs of documents, the checks examine them, and lowering turns them into a
+`solver.problem.Problem`. Amounts are integers: cpu in millicores, all else in whole units (bytes, devices, pods),
 requests rounded up.
 """
 
@@ -19,7 +19,7 @@ Amounts = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """One row of a node selector term, a Gt or Lt being one as well: `key operator values`."""
+    """One row of a node selector term: `key operator values`; Gt and Lt have one value."""
 
     key: str
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
@@ -28,7 +28,7 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class NodeSelectorTerm:
-    """All expressions on labels and on fields (metadata.name) must hold."""
+    """A term of which all expressions, on labels and on fields (metadata.name), must hold."""
 
     label_expressions: tuple[Expression, ...] = ()
     field_expressions: tuple[Expression, ...] = ()
@@ -51,11 +51,11 @@ class Toleration:
 
 @dataclass(frozen=True, slots=True)
 class PodSelector:
-    """Which other pods a rule is about. selector: rows (label, operator, values) that all hold; None matches no pod, as
-    in Kubernetes.
+    """The pods that a pod rule selects.
 
-    namespaces: () is the pod's own, None is all. match_keys, mismatch_keys: labels in which they are like the pod
-    itself, or unlike it.
+    label_expressions: rows (label, operator, values) that all hold; None selects no pod, as in Kubernetes. namespaces:
+    () is the pod's own, None is all. match_label_keys, mismatch_label_keys: labels whose value equals the pod's own, or
+    differs from it.
     """
 
     label_expressions: tuple[tuple[str, str, tuple[str, ...]], ...] | None
@@ -66,11 +66,11 @@ class PodSelector:
 
 @dataclass(frozen=True, slots=True)
 class PodRuleSpec:
-    """What a pod requires of the pods around it, in the domains that the values of node label `key` make.
+    """A required rule about other pods, in the domains that the values of node label `topology_key` form.
 
-    together: required affinity, to pods that match all terms. apart: required anti-affinity. even: topology spread that
-    forbids; skew and least_domains are maxSkew and minDomains, minds_affinity and minds_taints say whether it leaves
-    out nodes that the pod could not go to for these.
+    rule_kind: affinity to the pods that match all selectors, anti-affinity, or topology spread (DoNotSchedule).
+    max_skew, min_domains, honors_affinity, honors_taints: of a topology spread constraint; with the last two, nodes
+    that the pod's own affinity or tolerations exclude do not count.
     """
 
     rule_kind: Literal["anti-affinity", "affinity", "spread"]
@@ -84,13 +84,12 @@ class PodRuleSpec:
 
 @dataclass(frozen=True, slots=True)
 class PodSpec:
-    """What one pod asks of a node. `requests` follow Kubernetes' rule for containers, init containers, sidecars and
-    overhead; "pods" is 1.
+    """What one pod requires of a node.
 
-    affinity: required node affinity, terms are alternatives; None when nothing is required. tolerations and selector as
-    in Kubernetes. scheduler: schedulerName of the pod, empty when it names none. node_name: spec.nodeName, which goes
-    past every scheduler. rules: what it requires of other pods. guaranteed: the pod's QoS class. vgpus: for each
-    container that asks for some. topology_policy: of a Volcano task, "" for none.
+    requests: by Kubernetes' rule for containers, init containers, sidecars and overhead; "pods" is 1. node_affinity:
+    the required terms, of which one must hold; None for no requirement. scheduler_name: empty where the pod names none.
+    node_name: spec.nodeName, which bypasses every scheduler. guaranteed_qos: QoS class Guaranteed. vgpu_requests: one
+    for each container with virtual GPUs. topology_policy: of a Volcano task, "" for none.
     """
 
     requests: Amounts
@@ -107,8 +106,8 @@ class PodSpec:
 
 @dataclass(frozen=True, slots=True)
 class VgpuRequest:
-    """What one container asks of Volcano's virtual GPUs: `number` devices, of each `memory` MiB (where that is 0
-    `percentage` of it) and `cores` percent."""
+    """One container's request for Volcano's virtual GPUs: `number` devices, with `memory` MiB (if 0, `percentage`
+    percent of the memory) and `cores` percent of each."""
 
     number: int
     memory: int
@@ -118,7 +117,7 @@ class VgpuRequest:
 
 @dataclass(frozen=True, slots=True)
 class TopologySpec:
-    """networkTopology as written; `highest_tier_name` is an alternative to the number. None, None: no limit."""
+    """networkTopology as written: the highest tier by number or by name; neither means no limit."""
 
     mode: Literal["hard", "soft"]
     highest_tier: int | None = None
@@ -127,10 +126,11 @@ class TopologySpec:
 
 @dataclass(frozen=True, slots=True)
 class RoleSpec:
-    """path: where the role stands in the document, e.g. ("spec", "tasks", 0). template: path of its pod template.
+    """A role of a gang (Volcano: task): `replicas` equal pods, of which `minimum` must start.
 
-    annotations: of the pod template. labels: those that all its pods have, the controller's own included. pods: only
-    for a gang of bare pods, the document of each pod of the role; `path` and `template` are then ().
+    path: of the role in the document, e.g. ("spec", "tasks", 0). template_path: of its pod template. annotations: the
+    template's. labels: those of all its pods, the controller's included. pod_documents: for a gang of bare pods the
+    document of each pod of the role; both paths are then ().
     """
 
     name: str
@@ -146,10 +146,12 @@ class RoleSpec:
 
 @dataclass(frozen=True, slots=True)
 class SubgroupSpec:
-    """Parts of `size` pods of the named roles, at least `minimum` of them. path: the field that asked for it.
+    """Subgroups of `size` pods of the named roles, of which at least `minimum` must start. path: the field that asks
+    for them.
 
-    ready, wanted: only for the subgroups of a bare PodGroup, where each stands alone with all its pods as `size` and
-    minimum 0: so many of its pods make it ready, and so many subgroups of the same path have to be (`lower.parts`).
+    ready_pods, min_ready_subgroups: for a bare PodGroup only, where each subgroup has a SubgroupSpec of its own, with
+    all its pods as `size` and a minimum of 0: the pods that make it ready, and the number of subgroups of the same path
+    that must be ready (`compiler.lower.subgroups`).
     """
 
     name: str
@@ -168,13 +170,12 @@ JobKey = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class GangSpec:
-    """A job of any kind. `priority` is None until a PriorityClass gives it. submitted_at: seconds since the epoch, None
-    when unknown.
+    """A job of any kind.
 
-    queue: the cluster's default queue when the job names none. paths: where the fields that messages speak of stand in
-    the document ("queue", "minimum", "priority_class", "topology"). schedulable: false for a job that its owner
-    suspended, or that another scheduler places. scheduler: schedulerName of the job itself where its kind has one,
-    default included; empty otherwise (then see the pods').
+    queue: the cluster's default queue where the job names none. submitted_at: seconds since the epoch, None if unknown.
+    schedulable: false for a suspended job and for one of another scheduler. field_paths: paths of the fields that
+    messages name ("queue", "minimum", "priority_class", "topology"). scheduler_name: the job's own, default included,
+    where its kind has one, else "" (see the pods').
     """
 
     document: Document
@@ -202,11 +203,11 @@ class GangSpec:
 
 @dataclass(frozen=True, slots=True)
 class QueueSpec:
-    """open: what the document says; a cluster may know better. hierarchy: Volcano's annotations as (name, weight)
-    pairs, the root left out.
+    """A queue as its document describes it.
 
-    strict: its jobs start in their order. domains: (how many, of which tier by number or name) hypernodes are
-    guaranteed to it whole.
+    open: whether jobs may start, unless the cluster says otherwise. hierarchy: Volcano's annotations as (name, weight)
+    pairs without the root. strict_order: jobs start in their order only. dedicated_domains: (number, tier by number or
+    name) of the hypernodes kept for the queue.
     """
 
     document: Document
@@ -226,6 +227,8 @@ class QueueSpec:
 
 @dataclass(frozen=True, slots=True)
 class PriorityClassSpec:
+    """A Kubernetes PriorityClass."""
+
     document: Document
     name: str
     value: int
@@ -235,11 +238,11 @@ class PriorityClassSpec:
 
 @dataclass(frozen=True, slots=True)
 class NumaSpec:
-    """The NUMA cells of a node. policy: of the kubelet's topology manager. static: its CPU manager hands out whole
-    CPUs.
+    """The NUMA nodes of a node.
 
-    cells: what each offers of the resources that are divided. free: what is left of those of them that the cluster
-    speaks of, None where it says nothing.
+    topology_policy: of the kubelet's topology manager. static_cpus: its CPU manager assigns whole CPUs. slots: what
+    each NUMA node offers of the divided resources. free_slots: what is free of it as far as the cluster reports, else
+    None.
     """
 
     topology_policy: str
@@ -250,7 +253,7 @@ class NumaSpec:
 
 @dataclass(frozen=True, slots=True)
 class NumaTopologySpec:
-    """Volcano's Numatopology: the NUMA cells of the node of its name."""
+    """Volcano's Numatopology: the NUMA nodes of the node of the same name."""
 
     document: Document
     name: str
@@ -259,10 +262,10 @@ class NumaTopologySpec:
 
 @dataclass(frozen=True, slots=True)
 class SharedDeviceSpec:
-    """Devices of a node of which pods take parts. resource: by which they ask for a part of one; whole: for whole ones,
-    "" for none.
+    """Devices of a node that pods share.
 
-    devices: (id, what one offers), in the order of the node.
+    resource: requests a part of one device. whole_resource: requests whole devices, "" for none. devices: (id, offered
+    amounts), in the node's order.
     """
 
     resource: str
@@ -272,7 +275,7 @@ class SharedDeviceSpec:
 
 @dataclass(frozen=True, slots=True)
 class NodeSpec:
-    """A Node object, or one node that a NodePool makes (then `document` is the pool's). maintenance: (from, to) in
+    """A Node object, or one node of a NodePool (then `document` is the pool's). maintenance_windows: (from, to) in
     seconds since the epoch."""
 
     document: Document
@@ -288,11 +291,8 @@ class NodeSpec:
 
 @dataclass(frozen=True, slots=True)
 class HyperNodeSpec:
-    """A HyperNode object, or one that a NodePool makes.
-
-    Members are resolved against the nodes and hypernodes that exist: names, sorted. Problems of the tree are
-    diagnostics, never an exception.
-    """
+    """A HyperNode object, or one of a NodePool, with its members resolved to sorted names of existing nodes and
+    hypernodes."""
 
     document: Document
     name: str
@@ -304,6 +304,8 @@ class HyperNodeSpec:
 
 @dataclass(frozen=True, slots=True)
 class PluginSpec:
+    """A plugin of a scheduler tier: its arguments and its enable... flags."""
+
     name: str
     arguments: Mapping[str, Any]
     flags: Mapping[str, bool]
@@ -311,11 +313,11 @@ class PluginSpec:
 
 @dataclass(frozen=True, slots=True)
 class SchedulerSpec:
-    """volcano-scheduler.conf, from our SchedulerConfiguration or from a raw ConfigMap (`raw`: its text as it stands).
+    """volcano-scheduler.conf, from a SchedulerConfiguration or from a raw ConfigMap.
 
-    name, namespace: the ConfigMap's. base: where actions, tiers and so on stand in the document; the marks of
-    `document` reach into a raw text. custom_plugins: plugins of a vendor's build -> argument -> type (int, float, bool,
-    string).
+    name, namespace: the ConfigMap's. raw_text: the file of a raw ConfigMap. base_path: of actions, tiers and so on in
+    the document, whose positions include a raw text. custom_plugins: plugin of a vendor's build -> argument -> type
+    (int, float, bool, string).
     """
 
     document: Document
@@ -332,11 +334,10 @@ class SchedulerSpec:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSpec:
-    """Our Cluster kind. gap: relative MIP gap at which an objective may stop; 0 asks for a proof. time_limit: seconds,
-    the last safety. patience: seconds after which a waiting job is decided before the others of its priority.
+    """The Cluster object, or an empty one of the folder's name at its first line, which is not in `Specs.documents`.
 
-    document: when nobody wrote one, an empty Cluster of the folder's name at the folder's first line, that is not among
-    `Specs.documents`.
+    gap: relative MIP gap at which an objective may stop; 0 requires a proof. time_limit: seconds, the last safety.
+    patience: seconds after which a waiting job is overdue and precedes the others of its priority.
     """
 
     document: Document
@@ -351,11 +352,10 @@ class ClusterSpec:
 
 @dataclass(frozen=True, slots=True)
 class Specs:
-    """Everything that was read for one cluster. Each tuple is sorted by (namespace, name, kind) of its documents, nodes
-    and hypernodes naturally by name.
+    """Everything read for one cluster, each tuple sorted by (namespace, name, kind), nodes and hypernodes naturally by
+    name.
 
-    documents: all well-formed documents, also those of kinds that gangplan passes through (Service, ConfigMap ...). A
-    document with an error is in no other tuple than `documents`.
+    documents: all well-formed documents, of any kind. A document with an error is in no tuple but this one.
     """
 
     cluster: ClusterSpec

@@ -1,5 +1,4 @@
-"""Pieces that one document alone cannot finish: hypernodes whose members are selected, pod groups whose pods are
-documents of their own."""
+"""Drafts: specs that other documents complete, such as hypernodes with selected members and pod groups."""
 
 from __future__ import annotations
 
@@ -13,7 +12,8 @@ from compiler.syntax.documents import Document, FieldPath
 
 @dataclass(frozen=True, slots=True)
 class HyperNodeMember:
-    """One entry of spec.members. Exactly one of name, pattern and labels is set; path: where the entry stands."""
+    """One entry of spec.members at `path`. Valid with exactly one of name, pattern and label_expressions (all must
+    hold)."""
 
     type: str
     path: FieldPath
@@ -25,6 +25,8 @@ class HyperNodeMember:
 
 @dataclass(frozen=True, slots=True)
 class HyperNodeDraft:
+    """A HyperNode before its members are resolved."""
+
     document: Document
     name: str
     tier: int
@@ -34,9 +36,8 @@ class HyperNodeDraft:
 
 @dataclass(frozen=True, slots=True)
 class SubgroupPolicyDraft:
-    """One entry of spec.subGroupPolicy: it divides the pods that `selector` matches by their values of the labels
-    `keys`, all of them present; without keys they are one subgroup. size, minimum: subGroupSize and minSubGroups. path:
-    where the entry stands."""
+    """One entry of spec.subGroupPolicy, at `path`. It groups the pods that all `label_expressions` match by the values
+    of `label_keys`, each of which a pod must have; without keys they form one subgroup."""
 
     name: str
     label_expressions: tuple[LabelExpression, ...]
@@ -49,7 +50,7 @@ class SubgroupPolicyDraft:
 
 @dataclass(frozen=True, slots=True)
 class PodGroupDraft:
-    """gang: complete but for its roles and subgroups. minimums: spec.minTaskMember."""
+    """A PodGroup: its gang without roles and subgroups, its roles' minima (spec.minTaskMember), and its policies."""
 
     gang: GangSpec
     role_minimums: Mapping[str, int]
@@ -58,8 +59,7 @@ class PodGroupDraft:
 
 @dataclass(frozen=True, slots=True)
 class PodDraft:
-    """A bare pod; group: the PodGroup that it names, None for a pod on its own. role: annotation volcano.sh/task-spec.
-    labels: its own."""
+    """A bare pod. pod_group: the PodGroup that it names, if any. role: annotation volcano.sh/task-spec."""
 
     document: Document
     pod_group: str | None

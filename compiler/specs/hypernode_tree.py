@@ -1,7 +1,7 @@
-"""The hypernode tree: members resolved to names, and what is wrong with the tree.
+"""The hypernode tree: members resolved to names, and the problems of the tree.
 
-Volcano's admission checks none of this; its scheduler then marks hypernodes not ready and schedules no topology job at
-all (reference: pkg/scheduler/api/hyper_node_info.go), so the problems are errors here.
+Volcano's admission checks none of this; its scheduler marks the hypernodes not ready and schedules no topology job at
+all (pkg/scheduler/api/hyper_node_info.go), so the problems are errors.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ MAX_LOOP_SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class TreeProblem:
-    """kind: one of the checks in `compiler.checks.topology`. path: the culprit in `document`; see: the other place, if
-    there is one."""
+    """A problem of the tree. category: the check of `compiler.checks.topology` that reports it. see: a second location
+    that belongs to it."""
 
     category: str
     document: Document
@@ -33,6 +33,8 @@ class TreeProblem:
 
 @dataclass(slots=True)
 class _MemberResolver:
+    """Resolves members to names and collects the problems."""
+
     nodes: Mapping[str, NodeSpec]
     hypernodes: frozenset[str]
     problems: list[TreeProblem] = field(default_factory=list)
@@ -104,7 +106,7 @@ class _MemberResolver:
 def resolve_hypernodes(
     drafts: Iterable[HyperNodeDraft], pool_hypernodes: Iterable[HyperNodeSpec], nodes: Iterable[NodeSpec]
 ) -> tuple[list[HyperNodeSpec], list[TreeProblem]]:
-    """HyperNode documents and those that pools made, members as sorted names, with every problem of the tree."""
+    """All hypernodes with their members as sorted names, and every problem of the tree."""
     drafts, out = list(drafts), list(pool_hypernodes)
     resolver = _MemberResolver(
         {node.name: node for node in nodes}, frozenset([*(draft.name for draft in drafts), *(h.name for h in out)])
@@ -120,6 +122,7 @@ def resolve_hypernodes(
 
 
 def _tree_problems(hypernodes: Sequence[HyperNodeSpec]) -> list[TreeProblem]:
+    """Hypernodes with two parents or at a tier not above their members', nodes in two hypernodes, and loops."""
     by_name = {h.name: h for h in hypernodes}
     problems: list[TreeProblem] = []
     parent: dict[str, HyperNodeSpec] = {}
@@ -196,7 +199,7 @@ def _loop_problems(hypernodes: Sequence[HyperNodeSpec], parent: Mapping[str, Hyp
 
 
 def _member_path(h: HyperNodeSpec, name: str) -> FieldPath:
-    """The member entry that names `name`, else the list of members."""
+    """The path of the member that names `name` exactly, else of the list of members."""
     spec = h.document.data.get("spec")
     for index, member in enumerate((spec.get("members") if isinstance(spec, dict) else None) or ()):
         selector = member.get("selector") if isinstance(member, dict) else None
@@ -210,5 +213,5 @@ def _member_path(h: HyperNodeSpec, name: str) -> FieldPath:
 
 
 def tier_of(tier_or_name: str, hypernodes: Iterable[HyperNodeSpec]) -> int | None:
-    """The tier of that number or tierName; of a name that several tiers have, the highest. None where none has it."""
+    """The tier of that number or tierName; where several tiers share the name, the highest; None for an unknown one."""
     return max((h.tier for h in hypernodes if tier_or_name in (str(h.tier), h.tier_name)), default=None)

@@ -1,4 +1,4 @@
-"""A PodGroup and the bare pods that name it, as one gang."""
+"""Bare PodGroups: gangs of the pods that name them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ SubgroupKey = tuple[int, tuple[str, ...]]
 
 
 def pod_group_gangs(groups: Iterable[PodGroupDraft], pods: Iterable[PodDraft]) -> list[GangSpec]:
-    """One gang for each PodGroup that has pods among the documents; a group whose pods others create is no gang of
-    ours.
+    """One gang for each PodGroup that pods among the documents name; a group whose pods a controller creates has none.
 
-    Pods of one role (annotation volcano.sh/task-spec) and one subgroup that ask for the same are one RoleSpec.
-    Volcano's rule: minima of roles (minTaskMember) are skipped when minMember is below their sum.
+    Pods of one role (annotation volcano.sh/task-spec) and one subgroup with equal requirements form one RoleSpec. As in
+    Volcano, the roles' minima (minTaskMember) do not count when minMember is below their sum.
     """
     by_group = pods_by_group(pods)
     gangs = []
@@ -38,12 +37,12 @@ def pod_group_gangs(groups: Iterable[PodGroupDraft], pods: Iterable[PodDraft]) -
 
 
 def group_key(document: Document) -> tuple[str, str]:
-    """(namespace, name)"""
+    """(namespace, name) of a PodGroup."""
     return document.namespace or "default", document.name
 
 
 def pods_by_group(pods: Iterable[PodDraft]) -> dict[tuple[str, str], list[PodDraft]]:
-    """`group_key` of a PodGroup -> the pods that name it, in order of their names."""
+    """`group_key` of a PodGroup -> the pods that name it, sorted by name."""
     found: dict[tuple[str, str], list[PodDraft]] = {}
     for pod in sorted(pods, key=lambda pod: (pod.document.namespace, pod.document.name)):
         if pod.pod_group:
@@ -52,7 +51,7 @@ def pods_by_group(pods: Iterable[PodDraft]) -> dict[tuple[str, str], list[PodDra
 
 
 def subgroup_key(policies: Sequence[SubgroupPolicyDraft], labels: Mapping[str, str]) -> SubgroupKey | None:
-    """The subgroup of a pod: of the first policy whose selector matches it and whose labels it has, none of them empty."""
+    """The subgroup of a pod: by the first policy that selects it and whose labels it has, none of them empty."""
     for index, policy in enumerate(policies):
         if selector_matches(policy.label_expressions, labels) and all(labels.get(key) for key in policy.label_keys):
             return index, tuple(labels[key] for key in policy.label_keys)
@@ -62,8 +61,8 @@ def subgroup_key(policies: Sequence[SubgroupPolicyDraft], labels: Mapping[str, s
 def _roles(
     policies: Sequence[SubgroupPolicyDraft], pods: Iterable[PodDraft], minimums: dict[str, int]
 ) -> list[tuple[SubgroupKey | None, RoleSpec]]:
-    """Pods of one role that ask for different things, or stand in different subgroups, become roles of their own, the
-    first taking as much of the minimum as it has pods."""
+    """(subgroup, role) pairs. Pods of one role with different requirements or in different subgroups become separate
+    roles, which share the role's minimum in order."""
     alike: dict[tuple[str, SubgroupKey | None, str], list[PodDraft]] = {}
     for pod in pods:
         alike.setdefault((pod.role, subgroup_key(policies, pod.labels), repr(pod.pod)), []).append(pod)
@@ -89,7 +88,7 @@ def _roles(
 def _subgroups(
     policies: Sequence[SubgroupPolicyDraft], roles: Sequence[tuple[SubgroupKey | None, RoleSpec]]
 ) -> Iterable[SubgroupSpec]:
-    """Each with all the pods that it has, since labels say which pods they are."""
+    """One subgroup for each combination of label values, with all its pods."""
     for part in sorted({part for part, _ in roles if part is not None}):
         index, values = part
         policy, mine = policies[index], [role for at, role in roles if at == part]

@@ -1,4 +1,4 @@
-"""A document: plain data plus where each piece of it stands."""
+"""Document: one Kubernetes object as plain data, with the position of each key and item."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ DocumentIdentity = tuple[str, int, FieldPath]
 class Document:
     """One Kubernetes object as read.
 
-    file: path inside the repository, with "/". line: where `text` begins in the file, from 1. text: the whole YAML
-    document that holds the object, byte for byte; for an item of a List that is the List's text, and `prefix` leads to
-    the item. data: plain dict, list, str, int, float, bool, None. marks: path inside `data` -> position of that key or
-    item.
+    file: path inside the repository, with "/". line: first line of `text`, from 1. text: the YAML document that holds
+    the object, byte for byte; for an item of a List the List's text, in which `item_path` leads to the item. data:
+    plain dict, list, str, int, float, bool, None. positions: path inside `data` -> (line, column) of that key or item.
     """
 
     file: str
@@ -45,7 +44,7 @@ class Document:
 
     @property
     def namespace(self) -> str:
-        """Empty for a document that names none; kinds that are namespaced read it as "default"."""
+        """The namespace as written, empty where none is; namespaced kinds read that as "default"."""
         return str(self.data["metadata"].get("namespace") or "")
 
     @property
@@ -54,7 +53,7 @@ class Document:
 
     @property
     def identity(self) -> DocumentIdentity:
-        """Which text this is, whatever has been read into it: file, line and prefix."""
+        """(file, line, item path), unique among the documents of a repository."""
         return self.file, self.line, self.item_path
 
     @property
@@ -63,14 +62,14 @@ class Document:
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
 
     def value_at(self, *path: str | int) -> Any:
-        """What the document says at `path`, which must be in it."""
+        """The value at `path`, which must exist."""
         found: Any = self.data
         for step in path:
             found = found[step]
         return found
 
     def position(self, *path: str | int) -> Position:
-        """Where `path` stands; of a path that is not in the document, the nearest ancestor that is."""
+        """The position of `path`, or of its nearest ancestor in the document."""
         while path and path not in self.positions:
             path = path[:-1]
         line, column = self.positions.get(path, (self.line, 1))

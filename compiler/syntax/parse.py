@@ -1,8 +1,8 @@
-"""Bytes to documents: one file's YAML or JSON as plain data with positions, every problem a diagnostic.
+"""YAML or JSON bytes to documents with positions, every problem a diagnostic.
 
-A file is cut at its document markers first, so that a broken document hides neither its siblings nor their problems.
-Each part is read from libyaml's event stream: events show anchors and tags as written and need no recursion, and they
-are an order of magnitude faster than a round-trip load (docs/decisions/0003-reading-yaml.md).
+A file is split at its document markers first, so that a broken document hides neither its siblings nor their problems.
+Each part is read from libyaml's event stream: events show anchors and tags as written, need no recursion, and are ten
+times faster than a round-trip load (docs/decisions/0003-reading-yaml.md).
 """
 
 from __future__ import annotations
@@ -121,8 +121,11 @@ _SCALAR, _MAPPING, _SEQUENCE = range(3)
 
 @dataclass(slots=True)
 class _YamlNode:
-    """kind: _SCALAR with a plain value, _MAPPING with pairs of nodes, _SEQUENCE with nodes. merge: the scalar is an
-    unquoted <<."""
+    """One node of the YAML tree, with its position.
+
+    kind, value: _SCALAR with a plain value, _MAPPING with pairs of nodes, _SEQUENCE with nodes. is_merge_key: an
+    unquoted <<.
+    """
 
     kind: int
     line: int
@@ -132,21 +135,22 @@ class _YamlNode:
 
 
 class _RefusalError(Exception):
+    """Ends the reading of one document."""
+
     def __init__(self, diagnostic: Diagnostic) -> None:
         self.diagnostic = diagnostic
 
 
 @dataclass(slots=True)
 class ParsedFile:
-    """documents: well-formed objects in order, with whether an error was found in their text. diagnostics: of the whole
-    file."""
+    """The documents of one file, each with whether its text has an error, and the diagnostics of the file."""
 
     documents: list[tuple[Document, bool]] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
 
 
 def parse_file(file: str, content: bytes) -> ParsedFile:
-    """Everything that can be read from one file. Never raises for what the file holds."""
+    """The documents and diagnostics of one file. Never raises for its content."""
     out = ParsedFile()
     if len(content) > MAX_FILE_BYTES:
         size = f"more than {MAX_FILE_BYTES} bytes"
@@ -188,10 +192,10 @@ def _encoding_diagnostic(file: str, content: bytes, problem: UnicodeDecodeError)
 
 
 def _document_texts(text: str) -> Iterator[tuple[int, str]]:
-    """(first line, text) of every document that is more than blanks and comments.
+    """(first line, text) of each document that is more than blanks and comments.
 
-    A line that starts with --- or ... is a marker wherever it stands, inside a block scalar too: YAML says the same.
-    The marker itself stays out, unless content follows on its line.
+    A line that starts with --- or ... is a marker even inside a block scalar, as YAML requires. The marker is no part
+    of the text, unless content follows on its line.
     """
     start, line = 0, 1
     for found in [*_DOCUMENT_MARKER.finditer(text), None]:
@@ -210,8 +214,8 @@ def _document_texts(text: str) -> Iterator[tuple[int, str]]:
 
 
 class _NodeBuilder:
-    """The tree of nodes while it grows: the collections that are still open, and in each mapping the key that waits for
-    its value."""
+    """Builds the tree of nodes from events: the open collections, and for each open mapping the key without a value
+    yet."""
 
     def __init__(self, reader: _DocumentReader) -> None:
         self.reader = reader
@@ -250,7 +254,7 @@ class _NodeBuilder:
 
 
 class _DocumentReader:
-    """One part of a file."""
+    """Reads one document of a file, or a text embedded in one."""
 
     def __init__(self, file: str, line: int, text: str, out: ParsedFile, column: int = 1) -> None:
         self.file, self.line, self.text, self.parsed_file, self.column = file, line, text, out, column
@@ -265,7 +269,7 @@ class _DocumentReader:
             self.add_objects(data)
 
     def load_data(self) -> Iterator[Any]:
-        """The part's data, with `marks` filled; nothing when the part is refused."""
+        """The document's data; sets `positions`. Yields nothing where the document is refused."""
         if self.text.startswith("%"):
             self.add_diagnostic(YAML_DIRECTIVE, self.line, 1, "directives are not supported", "remove the line")
             return
@@ -330,7 +334,7 @@ class _DocumentReader:
         )
 
     def node_tree(self) -> _YamlNode | None:
-        """The event stream as nodes; None when the part holds nothing after all."""
+        """The tree of nodes of the event stream; None for an empty document."""
         parser = CParser(self.text)
         anchors: dict[str, _YamlNode] = {}
         growing = _NodeBuilder(self)
@@ -397,7 +401,7 @@ class _DocumentReader:
         return node
 
     def plain_data(self, node: _YamlNode, path: FieldPath, depth: int, from_alias: int) -> Any:
-        """`node` as plain data; its places go to `marks`. borrowed: more than 0 inside what an alias brought in."""
+        """`node` as plain data; sets `positions`. from_alias: 1 inside the content of an alias, else 0."""
         self.value_count += 1
         if self.value_count > MAX_VALUES:
             raise self.refusal(
@@ -422,8 +426,8 @@ class _DocumentReader:
         return self.mapping_data(node, path, depth, from_alias)
 
     def count_alias_value(self, outer: _YamlNode, node: _YamlNode, borrowed: int) -> int:
-        """Counts what aliases add. An aliased node stands before the node that holds it, which is how it is told from
-        one written in place."""
+        """1 for a value that an alias adds, which is counted against the limit, else 0. An aliased node has an earlier
+        position than the node that holds it."""
         if not borrowed and (node.line, node.column) >= (outer.line, outer.column):
             return 0
         self.alias_value_count += 1
@@ -470,7 +474,7 @@ class _DocumentReader:
     def merged_pairs(
         self, node: _YamlNode, sources: list[_YamlNode], depth: int
     ) -> Iterator[tuple[_YamlNode, _YamlNode]]:
-        """The pairs that << brings into `node`, the strongest first."""
+        """The pairs that << adds to `node`, in order of precedence."""
         for source in sources:
             self.count_alias_value(node, source, 1)
             if source.kind != _MAPPING:
@@ -490,7 +494,7 @@ class _DocumentReader:
             yield from self.merged_pairs(node, below, depth + 1)
 
     def add_objects(self, data: Any) -> None:
-        """Documents out of one part: the object itself, or the items of a List."""
+        """Add the documents of one text: the object itself, or the items of a List."""
         if data is None:
             return
         if (
@@ -564,10 +568,10 @@ def _syntax_help(what: str) -> str:
 def parse_embedded_text(
     file: str, line: int, column: int, text: str, base_path: FieldPath
 ) -> tuple[Any, dict[FieldPath, tuple[int, int]], list[Diagnostic]]:
-    """YAML inside YAML, such as the text of a ConfigMap's key: data, positions in the outer file (under the path
-    `below`), problems.
+    """(data, positions, problems) of YAML inside YAML, such as the text of a ConfigMap's key.
 
-    line, column: where the first character of `text` stands in the file; the text is indented by column - 1 throughout.
+    line, column: position of the first character of `text` in the file; the text is indented by column - 1 throughout.
+    The paths of positions begin with `base_path`.
     """
     out = ParsedFile()
     reader = _DocumentReader(file, line, text, out, column)

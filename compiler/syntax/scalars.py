@@ -1,5 +1,5 @@
-"""What a plain YAML scalar means: YAML 1.2 core as ruamel.yaml resolves it, and where Kubernetes (YAML 1.1, then JSON)
-reads it differently."""
+"""Plain YAML scalars: their values in YAML 1.2 core, as ruamel.yaml resolves it, and the spellings that Kubernetes
+(YAML 1.1, then JSON) reads differently."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _MAX_DIGITS = 400
 
 
 def plain_scalar(text: str) -> tuple[Scalar, Rule | None]:
-    """The value of an unquoted scalar, and the rule that its spelling breaks, if any."""
+    """The value of an unquoted scalar, and the rule that its spelling violates, if any."""
     if text and text[0] not in _SPECIAL_FIRST_CHARACTERS:
         return text, None
     if text in _CONSTANTS:

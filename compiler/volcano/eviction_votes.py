@@ -1,4 +1,4 @@
-"""How the plugins of a scheduler configuration vote on victims (Volcano, pkg/scheduler/framework/session_plugins.go)."""
+"""Eviction votes: which plugins decide on victims (Volcano, pkg/scheduler/framework/session_plugins.go)."""
 
 from __future__ import annotations
 
@@ -22,9 +22,8 @@ TRUE_WORDS = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 
 
 def eviction_votes(scheduler: SchedulerSpec | None) -> tuple[EvictionVotes | None, EvictionVotes | None]:
-    """How the plugins vote on victims inside a queue, and across queues; None where no action evicts there, or nobody
-    votes. Volcano's own default does neither. Of two actions for the same the one counts that lets more go.
-    """
+    """The votes on preemption (inside a queue) and on reclaim (across queues); None where no action evicts or no plugin
+    votes, as in Volcano's default configuration. Of an action and its gang variant, the more permissive one counts."""
     if scheduler is None:
         return None, None
     preempting, reclaiming = (_action_votes(scheduler, *action) for action in POD_EVICTION_ACTIONS)
@@ -50,11 +49,12 @@ def _action_votes(
 
 
 def deciding_plugins(scheduler: SchedulerSpec, voters: frozenset[str], flag: str) -> frozenset[str]:
-    """The plugins whose votes count for a plain action: those of the first tier in which any has one, and it is not
-    switched off.
+    """The plugins that decide on victims of a plain action: the voters of the first tier that has any, unless switched
+    off.
 
-    All of a tier have to agree. Volcano asks the next tier where the first one lets nobody on a node go; the plan does
-    not, since that would make fair game of exactly those whom the first tier protects (docs/decisions/0009-victims.md).
+    All plugins of the tier must agree. Where the first tier allows no victim on a node, Volcano asks the next tier; the
+    plan does not, since that would expose exactly the pods that the first tier protects
+    (docs/decisions/0009-victims.md).
     """
     for tier in scheduler.tiers:
         names = frozenset(plugin.name for plugin in tier if plugin.name in voters and plugin.flags.get(flag, True))
@@ -64,13 +64,13 @@ def deciding_plugins(scheduler: SchedulerSpec, voters: frozenset[str], flag: str
 
 
 def has_eviction_action(scheduler: SchedulerSpec | None) -> bool:
-    """Whether some action evicts."""
+    """Whether any action evicts pods."""
     return scheduler is not None and any(action in (*PREEMPT_ACTIONS, *RECLAIM_ACTIONS) for action in scheduler.actions)
 
 
 def has_cooldown_plugin(scheduler: SchedulerSpec | None) -> bool:
-    """Whether the plugin cdp guards pods, in whatever tier. Its flags switch it off for the plain actions; the gang
-    actions ask it nothing in Volcano, but what an owner wishes to protect is protected here."""
+    """Whether the plugin cdp protects young pods. Its flags switch it off for the plain actions. Volcano's gang actions
+    ignore it; the plan honours it there too, to protect what the owner wants protected."""
     flags = {"preempt": "enablePreemptable", "reclaim": "enableReclaimable"}
     used = (
         [flags.get(action, "") for action in scheduler.actions if action in (*PREEMPT_ACTIONS, *RECLAIM_ACTIONS)]

@@ -1,8 +1,8 @@
-"""MetaX's gpu-podaffinity annotations: model-parallel units that must, or should, sit in one supernode.
+"""MetaX's gpu-podaffinity annotations: groups of GPUs that must, or should, be in one supernode.
 
-On the pod template of one role: `metax-tech.com/gpu-group-size` GPUs form a unit;
-`metax-tech.com/atomic-gpu-group-size` GPUs form the smallest part that must sit in one supernode. Both hold for all GPU
-pods of the job, master and workers alike.
+On the pod template of one role: `metax-tech.com/gpu-group-size` is the number of GPUs of a group,
+`metax-tech.com/atomic-gpu-group-size` of the smallest part that must be in one supernode. Both hold for all GPU pods of
+the job, of every role.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ SUPERNODE_TIER = 1
 
 @dataclass(frozen=True, slots=True)
 class AnnotationProblem:
-    """kind: "size", "pod", "total", "atomic" or "roles", one check each. path: the annotation."""
+    """A problem of the annotations at `path`. category: "size", "pod", "total", "atomic" or "roles", by which checks
+    select."""
 
     category: str
     path: FieldPath
@@ -30,6 +31,8 @@ class AnnotationProblem:
 
 @dataclass(frozen=True, slots=True)
 class _GroupSizes:
+    """The group sizes of a job, in GPUs, and the paths of their annotations."""
+
     group: int
     atomic: int | None
     group_path: FieldPath
@@ -37,7 +40,7 @@ class _GroupSizes:
 
 
 def subgroups(roles: Sequence[RoleSpec]) -> tuple[SubgroupSpec, ...]:
-    """The subgroups that the annotations ask for; none when they ask for nothing or for something that cannot be."""
+    """The subgroups that the annotations request; none where they are missing or contradictory."""
     asked, problems = _group_sizes(roles)
     if asked is None or problems or _size_problems(roles, asked):
         return ()
@@ -58,7 +61,7 @@ def subgroups(roles: Sequence[RoleSpec]) -> tuple[SubgroupSpec, ...]:
 
 
 def requesting_annotation(part: SubgroupSpec) -> str | None:
-    """The annotation that asks for a subgroup; None where another field does."""
+    """The annotation that requests a subgroup; None where another field does."""
     return (
         str(part.path[-1])
         if part.path and part.path[-1] in (METAX_GROUP_SIZE_ANNOTATION, METAX_ATOMIC_GROUP_SIZE_ANNOTATION)
@@ -67,8 +70,8 @@ def requesting_annotation(part: SubgroupSpec) -> str | None:
 
 
 def annotation_repair(gang: GangSpec, subgroup: int, code: str, pods: int | None) -> dict[str, str | int]:
-    """What to write for smaller groups (GR106), or for groups that only should sit in one supernode (GR107): then one
-    pod is the atomic group. Nothing where no annotation asks for the subgroup."""
+    """The annotation to write for smaller groups (GR106), or for groups that only should be in one supernode (GR107),
+    where one pod is the atomic group. Empty where no annotation requests the subgroup."""
     annotation = requesting_annotation(gang.subgroups[subgroup])
     if annotation is None or code not in ("GR106", "GR107"):
         return {}
@@ -79,7 +82,7 @@ def annotation_repair(gang: GangSpec, subgroup: int, code: str, pods: int | None
 
 
 def annotation_problems(roles: Sequence[RoleSpec]) -> list[AnnotationProblem]:
-    """Everything that keeps the annotations from making sense."""
+    """All contradictions of the annotations."""
     asked, found = _group_sizes(roles)
     return found if asked is None or found else _size_problems(roles, asked)
 
@@ -117,7 +120,7 @@ def _group_sizes(roles: Sequence[RoleSpec]) -> tuple[_GroupSizes | None, list[An
 
 
 def _gpu_roles(roles: Sequence[RoleSpec]) -> tuple[list[RoleSpec], int]:
-    """The roles with GPUs and the GPUs of one pod, 0 when the roles differ."""
+    """The roles with GPUs, and the GPUs of one pod; 0 where the roles differ."""
     own = {id(role): role.pod.requests.get(METAX_GPU, 0) for role in roles}
     any_vendor = {
         id(role): sum(amount for name, amount in role.pod.requests.items() if name.endswith("/gpu")) for role in roles

@@ -1,4 +1,4 @@
-"""Numatopology (nodeinfo.volcano.sh/v1alpha1), which Volcano's resource exporter writes for each node, as `NumaSpec`."""
+"""Numatopology (nodeinfo.volcano.sh/v1alpha1), written by Volcano's resource exporter for each node."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NVIDIA_GPU = "nvidia.com/gpu"
 
 
 def parse_cpu_set(text: str) -> set[int]:
-    """A set of CPUs as Linux writes it: "0-3,8". ValueError for anything else."""
+    """The CPUs of a Linux CPU list such as "0-3,8". ValueError for anything else."""
     found: set[int] = set()
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         first, dash, last = part.partition("-")
@@ -29,11 +29,11 @@ def numa_spec(
     allocatable: str | None,
     reserved: int = 0,
 ) -> NumaSpec:
-    """cpu_detail, gpu_detail: id -> {"numa": cell}, 0 where it is not said. allocatable: the CPUs that no pod holds
-    alone; None where nobody says so. reserved: CPUs that the system keeps; Volcano takes the first ones, core by core
-    (plugin numa-aware, takeByTopology).
+    """The NUMA nodes of a Numatopology. ValueError for text that is no number.
 
-    Raises ValueError for what is no number.
+    cpu_detail, gpu_detail: id -> {"numa", "socket", "core"}, each 0 where missing. allocatable: CPUs that no pod holds
+    exclusively, None if not reported. reserved: number of CPUs reserved for the system; Volcano takes the first ones,
+    core by core (plugin numa-aware, takeByTopology).
     """
     home = {int(cpu): int((detail or {}).get("numa") or 0) for cpu, detail in cpu_detail.items()}
     core = {
@@ -54,7 +54,7 @@ def numa_spec(
 
 
 def with_numa_topologies(nodes: Iterable[NodeSpec], topologies: Iterable[NumaTopologySpec]) -> list[NodeSpec]:
-    """The nodes with what Numatopology objects of their names say; it goes before what a pool says."""
+    """The nodes with the NUMA nodes of the Numatopology of the same name, which takes precedence over a pool's."""
     said = {spec.name: spec.numa for spec in topologies}
     return [replace(node, numa=said[node.name]) if node.name in said else node for node in nodes]
 

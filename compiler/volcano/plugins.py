@@ -1,4 +1,4 @@
-"""What Volcano 1.15's scheduler (pkg/scheduler) knows: actions, plugins, flags, and the types of their arguments."""
+"""Actions, plugins, flags and argument types of Volcano 1.15's scheduler (pkg/scheduler)."""
 
 from __future__ import annotations
 

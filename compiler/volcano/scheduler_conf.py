@@ -1,7 +1,6 @@
-"""volcano-scheduler.conf as data, whoever wrote it: one reading for our SchedulerConfiguration and for a raw ConfigMap.
+"""volcano-scheduler.conf as data: one reader for SchedulerConfiguration objects and raw ConfigMaps.
 
-Volcano reads the file without complaint about unknown keys, so what it ignores silently is reported by the checks
-GP4xx.
+Volcano accepts unknown keys silently; the checks GP4xx report them.
 """
 
 from __future__ import annotations
@@ -31,13 +30,15 @@ BAD_SCHEDULER_CONF = declare_rule(
 def read_scheduler_conf(
     document: Document, data: Any, base: FieldPath, *, raw: str | None, name: str, namespace: str
 ) -> tuple[SchedulerSpec | None, list[Diagnostic]]:
-    """The configuration in `data`, which stands at `base`; None when its shape is wrong, with every problem found."""
+    """The configuration in `data`, which stands at `base`, and every problem of its shape; None where there is one."""
     reader = _ConfReader(document, base)
     spec = reader.scheduler_spec(data, raw, name, namespace)
     return (None if reader.problems else spec), reader.problems
 
 
 class _ConfReader:
+    """Reads the parts of a configuration and collects the problems of their shape."""
+
     def __init__(self, document: Document, base: FieldPath) -> None:
         self.document, self.base_path = document, base
         self.problems: list[Diagnostic] = []

@@ -1,9 +1,8 @@
-"""Devices of which pods take parts: Volcano's virtual GPUs and shared GPU memory, as nodes, pods and annotations speak
-of them.
+"""Shared devices: Volcano's virtual GPUs and shared GPU memory, on nodes, pods and in annotations.
 
-Facts: volcano-sh/volcano, pkg/scheduler/api/devices/nvidia (vgpu, gpushare). A container asks for `vgpu-number`
-devices, each with `vgpu-memory` MiB (or a percentage, or all of it) and `vgpu-cores` percent; 100 percent is a device
-of its own.
+Source: volcano-sh/volcano, pkg/scheduler/api/devices/nvidia (vgpu, gpushare). A container requests `vgpu-number`
+devices, each with `vgpu-memory` MiB (or a percentage, or all of it) and `vgpu-cores` percent; 100 percent of the cores
+is a device of its own.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ DEFAULT_DEVICE_SHARES = 10
 
 
 def vgpu_request(requests: Mapping[str, Fraction]) -> VgpuRequest | None:
-    """What a container's limits and requests together ask for; None where they name neither a number nor memory."""
+    """The virtual GPUs that a container requests; None where it names neither a number nor memory."""
     if VGPU_NUMBER not in requests and VGPU_MEMORY not in requests:
         return None
     memory, percentage = int(requests.get(VGPU_MEMORY, 0)), int(requests.get(VGPU_MEMORY_PERCENTAGE, 0))
@@ -39,7 +38,7 @@ def vgpu_request(requests: Mapping[str, Fraction]) -> VgpuRequest | None:
 
 
 def vgpu_devices(devices: int, memory: int, shares: int = DEFAULT_DEVICE_SHARES) -> SharedDeviceSpec:
-    """Equal devices of a node."""
+    """Virtual GPU devices of equal size."""
     return SharedDeviceSpec(
         VGPU_MEMORY, "", tuple((f"device-{i}", _device_amounts(memory, shares)) for i in range(devices))
     )
@@ -50,8 +49,8 @@ def _device_amounts(memory: int, shares: int) -> Amounts:
 
 
 def shared_devices_of(annotations: Mapping[str, str], allocatable: Amounts) -> tuple[SharedDeviceSpec, ...]:
-    """What a live node says of its devices: the vGPU register, or cards that share memory (of each the same part of the
-    sum)."""
+    """The shared devices of a live node: those of the vGPU register, or cards that share memory (each the same part of
+    the sum)."""
     found = []
     if devices := tuple(_registered_devices(annotations.get(VGPU_REGISTER_ANNOTATION, ""))):
         found.append(SharedDeviceSpec(VGPU_MEMORY, "", devices))
@@ -64,7 +63,7 @@ def shared_devices_of(annotations: Mapping[str, str], allocatable: Amounts) -> t
 
 
 def _registered_devices(text: str) -> Iterator[tuple[str, Amounts]]:
-    """Healthy devices; a text that is none gives none, as in Volcano."""
+    """The healthy devices of a vGPU register; malformed text yields none, as in Volcano."""
     for record in text.split(":"):
         fields = record.split(",")
         if len(fields) >= 5 and fields[1].isdigit() and fields[2].isdigit() and fields[4].lower() in ("true", "t", "1"):
@@ -72,7 +71,7 @@ def _registered_devices(text: str) -> Iterator[tuple[str, Amounts]]:
 
 
 def assigned_devices(text: str) -> list[tuple[str, Amounts]]:
-    """What a pod holds of which device."""
+    """(device, amounts) that an assignment annotation gives a pod."""
     found: list[tuple[str, Amounts]] = []
     for record in text.replace(";", ":").split(":"):
         fields = record.split(",")

@@ -1,4 +1,4 @@
-"""The annotations of Volcano's plugin task-topology: groups of tasks of one job."""
+"""Annotations of Volcano's plugin task-topology: groups of tasks of one job."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 
 def task_groups(annotations: Mapping[str, object], key: str) -> list[list[str]]:
-    """Groups are parted by semicolons, the names in one by commas: of "ps,worker;ps,evaluator" ps and worker, and ps
-    and evaluator."""
+    """The groups of an annotation: "ps,worker;ps,evaluator" is ps with worker, and ps with evaluator."""
     said = annotations.get(key)
     return (
         [[name.strip() for name in group.split(",")] for group in said.split(";")]

@@ -1,5 +1,4 @@
-"""Diagnostics as text, JSON, GitHub workflow commands, SARIF and JUnit: one module each, all pure functions to a string
-that ends in a newline."""
+"""Renderers of diagnostics: text, JSON, GitHub workflow commands, SARIF and JUnit, one pure function each."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""For machines: {"diagnostics": [{"code", "severity", "file", "line", "column", "message", "help", "object"}]}. Others
-script against it."""
+"""JSON: {"diagnostics": [{"code", "severity", "file", "line", "column", "message", "help", "object"}]}, a stable
+interface for scripts."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""JUnit XML: a failed case for each error, a passed one with its text for each warning and info; one suite for each
-file."""
+"""JUnit XML: a suite for each file; an error is a failed case, a warning or info a passed one with output."""
 
 from __future__ import annotations
 
@@ -10,32 +9,33 @@ from xml.sax.saxutils import escape, quoteattr
 from compiler.diagnostics import Diagnostic
 from compiler.diagnostics.render.words import printable, sentence
 
-_EMPTY_SUITE = '<testsuites name="gangplan check" tests="1" failures="0">\n  <testsuite name="gangplan check" tests="1" failures="0">\n'
+_HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
+_NO_PROBLEM = f"""{_HEAD}<testsuites name="gangplan check" tests="1" failures="0">
+  <testsuite name="gangplan check" tests="1" failures="0">
+    <testcase name="no problem found" classname="gangplan"/>
+  </testsuite>
+</testsuites>
+"""
 
 
 def render(diagnostics: Sequence[Diagnostic]) -> str:
-    head = '<?xml version="1.0" encoding="UTF-8"?>\n'
     if not diagnostics:
-        return (
-            head
-            + _EMPTY_SUITE
-            + '    <testcase name="no problem found" classname="gangplan"/>\n  </testsuite>\n</testsuites>\n'
-        )
+        return _NO_PROBLEM
     ordered = sorted(diagnostics, key=lambda diagnostic: (diagnostic.position, diagnostic.code, diagnostic.message))
     suites = "".join(
         _suite(file, list(group)) for file, group in groupby(ordered, key=lambda diagnostic: diagnostic.position.file)
     )
-    failures = _failure_count(ordered)
-    return f'{head}<testsuites name="gangplan check" tests="{len(ordered)}" failures="{failures}">\n{suites}</testsuites>\n'
+    return f"{_HEAD}<testsuites {_suite_attributes('gangplan check', ordered)}>\n{suites}</testsuites>\n"
 
 
-def _failure_count(diagnostics: Sequence[Diagnostic]) -> int:
-    return sum(diagnostic.severity == "error" for diagnostic in diagnostics)
+def _suite_attributes(name: str, diagnostics: Sequence[Diagnostic]) -> str:
+    failures = sum(diagnostic.severity == "error" for diagnostic in diagnostics)
+    return f'name={_quoted_attribute(name)} tests="{len(diagnostics)}" failures="{failures}"'
 
 
 def _suite(file: str, diagnostics: Sequence[Diagnostic]) -> str:
     cases = "".join(map(_case, diagnostics))
-    return f'  <testsuite name={_quoted_attribute(file)} tests="{len(diagnostics)}" failures="{_failure_count(diagnostics)}">\n{cases}  </testsuite>\n'
+    return f"  <testsuite {_suite_attributes(file, diagnostics)}>\n{cases}  </testsuite>\n"
 
 
 def _case(diagnostic: Diagnostic) -> str:
@@ -46,7 +46,8 @@ def _case(diagnostic: Diagnostic) -> str:
     )
     inner = f"<system-out>{_escaped_text(text)}</system-out>"
     if diagnostic.severity == "error":
-        inner = f"<failure type={_quoted_attribute(diagnostic.code)} message={_quoted_attribute(sentence(diagnostic))}>{_escaped_text(text)}</failure>"
+        attributes = f"type={_quoted_attribute(diagnostic.code)} message={_quoted_attribute(sentence(diagnostic))}"
+        inner = f"<failure {attributes}>{_escaped_text(text)}</failure>"
     return f"    <testcase name={_quoted_attribute(name)} classname={_quoted_attribute(at.file)}>{inner}</testcase>\n"
 
 
@@ -59,5 +60,5 @@ def _quoted_attribute(text: str) -> str:
 
 
 def _xml_printable(text: str) -> str:
-    """XML 1.0 has no place for some characters, escaped or not."""
+    """`text` without the characters that XML 1.0 excludes even as escapes."""
     return "".join(char if char.isprintable() else "\ufffd" for char in text)

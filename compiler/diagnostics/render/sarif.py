@@ -1,4 +1,4 @@
-"""SARIF 2.1.0 (OASIS), which code scanning services read. Rules carry the user documentation of each code that occurs."""
+"""SARIF 2.1.0 (OASIS) for code scanning services, with the documentation of each code that occurs."""
 
 from __future__ import annotations
 

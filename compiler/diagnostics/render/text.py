@@ -1,5 +1,4 @@
-"""For people: `file:line:column: error GP123: what is wrong. How to mend it`, with the line itself below where the
-source is at hand."""
+"""Text for terminals: `file:line:column: error GP123: message. Help`, and the line itself where the source is given."""
 
 from __future__ import annotations
 

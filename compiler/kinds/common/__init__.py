@@ -1,1 +1,1 @@
-"""What the job kinds have in common."""
+"""Parts that several kinds share: metadata, pod templates, pod rules."""

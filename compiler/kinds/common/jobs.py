@@ -1,4 +1,4 @@
-"""What job kinds have in common: metadata, network topology, the knobs under gangplan.dev/."""
+"""Parts of job kinds: metadata, network topology, annotations of gangplan."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def annotation_value(document: Document, key: str) -> Any:
 
 
 def submission_and_duration(document: Document) -> tuple[int | None, int | None]:
-    """(submitted at, expected duration) in seconds; what cannot be read is None here and a finding of `review_times`."""
+    """(submission time, expected duration) in seconds; None for a malformed value, which `time_diagnostics` reports."""
     return _read_annotation(document, SUBMITTED_AT_ANNOTATION, parse_timestamp), _read_annotation(
         document, EXPECTED_DURATION_ANNOTATION, parse_duration
     )

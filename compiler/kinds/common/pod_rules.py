@@ -1,5 +1,4 @@
-"""What a pod requires of other pods: pod affinity and anti-affinity, and topology spread that forbids, as
-`compiler.specs.PodRule`."""
+"""Pod rules of a pod template: affinity and anti-affinity between pods, and topology spread that forbids."""
 
 from __future__ import annotations
 
@@ -45,7 +44,7 @@ class AffinityTerm(LenientModel):
         return self.namespace_selector is None or not self.namespace_selector.expressions()
 
     def to_selector(self) -> PodSelector:
-        """An empty namespaceSelector means every namespace; none at all, and no names, the pod's own."""
+        """An empty namespaceSelector selects every namespace; without one and without names, it is the pod's own."""
         return PodSelector(
             label_expressions=None if self.label_selector is None else self.label_selector.expressions(),
             namespaces=None if self.namespace_selector is not None else tuple(sorted(self.namespaces or ())),
@@ -72,8 +71,8 @@ class SpreadConstraint(LenientModel):
 def pod_rule_specs(
     affinity: PodAffinity | None, anti: PodAffinity | None, spread: list[SpreadConstraint] | None
 ) -> tuple[PodRuleSpec, ...]:
-    """Those that bind and are planned. All terms of an affinity ask for the same pods: those that match every one of
-    them (Kubernetes' InterPodAffinity)."""
+    """The required rules that are planned. All terms of an affinity concern the same pods: those that match every term
+    (Kubernetes' InterPodAffinity)."""
     wanted = (affinity.required if affinity else None) or ()
     together = tuple(term.to_selector() for term in wanted)
     found = [
@@ -105,7 +104,7 @@ def pod_rule_specs(
 
 
 def pod_rule_diagnostics(document: Document, spec: dict[str, Any], path: FieldPath) -> Iterator[Diagnostic]:
-    """GP219 for each rule of a pod spec that is not planned, or not as it stands."""
+    """GP219 for each rule of a pod spec that is not planned as written."""
     affinity = spec.get("affinity")
     for key in ("podAffinity", "podAntiAffinity"):
         part = affinity.get(key) if isinstance(affinity, dict) else None
@@ -141,7 +140,7 @@ def _term_diagnostics(document: Document, term: dict[str, Any], path: FieldPath)
 
 
 def _label_keys(term: dict[str, Any]) -> Iterator[tuple[FieldPath, str]]:
-    """Every label that a term names, and where."""
+    """Each label that a term names, with its path in the term."""
     selector = term.get("labelSelector")
     if isinstance(selector, dict):
         labels, rows = selector.get("matchLabels"), selector.get("matchExpressions")

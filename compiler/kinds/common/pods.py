@@ -1,4 +1,4 @@
-"""Pods and pod templates: the fields that decide where a pod may go and what it takes, as `compiler.specs.PodSpec`."""
+"""Pods and pod templates: the fields that decide where a pod may run and what it requests."""
 
 from __future__ import annotations
 
@@ -175,10 +175,10 @@ def pod_requests(pod: PodSpecModel) -> dict[str, int]:
     """What the scheduler reserves for one pod, "pods": 1 included.
 
     Kubernetes' rule (k8s.io/component-helpers/resource, PodRequests): sidecars (init containers with restartPolicy
-    Always) run on, so they add to the containers' sum and to every init container after them; the larger of that sum
+    Always) keep running, so they add to the containers' sum and to every later init container; the larger of that sum
     and the largest init step counts; requests on the pod itself replace the result for the resources they name;
-    overhead is added. `PERCENTAGE` is no amount that a node has or a queue counts: it says how much memory of a device
-    is meant (see `PodSpec.vgpus`).
+    overhead is added. The memory percentage of virtual GPUs is no amount of a node or queue, and is left out (see
+    `PodSpec.vgpu_requests`).
     """
     total: dict[str, Fraction] = {}
     for container in pod.containers:
@@ -232,7 +232,7 @@ def pod_spec(pod: PodSpecModel) -> PodSpec:
 
 
 def _is_guaranteed_qos(pod: PodSpecModel) -> bool:
-    """Kubernetes' QoS class: every container has limits of cpu and memory, and no requests that differ from them."""
+    """Whether every container has limits of cpu and memory, and requests equal to them (Kubernetes' QoS class)."""
     for container in (*pod.containers, *(pod.init_containers or ())):
         limits = (container.resources.limits or {}) if container.resources else {}
         if any(
@@ -258,7 +258,7 @@ def role_spec(
     template_path: FieldPath = ("template",),
     controller_labels: Mapping[str, str] | None = None,
 ) -> RoleSpec:
-    """A role whose pod template stands at `path` + `below`. added: the labels that its controller gives each pod."""
+    """A role with a pod template at `path` + `template_path`. controller_labels: what its controller gives each pod."""
     labels = {
         key: value
         for key, value in {**template.labels, **(controller_labels or {})}.items()
@@ -277,8 +277,8 @@ def role_spec(
 
 
 def template_diagnostics(document: Document, template: Any, path: FieldPath) -> Iterator[Diagnostic]:
-    """Findings on the text of the pod template at `path` (or of a pod, then without its metadata) that pydantic, which
-    lets unknown fields pass, does not make."""
+    """Findings on the text of the pod template at `path` (or of a pod, without its metadata) that the lenient models do
+    not make."""
     if not isinstance(template, dict):
         return
     if path:

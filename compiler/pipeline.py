@@ -9,7 +9,8 @@ from dataclasses import replace
 from compiler.cluster_state.state import ClusterState
 from compiler.diagnostics import Diagnostic, Position, declare_rule, sorted_diagnostics
 from compiler.emit import static
-from compiler.lower import Origins, caveats, lower
+from compiler.explain import caveats
+from compiler.lower import Origins, lower
 from compiler.outcome import Outcome
 from compiler.reading import read_specs
 from compiler.reading.clusters import EMPTY_REPOSITORY, NO_SUCH_CLUSTER, SEVERAL_CLUSTERS

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from compiler.emit.batches import batch_entries
 from compiler.emit.block import to_yaml
 from compiler.kubernetes import API_VERSION
 from compiler.outcome import JobDecision, Outcome
 from compiler.version import VERSION
-from compiler.views.data import batch_entries
 
 LOCK_FILE = "gangplan.lock"
 

@@ -11,13 +11,13 @@ from functools import cached_property
 
 from compiler.cluster_state.state import STATE_SOURCE
 from compiler.diagnostics import Position
+from compiler.explain.names import compact_names
 from compiler.kubernetes import (
     EXPECTED_DURATION_ANNOTATION,
 )
 from compiler.lower.origins import Origins
 from compiler.specs import GangSpec, NodeSpec, RoleSpec
 from compiler.syntax.documents import Document, FieldPath
-from compiler.views.names import compact_names
 from solver.problem import Problem
 
 SUSPEND_PATHS: tuple[FieldPath, ...] = (("spec", "suspend"), ("spec", "runPolicy", "suspend"))

@@ -9,14 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from compiler.emit.batches import batch_entries, json_number
 from compiler.explain.provenance import Source
 from compiler.explain.reasons import CodedMessage
 from compiler.fields.amounts import json_amount
 from compiler.fields.timestamp import rfc3339
 from compiler.kubernetes import API_VERSION
 from compiler.outcome import JobDecision, Outcome
-from solver.plan import Batch
-from solver.problem import Problem
 
 
 def plan_document(outcome: Outcome, *, timings: bool = False) -> dict[str, Any]:
@@ -68,36 +67,6 @@ def _source_entry(source: Source) -> dict[str, Any]:
     return {"object": source.object, **({"field": source.field} if source.field else {}), **place}
 
 
-def batch_entries(outcome: Outcome, *, timings: bool = False) -> list[dict[str, Any]]:
-    if outcome.plan is None or outcome.problem is None:
-        return []
-    return [_batch_entry(batch, outcome.problem, timings) for batch in outcome.plan.batches]
-
-
-def _batch_entry(batch: Batch, problem: Problem, timings: bool) -> dict[str, Any]:
-    return {
-        "gangs": [problem.gangs[j].name for j in batch.gangs],
-        "verdict": batch.verdict,
-        "objectives": [
-            {
-                "name": o.name,
-                "value": _json_number(o.value),
-                "bound": _json_number(o.bound),
-                "gap": _json_number(o.gap),
-                "verdict": o.verdict,
-            }
-            for o in batch.objectives
-        ],
-        "seconds": round(batch.seconds, 3) if timings else None,
-    }
-
-
-def _json_number(value: float) -> int | float:
-    """Whole numbers without a point, others to nine digits, so that the last bit of a division is no difference."""
-    rounded = round(float(value), 9)
-    return int(rounded) if rounded.is_integer() else rounded
-
-
 def queue_entries(outcome: Outcome) -> list[dict[str, Any]]:
     """In the problem's order; guarantee and capability as declared, deserved as the plan has it."""
     if outcome.plan is None or outcome.problem is None:
@@ -112,7 +81,7 @@ def queue_entries(outcome: Outcome) -> list[dict[str, Any]]:
             "guarantee": amounts_by_resource(problem.resources, queue.guarantee),
             "deserved": amounts_by_resource(problem.resources, use.deserved),
             "capability": amounts_by_resource(problem.resources, queue.capability),
-            "share": _json_number(use.share),
+            "share": json_number(use.share),
         }
         for use, queue in zip(outcome.plan.queues, problem.queues, strict=True)
     ]

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from compiler.explain.names import compact_names
 from compiler.fields.amounts import rounded_amount
 from compiler.outcome import JobDecision, Outcome
 from compiler.specs import TopologySpec
 from compiler.views import data as views_data
-from compiler.views.names import compact_names
 from compiler.views.text import LIMIT_COLUMNS, PLAIN, PlanView, Style, amount_text, wrap_text
 
 

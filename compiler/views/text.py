@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from compiler.explain.names import compact_names
 from compiler.explain.provenance import Source
 from compiler.explain.reasons import CodedMessage
 from compiler.fields.amounts import rounded_amount
@@ -17,7 +18,6 @@ from compiler.fields.duration import rounded_duration_text
 from compiler.fields.timestamp import rfc3339
 from compiler.outcome import JobDecision, Outcome
 from compiler.views import data as views_data
-from compiler.views.names import compact_names
 
 BAR_WIDTH = 24
 MAX_ROLES_WIDTH = 28

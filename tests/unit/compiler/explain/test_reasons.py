@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from compiler.explain.catalogue import REASONS, REPAIRS
+from compiler.explain.names import compact_names
 from compiler.explain.page import reasons_page
 from compiler.explain.reasons import Explainer
 from compiler.fields.amounts import json_amount, named_amount, rounded_amount
 from compiler.lower import Origins
-from compiler.views.names import compact_names
 from solver.facts import CapabilityLimit, DomainShortage, Fact, PrecedingGangs
 from solver.problem import Gang, HyperNode, Node, Problem, Queue, Role, SlotRequest, Subgroup, Topology
 from solver.repairs import EndOfGangs, EndOfMaintenance, FewerDedicatedDomains, MoreCapability, Repair, ShorterDuration

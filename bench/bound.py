@@ -7,15 +7,14 @@ import math
 import pulp
 
 from solver.admission.greedy_fill import greedy_floor
+from solver.greedy.best_fit import GreedyPlacer
 from solver.mip.engine import FEASIBILITY_TOLERANCE, solve_model
 from solver.models import constraints, variables
 from solver.models.sets import Sets, coarsest_buckets
 from solver.options import Options
 from solver.problem import Problem
 from solver.semantics.gang_classes import gangs_by_class
-from solver.semantics.topology import TopologyTree
-from solver.state.free_nodes import FreeNodes, free_vectors
-from solver.state.queue_books import QueueBooks
+from solver.state.state import State
 
 TIME_LIMIT = 600.0
 """For one linear program; without an optimum there is no bound and the case fails."""
@@ -30,19 +29,11 @@ def placed_upper_bound(problem: Problem, resource: int) -> int:
     priority, not GPUs, so a plan may well stay below its best. Growth of elastic gangs is not in it. Raises
     RuntimeError without an optimum.
     """
-    tree, ledger, free = TopologyTree(problem), QueueBooks(problem), free_vectors(problem)
     waiting = gangs_by_class(problem, range(len(problem.gangs)))
     shapes = tuple(dict.fromkeys(shape for _, _, shape in waiting))
     index = {shape: k for k, shape in enumerate(shapes)}
-    s = Sets(
-        problem,
-        tree,
-        coarsest_buckets(problem),
-        free,
-        ledger,
-        shapes,
-        {(q, p, index[shape]): js for (q, p, shape), js in waiting.items()},
-    )
+    by_class = {(q, p, index[shape]): js for (q, p, shape), js in waiting.items()}
+    s = Sets(State.initial(problem), coarsest_buckets(problem), shapes, by_class)
     x = variables.build_variables(s)
     constraints.add_constraints(s, x)
     for v in x.model.variables():
@@ -57,13 +48,7 @@ def placed_upper_bound(problem: Problem, resource: int) -> int:
 def placed_by_greedy(problem: Problem, resource: int) -> tuple[int, int]:
     """(gangs, amount of the resource) that the greedy starts by itself: the floor under every plan, and the baseline to
     beat."""
-    placed = greedy_floor(
-        problem,
-        TopologyTree(problem),
-        FreeNodes(free_vectors(problem)),
-        QueueBooks(problem),
-        list(range(len(problem.gangs))),
-    )
+    placed = greedy_floor(GreedyPlacer(State.initial(problem)), range(len(problem.gangs)))
     return len(placed), sum(
         p.pods * problem.gangs[j].roles[p.role].request[resource] for j, pods in placed.items() for p in pods
     )

@@ -25,9 +25,9 @@ TIMED_FUNCTIONS = {
     "lower": ("compiler.pipeline", "lower"),
     "solve": ("compiler.pipeline", "solve"),
     "verify": ("compiler.pipeline", "verify"),
-    "greedy": ("solver.planner", "greedy_floor"),
-    "admit": ("solver.planner", "solve_admission"),
-    "spread": ("solver.planner", "place_independent_groups"),
+    "greedy": ("solver.placement.batch", "greedy_floor"),
+    "admit": ("solver.placement.batch", "solve_admission"),
+    "spread": ("solver.placement.batch", "place_independent_groups"),
     "grow": ("solver.planner", "grow_gangs"),
     "reasons": ("solver.diagnosis.delay_repairs", "explanations"),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from solver.admission.admit import solve_first_goal
 from solver.greedy.best_fit import GreedyPlacer
@@ -13,60 +13,45 @@ from solver.placement.node_exchange import exchange_pods
 from solver.placement.realise import pack_buckets
 from solver.placement.spread import gang_pods_by_bucket
 from solver.plan import Objective
-from solver.problem import Placement, Problem
+from solver.problem import Problem
 from solver.semantics.gang_classes import waiting_class
-from solver.semantics.placements import Placements, merge_placements, new_placements, placed_demand
-from solver.semantics.queue_limits import cluster_totals
-from solver.semantics.topology import TopologyTree
-from solver.state.free_nodes import FreeNodes
-from solver.state.queue_books import QueueBooks
+from solver.semantics.placements import Placements, merge_placements, placed_demand
+from solver.state.state import Pods
 
 
-def greedy_floor(
-    problem: Problem,
-    tree: TopologyTree,
-    room: FreeNodes,
-    ledger: QueueBooks,
-    gangs: list[int],
-    greedy: GreedyPlacer | None = None,
-    serving_order: list[int] | None = None,
-) -> Placements:
-    """What the greedy admits, gang by gang: the incumbent of the model, and the plan that no plan may be worse than.
+def greedy_floor(placer: GreedyPlacer, gangs: Iterable[int]) -> Placements:
+    """The gangs that the greedy starts, in serving order: the model's incumbent, below which no plan ends. The placer's
+    state holds them afterwards."""
+    return {j: pods for j, pods in serve_gangs(placer, gangs) if pods is not None}
 
-    greedy: another one than the usual, in a room of its own. line: takes down the order in which the gangs are asked.
-    """
-    ledger = ledger.copy()
-    greedy = greedy or GreedyPlacer(problem, tree, room.copy())
-    found: dict[int, tuple[Placement, ...]] = {}
+
+def serve_gangs(placer: GreedyPlacer, gangs: Iterable[int]) -> Iterator[tuple[int, Pods | None]]:
+    """Each gang in serving order, with all its pods where it starts."""
     stopped: set[int] = set()
-    for j in greedy.serving_order(gangs, ledger, cluster_totals(problem)):
-        queue = problem.gangs[j].queue
-        if serving_order is not None:
-            serving_order.append(j)
-        pods = None if queue in stopped else place_and_charge(greedy, ledger, j)
-        if pods is not None:
-            found[j] = pods
-        elif problem.queues[queue].strict_order:
+    for j in placer.serving_order(gangs):
+        queue = placer.problem.gangs[j].queue
+        pods = None if queue in stopped else place_and_charge(placer, j)
+        if pods is None and placer.problem.queues[queue].strict_order:
             stopped.add(queue)
-    return found
+        yield j, pods
 
 
-def place_and_charge(greedy: GreedyPlacer, ledger: QueueBooks, j: int) -> tuple[Placement, ...] | None:
-    """All pods of gang j where the greedy finds a place and its queue allows it; charges both."""
-    gang, width = greedy.problem.gangs[j], len(greedy.problem.resources)
-    shape = waiting_class(j, gang)
-    if not ledger.allows_amount(gang.queue, shape.min_demand(width)):
+def place_and_charge(placer: GreedyPlacer, j: int) -> Pods | None:
+    """All pods of gang j where the greedy finds room and its queue allows it; takes the room and charges the queue."""
+    gang, width, books = placer.problem.gangs[j], len(placer.problem.resources), placer.state.queue_books
+    gang_class = waiting_class(j, gang)
+    if not books.allows_amount(gang.queue, gang_class.min_demand(width)):
         return None
-    mark = greedy.free_nodes.mark()
-    placed = greedy.place_gang(j, shape)
+    mark = placer.state.mark()
+    placed = placer.place_gang(j, gang_class)
     if placed is None:
         return None
     amount = placed_demand(gang, placed, width)
-    if not ledger.allows_amount(gang.queue, amount):  # a mix of roles dearer than the cheapest
-        greedy.free_nodes.undo(mark)
+    if not books.allows_amount(gang.queue, amount):  # a mix of roles dearer than the cheapest
+        placer.state.undo(mark)
         return None
-    ledger.charge_queue(gang.queue, amount)
-    return merge_placements([*shape.running_pods, *placed])
+    books.charge_queue(gang.queue, amount)
+    return merge_placements([*gang_class.running_pods, *placed])
 
 
 def first_improvement(floor: Placements, others: Iterable[Placements], problem: Problem) -> Placements:
@@ -74,11 +59,11 @@ def first_improvement(floor: Placements, others: Iterable[Placements], problem: 
     return next((other for other in others if starts_more(problem, other, floor)), floor)
 
 
-def floor_after_exchange(s: Sets, room: FreeNodes, floor: Placements, gangs: list[int], options: Options) -> Placements:
-    """The floor after each node was asked whether it would rather have others, and whoever then still fits; as it was,
-    if that is not more."""
-    left, ledger, found = exchange_pods(s.problem, room, s.queue_books, floor, gangs, options)
-    again = greedy_floor(s.problem, s.tree, left, ledger, [j for j in gangs if j not in found])
+def floor_after_exchange(s: Sets, floor: Placements, gangs: list[int], options: Options) -> Placements:
+    """The floor after an exchange of pods node by node, and the gangs that then still fit; the floor itself, if that is
+    not more."""
+    state, found = exchange_pods(s.state, floor, gangs, options)
+    again = greedy_floor(GreedyPlacer(state), [j for j in gangs if j not in found])
     return first_improvement(floor, [{**found, **again}], s.problem)
 
 
@@ -97,15 +82,5 @@ def add_gangs_that_fit(s: Sets, placements: Placements, gangs: list[int]) -> Pla
     """The gangs that a struck limit left out although they still fit. Where the goals are proved there are none."""
     if len(placements) == len(gangs):
         return placements
-    ledger = s.queue_books.copy()
-    for j, pods in placements.items():
-        ledger.charge_queue(
-            s.problem.gangs[j].queue,
-            placed_demand(s.problem.gangs[j], new_placements(s.problem.gangs[j], pods), s.resource_count),
-        )
-    return {
-        **placements,
-        **greedy_floor(
-            s.problem, s.tree, s.free_nodes_after(placements), ledger, [j for j in gangs if j not in placements]
-        ),
-    }
+    placer = GreedyPlacer(s.state_after(placements))
+    return {**placements, **greedy_floor(placer, [j for j in gangs if j not in placements])}

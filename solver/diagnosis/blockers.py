@@ -10,7 +10,6 @@ from solver.diagnosis.minimal import minimal_subset
 from solver.diagnosis.world import GangDiagnosis, Scenario
 from solver.greedy.best_fit import GreedyPlacer
 from solver.placement.fit import greedy_placement
-from solver.state.free_nodes import FreeNodes
 
 
 def blockers(case: GangDiagnosis, s: Scenario) -> tuple[int, tuple[int, ...]]:
@@ -27,7 +26,7 @@ def blockers(case: GangDiagnosis, s: Scenario) -> tuple[int, tuple[int, ...]]:
         gangs = world.problem.gangs
         order = sorted(world.started_placements, key=lambda i: (gangs[i].priority, -gangs[i].age, -i))
         order = [i for i in order if gangs[i].priority >= priority] or order
-        most = GreedyPlacer(q.problem, q.tree, FreeNodes(q.free, q.rule_counts)).max_pods_in_domain(0, q.gang_class)
+        most = GreedyPlacer(q.state.copy()).max_pods_in_domain(0, q.gang_class)
         world.blockers[key] = most, tuple(sorted(_blocking_prefix(case, s, order)))
     return world.blockers[key]
 
@@ -41,17 +40,8 @@ def _blocking_prefix(case: GangDiagnosis, s: Scenario, order: list[int]) -> tupl
         free = left.copy()
         for i in without:
             world.add_planned_amounts(free, i)
-        return (
-            greedy_placement(
-                q.problem,
-                q.tree,
-                0,
-                q.gang_class,
-                free.nonnegative(),
-                world.rule_counts_without(without) if s.with_pod_rules else None,
-            )
-            is not None
-        )
+        rule_counts = world.rule_counts_without(without) if s.with_pod_rules else None
+        return greedy_placement(q.state.with_free(free.nonnegative(), rule_counts), 0, q.gang_class) is not None
 
     number = bisect_left(range(len(order)), True, key=lambda number: fits(order[:number]))
     chosen = tuple(reversed(order[:number]))

@@ -21,7 +21,7 @@ from solver.diagnosis.minimal import first_sufficient
 from solver.diagnosis.questions import explanations
 from solver.facts import DedicatedDomains, Fact, Maintenance, ReservedNodes, StrictOrder
 from solver.mip.executors import Mapper
-from solver.placement.fit import gang_fits, greedy_placement, shortage
+from solver.placement.fit import fits, greedy_placement
 from solver.plan import Reservation
 from solver.problem import Gang, Node, Placement, Problem
 from solver.repairs import (
@@ -50,6 +50,7 @@ from solver.semantics.priorities import expected_end
 from solver.semantics.topology import TopologyTree
 from solver.state.free_nodes import FreeNodes
 from solver.state.queue_books import QueueBooks
+from solver.state.state import State
 from solver.timeline.reservation import ends_in_time
 
 
@@ -156,9 +157,8 @@ class DelayTrials:
         allowed = ledger.queue_rules.accepts_gangs[gang.queue] and ledger.allows_amount(
             gang.queue, shape.min_demand(len(problem.resources))
         )
-        if not allowed or shortage(problem, tree, shape, free) is not None:
-            return False
-        return gang_fits(problem, tree, 0, shape, free, world.options, world.rule_counts) is True
+        state = State.from_free(problem, tree, free, ledger, world.rule_counts)
+        return allowed and fits(state, 0, world.options) is True
 
     def _capacity_at(self, at: int) -> tuple[FreeVectors, QueueBooks]:
         """What is free on the nodes and what the queues hold then. Of cells it is not known which come back, and pods
@@ -234,7 +234,7 @@ def _both_fit(trials: DelayTrials, first: int) -> bool:
         len(two.resources),
     )
     for i, gang in enumerate(two.gangs):
-        placed = greedy_placement(two, tree, i, waiting_class(i, gang), room.vectors)
+        placed = greedy_placement(State.from_free(two, tree, room.vectors, ledger), i, waiting_class(i, gang))
         if placed is None or not ledger.allows_amount(gang.queue, placed_demand(gang, placed, width)):
             return False
         room.add_gang_pods(gang, placed)
@@ -274,7 +274,8 @@ def _fits_after_reservation(trials: DelayTrials, reservation: Reservation) -> bo
     free.amounts[maintenance_conflicts(problem, gang, reservation.starts_in)] = 0
     if has_pod_rules(gang) or not ledger.allows_amount(gang.queue, shape.min_demand(len(problem.resources))):
         return False
-    return greedy_placement(problem, waits.restricted_tree, trials.j, shape, free.nonnegative()) is not None
+    state = State.from_free(problem, waits.restricted_tree, free.nonnegative(), ledger)
+    return greedy_placement(state, trials.j, shape) is not None
 
 
 # ---- domains that another queue keeps

@@ -14,7 +14,7 @@ from typing import Literal
 
 from solver.diagnosis import DiagnosisState
 from solver.facts import DedicatedDomains, Fact, Maintenance, ReservedNodes, StrictOrder
-from solver.placement.fit import gang_fits, shortage
+from solver.placement.fit import fits
 from solver.plan import Reservation
 from solver.problem import Problem
 from solver.semantics.exclusions import dedicated_exclusions, exclude_nodes, maintenance_exclusions, merge_exclusions
@@ -22,6 +22,7 @@ from solver.semantics.gang_classes import waiting_class
 from solver.semantics.priorities import blocking_gangs, precedence_level
 from solver.semantics.topology import TopologyTree
 from solver.state.pod_rules import PodRuleCounts, initial_rule_counts
+from solver.state.state import State
 from solver.timeline.reservation import ends_in_time
 
 Baseline = Literal["now", "planned", "idle"]
@@ -176,20 +177,14 @@ class DelayDiagnosis:
                 gangs=tuple(replace(gang, running=()) if i == j else gang for i, gang in enumerate(problem.gangs)),
             )
         shape = waiting_class(j, problem.gangs[j])
-        if (
-            not ledger.allows_amount(problem.gangs[j].queue, shape.min_demand(len(problem.resources)))
-            or shortage(problem, tree, shape, free) is not None
-        ):
+        if not ledger.allows_amount(problem.gangs[j].queue, shape.min_demand(len(problem.resources))):
             return False
-        return gang_fits(problem, tree, j, shape, free, world.options, neighbours) is True
+        return fits(State.from_free(problem, tree, free, ledger, neighbours), j, world.options) is True
 
     def _lacks_capacity(self, problem: Problem, tree: TopologyTree, j: int) -> bool:
         """Whether it provably finds no room beside what runs."""
-        shape, free = waiting_class(j, problem.gangs[j]), self.state.free_before
-        return (
-            shortage(problem, tree, shape, free) is not None
-            or gang_fits(problem, tree, j, shape, free, self.state.options, self._running_rule_counts) is False
-        )
+        free, ledger, rule_counts = self.state.free_before, self.state.ledger_before, self._running_rule_counts
+        return fits(State.from_free(problem, tree, free, ledger, rule_counts), j, self.state.options) is False
 
     @cached_property
     def _running_rule_counts(self) -> PodRuleCounts | None:

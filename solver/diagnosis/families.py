@@ -45,7 +45,6 @@ from solver.placement.fit import (
 from solver.problem import Gang, PodRequest, Role, Topology
 from solver.semantics.device_slots import FreeVectors
 from solver.semantics.topology import ROOT
-from solver.state.free_nodes import FreeNodes
 
 ANY_DOMAIN = Topology("soft", 1)
 
@@ -224,7 +223,7 @@ def pod_rule_fact(case: GangDiagnosis, s: Scenario) -> Fact:
         (
             rho
             for rho, others in tried
-            if greedy_placement(q.problem, q.tree, 0, q.gang_class, q.free, others) is not None
+            if greedy_placement(q.state.with_free(q.free, others), 0, q.gang_class) is not None
         ),
         bound[0],
     )
@@ -240,7 +239,7 @@ def domain_fact(case: GangDiagnosis, tier: int, s: Scenario) -> Fact:
     A gang that runs in part has no choice of domain any more.
     """
     q = case.question(s)
-    reach = fit_counts_by_role(q.problem, q.tree, q.gang_class, q.free)
+    reach = fit_counts_by_role(q.state, q.gang_class)
     if q.gang_class.running_pods:
         home = q.tree.enclosing_domain(q.problem.nodes[q.gang_class.running_pods[0].node].leaf, tier)
         pods = (
@@ -256,7 +255,7 @@ def domain_fact(case: GangDiagnosis, tier: int, s: Scenario) -> Fact:
 def subgroup_fact(case: GangDiagnosis, i: int, s: Scenario) -> Fact:
     """GW109: the domains of the tier hold too few whole parts. asked, available: parts; limit: pods of one."""
     q, part = case.question(s), s.gang.subgroups[i]
-    short = subgroup_shortage(q.tree, q.gang_class, i, fit_counts_by_role(q.problem, q.tree, q.gang_class, q.free))
+    short = subgroup_shortage(q.tree, q.gang_class, i, fit_counts_by_role(q.state, q.gang_class))
     return short or SubgroupShortage(i, part.topology.tier, subgroups_needed(q.gang_class, part), None, part.size)
 
 
@@ -305,7 +304,7 @@ def own_pods_fact(case: GangDiagnosis, s: Scenario) -> Fact:
 def away_nodes_fact(case: GangDiagnosis, s: Scenario) -> Fact:
     """GW122: nodes that are away for now, none of them to spare, with which it would fit."""
     q = case.question(_relax_away_nodes(case.state.away_nodes, s))
-    placed = greedy_placement(q.problem, q.tree, 0, q.gang_class, q.free)
+    placed = greedy_placement(q.state.with_free(q.free), 0, q.gang_class)
     used = (
         case.state.away_nodes
         if placed is None
@@ -358,7 +357,7 @@ def gang_size_fact(case: GangDiagnosis, s: Scenario) -> Fact:
 def _shortage_fact(q: FitQuestion) -> Fact:
     """Too little of a resource on the nodes that are open to a role, or to the whole gang (GW102); else the pieces are
     too small (GW119)."""
-    reach = fit_counts_by_role(q.problem, q.tree, q.gang_class, q.free)
+    reach = fit_counts_by_role(q.state, q.gang_class)
     (gang,) = q.problem.gangs
     for t, role in enumerate(q.gang_class.roles):
         if reach[t][ROOT] < role.min_pods:
@@ -394,4 +393,4 @@ def _total_free(free: FreeVectors) -> list[int]:
 
 def _greedy_pods(q: FitQuestion) -> int:
     """Pods of the gang that the greedy gets in, short of all of them."""
-    return GreedyPlacer(q.problem, q.tree, FreeNodes(q.free)).max_pods_in_domain(0, q.gang_class)
+    return GreedyPlacer(q.state.with_free(q.free)).max_pods_in_domain(0, q.gang_class)

@@ -36,7 +36,7 @@ def node_addition_steps(runner: TrialRunner, t: Trial) -> list[Sequence[Step]]:
 def _nearest_nodes(runner: TrialRunner, t: Trial) -> list[int]:
     """Nodes, those of the leaf that holds most of the gang's pods first."""
     q = runner.question(t)
-    reach = fit_counts_by_role(q.problem, q.tree, q.gang_class, q.free)
+    reach = fit_counts_by_role(q.state, q.gang_class)
     nodes = q.problem.nodes
     room = [
         -1

@@ -20,6 +20,7 @@ from solver.semantics.placements import add_vectors, merge_placements, placed_de
 from solver.semantics.topology import TopologyTree
 from solver.state.pod_rules import PodRuleCounts
 from solver.state.queue_books import QueueBooks
+from solver.state.state import State
 
 
 @dataclass(frozen=True)
@@ -129,9 +130,9 @@ class TrialRunner:
         return self._answers[key]
 
     def _answer(self, q: FitQuestion) -> bool:
-        if shortage(q.problem, q.tree, q.gang_class, q.free) is not None:
+        if shortage(q.state, q.gang_class) is not None:
             return False
-        if greedy_placement(q.problem, q.tree, 0, q.gang_class, q.free, q.rule_counts) is not None:
+        if greedy_placement(q.state, 0, q.gang_class) is not None:
             return True
         if (
             not self.model_budget
@@ -139,7 +140,7 @@ class TrialRunner:
         ):
             return False
         self.model_budget -= 1
-        return fits_exactly(q.problem, q.tree, 0, q.gang_class, q.free, self.case.state.options, q.rule_counts) is True
+        return fits_exactly(q.state, 0, q.gang_class, self.case.state.options) is True
 
     def question(self, t: Trial) -> FitQuestion:
         """The same asked of the nodes alone. More nodes are never tried together with relations between pods or cells
@@ -155,18 +156,20 @@ class TrialRunner:
         closed = self._excluded_nodes(t)
         free.amounts[closed] = 0
         problem, tree = exclude_for_gang(q.problem, q.tree, 0, closed)
-        q = q if problem is q.problem else FitQuestion(problem, tree, waiting_class(0, problem.gangs[0]), q.free)
         if t.added_nodes is None:
-            return replace(q, free=free, rule_counts=left)
+            state = State.from_free(problem, tree, free, q.state.queue_books, left)
+            return FitQuestion(state, waiting_class(0, problem.gangs[0]))
         like, leaf, count = t.added_nodes
-        node = q.problem.nodes[like]
+        node = problem.nodes[like]
         more = tuple(
             Node(f"{node.name} again {n}", node.node_class, leaf, node.capacity, node.capacity) for n in range(count)
         )
-        problem = replace(q.problem, nodes=(*q.problem.nodes, *more))
+        problem = replace(problem, nodes=(*problem.nodes, *more))
         amounts = np.vstack([free.amounts, np.array([node.capacity] * count, dtype=np.int64)])
         cells = np.concatenate([free.slots, np.zeros((count, *free.slots.shape[1:]), dtype=np.int64)])
-        return FitQuestion(problem, TopologyTree(problem), q.gang_class, FreeVectors(amounts, cells))
+        free = FreeVectors(amounts, cells)
+        state = State.from_free(problem, TopologyTree(problem), free, q.state.queue_books)
+        return FitQuestion(state, waiting_class(0, problem.gangs[0]))
 
     def _excluded_nodes(self, t: Trial) -> list[int]:
         """The nodes that the gang may not use then: reserved for another, closing before it ends, or closed to it
@@ -179,7 +182,7 @@ class TrialRunner:
     def placement_of(self, t: Trial) -> tuple[Placement, ...]:
         """Where the greedy puts it then; nowhere where it finds no place."""
         q = self.question(t)
-        return greedy_placement(q.problem, q.tree, 0, q.gang_class, q.free, q.rule_counts) or ()
+        return greedy_placement(q.state, 0, q.gang_class) or ()
 
     def least_trial(
         self, t: Trial, steps: Sequence[Step], accepts: Callable[[Trial], bool] | None = None

@@ -26,6 +26,7 @@ from solver.semantics.topology import TopologyTree
 from solver.state.free_nodes import overcommitted_vectors
 from solver.state.pod_rules import ExistingPods, PodRuleCounts
 from solver.state.queue_books import QueueBooks
+from solver.state.state import State
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,11 +258,24 @@ class DiagnosisState:
 class FitQuestion:
     """One gang alone in one setting."""
 
-    problem: Problem
-    tree: TopologyTree
+    state: State
     gang_class: GangClass
-    free: FreeVectors
-    rule_counts: PodRuleCounts | None = None
+
+    @property
+    def problem(self) -> Problem:
+        return self.state.problem
+
+    @property
+    def tree(self) -> TopologyTree:
+        return self.state.tree
+
+    @property
+    def free(self) -> FreeVectors:
+        return self.state.free
+
+    @property
+    def rule_counts(self) -> PodRuleCounts | None:
+        return self.state.rule_counts
 
 
 @dataclass
@@ -314,13 +328,10 @@ class GangDiagnosis:
     def question(self, s: Scenario) -> FitQuestion:
         world = self.state
         nodes, tree = world.nodes_with_returned(s.returned_nodes)
-        return FitQuestion(
-            replace(world.problem, nodes=nodes, gangs=(s.gang,)),
-            tree,
-            waiting_class(0, s.gang),
-            world.free_vectors(s),
-            world.rule_counts_in(s),
-        )
+        problem = replace(world.problem, nodes=nodes, gangs=(s.gang,))
+        free, rule_counts = world.free_vectors(s), world.rule_counts_in(s)
+        state = State.from_free(problem, tree, free, world.ledger_before, rule_counts)
+        return FitQuestion(state, waiting_class(0, s.gang))
 
     def fits(self, s: Scenario) -> bool | None:
         """Whether the gang finds room, queues aside: by counting a no, by the greedy a yes, else by an exact model.
@@ -330,14 +341,14 @@ class GangDiagnosis:
         return self._answers[s]
 
     def _answer(self, q: FitQuestion) -> bool | None:
-        if shortage(q.problem, q.tree, q.gang_class, q.free) is not None:
+        if shortage(q.state, q.gang_class) is not None:
             return False
-        if greedy_placement(q.problem, q.tree, 0, q.gang_class, q.free, q.rule_counts) is not None:
+        if greedy_placement(q.state, 0, q.gang_class) is not None:
             return True
         if not self.model_budget:
             return None
         self.model_budget -= 1
-        return fits_exactly(q.problem, q.tree, 0, q.gang_class, q.free, self.state.options, q.rule_counts)
+        return fits_exactly(q.state, 0, q.gang_class, self.state.options)
 
 
 def _idle_problem(problem: Problem) -> Problem:

@@ -14,48 +14,40 @@ import numpy as np
 from solver.greedy.fragmentation import Fragmentation
 from solver.greedy.pod_by_pod import PodByPodPlacer
 from solver.options import Budget
-from solver.problem import Gang, Placement, Problem, Subgroup, Topology, Vector
+from solver.problem import Gang, Placement, Subgroup, Topology, Vector
 from solver.semantics.device_slots import IntArray
 from solver.semantics.gang_classes import GangClass, breaks_topology, has_partial_subgroup, waiting_class
 from solver.semantics.placement_cost import split_subgroups
 from solver.semantics.placements import merge_placements
 from solver.semantics.priorities import precedence
-from solver.semantics.queue_limits import gang_dominant_share, queue_priority
-from solver.semantics.topology import ROOT, TopologyTree
-from solver.state.free_nodes import FreeNodes
-from solver.state.queue_books import QueueBooks
+from solver.semantics.queue_limits import cluster_totals, gang_dominant_share, queue_priority
+from solver.semantics.topology import ROOT
+from solver.state.state import State
 
 
 class GreedyPlacer:
-    """Places gangs into a `Room`, one after another."""
+    """Places gangs one after another and takes their room from the state."""
 
     def __init__(
         self,
-        problem: Problem,
-        tree: TopologyTree,
-        room: FreeNodes,
+        state: State,
         fragmentation: Fragmentation | None = None,
         largest_first: bool = False,
         budget: Budget | None = None,
     ) -> None:
-        """fragments: of the same room; pods then go where they leave least of no use to others, instead of where the
-        fewest still fit. largest: of a queue's gangs those that ask for most come first, not the oldest."""
+        """fragmentation: of the same state; pods then go where they cause least of it, not where fewest still fit.
+        largest_first: gangs of a queue are served by size, not by age."""
+        self.state, self.fragmentation, self.largest_first = state, fragmentation, largest_first
+        self.problem, self.tree, self.free_nodes = state.problem, state.tree, state.free_nodes
         self.budget = budget or Budget()
-        self.problem, self.tree, self.free_nodes, self.fragmentation, self.largest_first = (
-            problem,
-            tree,
-            room,
-            fragmentation,
-            largest_first,
-        )
 
-    def serving_order(self, gangs: Iterable[int], ledger: QueueBooks, totals: Vector) -> Iterable[int]:
-        """Urgency first, then the queue's priority, then the queue with the lowest share at that moment, then age (with
-        drf: after what each holds; not in a queue with strict order), or where the `largest` come first what each asks
-        for.
+    def serving_order(self, gangs: Iterable[int]) -> Iterable[int]:
+        """The gangs by precedence, priority of the queue, share of the queue at that moment, what the gang holds (drf),
+        size where the largest come first, and age. A queue with strict order serves by age alone.
 
-        Charge the ledger between two of them.
+        Charge the queues between two of them.
         """
+        totals = cluster_totals(self.problem)
         waiting: dict[tuple[int, int], dict[int, list[int]]] = {}
         for j in sorted(
             gangs, key=lambda j: (*self._share_and_size(j, totals), self.problem.gangs[j].age, j), reverse=True
@@ -67,7 +59,7 @@ class GreedyPlacer:
         for p in sorted(waiting):
             queues = waiting[p]
             while queues:
-                q = min(queues, key=ledger.share_order_key)
+                q = min(queues, key=self.state.queue_books.share_order_key)
                 yield queues[q].pop()
                 if not queues[q]:
                     del queues[q]
@@ -184,15 +176,7 @@ class GreedyPlacer:
         less than all is of no use."""
         if shape.has_pod_rules and self.free_nodes.rule_counts is not None:
             open_to = [self.tree.class_mask(role.node_classes) for role in shape.roles]
-            one_by_one = PodByPodPlacer(
-                self.tree,
-                self.free_nodes,
-                self.free_nodes.rule_counts,
-                gang,
-                shape,
-                open_to,
-                self.budget.subgroup_tries,
-            )
+            one_by_one = PodByPodPlacer(self.state, gang, shape, open_to, self.budget.subgroup_tries)
             return (
                 ()
                 if all_or_nothing and one_by_one.is_forbidden_by_rules(h, unplaced)

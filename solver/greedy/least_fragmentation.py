@@ -14,8 +14,7 @@ from solver.semantics.gang_classes import hard_tier, waiting_class
 from solver.semantics.placements import Placements, new_placements, placed_demand
 from solver.semantics.priorities import precedence
 from solver.semantics.queue_limits import cluster_totals
-from solver.semantics.topology import TopologyTree
-from solver.state.free_nodes import FreeNodes
+from solver.state.state import State
 
 
 def may_go_anywhere(problem: Problem, gangs: Iterable[int]) -> bool:
@@ -25,18 +24,17 @@ def may_go_anywhere(problem: Problem, gangs: Iterable[int]) -> bool:
     return not any(hard_tier(gang) is not None or gang.subgroups or shape.has_pod_rules for gang, shape in asking)
 
 
-def fragmentation_aware_placers(
-    problem: Problem, tree: TopologyTree, room: FreeNodes, gangs: Iterable[int]
-) -> Iterator[GreedyPlacer]:
-    """These greedies, each in a room of its own: of a queue's gangs the largest first, between which small ones still
-    fit, and the oldest first."""
+def fragmentation_aware_placers(state: State, gangs: Iterable[int]) -> Iterator[GreedyPlacer]:
+    """Two placers, each on a copy of the state: the first serves the largest gangs of a queue first, between which small
+    ones still fit, the second the oldest."""
+    problem = state.problem
     pods = Counter[PodClass]()
     for j in gangs:
         for role in waiting_class(j, problem.gangs[j]).roles:
             pods[role.pod_request, role.node_classes] += role.min_pods
     for largest in (True, False):
-        again = room.copy()
-        yield GreedyPlacer(problem, tree, again, Fragmentation(problem, again, pods), largest)
+        own = state.copy()
+        yield GreedyPlacer(own, Fragmentation(problem, own.free_nodes, pods), largest)
 
 
 def starts_more(problem: Problem, one: Placements, other: Placements) -> bool:

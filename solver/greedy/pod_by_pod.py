@@ -11,9 +11,8 @@ import numpy.typing as npt
 from solver.problem import Gang, Placement, Subgroup
 from solver.semantics.device_slots import IntArray
 from solver.semantics.gang_classes import GangClass
-from solver.semantics.topology import ROOT, TopologyTree
-from solver.state.free_nodes import FreeNodes
-from solver.state.pod_rules import PodRuleCounts
+from solver.semantics.topology import ROOT
+from solver.state.state import State
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -26,25 +25,17 @@ class PodByPodPlacer:
 
     def __init__(
         self,
-        tree: TopologyTree,
-        room: FreeNodes,
-        neighbours: PodRuleCounts,
+        state: State,
         gang: Gang,
-        shape: GangClass,
+        gang_class: GangClass,
         eligible_nodes: Sequence[BoolArray],
         subgroup_tries: int,
     ) -> None:
-        self.tree, self.free_nodes, self.rule_counts, self.gang, self.gang_class, self.eligible_nodes = (
-            tree,
-            room,
-            neighbours,
-            gang,
-            shape,
-            eligible_nodes,
-        )
+        self.tree, self.free_nodes, self.rule_counts = state.tree, state.free_nodes, state.counted_pods
+        self.gang, self.gang_class, self.eligible_nodes = gang, gang_class, eligible_nodes
         self.subgroup_tries = subgroup_tries
-        self.near_gang = np.zeros(len(tree.node_class_of), dtype=np.bool_)
-        for p in shape.running_pods:
+        self.near_gang = np.zeros(len(state.problem.nodes), dtype=np.bool_)
+        for p in gang_class.running_pods:
             self._mark_near_gang(p.node)
 
     def is_forbidden_by_rules(self, h: int, want: Sequence[int]) -> bool:

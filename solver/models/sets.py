@@ -23,6 +23,7 @@ from solver.semantics.topology import ROOT, TopologyTree
 from solver.state.free_nodes import FreeNodes
 from solver.state.pod_rules import NO_DOMAIN, PodRuleCounts
 from solver.state.queue_books import QueueBooks
+from solver.state.state import State
 
 AdmissionClass = tuple[int, int, int]
 """(queue q, precedence p, gang class k)."""
@@ -73,18 +74,43 @@ def split_buckets(buckets: Iterable[Bucket], to_split: Iterable[int]) -> tuple[B
 class Sets:
     """k: `gang_classes`; i: `buckets`; admission classes (q, p, k) with their `waiting_gangs` (N of them).
 
-    free, queue_books, rule_counts: what is free, what the queues hold and which pods the pod rules count before the
-    batch.
+    state: before the batch; it must not change as long as the sets are used.
     """
 
-    problem: Problem
-    tree: TopologyTree
+    state: State
     buckets: tuple[Bucket, ...]
-    free: FreeVectors
-    queue_books: QueueBooks
     gang_classes: tuple[GangClass, ...]
     waiting_gangs: Mapping[AdmissionClass, tuple[int, ...]]
-    rule_counts: PodRuleCounts | None = None
+
+    @property
+    def problem(self) -> Problem:
+        return self.state.problem
+
+    @property
+    def tree(self) -> TopologyTree:
+        return self.state.tree
+
+    @property
+    def free(self) -> FreeVectors:
+        """What is free on the nodes."""
+        return self.state.free
+
+    @property
+    def queue_books(self) -> QueueBooks:
+        """What the queues hold."""
+        return self.state.queue_books
+
+    @property
+    def rule_counts(self) -> PodRuleCounts | None:
+        """The pods that pod rules count."""
+        return self.state.rule_counts
+
+    def state_after(self, placements: Placements) -> State:
+        """A copy of the state in which these gangs have started."""
+        state = self.state.fixed_copy()
+        for j, pods in placements.items():
+            state.start_gang(j, pods)
+        return state
 
     def free_nodes(self) -> FreeNodes:
         """The free nodes before the batch, to be changed."""

@@ -87,10 +87,11 @@ def _place_outside(
         if any(s.tree.leaf_of[p.node] == h for p in new_placements(s.problem.gangs[j], placements[j]))
     }
     others = {j: pods for j, pods in placements.items() if j not in gangs}
-    room = s.free_nodes_after(others)
+    state = s.state_after(others)
+    room = state.free_nodes
     closed = np.isin(s.tree.leaf_of, sorted(excluded_supernodes))
     room.vectors.amounts[closed], room.vectors.slots[closed] = 0, 0
-    greedy = GreedyPlacer(s.problem, s.tree, room)
+    greedy = GreedyPlacer(state)
     found: dict[int, tuple[Placement, ...]] = dict(others)
     for j in most_constrained_first(s, gangs):
         placed = greedy.place_gang(j, gangs[j])

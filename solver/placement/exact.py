@@ -202,7 +202,7 @@ def _single_gang_sets(
         free.amounts[outside], free.slots[outside] = 0, 0
     shapes = tuple(replace(gangs[j], only_gang=j) for j in movable)
     waiting = {(s.problem.gangs[j].queue, precedence(s.problem.gangs[j]), k): (j,) for k, j in enumerate(movable)}
-    return Sets(s.problem, s.tree, s.buckets, free, s.queue_books, shapes, waiting, room.rule_counts)
+    return Sets(s.state.with_free(free, room.rule_counts), s.buckets, shapes, waiting)
 
 
 def _solve_placement(

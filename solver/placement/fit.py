@@ -1,8 +1,9 @@
-"""Whether one gang fits alone on given free vectors: by counting where counting proves a no, by the greedy for a yes,
-else by an exact model."""
+"""Whether one gang fits alone in a state: by counting where counting proves a no, by the greedy for a yes, else by an
+exact model."""
 
 from __future__ import annotations
 
+import numpy as np
 import pulp
 
 from solver.admission.admit import Admission, pods_per_bucket
@@ -14,35 +15,42 @@ from solver.models.sets import Sets, coarsest_buckets, split_buckets
 from solver.options import Options
 from solver.placement.realise import pack_buckets
 from solver.placement.spread import gang_pods_by_bucket
-from solver.problem import Placement, Problem, Subgroup
-from solver.semantics.device_slots import FreeVectors
-from solver.semantics.gang_classes import GangClass
+from solver.problem import Placement, Subgroup
+from solver.semantics.gang_classes import GangClass, waiting_class
 from solver.semantics.priorities import precedence
 from solver.semantics.topology import ROOT, TopologyTree
-from solver.state.free_nodes import FreeNodes
-from solver.state.pod_rules import PodRuleCounts
-from solver.state.queue_books import QueueBooks
+from solver.state.state import State
 
 
-def shortage(problem: Problem, tree: TopologyTree, shape: GangClass, free: FreeVectors) -> Fact | None:
+def fits(state: State, j: int, options: Options) -> bool | None:
+    """Whether gang j fits, queues aside: no by counting, yes by the greedy, else by an exact model. None when a limit
+    struck before an answer."""
+    gang_class = waiting_class(j, state.problem.gangs[j])
+    if shortage(state, gang_class) is not None:
+        return False
+    return True if greedy_placement(state, j, gang_class) is not None else fits_exactly(state, j, gang_class, options)
+
+
+def shortage(state: State, gang_class: GangClass) -> Fact | None:
     """A proof by counting that the gang does not fit: a role alone, all roles together, every subgroup, every domain.
     None proves nothing."""
-    reach = fit_counts_by_role(problem, tree, shape, free)
-    for t, role in enumerate(shape.roles):
+    tree, reach = state.tree, fit_counts_by_role(state, gang_class)
+    for t, role in enumerate(gang_class.roles):
         if reach[t][ROOT] < role.min_pods:
             return Fragmentation(role.min_pods, reach[t][ROOT], t)
-    for k in range(len(shape.subgroups)):
-        if (short := subgroup_shortage(tree, shape, k, reach)) is not None:
+    for k in range(len(gang_class.subgroups)):
+        if (short := subgroup_shortage(tree, gang_class, k, reach)) is not None:
             return short
-    return total_shortage(shape, reach) or domain_shortage(tree, shape, reach)
+    return total_shortage(gang_class, reach) or domain_shortage(tree, gang_class, reach)
 
 
-def fit_counts_by_role(
-    problem: Problem, tree: TopologyTree, shape: GangClass, free: FreeVectors
-) -> list[dict[int, int]]:
-    """Role -> domain -> pods of the role that fit under it by number."""
-    greedy = GreedyPlacer(problem, tree, FreeNodes(free))
-    return [greedy.fit_counts_by_domain(shape, t) for t in range(len(shape.roles))]
+def fit_counts_by_role(state: State, gang_class: GangClass) -> list[dict[int, int]]:
+    """Role -> domain -> pods of the role that fit under it by number, pod rules aside."""
+    tree, nodes = state.tree, state.free_nodes
+    return [
+        tree.sum_per_domain(np.where(tree.class_mask(role.node_classes), nodes.fit_counts(role.pod_request), 0))
+        for role in gang_class.roles
+    ]
 
 
 def total_shortage(shape: GangClass, reach: list[dict[int, int]]) -> Fragmentation | None:
@@ -104,47 +112,16 @@ def _common_domains(tree: TopologyTree, domains: tuple[int, ...], home: int) -> 
     return [h for h in domains if home in tree.path(h)] or [home for h in domains if h in tree.path(home)]
 
 
-def gang_fits(
-    problem: Problem,
-    tree: TopologyTree,
-    j: int,
-    shape: GangClass,
-    free: FreeVectors,
-    options: Options,
-    neighbours: PodRuleCounts | None = None,
-) -> bool | None:
-    """Whether the gang fits, queues aside: exact; None when a limit struck before an answer. Without neighbours
-    relations are not minded."""
-    placed = greedy_placement(problem, tree, j, shape, free, neighbours)
-    return True if placed is not None else fits_exactly(problem, tree, j, shape, free, options, neighbours)
+def greedy_placement(state: State, j: int, gang_class: GangClass) -> tuple[Placement, ...] | None:
+    """New pods of gang j where the greedy finds room for them; None proves nothing. Takes nothing."""
+    return GreedyPlacer(state.with_free(state.free, state.rule_counts)).place_gang(j, gang_class)
 
 
-def greedy_placement(
-    problem: Problem,
-    tree: TopologyTree,
-    j: int,
-    shape: GangClass,
-    free: FreeVectors,
-    neighbours: PodRuleCounts | None = None,
-) -> tuple[Placement, ...] | None:
-    """A place for the gang as the greedy finds it; None proves nothing."""
-    return GreedyPlacer(problem, tree, FreeNodes(free, neighbours)).place_gang(j, shape)
-
-
-def fits_exactly(
-    problem: Problem,
-    tree: TopologyTree,
-    j: int,
-    shape: GangClass,
-    free: FreeVectors,
-    options: Options,
-    neighbours: PodRuleCounts | None = None,
-) -> bool | None:
-    """`holds` by the model alone."""
-    places = coarsest_buckets(problem)
-    waiting = {(problem.gangs[j].queue, precedence(problem.gangs[j]), 0): (j,)}
+def fits_exactly(state: State, j: int, gang_class: GangClass, options: Options) -> bool | None:
+    """`fits` by the model alone."""
+    buckets, gang = coarsest_buckets(state.problem), state.problem.gangs[j]
     while True:
-        s = Sets(problem, tree, places, free, QueueBooks(problem), (shape,), waiting, neighbours)
+        s = Sets(state, buckets, (gang_class,), {(gang.queue, precedence(gang), 0): (j,)})
         x = variables.build_variables(s)
         constraints.add_constraints(s, x, constraints.PLACEMENT_CONSTRAINTS)
         (y,) = x.y.values()
@@ -156,9 +133,8 @@ def fits_exactly(
             return False
         if not answer.values or not answer.values[y.name]:
             return None
-        packed = pack_buckets(
-            s, (j,), gang_pods_by_bucket(s, Admission((j,), pods_per_bucket(x, answer.values), ())), options
-        )
+        admission = Admission((j,), pods_per_bucket(x, answer.values), ())
+        packed = pack_buckets(s, (j,), gang_pods_by_bucket(s, admission), options)
         if not isinstance(packed, tuple):
             return True
-        places = split_buckets(places, packed)
+        buckets = split_buckets(buckets, packed)

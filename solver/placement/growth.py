@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 from solver.greedy.best_fit import GreedyPlacer
 from solver.options import Budget
-from solver.problem import Gang, Placement, Problem, Vector
+from solver.problem import Gang, Placement, Vector
 from solver.semantics.gang_classes import GangClass, breaks_topology, growing_class, has_partial_subgroup
 from solver.semantics.placements import Placements, add_vectors, merge_placements
-from solver.semantics.queue_limits import gang_dominant_share, queue_priority
+from solver.semantics.queue_limits import cluster_totals, gang_dominant_share, queue_priority
 from solver.semantics.topology import TopologyTree
-from solver.state.free_nodes import FreeNodes
 from solver.state.queue_books import QueueBooks
+from solver.state.state import State
 
 
 @dataclass(slots=True)
@@ -28,24 +28,21 @@ class GrowthRequest:
 
 
 def grow_gangs(
-    problem: Problem,
-    tree: TopologyTree,
-    room: FreeNodes,
-    ledger: QueueBooks,
+    state: State,
     placements: Placements,
-    totals: Vector,
-    ledger_at_start: QueueBooks | None = None,
+    books_at_start: QueueBooks | None = None,
     lasting_gangs: Container[int] = (),
     strides: int = Budget().growth_strides,
 ) -> dict[int, tuple[Placement, ...]]:
-    """The placements with the growth. Charges room and ledger for what it adds.
+    """The placements with the growth, which is also taken from the state.
 
     placements: gang -> pods of all gangs that run or start. A unit is a pod, or a whole subgroup where the pod belongs
-    to one. later: what the queues hold when a reservation falls due; the gangs in `lasting`, which are still there
+    to one. books_at_start: what the queues hold at the start of a reservation; lasting gangs, which are still there
     then, grow within it.
     """
-    grown = dict(placements)
-    greedy = GreedyPlacer(problem, tree, room)
+    problem, tree, ledger = state.problem, state.tree, state.queue_books
+    totals, grown = cluster_totals(problem), dict(placements)
+    greedy = GreedyPlacer(state)
     wishes = ((j, _next_request(problem.gangs[j], pods, 0, strides)) for j, pods in placements.items())
     wanting = {
         j: wish for j, wish in wishes if wish is not None and not _cannot_grow(tree, problem.gangs[j], placements[j])
@@ -68,7 +65,7 @@ def grow_gangs(
         gang, wish = problem.gangs[j], wanting[j]
         pods = wish.stride * wish.unit
         amount: Vector = add_vectors((0,) * len(problem.resources), gang.roles[wish.role].request, pods)
-        bound = [ledger] if ledger_at_start is None or j not in lasting_gangs else [ledger, ledger_at_start]
+        bound = [ledger] if books_at_start is None or j not in lasting_gangs else [ledger, books_at_start]
         allowed = all(each.allows_amount(gang.queue, amount) for each in bound)
         more = greedy.place_gang(j, _stride_class(j, gang, grown[j], wish.role, pods)) if allowed else None
         if more is None and wish.stride > 1:

@@ -21,11 +21,10 @@ from solver.options import Options
 from solver.problem import Placement, PodRequest, Problem, Vector
 from solver.semantics.device_slots import IntArray
 from solver.semantics.gang_classes import hard_tier, waiting_class
-from solver.semantics.placements import Placements, add_vectors, new_placements, placed_demand
+from solver.semantics.placements import Placements, add_vectors
 from solver.semantics.priorities import precedence
 from solver.semantics.queue_limits import cluster_totals
-from solver.state.free_nodes import FreeNodes
-from solver.state.queue_books import QueueBooks
+from solver.state.state import State
 
 SHARE_UNITS = 1_000_000
 """A dominant share is counted in this many parts of the cluster."""
@@ -49,50 +48,32 @@ class ClassChoice:
     waiting: tuple[int, ...]
 
 
-def exchange_pods(
-    problem: Problem, room: FreeNodes, ledger: QueueBooks, placed: Placements, gangs: Iterable[int], options: Options
-) -> tuple[FreeNodes, QueueBooks, Placements]:
-    """What is placed of these gangs, better chosen, with the room and the ledger after it. room, ledger: before any of
-    them came."""
-    by_node = NodeExchange(problem, room.copy(), ledger.copy(), placed, gangs, options)
+def exchange_pods(state: State, placed: Placements, gangs: Iterable[int], options: Options) -> tuple[State, Placements]:
+    """What is placed of these gangs, better chosen, and the state with it. state: before any of them was placed."""
+    by_node = NodeExchange(state.copy(), placed, gangs, options)
     by_node.refill_nodes()
     stay = {j: pods for j, pods in placed.items() if j not in by_node.movable}
-    return (
-        by_node.free_nodes,
-        by_node.queue_books,
-        stay | {j: (Placement(0, node, 1),) for j, node in by_node.node_of.items()},
-    )
+    return by_node.state, stay | {j: (Placement(0, node, 1),) for j, node in by_node.node_of.items()}
 
 
 class NodeExchange:
     """A room with what is placed in it, and who waits. movable: the gangs that may make way or come. at: where those of
     them are that are placed."""
 
-    def __init__(
-        self,
-        problem: Problem,
-        room: FreeNodes,
-        ledger: QueueBooks,
-        placed: Placements,
-        gangs: Iterable[int],
-        options: Options,
-    ) -> None:
-        self.problem, self.free_nodes, self.queue_books = problem, room, ledger
+    def __init__(self, state: State, placed: Placements, gangs: Iterable[int], options: Options) -> None:
+        self.state, self.problem, problem = state, state.problem, state.problem
+        self.free_nodes, self.queue_books = state.free_nodes, state.queue_books
         self.options = replace(options, max_nodes=min(options.max_nodes, options.budget.exchange_nodes))
         self.cluster_totals = cluster_totals(problem)
         for j, pods in placed.items():
-            new = new_placements(problem.gangs[j], pods)
-            self.free_nodes.add_gang_pods(problem.gangs[j], new)
-            self.queue_books.charge_queue(
-                problem.gangs[j].queue, placed_demand(problem.gangs[j], new, len(self.cluster_totals))
-            )
+            state.start_gang(j, pods)
         self.movable = frozenset(j for j in gangs if _is_single_pod(problem, j))
         self.node_of = {j: placed[j][0].node for j in sorted(self.movable & placed.keys())}
         self.waiting: dict[QueuePrecedence, dict[PodClass, list[int]]] = {}
         for j in sorted(self.movable - placed.keys(), key=self._age_key):
             self.waiting.setdefault(self._queue_precedence(j), {}).setdefault(self._pod_class(j), []).append(j)
         self.scarcest_resource = scarcest_resource(
-            room.vectors, (problem.gangs[j].roles[0].request for j in sorted(self.movable))
+            state.free, (problem.gangs[j].roles[0].request for j in sorted(self.movable))
         )
         self.models_solved = 0
 

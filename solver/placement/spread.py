@@ -121,8 +121,7 @@ def classes_with_role_mix(s: Sets, admission: Admission, floor: Placements) -> d
 
 def place_greedily(s: Sets, shapes: Mapping[int, GangClass]) -> Placements | None:
     """All of them by the greedy, the most constrained and the largest first; None when one finds no place."""
-    room = s.free_nodes()
-    greedy = GreedyPlacer(s.problem, s.tree, room)
+    greedy = GreedyPlacer(s.state.fixed_copy())
     found: dict[int, tuple[Placement, ...]] = {}
     for j in most_constrained_first(s, shapes):
         placed = greedy.place_gang(j, shapes[j])
@@ -171,8 +170,8 @@ def _improve_each_gang(
 ) -> Placements:
     """Take each gang that is torn or spread more than it must out and place it again, as long as that helps."""
     best = dict(placements)
-    room = s.free_nodes_after(best)
-    greedy = GreedyPlacer(s.problem, s.tree, room)
+    state = s.state_after(best)
+    room, greedy = state.free_nodes, GreedyPlacer(state)
     improved = True
     while improved:
         improved = False

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from solver.problem import Problem, Vector
+from solver.problem import Limits, Problem, Vector
 from solver.semantics import hierarchical_drf, queue_limits
+from solver.semantics.eviction_rights import deserved_limits
 from solver.semantics.placements import add_vectors, negated
 
 
@@ -28,6 +29,11 @@ class QueueRules:
     def accepts_gangs(self) -> tuple[bool, ...]:
         """Queue -> whether gangs may start there at all."""
         return tuple(queue_limits.accepts_gangs(self.problem, q) for q in range(len(self.problem.queues)))
+
+    @cached_property
+    def deserved(self) -> tuple[Limits, ...]:
+        """Queue -> what it deserves when others may reclaim."""
+        return deserved_limits(self.problem)
 
     @cached_property
     def share_measures(self) -> tuple[queue_limits.ShareMeasure, ...]:

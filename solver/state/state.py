@@ -68,7 +68,26 @@ class State:
         """The pods that pod rules count; None without pod rules."""
         return self.free_nodes.rule_counts
 
+    @property
+    def counted_pods(self) -> PodRuleCounts:
+        """`rule_counts` of a problem that has pod rules."""
+        if self.free_nodes.rule_counts is None:
+            raise ValueError("the problem has no pod rules")
+        return self.free_nodes.rule_counts
+
     # ---- other states
+
+    @classmethod
+    def from_free(
+        cls,
+        problem: Problem,
+        tree: TopologyTree,
+        free: FreeVectors,
+        queue_books: QueueBooks,
+        rule_counts: PodRuleCounts | None = None,
+    ) -> State:
+        """The state in which this is free, whatever runs; queues and counts as given."""
+        return cls(problem, tree, FreeNodes(free, rule_counts), queue_books, {}, SlotHoldings(problem))
 
     def copy(self) -> State:
         """An independent copy, which cannot undo what happened before."""
@@ -85,12 +104,17 @@ class State:
 
     def excluding(self, exclusions: Mapping[int, NodeSet]) -> State:
         """A copy in which gang j gets no new pods on the nodes exclusions[j]."""
-        problem = exclude_nodes(self.problem, exclusions)
-        return self.copy() if problem is self.problem else self.for_problem(problem)
+        return self.for_problem(exclude_nodes(self.problem, exclusions))
 
     def for_problem(self, problem: Problem, tree: TopologyTree | None = None) -> State:
         """A copy for a problem that differs in exclusions and gangs' wishes only: nodes and queues hold the same."""
-        return replace(self.copy(), problem=problem, tree=tree or TopologyTree(problem))
+        unchanged = self.tree if problem is self.problem else None
+        return replace(self.copy(), problem=problem, tree=tree or unchanged or TopologyTree(problem))
+
+    def fixed_copy(self) -> State:
+        """An independent copy in which pods added before keep their device slots."""
+        nodes = FreeNodes(self.free, self.rule_counts)
+        return replace(self, free_nodes=nodes, queue_books=self.queue_books.copy(), running=dict(self.running))
 
     def with_free(self, free: FreeVectors, rule_counts: PodRuleCounts | None = None) -> State:
         """The same queues with other free nodes, and other pods counted by pod rules; the rest is shared."""

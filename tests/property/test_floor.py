@@ -16,9 +16,7 @@ from solver.greedy.best_fit import GreedyPlacer
 from solver.options import Budget
 from solver.problem import Gang, Node, Problem, Queue, Role, Topology
 from solver.semantics.gang_classes import waiting_class
-from solver.semantics.topology import TopologyTree
-from solver.state.free_nodes import FreeNodes as Nodes
-from solver.state.free_nodes import free_vectors
+from solver.state.state import State
 from solver.verify import verify
 from tests.builders.strategies import HYPERNODE_TREES, POLICIES, problems, problems_under_policies
 from tests.property import brute
@@ -56,7 +54,7 @@ def greedy(world: Problem) -> frozenset[int]:
     whoever fits starts."""
     rooms, ceilings, width = brute.FreeCapacity(world), QueueCeilings.of(world), len(world.resources)
     added = [(0,) * width] * len(world.queues)
-    hand = GreedyPlacer(world, TopologyTree(world), Nodes(free_vectors(world)))
+    hand = GreedyPlacer(State.initial(world))
     waiting = {
         g for g, gang in enumerate(world.gangs) if not brute.meets_minima_now(gang) and accepts_gangs(world, gang.queue)
     }

@@ -15,8 +15,7 @@ from solver.plan import Plan
 from solver.problem import Gang, HyperNode, Node, Problem, Queue, Role, Topology
 from solver.semantics.gang_classes import gangs_by_class, waiting_class
 from solver.semantics.topology import TopologyTree
-from solver.state.free_nodes import free_vectors
-from solver.state.queue_books import QueueBooks
+from solver.state.state import State
 from solver.verify import verify
 
 WORKER = ((1,), frozenset({0}))
@@ -106,9 +105,7 @@ def sets_of(world: Problem) -> Sets:
     waiting = gangs_by_class(world, range(len(world.gangs)))
     shapes = tuple(dict.fromkeys(shape for _, _, shape in waiting))
     by_class = {(q, p, shapes.index(shape)): js for (q, p, shape), js in waiting.items()}
-    return Sets(
-        world, TopologyTree(world), coarsest_buckets(world), free_vectors(world), QueueBooks(world), shapes, by_class
-    )
+    return Sets(State.initial(world), coarsest_buckets(world), shapes, by_class)
 
 
 def spread_of(made: Plan) -> tuple[float, float]:

@@ -104,6 +104,6 @@ def test_the_model_never_needs_its_floor(world: Problem) -> None:
             asked.append(is_floor_better(*arguments))
             return asked[-1]
 
-        patch.setattr(importlib.import_module("solver.planner"), "is_floor_better", noted)
+        patch.setattr(importlib.import_module("solver.placement.batch"), "is_floor_better", noted)
         solve(world)
     assert not any(asked)

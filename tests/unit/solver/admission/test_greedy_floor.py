@@ -29,9 +29,7 @@ def poorly(monkeypatch: pytest.MonkeyPatch, world: Problem, *names: str) -> None
         good = solve_admission(s, floor, options)
         return Admission(tuple(j for j, g in enumerate(world.gangs) if g.name in names), {}, good.objectives)
 
-    monkeypatch.setattr(
-        importlib.import_module("solver.planner"), "solve_admission", answer
-    )  # the package has a function of that name
+    monkeypatch.setattr(importlib.import_module("solver.placement.batch"), "solve_admission", answer)
 
 
 def test_a_model_that_starts_a_lower_priority_instead_is_overruled(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,9 +9,8 @@ from solver import solve
 from solver.greedy.fragmentation import Fragmentation
 from solver.greedy.least_fragmentation import fragmentation_aware_placers, may_go_anywhere, starts_more
 from solver.problem import Placement, PodRequest, Problem
-from solver.semantics.topology import TopologyTree
 from solver.state.free_nodes import FreeNodes, free_vectors
-from solver.state.queue_books import QueueBooks
+from solver.state.state import State
 from solver.verify import verify
 from tests.builders.problems import device_slots, gang, hard_topology, nodes, problem, queue, role, running_pods
 
@@ -92,7 +91,7 @@ def test_the_second_greedy_takes_shares_of_devices() -> None:
         gang("whole", role(1, cpu=1, gpu=10, slot_requests=(("device", 1, {"gpu": 10}),))),
         gang("huge", role(1, cpu=99, gpu=10, slot_requests=(("device", 1, {"gpu": 10}),))),
     )
-    second = next(fragmentation_aware_placers(world, TopologyTree(world), FreeNodes(free_vectors(world)), range(3)))
+    second = next(fragmentation_aware_placers(State.initial(world), range(3)))
     assert [second.place_gang(j) for j in range(3)] == [(Placement(0, 1, 1),), (Placement(0, 0, 1),), None]
     plan = solve(world)
     assert [decision.action for decision in plan.decisions] == ["start", "start", "wait"]
@@ -109,11 +108,11 @@ def broken_by_best_fit() -> Problem:
 
 def test_the_second_greedy_starts_what_the_first_broke_the_room_of() -> None:
     world = broken_by_best_fit()
-    tree, room = TopologyTree(world), FreeNodes(free_vectors(world))
-    second = next(fragmentation_aware_placers(world, tree, room, range(4)))
+    state = State.initial(world)
+    second = next(fragmentation_aware_placers(state, range(4)))
     placed = [second.place_gang(j) is not None for j in range(4)]
     assert placed == [True, True, True, False]
-    assert room.vectors.amounts.tolist() == free_vectors(world).amounts.tolist()
+    assert state.free.amounts.tolist() == free_vectors(world).amounts.tolist()
 
 
 def test_the_plan_is_no_worse_than_the_second_greedy() -> None:
@@ -174,10 +173,9 @@ def test_the_largest_first_leave_room_that_only_small_ones_need() -> None:
         )
         == 16
     )
-    tree, room = TopologyTree(world), FreeNodes(free_vectors(world))
-    largest, oldest = fragmentation_aware_placers(world, tree, room, range(6))
-    assert list(oldest.serving_order(range(6), QueueBooks(world), (16,))) == [0, 1, 2, 3, 4, 5]
-    assert list(largest.serving_order(range(6), QueueBooks(world), (16,))) == [4, 5, 0, 1, 2, 3]
+    largest, oldest = fragmentation_aware_placers(State.initial(world), range(6))
+    assert list(oldest.serving_order(range(6))) == [0, 1, 2, 3, 4, 5]
+    assert list(largest.serving_order(range(6))) == [4, 5, 0, 1, 2, 3]
 
 
 def test_nodes_that_tie_are_taken_by_what_is_free_and_not_as_they_are_written() -> None:

@@ -14,9 +14,7 @@ from solver.problem import Placement, Problem
 from solver.semantics.gang_classes import gangs_by_class, waiting_class
 from solver.semantics.placement_cost import UnopenedCapacity
 from solver.semantics.placements import Placements
-from solver.semantics.topology import TopologyTree
-from solver.state.free_nodes import free_vectors
-from solver.state.queue_books import QueueBooks
+from solver.state.state import State
 from tests.builders.problems import gang, nodes, problem, role
 
 TREE = {"s0": (1, None), "s1": (1, None), "s2": (1, None)}
@@ -26,9 +24,7 @@ def sets(world: Problem) -> Sets:
     waiting = gangs_by_class(world, range(len(world.gangs)))
     shapes = tuple(dict.fromkeys(shape for _, _, shape in waiting))
     by_class = {(q, p, shapes.index(shape)): js for (q, p, shape), js in waiting.items()}
-    return Sets(
-        world, TopologyTree(world), coarsest_buckets(world), free_vectors(world), QueueBooks(world), shapes, by_class
-    )
+    return Sets(State.initial(world), coarsest_buckets(world), shapes, by_class)
 
 
 def tidied(world: Problem, placements: Placements) -> tuple[Placements, int]:

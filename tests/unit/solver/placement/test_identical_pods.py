@@ -13,9 +13,7 @@ from solver.placement import identical_pods
 from solver.problem import Placement, Problem
 from solver.semantics.gang_classes import gangs_by_class, waiting_class
 from solver.semantics.placement_cost import tier_span
-from solver.semantics.topology import TopologyTree
-from solver.state.free_nodes import free_vectors
-from solver.state.queue_books import QueueBooks
+from solver.state.state import State
 from tests.builders.plans import verified_plan
 from tests.builders.problems import gang, nodes, problem, role
 
@@ -68,9 +66,7 @@ def sets_of(world: Problem) -> Sets:
     waiting = gangs_by_class(world, range(len(world.gangs)))
     shapes = tuple(dict.fromkeys(shape for _, _, shape in waiting))
     by_class = {(q, p, shapes.index(shape)): js for (q, p, shape), js in waiting.items()}
-    return Sets(
-        world, TopologyTree(world), coarsest_buckets(world), free_vectors(world), QueueBooks(world), shapes, by_class
-    )
+    return Sets(State.initial(world), coarsest_buckets(world), shapes, by_class)
 
 
 def test_without_a_topology_there_is_nothing_to_be_near() -> None:

@@ -21,9 +21,7 @@ from solver.problem import Problem
 from solver.semantics.gang_classes import gangs_by_class
 from solver.semantics.placement_cost import COST_NAMES
 from solver.semantics.placements import Placements
-from solver.semantics.topology import TopologyTree
-from solver.state.free_nodes import free_vectors
-from solver.state.queue_books import QueueBooks
+from solver.state.state import State
 from solver.verify import verify
 from tests.builders.problems import gang, nodes, pod_rule, problem, role
 
@@ -35,9 +33,7 @@ def sets(world: Problem) -> Sets:
     waiting = gangs_by_class(world, gangs)
     shapes = tuple(dict.fromkeys(shape for _, _, shape in waiting))
     by_class = {(q, p, shapes.index(shape)): js for (q, p, shape), js in waiting.items()}
-    return Sets(
-        world, TopologyTree(world), coarsest_buckets(world), free_vectors(world), QueueBooks(world), shapes, by_class
-    )
+    return Sets(State.initial(world), coarsest_buckets(world), shapes, by_class)
 
 
 def split(world: Problem) -> list[list[str]]:

@@ -12,9 +12,7 @@ from solver.placement.node_exchange import exchange_pods
 from solver.plan import Objective
 from solver.problem import Placement, Problem
 from solver.semantics.gang_classes import gangs_by_class
-from solver.semantics.topology import TopologyTree
-from solver.state.free_nodes import FreeNodes, free_vectors
-from solver.state.queue_books import QueueBooks
+from solver.state.state import State
 from solver.verify import verify
 from tests.builders.problems import device_slots, gang, nodes, problem, queue, role, running_pods
 
@@ -22,16 +20,14 @@ from tests.builders.problems import device_slots, gang, nodes, problem, queue, r
 def better(world: Problem, *placed: tuple[int, int]) -> dict[int, int]:
     """Gang -> node after the exchange. placed: (gang, its node) before it."""
     floor = {j: (Placement(0, node, 1),) for j, node in placed}
-    room, ledger, found = exchange_pods(
-        world, FreeNodes(free_vectors(world)), QueueBooks(world), floor, range(len(world.gangs)), Options()
-    )
-    taken = FreeNodes(free_vectors(world))
+    state, found = exchange_pods(State.initial(world), floor, range(len(world.gangs)), Options())
+    expected = State.initial(world)
     for j, pods in found.items():
-        taken.add_gang_pods(world.gangs[j], pods)
-    assert taken.vectors.amounts.tolist() == room.vectors.amounts.tolist()
+        expected.start_gang(j, pods)
+    assert expected.free.amounts.tolist() == state.free.amounts.tolist()
     held = [sum(world.gangs[j].roles[0].request[r] for j in found) for r in range(len(world.resources))]
     assert [
-        sum(ledger.held[q][r] for q, x in enumerate(world.queues) if x.parent is None)
+        sum(state.queue_books.held[q][r] for q, x in enumerate(world.queues) if x.parent is None)
         for r in range(len(world.resources))
     ] == held
     return {j: pods[0].node for j, pods in sorted(found.items())}
@@ -77,11 +73,9 @@ def test_no_queue_gives_to_another_and_none_with_strict_order_at_all() -> None:
 
 def test_gangs_of_several_pods_stay() -> None:
     world = problem(nodes(1, gpu=8), gang("two", role(2, gpu=3)), gang("large", role(1, gpu=8)))
-    room, _, found = exchange_pods(
-        world, FreeNodes(free_vectors(world)), QueueBooks(world), {0: (Placement(0, 0, 2),)}, range(2), Options()
-    )
+    state, found = exchange_pods(State.initial(world), {0: (Placement(0, 0, 2),)}, range(2), Options())
     assert found == {0: (Placement(0, 0, 2),)}
-    assert room.vectors.amounts.tolist() == [[2]]
+    assert state.free.amounts.tolist() == [[2]]
 
 
 def share(of: int) -> tuple[tuple[str, int, dict[str, int]], ...]:
@@ -106,9 +100,7 @@ def sets(world: Problem) -> Sets:
     waiting = gangs_by_class(world, range(len(world.gangs)))
     shapes = tuple(dict.fromkeys(shape for _, _, shape in waiting))
     by_class = {(q, p, shapes.index(shape)): js for (q, p, shape), js in waiting.items()}
-    return Sets(
-        world, TopologyTree(world), coarsest_buckets(world), free_vectors(world), QueueBooks(world), shapes, by_class
-    )
+    return Sets(State.initial(world), coarsest_buckets(world), shapes, by_class)
 
 
 def test_the_floor_is_raised() -> None:
@@ -119,7 +111,7 @@ def test_the_floor_is_raised() -> None:
     )
     floor = {0: (running_pods(0, 0, 1),), 1: (running_pods(0, 1, 1),)}
     s = sets(world)
-    assert sorted(floor_after_exchange(s, s.free_nodes(), floor, list(range(5)), Options())) == [0, 1, 2, 3]
+    assert sorted(floor_after_exchange(s, floor, list(range(5)), Options())) == [0, 1, 2, 3]
 
 
 def test_the_first_goal_of_what_the_nodes_cannot_hold_is_a_bound() -> None:

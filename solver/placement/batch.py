@@ -1,0 +1,139 @@
+"""One batch, decided in three stages: which gangs start, in which domains, on which nodes (docs/model.md, A to C)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from solver.admission.admit import Admission, admit_all, solve_admission
+from solver.admission.greedy_fill import (
+    add_gangs_that_fit,
+    first_improvement,
+    floor_after_exchange,
+    greedy_floor,
+    serve_gangs,
+    unpackable_objective,
+)
+from solver.admission.greedy_floor import GreedyFloor, floor_objectives, is_floor_better
+from solver.greedy.best_fit import GreedyPlacer
+from solver.greedy.least_fragmentation import fragmentation_aware_placers, may_go_anywhere
+from solver.mip.executors import Mapper
+from solver.mip.lexicographic import verdict_of
+from solver.models.sets import Sets, coarsest_buckets, split_buckets
+from solver.options import Options
+from solver.placement.fit import shortage
+from solver.placement.independent_parts import place_independent_groups
+from solver.plan import Objective
+from solver.semantics.gang_classes import gangs_by_class, waiting_class
+from solver.semantics.placements import Placements
+from solver.state.state import Pods, State
+
+BatchResult = tuple[Placements, tuple[Objective, ...]]
+"""(gang that starts -> all its pods, what the objectives reached)."""
+
+
+def decide_batch(state: State, gangs: Sequence[int], options: Options, mapper: Mapper) -> BatchResult:
+    """Decide these gangs together, again with finer buckets as long as one proves too coarse to be packed; the greedy
+    floor, if that is better. Takes nothing from the state."""
+    gangs = _accepted_gangs(state, gangs)
+    floor = greedy_floor(GreedyPlacer(state.copy()), gangs)
+    unbound = len(floor) < len(gangs) and may_go_anywhere(state.problem, gangs)
+    if unbound:
+        others = (greedy_floor(placer, gangs) for placer in fragmentation_aware_placers(state, gangs))
+        floor = first_improvement(floor, others, state.problem)
+    batch = _Batch(batch_sets(state, gangs), gangs, floor, options, mapper)
+    return batch.decide(options.budget.node_model_factor * options.budget.batch_variables if unbound else None)
+
+
+def placement_alone(state: State, j: int, options: Options, mapper: Mapper) -> Pods | None:
+    """All pods of gang j where it fits alone, by nodes and queues. Takes nothing."""
+    if shortage(state, waiting_class(j, state.problem.gangs[j])) is not None:
+        return None
+    return decide_batch(state, [j], options, mapper)[0].get(j)
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """The gangs of one batch with their floor."""
+
+    s: Sets
+    gangs: list[int]
+    floor: Placements
+    options: Options
+    mapper: Mapper
+
+    def decide(self, max_variables: int | None) -> BatchResult:
+        """max_variables: of a model over single nodes, for pods that may go anywhere; None without a limit."""
+        s = self.s
+        if max_variables is not None and s.finest_variable_count > max_variables:
+            bound = unpackable_objective(s, self.floor, self.options)
+            if bound is not None:
+                return self._exchanged_floor(s, bound)
+        while True:
+            everyone = len(self.floor) == len(self.gangs)
+            admission = admit_all(s, self.gangs) if everyone else solve_admission(s, self.floor, self.options)
+            found = place_independent_groups(s, admission, self.floor, self.options, self.mapper)
+            if not found.unpackable_buckets:
+                return self._better_of_floor(s, admission, found.placements, found.objectives)
+            finer = replace(s, buckets=split_buckets(s.buckets, found.unpackable_buckets))
+            if max_variables is not None and finer.variable_count > max_variables:
+                return self._exchanged_floor(s, admission.objectives[0])
+            s = finer
+
+    def _better_of_floor(
+        self, s: Sets, admission: Admission, placements: Placements, objectives: tuple[Objective, ...]
+    ) -> BatchResult:
+        placements = add_gangs_that_fit(s, placements, self.gangs)
+        if is_floor_better(s, self.floor, placements, self.options):
+            return floor_result(s, self.floor, self.options, self.mapper)
+        recounted = _recounted_objectives(s, admission.objectives, set(placements), self.options)
+        return placements, recounted + objectives
+
+    def _exchanged_floor(self, s: Sets, bound: Objective) -> BatchResult:
+        """The floor after exchanges of pods. bound: the first objective of a relaxation."""
+        floor = floor_after_exchange(s, self.floor, self.gangs, self.options)
+        return floor_result(s, floor, self.options, self.mapper, bound)
+
+
+def floor_result(
+    s: Sets, floor: Placements, options: Options, mapper: Mapper, bound: Objective | None = None
+) -> BatchResult:
+    """The floor's gangs, placed well, and what is known of their objectives. bound: the first one of a relaxation."""
+    placed = place_independent_groups(s, Admission(tuple(sorted(floor)), {}, ()), floor, options, mapper)
+    return placed.placements, floor_objectives(s, floor, options, bound) + placed.objectives
+
+
+def joint_floor(state: State, gangs: Sequence[int]) -> GreedyFloor:
+    """The gangs that the greedy alone starts of all these, and the order in which it serves them."""
+    state = state.copy()
+    gangs = _accepted_gangs(state, gangs)
+    served = dict(serve_gangs(GreedyPlacer(state.copy()), gangs))
+    started = {j: pods for j, pods in served.items() if pods is not None}
+    return GreedyFloor(batch_sets(state, gangs), started, tuple(served))
+
+
+def _accepted_gangs(state: State, gangs: Sequence[int]) -> list[int]:
+    """The gangs whose queues accept gangs; the others wait and are in no model."""
+    accepts = state.queue_books.queue_rules.accepts_gangs
+    return [j for j in gangs if accepts[state.problem.gangs[j].queue]]
+
+
+def batch_sets(state: State, gangs: Sequence[int]) -> Sets:
+    """The sets of a batch with these gangs."""
+    waiting = gangs_by_class(state.problem, gangs)
+    classes = tuple(dict.fromkeys(gang_class for _, _, gang_class in waiting))
+    index = {gang_class: k for k, gang_class in enumerate(classes)}
+    by_class = {(q, p, index[gang_class]): js for (q, p, gang_class), js in waiting.items()}
+    return Sets(state, coarsest_buckets(state.problem), classes, by_class)
+
+
+def _recounted_objectives(
+    s: Sets, objectives: tuple[Objective, ...], started: set[int], options: Options
+) -> tuple[Objective, ...]:
+    """The sums again for the gangs that start in the end, with the bounds that were proved."""
+    sums: dict[str, int] = {}
+    for (q, p, k), js in s.waiting_gangs.items():
+        number, label = len(started.intersection(js)), s.level_label(s.precedence_level(q, p))
+        sums[f"placed[{label}]"] = sums.get(f"placed[{label}]", 0) + s.dominant_units[k] * number
+        sums[f"gangs[{label}]"] = sums.get(f"gangs[{label}]", 0) + number
+    return tuple(verdict_of(o.name, sums[o.name], o.bound, options.gap) if o.name in sums else o for o in objectives)

@@ -1,0 +1,133 @@
+"""Evictions gang by gang: each preemptor that finds no free room gets the cheapest victims, and is then placed as any
+other gang in the room they free, so that it spans no more domains than it must."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from solver.preemption.evictions import total_loss
+from solver.preemption.joint import with_extra_preemptor, with_joint_victims
+from solver.preemption.plan_state import PlanState
+from solver.preemption.search import cheapest_victims
+from solver.semantics.gang_classes import waiting_class
+from solver.semantics.priorities import precedence, serving_order_key
+from solver.state.state import Pods
+
+
+def evict_for_waiting(plan: PlanState, waiting: Sequence[int], current: int) -> PlanState:
+    """Evict for the waiting gangs of this precedence in serving order. Room that evictions leave over goes to the next
+    in order, and in the end to those whose turn came before it was there."""
+    clock = time.perf_counter()
+    order = sorted(waiting, key=partial(serving_order_key, plan.problem))
+    plan, evicted = _evict_in_order(plan, order, current)
+    if evicted:
+        _start_in_leftovers(plan, order)
+    plan = with_joint_victims(plan)
+    plan.add_eviction_seconds(time.perf_counter() - clock)
+    return plan
+
+
+def _evict_in_order(plan: PlanState, order: Sequence[int], current: int) -> tuple[PlanState, bool]:
+    """(the plan, whether any gang was started by an eviction)."""
+    evicted = False
+    hopeless: set[object] = set()
+    for j in order:
+        gang = plan.problem.gangs[j]
+        if not _is_eligible(plan, j) or _start_in_free_room(plan, j) or precedence(gang) != current:
+            continue
+        kind = gang.queue, gang.may_evict, waiting_class(j, gang)
+        other = None if kind in hopeless else _with_eviction_for(plan, j)
+        if other is None:
+            hopeless.add(kind)
+        else:
+            plan, evicted = other, True
+            hopeless.clear()
+    return plan, evicted
+
+
+def _with_eviction_for(plan: PlanState, j: int) -> PlanState | None:
+    return plan if evict_for_gang(plan, j) else with_extra_preemptor(plan, j)
+
+
+def _start_in_leftovers(plan: PlanState, order: Sequence[int]) -> None:
+    refused: set[object] = set()
+    for j in order:
+        kind = plan.problem.gangs[j].queue, waiting_class(j, plan.problem.gangs[j])
+        if kind not in refused and _is_eligible(plan, j) and not _start_in_free_room(plan, j):
+            refused.add(kind)
+
+
+def _is_eligible(plan: PlanState, j: int) -> bool:
+    """Whether gang j waits and may start."""
+    return j not in plan.placements and bool(plan.eligible_gangs([j]))
+
+
+def _start_in_free_room(plan: PlanState, j: int) -> bool:
+    """Start gang j in what evictions have left over, if it fits there."""
+    found = plan.feasible_placement(j) if plan.evictions.evicted_pods else None
+    if found is not None:
+        plan.start_preemptor(j, *found)
+    return found is not None
+
+
+def evict_for_gang(plan: PlanState, j: int) -> bool:
+    """Evict for gang j and start it; False, and nothing changed, where that cannot be."""
+    choice = cheapest_victims(plan.evictions, j, plan.options)
+    if choice is None:
+        return False
+    for v, pods in choice.evicted_pods.items():
+        plan.evict_pods(v, pods, (j,))
+    plan.evictions.protect_deserved(choice.evicted_pods, j, choice.reclaim_limits)
+    placed, spread = plan.feasible_placement(j) or (choice.placements[j], ())
+    plan.start_preemptor(j, placed, (*choice.objectives, *spread))
+    return True
+
+
+# ---- victims that are not needed after all
+
+
+def without_needless_victims(plan: PlanState) -> PlanState:
+    """The plan without the victims that it can do without, tried dearest first. The proven choice for one preemptor
+    alone has none."""
+    alone = len({j for js in plan.evictions.preemptors_of.values() for j in js}) <= 1
+    losses = [o for objectives in plan.preemptors.values() for o in objectives if o.name == "loss"]
+    if alone and all(o.verdict == "proven" for o in losses):
+        return plan
+    gone = plan.evictions.evicted_pods
+    best = plan
+    for v in sorted(gone, key=lambda v: (-total_loss(plan.problem, {v: gone[v]}), v)):
+        for pods in _restorable_units(plan, v):
+            trial = best.copy()
+            if _restore_victim(trial, v, pods):
+                best = trial
+    return best
+
+
+def _restorable_units(plan: PlanState, v: int) -> list[Pods]:
+    """What a victim may get back: everything when it goes whole, or loses parts of subgroups; else one pod after
+    another."""
+    evicted = plan.evictions.evicted_pods[v]
+    if v not in plan.placements or plan.problem.gangs[v].subgroups:
+        return [evicted]
+    return [(replace(p, pods=1),) for p in evicted for _ in range(p.pods)]
+
+
+def _restore_victim(plan: PlanState, v: int, pods: Pods) -> bool:
+    """Leave these pods where they are and place the victim's preemptors again; False where one of them then finds no
+    room."""
+    preemptors = plan.evictions.preemptors_of[v]
+    for j in preemptors:
+        plan.cancel_start(j)
+    try:
+        plan.restore_pods(v, pods)
+    except ValueError:
+        return False
+    for j in preemptors:
+        found = plan.feasible_placement(j)
+        if found is None:
+            return False
+        plan.start_gang(j, found[0])
+    return not plan.state.free_nodes.breaks_pod_rules

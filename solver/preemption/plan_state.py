@@ -1,0 +1,193 @@
+"""The plan under construction: what is decided so far, and the state that follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from solver.mip.executors import Mapper
+from solver.options import Options
+from solver.placement.batch import decide_batch
+from solver.placement.fit import shortage
+from solver.plan import Objective, Reservation
+from solver.preemption.evictions import EvictionState
+from solver.problem import Placement, Problem
+from solver.semantics.exclusions import NodeSet
+from solver.semantics.gang_classes import meets_minima, waiting_class
+from solver.semantics.placement_cost import COST_NAMES
+from solver.semantics.placements import Placements, negated, new_placements, placed_demand
+from solver.semantics.priorities import eligible_in_order
+from solver.state.queue_books import QueueBooks
+from solver.state.state import Pods, State
+
+
+@dataclass(frozen=True, slots=True)
+class DecidedBatch:
+    """Gangs that were decided together, what their objectives reached, and the seconds that took."""
+
+    gangs: tuple[int, ...]
+    objectives: tuple[Objective, ...]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class ReservedStart:
+    """A reservation in force. exclusions: gang -> the reserved nodes, for every gang that would still be there at its
+    start. queue_books: what the queues hold at that start. blocked_gangs: gangs that may not start because their queue
+    would then not have enough."""
+
+    reservation: Reservation
+    exclusions: Mapping[int, NodeSet]
+    queue_books: QueueBooks
+    blocked_gangs: frozenset[int]
+
+
+@dataclass
+class PlanState:
+    """unrestricted_problem: without exclusions. placements: gang -> all its pods, of gangs that are kept or start.
+    preemptors: gangs that start because of evictions -> their objectives. borrower_batches: batches of gangs that start
+    in dedicated domains of others."""
+
+    unrestricted_problem: Problem
+    state: State
+    options: Options
+    mapper: Mapper
+    placements: dict[int, Pods]
+    evictions: EvictionState
+    batches: list[DecidedBatch] = field(default_factory=list)
+    preemptors: dict[int, tuple[Objective, ...]] = field(default_factory=dict)
+    eviction_seconds: float = 0.0
+    borrower_batches: tuple[DecidedBatch, ...] = ()
+    reserved: ReservedStart | None = None
+
+    @classmethod
+    def initial(cls, unrestricted_problem: Problem, state: State, options: Options, mapper: Mapper) -> PlanState:
+        """The plan in which gangs that run with their minima are kept, and nothing else is decided."""
+        kept = {j: pods for j, pods in state.running.items() if meets_minima(state.problem.gangs[j])}
+        evictable = {j for j in state.running if state.problem.gangs[j].evictable}
+        return cls(unrestricted_problem, state, options, mapper, kept, EvictionState(state, evictable))
+
+    @property
+    def problem(self) -> Problem:
+        """The problem with the exclusions in force."""
+        return self.state.problem
+
+    @property
+    def reservation(self) -> Reservation | None:
+        """The reservation in force."""
+        return None if self.reserved is None else self.reserved.reservation
+
+    @property
+    def blocked_gangs(self) -> frozenset[int]:
+        """Gangs that may not start for the sake of the reservation's queues."""
+        return frozenset() if self.reserved is None else self.reserved.blocked_gangs
+
+    # ---- other plans
+
+    def copy(self) -> PlanState:
+        """An independent copy."""
+        return self._over(self.state.copy())
+
+    def _over(self, state: State) -> PlanState:
+        """A copy that goes on with this state, an independent one."""
+        reserved = self.reserved
+        return replace(
+            self,
+            state=state,
+            placements=dict(self.placements),
+            evictions=self.evictions.copy(state),
+            batches=list(self.batches),
+            preemptors=dict(self.preemptors),
+            reserved=None if reserved is None else replace(reserved, queue_books=reserved.queue_books.copy()),
+        )
+
+    def for_borrowers(self, opened: Problem) -> PlanState:
+        """A copy in which dedicated domains are open to borrowers, without the batches so far."""
+        return replace(self._over(self.state.for_problem(opened)), batches=[])
+
+    def with_reservation(self, reserved: ReservedStart) -> PlanState:
+        """A copy in which no decision delays this start."""
+        return replace(self._over(self.state.excluding(reserved.exclusions)), reserved=reserved)
+
+    def with_borrowers(self, other: PlanState) -> PlanState:
+        """The plan `other`, in which besides gangs started in dedicated domains of others: in batches of their own."""
+        batches = (replace(b, gangs=tuple(j for j in b.gangs if j in other.placements)) for b in other.batches)
+        lent = other._over(other.state.for_problem(self.problem, self.state.tree))
+        return replace(lent, batches=self.batches, borrower_batches=tuple(b for b in batches if b.gangs))
+
+    # ---- who waits
+
+    def waiting_gangs(self) -> list[int]:
+        """Gangs that neither run nor start nor are evicted."""
+        evicted = self.evictions.evicted_pods
+        return [j for j in range(len(self.problem.gangs)) if j not in self.placements and j not in evicted]
+
+    def eligible_gangs(self, gangs: Iterable[int]) -> list[int]:
+        """The gangs among these that may start."""
+        candidates = [j for j in gangs if j not in self.evictions.evicted_pods and j not in self.blocked_gangs]
+        return eligible_in_order(self.problem, self.waiting_gangs(), candidates)
+
+    def feasible_placement(self, j: int) -> tuple[Pods, tuple[Objective, ...]] | None:
+        """(pods of gang j in what is free now, how well they are spread); None where it does not fit. Takes nothing."""
+        if shortage(self.state, waiting_class(j, self.problem.gangs[j])) is not None:
+            return None
+        chosen, objectives = decide_batch(self.state, [j], self.options, self.mapper)
+        return (chosen[j], tuple(o for o in objectives if o.name in COST_NAMES)) if j in chosen else None
+
+    # ---- decisions
+
+    def start_batch(
+        self, gangs: Iterable[int], placements: Placements, objectives: tuple[Objective, ...], seconds: float
+    ) -> None:
+        """Start the gangs with placements; all of `gangs` were decided in one batch."""
+        for j, pods in placements.items():
+            self.start_gang(j, pods)
+        self.batches.append(DecidedBatch(tuple(gangs), objectives, seconds))
+
+    def start_gang(self, j: int, pods: Pods) -> None:
+        """Start gang j with these pods, running ones included."""
+        self.state.start_gang(j, pods)
+        self._charge_reserved_queue(j, pods, 1)
+        self.evictions.protect_gang(j)
+        self.placements[j] = pods
+
+    def cancel_start(self, j: int) -> None:
+        """Undo `start_gang`."""
+        pods = self.placements.pop(j)
+        self.state.stop_gang(j, pods)
+        self._charge_reserved_queue(j, pods, -1)
+
+    def _charge_reserved_queue(self, j: int, pods: Iterable[Placement], sign: int) -> None:
+        """Charge the queues at the reservation's start too, where the gang lasts until then."""
+        if self.reserved is None or j not in self.reserved.exclusions:
+            return
+        gang = self.problem.gangs[j]
+        amount = placed_demand(gang, new_placements(gang, pods), len(self.problem.resources))
+        self.reserved.queue_books.charge_queue(gang.queue, amount if sign > 0 else negated(amount))
+
+    def start_preemptor(self, j: int, pods: Pods, objectives: tuple[Objective, ...]) -> None:
+        """Start gang j in what evictions have freed."""
+        self.start_gang(j, pods)
+        self.record_preemptor(j, objectives)
+
+    def record_preemptor(self, j: int, objectives: tuple[Objective, ...]) -> None:
+        """Note what is known of a start that evictions allow."""
+        self.preemptors[j] = objectives
+
+    def evict_pods(self, v: int, pods: Pods, preemptors: Iterable[int]) -> None:
+        """Evict these pods of gang v for these gangs."""
+        self.evictions.evict_pods(v, pods, preemptors)
+        if v in self.placements:
+            self.placements[v] = self.state.running[v]
+            if not self.placements[v]:
+                del self.placements[v]
+
+    def restore_pods(self, v: int, pods: Pods) -> None:
+        """Evicted pods stay after all. Raises ValueError where their room is taken."""
+        self.evictions.restore_pods(v, pods)
+        if meets_minima(self.problem.gangs[v]):
+            self.placements[v] = self.state.running[v]
+
+    def add_eviction_seconds(self, seconds: float) -> None:
+        """Count time that the choice of victims took."""
+        self.eviction_seconds += seconds

@@ -53,7 +53,7 @@ def solve(problem: Problem, options: Options | None = None, mapper: Mapper = LOC
 @dataclass(frozen=True)
 class _Start:
     """The state before the plan: as it is, with exclusions that hold whatever the plan (strict), and with dedicated
-    domains open to those that may borrow them (lending). options: with the deadline."""
+    domains open to those that may borrow them (lending)."""
 
     state: State
     strict: State
@@ -65,11 +65,12 @@ class _Start:
         state = State.initial(problem)
         strict = state.for_problem(with_fixed_exclusions(problem, lending=False))
         lending = state.for_problem(with_fixed_exclusions(problem)) if dedicated_nodes(problem) else strict
-        return cls(state, strict, lending, replace(options, deadline=time.monotonic() + options.time_limit))
+        return cls(state, strict, lending, options)
 
     def plan_state(self, mapper: Mapper) -> PlanState:
         """The plan in which nothing is decided but what stays."""
-        return PlanState.initial(self.state.problem, self.strict, self.options, mapper)
+        timely = replace(self.options, deadline=time.monotonic() + self.options.time_limit)
+        return PlanState.initial(self.state.problem, self.strict, timely, mapper)
 
 
 def _finish_plan(start: _Start, decided: PlanState, mapper: Mapper) -> Plan:

@@ -1,11 +1,14 @@
-"""What a plan does, in words that a test can compare; each plan is one that the verifier lets pass."""
+"""Plans of the solver, each checked by the verifier, and of the greedy, in words that a test can compare."""
 
 from __future__ import annotations
 
+from solver.admission.greedy_fill import greedy_floor
+from solver.greedy.best_fit import GreedyPlacer
 from solver.options import Options
 from solver.plan import Plan
 from solver.planner import solve
 from solver.problem import Problem
+from solver.state.state import State
 from solver.verify import verify
 
 
@@ -27,3 +30,8 @@ def evicted_pods_by_gang(world: Problem) -> dict[str, int]:
         for d in verified_plan(world).decisions
         if d.evicted_pods
     }
+
+
+def greedy_gangs(world: Problem) -> set[int]:
+    """The gangs that the greedy starts by itself: the floor of every plan."""
+    return set(greedy_floor(GreedyPlacer(State.initial(world)), range(len(world.gangs))))

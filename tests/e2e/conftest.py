@@ -4,10 +4,24 @@ tests.controlplane build` does so beforehand); each start after that takes about
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.controlplane import ControlPlane
+
+FOLDER = Path(__file__).parent
+FIRST_GROUP = ("test_devices", "test_drift", "test_gangs", "test_neighbours")
+"""The modules that take half of the time."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With pytest-xdist, the tests of one group stay in one process: so there are two clusters at a time, not one per
+    test."""
+    for item in items:
+        if FOLDER in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("e2e-1" if item.path.stem in FIRST_GROUP else "e2e-2"))
 
 
 @pytest.fixture

@@ -1,0 +1,14 @@
+"""The hypothesis profiles: "fixed" tries the same examples on every run, "random" others each time (`scripts/hunt`)."""
+
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "fixed",
+    deadline=None,  # speed is bench/'s matter
+    derandomize=True,
+    database=None,
+    print_blob=True,
+    suppress_health_check=(HealthCheck.too_slow, HealthCheck.data_too_large),
+)
+settings.register_profile("random", settings.get_profile("fixed"), derandomize=False)
+settings.load_profile("fixed")

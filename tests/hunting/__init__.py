@@ -1,0 +1,1 @@
+"""The random search for counterexamples of the property tests (`scripts/hunt`), and their replay as ordinary tests."""

@@ -1,0 +1,62 @@
+"""Runs the property tests on random examples until the time is over, one seed per round.
+
+A counterexample becomes a test in tests/property/found/, to be committed with the repair.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.hunting.plugin import FOUND_FOLDER
+
+ROOT = Path(__file__).parents[2]
+NO_TESTS_LEFT = 5  # pytest's exit code when nothing was collected
+
+
+def main() -> int:
+    """The exit code: 1 when a round failed."""
+    parser = argparse.ArgumentParser(prog="scripts/hunt", description=__doc__)
+    parser.add_argument("minutes", nargs="?", type=float, default=10.0, help="how long to search (default: 10)")
+    parser.add_argument("--seed", type=int, help="repeat the round with this seed, and no other")
+    parser.add_argument("--workers", default="2", help="processes (default: 2)")
+    options, pytest_arguments = parser.parse_known_args()
+    end = time.time() + 60 * options.minutes
+    before = found_cases()
+    failed_seeds = []
+    while time.time() < end:
+        seed = random.SystemRandom().randrange(10**9) if options.seed is None else options.seed
+        print(f"round with seed {seed}", flush=True)
+        code = run_round(seed, end, options.workers, pytest_arguments)
+        if code not in (0, NO_TESTS_LEFT):
+            failed_seeds.append(seed)
+        if options.seed is not None or code not in (0, 1):
+            break
+    new = sorted(found_cases() - before)
+    subprocess.run([sys.executable, "-m", "ruff", "format", "--quiet", *new], cwd=ROOT, check=bool(new))
+    for file in new:
+        print(f"found: {file.relative_to(ROOT)}")
+    if failed_seeds:
+        print(f"failed; to repeat: scripts/hunt --seed {failed_seeds[0]}")
+    else:
+        print("no counterexample")
+    return 1 if failed_seeds else 0
+
+
+def run_round(seed: int, end: float, workers: str, arguments: list[str]) -> int:
+    """Run every property once, on the examples of one seed; pytest's exit code."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.hunting.plugin", "-n", workers, "--dist", "worksteal"]
+    seeded = [f"--hypothesis-seed={seed}", f"--hunt-until={end}"]
+    return subprocess.run([*command, *seeded, *(arguments or ["tests/property"])], cwd=ROOT, check=False).returncode
+
+
+def found_cases() -> set[Path]:
+    return set(FOUND_FOLDER.glob("test_*.py"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

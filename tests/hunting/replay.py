@@ -1,0 +1,36 @@
+"""Runs a property on one written example."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import is_hypothesis_test
+
+
+class _ReplayedError(Exception):
+    """The property holds for the example; the rest of the test counts examples, of which there is one."""
+
+
+def replay(module: str, test: str, **arguments: Any) -> None:
+    """Run the property on these arguments instead of generated ones, also where it is defined inside the test."""
+    room = importlib.import_module(module)
+    run = getattr(room, test)
+    if is_hypothesis_test(run):
+        run.hypothesis.inner_test(**arguments)
+        return
+
+    def given_once(*_: Any, **__: Any) -> Callable[[Callable[..., None]], Callable[[], None]]:
+        return lambda check: lambda: run_once(check)
+
+    def run_once(check: Callable[..., None]) -> None:
+        check(**arguments)
+        raise _ReplayedError
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(room, "given", given_once)
+        patch.setattr(room, "settings", lambda **_: lambda check: check)
+        with pytest.raises(_ReplayedError):
+            run()

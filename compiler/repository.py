@@ -81,17 +81,12 @@ class Repository:
 
     def cluster_folders(self) -> tuple[str, ...]:
         """The folders of cluster-specs/ that hold files, sorted."""
-        return tuple(
-            sorted(
-                {
-                    parts[1]
-                    for name in self.files
-                    if len(parts := name.split("/")) > 2
-                    and parts[0] == CLUSTERS_FOLDER
-                    and name.endswith(FILE_SUFFIXES)
-                }
-            )
-        )
+        folders = set()
+        for name in self.files:
+            top, _, rest = name.partition("/")
+            if top == CLUSTERS_FOLDER and "/" in rest and name.endswith(FILE_SUFFIXES):
+                folders.add(rest.partition("/")[0])
+        return tuple(sorted(folders))
 
 
 def symlink_diagnostic(name: str) -> Diagnostic:
@@ -124,9 +119,9 @@ def _files_below(root: Path, name: str) -> Iterator[tuple[str, bytes] | Diagnost
     except (OSError, ValueError) as problem:
         yield _unreadable_diagnostic(name, problem)
         return
-    wanted = name.endswith(FILE_SUFFIXES)
+    is_read = name.endswith(FILE_SUFFIXES)
     if stat.S_ISLNK(mode):
-        if wanted or "/" not in name or (root / name).is_dir():
+        if is_read or "/" not in name or (root / name).is_dir():
             yield symlink_diagnostic(name)
     elif stat.S_ISDIR(mode):
         try:
@@ -137,9 +132,9 @@ def _files_below(root: Path, name: str) -> Iterator[tuple[str, bytes] | Diagnost
         for child in children:
             if not child.startswith("."):
                 yield from _files_below(root, f"{name}/{child}")
-    elif wanted:
-        if (unspeakable := file_name_diagnostic(name)) is not None:
-            yield unspeakable
+    elif is_read:
+        if (bad_name := file_name_diagnostic(name)) is not None:
+            yield bad_name
         elif stat.S_ISREG(mode):
             yield _read_file(root, name)
         else:

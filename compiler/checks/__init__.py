@@ -75,8 +75,8 @@ class Check:
     rule: Rule
     function: CheckFunction
 
-    def findings(self, reading: CheckInput) -> Iterator[tuple[Document, Diagnostic]]:
-        for found in self.function(reading):
+    def findings(self, check_input: CheckInput) -> Iterator[tuple[Document, Diagnostic]]:
+        for found in self.function(check_input):
             see = found.see[0].position(*found.see[1]) if found.see else None
             position = found.document.position(*found.path)
             yield (

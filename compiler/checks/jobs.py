@@ -18,12 +18,12 @@ SYSTEM_PRIORITY_CLASSES = frozenset(("system-cluster-critical", "system-node-cri
 
 
 @check("GP320", "unknown priority class")
-def unknown_priority_class(reading: CheckInput) -> Iterator[Finding]:
+def unknown_priority_class(check_input: CheckInput) -> Iterator[Finding]:
     """A job's priority class is a PriorityClass of the cluster, or one of the two that every cluster has. The API
     server refuses pods of an unknown one. Mend: correct the name, or add the class."""
-    known = {found.name for found in reading.specs.priority_classes} | SYSTEM_PRIORITY_CLASSES
-    broken = reading.failed_names("PriorityClass.scheduling.k8s.io")
-    for gang in reading.specs.gangs:
+    known = {found.name for found in check_input.specs.priority_classes} | SYSTEM_PRIORITY_CLASSES
+    broken = check_input.failed_names("PriorityClass.scheduling.k8s.io")
+    for gang in check_input.specs.gangs:
         name = gang.priority_class
         if name and name not in known and name not in broken:
             near = did_you_mean(name, known)
@@ -38,9 +38,9 @@ def unknown_priority_class(reading: CheckInput) -> Iterator[Finding]:
 
 
 @check("GP321", "two default priority classes", "warning")
-def several_default_priority_classes(reading: CheckInput) -> Iterator[Finding]:
+def several_default_priority_classes(check_input: CheckInput) -> Iterator[Finding]:
     """One PriorityClass at most has globalDefault: true; Kubernetes refuses a second. Mend: set it on one only."""
-    defaults = [found for found in reading.specs.priority_classes if found.global_default]
+    defaults = [found for found in check_input.specs.priority_classes if found.global_default]
     for found in defaults[1:]:
         message = f"{defaults[0].name!r} is the default too"
         yield Finding(
@@ -53,9 +53,9 @@ def several_default_priority_classes(reading: CheckInput) -> Iterator[Finding]:
 
 
 @check("GP323", "minimum above the replicas of the whole job")
-def minimum_above_replicas(reading: CheckInput) -> Iterator[Finding]:
+def minimum_above_replicas(check_input: CheckInput) -> Iterator[Finding]:
     """A job that needs more pods than it has replicas never starts. Mend: lower the minimum, or raise the replicas."""
-    for gang in reading.specs.gangs:
+    for gang in check_input.specs.gangs:
         total = sum(role.replicas for role in gang.roles)
         if gang.minimum > total:
             message = f"the job needs {gang.minimum} pods to start, but has {total}"
@@ -65,12 +65,12 @@ def minimum_above_replicas(reading: CheckInput) -> Iterator[Finding]:
 
 
 @check("GP337", "pods that Volcano does not schedule", "warning")
-def not_scheduled_by_volcano(reading: CheckInput) -> Iterator[Finding]:
+def not_scheduled_by_volcano(check_input: CheckInput) -> Iterator[Finding]:
     """Only pods with schedulerName: volcano are scheduled as a gang. A Volcano Job has it by default, other kinds say
     it in each pod template. A job of another scheduler is left out of the plan; one that names none is planned, but
     Kubernetes' default scheduler would start its pods one by one. Mend: write schedulerName: volcano in each pod
     template."""
-    for gang in reading.specs.gangs:
+    for gang in check_input.specs.gangs:
         if gang.scheduler_name:
             if gang.scheduler_name != VOLCANO_SCHEDULER:
                 message = f"the job is for the scheduler {gang.scheduler_name!r} and is left out of the plan"
@@ -98,10 +98,10 @@ def not_scheduled_by_volcano(reading: CheckInput) -> Iterator[Finding]:
 
 
 @check("GP338", "pod without requests", "warning")
-def missing_requests(reading: CheckInput) -> Iterator[Finding]:
+def missing_requests(check_input: CheckInput) -> Iterator[Finding]:
     """A pod that requests nothing counts as best effort: Volcano places it outside topology and quota, and it takes
     from its neighbours. Mend: give every container resources.requests (limits will do)."""
-    for gang in reading.specs.gangs:
+    for gang in check_input.specs.gangs:
         for role in gang.roles:
             if role.replicas and not any(name != "pods" for name in role.pod.requests):
                 path = (*role.template_path, "spec", "containers") if role.template_path else ("spec", "minMember")
@@ -114,10 +114,10 @@ def missing_requests(reading: CheckInput) -> Iterator[Finding]:
 
 
 @check("GP366", "pods pinned by nodeName", "warning")
-def pinned_by_node_name(reading: CheckInput) -> Iterator[Finding]:
+def pinned_by_node_name(check_input: CheckInput) -> Iterator[Finding]:
     """spec.nodeName in a template puts every replica on one node, past every scheduler and every check. Mend: remove
     it; use a node selector if the job must be on certain nodes."""
-    for gang in reading.specs.gangs:
+    for gang in check_input.specs.gangs:
         for role in gang.roles:
             if role.pod.node_name:
                 path = (*role.template_path, "spec", "nodeName")
@@ -129,45 +129,45 @@ def pinned_by_node_name(reading: CheckInput) -> Iterator[Finding]:
                 )
 
 
-def _metax_findings(reading: CheckInput, kinds: tuple[str, ...]) -> Iterator[Finding]:
-    for gang in reading.specs.gangs:
+def _metax_findings(check_input: CheckInput, kinds: tuple[str, ...]) -> Iterator[Finding]:
+    for gang in check_input.specs.gangs:
         for problem in metax.annotation_problems(gang.roles):
             if problem.category in kinds:
                 yield Finding(gang.document, problem.path, problem.message, problem.help)
 
 
 @check("GP339", "MetaX group size is no number of GPUs")
-def metax_group_not_a_number(reading: CheckInput) -> Iterator[Finding]:
+def metax_group_not_a_number(check_input: CheckInput) -> Iterator[Finding]:
     """metax-tech.com/gpu-group-size and atomic-gpu-group-size are whole numbers of GPUs, 1 or more, and the same
     wherever a job says them; one role is enough. Mend: correct the number, or keep the annotation on one role."""
-    yield from _metax_findings(reading, ("size", "roles"))
+    yield from _metax_findings(check_input, ("size", "roles"))
 
 
 @check("GP340", "MetaX group does not fit the pods")
-def metax_group_misfits_pods(reading: CheckInput) -> Iterator[Finding]:
+def metax_group_misfits_pods(check_input: CheckInput) -> Iterator[Finding]:
     """A group is made of whole pods: its size is a multiple of the GPUs of one pod, and all GPU pods of the job have
     the same number. Mend: change the size or the pods' GPUs."""
-    yield from _metax_findings(reading, ("pod",))
+    yield from _metax_findings(check_input, ("pod",))
 
 
 @check("GP341", "MetaX groups do not fill the job")
-def metax_groups_misfit_job(reading: CheckInput) -> Iterator[Finding]:
+def metax_groups_misfit_job(check_input: CheckInput) -> Iterator[Finding]:
     """The job's GPUs are a multiple of the group's. Mend: change the size or the replicas."""
-    yield from _metax_findings(reading, ("total",))
+    yield from _metax_findings(check_input, ("total",))
 
 
 @check("GP342", "MetaX atomic group does not divide the group")
-def metax_atomic_group_not_a_divisor(reading: CheckInput) -> Iterator[Finding]:
+def metax_atomic_group_not_a_divisor(check_input: CheckInput) -> Iterator[Finding]:
     """gpu-group-size is a multiple of atomic-gpu-group-size. Mend: use a divisor."""
-    yield from _metax_findings(reading, ("atomic",))
+    yield from _metax_findings(check_input, ("atomic",))
 
 
 @check("GP343", "MetaX annotation without effect", "warning")
-def metax_annotation_without_effect(reading: CheckInput) -> Iterator[Finding]:
+def metax_annotation_without_effect(check_input: CheckInput) -> Iterator[Finding]:
     """The group annotations work on the pod template of one role, and only for pods that Volcano schedules
     (schedulerName: volcano). On the job's own metadata they do nothing. Mend: move the annotation into a pod template;
     name the scheduler."""
-    for gang in reading.specs.gangs:
+    for gang in check_input.specs.gangs:
         for key in (METAX_GROUP_SIZE_ANNOTATION, METAX_ATOMIC_GROUP_SIZE_ANNOTATION):
             if annotation_value(gang.document, key) is not None and gang.document.kind != "PodGroup":
                 yield Finding(
@@ -188,11 +188,11 @@ def metax_annotation_without_effect(reading: CheckInput) -> Iterator[Finding]:
 
 
 @check("GP356", "unknown pod group", "warning")
-def unknown_pod_group(reading: CheckInput) -> Iterator[Finding]:
+def unknown_pod_group(check_input: CheckInput) -> Iterator[Finding]:
     """The annotation scheduling.k8s.io/group-name of a pod names a PodGroup of its namespace; without it the pod never
     starts. Mend: correct the name, or add the PodGroup."""
-    groups = {(d.namespace or "default", d.name) for d in reading.specs.documents if d.kind == "PodGroup"}
-    for pod in reading.bare_pods:
+    groups = {(d.namespace or "default", d.name) for d in check_input.specs.documents if d.kind == "PodGroup"}
+    for pod in check_input.bare_pods:
         space = pod.document.namespace or "default"
         if pod.pod_group and (space, pod.pod_group) not in groups:
             near = did_you_mean(pod.pod_group, [name for where, name in groups if where == space])
@@ -206,18 +206,24 @@ def unknown_pod_group(reading: CheckInput) -> Iterator[Finding]:
 
 
 @check("GP363", "too few pods for a pod group's subgroups", "warning")
-def too_few_subgroup_pods(reading: CheckInput) -> Iterator[Finding]:
+def too_few_subgroup_pods(check_input: CheckInput) -> Iterator[Finding]:
     """subGroupPolicy of a bare PodGroup divides its pods by their labels. A subgroup is ready with subGroupSize pods,
     and minSubGroups of them must be, or Volcano starts none of the pods. One with fewer pods than that is never ready.
     Mend: label more pods, or lower the numbers."""
-    mine = pods_by_group(reading.bare_pods)
-    for document, group in reading.documents_of(PodGroup):
+    group_pods = pods_by_group(check_input.bare_pods)
+    for document, group in check_input.documents_of(PodGroup):
         for draft in specs(document, group):
-            parts = Counter(subgroup_key(draft.policies, pod.labels) for pod in mine.get(group_key(document), ()))
+            pods_in = Counter(
+                subgroup_key(draft.policies, pod.labels) for pod in group_pods.get(group_key(document), ())
+            )
+            sizes_by_policy: dict[int, dict[tuple[str, ...], int]] = {}
+            for key, pods in pods_in.items():
+                if key is not None:
+                    sizes_by_policy.setdefault(key[0], {})[key[1]] = pods
             for index, policy in enumerate(draft.policies):
-                sizes = {part[1]: pods for part, pods in parts.items() if part is not None and part[0] == index}
+                sizes = sizes_by_policy.get(index, {})
                 ready = sum(pods >= policy.subgroup_size for pods in sizes.values())
-                if parts and ready < policy.min_subgroups:
+                if pods_in and ready < policy.min_subgroups:
                     wanted = f"{policy.min_subgroups} subgroups of {policy.subgroup_size} pods"
                     message = f"{wanted} must be ready, and the pods make {ready}"
                     yield Finding(
@@ -231,15 +237,15 @@ def too_few_subgroup_pods(reading: CheckInput) -> Iterator[Finding]:
 
 
 @check("GP354", "depends on an object with errors")
-def depends_on_failed_object(reading: CheckInput) -> Iterator[Finding]:
+def depends_on_failed_object(check_input: CheckInput) -> Iterator[Finding]:
     """A job whose queue or priority class, or a queue whose parent, has errors cannot be planned, however right it is
     itself. Mend: the errors of the other object."""
-    queues = reading.failed_names("Queue.scheduling.volcano.sh")
-    classes = reading.failed_names("PriorityClass.scheduling.k8s.io")
-    for gang in reading.specs.gangs:
+    queues = check_input.failed_names("Queue.scheduling.volcano.sh")
+    classes = check_input.failed_names("PriorityClass.scheduling.k8s.io")
+    for gang in check_input.specs.gangs:
         yield from _failed_dependency(gang, "queue", gang.queue, queues)
         yield from _failed_dependency(gang, "priority_class", gang.priority_class, classes)
-    for queue in reading.specs.queues:
+    for queue in check_input.specs.queues:
         if queue.parent in queues:
             yield Finding(queue.document, ("spec", "parent"), f"queue {queue.parent!r} has errors", "mend that queue")
 

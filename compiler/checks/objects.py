@@ -11,13 +11,13 @@ from compiler.syntax.documents import Document
 
 
 @check("GP301", "two objects of one name")
-def duplicate_objects(reading: CheckInput) -> Iterator[Finding]:
+def duplicate_objects(check_input: CheckInput) -> Iterator[Finding]:
     """A kind has one object of a name (and namespace) in a cluster; NodePools must not make a node or hypernode that
     exists already. Mend: rename or remove one."""
     seen: dict[tuple[str, str, str], Document] = {}
-    for document in sorted(reading.specs.documents, key=lambda d: (d.file, *_line_and_column(d))):
+    for document in sorted(check_input.specs.documents, key=lambda d: (d.file, *_line_and_column(d))):
         key = f"{document.kind}.{document.group}"
-        space = (document.namespace or "default") if reading.namespaced_kinds.get(key, True) else ""
+        space = (document.namespace or "default") if check_input.namespaced_kinds.get(key, True) else ""
         first = seen.setdefault((key, space, document.name), document)
         if first is not document:
             yield Finding(
@@ -27,7 +27,7 @@ def duplicate_objects(reading: CheckInput) -> Iterator[Finding]:
                 "rename or remove one",
                 (first, ("metadata", "name")),
             )
-    for what, items in (("node", reading.specs.nodes), ("hypernode", reading.specs.hypernodes)):
+    for what, items in (("node", check_input.specs.nodes), ("hypernode", check_input.specs.hypernodes)):
         yield from _duplicate_items(
             what, sorted(items, key=lambda item: (item.document.file, *_line_and_column(item.document), item.name))
         )
@@ -40,44 +40,44 @@ def _line_and_column(document: Document) -> tuple[int, int]:
 
 def _duplicate_items(what: str, items: Sequence[NodeSpec | HyperNodeSpec]) -> Iterator[Finding]:
     """Once per pair of documents. Two plain documents of one name are found as documents."""
-    made: dict[str, Document] = {}
-    told = set()
+    first_documents: dict[str, Document] = {}
+    reported = set()
     for item in items:
-        first = made.get(item.name)
-        made.setdefault(item.name, item.document)
+        first = first_documents.get(item.name)
+        first_documents.setdefault(item.name, item.document)
         if (
             first is None
             or "NodePool" not in (first.kind, item.document.kind)
-            or (pair := (first.identity, item.document.identity)) in told
+            or (pair := (first.identity, item.document.identity)) in reported
         ):
             continue
-        told.add(pair)
+        reported.add(pair)
         message = f"{what} {item.name!r} is in {first.display_name} already"
         yield Finding(item.document, ("metadata", "name"), message, "use other names", (first, ("metadata", "name")))
 
 
 @check("GP355", "cluster without nodes", "warning")
-def cluster_without_nodes(reading: CheckInput) -> Iterator[Finding]:
+def cluster_without_nodes(check_input: CheckInput) -> Iterator[Finding]:
     """A cluster without nodes can run nothing: every gang waits, unless a state file or the live cluster brings nodes.
     Mend: add a NodePool or Node objects to the cluster's folder."""
     if (
-        not reading.specs.nodes
-        and not reading.failed_names("NodePool.gangplan.dev")
-        and not reading.failed_names("Node.")
+        not check_input.specs.nodes
+        and not check_input.failed_names("NodePool.gangplan.dev")
+        and not check_input.failed_names("Node.")
     ):
         yield Finding(
-            reading.specs.cluster.document,
+            check_input.specs.cluster.document,
             ("metadata", "name"),
-            f"cluster {reading.specs.cluster.name!r} has no nodes",
+            f"cluster {check_input.specs.cluster.name!r} has no nodes",
             "add a NodePool or Nodes",
         )
 
 
 @check("GP362", "node without hostname label", "warning")
-def missing_hostname_labels(reading: CheckInput) -> Iterator[Finding]:
+def missing_hostname_labels(check_input: CheckInput) -> Iterator[Finding]:
     """Binding selects nodes by the label kubernetes.io/hostname, which kubelet sets on every node; pods cannot be bound
     to a node that lacks it or shares it. Mend: add the label to the Node."""
-    for node in reading.specs.nodes:
+    for node in check_input.specs.nodes:
         if node.document.kind == "Node" and not node.labels.get(HOSTNAME_LABEL):
             yield Finding(
                 node.document,

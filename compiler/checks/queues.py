@@ -21,8 +21,8 @@ _FIELD_PATHS: Mapping[str, FieldPath] = {
 }
 
 
-def _queues_by_name(reading: CheckInput) -> dict[str, QueueSpec]:
-    return {queue.name: queue for queue in reversed(reading.specs.queues)}
+def _queues_by_name(check_input: CheckInput) -> dict[str, QueueSpec]:
+    return {queue.name: queue for queue in reversed(check_input.specs.queues)}
 
 
 def _ancestors(queue: QueueSpec, by_name: Mapping[str, QueueSpec]) -> list[QueueSpec]:
@@ -40,23 +40,23 @@ def _ancestors(queue: QueueSpec, by_name: Mapping[str, QueueSpec]) -> list[Queue
     return way
 
 
-def _children_by_queue(reading: CheckInput) -> dict[str, list[QueueSpec]]:
+def _children_by_queue(check_input: CheckInput) -> dict[str, list[QueueSpec]]:
     found: dict[str, list[QueueSpec]] = {}
-    for queue in _queues_by_name(reading).values():
+    for queue in _queues_by_name(check_input).values():
         if queue.name != ROOT_QUEUE:
             found.setdefault(queue.parent or ROOT_QUEUE, []).append(queue)
     return found
 
 
 @check("GP303", "unknown parent queue")
-def unknown_parent(reading: CheckInput) -> Iterator[Finding]:
+def unknown_parent(check_input: CheckInput) -> Iterator[Finding]:
     """A queue's parent is a queue of the same cluster, or root. Mend: correct the name, or add the parent."""
-    by_name = _queues_by_name(reading)
-    for queue in reading.specs.queues:
+    by_name = _queues_by_name(check_input)
+    for queue in check_input.specs.queues:
         if (
             queue.parent
             and queue.parent not in by_name
-            and queue.parent not in reading.failed_names(QUEUE_KIND)
+            and queue.parent not in check_input.failed_names(QUEUE_KIND)
             and queue.parent != "default"
         ):
             near = did_you_mean(queue.parent, [*by_name, ROOT_QUEUE])
@@ -69,11 +69,11 @@ def unknown_parent(reading: CheckInput) -> Iterator[Finding]:
 
 
 @check("GP304", "queues form a loop")
-def queue_loops(reading: CheckInput) -> Iterator[Finding]:
+def queue_loops(check_input: CheckInput) -> Iterator[Finding]:
     """Following parents from a queue must end at the root. Mend: give one queue of the loop another parent."""
-    by_name = _queues_by_name(reading)
+    by_name = _queues_by_name(check_input)
     done: set[str] = set()
-    for queue in reading.specs.queues:
+    for queue in check_input.specs.queues:
         way: dict[str, None] = {}
         name: str | None = queue.name
         while name in by_name and name not in done and name not in way:
@@ -94,10 +94,10 @@ def queue_loops(reading: CheckInput) -> Iterator[Finding]:
 
 
 @check("GP305", "queues nested too deeply")
-def queue_too_deep(reading: CheckInput) -> Iterator[Finding]:
+def queue_too_deep(check_input: CheckInput) -> Iterator[Finding]:
     """Volcano allows 5 levels below the root (--max-queue-depth). Mend: move the queue up."""
-    by_name = _queues_by_name(reading)
-    for queue in reading.specs.queues:
+    by_name = _queues_by_name(check_input)
+    for queue in check_input.specs.queues:
         level = 1 + sum(1 for above in _ancestors(queue, by_name) if above.name != ROOT_QUEUE)
         if level > MAX_DEPTH and queue.name != ROOT_QUEUE:
             yield Finding(
@@ -108,9 +108,9 @@ def queue_too_deep(reading: CheckInput) -> Iterator[Finding]:
             )
 
 
-def _exceeded_limits(reading: CheckInput, low: str, high: str, *, missing_is_zero: bool) -> Iterator[Finding]:
+def _exceeded_limits(check_input: CheckInput, low: str, high: str, *, missing_is_zero: bool) -> Iterator[Finding]:
     """low[r] <= high[r] for every queue; resources that `high` does not name are 0 there, or unlimited."""
-    for queue in reading.specs.queues:
+    for queue in check_input.specs.queues:
         least: Amounts = getattr(queue, low)
         most: Amounts = getattr(queue, high)
         for name, amount in least.items():
@@ -131,30 +131,30 @@ def _exceeded_limits(reading: CheckInput, low: str, high: str, *, missing_is_zer
 
 
 @check("GP310", "guarantee above deserved")
-def guarantee_above_deserved(reading: CheckInput) -> Iterator[Finding]:
+def guarantee_above_deserved(check_input: CheckInput) -> Iterator[Finding]:
     """guarantee[r] <= deserved[r] for each resource, where deserved is given at all; one that it does not name counts
     as 0. Volcano's admission refuses the queue. Mend: lower the guarantee, or raise or complete deserved."""
-    yield from _exceeded_limits(reading, "guarantee", "deserved", missing_is_zero=True)
+    yield from _exceeded_limits(check_input, "guarantee", "deserved", missing_is_zero=True)
 
 
 @check("GP311", "deserved above capability")
-def deserved_above_capability(reading: CheckInput) -> Iterator[Finding]:
+def deserved_above_capability(check_input: CheckInput) -> Iterator[Finding]:
     """deserved[r] <= capability[r] for each resource that both name. Volcano's admission refuses the queue. Mend: lower
     one or raise the other."""
-    yield from _exceeded_limits(reading, "deserved", "capability", missing_is_zero=False)
+    yield from _exceeded_limits(check_input, "deserved", "capability", missing_is_zero=False)
 
 
 @check("GP312", "guarantee above capability")
-def guarantee_above_capability(reading: CheckInput) -> Iterator[Finding]:
+def guarantee_above_capability(check_input: CheckInput) -> Iterator[Finding]:
     """guarantee[r] <= capability[r] for each resource that both name. Mend: lower one or raise the other."""
-    yield from _exceeded_limits(reading, "guarantee", "capability", missing_is_zero=False)
+    yield from _exceeded_limits(check_input, "guarantee", "capability", missing_is_zero=False)
 
 
-def _exceeded_sums(reading: CheckInput, field: str) -> Iterator[Finding]:
+def _exceeded_sums(check_input: CheckInput, field: str) -> Iterator[Finding]:
     """The children's sum of `field` against their parent's; a resource that the parent does not name counts as 0 (r.12
     of Volcano's admission)."""
-    children = _children_by_queue(reading)
-    for queue in reading.specs.queues:
+    children = _children_by_queue(check_input)
+    for queue in check_input.specs.queues:
         limits: Amounts = getattr(queue, field)
         below = children.get(queue.name, [])
         if queue.name == ROOT_QUEUE or not below:
@@ -178,25 +178,25 @@ def _exceeded_sums(reading: CheckInput, field: str) -> Iterator[Finding]:
 
 
 @check("GP313", "children's guarantees above the parent's")
-def child_guarantees_above_parent(reading: CheckInput) -> Iterator[Finding]:
+def child_guarantees_above_parent(check_input: CheckInput) -> Iterator[Finding]:
     """The guarantees of a queue's children add up to at most its own, per resource; none counts as 0. Mend: raise the
     parent's or lower the children's."""
-    yield from _exceeded_sums(reading, "guarantee")
+    yield from _exceeded_sums(check_input, "guarantee")
 
 
 @check("GP314", "children's deserved above the parent's")
-def child_deserved_above_parent(reading: CheckInput) -> Iterator[Finding]:
+def child_deserved_above_parent(check_input: CheckInput) -> Iterator[Finding]:
     """The deserved shares of a queue's children add up to at most its own, per resource; none counts as 0. Mend: raise
     the parent's or lower the children's."""
-    yield from _exceeded_sums(reading, "deserved")
+    yield from _exceeded_sums(check_input, "deserved")
 
 
 @check("GP315", "capability above an ancestor's")
-def capability_above_ancestor(reading: CheckInput) -> Iterator[Finding]:
+def capability_above_ancestor(check_input: CheckInput) -> Iterator[Finding]:
     """capability[r] of a queue is at most that of the nearest queue above it that names r. Volcano's admission refuses
     the queue. Mend: lower it, or raise the ancestor's."""
-    by_name = _queues_by_name(reading)
-    for queue in reading.specs.queues:
+    by_name = _queues_by_name(check_input)
+    for queue in check_input.specs.queues:
         for name, amount in queue.capability.items():
             above = next((found for found in _ancestors(queue, by_name) if name in found.capability), None)
             if above is not None and amount > above.capability[name]:
@@ -212,10 +212,10 @@ def capability_above_ancestor(reading: CheckInput) -> Iterator[Finding]:
 
 
 @check("GP316", "root queue with limits")
-def limited_root_queue(reading: CheckInput) -> Iterator[Finding]:
+def limited_root_queue(check_input: CheckInput) -> Iterator[Finding]:
     """Volcano creates the queue root and refuses to change its capability, deserved and guarantee, or to give it a
     parent. Mend: remove them; limit the queues below."""
-    for queue in reading.specs.queues:
+    for queue in check_input.specs.queues:
         if queue.name == ROOT_QUEUE:
             for field in ("capability", "deserved", "guarantee"):
                 if getattr(queue, field):
@@ -225,17 +225,21 @@ def limited_root_queue(reading: CheckInput) -> Iterator[Finding]:
 
 
 @check("GP302", "unknown queue")
-def unknown_queue(reading: CheckInput) -> Iterator[Finding]:
+def unknown_queue(check_input: CheckInput) -> Iterator[Finding]:
     """A job's queue, and the cluster's defaultQueue, is a queue of the cluster; Volcano creates root and default by
     itself. Mend: correct the name, or add the queue."""
-    known = {queue.name for queue in reading.specs.queues} | {ROOT_QUEUE, "default"} | reading.failed_names(QUEUE_KIND)
-    cluster = reading.specs.cluster
+    known = (
+        {queue.name for queue in check_input.specs.queues}
+        | {ROOT_QUEUE, "default"}
+        | check_input.failed_names(QUEUE_KIND)
+    )
+    cluster = check_input.specs.cluster
     if cluster.default_queue not in known:
         near = did_you_mean(cluster.default_queue, known)
         help = f"did you mean {near!r}?" if near else "add the queue"
         yield Finding(cluster.document, ("spec", "defaultQueue"), f"there is no queue {cluster.default_queue!r}", help)
         known.add(cluster.default_queue)  # told once
-    for gang in reading.specs.gangs:
+    for gang in check_input.specs.gangs:
         if gang.queue not in known:
             near = did_you_mean(gang.queue, known)
             help = f"did you mean {near!r}?" if near else f"the queues are {', '.join(sorted(known - {ROOT_QUEUE}))}"
@@ -243,11 +247,11 @@ def unknown_queue(reading: CheckInput) -> Iterator[Finding]:
 
 
 @check("GP306", "job in a queue that has children")
-def job_in_parent_queue(reading: CheckInput) -> Iterator[Finding]:
+def job_in_parent_queue(check_input: CheckInput) -> Iterator[Finding]:
     """Jobs run in leaf queues only. Volcano's admission refuses the job, and with the capacity plugin's hierarchy one
     such job stops all scheduling. Mend: name one of the children."""
-    children = _children_by_queue(reading)
-    for gang in reading.specs.gangs:
+    children = _children_by_queue(check_input)
+    for gang in check_input.specs.gangs:
         if gang.queue != ROOT_QUEUE and (below := children.get(gang.queue)):
             names = ", ".join(sorted(queue.name for queue in below))
             yield Finding(
@@ -256,9 +260,9 @@ def job_in_parent_queue(reading: CheckInput) -> Iterator[Finding]:
 
 
 @check("GP307", "job in the root queue")
-def job_in_root_queue(reading: CheckInput) -> Iterator[Finding]:
+def job_in_root_queue(check_input: CheckInput) -> Iterator[Finding]:
     """Volcano takes no jobs into the root queue. Mend: name a leaf queue."""
-    for gang in reading.specs.gangs:
+    for gang in check_input.specs.gangs:
         if gang.queue == ROOT_QUEUE:
             yield Finding(
                 gang.document, gang.field_paths["queue"], "a job cannot be in the root queue", "name a leaf queue"

@@ -10,73 +10,73 @@ from compiler.specs import TopologySpec
 from compiler.syntax.documents import Document, FieldPath
 
 
-def _tree_findings(reading: CheckInput, kind: str) -> Iterator[Finding]:
-    for problem in reading.tree_problems:
-        if problem.category == kind:
+def _tree_findings(check_input: CheckInput, category: str) -> Iterator[Finding]:
+    for problem in check_input.tree_problems:
+        if problem.category == category:
             yield Finding(problem.document, problem.path, problem.message, problem.help, problem.see)
 
 
 @check("GP345", "hypernode with two parents")
-def several_parents(reading: CheckInput) -> Iterator[Finding]:
+def several_parents(check_input: CheckInput) -> Iterator[Finding]:
     """A hypernode is a member of one hypernode at most. Volcano then marks the tree not ready and schedules no topology
     job. Mend: remove it from one."""
-    yield from _tree_findings(reading, "parents")
+    yield from _tree_findings(check_input, "parents")
 
 
 @check("GP346", "hypernodes form a loop")
-def hypernode_loops(reading: CheckInput) -> Iterator[Finding]:
+def hypernode_loops(check_input: CheckInput) -> Iterator[Finding]:
     """No hypernode is inside itself, directly or through others. Mend: remove one membership of the loop."""
-    yield from _tree_findings(reading, "loop")
+    yield from _tree_findings(check_input, "loop")
 
 
 @check("GP347", "node in two hypernodes")
-def node_in_several_leaves(reading: CheckInput) -> Iterator[Finding]:
+def node_in_several_leaves(check_input: CheckInput) -> Iterator[Finding]:
     """A node is directly in one hypernode at most. Mend: correct the members (a regular expression that matches too
     much is the usual cause)."""
-    yield from _tree_findings(reading, "leaves")
+    yield from _tree_findings(check_input, "leaves")
 
 
 @check("GP348", "tier not above its members'")
-def tier_not_above_members(reading: CheckInput) -> Iterator[Finding]:
+def tier_not_above_members(check_input: CheckInput) -> Iterator[Finding]:
     """A hypernode's tier is higher than those of the hypernodes in it; tier 1 is the tightest. Mend: raise it."""
-    yield from _tree_findings(reading, "tier")
+    yield from _tree_findings(check_input, "tier")
 
 
 @check("GP349", "unknown member hypernode")
-def unknown_member_hypernodes(reading: CheckInput) -> Iterator[Finding]:
+def unknown_member_hypernodes(check_input: CheckInput) -> Iterator[Finding]:
     """A member of type HyperNode names a hypernode of the cluster. Mend: correct the name, or add the hypernode."""
-    for found in _tree_findings(reading, "missing"):
+    for found in _tree_findings(check_input, "missing"):
         name = found.message.split("'")[1]
-        if name not in reading.failed_names("HyperNode.topology.volcano.sh"):
-            near = did_you_mean(name, [h.name for h in reading.specs.hypernodes])
+        if name not in check_input.failed_names("HyperNode.topology.volcano.sh"):
+            near = did_you_mean(name, [h.name for h in check_input.specs.hypernodes])
             yield Finding(found.document, found.path, found.message, f"did you mean {near!r}?" if near else found.help)
 
 
 @check("GP350", "regular expression does not compile")
-def invalid_member_patterns(reading: CheckInput) -> Iterator[Finding]:
+def invalid_member_patterns(check_input: CheckInput) -> Iterator[Finding]:
     """regexMatch.pattern is a regular expression in Go's syntax (RE2: no look-around, no back-references), searched for
     in node names. Mend: correct it."""
-    yield from _tree_findings(reading, "regex")
+    yield from _tree_findings(check_input, "regex")
 
 
 @check("GP351", "member selector")
-def malformed_member_selectors(reading: CheckInput) -> Iterator[Finding]:
+def malformed_member_selectors(check_input: CheckInput) -> Iterator[Finding]:
     """A member has exactly one of exactMatch, regexMatch and labelMatch; one of type HyperNode only exactMatch, since
     Volcano ignores the others. Mend: keep one."""
-    yield from _tree_findings(reading, "selector")
+    yield from _tree_findings(check_input, "selector")
 
 
 @check("GP353", "unknown member node", "warning")
-def unknown_member_nodes(reading: CheckInput) -> Iterator[Finding]:
+def unknown_member_nodes(check_input: CheckInput) -> Iterator[Finding]:
     """A member of type Node names a node that is not declared. It may exist in the live cluster. Mend: correct the
     name, or add the node."""
-    for found in _tree_findings(reading, "absent"):
-        near = did_you_mean(found.message.split("'")[1], [node.name for node in reading.specs.nodes[:5000]])
+    for found in _tree_findings(check_input, "absent"):
+        near = did_you_mean(found.message.split("'")[1], [node.name for node in check_input.specs.nodes[:5000]])
         yield Finding(found.document, found.path, found.message, f"did you mean {near!r}?" if near else found.help)
 
 
-def _topology_requests(reading: CheckInput) -> Iterator[tuple[Document, FieldPath, TopologySpec]]:
-    for gang in reading.specs.gangs:
+def _topology_requests(check_input: CheckInput) -> Iterator[tuple[Document, FieldPath, TopologySpec]]:
+    for gang in check_input.specs.gangs:
         if gang.topology is not None:
             yield gang.document, gang.field_paths["topology"], gang.topology
         for part in {part.path: part for part in gang.subgroups}.values():  # one field may ask for many subgroups
@@ -85,10 +85,10 @@ def _topology_requests(reading: CheckInput) -> Iterator[tuple[Document, FieldPat
 
 
 @check("GP333", "both tier fields")
-def both_tier_fields(reading: CheckInput) -> Iterator[Finding]:
+def both_tier_fields(check_input: CheckInput) -> Iterator[Finding]:
     """networkTopology has highestTierAllowed or highestTierName, not both. Volcano's admission refuses the job. Mend:
     keep one."""
-    for document, path, topology in _topology_requests(reading):
+    for document, path, topology in _topology_requests(check_input):
         if topology.highest_tier is not None and topology.highest_tier_name:
             yield Finding(
                 document,
@@ -99,11 +99,11 @@ def both_tier_fields(reading: CheckInput) -> Iterator[Finding]:
 
 
 @check("GP334", "unknown tier name")
-def unknown_tier_names(reading: CheckInput) -> Iterator[Finding]:
+def unknown_tier_names(check_input: CheckInput) -> Iterator[Finding]:
     """highestTierName is the tierName of some hypernode; Volcano enforces nothing for a name that it does not know.
     Mend: correct the name."""
-    known = sorted({h.tier_name for h in reading.specs.hypernodes if h.tier_name})
-    for document, path, topology in _topology_requests(reading):
+    known = sorted({h.tier_name for h in check_input.specs.hypernodes if h.tier_name})
+    for document, path, topology in _topology_requests(check_input):
         name = topology.highest_tier_name
         if name and name not in known:
             near = did_you_mean(name, known)
@@ -118,13 +118,13 @@ def unknown_tier_names(reading: CheckInput) -> Iterator[Finding]:
 
 
 @check("GP335", "topology job without the topology plugin", "warning")
-def missing_topology_plugin(reading: CheckInput) -> Iterator[Finding]:
+def missing_topology_plugin(check_input: CheckInput) -> Iterator[Finding]:
     """A job's networkTopology is enforced by the plugin network-topology-aware only; gangplan plans by it, but Volcano
     on its own would not keep to it. Mend: add the plugin to a tier of the scheduler configuration."""
-    scheduler = reading.specs.scheduler
-    if scheduler is None or any(plugin.name == "network-topology-aware" for tier in scheduler.tiers for plugin in tier):
+    scheduler = check_input.specs.scheduler
+    if scheduler is None or any(plugin.name == "network-topology-aware" for plugin in scheduler.plugins):
         return
-    for gang in reading.specs.gangs:
+    for gang in check_input.specs.gangs:
         if gang.topology is not None:
             message = "the scheduler configuration lacks the plugin network-topology-aware"
             yield Finding(

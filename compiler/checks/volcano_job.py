@@ -26,17 +26,17 @@ JOB_PLUGINS = ("env", "svc", "ssh", "pytorch", "tensorflow", "mpi", "ray", "hccl
 MAX_CYCLE_SHOWN = 8
 
 
-def _tasks(reading: CheckInput) -> Iterator[tuple[Document, FieldPath, str, Task]]:
-    for document, job in reading.documents_of(VolcanoJob):
+def _tasks(check_input: CheckInput) -> Iterator[tuple[Document, FieldPath, str, Task]]:
+    for document, job in check_input.documents_of(VolcanoJob):
         for index, task in enumerate(job.spec.tasks):
             yield document, ("spec", "tasks", index), task.name or f"default{index}", task
 
 
 @check("GP322", "minAvailable above the replicas of a role")
-def minimum_above_task_replicas(reading: CheckInput) -> Iterator[Finding]:
+def minimum_above_task_replicas(check_input: CheckInput) -> Iterator[Finding]:
     """minAvailable of a task is at most its replicas. Volcano's admission refuses the job. Mend: lower it, or raise the
     replicas."""
-    for document, path, name, task in _tasks(reading):
+    for document, path, name, task in _tasks(check_input):
         if task.min_available is not None and task.min_available > (task.replicas or 0):
             message = f"minAvailable {task.min_available} is above the {task.replicas or 0} replicas of task {name!r}"
             yield Finding(
@@ -49,10 +49,10 @@ def minimum_above_task_replicas(reading: CheckInput) -> Iterator[Finding]:
 
 
 @check("GP324", "duplicate task name")
-def duplicate_task_names(reading: CheckInput) -> Iterator[Finding]:
+def duplicate_task_names(check_input: CheckInput) -> Iterator[Finding]:
     """The tasks of a job have different names; a task without one is called default0, default1 and so on by its place.
     Mend: rename one."""
-    for document, job in reading.documents_of(VolcanoJob):
+    for document, job in check_input.documents_of(VolcanoJob):
         seen: dict[str, FieldPath] = {}
         for index, task in enumerate(job.spec.tasks):
             name, path = task.name or f"default{index}", ("spec", "tasks", index, "name")
@@ -67,10 +67,10 @@ def duplicate_task_names(reading: CheckInput) -> Iterator[Finding]:
 
 
 @check("GP325", "policy without a single trigger")
-def policy_without_single_trigger(reading: CheckInput) -> Iterator[Finding]:
+def policy_without_single_trigger(check_input: CheckInput) -> Iterator[Finding]:
     """A policy reacts to events or to an exit code, not to both and not to neither; exit code 0 is no failure. Mend:
     keep one of event, events, exitCode."""
-    for document, path, policies in _policies(reading):
+    for document, path, policies in _policies(check_input):
         for index, policy in enumerate(policies):
             at = (*path, index)
             events = bool(policy.event or policy.events)
@@ -87,18 +87,18 @@ def policy_without_single_trigger(reading: CheckInput) -> Iterator[Finding]:
                 )
 
 
-def _policies(reading: CheckInput) -> Iterator[tuple[Document, FieldPath, list[Policy]]]:
-    for document, job in reading.documents_of(VolcanoJob):
+def _policies(check_input: CheckInput) -> Iterator[tuple[Document, FieldPath, list[Policy]]]:
+    for document, job in check_input.documents_of(VolcanoJob):
         yield document, ("spec", "policies"), job.spec.policies or []
         for index, task in enumerate(job.spec.tasks):
             yield document, ("spec", "tasks", index, "policies"), task.policies or []
 
 
 @check("GP326", "unknown policy event")
-def unknown_policy_events(reading: CheckInput) -> Iterator[Finding]:
+def unknown_policy_events(check_input: CheckInput) -> Iterator[Finding]:
     """A policy's event is one of *, PodFailed, PodEvicted, PodPending, Unknown, TaskCompleted, TaskFailed, JobUpdated.
     Mend: correct the spelling."""
-    for document, path, policies in _policies(reading):
+    for document, path, policies in _policies(check_input):
         for index, policy in enumerate(policies):
             named = [((*path, index, "event"), policy.event)] if policy.event else []
             named += [((*path, index, "events", number), event) for number, event in enumerate(policy.events or ())]
@@ -108,10 +108,10 @@ def unknown_policy_events(reading: CheckInput) -> Iterator[Finding]:
 
 
 @check("GP327", "unknown policy action")
-def unknown_policy_actions(reading: CheckInput) -> Iterator[Finding]:
+def unknown_policy_actions(check_input: CheckInput) -> Iterator[Finding]:
     """A policy's action is one of AbortJob, RestartJob, RestartTask, RestartPod, RestartPartition, TerminateJob,
     CompleteJob, ResumeJob. Mend: correct the spelling, or add the action."""
-    for document, path, policies in _policies(reading):
+    for document, path, policies in _policies(check_input):
         for index, policy in enumerate(policies):
             if policy.action is None:
                 yield Finding(
@@ -135,10 +135,10 @@ def _suggestion(word: str, known: tuple[str, ...]) -> str:
 
 
 @check("GP360", "two policies for one trigger")
-def duplicate_policy_triggers(reading: CheckInput) -> Iterator[Finding]:
+def duplicate_policy_triggers(check_input: CheckInput) -> Iterator[Finding]:
     """One list of policies names an event or exit code once; beside the event * nothing else stands. Volcano's
     admission refuses the job. Mend: remove one."""
-    for document, path, policies in _policies(reading):
+    for document, path, policies in _policies(check_input):
         seen: dict[str, FieldPath] = {}
         for index, policy in enumerate(policies):
             triggers = [*([policy.event] if policy.event else []), *(policy.events or ())]
@@ -160,9 +160,9 @@ def duplicate_policy_triggers(reading: CheckInput) -> Iterator[Finding]:
 
 
 @check("GP328", "dependsOn names an unknown task")
-def unknown_dependencies(reading: CheckInput) -> Iterator[Finding]:
+def unknown_dependencies(check_input: CheckInput) -> Iterator[Finding]:
     """dependsOn.name lists tasks of the same job. Mend: correct the name."""
-    for document, job in reading.documents_of(VolcanoJob):
+    for document, job in check_input.documents_of(VolcanoJob):
         names = [task.name or f"default{index}" for index, task in enumerate(job.spec.tasks)]
         for index, task in enumerate(job.spec.tasks):
             for number, name in enumerate((task.depends_on.name if task.depends_on else None) or ()):
@@ -172,16 +172,16 @@ def unknown_dependencies(reading: CheckInput) -> Iterator[Finding]:
 
 
 @check("GP329", "dependsOn runs in a circle")
-def cyclic_dependencies(reading: CheckInput) -> Iterator[Finding]:
+def cyclic_dependencies(check_input: CheckInput) -> Iterator[Finding]:
     """Tasks wait for one another in one direction only; a circle never starts. Mend: remove one dependency."""
-    for document, job in reading.documents_of(VolcanoJob):
+    for document, job in check_input.documents_of(VolcanoJob):
         needs = {
             task.name or f"default{index}": (task.depends_on.name if task.depends_on else None) or []
             for index, task in enumerate(job.spec.tasks)
         }
-        places = {task.name or f"default{index}": index for index, task in enumerate(job.spec.tasks)}
+        index_of = {task.name or f"default{index}": index for index, task in enumerate(job.spec.tasks)}
         if circle := _dependency_cycle(needs):
-            path = ("spec", "tasks", places[circle[0]], "dependsOn")
+            path = ("spec", "tasks", index_of[circle[0]], "dependsOn")
             shown = circle if len(circle) <= MAX_CYCLE_SHOWN else [*circle[:MAX_CYCLE_SHOWN], "..."]
             yield Finding(document, path, f"tasks wait in a circle: {' for '.join(shown)}", "remove one dependency")
 
@@ -191,26 +191,26 @@ def _dependency_cycle(needs: dict[str, list[str]]) -> list[str]:
     tasks."""
     done: set[str] = set()
     for start in needs:
-        way = {start: iter(needs[start])} if start not in done else {}
-        while way:
-            name, rest = next(reversed(way.items()))
-            found = next((other for other in rest if other in needs and other not in done), None)
+        stack = {start: filter(needs.__contains__, needs[start])} if start not in done else {}
+        while stack:
+            name, unvisited = next(reversed(stack.items()))
+            found = next((other for other in unvisited if other not in done), None)
             if found is None:
                 done.add(name)
-                del way[name]
-            elif found in way:
-                names = list(way)
+                del stack[name]
+            elif found in stack:
+                names = list(stack)
                 return [*names[names.index(found) :], found]
             else:
-                way[found] = iter(needs[found])
+                stack[found] = filter(needs.__contains__, needs[found])
     return []
 
 
 @check("GP330", "unknown job plugin")
-def unknown_job_plugins(reading: CheckInput) -> Iterator[Finding]:
+def unknown_job_plugins(check_input: CheckInput) -> Iterator[Finding]:
     """plugins of a job is a mapping of env, svc, ssh, pytorch, tensorflow, mpi, ray, hcclrank. Volcano's admission
     refuses others. Mend: correct the name."""
-    for document, job in reading.documents_of(VolcanoJob):
+    for document, job in check_input.documents_of(VolcanoJob):
         for name in job.spec.plugins or {}:
             if name not in JOB_PLUGINS:
                 yield Finding(
@@ -222,10 +222,10 @@ def unknown_job_plugins(reading: CheckInput) -> Iterator[Finding]:
 
 
 @check("GP331", "partitions do not add up to the replicas")
-def partitions_misfit_replicas(reading: CheckInput) -> Iterator[Finding]:
+def partitions_misfit_replicas(check_input: CheckInput) -> Iterator[Finding]:
     """replicas = totalPartitions * partitionSize, both 1 or more, and minPartitions at most totalPartitions. Mend:
     correct one of them."""
-    for document, path, name, task in _tasks(reading):
+    for document, path, name, task in _tasks(check_input):
         if (policy := task.partition_policy) is None:
             continue
         at = (*path, "partitionPolicy")
@@ -248,10 +248,10 @@ def partitions_misfit_replicas(reading: CheckInput) -> Iterator[Finding]:
 
 
 @check("GP332", "minAvailable does not match minPartitions")
-def inconsistent_partition_minimum(reading: CheckInput) -> Iterator[Finding]:
+def inconsistent_partition_minimum(check_input: CheckInput) -> Iterator[Finding]:
     """With minPartitions, a task's minAvailable is minPartitions * partitionSize (its default). Mend: leave
     minAvailable out, or correct it."""
-    for document, path, _, task in _tasks(reading):
+    for document, path, _, task in _tasks(check_input):
         policy = task.partition_policy
         if (
             policy is not None
@@ -264,13 +264,13 @@ def inconsistent_partition_minimum(reading: CheckInput) -> Iterator[Finding]:
 
 
 @check("GP336", "minima of roles without effect", "warning")
-def ignored_role_minimums(reading: CheckInput) -> Iterator[Finding]:
+def ignored_role_minimums(check_input: CheckInput) -> Iterator[Finding]:
     """When a job's minAvailable is below the sum of its tasks' minima (a task without one needs all its replicas),
     Volcano skips the tasks' minima altogether: any pods may make up the number, all of one role even. Mend: raise the
     job's minAvailable to the sum or leave it out, or lower minAvailable of the tasks."""
-    for document, job in reading.documents_of(VolcanoJob):
-        said = any(task.min_available is not None or task.partition_policy is not None for task in job.spec.tasks)
-        if job.spec.ignores_role_minimums and (said or len(job.spec.tasks) > 1):
+    for document, job in check_input.documents_of(VolcanoJob):
+        has_minima = any(task.min_available is not None or task.partition_policy is not None for task in job.spec.tasks)
+        if job.spec.ignores_role_minimums and (has_minima or len(job.spec.tasks) > 1):
             total = sum(task.minimum for task in job.spec.tasks)
             message = (
                 f"minAvailable {job.spec.minimum} is below the {total} that the tasks need together, "
@@ -285,10 +285,10 @@ def ignored_role_minimums(reading: CheckInput) -> Iterator[Finding]:
 
 
 @check("GP361", "volume without a single source")
-def malformed_volumes(reading: CheckInput) -> Iterator[Finding]:
+def malformed_volumes(check_input: CheckInput) -> Iterator[Finding]:
     """A volume of a job has a mountPath of its own, and either volumeClaimName or volumeClaim. Volcano's admission
     refuses others. Mend: see the message."""
-    for document, job in reading.documents_of(VolcanoJob):
+    for document, job in check_input.documents_of(VolcanoJob):
         seen: dict[str, FieldPath] = {}
         for index, volume in enumerate(job.spec.volumes or ()):
             path: FieldPath = ("spec", "volumes", index)
@@ -312,15 +312,15 @@ def malformed_volumes(reading: CheckInput) -> Iterator[Finding]:
 
 
 @check("GP390", "task-topology names no task", "warning")
-def unknown_task_topology_tasks(reading: CheckInput) -> Iterator[Finding]:
+def unknown_task_topology_tasks(check_input: CheckInput) -> Iterator[Finding]:
     """The groups in volcano.sh/task-topology-affinity and -anti-affinity name tasks of the job, each once in a group:
     "ps,worker;ps,evaluator". For anything else Volcano's plugin task-topology ignores all wishes of the job, and so
     does the plan. Mend: name the tasks as the job does."""
-    for document, job in reading.documents_of(VolcanoJob):
+    for document, job in check_input.documents_of(VolcanoJob):
         names = [task.name or f"default{index}" for index, task in enumerate(job.spec.tasks)]
         for key in (TASK_AFFINITY_ANNOTATION, TASK_ANTI_AFFINITY_ANNOTATION):
             for group in task_groups(document.data["metadata"].get("annotations") or {}, key):
-                wrong = next((name for at, name in enumerate(group) if name not in names or name in group[:at]), None)
+                wrong = _first_wrong_name(group, names)
                 if wrong is not None:
                     message = (
                         f"{wrong!r} stands twice in a group" if wrong in names else f"the job has no task {wrong!r}"
@@ -328,3 +328,11 @@ def unknown_task_topology_tasks(reading: CheckInput) -> Iterator[Finding]:
                     yield Finding(
                         document, ("metadata", "annotations", key), message, f"its tasks are {', '.join(names)}"
                     )
+
+
+def _first_wrong_name(group: list[str], task_names: list[str]) -> str | None:
+    """The first name of a group that is no task, or that stands in the group before."""
+    for at, name in enumerate(group):
+        if name not in task_names or name in group[:at]:
+            return name
+    return None

@@ -202,8 +202,8 @@ def metadata_diagnostics(document: Document, data: Any, path: FieldPath) -> Iter
         for key, value in found.items() if isinstance(found, dict) else ():
             at = document.position(*path, section, key)
             if not isinstance(value, str):
-                mild = key.startswith(METAX_PREFIX) and isinstance(value, int) and not isinstance(value, bool)
-                severity: Severity = "warning" if mild else "error"
+                is_mild = key.startswith(METAX_PREFIX) and isinstance(value, int) and not isinstance(value, bool)
+                severity: Severity = "warning" if is_mild else "error"
                 yield METADATA_NOT_TEXT.diagnostic(
                     at,
                     f"{key} is {_type_text(value)}, not text",

@@ -60,18 +60,18 @@ class Job(ObjectModel):
     spec: Spec
 
 
-def gang_spec(document: Document, job: Job) -> GangSpec:
+def specs(document: Document, job: Job) -> Iterable[GangSpec]:
     spec = job.spec
     notes = spec.template.annotations
     width = 1 if spec.parallelism is None else spec.parallelism
     if spec.completions is not None:
         width = min(width, spec.completions)
-    told = notes.get(GROUP_MIN_MEMBER_ANNOTATION, "")
+    min_member = notes.get(GROUP_MIN_MEMBER_ANNOTATION, "")
     minimum = min(1, width)
     if annotation_value(document, GANG_ANNOTATION) == "true":
         minimum = width
-    elif told.isascii() and told.isdigit():
-        minimum = int(told[:10])
+    elif min_member.isascii() and min_member.isdigit():
+        minimum = int(min_member[:10])
     roles = (
         pods.role_spec(
             "pods",
@@ -89,7 +89,7 @@ def gang_spec(document: Document, job: Job) -> GangSpec:
         if QUEUE_NAME_ANNOTATION in notes
         else ("metadata", "annotations", QUEUE_NAME_ANNOTATION)
     )
-    return GangSpec(
+    yield GangSpec(
         document=document,
         queue=notes.get(QUEUE_NAME_ANNOTATION) or (by_job if isinstance(by_job, str) and by_job else ""),
         priority_class=spec.template.spec.priority_class_name,
@@ -107,10 +107,6 @@ def gang_spec(document: Document, job: Job) -> GangSpec:
             "priority_class": ("spec", "template", "spec", "priorityClassName"),
         },
     )
-
-
-def specs(document: Document, job: Job) -> Iterable[GangSpec]:
-    return (gang_spec(document, job),)
 
 
 def text_diagnostics(document: Document) -> Iterator[Diagnostic]:

@@ -40,12 +40,12 @@ def _read_conf(document: Document) -> tuple[SchedulerSpec | None, list[Diagnosti
         return None, []
     line, column = _text_start(document, text)
     base: FieldPath = ("data", CONF_KEY)
-    inner, marks, problems = parse_embedded_text(document.file, line, column, text, base)
+    inner, positions, problems = parse_embedded_text(document.file, line, column, text, base)
     if any(problem.severity == "error" for problem in problems):
         return None, [replace(problem, object=document.display_name) for problem in problems]
-    marked = replace(document, positions={**marks, **document.positions})
+    with_positions = replace(document, positions={**positions, **document.positions})
     spec, wrong = scheduler_conf.read_scheduler_conf(
-        marked, inner, base, raw=text, name=document.name, namespace=document.namespace or "default"
+        with_positions, inner, base, raw=text, name=document.name, namespace=document.namespace or "default"
     )
     return spec, [*(replace(problem, object=document.display_name) for problem in problems), *wrong]
 

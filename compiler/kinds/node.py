@@ -44,7 +44,7 @@ def specs(document: Document, node: Node) -> Iterable[NodeSpec]:
     labels = {key: str(value) for key, value in (node.metadata.labels or {}).items()}
     taints = tuple(taint.to_spec() for taint in spec.taints or ())
     allocatable = integer_amounts(resources or {}, "down")
-    said = {key: str(value) for key, value in (node.metadata.annotations or {}).items()}
+    annotations = {key: str(value) for key, value in (node.metadata.annotations or {}).items()}
     yield NodeSpec(
         document,
         document.name,
@@ -52,7 +52,7 @@ def specs(document: Document, node: Node) -> Iterable[NodeSpec]:
         taints,
         allocatable,
         bool(spec.unschedulable) or not ready,
-        shared_devices=shared_devices_of(said, allocatable),
+        shared_devices=shared_devices_of(annotations, allocatable),
     )
 
 

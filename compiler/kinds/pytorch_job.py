@@ -77,7 +77,7 @@ class PyTorchJob(ObjectModel):
     spec: Spec
 
 
-def gang_spec(document: Document, job: PyTorchJob) -> GangSpec:
+def specs(document: Document, job: PyTorchJob) -> Iterable[GangSpec]:
     """The operator's PodGroup has minMember (minAvailable, else all replicas) and no minimum per role."""
     run = job.spec.run_policy or RunPolicy()
     policy = run.scheduling_policy or SchedulingPolicy()
@@ -87,7 +87,7 @@ def gang_spec(document: Document, job: PyTorchJob) -> GangSpec:
     ]
     total = sum(part.count for _, part in parts)
     minimum = total if policy.min_available is None else policy.min_available
-    whole = minimum >= total
+    needs_all = minimum >= total
     common = {
         KUBEFLOW_JOB_NAME_LABEL: document.name,
         KUBEFLOW_OPERATOR_LABEL: "pytorchjob-controller",
@@ -97,7 +97,7 @@ def gang_spec(document: Document, job: PyTorchJob) -> GangSpec:
         pods.role_spec(
             name,
             part.count,
-            part.count if whole else 0,
+            part.count if needs_all else 0,
             part.template,
             (*REPLICAS_PATH, name),
             controller_labels={
@@ -120,7 +120,7 @@ def gang_spec(document: Document, job: PyTorchJob) -> GangSpec:
     priority_path: FieldPath = (*SCHEDULING_POLICY_PATH, "priorityClass")
     if not policy.priority_class and from_template:
         priority_path = (*REPLICAS_PATH, from_template[0], "template", "spec", "priorityClassName")
-    return GangSpec(
+    yield GangSpec(
         document=document,
         queue=policy.queue or "",
         priority_class=policy.priority_class or (from_template[1] if from_template else None),
@@ -136,10 +136,6 @@ def gang_spec(document: Document, job: PyTorchJob) -> GangSpec:
             "priority_class": priority_path,
         },
     )
-
-
-def specs(document: Document, job: PyTorchJob) -> Iterable[GangSpec]:
-    return (gang_spec(document, job),)
 
 
 def text_diagnostics(document: Document) -> Iterator[Diagnostic]:

@@ -150,10 +150,10 @@ def text_diagnostics(document: Document) -> Iterator[Diagnostic]:
             f"{ORDER_ANNOTATION} is {order!r}",
             "write strict, or remove it",
         )
-    if (said := annotation_value(document, DEDICATED_DOMAINS_ANNOTATION)) is not None and dedicated_domains(
+    if (text := annotation_value(document, DEDICATED_DOMAINS_ANNOTATION)) is not None and dedicated_domains(
         document
     ) is None:
-        message = f"{DEDICATED_DOMAINS_ANNOTATION} is {said!r}"
+        message = f"{DEDICATED_DOMAINS_ANNOTATION} is {text!r}"
         yield diagnostic_at(
             BAD_DEDICATED_DOMAINS,
             document,

@@ -113,7 +113,7 @@ class VolcanoJob(ObjectModel):
     spec: Spec
 
 
-def gang_spec(document: Document, job: VolcanoJob) -> GangSpec:
+def specs(document: Document, job: VolcanoJob) -> Iterable[GangSpec]:
     spec = job.spec
     relaxed = spec.ignores_role_minimums
     common = {
@@ -124,7 +124,7 @@ def gang_spec(document: Document, job: VolcanoJob) -> GangSpec:
     roles = tuple(_task_role(task, index, relaxed, common) for index, task in enumerate(spec.tasks))
     scheduler = spec.scheduler_name or VOLCANO_SCHEDULER
     submitted, expected = submission_and_duration(document)
-    return GangSpec(
+    yield GangSpec(
         document=document,
         queue=spec.queue or "",
         priority_class=spec.priority_class_name,
@@ -176,10 +176,6 @@ def _partition_subgroups(spec: Spec) -> Iterator[SubgroupSpec]:
                 topology,
                 ("spec", "tasks", index, "partitionPolicy"),
             )
-
-
-def specs(document: Document, job: VolcanoJob) -> Iterable[GangSpec]:
-    return (gang_spec(document, job),)
 
 
 def text_diagnostics(document: Document) -> Iterator[Diagnostic]:

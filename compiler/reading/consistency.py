@@ -124,7 +124,7 @@ def _specs_without(specs: Specs, rejected: Rejected, diagnostics: tuple[Diagnost
     hypernodes = _first_of_each_name(filter(is_accepted, specs.hypernodes))
     return replace(
         specs,
-        gangs=tuple(gang for gang in specs.gangs if is_accepted(gang) and has_accepted_pods(gang)),
+        gangs=tuple(filter(has_accepted_pods, filter(is_accepted, specs.gangs))),
         queues=tuple(filter(is_accepted, specs.queues)),
         priority_classes=tuple(filter(is_accepted, specs.priority_classes)),
         nodes=nodes,

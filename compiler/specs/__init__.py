@@ -7,8 +7,9 @@ requests rounded up.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Literal
 
 from compiler.diagnostics import Diagnostic
@@ -330,6 +331,11 @@ class SchedulerSpec:
     raw_text: str | None = None
     base_path: tuple[str | int, ...] = ("spec",)
     custom_plugins: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    @property
+    def plugins(self) -> Iterator[PluginSpec]:
+        """The plugins of all tiers."""
+        return chain.from_iterable(self.tiers)
 
 
 @dataclass(frozen=True, slots=True)

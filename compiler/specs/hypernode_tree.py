@@ -39,15 +39,15 @@ class _MemberResolver:
     hypernodes: frozenset[str]
     problems: list[TreeProblem] = field(default_factory=list)
 
-    def add_problem(self, kind: str, draft: HyperNodeDraft, path: FieldPath, message: str, help: str) -> None:
-        self.problems.append(TreeProblem(kind, draft.document, path, message, help))
+    def add_problem(self, category: str, draft: HyperNodeDraft, path: FieldPath, message: str, help: str) -> None:
+        self.problems.append(TreeProblem(category, draft.document, path, message, help))
 
     def resolve_members(self, draft: HyperNodeDraft) -> tuple[set[str], set[str]]:
         nodes: set[str] = set()
         hypernodes: set[str] = set()
         for member in draft.members:
-            said = [part for part in (member.name, member.pattern, member.label_expressions) if part is not None]
-            if len(said) != 1:
+            selectors = (member.name, member.pattern, member.label_expressions)
+            if sum(selector is not None for selector in selectors) != 1:
                 self.add_problem(
                     "selector",
                     draft,
@@ -161,8 +161,8 @@ def _tree_problems(hypernodes: Sequence[HyperNodeSpec]) -> list[TreeProblem]:
                 shared.setdefault((other.name, h.name), []).append(name)
     for (first, second), names in shared.items():
         h, other = by_name[second], by_name[first]
-        what = f"node {names[0]!r} is" if len(names) == 1 else f"{len(names)} nodes, {names[0]!r} among them, are"
-        message = f"{what} in two hypernodes, {first!r} and {second!r}"
+        subject = f"node {names[0]!r} is" if len(names) == 1 else f"{len(names)} nodes, {names[0]!r} among them, are"
+        message = f"{subject} in two hypernodes, {first!r} and {second!r}"
         problems.append(
             TreeProblem(
                 "leaves",
@@ -180,21 +180,21 @@ def _loop_problems(hypernodes: Sequence[HyperNodeSpec], parent: Mapping[str, Hyp
     problems = []
     done: set[str] = set()
     for h in hypernodes:
-        way: dict[str, None] = {}
+        path_up: dict[str, None] = {}
         name: str | None = h.name
-        while name is not None and name not in done and name not in way:
-            way[name] = None
+        while name is not None and name not in done and name not in path_up:
+            path_up[name] = None
             name = parent[name].name if name in parent else None
-        if name is not None and name in way:
-            names = list(way)
+        if name is not None and name in path_up:
+            names = list(path_up)
             loop = names[names.index(name) :]
-            culprit = next(found for found in hypernodes if found.name == min(loop))
-            circle = [*loop, name] if len(loop) < MAX_LOOP_SHOWN else [*loop[:MAX_LOOP_SHOWN], "..."]
-            message = f"hypernodes form a loop: {' in '.join(circle)}"
+            first = next(found for found in hypernodes if found.name == min(loop))
+            cycle = [*loop, name] if len(loop) < MAX_LOOP_SHOWN else [*loop[:MAX_LOOP_SHOWN], "..."]
+            message = f"hypernodes form a loop: {' in '.join(cycle)}"
             problems.append(
-                TreeProblem("loop", culprit.document, ("spec", "members"), message, "remove one membership of the loop")
+                TreeProblem("loop", first.document, ("spec", "members"), message, "remove one membership of the loop")
             )
-        done.update(way)
+        done.update(path_up)
     return problems
 
 

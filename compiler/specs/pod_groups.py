@@ -23,9 +23,9 @@ def pod_group_gangs(groups: Iterable[PodGroupDraft], pods: Iterable[PodDraft]) -
     by_group = pods_by_group(pods)
     gangs = []
     for draft in groups:
-        if mine := by_group.get(group_key(draft.gang.document)):
+        if group_pods := by_group.get(group_key(draft.gang.document)):
             relaxed = draft.gang.minimum < sum(draft.role_minimums.values())
-            named = _roles(draft.policies, mine, {} if relaxed else dict(draft.role_minimums))
+            named = _roles(draft.policies, group_pods, {} if relaxed else dict(draft.role_minimums))
             gangs.append(
                 replace(
                     draft.gang,
@@ -63,24 +63,27 @@ def _roles(
 ) -> list[tuple[SubgroupKey | None, RoleSpec]]:
     """(subgroup, role) pairs. Pods of one role with different requirements or in different subgroups become separate
     roles, which share the role's minimum in order."""
-    alike: dict[tuple[str, SubgroupKey | None, str], list[PodDraft]] = {}
+    equal_pods: dict[tuple[str, SubgroupKey | None, str], list[PodDraft]] = {}
     for pod in pods:
-        alike.setdefault((pod.role, subgroup_key(policies, pod.labels), repr(pod.pod)), []).append(pod)
+        equal_pods.setdefault((pod.role, subgroup_key(policies, pod.labels), repr(pod.pod)), []).append(pod)
     roles: list[tuple[SubgroupKey | None, RoleSpec]] = []
-    taken: dict[str, int] = {}
-    for (role, part, _), same in alike.items():
+    roles_of_name: dict[str, int] = {}
+    for (role, subgroup, _), same in equal_pods.items():
         name = role or "pods"
-        number = taken.get(name, 0)
-        taken[name] = number + 1
-        least = min(minimums.get(role, 0), len(same))
-        minimums[role] = minimums.get(role, 0) - least
-        title = f"{name}-{number}" if number else name
+        number = roles_of_name.get(name, 0)
+        roles_of_name[name] = number + 1
+        minimum = min(minimums.get(role, 0), len(same))
+        minimums[role] = minimums.get(role, 0) - minimum
+        role_name = f"{name}-{number}" if number else name
         documents = tuple(pod.document for pod in same)
         shared = {
             key: value for key, value in same[0].labels.items() if all(pod.labels.get(key) == value for pod in same)
         }
         roles.append(
-            (part, RoleSpec(title, len(same), least, same[0].pod, (), (), same[0].annotations, documents, shared))
+            (
+                subgroup,
+                RoleSpec(role_name, len(same), minimum, same[0].pod, (), (), same[0].annotations, documents, shared),
+            )
         )
     return roles
 
@@ -89,13 +92,13 @@ def _subgroups(
     policies: Sequence[SubgroupPolicyDraft], roles: Sequence[tuple[SubgroupKey | None, RoleSpec]]
 ) -> Iterable[SubgroupSpec]:
     """One subgroup for each combination of label values, with all its pods."""
-    for part in sorted({part for part, _ in roles if part is not None}):
-        index, values = part
-        policy, mine = policies[index], [role for at, role in roles if at == part]
-        twins = sum(other.name == policy.name for other in policies[:index])
-        name = "/".join((f"{policy.name}-{twins}" if twins else policy.name, *values))
-        size = sum(role.replicas for role in mine)
-        names = tuple(role.name for role in mine)
+    for key in sorted({key for key, _ in roles if key is not None}):
+        index, values = key
+        policy, members = policies[index], [role for other, role in roles if other == key]
+        namesakes = sum(other.name == policy.name for other in policies[:index])
+        name = "/".join((f"{policy.name}-{namesakes}" if namesakes else policy.name, *values))
+        size = sum(role.replicas for role in members)
+        names = tuple(role.name for role in members)
         yield SubgroupSpec(
             name, names, size, 0, policy.topology, policy.path, policy.subgroup_size, policy.min_subgroups
         )

@@ -425,10 +425,10 @@ class _DocumentReader:
             return items
         return self.mapping_data(node, path, depth, from_alias)
 
-    def count_alias_value(self, outer: _YamlNode, node: _YamlNode, borrowed: int) -> int:
+    def count_alias_value(self, outer: _YamlNode, node: _YamlNode, from_alias: int) -> int:
         """1 for a value that an alias adds, which is counted against the limit, else 0. An aliased node has an earlier
         position than the node that holds it."""
-        if not borrowed and (node.line, node.column) >= (outer.line, outer.column):
+        if not from_alias and (node.line, node.column) >= (outer.line, outer.column):
             return 0
         self.alias_value_count += 1
         if self.alias_value_count > MAX_ALIAS_VALUES:
@@ -441,7 +441,7 @@ class _DocumentReader:
             )
         return 1
 
-    def mapping_data(self, node: _YamlNode, path: FieldPath, depth: int, borrowed: int) -> dict[str, Any]:
+    def mapping_data(self, node: _YamlNode, path: FieldPath, depth: int, from_alias: int) -> dict[str, Any]:
         out: dict[str, Any] = {}
         merged: list[_YamlNode] = []
         for key, value in node.value:
@@ -463,7 +463,7 @@ class _DocumentReader:
                 )
                 continue
             self.positions[at] = (key.line, key.column)
-            out[name] = self.plain_data(value, at, depth + 1, self.count_alias_value(node, value, borrowed))
+            out[name] = self.plain_data(value, at, depth + 1, self.count_alias_value(node, value, from_alias))
         for key, value in self.merged_pairs(node, merged, 1):
             if (name := key.value) not in out:
                 at = (*path, name)
@@ -503,9 +503,9 @@ class _DocumentReader:
             and data.get("apiVersion") == "v1"
             and isinstance(data.get("items"), list)
         ):
-            for path, mark in self.positions.items():
+            for path, at in self.positions.items():
                 if len(path) >= 2 and path[0] == "items":
-                    self.item_positions.setdefault(path[:2], {})[path[2:]] = mark
+                    self.item_positions.setdefault(path[:2], {})[path[2:]] = at
             starts = [self.positions["items", index] for index in range(len(data["items"]))]
             for index, item in enumerate(data["items"]):
                 end = starts[index + 1] if index + 1 < len(starts) else (sys.maxsize, 0)
@@ -513,10 +513,10 @@ class _DocumentReader:
             return
         self.add_object(data, (), bool(self.error_positions))
 
-    def add_object(self, data: Any, prefix: FieldPath, failed: bool) -> None:
-        depth = len(prefix)
-        marks = self.item_positions.get(prefix, {}) if depth else self.positions
-        document = Document(self.file, self.line, self.text, data, marks, prefix)
+    def add_object(self, data: Any, item_path: FieldPath, failed: bool) -> None:
+        depth = len(item_path)
+        positions = self.item_positions.get(item_path, {}) if depth else self.positions
+        document = Document(self.file, self.line, self.text, data, positions, item_path)
         if (missing := _missing_field(data)) is not None:
             path, message = missing
             at = document.position(*path)

@@ -8,6 +8,7 @@ from solver.problem import EvictionVotes
 PREEMPT_ACTIONS = ("preempt", "gangpreempt")
 RECLAIM_ACTIONS = ("reclaim", "gangreclaim")
 """(action that evicts pod by pod, action that evicts by gangs)"""
+EVICTION_ACTIONS = (*PREEMPT_ACTIONS, *RECLAIM_ACTIONS)
 PREEMPT_VOTERS = frozenset({"priority", "gang", "conformance", "drf", "cdp", "pdb"})
 RECLAIM_VOTERS = frozenset({"gang", "conformance", "cdp", "pdb", "proportion", "capacity"})
 GANG_ACTION_VOTERS = frozenset({"priority", "gang", "conformance", "capacity"})
@@ -40,9 +41,7 @@ def _action_votes(
                 whole_gangs="gang" not in names, compare_shares="drf" in names and flag == "enablePreemptable"
             )
         )
-    if gang in scheduler.actions and any(
-        plugin.name in GANG_ACTION_VOTERS for tier in scheduler.tiers for plugin in tier
-    ):
+    if gang in scheduler.actions and any(plugin.name in GANG_ACTION_VOTERS for plugin in scheduler.plugins):
         allowed = scheduler.configurations.get(gang, {}).get("allowWholeBundle", True)
         found.append(EvictionVotes(whole_gangs=allowed is True or str(allowed) in TRUE_WORDS))
     return max(found, key=lambda vote: (vote.whole_gangs, not vote.compare_shares), default=None)
@@ -57,25 +56,23 @@ def deciding_plugins(scheduler: SchedulerSpec, voters: frozenset[str], flag: str
     (docs/decisions/0009-victims.md).
     """
     for tier in scheduler.tiers:
-        names = frozenset(plugin.name for plugin in tier if plugin.name in voters and plugin.flags.get(flag, True))
-        if names:
+        enabled = (plugin.name for plugin in tier if plugin.flags.get(flag, True))
+        if names := voters.intersection(enabled):
             return names
     return frozenset()
 
 
 def has_eviction_action(scheduler: SchedulerSpec | None) -> bool:
     """Whether any action evicts pods."""
-    return scheduler is not None and any(action in (*PREEMPT_ACTIONS, *RECLAIM_ACTIONS) for action in scheduler.actions)
+    return scheduler is not None and any(action in EVICTION_ACTIONS for action in scheduler.actions)
 
 
 def has_cooldown_plugin(scheduler: SchedulerSpec | None) -> bool:
     """Whether the plugin cdp protects young pods. Its flags switch it off for the plain actions. Volcano's gang actions
     ignore it; the plan honours it there too, to protect what the owner wants protected."""
+    if scheduler is None:
+        return False
     flags = {"preempt": "enablePreemptable", "reclaim": "enableReclaimable"}
-    used = (
-        [flags.get(action, "") for action in scheduler.actions if action in (*PREEMPT_ACTIONS, *RECLAIM_ACTIONS)]
-        if scheduler
-        else []
-    )
-    plugins = [plugin for tier in scheduler.tiers for plugin in tier if plugin.name == "cdp"] if scheduler else []
-    return any(plugin.flags.get(flag, True) for plugin in plugins for flag in used)
+    used_flags = [flags.get(action, "") for action in scheduler.actions if action in EVICTION_ACTIONS]
+    cooldown_plugins = [plugin for plugin in scheduler.plugins if plugin.name == "cdp"]
+    return any(plugin.flags.get(flag, True) for plugin in cooldown_plugins for flag in used_flags)

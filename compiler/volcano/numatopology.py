@@ -16,8 +16,8 @@ NVIDIA_GPU = "nvidia.com/gpu"
 def parse_cpu_set(text: str) -> set[int]:
     """The CPUs of a Linux CPU list such as "0-3,8". ValueError for anything else."""
     found: set[int] = set()
-    for part in filter(None, (piece.strip() for piece in text.split(","))):
-        first, dash, last = part.partition("-")
+    for item in filter(None, map(str.strip, text.split(","))):
+        first, dash, last = item.partition("-")
         found.update(range(int(first), int(last if dash else first) + 1))
     return found
 
@@ -35,31 +35,32 @@ def numa_spec(
     exclusively, None if not reported. reserved: number of CPUs reserved for the system; Volcano takes the first ones,
     core by core (plugin numa-aware, takeByTopology).
     """
-    home = {int(cpu): int((detail or {}).get("numa") or 0) for cpu, detail in cpu_detail.items()}
+    slot_of = {int(cpu): int((detail or {}).get("numa") or 0) for cpu, detail in cpu_detail.items()}
     core = {
         int(cpu): tuple(int((detail or {}).get(key) or 0) for key in ("socket", "core"))
         for cpu, detail in cpu_detail.items()
     }
-    for cpu in sorted(home, key=lambda cpu: (core[cpu], cpu))[:reserved]:
-        del home[cpu]
+    for cpu in sorted(slot_of, key=lambda cpu: (core[cpu], cpu))[:reserved]:
+        del slot_of[cpu]
     gpus = Counter(int((detail or {}).get("numa") or 0) for detail in gpu_detail.values())
-    cells = sorted({*home.values(), *gpus})
-    every, idle = Counter(home.values()), Counter(home[cpu] for cpu in parse_cpu_set(allocatable or "") if cpu in home)
+    slots = sorted({*slot_of.values(), *gpus})
+    cpus = Counter(slot_of.values())
+    idle_cpus = Counter(slot_of[cpu] for cpu in parse_cpu_set(allocatable or "") if cpu in slot_of)
     return NumaSpec(
         policies.get("TopologyManagerPolicy", "none"),
         policies.get("CPUManagerPolicy", "none") == "static",
-        tuple({"cpu": every[cell] * 1000, **({NVIDIA_GPU: gpus[cell]} if gpus else {})} for cell in cells),
-        None if allocatable is None else tuple({"cpu": idle[cell] * 1000} for cell in cells),
+        tuple({"cpu": cpus[slot] * 1000, **({NVIDIA_GPU: gpus[slot]} if gpus else {})} for slot in slots),
+        None if allocatable is None else tuple({"cpu": idle_cpus[slot] * 1000} for slot in slots),
     )
 
 
 def with_numa_topologies(nodes: Iterable[NodeSpec], topologies: Iterable[NumaTopologySpec]) -> list[NodeSpec]:
     """The nodes with the NUMA nodes of the Numatopology of the same name, which takes precedence over a pool's."""
-    said = {spec.name: spec.numa for spec in topologies}
-    return [replace(node, numa=said[node.name]) if node.name in said else node for node in nodes]
+    numa_of = {spec.name: spec.numa for spec in topologies}
+    return [replace(node, numa=numa_of[node.name]) if node.name in numa_of else node for node in nodes]
 
 
 def is_numa_aware(scheduler: SchedulerSpec | None) -> bool:
     """Whether Volcano's plugin numa-aware decides where pods with a topologyPolicy may go."""
-    plugins = (plugin for tier in (scheduler.tiers if scheduler else ()) for plugin in tier)
+    plugins = scheduler.plugins if scheduler else ()
     return any(plugin.name == "numa-aware" and plugin.flags.get("enablePredicate", True) for plugin in plugins)

@@ -73,12 +73,12 @@ def pod_rule_specs(
 ) -> tuple[PodRuleSpec, ...]:
     """The required rules that are planned. All terms of an affinity concern the same pods: those that match every term
     (Kubernetes' InterPodAffinity)."""
-    wanted = (affinity.required if affinity else None) or ()
-    together = tuple(term.to_selector() for term in wanted)
+    terms = (affinity.required if affinity else None) or ()
+    selectors = tuple(term.to_selector() for term in terms)
     found = [
-        PodRuleSpec("affinity", term.topology_key, together)
-        for term in wanted
-        if all(each.is_planned for each in wanted)
+        PodRuleSpec("affinity", term.topology_key, selectors)
+        for term in terms
+        if all(each.is_planned for each in terms)
     ]
     found += [
         PodRuleSpec("anti-affinity", term.topology_key, (term.to_selector(),))
@@ -128,11 +128,11 @@ def _term_diagnostics(document: Document, term: dict[str, Any], path: FieldPath)
             "name the namespaces, or write {} for all",
             object=document.display_name,
         )
-    for place, key in _label_keys(term):
+    for key_path, key in _label_keys(term):
         if key in PER_POD_LABELS:
             message = f"the pods of a role differ in {key}: the plan takes them for having none"
             yield POD_RULE_NOT_PLANNED.diagnostic(
-                document.position(*path, *place),
+                document.position(*path, *key_path),
                 message,
                 "select by labels that all pods of a role share",
                 object=document.display_name,

@@ -163,12 +163,9 @@ class PodTemplate(LenientModel):
         return _text_values(self.metadata.labels if self.metadata else None)
 
 
-def _text_values(found: Mapping[str, Any] | None) -> dict[str, str]:
-    return {
-        key: str(value)
-        for key, value in (found or {}).items()
-        if isinstance(value, str | int) and not isinstance(value, bool)
-    }
+def _text_values(labels: Mapping[str, Any] | None) -> dict[str, str]:
+    """Texts and integers as text; other values are left out."""
+    return {key: str(value) for key, value in (labels or {}).items() if type(value) in (str, int)}
 
 
 def pod_requests(pod: PodSpecModel) -> dict[str, int]:
@@ -201,8 +198,8 @@ def pod_requests(pod: PodSpecModel) -> dict[str, int]:
     return {**integer_amounts({name: value for name, value in total.items() if value}, "up"), "pods": 1}
 
 
-def _add_amounts(total: dict[str, Fraction], more: Mapping[str, Fraction]) -> None:
-    for name, value in more.items():
+def _add_amounts(total: dict[str, Fraction], amounts: Mapping[str, Fraction]) -> None:
+    for name, value in amounts.items():
         total[name] = total.get(name, Fraction(0)) + value
 
 
@@ -255,10 +252,9 @@ def role_spec(
     minimum: int,
     template: PodTemplate,
     path: FieldPath,
-    template_path: FieldPath = ("template",),
     controller_labels: Mapping[str, str] | None = None,
 ) -> RoleSpec:
-    """A role with a pod template at `path` + `template_path`. controller_labels: what its controller gives each pod."""
+    """A role with a pod template at `path`/template. controller_labels: what its controller gives each pod."""
     labels = {
         key: value
         for key, value in {**template.labels, **(controller_labels or {})}.items()
@@ -270,7 +266,7 @@ def role_spec(
         minimum,
         pod_spec(template.spec),
         path,
-        path + template_path,
+        (*path, "template"),
         template.annotations,
         labels=labels,
     )

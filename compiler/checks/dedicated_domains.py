@@ -13,12 +13,12 @@ DOMAINS_PATH = ("metadata", "annotations", DEDICATED_DOMAINS_ANNOTATION)
 
 
 @check("GP382", "guaranteed domains of an unknown tier")
-def unknown_dedicated_tier(reading: CheckInput) -> Iterator[Finding]:
+def unknown_dedicated_tier(check_input: CheckInput) -> Iterator[Finding]:
     """The tier that a queue is guaranteed domains of is the tier, or the tierName, of a hypernode of the cluster. Mend:
     correct the tier."""
-    tree = reading.specs.hypernodes
+    tree = check_input.specs.hypernodes
     known = sorted({str(spec.tier) for spec in tree} | {spec.tier_name for spec in tree if spec.tier_name})
-    for queue in reading.specs.queues:
+    for queue in check_input.specs.queues:
         if queue.dedicated_domains and tree and tier_of(queue.dedicated_domains[1], tree) is None:
             yield Finding(
                 queue.document,
@@ -29,17 +29,17 @@ def unknown_dedicated_tier(reading: CheckInput) -> Iterator[Finding]:
 
 
 @check("GP383", "more domains guaranteed than there are")
-def too_many_dedicated_domains(reading: CheckInput) -> Iterator[Finding]:
+def too_many_dedicated_domains(check_input: CheckInput) -> Iterator[Finding]:
     """The domains of one tier that all queues together are guaranteed are not more than the cluster has of it. Each
     queue's are its own: what is kept for a queue below another is not counted as that one's. Mend: guarantee fewer."""
-    tree = reading.specs.hypernodes
-    there = Counter(spec.tier for spec in tree)
+    tree = check_input.specs.hypernodes
+    existing = Counter(spec.tier for spec in tree)
     asked: Counter[int] = Counter()
-    for queue in reading.specs.queues:
+    for queue in check_input.specs.queues:
         tier = tier_of(queue.dedicated_domains[1], tree) if queue.dedicated_domains else None
         if queue.dedicated_domains and tier is not None:
             asked[tier] += queue.dedicated_domains[0]
-            if asked[tier] > there[tier]:
+            if asked[tier] > existing[tier]:
                 demand = f"with this queue {asked[tier]} domains of tier {tier} are guaranteed"
-                message = f"{demand}; the cluster has {there[tier]}"
+                message = f"{demand}; the cluster has {existing[tier]}"
                 yield Finding(queue.document, DOMAINS_PATH, message, "guarantee fewer")

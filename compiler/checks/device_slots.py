@@ -9,17 +9,17 @@ from compiler.fields.quantity import exact_amount, integer_amounts
 from compiler.kinds.node_pool import NodePool, SharedDevices
 from compiler.kinds.numatopology import Numatopology
 from compiler.kinds.volcano_job import VolcanoJob
-from compiler.specs import PluginSpec
+from compiler.specs import GangSpec, PluginSpec, RoleSpec
 from compiler.syntax.documents import Document, FieldPath
 from compiler.volcano.numatopology import is_numa_aware
 from compiler.volcano.shared_devices import VGPU_MEMORY
 
 
 @check("GP370", "NUMA cells hold more than the node")
-def numa_above_capacity(reading: CheckInput) -> Iterator[Finding]:
+def numa_above_capacity(check_input: CheckInput) -> Iterator[Finding]:
     """The cells of spec.numa divide what one node has: of each resource they come to at most the pool's capacity. Mend:
     correct the cells or the capacity."""
-    for document, pool in reading.documents_of(NodePool):
+    for document, pool in check_input.documents_of(NodePool):
         total: dict[str, int] = {}
         for cell in pool.spec.numa.cells if pool.spec.numa else ():
             for name, amount in integer_amounts(cell, "down").items():
@@ -33,12 +33,12 @@ def numa_above_capacity(reading: CheckInput) -> Iterator[Finding]:
 
 
 @check("GP371", "shared devices of two sizes")
-def unequal_shared_devices(reading: CheckInput) -> Iterator[Finding]:
+def unequal_shared_devices(check_input: CheckInput) -> Iterator[Finding]:
     """A resource of shared devices means one thing in a cluster: every device offers the same amount of it, and whole
     devices are asked for by the same name, so that "one device" is one amount. (volcano.sh/vgpu-memory is excepted: a
     pod says how much it wants.) Mend: use another resource for the other devices."""
     first: dict[str, tuple[SharedDevices, tuple[Document, FieldPath]]] = {}
-    for document, pool in reading.documents_of(NodePool):
+    for document, pool in check_input.documents_of(NodePool):
         for index, shared in enumerate(pool.spec.shared_devices or ()):
             path = ("spec", "sharedDevices", index)
             known, at = first.setdefault(shared.resource, (shared, (document, path)))
@@ -51,23 +51,21 @@ def unequal_shared_devices(reading: CheckInput) -> Iterator[Finding]:
 
 
 @check("GP372", "part of a device that no device can give")
-def impossible_device_share(reading: CheckInput) -> Iterator[Finding]:
+def impossible_device_share(check_input: CheckInput) -> Iterator[Finding]:
     """A pod asks for a part of one device, up to all of it, or for several whole ones: then the amount is a multiple of
     what one offers. It does not ask for parts and for whole ones at once. Mend: ask for less, for a multiple, or for
     one of the two."""
     known = {
         shared.resource: shared
-        for _, pool in reading.documents_of(NodePool)
+        for _, pool in check_input.documents_of(NodePool)
         for shared in pool.spec.shared_devices or ()
-        if shared.resource != VGPU_MEMORY
     }
-    for gang in reading.specs.gangs:
+    known.pop(VGPU_MEMORY, None)
+    for gang in check_input.specs.gangs:
         for role in gang.roles:
             for resource, shared in known.items():
                 amount = role.pod.requests.get(resource, 0)
-                where = (
-                    (role.pod_documents[0], ("spec",)) if role.pod_documents else (gang.document, role.template_path)
-                )
+                where = _pod_location(gang, role)
                 if amount > shared.each and amount % shared.each:
                     message = f"a pod of role {role.name} asks for {amount} {resource}, one device has {shared.each}"
                     yield Finding(*where, message, f"ask for {shared.each} at most, or for a multiple of it")
@@ -76,18 +74,23 @@ def impossible_device_share(reading: CheckInput) -> Iterator[Finding]:
                     yield Finding(*where, message, "ask for one of the two")
 
 
+def _pod_location(gang: GangSpec, role: RoleSpec) -> tuple[Document, FieldPath]:
+    """The role's pod template, or the first of its bare pods."""
+    return (role.pod_documents[0], ("spec",)) if role.pod_documents else (gang.document, role.template_path)
+
+
 @check("GP373", "topologyPolicy without effect", "warning")
-def topology_policy_without_effect(reading: CheckInput) -> Iterator[Finding]:
+def topology_policy_without_effect(check_input: CheckInput) -> Iterator[Finding]:
     """Volcano minds a task's topologyPolicy by its plugin numa-aware, and only for pods of QoS class Guaranteed (limits
     of cpu and memory in every container, requests equal to them). Mend: add the plugin, complete the limits, or remove
     the policy."""
-    for document, job in reading.documents_of(VolcanoJob):
-        gang = next((gang for gang in reading.specs.gangs if gang.document is document), None)
+    for document, job in check_input.documents_of(VolcanoJob):
+        gang = next((gang for gang in check_input.specs.gangs if gang.document is document), None)
         for index, task in enumerate(job.spec.tasks):
             path = ("spec", "tasks", index, "topologyPolicy")
             if task.topology_policy in (None, "none"):
                 continue
-            if reading.specs.scheduler is not None and not is_numa_aware(reading.specs.scheduler):
+            if check_input.specs.scheduler is not None and not is_numa_aware(check_input.specs.scheduler):
                 yield Finding(
                     document,
                     path,
@@ -104,10 +107,10 @@ def topology_policy_without_effect(reading: CheckInput) -> Iterator[Finding]:
 
 
 @check("GP374", "topologyPolicy with a part of a CPU")
-def fractional_cpus(reading: CheckInput) -> Iterator[Finding]:
+def fractional_cpus(check_input: CheckInput) -> Iterator[Finding]:
     """With a topologyPolicy other than none each container asks for whole CPUs; Volcano's admission refuses the job
     otherwise. Mend: round the requests up."""
-    for document, job in reading.documents_of(VolcanoJob):
+    for document, job in check_input.documents_of(VolcanoJob):
         for index, task in enumerate(job.spec.tasks):
             for number, container in enumerate(
                 task.template.spec.containers if task.topology_policy not in (None, "none") else ()
@@ -119,20 +122,19 @@ def fractional_cpus(reading: CheckInput) -> Iterator[Finding]:
 
 
 @check("GP375", "virtual GPUs without the plugin deviceshare", "warning")
-def vgpus_without_plugin(reading: CheckInput) -> Iterator[Finding]:
+def vgpus_without_plugin(check_input: CheckInput) -> Iterator[Finding]:
     """Only the plugin deviceshare with deviceshare.VGPUEnable puts pods that ask for volcano.sh/vgpu-* onto devices;
     without it Volcano counts sums over nodes. Mend: add the plugin with that argument."""
-    scheduler = reading.specs.scheduler
-    if scheduler is None or any(_enables_vgpus(plugin) for tier in scheduler.tiers for plugin in tier):
+    scheduler = check_input.specs.scheduler
+    if scheduler is None or any(map(_enables_vgpus, scheduler.plugins)):
         return
-    for gang in reading.specs.gangs:
+    for gang in check_input.specs.gangs:
         for role in gang.roles:
             if role.pod.vgpu_requests:
-                where = (
-                    (role.pod_documents[0], ("spec",)) if role.pod_documents else (gang.document, role.template_path)
-                )
                 message = f"role {role.name} asks for virtual GPUs, and the scheduler does not share devices"
-                yield Finding(*where, message, "add the plugin deviceshare with deviceshare.VGPUEnable: true")
+                yield Finding(
+                    *_pod_location(gang, role), message, "add the plugin deviceshare with deviceshare.VGPUEnable: true"
+                )
 
 
 def _enables_vgpus(plugin: PluginSpec) -> bool:
@@ -140,11 +142,11 @@ def _enables_vgpus(plugin: PluginSpec) -> bool:
 
 
 @check("GP376", "Numatopology of no node", "warning")
-def numatopology_without_node(reading: CheckInput) -> Iterator[Finding]:
+def numatopology_without_node(check_input: CheckInput) -> Iterator[Finding]:
     """A Numatopology bears the name of its node; one without a node says nothing. Mend: correct the name, or add the
     node."""
-    names = {node.name for node in reading.specs.nodes}
-    for document, _ in reading.documents_of(Numatopology):
+    names = {node.name for node in check_input.specs.nodes}
+    for document, _ in check_input.documents_of(Numatopology):
         if names and document.name not in names:
             yield Finding(
                 document,

@@ -17,7 +17,7 @@ from compiler.explain.provenance import Provenance, suspension_sources
 from compiler.explain.reasons import CodedMessage, Explainer
 from compiler.fields.timestamp import rfc3339
 from compiler.lower.digest import problem_digest
-from compiler.lower.gangs import class_priorities
+from compiler.lower.gang_order import class_priorities
 from compiler.lower.origins import Origins
 from compiler.specs import GangSpec, JobKey, Specs
 from solver.plan import Decision, Plan, Reservation, SlotUse

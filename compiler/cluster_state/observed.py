@@ -65,6 +65,12 @@ class ObservedState:
     gang_role_by_pod: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
     budget_selections: list[BudgetSelection] = field(default_factory=list)
 
+    def pods_on(self, node: str) -> Sequence[Object]:
+        return self.pods_by_node.get(node, ())
+
+    def running_pod_count(self, j: int) -> int:
+        return sum(self.running_pods.get(j, {}).values())
+
 
 def observe_state(specs: Specs, state: ClusterState) -> ObservedState:
     """Relate the state to the specs. Without nodes in the state, the declared ones count."""

@@ -7,23 +7,21 @@ which refuses beyond a budget, and refuses a pod that two budgets select.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
 
-from compiler.cluster_state.disruption_budgets import BudgetSelection
+from compiler.lower.inputs import LoweringInputs
 from solver.problem import DisruptionBudget
 
 
-def disruption_budgets(
-    selections: Sequence[BudgetSelection], gang_index: Mapping[int, int]
-) -> tuple[DisruptionBudget, ...]:
-    """As the problem has them, of the gangs in it. index: gang of the specs -> gang of the problem. Of roles that
-    several budgets select nobody may go."""
-    made = []
-    for one in selections:
-        roles = tuple(sorted((gang_index[j], t) for j, t in one.selected_roles if j in gang_index))
+def disruption_budgets(inputs: LoweringInputs) -> tuple[DisruptionBudget, ...]:
+    """Of the gangs in the problem. No pod of a role that several budgets select may be evicted."""
+    index = {j: g for g, j in enumerate(inputs.gang_indices)}
+    budgets = []
+    for selection in inputs.observed.budget_selections:
+        roles = tuple(sorted((index[j], t) for j, t in selection.selected_roles if j in index))
         if roles:
-            made.append(DisruptionBudget(f"{one.namespace}/{one.name}", one.disruptions_allowed, roles))
-    times = Counter(spot for budget in made for spot in budget.roles)
-    if twice := tuple(sorted(spot for spot, number in times.items() if number > 1)):
-        made.append(DisruptionBudget("several budgets at once", 0, twice))
-    return tuple(made)
+            name = f"{selection.namespace}/{selection.name}"
+            budgets.append(DisruptionBudget(name, selection.disruptions_allowed, roles))
+    counts = Counter(role for budget in budgets for role in budget.roles)
+    if twice := tuple(sorted(role for role, count in counts.items() if count > 1)):
+        budgets.append(DisruptionBudget("several budgets at once", 0, twice))
+    return tuple(budgets)

@@ -1,47 +1,46 @@
-"""Which hypernodes are kept for the queues that are guaranteed whole ones."""
+"""The hypernodes that are dedicated to queues which are guaranteed whole ones."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from compiler.specs import HyperNodeSpec, QueueSpec
+from compiler.specs import HyperNodeSpec, Specs
 from compiler.specs.hypernode_tree import tier_of
 from solver.problem import Problem
 
 HypernodeSet = set[int]
 
 
-def with_dedicated_domains(
-    problem: Problem, queue_specs: Mapping[str, QueueSpec], hypernode_specs: Sequence[HyperNodeSpec]
-) -> Problem:
-    """The problem with `Queue.kept` chosen, queue by queue, domains that do not overlap: first where the queue and
-    those below it run most pods, then where others run fewest that it could not have evicted, then fewest at all, then
-    where most nodes are, so that what is kept stays the same from plan to plan. Fewer where there are no more.
+def with_dedicated_domains(problem: Problem, specs: Specs, hypernode_specs: Sequence[HyperNodeSpec]) -> Problem:
+    """The problem with `Queue.dedicated_domains` chosen, queue by queue; domains do not overlap.
+
+    Preferred are domains with most running pods of the queue and its descendants, then with fewest pods of others that
+    it could not have evicted, then with fewest pods of others, then with most nodes: so the choice is stable from plan
+    to plan. Fewer than the queue asks for are chosen where there are no more.
     """
-    wishes = {
-        q: spec.dedicated_domains
-        for q, queue in enumerate(problem.queues)
-        if (spec := queue_specs.get(queue.name)) is not None and spec.dedicated_domains
-    }
-    if not wishes:
+    requests = {q: spec.dedicated_domains for q, spec in enumerate(specs.queues) if spec.dedicated_domains}
+    if not requests:
         return problem
-    above = [_hypernode_and_ancestors(problem, h) for h in range(len(problem.hypernodes))]
+    ancestors = [_hypernode_and_ancestors(problem, h) for h in range(len(problem.hypernodes))]
+    sizes = _node_counts(problem, ancestors)
     taken: HypernodeSet = set()
     queues = list(problem.queues)
-    for q, (count, said) in wishes.items():
-        tier = tier_of(said, hypernode_specs)
+    for q, (count, tier_or_name) in requests.items():
+        tier = tier_of(tier_or_name, hypernode_specs)
+        mine, others, firm = _running_pod_counts(problem, ancestors, _queue_and_descendants(problem, q))
         free = [
-            h
-            for h, node in enumerate(problem.hypernodes)
-            if node.tier == tier and taken.isdisjoint(above[h]) and all(h not in above[t] for t in taken)
+            h for h, node in enumerate(problem.hypernodes) if node.tier == tier and not _overlaps(h, taken, ancestors)
         ]
-        mine, others, firm = _running_pod_counts(problem, above, _queue_and_descendants(problem, q))
-        size = _node_counts(problem, above)
-        chosen = sorted(free, key=lambda h: (-mine[h], firm[h], others[h], -size[h], h))[:count]
+        chosen = sorted(free, key=lambda h: (-mine[h], firm[h], others[h], -sizes[h], h))[:count]
         taken.update(chosen)
         queues[q] = replace(queues[q], dedicated_domains=tuple(chosen))
     return replace(problem, queues=tuple(queues))
+
+
+def _overlaps(h: int, taken: HypernodeSet, ancestors: Sequence[HypernodeSet]) -> bool:
+    """Whether hypernode h lies inside one that is taken, or the other way round."""
+    return not taken.isdisjoint(ancestors[h]) or any(h in ancestors[other] for other in taken)
 
 
 def _hypernode_and_ancestors(problem: Problem, h: int | None) -> HypernodeSet:

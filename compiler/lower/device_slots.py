@@ -409,7 +409,7 @@ def _live_pod_spec(pod: Object) -> PodSpec:
 
 def slot_holds(
     holders: Mapping[int, Sequence[SlotHolder]],
-    live: ObservedState,
+    observed: ObservedState,
     gangs: Sequence[GangSpec],
     slot_groups: SlotGroups,
     names: Sequence[str],
@@ -423,7 +423,7 @@ def slot_holds(
     for n, node in sorted(holders.items()):
         cells = Counter((id(holder.pod), holder.slot_group) for holder in node)
         for holder in node:
-            member = live.gang_role_by_pod.get((namespace_of(holder.pod), name_of(holder.pod)))
+            member = observed.gang_role_by_pod.get((namespace_of(holder.pod), name_of(holder.pod)))
             if member is None:
                 continue
             j, t = member
@@ -439,9 +439,9 @@ def slot_holds(
     return {j: tuple(SlotHold(*at, pods) for at, pods in sorted(counts.items())) for j, counts in found.items()}
 
 
-def make_slot_groups(live: ObservedState, pods: Iterable[PodSpec], scheduler: SchedulerSpec | None) -> SlotGroups:
+def make_slot_groups(observed: ObservedState, pods: Iterable[PodSpec], scheduler: SchedulerSpec | None) -> SlotGroups:
     """Of jobs with these pods, where nodes are divided at all."""
-    if not any(node.numa or node.shared_devices for node in live.nodes):
+    if not any(node.numa or node.shared_devices for node in observed.nodes):
         return SlotGroups((), (), is_numa_aware(scheduler))
     distinct = {(tuple(sorted(pod.requests.items())), pod.vgpu_requests, node_requirement(pod)): pod for pod in pods}
-    return SlotGroups(live.nodes, tuple(distinct.values()), is_numa_aware(scheduler))
+    return SlotGroups(observed.nodes, tuple(distinct.values()), is_numa_aware(scheduler))

@@ -1,94 +1,76 @@
-"""Job documents -> gangs: priority, age, roles with the kinds of node open to them, subgroups, and the pods that run
-already."""
+"""Gangs of the specs as gangs of the problem."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
-from compiler.cluster_state.observed import ObservedState
 from compiler.lower.device_slots import SlotGroups
 from compiler.lower.eligibility import NodeClasses
+from compiler.lower.gang_order import age_ranks, class_priorities
+from compiler.lower.inputs import LoweringInputs
 from compiler.lower.resources import vector
-from compiler.lower.subgroups import SubgroupDemand, subgroup_demand
+from compiler.lower.subgroups import SubgroupDemand
 from compiler.lower.task_topology import role_affinities
-from compiler.lower.time import GangTimes
+from compiler.lower.time import gang_times
 from compiler.lower.topology import TierNames
-from compiler.specs import GangSpec, HyperNodeSpec, PriorityClassSpec, RoleSpec, SchedulerSpec
+from compiler.lower.victims import eviction_losses, non_preempting_classes
+from compiler.specs import GangSpec, RoleSpec, SubgroupSpec
 from compiler.volcano.metax import requesting_annotation
 from solver.problem import Gang, Placement, Role, SlotHold, Subgroup
 
-SYSTEM_PRIORITIES: Mapping[str, int] = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
-"""The two classes that every Kubernetes cluster has."""
 
-
+@dataclass(frozen=True)
 class GangLowering:
-    """Turns one gang after another into the problem's terms; holds what all of them share."""
+    """Turns gangs into the problem's terms; holds what all of them share."""
 
-    def __init__(
-        self,
-        resource_names: Sequence[str],
-        queues: Mapping[str, int],
-        nodes: Mapping[str, int],
-        hypernodes: Sequence[HyperNodeSpec],
-        node_classes: NodeClasses,
-        slot_groups: SlotGroups,
-        scheduler: SchedulerSpec | None = None,
-    ) -> None:
-        self.resource_names, self.queues, self.nodes, self.node_classes, self.slot_groups = (
-            resource_names,
-            queues,
-            nodes,
-            node_classes,
-            slot_groups,
-        )
-        self.tiers = TierNames(hypernodes)
-        self.scheduler = scheduler
+    inputs: LoweringInputs
+    resource_names: Sequence[str]
+    queue_index: Mapping[str, int]
+    node_index: Mapping[str, int]
+    node_classes: NodeClasses
+    slot_groups: SlotGroups
 
-    def lower_gang(
-        self,
-        spec: GangSpec,
-        *,
-        priority: int,
-        age: int,
-        running: Mapping[tuple[int, str], int],
-        loss: int | None = None,
-        may_evict: bool = True,
-        slot_holds: tuple[SlotHold, ...] = (),
-        times: GangTimes | None = None,
-        demand: SubgroupDemand | None = None,
-    ) -> Gang:
-        """A gang of minimum 0 starts with its first pod: "starts" with none would say nothing. loss: None for one that
-        may not be evicted."""
-        demand = demand or subgroup_demand(spec, running)
-        index = {role.name: t for t, role in enumerate(spec.roles)}
-        times = times or GangTimes()
+    @cached_property
+    def _tiers(self) -> TierNames:
+        return TierNames(self.inputs.observed.hypernodes)
+
+    @cached_property
+    def _priorities(self) -> tuple[Mapping[str, int], int]:
+        return class_priorities(self.inputs.specs.priority_classes)
+
+    @cached_property
+    def _ages(self) -> Mapping[int, int]:
+        return age_ranks(self.inputs.specs.gangs, self.inputs.submission_times)
+
+    @cached_property
+    def _losses(self) -> Mapping[int, int | None]:
+        return eviction_losses(self.inputs.gang_indices, self.inputs.specs, self.inputs.observed)
+
+    @cached_property
+    def _non_preempting(self) -> frozenset[str]:
+        return non_preempting_classes(self.inputs.specs.priority_classes)
+
+    def lower_gang(self, j: int, demand: SubgroupDemand, slot_holds: tuple[SlotHold, ...]) -> Gang:
+        """Gang j of the specs. One of minimum 0 starts with its first pod: a start without pods would mean nothing."""
+        specs, observed = self.inputs.specs, self.inputs.observed
+        spec, loss, (priorities, default_priority) = specs.gangs[j], self._losses[j], self._priorities
+        times = gang_times(j, spec, observed, self.inputs.submission_times.get(j), specs.cluster.patience)
         return Gang(
             name=f"{spec.namespace}/{spec.document.name}",
-            queue=self.queues[spec.queue],
-            priority=priority,
-            age=age,
+            queue=self.queue_index[spec.queue],
+            priority=priorities.get(spec.priority_class or "", default_priority),
+            age=self._ages[j],
             minimum=max(1, demand.minimum),
-            roles=tuple(self.lower_role(role, demand.role_minima.get(t, 0)) for t, role in enumerate(spec.roles)),
-            topology=self.tiers.lower_topology(spec.topology) if spec.topology else None,
-            subgroups=tuple(
-                Subgroup(
-                    part.name,
-                    tuple(index[name] for name in part.roles),
-                    part.size,
-                    part.minimum,
-                    self.tiers.lower_topology(part.topology),
-                    tier_is_editable=requesting_annotation(part) is None,
-                )
-                for part in demand.subgroups
-            ),
-            running=tuple(
-                Placement(t, n, pods)
-                for t, n, pods in sorted((t, self.nodes[name], pods) for (t, name), pods in running.items())
-            ),
+            roles=tuple(self._lower_role(role, demand.role_minima.get(t, 0)) for t, role in enumerate(spec.roles)),
+            topology=self._tiers.lower_topology(spec.topology) if spec.topology else None,
+            subgroups=tuple(self._lower_subgroup(subgroup, spec) for subgroup in demand.subgroups),
+            running=self._running_placements(j),
             evictable=loss is not None,
             loss=loss or 0,
-            may_evict=may_evict,
-            role_affinities=role_affinities(spec, self.scheduler),
+            may_evict=spec.priority_class not in self._non_preempting,
+            role_affinities=role_affinities(spec, specs.scheduler),
             duration=times.duration,
             ends_in=times.ends_in,
             overdue=times.overdue,
@@ -96,43 +78,31 @@ class GangLowering:
             over_constrained=demand.over_constrained or self.slot_groups.is_over_constrained(spec),
         )
 
-    def lower_role(self, spec: RoleSpec, minimum: int = 0) -> Role:
-        """least: a minimum that its subgroups ask for."""
-        kinds = self.node_classes.classes_by_requirement[self.slot_groups.node_requirement(spec.pod)]
-        portions = self.slot_groups.slot_requests(spec.pod, self.resource_names)
+    def _lower_role(self, spec: RoleSpec, subgroup_minimum: int) -> Role:
+        """subgroup_minimum: the pods that the subgroups need of this role."""
         return Role(
             spec.name,
             spec.replicas,
-            max(spec.minimum, minimum),
+            max(spec.minimum, subgroup_minimum),
             vector(spec.pod.requests, self.resource_names),
-            kinds,
-            slot_requests=portions,
+            self.node_classes.classes_by_requirement[self.slot_groups.node_requirement(spec.pod)],
+            slot_requests=self.slot_groups.slot_requests(spec.pod, self.resource_names),
         )
 
+    def _lower_subgroup(self, subgroup: SubgroupSpec, gang: GangSpec) -> Subgroup:
+        index = {role.name: t for t, role in enumerate(gang.roles)}
+        return Subgroup(
+            subgroup.name,
+            tuple(index[name] for name in subgroup.roles),
+            subgroup.size,
+            subgroup.minimum,
+            self._tiers.lower_topology(subgroup.topology),
+            tier_is_editable=requesting_annotation(subgroup) is None,
+        )
 
-def class_priorities(classes: Sequence[PriorityClassSpec]) -> tuple[Mapping[str, int], int]:
-    """Value by class name, and the value of a job that names none: the global default's (the highest, if several claim
-    to be it), else 0."""
-    values = {**SYSTEM_PRIORITIES, **{spec.name: spec.value for spec in classes}}
-    return values, max((spec.value for spec in classes if spec.global_default), default=0)
-
-
-def submission_times(gangs: Sequence[GangSpec], live: ObservedState, dates: Mapping[str, int]) -> Mapping[int, int]:
-    """Seconds since the epoch: what the job says, else when the cluster got it, else when the repository did."""
-    known: dict[int, int] = {}
-    for j, spec in enumerate(gangs):
-        for time in (spec.submitted_at, live.creation_times.get(j), dates.get(spec.document.file)):
-            if time is not None:
-                known[j] = time
-                break
-    return known
-
-
-def age_ranks(gangs: Sequence[GangSpec], times: Mapping[int, int]) -> Mapping[int, int]:
-    """Ranks from 0, the oldest first; gangs of unknown age come last, and equal ones by name."""
-
-    def order(j: int) -> tuple[bool, int, str, str, str]:
-        spec = gangs[j]
-        return j not in times, times.get(j, 0), spec.namespace, spec.document.name, spec.document.kind
-
-    return {j: rank for rank, j in enumerate(sorted(range(len(gangs)), key=order))}
+    def _running_placements(self, j: int) -> tuple[Placement, ...]:
+        running: Mapping[tuple[int, str], int] = self.inputs.observed.running_pods.get(j, {})
+        return tuple(
+            Placement(t, n, pods)
+            for t, n, pods in sorted((t, self.node_index[name], pods) for (t, name), pods in running.items())
+        )

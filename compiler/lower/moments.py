@@ -1,4 +1,4 @@
-"""From when a plan counts, and when the answer may change although nothing happens.
+"""What now is for a plan, and when its answer may change although nothing happens.
 
 What a plan says depends on time only through comparisons: has this maintenance ended, would a job of two hours end
 before the next one, has that job waited too long? Each of them turns at one moment. Between two moments every time is
@@ -12,73 +12,63 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from compiler.cluster_state.observed import ObservedState
 from compiler.lower.origins import TimedEvent
-from compiler.lower.time import running_pod_count
 from compiler.lower.victims import cooldown_end
 from compiler.specs import Specs
 
 MAX_END_DURATION_PAIRS = 20_000
-"""Pairs of an expected end and a duration that are looked at; beyond it a late backfill may move a reservation by as
+"""Pairs of an expected end and a duration that are considered; beyond it a late backfill may move a reservation by as
 long as nothing happened."""
 
 
 def timed_events(
-    specs: Specs, live: ObservedState, gang_indices: Sequence[int], submission_times: Mapping[int, int]
+    specs: Specs, observed: ObservedState, gang_indices: Sequence[int], submission_times: Mapping[int, int]
 ) -> tuple[TimedEvent, ...]:
-    """All of them, past and to come, in order. chosen: the gangs of the problem. submitted: gang of the specs -> its
-    age.
+    """All events, past and to come, in order; their gangs are indices of the problem.
 
-    A gang is late the second after its patience is over, and no earlier.
+    A gang is overdue the second after its patience is over, and no earlier.
     """
-    found = {TimedEvent(end, "maintenance") for node in live.nodes for _, end in node.maintenance_windows}
+    found = {TimedEvent(end, "maintenance") for node in observed.nodes for _, end in node.maintenance_windows}
     for g, j in enumerate(gang_indices):
-        spec, starts = specs.gangs[j], live.start_times.get(j)
+        spec, starts = specs.gangs[j], observed.start_times.get(j)
         if starts and spec.expected_duration is not None:
             found.add(TimedEvent(min(starts) + spec.expected_duration, "end", g))
-        if (
-            j in submission_times
-            and j not in live.reserved_starts
-            and running_pod_count(j, live) < max(1, spec.minimum)
-        ):
+        is_waiting = observed.running_pod_count(j) < max(1, spec.minimum)
+        if is_waiting and j in submission_times and j not in observed.reserved_starts:
             found.add(TimedEvent(submission_times[j] + specs.cluster.patience + 1, "patience", g))
-        if (until := cooldown_end(j, spec, live, specs.scheduler)) is not None:
+        if (until := cooldown_end(j, spec, observed, specs.scheduler)) is not None:
             found.add(TimedEvent(until, "cooldown", g))
-    found |= {
-        TimedEvent(at, "too late")
-        for at in _too_late_times(specs, live, gang_indices, {moment.time for moment in found if moment.cause == "end"})
-    }
-    return tuple(sorted(found, key=lambda m: (m.time, m.cause, -1 if m.gang is None else m.gang)))
+    ends = {event.time for event in found if event.cause == "end"}
+    found |= {TimedEvent(at, "too late") for at in _too_late_times(specs, observed, gang_indices, ends)}
+    return tuple(sorted(found, key=lambda event: (event.time, event.cause, -1 if event.gang is None else event.gang)))
 
 
 def _too_late_times(
-    specs: Specs, live: ObservedState, gang_indices: Sequence[int], end_times: set[int]
+    specs: Specs, observed: ObservedState, gang_indices: Sequence[int], end_times: set[int]
 ) -> Iterator[int]:
-    """From when a job that starts does not end before maintenance begins any more, or before a reservation falls due,
-    which it does at an end."""
-    durations = {
-        lasts
-        for j in gang_indices
-        if (lasts := specs.gangs[j].expected_duration) is not None and not running_pod_count(j, live)
-    }
-    begins = {start for node in live.nodes for start, _ in node.maintenance_windows}
-    for times in (begins, end_times if len(end_times) * len(durations) <= MAX_END_DURATION_PAIRS else ()):
-        yield from (at - lasts + 1 for at in times for lasts in durations)
+    """From when a job that starts no longer ends before maintenance begins, or before a reservation is due, which is at
+    the end of another job."""
+    waiting = (specs.gangs[j] for j in gang_indices if not observed.running_pod_count(j))
+    durations = {gang.expected_duration for gang in waiting if gang.expected_duration is not None}
+    begins = {start for node in observed.nodes for start, _ in node.maintenance_windows}
+    if len(end_times) * len(durations) > MAX_END_DURATION_PAIRS:
+        end_times = set()
+    for times in (begins, end_times):
+        yield from (at - duration + 1 for at in times for duration in durations)
 
 
 def planning_time(
-    live: ObservedState, events: Sequence[TimedEvent], submission_times: Mapping[int, int], clock: int | None
+    observed: ObservedState, events: Sequence[TimedEvent], submission_times: Mapping[int, int], clock: int | None
 ) -> int | None:
-    """Now: the newest event or, where there is a clock, the last moment that has come by then, the newest job of the
-    repository among them."""
-    past = (
-        []
-        if clock is None
-        else [at for at in (*(moment.time for moment in events), *submission_times.values()) if at <= clock]
-    )
-    return max([*past, *([] if live.now is None else [live.now])], default=None)
+    """Now: the newest event of the state or, where there is a clock, the last event or submission that has come by
+    then."""
+    times = [*(event.time for event in events), *submission_times.values()]
+    past = [] if clock is None else [at for at in times if at <= clock]
+    return max([*past, *([] if observed.now is None else [observed.now])], default=None)
 
 
 def upcoming_events(events: Sequence[TimedEvent], now: int | None, clock: int | None) -> tuple[TimedEvent, ...]:
-    """Those to come at which somebody who waits may start. None without a now."""
+    """Those to come at which a waiting gang may start; none without a now."""
     if now is None:
         return ()
-    return tuple(moment for moment in events if moment.time > max(now, clock or now) and moment.cause != "too late")
+    after = max(now, clock or now)
+    return tuple(event for event in events if event.time > after and event.cause != "too late")

@@ -6,7 +6,7 @@ Rules: Kubernetes' InterPodAffinity and PodTopologySpread, as far as the schedul
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Generic, TypeVar
 
@@ -61,6 +61,7 @@ class LoweredRules:
     texts: tuple[str, ...]
     rules_of_role: Mapping[tuple[int, int], tuple[tuple[int, ...], tuple[int, ...]]]
     owner_pods: tuple[tuple[str, ...], ...]
+    subgroup_of_rule: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
     def gangs_with_rules(self, gangs: Iterable[Gang]) -> tuple[Gang, ...]:
         """The same gangs, their roles in the relations."""

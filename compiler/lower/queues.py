@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 
+from compiler.cluster_state.observed import ObservedState
 from compiler.lower.resources import limits, vector
-from compiler.specs import Amounts, QueueSpec
-from solver.problem import Queue
+from compiler.specs import QueueSpec, Specs
+from solver.problem import Queue, Vector
 
 ROOT_QUEUE, DEFAULT_QUEUE = "root", "default"
 
 
 def lower_queues(
-    specs: Sequence[QueueSpec],
-    default_queue: str,
-    used_by_queue: Mapping[str, Amounts],
-    names: Sequence[str],
-    closed_queues: Collection[str] = (),
+    specs: Specs, observed: ObservedState, names: Sequence[str]
 ) -> tuple[tuple[Queue, ...], tuple[QueueSpec | None, ...]]:
-    """The declared queues in their order, then `root` and the default queue if nobody declared them.
+    """The declared queues in their order, then `root` and the default queue if nobody declared them, each with its spec.
 
-    Volcano creates both at its start; a queue without a parent hangs under the root. Second result: where each came
-    from. closed: queues that the cluster has closed, whatever their documents say. Weights of a hierarchy are counted
-    in thousandths.
+    Volcano creates both at its start; a queue without a parent hangs under the root. Queues that the cluster has closed
+    are closed whatever their documents say. Weights of a hierarchy are counted in thousandths.
     """
-    declared = {spec.name for spec in specs}
-    implied = [name for name in dict.fromkeys((ROOT_QUEUE, DEFAULT_QUEUE, default_queue)) if name not in declared]
-    index = {name: q for q, name in enumerate([*(spec.name for spec in specs), *implied])}
-    made = [
+    declared = [spec.name for spec in specs.queues]
+    created = dict.fromkeys((ROOT_QUEUE, DEFAULT_QUEUE, specs.cluster.default_queue))
+    implied = [name for name in created if name not in declared]
+    index = {name: q for q, name in enumerate([*declared, *implied])}
+
+    def used(name: str) -> Vector:
+        return vector(observed.queue_used.get(name, {}), names)
+
+    queues = [
         Queue(
             spec.name,
             None if spec.name == ROOT_QUEUE else index.get(spec.parent or ROOT_QUEUE, index[ROOT_QUEUE]),
@@ -36,30 +37,20 @@ def lower_queues(
             limits(spec.guarantee, names),
             limits(spec.deserved, names),
             limits(spec.capability, names),
-            vector(used_by_queue.get(spec.name, {}), names),
-            spec.open and spec.name not in closed_queues,
-            _hierarchy_path(spec, specs),
+            used(spec.name),
+            spec.open and spec.name not in observed.closed_queues,
+            _hierarchy_path(spec, specs.queues),
             spec.reclaimable,
             spec.strict_order,
         )
-        for spec in specs
+        for spec in specs.queues
     ]
     unset = (None,) * len(names)
-    made += [
-        Queue(
-            name,
-            None if name == ROOT_QUEUE else index[ROOT_QUEUE],
-            1,
-            0,
-            unset,
-            unset,
-            unset,
-            vector(used_by_queue.get(name, {}), names),
-            name not in closed_queues,
-        )
-        for name in implied
-    ]
-    return tuple(made), (*specs, *(None for _ in implied))
+    for name in implied:
+        parent = None if name == ROOT_QUEUE else index[ROOT_QUEUE]
+        is_open = name not in observed.closed_queues
+        queues.append(Queue(name, parent, 1, 0, unset, unset, unset, used(name), is_open))
+    return tuple(queues), (*specs.queues, *(None for _ in implied))
 
 
 def _hierarchy_path(spec: QueueSpec, specs: Sequence[QueueSpec]) -> tuple[tuple[str, int], ...]:

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from compiler.cluster_state.observed import ObservedState
 from compiler.lower.eligibility import node_requirement
 from compiler.lower.pod_rules import LoweredRules
 from compiler.lower.topology import TierNames, leaf_by_node, lower_hypernodes
@@ -139,51 +140,53 @@ def _with_subgroups(demand: SubgroupDemand, subgroups: Mapping[int, SubgroupSpec
 
 
 def with_subgroup_rules(
-    pod_rules: LoweredRules,
-    gangs: Sequence[GangSpec],
-    demands: Sequence[SubgroupDemand],
-    hypernode_specs: Sequence[HyperNodeSpec],
-    nodes: Sequence[NodeSpec],
-) -> tuple[LoweredRules, dict[int, tuple[int, int]]]:
-    """The relations, and after them one for each subgroup that must be `whole`: its pods share a domain of its tier.
-    Second result: relation -> (gang, subgroup)."""
-    tiers = TierNames(hypernode_specs)
-    made, words, ties, places = list(pod_rules.pod_rules), list(pod_rules.texts), dict(pod_rules.rules_of_role), {}
-    known: dict[int, PodRule] = {}
-    for j, (spec, found) in enumerate(zip(gangs, demands, strict=True)):
-        for s in found.single_domain_subgroups:
+    rules: LoweredRules, gangs: Sequence[GangSpec], demands: Sequence[SubgroupDemand], observed: ObservedState
+) -> LoweredRules:
+    """The rules, and after them one for each single-domain subgroup: its pods share a domain of its tier."""
+    tiers = TierNames(observed.hypernodes)
+    pod_rules, rules_of_role = list(rules.pod_rules), dict(rules.rules_of_role)
+    subgroup_of_rule: dict[int, tuple[int, int]] = {}
+    texts: list[str] = []
+    rule_of_tier: dict[int, PodRule] = {}
+    for j, (spec, demand) in enumerate(zip(gangs, demands, strict=True)):
+        for s in demand.single_domain_subgroups:
             tier = tiers.lower_topology(spec.subgroups[s].topology).tier
             if tier >= tiers.root_tier:
                 continue
-            if tier not in known:
-                domains = _domain_by_node(hypernode_specs, nodes, tier)
-                known[tier] = PodRule(
-                    "affinity",
-                    domains,
-                    (0,) * (max((d for d in domains if d is not None), default=-1) + 1),
-                    own_gang_only=True,
-                )
-            places[len(made)] = j, s
+            if tier not in rule_of_tier:
+                rule_of_tier[tier] = _single_domain_rule(observed, tier)
+            number = len(pod_rules)
             for t in _subgroup_roles(spec, s):
-                bears, matches = ties.get((j, t), ((), ()))
-                ties[j, t] = (*bears, len(made)), (*matches, len(made))
-            made.append(known[tier])
-            words.append(f"inside one tier-{tier} domain")
-    if not places:
-        return pod_rules, places
-    return LoweredRules(tuple(made), tuple(words), ties, (*pod_rules.owner_pods, *(() for _ in places))), places
+                owned, selecting = rules_of_role.get((j, t), ((), ()))
+                rules_of_role[j, t] = (*owned, number), (*selecting, number)
+            pod_rules.append(rule_of_tier[tier])
+            subgroup_of_rule[number] = j, s
+            texts.append(f"inside one tier-{tier} domain")
+    return LoweredRules(
+        tuple(pod_rules),
+        (*rules.texts, *texts),
+        rules_of_role,
+        (*rules.owner_pods, *(() for _ in texts)),
+        subgroup_of_rule,
+    )
+
+
+def _single_domain_rule(observed: ObservedState, tier: int) -> PodRule:
+    domains = _domain_by_node(observed.hypernodes, observed.nodes, tier)
+    count = len({domain for domain in domains if domain is not None})
+    return PodRule("affinity", domains, (0,) * count, own_gang_only=True)
 
 
 def _domain_by_node(
     hypernode_specs: Sequence[HyperNodeSpec], nodes: Sequence[NodeSpec], tier: int
 ) -> tuple[int | None, ...]:
     """Node -> its highest domain of a tier up to this one, numbered by their first nodes."""
-    made, leaf = lower_hypernodes(hypernode_specs), leaf_by_node(hypernode_specs)
+    hypernodes, leaf = lower_hypernodes(hypernode_specs), leaf_by_node(hypernode_specs)
 
     def domain(h: int | None) -> int | None:
-        if h is None or made[h].tier > tier:
+        if h is None or hypernodes[h].tier > tier:
             return None
-        while (parent := made[h].parent) is not None and made[parent].tier <= tier:
+        while (parent := hypernodes[h].parent) is not None and hypernodes[parent].tier <= tier:
             h = parent
         return h
 

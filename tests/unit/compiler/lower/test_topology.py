@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from compiler.cluster_state.observed import ObservedState
 from compiler.lower.queues import lower_queues
 from compiler.lower.topology import TierNames, leaf_by_node, lower_hypernodes
-from compiler.specs import TopologySpec
+from compiler.specs import ClusterSpec, QueueSpec, Specs, TopologySpec
 from solver.problem import Topology
 from tests.builders.specs import hypernode, queue
 
@@ -13,6 +14,11 @@ TREE = (
     hypernode("l0", 1, nodes=("n0", "n1")),
     hypernode("l1", 1, nodes=("n2",)),
 )
+
+
+def specs_of(*queues: QueueSpec, default_queue: str = "default") -> Specs:
+    cluster = ClusterSpec(queues[0].document, "test", default_queue=default_queue)
+    return Specs(cluster, (), (), queues, (), (), (), None, ())
 
 
 def test_hypernodes_point_to_their_parents_and_nodes_to_their_leaf() -> None:
@@ -35,9 +41,8 @@ def test_what_is_not_limited_may_use_the_virtual_root(wanted: TopologySpec, expe
 
 
 def test_a_queue_without_parent_hangs_under_the_root_that_volcano_makes() -> None:
-    made, origins = lower_queues(
-        (queue("child", "team"), queue("team")), "default", {"child": {"gpu": 3}}, ("cpu", "gpu")
-    )
+    observed = ObservedState((), (), queue_used={"child": {"gpu": 3}})
+    made, origins = lower_queues(specs_of(queue("child", "team"), queue("team")), observed, ("cpu", "gpu"))
     assert [(q.name, None if q.parent is None else made[q.parent].name) for q in made] == [
         ("child", "team"),
         ("team", "root"),
@@ -49,9 +54,8 @@ def test_a_queue_without_parent_hangs_under_the_root_that_volcano_makes() -> Non
 
 
 def test_what_a_queue_does_not_say_is_no_limit() -> None:
-    made, _ = lower_queues(
-        (queue("root", capability={"gpu": 4}), queue("team", guarantee={"gpu": 0})), "team", {}, ("cpu", "gpu")
-    )
+    specs = specs_of(queue("root", capability={"gpu": 4}), queue("team", guarantee={"gpu": 0}), default_queue="team")
+    made, _ = lower_queues(specs, ObservedState((), ()), ("cpu", "gpu"))
     assert [q.name for q in made] == ["root", "team", "default"]
     assert made[0].parent is None
     assert made[0].capability == (None, 4)

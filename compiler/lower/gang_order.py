@@ -1,0 +1,39 @@
+"""What orders gangs: the priorities of their classes, and their ages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from compiler.cluster_state.observed import ObservedState
+from compiler.specs import GangSpec, PriorityClassSpec
+
+SYSTEM_PRIORITIES: Mapping[str, int] = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+"""The two classes that every Kubernetes cluster has."""
+
+
+def class_priorities(classes: Sequence[PriorityClassSpec]) -> tuple[Mapping[str, int], int]:
+    """Value by class name, and the value of a job that names none: the global default's (the highest, if several claim
+    to be it), else 0."""
+    values = {**SYSTEM_PRIORITIES, **{spec.name: spec.value for spec in classes}}
+    return values, max((spec.value for spec in classes if spec.global_default), default=0)
+
+
+def submission_times(gangs: Sequence[GangSpec], observed: ObservedState, dates: Mapping[str, int]) -> Mapping[int, int]:
+    """Seconds since the epoch: what the job says, else when the cluster got it, else when the repository did."""
+    known: dict[int, int] = {}
+    for j, spec in enumerate(gangs):
+        for time in (spec.submitted_at, observed.creation_times.get(j), dates.get(spec.document.file)):
+            if time is not None:
+                known[j] = time
+                break
+    return known
+
+
+def age_ranks(gangs: Sequence[GangSpec], times: Mapping[int, int]) -> Mapping[int, int]:
+    """Ranks from 0, the oldest first; gangs of unknown age come last, and equal ones by name."""
+
+    def order(j: int) -> tuple[bool, int, str, str, str]:
+        spec = gangs[j]
+        return j not in times, times.get(j, 0), spec.namespace, spec.document.name, spec.document.kind
+
+    return {j: rank for rank, j in enumerate(sorted(range(len(gangs)), key=order))}

@@ -1,0 +1,54 @@
+"""What every part of lowering reads: the specs, the cluster's state related to them, and the time of the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from compiler.cluster_state.observed import ObservedState, observe_state
+from compiler.cluster_state.state import ClusterState
+from compiler.lower.gang_order import submission_times
+from compiler.lower.moments import planning_time, timed_events
+from compiler.lower.origins import TimedEvent
+from compiler.specs import GangSpec, PodSpec, Specs
+
+
+@dataclass(frozen=True)
+class LoweringInputs:
+    """gang_indices: the gangs of the problem, as indices into `specs.gangs`. submission_times: index into `specs.gangs`
+    -> seconds since the epoch. events: all times at which something changes by itself. clock: when the state was read.
+    """
+
+    specs: Specs
+    observed: ObservedState
+    gang_indices: tuple[int, ...]
+    submission_times: Mapping[int, int]
+    events: tuple[TimedEvent, ...]
+    clock: int | None
+
+    @cached_property
+    def gangs(self) -> tuple[GangSpec, ...]:
+        """The gangs of the problem."""
+        return tuple(self.specs.gangs[j] for j in self.gang_indices)
+
+    def pods(self) -> Iterator[PodSpec]:
+        for gang in self.gangs:
+            for role in gang.roles:
+                yield role.pod
+
+
+def lowering_inputs(specs: Specs, state: ClusterState | None, dates: Mapping[str, int]) -> LoweringInputs:
+    """The state observed at the plan's time. Gangs that finished, are suspended or have no pods are left out."""
+    clock = state.clock if state else None
+    observed = observe_state(specs, state or ClusterState())
+    chosen = tuple(j for j, gang in enumerate(specs.gangs) if j not in observed.finished_gangs and is_plannable(gang))
+    submitted = submission_times(specs.gangs, observed, dates)
+    events = timed_events(specs, observed, chosen, submitted)
+    observed = replace(observed, now=planning_time(observed, events, submitted, clock))
+    return LoweringInputs(specs, observed, chosen, submitted, events, clock)
+
+
+def is_plannable(gang: GangSpec) -> bool:
+    """Whether its owner lets it run, under this scheduler, and it has pods."""
+    return gang.schedulable and any(role.replicas for role in gang.roles)

@@ -1,0 +1,115 @@
+"""Nodes of the specs as nodes of the problem: classes, capacities, and what other pods leave free."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from operator import sub
+
+from compiler.lower.device_slots import SlotGroups, SlotHolder
+from compiler.lower.eligibility import NodeClasses, classify_nodes, returned_node
+from compiler.lower.inputs import LoweringInputs
+from compiler.lower.resources import vector, vector_sum
+from compiler.lower.time import maintenance_in, maintenance_windows
+from compiler.lower.topology import leaf_by_node
+from compiler.specs import Amounts, NodeSpec
+from solver.problem import Node, ReturningNode, Vector
+
+DEFAULT_PODS_PER_NODE = 110
+"""Pod capacity of a node that states none: the kubelet's default."""
+
+SlotHolders = Mapping[int, tuple[SlotHolder, ...]]
+"""Node -> the pods that certainly hold certain of its slots."""
+
+
+def node_classes(inputs: LoweringInputs, slot_groups: SlotGroups) -> NodeClasses:
+    """Of the nodes as they are and, after them, of the unschedulable ones as they will be when they are back."""
+    nodes = inputs.observed.nodes
+    returned = [returned_node(node) for node in nodes if node.unschedulable]
+    requirements = map(slot_groups.node_requirement, inputs.pods())
+    return classify_nodes((*nodes, *returned), requirements, slot_groups.numa_aware)
+
+
+def lower_nodes(
+    inputs: LoweringInputs, classes: NodeClasses, slot_groups: SlotGroups, names: Sequence[str]
+) -> tuple[tuple[Node, ...], SlotHolders]:
+    """Capacity less what other pods hold; and the certain holders of device slots.
+
+    A node that is over-committed, or not ready, offers exactly what our running pods fill.
+    """
+    specs, leaf = inputs.observed.nodes, leaf_by_node(inputs.observed.hypernodes)
+    returning = (spec.name for spec in specs if spec.unschedulable)
+    class_when_back = dict(zip(returning, classes.class_by_node[len(specs) :], strict=True))
+    room = _NodeRoom(inputs, names)
+    nodes: list[Node] = []
+    holders: dict[int, tuple[SlotHolder, ...]] = {}
+    for spec, node_class in zip(specs, classes.class_by_node, strict=False):
+        capacity, free = room.capacity_and_free(spec)
+        pods = inputs.observed.pods_on(spec.name)
+        slots, holding = slot_groups.device_slots(spec, pods, names) if slot_groups.names else ((), ())
+        back = None
+        if spec.unschedulable:
+            back = ReturningNode(class_when_back[spec.name], capacity, free, slots)
+        if spec.name in inputs.observed.unready_nodes:
+            free = capacity = room.held_by_gangs(spec)
+            slots = tuple(replace(slot, free=(0,) * len(names)) for slot in slots)
+        elif holding:
+            holders[len(nodes)] = holding
+        windows = maintenance_windows(spec, inputs.observed.now)
+        nodes.append(
+            Node(
+                spec.name,
+                node_class,
+                leaf.get(spec.name),
+                capacity,
+                free,
+                slots,
+                maintenance_in(windows),
+                back,
+                windows,
+            )
+        )
+    return tuple(nodes), holders
+
+
+class _NodeRoom:
+    """Capacities and free amounts; equal allocatable amounts, of which a pool has thousands, are converted once."""
+
+    def __init__(self, inputs: LoweringInputs, names: Sequence[str]) -> None:
+        self.names, self.foreign_amounts = names, inputs.observed.foreign_amounts
+        self._nothing = vector({}, names)
+        self._held = _gang_amounts_by_node(inputs, names)
+        self._capacities: dict[tuple[tuple[str, int], ...], Vector] = {}
+
+    def held_by_gangs(self, spec: NodeSpec) -> Vector:
+        """What the running pods of the problem's gangs hold there."""
+        return self._held.get(spec.name, self._nothing)
+
+    def capacity_and_free(self, spec: NodeSpec) -> tuple[Vector, Vector]:
+        capacity = self._capacity(spec.allocatable)
+        if spec.name not in self.foreign_amounts and spec.name not in self._held:
+            return capacity, capacity
+        foreign = vector(self.foreign_amounts.get(spec.name, {}), self.names)
+        free = tuple(map(max, map(sub, capacity, foreign), self.held_by_gangs(spec)))
+        return tuple(map(max, capacity, free)), free
+
+    def _capacity(self, allocatable: Amounts) -> Vector:
+        key = tuple(allocatable.items())
+        if key not in self._capacities:
+            amounts = vector({"pods": DEFAULT_PODS_PER_NODE, **allocatable}, self.names)
+            self._capacities[key] = tuple(max(0, amount) for amount in amounts)
+        return self._capacities[key]
+
+
+def _gang_amounts_by_node(inputs: LoweringInputs, names: Sequence[str]) -> dict[str, Vector]:
+    """Node name -> what the running pods of the problem's gangs hold there."""
+    held: dict[str, Vector] = {}
+    nothing = vector({}, names)
+    for gang, j in zip(inputs.gangs, inputs.gang_indices, strict=True):
+        running = inputs.observed.running_pods.get(j)
+        if running is None:
+            continue
+        requests = [vector(role.pod.requests, names) for role in gang.roles]
+        for (t, name), pods in running.items():
+            held[name] = vector_sum(held.get(name, nothing), requests[t], pods)
+    return held

@@ -1,6 +1,6 @@
 """Who may be evicted for whom, and how much of a gang: the rules of Volcano's preempt and reclaim as pure functions
 (volcano.sh, actions preempt, reclaim, gangpreempt, gangreclaim; plugins gang, priority and capacity).
-`solver.verify.victims` says them a second time."""
+`solver.verify.evictions` says them a second time."""
 
 from __future__ import annotations
 

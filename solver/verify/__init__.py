@@ -1,27 +1,28 @@
-"""The independent check of a plan against its problem. It shares no code with the model, so a mistake there cannot hide
+"""The independent check of a plan against its problem. It shares no code with the models, so a mistake there shows
 here.
 
-What a valid plan is, rule by rule, stands in the docstrings of the functions in `RULES`; docs/model.md says the same as
-mathematics. Three words are used throughout. *Running* pods are the ones of `Gang.running`. *New* pods are the placed
-ones beyond them, counted per (role, node). A gang *grows* when it gets at least one new pod. What runs may already
-break a rule (the topology changed, a limit was lowered): that is no fault of the plan, and every rule says what new
-pods may still do then.
+The docstrings of the functions in `RULES` say rule by rule what a valid plan is; docs/model.md says the same as
+mathematics. Three words are used throughout. *Running* pods are those of `Gang.running`. *New* pods are the placed ones
+beyond them, counted per (role, node). A gang *grows* when it gets at least one new pod. What runs may already break a
+rule (the topology changed, a limit was lowered): that is no fault of the plan, and every rule says what new pods may
+still do then.
 
 The problem is taken as valid; `solver.validation.values` sees to that.
 
-    ledger      problem and plan side by side, with the sums that several rules need
-    gangs       what is decided of each gang: decisions, actions, running pods, replicas, domains, kinds of nodes, topology, subgroups
-    capacity    the room of nodes
-    cells       the room of their parts: NUMA cells, devices
-    queues      limits, guarantees, shares by weight, what queues are said to hold
-    quotas      Volcano's queue plugins, read a second time
-    batches     who is decided in which batch, and what its verdicts may say
-    reasons     why gangs wait
-    victims     evictions: their form, their right, their need
-    votes       what the scheduler's plugins, and disruption budgets, say of them
-    relations   rules between pods
-    time        strict queues, kept domains, maintenance, the reservation
-    values      what objectives are said to be worth
+    checked_plan        problem and plan side by side, with the sums that several rules need
+    gangs               decisions, actions, running pods, replicas, domains, eligibility, topology, subgroups
+    capacity            what nodes hold
+    device_slots        what their device slots hold
+    queues              limits, guarantees, proportional shares, what the plan says that queues hold
+    quotas              Volcano's queue plugins, implemented a second time
+    batches             which gangs each batch decides, and its verdicts
+    reasons             facts and repairs
+    evictions           victims: form, rights, limits
+    eviction_votes      what the scheduler's plugins and disruption budgets allow
+    eviction_necessity  no victim that is not needed
+    pod_rules           affinity, anti-affinity, topology spread
+    time                strict queues, dedicated domains, maintenance, the reservation
+    values              the objectives' values and bounds
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ from solver.plan import Plan
 from solver.problem import Problem
 from solver.verify.batches import batches
 from solver.verify.capacity import capacity
-from solver.verify.cells import device_slots
+from solver.verify.checked_plan import CheckedPlan, PlanPath, needs
+from solver.verify.device_slots import device_slots
+from solver.verify.evictions import EVICTION_RULES
 from solver.verify.gangs import (
     actions,
     decisions,
@@ -43,13 +46,11 @@ from solver.verify.gangs import (
     subgroups,
     topology,
 )
-from solver.verify.ledger import CheckedPlan, PlanPath, needs
+from solver.verify.pod_rules import POD_RULES
 from solver.verify.queues import capability, closed_queues, guarantees, proportion, queue_use, real_capability
 from solver.verify.reasons import reasons
-from solver.verify.relations import AFFINITY_RULES
 from solver.verify.time import TIME_RULES
 from solver.verify.values import VALUE_RULES
-from solver.verify.victims import VICTIM_RULES
 
 __all__ = ["RULES", "Violation", "needs", "verify"]
 
@@ -89,8 +90,8 @@ RULES = (
     batches,
     reasons,
     device_slots,
-    *VICTIM_RULES,
-    *AFFINITY_RULES,
+    *EVICTION_RULES,
+    *POD_RULES,
     *TIME_RULES,
     *VALUE_RULES,
 )

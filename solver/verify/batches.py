@@ -6,7 +6,7 @@ import math
 from collections import Counter
 
 from solver.plan import Batch, Objective
-from solver.verify.ledger import CheckedPlan, Findings
+from solver.verify.checked_plan import CheckedPlan, Findings
 
 GAP_TOLERANCE = 1e-9
 PROVEN_GAP = 1e-6
@@ -40,7 +40,10 @@ def _verdict_findings(b: int, batch: Batch) -> Findings:
 
 
 def _objective_fault(objective: Objective) -> str:
-    """gap = |bound - value| / max(1, |value|); proven only when it is at most `PROVEN_GAP`. Empty when all is well."""
+    """What is wrong with an objective; empty if nothing is.
+
+    gap = |bound - value| / max(1, |value|); proven only when it is at most `PROVEN_GAP`.
+    """
     if objective.verdict not in VERDICTS:
         return f"{objective.verdict!r} is none of {', '.join(VERDICTS)}"
     if not math.isfinite(objective.value):

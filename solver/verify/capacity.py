@@ -1,8 +1,8 @@
-"""The verifier's rule about the room of nodes."""
+"""The verifier's rule about what nodes hold."""
 
 from __future__ import annotations
 
-from solver.verify.ledger import CheckedPlan, Findings, add_vector
+from solver.verify.checked_plan import CheckedPlan, Findings, add_vector
 
 
 def capacity(x: CheckedPlan) -> Findings:

@@ -1,16 +1,16 @@
-"""The verifier's rules about single gangs: what is decided of each, with which pods, where."""
+"""The verifier's rules about single gangs: the decision, its pods and where they are."""
 
 from __future__ import annotations
 
 from collections import Counter
 from itertools import pairwise
 
-from solver.verify.ledger import CheckedPlan, Findings
+from solver.verify.checked_plan import CheckedPlan, Findings
 
 
 def decisions(x: CheckedPlan) -> Findings:
-    """One decision for each gang, in order; placements point at roles and nodes that exist, hold at least one pod, are
-    sorted by (role, node) and merged (a pair occurs once)."""
+    """One decision for each gang, in order; placements name roles and nodes that exist, hold at least one pod, are
+    sorted by (role, node) and merged."""
     order = [decision.gang for decision in x.plan.decisions]
     if order != list(range(len(x.problem.gangs))):
         yield ("decisions",), f"there must be one decision for each of the {len(x.problem.gangs)} gangs, in order"
@@ -77,7 +77,7 @@ def domains(x: CheckedPlan) -> Findings:
 
 
 def eligibility(x: CheckedPlan) -> Findings:
-    """A new pod's node is of a kind that its role may use."""
+    """A new pod's node is of a class that its role may use."""
     for g, new in enumerate(x.new_pods):
         for role, node in new:
             if x.problem.nodes[node].node_class not in x.problem.gangs[g].roles[role].node_classes:
@@ -88,9 +88,10 @@ def eligibility(x: CheckedPlan) -> Findings:
 
 
 def topology(x: CheckedPlan) -> Findings:
-    """Hard, of tier d: all pods of a gang that grows, running ones included, share one maximal domain of tier <= d.
+    """Hard topology of tier d: all pods of a gang that grows, running ones included, share one maximal domain of tier
+    <= d.
 
-    A node without such a domain cannot be used. Nothing is asked when d is above every hypernode's tier.
+    A node without such a domain cannot be used. Nothing is required when d is above every hypernode's tier.
     """
     for g, gang, _ in x.admitted_gangs():
         if gang.topology is None or not x.is_binding(gang.topology) or not x.new_pods[g]:
@@ -101,7 +102,7 @@ def topology(x: CheckedPlan) -> Findings:
 
 
 def subgroups(x: CheckedPlan) -> Findings:
-    """Of a gang that grows, each subgroup has whole parts only: its pods are a multiple of its size, and with a hard
+    """Of a gang that grows, each subgroup has complete parts only: its pods are a multiple of its size, and with a hard
     topology of tier d they are so inside each maximal domain of tier <= d, with none outside such domains."""
     for g, gang, _ in x.admitted_gangs():
         if not x.new_pods[g]:

@@ -7,14 +7,14 @@ from decimal import Decimal
 
 from solver.problem import Vector
 from solver.verify import quotas
-from solver.verify.ledger import CheckedPlan, Findings, PlanPath, needs, vector_sum
+from solver.verify.checked_plan import CheckedPlan, Findings, PlanPath, needs, vector_sum
 
 SHARE_TOLERANCE = 1e-9
 
 
 def capability(x: CheckedPlan) -> Findings:
     """For each queue with its descendants, per resource: used + running - evicted + new <= capability. Above it
-    already: no new pod that asks."""
+    already: no new pod that asks for the resource."""
     for q, queue in enumerate(x.problem.queues):
         for r, limit in enumerate(queue.capability):
             held = x.allocated_amounts[q][r] - x.evicted_amounts[q][r]
@@ -34,7 +34,7 @@ def closed_queues(x: CheckedPlan) -> Findings:
 
 
 def real_capability(x: CheckedPlan) -> Findings:
-    """With capacity or proportion: as `capability`, of what the guarantees of others leave of it."""
+    """With capacity or proportion: as `capability`, with what the guarantees of others leave of the queue's capability."""
     for q, r, limit, tree in quotas.real_capability(x.problem):
         before, added = (
             (x.allocated_amounts[q][r], x.new_amounts[q][r])
@@ -51,7 +51,7 @@ def real_capability(x: CheckedPlan) -> Findings:
 
 def proportion(x: CheckedPlan) -> Findings:
     """With proportion: used + running + new of the queue itself <= its share by weight, per resource, where that is
-    less than the whole cluster. Above it already: no new pod that asks."""
+    less than the whole cluster. Above it already: no new pod that asks for the resource."""
     for q, share in sorted(quotas.proportional_shares(x.problem).items()):
         for name, most in share.items():
             r = x.problem.resources.index(name)
@@ -65,7 +65,7 @@ def guarantees(x: CheckedPlan) -> Findings:
     resource of which some queue is guaranteed more than 0:
 
         sum of need(q) over the root queues   <=  sum of free over the nodes + sum of used over the queues
-        need(q)                               <=  capability(q)                                               for each queue
+        need(q)                               <=  capability(q)                        for each queue
 
     Where the need before the plan is above the limit already, it must not grow: new pods only where a guarantee covers
     them.
@@ -81,8 +81,8 @@ def guarantees(x: CheckedPlan) -> Findings:
 def guarantee_shortfalls(
     x: CheckedPlan, before: Sequence[Vector], after: Sequence[Vector]
 ) -> Iterator[tuple[PlanPath, int, str]]:
-    """(where, resource, what is wrong) of each limit of `guarantees` that these holdings break. before, after: by
-    queue, without descendants."""
+    """(where, resource, fault) of each limit of `guarantees` that these holdings break. before, after: by queue,
+    without descendants."""
     earlier, later = needs(x.problem, before), needs(x.problem, after)
     roots = [q for q, queue in enumerate(x.problem.queues) if queue.parent is None]
     for r, name in enumerate(x.problem.resources):
@@ -103,9 +103,11 @@ def guarantee_shortfalls(
 
 
 def queue_use(x: CheckedPlan) -> Findings:
-    """`Plan.queues`: one for each queue in order; allocated = used + running, admitted = new - evicted, both with
-    descendants; share = max over resources of (allocated + admitted) / (capacity of all nodes) / weight; deserved as
-    worked out again, in whole units."""
+    """`Plan.queues` has one entry for each queue in order.
+
+    allocated = used + running, admitted = new - evicted, both with descendants; share = max over resources of
+    (allocated + admitted) / (capacity of all nodes) / weight; deserved as computed again here, in whole units.
+    """
     if [use.queue for use in x.plan.queues] != list(range(len(x.problem.queues))):
         yield ("queues",), f"there must be one entry for each of the {len(x.problem.queues)} queues, in order"
         return

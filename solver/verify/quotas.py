@@ -1,8 +1,7 @@
-"""The verifier's own reading of Volcano's queue plugins. It shares no code with `solver.semantics.queue_limits`, which
-the model uses.
+"""Volcano's queue plugins, implemented a second time: no code is shared with `solver.semantics.queue_limits`.
 
-Limits are worked out resource by resource and by name, in decimals: slower than the model's integers, and hard to get
-wrong in the same way.
+Resource by resource and by name, in decimals: slower than the model's integers, and unlikely to be wrong in the same
+way.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ thousand."""
 
 
 def cluster_totals(problem: Problem) -> tuple[int, ...]:
-    """The capacity of all nodes, resource by resource."""
+    """The capacity of all nodes, per resource."""
     return (
         tuple(map(sum, zip(*(node.capacity for node in problem.nodes), strict=True)))
         if problem.nodes
@@ -31,8 +30,8 @@ def cluster_totals(problem: Problem) -> tuple[int, ...]:
 
 
 def non_admitting_queues(problem: Problem) -> set[int]:
-    """Queues in which no gang may get new pods: closed ones with all below them; with capacity's hierarchy those that
-    have children too."""
+    """Queues in which no gang may get new pods: closed ones with all descendants; with capacity's hierarchy also those
+    with children."""
     found = (
         {queue.parent for queue in problem.queues if queue.parent is not None} if _is_hierarchical(problem) else set()
     )
@@ -50,13 +49,13 @@ def _is_hierarchical(problem: Problem) -> bool:
 
 
 def real_capability(problem: Problem) -> Iterator[tuple[int, int, int, bool]]:
-    """(queue, resource, most that it may hold, whether with all below it) for each limit that guarantees of others make
-    or tighten.
+    """(queue, resource, limit, whether it counts descendants) for each limit that the guarantees of others create or
+    tighten.
 
-    One that leaves the whole cluster is none: a queue that holds more than the cluster has lost nodes, not room.
+    One that leaves the whole cluster is none: a queue that holds more than the cluster has lost nodes, not capability.
 
     flat:       max(0, total - all guarantees) + its own, at most the capability
-    hierarchy:  the same inside the parent's limit; there is none where nobody above names the resource
+    hierarchy:  the same inside the parent's limit; there is none where no queue above names the resource
     """
     if not (problem.policy.capacity or problem.policy.proportion):
         return
@@ -76,7 +75,7 @@ def real_capability(problem: Problem) -> Iterator[tuple[int, int, int, bool]]:
 
 
 def _hierarchical_limit(problem: Problem, q: int, r: int) -> int | None:
-    """The limit of one queue along the tree, by going up."""
+    """The limit of one queue along the tree, from the queue upwards."""
     queue = problem.queues[q]
     if queue.parent is None:
         return queue.capability[r]
@@ -92,7 +91,7 @@ def _hierarchical_limit(problem: Problem, q: int, r: int) -> int | None:
 
 
 def proportional_shares(problem: Problem) -> Mapping[int, Amounts]:
-    """Queue -> what it deserves by weight, for the queues that have jobs, as the proportion plugin's rounds end."""
+    """Queue -> what it deserves by weight, for the queues that have jobs, by the proportion plugin's rounds."""
     if not problem.policy.proportion:
         return {}
     with localcontext() as context:
@@ -137,7 +136,7 @@ def _water_filled_shares(problem: Problem, names: list[str]) -> Mapping[int, Amo
 
 
 def _requested_amounts(problem: Problem, at: Mapping[str, int]) -> dict[int, Amounts]:
-    """What runs and waits in each queue that has jobs."""
+    """What each queue that has jobs runs and waits for."""
     found: dict[int, Amounts] = {}
     for q, queue in enumerate(problem.queues):
         if any(queue.used) or any(gang.queue == q for gang in problem.gangs):
@@ -153,9 +152,11 @@ def _requested_amounts(problem: Problem, at: Mapping[str, int]) -> dict[int, Amo
 
 
 def deserved(problem: Problem) -> list[Amounts]:
-    """Queue -> what it deserves of each resource that it is said to deserve anything of, the number of pods apart: the
-    proportion plugin's rounds where that decides; else as written, inside the real capability, but never less than the
-    guarantee."""
+    """Queue -> what it deserves of each resource that names an amount, pods aside.
+
+    By the proportion plugin's rounds where that decides; otherwise as declared, inside the real capability, but at
+    least the guarantee.
+    """
     if problem.policy.proportion:
         by_weight = proportional_shares(problem)
         return [dict(by_weight.get(q, {})) for q in range(len(problem.queues))]

@@ -27,7 +27,7 @@ from solver.repairs import (
     SoftTopology,
 )
 from solver.verify import quotas
-from solver.verify.ledger import CheckedPlan, Findings, add_vector, needs
+from solver.verify.checked_plan import CheckedPlan, Findings, add_vector, needs
 
 
 def reasons(x: CheckedPlan) -> Findings:

@@ -1,39 +1,34 @@
-"""The verifier's rules about time and order, in words of their own: they share no code with
-`solver.semantics.priorities`, `solver.semantics.exclusions` or the reservation.
+"""The verifier's rules about order and time; no code is shared with `solver.semantics` or the reservation.
 
-The words of `solver.verify` hold; besides, gangs are of one *level* whose priority, being overdue and, with capacity or
-proportion, whose queue's priority are the same, and a gang *ends by* a time when its end (`ends` where it runs, else
+The words of `solver.verify` hold. Gangs are of one *level* whose priority, being overdue and, with capacity or
+proportion, whose queue's priority are the same. A gang *ends by* a time when its end (`ends_in` where it runs, else
 `duration`) is known and not later.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
 from solver.plan import Reservation
 from solver.problem import Gang, Problem
 from solver.verify import quotas
-from solver.verify.ledger import CheckedPlan, Findings, PlanPath, vector_sum
+from solver.verify.checked_plan import CheckedPlan, Findings, PlanPath, vector_sum
+from solver.verify.eviction_votes import may_borrow_domains
 from solver.verify.queues import guarantee_shortfalls
-from solver.verify.votes import may_borrow_domains
 
 
 def strict_order(x: CheckedPlan) -> Findings:
-    """In a queue with strict order no gang starts while one waits that has a higher priority, or the same and is
-    overdue alone, or is equal in both and older (of two of one age the first in the problem)."""
+    """In a queue with strict order no gang starts while one waits that has a higher priority, or the same and alone is
+    overdue, or is equal in both and older (of two of one age the first in the problem)."""
     for q, queue in enumerate(x.problem.queues):
         if not queue.strict_order:
             continue
         waits = [g for g, d in x.decisions.items() if d.action == "wait" and x.problem.gangs[g].queue == q]
         first = min((_serving_order_key(x.problem, g) for g in waits), default=None)
-        for g, decision in sorted(x.decisions.items()):
-            if (
-                decision.action == "start"
-                and x.problem.gangs[g].queue == q
-                and first is not None
-                and _serving_order_key(x.problem, g) > first
-            ):
+        for g, decision in sorted(x.decisions.items()) if first is not None else ():
+            if decision.action != "start" or x.problem.gangs[g].queue != q:
+                continue
+            if first is not None and _serving_order_key(x.problem, g) > first:
                 yield (
                     ("decisions", g, "action"),
                     f"starts before gang {first[-1]}, which waits in the same strict queue",
@@ -46,44 +41,34 @@ def _serving_order_key(problem: Problem, g: int) -> tuple[int, bool, int, int]:
 
 
 def dedicated_domains(x: CheckedPlan) -> Findings:
-    """No new pod, and none that is reserved for, below a hypernode that a queue keeps, unless the gang's queue is that
-    queue or below it. Or the gang borrows: it starts, and whoever owns the domain can have it evicted whole
-    (`votes.borrows`)."""
+    """No new or reserved pod below a hypernode that is dedicated to a queue, unless the gang's queue is that queue or
+    below it, or the gang borrows: it starts, and the owner of the domain can evict it (`may_borrow_domains`)."""
+    placed: list[tuple[PlanPath, int, set[int]]] = []
+    for g, new in enumerate(x.new_pods):
+        if new and not _is_borrower(x, g):
+            placed.append((("decisions", g, "placements"), g, {node for _, node in new}))
     held = x.plan.reservation
-    reserved = (
-        {place.node for place in held.placements if 0 <= place.node < len(x.problem.nodes)}
-        if held is not None
-        else set()
-    )
-    firm = [(g, new) for g, new in enumerate(x.new_pods) if new and not _is_borrower(x, g)]
-    asking: list[tuple[PlanPath, int, set[int]]] = [
-        (("decisions", g, "placements"), g, {node for _, node in new}) for g, new in firm
-    ]
     if held is not None and 0 <= held.gang < len(x.problem.gangs):
-        asking.append((("reservation", "placements"), held.gang, reserved))
+        nodes = {place.node for place in held.placements if 0 <= place.node < len(x.problem.nodes)}
+        placed.append((("reservation", "placements"), held.gang, nodes))
     for q, queue in enumerate(x.problem.queues):
-        for where, g, nodes in asking if queue.dedicated_domains else ():
-            if q not in _queue_path(x.problem, x.problem.gangs[g].queue):
+        for where, g, nodes in placed if queue.dedicated_domains else ():
+            if q not in x.queue_path(x.problem.gangs[g].queue):
                 for node in sorted(nodes):
-                    if not _hypernodes_above(x.problem, node).isdisjoint(queue.dedicated_domains):
-                        yield where, f"on node {node}, in a domain that queue {q} keeps"
+                    if not x.hypernodes_above(node).isdisjoint(queue.dedicated_domains):
+                        yield where, f"on node {node}, in a domain that is dedicated to queue {q}"
 
 
 def excluded_nodes(x: CheckedPlan, g: int) -> set[int]:
-    """Nodes on which gang g may hardly get a new pod: one that closes before it ends, one in a domain that a queue
-    keeps which is not above it (even where it might borrow), one that is reserved for another gang."""
+    """Nodes that need not be open to gang g: in maintenance before it ends, in a domain dedicated to a queue that is
+    not above it (even where it may borrow), or reserved for another gang."""
     gang, held = x.problem.gangs[g], x.plan.reservation
-    others = {
-        h
-        for q, queue in enumerate(x.problem.queues)
-        if q not in _queue_path(x.problem, gang.queue)
-        for h in queue.dedicated_domains
-    }
+    path = x.queue_path(gang.queue)
+    others = {h for q, queue in enumerate(x.problem.queues) if q not in path for h in queue.dedicated_domains}
     found = {place.node for place in held.placements} if held is not None and held.gang != g else set()
     for n, node in enumerate(x.problem.nodes):
-        if (node.maintenance_in is not None and not _ends_by(gang, node.maintenance_in)) or (
-            others and not others.isdisjoint(_hypernodes_above(x.problem, n))
-        ):
+        in_maintenance = node.maintenance_in is not None and not _ends_by(gang, node.maintenance_in)
+        if in_maintenance or (others and not others.isdisjoint(x.hypernodes_above(n))):
             found.add(n)
     return found
 
@@ -92,23 +77,9 @@ def _is_borrower(x: CheckedPlan, g: int) -> bool:
     return g in x.decisions and x.decisions[g].action == "start" and may_borrow_domains(x, g)
 
 
-def _queue_path(problem: Problem, queue: int | None) -> Iterator[int]:
-    while queue is not None:
-        yield queue
-        queue = problem.queues[queue].parent
-
-
-def _hypernodes_above(problem: Problem, node: int) -> set[int]:
-    found, here = set(), problem.nodes[node].leaf
-    while here is not None:
-        found.add(here)
-        here = problem.hypernodes[here].parent
-    return found
-
-
 def maintenance(x: CheckedPlan) -> Findings:
-    """No new pod on a node that closes, unless the gang is expected to end by then, and no reservation there unless its
-    gang would."""
+    """No new pod on a node with maintenance before the gang's expected end, and none reserved there unless the reserved
+    gang would end by then."""
     for g, new in enumerate(x.new_pods):
         for _, node in sorted(new):
             closes = x.problem.nodes[node].maintenance_in
@@ -124,14 +95,14 @@ def maintenance(x: CheckedPlan) -> Findings:
 
 
 def reservation(x: CheckedPlan) -> Findings:
-    """The reserved gang waits; it and nobody else has the reservation's start. Its placements are new pods that, with
-    what it runs, make it whole. `until` are other gangs that hold pods in the plan; `starts_in` is the latest of their
-    ends, None when one is unknown.
+    """The reserved gang waits, and it alone has the reservation's start. Its placements are new pods that, with its
+    running ones, are a valid gang. `awaited_gangs` are other gangs that hold pods in the plan; `starts_in` is the
+    latest of their ends, None when one is unknown.
 
-    When they are gone, and with them all who end by the start, the placements fit: every node has the room, and the
-    queues allow them as they would allow new pods now. No other queue keeps their domains. New pods on a reserved node
-    are of a gang of a higher level that starts, or of one that ends by the start. Not checked are relations and cells
-    at that time, which nobody can tell.
+    When these are gone, and with them all that end by the start, the placements fit: on every node, and in the queues
+    as new pods would now. They respect dedicated domains. New pods on a reserved node are of a gang of a higher level
+    that starts, or of one that ends by the start. Not checked are pod rules and device slots at that time, which are
+    unknown.
     """
     held = x.plan.reservation
     for g, decision in sorted(x.decisions.items()):
@@ -227,7 +198,7 @@ def _nodes_at_start(x: CheckedPlan, held: Reservation, ended_gangs: set[int]) ->
 
 
 def _queues_at_start(x: CheckedPlan, held: Reservation, ended_gangs: set[int]) -> Findings:
-    """Capabilities, what guarantees leave of them, shares by weight as they are today, and guarantees, as for gangs
+    """Capabilities, what guarantees leave of them, proportional shares as they are today, and guarantees, as for gangs
     that start now."""
     stays = x.demand([{} if g in ended_gangs else counts for g, counts in enumerate(x.placed_pods)])
     before = [vector_sum(queue.used, amounts) for queue, amounts in zip(x.problem.queues, stays, strict=True)]
@@ -238,30 +209,27 @@ def _queues_at_start(x: CheckedPlan, held: Reservation, ended_gangs: set[int]) -
         ]
     )
     home = x.problem.gangs[held.gang].queue
+    path = x.queue_path(home)
     after = [vector_sum(amounts, more) for amounts, more in zip(before, asked, strict=True)]
     if home in quotas.non_admitting_queues(x.problem):
         yield ("reservation", "gang"), f"its queue {home} takes nothing new"
     inside = x.with_descendants(after)
-    limits = [
-        (q, r, limit, inside[q][r])
-        for q in _queue_path(x.problem, home)
-        for r, limit in enumerate(x.problem.queues[q].capability)
+    limits: list[tuple[int, int, int | None, int]] = [
+        (q, r, limit, inside[q][r]) for q in path for r, limit in enumerate(x.problem.queues[q].capability)
     ]
-    limits += [
-        (q, r, limit, (inside if tree else after)[q][r]) for q, r, limit, tree in quotas.real_capability(x.problem)
-    ]
+    for q, r, most, tree in quotas.real_capability(x.problem):
+        if q in path:
+            limits.append((q, r, most, (inside if tree else after)[q][r]))
     for q, r, limit, amount in limits:
-        if limit is not None and asked[home][r] and amount > limit and q in _queue_path(x.problem, home):
-            yield (
-                ("queues", q, "capability", r),
-                f"{limit} {x.problem.resources[r]} leave too little when the reservation falls due",
-            )
-    for name, most in quotas.proportional_shares(x.problem).get(home, {}).items():
+        if limit is not None and asked[home][r] and amount > limit:
+            message = f"{limit} {x.problem.resources[r]} leave too little when the reservation falls due"
+            yield ("queues", q, "capability", r), message
+    for name, share in quotas.proportional_shares(x.problem).get(home, {}).items():
         r = x.problem.resources.index(name)
-        if most < x.totals[r] and asked[home][r] and after[home][r] > most + quotas.RESOLUTION:
+        if share < x.totals[r] and asked[home][r] and after[home][r] > share + quotas.RESOLUTION:
             yield (
                 ("queues", home, "deserved", r),
-                f"{most:f} {name} deserved are too little when the reservation falls due",
+                f"{share:f} {name} deserved are too little when the reservation falls due",
             )
     for where, r, fault in guarantee_shortfalls(x, before, after):
         if asked[home][r]:
@@ -273,9 +241,8 @@ def _backfill_findings(x: CheckedPlan, held: Reservation) -> Findings:
     for g, new in enumerate(x.new_pods):
         gang = x.problem.gangs[g]
         started = g in x.decisions and x.decisions[g].action == "start"
-        if _ends_by(gang, held.starts_in) or (
-            started and _precedence_level(x.problem, g) > _precedence_level(x.problem, held.gang)
-        ):
+        higher = _precedence_level(x.problem, g) > _precedence_level(x.problem, held.gang)
+        if _ends_by(gang, held.starts_in) or (started and higher):
             continue
         if any(node in reserved for _, node in new):
             yield ("decisions", g, "placements"), f"gets new pods on a node that is reserved for gang {held.gang}"
@@ -283,11 +250,8 @@ def _backfill_findings(x: CheckedPlan, held: Reservation) -> Findings:
 
 def _precedence_level(problem: Problem, g: int) -> tuple[int, bool, int]:
     gang, policy = problem.gangs[g], problem.policy
-    return (
-        gang.priority,
-        gang.overdue,
-        problem.queues[gang.queue].priority if policy.capacity or policy.proportion else 0,
-    )
+    queue_priority = problem.queues[gang.queue].priority if policy.capacity or policy.proportion else 0
+    return gang.priority, gang.overdue, queue_priority
 
 
 TIME_RULES = (strict_order, dedicated_domains, maintenance, reservation)

@@ -1,4 +1,4 @@
-"""The verifier's rule about what a plan says it is worth: counts again what can be counted from the decisions alone."""
+"""The verifier's rule about the values of objectives: counts again what can be counted from the decisions alone."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from solver.plan import Batch
-from solver.verify.ledger import CheckedPlan, Findings
+from solver.verify.checked_plan import CheckedPlan, Findings
 
 MINIMISED = frozenset({"loss", "whole gangs", "victims", "subgroups", "spread", "supernodes", "nodes"})
 GANGS_OBJECTIVE = re.compile(r"gangs\[(?P<priority>-?\d+)(?P<overdue>, overdue)?(?:, queues (?P<rank>-?\d+))?\]")
@@ -16,10 +16,12 @@ ROUNDING = 1e-6
 
 
 def objective_values(x: CheckedPlan) -> Findings:
-    """A bound is no worse than the value: above it where much is good, below it where little is. `gangs[p]` is the
-    number of the batch's gangs of that priority that start; `loss` counts all evicted pods, each as dear as the seconds
-    that its gang has run, at least 1; `victims` the gangs that lose any, `whole gangs` those of them of which nothing
-    stays."""
+    """A bound is on the right side of its value: above it for what is maximised, below it for what is minimised.
+
+    `gangs[p]` is the number of the batch's gangs of that priority that start; `loss` counts all evicted pods, each with
+    the seconds that its gang has run, at least 1; `victims` the gangs that lose any, `whole gangs` those of them of
+    which nothing stays.
+    """
     gone = [
         (x.problem.gangs[g], decision.evicted_pods)
         for g, decision in sorted(x.decisions.items())

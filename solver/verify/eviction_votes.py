@@ -1,8 +1,7 @@
-"""The verifier's rules about the votes of the scheduler's plugins on victims. They share no code with
-`solver.semantics.eviction_rights` or the model.
+"""The verifier's rules about the votes of the scheduler's plugins on victims; no code is shared with
+`solver.semantics.eviction_rights` or the models.
 
-The words of `solver.verify.victims` hold. What Volcano's plugins gang, drf and capacity say is read from the problem's
-own fields, and budgets from `Problem.budgets`.
+The words of `solver.verify.evictions` hold.
 """
 
 from __future__ import annotations
@@ -11,13 +10,13 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from solver.problem import EvictionVotes, Gang
-from solver.verify.ledger import CheckedPlan, Findings, PodCounts
+from solver.verify.checked_plan import CheckedPlan, Findings, PodCounts
 
 SHARE_TOLERANCE = Fraction(1, 10**6)
 
 
 def _preemptors(x: CheckedPlan, g: int) -> Iterator[tuple[int, EvictionVotes]]:
-    """Who gang g loses pods for, and the votes that count there."""
+    """The preemptors of gang g, with the votes that count for each."""
     for j in x.decisions[g].evicted_for if x.evicted_pods[g] and g in x.decisions else ():
         if 0 <= j < len(x.problem.gangs):
             inside = x.problem.gangs[j].queue == x.problem.gangs[g].queue
@@ -25,7 +24,7 @@ def _preemptors(x: CheckedPlan, g: int) -> Iterator[tuple[int, EvictionVotes]]:
 
 
 def gang_votes(x: CheckedPlan) -> Findings:
-    """Where the plugin gang votes nobody goes whole."""
+    """Where the plugin gang votes, no gang goes completely."""
     for g in sorted(x.decisions):
         if not x.remaining_pods[g] and any(not votes.whole_gangs for _, votes in _preemptors(x, g)):
             yield (
@@ -35,8 +34,8 @@ def gang_votes(x: CheckedPlan) -> Findings:
 
 
 def share_votes(x: CheckedPlan) -> Findings:
-    """Where the plugin drf votes, a victim's dominant share is no smaller afterwards than that of any gang that it goes
-    for, at its minima."""
+    """Where the plugin drf votes, a victim's dominant share afterwards is at least that of each of its preemptors at
+    its minima."""
     for g in sorted(x.decisions):
         for j, votes in _preemptors(x, g):
             left = _dominant_share(x, x.problem.gangs[g], x.remaining_pods[g])
@@ -59,8 +58,8 @@ def _dominant_share(x: CheckedPlan, gang: Gang, counts: PodCounts) -> Fraction:
 
 
 def minimum_demand(gang: Gang, r: int) -> int:
-    """The least of resource r that the gang can start with: its roles' minima, then the pods up to its own that ask for
-    least."""
+    """The least of resource r with which the gang can start: its roles' minima, then the pods up to its own that ask
+    for least."""
     total, missing = 0, gang.minimum - sum(role.minimum for role in gang.roles)
     for role in sorted(gang.roles, key=lambda role: role.request[r]):
         more = max(0, min(missing, role.replicas - role.minimum))
@@ -69,7 +68,7 @@ def minimum_demand(gang: Gang, r: int) -> int:
 
 
 def disruption_budgets(x: CheckedPlan) -> Findings:
-    """Of the pods that a budget covers no more are evicted than it allows."""
+    """No more of the pods that a budget covers are evicted than it allows."""
     for b, budget in enumerate(x.problem.disruption_budgets):
         gone = sum(pods for g, t in set(budget.roles) for (role, _), pods in x.evicted_pods[g].items() if role == t)
         if gone > budget.allowed:
@@ -77,33 +76,19 @@ def disruption_budgets(x: CheckedPlan) -> Findings:
 
 
 def may_take_back(x: CheckedPlan, g: int, j: int) -> bool:
-    """Whether gang g runs in a domain that gang j's queue keeps, or one above that, and none at or above g's own does:
-    j may have it back."""
-    problem = x.problem
-    mine, theirs = (set(_queue_path(x, problem.gangs[one].queue)) for one in (j, g))
-    kept = {h for q in mine for h in problem.queues[q].dedicated_domains}
-    own = {h for q in theirs for h in problem.queues[q].dedicated_domains}
-    above = [_hypernodes_above(x, node) for _, node in x.running_pods[g]]
-    return any(not kept.isdisjoint(around) and own.isdisjoint(around) for around in above)
-
-
-def _queue_path(x: CheckedPlan, q: int | None) -> Iterator[int]:
-    while q is not None:
-        yield q
-        q = x.problem.queues[q].parent
-
-
-def _hypernodes_above(x: CheckedPlan, node: int) -> set[int]:
-    found, here = set(), x.problem.nodes[node].leaf
-    while here is not None:
-        found.add(here)
-        here = x.problem.hypernodes[here].parent
-    return found
+    """Whether gang g runs in a domain dedicated to gang j's queue, or one above that, and to none at or above g's own:
+    then j may evict it."""
+    mine, theirs = (
+        {h for q in x.queue_path(x.problem.gangs[gang].queue) for h in x.problem.queues[q].dedicated_domains}
+        for gang in (j, g)
+    )
+    above = [x.hypernodes_above(node) for _, node in x.running_pods[g]]
+    return any(not mine.isdisjoint(hypernodes) and theirs.isdisjoint(hypernodes) for hypernodes in above)
 
 
 def may_borrow_domains(x: CheckedPlan, g: int) -> bool:
-    """Whether gang g may get pods in domains that others keep: reclaim is on and no plugin votes on it, the gang and
-    its queue may be reclaimed, and no disruption budget covers it."""
+    """Whether gang g may get pods in domains dedicated to other queues: reclaim is on and no plugin votes on it, the
+    gang and its queue may be reclaimed, and no disruption budget covers it."""
     problem, gang = x.problem, x.problem.gangs[g]
     voted = problem.reclaim_votes.compare_shares or not problem.reclaim_votes.whole_gangs
     covered = any(other == g for budget in problem.disruption_budgets for other, _ in budget.roles)
@@ -117,7 +102,7 @@ def may_borrow_domains(x: CheckedPlan, g: int) -> bool:
 
 
 def reclaim_ancestors(x: CheckedPlan, q: int) -> list[int]:
-    """The queues above q, the nearest first, that `Policy.reclaim_levels` has asked as well."""
+    """The queues above q, the nearest first, that `Policy.ancestor_reclaim_levels` includes."""
     policy = x.problem.policy
     found: list[int] = []
     above = x.problem.queues[q].parent if policy.capacity and policy.capacity_hierarchy else None
@@ -128,8 +113,8 @@ def reclaim_ancestors(x: CheckedPlan, q: int) -> list[int]:
 
 
 def queues_to_check(x: CheckedPlan, g: int) -> set[int]:
-    """The queues that have to be able to spare what gang g loses to gangs of other queues: its own, and those above it
-    that are asked and do not stand at the same height above the winner's."""
+    """The queues that must be able to spare what gang g loses to gangs of other queues: its own, and included
+    ancestors, unless one is at the same height above the preemptor's queue."""
     found, home = set(), x.problem.gangs[g].queue
     for j, _ in _preemptors(x, g):
         if x.problem.gangs[j].queue != home and not may_take_back(x, g, j):
@@ -142,7 +127,7 @@ def queues_to_check(x: CheckedPlan, g: int) -> set[int]:
 
 
 def contention(x: CheckedPlan) -> Findings:
-    """Two queues below one that is asked take nothing from one another of which neither deserves anything."""
+    """Two queues with a common included ancestor take nothing from one another of which neither deserves anything."""
     for g in sorted(x.decisions):
         mine = x.problem.gangs[g].queue
         for j, _ in _preemptors(x, g):

@@ -1,4 +1,4 @@
-"""The verifier's ledger: problem and plan side by side, with the sums that several rules need."""
+"""Problem and plan side by side, with the sums that several rules need."""
 
 from __future__ import annotations
 
@@ -19,13 +19,11 @@ PodCounts = Mapping[tuple[int, int], int]
 
 
 def needs(problem: Problem, holdings: Sequence[Vector]) -> list[Vector]:
-    """What has to be kept for each queue, its descendants included, when queue q itself (without descendants) holds
-    `holdings[q]`.
+    """What must stay available to each queue, its descendants included, when queue q itself holds `holdings[q]`.
 
         need(q) = max(guarantee(q), holding(q) + sum of need(c) over the children c of q)        per resource
 
-    An unused part of a guarantee counts as taken, and a child's guarantee counts inside its parent's. A guarantee not
-    given is 0.
+    An unused part of a guarantee counts as taken, and a child's guarantee counts inside its parent's.
     """
     need = [list(held) for held in holdings]
     for q in reversed(_top_down_order([queue.parent for queue in problem.queues])):
@@ -55,9 +53,13 @@ def _pod_counts(placements: Iterable[Placement]) -> PodCounts:
     return counts
 
 
+def _difference(pods: PodCounts, others: PodCounts) -> PodCounts:
+    """Where there are more pods than others, how many more."""
+    return {spot: more for spot, number in sorted(pods.items()) if (more := number - others.get(spot, 0)) > 0}
+
+
 class CheckedPlan:
-    """Problem and plan side by side, with the sums that several rules need. Placements that point nowhere are left to
-    rule `decisions`."""
+    """Problem and plan side by side. Placements out of range are left to rule `decisions`."""
 
     def __init__(self, problem: Problem, plan: Plan) -> None:
         self.problem = problem
@@ -68,16 +70,12 @@ class CheckedPlan:
                 self.decisions.setdefault(decision.gang, decision)
         self.running_pods = [_pod_counts(gang.running) for gang in problem.gangs]
         self.evicted_pods = [self._evicted_pods_of(g) for g in range(len(problem.gangs))]
-        self.remaining_pods: list[PodCounts] = [
-            {key: left for key, pods in running.items() if (left := pods - gone.get(key, 0)) > 0} if gone else running
-            for running, gone in zip(self.running_pods, self.evicted_pods, strict=True)
+        self.remaining_pods = [
+            _difference(running, gone) for running, gone in zip(self.running_pods, self.evicted_pods, strict=True)
         ]
         self.placed_pods = [self._placed_pods_of(g) for g in range(len(problem.gangs))]
-        self.new_pods: list[PodCounts] = [
-            {key: pods - running.get(key, 0) for key, pods in sorted(placed.items()) if pods > running.get(key, 0)}
-            if placed != running
-            else {}
-            for placed, running in zip(self.placed_pods, self.running_pods, strict=True)
+        self.new_pods = [
+            _difference(placed, running) for placed, running in zip(self.placed_pods, self.running_pods, strict=True)
         ]
         self.highest_tier = max((hypernode.tier for hypernode in problem.hypernodes), default=0)
         self._domains: dict[tuple[int | None, int], int | None] = {}
@@ -89,7 +87,7 @@ class CheckedPlan:
         return _pod_counts(place for place in self.decisions[gang].placements if self.is_valid_placement(gang, place))
 
     def _evicted_pods_of(self, gang: int) -> PodCounts:
-        """Running pods that the plan evicts; what never ran is left to rule `evictions`."""
+        """Running pods that the plan evicts; pods that never ran are left to rule `evictions`."""
         if gang not in self.decisions or not self.decisions[gang].evicted_pods:
             return {}
         evicted = _pod_counts(
@@ -123,19 +121,16 @@ class CheckedPlan:
     def meets_minima(self, gang: int, counts: PodCounts) -> bool:
         """Whether the pods reach the minimum of the gang, of each role and, as a total, of each subgroup."""
         spec, pods = self.problem.gangs[gang], self.pods_per_role(gang, counts)
-        return (
-            sum(pods) >= spec.minimum
-            and all(amount >= role.minimum for amount, role in zip(pods, spec.roles, strict=True))
-            and all(sum(pods[t] for t in part.roles) >= part.minimum * part.size for part in spec.subgroups)
-        )
+        role_minima = all(amount >= role.minimum for amount, role in zip(pods, spec.roles, strict=True))
+        subgroup_minima = all(sum(pods[t] for t in s.roles) >= s.minimum * s.size for s in spec.subgroups)
+        return sum(pods) >= spec.minimum and role_minima and subgroup_minima
 
     def is_binding(self, topology: Topology | None) -> bool:
         """Whether the topology restricts anything: it is hard, and not wider than the widest hypernode."""
         return topology is not None and topology.mode == "hard" and topology.tier <= self.highest_tier
 
     def domain(self, node: int, tier: int) -> int | None:
-        """The maximal domain of a node: the highest hypernode above it that is reached from its leaf through tiers <=
-        `tier` only."""
+        """The maximal domain of a node: the highest hypernode reached from its leaf through tiers <= `tier` only."""
         leaf = self.problem.nodes[node].leaf
         if (leaf, tier) not in self._domains:
             found, above = None, leaf
@@ -145,7 +140,7 @@ class CheckedPlan:
         return self._domains[leaf, tier]
 
     def domain_node_sets(self, topology: Topology | None) -> list[list[int]]:
-        """The sets of nodes of which a gang with this topology needs one."""
+        """The sets of nodes of which one must hold a gang with this topology."""
         tier = topology.tier if topology is not None and self.is_binding(topology) else None
         if tier not in self._domain_node_sets:
             inside = defaultdict(list)
@@ -171,8 +166,20 @@ class CheckedPlan:
                 add_vector(total[parent], total[q])
         return [tuple(amounts) for amounts in total]
 
-    def needs(self, own: Sequence[Vector]) -> list[Vector]:
-        return needs(self.problem, own)
+    def queue_path(self, queue: int | None) -> list[int]:
+        """The queue and its ancestors, the nearest first."""
+        found = []
+        while queue is not None:
+            found.append(queue)
+            queue = self.problem.queues[queue].parent
+        return found
+
+    def hypernodes_above(self, node: int) -> set[int]:
+        found, here = set(), self.problem.nodes[node].leaf
+        while here is not None:
+            found.add(here)
+            here = self.problem.hypernodes[here].parent
+        return found
 
     @cached_property
     def totals(self) -> Vector:
@@ -208,7 +215,7 @@ class CheckedPlan:
 
     @cached_property
     def evicted_amounts(self) -> list[Vector]:
-        """What evicted pods give back, in each queue with its descendants."""
+        """What evicted pods return, in each queue with its descendants."""
         return self.with_descendants(self.own_evicted_amounts)
 
 

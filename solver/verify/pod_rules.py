@@ -1,0 +1,117 @@
+"""The verifier's rules about pod rules, written from Kubernetes' text (InterPodAffinity and PodTopologySpread).
+
+The words of `solver.verify` hold. A pod *owns* a rule that its role owns, and is *selected* by one that selects its
+role. Pods that the plan evicts count as staying: they are still there when the new pods are scheduled.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from solver.problem import PodRule, RuleKind
+from solver.verify.checked_plan import CheckedPlan, Findings
+
+
+@dataclass(frozen=True, slots=True)
+class _PodGroup:
+    """So many pods of one role of one gang on one node; is_new: the plan puts them there."""
+
+    gang: int
+    role: int
+    pods: int
+    is_new: bool
+    owns_rule: bool
+    is_selected: bool
+
+
+def _pods_by_domain(x: CheckedPlan, rho: int) -> dict[int | None, list[_PodGroup]]:
+    """Domain (None: none) -> the gangs' pods there that own the rule or are selected by it."""
+    found: dict[int | None, list[_PodGroup]] = defaultdict(list)
+    for g, gang in enumerate(x.problem.gangs):
+        for new, counts in ((False, x.running_pods[g]), (True, x.new_pods[g])):
+            for (t, node), pods in sorted(counts.items()):
+                owns, selected = rho in gang.roles[t].owned_rules, rho in gang.roles[t].selecting_rules
+                if owns or selected:
+                    found[x.problem.pod_rules[rho].domains[node]].append(_PodGroup(g, t, pods, new, owns, selected))
+    return found
+
+
+def _rules_of_kind(x: CheckedPlan, rule_kind: RuleKind) -> list[tuple[int, PodRule]]:
+    return [(rho, rule) for rho, rule in enumerate(x.problem.pod_rules) if rule.rule_kind == rule_kind]
+
+
+def anti_affinity(x: CheckedPlan) -> Findings:
+    """Required anti-affinity, both ways: no domain holds an owner and another pod that the rule selects, unless both
+    were there before. Nodes outside all domains are free."""
+    for rho, rule in _rules_of_kind(x, "anti-affinity"):
+        for d, group in _pods_by_domain(x, rho).items():
+            if d is None:
+                continue
+            owners = rule.owners_present[d] if rule.owners_present else 0
+            for one in group:
+                others = sum(p.pods for p in group if p.is_selected and (one.is_new or p.is_new)) - (
+                    one.is_selected and one.is_new
+                )
+                against = one.owns_rule and (others or (one.is_new and rule.selected_present[d]))
+                if against or (one.is_selected and one.is_new and owners):
+                    yield (
+                        ("decisions", one.gang, "placements"),
+                        f"role {one.role} is in domain {d} of rule {rho} with a pod that may not be there",
+                    )
+
+
+def affinity(x: CheckedPlan) -> Findings:
+    """Required affinity: each new owner is in a domain with a selected pod that does not depend on it: one of no gang,
+    one that runs, or a new one that is no owner.
+
+    Only where there is no such pod in any domain may all new owners be in one domain with one of them selected: it is
+    let in first, since it matches its own rule.
+    """
+    for rho, rule in _rules_of_kind(x, "affinity"):
+        groups = _pods_by_domain(x, rho)
+        safe = {d for d, pods in enumerate(rule.selected_present) if pods}
+        safe |= {
+            d
+            for d, group in groups.items()
+            if d is not None and any(p.is_selected and not (p.is_new and p.owns_rule) for p in group)
+        }
+        asking = {
+            d: [p for p in group if p.is_new and p.owns_rule]
+            for d, group in groups.items()
+            if any(p.is_new and p.owns_rule for p in group)
+        }
+        first = (
+            not safe
+            and len(asking) == 1
+            and None not in asking
+            and any(p.is_selected for group in asking.values() for p in group)
+        )
+        for d, group in asking.items():
+            if d is None or (d not in safe and not first):
+                yield (
+                    ("decisions", group[0].gang, "placements"),
+                    f"role {group[0].role} is in domain {d} of rule {rho} without the pods it needs",
+                )
+
+
+def topology_spread(x: CheckedPlan) -> Findings:
+    """Topology spread that forbids: in a domain with new owners, selected pods - fewest <= max_skew, the fewest over
+    all domains, 0 with less than min_domains. No owner outside all domains."""
+    for rho, rule in _rules_of_kind(x, "spread"):
+        groups = _pods_by_domain(x, rho)
+        count = [
+            pods + sum(p.pods for p in groups.get(d, ()) if p.is_selected)
+            for d, pods in enumerate(rule.selected_present)
+        ]
+        fewest = min(count, default=0) if len(count) >= rule.min_domains else 0
+        for d, group in groups.items():
+            asking = [p for p in group if p.is_new and p.owns_rule]
+            if asking and (d is None or count[d] - fewest > rule.max_skew):
+                yield (
+                    ("decisions", asking[0].gang, "placements"),
+                    f"role {asking[0].role} is in domain {d} of rule {rho}, which holds too many",
+                )
+
+
+POD_RULES = (anti_affinity, affinity, topology_spread)

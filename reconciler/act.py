@@ -1,11 +1,10 @@
-"""Acting: the only place that writes to the cluster. What is to be done comes in as data; what became of it goes out as
-data.
+"""Writes to the cluster, and the only place that does. Changes come in as data, and what became of them goes out as data.
 
 Objects are written by server-side apply, wave by wave, only where something differs. A conflict with another manager is
-not forced unless the object is ours already (then the field was, and is put back) or the user allows it; it names
-manager and field either way. An object that the server refuses is tried again within the pass as long as others
-succeed: queues that grow need their parents first, queues that shrink their children first, and a second round settles
-both.
+not forced unless the object is ours already (then the field was ours, and is put back) or the user allows it; the
+message names manager and field either way. An object that the server refuses is tried again within the pass as long as
+others succeed: queues that grow need their parents first, queues that shrink their children first, and a second round
+settles both.
 """
 
 from __future__ import annotations
@@ -15,18 +14,23 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from compiler.emit.manifest import JOB_KINDS, json_digest
-from reconciler.cluster.client import ApiError, Client, Conflict, FieldOwner, Invalid, NotFound, Retry
+from compiler.emit.manifest import JOB_KINDS, Manifest, json_digest
+from compiler.kubernetes import ADOPT_ANNOTATION, annotations_of, uid_of
+from reconciler.cluster.client import ApiError, Client, Conflict, Invalid, NotFound, Retry
 from reconciler.cluster.inventory import Inventory, InventoryEntry, InventoryStore
-from reconciler.cluster.objects import ADOPT_ANNOTATION, Object, Ref, annotations_of, ref_of, uid_of
-from reconciler.diff import Change, DesiredObject, FieldDifference, field_differences
+from reconciler.cluster.objects import Object, Ref, ref_of
+from reconciler.diff import Change, FieldDifference, field_differences
 from reconciler.gates import GateLift
 from reconciler.guard import FightDetector
 
 log = logging.getLogger(__name__)
 
 ChangeOutcome = Literal["done", "conflict", "refused", "retry", "fight"]
-MAX_PAUSE = 60.0
+FIRST_PAUSE, MAX_PAUSE = 0.5, 60.0
+"""Seconds before a failed change is tried again: at first, doubled with each failure, and at most."""
+LAST_WRITE_SECONDS = 10.0
+"""Seconds after which the watch is believed although it does not show our last write."""
+_UNKNOWN_OPPONENT = "who changes it is not known"
 
 
 class LostLease(Exception):
@@ -35,7 +39,7 @@ class LostLease(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ChangeResult:
-    """What became of a change. after: seconds until it is worth another try."""
+    """What became of a change. retry_after: seconds until it is worth another try."""
 
     change: Change
     outcome: ChangeOutcome
@@ -47,10 +51,11 @@ class ChangeResult:
 class WriterMemory:
     """What one process remembers between passes to stay calm; losing it costs a few needless requests, nothing else.
 
-    settled: key -> digest of differences that stay after an apply (the server's own spelling). applied: key -> digest
-    of what was applied last. paused: key -> (digest of what was refused, failures, time before which it is not tried
-    again). refused: jobs whose live object the server does not let be changed. written: key -> what our last write
-    returned, until the watch has caught up; None after a delete.
+    unfixable_differences: key -> digest of differences that stay after an apply (the server's own spelling).
+    applied_digests: key -> digest of what was applied last. paused_changes: key -> (digest of what was refused,
+    failures, time before which it is not tried again). refused_updates: jobs whose live object the server does not let
+    be changed -> digest of the run. last_writes: key -> (what our last write returned, or None and the uid after a
+    delete, and when), until the watch has caught up.
     """
 
     unfixable_differences: dict[str, str] = field(default_factory=dict)
@@ -63,6 +68,8 @@ class WriterMemory:
 
 @dataclass(slots=True)
 class ClusterWriter:
+    """Writes as long as `holds_lease` says so; each batch asks it first."""
+
     client: Client
     store: InventoryStore
     holds_lease: Callable[[], bool]
@@ -70,6 +77,7 @@ class ClusterWriter:
     memory: WriterMemory = field(default_factory=WriterMemory)
 
     def fence(self) -> None:
+        """Raise LostLease unless this replica still leads."""
         if not self.holds_lease():
             raise LostLease("another replica holds the lease")
 
@@ -77,16 +85,15 @@ class ClusterWriter:
         """The newer of what the watch shows and what our own last write returned."""
         if key not in self.memory.last_writes:
             return cached
-        wrote, gone, at = self.memory.last_writes[key]
-        caught_up = (
-            cached is None
-            if wrote is None
-            else cached is not None and _resource_version_number(cached) >= _resource_version_number(wrote)
-        )
-        if caught_up or self.clock() - at > 10.0 or (wrote is None and cached is not None and uid_of(cached) != gone):
+        written, deleted_uid, at = self.memory.last_writes[key]
+        if written is None:
+            caught_up = cached is None or uid_of(cached) != deleted_uid
+        else:
+            caught_up = cached is not None and _resource_version_number(cached) >= _resource_version_number(written)
+        if caught_up or self.clock() - at > LAST_WRITE_SECONDS:
             del self.memory.last_writes[key]
             return cached
-        return wrote
+        return written
 
     def record_intents(self, changes: Iterable[Change], inventory: Inventory) -> None:
         """Enter what is to be created into the inventory before it exists, so that a crash in between leaves nothing
@@ -98,24 +105,41 @@ class ClusterWriter:
         self.store.write(inventory)
 
     def apply_changes(self, changes: Sequence[Change], inventory: Inventory) -> list[ChangeResult]:
-        """Wave by wave; within a wave again and again while something that was refused before now succeeds."""
-        done: list[ChangeResult] = []
-        waves = sorted({change.desired.wave for change in changes if change.desired})
-        for wave in waves:
-            left = [change for change in changes if change.desired and change.desired.wave == wave]
-            while left:
-                self.fence()
-                results = [self._apply_change(change, inventory) for change in left]
-                failed = [result.change for result in results if result.outcome == "refused"]
-                again = failed if any(result.outcome == "done" for result in results) else []
-                done += [result for result in results if result.outcome != "refused" or not again]
-                left = again
-        for result in done:
-            self._record_result(result)
-        return done
+        """Apply wave by wave."""
+        results: list[ChangeResult] = []
+        for wave in sorted({change.desired.wave for change in changes if change.desired}):
+            of_wave = [change for change in changes if change.desired and change.desired.wave == wave]
+            results += self._try_repeatedly(of_wave, lambda change: self._apply_change(change, inventory))
+        self._record_results(results)
+        return results
+
+    def prune_objects(self, changes: Sequence[Change], inventory: Inventory) -> list[ChangeResult]:
+        """Delete what left the repository, jobs first, queues last; a failed delete stays in the inventory."""
+        ordered = sorted(changes, key=lambda change: (change.ref.kind == "Queue", change.ref.key))
+        results = self._try_repeatedly(ordered, lambda change: self._prune_object(change, inventory))
+        self._record_results(results)
+        return results
+
+    def _try_repeatedly(
+        self, changes: Sequence[Change], attempt: Callable[[Change], ChangeResult]
+    ) -> list[ChangeResult]:
+        """Attempt each change; those that are refused again, as long as another succeeds meanwhile."""
+        final: list[ChangeResult] = []
+        remaining = list(changes)
+        while remaining:
+            self.fence()
+            results = [attempt(change) for change in remaining]
+            progress = any(result.outcome == "done" for result in results)
+            remaining = []
+            for result in results:
+                if progress and result.outcome == "refused":
+                    remaining.append(result.change)
+                else:
+                    final.append(result)
+        return final
 
     def _apply_change(self, change: Change, inventory: Inventory) -> ChangeResult:
-        assert change.desired is not None  # noqa: S101 (only changes that want something get here)
+        assert change.desired is not None  # noqa: S101 (only changes that have a manifest get here)
         key, now = change.ref.key, self.clock()
         if self.memory.fights.is_paused(key, now):
             return ChangeResult(change, "fight", self.memory.fights.opponents[key])
@@ -130,36 +154,39 @@ class ClusterWriter:
         except ApiError as error:
             return ChangeResult(change, "refused", str(error))
 
-    def _apply_object(self, change: Change, desired: DesiredObject, inventory: Inventory) -> ChangeResult:
+    def _apply_object(self, change: Change, desired: Manifest, inventory: Inventory) -> ChangeResult:
         key = change.ref.key
-        owners: tuple[FieldOwner, ...] = ()
         entry = inventory.entries.get(key)
+        written, overridden = self._apply_or_force(change, desired, entry)
+        self._record_write(key, written)
+        started = entry is not None and entry.started and entry.uid == uid_of(written)
+        inventory.entries[key] = InventoryEntry(change.ref, uid_of(written), started=started)
+        remaining = field_differences(desired.object, written)
+        self.memory.unfixable_differences[key] = _differences_digest(desired, remaining)
+        digest = json_digest(desired.object)
+        is_correction = self.memory.applied_digests.get(key) == digest
+        self.memory.applied_digests[key] = digest
+        opponent = f"put back again and again, so it is left alone for a while: {overridden or _UNKNOWN_OPPONENT}"
+        if is_correction and self.memory.fights.record_correction(key, opponent, self.clock()):
+            return ChangeResult(change, "fight", opponent)
+        return ChangeResult(change, "done", overridden)
+
+    def _apply_or_force(self, change: Change, desired: Manifest, entry: InventoryEntry | None) -> tuple[Object, str]:
+        """The object as written, and which fields were taken back from other managers."""
         try:
-            result = self.client.apply(desired.object)
+            return self.client.apply(desired.object), ""
         except Conflict as error:
-            ours = entry is not None and bool(entry.uid) and (change.live is None or uid_of(change.live) == entry.uid)
-            if not error.owners or not (ours or annotations_of(desired.object).get(ADOPT_ANNOTATION) == "true"):
+            is_ours = (
+                entry is not None and bool(entry.uid) and (change.live is None or uid_of(change.live) == entry.uid)
+            )
+            may_adopt = annotations_of(desired.object).get(ADOPT_ANNOTATION) == "true"
+            if not error.owners or not (is_ours or may_adopt):
                 raise
-            owners = error.owners
-            result = self.client.apply(desired.object, force=True)
-        self._record_write(key, result)
-        inventory.entries[key] = InventoryEntry(
-            change.ref, uid_of(result), started=bool(entry and entry.started and entry.uid == uid_of(result))
-        )
-        rest = field_differences(desired.object, result)
-        self.memory.unfixable_differences[key] = _differences_digest(desired, rest)
-        same, self.memory.applied_digests[key] = (
-            self.memory.applied_digests.get(key) == json_digest(desired.object),
-            json_digest(desired.object),
-        )
-        taken = "; ".join(f"{owner.field} was set by {owner.manager}" for owner in owners)
-        who = f"put back again and again, so it is left alone for a while: {taken or 'who changes it is not known'}"
-        if same and self.memory.fights.record_correction(key, who, self.clock()):
-            return ChangeResult(change, "fight", who)
-        return ChangeResult(change, "done", taken)
+            overridden = "; ".join(f"{owner.field} was set by {owner.manager}" for owner in error.owners)
+        return self.client.apply(desired.object, force=True), overridden
 
     def _delete_for_new_run(self, change: Change, inventory: Inventory) -> ChangeResult:
-        """A new run: the old object goes now, the new one is created when a later pass sees that it is gone."""
+        """Delete the old object now; the new one is created when a later pass sees that it is gone."""
         assert change.live is not None  # noqa: S101
         self.delete_object(change.ref, uid_of(change.live), inventory)
         return ChangeResult(change, "done", change.reason)
@@ -175,23 +202,6 @@ class ClusterWriter:
         if ref.group_kind in JOB_KINDS and ref.key in inventory.entries:
             inventory.entries[ref.key] = InventoryEntry(ref)
 
-    def prune_objects(self, changes: Sequence[Change], inventory: Inventory) -> list[ChangeResult]:
-        """Delete what left the repository, jobs first, queues last; a failed delete stays in the inventory."""
-        done: list[ChangeResult] = []
-        left = sorted(changes, key=lambda change: (change.ref.kind == "Queue", change.ref.key))
-        while left:
-            results = [self._prune_object(change, inventory) for change in left]
-            again = (
-                [r.change for r in results if r.outcome == "refused"]
-                if any(r.outcome == "done" for r in results)
-                else []
-            )
-            done += [result for result in results if result.change not in again]
-            left = again
-        for result in done:
-            self._record_result(result)
-        return done
-
     def _prune_object(self, change: Change, inventory: Inventory) -> ChangeResult:
         assert change.live is not None  # noqa: S101
         try:
@@ -205,10 +215,10 @@ class ClusterWriter:
         inventory.entries.pop(change.ref.key, None)
         return ChangeResult(change, "done")
 
-    def lift_gang_gates(self, gang: Sequence[GateLift]) -> tuple[int, str]:
-        """Give each pod of one gang its node and lift its gate; how many were lifted, and what went wrong with another."""
+    def lift_gang_gates(self, lifts: Sequence[GateLift]) -> tuple[int, str]:
+        """Give each pod of one gang its node and lift its gate; how many were lifted, and why another was not."""
         lifted, trouble = 0, ""
-        for lift in gang:
+        for lift in lifts:
             self.fence()
             ref = ref_of(lift.pod)
             try:
@@ -221,7 +231,7 @@ class ClusterWriter:
         return lifted, trouble
 
     def evict_pod(self, pod: Object) -> str:
-        """Ask for the pod's end; empty when it was granted, else why not."""
+        """Ask for the pod's end; why that was not granted, empty when it was."""
         self.fence()
         try:
             self.client.evict(ref_of(pod), uid_of(pod))
@@ -232,39 +242,41 @@ class ClusterWriter:
         return ""
 
     def is_due(self, change: Change) -> bool:
-        """Whether a change is to be tried now: not while it pauses after a failure, unless what is wanted has changed."""
+        """Whether a change is to be tried now: not while it pauses after a failure, unless its manifest has changed."""
         key = change.ref.key
-        stays = (
-            _differences_digest(change.desired, change.fields)
-            if change.desired is not None and change.action != "replace"
-            else ""
-        )
-        if stays and self.memory.unfixable_differences.get(key) == stays:
-            return False
-        failed = self.memory.paused_changes.get(key)
-        return failed is None or failed[0] != _desired_digest(change) or self.clock() >= failed[2]
+        if change.desired is not None and change.action != "replace":
+            remaining = _differences_digest(change.desired, change.fields)
+            if remaining and self.memory.unfixable_differences.get(key) == remaining:
+                return False
+        digest, _, retry_at = self.memory.paused_changes.get(key, ("", 0, 0.0))
+        return digest != _change_digest(change) or self.clock() >= retry_at
 
     def retry_times(self) -> list[float]:
-        """When paused changes are due, on the actor's clock."""
-        return [at for _, _, at in self.memory.paused_changes.values()] + list(self.memory.fights.paused_until.values())
+        """When paused changes are due, on the writer's clock."""
+        changes = [retry_at for _, _, retry_at in self.memory.paused_changes.values()]
+        return changes + list(self.memory.fights.paused_until.values())
 
-    def _record_write(self, key: str, result: Object) -> None:
-        self.memory.last_writes[key] = (result, "", self.clock())
+    def _record_write(self, key: str, written: Object) -> None:
+        self.memory.last_writes[key] = (written, "", self.clock())
 
-    def _record_result(self, result: ChangeResult) -> None:
-        key = result.change.ref.key
-        if result.outcome == "done":
-            self.memory.paused_changes.pop(key, None)
-            self.memory.refused_updates.pop(key, None)
-            return
-        if result.outcome == "fight":
-            return
-        if result.outcome == "refused" and result.change.action == "in-place" and result.change.desired:
-            self.memory.refused_updates[key] = result.change.desired.digest
-        wish, failures, _ = self.memory.paused_changes.get(key, ("", 0, 0.0))
-        failures = failures + 1 if wish == _desired_digest(result.change) else 1
-        pause = max(result.retry_after, min(0.25 * 2**failures, MAX_PAUSE))
-        self.memory.paused_changes[key] = (_desired_digest(result.change), failures, self.clock() + pause)
+    def _record_results(self, results: Iterable[ChangeResult]) -> None:
+        for result in results:
+            key = result.change.ref.key
+            if result.outcome == "done":
+                self.memory.paused_changes.pop(key, None)
+                self.memory.refused_updates.pop(key, None)
+            elif result.outcome != "fight":
+                self._pause_change(result)
+
+    def _pause_change(self, result: ChangeResult) -> None:
+        change = result.change
+        key, digest = change.ref.key, _change_digest(change)
+        if result.outcome == "refused" and change.action == "in-place" and change.desired:
+            self.memory.refused_updates[key] = change.desired.run_digest
+        previous, failures, _ = self.memory.paused_changes.get(key, ("", 0, 0.0))
+        failures = failures + 1 if previous == digest else 1
+        pause = max(result.retry_after, min(FIRST_PAUSE * 2 ** (failures - 1), MAX_PAUSE))
+        self.memory.paused_changes[key] = (digest, failures, self.clock() + pause)
 
 
 def mark_started(inventory: Inventory, job: Ref) -> None:
@@ -273,25 +285,24 @@ def mark_started(inventory: Inventory, job: Ref) -> None:
         inventory.entries[job.key] = replace(entry, started=True)
 
 
-def _desired_digest(change: Change) -> str:
+def _change_digest(change: Change) -> str:
     return json_digest([change.action, change.desired.object if change.desired else None])
 
 
-def _differences_digest(desired: DesiredObject, fields: Sequence[FieldDifference]) -> str:
-    """Names differences together with the wish that they differ from; empty for none."""
+def _differences_digest(desired: Manifest, fields: Sequence[FieldDifference]) -> str:
+    """Identifies differences together with the manifest that they differ from; empty for none."""
     return json_digest([desired.object, [[field.path_text, field.live] for field in fields]]) if fields else ""
 
 
 def _conflict_message(error: Conflict) -> str:
     if not error.owners:
         return str(error)
-    held = "; ".join(f"{owner.field} is held by {owner.manager}" for owner in error.owners)
-    return (
-        f'{held}. Take it over with the annotation {ADOPT_ANNOTATION}: "true", or leave the field out of the repository'
-    )
+    owners = "; ".join(f"{owner.field} is held by {owner.manager}" for owner in error.owners)
+    adopt = f'{ADOPT_ANNOTATION}: "true"'
+    return f"{owners}. Take it over with the annotation {adopt}, or leave the field out of the repository"
 
 
-def _resource_version_number(thing: Object) -> int:
+def _resource_version_number(item: Object) -> int:
     """Resource versions are decimal numbers that grow (guaranteed since Kubernetes 1.35)."""
-    said = str(thing["metadata"].get("resourceVersion") or "0")
-    return int(said) if said.isdigit() else 0
+    text = str(item["metadata"].get("resourceVersion") or "0")
+    return int(text) if text.isdigit() else 0

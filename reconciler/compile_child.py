@@ -1,8 +1,7 @@
 """Compiling in a child process, with limits: a YAML bomb or a solver that hangs cannot take the loop along.
 
 The parent writes a request (one JSON line) to the child's standard input; the child writes its answer to a file beside
-the final one and renames it, so the snapshot on disk is always whole. A snapshot is never changed: it is what one
-commit and one state of the cluster came to.
+the final one and renames it, so the snapshot on disk is always whole.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from compiler.emit.manifest import Manifest, json_digest
 from reconciler.cluster.objects import Object
+from reconciler.snapshot import Snapshot, failed_snapshot, save_snapshot
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +36,7 @@ class CompileRequest:
     """files, commit_dates, problems: of the tree at `commit`. state: the cluster's objects. finished_jobs: (namespace,
     name, kind) of jobs that are over.
 
-    executor: as `compiler.cli.executor.open_executor`. clock: as `compiler.cluster_state.state.State.clock`.
+    executor: as in `compiler.cli.executor.open_executor`. clock: as in `compiler.cluster_state.state.ClusterState`.
     """
 
     commit: str
@@ -50,85 +49,10 @@ class CompileRequest:
     executor: str = "processes"
     clock: int | None = None
 
-    @property
-    def digest(self) -> str:
-        """Of what the repository gives; the state is not in it."""
-        return json_digest([self.commit, self.cluster])
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """What one compile came to. ok: there is a verified plan and no file has an error; only then may it be applied.
-
-    gangs: as in `plan -o json`. leaves: node name -> the hypernode that holds it. gated: whether the cluster binds by
-    gates. moments: when the answer may change although nothing happens, in seconds since the epoch. nodes_behind: nodes
-    of whose cells the cluster said less than its pods do (`lower.origins`).
-    """
-
-    commit: str
-    ok: bool
-    gated: bool = True
-    plan: Mapping[str, Any] = field(default_factory=dict)
-    manifests: tuple[Manifest, ...] = ()
-    leaves: Mapping[str, str] = field(default_factory=dict)
-    diagnostics: tuple[Mapping[str, Any], ...] = ()
-    max_waiting_pods: int = 0
-    moments: tuple[int, ...] = ()
-    nodes_behind: tuple[str, ...] = ()
-
-    def as_json(self) -> str:
-        return json.dumps(asdict(self), sort_keys=True)
-
-    @classmethod
-    def from_json(cls, text: str) -> Snapshot:
-        data = json.loads(text)
-        manifests = tuple(Manifest(**manifest) for manifest in data.pop("manifests"))
-        lists = {name: tuple(data.get(name, ())) for name in ("diagnostics", "moments", "nodes_behind")}
-        return cls(**{**data, "manifests": manifests, **lists})
-
-
-def failed_snapshot(commit: str, message: str) -> Snapshot:
-    """A compile that did not come to an answer."""
-    found = {
-        "code": "",
-        "severity": "error",
-        "file": "",
-        "line": 0,
-        "column": 0,
-        "message": message,
-        "help": "",
-        "object": "",
-    }
-    return Snapshot(commit, ok=False, diagnostics=(found,))
-
-
-def load_snapshot(path: Path) -> Snapshot | None:
-    """The last good snapshot; None when there is none that can be read."""
-    try:
-        return Snapshot.from_json(path.read_text())
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def save_snapshot(snapshot: Snapshot, path: Path) -> None:
-    """Whole or not at all, also when the machine loses power."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_suffix(".new")
-    with beside.open("w") as file:
-        file.write(snapshot.as_json())
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
 
 class CompileProcess:
-    """At most one child at a time. `done` is called, from a thread, when a compile has ended; the loop then takes the
-    snapshot."""
+    """Runs at most one child at a time. `on_end` is called, from a thread, when a compile has ended; the loop then takes
+    the result."""
 
     def __init__(
         self,
@@ -231,6 +155,7 @@ def compile_request(request: CompileRequest) -> Snapshot:
     from compiler.cli.executor import open_executor
     from compiler.cluster_state.state import ClusterState
     from compiler.diagnostics import Diagnostic, Position
+    from compiler.diagnostics.render.json import diagnostic_entry
     from compiler.emit.objects import manifests
     from compiler.pipeline import compile_repository
     from compiler.repository import Repository
@@ -238,46 +163,26 @@ def compile_request(request: CompileRequest) -> Snapshot:
 
     problems = tuple(Diagnostic(**{**p, "position": Position(**p["position"]), "see": None}) for p in request.problems)
     tree = Repository(request.files, request.commit_dates, problems)
+    state = ClusterState.from_objects(request.state, request.finished_jobs, request.clock)
     with open_executor(request.executor) as mapper:
-        outcome = compile_repository(
-            tree,
-            request.cluster,
-            ClusterState.from_objects(request.state, request.finished_jobs, request.clock),
-            mapper=mapper,
-        )
-    found = tuple(_diagnostic_data(diagnostic) for diagnostic in outcome.diagnostics)
-    if not outcome.ok or outcome.error_count:
-        return Snapshot(request.commit, ok=False, diagnostics=found)
-    problem = outcome.problem
-    leaves = {n.name: problem.hypernodes[n.leaf].name for n in problem.nodes if n.leaf is not None} if problem else {}
+        outcome = compile_repository(tree, request.cluster, state, mapper=mapper)
+    diagnostics = tuple(diagnostic_entry(diagnostic) for diagnostic in outcome.diagnostics)
+    if outcome.problem is None or not outcome.ok or outcome.error_count:
+        return Snapshot(request.commit, ok=False, diagnostics=diagnostics)
+    hypernodes, nodes = outcome.problem.hypernodes, outcome.problem.nodes
     cluster = outcome.specs.cluster
-    plan = data.plan_document(outcome)
     return Snapshot(
         request.commit,
-        True,
+        ok=True,
         gated=cluster.binding == "gated",
-        plan=plan,
+        plan=data.plan_document(outcome),
         manifests=manifests(outcome),
-        leaves=leaves,
-        diagnostics=found,
+        leaves={node.name: hypernodes[node.leaf].name for node in nodes if node.leaf is not None},
+        diagnostics=diagnostics,
         max_waiting_pods=cluster.max_waiting_pods,
         moments=outcome.recheck_times,
         nodes_behind=outcome.origins.outdated_nodes if outcome.origins else (),
     )
-
-
-def _diagnostic_data(diagnostic: Any) -> dict[str, Any]:
-    place = diagnostic.position
-    return {
-        "code": diagnostic.code,
-        "severity": diagnostic.severity,
-        "file": place.file,
-        "line": place.line,
-        "column": place.column,
-        "message": diagnostic.message,
-        "help": diagnostic.help,
-        "object": diagnostic.object,
-    }
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -4,37 +4,39 @@
 from __future__ import annotations
 
 import json
-import logging
+import socket
 import threading
 import time
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from compiler.emit.manifest import Manifest
 from reconciler import guard
-from reconciler.act import ChangeResult, ClusterWriter, WriterMemory
-from reconciler.cluster.client import Client, Resource
+from reconciler.act import ChangeResult, ClusterWriter
+from reconciler.cluster.client import Client
 from reconciler.cluster.inventory import Inventory, InventoryStore
 from reconciler.cluster.lease import Lease
-from reconciler.cluster.objects import CLUSTER_LABEL, Object, Ref, ref_of
-from reconciler.cluster.watch import Informer
-from reconciler.compile_child import CompileProcess, Snapshot
-from reconciler.diff import Change, DesiredObject
+from reconciler.cluster.objects import Object
+from reconciler.compile_child import CompileProcess
+from reconciler.diff import Change
 from reconciler.git.mirror import Mirror
 from reconciler.git.poller import GitPoller
-from reconciler.observe import STATE_KINDS, Fingerprint, Observation
-from reconciler.publish.status import Metrics, StatusPublisher
-
-log = logging.getLogger(__name__)
+from reconciler.observe import Fingerprint, InformerSet, Observation
+from reconciler.publish.metrics import Metrics
+from reconciler.publish.status import ObjectEvent, StatusPublisher
+from reconciler.snapshot import Snapshot
 
 CLEANUP_MARGIN = 0.5
+"""Seconds added to the time in which Volcano may still forget a new job of an old name (`recreate_time`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the operator says. Times in seconds. allow_prune, allow_rewrite: a commit that may delete beyond the limit,
-    or replace another history."""
+    """The operator's options; times in seconds. allow_prune, allow_rewrite: a commit that may delete beyond the limit, or
+    replace another history."""
 
     repo: str
     branch: str
@@ -50,63 +52,10 @@ class Settings:
     executor: str = "processes"
 
 
-@dataclass(slots=True)
-class InformerSet:
-    """An informer for each kind of the state, and one, with our label, for each other kind that a plan holds."""
-
-    client: Client
-    cluster: str
-    wake: Callable[[], None]
-    informers: dict[str, Informer] = field(default_factory=dict)
-    deleted_objects: list[tuple[Object, bool]] = field(default_factory=list)
-
-    def start(self) -> None:
-        for api, kind in STATE_KINDS:
-            self._add_informer(self.client.resource(api, kind), "")
-
-    def watch_kinds_of(self, refs: set[Ref]) -> None:
-        """Watch the kinds of these objects as well. Raises NotFound for a kind that is not served."""
-        for api, kind in sorted({(ref.api_version, ref.kind) for ref in refs}):
-            if Ref(api, kind, "", "").group_kind not in self.informers:
-                informer = self._add_informer(self.client.resource(api, kind), f"{CLUSTER_LABEL}={self.cluster}")
-                informer.wait_for_list(10)
-
-    def _add_informer(self, resource: Resource, selector: str) -> Informer:
-        informer = Informer(
-            self.client, resource, self.wake, selector, lambda thing, seen: self.deleted_objects.append((thing, seen))
-        )
-        self.informers[Ref(resource.api_version, resource.kind, "", "").group_kind] = informer
-        informer.start()
-        return informer
-
-    def wait_for_lists(self, seconds: float) -> None:
-        deadline = time.monotonic() + seconds
-        for informer in self.informers.values():
-            informer.wait_for_list(max(0.0, deadline - time.monotonic()))
-
-    def observe(self, suspects: frozenset[str]) -> Observation:
-        objects: dict[str, Object] = {}
-        problems = []
-        for kind, informer in sorted(self.informers.items()):
-            if not informer.health.is_synced:
-                problems.append(f"{kind} cannot be read: {informer.health.problem or 'no list has come yet'}")
-            for thing in informer.items().values():
-                objects[ref_of(thing).key] = thing
-        read = frozenset(kind for kind, informer in self.informers.items() if informer.health.is_synced)
-        return Observation(objects, read, tuple(problems), suspects)
-
-    def stop(self) -> None:
-        for informer in self.informers.values():
-            informer.stop()
-
-
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """What a commit's compile came to that gave no plan to apply. since: when; at: when it may be tried again although
-    nothing changed, both on the clock.
-
-    rested: what it rested on in the cluster, and the moment that had come.
-    """
+    """A compile that gave no plan to apply. rejected_at, retry_at: on the clock; at the latter it may be tried again
+    although nothing changed. rests_on: what it rested on in the cluster, and the moment that had come."""
 
     snapshot: Snapshot
     rejected_at: float
@@ -115,32 +64,51 @@ class Rejection:
 
     @property
     def first_error(self) -> Mapping[str, Any] | None:
-        """The first one."""
-        return next((found for found in self.snapshot.diagnostics if found["severity"] == "error"), None)
+        for diagnostic in self.snapshot.diagnostics:
+            if diagnostic["severity"] == "error":
+                return diagnostic
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class RunningCompile:
+    """What the compile that runs was begun for, and when (on the clock). due_moment: the moment that had come."""
+
+    commit: str
+    observation: Observation
+    finished_jobs: frozenset[str]
+    due_moment: int | None
+    started_at: float
 
 
 @dataclass(slots=True)
 class PlanningState:
     """The plan in force and what is known about others.
 
-    snapshot: the last good one. base: what its plan rests on. under_way: what the compile that runs was begun for:
-    commit, sight, finished jobs, and the moment that had come. rejected: by commit. digests: job -> digest of its run
-    in the newest commit that compiled. wanted: what the manifests of `wanted_of` come to, by their id(). calm: object
-    -> for which wish and sight of it there was nothing to do.
+    snapshot: the last good one. base_fingerprint: what its plan rests on. rejections: by commit. desired_manifests: what
+    the manifests of `desired_snapshot` are with labels and annotations, by their id(). unchanged: object -> the manifest
+    and the live version for which there was nothing to do.
     """
 
     snapshot: Snapshot | None = None
     base_fingerprint: Fingerprint | None = None
-    running_compile: tuple[str, Observation, frozenset[str], int | None] | None = None
+    running_compile: RunningCompile | None = None
     rejections: dict[str, Rejection] = field(default_factory=dict)
-    run_digests: dict[str, str] = field(default_factory=dict)
     desired_snapshot: Snapshot | None = None
-    desired_objects: dict[int, DesiredObject] = field(default_factory=dict)
-    unchanged: dict[str, tuple[DesiredObject, tuple[object, ...]]] = field(default_factory=dict)
+    desired_manifests: dict[int, Manifest] = field(default_factory=dict)
+    unchanged: dict[str, tuple[Manifest, tuple[object, ...]]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class Reconciler:
+    """One reconciler: its parts, and what it remembers between passes.
+
+    wall_clock: seconds since the epoch, only to see which of a plan's moments have come. unbound_since: uid of a pod ->
+    when it was first seen to wait for the scheduler. suspect_nodes: node -> until when it takes nothing new.
+    departed_jobs: job -> when it was seen to be gone, and when the last of its pods was seen (on the clock).
+    was_holder: whether the lease was ours when the last pass began; the inventory is read afresh until then.
+    """
+
     settings: Settings
     client: Client
     mirror: Mirror
@@ -155,21 +123,19 @@ class Reconciler:
     wake_event: threading.Event
     clock: Callable[[], float] = time.monotonic
     wall_clock: Callable[[], float] = time.time
-    """Seconds since the epoch; only to see which of a plan's moments have come."""
     planning: PlanningState = field(default_factory=PlanningState)
     inventory: Inventory | None = None
     unbound_since: dict[str, float] = field(default_factory=dict)
     suspect_nodes: dict[str, float] = field(default_factory=dict)
     departed_jobs: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """Job -> when it was seen to be gone, and when the last of its pods was seen (on the clock)."""
     last_good_pass: float = 0.0
     was_holder: bool = False
-    """Whether the lease was ours when the last pass began; the inventory is read afresh until then."""
 
 
 @dataclass(slots=True)
 class Pass:
-    """What the phases of one pass hand to one another."""
+    """What the phases of one pass hand to one another. pods: Ref.key of a live job -> its pods. former_job_keys: of jobs
+    that are gone or were replaced, and still have pods."""
 
     observation: Observation
     inventory: Inventory
@@ -177,7 +143,7 @@ class Pass:
     rewrite_message: str = ""
     snapshot: Snapshot | None = None
     current_fingerprint: Fingerprint | None = None
-    desired_objects: list[DesiredObject] = field(default_factory=list)
+    desired_manifests: list[Manifest] = field(default_factory=list)
     pods: dict[str, list[Object]] = field(default_factory=dict)
     former_job_keys: set[str] = field(default_factory=set)
     results: list[ChangeResult] = field(default_factory=list)
@@ -186,41 +152,37 @@ class Pass:
     prune_plan: guard.PrunePlan = field(default_factory=guard.PrunePlan)
     lifted_gates: dict[str, int] = field(default_factory=dict)
     evicted_pods: list[str] = field(default_factory=list)
-    events: list[tuple[Object, str, str, bool]] = field(default_factory=list)
+    events: list[ObjectEvent] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
 
 def build_reconciler(settings: Settings, client: Client, identity: str) -> Reconciler:
     """Put the parts together; nothing is started and nothing is sent yet. Raises GitError for an address that git is
     never given."""
-    woken, metrics = threading.Event(), Metrics()
+    wake = threading.Event()
     mirror = Mirror(settings.repo, settings.branch, settings.data / "mirror.git", settings.auth)
-    lease = Lease(
-        client, settings.namespace, f"gangplan-{settings.cluster}", identity, on_change=lambda held: woken.set()
-    )
+    lease_name = f"gangplan-{settings.cluster}"
+    lease = Lease(client, settings.namespace, lease_name, identity, on_change=lambda held: wake.set())
     store = InventoryStore(client, settings.namespace, settings.cluster)
     return Reconciler(
         settings=settings,
         client=client,
         mirror=mirror,
-        poller=GitPoller(mirror, settings.poll, woken.set),
-        watches=InformerSet(client, settings.cluster, woken.set),
+        poller=GitPoller(mirror, settings.poll, wake.set),
+        watches=InformerSet(client, settings.cluster, wake.set),
         store=store,
-        writer=ClusterWriter(client, store, lease.is_held, time.monotonic, WriterMemory()),
+        writer=ClusterWriter(client, store, lease.is_held, time.monotonic),
         lease=lease,
-        compiler=CompileProcess(settings.data / "compile", woken.set),
+        compiler=CompileProcess(settings.data / "compile", wake.set),
         publisher=StatusPublisher(client, settings.namespace, settings.cluster, identity),
-        metrics=metrics,
-        wake_event=woken,
+        metrics=Metrics(),
+        wake_event=wake,
     )
 
 
 def load_identity(data: Path) -> str:
-    """Names this reconciler to the lease. It lives in the data folder, which one process holds alone: a restart there
-    goes on at once, while a replica with another folder waits until the lease has run out."""
-    import socket
-    import uuid
-
+    """The name of this reconciler to the lease, made on first use. It lives in the data folder, which one process holds
+    alone: a restart there goes on at once, while a replica with another folder waits until the lease has run out."""
     path = data / "identity"
     try:
         return str(json.loads(path.read_text()))
@@ -231,20 +193,21 @@ def load_identity(data: Path) -> str:
         return name
 
 
-def is_plan_fresh(w: Reconciler, p: Pass) -> bool:
+def is_plan_fresh(r: Reconciler, p: Pass) -> bool:
+    """Whether the plan in force is of the target commit, and still rests on what is observed."""
     return (
         p.snapshot is not None
         and p.snapshot.commit == p.target_commit
-        and p.current_fingerprint == w.planning.base_fingerprint
-        and due_moment(w) is None
+        and p.current_fingerprint == r.planning.base_fingerprint
+        and due_moment(r) is None
     )
 
 
-def due_moment(w: Reconciler) -> int | None:
-    """The latest moment that has come since the plan was made at which the answer may have changed although nothing
+def due_moment(r: Reconciler) -> int | None:
+    """The latest moment that has come since the plan was made and at which the answer may have changed although nothing
     happened."""
-    moments = w.planning.snapshot.moments if w.planning.snapshot else ()
-    return max((at for at in moments if at <= w.wall_clock()), default=None)
+    moments = r.planning.snapshot.moments if r.planning.snapshot else ()
+    return max((at for at in moments if at <= r.wall_clock()), default=None)
 
 
 def recreate_time(gone: float, last_pod: float) -> float:

@@ -1,8 +1,8 @@
-"""Drift: what differs between an object as wanted and as it lives, in the fields that are ours, as data.
+"""Differences between a manifest and the live object, in the fields that are ours, as data.
 
-Compared is what we want to say, at the paths where we say it; what defaults, webhooks and other managers add beside it
-is not ours. A field that we applied earlier (our entry in managedFields) and no longer want is a difference too.
-Quantities are compared by value.
+Compared are the fields of the manifest; what defaults, webhooks and other managers add beside them is not ours. A field
+that we applied earlier (our entry in managedFields) and no longer want is a difference too. Quantities are compared by
+value.
 """
 
 from __future__ import annotations
@@ -10,18 +10,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from compiler.emit.manifest import JOB_KINDS
+from compiler.emit.manifest import JOB_KINDS, Manifest
 from compiler.fields.quantity import QuantityError, parse_quantity
-from reconciler.cluster.objects import DIGEST_ANNOTATION, REPLACE_ANNOTATION, Object, Ref, annotations_of, final_phase
+from compiler.kubernetes import DIGEST_ANNOTATION, REPLACE_ANNOTATION, annotations_of, final_phase, is_terminating
+from reconciler.cluster.objects import Object, Ref, ref_of
 
 FieldPath = tuple[str | int, ...]
 ChangeAction = Literal["create", "update", "in-place", "replace", "held", "forbidden", "prune"]
 
 _QUANTITY_FIELDS = frozenset(
-    {
+    [
         "capability",
         "deserved",
         "guarantee",
@@ -32,7 +33,7 @@ _QUANTITY_FIELDS = frozenset(
         "allocatable",
         "minResources",
         "overhead",
-    }
+    ]
 )
 """Fields whose values are quantities, directly or one level below (guarantee.resource)."""
 
@@ -52,7 +53,7 @@ _IN_PLACE_FIELDS: Mapping[str, re.Pattern[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class FieldDifference:
-    """One differing field: the way to it, what we want (None: that it goes) and what is there (None: nothing)."""
+    """One differing field. steps: the path to it. desired: None to remove it. live: None where there is nothing."""
 
     steps: FieldPath
     desired: Any
@@ -64,44 +65,29 @@ class FieldDifference:
 
 
 @dataclass(frozen=True, slots=True)
-class DesiredObject:
-    """An object to be held in the cluster. digest: of one run of a job, empty for everything that does not run.
-    position: file:line."""
-
-    wave: int
-    ref: Ref
-    object: Object
-    digest: str = ""
-    position: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Change:
-    """One thing to do to one object, or (held, forbidden) one thing not done and why."""
+    """One thing to do to one object, or (held, forbidden) one thing not done, with its reason."""
 
     action: ChangeAction
     ref: Ref
-    desired: DesiredObject | None = None
+    desired: Manifest | None = None
     live: Object | None = None
     fields: tuple[FieldDifference, ...] = ()
     reason: str = ""
 
     def __str__(self) -> str:
         paths = ", ".join(field.path_text for field in self.fields)
-        return (
-            f"{self.action} {self.ref}" + (f" ({paths})" if paths else "") + (f": {self.reason}" if self.reason else "")
-        )
+        detail = f" ({paths})" if paths else ""
+        return f"{self.action} {self.ref}{detail}" + (f": {self.reason}" if self.reason else "")
 
 
 def field_differences(desired: Object, live: Object) -> tuple[FieldDifference, ...]:
-    """All fields of ours in which `live` is not what we want, in the order of the wanted object, removed ones last."""
+    """All fields of ours in which `live` differs from `desired`, in the order of the latter, removed ones last."""
     owned = _owned_fields(live)
     body = {key: value for key, value in desired.items() if key not in ("apiVersion", "kind", "status")}
-    meta = {key: value for key, value in desired["metadata"].items() if key in ("labels", "annotations")}
-    return (
-        *_compare_values({**body, "metadata": meta}, live, owned, ()),
-        *_removed_fields({**body, "metadata": meta}, live, owned, ()),
-    )
+    metadata = desired["metadata"]
+    body["metadata"] = {key: metadata[key] for key in ("labels", "annotations") if key in metadata}
+    return *_compare_values(body, live, owned, ()), *_removed_fields(body, live, owned, ())
 
 
 def _compare_values(desired: Any, live: Any, owned: Mapping[str, Any], path: FieldPath) -> Iterator[FieldDifference]:
@@ -122,13 +108,21 @@ def _compare_lists(
     keys = next((tuple(json.loads(name[2:])) for name in owned if name.startswith("k:")), ())
     if keys:
         for at, item in enumerate(desired):
-            found = next((other for other in live if all(other.get(k) == item.get(k) for k in keys if k in item)), None)
-            yield from _compare_values(item, found, {}, (*path, at))
+            yield from _compare_values(item, _item_with_keys(live, item, keys), {}, (*path, at))
     elif len(desired) != len(live):
         yield FieldDifference(path, desired, live)
     else:
         for at, (item, other) in enumerate(zip(desired, live, strict=True)):
             yield from _compare_values(item, other, {}, (*path, at))
+
+
+def _item_with_keys(items: list[Any], like: Any, keys: Sequence[str]) -> Any:
+    """The first item that has the same keys as `like`, as far as that has them; None where there is none."""
+    wanted = {key: like[key] for key in keys if key in like}
+    for item in items:
+        if all(item.get(key) == value for key, value in wanted.items()):
+            return item
+    return None
 
 
 def _removed_fields(desired: Any, live: Any, owned: Mapping[str, Any], path: FieldPath) -> Iterator[FieldDifference]:
@@ -155,7 +149,7 @@ def _owned_fields(live: Object) -> Mapping[str, Any]:
 
 
 def _is_same_value(desired: Any, live: Any, path: FieldPath) -> bool:
-    """true is not 1. Amounts are equal by value; elsewhere 1 and "1" are two things."""
+    """Whether two values are equal. true is not 1. Quantities are compared by value; elsewhere 1 is not "1"."""
     if desired == live:
         return isinstance(desired, bool) == isinstance(live, bool)
     if not any(name in _QUANTITY_FIELDS for name in path[-3:-1]):
@@ -168,10 +162,10 @@ def _is_same_value(desired: Any, live: Any, path: FieldPath) -> bool:
 
 def format_path(path: FieldPath) -> str:
     """spec.tasks[0].replicas"""
-    out = ""
+    text = ""
     for step in path:
-        out += f"[{step}]" if isinstance(step, int) else f".{step}" if out else str(step)
-    return out
+        text += f"[{step}]" if isinstance(step, int) else f".{step}"
+    return text.removeprefix(".")
 
 
 def without_fields(thing: Object, paths: Sequence[str]) -> Object:
@@ -188,79 +182,57 @@ def without_fields(thing: Object, paths: Sequence[str]) -> Object:
 
 
 def classify_change(
-    desired: DesiredObject,
+    desired: Manifest,
     live: Object | None,
     *,
     finished_digest: str | None,
     has_started: bool,
     is_update_refused: bool,
 ) -> Change | None:
-    """What is to be done about one wanted object; None when nothing is.
+    """What is to be done about one manifest; None when nothing is.
 
-    done: the digest of the run of this job that is known to be over. started: its pods have been given nodes.
-    refused: the API server has already refused to change this live job in place.
+    finished_digest: of the run of this job that is known to be over. has_started: its pods have been given nodes.
+    is_update_refused: the API server has already refused to change this live job in place.
     """
-    ref = desired.ref
-    if desired.digest and finished_digest == desired.digest:
+    ref = ref_of(desired.object)
+    if desired.run_digest and finished_digest == desired.run_digest:
         return None
     if live is None:
         return Change("create", ref, desired)
-    if live["metadata"].get("deletionTimestamp"):
+    if is_terminating(live):
         return Change("held", ref, desired, live, reason="it is being deleted; it returns when it is gone")
     fields = field_differences(desired.object, live)
     if ref.group_kind not in JOB_KINDS:
         return Change("update", ref, desired, live, fields) if fields else None
-    return _classify_job_change(desired, live, fields, has_started=has_started, is_update_refused=is_update_refused)
-
-
-def _classify_job_change(
-    desired: DesiredObject,
-    live: Object,
-    fields: tuple[FieldDifference, ...],
-    *,
-    has_started: bool,
-    is_update_refused: bool,
-) -> Change | None:
-    ref = desired.ref
     allowed = _IN_PLACE_FIELDS[ref.group_kind]
     fixed = tuple(field for field in fields if not allowed.fullmatch(field.path_text))
-    movable = tuple(field for field in fields if allowed.fullmatch(field.path_text))
-    over = final_phase(live)
-    before = annotations_of(live).get(DIGEST_ANNOTATION)
-    if before is not None and before != desired.digest and (fixed or is_update_refused or over):
-        if over or not has_started:
-            return Change("replace", ref, desired, live, fixed, "the specification changed: a new run")
-        if annotations_of(desired.object).get(REPLACE_ANNOTATION) == "true":
-            return Change(
-                "replace",
-                ref,
-                desired,
-                live,
-                fixed,
-                f"the specification changed and {REPLACE_ANNOTATION} allows to end the running job",
-            )
-        reason = (
-            f"the specification changed while the job runs; its new run waits for the end, or for {REPLACE_ANNOTATION}"
-        )
-        return Change("held", ref, desired, live, fixed, reason)
-    if over:
+    digest = annotations_of(live).get(DIGEST_ANNOTATION)
+    is_over = final_phase(live) is not None
+    is_new_run = digest is not None and digest != desired.run_digest
+    if is_new_run and (fixed or is_update_refused or is_over):
+        return _classify_new_run(Change("replace", ref, desired, live, fixed), is_over or not has_started)
+    if is_over or not fields:
         return None
-    if movable:
-        keep = (
-            desired
-            if not fixed
-            else DesiredObject(
-                desired.wave, ref, _with_live_values(desired.object, live, fixed), desired.digest, desired.position
-            )
-        )
-        return Change("in-place", ref, keep, live, movable)
-    if fixed:
+    movable = tuple(field for field in fields if field not in fixed)
+    if not movable:
         return Change("forbidden", ref, desired, live, fixed, "a live job does not let these fields be changed")
-    return None
+    kept = replace(desired, object=_with_live_values(desired.object, live, fixed)) if fixed else desired
+    return Change("in-place", ref, kept, live, movable)
+
+
+def _classify_new_run(change: Change, may_end_live: bool) -> Change:
+    """Replace the live job, or hold the new run until the live job is over."""
+    if may_end_live:
+        return replace(change, reason="the specification changed: a new run")
+    if change.desired and annotations_of(change.desired.object).get(REPLACE_ANNOTATION) == "true":
+        reason = f"the specification changed and {REPLACE_ANNOTATION} allows to end the running job"
+        return replace(change, reason=reason)
+    reason = f"the specification changed while the job runs; its new run waits for the end, or for {REPLACE_ANNOTATION}"
+    return replace(change, action="held", reason=reason)
 
 
 def _with_live_values(desired: Object, live: Object, fixed: Sequence[FieldDifference]) -> Object:
-    """The wanted object with the fields that cannot be changed as they are in the cluster, so that the rest can be
+    """The manifest's object with the fields that cannot be changed as they are in the cluster, so that the rest can be
     written."""
     copied: Object = json.loads(json.dumps(desired))
     for field in fixed:

@@ -1,17 +1,29 @@
-"""One snapshot of the cluster, and what of it matters to a plan."""
+"""One observation of the cluster, and what of it a plan rests on."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from compiler.emit.manifest import json_digest
-from compiler.kubernetes import VGPU_ASSIGNMENT_ANNOTATION
-from compiler.volcano.shared_devices import VGPU_MEMORY
-from reconciler.cluster.objects import HOSTNAME_LABEL, Object, Ref, annotations_of, labels_of, ref_of, uid_of
-from reconciler.compile_child import Snapshot
-from reconciler.gates import NodeIndex, PlannedGang, assigned_node, has_ended, pods_by_job, role_of
+from compiler.kubernetes import (
+    CLUSTER_LABEL,
+    VGPU_ASSIGNMENT_ANNOTATION,
+    annotations_of,
+    conditions_of,
+    is_finished_pod,
+    labels_of,
+    name_of,
+    status_of,
+    uid_of,
+)
+from reconciler.cluster.client import Client, Resource
+from reconciler.cluster.objects import Object, Ref, group_kind_of, ref_of
+from reconciler.cluster.watch import Informer
+from reconciler.gates import NodeIndex, has_ended, pods_by_job, role_of
+from reconciler.snapshot import PlannedGang, Snapshot
 
 STATE_KINDS = (
     ("v1", "Node"),
@@ -25,17 +37,19 @@ STATE_KINDS = (
     ("policy/v1", "PodDisruptionBudget"),
     ("nodeinfo.volcano.sh/v1alpha1", "Numatopology"),
 )
-"""What a state file holds; watched whole, since foreign pods and jobs count as well."""
+"""What a state file holds; watched whole, since pods and jobs that are not ours count as well."""
 
-_STATE_GROUPS = frozenset(Ref(api, kind, "", "").group_kind for api, kind in STATE_KINDS)
+_SERVER_FIELDS = frozenset({"managedFields", "generation", "selfLink"})
+_STATE_GROUPS = frozenset(group_kind_of(api, kind) for api, kind in STATE_KINDS)
 
 
 @dataclass(frozen=True)
 class Observation:
-    """objects: Ref.key -> object, of all kinds that are watched; they must not be changed. problems: a sentence for
-    each kind that cannot be read.
+    """What the caches held at one moment.
 
-    kinds: group kinds that were read well. suspects: nodes on which a pod could not be bound lately.
+    objects: Ref.key -> object, of all kinds that are watched; they must not be changed. readable_kinds: group kinds
+    that were read well. problems: a sentence for each kind that cannot be read. suspect_nodes: those on which a pod
+    could not be bound lately.
     """
 
     objects: Mapping[str, Object]
@@ -45,148 +59,149 @@ class Observation:
 
     def objects_of_kind(self, kind: str) -> list[Object]:
         """By group kind, e.g. "Pod" or "Job.batch.volcano.sh", in the order of namespace and name."""
-        return [thing for key, thing in sorted(self.objects.items()) if key.startswith(f"{kind}/")]
+        return [item for key, item in sorted(self.objects.items()) if key.startswith(f"{kind}/")]
+
+
+@dataclass(slots=True)
+class InformerSet:
+    """An informer for each kind of the state, and one, with our label, for each other kind that a plan holds.
+
+    deleted_objects: the last state of each, and whether the deletion itself was seen; the loop takes them away.
+    """
+
+    client: Client
+    cluster: str
+    wake: Callable[[], None]
+    informers: dict[str, Informer] = field(default_factory=dict)
+    deleted_objects: list[tuple[Object, bool]] = field(default_factory=list)
+
+    def start(self) -> None:
+        for api, kind in STATE_KINDS:
+            self._add_informer(self.client.resource(api, kind), "")
+
+    def watch_kinds_of(self, refs: set[Ref]) -> None:
+        """Watch the kinds of these objects as well. Raises NotFound for a kind that is not served."""
+        for api, kind in sorted({(ref.api_version, ref.kind) for ref in refs}):
+            if group_kind_of(api, kind) not in self.informers:
+                informer = self._add_informer(self.client.resource(api, kind), f"{CLUSTER_LABEL}={self.cluster}")
+                informer.wait_for_list(10)
+
+    def _add_informer(self, resource: Resource, selector: str) -> Informer:
+        informer = Informer(self.client, resource, self.wake, selector, self._record_deletion)
+        self.informers[group_kind_of(resource.api_version, resource.kind)] = informer
+        informer.start()
+        return informer
+
+    def _record_deletion(self, item: Object, witnessed: bool) -> None:
+        self.deleted_objects.append((item, witnessed))
+
+    def wait_for_lists(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        for informer in self.informers.values():
+            informer.wait_for_list(max(0.0, deadline - time.monotonic()))
+
+    def observe(self, suspect_nodes: frozenset[str]) -> Observation:
+        objects: dict[str, Object] = {}
+        problems = []
+        for kind, informer in sorted(self.informers.items()):
+            if not informer.health.is_synced:
+                problems.append(f"{kind} cannot be read: {informer.health.problem or 'no list has come yet'}")
+            for item in informer.items().values():
+                objects[ref_of(item).key] = item
+        readable = frozenset(kind for kind, informer in self.informers.items() if informer.health.is_synced)
+        return Observation(objects, readable, tuple(problems), suspect_nodes)
+
+    def stop(self) -> None:
+        for informer in self.informers.values():
+            informer.stop()
 
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """What a plan rests on, node by node, so that a change tells which gangs it touches. over: jobs that have finished."""
+    """What a plan rests on, node by node, so that a change tells which gangs it touches."""
 
     nodes: Mapping[str, str] = field(default_factory=dict)
     finished_jobs: frozenset[str] = frozenset()
 
 
-def node_index(nodes: Iterable[Object], leaves: Mapping[str, str]) -> NodeIndex:
-    """Nodes whose hostname label is missing or shared with another cannot be named by a selector and are left out."""
-    by_host: dict[str, list[str]] = {}
-    for node in nodes:
-        if host := labels_of(node).get(HOSTNAME_LABEL):
-            by_host.setdefault(host, []).append(str(node["metadata"]["name"]))
-    unique = {host: names[0] for host, names in by_host.items() if len(names) == 1}
-    return NodeIndex({name: host for host, name in unique.items()}, unique, leaves)
-
-
-def planned_gangs(snapshot: Snapshot) -> dict[str, PlannedGang]:
-    """Ref.key of the job -> the gang as planned."""
-    later = {ref_of(m.object).key: _dependent_roles(m.object) for m in snapshot.manifests if m.run_digest}
-    found = {}
-    for gang in snapshot.plan.get("gangs", ()):
-        job = Ref(gang["apiVersion"], gang["kind"], gang["namespace"], gang["name"])
-        reasons = tuple(f"{reason['code']}: {reason['message']}" for reason in gang["reasons"])
-        taken, cards = tuple(gang["evictedFor"]), _device_numbers(gang.get("cells", ()))
-        found[job.key] = PlannedGang(
-            job, gang["decision"], gang["pods"], reasons, later.get(job.key, frozenset()), taken, cards
-        )
-    return found
-
-
-def _device_numbers(slot_uses: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, list[int]]]:
-    """Role -> node -> the card of each new pod that takes a share of a virtual GPU, the highest number first."""
-    found: dict[str, dict[str, list[int]]] = {}
-    for part in sorted(slot_uses, key=lambda part: -int(part["cell"])):
-        if part["division"] == VGPU_MEMORY:
-            found.setdefault(part["role"], {}).setdefault(part["node"], []).extend([part["cell"]] * part["pods"])
-    return found
-
-
-def _dependent_roles(job: Object) -> frozenset[str]:
-    """Roles of a Volcano Job that its controller creates only once others run."""
-    return frozenset(
-        task["name"] for task in job["spec"].get("tasks") or () if (task.get("dependsOn") or {}).get("name")
-    )
-
-
 def fingerprint_of(observation: Observation, snapshot: Snapshot, finished_jobs: frozenset[str]) -> Fingerprint:
-    """What the plan of `snapshot` rests on in `seen`. Pods that are where the plan wants them are no news and leave no
-    trace, unless what the cluster says of a node's cells was behind its pods: then that counts as well."""
-    planned = planned_gangs(snapshot)
-    nodes = node_index(observation.objects_of_kind("Node"), snapshot.leaves)
-    found: dict[str, list[Any]] = {
-        str(node["metadata"]["name"]): [_node_attributes(node)] for node in observation.objects_of_kind("Node")
-    }
+    """What the plan of `snapshot` rests on in `observation`.
+
+    Pods that are where the plan wants them leave no trace, unless what the cluster reports of a node's device slots was
+    behind its pods: then that counts as well.
+    """
+    nodes = observation.objects_of_kind("Node")
+    parts: dict[str, list[Any]] = {name_of(node): [_node_attributes(node)] for node in nodes}
     for topology in observation.objects_of_kind("Numatopology.nodeinfo.volcano.sh"):
-        if (name := str(topology["metadata"]["name"])) in found:
-            found[name].append(_numa_layout(topology))
+        if (name := name_of(topology)) in parts:
+            parts[name].append(_numa_layout(topology))
             if name in snapshot.nodes_behind:
-                found[name].append((topology.get("spec") or {}).get("numares"))
-    for suspect in observation.suspect_nodes & found.keys():
-        found[suspect].append("suspect")
-    jobs = {key: thing for key, thing in observation.objects.items() if key in planned}
-    pods = observation.objects_of_kind("Pod")
-    expected = _expected_pods(pods_by_job(pods, jobs)[0], planned, nodes)
-    for pod in pods:
-        node = assigned_node(pod, nodes)
-        if (
-            node in found
-            and node in snapshot.nodes_behind
-            and (devices := annotations_of(pod).get(VGPU_ASSIGNMENT_ANNOTATION))
-        ):
-            found[node].append(devices)
-        if (
-            node in found
-            and uid_of(pod) not in expected
-            and (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
-        ):
-            found[node].append(uid_of(pod))
-    return Fingerprint({node: json_digest(parts) for node, parts in found.items()}, finished_jobs)
+                parts[name].append((topology.get("spec") or {}).get("numares"))
+    for suspect in observation.suspect_nodes & parts.keys():
+        parts[suspect].append("suspect")
+    index = NodeIndex.from_nodes(nodes, snapshot.leaves)
+    expected = _expected_pods(observation, snapshot.gangs, index)
+    for pod in observation.objects_of_kind("Pod"):
+        if (node_name := index.node_of(pod)) is None or node_name not in parts:
+            continue
+        devices = annotations_of(pod).get(VGPU_ASSIGNMENT_ANNOTATION)
+        if devices and node_name in snapshot.nodes_behind:
+            parts[node_name].append(devices)
+        if uid_of(pod) not in expected and not is_finished_pod(pod):
+            parts[node_name].append(uid_of(pod))
+    return Fingerprint({name: json_digest(values) for name, values in parts.items()}, finished_jobs)
 
 
-def _expected_pods(
-    by_job: Mapping[str, Sequence[Object]], planned: Mapping[str, PlannedGang], nodes: NodeIndex
-) -> set[str]:
+def _expected_pods(observation: Observation, gangs: Mapping[str, PlannedGang], nodes: NodeIndex) -> set[str]:
     """uids of pods that stand at a place the plan gave to their role, and not more of them than it gave."""
+    jobs = {key: item for key, item in observation.objects.items() if key in gangs}
     expected: set[str] = set()
-    for key, pods in by_job.items():
-        gang = planned[key]
-        left = {(role, node): count for role, counts in gang.pods.items() for node, count in counts.items()}
-        for pod in sorted(pods, key=uid_of):
-            spot = role_of(pod, tuple(gang.pods)) or "", assigned_node(pod, nodes) or ""
-            if not has_ended(pod) and left.get(spot, 0) > 0:
-                left[spot] -= 1
-                expected.add(uid_of(pod))
+    for key, pods in pods_by_job(observation.objects_of_kind("Pod"), jobs)[0].items():
+        expected |= _pods_as_planned(gangs[key], pods, nodes)
     return expected
+
+
+def _pods_as_planned(gang: PlannedGang, pods: Sequence[Object], nodes: NodeIndex) -> set[str]:
+    vacant = {(role, node): count for role, counts in gang.pods.items() for node, count in counts.items()}
+    found: set[str] = set()
+    for pod in sorted(pods, key=uid_of):
+        place = role_of(pod, tuple(gang.pods)) or "", nodes.node_of(pod) or ""
+        if not has_ended(pod) and vacant.get(place, 0) > 0:
+            vacant[place] -= 1
+            found.add(uid_of(pod))
+    return found
 
 
 def _node_attributes(node: Object) -> list[Any]:
     """What decides whether pods may go to a node; heartbeats are left out."""
-    spec, status = node.get("spec") or {}, node.get("status") or {}
-    ready = [c.get("status") for c in status.get("conditions") or () if c.get("type") == "Ready"]
-    return [
-        uid_of(node),
-        labels_of(node),
-        spec.get("taints"),
-        spec.get("unschedulable"),
-        status.get("allocatable"),
-        ready,
-    ]
+    spec = node.get("spec") or {}
+    ready = [row.get("status") for row in conditions_of(node) if row.get("type") == "Ready"]
+    schedulable = [spec.get("taints"), spec.get("unschedulable"), status_of(node).get("allocatable")]
+    return [uid_of(node), labels_of(node), *schedulable, ready]
 
 
 def _numa_layout(topology: Object) -> list[Any]:
-    """Which CPUs and devices are in which NUMA cell. What is idle of them changes with every pod, and pods count by
+    """Which CPUs and devices are in which NUMA node. What is idle of them changes with every pod, and pods count by
     themselves."""
     spec = topology.get("spec") or {}
     return [spec.get("policies"), spec.get("cpuDetail"), spec.get("gpuDetail"), spec.get("resReserved")]
 
 
 def state_objects(observation: Observation, stale_jobs: frozenset[str] = frozenset()) -> list[Object]:
-    """The state for the compiler: objects of the state's kinds, without those in `stale` (finished jobs whose new run
-    is to be planned)."""
-    found = []
-    for key, thing in sorted(observation.objects.items()):
+    """The state for the compiler: objects of the state's kinds. stale_jobs: finished jobs whose new run is to be
+    planned, which are left out."""
+    items = []
+    for key, item in sorted(observation.objects.items()):
         kind = key.partition("/")[0]
         if kind not in _STATE_GROUPS or key in stale_jobs:
             continue
-        if kind == "Node" and thing["metadata"]["name"] in observation.suspect_nodes:
-            thing = {**thing, "spec": {**(thing.get("spec") or {}), "unschedulable": True}}
-        found.append(without_server_fields(thing))
-    return found
+        if kind == "Node" and name_of(item) in observation.suspect_nodes:
+            item = {**item, "spec": {**(item.get("spec") or {}), "unschedulable": True}}
+        items.append(without_server_fields(item))
+    return items
 
 
-def without_server_fields(thing: Object) -> Object:
-    """As people expect to see it in a file: without the server's bookkeeping."""
-    return {
-        **thing,
-        "metadata": {
-            k: v for k, v in thing["metadata"].items() if k not in ("managedFields", "generation", "selfLink")
-        },
-    }
+def without_server_fields(item: Object) -> Object:
+    """The object as people expect to see it in a file: without the server's bookkeeping."""
+    metadata = {key: value for key, value in item["metadata"].items() if key not in _SERVER_FIELDS}
+    return {**item, "metadata": metadata}

@@ -21,7 +21,8 @@ from reconciler.cluster.objects import Object, Ref
 from reconciler.context import Settings, build_reconciler, load_identity
 from reconciler.git.process import GitError
 from reconciler.observe import STATE_KINDS, without_server_fields
-from reconciler.publish.status import JsonFormatter, status_text
+from reconciler.publish.logs import JsonFormatter
+from reconciler.publish.status import status_text
 from reconciler.run import DataFolderInUse, lock_data_folder, run_reconciler
 
 

@@ -15,8 +15,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from compiler.kubernetes import CLUSTER_LABEL, MANAGED_BY_LABEL
 from reconciler.cluster.client import Client, NotFound
-from reconciler.cluster.objects import CLUSTER_LABEL, FIELD_MANAGER, MANAGED_BY_LABEL, Object, Ref
+from reconciler.cluster.objects import FIELD_MANAGER, Object, Ref
 
 UNCOMPRESSED_LIMIT = 512 << 10
 """Bytes of JSON above which the text is stored compressed; a ConfigMap holds 1 MiB."""

@@ -9,14 +9,8 @@ from pathlib import Path
 import pytest
 
 from compiler.emit.manifest import run_digest
-from reconciler.compile_child import (
-    CompileProcess,
-    CompileRequest,
-    Snapshot,
-    compile_request,
-    load_snapshot,
-    save_snapshot,
-)
+from reconciler.compile_child import CompileProcess, CompileRequest, compile_request
+from reconciler.snapshot import Snapshot, load_snapshot, save_snapshot
 from solver.verify import Violation
 
 CLUSTER = b"""\

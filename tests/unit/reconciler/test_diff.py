@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from compiler.emit.manifest import run_digest
-from reconciler.cluster.objects import DIGEST_ANNOTATION, REPLACE_ANNOTATION, Object, ref_of
-from reconciler.diff import DesiredObject, classify_change, field_differences, without_fields
+from compiler.emit.manifest import Manifest, run_digest
+from compiler.kubernetes import DIGEST_ANNOTATION, REPLACE_ANNOTATION
+from reconciler.cluster.objects import Object
+from reconciler.diff import classify_change, field_differences, without_fields
 
 REPLACED: Any = {REPLACE_ANNOTATION: "true"}
 AGAIN: Any = {"gangplan.dev/run": "2"}
@@ -107,7 +108,7 @@ def decide(
     want: Object, live: Object | None, *, done: str | None = None, started: bool = False, refused: bool = False
 ) -> str:
     found = classify_change(
-        DesiredObject(5, ref_of(want), want, "new"),
+        Manifest(5, want, "jobs/train.yaml:1", "new"),
         live,
         finished_digest=done,
         has_started=started,
@@ -143,7 +144,7 @@ def test_a_change_of_a_job_is_classified(want: Object, live: Object | None, abou
 
 def test_what_can_be_changed_is_written_with_what_cannot_as_it_lives() -> None:
     found = classify_change(
-        DesiredObject(5, ref_of(job()), job(digest="new", gpus=2, minimum=3), "new"),
+        Manifest(5, job(digest="new", gpus=2, minimum=3), "jobs/train.yaml:1", "new"),
         job(digest="new"),
         finished_digest=None,
         has_started=True,
@@ -161,7 +162,7 @@ def test_an_object_that_is_being_deleted_is_waited_for() -> None:
     live["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     want = queue(weight=2)
     found = classify_change(
-        DesiredObject(1, ref_of(want), want), live, finished_digest=None, has_started=False, is_update_refused=False
+        Manifest(1, want, "queue.yaml:1"), live, finished_digest=None, has_started=False, is_update_refused=False
     )
     assert found is not None
     assert found.action == "held"

@@ -11,8 +11,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.cluster.objects import HOSTNAME_LABEL, PLACEMENT_GATE, Object, Ref
-from reconciler.gates import GateLift, NodeIndex, PlannedGang, gate_lifts, pods_by_job, pods_to_evict, unbound_pods
+from compiler.kubernetes import HOSTNAME_LABEL, SCHEDULING_GATE
+from reconciler.cluster.objects import Object, Ref
+from reconciler.gates import GateLift, NodeIndex, gate_lifts, pods_by_job, pods_to_evict, unbound_pods
+from reconciler.snapshot import PlannedGang
 
 JOB = Ref("batch.volcano.sh/v1alpha1", "Job", "default", "train")
 
@@ -24,7 +26,7 @@ def pod(role: str, index: int, node: str = "", partition: str = "", phase: str =
         {"volcano.sh/partition-id": partition} if partition else {}
     )
     place = (
-        {"nodeSelector": {HOSTNAME_LABEL: f"host-{node}"}} if node else {"schedulingGates": [{"name": PLACEMENT_GATE}]}
+        {"nodeSelector": {HOSTNAME_LABEL: f"host-{node}"}} if node else {"schedulingGates": [{"name": SCHEDULING_GATE}]}
     )
     meta = {"namespace": "default", "name": name, "uid": f"{name}-uid", "labels": labels}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {**place, **spec}, "status": {"phase": phase}}
@@ -132,7 +134,7 @@ def test_the_patch_is_refused_unless_the_pod_is_as_it_was_seen() -> None:
     tests = {operation["path"]: operation["value"] for operation in operations if operation["op"] == "test"}
     assert tests == {
         "/metadata/uid": "train-worker-0-uid",
-        "/spec/schedulingGates": [{"name": PLACEMENT_GATE}],
+        "/spec/schedulingGates": [{"name": SCHEDULING_GATE}],
         "/spec/nodeSelector": {"gpu": "h100"},
     }
     assert {"op": "add", "path": "/spec/nodeSelector/kubernetes.io~1hostname", "value": "host-n1"} in operations
@@ -142,7 +144,7 @@ def test_the_patch_is_refused_unless_the_pod_is_as_it_was_seen() -> None:
 def test_gates_of_others_are_left() -> None:
     other = {"name": "example.com/quota"}
     (lift,) = gate_lifts(
-        gang({"worker": {"n1": 1}}), [pod("worker", 0, schedulingGates=[other, {"name": PLACEMENT_GATE}])], FLAT
+        gang({"worker": {"n1": 1}}), [pod("worker", 0, schedulingGates=[other, {"name": SCHEDULING_GATE}])], FLAT
     )
     assert lift.json_patch()[-1] == {"op": "replace", "path": "/spec/schedulingGates", "value": [other]}
 

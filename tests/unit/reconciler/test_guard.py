@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from compiler.emit.manifest import Manifest
 from reconciler.cluster.inventory import FinishedRun, Inventory, InventoryEntry, decode_inventory, encode_inventory
 from reconciler.cluster.objects import Object, Ref
-from reconciler.diff import DesiredObject
 from reconciler.guard import FIGHT_PAUSE, FIGHT_THRESHOLD, PRUNE_LIMIT, FightDetector, PruneSafety, prune_plan
 
 GOOD = PruneSafety("c0ffee", has_compiled=True)
@@ -23,8 +23,8 @@ def live(name: str, uid: str = "", **annotations: str) -> Object:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
 
 
-def wanted(*names: str) -> list[DesiredObject]:
-    return [DesiredObject(4, ref(name), live(name)) for name in names]
+def wanted(*names: str) -> list[Manifest]:
+    return [Manifest(4, live(name), f"{name}.yaml:1") for name in names]
 
 
 def holding(*names: str) -> Inventory:

@@ -15,13 +15,14 @@ from reconciler.cluster.client import Forbidden, NotFound
 from reconciler.cluster.inventory import Inventory
 from reconciler.cluster.objects import Object
 from reconciler.cluster.watch import Informer
-from reconciler.compile_child import CompileRequest, Snapshot
+from reconciler.compile_child import CompileRequest
 from reconciler.context import Pass, Reconciler, Settings, build_reconciler, due_moment, is_plan_fresh
 from reconciler.git.poller import BranchHead
-from reconciler.loop import choose_commit, update_plan
 from reconciler.observe import STATE_KINDS, Observation, fingerprint_of, state_objects
+from reconciler.planning import choose_commit, update_plan
 from reconciler.publish.status import Condition
 from reconciler.report import build_report
+from reconciler.snapshot import Snapshot
 from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, error_answer
 
 COMMIT = "c0ffee"

@@ -9,30 +9,24 @@ from typing import Any
 
 from reconciler.cluster.objects import Object, Ref
 from reconciler.diff import Change
+from reconciler.publish.logs import JsonFormatter
 from reconciler.publish.status import (
     Condition,
-    JsonFormatter,
-    Metrics,
+    ObjectEvent,
     Report,
     StatusPublisher,
     status_document,
     status_text,
 )
+from reconciler.snapshot import PlannedGang
 from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, error_answer
 
-GANG: dict[str, Any] = {
-    "kind": "Job",
-    "namespace": "default",
-    "name": "train",
-    "queue": "team",
-    "decision": "wait",
-    "domains": [],
-    "startsAt": None,
-}
-PLAN: dict[str, Any] = {
-    "digest": "sha256:1",
-    "gangs": [{**GANG, "reasons": [{"code": "GW101", "message": "8 GPUs are missing"}]}],
-}
+GANG = PlannedGang(
+    Ref("batch.volcano.sh/v1alpha1", "Job", "default", "train"),
+    "wait",
+    queue="team",
+    reasons=("GW101: 8 GPUs are missing",),
+)
 HELD = (Change("held", Ref("v1", "ConfigMap", "default", "stays"), reason="it is protected"),)
 
 
@@ -41,7 +35,8 @@ def report(applied: bool = True) -> Report:
         "c0ffee",
         "c0ffee",
         (Condition("Applied", applied, "Applied" if applied else "Outstanding"),),
-        PLAN,
+        digest="sha256:1",
+        gangs=(GANG,),
         held_changes=HELD,
     )
 
@@ -74,7 +69,7 @@ def test_an_event_is_said_once_and_again_only_with_another_message() -> None:
         "metadata": {"name": "team", "uid": "u"},
     }
     for message in ("put back", "put back", "put back again"):
-        publisher.write_event(queue, "Corrected", message, False)
+        publisher.write_event(ObjectEvent(queue, "Corrected", message, False))
     names = [body["metadata"]["name"] for _, _, body in server.requests]
     assert len(set(names)) == len(names) == 2
     assert all(body["metadata"]["namespace"] == "default" for _, _, body in server.requests), (
@@ -95,22 +90,10 @@ def test_people_read_what_waits_and_what_is_held() -> None:
 
 
 def test_people_read_when_a_job_is_expected_to_start() -> None:
-    waiting = {**PLAN["gangs"][0], "startsAt": "2026-03-02T12:00:00Z"}
-    found = status_document(replace(report(), plan={**PLAN, "gangs": [waiting]}), {}, "10:00")
+    waiting = replace(GANG, starts_at="2026-03-02T12:00:00Z")
+    found = status_document(replace(report(), gangs=(waiting,)), {}, "10:00")
     assert found["gangs"][0]["startsAt"] == "2026-03-02T12:00:00Z"
     assert "GW101: 8 GPUs are missing; expected to start about 2026-03-02T12:00:00Z" in status_text(found)
-
-
-def test_metrics_are_prometheus_text() -> None:
-    metrics = Metrics()
-    metrics.add_to_counter("changes_total", kind='odd "name"\n')
-    metrics.add_to_counter("changes_total", kind="Queue")
-    metrics.add_to_counter("changes_total", kind="Queue")
-    metrics.set_gauge("leader", 1)
-    assert metrics.prometheus_text() == (
-        "# TYPE gangplan_leader gauge\ngangplan_leader 1\n"
-        '# TYPE gangplan_changes_total counter\ngangplan_changes_total{kind="Queue"} 2\ngangplan_changes_total{kind="odd \\"name\\"\\n"} 1\n'
-    )
 
 
 def test_log_lines_are_json_with_their_extras() -> None:

@@ -1,0 +1,174 @@
+"""Phase 2 of a pass: which commit is to be in force, and a plan for it.
+
+The compile runs beside the loop in a child process; until it answers, the last good plan stays in force.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import asdict
+from math import inf
+
+from compiler.kubernetes import DIGEST_ANNOTATION, annotations_of
+from reconciler.cluster.inventory import FinishedRun
+from reconciler.cluster.objects import Object, ref_of
+from reconciler.compile_child import CompileRequest
+from reconciler.context import Pass, Reconciler, Rejection, RunningCompile, due_moment, is_plan_fresh
+from reconciler.git.process import GitError
+from reconciler.observe import fingerprint_of, state_objects
+from reconciler.snapshot import Snapshot, load_snapshot, save_snapshot
+
+log = logging.getLogger(__name__)
+
+COMPILE_RETRY, PLAN_RETRY = 10.0, 300.0
+"""Seconds after which a compile that broke down, and a plan that was refused, may be tried again although nothing
+changed."""
+PLAN_CODES = frozenset({"GP501", "GP502"})
+"""Diagnostics that rest on what the cluster holds as well; those of files stay with their commit."""
+UNKNOWN_PHASE = "Unknown"
+"""How a run ended that vanished, with a time to live, while no reconciler watched."""
+SNAPSHOT_FILE = "snapshot.json"
+
+
+def restore_snapshot(r: Reconciler) -> None:
+    """Take up the plan of the last process, if its commit is still the one in force."""
+    if r.planning.snapshot is None and r.inventory is not None:
+        kept = load_snapshot(r.settings.data / SNAPSHOT_FILE)
+        if kept is not None and kept.commit == r.inventory.commit:
+            r.planning.snapshot = kept
+
+
+def choose_commit(r: Reconciler, p: Pass) -> None:
+    """Set the target: the head, unless its history was rewritten or it does not compile; else what is in force."""
+    head, snapshot = r.poller.head, r.planning.snapshot
+    in_force = snapshot.commit if snapshot else p.inventory.commit
+    p.target_commit = head.commit or in_force
+    if head.commit and in_force and head.commit != in_force and r.settings.allow_rewrite != head.commit:
+        try:
+            if not r.mirror.is_ancestor(in_force, head.commit):
+                p.rewrite_message = (
+                    f"{head.commit} does not descend from {in_force}, which is in force; "
+                    f"allow it with --allow-rewrite {head.commit}"
+                )
+                p.target_commit = in_force
+        except GitError as error:
+            p.problems.append(str(error))
+            p.target_commit = in_force
+    rejection = r.planning.rejections.get(p.target_commit)
+    if rejection is not None and p.target_commit != in_force and r.clock() < rejection.retry_at:
+        p.target_commit = in_force
+
+
+def update_plan(r: Reconciler, p: Pass) -> None:
+    """Take the result of the compile, and start another if the plan no longer rests on what is observed."""
+    running = r.planning.running_compile
+    if running is not None and (result := r.compiler.take_result()) is not None:
+        r.planning.running_compile = None
+        _take_result(r, p, running, result)
+    p.snapshot = r.planning.snapshot
+    p.inventory.runs.update(dict(_unobserved_ends(r, p)))
+    finished = _finished_job_keys(r, p)
+    if p.snapshot is not None:
+        p.current_fingerprint = fingerprint_of(p.observation, p.snapshot, finished)
+    may_compile = p.target_commit and not p.observation.problems and not r.compiler.is_busy
+    if may_compile and not is_plan_fresh(r, p) and not _is_postponed(r, p):
+        _start_compile(r, p, finished)
+
+
+def _take_result(r: Reconciler, p: Pass, running: RunningCompile, result: Snapshot) -> None:
+    planning, now = r.planning, r.clock()
+    r.metrics.compiles.labels(result="good" if result.ok else "rejected").inc()
+    r.metrics.compile_seconds.observe(now - running.started_at)
+    if result.ok:
+        planning.snapshot = result
+        planning.base_fingerprint = fingerprint_of(running.observation, result, running.finished_jobs)
+        planning.rejections.pop(running.commit, None)
+        save_snapshot(result, r.settings.data / SNAPSHOT_FILE)
+        return
+    in_force = planning.snapshot
+    base = fingerprint_of(running.observation, in_force, running.finished_jobs) if in_force else None
+    rejection = Rejection(result, now, now + _retry_delay(result), (base, running.due_moment))
+    planning.rejections[running.commit] = rejection
+    reason = rejection.first_error["message"] if rejection.first_error else "no plan"
+    log.warning("commit rejected", extra={"commit": running.commit, "reason": reason})
+    if p.target_commit == running.commit and in_force is not None:
+        p.target_commit = in_force.commit
+
+
+def _retry_delay(snapshot: Snapshot) -> float:
+    """Seconds until a rejected commit may be tried again although nothing changed."""
+    codes = {diagnostic["code"] for diagnostic in snapshot.diagnostics if diagnostic["severity"] == "error"}
+    if not any(codes):
+        return COMPILE_RETRY
+    return PLAN_RETRY if codes <= PLAN_CODES else inf
+
+
+def _is_postponed(r: Reconciler, p: Pass) -> bool:
+    """Whether the target was rejected, and neither time nor what it rests on gives it another chance. The commit in
+    force has one with each change."""
+    rejection = r.planning.rejections.get(p.target_commit)
+    if rejection is None or r.clock() >= rejection.retry_at:
+        return False
+    if p.snapshot is None or p.snapshot.commit != p.target_commit:
+        return True
+    is_recent = r.clock() < rejection.rejected_at + COMPILE_RETRY
+    return is_recent or rejection.rests_on == (p.current_fingerprint, due_moment(r))
+
+
+def _start_compile(r: Reconciler, p: Pass, finished_keys: frozenset[str]) -> None:
+    head, commit = r.poller.head, p.target_commit
+    try:
+        tree = head.tree if head.tree is not None and commit == head.commit else r.mirror.read_tree(commit)
+    except GitError as error:
+        p.problems.append(str(error))
+        return
+    refs = [p.inventory.runs[key].ref for key in sorted(finished_keys)]
+    stale = frozenset(p.inventory.runs.keys() - finished_keys)
+    request = CompileRequest(
+        commit,
+        r.settings.cluster,
+        tree.files,
+        tree.commit_dates,
+        problems=[asdict(problem) for problem in tree.problems],
+        state=state_objects(p.observation, stale),
+        finished_jobs=[(ref.namespace, ref.name, ref.kind) for ref in refs],
+        executor=r.settings.executor,
+        clock=int(r.wall_clock()),
+    )
+    r.planning.running_compile = RunningCompile(commit, p.observation, finished_keys, due_moment(r), r.clock())
+    r.compiler.start_compile(request)
+
+
+def _finished_job_keys(r: Reconciler, p: Pass) -> frozenset[str]:
+    """Jobs whose present specification has had its run."""
+    return frozenset(key for key, run in p.inventory.runs.items() if run.digest == planned_run(r, key, run.digest))
+
+
+def planned_run(r: Reconciler, key: str, default: str = "") -> str:
+    """The digest of the job's run in the newest plan; `default` where it is in none."""
+    manifest = r.planning.snapshot.jobs.get(key) if r.planning.snapshot else None
+    return manifest.run_digest if manifest else default
+
+
+def run_digest_of(r: Reconciler, job: Object) -> str:
+    """The digest of the run that a job in the cluster was made from."""
+    return annotations_of(job).get(DIGEST_ANNOTATION) or planned_run(r, ref_of(job).key)
+
+
+def _unobserved_ends(r: Reconciler, p: Pass) -> Iterator[tuple[str, FinishedRun]]:
+    """Started jobs with a time to live that are gone although no reconciler saw them go: most likely they finished, and
+    a doubled run is worse than one that a person has to ask for again."""
+    for key, manifest in p.snapshot.jobs.items() if p.snapshot else ():
+        entry, run = p.inventory.entries.get(key), p.inventory.runs.get(key)
+        if entry is None or not entry.uid or not entry.started or not _has_time_to_live(manifest.object):
+            continue
+        is_known = run is not None and run.digest == manifest.run_digest
+        is_present = key in p.observation.objects or key in r.writer.memory.last_writes
+        if not is_known and not is_present and entry.ref.group_kind in p.observation.readable_kinds:
+            yield key, FinishedRun(entry.ref, manifest.run_digest, UNKNOWN_PHASE)
+
+
+def _has_time_to_live(job: Object) -> bool:
+    spec = job["spec"]
+    return any(part.get("ttlSecondsAfterFinished") is not None for part in (spec, spec.get("runPolicy") or {}))

@@ -1,0 +1,145 @@
+"""What one compile came to, and the plan in it as the reconciler reads it. A snapshot is never changed."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from compiler.emit.manifest import Manifest
+from compiler.volcano.shared_devices import VGPU_MEMORY
+from reconciler.cluster.objects import Object, Ref, ref_of
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedGang:
+    """A job as planned.
+
+    pods: role -> node name -> pods, roles in the job's order. dependent_roles: those whose pods appear only after other
+    roles run. evicted_for: the jobs ("namespace/name") for which the plan takes running pods away: what exceeds `pods`
+    has to go. device_numbers: role -> node -> the numbers of the cards on which its new pods fit, the highest first.
+    starts_at: when it is expected to start, for a waiting job that the plan reserves room for.
+    """
+
+    job: Ref
+    decision: str
+    pods: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    queue: str = ""
+    domains: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
+    dependent_roles: frozenset[str] = frozenset()
+    evicted_for: tuple[str, ...] = ()
+    device_numbers: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
+    starts_at: str | None = None
+
+    @property
+    def name(self) -> str:
+        """As in `evicted_for`."""
+        return f"{self.job.namespace}/{self.job.name}"
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What one compile came to. ok: there is a verified plan and no file has an error; only then may it be applied.
+
+    plan: as in `plan -o json`. gated: whether the cluster binds by gates. leaves: node name -> the hypernode that holds
+    it. moments: when the answer may change although nothing happens, in seconds since the epoch. nodes_behind: nodes of
+    whose device slots the cluster reports less than its pods hold (`lower.origins`).
+    """
+
+    commit: str
+    ok: bool
+    gated: bool = True
+    plan: Mapping[str, Any] = field(default_factory=dict)
+    manifests: tuple[Manifest, ...] = ()
+    leaves: Mapping[str, str] = field(default_factory=dict)
+    diagnostics: tuple[Mapping[str, Any], ...] = ()
+    max_waiting_pods: int = 0
+    moments: tuple[int, ...] = ()
+    nodes_behind: tuple[str, ...] = ()
+
+    @cached_property
+    def jobs(self) -> Mapping[str, Manifest]:
+        """Ref.key -> manifest, of what runs once and finishes."""
+        return {ref_of(manifest.object).key: manifest for manifest in self.manifests if manifest.run_digest}
+
+    @cached_property
+    def gangs(self) -> Mapping[str, PlannedGang]:
+        """Ref.key of the job -> the gang as planned, in the plan's order."""
+        gangs = (self._planned_gang(entry) for entry in self.plan.get("gangs", ()))
+        return {gang.job.key: gang for gang in gangs}
+
+    def _planned_gang(self, entry: Mapping[str, Any]) -> PlannedGang:
+        job = Ref(entry["apiVersion"], entry["kind"], entry["namespace"], entry["name"])
+        manifest = self.jobs.get(job.key)
+        return PlannedGang(
+            job,
+            entry["decision"],
+            entry["pods"],
+            queue=entry["queue"],
+            domains=tuple(entry["domains"]),
+            reasons=tuple(f"{reason['code']}: {reason['message']}" for reason in entry["reasons"]),
+            dependent_roles=_dependent_roles(manifest.object) if manifest else frozenset(),
+            evicted_for=tuple(entry["evictedFor"]),
+            device_numbers=_device_numbers(entry.get("cells", ())),
+            starts_at=entry["startsAt"],
+        )
+
+    def as_json(self) -> str:
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Snapshot:
+        data = json.loads(text)
+        manifests = tuple(Manifest(**manifest) for manifest in data.pop("manifests"))
+        lists = {name: tuple(data.get(name, ())) for name in ("diagnostics", "moments", "nodes_behind")}
+        return cls(**{**data, "manifests": manifests, **lists})
+
+
+def _dependent_roles(job: Object) -> frozenset[str]:
+    """Roles of a Volcano Job that its controller creates only once others run."""
+    tasks = job["spec"].get("tasks") or ()
+    return frozenset(task["name"] for task in tasks if (task.get("dependsOn") or {}).get("name"))
+
+
+def _device_numbers(slot_uses: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, list[int]]]:
+    """Role -> node -> the card of each new pod that takes a share of a virtual GPU, the highest number first."""
+    numbers: dict[str, dict[str, list[int]]] = {}
+    for use in sorted(slot_uses, key=lambda use: -int(use["cell"])):
+        if use["division"] == VGPU_MEMORY:
+            numbers.setdefault(use["role"], {}).setdefault(use["node"], []).extend([use["cell"]] * use["pods"])
+    return numbers
+
+
+def failed_snapshot(commit: str, message: str) -> Snapshot:
+    """A compile that did not come to an answer: an error without a code and without a position."""
+    error = dict.fromkeys(("code", "file", "help", "object"), "") | {"line": 0, "column": 0}
+    return Snapshot(commit, ok=False, diagnostics=({**error, "severity": "error", "message": message},))
+
+
+def load_snapshot(path: Path) -> Snapshot | None:
+    """The last good snapshot; None when there is none that can be read."""
+    try:
+        return Snapshot.from_json(path.read_text())
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def save_snapshot(snapshot: Snapshot, path: Path) -> None:
+    """Write the file whole or not at all, also when the machine loses power."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_suffix(".new")
+    with beside.open("w") as file:
+        file.write(snapshot.as_json())
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

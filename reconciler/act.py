@@ -1,4 +1,5 @@
-"""Writes to the cluster, and the only place that does. Changes come in as data, and what became of them goes out as data.
+"""Writes to the cluster, and the only place that does. Changes come in as data, and what became of them goes out as
+data.
 
 Objects are written by server-side apply, wave by wave, only where something differs. A conflict with another manager is
 not forced unless the object is ours already (then the field was ours, and is put back) or the user allows it; the

@@ -51,8 +51,8 @@ class CompileRequest:
 
 
 class CompileProcess:
-    """Runs at most one child at a time. `on_end` is called, from a thread, when a compile has ended; the loop then takes
-    the result."""
+    """Runs at most one child at a time. `on_end` is called, from a thread, when a compile has ended; the loop then
+    takes the result."""
 
     def __init__(
         self,

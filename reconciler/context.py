@@ -35,8 +35,8 @@ CLEANUP_MARGIN = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The operator's options; times in seconds. allow_prune, allow_rewrite: a commit that may delete beyond the limit, or
-    replace another history."""
+    """The operator's options; times in seconds. allow_prune, allow_rewrite: a commit that may delete beyond the limit,
+    or replace another history."""
 
     repo: str
     branch: str
@@ -85,9 +85,9 @@ class RunningCompile:
 class PlanningState:
     """The plan in force and what is known about others.
 
-    snapshot: the last good one. base_fingerprint: what its plan rests on. rejections: by commit. desired_manifests: what
-    the manifests of `desired_snapshot` are with labels and annotations, by their id(). unchanged: object -> the manifest
-    and the live version for which there was nothing to do.
+    snapshot: the last good one. base_fingerprint: what its plan rests on. rejections: by commit. desired_manifests:
+    what the manifests of `desired_snapshot` are with labels and annotations, by their id(). unchanged: object -> the
+    manifest and the live version for which there was nothing to do.
     """
 
     snapshot: Snapshot | None = None
@@ -134,8 +134,8 @@ class Reconciler:
 
 @dataclass(slots=True)
 class Pass:
-    """What the phases of one pass hand to one another. pods: Ref.key of a live job -> its pods. former_job_keys: of jobs
-    that are gone or were replaced, and still have pods."""
+    """What the phases of one pass hand to one another. pods: Ref.key of a live job -> its pods. former_job_keys: of
+    jobs that are gone or were replaced, and still have pods."""
 
     observation: Observation
     inventory: Inventory

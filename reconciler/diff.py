@@ -48,7 +48,7 @@ _IN_PLACE_FIELDS: Mapping[str, re.Pattern[str]] = {
         r"metadata\..*|spec\.(runPolicy|elasticPolicy)\..*|spec\.pytorchReplicaSpecs\.\w+\.replicas"
     ),
 }
-"""What a live job lets be changed; Volcano's admission (pkg/webhooks/admission/jobs/validate) refuses everything else."""
+"""Fields of a live job that may change; Volcano's admission (pkg/webhooks/admission/jobs/validate) refuses all others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class FieldDifference:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing to do to one object, or (held, forbidden) one thing not done, with its reason."""
+    """What to do to one object, or (held, forbidden) what is not done and why."""
 
     action: ChangeAction
     ref: Ref
@@ -168,9 +168,9 @@ def format_path(path: FieldPath) -> str:
     return text.removeprefix(".")
 
 
-def without_fields(thing: Object, paths: Sequence[str]) -> Object:
+def without_fields(item: Object, paths: Sequence[str]) -> Object:
     """A copy without the fields at these dotted paths (those that the user leaves to other managers)."""
-    copied: Object = json.loads(json.dumps(thing))
+    copied: Object = json.loads(json.dumps(item))
     for path in paths:
         *steps, last = path.split(".")
         at: Any = copied

@@ -97,8 +97,8 @@ FIGHT_PAUSE = 120.0
 
 @dataclass(slots=True)
 class FightDetector:
-    """Heat per object: each correction adds one, and it cools down linearly. An object above the threshold is left alone
-    for a while, and no other.
+    """Heat per object: each correction adds one, and it cools down linearly. An object above the threshold is left
+    alone for a while, and no other.
 
     heat: key -> heat and when it was so. opponents: key -> a sentence on who the fight is with.
     """

@@ -164,7 +164,7 @@ def _collect_manifests(r: Reconciler, p: Pass, snapshot: Snapshot) -> None:
 
 
 def _desired_manifest(r: Reconciler, manifest: Manifest) -> Manifest:
-    """The manifest with our labels, with the digest of its run, and without the fields that its owner leaves to others."""
+    """The manifest with our labels and the digest of its run, without the fields that its owner leaves to others."""
     item: Object = json.loads(json.dumps(manifest.object))
     metadata = item["metadata"]
     labels = {MANAGED_BY_LABEL: FIELD_MANAGER, CLUSTER_LABEL: r.settings.cluster}

@@ -1,4 +1,4 @@
-"""The life of a reconciler: start the threads, repeat the pass whenever something happened, and go in order."""
+"""The life of a reconciler: start the threads, repeat the pass whenever something happened, shut down in order."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class DataFolderInUse(Exception):
 
 
 def lock_data_folder(data: Path) -> IO[str]:
-    """Take the data folder for this process alone, until the file that is returned is closed. Raises Busy."""
+    """Take the data folder for this process alone until the returned file is closed. Raises DataFolderInUse."""
     data.mkdir(parents=True, exist_ok=True)
-    file = (data / "lock").open("r")
+    file = (data / "lock").open("w")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -43,21 +43,20 @@ def lock_data_folder(data: Path) -> IO[str]:
 
 
 def run_reconciler(r: Reconciler, stop: Callable[[], bool], once: bool = False) -> Report | None:
-    """Until `stop()` says so or, with `once`, until a pass finds nothing to do; the last report. `stop` should set
-    `r.woken` as well.
+    """Repeat the pass until `stop()` or, with `once`, until there is nothing left to do; the last report.
 
-    The lease is given back at the end, so that a successor need not wait.
+    What makes `stop()` true sets `r.wake_event` as well. The lease is given back at the end, so that a successor
+    need not wait.
     """
     pages = serve_pages(r.settings.listen, _http_pages(r)) if r.settings.listen else None
     r.last_good_pass = time.monotonic()
     r.lease.start()
     r.poller.start()
     r.watches.start()
-    last: Report | None = None
     try:
         r.watches.wait_for_lists(30)
         r.poller.first_poll.wait(60)
-        last = _repeat_passes(r, stop, once)
+        return _repeat_passes(r, stop, once)
     finally:
         r.poller.stop()
         r.watches.stop()
@@ -65,25 +64,20 @@ def run_reconciler(r: Reconciler, stop: Callable[[], bool], once: bool = False) 
         r.lease.release()
         if pages is not None:
             pages.shutdown()
-    return last
 
 
 def _repeat_passes(r: Reconciler, stop: Callable[[], bool], once: bool) -> Report | None:
     last: Report | None = None
     failures = 0
     pause = 0.0
-    started = time.monotonic()
+    started_at = time.monotonic()
     while not stop():
         r.wake_event.wait(pause)
         time.sleep(DEBOUNCE)
         r.wake_event.clear()
-        began = time.monotonic()
+        pass_began_at = time.monotonic()
         try:
             last = reconcile_once(r)
-            failures, pause = (
-                0,
-                min(MAX_PASS_INTERVAL, last.next_wakeup if last.next_wakeup is not None else MAX_PASS_INTERVAL),
-            )
         except LostLease as error:
             log.warning("stopped writing", extra={"reason": str(error)})
             r.inventory, pause = None, FAILURE_PAUSES[0]
@@ -94,21 +88,23 @@ def _repeat_passes(r: Reconciler, stop: Callable[[], bool], once: bool) -> Repor
             log.warning("a pass failed", extra={"reason": str(error)})
             r.metrics.passes.labels(result="failed").inc()
             continue
-        _publish_report(r, last, time.monotonic() - began)
-        if once and not r.lease.is_held() and time.monotonic() - started > r.lease.duration + r.lease.deadline:
+        failures = 0
+        pause = min(MAX_PASS_INTERVAL, last.next_wakeup if last.next_wakeup is not None else MAX_PASS_INTERVAL)
+        _publish_report(r, last, time.monotonic() - pass_began_at)
+        if once and r.lease.is_held() and _is_complete(r, last):
+            return last
+        if once and not r.lease.is_held() and time.monotonic() - started_at > r.lease.duration + r.lease.deadline:
             log.error("another reconciler holds the lease of this cluster, and keeps it")
             return None
-        if once and r.lease.is_held() and last.is_idle:
-            return last
-        if once and r.lease.is_held() and not r.compiler.is_busy and _is_hopeless(last):
-            return last
     return last
 
 
-def _is_hopeless(last: Report) -> bool:
-    """Nothing that is outstanding would get better by waiting: the commit does not compile and there is no other, or
-    its new plan was refused."""
-    reasons = {c.reason for c in last.conditions if c.type == "Compiled" and not c.status}
+def _is_complete(r: Reconciler, last: Report) -> bool:
+    """Whether waiting would change nothing: all is done, or the commit does not compile and there is no other, or its
+    new plan was refused."""
+    if last.is_idle or r.compiler.is_busy:
+        return last.is_idle
+    reasons = {condition.reason for condition in last.conditions if not condition.status}
     return "PlanRefused" in reasons or (not last.commit and "CommitRejected" in reasons)
 
 

@@ -1,5 +1,5 @@
-"""`gangplan`: the compiler's commands, and those that speak to a cluster. kubernetes is imported only by the latter,
-when they are called."""
+"""`gangplan`: the compiler's commands, and those that speak to a cluster. Only the latter import kubernetes and
+GitPython, when they are called."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ for _name, _short_help in (
 
 
 def load_tree(repo: Path) -> Repository:
-    """The files as they stand, dated by the commits that brought them; without git, or outside of it, undated."""
+    """The files of a folder, dated by the commits that brought them; undated without git or outside of a repository."""
     from dataclasses import replace
 
     from reconciler.git.history import work_tree_dates
@@ -35,7 +35,7 @@ def load_tree(repo: Path) -> Repository:
 
 
 def add_cluster_options(command: Command) -> Command:
-    """--kubeconfig, --context, --namespace: which cluster is spoken to, and where gangplan's own objects are in it."""
+    """Add --kubeconfig, --context and --namespace: the cluster, and where gangplan's own objects are in it."""
     namespace = click.option(
         "--namespace", default="gangplan-system", show_default=True, help="Where gangplan keeps its own objects."
     )
@@ -43,7 +43,7 @@ def add_cluster_options(command: Command) -> Command:
 
 
 def add_kubeconfig_options(command: Command) -> Command:
-    """--kubeconfig, --context."""
+    """Add --kubeconfig and --context."""
     for option in (
         click.option("--context", help="Context of the kubeconfig."),
         click.option(
@@ -57,14 +57,14 @@ def add_kubeconfig_options(command: Command) -> Command:
 
 
 def state_folder(cluster: str) -> Path:
-    """Where a reconciler keeps its clone and its last plan unless told otherwise (XDG base directories)."""
+    """The default of --data: where a reconciler keeps its clone and its last plan (XDG base directories)."""
     base = os.environ.get("XDG_STATE_HOME") or str(Path("~/.local/state").expanduser())
     return Path(base) / "gangplan" / cluster
 
 
 def reduce_garbage_collection() -> None:
-    """Let Python's collector walk through all objects seldom: a plan makes millions that stay until it is done, and
-    hardly any in a circle."""
+    """Make full runs of Python's garbage collector rare: a plan makes millions of objects that live until it is done,
+    and hardly any in reference cycles."""
     gc.set_threshold(50_000, 20, 50)
 
 

@@ -14,16 +14,20 @@ import click
 
 from compiler.cli import executor_option
 from compiler.fields.timestamp import rfc3339
-from compiler.kubernetes import SNAPSHOT_TIME_ANNOTATION
+from compiler.kubernetes import SNAPSHOT_TIME_ANNOTATION, name_of
 from reconciler.cli import add_cluster_options, add_kubeconfig_options, state_folder
-from reconciler.cluster.client import ApiError, Client, NotFound, make_connector
-from reconciler.cluster.objects import Object, Ref
+from reconciler.cluster.client import ApiError, Client, NotFound
+from reconciler.cluster.objects import Object, Ref, ref_of
+from reconciler.cluster.transport import make_connector
 from reconciler.context import Settings, build_reconciler, load_identity
 from reconciler.git.process import GitError
 from reconciler.observe import STATE_KINDS, without_server_fields
 from reconciler.publish.logs import JsonFormatter
 from reconciler.publish.status import status_text
 from reconciler.run import DataFolderInUse, lock_data_folder, run_reconciler
+
+REQUIRED_CONDITIONS = frozenset({"Fetched", "Compiled", "Observed", "Applied"})
+"""Conditions that must hold for `reconcile --once` to succeed."""
 
 
 @click.command()
@@ -78,33 +82,38 @@ def reconcile(
     """Keep a cluster at what the repository says: plan, apply, lift gates, put drift back."""
     given["data"] = given["data"] or state_folder(str(given["cluster"]))
     settings = Settings(auth=git_auth, **given)  # type: ignore[arg-type]  # click has checked the types of the options
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter())
-    logging.basicConfig(level=logging.INFO, handlers=[handler])
-    logging.getLogger("urllib3").setLevel(logging.ERROR)
+    _log_as_json()
     try:
         lock = lock_data_folder(settings.data)
-        world = build_reconciler(settings, Client(make_connector(kubeconfig, context)), load_identity(settings.data))
+        client = Client(make_connector(kubeconfig, context))
+        reconciler = build_reconciler(settings, client, load_identity(settings.data))
     except (DataFolderInUse, GitError, OSError) as error:
         raise click.ClickException(str(error)) from error
-    asked: list[int] = []
+    signals: list[int] = []
 
-    def stop(number: int, _frame: FrameType | None) -> None:
-        asked.append(number)
-        world.wake_event.set()
+    def request_stop(number: int, _frame: FrameType | None) -> None:
+        signals.append(number)
+        reconciler.wake_event.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
+        signal.signal(number, request_stop)
     try:
-        last = run_reconciler(world, lambda: bool(asked), once)
+        last = run_reconciler(reconciler, lambda: bool(signals), once)
     except ValueError as error:
         raise click.ClickException(str(error)) from error
     finally:
         lock.close()
-    bad = last is None or any(
-        c.status is not True for c in last.conditions if c.type in ("Fetched", "Compiled", "Observed", "Applied")
+    failed = last is None or not REQUIRED_CONDITIONS.isdisjoint(
+        each.type for each in last.conditions if not each.status
     )
-    ctx.exit(1 if once and bad else 0)
+    ctx.exit(1 if once and failed else 0)
+
+
+def _log_as_json() -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter())
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    logging.getLogger("urllib3").setLevel(logging.ERROR)
 
 
 @click.command()
@@ -126,12 +135,10 @@ def snapshot(kubeconfig: Path | None, context: str | None, output: Path | None) 
             items += [without_server_fields(item) for item in found]
     except ApiError as error:
         raise click.ClickException(str(error)) from error
-    items.sort(key=lambda i: (i["kind"], i["apiVersion"], i["metadata"].get("namespace") or "", i["metadata"]["name"]))
+    items.sort(key=lambda item: (item["kind"], item["apiVersion"], ref_of(item).namespace, name_of(item)))
     metadata = {"annotations": {SNAPSHOT_TIME_ANNOTATION: rfc3339(int(time.time()))}}
-    text = (
-        json.dumps({"apiVersion": "v1", "kind": "List", "metadata": metadata, "items": items}, indent=1, sort_keys=True)
-        + "\n"
-    )
+    state = {"apiVersion": "v1", "kind": "List", "metadata": metadata, "items": items}
+    text = json.dumps(state, indent=1, sort_keys=True) + "\n"
     if output is None:
         click.echo(text, nl=False)
     else:

@@ -1,8 +1,7 @@
-"""A thin REST layer over the kubernetes package: its configuration and authentication, our own requests, plain JSON in
-and out.
+"""A thin REST client on the kubernetes package: its configuration and authentication, our own requests, plain JSON.
 
-No typed models (they reject fields that they do not know), no client without a time limit, and errors that say what
-happens next:
+No typed models (they reject fields that they do not know), no request without a time limit, and an error class for each
+way to go on (docs/decisions/0015-kubernetes-client.md):
 
     ApiError
     +-- Retry          429, 5xx, timeouts, broken or truncated answers: try again after `after` seconds
@@ -20,7 +19,6 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote, urlencode
 
@@ -34,7 +32,7 @@ JSON_PATCH = "application/json-patch+json"
 
 
 class ApiError(Exception):
-    """The API server did not do what was asked."""
+    """The API server did not do what was requested."""
 
 
 class Retry(ApiError):
@@ -65,7 +63,7 @@ class Invalid(ApiError):
 
 @dataclass(frozen=True, slots=True)
 class FieldOwner:
-    """A field and the manager that holds it, from a server-side apply conflict."""
+    """A field and the manager that owns it, from a server-side apply conflict."""
 
     manager: str
     field: str
@@ -97,7 +95,7 @@ class Transport(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """Where objects of a kind live."""
+    """The REST resource of a kind."""
 
     api_version: str
     kind: str
@@ -107,11 +105,10 @@ class Resource:
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         root = f"/apis/{self.api_version}" if "/" in self.api_version else f"/api/{self.api_version}"
         scope = f"/namespaces/{quote(namespace, safe='')}" if self.namespaced and namespace else ""
-        return (
-            f"{root}{scope}/{self.plural}"
-            + (f"/{quote(name, safe='')}" if name else "")
-            + (f"/{subresource}" if subresource else "")
-        )
+        path = f"{root}{scope}/{self.plural}"
+        if name:
+            path += f"/{quote(name, safe='')}"
+        return f"{path}/{subresource}" if subresource else path
 
 
 KNOWN_RESOURCES = {
@@ -138,16 +135,16 @@ KNOWN_RESOURCES = {
 
 @dataclass(slots=True)
 class Client:
-    """`connect` reads the credentials and gives a transport; it is called again, once for a request, when the server
-    answers 401."""
+    """Requests to one API server. `connect` reads the credentials and returns a transport; it is called again, once for
+    a request, when the server answers 401."""
 
     connect: Callable[[], Transport]
     _transport: Transport | None = None
     _resources: dict[tuple[str, str], Resource] = field(default_factory=lambda: dict(KNOWN_RESOURCES))
 
     def resource(self, api_version: str, kind: str) -> Resource:
-        """The resource of a kind, by discovery unless it is one that we know. Raises NotFound for a kind that is not
-        served."""
+        """The resource of a kind, by discovery unless it is in `KNOWN_RESOURCES`. Raises NotFound for a kind that is
+        not served."""
         if (api_version, kind) not in self._resources:
             path = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
             for entry in self.request("GET", path).get("resources") or ():
@@ -182,8 +179,8 @@ class Client:
             query["continue"] = meta["continue"]
 
     def watch(self, resource: Resource, version: str, seconds: int, selector: str = "") -> Iterator[bytes]:
-        """The lines of one watch request, until the server ends it after `seconds`. A silent connection is given up a
-        little later."""
+        """The lines of one watch request, until the server ends it after `seconds`. A silent connection is closed
+        shortly after that."""
         query = {
             "watch": "1",
             "allowWatchBookmarks": "true",
@@ -196,33 +193,33 @@ class Client:
         try:
             yield from response.lines()
         except OSError as error:
-            raise Retry(f"the watch of {resource.plural} broke: {_short_error(error)}") from error
+            raise Retry(f"the watch of {resource.plural} broke: {short_error(error)}") from error
         finally:
             response.close()
 
-    def apply(self, thing: Object, *, force: bool = False, dry_run: bool = False) -> Object:
+    def apply(self, item: Object, *, force: bool = False, dry_run: bool = False) -> Object:
         """Server-side apply. Raises Conflict naming managers and fields when another manager holds a field (unless
         `force`)."""
         query = {"fieldManager": FIELD_MANAGER, "force": "true" if force else "false", "fieldValidation": "Strict"}
         if dry_run:
             query["dryRun"] = "All"
-        return self.request("PATCH", self.path_of(ref_of(thing)), query, thing, APPLY_PATCH)
+        return self.request("PATCH", self.path_of(ref_of(item)), query, item, APPLY_PATCH)
 
-    def create(self, thing: Object) -> Object:
-        ref = ref_of(thing)
+    def create(self, item: Object) -> Object:
+        ref = ref_of(item)
         resource = self.resource(ref.api_version, ref.kind)
-        return self.request("POST", resource.path(ref.namespace), {"fieldManager": FIELD_MANAGER}, thing)
+        return self.request("POST", resource.path(ref.namespace), {"fieldManager": FIELD_MANAGER}, item)
 
-    def replace(self, thing: Object) -> Object:
-        """PUT; with metadata.resourceVersion set, only if nobody wrote since."""
-        return self.request("PUT", self.path_of(ref_of(thing)), {"fieldManager": FIELD_MANAGER}, thing)
+    def replace(self, item: Object) -> Object:
+        """PUT; with metadata.resourceVersion set, only if the object has not been written since."""
+        return self.request("PUT", self.path_of(ref_of(item)), {"fieldManager": FIELD_MANAGER}, item)
 
     def patch(self, ref: Ref, operations: Sequence[Mapping[str, Any]]) -> Object:
         """JSON patch; a failed `test` is Invalid."""
         return self.request("PATCH", self.path_of(ref), {"fieldManager": FIELD_MANAGER}, list(operations), JSON_PATCH)
 
     def delete(self, ref: Ref, uid: str) -> None:
-        """Delete this very object and not a namesake; what hangs on it is collected in the background."""
+        """Delete the object with this uid, not a namesake; its dependents are collected in the background."""
         body = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
@@ -232,8 +229,8 @@ class Client:
         self.request("DELETE", self.path_of(ref), {}, body)
 
     def evict(self, ref: Ref, uid: str) -> None:
-        """Ask for the end of a pod by the Eviction API: disruption budgets and grace periods hold. 429 from a budget is
-        Retry."""
+        """Ask for the end of a pod by the Eviction API, which keeps disruption budgets and grace periods. Raises Retry
+        where a budget forbids it now."""
         body = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
@@ -256,7 +253,7 @@ class Client:
         try:
             answer: Object = json.loads(response.read() or b"{}")
         except (ValueError, OSError) as error:
-            raise Retry(f"the answer to {method} {path} broke off: {_short_error(error)}") from error
+            raise Retry(f"the answer to {method} {path} broke off: {short_error(error)}") from error
         finally:
             response.close()
         return answer
@@ -282,7 +279,7 @@ class Client:
                     return response
                 text = response.read()
             except OSError as error:
-                raise Retry(f"{method} {path}: {_short_error(error)}") from error
+                raise Retry(f"{method} {path}: {short_error(error)}") from error
             response.close()
             if response.status != 401:
                 raise _api_error(method, path, response.status, response.headers, text)
@@ -290,24 +287,24 @@ class Client:
 
 
 def _api_error(method: str, path: str, status: int, headers: Mapping[str, str], text: bytes) -> ApiError:
-    """The server's Status object as one of our errors; only its short message is kept, never headers or bodies."""
+    """The server's Status object as one of our errors. Only its short message is kept, no headers and no body."""
     try:
         answer = json.loads(text)
         message = str(answer.get("message") or "")
         causes = (answer.get("details") or {}).get("causes") or ()
     except (ValueError, AttributeError):
         message, causes = text[:200].decode("utf-8", "replace"), ()
-    said = f"{method} {path}: {status}: {message[:2000]}"
+    summary = f"{method} {path}: {status}: {message[:2000]}"
     simple: dict[int, type[ApiError]] = {400: Invalid, 404: NotFound, 405: NotFound, 410: Gone, 422: Invalid}
     if status == 409:
         return Conflict(
-            said, tuple(_field_owner(cause) for cause in causes if cause.get("reason") == "FieldManagerConflict")
+            summary, tuple(_field_owner(cause) for cause in causes if cause.get("reason") == "FieldManagerConflict")
         )
     if status == 403:
-        return Invalid(said) if message.startswith("admission webhook") else Forbidden(said)
+        return Invalid(summary) if message.startswith("admission webhook") else Forbidden(summary)
     if status in simple:
-        return simple[status](said)
-    return Retry(said, _retry_after(headers))
+        return simple[status](summary)
+    return Retry(summary, _retry_after(headers))
 
 
 def _field_owner(cause: Mapping[str, Any]) -> FieldOwner:
@@ -323,89 +320,6 @@ def _retry_after(headers: Mapping[str, str]) -> float:
         return 1.0
 
 
-def _short_error(error: BaseException) -> str:
+def short_error(error: BaseException) -> str:
+    """Type and beginning of an error's message."""
     return f"{type(error).__name__}: {str(error)[:200]}"
-
-
-class TransportError(OSError):
-    """urllib3's errors, as the OSError that `Transport` promises."""
-
-
-def make_connector(kubeconfig: Path | None = None, context: str | None = None) -> Callable[[], Transport]:
-    """Reads a kubeconfig, or the service account inside a cluster. The kubernetes package is imported on first use (0.4
-    s)."""
-
-    def connect() -> Transport:
-        import os
-
-        import urllib3
-        from kubernetes import client, config
-
-        settings = client.Configuration()
-        if kubeconfig is None and "KUBECONFIG" not in os.environ and "KUBERNETES_SERVICE_HOST" in os.environ:
-            config.load_incluster_config(client_configuration=settings)  # type: ignore[no-untyped-call]
-        else:
-            config.load_kube_config(  # type: ignore[no-untyped-call]
-                config_file=str(kubeconfig) if kubeconfig else None,
-                context=context,
-                client_configuration=settings,
-                persist_config=False,
-            )
-        settings.connection_pool_maxsize = 32
-        settings.retries = False
-        api = client.ApiClient(settings)
-        pool = api.rest_client.pool_manager
-
-        class Answer:
-            def __init__(self, raw: Any) -> None:
-                self.raw, self.status, self.headers = raw, int(raw.status), raw.headers
-
-            def read(self) -> bytes:
-                try:
-                    return bytes(self.raw.read())
-                except urllib3.exceptions.HTTPError as error:
-                    raise TransportError(_short_error(error)) from error
-
-            def lines(self) -> Iterator[bytes]:
-                rest = b""
-                try:
-                    for chunk in self.raw.stream(1 << 16, decode_content=True):
-                        *whole, rest = (rest + chunk).split(b"\n")
-                        yield from whole
-                except urllib3.exceptions.HTTPError as error:
-                    raise TransportError(_short_error(error)) from error
-
-            def close(self) -> None:
-                self.raw.release_conn()
-                self.raw.close()
-
-        class Pool:
-            def send(
-                self,
-                method: str,
-                path: str,
-                headers: Mapping[str, str],
-                body: bytes | None,
-                timeout: tuple[float, float],
-            ) -> Response:
-                sent, limits = dict(headers), urllib3.Timeout(connect=timeout[0], read=timeout[1])
-                api.update_params_for_auth(sent, [], ["BearerToken"], path, method, body)
-                address = settings.host.rstrip("/") + path
-                try:
-                    return Answer(
-                        pool.request(
-                            method,
-                            address,
-                            headers=sent,
-                            body=body,
-                            timeout=limits,
-                            preload_content=False,
-                            redirect=False,
-                        )
-                    )
-                except urllib3.exceptions.HTTPError as error:
-                    raise TransportError(_short_error(error)) from error
-
-        return Pool()
-
-    return connect

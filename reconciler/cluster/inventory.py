@@ -1,9 +1,9 @@
-"""The inventory: which objects are ours in a cluster, and which jobs have had their run.
+"""The inventory: which objects of a cluster are ours, and which jobs have had their run.
 
-It lives in the cluster, in one ConfigMap, so that a reconciler which lost its disk still knows what it may delete and
-what must never run again. It is written before the first object of a batch is created (an intent, without a uid) and
-trimmed after a delete is confirmed, always with the resource version it was read at: a second writer is a Conflict and
-not a lost update.
+It is stored in the cluster, in one ConfigMap, so that a reconciler which lost its disk still knows what it may delete
+and what must never run again. It is written before the first object of a batch is created (an intent, without a uid)
+and trimmed after a delete is confirmed, always with the resource version it was read at: a second writer is a Conflict
+and not a lost update.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import base64
 import gzip
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from compiler.kubernetes import CLUSTER_LABEL, MANAGED_BY_LABEL
@@ -25,7 +25,8 @@ UNCOMPRESSED_LIMIT = 512 << 10
 
 @dataclass(frozen=True, slots=True)
 class InventoryEntry:
-    """uid is empty while a create is intended and not yet confirmed. started: the job's pods have been given nodes."""
+    """An object of ours. uid: empty while a creation is intended and not yet confirmed. started: the job's pods have
+    been given nodes."""
 
     ref: Ref
     uid: str = ""
@@ -43,14 +44,11 @@ class FinishedRun:
 
 @dataclass(slots=True)
 class Inventory:
-    """Both mappings by `Ref.key`. commit: the commit last applied."""
+    """What is ours and what has run, both by `Ref.key`. commit: the commit last applied."""
 
     entries: dict[str, InventoryEntry] = field(default_factory=dict)
     runs: dict[str, FinishedRun] = field(default_factory=dict)
     commit: str = ""
-
-    def copy(self) -> Inventory:
-        return replace(self, entries=dict(self.entries), runs=dict(self.runs))
 
     def as_json(self) -> str:
         """The same text for the same inventory, one object a line, so that people can read and compare it."""
@@ -105,16 +103,16 @@ class InventoryStore:
         return Inventory.from_json(self._text)
 
     def write(self, inventory: Inventory) -> None:
-        """Nothing is sent when nothing changed."""
+        """Write the inventory, unless nothing has changed."""
         text = inventory.as_json()
         if text == self._text:
             return
-        thing = self._object(text)
+        item = self._object(text)
         if self._version:
-            thing["metadata"]["resourceVersion"] = self._version
-            written = self.client.replace(thing)
+            item["metadata"]["resourceVersion"] = self._version
+            written = self.client.replace(item)
         else:
-            written = self.client.create(thing)
+            written = self.client.create(item)
         self._version, self._text = str(written["metadata"]["resourceVersion"]), text
 
     def _object(self, text: str) -> Object:
@@ -129,11 +127,11 @@ def encode_inventory(text: str) -> Mapping[str, Any]:
     return {"binaryData": {"inventory.json.gz": base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()}}
 
 
-def decode_inventory(thing: Object) -> str:
+def decode_inventory(item: Object) -> str:
     """Raises ValueError when the ConfigMap holds no inventory."""
     try:
-        if packed := (thing.get("binaryData") or {}).get("inventory.json.gz"):
+        if packed := (item.get("binaryData") or {}).get("inventory.json.gz"):
             return gzip.decompress(base64.b64decode(packed)).decode()
-        return str(thing["data"]["inventory.json"])
+        return str(item["data"]["inventory.json"])
     except (KeyError, TypeError, OSError, EOFError) as error:
-        raise ValueError(f"ConfigMap {thing['metadata'].get('name')} holds no inventory: {error!r}") from error
+        raise ValueError(f"ConfigMap {item['metadata'].get('name')} holds no inventory: {error!r}") from error

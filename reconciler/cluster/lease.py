@@ -1,9 +1,9 @@
-"""One of several replicas acts: whoever holds a coordination.k8s.io Lease.
+"""Leader election: of several replicas the holder of a coordination.k8s.io Lease acts.
 
-What it promises: a holder that cannot renew stops calling itself holder after `deadline` seconds of its own monotonic
-clock, and another takes over only after it has seen the lease unchanged for `duration` seconds of *its* own clock; with
-deadline < duration the two never overlap, whatever the wall clocks say. What it does not promise: a write already on
-the wire when the deadline passes is not called back. So every batch of writes asks `held()` first, and the inventory is
+Guaranteed: a holder that cannot renew stops calling itself holder after `deadline` seconds of its own monotonic clock,
+and another takes over only after it has seen the lease unchanged for `duration` seconds of *its* own clock; with
+deadline < duration the two never overlap, whatever the wall clocks show. Not guaranteed: a write already on the wire
+when the deadline passes is not called back. So every batch of writes asks `is_held()` first, and the inventory is
 written with a resource version, which fences what slipped through.
 """
 
@@ -25,8 +25,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Lease:
-    """duration: seconds after which others may take over; deadline: after which the holder stops; period: between
-    renewals."""
+    """The lease of one cluster, renewed by a thread.
+
+    duration: seconds after which others may take over. deadline: after which the holder stops. period: between
+    renewals. on_change: called when the lease is won or lost.
+    """
 
     client: Client
     namespace: str
@@ -72,32 +75,32 @@ class Lease:
             log.info("the lease was not given back", extra={"reason": str(error)})
 
     def _run(self) -> None:
-        before = False
+        was_held = False
         while not self._stop.is_set():
             try:
                 self.try_acquire()
             except ApiError as error:
                 log.warning("the lease was not renewed", extra={"reason": str(error)})
-            if (now := self.is_held()) != before:
-                before = now
-                self.on_change(now)
+            if (is_held := self.is_held()) != was_held:
+                was_held = is_held
+                self.on_change(is_held)
             self._stop.wait(self.period)
 
     def try_acquire(self) -> bool:
-        """Take or renew the lease if that is allowed now; whether it was. Raises ApiError."""
-        asked = self.clock()
+        """Take or renew the lease if that is allowed now; whether it is ours. Raises ApiError."""
+        asked_at = self.clock()
         try:
-            current = self.client.get(self._ref)
+            lease = self.client.get(self._ref)
         except NotFound:
-            current = self._empty_lease()
-        spec = current.setdefault("spec", {})
+            lease = self._empty_lease()
+        spec = lease.setdefault("spec", {})
+        version = str(lease["metadata"].get("resourceVersion") or "")
+        if version != self._last_seen_version[0]:
+            self._last_seen_version = (version, asked_at)
         holder = spec.get("holderIdentity") or ""
-        mark = str(current["metadata"].get("resourceVersion") or "")
-        if mark != self._last_seen_version[0]:
-            self._last_seen_version = (mark, asked)
-        if holder not in ("", self.identity) and asked - self._last_seen_version[1] < float(
-            spec.get("leaseDurationSeconds") or self.duration
-        ):
+        unchanged_for = asked_at - self._last_seen_version[1]
+        duration = float(spec.get("leaseDurationSeconds") or self.duration)
+        if holder not in ("", self.identity) and unchanged_for < duration:
             self._renewed_at = None
             return False
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -106,12 +109,12 @@ class Lease:
             spec["leaseTransitions"] = int(spec.get("leaseTransitions") or 0) + 1
         spec |= {"holderIdentity": self.identity, "leaseDurationSeconds": int(self.duration), "renewTime": now}
         try:
-            written = self.client.replace(current) if mark else self.client.create(current)
+            written = self.client.replace(lease) if version else self.client.create(lease)
         except Conflict:
             self._renewed_at = None
             return False
-        self._renewed_at = asked
-        self._last_seen_version = (str(written["metadata"].get("resourceVersion") or ""), asked)
+        self._renewed_at = asked_at
+        self._last_seen_version = (str(written["metadata"].get("resourceVersion") or ""), asked_at)
         return True
 
     @property

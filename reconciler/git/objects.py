@@ -51,7 +51,7 @@ class CommandFailed(GitCommandError):
 
 
 class HardenedGit(Git):
-    """GitPython's command runner over `reconciler.git.process`. Use as GitPython's: `git.rev_parse("--verify", name)`."""
+    """GitPython's command runner over `reconciler.git.process`, used alike: `git.rev_parse("--verify", name)`."""
 
     def __init__(self, directory: Path, environment: Mapping[str, str], timeout: float) -> None:
         super().__init__(directory)

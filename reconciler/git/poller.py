@@ -13,7 +13,7 @@ from reconciler.git.process import GitError
 
 @dataclass(frozen=True, slots=True)
 class BranchHead:
-    """The branch as last fetched. problem: why it could not be fetched; commit and tree are then the last that could."""
+    """The branch as last fetched. problem: why it could not be fetched; the others are then of the last success."""
 
     commit: str = ""
     tree: Repository | None = None

@@ -6,12 +6,14 @@ import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+
 HttpAnswer = tuple[int, str]
 
 
 def serve_pages(listen: str, pages: dict[str, Callable[[], HttpAnswer]]) -> ThreadingHTTPServer:
-    """Serve on "host:port" (host may be empty) from a thread; `shutdown()` of what is returned ends it. Raises
-    ValueError, OSError."""
+    """Serve on "host:port" (host may be empty) from a thread, until `shutdown()` of the returned server. Raises
+    ValueError for an address of another form, OSError for one that is in use."""
     host, _, port = listen.rpartition(":")
     if not port.isdigit():
         raise ValueError(f"{listen!r} is not host:port")
@@ -26,7 +28,7 @@ def serve_pages(listen: str, pages: dict[str, Callable[[], HttpAnswer]]) -> Thre
             status, text = page() if page else (404, "not here\n")
             body = text.encode()
             self.send_response(status)
-            self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+            self.send_header("Content-Type", CONTENT_TYPE_PLAIN_0_0_4)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)

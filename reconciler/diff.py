@@ -48,7 +48,7 @@ _IN_PLACE_FIELDS: Mapping[str, re.Pattern[str]] = {
         r"metadata\..*|spec\.(runPolicy|elasticPolicy)\..*|spec\.pytorchReplicaSpecs\.\w+\.replicas"
     ),
 }
-"""Fields of a live job that may change; Volcano's admission (pkg/webhooks/admission/jobs/validate) refuses all others."""
+"""Fields of a live job that may change; Volcano's admission (pkg/webhooks/admission/jobs/validate) refuses others."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,30 +27,31 @@ INVALID_PROBLEM = declare_rule(
     "GP501",
     "error",
     "the problem contradicts itself",
-    """What the documents and the state say together cannot be: the solver refuses the problem that they make. Mend: the place it names; if
-    nothing is wrong there, it is a mistake of gangplan that is worth a report.""",
+    """What the documents and the state say together cannot be: the solver refuses the problem that they make. Mend:
+    the place it names; if nothing is wrong there, it is a mistake of gangplan that is worth a report.""",
 )
 EXECUTOR_FAILED = declare_rule(
     "GP503",
     "warning",
     "the executor failed",
-    """Parts of the plan were sent to worker processes or to a Dask cluster, and no answer came: a worker died, the scheduler is gone, or it has other
-    code. They were worked out in this process instead, so the plan is the same and took longer. Mend: the executor, or use `--executor local`.""",
+    """Parts of the plan were sent to worker processes or to a Dask cluster, and no answer came: a worker died, the
+    scheduler is gone, or it has other code. They were worked out in this process instead, so the plan is the same
+    and took longer. Mend: the executor, or use `--executor local`.""",
 )
 TIME_LIMIT_REACHED = declare_rule(
     "GP504",
     "warning",
     "the time limit struck",
-    """A solve was ended by the clock and not by one of its deterministic limits (gap, nodes), so the same files and state may give another plan on
-    another day or a busier machine. The plan is valid, and its verdicts say how good it is known to be. Mend: raise `spec.timeLimit` of the
-    Cluster, or its `spec.gap`.""",
+    """A solve was ended by the clock and not by one of its deterministic limits (gap, nodes), so the same files and
+    state may give another plan on another day or a busier machine. The plan is valid, and its verdicts say how good
+    it is known to be. Mend: raise `spec.timeLimit` of the Cluster, or its `spec.gap`.""",
 )
 PLAN_REJECTED = declare_rule(
     "GP502",
     "error",
     "the plan was refused by the verifier",
-    """Every plan is checked again by code that shares nothing with the model. A plan that fails is never emitted. Mend: report it, with the
-    repository and the state; it is a mistake of gangplan.""",
+    """Every plan is checked again by code that shares nothing with the model. A plan that fails is never emitted.
+    Mend: report it, with the repository and the state; it is a mistake of gangplan.""",
 )
 
 NO_CLUSTER_CODES = frozenset((EMPTY_REPOSITORY.code, SEVERAL_CLUSTERS.code, NO_SUCH_CLUSTER.code))

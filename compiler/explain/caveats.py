@@ -13,19 +13,21 @@ UNPLANNED_NUMA = declare_rule(
     "GP522",
     "warning",
     "NUMA cells that are not planned",
-    """A pod whose topologyPolicy is restricted is planned where one empty NUMA cell is enough for it, or where it takes whole cells (8 GPUs of cells
-    of 4); of anything else the kubelet decides by what is free in which cell, and may refuse the pod on the node that the plan names. Where some
-    nodes let it be planned and others do not, it is planned on those of the first kind only, all of them divided alike. Mend: let each pod ask for
-    what one cell holds or for whole cells, use another topologyPolicy, or say with a node selector which nodes it may use.""",
+    """A pod whose topologyPolicy is restricted is planned where one empty NUMA cell is enough for it, or where it
+    takes whole cells (8 GPUs of cells of 4); of anything else the kubelet decides by what is free in which cell,
+    and may refuse the pod on the node that the plan names. Where some nodes let it be planned and others do not, it
+    is planned on those of the first kind only, all of them divided alike. Mend: let each pod ask for what one cell
+    holds or for whole cells, use another topologyPolicy, or say with a node selector which nodes it may use.""",
 )
 UNNAMED_DEVICES = declare_rule(
     "GP523",
     "info",
     "devices that nobody names",
-    """A job waits for a part of a device or of a NUMA cell, and jobs that it may have evicted hold some. But nobody says which: no annotation names
-    the device (Volcano's `volcano.sh/vgpu-ids-new` does for virtual GPUs), several cells are possible, or a Numatopology is older than the pods. A
-    plan stops nobody on a guess, so they count as staying. Mend: none in most cases, the job starts when one of them ends; whole devices, and nodes
-    with one device, need no names.""",
+    """A job waits for a part of a device or of a NUMA cell, and jobs that it may have evicted hold some. But nobody
+    says which: no annotation names the device (Volcano's `volcano.sh/vgpu-ids-new` does for virtual GPUs), several
+    cells are possible, or a Numatopology is older than the pods. A plan stops nobody on a guess, so they count as
+    staying. Mend: none in most cases, the job starts when one of them ends; whole devices, and nodes with one
+    device, need no names.""",
 )
 
 

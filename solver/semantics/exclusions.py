@@ -1,5 +1,4 @@
-"""Nodes that are closed to some gangs. A gang is kept off a node by making the node of another kind, so no row of the
-model knows of it."""
+"""Excluded nodes: a gang gets no new pods there. An excluded node gets another node class, so models need no rows."""
 
 from __future__ import annotations
 
@@ -16,54 +15,51 @@ NodeSet = frozenset[int]
 
 
 def exclude_nodes(problem: Problem, exclusions: Mapping[int, NodeSet]) -> Problem:
-    """The same problem, in which gang j gets no new pod on the nodes shut[j]. Its indices stay what they are; kinds are
-    numbered anew, those of nodes that come back (`Node.back`) too.
+    """The problem in which gang j gets no new pod on the nodes exclusions[j]. Indices stay; node classes are numbered
+    anew, those of returning nodes too.
 
-    kind'(n) = (kind(n), which of the sets n is in)        kinds'_j = { kind' : its kind in kinds_j, n not in shut[j] }
+    class'(n) = (class(n), which of the sets n is in)    classes'_j = { class'(n) : class(n) in classes_j, n allowed }
     """
     sets = tuple(dict.fromkeys(nodes for nodes in exclusions.values() if nodes))
     if not sets:
         return problem
-    inside_of = [tuple(n in nodes for nodes in sets) for n in range(len(problem.nodes))]
+    membership = [tuple(n in nodes for nodes in sets) for n in range(len(problem.nodes))]
     number: dict[tuple[int, tuple[bool, ...]], int] = {}
 
-    def renumbered(kind: int, n: int) -> int:
-        return number.setdefault((kind, inside_of[n]), len(number))
+    def new_class(node_class: int, inside: tuple[bool, ...]) -> int:
+        return number.setdefault((node_class, inside), len(number))
 
-    kind_of = [renumbered(node.node_class, n) for n, node in enumerate(problem.nodes)]
-    back_of = [
-        None if node.returning is None else replace(node.returning, node_class=renumbered(node.returning.node_class, n))
-        for n, node in enumerate(problem.nodes)
-    ]
+    classed = zip(problem.nodes, membership, strict=True)
+    nodes = [replace(node, node_class=new_class(node.node_class, inside)) for node, inside in classed]
+    for n, (node, inside) in enumerate(zip(nodes, membership, strict=True)):
+        if (returning := node.returning) is not None:
+            returning = replace(returning, node_class=new_class(returning.node_class, inside))
+            nodes[n] = replace(node, returning=returning)
     known: dict[tuple[frozenset[int], int | None], frozenset[int]] = {}
 
-    def kinds(old: frozenset[int], which: int | None) -> frozenset[int]:
-        if (old, which) not in known:
-            known[old, which] = frozenset(
-                new for (kind, inside), new in number.items() if kind in old and (which is None or not inside[which])
+    def allowed_classes(old: frozenset[int], excluded: int | None) -> frozenset[int]:
+        if (old, excluded) not in known:
+            kept = (
+                new
+                for (of, inside), new in number.items()
+                if of in old and not (excluded is not None and inside[excluded])
             )
-        return known[old, which]
+            known[old, excluded] = frozenset(kept)
+        return known[old, excluded]
 
     gangs = []
     for j, gang in enumerate(problem.gangs):
-        which = sets.index(exclusions[j]) if exclusions.get(j) else None
-        gangs.append(
-            replace(
-                gang, roles=tuple(replace(role, node_classes=kinds(role.node_classes, which)) for role in gang.roles)
-            )
-        )
-    nodes = tuple(
-        replace(node, node_class=kind, returning=back)
-        for node, kind, back in zip(problem.nodes, kind_of, back_of, strict=True)
-    )
-    return replace(problem, nodes=nodes, gangs=tuple(gangs))
+        excluded = sets.index(exclusions[j]) if exclusions.get(j) else None
+        roles = (replace(role, node_classes=allowed_classes(role.node_classes, excluded)) for role in gang.roles)
+        gangs.append(replace(gang, roles=tuple(roles)))
+    return replace(problem, nodes=tuple(nodes), gangs=tuple(gangs))
 
 
 def exclude_for_gang(
     problem: Problem, tree: TopologyTree, j: int, nodes: Collection[int]
 ) -> tuple[Problem, TopologyTree]:
-    """The world for gang j, which is kept off these nodes by that nothing is free there. Pods that ask for nothing need
-    nothing free: to those the nodes are closed."""
+    """Problem and topology in which gang j cannot use nodes on which nothing is free: only pods that request nothing
+    would still fit there."""
     if not nodes or all(any(role.request) for role in problem.gangs[j].roles):
         return problem, tree
     other = exclude_nodes(problem, {j: frozenset(nodes)})
@@ -71,99 +67,83 @@ def exclude_for_gang(
 
 
 def with_fixed_exclusions(problem: Problem, lending: bool = True) -> Problem:
-    """The problem with every node closed to whom it is closed whatever the plan: in a domain that another queue keeps,
-    or soon in maintenance. lending: domains are open to those who may borrow them."""
-    return exclude_nodes(
-        problem, merge_exclusions(dedicated_exclusions(problem, lending=lending), maintenance_exclusions(problem))
-    )
+    """The problem with the exclusions that no plan changes: dedicated domains of other queues, and maintenance.
+    lending: gangs that may borrow dedicated domains are not excluded from them."""
+    dedicated = dedicated_exclusions(problem, lending=lending)
+    return exclude_nodes(problem, merge_exclusions(dedicated, maintenance_exclusions(problem)))
 
 
 def merge_exclusions(one: Mapping[int, NodeSet], other: Mapping[int, NodeSet]) -> dict[int, NodeSet]:
-    """What is closed for one reason or another."""
+    """The union, gang by gang."""
     return {j: one.get(j, frozenset()) | other.get(j, frozenset()) for j in sorted(one.keys() | other.keys())}
 
 
 def maintenance_conflicts(problem: Problem, gang: Gang, start: int | None) -> list[int]:
-    """Nodes that close before the gang would have ended, were it to start then; start None: nobody knows when, so all
-    that ever close."""
-    done = None if start is None or gang.duration is None else start + gang.duration
-    return [
-        n
-        for n, node in enumerate(problem.nodes)
-        if node.maintenance_in is not None and (done is None or node.maintenance_in < done)
-    ]
+    """Nodes whose maintenance begins before the gang has ended if it starts then; every node with maintenance where
+    the start or the duration is unknown."""
+    end = None if start is None or gang.duration is None else start + gang.duration
+    return [n for n, begins in _maintenance(problem) if end is None or begins < end]
 
 
 def maintenance_exclusions(problem: Problem) -> dict[int, NodeSet]:
-    """Gang -> the nodes that are closed before it would have ended: closes_in < end, or an end that nobody knows."""
-    times = sorted({node.maintenance_in for node in problem.nodes if node.maintenance_in is not None})
+    """Gang -> the nodes whose maintenance begins before its expected end; all of them where that is unknown."""
+    upcoming = _maintenance(problem)
+    times = sorted({begins for _, begins in upcoming})
     if not times:
         return {}
-    before = {
-        t: frozenset(
-            n for n, node in enumerate(problem.nodes) if node.maintenance_in is not None and node.maintenance_in < t
-        )
-        for t in times
-    }
-    every = frozenset(n for n, node in enumerate(problem.nodes) if node.maintenance_in is not None)
+    # Gangs that end between the same two times are excluded from the same nodes.
+    before = {time: frozenset(n for n, begins in upcoming if begins < time) for time in times}
+    every = frozenset(n for n, _ in upcoming)
     found = {}
     for j in range(len(problem.gangs)):
-        ends = expected_end(problem, j)
-        # Gangs that end between the same two closings are kept off the same nodes.
-        nodes = every if ends is None or ends > times[-1] else before[next(t for t in times if ends <= t)]
+        end = expected_end(problem, j)
+        nodes = every if end is None or end > times[-1] else before[next(time for time in times if end <= time)]
         if nodes:
             found[j] = nodes
     return found
 
 
+def _maintenance(problem: Problem) -> list[tuple[int, int]]:
+    """(node, seconds until its maintenance begins)"""
+    return [(n, node.maintenance_in) for n, node in enumerate(problem.nodes) if node.maintenance_in is not None]
+
+
 def dedicated_exclusions(
     problem: Problem, owners: frozenset[int] | None = None, lending: bool = True
 ) -> dict[int, NodeSet]:
-    """Gang -> the nodes of domains that a queue keeps which is neither the gang's own nor above it. keepers: only those
-    queues; None for all. lending: none for a gang that may borrow them."""
-    inside = dedicated_nodes(problem)
-    if not inside:
+    """Gang -> the nodes dedicated to queues that are neither its own nor above it. owners: only these queues' domains;
+    None for all. lending: no exclusions for a gang that may borrow the domains."""
+    dedicated = dedicated_nodes(problem)
+    if owners is not None:
+        dedicated = {q: nodes for q, nodes in dedicated.items() if q in owners}
+    if not dedicated:
         return {}
-    of_queue = {}
+    foreign = []
     for q in range(len(problem.queues)):
-        others = [
-            nodes
-            for keeper, nodes in inside.items()
-            if keeper not in queue_path(problem, q) and (owners is None or keeper in owners)
-        ]
-        of_queue[q] = frozenset().union(*others)
-    return {
-        j: of_queue[gang.queue]
-        for j, gang in enumerate(problem.gangs)
-        if of_queue[gang.queue] and not (lending and may_borrow_domains(problem, j))
-    }
+        path = queue_path(problem, q)
+        foreign.append(frozenset[int]().union(*(nodes for owner, nodes in dedicated.items() if owner not in path)))
+    found = {}
+    for j, gang in enumerate(problem.gangs):
+        if foreign[gang.queue] and not (lending and may_borrow_domains(problem, j)):
+            found[j] = foreign[gang.queue]
+    return found
 
 
 def dedicated_nodes(problem: Problem) -> dict[int, NodeSet]:
-    """Queue that keeps domains -> their nodes."""
-    if not any(queue.dedicated_domains for queue in problem.queues):
-        return {}
-    tree = TopologyTree(problem)
-    return {
-        q: frozenset(
-            n
-            for n, node in enumerate(problem.nodes)
-            if not set(tree.path(node.leaf)).isdisjoint(queue.dedicated_domains)
-        )
-        for q, queue in enumerate(problem.queues)
-        if queue.dedicated_domains
-    }
+    """Queue with dedicated domains -> their nodes."""
+    tree, found = TopologyTree(problem), {}
+    for q, queue in enumerate(problem.queues):
+        if queue.dedicated_domains:
+            domains = set(queue.dedicated_domains)
+            leaves = {node.leaf for node in problem.nodes if not domains.isdisjoint(tree.path(node.leaf))}
+            found[q] = frozenset(n for n, node in enumerate(problem.nodes) if node.leaf in leaves)
+    return found
 
 
 def accessible_dedicated_nodes(problem: Problem) -> dict[int, NodeSet]:
-    """Queue -> the nodes of domains that it keeps, or one above it."""
-    inside = dedicated_nodes(problem)
-    found = (
-        {
-            q: frozenset[int]().union(*(inside.get(a, frozenset()) for a in queue_path(problem, q)))
-            for q in range(len(problem.queues))
-        }
-        if inside
-        else {}
-    )
-    return {q: nodes for q, nodes in found.items() if nodes}
+    """Queue -> the nodes dedicated to it or to a queue above it."""
+    dedicated, found = dedicated_nodes(problem), {}
+    for q in range(len(problem.queues)) if dedicated else ():
+        if nodes := frozenset[int]().union(*(dedicated.get(a, frozenset()) for a in queue_path(problem, q))):
+            found[q] = nodes
+    return found

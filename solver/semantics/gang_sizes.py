@@ -1,7 +1,7 @@
-"""How many pods of which roles make a gang: minima, replicas, and subgroups that count only as wholes.
+"""How many pods of which roles make a gang: minima, replicas, and complete subgroups.
 
-Roles that share a subgroup are one block; a block grows in units, a role without subgroups pod by pod. A total is
-reachable when it is a sum of units, each block between what it needs and what it has replicas for.
+Roles that share a subgroup form a block, which grows in units; a role without subgroups grows pod by pod. A total is
+reachable when it is a sum of units, each block between its minimum and its replicas.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from solver.problem import Gang, Subgroup
+from solver.semantics.placements import add_vectors
 
 
 @dataclass(frozen=True, slots=True)
 class RoleBlock:
-    """Roles that change together, `base` pods at least and `extra` more units of `unit` pods at most."""
+    """Roles that grow together: min_pods, and up to max_extra_units units of `unit` pods."""
 
     roles: tuple[int, ...]
     unit: int
@@ -24,11 +25,10 @@ class RoleBlock:
 
 
 def required_pods(gang: Gang, have: Sequence[int]) -> tuple[tuple[int, ...], int]:
-    """(pods per role, pods in total) that the gang must reach with the `have` per role that run: its minima, whole
-    subgroups, the smallest total that can be made.
+    """(pods per role, pods in total) that the gang needs to start: its minima, complete subgroups, the smallest
+    reachable total. have: running pods per role.
 
-    A total that cannot be made at all (7 pods in parts of 4, at most 7 replicas) stays as it was asked for: no
-    placement will reach it.
+    An unreachable total (7 pods in subgroups of 4, at most 7 replicas) stays as requested: no placement reaches it.
     """
     need = [max(r.minimum, h) for r, h in zip(gang.roles, have, strict=True)]
     for s in gang.subgroups:
@@ -44,7 +44,7 @@ def required_pods(gang: Gang, have: Sequence[int]) -> tuple[tuple[int, ...], int
 
 
 def role_blocks(need: Sequence[int], most: Sequence[int], subgroups: Iterable[Subgroup]) -> list[RoleBlock]:
-    """The blocks of a gang in the order of their first roles. need, most: pods per role."""
+    """The blocks of a gang in the order of their first roles. need, most: pods per role, at least and at most."""
     parts = tuple(subgroups)
     home = list(range(len(need)))
     for s in parts:
@@ -65,25 +65,20 @@ def role_blocks(need: Sequence[int], most: Sequence[int], subgroups: Iterable[Su
 def role_mix(
     need: Sequence[int], most: Sequence[int], have: Sequence[int], subgroups: Iterable[Subgroup], total: int
 ) -> list[int]:
-    """New pods per role that sum up to `total`, beside the `have` that run: the first blocks take most. The needs alone
-    where it cannot be made.
+    """New pods per role that sum to `total`, the first blocks taking most; the needs alone if `total` is unreachable.
 
-    need, most: new pods per role at least and at most.
+    need, most: new pods per role, at least and at most. have: running pods per role.
     """
-    made = role_blocks(
-        [n + h for n, h in zip(need, have, strict=True)], [m + h for m, h in zip(most, have, strict=True)], subgroups
-    )
+    made = role_blocks(add_vectors(need, have), add_vectors(most, have), subgroups)
     missing = total - sum(b.min_pods for b in made) + sum(have)
     want = list(need)
     if missing < 0 or not _reachable_extras(made, missing) >> missing & 1:
         return want
     for number, block in enumerate(made):
         rest = _reachable_extras(made[number + 1 :], missing)
-        units = next(
-            u
-            for u in range(min(block.max_extra_units, missing // block.unit), -1, -1)
-            if rest >> (missing - u * block.unit) & 1
-        )
+        units = min(block.max_extra_units, missing // block.unit)
+        while not rest >> (missing - units * block.unit) & 1:
+            units -= 1
         missing -= units * block.unit
         pods = block.min_pods + units * block.unit - sum(have[t] + want[t] for t in block.roles)
         for t in block.roles:
@@ -94,7 +89,7 @@ def role_mix(
 
 
 def _reachable_extras(made: Sequence[RoleBlock], most: int) -> int:
-    """The sums of extra units up to `most`, as the bits of a number."""
+    """The reachable sums of extra pods up to `most`, as the bits of a number."""
     bits, mask = 1, (1 << (most + 1)) - 1
     for block in made:
         left, step = block.max_extra_units, 1

@@ -1,5 +1,4 @@
-"""What placements cost, whoever starts: subgroups torn apart, gangs spread, whole supernodes and whole nodes opened
-(docs/model.md)."""
+"""The cost of placements: subgroups split, tier span, unopened supernodes and nodes opened (docs/model.md)."""
 
 from __future__ import annotations
 
@@ -10,19 +9,19 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from solver.problem import Gang, Placement, Problem
+from solver.problem import Gang, Placement, Problem, Vector
 from solver.semantics.device_slots import IntArray
-from solver.semantics.topology import TopologyTree
+from solver.semantics.topology import ROOT, TopologyTree
 
 COST_NAMES = ("subgroups", "spread", "supernodes", "nodes")
-"""The objectives of stage B, the most important first."""
+"""The placement objectives, the most important first."""
 
 BoolArray = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class PlacementCost:
-    """Compared entry by entry, the first one first: that is the lexicographic order of the objectives."""
+    """Compared entry by entry: the lexicographic order of the objectives."""
 
     subgroups: int
     spread: int
@@ -31,12 +30,12 @@ class PlacementCost:
 
     @property
     def values(self) -> tuple[int, int, int, int]:
-        """In the order of `NAMES`."""
+        """In the order of `COST_NAMES`."""
         return self.subgroups, self.spread, self.supernodes, self.nodes
 
 
 def split_subgroups(tree: TopologyTree, gang: Gang, pods: Iterable[Placement]) -> int:
-    """Parts of the gang's subgroups that are not whole in one domain, at each tier, weighed by tier.
+    """Subgroups of the gang that are split over domains, summed over tiers with the tiers' weights.
 
     sum_S sum_tier weight_tier * ( floor(pods_S / size_S)  -  sum_{d of the tier} floor(pods_S in d / size_S) )
     """
@@ -44,35 +43,36 @@ def split_subgroups(tree: TopologyTree, gang: Gang, pods: Iterable[Placement]) -
         return 0
     pods = tuple(pods)
     cost = 0
-    for part in gang.subgroups:
-        mine = [(tree.domains_by_tier(tree.problem.nodes[p.node].leaf), p.pods) for p in pods if p.role in part.roles]
-        parts = sum(number for _, number in mine) // part.size
+    for subgroup in gang.subgroups:
+        own = [p for p in pods if p.role in subgroup.roles]
+        located = [(tree.domains_by_tier(tree.problem.nodes[p.node].leaf), p.pods) for p in own]
+        complete = sum(number for _, number in located) // subgroup.size
         for level, weight in enumerate(tree.tier_weights):
             inside: dict[int, int] = {}
-            for line, number in mine:
-                inside[line[level]] = inside.get(line[level], 0) + number
-            cost += weight * (parts - sum(number // part.size for number in inside.values()))
+            for domains, number in located:
+                inside[domains[level]] = inside.get(domains[level], 0) + number
+            cost += weight * (complete - sum(number // subgroup.size for number in inside.values()))
     return cost
 
 
 def tier_span(tree: TopologyTree, pods: Iterable[Placement]) -> int:
-    """Domains that a gang touches beyond the first, weighed by tier (Tree.span)."""
+    """Communication cost of a gang's pods (`TopologyTree.tier_span`)."""
     return tree.tier_span(tree.problem.nodes[p.node].leaf for p in pods)
 
 
 def topology_cost(tree: TopologyTree, gang: Gang, pods: Iterable[Placement]) -> tuple[int, int]:
-    """(torn, span) of one gang."""
+    """(split subgroups, tier span) of one gang."""
     pods = tuple(pods)
     return split_subgroups(tree, gang, pods), tier_span(tree, pods)
 
 
 @dataclass(frozen=True)
 class UnopenedCapacity:
-    """Which nodes and supernodes are whole where `free` (node x resource) is free.
+    """The unopened nodes and supernodes. free: node x resource.
 
-    A node counts by the resources of `Problem.devices` that it has, one that has none of them by all that it has. It is
-    whole when of these everything is free, and opened by the first new pod that asks for one of them. A supernode is a
-    hypernode that holds nodes itself; it is whole when all these nodes are, and opened with the first of them.
+    A node counts by its resources in `Problem.device_resources`, by all of its resources if it has none of them. It is
+    unopened while these are all free; the first new pod that requests one of them opens it. A supernode is a hypernode
+    that holds nodes itself; it is unopened while all of them are, and opens with the first of them.
     """
 
     problem: Problem
@@ -81,49 +81,41 @@ class UnopenedCapacity:
 
     @cached_property
     def counted_resources(self) -> BoolArray:
-        """Node x resource: by what a node counts."""
+        """Node x resource: whether the node counts by it."""
         has = _capacity_array(self.problem) > 0
         named = has & np.isin(np.arange(has.shape[1]), self.problem.device_resources)
         return np.where(named.any(axis=1, keepdims=True), named, has)
 
     @cached_property
     def unopened_nodes(self) -> BoolArray:
-        """Node -> whole."""
-        return np.asarray(
-            ((self.free == _capacity_array(self.problem)) | ~self.counted_resources).all(axis=1)
-            & self.counted_resources.any(axis=1)
-        )
+        """Node -> unopened."""
+        unused = (self.free == _capacity_array(self.problem)) | ~self.counted_resources
+        return np.asarray(unused.all(axis=1) & self.counted_resources.any(axis=1))
 
     @cached_property
     def unopened_supernodes(self) -> frozenset[int]:
-        return frozenset(
-            h
-            for h, nodes in self.tree.direct_nodes.items()
-            if h >= 0 and len(nodes) and self.unopened_nodes[nodes].all()
-        )
+        with_nodes = [(h, nodes) for h, nodes in self.tree.direct_nodes.items() if h != ROOT]
+        return frozenset(h for h, nodes in with_nodes if len(nodes) and self.unopened_nodes[nodes].all())
 
     @cached_property
     def in_unopened_supernode(self) -> BoolArray:
-        """Node -> whether it is in a whole supernode."""
+        """Node -> whether its supernode is unopened."""
         return np.isin(self.tree.leaf_of, sorted(self.unopened_supernodes))
 
     def opened_nodes(self, gangs: Mapping[int, Iterable[Placement]]) -> frozenset[int]:
-        """The whole nodes that these new pods open. gangs: index -> pods that did not run before."""
+        """The unopened nodes that new pods open. gangs: index -> new pods."""
         found = set()
         for j, pods in gangs.items():
-            opens = [
-                self._nodes_opened_by(tuple(r for r, amount in enumerate(role.request) if amount))
-                for role in self.problem.gangs[j].roles
-            ]
+            opens = [self._nodes_opened_by(role.request) for role in self.problem.gangs[j].roles]
             found |= {p.node for p in pods if opens[p.role][p.node]}
         return frozenset(found)
 
-    def _nodes_opened_by(self, resources: tuple[int, ...]) -> list[bool]:
-        """Node -> whether a pod that asks for these resources opens it."""
+    def _nodes_opened_by(self, request: Vector) -> list[bool]:
+        """Node -> whether a pod of this request opens it."""
+        resources = tuple(r for r, amount in enumerate(request) if amount)
         if resources not in self._opened_by_resources:
-            self._opened_by_resources[resources] = (
-                self.unopened_nodes & self.counted_resources[:, resources].any(axis=1)
-            ).tolist()
+            counted = self.counted_resources[:, resources].any(axis=1)
+            self._opened_by_resources[resources] = (self.unopened_nodes & counted).tolist()
         return self._opened_by_resources[resources]
 
     @cached_property
@@ -131,12 +123,11 @@ class UnopenedCapacity:
         return {}
 
     def opened_counts(self, gangs: Mapping[int, Iterable[Placement]]) -> tuple[int, int]:
-        """(whole supernodes, whole nodes) that these new pods open."""
+        """(unopened supernodes, unopened nodes) that new pods open."""
         nodes = self.opened_nodes(gangs)
         return len({int(self.tree.leaf_of[n]) for n in nodes} & self.unopened_supernodes), len(nodes)
 
 
 def _capacity_array(problem: Problem) -> IntArray:
-    return np.array([n.capacity for n in problem.nodes], dtype=np.int64).reshape(
-        len(problem.nodes), len(problem.resources)
-    )
+    shape = len(problem.nodes), len(problem.resources)
+    return np.array([n.capacity for n in problem.nodes], dtype=np.int64).reshape(shape)

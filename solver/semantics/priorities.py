@@ -1,5 +1,4 @@
-"""Whose turn it is: by priority, the overdue before the others of theirs, then by age. In a queue with strict order
-nobody passes another."""
+"""The order in which gangs are served: by priority, overdue gangs first within one, then by age."""
 
 from __future__ import annotations
 
@@ -10,38 +9,35 @@ from solver.semantics.queue_limits import queue_priority
 
 
 def precedence(gang: Gang) -> int:
-    """2 * priority + overdue: the order of gangs that are decided one before the other."""
+    """2 * priority + overdue: gangs of a higher precedence are decided first."""
     return 2 * gang.priority + gang.overdue
 
 
 def serving_order_key(problem: Problem, j: int) -> tuple[int, int, int, int]:
-    """By which gangs take turns, the smallest first: urgency, priority of the queue, age."""
+    """Sorts gangs by precedence, the queue's priority, age, index."""
     gang = problem.gangs[j]
     return -precedence(gang), -queue_priority(problem, gang.queue), gang.age, j
 
 
 def precedence_level(problem: Problem, j: int) -> tuple[int, int]:
-    """(urgency, priority of the queue): gangs of one level are weighed against one another, those of a higher one come
-    before them."""
+    """(precedence, queue priority): gangs of one level compete; those of a higher level come first."""
     return precedence(problem.gangs[j]), queue_priority(problem, problem.gangs[j].queue)
 
 
 def expected_end(problem: Problem, j: int) -> int | None:
-    """Seconds from now until gang j is expected to end, were it to start now if it does not run; None where nobody
-    knows."""
+    """Seconds until gang j is expected to end, if it runs or starts now; None where unknown."""
     return problem.gangs[j].ends_in if problem.gangs[j].running else problem.gangs[j].duration
 
 
 def strict_queue_order(problem: Problem, gangs: Iterable[int]) -> list[int]:
-    """Gangs of one queue in the order in which they start where the queue is strict."""
+    """Gangs of one queue in the order in which a queue with strict order starts them."""
     return sorted(gangs, key=lambda j: (-precedence(problem.gangs[j]), problem.gangs[j].age, j))
 
 
 def blocking_gangs(problem: Problem, waiting: Iterable[int], candidates: Container[int]) -> dict[int, int]:
-    """Gang -> the first of its queue that waits and does not ask: behind it nobody of a queue with strict order may
-    start.
+    """Gang of a queue with strict order -> the earliest waiting gang of that queue that is no candidate and so blocks it.
 
-    waiting: all gangs that have not started. asking: those of them that may start now.
+    waiting: all gangs that have not started. candidates: those of them that may start now.
     """
     lines: dict[int, list[int]] = {}
     for j in waiting:
@@ -59,6 +55,6 @@ def blocking_gangs(problem: Problem, waiting: Iterable[int], candidates: Contain
 
 
 def eligible_in_order(problem: Problem, waiting: Sequence[int], candidates: Sequence[int]) -> list[int]:
-    """Those who ask and have nobody before them who may not."""
-    behind = blocking_gangs(problem, waiting, set(candidates))
-    return [j for j in candidates if j not in behind]
+    """Candidates not blocked by an earlier gang of the same strict queue."""
+    blocked = blocking_gangs(problem, waiting, set(candidates))
+    return [j for j in candidates if j not in blocked]

@@ -1,12 +1,10 @@
-"""From which cells running pods hold their portions, as far as anybody knows, and what comes back of them when pods go
-(docs/model.md, Evictions).
+"""The device slots that running pods are known to hold, and what evictions return of them (docs/model.md, Evictions).
 
-Of the N pods of a role on a node u hold a share of cell c. Which of them go is not the plan's to say; while n stay,
+Of the pods of one role on one node, u_c hold a share of slot c. The plan does not choose which pods go; while n stay,
 
     held_c(n) = min(u_c, n)
 
-shares of c may be among what stays, and no more. What those that nobody knows of hold is off `Cell.free` and never
-comes back.
+shares of c stay held at most. What pods hold unknown to the problem is off `DeviceSlot.free` and never returns.
 """
 
 from __future__ import annotations
@@ -23,8 +21,8 @@ from solver.semantics.device_slots import IntArray, slot_positions
 
 @dataclass(frozen=True, slots=True)
 class HeldShare:
-    """Of the pods of one role on one node, `pods` hold `share` of a cell: the one at `position` among the node's cells
-    of this division."""
+    """Of the pods of one role on one node, `pods` hold `share` of one device slot: the one at `position` among the
+    node's slots of this slot group."""
 
     role: int
     node: int
@@ -36,7 +34,7 @@ class HeldShare:
 
 @dataclass(frozen=True)
 class SlotHoldings:
-    """What the running pods of each gang hold of cells."""
+    """What the running pods of each gang hold of device slots."""
 
     problem: Problem
 
@@ -44,21 +42,19 @@ class SlotHoldings:
     def _by_gang(self) -> tuple[tuple[HeldShare, ...], ...]:
         if not any(gang.slot_holds for gang in self.problem.gangs):
             return ((),) * len(self.problem.gangs)
-        spots, found = slot_positions(self.problem), []
+        positions, found = slot_positions(self.problem), []
         for gang in self.problem.gangs:
             own = []
             for hold in gang.slot_holds:
-                division, position = spots[hold.node][hold.slot]
-                (share,) = (
-                    portion.share for portion in gang.roles[hold.role].slot_requests if portion.slot_group == division
-                )
-                own.append(HeldShare(hold.role, hold.node, division, position, share, hold.pods))
+                group, position = positions[hold.node][hold.slot]
+                requests = gang.roles[hold.role].slot_requests
+                (share,) = (request.share for request in requests if request.slot_group == group)
+                own.append(HeldShare(hold.role, hold.node, group, position, share, hold.pods))
             found.append(tuple(own))
         return tuple(found)
 
     def shares_held(self, v: int, running: Iterable[Placement]) -> tuple[HeldShare, ...]:
-        """held_c(n) of gang v for each of its cells, with these pods running; those of which nothing is held are left
-        out."""
+        """held_c(n) of gang v while these pods run, without slots of which nothing is held."""
         left = {(p.role, p.node): p.pods for p in running}
         every = (replace(h, pods=min(h.pods, left.get((h.role, h.node), 0))) for h in self._by_gang[v])
         return tuple(h for h in every if h.pods)
@@ -66,15 +62,15 @@ class SlotHoldings:
     def returned_amounts(
         self, v: int, before: Iterable[Placement], after: Iterable[Placement]
     ) -> Mapping[int, IntArray]:
-        """Node -> division x cell x resource: what gang v holds of cells with the pods `before` and not with those
-        `after`; below 0 for more."""
+        """Node -> slot group x slot x resource: what gang v holds with the pods `before`, less what it holds with the
+        pods `after`."""
         found: dict[int, IntArray] = {}
         for pods, times in ((before, 1), (after, -1)):
             for h in self.shares_held(v, pods):
                 if h.node not in found:
                     found[h.node] = np.zeros(self._array_shape, dtype=np.int64)
                 found[h.node][h.slot_group, h.position] += np.array(h.share, dtype=np.int64) * (times * h.pods)
-        return {node: cells for node, cells in sorted(found.items()) if cells.any()}
+        return {node: amounts for node, amounts in sorted(found.items()) if amounts.any()}
 
     @cached_property
     def _array_shape(self) -> tuple[int, int, int]:
@@ -83,6 +79,6 @@ class SlotHoldings:
 
 
 def add_held_shares(slots: IntArray, holdings: Iterable[HeldShare]) -> None:
-    """Adds to the free cells (node x division x cell x resource) what these hold."""
+    """Add what is held to free amounts (node x slot group x slot x resource)."""
     for h in holdings:
         slots[h.node, h.slot_group, h.position] += np.array(h.share, dtype=np.int64) * h.pods

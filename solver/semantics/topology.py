@@ -120,7 +120,7 @@ class TopologyTree:
 
     @remembered
     def domains_at_tier(self, tier: int) -> tuple[int, ...]:
-        """The largest domains of tier <= `tier`. They are disjoint; pods obey a hard limit iff one of them holds all."""
+        """The largest domains of tier <= `tier`: disjoint; pods obey a hard limit iff one of them holds all."""
         if tier > self.highest_tier:
             return (ROOT,)
         hypernodes = self.problem.hypernodes

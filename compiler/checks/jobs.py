@@ -9,7 +9,12 @@ from compiler.checks import CheckInput, Finding, check
 from compiler.diagnostics import did_you_mean
 from compiler.kinds.common.jobs import annotation_value
 from compiler.kinds.pod_group import PodGroup, specs
-from compiler.kubernetes import METAX_ATOMIC_GROUP_SIZE_ANNOTATION, METAX_GROUP_SIZE_ANNOTATION, VOLCANO_SCHEDULER
+from compiler.kubernetes import (
+    GROUP_NAME_ANNOTATION,
+    METAX_ATOMIC_GROUP_SIZE_ANNOTATION,
+    METAX_GROUP_SIZE_ANNOTATION,
+    VOLCANO_SCHEDULER,
+)
 from compiler.specs import GangSpec
 from compiler.specs.pod_groups import group_key, pods_by_group, subgroup_key
 from compiler.volcano import metax
@@ -196,7 +201,7 @@ def unknown_pod_group(check_input: CheckInput) -> Iterator[Finding]:
         space = pod.document.namespace or "default"
         if pod.pod_group and (space, pod.pod_group) not in groups:
             near = did_you_mean(pod.pod_group, [name for where, name in groups if where == space])
-            path = ("metadata", "annotations", "scheduling.k8s.io/group-name")
+            path = ("metadata", "annotations", GROUP_NAME_ANNOTATION)
             yield Finding(
                 pod.document,
                 path,

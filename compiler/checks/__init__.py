@@ -78,18 +78,10 @@ class Check:
     def findings(self, check_input: CheckInput) -> Iterator[tuple[Document, Diagnostic]]:
         for found in self.function(check_input):
             see = found.see[0].position(*found.see[1]) if found.see else None
-            position = found.document.position(*found.path)
-            yield (
-                found.document,
-                self.rule.diagnostic(
-                    position,
-                    found.message,
-                    found.help,
-                    object=found.document.display_name,
-                    see=see,
-                    severity=found.severity,
-                ),
+            diagnostic = found.document.diagnostic(
+                self.rule, found.path, found.message, found.help, see=see, severity=found.severity
             )
+            yield found.document, diagnostic
 
 
 _CHECKS: dict[str, Check] = {}

@@ -27,10 +27,10 @@ def unknown_priority_class(check_input: CheckInput) -> Iterator[Finding]:
     """A job's priority class is a PriorityClass of the cluster, or one of the two that every cluster has. The API
     server refuses pods of an unknown one. Mend: correct the name, or add the class."""
     known = {found.name for found in check_input.specs.priority_classes} | SYSTEM_PRIORITY_CLASSES
-    broken = check_input.failed_names("PriorityClass.scheduling.k8s.io")
+    failed = check_input.failed_names("PriorityClass.scheduling.k8s.io")
     for gang in check_input.specs.gangs:
         name = gang.priority_class
-        if name and name not in known and name not in broken:
+        if name and name not in known and name not in failed:
             near = did_you_mean(name, known)
             help = (
                 f"did you mean {near!r}?"
@@ -134,10 +134,10 @@ def pinned_by_node_name(check_input: CheckInput) -> Iterator[Finding]:
                 )
 
 
-def _metax_findings(check_input: CheckInput, kinds: tuple[str, ...]) -> Iterator[Finding]:
+def _metax_findings(check_input: CheckInput, categories: tuple[str, ...]) -> Iterator[Finding]:
     for gang in check_input.specs.gangs:
         for problem in metax.annotation_problems(gang.roles):
-            if problem.category in kinds:
+            if problem.category in categories:
                 yield Finding(gang.document, problem.path, problem.message, problem.help)
 
 
@@ -255,8 +255,8 @@ def depends_on_failed_object(check_input: CheckInput) -> Iterator[Finding]:
             yield Finding(queue.document, ("spec", "parent"), f"queue {queue.parent!r} has errors", "mend that queue")
 
 
-def _failed_dependency(gang: GangSpec, field: str, name: str | None, broken: set[str]) -> Iterator[Finding]:
-    if name in broken:
+def _failed_dependency(gang: GangSpec, field: str, name: str | None, failed: set[str]) -> Iterator[Finding]:
+    if name in failed:
         yield Finding(
             gang.document, gang.field_paths[field], f"{field.replace('_', ' ')} {name!r} has errors", "mend that object"
         )

@@ -39,7 +39,7 @@ def _line_and_column(document: Document) -> tuple[int, int]:
 
 
 def _duplicate_items(what: str, items: Sequence[NodeSpec | HyperNodeSpec]) -> Iterator[Finding]:
-    """Once per pair of documents. Two plain documents of one name are found as documents."""
+    """Nodes or hypernodes of a NodePool that exist already, once per pair of documents."""
     first_documents: dict[str, Document] = {}
     reported = set()
     for item in items:

@@ -26,18 +26,18 @@ def _queues_by_name(check_input: CheckInput) -> dict[str, QueueSpec]:
 
 
 def _ancestors(queue: QueueSpec, by_name: Mapping[str, QueueSpec]) -> list[QueueSpec]:
-    """From the parent upwards, root included where it is declared; ends where the path is broken, runs in a circle or
-    is too deep anyway."""
-    way: list[QueueSpec] = []
+    """The ancestors from the parent upwards, a declared root included. Ends at an unknown parent, at a loop, or beyond
+    the allowed depth."""
+    ancestors: list[QueueSpec] = []
     seen = {queue.name}
     parent = queue.parent
-    while parent is not None and parent not in seen and parent in by_name and len(way) <= MAX_DEPTH:
+    while parent is not None and parent not in seen and parent in by_name and len(ancestors) <= MAX_DEPTH:
         seen.add(parent)
-        way.append(by_name[parent])
+        ancestors.append(by_name[parent])
         parent = by_name[parent].parent
     if parent is None and queue.name != ROOT_QUEUE and ROOT_QUEUE in by_name:
-        way.append(by_name[ROOT_QUEUE])
-    return way
+        ancestors.append(by_name[ROOT_QUEUE])
+    return ancestors
 
 
 def _children_by_queue(check_input: CheckInput) -> dict[str, list[QueueSpec]]:
@@ -74,23 +74,23 @@ def queue_loops(check_input: CheckInput) -> Iterator[Finding]:
     by_name = _queues_by_name(check_input)
     done: set[str] = set()
     for queue in check_input.specs.queues:
-        way: dict[str, None] = {}
+        path_up: dict[str, None] = {}
         name: str | None = queue.name
-        while name in by_name and name not in done and name not in way:
-            way[name] = None
+        while name in by_name and name not in done and name not in path_up:
+            path_up[name] = None
             name = by_name[name].parent
-        names = list(way)
-        loop = names[names.index(name) :] if name in way else []
+        names = list(path_up)
+        loop = names[names.index(name) :] if name in path_up else []
         for index, member in enumerate(loop):
-            circle = [*loop[index:], *loop[:index], member]
-            shown_names = circle if len(circle) <= MAX_LOOP_SHOWN else [*circle[:MAX_LOOP_SHOWN], "..."]
+            cycle = [*loop[index:], *loop[:index], member]
+            shown_names = cycle if len(cycle) <= MAX_LOOP_SHOWN else [*cycle[:MAX_LOOP_SHOWN], "..."]
             yield Finding(
                 by_name[member].document,
                 ("spec", "parent"),
                 f"queues form a loop: {' under '.join(shown_names)}",
                 "change one parent",
             )
-        done.update(way)
+        done.update(path_up)
 
 
 @check("GP305", "queues nested too deeply")
@@ -109,14 +109,14 @@ def queue_too_deep(check_input: CheckInput) -> Iterator[Finding]:
 
 
 def _exceeded_limits(check_input: CheckInput, low: str, high: str, *, missing_is_zero: bool) -> Iterator[Finding]:
-    """low[r] <= high[r] for every queue; resources that `high` does not name are 0 there, or unlimited."""
+    """Violations of low[r] <= high[r] in each queue; a resource that `high` does not name is 0 or unlimited there."""
     for queue in check_input.specs.queues:
-        least: Amounts = getattr(queue, low)
-        most: Amounts = getattr(queue, high)
-        for name, amount in least.items():
-            if not most and missing_is_zero:
+        lower: Amounts = getattr(queue, low)
+        upper: Amounts = getattr(queue, high)
+        for name, amount in lower.items():
+            if not upper and missing_is_zero:
                 continue
-            limit = most.get(name, 0 if missing_is_zero else amount)
+            limit = upper.get(name, 0 if missing_is_zero else amount)
             if amount > limit:
                 message = (
                     f"{low} of {name} {exact_amount(name, amount)} is above the {high} {exact_amount(name, limit)}"
@@ -238,7 +238,7 @@ def unknown_queue(check_input: CheckInput) -> Iterator[Finding]:
         near = did_you_mean(cluster.default_queue, known)
         help = f"did you mean {near!r}?" if near else "add the queue"
         yield Finding(cluster.document, ("spec", "defaultQueue"), f"there is no queue {cluster.default_queue!r}", help)
-        known.add(cluster.default_queue)  # told once
+        known.add(cluster.default_queue)  # report it once
     for gang in check_input.specs.gangs:
         if gang.queue not in known:
             near = did_you_mean(gang.queue, known)

@@ -200,30 +200,25 @@ def metadata_diagnostics(document: Document, data: Any, path: FieldPath) -> Iter
     for section in ("labels", "annotations"):
         found = data.get(section) if isinstance(data, dict) else None
         for key, value in found.items() if isinstance(found, dict) else ():
-            at = document.position(*path, section, key)
+            at = (*path, section, key)
             if not isinstance(value, str):
                 is_mild = key.startswith(METAX_PREFIX) and isinstance(value, int) and not isinstance(value, bool)
                 severity: Severity = "warning" if is_mild else "error"
-                yield METADATA_NOT_TEXT.diagnostic(
-                    at,
-                    f"{key} is {_type_text(value)}, not text",
-                    "quote the value",
-                    object=document.display_name,
-                    severity=severity,
-                )
+                message = f"{key} is {_type_text(value)}, not text"
+                yield document.diagnostic(METADATA_NOT_TEXT, at, message, "quote the value", severity=severity)
             elif section == "annotations" and key.startswith(ANNOTATION_PREFIX) and key not in KNOWN_ANNOTATIONS:
                 near = did_you_mean(key, KNOWN_ANNOTATIONS)
                 help = f"did you mean {near!r}?" if near else f"the annotations are {', '.join(KNOWN_ANNOTATIONS)}"
-                yield UNKNOWN_ANNOTATION.diagnostic(at, f"nothing reads {key}", help, object=document.display_name)
+                yield document.diagnostic(UNKNOWN_ANNOTATION, at, f"nothing reads {key}", help)
 
 
 def _validation_diagnostic(
-    document: Document, model: type[BaseModel], below: FieldPath, error: dict[str, Any]
+    document: Document, model: type[BaseModel], base_path: FieldPath, error: dict[str, Any]
 ) -> Diagnostic:
     loc, kind, context = tuple(error["loc"]), error["type"], error.get("ctx", {})
-    path = below + tuple(part for part in loc if part != "[key]")
+    path = base_path + tuple(part for part in loc if part != "[key]")
     rule, message, help = _rule_and_texts(model, loc, kind, context, error)
-    return rule.diagnostic(document.position(*path), message, help, object=document.display_name)
+    return document.diagnostic(rule, path, message, help)
 
 
 def _rule_and_texts(
@@ -363,7 +358,7 @@ def _dotted_path(loc: FieldPath) -> str:
 
 
 def _field_names(model: type[BaseModel], path: FieldPath) -> list[str]:
-    """The field names of the model at `path` of `model`; none where it is no model of ours."""
+    """The field names of the model at `path` of `model`; none where that is no model."""
     found = _model_at(model, path)
     return [field.alias or name for name, field in found.model_fields.items()] if found is not None else []
 

@@ -19,7 +19,6 @@ from compiler.kinds.common.jobs import (
     Natural,
     ObjectModel,
     annotation_value,
-    diagnostic_at,
     submission_and_duration,
     time_diagnostics,
 )
@@ -112,9 +111,8 @@ def specs(document: Document, job: Job) -> Iterable[GangSpec]:
 def text_diagnostics(document: Document) -> Iterator[Diagnostic]:
     yield from time_diagnostics(document)
     if (value := annotation_value(document, GANG_ANNOTATION)) not in (None, "true", "false"):
-        yield diagnostic_at(
+        yield document.diagnostic(
             NOT_ALLOWED,
-            document,
             ("metadata", "annotations", GANG_ANNOTATION),
             f"{GANG_ANNOTATION} is {value!r}",
             'write "true" or "false", quoted',

@@ -12,7 +12,7 @@ from compiler.diagnostics import Diagnostic, declare_rule
 from compiler.fields.models import Bool, Int, Name, StrictModel
 from compiler.fields.quantity import integer_amounts
 from compiler.kinds import Kind
-from compiler.kinds.common.jobs import Natural, ObjectModel, annotation_value, diagnostic_at
+from compiler.kinds.common.jobs import Natural, ObjectModel, annotation_value
 from compiler.kinds.common.pods import ResourceAmounts
 from compiler.kubernetes import (
     CLOSED_ANNOTATION,
@@ -135,17 +135,15 @@ def hierarchy_weights(document: Document) -> tuple[tuple[str, float], ...] | Non
 def text_diagnostics(document: Document) -> Iterator[Diagnostic]:
     if hierarchy_weights(document) is None:
         message = f"{HIERARCHY_ANNOTATION} and {HIERARCHY_WEIGHTS_ANNOTATION} do not belong together"
-        yield diagnostic_at(
+        yield document.diagnostic(
             BAD_HIERARCHY,
-            document,
             ("metadata", "annotations", HIERARCHY_ANNOTATION),
             message,
             "write as many weights above 0 as there are names",
         )
     if (order := annotation_value(document, ORDER_ANNOTATION)) not in (None, STRICT_ORDER):
-        yield diagnostic_at(
+        yield document.diagnostic(
             BAD_QUEUE_ORDER,
-            document,
             ("metadata", "annotations", ORDER_ANNOTATION),
             f"{ORDER_ANNOTATION} is {order!r}",
             "write strict, or remove it",
@@ -154,9 +152,8 @@ def text_diagnostics(document: Document) -> Iterator[Diagnostic]:
         document
     ) is None:
         message = f"{DEDICATED_DOMAINS_ANNOTATION} is {text!r}"
-        yield diagnostic_at(
+        yield document.diagnostic(
             BAD_DEDICATED_DOMAINS,
-            document,
             ("metadata", "annotations", DEDICATED_DOMAINS_ANNOTATION),
             message,
             'write it like "4 of tier 1"',

@@ -68,16 +68,10 @@ def cluster_spec(name: str, collector: DocumentCollector) -> ClusterSpec:
     """The collected Cluster, or an empty one of that name. Further Clusters become errors of their documents."""
     written = collector.specs_of(ClusterSpec)
     for other in written[1:]:
-        collector.reject(
-            other.document,
-            TWO_CLUSTERS.diagnostic(
-                other.document.position("metadata", "name"),
-                f"{written[0].document.display_name} describes this cluster already",
-                "remove one",
-                object=other.document.display_name,
-                see=written[0].document.position("metadata", "name"),
-            ),
-        )
+        message = f"{written[0].document.display_name} describes this cluster already"
+        see = written[0].document.position("metadata", "name")
+        path = ("metadata", "name")
+        collector.reject(other.document, other.document.diagnostic(TWO_CLUSTERS, path, message, "remove one", see=see))
     if written:
         return written[0]
     data = {"apiVersion": API_VERSION, "kind": "Cluster", "metadata": {"name": name}}

@@ -116,26 +116,26 @@ def _has_error(problems: list[Diagnostic]) -> bool:
 
 def _version_diagnostic(document: Document, kind: Kind) -> Diagnostic:
     message, help = f"{document.api_version} is not known", f"write {kind.api_version}"
-    return WRONG_VERSION.diagnostic(document.position("apiVersion"), message, help, object=document.display_name)
+    return document.diagnostic(WRONG_VERSION, ("apiVersion",), message, help)
 
 
 def _unplanned_kind_diagnostics(document: Document) -> list[Diagnostic]:
     """Findings on a kind that is not planned: an error where it nearly is one of the known kinds, an info where it runs
     pods, nothing else."""
-    group, kind, name = document.group, document.kind, document.display_name
+    group, kind = document.group, document.kind
     if group in UNPLANNED_KINDS and kind not in UNPLANNED_KINDS[group]:
         known = sorted({found.name for found in kinds().values() if found.group == group} | UNPLANNED_KINDS[group])
         near = did_you_mean(kind, known)
         if near or group == API_GROUP:
             help = f"did you mean {near!r}?" if near else f"the kinds are {', '.join(known)}"
             message = f"{group} has no kind {kind!r}"
-            return [UNKNOWN_KIND.diagnostic(document.position("kind"), message, help, object=name)]
+            return [document.diagnostic(UNKNOWN_KIND, ("kind",), message, help)]
     versions = sorted(found.api_version for found in kinds().values() if found.name == kind)
     if versions and kind not in AMBIGUOUS_KINDS and group.endswith(RELATED_GROUPS):
         message, help = f"{group} has no kind {kind!r}", f"write apiVersion: {versions[0]}"
-        return [UNKNOWN_KIND.diagnostic(document.position("apiVersion"), message, help, object=name)]
+        return [document.diagnostic(UNKNOWN_KIND, ("apiVersion",), message, help)]
     if kind in POD_RUNNING_KINDS:
         help = "leave room for its pods, or express it as a kind that is planned"
         message = f"{kind} is passed through unplanned"
-        return [KIND_NOT_PLANNED.diagnostic(document.position("kind"), message, help, object=name)]
+        return [document.diagnostic(KIND_NOT_PLANNED, ("kind",), message, help)]
     return []

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from compiler.diagnostics import Position
+from compiler.diagnostics import Diagnostic, Position, Rule, Severity
 
 FieldPath = tuple[str | int, ...]
 DocumentIdentity = tuple[str, int, FieldPath]
@@ -74,3 +74,18 @@ class Document:
             path = path[:-1]
         line, column = self.positions.get(path, (self.line, 1))
         return Position(self.file, line, column)
+
+    def diagnostic(
+        self,
+        rule: Rule,
+        path: FieldPath,
+        message: str,
+        help: str,
+        *,
+        see: Position | None = None,
+        severity: Severity | None = None,
+    ) -> Diagnostic:
+        """A diagnostic of the rule at `path`."""
+        return rule.diagnostic(
+            self.position(*path), message, help, object=self.display_name, see=see, severity=severity
+        )

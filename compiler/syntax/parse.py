@@ -116,6 +116,7 @@ BAD_MERGE = declare_rule(
 
 _DOCUMENT_MARKER = re.compile(r"^(?:---|\.\.\.)(?=[ \t\r\n]|\Z)", re.MULTILINE)
 _BLANK_OR_COMMENTS = re.compile(r"(?:[ \t]*(?:#.*)?(?:\r?\n|\Z))*\Z")
+_CONTROL_CHARACTER = re.compile(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _SCALAR, _MAPPING, _SEQUENCE = range(3)
 
 
@@ -295,26 +296,19 @@ class _DocumentReader:
 
     def report_broken_yaml(self, problem: YAMLError) -> None:
         mark = getattr(problem, "problem_mark", None)
-        lines = self.text.split("\n")
-        row = min(mark.line, len(lines) - 1) if mark is not None else 0
-        if mark is None and (
-            control := re.search(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", self.text)
-        ):
+        if mark is None and (control := _CONTROL_CHARACTER.search(self.text)):
             row = self.text.count("\n", 0, control.start())
             column = control.start() - self.text.rfind("\n", 0, control.start())
-            return self.add_diagnostic(
-                BROKEN_YAML, self.line + row, column, f"control character {ord(control.group()):#04x}", "remove it"
-            )
-        line, column = self.line + row, (mark.column if mark is not None else 0) + self.column
-        if (
-            not lines[row].strip()
-            and (last := next((number for number in range(row, -1, -1) if lines[number].strip()), None)) is not None
-        ):
-            row, column = (
-                last,
-                len(lines[last]) + self.column,
-            )  # the end of the text: point behind the last thing written
-            line = self.line + row
+            message = f"control character {ord(control.group()):#04x}"
+            return self.add_diagnostic(BROKEN_YAML, self.line + row, column, message, "remove it")
+        lines = self.text.split("\n")
+        row = min(mark.line, len(lines) - 1) if mark is not None else 0
+        column = (mark.column if mark is not None else 0) + self.column
+        if not lines[row].strip():  # the end of the text: point behind the last character
+            last = next((number for number in range(row, -1, -1) if lines[number].strip()), None)
+            if last is not None:
+                row, column = last, len(lines[last]) + self.column
+        line = self.line + row
         if "\t" in re.match(r"[ \t]*", lines[row]).group():  # type: ignore[union-attr]  # matches the empty text too
             return self.add_diagnostic(
                 TAB_INDENT,
@@ -337,7 +331,7 @@ class _DocumentReader:
         """The tree of nodes of the event stream; None for an empty document."""
         parser = CParser(self.text)
         anchors: dict[str, _YamlNode] = {}
-        growing = _NodeBuilder(self)
+        builder = _NodeBuilder(self)
         while parser.check_event():
             event = parser.get_event()
             kind = type(event)
@@ -346,16 +340,16 @@ class _DocumentReader:
             elif kind is MappingStartEvent or kind is SequenceStartEvent:
                 node = self.collection_node(event, _MAPPING if kind is MappingStartEvent else _SEQUENCE)
             elif kind is AliasEvent:
-                growing.add_node(self.alias_target(event, anchors, growing.open_nodes), new=False)
+                builder.add_node(self.alias_target(event, anchors, builder.open_nodes), new=False)
                 continue
             else:
                 if kind is MappingEndEvent or kind is SequenceEndEvent:
-                    growing.close_node()
+                    builder.close_node()
                 continue
             if event.anchor:
                 anchors[event.anchor] = node
-            growing.add_node(node, new=True)
-        return growing.root
+            builder.add_node(node, new=True)
+        return builder.root
 
     def collection_node(self, event: MappingStartEvent | SequenceStartEvent, kind: int) -> _YamlNode:
         mark = event.start_mark

@@ -44,11 +44,7 @@ class _ConfReader:
         self.problems: list[Diagnostic] = []
 
     def add_problem(self, path: FieldPath, message: str, help: str) -> None:
-        self.problems.append(
-            BAD_SCHEDULER_CONF.diagnostic(
-                self.document.position(*self.base_path, *path), message, help, object=self.document.display_name
-            )
-        )
+        self.problems.append(self.document.diagnostic(BAD_SCHEDULER_CONF, (*self.base_path, *path), message, help))
 
     def scheduler_spec(self, data: Any, raw: str | None, name: str, namespace: str) -> SchedulerSpec:
         if not isinstance(data, dict):

@@ -7,13 +7,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from compiler.diagnostics import Diagnostic, Rule
+from compiler.diagnostics import Diagnostic
 from compiler.fields.duration import parse_duration
 from compiler.fields.models import BAD_TIME, Int, LenientModel, Name, StrictModel
 from compiler.fields.timestamp import parse_timestamp
 from compiler.kubernetes import EXPECTED_DURATION_ANNOTATION, SUBMITTED_AT_ANNOTATION
 from compiler.specs import TopologySpec
-from compiler.syntax.documents import Document, FieldPath
+from compiler.syntax.documents import Document
 
 Natural = Annotated[Int, Field(ge=0, le=2**31 - 1)]
 Positive = Annotated[Int, Field(ge=1, le=2**31 - 1)]
@@ -70,10 +70,5 @@ def time_diagnostics(document: Document) -> Iterator[Diagnostic]:
         (EXPECTED_DURATION_ANNOTATION, parse_duration, "write seconds, or like 1h30m"),
     ):
         if (value := annotation_value(document, key)) is not None and _read_annotation(document, key, reader) is None:
-            yield diagnostic_at(
-                BAD_TIME, document, ("metadata", "annotations", key), f"{key}: {value!r} cannot be read", help
-            )
-
-
-def diagnostic_at(rule: Rule, document: Document, path: FieldPath, message: str, help: str) -> Diagnostic:
-    return rule.diagnostic(document.position(*path), message, help, object=document.display_name)
+            path = ("metadata", "annotations", key)
+            yield document.diagnostic(BAD_TIME, path, f"{key}: {value!r} cannot be read", help)

@@ -122,21 +122,13 @@ def _term_diagnostics(document: Document, term: dict[str, Any], path: FieldPath)
     namespaces = term.get("namespaceSelector")
     if isinstance(namespaces, dict) and any(namespaces.values()):
         message = "the plan does not know the labels of namespaces: this rule is not planned"
-        yield POD_RULE_NOT_PLANNED.diagnostic(
-            document.position(*path, "namespaceSelector"),
-            message,
-            "name the namespaces, or write {} for all",
-            object=document.display_name,
-        )
+        help = "name the namespaces, or write {} for all"
+        yield document.diagnostic(POD_RULE_NOT_PLANNED, (*path, "namespaceSelector"), message, help)
     for key_path, key in _label_keys(term):
         if key in PER_POD_LABELS:
             message = f"the pods of a role differ in {key}: the plan takes them for having none"
-            yield POD_RULE_NOT_PLANNED.diagnostic(
-                document.position(*path, *key_path),
-                message,
-                "select by labels that all pods of a role share",
-                object=document.display_name,
-            )
+            help = "select by labels that all pods of a role share"
+            yield document.diagnostic(POD_RULE_NOT_PLANNED, (*path, *key_path), message, help)
 
 
 def _label_keys(term: dict[str, Any]) -> Iterator[tuple[FieldPath, str]]:

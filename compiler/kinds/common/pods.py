@@ -312,9 +312,7 @@ def _resource_diagnostics(document: Document, data: Any, path: FieldPath) -> Ite
             value = section.get(name) if isinstance(section, dict) else None
             if isinstance(value, str) and value.endswith("m"):
                 message = f"{name} {value} is {value[:-1]} thousandths of a byte"
-                yield MILLI_BYTES.diagnostic(
-                    document.position(*path, key, name), message, f"write {value[:-1]}Mi", object=document.display_name
-                )
+                yield document.diagnostic(MILLI_BYTES, (*path, key, name), message, f"write {value[:-1]}Mi")
 
 
 def _misspelt_fields(
@@ -322,9 +320,5 @@ def _misspelt_fields(
 ) -> Iterator[Diagnostic]:
     for key in data:
         if key not in known and (near := did_you_mean(key, known)):
-            yield MISSPELT_POD_FIELD.diagnostic(
-                document.position(*path, key),
-                f"{key} is no field of Kubernetes here",
-                f"did you mean {near!r}?",
-                object=document.display_name,
-            )
+            message = f"{key} is no field of Kubernetes here"
+            yield document.diagnostic(MISSPELT_POD_FIELD, (*path, key), message, f"did you mean {near!r}?")

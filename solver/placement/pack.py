@@ -1,8 +1,10 @@
-"""Stage C: pods of a place onto its nodes. Largest first is exact where pod sizes divide one another; else a small
-exact model decides."""
+"""Pods of one bucket onto its nodes. Largest first is exact where pod sizes divide one another; else a small exact model
+decides."""
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -17,168 +19,164 @@ from solver.problem import Placement, PodRequest, Problem, Role, SlotRequest
 from solver.semantics.device_slots import UNLIMITED
 from solver.semantics.placement_cost import UnopenedCapacity
 from solver.state.free_nodes import FreeNodes
-from solver.state.pod_rules import PodRuleCounts
 
 GangRole = tuple[int, int]
 """(gang, role)."""
 
+PackedPods = dict[int, list[Placement]]
+"""Gang -> its pods on nodes."""
+
 
 def pack_bucket(
-    problem: Problem, room: FreeNodes, bucket: Bucket, wanted_pods: Mapping[GangRole, int], options: Options
-) -> dict[int, list[Placement]] | None:
-    """Gang -> its pods on the nodes of one place, taken from the room. None, and nothing taken, when they provably do
-    not fit, when the model that would tell is too large, or when relations between pods on several of the nodes were
-    not kept one pod after another: the place is too coarse."""
-    mark = room.mark()
-    roles = {wish: problem.gangs[wish[0]].roles[wish[1]] for wish in wanted_pods}
-    asks = {wish: role.pod_request for wish, role in roles.items()}
-    found: dict[int, list[Placement]] = {}
-    nodes = np.array(bucket.nodes, dtype=np.intp)
-    bound: list[GangRole] = []
-    if room.rule_counts is not None and (minded := straddling_rules(room.rule_counts, nodes)):
-        bound = [
-            wish
-            for wish in sorted(wanted_pods)
-            if minded.intersection((*roles[wish].owned_rules, *roles[wish].selecting_rules))
-        ]
-        for wish in bound:
-            if not (
-                beside := _place_one_by_one(room, room.rule_counts, nodes, roles[wish], wish, wanted_pods[wish], minded)
-            ):
-                room.undo(mark)
-                return None
-            found.setdefault(wish[0], []).extend(beside)
-    for wish in sorted(
-        wanted_pods.keys() - set(bound), key=lambda w: (pod_size(room, nodes, asks[w]), w), reverse=True
-    ):
-        left = wanted_pods[wish]
-        fits = room.fit_counts(asks[wish])[nodes]
+    problem: Problem, free: FreeNodes, bucket: Bucket, wanted_pods: Mapping[GangRole, int], options: Options
+) -> PackedPods | None:
+    """The pods on the nodes of the bucket, taken from the free nodes. None, and nothing taken, when they provably do not
+    fit, when the model that would tell is too large, or when pods under rules that straddle the bucket found no way one
+    by one: the bucket is too coarse."""
+    mark, found, nodes = free.mark(), dict[int, list[Placement]](), np.array(bucket.nodes, dtype=np.intp)
+    roles = {of: problem.gangs[of[0]].roles[of[1]] for of in wanted_pods}
+    straddling = straddling_rules(free, nodes)
+    under_rules = [of for of in sorted(wanted_pods) if straddling.intersection(rules_of(roles[of]))]
+    for of in under_rules:
+        placed = _place_one_by_one(free, nodes, roles[of], wanted_pods[of], straddling)
+        if not placed:
+            free.undo(mark)
+            return None
+        found.setdefault(of[0], []).extend(Placement(of[1], node, 1) for node in placed)
+    others = wanted_pods.keys() - set(under_rules)
+    for of in sorted(others, key=lambda of: (pod_size(free, nodes, roles[of].pod_request), of), reverse=True):
+        left = wanted_pods[of]
+        fits = free.fit_counts(roles[of].pod_request)[nodes]
         for at in np.argsort(fits, kind="stable"):
             pods = min(int(fits[at]), left)
             if pods:
-                room.add_pods(int(nodes[at]), roles[wish], pods)
-                found.setdefault(wish[0], []).append(Placement(wish[1], int(nodes[at]), pods))
+                free.add_pods(int(nodes[at]), roles[of], pods)
+                found.setdefault(of[0], []).append(Placement(of[1], int(nodes[at]), pods))
                 left -= pods
             if not left:
                 break
         if left:
-            room.undo(mark)
-            size_of = len({*asks.values()}) * len(nodes) * max(1, room.vectors.slots.shape[2])
-            return (
-                None
-                if bound or size_of > options.budget.pack_pairs
-                else pack_exactly(problem, room, bucket, wanted_pods, options)
-            )
+            free.undo(mark)
+            requests = {role.pod_request for role in roles.values()}
+            pairs = len(requests) * len(nodes) * max(1, free.vectors.slots.shape[2])
+            is_too_large = bool(under_rules) or pairs > options.budget.pack_pairs
+            return None if is_too_large else pack_exactly(problem, free, bucket, wanted_pods, options)
     return found
 
 
-def straddling_rules(neighbours: PodRuleCounts, nodes: np.ndarray) -> frozenset[int]:
-    """The relations of which these nodes are in several domains: only of them the model of aggregated places knows too
-    little."""
-    return frozenset(
-        rho for rho in neighbours.enforced_rules if len(np.unique(neighbours.existing_pods.partitions[rho][nodes])) > 1
-    )
+def rules_of(role: Role) -> tuple[int, ...]:
+    """The pod rules that pods of the role own or that select them."""
+    return *role.owned_rules, *role.selecting_rules
+
+
+def straddling_rules(free: FreeNodes, nodes: np.ndarray) -> frozenset[int]:
+    """The pod rules of which these nodes are in several domains: a model that counts the nodes together knows too
+    little of them."""
+    counts = free.rule_counts
+    if counts is None:
+        return frozenset()
+    partitions = counts.existing_pods.partitions
+    return frozenset(rho for rho in counts.enforced_rules if len(np.unique(partitions[rho][nodes])) > 1)
 
 
 def _place_one_by_one(
-    room: FreeNodes,
-    neighbours: PodRuleCounts,
-    nodes: np.ndarray,
-    role: Role,
-    gang_role: GangRole,
-    pods: int,
-    minded_rules: frozenset[int],
-) -> list[Placement]:
-    """The fullest node that these relations leave open, pod after pod; empty where for one none is left. What is placed
-    stays."""
-    found = []
+    free: FreeNodes, nodes: np.ndarray, role: Role, pods: int, straddling: frozenset[int]
+) -> list[int]:
+    """The node of each pod, the fullest that these rules allow; empty where one pod finds none. What is placed stays."""
+    found: list[int] = []
     for _ in range(pods):
-        fits = np.where(neighbours.allowed_nodes(role, minded_rules), room.fit_counts(role.pod_request), 0)[nodes]
+        allowed = free.rule_counts is None or free.rule_counts.allowed_nodes(role, straddling)
+        fits = np.where(allowed, free.fit_counts(role.pod_request), 0)[nodes]
         if not fits.any():
             return []
-        at = int(nodes[int(np.argmin(np.where(fits > 0, fits, UNLIMITED + 1)))])
-        room.add_pods(at, role, 1)
-        found.append(Placement(gang_role[1], at, 1))
+        node = int(nodes[int(np.argmin(np.where(fits > 0, fits, UNLIMITED + 1)))])
+        free.add_pods(node, role, 1)
+        found.append(node)
     return found
 
 
-def pod_size(room: FreeNodes, nodes: np.ndarray, ask: PodRequest) -> float:
-    """The largest part of any resource of the place that one pod takes."""
-    free = room.vectors.amounts[nodes].sum(axis=0)
-    return max((a / int(f) for a, f in zip(ask.amounts, free, strict=True) if a and f), default=0.0)
+def pod_size(free: FreeNodes, nodes: np.ndarray, request: PodRequest) -> float:
+    """The largest part that one pod takes of what these nodes have free of a resource."""
+    total = free.vectors.amounts[nodes].sum(axis=0)
+    return max((a / int(f) for a, f in zip(request.amounts, total, strict=True) if a and f), default=0.0)
 
 
 def pack_exactly(
     problem: Problem,
-    room: FreeNodes,
+    free: FreeNodes,
     bucket: Bucket,
     wanted_pods: Mapping[GangRole, int],
     options: Options,
-    wholes: UnopenedCapacity | None = None,
-) -> dict[int, list[Placement]] | None:
-    """As `pack`, by a model in which pods of equal asks are one variable per node. wholes: and as few whole nodes are
-    opened as can be.
+    unopened: UnopenedCapacity | None = None,
+) -> PackedPods | None:
+    """As `pack_bucket`, by a model in which pods of equal requests are one variable per node. With `unopened` as few
+    nodes are opened as can be.
 
-    min sum_v w[v] sum_{nodes v} n[a,v] >= wished_a        sum_a a_r * n[a,v] <= free[v,r]        ... <= free[v,r] *
-    w[v] where v is whole and counts by r and on the cells of v as `solver.semantics.device_slots.rows`
+    min sum_v w[v]    sum_v n[a,v] >= wanted_a          sum_a a_r * n[a,v] <= free[v,r], or free[v,r] * w[v] where v is
+                      unopened and counts by r          and `slot_capacity_rows` for the device slots of v
     """
-    asks = {wish: problem.gangs[wish[0]].roles[wish[1]].pod_request for wish in wanted_pods}
-    wished: dict[PodRequest, int] = {}
-    for wish, pods in wanted_pods.items():
-        wished[asks[wish]] = wished.get(asks[wish], 0) + pods
+    requests = {of: problem.gangs[of[0]].roles[of[1]].pod_request for of in wanted_pods}
+    wanted = Counter[PodRequest]()
+    for of, pods in wanted_pods.items():
+        wanted[requests[of]] += pods
     model = pulp.LpProblem("pack", pulp.LpMinimize)
-    kinds = sorted(wished)
-    n = {
-        (a, v): model.add_variable(f"n_{a}_{v}", 0, min(wished[ask], int(room.fit_counts(ask)[v])), cat=pulp.LpInteger)
-        for a, ask in enumerate(kinds)
-        for v in bucket.nodes
-    }
-    w = {
-        v: model.add_variable(f"w_{v}", 0, 1, cat=pulp.LpInteger)
-        for v in bucket.nodes
-        if wholes is not None and wholes.unopened_nodes[v]
-    }
-    for a, ask in enumerate(kinds):
-        model.addConstraint(at_least([(n[a, v], 1) for v in bucket.nodes], wished[ask]), f"wished_{a}")
+    n: dict[tuple[PodRequest, int], pulp.LpVariable] = {}
+    for a, request in enumerate(sorted(wanted)):
+        for v in bucket.nodes:
+            most = min(wanted[request], int(free.fit_counts(request)[v]))
+            n[request, v] = model.add_variable(f"n_{a}_{v}", 0, most, cat=pulp.LpInteger)
+        model.addConstraint(at_least([(n[request, v], 1) for v in bucket.nodes], wanted[request]), f"wanted_{a}")
+    opened = [v for v in bucket.nodes if unopened is not None and unopened.unopened_nodes[v]]
+    w = {v: model.add_variable(f"w_{v}", 0, 1, cat=pulp.LpInteger) for v in opened}
     for v in bucket.nodes:
-        for r, free in enumerate(room.vectors.amounts[v]):
-            unit = int(np.gcd.reduce([ask.amounts[r] for ask in kinds if ask.amounts[r]] or [0]))
-            if unit:
-                taken: list[tuple[pulp.LpVariable, float]] = [
-                    (n[a, v], ask.amounts[r] // unit) for a, ask in enumerate(kinds) if ask.amounts[r]
-                ]
-                closed = wholes is not None and v in w and bool(wholes.counted_resources[v, r])
-                most = int(free) // unit
-                model.addConstraint(
-                    at_most([*taken, (w[v], -most)], 0) if closed else at_most(taken, most), f"free_{v}_{r}"
-                )
-        _add_slot_rows(model, room, v, [(ask, n[a, v]) for a, ask in enumerate(kinds)])
+        users = [(request, n[request, v]) for request in sorted(wanted)]
+        for r, amount in enumerate(free.vectors.amounts[v]):
+            counts = unopened is not None and bool(unopened.counted_resources[v, r])
+            _add_capacity_row(model, f"free_{v}_{r}", users, (r, int(amount)), w.get(v) if counts else None)
+        _add_slot_rows(model, free, v, users)
     model.setObjective(pulp.lpSum(w.values()))
     answer = solve_model(model, options)
     if not answer.values:
         return None
-    left = {(ask, v): round(answer.values[n[a, v].name]) for a, ask in enumerate(kinds) for v in bucket.nodes}
-    found: dict[int, list[Placement]] = {}
-    for wish in sorted(wanted_pods):
-        pods = wanted_pods[wish]
+    left = {key: round(answer.values[variable.name]) for key, variable in n.items()}
+    found: PackedPods = {}
+    for (j, t), pods in sorted(wanted_pods.items()):
         for v in bucket.nodes:
-            some = min(pods, left[asks[wish], v])
+            some = min(pods, left[requests[j, t], v])
             if some:
-                room.add_pods(v, problem.gangs[wish[0]].roles[wish[1]], some)
-                left[asks[wish], v] -= some
+                free.add_pods(v, problem.gangs[j].roles[t], some)
+                left[requests[j, t], v] -= some
                 pods -= some
-                found.setdefault(wish[0], []).append(Placement(wish[1], v, some))
+                found.setdefault(j, []).append(Placement(t, v, some))
     return found
 
 
+def _add_capacity_row(
+    model: pulp.LpProblem,
+    name: str,
+    users: Iterable[tuple[PodRequest, pulp.LpVariable]],
+    free: tuple[int, int],
+    opener: pulp.LpVariable | None,
+) -> None:
+    """free: (resource, free amount of one node). opener: w of the node where the resource opens it."""
+    r, amount = free
+    taken = [(n, request.amounts[r]) for request, n in users if request.amounts[r]]
+    if not taken:
+        return
+    unit = math.gcd(*(a for _, a in taken))
+    terms: Terms = [(n, a // unit) for n, a in taken]
+    most = amount // unit
+    model.addConstraint(at_most(terms, most) if opener is None else at_most([*terms, (opener, -most)], 0), name)
+
+
 def _add_slot_rows(
-    model: pulp.LpProblem, room: FreeNodes, v: int, users: Iterable[tuple[PodRequest, pulp.LpVariable]]
+    model: pulp.LpProblem, free: FreeNodes, v: int, users: Iterable[tuple[PodRequest, pulp.LpVariable]]
 ) -> None:
     pods: dict[SlotRequest, Terms] = {}
     for ask, n in users:
         for request in ask.slot_requests:
             pods.setdefault(request, []).append((n, 1.0))
     for group, own in by_slot_group(pods):
-        slots = room.vectors.slots[v, group]
+        slots = free.vectors.slots[v, group]
         m = slot_variables(model, f"m_{v}", slots, [(a, sum(n.upBound for n, _ in terms)) for a, terms in own.items()])
         add_rows(model, slot_capacity_rows(slots, {a: (terms, 0) for a, terms in own.items()}, m, (v, group)))

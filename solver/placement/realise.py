@@ -1,9 +1,9 @@
-"""Counts per place -> pods on nodes, place by place through stage C."""
+"""Pods per bucket -> pods on nodes: every bucket is packed, and packed again where that opens fewer nodes."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 import numpy as np
@@ -11,20 +11,20 @@ import numpy as np
 from solver.models.sets import Sets
 from solver.options import Options
 from solver.placement.bounds import min_opened_on
-from solver.placement.pack import pack_bucket, pack_exactly
+from solver.placement.pack import pack_bucket, pack_exactly, rules_of
 from solver.problem import Placement, Vector
-from solver.semantics.placement_cost import PlacementCost, UnopenedCapacity, topology_cost
-from solver.semantics.placements import Placements, merge_placements, new_placements
+from solver.placement.task import PlacementTask
+from solver.semantics.placements import Placements, merge_placements
 from solver.state.free_nodes import FreeNodes
 
 BucketPods = Mapping[int, Mapping[tuple[int, int], int]]
-"""Place -> (gang, role) -> pods."""
+"""Bucket -> (gang, role) -> pods."""
 
 
 def pack_buckets(
     s: Sets, gangs: Iterable[int], wanted_pods: BucketPods, options: Options
 ) -> Placements | tuple[int, ...]:
-    """Pack every place; the indices of those that cannot be packed if there are any."""
+    """All pods of the gangs, every bucket packed; else the buckets that cannot be packed."""
     room = s.free_nodes()
     found: dict[int, list[Placement]] = {j: list(s.problem.gangs[j].running) for j in gangs}
     coarse = []
@@ -40,8 +40,8 @@ def pack_buckets(
 
 
 def _straddling_buckets(s: Sets, room: FreeNodes, wanted_pods: BucketPods) -> list[int]:
-    """Where the packed pods break a relation, the places that straddle its domains, over which the model was too
-    coarse: of a relation that keeps pods apart those that got pods of it, else all."""
+    """Where the packed pods violate a pod rule, the buckets that straddle its domains, for which the model was too
+    coarse: those with pods of the rule for anti-affinity, else all."""
     if room.rule_counts is None or not (broken := sorted({rho for rho, _ in room.rule_counts.violations()})):
         return []
     found: set[int] = set()
@@ -53,99 +53,71 @@ def _straddling_buckets(s: Sets, room: FreeNodes, wanted_pods: BucketPods) -> li
             straddling = [i for i in straddling if rho in _rules_of(s, wanted_pods.get(i, ()))]
         found.update(straddling)
     if not found:
-        raise RuntimeError(f"pods break the relations {broken}, which the model said they keep")
+        raise RuntimeError(f"pods violate the rules {broken}, which the model said they keep")
     return sorted(found)
 
 
 def _rules_of(s: Sets, gang_roles: Iterable[tuple[int, int]]) -> set[int]:
-    """The relations of these pods."""
+    """The pod rules that these pods own or that select them."""
     roles = [s.problem.gangs[j].roles[t] for j, t in gang_roles]
-    return {rho for role in roles for rho in (*role.owned_rules, *role.selecting_rules)}
+    return {rho for role in roles for rho in rules_of(role)}
 
 
-def placement_cost(s: Sets, placements: Placements, unopened: UnopenedCapacity) -> PlacementCost:
-    """What these placements cost; whole nodes are worth nothing where pods are to be scattered."""
-    near = [topology_cost(s.tree, s.problem.gangs[j], pods) for j, pods in placements.items()]
-    supernodes, nodes = unopened.opened_counts(
-        {j: new_placements(s.problem.gangs[j], pods) for j, pods in placements.items()}
-    )
-    return PlacementCost(
-        sum(torn for torn, _ in near),
-        sum(span for _, span in near),
-        supernodes,
-        0 if s.problem.policy.spread_pods else nodes,
-    )
-
-
-def repack_tighter(s: Sets, placements: Placements, unopened: UnopenedCapacity, options: Options) -> Placements:
-    """The same counts per place, packed again where the pods of a place open more whole nodes than their number says
-    they must."""
-    wishes: dict[int, dict[tuple[int, int], int]] = {}
-    for j, pods in placements.items():
-        for p in new_placements(s.problem.gangs[j], pods):
-            here = wishes.setdefault(int(s.bucket_of[p.node]), {})
-            here[j, p.role] = here.get((j, p.role), 0) + p.pods
-    opened = Counter(
-        int(s.bucket_of[n])
-        for n in unopened.opened_nodes({j: new_placements(s.problem.gangs[j], pods) for j, pods in placements.items()})
-    )
-    again: dict[int, list[Placement]] = {}
-    changed: set[int] = set()
-    for i, nodes in sorted(opened.items()):
-        asked: dict[Vector, int] = {}
-        for (j, t), number in wishes[i].items():
-            request = s.problem.gangs[j].roles[t].request
-            asked[request] = asked.get(request, 0) + number
-        least = min_opened_on(s, unopened, np.array(s.buckets[i].nodes, dtype=np.intp), asked)[1]
-        packed = (
-            _pack_tighter(s, i, wishes[i], nodes, least, unopened, options)
-            if nodes > least and _may_move(s, i, wishes[i])
-            else None
-        )
-        if packed is not None:
-            changed.add(i)
-            for j, places in packed.items():
-                again.setdefault(j, []).extend(places)
-    if not changed:
+def repack_tighter(task: PlacementTask, placements: Placements) -> Placements:
+    """The same pods per bucket, packed again where they open more nodes than their number requires."""
+    s = task.s
+    wanted = _pods_per_bucket(task, placements)
+    opened = Counter(int(s.bucket_of[n]) for n in task.unopened.opened_nodes(task.new_pods(placements)))
+    packed = {i: _pack_tighter(task, i, wanted[i], nodes) for i, nodes in sorted(opened.items())}
+    packed = {i: pods for i, pods in packed.items() if pods is not None}
+    if not packed:
         return placements
-    stays = {
-        j: [
-            *s.problem.gangs[j].running,
-            *(p for p in new_placements(s.problem.gangs[j], pods) if int(s.bucket_of[p.node]) not in changed),
-        ]
-        for j, pods in placements.items()
-    }
-    return {j: merge_placements([*pods, *again.get(j, [])]) for j, pods in stays.items()}
+    found: dict[int, list[Placement]] = {j: list(s.problem.gangs[j].running) for j in placements}
+    for j, pods in task.new_pods(placements).items():
+        found[j] += [p for p in pods if int(s.bucket_of[p.node]) not in packed]
+    for by_gang in packed.values():
+        for j, pods in (by_gang or {}).items():
+            found[j] += pods
+    return {j: merge_placements(pods) for j, pods in found.items()}
 
 
-def _may_move(s: Sets, i: int, gang_roles: Iterable[tuple[int, int]]) -> bool:
-    """Whether no relation cares on which of the place's nodes these pods are."""
-    there = s.rule_counts
-    return there is None or all(
-        s.bucket_domains(there.existing_pods.partitions[rho])[i] is not None for rho in _rules_of(s, gang_roles)
-    )
+def _pods_per_bucket(task: PlacementTask, placements: Placements) -> dict[int, dict[tuple[int, int], int]]:
+    wanted: dict[int, dict[tuple[int, int], int]] = {}
+    for j, pods in task.new_pods(placements).items():
+        for p in pods:
+            here = wanted.setdefault(int(task.s.bucket_of[p.node]), {})
+            here[j, p.role] = here.get((j, p.role), 0) + p.pods
+    return wanted
 
 
 def _pack_tighter(
-    s: Sets,
-    i: int,
-    wanted_pods: Mapping[tuple[int, int], int],
-    nodes: int,
-    least: int,
-    unopened: UnopenedCapacity,
-    options: Options,
+    task: PlacementTask, i: int, wanted_pods: Mapping[tuple[int, int], int], nodes: int
 ) -> dict[int, list[Placement]] | None:
-    """The pods of place i on fewer whole nodes than `nodes`: largest first, and where that is above `least` and the
-    place is small, exactly."""
+    """The pods of bucket i on fewer opened nodes than `nodes`: largest first, and where that is above the bound and the
+    bucket is small, by a model. None where there is no better way."""
+    s, bucket, gangs = task.s, task.s.buckets[i], task.s.problem.gangs
+    requests = Counter[Vector]()
+    for (j, t), number in wanted_pods.items():
+        requests[gangs[j].roles[t].request] += number
+    least = min_opened_on(s, task.unopened, np.array(bucket.nodes, dtype=np.intp), requests)[1]
+    if nodes <= least or not _may_move(s, i, wanted_pods):
+        return None
+    ways: list[Callable[..., dict[int, list[Placement]] | None]] = [pack_bucket]
+    if len(wanted_pods) * len(bucket.nodes) <= task.options.budget.repack_pairs:
+        ways.append(partial(pack_exactly, unopened=task.unopened))
     best = None
-    for way in (
-        (pack_bucket, partial(pack_exactly, wholes=unopened))
-        if len(wanted_pods) * len(s.buckets[i].nodes) <= options.budget.repack_pairs
-        else (pack_bucket,)
-    ):
-        found = way(s.problem, FreeNodes(s.free), s.buckets[i], wanted_pods, options)
-        opened = nodes if found is None else len(unopened.opened_nodes(found))
-        best, nodes = (found, opened) if opened < nodes else (best, nodes)
+    for way in ways:
+        found = way(s.problem, FreeNodes(s.free), bucket, wanted_pods, task.options)
+        if found is not None and (opened := len(task.unopened.opened_nodes(found))) < nodes:
+            best, nodes = found, opened
         if nodes <= least:
             break
     return best
+
+
+def _may_move(s: Sets, i: int, gang_roles: Iterable[tuple[int, int]]) -> bool:
+    """Whether all nodes of the bucket are alike to the pod rules of these pods."""
+    counts = s.rule_counts
+    return counts is None or all(
+        s.bucket_domains(counts.existing_pods.partitions[rho])[i] is not None for rho in _rules_of(s, gang_roles)
+    )

@@ -1,0 +1,60 @@
+"""Better placements for the gangs of a batch: which neighbourhoods are searched, in which order, and what bounds them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from solver.placement import identical_pods
+from solver.placement.empty_supernodes import EmptySupernodes
+from solver.placement.exact import joint_variable_count, relaxed_spread_bound, solve_jointly
+from solver.placement.few_gangs import FewGangs
+from solver.placement.realise import repack_tighter
+from solver.placement.single_gangs import SingleGangs, topology_costs
+from solver.placement.task import PlacementTask
+from solver.search.search import Limits, improve
+from solver.semantics.placement_cost import PlacementCost
+from solver.semantics.placements import Placements
+
+
+def improve_placements(task: PlacementTask, placements: Placements) -> tuple[Placements, PlacementCost]:
+    """(placements that cost no more, a lower bound on their cost)."""
+    placements = repack_tighter(task, improve(placements, topology_costs(task), SingleGangs(task)))
+    least, cost = task.lower_bound, task.cost(placements)
+    if all(value <= bound for value, bound in zip(cost.values, least.values, strict=True)):
+        return placements, least
+    if joint_variable_count(task, placements) > task.options.budget.placement_variables:
+        return _improve_large_batch(task, placements, least)
+    placements = improve(
+        placements, task.cost, EmptySupernodes(task), is_least=lambda cost: cost.supernodes <= least.supernodes
+    )
+    return (placements, least) if task.cost(placements) == least else solve_jointly(task, placements, least)
+
+
+def _improve_large_batch(
+    task: PlacementTask, placements: Placements, least: PlacementCost
+) -> tuple[Placements, PlacementCost]:
+    """A batch that is too large for one model."""
+    joint = identical_pods.joint_bounds(task.s, task.gang_classes, task.options)
+    least = replace(least, spread=max(least.spread, joint.spread_bound))
+    if joint.is_single_class:
+        placements = _improve_by_class(task, placements, joint, least)
+    if task.cost(placements).spread > least.spread:
+        least = replace(least, spread=max(least.spread, relaxed_spread_bound(task, placements)))
+    budget = task.options.budget
+    limits = Limits(tries=budget.neighbourhoods, failures=budget.neighbourhood_failures)
+    placements = improve(
+        placements, task.cost, FewGangs(task), limits, lambda cost: cost.values[:2] == least.values[:2]
+    )
+    if not joint.is_single_class:
+        placements = _improve_by_class(task, placements, joint, least)
+    return placements, least
+
+
+def _improve_by_class(
+    task: PlacementTask, placements: Placements, joint: identical_pods.JointBounds, least: PlacementCost
+) -> Placements:
+    cost = task.cost(placements)
+    if cost.spread <= least.spread:
+        return placements
+    found = repack_tighter(task, identical_pods.improve_spread(task, placements, joint))
+    return found if task.cost(found) < cost else placements

@@ -1,0 +1,90 @@
+"""Large-neighbourhood search: free a part of a solution, decide it again, keep what is cheaper.
+
+A neighbourhood proposes the moves of a pass, the most promising first; each has its own way to decide the freed part
+again: a greedy, a small exact model, an exchange. The search is deterministic: it stops at a bound on the cost, after a
+pass that brings nothing, or at its limits, which count moves and not seconds. The neighbourhoods:
+
+    solver.placement.single_gangs       one gang is placed again by the greedy
+    solver.placement.empty_supernodes   the gangs of a supernode are placed again in supernodes that are open anyway
+    solver.placement.few_gangs          a few gangs that compete for domains are placed again by a model
+    solver.placement.identical_pods     gangs with identical pods are placed again in one or two domains by a model
+    solver.placement.other_floors       other greedies choose the gangs of a batch; pods are exchanged on each node
+    solver.placement.node_exchange      pods of one node are exchanged for waiting ones by a model
+    solver.placement.role_affinity      pods of one gang and leaf change nodes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+Solution = TypeVar("Solution")
+
+
+@dataclass(slots=True)
+class Incumbent(Generic[Solution]):
+    """The cheapest solution so far. cost: compared with <; a tuple where the order is lexicographic."""
+
+    solution: Solution
+    cost: Any
+
+
+@dataclass(slots=True)
+class Work:
+    """Deterministic work left, such as variables of models, shared by the moves of one or more searches."""
+
+    left: int
+
+
+class Neighbourhood(Protocol[Solution]):
+    """Where cheaper solutions are looked for."""
+
+    def moves(self, incumbent: Incumbent[Solution]) -> Iterator[Callable[[], Solution | None]]:
+        """One pass: ways to free a part of the incumbent and decide it again, the most promising first.
+
+        A move returns the new solution; None where a bound or a size rules it out at once. It may change the incumbent
+        in place if it returns it only when that is cheaper. A pass that ends after an improvement is followed by another.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """tries: moves made. failures: consecutive moves that were not ruled out and brought nothing. improvements: moves
+    that brought something. passes: over all moves. None: any number."""
+
+    tries: int | None = None
+    failures: int | None = None
+    improvements: int | None = None
+    passes: int | None = None
+
+
+def improve(
+    start: Solution,
+    cost: Callable[[Solution], Any],
+    neighbourhood: Neighbourhood[Solution],
+    limits: Limits = Limits(),
+    is_least: Callable[[Any], bool] = lambda cost: False,
+) -> Solution:
+    """The cheapest solution found from `start`; `start` itself where no move is cheaper.
+
+    is_least: whether a bound says that nothing is cheaper than this cost.
+    """
+    best = Incumbent(start, cost(start))
+    tries = failures = improvements = passes = 0
+    improved = True
+    while improved and passes != limits.passes:
+        improved, passes = False, passes + 1
+        for move in neighbourhood.moves(best):
+            spent = tries == limits.tries or failures == limits.failures or improvements == limits.improvements
+            if spent or is_least(best.cost):
+                return best.solution
+            tries, found = tries + 1, move()
+            if found is None:
+                continue
+            if (new := cost(found)) < best.cost:
+                best.solution, best.cost, improved = found, new, True
+                failures, improvements = 0, improvements + 1
+            else:
+                failures += 1
+    return best.solution

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from solver.admission.admit import solve_first_goal
 from solver.greedy.best_fit import GreedyPlacer
-from solver.greedy.least_fragmentation import starts_more
 from solver.models.sets import Sets
-from solver.options import Options
-from solver.placement.node_exchange import exchange_pods
-from solver.placement.realise import pack_buckets
-from solver.placement.spread import gang_pods_by_bucket
-from solver.plan import Objective
-from solver.problem import Problem
 from solver.semantics.gang_classes import waiting_class
 from solver.semantics.placements import Placements, merge_placements, placed_demand
 from solver.state.state import Pods
@@ -52,30 +44,6 @@ def place_and_charge(placer: GreedyPlacer, j: int) -> Pods | None:
         return None
     books.charge_queue(gang.queue, amount)
     return merge_placements([*gang_class.running_pods, *placed])
-
-
-def first_improvement(floor: Placements, others: Iterable[Placements], problem: Problem) -> Placements:
-    """The first of the others that is more than the floor; the floor where none is."""
-    return next((other for other in others if starts_more(problem, other, floor)), floor)
-
-
-def floor_after_exchange(s: Sets, floor: Placements, gangs: list[int], options: Options) -> Placements:
-    """The floor after an exchange of pods node by node, and the gangs that then still fit; the floor itself, if that is
-    not more."""
-    state, found = exchange_pods(s.state, floor, gangs, options)
-    again = greedy_floor(GreedyPlacer(state), [j for j in gangs if j not in found])
-    return first_improvement(floor, [{**found, **again}], s.problem)
-
-
-def unpackable_objective(s: Sets, floor: Placements, options: Options) -> Objective | None:
-    """The first goal of a batch, where the nodes cannot hold what these places, counted together, could: then no
-    further goal is worth its model."""
-    admission = solve_first_goal(s, floor, options)
-    return (
-        admission.objectives[0]
-        if isinstance(pack_buckets(s, admission.admitted, gang_pods_by_bucket(s, admission), options), tuple)
-        else None
-    )
 
 
 def add_gangs_that_fit(s: Sets, placements: Placements, gangs: list[int]) -> Placements:

@@ -6,23 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from solver.admission.admit import Admission, admit_all, solve_admission
-from solver.admission.greedy_fill import (
-    add_gangs_that_fit,
-    first_improvement,
-    floor_after_exchange,
-    greedy_floor,
-    serve_gangs,
-    unpackable_objective,
-)
+from solver.admission.greedy_fill import add_gangs_that_fit, greedy_floor, serve_gangs
 from solver.admission.greedy_floor import GreedyFloor, floor_objectives, is_floor_better
 from solver.greedy.best_fit import GreedyPlacer
-from solver.greedy.least_fragmentation import fragmentation_aware_placers, may_go_anywhere
+from solver.greedy.least_fragmentation import may_go_anywhere
 from solver.mip.executors import Mapper
 from solver.mip.lexicographic import verdict_of
 from solver.models.sets import Sets, coarsest_buckets, split_buckets
 from solver.options import Options
 from solver.placement.fit import shortage
 from solver.placement.independent_parts import place_independent_groups
+from solver.placement.other_floors import best_floor, floor_after_exchange, unpackable_objective
 from solver.plan import Objective
 from solver.semantics.gang_classes import gangs_by_class, waiting_class
 from solver.semantics.placements import Placements
@@ -39,8 +33,7 @@ def decide_batch(state: State, gangs: Sequence[int], options: Options, mapper: M
     floor = greedy_floor(GreedyPlacer(state.copy()), gangs)
     unbound = len(floor) < len(gangs) and may_go_anywhere(state.problem, gangs)
     if unbound:
-        others = (greedy_floor(placer, gangs) for placer in fragmentation_aware_placers(state, gangs))
-        floor = first_improvement(floor, others, state.problem)
+        floor = best_floor(state, floor, gangs)
     batch = _Batch(batch_sets(state, gangs), gangs, floor, options, mapper)
     return batch.decide(options.budget.node_model_factor * options.budget.batch_variables if unbound else None)
 

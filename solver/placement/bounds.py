@@ -12,7 +12,7 @@ import numpy.typing as npt
 from solver.models.sets import Sets
 from solver.problem import Vector
 from solver.semantics.gang_classes import GangClass
-from solver.semantics.placement_cost import PlacementCost, UnopenedCapacity
+from solver.semantics.placement_cost import UnopenedCapacity
 from solver.semantics.topology import ROOT
 
 TopologyCost = tuple[int, int]
@@ -27,13 +27,6 @@ def min_topology_cost(s: Sets, shape: GangClass) -> TopologyCost:
 def excess_sort_key(least: TopologyCost, now: TopologyCost) -> TopologyCost:
     """Sorts first who could be much nearer."""
     return least[0] - now[0], least[1] - now[1]
-
-
-def cost_lower_bound(s: Sets, shapes: Mapping[int, GangClass], unopened: UnopenedCapacity) -> PlacementCost:
-    """No placement of these gangs costs less, entry by entry."""
-    alone = {shape: min_topology_cost(s, shape) for shape in dict.fromkeys(shapes.values())}
-    torn_least, span_least = (sum(alone[shape][entry] for shape in shapes.values()) for entry in range(2))
-    return PlacementCost(torn_least, span_least, *min_opened(s, shapes.values(), unopened))
 
 
 def min_domains_per_tier(s: Sets, shape: GangClass) -> tuple[int, ...]:

@@ -48,4 +48,4 @@ class EmptySupernodes:
         found = self.task.place_greedily(state, freed)
         if found is None or state.free_nodes.breaks_pod_rules:
             return None
-        return repack_tighter(self.task, {j: (found[j] if j in found else pods) for j, pods in placements.items()})
+        return repack_tighter(self.task, {j: found.get(j, pods) for j, pods in placements.items()})

@@ -10,7 +10,7 @@ import numpy as np
 
 from solver.admission.admit import incumbent_values
 from solver.mip.engine import FEASIBILITY_TOLERANCE, solve_model
-from solver.mip.lexicographic import LexicographicSolver
+from solver.mip.lexicographic import Goal, LexicographicSolver
 from solver.mip.rows import linear
 from solver.models import constraints, variables
 from solver.models import placement_cost as goals
@@ -19,8 +19,8 @@ from solver.models.variables import Variables
 from solver.placement import bounds
 from solver.placement.realise import pack_buckets, repack_tighter
 from solver.placement.task import PlacementTask
-from solver.semantics.placement_cost import PlacementCost, UnopenedCapacity
-from solver.semantics.placements import Placements, new_placements
+from solver.semantics.placement_cost import PlacementCost
+from solver.semantics.placements import Placements
 from solver.semantics.priorities import precedence
 
 
@@ -94,12 +94,11 @@ def solve_gangs(
     held = {j: placements[j] for j in gangs}
     x = variables.build_variables(s, fixed_admission=True)
     constraints.add_constraints(s, x)
-    start, unopened = incumbent_values(s, x, held), UnopenedCapacity(s.problem, s.tree, s.free.amounts)
+    part, start = PlacementTask(s, gangs, task.options), incumbent_values(s, x, held)
     wanted = [goals.split_subgroups_goal(s, x, start), _spread_goal(s, x, start)]
     if not topology_only:
-        new = {j: new_placements(s.problem.gangs[j], pods) for j, pods in held.items()}
-        wanted += goals.opening_goals(s, x, start, unopened.opened_nodes(new))
-    least = bounds.cost_lower_bound(s, gangs, unopened)
+        wanted += goals.opening_goals(s, x, start, part.unopened.opened_nodes(part.new_pods(held)))
+    least = part.lower_bound
     options = replace(task.options, max_nodes=min(task.options.max_nodes, nodes))
     lex = LexicographicSolver(x.model, options, start, skip_presolve=topology_only)
     costs, proven = [0] * len(least.values), [0] * len(least.values)
@@ -113,7 +112,7 @@ def solve_gangs(
     return ModelResult({**placements, **moved}, PlacementCost(*costs), PlacementCost(*proven), unpackable)
 
 
-def _spread_goal(s: Sets, x: Variables, start: Mapping[str, float]) -> goals.Goal:
+def _spread_goal(s: Sets, x: Variables, start: dict[str, float]) -> Goal:
     return goals.spread_goal(s, x, start, [bounds.min_domains_per_tier(s, gang_class) for gang_class in s.gang_classes])
 
 

@@ -124,7 +124,9 @@ class GangSelector:
 
     def _fit_counts(self, state: State, role: ClassRole) -> IntArray:
         """Node -> pods of the role that fit."""
-        return np.where(self.task.s.tree.class_mask(role.node_classes), state.free_nodes.fit_counts(role.pod_request), 0)
+        return np.where(
+            self.task.s.tree.class_mask(role.node_classes), state.free_nodes.fit_counts(role.pod_request), 0
+        )
 
     def _vacant_by_bucket(self, request: PodRequest) -> list[int]:
         """Bucket -> pods that fit beside all gangs."""

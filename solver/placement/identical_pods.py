@@ -119,7 +119,9 @@ def _identical_pods_gang(s: Sets, j: int, gang_class: GangClass, pod_class: PodC
 def _roles_of_class(gang_class: GangClass, pod_class: PodClass) -> list[int]:
     """The roles whose pods are of this class."""
     return [
-        t for t, role in enumerate(gang_class.roles) if (role.pod_request, role.node_classes) == pod_class and role.min_pods
+        t
+        for t, role in enumerate(gang_class.roles)
+        if (role.pod_request, role.node_classes) == pod_class and role.min_pods
     ]
 
 

@@ -23,7 +23,7 @@ WORK_PER_ROW = 2
 
 
 @dataclass(frozen=True, slots=True)
-class PlacementTask:
+class PartsTask:
     """What the parts share. Each of them gets all sets, and is only asked for some of the gangs."""
 
     sets: Sets
@@ -45,11 +45,11 @@ def place_independent_groups(
         for t in range(len(shape.roles))
     )
     return merge_groups(
-        mapper.map(place_group, PlacementTask(s, admission, floor, options), parts, WORK_PER_ROW * rows), options
+        mapper.map(place_group, PartsTask(s, admission, floor, options), parts, WORK_PER_ROW * rows), options
     )
 
 
-def place_group(task: PlacementTask, gangs: tuple[int, ...]) -> PlacementResult:
+def place_group(task: PartsTask, gangs: tuple[int, ...]) -> PlacementResult:
     """Stage B for some of the admitted gangs."""
     floor = {j: pods for j, pods in task.floor.items() if j in gangs}
     return spread_together(task.sets, replace(task.admission, admitted=gangs), floor, task.options)

@@ -16,7 +16,7 @@ import pulp
 
 from solver.greedy.fragmentation import scarcest_resource
 from solver.mip.engine import solve_model
-from solver.mip.rows import at_least, linear, normalized_at_most
+from solver.mip.rows import Terms, at_least, linear, normalized_at_most
 from solver.options import Options
 from solver.problem import Placement, PodRequest, Problem
 from solver.search.search import Incumbent, Limits, improve
@@ -49,9 +49,7 @@ class ClassChoice:
     waiting: tuple[int, ...]
 
 
-def exchange_pods(
-    state: State, placed: Placements, gangs: Iterable[int], options: Options
-) -> tuple[State, Placements]:
+def exchange_pods(state: State, placed: Placements, gangs: Iterable[int], options: Options) -> tuple[State, Placements]:
     """(the state with the exchanged gangs, their placements). state: before any of them was placed; it stays."""
     exchange = NodeExchange(state.copy(), placed, gangs, options)
     limits = Limits(tries=options.budget.exchange_models, passes=1)
@@ -225,10 +223,12 @@ def best_counts(
         limits["cell"] = free[1], on_slot
     for name, (left, amounts) in limits.items():
         for r, most in enumerate((left + placed @ amounts).tolist()):
-            terms = [(v, int(a)) for v, a in zip(x, amounts[:, r], strict=True) if a]
+            terms: Terms = [(v, int(a)) for v, a in zip(x, amounts[:, r], strict=True) if a]
             if terms:
                 model.addConstraint(normalized_at_most(terms, most), f"{name}_{r}")
-    scarcest = [(v, request.amounts[resource]) for v, request in zip(x, requests, strict=True) if request.amounts[resource]]
+    scarcest = [
+        (v, request.amounts[resource]) for v, request in zip(x, requests, strict=True) if request.amounts[resource]
+    ]
     model.addConstraint(at_least(scarcest, int(placed @ on_node[:, resource])), "scarcest")
     model.setObjective(linear(zip(x, shares, strict=True)))
     answer = solve_model(model, options)

@@ -12,8 +12,8 @@ from solver.models.sets import Sets
 from solver.options import Options
 from solver.placement.bounds import min_opened_on
 from solver.placement.pack import pack_bucket, pack_exactly, rules_of
-from solver.problem import Placement, Vector
 from solver.placement.task import PlacementTask
+from solver.problem import Placement, Vector
 from solver.semantics.placements import Placements, merge_placements
 from solver.state.free_nodes import FreeNodes
 
@@ -76,8 +76,8 @@ def repack_tighter(task: PlacementTask, placements: Placements) -> Placements:
     for j, pods in task.new_pods(placements).items():
         found[j] += [p for p in pods if int(s.bucket_of[p.node]) not in packed]
     for by_gang in packed.values():
-        for j, pods in (by_gang or {}).items():
-            found[j] += pods
+        for j, packed_pods in (by_gang or {}).items():
+            found[j] += packed_pods
     return {j: merge_placements(pods) for j, pods in found.items()}
 
 

@@ -62,7 +62,9 @@ def _placement_objectives(task: PlacementTask, value: PlacementCost, least: Plac
     )
     entries = zip(COST_NAMES, value.values, least.values, may_differ, strict=True)
     return tuple(
-        verdict_of(name, reached, bound, task.options.gap, maximise=False) for name, reached, bound, differs in entries if differs
+        verdict_of(name, reached, bound, task.options.gap, maximise=False)
+        for name, reached, bound, differs in entries
+        if differs
     )
 
 
@@ -113,7 +115,10 @@ def gang_pods_by_bucket(s: Sets, admission: Admission) -> dict[int, dict[tuple[i
 
 
 def _deal_pods(
-    wanted: dict[int, dict[tuple[int, int], int]], count: Mapping[int, int], gang_roles: list[tuple[int, int]], each: int
+    wanted: dict[int, dict[tuple[int, int], int]],
+    count: Mapping[int, int],
+    gang_roles: list[tuple[int, int]],
+    each: int,
 ) -> None:
     """Give each of them that many pods of the buckets in order."""
     supply = [(i, pods) for i, pods in count.items() if pods]

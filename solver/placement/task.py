@@ -87,7 +87,8 @@ class StateBesidePlacements:
     """The state beside placements that change little: only the gangs that changed are stopped and started again."""
 
     def __init__(self, s: Sets) -> None:
-        self._state, self._placements, self._started = s.state_after({}), dict[int, Pods](), dict[int, Pods]()
+        self._state, self._started = s.state_after({}), dict[int, Pods]()
+        self._placements: Placements = {}
 
     def state_beside(self, placements: Placements, freed: Collection[int]) -> State:
         """The state in which all of these gangs but the freed ones have started. The caller undoes what it takes."""

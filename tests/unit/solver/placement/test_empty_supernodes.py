@@ -5,14 +5,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from solver.models.sets import Sets, coarsest_buckets
 from solver.options import Options
-from solver.placement.bounds import cost_lower_bound
-from solver.placement.empty_supernodes import empty_supernodes
-from solver.placement.realise import placement_cost
+from solver.placement.batch import batch_sets
+from solver.placement.empty_supernodes import EmptySupernodes
+from solver.placement.task import PlacementTask
 from solver.problem import Placement, Problem
-from solver.semantics.gang_classes import gangs_by_class, waiting_class
-from solver.semantics.placement_cost import UnopenedCapacity
+from solver.search.search import improve
+from solver.semantics.gang_classes import waiting_class
 from solver.semantics.placements import Placements
 from solver.state.state import State
 from tests.builders.problems import gang, nodes, problem, role
@@ -20,22 +19,17 @@ from tests.builders.problems import gang, nodes, problem, role
 TREE = {"s0": (1, None), "s1": (1, None), "s2": (1, None)}
 
 
-def sets(world: Problem) -> Sets:
-    waiting = gangs_by_class(world, range(len(world.gangs)))
-    shapes = tuple(dict.fromkeys(shape for _, _, shape in waiting))
-    by_class = {(q, p, shapes.index(shape)): js for (q, p, shape), js in waiting.items()}
-    return Sets(State.initial(world), coarsest_buckets(world), shapes, by_class)
+def task_of(world: Problem) -> PlacementTask:
+    gangs = range(len(world.gangs))
+    classes = {j: waiting_class(j, world.gangs[j]) for j in gangs}
+    return PlacementTask(batch_sets(State.initial(world), gangs), classes, Options())
 
 
 def tidied(world: Problem, placements: Placements) -> tuple[Placements, int]:
-    """What `emptied` makes of it, and how many whole supernodes that opens."""
-    s = sets(world)
-    wholes, shapes = (
-        UnopenedCapacity(world, s.tree, s.free.amounts),
-        {j: waiting_class(j, g) for j, g in enumerate(world.gangs)},
-    )
-    found = empty_supernodes(s, shapes, placements, cost_lower_bound(s, shapes, wholes), wholes, Options())
-    return found, placement_cost(s, found, wholes).supernodes
+    """What the search makes of it, and how many supernodes that opens."""
+    task = task_of(world)
+    found = improve(placements, task.cost, EmptySupernodes(task))
+    return found, task.cost(found).supernodes
 
 
 def test_gangs_of_the_emptiest_supernode_move_to_where_others_have_opened() -> None:
@@ -67,9 +61,7 @@ def test_nobody_moves_where_no_open_supernode_has_room() -> None:
 
 def opened(world: Problem) -> tuple[int, int]:
     """The least number of whole supernodes and whole nodes, as counting says."""
-    s = sets(world)
-    shapes = {j: waiting_class(j, g) for j, g in enumerate(world.gangs)}
-    return cost_lower_bound(s, shapes, UnopenedCapacity(world, s.tree, s.free.amounts)).values[2:]
+    return task_of(world).lower_bound.values[2:]
 
 
 def test_nodes_that_count_by_other_resources_are_bounded_apart() -> None:

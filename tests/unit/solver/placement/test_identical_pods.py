@@ -10,6 +10,7 @@ from solver.models import identical_pods as model
 from solver.models.identical_pods import IdenticalPodsGang, LeafCapacity, Region
 from solver.models.sets import Sets, coarsest_buckets
 from solver.placement import identical_pods
+from solver.placement.task import PlacementTask
 from solver.problem import Placement, Problem
 from solver.semantics.gang_classes import gangs_by_class, waiting_class
 from solver.semantics.placement_cost import tier_span
@@ -53,7 +54,7 @@ def test_who_leads_follows_the_workers() -> None:
     known = identical_pods.joint_bounds(s, shapes, Options())
     assert known.is_single_class
     assert known.spread_bound == 1
-    found = identical_pods.improve_spread(s, shapes, apart, known, Options())
+    found = identical_pods.improve_spread(PlacementTask(s, shapes, Options()), apart, known)
     assert sum(tier_span(s.tree, pods) for pods in found.values()) == 1
     s.free_nodes_after(found)  # raises ValueError where a node holds more than it can
     assert {j: [sum(p.pods for p in pods if p.role == t) for t in (0, 1)] for j, pods in found.items()} == {

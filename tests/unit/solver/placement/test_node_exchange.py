@@ -4,11 +4,11 @@ over single nodes is asked."""
 from __future__ import annotations
 
 from solver import solve
-from solver.admission.greedy_fill import floor_after_exchange, unpackable_objective
 from solver.admission.greedy_floor import floor_objectives
 from solver.models.sets import Sets, coarsest_buckets
 from solver.options import Budget, Options
 from solver.placement.node_exchange import exchange_pods
+from solver.placement.other_floors import floor_after_exchange, unpackable_objective
 from solver.plan import Objective
 from solver.problem import Placement, Problem
 from solver.semantics.gang_classes import gangs_by_class

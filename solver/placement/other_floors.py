@@ -1,0 +1,114 @@
+"""Neighbourhoods of a floor: where its gangs may go anywhere, other greedies choose all of them again, or pods are
+exchanged node by node.
+
+A floor is the gangs that a greedy starts, of a batch in which pods need nothing but a node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import fsum
+
+from solver.admission.admit import solve_first_goal
+from solver.admission.greedy_fill import greedy_floor
+from solver.greedy.best_fit import GreedyPlacer
+from solver.greedy.least_fragmentation import fragmentation_aware_placers
+from solver.models.sets import Sets
+from solver.options import Options
+from solver.placement.node_exchange import exchange_pods
+from solver.placement.realise import pack_buckets
+from solver.placement.spread import gang_pods_by_bucket
+from solver.plan import Objective
+from solver.problem import Problem, Vector
+from solver.search.search import Incumbent, Limits, improve
+from solver.semantics.placements import Placements, new_placements, placed_demand
+from solver.semantics.priorities import precedence
+from solver.semantics.queue_limits import cluster_totals
+from solver.state.state import State
+
+
+@dataclass(frozen=True, slots=True)
+class FloorCost:
+    """The less, the more is started. started: (queue, precedence) -> (the sum of the dominant shares of its gangs, the
+    dominant share of all of them together)."""
+
+    started: Mapping[tuple[int, int], tuple[float, float]]
+
+    @classmethod
+    def of(cls, problem: Problem, floor: Placements) -> FloorCost:
+        totals, demands = cluster_totals(problem), dict[tuple[int, int], list[Vector]]()
+        for j, pods in floor.items():
+            gang = problem.gangs[j]
+            demand = placed_demand(gang, new_placements(gang, pods), len(totals))
+            demands.setdefault((gang.queue, precedence(gang)), []).append(demand)
+
+        def share(amounts: Iterable[int]) -> float:
+            return max((a / t for a, t in zip(amounts, totals, strict=True) if t), default=0.0)
+
+        # fsum is exact, so that the order of the gangs decides nothing
+        return cls(
+            {
+                key: (fsum(map(share, found)), share(map(sum, zip(*found, strict=True))))
+                for key, found in demands.items()
+            }
+        )
+
+    def __lt__(self, other: FloorCost) -> bool:
+        """Whether more of some queue and precedence is started, and less of none, by both sums."""
+        for key, theirs in other.started.items():
+            mine = self.started.get(key, (0.0, 0.0))
+            if mine[0] < theirs[0] or mine[1] < theirs[1]:
+                return False
+        return self.started != other.started
+
+
+def best_floor(state: State, floor: Placements, gangs: Sequence[int]) -> Placements:
+    """The first floor of another greedy that starts more, else this one."""
+    limits = Limits(improvements=1, passes=1)
+    return improve(floor, partial(FloorCost.of, state.problem), OtherGreedies(state, gangs), limits)
+
+
+def floor_after_exchange(s: Sets, floor: Placements, gangs: list[int], options: Options) -> Placements:
+    """The floor after exchanges of pods and with the gangs that then still fit; the floor itself, if that starts no
+    more."""
+    neighbourhood = ExchangeAndFill(s.state, gangs, options)
+    return improve(floor, partial(FloorCost.of, s.problem), neighbourhood, Limits(passes=1))
+
+
+@dataclass(frozen=True)
+class OtherGreedies:
+    """Greedies that cause least fragmentation choose all gangs again."""
+
+    state: State
+    gangs: Sequence[int]
+
+    def moves(self, incumbent: Incumbent[Placements]) -> Iterator[Callable[[], Placements | None]]:
+        for placer in fragmentation_aware_placers(self.state, self.gangs):
+            yield partial(greedy_floor, placer, self.gangs)
+
+
+@dataclass(frozen=True)
+class ExchangeAndFill:
+    """Pods are exchanged node by node, then the greedy adds gangs that still fit."""
+
+    state: State
+    gangs: Sequence[int]
+    options: Options
+
+    def moves(self, incumbent: Incumbent[Placements]) -> Iterator[Callable[[], Placements | None]]:
+        yield partial(self._exchange, incumbent.solution)
+
+    def _exchange(self, floor: Placements) -> Placements:
+        state, found = exchange_pods(self.state, floor, self.gangs, self.options)
+        placer = GreedyPlacer(state, budget=self.options.budget)
+        return {**found, **greedy_floor(placer, [j for j in self.gangs if j not in found])}
+
+
+def unpackable_objective(s: Sets, floor: Placements, options: Options) -> Objective | None:
+    """The first objective of a batch, if the nodes cannot hold what its buckets could: then no model of later objectives
+    is worth its time."""
+    admission = solve_first_goal(s, floor, options)
+    packed = pack_buckets(s, admission.admitted, gang_pods_by_bucket(s, admission), options)
+    return admission.objectives[0] if isinstance(packed, tuple) else None

@@ -11,9 +11,17 @@ from pydantic import ValidationError
 from compiler.cluster_state.state import StateError
 from compiler.kinds.common import pod_rules
 from compiler.kinds.common.pod_rules import REQUIRED, PodAffinity
-from compiler.kinds.common.pods import PodSpecModel, pod_requests
-from compiler.kubernetes import Object, is_terminating, labels_of, name_of, namespace_of
-from compiler.specs import Amounts, PodRuleSpec
+from compiler.kinds.common.pods import PodSpecModel, pod_requests, pod_spec
+from compiler.kubernetes import (
+    NUMA_POLICY_ANNOTATION,
+    Object,
+    annotations_of,
+    is_terminating,
+    labels_of,
+    name_of,
+    namespace_of,
+)
+from compiler.specs import Amounts, PodRuleSpec, PodSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,3 +75,23 @@ class RequestCache:
 
 def _request_fields(container: Mapping[str, Any]) -> dict[str, Any]:
     return {key: container.get(key) for key in ("resources", "restartPolicy")}
+
+
+def pod_model(pod: Object) -> PodSpecModel:
+    fields = ("containers", "initContainers", "overhead", "resources")
+    return PodSpecModel.model_validate({key: pod["spec"].get(key) for key in fields})
+
+
+def live_pod_spec(pod: Object) -> PodSpec:
+    """A pod of the cluster as a specification, with the topologyPolicy of its task."""
+    try:
+        spec = pod_spec(pod_model(pod))
+    except ValidationError as error:
+        metadata = pod["metadata"]
+        raise StateError(
+            f"Pod {metadata.get('namespace')}/{metadata['name']} of the state: {error.errors()[0]['msg']}"
+        ) from error
+    policy = str(annotations_of(pod).get(NUMA_POLICY_ANNOTATION, ""))
+    return PodSpec(
+        spec.requests, guaranteed_qos=spec.guaranteed_qos, vgpu_requests=spec.vgpu_requests, topology_policy=policy
+    )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from compiler.cluster_state.state import ClusterState
 from compiler.lower.budgets import disruption_budgets
 from compiler.lower.dedicated_domains import with_dedicated_domains
-from compiler.lower.device_slots import SlotGroups, make_slot_groups, slot_holds
+from compiler.lower.device_slots import is_outdated, slot_holds
 from compiler.lower.eligibility import excluding_numa_policies
 from compiler.lower.gangs import GangLowering
 from compiler.lower.inputs import LoweringInputs, is_plannable, lowering_inputs
@@ -18,6 +18,7 @@ from compiler.lower.pod_rules import LoweredRules, lower_pod_rules
 from compiler.lower.policy import lower_policy
 from compiler.lower.queues import lower_queues
 from compiler.lower.resources import device_resources, resource_names
+from compiler.lower.slot_groups import SlotGroups, slot_groups_of
 from compiler.lower.subgroups import subgroup_demand, with_subgroup_rules
 from compiler.lower.topology import lower_hypernodes
 from compiler.specs import QueueSpec, Specs
@@ -34,7 +35,7 @@ def lower(
     it. Deterministic; nodes times gangs is never walked pod by pod."""
     inputs = lowering_inputs(specs, state, dates or {})
     observed, gangs = inputs.observed, inputs.gangs
-    slot_groups = make_slot_groups(observed, inputs.pods(), specs.scheduler)
+    slot_groups = slot_groups_of(observed.nodes, inputs.pods(), specs.scheduler)
     names = resource_names(gangs, specs.queues, slot_groups.slot_resources)
     queues, queue_specs = lower_queues(specs, observed, names)
     classes = node_classes(inputs, slot_groups)
@@ -78,7 +79,7 @@ def _origins(
 ) -> Origins:
     specs, observed = inputs.specs, inputs.observed
     unfinished = [gang for j, gang in enumerate(specs.gangs) if j not in observed.finished_gangs]
-    outdated = (node.name for node in observed.nodes if slot_groups.is_outdated(node, observed.pods_on(node.name)))
+    outdated = (node.name for node in observed.nodes if is_outdated(slot_groups, node, observed.pods_on(node.name)))
     return Origins(
         gangs=inputs.gangs,
         queues=queue_specs,

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from compiler.lower.device_slots import SlotGroups
 from compiler.lower.eligibility import NodeClasses
 from compiler.lower.gang_order import age_ranks, class_priorities
 from compiler.lower.inputs import LoweringInputs
 from compiler.lower.resources import vector
+from compiler.lower.slot_groups import SlotGroups
 from compiler.lower.subgroups import SubgroupDemand
 from compiler.lower.task_topology import role_affinities
 from compiler.lower.time import gang_times

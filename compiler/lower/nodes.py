@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import sub
 
-from compiler.lower.device_slots import SlotGroups, SlotHolder
+from compiler.lower.device_slots import SlotHolder, node_slots
 from compiler.lower.eligibility import NodeClasses, classify_nodes, returned_node
 from compiler.lower.inputs import LoweringInputs
 from compiler.lower.resources import vector, vector_sum
+from compiler.lower.slot_groups import SlotGroups
 from compiler.lower.time import maintenance_in, maintenance_windows
 from compiler.lower.topology import leaf_by_node
 from compiler.specs import Amounts, NodeSpec
@@ -46,7 +47,7 @@ def lower_nodes(
     for spec, node_class in zip(specs, classes.class_by_node, strict=False):
         capacity, free = room.capacity_and_free(spec)
         pods = inputs.observed.pods_on(spec.name)
-        slots, holding = slot_groups.device_slots(spec, pods, names) if slot_groups.names else ((), ())
+        slots, holding = node_slots(slot_groups, spec, pods, names)
         back = None
         if spec.unschedulable:
             back = ReturningNode(class_when_back[spec.name], capacity, free, slots)

@@ -1,0 +1,145 @@
+"""Slot groups: the ways in which nodes are divided into device slots, and what pods request of them.
+
+A group is "numa" or the resource of a shared device (docs/decisions/0008-cells.md). Only groups that some job requests
+are in the problem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from compiler.lower.eligibility import NodeRequirement, node_requirement
+from compiler.lower.numa import NO_NUMA_PLAN, NumaPlan, NumaPlanner
+from compiler.lower.resources import vector
+from compiler.specs import Amounts, GangSpec, NodeSpec, PodSpec, SchedulerSpec
+from compiler.volcano.numatopology import is_numa_aware
+from compiler.volcano.shared_devices import FULL_DEVICE_CORES, VGPU_CORES, VGPU_MEMORY, VGPU_NUMBER
+from solver.problem import SlotRequest
+
+NUMA = "numa"
+
+NamedSlotRequest = tuple[str, int, Amounts]
+"""Slot group, number of slots, and the share of each."""
+
+
+@dataclass(frozen=True)
+class SlotGroups:
+    """pods: the distinct pods of all jobs. numa_aware: whether NUMA nodes count at all."""
+
+    nodes: Sequence[NodeSpec]
+    pods: Sequence[PodSpec]
+    numa_aware: bool
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The groups that some pod requests."""
+        return tuple(sorted({group for pod in self.pods for group, _, _ in self.named_slot_requests(pod)}))
+
+    @cached_property
+    def slot_resources(self) -> frozenset[str]:
+        """Resources that pods take from slots, some of which no pod requests by name."""
+        return frozenset(name for pod in self.pods for _, _, share in self.named_slot_requests(pod) for name in share)
+
+    @cached_property
+    def numa_resources(self) -> tuple[str, ...]:
+        """Resources that NUMA nodes divide, on any node."""
+        layouts = [node.numa.slots for node in self.nodes if node.numa]
+        return tuple(sorted({name for slots in layouts for slot in slots for name in slot}))
+
+    @cached_property
+    def device_sizes(self) -> Mapping[str, int]:
+        """Resource -> its amount in one device, the largest where devices differ."""
+        found: dict[str, int] = {}
+        for node in self.nodes:
+            for shared in node.shared_devices:
+                for _, offer in shared.devices:
+                    found[shared.resource] = max(found.get(shared.resource, 0), offer[shared.resource])
+        return found
+
+    @cached_property
+    def _whole_device_resources(self) -> Mapping[str, str]:
+        """Resource -> the resource by which whole devices are requested."""
+        devices = [shared for node in self.nodes for shared in node.shared_devices]
+        return {shared.resource: shared.whole_resource for shared in devices if shared.whole_resource}
+
+    @cached_property
+    def _numa_planner(self) -> NumaPlanner:
+        return NumaPlanner(self.nodes, self.numa_resources)
+
+    def numa_plan(self, pod: PodSpec) -> NumaPlan:
+        """How the NUMA nodes of a pod are planned, if at all."""
+        return self._numa_planner.plan_for(pod) if self.numa_aware else NO_NUMA_PLAN
+
+    def unplanned_numa(self, gangs: Sequence[GangSpec]) -> Mapping[tuple[int, int], NumaPlan]:
+        """(gang, role) -> its plan, where its NUMA nodes are not planned on some nodes."""
+        found = {}
+        for j, gang in enumerate(gangs):
+            for t, role in enumerate(gang.roles):
+                plan = self.numa_plan(role.pod) if role.pod.topology_policy else NO_NUMA_PLAN
+                if plan.unplanned_nodes:
+                    found[j, t] = plan
+        return found
+
+    def is_over_constrained(self, gang: GangSpec) -> bool:
+        """Whether the slot requests are stricter than the kubelet: they exclude nodes that it might let the gang use;
+        or a pod of whole NUMA nodes reserves room in each of them that it needs in one, and another role could use it.
+        """
+        plans = [self.numa_plan(role.pod) for role in gang.roles if role.pod.topology_policy]
+        if any(plan.planned_layouts is not None for plan in plans):
+            return True
+        requests = [plan.request for plan in plans if plan.request is not None]
+        return len(requests) > 1 and any(request.number > 1 for request in requests)
+
+    def node_requirement(self, pod: PodSpec) -> NodeRequirement:
+        """What decides which nodes a pod can use."""
+        return node_requirement(pod, self.numa_plan(pod).planned_layouts)
+
+    def slot_requests(
+        self, pod: PodSpec, names: Sequence[str], node: NodeSpec | None = None
+    ) -> tuple[SlotRequest, ...]:
+        """Of the groups in the problem. node: the one that the pod runs on."""
+        return tuple(
+            SlotRequest(self.names.index(group), number, vector(share, names))
+            for group, number, share in (self.named_slot_requests(pod, node) if self.names else ())
+            if group in self.names
+        )
+
+    def named_slot_requests(self, pod: PodSpec, node: NodeSpec | None = None) -> Iterator[NamedSlotRequest]:
+        """At most one request for each group. node: the one that the pod runs on."""
+        planner = self._numa_planner
+        request = planner.plan_for(pod).request if node is None else planner.request_on(pod, node)
+        if self.numa_aware and request is not None:
+            yield NUMA, request.number, dict(request.share)
+        for resource, size in sorted(self.device_sizes.items()):
+            if resource == VGPU_MEMORY:
+                yield from _vgpu_slot_requests(pod, size)
+                continue
+            amount = pod.requests.get(resource, 0)
+            whole = pod.requests.get(self._whole_device_resources.get(resource, ""), 0)
+            if whole or amount > size:
+                yield resource, whole or -(-amount // size), {resource: size}
+            elif amount:
+                yield resource, 1, {resource: amount}
+
+
+def _vgpu_slot_requests(pod: PodSpec, device_memory: int) -> Iterator[NamedSlotRequest]:
+    """All containers together, each with the largest request of any of them: pods with several such containers are
+    rare."""
+    if not pod.vgpu_requests:
+        return
+    number = sum(request.number for request in pod.vgpu_requests)
+    memory = max(request.memory or device_memory * request.percentage // 100 for request in pod.vgpu_requests)
+    cores = max(request.cores for request in pod.vgpu_requests)
+    # A pod that requests no cores may not join a device that another pod has for itself, nor the other way round.
+    cores = max(1, min(cores, FULL_DEVICE_CORES))
+    yield VGPU_MEMORY, number, {VGPU_MEMORY: memory, VGPU_CORES: cores, VGPU_NUMBER: 1}
+
+
+def slot_groups_of(nodes: Sequence[NodeSpec], pods: Iterable[PodSpec], scheduler: SchedulerSpec | None) -> SlotGroups:
+    """The groups of these nodes that the pods request; none where no node is divided."""
+    if not any(node.numa or node.shared_devices for node in nodes):
+        return SlotGroups((), (), is_numa_aware(scheduler))
+    distinct = {(tuple(sorted(pod.requests.items())), pod.vgpu_requests, node_requirement(pod)): pod for pod in pods}
+    return SlotGroups(nodes, tuple(distinct.values()), is_numa_aware(scheduler))

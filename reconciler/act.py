@@ -107,9 +107,12 @@ class ClusterWriter:
 
     def apply_changes(self, changes: Sequence[Change], inventory: Inventory) -> list[ChangeResult]:
         """Apply wave by wave."""
+        waves: dict[int, list[Change]] = {}
+        for change in changes:
+            if change.desired is not None:
+                waves.setdefault(change.desired.wave, []).append(change)
         results: list[ChangeResult] = []
-        for wave in sorted({change.desired.wave for change in changes if change.desired}):
-            of_wave = [change for change in changes if change.desired and change.desired.wave == wave]
+        for _, of_wave in sorted(waves.items()):
             results += self._try_repeatedly(of_wave, lambda change: self._apply_change(change, inventory))
         self._record_results(results)
         return results

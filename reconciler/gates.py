@@ -176,9 +176,10 @@ def pods_to_evict(gang: PlannedGang, pods: Sequence[Object], nodes: NodeIndex) -
     for pod in sorted(pods, key=index_of):
         if (node := nodes.node_of(pod)) is not None and not has_ended(pod):
             present.setdefault((role_of(pod, roles) or "", node), []).append(pod)
+    planned = gang.pods_by_place()
     victims: list[Object] = []
-    for (role, node), there in sorted(present.items()):
-        victims += there[gang.pods.get(role, {}).get(node, 0) :]
+    for place, there in sorted(present.items()):
+        victims += there[planned.get(place, 0) :]
     return tuple(victims)
 
 

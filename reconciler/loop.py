@@ -321,7 +321,7 @@ def _is_as_planned(r: Reconciler, p: Pass, key: str, gang: PlannedGang) -> bool:
     if job is None or annotations_of(job).get(DIGEST_ANNOTATION) != planned_run(r, key):
         return False
     now, base = p.current_fingerprint.nodes, r.planning.base_fingerprint.nodes
-    return all(now.get(node) == base.get(node) for counts in gang.pods.values() for node in counts)
+    return all(now.get(node) == base.get(node) for _, node in gang.pods_by_place())
 
 
 def lift_gates(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIndex) -> None:
@@ -329,7 +329,7 @@ def lift_gates(r: Reconciler, p: Pass, snapshot: Snapshot, nodes: NodeIndex) -> 
 
     A gang that others make room for starts with the plan that is made once they are gone.
     """
-    preemptors = {name for gang in snapshot.gangs.values() for name in gang.evicted_for}
+    preemptors = set().union(*(gang.evicted_for for gang in snapshot.gangs.values()))
     for key, gang in snapshot.gangs.items():
         if gang.decision not in ("start", "keep") or gang.name in preemptors or not _is_as_planned(r, p, key, gang):
             continue

@@ -162,7 +162,7 @@ def _expected_pods(observation: Observation, gangs: Mapping[str, PlannedGang], n
 
 
 def _pods_as_planned(gang: PlannedGang, pods: Sequence[Object], nodes: NodeIndex) -> set[str]:
-    vacant = {(role, node): count for role, counts in gang.pods.items() for node, count in counts.items()}
+    vacant = gang.pods_by_place()
     found: set[str] = set()
     for pod in sorted(pods, key=uid_of):
         place = role_of(pod, tuple(gang.pods)) or "", nodes.node_of(pod) or ""

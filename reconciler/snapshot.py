@@ -41,6 +41,14 @@ class PlannedGang:
         """As in `evicted_for`."""
         return f"{self.job.namespace}/{self.job.name}"
 
+    def pods_by_place(self) -> dict[tuple[str, str], int]:
+        """(Role, node name) -> pods."""
+        counts: dict[tuple[str, str], int] = {}
+        for role, by_node in self.pods.items():
+            for node, pods in by_node.items():
+                counts[role, node] = pods
+        return counts
+
 
 @dataclass(frozen=True)
 class Snapshot:

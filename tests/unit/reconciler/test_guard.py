@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from compiler.emit.manifest import Manifest
-from reconciler.cluster.inventory import FinishedRun, Inventory, InventoryEntry, decode_inventory, encode_inventory
+from reconciler.cluster.inventory import Inventory, InventoryEntry
 from reconciler.cluster.objects import Object, Ref
 from reconciler.guard import FIGHT_PAUSE, FIGHT_THRESHOLD, PRUNE_LIMIT, FightDetector, PruneSafety, prune_plan
 
@@ -111,24 +111,3 @@ def test_corrections_in_quick_succession_are_a_fight_and_slow_ones_are_not() -> 
     assert fights.is_paused("quick", 1210.0)
     assert not fights.is_paused("slow", 1210.0)
     assert not fights.is_paused("quick", 1206.0 + FIGHT_PAUSE)
-
-
-def test_an_inventory_survives_its_text_whatever_its_size() -> None:
-    job = Ref("batch.volcano.sh/v1alpha1", "Job", "default", "train")
-    inventory = holding(*(f"object-{at}" for at in range(9000)))
-    inventory.entries[job.key] = InventoryEntry(job, "uid", started=True)
-    inventory.runs[job.key] = FinishedRun(job, "sha256:1", "Completed")
-    inventory.commit = "c0ffee"
-    packed = encode_inventory(inventory.as_json())
-    assert "binaryData" in packed
-    assert Inventory.from_json(decode_inventory({"metadata": {}, **packed})) == inventory
-    assert "data" in encode_inventory(holding("one").as_json())
-
-
-@pytest.mark.parametrize(
-    "broken",
-    [{}, {"data": {}}, {"data": {"inventory.json": '{"objects": ['}}, {"binaryData": {"inventory.json.gz": "AAAA"}}],
-)
-def test_an_inventory_that_cannot_be_read_is_an_error_and_not_empty(broken: dict[str, Any]) -> None:
-    with pytest.raises(ValueError):
-        Inventory.from_json(decode_inventory({"metadata": {"name": "inventory"}, **broken}))

@@ -1,5 +1,4 @@
-"""Time that passes: a plan is made anew when one of its moments has come, and not otherwise. What is said where no plan
-comes of it."""
+"""A plan is made anew when one of its moments has come, and not otherwise; a plan that is refused leaves the last one."""
 
 from __future__ import annotations
 
@@ -11,19 +10,16 @@ from typing import Any
 import pytest
 
 from compiler.repository import Repository
-from reconciler.cluster.client import Forbidden, NotFound
 from reconciler.cluster.inventory import Inventory
-from reconciler.cluster.objects import Object
-from reconciler.cluster.watch import Informer
 from reconciler.compile_child import CompileRequest
 from reconciler.context import Pass, Reconciler, Settings, build_reconciler, due_moment, is_plan_fresh
 from reconciler.git.poller import BranchHead
-from reconciler.observe import STATE_KINDS, Observation, fingerprint_of, state_objects
+from reconciler.observe import Observation
 from reconciler.planning import choose_commit, update_plan
 from reconciler.publish.status import Condition
 from reconciler.report import build_report
 from reconciler.snapshot import Snapshot
-from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer, error_answer
+from tests.builders.scripted_server import ScriptedAnswer, ScriptedServer
 
 COMMIT = "c0ffee"
 PLAN: Mapping[str, Any] = {"digest": "sha256:1", "gangs": []}
@@ -205,64 +201,3 @@ def test_a_plan_that_passes_again_ends_the_matter(told: Told) -> None:
     p = told.answers(replace(GOOD, moments=(300,)))
     assert condition(build_report(told.w, p).conditions, "Compiled").status
     assert is_plan_fresh(told.w, p)
-
-
-# ---- NUMA topologies
-
-
-NUMA: Object = {
-    "apiVersion": "nodeinfo.volcano.sh/v1alpha1",
-    "kind": "Numatopology",
-    "metadata": {"name": "n", "uid": "t"},
-    "spec": {
-        "policies": {"CPUManagerPolicy": "static"},
-        "cpuDetail": {"0": {"numa": 0}},
-        "numares": {"cpu": {"allocatable": "0"}},
-    },
-}
-NODE: Object = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "uid": "u"}}
-
-
-def sight(topology: Object | None) -> Observation:
-    return Observation(
-        {"Node//n": NODE, **({"Numatopology.nodeinfo.volcano.sh//n": topology} if topology else {})}, frozenset()
-    )
-
-
-def test_the_layout_of_a_node_counts_and_what_pods_take_of_it_does_not() -> None:
-    def print_of(topology: Object | None) -> Mapping[str, str]:
-        return fingerprint_of(sight(topology), GOOD, frozenset()).nodes
-
-    busy = {**NUMA, "spec": {**NUMA["spec"], "numares": {"cpu": {"allocatable": ""}}}}
-    other = {**NUMA, "spec": {**NUMA["spec"], "cpuDetail": {"0": {"numa": 1}}}}
-    assert print_of(NUMA) == print_of(busy)
-    assert len({print_of(each)["n"] for each in (None, NUMA, other)}) == 3
-    assert NUMA in state_objects(sight(NUMA))
-
-
-def test_what_the_cluster_says_next_of_a_node_that_was_behind_is_news() -> None:
-    late = replace(GOOD, nodes_behind=("n",))
-    busy = {**NUMA, "spec": {**NUMA["spec"], "numares": {"cpu": {"allocatable": ""}}}}
-    assert len({fingerprint_of(sight(each), late, frozenset()).nodes["n"] for each in (NUMA, busy)}) == 2
-    bare: Object = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "uid": "p"}, "spec": {"nodeName": "n"}}
-    noted = {
-        **bare,
-        "metadata": {**bare["metadata"], "annotations": {"volcano.sh/vgpu-ids-new": "GPU-a,NVIDIA,1000,0:"}},
-    }
-    for snapshot, prints in ((late, 2), (GOOD, 1)):
-        seen = (Observation({"Node//n": NODE, "Pod//p": pod}, frozenset()) for pod in (bare, noted))
-        assert len({fingerprint_of(each, snapshot, frozenset()).nodes["n"] for each in seen}) == prints
-
-
-def test_a_cluster_without_the_kind_is_watched_without_trouble() -> None:
-    """Volcano's resource exporter brings the kind; until then the server answers 404, which is no problem but an empty
-    kind."""
-    (numa,) = [(api, kind) for api, kind in STATE_KINDS if kind == "Numatopology"]
-    server = ScriptedServer(lambda method, path, body: error_answer(404))
-    informer = Informer(server.client(), server.client().resource(*numa), lambda: None)
-    with pytest.raises(NotFound):
-        informer._list_and_watch()
-    informer._record_failure(NotFound(404, "no"), is_served=False)
-    assert (informer.health.is_synced, informer.health.problem, informer.items()) == (True, "", {})
-    informer._record_failure(Forbidden(403, "no rights"))
-    assert not informer.health.is_synced

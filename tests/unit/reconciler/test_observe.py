@@ -1,0 +1,73 @@
+"""What of the cluster a plan rests on, and what is no news."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from reconciler.cluster.client import Forbidden, NotFound
+from reconciler.cluster.objects import Object
+from reconciler.cluster.watch import Informer
+from reconciler.observe import STATE_KINDS, Observation, fingerprint_of, state_objects
+from reconciler.snapshot import Snapshot
+from tests.builders.scripted_server import ScriptedServer, error_answer
+
+GOOD = Snapshot("c0ffee", True, plan={"digest": "sha256:1", "gangs": []})
+NUMA: Object = {
+    "apiVersion": "nodeinfo.volcano.sh/v1alpha1",
+    "kind": "Numatopology",
+    "metadata": {"name": "n", "uid": "t"},
+    "spec": {
+        "policies": {"CPUManagerPolicy": "static"},
+        "cpuDetail": {"0": {"numa": 0}},
+        "numares": {"cpu": {"allocatable": "0"}},
+    },
+}
+NODE: Object = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "uid": "u"}}
+
+
+def sight(topology: Object | None) -> Observation:
+    return Observation(
+        {"Node//n": NODE, **({"Numatopology.nodeinfo.volcano.sh//n": topology} if topology else {})}, frozenset()
+    )
+
+
+def test_the_layout_of_a_node_counts_and_what_pods_take_of_it_does_not() -> None:
+    def print_of(topology: Object | None) -> Mapping[str, str]:
+        return fingerprint_of(sight(topology), GOOD, frozenset()).nodes
+
+    busy = {**NUMA, "spec": {**NUMA["spec"], "numares": {"cpu": {"allocatable": ""}}}}
+    other = {**NUMA, "spec": {**NUMA["spec"], "cpuDetail": {"0": {"numa": 1}}}}
+    assert print_of(NUMA) == print_of(busy)
+    assert len({print_of(each)["n"] for each in (None, NUMA, other)}) == 3
+    assert NUMA in state_objects(sight(NUMA))
+
+
+def test_what_the_cluster_says_next_of_a_node_that_was_behind_is_news() -> None:
+    late = replace(GOOD, nodes_behind=("n",))
+    busy = {**NUMA, "spec": {**NUMA["spec"], "numares": {"cpu": {"allocatable": ""}}}}
+    assert len({fingerprint_of(sight(each), late, frozenset()).nodes["n"] for each in (NUMA, busy)}) == 2
+    bare: Object = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "uid": "p"}, "spec": {"nodeName": "n"}}
+    noted = {
+        **bare,
+        "metadata": {**bare["metadata"], "annotations": {"volcano.sh/vgpu-ids-new": "GPU-a,NVIDIA,1000,0:"}},
+    }
+    for snapshot, prints in ((late, 2), (GOOD, 1)):
+        seen = (Observation({"Node//n": NODE, "Pod//p": pod}, frozenset()) for pod in (bare, noted))
+        assert len({fingerprint_of(each, snapshot, frozenset()).nodes["n"] for each in seen}) == prints
+
+
+def test_a_cluster_without_the_kind_is_watched_without_trouble() -> None:
+    """Volcano's resource exporter brings the kind; until then the server answers 404, which is no problem but an empty
+    kind."""
+    (numa,) = [(api, kind) for api, kind in STATE_KINDS if kind == "Numatopology"]
+    server = ScriptedServer(lambda method, path, body: error_answer(404))
+    informer = Informer(server.client(), server.client().resource(*numa), lambda: None)
+    with pytest.raises(NotFound):
+        informer._list_and_watch()
+    informer._record_failure(NotFound(404, "no"), is_served=False)
+    assert (informer.health.is_synced, informer.health.problem, informer.items()) == (True, "", {})
+    informer._record_failure(Forbidden(403, "no rights"))
+    assert not informer.health.is_synced

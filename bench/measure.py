@@ -29,7 +29,7 @@ TIMED_FUNCTIONS = {
     "admit": ("solver.placement.batch", "solve_admission"),
     "spread": ("solver.placement.batch", "place_independent_groups"),
     "grow": ("solver.planner", "grow_gangs"),
-    "reasons": ("solver.diagnosis.delay_repairs", "explanations"),
+    "reasons": ("solver.planner", "explain_waiting_gangs"),
 }
 """Phase -> module and name of the function as its caller finds it."""
 

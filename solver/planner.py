@@ -6,10 +6,11 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from solver.diagnosis import DiagnosisState, Explanation
-from solver.diagnosis.delay_repairs import waiting_explanations
 from solver.diagnosis.delays import DelayDiagnosis
+from solver.diagnosis.explanations import Explanation, explain_waiting_gangs
 from solver.diagnosis.slot_holders import unlocated_holders
+from solver.diagnosis.state import DiagnosisState
+from solver.facts import OversizedSlotRequest, SlotShortage
 from solver.mip.engine import watch_time_limit
 from solver.mip.executors import LOCAL_EXECUTOR, Mapper
 from solver.mip.lexicographic import verdict_of
@@ -21,15 +22,13 @@ from solver.plan import Action, Batch, Decision, Objective, Plan, QueueUse, Verd
 from solver.preemption.plan_state import PlanState
 from solver.problem import Problem
 from solver.semantics.device_slots import SlotUses, slot_uses_of
-from solver.semantics.exclusions import dedicated_nodes, exclude_nodes, with_fixed_exclusions
+from solver.semantics.exclusions import dedicated_nodes, with_fixed_exclusions
 from solver.semantics.gang_classes import meets_minima
 from solver.semantics.placement_cost import COST_NAMES, UnopenedCapacity
 from solver.semantics.placements import Placements, add_vectors, new_placements
 from solver.semantics.queue_limits import cluster_totals, deserved_amounts
-from solver.semantics.topology import TopologyTree
 from solver.state.state import State
 from solver.timeline.lending import lend_dedicated_domains
-from solver.timeline.reservation import reserved_exclusions
 from solver.timeline.two_pass import plan_with_reservation
 from solver.validation.values import validate
 
@@ -77,7 +76,7 @@ def _finish_plan(start: _Start, decided: PlanState, mapper: Mapper) -> Plan:
     problem = start.state.problem
     placements = _final_placements(start, decided)
     uses = _slot_uses(decided, placements)
-    explanations = waiting_explanations(_delays(start, decided, placements, uses), mapper)
+    explanations = explain_waiting_gangs(_delays(start, decided, placements, uses), mapper)
     decisions = (
         replace(
             _decision(decided, j, placements, explanations.get(j)),
@@ -132,35 +131,18 @@ def _delays(start: _Start, decided: PlanState, placements: Placements, uses: Slo
     """What the diagnosis needs of the plan."""
     problem, options, reservation = start.state.problem, start.options, decided.reservation
     staying = {j for j in placements if meets_minima(problem.gangs[j])}
-    diagnosis = DiagnosisState(
-        problem,
-        start.state.tree,
-        start.state.free,
-        start.state.queue_books,
-        decided.state.free,
-        decided.state.queue_books,
+    after = decided.state.with_free(decided.state.free, decided.state.rule_counts)
+    state = DiagnosisState(
+        start.state,
+        after,
         {j: pods for j, pods in placements.items() if j not in staying},
         {j: pods for j, pods in placements.items() if j in staying},
         replace(options, time_limit=min(options.time_limit, options.budget.diagnosis_seconds)),
-        decided.state.rule_counts,
         uses,
         () if reservation is None else tuple(sorted({p.node for p in reservation.placements})),
     )
-    open_problem, open_tree = start.lending.problem, start.lending.tree
-    final_problem, final_tree = open_problem, open_tree
-    if reservation is not None:
-        final_problem = exclude_nodes(open_problem, reserved_exclusions(open_problem, reservation))
-        final_tree = TopologyTree(final_problem)
-    return DelayDiagnosis(
-        diagnosis,
-        open_problem,
-        open_tree,
-        final_problem,
-        final_tree,
-        reservation,
-        decided.blocked_gangs,
-        decided.waiting_gangs(),
-    )
+    restricted = start.lending.problem, start.lending.tree
+    return DelayDiagnosis(state, restricted, reservation, decided.blocked_gangs, decided.waiting_gangs())
 
 
 # ---- the parts of the plan
@@ -179,7 +161,7 @@ def _decision(decided: PlanState, j: int, placements: Placements, why: Explanati
     facts, repairs = why or ((), ())
     reservation = decided.reservation
     starts_in = reservation.starts_in if reservation is not None and reservation.gang == j else None
-    asks_for_slots = any(fact.code == "GW118" and not fact.never for fact in facts)
+    asks_for_slots = any(isinstance(fact, OversizedSlotRequest | SlotShortage) and not fact.never for fact in facts)
     holders = unlocated_holders(problem, j) if asks_for_slots else ()
     return Decision(j, "wait", placed, leaves, facts, repairs, starts_in=starts_in, unlocated_holders=holders)
 

@@ -1,4 +1,4 @@
-"""Which gangs are in the way."""
+"""Which gangs that the plan starts are in the way."""
 
 from __future__ import annotations
 
@@ -6,43 +6,41 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import replace
 
+from solver.diagnosis.case import GangDiagnosis
 from solver.diagnosis.minimal import minimal_subset
-from solver.diagnosis.world import GangDiagnosis, Scenario
-from solver.greedy.best_fit import GreedyPlacer
-from solver.placement.fit import greedy_placement
+from solver.diagnosis.state import Scenario
 
 
 def blockers(case: GangDiagnosis, s: Scenario) -> tuple[int, tuple[int, ...]]:
-    """(pods of the gang that fit beside the plan, the gangs that the plan starts without which all of it would, none of
-    them to spare).
+    """(pods of the gang that fit beside the plan, the gangs that the plan starts without which all would, none of them
+    to spare), whatever their queues.
 
-    Whose queue they are in does not matter. Those of the gang's priority and above come first into question, the lowest
-    and youngest first.
+    Those of the gang's priority and above are examined first, the lowest and youngest first. The answer is costly and
+    the same for all queues.
     """
-    world, priority = case.state, case.gang.priority
-    key = (priority, s)
-    if key not in world.blockers:
-        q = case.question(s)
-        gangs = world.problem.gangs
-        order = sorted(world.started_placements, key=lambda i: (gangs[i].priority, -gangs[i].age, -i))
+    state, priority = case.state, case.gang.priority
+
+    def make() -> tuple[int, tuple[int, ...]]:
+        q, gangs = case.question(s), state.problem.gangs
+        order = sorted(state.started_placements, key=lambda i: (gangs[i].priority, -gangs[i].age, -i))
         order = [i for i in order if gangs[i].priority >= priority] or order
-        most = GreedyPlacer(q.state.copy()).max_pods_in_domain(0, q.gang_class)
-        world.blockers[key] = most, tuple(sorted(_blocking_prefix(case, s, order)))
-    return world.blockers[key]
+        return q.max_pods(q.rule_counts), tuple(sorted(_blocking_prefix(case, s, order)))
+
+    return state.cached(("blockers", priority, s), make)
 
 
 def _blocking_prefix(case: GangDiagnosis, s: Scenario, order: list[int]) -> tuple[int, ...]:
     """The shortest prefix of `order` without which the gang fits, less the members that it does not need."""
-    world, q = case.state, case.question(replace(s, with_started=False))
-    left = q.free.minus(world.planned_amounts)
+    state, q = case.state, case.question(replace(s, with_started=False))
+    without_plan = q.free.minus(state.planned_amounts)
 
     def fits(without: Iterable[int]) -> bool:
-        free = left.copy()
+        free = without_plan.copy()
         for i in without:
-            world.add_planned_amounts(free, i)
-        rule_counts = world.rule_counts_without(without) if s.with_pod_rules else None
-        return greedy_placement(q.state.with_free(free.nonnegative(), rule_counts), 0, q.gang_class) is not None
+            state.add_planned_amounts(free, i)
+        counts = state.rule_counts_without(without) if s.with_pod_rules else None
+        return q.with_free(free.nonnegative(), counts).placement() is not None
 
     number = bisect_left(range(len(order)), True, key=lambda number: fits(order[:number]))
     chosen = tuple(reversed(order[:number]))
-    return minimal_subset(chosen, fits) if len(chosen) <= world.options.budget.minimized_blockers else chosen
+    return minimal_subset(chosen, fits) if len(chosen) <= state.options.budget.minimized_blockers else chosen

@@ -1,9 +1,7 @@
-"""The smallest set of facts for which a gang waits: with all of them out of the way it starts, with one of them in its
-way it does not.
+"""The smallest set of facts for which a gang waits: without all of them it starts, with one of them it does not.
 
-First what is in its way beside what runs, on the nodes and in the queues, which know nothing of one another. Only where
-nothing is, what the plan gives to others: a gang that cannot start anyway is not kept out by those who then got the
-room.
+First what is in its way beside what runs, on the nodes and in the queues, which are independent. Only where nothing is,
+what the plan gives to others: a gang that cannot start anyway does not wait for those that got the room.
 """
 
 from __future__ import annotations
@@ -11,33 +9,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from solver.diagnosis.families import (
-    ObstacleFamily,
-    cluster_obstacles,
-    current_obstacles,
-    permanent_obstacles,
-    started_gangs_fact,
-)
+from solver.diagnosis.case import GangDiagnosis
 from solver.diagnosis.minimal import smallest_sufficient
-from solver.diagnosis.queues import QueueDemand, queue_facts
-from solver.diagnosis.world import GangDiagnosis, Scenario
+from solver.diagnosis.node_facts import preceding_gangs
+from solver.diagnosis.obstacles import Obstacle, cluster_obstacles, current_obstacles, permanent_obstacles
+from solver.diagnosis.queue_obstacles import QueueDemand, queue_facts
+from solver.diagnosis.state import Scenario
 from solver.facts import AwayNodes, Fact, NoEligibleNode, Undecided
 from solver.state.queue_books import QueueBooks
 
+FactsAndScenario = tuple[list[Fact], Scenario]
+"""Facts, and the scenario without the obstacles that they state."""
+
 
 def gang_facts(case: GangDiagnosis) -> tuple[Fact, ...]:
-    """Why it waits; first what waiting does not help. Of a gang that is held to more than it has to be nothing is said
-    for ever."""
-    found, setting = node_facts(case)
-    asking = QueueDemand(case.gang.queue, case.remaining_demand, case.total_demand)
-    back = away_nodes(found)
-    found = [
-        *queue_facts(case.state, case.state.ledger_with_returned(back), asking, _cluster_ledger(case, setting, back)),
-        *found,
-    ]
+    """Why it waits, permanent facts first; an over-constrained gang has none of these."""
+    found, scenario = node_facts(case)
+    demand = QueueDemand(case.gang.queue, case.remaining_demand, case.total_demand)
+    returned = away_nodes(found)
+    ledger = case.state.ledger_with_returned(returned)
+    found = [*queue_facts(case.state, ledger, demand, _cluster_ledger(case, scenario, returned)), *found]
     if case.gang.over_constrained:
         found = [replace(fact, never=False) for fact in found]
-    return tuple(sorted(found, key=lambda fact: not fact.never)) or _plan_facts(case, asking)
+    return tuple(sorted(found, key=lambda fact: not fact.never)) or _plan_facts(case, demand)
 
 
 def away_nodes(facts: Iterable[Fact]) -> tuple[int, ...]:
@@ -46,86 +40,74 @@ def away_nodes(facts: Iterable[Fact]) -> tuple[int, ...]:
 
 
 def _cluster_ledger(case: GangDiagnosis, s: Scenario, returned_nodes: tuple[int, ...]) -> QueueBooks | None:
-    """What holds the cluster, seen from a setting, where room for guarantees is kept in all of it; None where nodes are
-    too small anyway. back: the nodes that are named as away."""
+    """What the cluster holds in a scenario, where guarantees are kept in all of it; None where nodes are too small
+    anyway."""
     if any(role.request != was.request for role, was in zip(s.gang.roles, case.gang.roles, strict=True)):
         return None
     return case.state.ledger_with_returned(returned_nodes, s.with_running)
 
 
-def node_facts(case: GangDiagnosis) -> tuple[list[Fact], Scenario]:
-    """What is in the way on the nodes beside what runs, and the setting without it. GW110 where no answer was proved."""
+def node_facts(case: GangDiagnosis) -> FactsAndScenario:
+    """What is in the way on the nodes beside what runs."""
     start = replace(case.current_scenario, with_started=False)
     fits = case.fits(start)
     if fits is not False:
         return ([] if fits else [Undecided()]), start
-    if case.fits(case.empty_scenario) is False and not (
-        case.gang.running and case.fits(case.own_pods_scenario) is not False
-    ):
-        return _permanent_facts(case, start)
-    return _minimal_facts(case, start, current_obstacles(case)) or ([Undecided()], start)
+    fits_empty = case.fits(case.empty_scenario) is not False
+    if fits_empty or (case.gang.running and case.fits(case.own_pods_scenario) is not False):
+        return _minimal_facts(case, start, current_obstacles(case)) or ([Undecided()], start)
+    return _permanent_facts(case, start)
 
 
-def _plan_facts(case: GangDiagnosis, queue_demand: QueueDemand) -> tuple[Fact, ...]:
-    """What the plan gives to others before it: in its queues, and on the nodes."""
-    full = case.fits(case.current_scenario) is False
-    found = queue_facts(case.state, case.state.ledger_after, queue_demand, None if full else case.state.ledger_after)
+def _plan_facts(case: GangDiagnosis, demand: QueueDemand) -> tuple[Fact, ...]:
+    """What the plan gives to others before it, in its queues and on the nodes."""
+    ledger, full = case.state.after.queue_books, case.fits(case.current_scenario) is False
+    found = queue_facts(case.state, ledger, demand, None if full else ledger)
     if full:
-        found.append(started_gangs_fact(case, case.current_scenario))
+        found.append(preceding_gangs(case, case.current_scenario))
     return tuple(found) or (Undecided(),)
 
 
-def _permanent_facts(case: GangDiagnosis, start: Scenario) -> tuple[list[Fact], Scenario]:
-    """What the empty cluster has against it, and then what else is in its way."""
-    families = permanent_obstacles(case)
-    chosen = _smallest_families(case, case.empty_scenario, families)
+def _permanent_facts(case: GangDiagnosis, start: Scenario) -> FactsAndScenario:
+    """What the empty cluster has against it, and what else is in its way."""
+    obstacles, empty = permanent_obstacles(case), case.empty_scenario
+    chosen = _smallest_set(case, empty, obstacles)
     if chosen is None:
-        return _infeasible_facts(case, families), start
-    found = [replace(family.fact(_relax_all(case.empty_scenario, chosen, family)), never=True) for family in chosen]
+        return _infeasible_facts(case, obstacles), start
+    found = [replace(o.fact(_relax_all(empty, chosen, o)), never=True) for o in chosen]
     start = _relax_all(start, chosen)
     if case.fits(start):
         return found, start
-    more, setting = _minimal_facts(case, start, cluster_obstacles(case)) or ([], start)
-    return found + more, setting
+    more, scenario = _minimal_facts(case, start, cluster_obstacles(case)) or ([], start)
+    return found + more, scenario
 
 
-def _minimal_facts(
-    case: GangDiagnosis, start: Scenario, families: Sequence[ObstacleFamily]
-) -> tuple[list[Fact], Scenario] | None:
-    """The facts of the smallest set of obstacles, and the setting without them; None where not even all of them are
-    known to be enough."""
-    chosen = _smallest_families(case, start, families)
+def _minimal_facts(case: GangDiagnosis, start: Scenario, obstacles: Sequence[Obstacle]) -> FactsAndScenario | None:
+    """The facts of the smallest set of obstacles; None where not even all of them are known to be enough."""
+    chosen = _smallest_set(case, start, obstacles)
     if chosen is None:
         return None
-    return [family.fact(_relax_all(start, chosen, family)) for family in chosen], _relax_all(start, chosen)
+    return [o.fact(_relax_all(start, chosen, o)) for o in chosen], _relax_all(start, chosen)
 
 
-def _infeasible_facts(case: GangDiagnosis, families: Sequence[ObstacleFamily]) -> list[Fact]:
-    """Not even on nodes without limits: there are no nodes, or its subgroups never add up to what it asks for."""
-    if case.fits(_relax_all(case.empty_scenario, families)) is not False:
+def _infeasible_facts(case: GangDiagnosis, obstacles: Sequence[Obstacle]) -> list[Fact]:
+    """The gang fits on nodes without limits neither: there are none, or its subgroups never add up to its minimum."""
+    if case.fits(_relax_all(case.empty_scenario, obstacles)) is not False:
         return [Undecided()]
-    if not case.state.problem.nodes:
-        return [
-            NoEligibleNode(role=t, never=True)
-            for t, role in enumerate(case.question(case.empty_scenario).gang_class.roles)
-            if role.min_pods
-        ] or [Undecided()]
-    return [replace(families[-1].fact(case.empty_scenario), never=True)]
+    if case.state.problem.nodes:
+        return [replace(obstacles[-1].fact(case.empty_scenario), never=True)]
+    roles = enumerate(case.question(case.empty_scenario).gang_class.roles)
+    return [NoEligibleNode(t, never=True) for t, role in roles if role.min_pods] or [Undecided()]
 
 
-def _smallest_families(
-    case: GangDiagnosis, start: Scenario, families: Sequence[ObstacleFamily]
-) -> tuple[ObstacleFamily, ...] | None:
-    return smallest_sufficient(
-        families, lambda some: case.fits(_relax_all(start, some)) is True, case.state.options.budget.paired_obstacles
-    )
+def _smallest_set(case: GangDiagnosis, start: Scenario, obstacles: Sequence[Obstacle]) -> tuple[Obstacle, ...] | None:
+    pairs = case.state.options.budget.paired_obstacles
+    return smallest_sufficient(obstacles, lambda some: case.fits(_relax_all(start, some)) is True, pairs)
 
 
-def _relax_all(
-    s: Scenario, families: Iterable[ObstacleFamily], except_family: ObstacleFamily | None = None
-) -> Scenario:
-    """The setting without these obstacles, `spare` left in place."""
-    for family in families:
-        if family is not except_family:
-            s = family.relax(s)
+def _relax_all(s: Scenario, obstacles: Iterable[Obstacle], but: Obstacle | None = None) -> Scenario:
+    """The scenario without these obstacles except `but`."""
+    for obstacle in obstacles:
+        if obstacle is not but:
+            s = obstacle.relax(s)
     return s

@@ -1,4 +1,4 @@
-"""The smallest set of things that must be out of the way, and the least of several steps that is enough."""
+"""Smallest sufficient sets, and the first of several steps that is enough."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ Item = TypeVar("Item")
 def smallest_sufficient(
     items: Sequence[Item], suffices: Callable[[tuple[Item, ...]], bool], max_paired: int
 ) -> tuple[Item, ...] | None:
-    """A set of things that suffices while no part of it does: one thing, else two, else whatever is left when all that
-    can be spared is.
+    """A set that suffices while no part of it does: one item, else two, else what is left when all are dropped that can
+    be. Earlier items are preferred. None where not even all of them suffice.
 
-    max_paired: every pair of up to so many things is tried. Earlier things are preferred. None where not even all of them suffice. suffices: with more things it must not become
-    false.
+    suffices: monotone. max_paired: up to so many items every pair is tried.
     """
     for one in items:
         if suffices((one,)):
@@ -32,24 +31,23 @@ def smallest_sufficient(
 
 
 def minimal_subset(items: Sequence[Item], suffices: Callable[[tuple[Item, ...]], bool]) -> tuple[Item, ...]:
-    """What is left of a sufficient set once each thing that the rest can do without is gone, the last first."""
+    """A sufficient set without each item that the rest can do without, the last tried first."""
     kept = tuple(items)
     for i in reversed(range(len(items))):
-        rest = tuple(thing for thing in kept if thing is not items[i])
+        rest = tuple(item for item in kept if item is not items[i])
         if suffices(rest):
             kept = rest
     return kept
 
 
 def first_sufficient(steps: Sequence[Item], works: Callable[[Item], bool]) -> Item | None:
-    """The first step that works, found by halving; None where not even the last does. works: once a step works, all
-    beyond it must."""
+    """The first step that works, by bisection: once a step works, all beyond it must. None where the last does not."""
     if not steps or not works(steps[-1]):
         return None
     return steps[bisect_left(steps, True, hi=len(steps) - 1, key=works)]
 
 
 def shortest_prefix(items: Sequence[Item], suffices: Callable[[tuple[Item, ...]], bool]) -> tuple[Item, ...] | None:
-    """The shortest beginning of the line that suffices; None where the whole line does not. suffices: as above."""
+    """The shortest prefix that suffices; None where not even all items do. suffices: monotone."""
     number = first_sufficient(range(1, len(items) + 1), lambda number: suffices(tuple(items[:number])))
     return None if number is None else tuple(items[:number])

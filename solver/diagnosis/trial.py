@@ -1,17 +1,19 @@
-"""A change, or several, tried out: would the gang start beside the plan?"""
+"""Changes tried: would the gang start beside the plan?"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from solver.diagnosis.case import GangDiagnosis
 from solver.diagnosis.minimal import first_sufficient
-from solver.diagnosis.world import FitQuestion, GangDiagnosis, Scenario
-from solver.placement.fit import fits_exactly, greedy_placement, shortage
-from solver.problem import Gang, Node, Placement, Problem, Role, Vector
+from solver.diagnosis.question import FitQuestion, ModelBudget
+from solver.diagnosis.state import Scenario
+from solver.problem import Gang, Node, Placement, Problem, Vector
 from solver.repairs import Repair
 from solver.semantics.device_slots import FreeVectors
 from solver.semantics.exclusions import exclude_for_gang, maintenance_conflicts
@@ -25,10 +27,10 @@ from solver.state.state import State
 
 @dataclass(frozen=True)
 class Trial:
-    """What would be: the gang's setting, the queues' limits, gangs that ended, nodes that were added (`count` like one,
-    at a leaf).
+    """The world after some changes. limits_problem: with the queues' limits then. ended_gangs: gangs that ended.
 
-    later: seconds until then, by which nodes may have closed. changes: what was done for it.
+    added_nodes: (a node, a leaf, how many like that node were added there). start_delay: seconds until the gang starts,
+    by which nodes may have closed.
     """
 
     scenario: Scenario
@@ -37,6 +39,12 @@ class Trial:
     added_nodes: tuple[int, int | None, int] | None = None
     changes: tuple[Repair, ...] = ()
     start_delay: int = 0
+
+    def with_change(self, repair: Repair, **changes: Any) -> Trial:
+        return replace(self, changes=(*self.changes, repair), **changes)
+
+    def with_scenario(self, repair: Repair, **changes: Any) -> Trial:
+        return self.with_change(repair, scenario=replace(self.scenario, **changes))
 
 
 Step = Callable[[Trial], Trial]
@@ -58,149 +66,138 @@ class StepSequence(Sequence[Step]):
 
 @dataclass
 class TrialRunner:
-    """Where trials are made for one case. tries: how many more questions about nodes may be asked; models: how many of
+    """Tries changes for one case. question_budget: questions about nodes that may still be asked; models: how many of
     them by an exact model."""
 
     case: GangDiagnosis
     question_budget: int
-    model_budget: int
+    models: ModelBudget
     _answers: dict[object, bool] = field(default_factory=dict)
     _demand_cache: dict[tuple[int, bool], tuple[Vector, Vector]] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def initial_trial(self) -> Trial:
-        """Nothing changed yet."""
         return Trial(self.case.current_scenario, self.case.state.problem)
 
-    def lets_start(self, t: Trial) -> bool:
-        """Whether the gang is allowed and finds room; false too where no answer is known."""
-        return self.fits_queues(t) and self.fits_nodes(t)
+    # ---- queues
 
     def fits_queues(self, t: Trial) -> bool:
-        """Whether the queues let it start."""
-        return self.ledger(t).allows_amount(self.case.gang.queue, self.minimum_demand(t))
+        """Whether the queues let the gang start."""
+        return self.ledger(t).allows_amount(self.case.gang.queue, self.min_demand(t))
 
-    def minimum_demand(self, t: Trial) -> Vector:
-        """What the gang asks for at least."""
+    def min_demand(self, t: Trial) -> Vector:
         return waiting_class(0, t.scenario.gang).min_demand(len(self.case.state.problem.resources))
 
     def ledger(self, t: Trial) -> QueueBooks:
         """What the queues hold then, under the limits of then."""
-        world = self.case.state
-        held = world.ledger_after if t.scenario.with_started else world.ledger_before
-        ledger = held.copy() if t.limits_problem is world.problem else held.with_problem(t.limits_problem)
-        width = len(world.problem.resources)
+        state, gang, s = self.case.state, self.case.gang, t.scenario
+        held = state.after.queue_books if s.with_started else state.before.queue_books
+        ledger = held.copy() if t.limits_problem is state.problem else held.with_problem(t.limits_problem)
+        width = len(state.problem.resources)
         gone: dict[int, tuple[Vector, Vector]] = {}
         for i in t.ended_gangs:
-            q, none = world.problem.gangs[i].queue, ((0,) * width, (0,) * width)
-            now, before = gone.get(q, none)
-            more, running = self._demands(t, i)
+            q, none = state.problem.gangs[i].queue, ((0,) * width, (0,) * width)
+            (now, before), (more, running) = gone.get(q, none), self._demands(t, i)
             gone[q] = add_vectors(now, more), add_vectors(before, running)
         for q, (now, before) in gone.items():
             ledger.release_amount(q, now, before)
-        if t.scenario.own_running and not t.scenario.gang.running:
-            pods = placed_demand(self.case.gang, t.scenario.own_running, width)
-            ledger.release_amount(self.case.gang.queue, pods, pods)
+        if s.own_running and not s.gang.running:
+            pods = placed_demand(gang, s.own_running, width)
+            ledger.release_amount(gang.queue, pods, pods)
         return ledger
 
     def _demands(self, t: Trial, i: int) -> tuple[Vector, Vector]:
         """What a gang holds, and what of it ran before."""
-        if (i, t.scenario.with_started) not in self._demand_cache:
+        key = i, t.scenario.with_started
+        if key not in self._demand_cache:
             gang, width = self.case.state.problem.gangs[i], len(self.case.state.problem.resources)
-            self._demand_cache[i, t.scenario.with_started] = (
-                placed_demand(gang, self.pods_of(t, i), width),
-                placed_demand(gang, gang.running, width),
-            )
-        return self._demand_cache[i, t.scenario.with_started]
+            pods = self.pods_of(t, i)
+            self._demand_cache[key] = placed_demand(gang, pods, width), placed_demand(gang, gang.running, width)
+        return self._demand_cache[key]
 
     def pods_of(self, t: Trial, i: int) -> tuple[Placement, ...]:
-        """The pods of a gang that runs, its growth by the plan included, or that the plan starts."""
-        world = self.case.state
-        placed = world.kept_placements[i] if i in world.kept_placements else world.started_placements[i]
-        return placed if t.scenario.with_started else world.problem.gangs[i].running
+        """The pods of a gang that runs, with its growth by the plan, or that the plan starts."""
+        state = self.case.state
+        placed = state.kept_placements[i] if i in state.kept_placements else state.started_placements[i]
+        return placed if t.scenario.with_started else state.problem.gangs[i].running
+
+    # ---- nodes
 
     def fits_nodes(self, t: Trial) -> bool:
-        """Whether it finds room."""
+        """Whether the gang finds room; false too where no answer is known."""
         key = (t.scenario, t.ended_gangs, t.added_nodes, t.start_delay)
         if key not in self._answers:
             if not self.question_budget:
                 return False
             self.question_budget -= 1
-            self._answers[key] = self._answer(self.question(t))
+            q, options = self.question(t), self.case.state.options
+            small = len(q.problem.nodes) * len(q.gang_class.roles) <= options.budget.repair_variables
+            self._answers[key] = q.fits(options, self.models if small else ModelBudget(0)) is True
         return self._answers[key]
 
-    def _answer(self, q: FitQuestion) -> bool:
-        if shortage(q.state, q.gang_class) is not None:
-            return False
-        if greedy_placement(q.state, 0, q.gang_class) is not None:
-            return True
-        if (
-            not self.model_budget
-            or len(q.problem.nodes) * len(q.gang_class.roles) > self.case.state.options.budget.repair_variables
-        ):
-            return False
-        self.model_budget -= 1
-        return fits_exactly(q.state, 0, q.gang_class, self.case.state.options) is True
-
     def question(self, t: Trial) -> FitQuestion:
-        """The same asked of the nodes alone. More nodes are never tried together with relations between pods or cells
-        of nodes."""
-        q = self.case.question(t.scenario)
-        free, left = q.free.copy(), None if q.rule_counts is None else q.rule_counts.copy()
-        leaving = [(self.case.state.problem.gangs[i], self.pods_of(t, i)) for i in t.ended_gangs]
-        self.case.state.release_pods(free, leaving)
-        if t.scenario.own_running and not t.scenario.gang.running:
-            leaving.append((self.case.gang, t.scenario.own_running))
-        if left is not None:
-            left = _rule_counts_without(left, leaving)
-        closed = self._excluded_nodes(t)
-        free.amounts[closed] = 0
-        problem, tree = exclude_for_gang(q.problem, q.tree, 0, closed)
+        """Whether the gang fits on the nodes then. Nodes are never added where there are pod rules or device slots."""
+        state, q, s = self.case.state, self.case.question(t.scenario), t.scenario
+        free, counts = q.free.copy(), q.rule_counts
+        leaving = [(state.problem.gangs[i], self.pods_of(t, i)) for i in t.ended_gangs]
+        state.release_pods(free, leaving)
+        if s.own_running and not s.gang.running:
+            leaving.append((self.case.gang, s.own_running))
+        if counts is not None:
+            counts = _rule_counts_without(counts, leaving)
+        excluded = self._excluded_nodes(t)
+        free.amounts[excluded] = 0
+        problem, tree = exclude_for_gang(q.problem, q.tree, 0, excluded)
         if t.added_nodes is None:
-            state = State.from_free(problem, tree, free, q.state.queue_books, left)
-            return FitQuestion(state, waiting_class(0, problem.gangs[0]))
+            return FitQuestion(State.from_free(problem, tree, free, q.state.queue_books, counts))
         like, leaf, count = t.added_nodes
         node = problem.nodes[like]
-        more = tuple(
-            Node(f"{node.name} again {n}", node.node_class, leaf, node.capacity, node.capacity) for n in range(count)
-        )
+        names = (f"{node.name} again {n}" for n in range(count))
+        more = tuple(Node(name, node.node_class, leaf, node.capacity, node.capacity) for name in names)
         problem = replace(problem, nodes=(*problem.nodes, *more))
         amounts = np.vstack([free.amounts, np.array([node.capacity] * count, dtype=np.int64)])
-        cells = np.concatenate([free.slots, np.zeros((count, *free.slots.shape[1:]), dtype=np.int64)])
-        free = FreeVectors(amounts, cells)
-        state = State.from_free(problem, TopologyTree(problem), free, q.state.queue_books)
-        return FitQuestion(state, waiting_class(0, problem.gangs[0]))
+        slots = np.concatenate([free.slots, np.zeros((count, *free.slots.shape[1:]), dtype=np.int64)])
+        tree, free = TopologyTree(problem), FreeVectors(amounts, slots)
+        return FitQuestion(State.from_free(problem, tree, free, q.state.queue_books))
 
     def _excluded_nodes(self, t: Trial) -> list[int]:
-        """The nodes that the gang may not use then: reserved for another, closing before it ends, or closed to it
-        anyway."""
-        world = self.case.state
-        reserved = world.reserved_nodes if t.scenario.with_started else ()
-        later = maintenance_conflicts(world.problem, self.case.gang, t.start_delay) if t.start_delay else ()
-        return sorted({*reserved, *later, *self.case.excluded_nodes})
+        """Nodes that are reserved for another gang, close before this one ends, or are excluded anyway."""
+        state = self.case.state
+        reserved = state.reserved_nodes if t.scenario.with_started else ()
+        closing = maintenance_conflicts(state.problem, self.case.gang, t.start_delay) if t.start_delay else ()
+        return sorted({*reserved, *closing, *self.case.excluded_nodes})
 
-    def placement_of(self, t: Trial) -> tuple[Placement, ...]:
-        """Where the greedy puts it then; nowhere where it finds no place."""
-        q = self.question(t)
-        return greedy_placement(q.state, 0, q.gang_class) or ()
+    # ---- trials that work
+
+    def lets_start(self, t: Trial) -> bool:
+        """Whether the gang is allowed and finds room; false too where no answer is known."""
+        return self.fits_queues(t) and self.fits_nodes(t)
+
+    def sufficient_trial(self, t: Trial | None) -> Iterator[Trial]:
+        """The trial, where it changes something and lets the gang start."""
+        if t is not None and t.changes and self.lets_start(t):
+            yield t
 
     def least_trial(
         self, t: Trial, steps: Sequence[Step], accepts: Callable[[Trial], bool] | None = None
     ) -> Trial | None:
-        """The trial with the first of the steps that works (or is good `by` another test); none must help less than
-        those before it."""
-        good = accepts or self.lets_start
-        step = first_sufficient(steps, lambda step: good(step(t)))
+        """The trial with the first step that lets the gang start, or is accepted; later steps must help no less."""
+        accepted = accepts or self.lets_start
+        step = first_sufficient(steps, lambda step: accepted(step(t)))
         return None if step is None else step(t)
+
+    def least_trials(self, t: Trial, kinds: Iterable[Sequence[Step]]) -> Iterator[Trial]:
+        """The least trial of each kind of change that has one."""
+        for steps in kinds:
+            if (trial := self.least_trial(t, steps)) is not None:
+                yield trial
 
 
 def _rule_counts_without(
     rule_counts: PodRuleCounts, leaving: Iterable[tuple[Gang, tuple[Placement, ...]]]
 ) -> PodRuleCounts:
-    """Who is where once these pods of gangs are gone: those that run already stood there, the others the plan has
-    placed."""
-    running: list[tuple[Role, int, int]] = []
-    placed: list[tuple[Role, int, int]] = []
+    """The counts once these pods are gone: of those that ran, and of those that the plan placed."""
+    running, placed = [], []
     for gang, pods in leaving:
         ran = {(p.role, p.node): p.pods for p in merge_placements(gang.running)}
         for p in pods:

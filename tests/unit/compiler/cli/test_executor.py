@@ -19,7 +19,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import compiler.cli.executor
-import solver.diagnosis.questions
+import solver.diagnosis.explanations
 import solver.mip.executors
 from bench.worlds import generate_repository
 from compiler.cli import cli
@@ -27,7 +27,7 @@ from compiler.cli.executor import ExecutorError, check_executor, open_executor
 from compiler.pipeline import compile_repository
 from compiler.repository import Repository
 from compiler.views import data, machine
-from solver.diagnosis import explain
+from solver.diagnosis.explanations import explain
 from solver.mip.executors import RemoteExecutor
 
 ROOT = Path(__file__).parents[4]
@@ -159,7 +159,7 @@ def test_explain_takes_it_too(large: Path, cluster: str) -> None:
 def test_a_worker_process_that_is_killed_costs_a_warning_and_changes_nothing(
     large: Path, here: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(solver.diagnosis.questions, "explain", dies_elsewhere)
+    monkeypatch.setattr(solver.diagnosis.explanations, "explain", dies_elsewhere)
     monkeypatch.setenv("GANGPLAN_TEST_PARENT", str(os.getpid()))
     broken = run("plan", "--repo", large, "--executor", "processes", "-o", "json")
     assert (broken.exit_code, broken.stdout) == (0, here)
@@ -248,7 +248,7 @@ def during(monkeypatch: pytest.MonkeyPatch, deed: Callable[[], object]) -> None:
         return found
 
     monkeypatch.setattr(solver.mip.executors, "_await_chunk", then)
-    monkeypatch.setattr(solver.diagnosis.questions, "explain", slowly)
+    monkeypatch.setattr(solver.diagnosis.explanations, "explain", slowly)
 
 
 def test_dask_goes_on_without_a_worker_that_was_killed(large: Path, here: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 import pytest
 
 from solver import Options, solve
-from solver.diagnosis import DiagnosisState, explain
+from solver.diagnosis.explanations import explain
 from solver.diagnosis.minimal import minimal_subset, smallest_sufficient
+from solver.diagnosis.state import DiagnosisState
 from solver.facts import (
     AwayNodes,
     CapabilityLimit,
@@ -50,10 +51,7 @@ from solver.repairs import (
     SmallerSubgroups,
     SoftTopology,
 )
-from solver.semantics.placements import placed_demand
-from solver.semantics.topology import TopologyTree
-from solver.state.free_nodes import FreeNodes, free_vectors
-from solver.state.queue_books import QueueBooks
+from solver.state.state import State
 from solver.verify import verify
 from tests.builders.problems import (
     GangSpec,
@@ -544,12 +542,9 @@ def test_the_smallest_set_prefers_one_then_two_then_what_cannot_be_spared() -> N
 def test_explaining_is_a_pure_function_of_what_can_be_sent_elsewhere() -> None:
     world = problem(nodes(4, gpu=8), gang("urgent", role(3, gpu=8), priority=5), gang("asks", role(2, gpu=8)))
     plan = solve(world)
-    before, room, after = QueueBooks(world), FreeNodes(free_vectors(world)), QueueBooks(world)
-    urgent = plan.decisions[0].placements
-    room.add_gang_pods(world.gangs[0], urgent)
-    after.charge_queue(0, placed_demand(world.gangs[0], urgent, 1))
-    seen = DiagnosisState(
-        world, TopologyTree(world), free_vectors(world), before, room.vectors, after, {0: urgent}, {}, Options()
-    )
+    before, urgent = State.initial(world), plan.decisions[0].placements
+    after = before.copy()
+    after.start_gang(0, urgent)
+    seen = DiagnosisState(before, after, {0: urgent}, {}, Options())
     sent = pickle.loads(pickle.dumps(seen))  # noqa: S301 our own bytes
     assert explain(sent, 1) == explain(seen, 1) == (plan.decisions[1].facts, plan.decisions[1].repairs)

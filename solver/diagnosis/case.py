@@ -1,0 +1,59 @@
+"""One waiting gang under diagnosis."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from solver.diagnosis.gangs import anonymous_gang
+from solver.diagnosis.question import FitQuestion, ModelBudget
+from solver.diagnosis.state import DiagnosisState, Scenario
+from solver.problem import Gang, Vector
+
+
+@dataclass
+class GangDiagnosis:
+    """What is found out about one gang. models: beyond them an answer that neither counting nor the greedy gives stays
+    open. excluded_nodes: on which no repair may count."""
+
+    state: DiagnosisState
+    gang: Gang
+    models: ModelBudget
+    excluded_nodes: frozenset[int] = frozenset()
+    _answers: dict[Scenario, bool | None] = field(default_factory=dict)
+
+    @cached_property
+    def current_scenario(self) -> Scenario:
+        """The gang as written, the world as it is."""
+        return Scenario(anonymous_gang(self.gang), self.gang.running)
+
+    @cached_property
+    def empty_scenario(self) -> Scenario:
+        """The gang as written, nothing of it running, on the empty cluster with all its nodes."""
+        gang, away = replace(anonymous_gang(self.gang), running=()), self.state.away_nodes
+        return Scenario(gang, (), with_started=False, with_running=False, returned_nodes=away)
+
+    @cached_property
+    def own_pods_scenario(self) -> Scenario:
+        """The gang as written beside its running pods, on a cluster that is empty but for them, with all its nodes."""
+        away = self.state.away_nodes
+        return replace(self.current_scenario, with_started=False, with_running=False, returned_nodes=away)
+
+    @cached_property
+    def remaining_demand(self) -> Vector:
+        """What it asks for at least, beside its running pods."""
+        return self.question(self.current_scenario).min_demand
+
+    @cached_property
+    def total_demand(self) -> Vector:
+        """What it asks for at least, with nothing of it running."""
+        return self.question(self.empty_scenario).min_demand
+
+    def question(self, s: Scenario) -> FitQuestion:
+        return self.state.question(s)
+
+    def fits(self, s: Scenario) -> bool | None:
+        """Whether the gang fits, queues aside. None: not known."""
+        if s not in self._answers:
+            self._answers[s] = self.question(s).fits(self.state.options, self.models)
+        return self._answers[s]

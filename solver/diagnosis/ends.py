@@ -1,0 +1,69 @@
+"""Repairs by waiting: which gangs must end, and when that is expected."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from solver.diagnosis.minimal import minimal_subset, shortest_prefix
+from solver.diagnosis.trial import Trial, TrialRunner
+from solver.repairs import EndOfGangs
+from solver.semantics.priorities import expected_end
+
+
+def trial_after_ends(runner: TrialRunner, t: Trial) -> Trial | None:
+    """A few gangs, none of them to spare, whose end lets the gang start: those after which it starts soonest, where
+    ends are known."""
+    return EndTrials(runner, t).soonest() or EndTrials(runner, t).smallest()
+
+
+class EndTrials:
+    """Trials in which gangs that run or start have ended."""
+
+    def __init__(self, runner: TrialRunner, t: Trial) -> None:
+        state = runner.case.state
+        self.runner, self.trial, self.state, self.budget = runner, t, state, state.options.budget
+        self.ends: dict[int, int] = {}
+        for i in (*state.kept_placements, *state.started_placements):
+            if (end := expected_end(state.problem, i)) is not None:
+                self.ends[i] = end
+
+    def without(self, some: Sequence[int]) -> Trial:
+        gone = tuple(sorted(some))
+        at = max((self.ends[i] for i in gone), default=0) if self.ends.keys() >= set(gone) else None
+        return self.trial.with_change(EndOfGangs(gone, at), ended_gangs=gone, start_delay=at or 0)
+
+    def suffices(self, some: Sequence[int]) -> bool:
+        return self.runner.lets_start(self.without(some))
+
+    def soonest(self) -> Trial | None:
+        """Gangs end one after another, T_1 <= T_2 <= ...; the gang starts at the first T_k at which it fits, since it
+        fits the better the more have ended. Of those that have ended by then, the ones that it does not need are
+        dropped, first all that hold nothing on the nodes where it would be."""
+        gangs = self.state.problem.gangs
+        chosen = shortest_prefix(sorted(self.ends, key=lambda i: (self.ends[i], gangs[i].age, i)), self.suffices)
+        if chosen is None:
+            return None
+        nodes = {p.node for p in self.runner.question(self.without(chosen)).placement() or ()}
+        near = tuple(i for i in chosen if nodes & {p.node for p in self.runner.pods_of(self.runner.initial_trial, i)})
+        if len(near) < len(chosen) and near and self.suffices(near):
+            chosen = near
+        return self._minimal(chosen)
+
+    def smallest(self) -> Trial | None:
+        """Running gangs, whatever is known of their ends: a single one, the smallest first, else the largest."""
+        kept = self.state.kept_placements
+        order = sorted(kept, key=lambda i: (sum(p.pods for p in kept[i]), i))
+        chosen = shortest_prefix(order[::-1], self.suffices)
+        if chosen is None:
+            return None
+        for i in order[: self.budget.single_ends]:
+            if self.suffices((i,)):
+                return self.without((i,))
+        return self._minimal(chosen)
+
+    def _minimal(self, chosen: tuple[int, ...]) -> Trial | None:
+        """None of the chosen to spare; None where those are still too many."""
+        if len(chosen) > 4 * self.budget.ended_gangs:
+            return None
+        least = minimal_subset(chosen, self.suffices)
+        return self.without(least) if len(least) <= self.budget.ended_gangs and self.suffices(least) else None

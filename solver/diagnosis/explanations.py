@@ -1,0 +1,103 @@
+"""Facts and repairs of all gangs that a plan leaves waiting: one question for each class, independent of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from solver.diagnosis.case import GangDiagnosis
+from solver.diagnosis.delay_repairs import delay_repairs
+from solver.diagnosis.delays import DelayDiagnosis
+from solver.diagnosis.facts import gang_facts
+from solver.diagnosis.gangs import anonymous_gang
+from solver.diagnosis.question import ModelBudget
+from solver.diagnosis.repairs import gang_repairs
+from solver.diagnosis.state import DiagnosisState
+from solver.facts import DedicatedDomains, Fact, Maintenance
+from solver.mip.executors import Mapper
+from solver.repairs import EndOfGangs, EndOfPods, Repair
+
+Explanation = tuple[tuple[Fact, ...], tuple[Repair, ...]]
+WORK_PER_QUESTION, WORK_PER_NODE = 5_000, 7
+"""Work of one question, and more for each node (`Mapper`); measured on worlds of 1,000 and 10,000 nodes."""
+
+
+def explain_waiting_gangs(diagnosis: DelayDiagnosis, mapper: Mapper) -> dict[int, Explanation]:
+    """Facts and repairs of each waiting gang."""
+    delayed = {j: facts for j in diagnosis.waiting_gangs if (facts := diagnosis.delay_facts(j))}
+    why = _resource_explanations(diagnosis, delayed, mapper)
+    known: dict[object, tuple[Repair, ...]] = {}
+    held = None if diagnosis.reservation is None else diagnosis.reservation.gang
+    for j, facts in delayed.items():
+        duration, blocked = diagnosis.state.problem.gangs[j].duration, j in diagnosis.blocked_gangs
+        key = diagnosis_class(diagnosis.state, j), duration, blocked, j == held, facts
+        if key not in known:
+            found = [*delay_repairs(diagnosis, j, facts), *(why[j][1] if j in why else ())]
+            found.sort(key=lambda repair: (bool(repair.also), repair.rank))
+            known[key] = tuple(found[: diagnosis.state.options.budget.repairs])
+        why[j] = facts, known[key]
+    if held in why:  # the reservation itself says which gangs it waits for
+        facts, repairs = why[held]
+        why[held] = facts, tuple(repair for repair in repairs if not isinstance(repair, EndOfPods | EndOfGangs))
+    return why
+
+
+def _resource_explanations(
+    diagnosis: DelayDiagnosis, delayed: Mapping[int, tuple[Fact, ...]], mapper: Mapper
+) -> dict[int, Explanation]:
+    """Of gangs that are not delayed, or only by exclusions: a repair may do without the excluded nodes.
+
+    A gang with exclusions is asked about the nodes that are left, unless they do not hold it even beside what runs.
+    """
+    why: dict[int, Explanation] = {}
+    restricted, unrestricted = list[int](), list[int]()
+    for j in diagnosis.waiting_gangs:
+        if j in delayed and not isinstance(delayed[j][0], DedicatedDomains | Maintenance):
+            continue
+        has_room = j in diagnosis.exclusions and (j in delayed or diagnosis.fits_beside_running(j))
+        (restricted if has_room else unrestricted).append(j)
+    state = replace(diagnosis.state, exclusions=diagnosis.exclusions)
+    why |= _explanations(diagnosis, state, unrestricted, mapper)
+    why |= _explanations(diagnosis, diagnosis.restricted_state, restricted, mapper)
+    for j in unrestricted:
+        if j in diagnosis.exclusions:
+            facts, repairs = why[j]
+            why[j] = (*facts, *diagnosis.idle_exclusion_facts(j)), repairs
+    return why
+
+
+def _explanations(
+    diagnosis: DelayDiagnosis, state: DiagnosisState, gangs: Iterable[int], mapper: Mapper
+) -> dict[int, Explanation]:
+    """Facts and repairs of each gang, asked once for each class. Reserved nodes are excluded for all but their gang."""
+    held = None if diagnosis.reservation is None else diagnosis.reservation.gang
+    others = [j for j in gangs if j != held]
+    why = _explanations_by_class(state, others, mapper)
+    if held is not None and held in gangs:
+        why |= _explanations_by_class(replace(state, reserved_nodes=()), [held], mapper)
+    return why
+
+
+def _explanations_by_class(state: DiagnosisState, gangs: Iterable[int], mapper: Mapper) -> dict[int, Explanation]:
+    classes: dict[object, list[int]] = {}
+    for j in gangs:
+        classes.setdefault(diagnosis_class(state, j), []).append(j)
+    if not classes:
+        return {}
+    work = len(classes) * (WORK_PER_QUESTION + WORK_PER_NODE * len(state.problem.nodes))
+    answers = mapper.map(explain, state, [members[0] for members in classes.values()], work)
+    return {j: answer for members, answer in zip(classes.values(), answers, strict=True) for j in members}
+
+
+def diagnosis_class(state: DiagnosisState, j: int) -> object:
+    """What the facts and repairs of gang j depend on."""
+    gang = state.problem.gangs[j]
+    return anonymous_gang(gang), gang.queue, gang.priority, gang.duration if state.has_maintenance else None
+
+
+def explain(state: DiagnosisState, j: int) -> Explanation:
+    """Facts and repairs of one waiting gang. A pure function of what can be sent to another process."""
+    models = ModelBudget(state.options.budget.fact_models)
+    case = GangDiagnosis(state, state.problem.gangs[j], models, state.exclusions.get(j, frozenset()))
+    facts = gang_facts(case)
+    return facts, gang_repairs(case, facts)

@@ -1,0 +1,167 @@
+"""Repairs by the gang's owner: each kind of change as steps, the smallest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from math import isqrt, lcm
+
+import numpy as np
+
+from solver.diagnosis.gangs import with_role, with_subgroup
+from solver.diagnosis.trial import Step, StepSequence, Trial, TrialRunner
+from solver.problem import Gang, Topology, Vector
+from solver.repairs import (
+    FewerPods,
+    HigherTier,
+    MoreNodeClasses,
+    Restart,
+    SmallerPods,
+    SmallerSubgroups,
+    SoftTopology,
+)
+from solver.semantics.gang_sizes import required_pods
+
+
+def steps_with_all_pods(runner: TrialRunner, t: Trial) -> list[Sequence[Step]]:
+    """All kinds of change that keep the gang's pods, each as steps."""
+    gang = t.scenario.gang
+    restart: list[Step] = [_restart] if gang.running else []
+    kinds: list[Sequence[Step]] = [restart, _tier_steps(runner, None, gang)]
+    kinds += [_tier_steps(runner, i, gang) for i in range(len(gang.subgroups))]
+    for i, part in enumerate(gang.subgroups):
+        if part.topology.mode == "hard":
+            kinds.append(_subgroup_size_steps(i, gang))
+    return [steps for steps in kinds if steps]
+
+
+def _restart(t: Trial) -> Trial:
+    return t.with_scenario(Restart(), gang=replace(t.scenario.gang, running=()))
+
+
+def _tier_steps(runner: TrialRunner, i: int | None, gang: Gang) -> list[Step]:
+    """A higher tier of the gang or of its subgroups i, where the owner can choose it; beyond the highest a soft
+    topology."""
+    topology, tree = gang.topology if i is None else gang.subgroups[i].topology, runner.case.state.tree
+    if topology is None or topology.mode != "hard" or topology.tier > tree.highest_tier:
+        return []
+    steps: list[Step] = []
+    if i is None or gang.subgroups[i].tier_is_editable:
+        higher = (tier for tier in tree.tiers if tier > topology.tier)
+        steps += [partial(_set_topology, i, Topology("hard", tier), HigherTier(tier, i)) for tier in higher]
+    return [*steps, partial(_set_topology, i, Topology("soft", topology.tier), SoftTopology(i))]
+
+
+def _set_topology(i: int | None, topology: Topology, repair: HigherTier | SoftTopology, t: Trial) -> Trial:
+    gang = t.scenario.gang
+    changed = replace(gang, topology=topology) if i is None else with_subgroup(gang, i, topology=topology)
+    return t.with_scenario(repair, gang=changed)
+
+
+def _subgroup_size_steps(i: int, gang: Gang) -> list[Step]:
+    """Subgroups i in halves, quarters ...: each size divides the one before it, so that subgroups stay whole."""
+    found: list[Step] = []
+    smaller = gang.subgroups[i].size
+    while smaller > 1:
+        smaller //= next((f for f in range(2, isqrt(smaller) + 1) if smaller % f == 0), smaller)
+        found.append(partial(_set_subgroup_size, i, smaller))
+    return found
+
+
+def _set_subgroup_size(i: int, size: int, t: Trial) -> Trial:
+    gang, was = t.scenario.gang, t.scenario.gang.subgroups[i]
+    smaller = with_subgroup(gang, i, size=size, minimum=was.minimum * (was.size // size))
+    return t.with_scenario(SmallerSubgroups(i, size, was.size), gang=smaller)
+
+
+def fewer_pods_steps(t: Trial) -> list[Sequence[Step]]:
+    """Fewer pods of one role, or of all; the change that keeps most of them first."""
+    return [*(_replica_steps(role, t) for role in range(len(t.scenario.gang.roles))), _gang_minimum_steps(t)]
+
+
+def _replica_steps(role: int, t: Trial) -> Sequence[Step]:
+    """Fewer pods of a role by whole subgroups, of an elastic role a smaller minimum; not where other roles share the
+    subgroup."""
+    gang = t.scenario.gang
+    parts = [part for part in gang.subgroups if role in part.roles]
+    if gang.running or any(len(part.roles) > 1 for part in parts):
+        return []
+    need, unit = required_pods(gang, (0,) * len(gang.roles))[0][role], lcm(*(part.size for part in parts))
+    return StepSequence(range((need - 1) // unit * unit, 0, -unit), partial(partial, _set_replicas, role))
+
+
+def _set_replicas(role: int, pods: int, t: Trial) -> Trial:
+    gang, was = t.scenario.gang, t.scenario.gang.roles[role]
+    rigid = was.minimum >= was.replicas
+    now = was.replicas if rigid else required_pods(gang, (0,) * len(gang.roles))[0][role]
+    smaller = with_role(gang, role, minimum=min(was.minimum, pods), replicas=pods if rigid else was.replicas)
+    for i, part in enumerate(gang.subgroups):
+        if role in part.roles:
+            smaller = with_subgroup(smaller, i, minimum=min(part.minimum, pods // part.size))
+    minimum = max(sum(r.minimum for r in smaller.roles), gang.minimum - (now - pods))
+    return t.with_scenario(FewerPods(role, pods, now), gang=replace(smaller, minimum=minimum))
+
+
+def _gang_minimum_steps(t: Trial) -> Sequence[Step]:
+    """A smaller minimum of a gang that leaves open which roles meet it."""
+    gang = t.scenario.gang
+    if gang.running:
+        return []
+    need, least = required_pods(gang, (0,) * len(gang.roles))
+    sizes = range(min(least, gang.minimum) - 1, max(sum(need), 1) - 1, -1)
+    return StepSequence(sizes, partial(partial, _set_gang_minimum))
+
+
+def _set_gang_minimum(pods: int, t: Trial) -> Trial:
+    gang = t.scenario.gang
+    return t.with_scenario(FewerPods(None, pods, gang.minimum), gang=replace(gang, minimum=pods))
+
+
+def node_class_steps(runner: TrialRunner, role: int, t: Trial) -> Iterator[list[Step]]:
+    """One more node class for the role, a list for each since none includes another. None where classes also stand for
+    exclusions, which the owner cannot change."""
+    state, here = runner.case.state, t.scenario.gang.roles[role].node_classes
+    first: dict[int, int] = {}
+    for n, node in enumerate(state.problem.nodes):
+        if node.node_class not in here and not state.exclusions_in_classes:
+            first.setdefault(node.node_class, n)
+    for node_class, n in list(first.items())[: state.options.budget.added_node_classes]:
+        yield [partial(_add_node_class, role, node_class, n)]
+
+
+def _add_node_class(role: int, node_class: int, node: int, t: Trial) -> Trial:
+    classes = t.scenario.gang.roles[role].node_classes | {node_class}
+    return t.with_scenario(MoreNodeClasses(role, node), gang=with_role(t.scenario.gang, role, node_classes=classes))
+
+
+def request_steps(runner: TrialRunner, role: int, t: Trial) -> list[Step]:
+    """Pods that ask for no more than the largest eligible node, or its largest device slot, has when empty.
+
+    Not where two resources are too much, where the share of a slot is not what the pod asks for by that name, or where
+    the slots have none of it.
+    """
+    state, spec = runner.case.state, t.scenario.gang.roles[role]
+    largest = state.capacity.at_nodes(np.isin(state.tree.node_class_of, sorted(spec.node_classes)))
+    sizes = largest.amounts.max(axis=0, initial=0).tolist()
+    for request in spec.slot_requests:
+        slots = largest.slots[:, request.slot_group].max(axis=(0, 1), initial=0).tolist()
+        for r, (share, asked) in enumerate(zip(request.share, spec.request, strict=True)):
+            sizes[r] = min(sizes[r], slots[r]) if share == asked else sizes[r]
+    over = [r for r, amount in enumerate(spec.request) if amount > sizes[r]]
+    if len(over) != 1 or not len(largest.amounts) or (spec.slot_requests and not sizes[over[0]]):
+        return []
+    return [partial(_set_request, role, over[0], sizes[over[0]])]
+
+
+def _set_request(role: int, r: int, amount: int, t: Trial) -> Trial:
+    was = t.scenario.gang.roles[role]
+
+    def smaller(vector: Vector) -> Vector:
+        if vector[r] != was.request[r]:
+            return vector
+        return tuple(amount if k == r else a for k, a in enumerate(vector))
+
+    slots = tuple(replace(p, share=smaller(p.share)) for p in was.slot_requests)
+    gang = with_role(t.scenario.gang, role, request=smaller(was.request), slot_requests=slots)
+    return t.with_scenario(SmallerPods(role, r, amount, was.request[r]), gang=gang)

@@ -1,0 +1,31 @@
+"""Gangs with something changed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from solver.problem import Gang
+
+
+def anonymous_gang(gang: Gang) -> Gang:
+    """The gang without what its facts do not depend on, so that gangs of one class are equal."""
+    return replace(
+        gang, name="", queue=0, priority=0, age=0, duration=None, ends_in=None, overdue=False, role_affinities=()
+    )
+
+
+def with_role(gang: Gang, t: int, **changes: Any) -> Gang:
+    """The gang with role t changed."""
+    return replace(gang, roles=tuple(replace(r, **changes) if k == t else r for k, r in enumerate(gang.roles)))
+
+
+def with_subgroup(gang: Gang, i: int, **changes: Any) -> Gang:
+    """The gang with its subgroup i changed."""
+    parts = tuple(replace(part, **changes) if k == i else part for k, part in enumerate(gang.subgroups))
+    return replace(gang, subgroups=parts)
+
+
+def has_pod_rules(gang: Gang) -> bool:
+    """Whether its pods own pod rules, or are selected by some."""
+    return any(role.owned_rules or role.selecting_rules for role in gang.roles)

@@ -1,0 +1,196 @@
+"""Facts about nodes with their numbers, each for a scenario in which all other named obstacles are out of the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from solver.diagnosis.blockers import blockers
+from solver.diagnosis.case import GangDiagnosis
+from solver.diagnosis.minimal import minimal_subset
+from solver.diagnosis.question import FitQuestion
+from solver.diagnosis.state import Scenario
+from solver.facts import (
+    AwayNodes,
+    DomainShortage,
+    EligibleNodeShortage,
+    Fact,
+    Fragmentation,
+    NoEligibleNode,
+    OversizedGang,
+    OversizedPod,
+    OversizedSlotRequest,
+    OwnRunningPods,
+    PodRuleConflict,
+    PrecedingGangs,
+    ResourceShortage,
+    SlotShortage,
+    SubgroupShortage,
+    UnmatchedPod,
+)
+from solver.placement import fit
+from solver.problem import PodRequest, Role
+from solver.semantics.device_slots import FreeVectors
+from solver.semantics.topology import ROOT
+
+
+def preceding_gangs(case: GangDiagnosis, s: Scenario) -> Fact:
+    """The gangs of the plan without which it would fit, none of them to spare."""
+    most, gangs = blockers(case, s)
+    return PrecedingGangs(case.question(s).gang_class.min_pods, most, gangs)
+
+
+def pod_rule_conflict(case: GangDiagnosis, s: Scenario) -> Fact:
+    """The first rule without which alone the greedy places the gang, else the first of all."""
+    q, roles = case.question(s), s.gang.roles
+    rules = sorted({rho for role in roles for rho in (*role.owned_rules, *role.selecting_rules)})
+    chosen = next((rho for rho in rules if _fits_without_rule(q, rho)), rules[0])
+    owners = [t for t, role in enumerate(roles) if chosen in role.owned_rules]
+    selected = [t for t, role in enumerate(roles) if chosen in role.selecting_rules]
+    return PodRuleConflict([*owners, *selected][0], chosen)
+
+
+def _fits_without_rule(q: FitQuestion, rho: int) -> bool:
+    counts = q.rule_counts
+    if counts is None:
+        return False
+    return q.with_free(q.free, counts.restrict_to(counts.enforced_rules - {rho})).placement() is not None
+
+
+def domain_shortage(case: GangDiagnosis, tier: int, s: Scenario) -> Fact:
+    """available: pods that the best domain holds, by counting or the greedy. A gang that runs in part has no choice of
+    domain."""
+    q = case.question(s)
+    reach, asked, running = q.fit_counts(), q.gang_class.min_pods, q.gang_class.running_pods
+    if not running:
+        return fit.domain_shortage(q.tree, q.gang_class, reach) or DomainShortage(asked, q.max_pods(), tier)
+    home, pods = q.tree.enclosing_domain(q.problem.nodes[running[0].node].leaf, tier), 0
+    if home is not None:
+        pods = sum(min(r[home], role.min_pods) for r, role in zip(reach, q.gang_class.roles, strict=True))
+    return DomainShortage(asked, max(0, min(pods, asked - 1)), tier, home)
+
+
+def subgroup_shortage(case: GangDiagnosis, i: int, s: Scenario) -> Fact:
+    q, part = case.question(s), s.gang.subgroups[i]
+    short = fit.subgroup_shortage(q.tree, q.gang_class, i, q.fit_counts())
+    needed = fit.subgroups_needed(q.gang_class, part)
+    return short or SubgroupShortage(i, part.topology.tier, needed, None, part.size)
+
+
+def slot_shortage(case: GangDiagnosis, t: int, s: Scenario) -> Fact:
+    """No slot has enough of a resource for one pod, or all of them hold too few pods of the role."""
+    q, role = case.question(s), s.gang.roles[t]
+    free = _eligible_free(q, (role,))
+    empty = case.state.capacity.at_nodes(np.isin(q.tree.node_class_of, sorted(role.node_classes)))
+    for request in role.slot_requests:
+        for r, amount in enumerate(request.share):
+            most, limit = (int(x.slots[:, request.slot_group, :, r].max(initial=0)) for x in (free, empty))
+            if amount > most:
+                return OversizedSlotRequest(amount, most, t, r, limit)
+    asked = _asked_pods(q, t)
+    return SlotShortage(asked, min(int(free.fit_counts(role.pod_request).sum()), asked - 1), t)
+
+
+def own_running_pods(case: GangDiagnosis, s: Scenario) -> Fact:
+    q = case.question(s)
+    return OwnRunningPods(q.gang_class.min_pods, q.max_pods())
+
+
+def away_nodes(case: GangDiagnosis, s: Scenario) -> Fact:
+    """The nodes that are away with which it would fit, none of them to spare."""
+
+    def fits(nodes: tuple[int, ...]) -> bool:
+        return case.fits(replace(s, returned_nodes=nodes)) is True
+
+    away = case.state.away_nodes
+    q = case.question(replace(s, returned_nodes=away))
+    placed = q.with_free(q.free).placement()
+    if placed is not None:
+        away = tuple(n for n in away if n in {p.node for p in placed})
+    few = len(away) <= case.state.options.budget.minimized_blockers
+    return AwayNodes(minimal_subset(away, fits) if few else away)
+
+
+def oversized_roles(case: GangDiagnosis, s: Scenario) -> list[int]:
+    """Roles of which no eligible node holds a single pod, although there are eligible nodes."""
+    q, found = case.question(s), []
+    for t, role in enumerate(s.gang.roles):
+        nodes, needed = _eligible_free(q, (role,)), q.gang_class.roles[t].min_pods
+        if needed and len(nodes.amounts) and not nodes.fit_counts(PodRequest(role.request)).any():
+            found.append(t)
+    return found
+
+
+def oversized_pod(case: GangDiagnosis, t: int, s: Scenario) -> Fact:
+    request = s.gang.roles[t].request
+    most = _eligible_free(case.question(s), (s.gang.roles[t],)).amounts.max(axis=0)
+    r = next((r for r, amount in enumerate(request) if amount > most[r]), None)
+    return UnmatchedPod(t) if r is None else OversizedPod(request[r], int(most[r]), t, r)
+
+
+def ineligible_nodes(case: GangDiagnosis, t: int, s: Scenario) -> Fact:
+    """No node is eligible for the role, or too few are."""
+    q, role = case.question(s), s.gang.roles[t]
+    nodes, asked = _eligible_free(q, (role,)), _asked_pods(q, t)
+    if not len(nodes.amounts):
+        return NoEligibleNode(t)
+    return EligibleNodeShortage(asked, min(int(nodes.fit_counts(role.pod_request).sum()), asked - 1), t)
+
+
+def _asked_pods(q: FitQuestion, t: int) -> int:
+    """Pods asked of a role: what it needs, else as many as it may have of what the gang needs."""
+    role = q.gang_class.roles[t]
+    return role.min_pods or max(1, min(role.max_pods, q.gang_class.min_pods))
+
+
+def oversized_gang(case: GangDiagnosis, s: Scenario) -> Fact:
+    """The empty cluster has too little of a resource, or the nodes eligible for the gang have."""
+    q = case.question(s)
+    asked, total = q.min_demand, _total_free(q.free)
+    r = _scarcest_resource(asked, total)
+    return _shortage(q) if r is None else OversizedGang(asked[r], total[r], r)
+
+
+def shortage_anywhere(case: GangDiagnosis, s: Scenario) -> Fact:
+    return _shortage(case.question(s))
+
+
+def _shortage(q: FitQuestion) -> Fact:
+    """Too little of a resource on the nodes eligible for a role or for the whole gang, else fragmentation."""
+    reach = q.fit_counts()
+    for t, role in enumerate(q.gang_class.roles):
+        if reach[t][ROOT] < role.min_pods:
+            asked = [a * role.min_pods for a in role.request]
+            short = _resource_shortage(q, asked, (q.gang.roles[t],), t)
+            return short or Fragmentation(role.min_pods, reach[t][ROOT], t)
+    return (
+        _resource_shortage(q, q.min_demand, q.gang.roles, None)
+        or fit.total_shortage(q.gang_class, reach)
+        or Fragmentation(q.gang_class.min_pods, q.max_pods())
+    )
+
+
+def _resource_shortage(
+    q: FitQuestion, asked: Iterable[int], roles: Iterable[Role], t: int | None
+) -> ResourceShortage | None:
+    amounts, total = list(asked), _total_free(_eligible_free(q, roles))
+    r = _scarcest_resource(amounts, total)
+    return None if r is None else ResourceShortage(amounts[r], total[r], r, t)
+
+
+def _scarcest_resource(asked: Iterable[int], total: list[int]) -> int | None:
+    """The resource of which the smallest part of what is asked for is there; None where all suffice."""
+    short = [(total[r] / a, r) for r, a in enumerate(asked) if a > total[r]]
+    return min(short)[1] if short else None
+
+
+def _eligible_free(q: FitQuestion, roles: Iterable[Role]) -> FreeVectors:
+    """What is free on each node that is eligible for one of the roles."""
+    classes = frozenset[int]().union(*(role.node_classes for role in roles))
+    return q.free.at_nodes(np.isin(q.tree.node_class_of, sorted(classes)))
+
+
+def _total_free(free: FreeVectors) -> list[int]:
+    return [int(x) for x in free.amounts.sum(axis=0)]

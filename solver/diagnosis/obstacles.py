@@ -1,0 +1,128 @@
+"""The catalogue of obstacles on nodes: for each the scenario without it, and the fact that states it with numbers.
+
+A new kind of obstacle is one more `Obstacle` in `current_obstacles` or `permanent_obstacles`, and its fact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+
+from solver.diagnosis import node_facts
+from solver.diagnosis.case import GangDiagnosis
+from solver.diagnosis.gangs import has_pod_rules, with_role, with_subgroup
+from solver.diagnosis.state import Scenario
+from solver.facts import Fact
+from solver.problem import Gang, Topology
+
+ANY_DOMAIN = Topology("soft", 1)
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """relax: the scenario without it. fact: what to state, given a scenario without all other named obstacles."""
+
+    relax: Callable[[Scenario], Scenario]
+    fact: Callable[[Scenario], Fact]
+
+
+def current_obstacles(case: GangDiagnosis) -> list[Obstacle]:
+    """What may be in the way now of a gang that the empty cluster holds, anew or beside its running pods; preferred
+    explanations first."""
+    *away, running = cluster_obstacles(case)
+    found = [*away, *_pod_rules(case), *_topologies(case, case.gang), *_slots(case, case.gang), running]
+    if case.gang.running and case.fits(case.empty_scenario) is not False:
+        found.append(Obstacle(partial(_with_gang, running=()), partial(node_facts.own_running_pods, case)))
+    return found
+
+
+def cluster_obstacles(case: GangDiagnosis) -> list[Obstacle]:
+    """What does not lie in the gang itself: nodes that are away, and last what runs."""
+    running = Obstacle(
+        lambda s: replace(s, with_running=False), lambda s: node_facts.shortage_anywhere(case, without_topology(s))
+    )
+    if not case.state.away_nodes:
+        return [running]
+    away = Obstacle(lambda s: replace(s, returned_nodes=case.state.away_nodes), partial(node_facts.away_nodes, case))
+    return [away, running]
+
+
+def permanent_obstacles(case: GangDiagnosis) -> list[Obstacle]:
+    """What may be in the way of a gang even on the empty cluster."""
+    gang = case.empty_scenario.gang
+    roles = range(len(gang.roles))
+    found = [*_pod_rules(case), *_topologies(case, gang), *_slots(case, gang)]
+    found += [
+        Obstacle(partial(_without_requests, (t,)), partial(node_facts.oversized_pod, case, t))
+        for t in node_facts.oversized_roles(case, case.empty_scenario)
+    ]
+    found += [Obstacle(partial(_with_all_nodes, case, t), partial(node_facts.ineligible_nodes, case, t)) for t in roles]
+    return [*found, Obstacle(partial(_without_requests, roles), partial(node_facts.oversized_gang, case))]
+
+
+def _pod_rules(case: GangDiagnosis) -> list[Obstacle]:
+    """What the gang's pods demand of others, and others of them."""
+    if case.state.after.rule_counts is None or not has_pod_rules(case.gang):
+        return []
+    return [Obstacle(lambda s: replace(s, with_pod_rules=False), partial(node_facts.pod_rule_conflict, case))]
+
+
+def _topologies(case: GangDiagnosis, gang: Gang) -> list[Obstacle]:
+    """The hard topology of the whole gang, and that of each kind of subgroup."""
+    found, top = [], case.state.tree.highest_tier
+    if gang.topology is not None and gang.topology.mode == "hard" and gang.topology.tier <= top:
+        fact = partial(node_facts.domain_shortage, case, gang.topology.tier)
+        found.append(Obstacle(partial(_with_gang, topology=ANY_DOMAIN), fact))
+    for i, part in enumerate(gang.subgroups):
+        if part.topology.mode == "hard" and part.topology.tier <= top:
+            found.append(
+                Obstacle(partial(_without_subgroup_topology, i), partial(node_facts.subgroup_shortage, case, i))
+            )
+    return found
+
+
+def _slots(case: GangDiagnosis, gang: Gang) -> list[Obstacle]:
+    """The device slots of the nodes, for each role that requests some."""
+    return [
+        Obstacle(partial(_without_slot_requests, t), partial(node_facts.slot_shortage, case, t))
+        for t, role in enumerate(gang.roles)
+        if role.slot_requests
+    ]
+
+
+# ---- relaxed scenarios
+
+
+def _with_gang(s: Scenario, **changes: object) -> Scenario:
+    return replace(s, gang=replace(s.gang, **changes))  # type: ignore[arg-type]
+
+
+def _without_subgroup_topology(i: int, s: Scenario) -> Scenario:
+    """Subgroups of kind i are still whole, but anywhere."""
+    return replace(s, gang=with_subgroup(s.gang, i, topology=ANY_DOMAIN))
+
+
+def without_topology(s: Scenario) -> Scenario:
+    for i in range(len(s.gang.subgroups)):
+        s = _without_subgroup_topology(i, s)
+    return _with_gang(s, topology=ANY_DOMAIN)
+
+
+def _without_slot_requests(t: int, s: Scenario) -> Scenario:
+    """What the pods of role t ask for may come from anywhere in a node."""
+    return replace(s, gang=with_role(s.gang, t, slot_requests=()))
+
+
+def _without_requests(roles: Iterable[int], s: Scenario) -> Scenario:
+    """The pods of these roles ask for nothing, as though every eligible node were large enough."""
+    gang = s.gang
+    for t in roles:
+        gang = with_role(gang, t, request=(0,) * len(gang.roles[t].request), slot_requests=())
+    return replace(s, gang=gang)
+
+
+def _with_all_nodes(case: GangDiagnosis, t: int, s: Scenario) -> Scenario:
+    """All nodes are eligible for role t."""
+    problem, _ = case.state.problem_with_returned(s.returned_nodes)
+    return replace(s, gang=with_role(s.gang, t, node_classes=frozenset(node.node_class for node in problem.nodes)))

@@ -1,0 +1,97 @@
+"""One question of the diagnosis: does gang j fit in a state, queues aside?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from solver.greedy.best_fit import GreedyPlacer
+from solver.options import Options
+from solver.placement.fit import fit_counts_by_role, fits_exactly, greedy_placement, shortage
+from solver.problem import Gang, Placement, Problem, Vector
+from solver.semantics.device_slots import FreeVectors
+from solver.semantics.gang_classes import GangClass, waiting_class
+from solver.semantics.topology import TopologyTree
+from solver.state.pod_rules import PodRuleCounts
+from solver.state.queue_books import QueueBooks
+from solver.state.state import State
+
+
+@dataclass
+class ModelBudget:
+    """How many exact models may still be asked."""
+
+    left: int
+
+    def spend(self) -> bool:
+        """Take one model from the budget; false where none is left."""
+        self.left -= 1
+        return self.left >= 0
+
+
+@dataclass(frozen=True)
+class FitQuestion:
+    """The state is not changed."""
+
+    state: State
+    j: int = 0
+
+    @property
+    def problem(self) -> Problem:
+        return self.state.problem
+
+    @property
+    def tree(self) -> TopologyTree:
+        return self.state.tree
+
+    @property
+    def free(self) -> FreeVectors:
+        return self.state.free
+
+    @property
+    def rule_counts(self) -> PodRuleCounts | None:
+        return self.state.rule_counts
+
+    @property
+    def gang(self) -> Gang:
+        return self.problem.gangs[self.j]
+
+    @cached_property
+    def gang_class(self) -> GangClass:
+        return waiting_class(self.j, self.gang)
+
+    @property
+    def min_demand(self) -> Vector:
+        """What the gang asks for at least, beside its running pods."""
+        return self.gang_class.min_demand(len(self.problem.resources))
+
+    def with_free(self, free: FreeVectors, rule_counts: PodRuleCounts | None = None) -> FitQuestion:
+        """The same question about other free nodes; without counts pod rules do not matter."""
+        return FitQuestion(self.state.with_free(free, rule_counts), self.j)
+
+    def is_allowed(self, queue_books: QueueBooks) -> bool:
+        """Whether the queues have enough left for what the gang asks for at least."""
+        return queue_books.allows_amount(self.gang.queue, self.min_demand)
+
+    def fits(self, options: Options, models: ModelBudget | None = None) -> bool | None:
+        """No by counting, yes by the greedy, else by an exact model. None: not known."""
+        if shortage(self.state, self.gang_class) is not None:
+            return False
+        if self.placement() is not None:
+            return True
+        if models is not None and not models.spend():
+            return None
+        return fits_exactly(self.state, self.j, self.gang_class, options)
+
+    def placement(self) -> tuple[Placement, ...] | None:
+        """Where the greedy puts the gang; None proves nothing."""
+        return greedy_placement(self.state, self.j, self.gang_class)
+
+    def fit_counts(self) -> list[dict[int, int]]:
+        """Role -> domain -> pods of the role that fit there by number."""
+        return fit_counts_by_role(self.state, self.gang_class)
+
+    def max_pods(self, rule_counts: PodRuleCounts | None = None) -> int:
+        """Pods of the gang that the greedy places, under the pod rules where counts are given."""
+        placer = GreedyPlacer(self.state.with_free(self.free, rule_counts))
+        return placer.max_pods_in_domain(self.j, self.gang_class)

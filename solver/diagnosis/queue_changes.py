@@ -1,0 +1,99 @@
+"""Repairs by queues: as little as lets the gang be allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from solver.diagnosis.queue_obstacles import QueueObstacle, queue_obstacles
+from solver.diagnosis.trial import Trial, TrialRunner
+from solver.facts import CapabilityLimit, ShareLimit
+from solver.problem import Problem
+from solver.repairs import MoreCapability, MoreWeight, OpenQueue, Repair, SmallerGuarantee
+from solver.semantics.queue_limits import queue_path
+from solver.state.queue_books import QueueBooks
+
+
+def with_queue_changes(runner: TrialRunner, t: Trial) -> Trial:
+    """The trial with the queues' limits changed so that the gang is allowed; unchanged where no change is known that
+    does it."""
+    queue, amount, budget = runner.case.gang.queue, runner.min_demand(t), runner.case.state.options.budget
+    now = t
+    for repair, problem in _opened_queues(t.limits_problem, queue):
+        now = now.with_change(repair, limits_problem=problem)
+    for _ in range(budget.limit_rounds):
+        ledger = runner.ledger(now)
+        broken = min(queue_obstacles(ledger, queue, amount), key=lambda o: o.code, default=None)
+        if broken is None:
+            return now
+        change = _limit_change(ledger, broken, amount[broken.r], budget.weight_factor)
+        if change is None:
+            return t
+        now = now.with_change(change[0], limits_problem=change[1])
+    return t
+
+
+def _opened_queues(problem: Problem, queue: int) -> Iterator[tuple[Repair, Problem]]:
+    """Every closed queue on the path, opened."""
+    for q in queue_path(problem, queue):
+        if not problem.queues[q].open:
+            problem = _with_queue(problem, q, open=True)
+            yield OpenQueue(q), problem
+
+
+def _limit_change(
+    ledger: QueueBooks, o: QueueObstacle, asked: int, max_weight_factor: int
+) -> tuple[Repair, Problem] | None:
+    if o.code == CapabilityLimit.code and o.queue is not None:
+        capability = ledger.problem.queues[o.queue].capability
+        most = ledger.held[o.queue][o.r] + asked
+        larger = tuple(most if i == o.r else x for i, x in enumerate(capability))
+        repair = MoreCapability(o.queue, o.r, most - (capability[o.r] or 0))
+        return repair, _with_queue(ledger.problem, o.queue, capability=larger)
+    if o.code == ShareLimit.code and o.queue is not None:
+        return _weight_change(ledger, o.queue, o.r, asked, max_weight_factor)
+    return _guarantee_change(ledger, o)
+
+
+def _weight_change(
+    ledger: QueueBooks, q: int, r: int, asked: int, max_weight_factor: int
+) -> tuple[Repair, Problem] | None:
+    """The smallest weight with which the queue's share suffices, by bisection: the share grows with the weight."""
+    now = ledger.problem.queues[q].weight
+
+    def suffices(weight: int) -> bool:
+        heavier = ledger.with_problem(_with_queue(ledger.problem, q, weight=weight))
+        ceilings = (c for c in heavier.queue_rules.ceilings_by_queue[q] if c.code == ShareLimit.code)
+        limits = [ceiling.limits[r] for ceiling in ceilings]
+        return all(limit is None or ledger.direct[q][r] + asked <= limit for limit in limits)
+
+    low, high = now + 1, now * max_weight_factor
+    if not suffices(high):
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if suffices(middle) else (middle + 1, high)
+    return MoreWeight(q, low, now), _with_queue(ledger.problem, q, weight=low)
+
+
+def _guarantee_change(ledger: QueueBooks, o: QueueObstacle) -> tuple[Repair, Problem] | None:
+    """A smaller guarantee of the other queue that keeps most, so that one change suffices where it can."""
+    queues, need = ledger.problem.queues, ledger.needed_amounts(o.r)
+
+    def kept(q: int) -> int:
+        held = ledger.direct[q][o.r] + sum(need[c] for c in ledger.children[q])
+        guaranteed = queues[q].guarantee[o.r] or 0
+        return guaranteed if o.is_ceiling else min(guaranteed, need[q] - held)
+
+    q = min(o.guaranteed_queues, key=lambda q: (-kept(q), q), default=None)
+    less = 0 if q is None else min(o.missing, kept(q))
+    if q is None or not less:
+        return None
+    smaller = tuple((x or 0) - less if i == o.r else x for i, x in enumerate(queues[q].guarantee))
+    return SmallerGuarantee(q, o.r, less), _with_queue(ledger.problem, q, guarantee=smaller)
+
+
+def _with_queue(problem: Problem, q: int, **changes: Any) -> Problem:
+    queues = enumerate(problem.queues)
+    return problem.with_queues(tuple(replace(queue, **changes) if i == q else queue for i, queue in queues))

@@ -1,0 +1,196 @@
+"""The catalogue of obstacles in queues: every limit that would have to go for a gang to be allowed, and no other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from solver.diagnosis.state import DiagnosisState
+from solver.facts import CapabilityLimit, ClosedQueue, Fact, GuaranteeReserve, ResourceShortage, ShareLimit
+from solver.problem import Limits, Problem, Queue, Vector
+from solver.semantics.queue_limits import queue_path
+from solver.state.queue_books import QueueBooks
+
+
+@dataclass(frozen=True, slots=True)
+class QueueObstacle:
+    """A limit on resource r that the gang would break. queue: whose; None for guarantees kept in the whole cluster.
+
+    code: of its fact. is_ceiling: one of `QueueRules.ceilings_by_queue`, else a guarantee. limit: what may be held;
+    available: what is left of it; missing: what is too little. guaranteed_queues: whose guarantees the gang meets.
+    """
+
+    code: str
+    queue: int | None
+    r: int
+    is_ceiling: bool
+    limit: int
+    available: int
+    missing: int
+    guaranteed_queues: tuple[int, ...] = ()
+
+    @property
+    def reason_key(self) -> tuple[str, int, int]:
+        """All that guarantees keep of one resource is one reason: what lifts one of these limits lifts all."""
+        return self.code, -1 if self.queue is None or self.code == GuaranteeReserve.code else self.queue, self.r
+
+
+def queue_obstacles(ledger: QueueBooks, queue: int, amount: Vector) -> Iterator[QueueObstacle]:
+    """Every ceiling and every guarantee that `amount` more would break."""
+    for q in ledger.path(queue):
+        for ceiling in ledger.queue_rules.ceilings_by_queue[q]:
+            if not ceiling.includes_descendants and q != queue:
+                continue
+            have = ledger.amount_counted(ceiling)
+            for r, (asked, most) in enumerate(zip(amount, ceiling.limits, strict=True)):
+                if asked and most is not None and have[r] + asked > most:
+                    by_guarantees = ceiling.code == GuaranteeReserve.code
+                    others = _competing_guarantees(ledger.problem, q, r) if by_guarantees else ()
+                    left, missing = max(0, most - have[r]), have[r] + asked - most
+                    yield QueueObstacle(ceiling.code, q, r, True, most, left, missing, others)
+    then = ledger.copy()
+    then.charge_queue(queue, amount)
+    for at, r in ledger.violated_guarantees(queue, amount):
+        others, needed = _unmet_guarantees(ledger, queue, at, r), then.needed_amounts(r)
+        if at is None:
+            most, missing = ledger.cluster_total[r], _root_total(then.problem, needed) - ledger.cluster_total[r]
+        elif others:
+            most = ledger.problem.queues[at].capability[r] or 0
+            missing = needed[at] - most
+        else:
+            continue  # no guarantee is unmet: the capability is an obstacle of its own
+        # Without unmet guarantees more runs than the nodes have in sum.
+        code = GuaranteeReserve.code if others else ResourceShortage.code
+        yield QueueObstacle(code, at, r, False, most, max(0, amount[r] - missing), missing, others)
+
+
+def _competing_guarantees(problem: Problem, q: int, r: int) -> tuple[int, ...]:
+    """The queues whose guarantees lower the real capability of queue q: in the flat rule all others, else those beside
+    it and beside the queues above it."""
+    path = queue_path(problem, q)
+    parents = {problem.queues[above].parent for above in path} - {None}
+    found = []
+    for c, queue in enumerate(problem.queues):
+        competes = (c not in path and queue.parent in parents) if problem.policy.hierarchical else c != q
+        if competes and queue.guarantee[r]:
+            found.append(c)
+    return tuple(found)
+
+
+def _unmet_guarantees(ledger: QueueBooks, queue: int, at: int | None, r: int) -> tuple[int, ...]:
+    """The queues outside the gang's path, and below `at` where it is one, that hold less than their guarantee."""
+    path, found = ledger.path(queue), []
+    for q, spec in enumerate(ledger.problem.queues):
+        if q not in path and (at is None or at in ledger.path(q)) and ledger.held[q][r] < (spec.guarantee[r] or 0):
+            found.append(q)
+    return tuple(found)
+
+
+def _root_total(problem: Problem, amounts: Sequence[int]) -> int:
+    return sum(amounts[q] for q, queue in enumerate(problem.queues) if queue.parent is None)
+
+
+def without_obstacle(problem: Problem, queue: int, obstacle: QueueObstacle) -> Problem:
+    """The problem without one obstacle for a gang of this queue: that capability, or the guarantees of the resource
+    outside the queue's path and those that are named. A share by weight stays."""
+    r = obstacle.r
+    if obstacle.code == CapabilityLimit.code:
+        return _with_changed_queues(
+            problem,
+            lambda q, x: replace(x, capability=_without_limit(x.capability, r)) if q == obstacle.queue else x,
+        )
+    if obstacle.code == GuaranteeReserve.code:
+        kept = frozenset(queue_path(problem, queue)) - frozenset(obstacle.guaranteed_queues)
+        return _with_changed_queues(
+            problem, lambda q, x: x if q in kept else replace(x, guarantee=_without_limit(x.guarantee, r))
+        )
+    return problem
+
+
+def _with_changed_queues(problem: Problem, change: Callable[[int, Queue], Queue]) -> Problem:
+    return problem.with_queues(tuple(change(q, queue) for q, queue in enumerate(problem.queues)))
+
+
+def _without_limit(limits: Limits, r: int) -> Limits:
+    return tuple(None if i == r else limit for i, limit in enumerate(limits))
+
+
+def binding_obstacles(
+    ledger: QueueBooks, queue: int, amount: Vector, cluster: QueueBooks | None
+) -> list[QueueObstacle]:
+    """All that must be lifted so that the gang is allowed, one for each reason and resource; none can be spared.
+
+    cluster: what the cluster holds where guarantees are kept in all of it; None where that does not matter.
+    Capabilities come first, then what guarantees leave, then shares by weight: each is derived from those before it,
+    and is asked again without them.
+    """
+    found: dict[tuple[str, int, int], QueueObstacle] = {}
+    while True:
+        every = [o for o in queue_obstacles(ledger, queue, amount) if o.queue is not None]
+        if cluster is not None:
+            every += [o for o in queue_obstacles(cluster, queue, amount) if o.queue is None]
+        new = [o for o in every if o.reason_key not in found]
+        if not new:
+            return list(found.values())
+        first, problem = min(o.code for o in new), ledger.problem
+        for o in _tightest_obstacles(o for o in new if o.code == first):
+            found[o.reason_key] = o
+            problem = without_obstacle(problem, queue, o)
+        ledger = ledger.with_problem(problem)
+
+
+def _tightest_obstacles(several: Iterable[QueueObstacle]) -> list[QueueObstacle]:
+    """Of each reason and resource the limit that leaves least, with the queues of all of them."""
+    found: dict[tuple[str, int, int], QueueObstacle] = {}
+    for o in several:
+        other = found.get(o.reason_key, o)
+        tight = o if o.available < other.available else other
+        queues = tuple(sorted({*o.guaranteed_queues, *other.guaranteed_queues}))
+        found[o.reason_key] = replace(tight, guaranteed_queues=queues)
+    return list(found.values())
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDemand:
+    """What a gang wants of its queue: beside its running pods, and with nothing of it running."""
+
+    queue: int
+    remaining: Vector
+    total: Vector
+
+
+def queue_facts(
+    state: DiagnosisState, ledger: QueueBooks, demand: QueueDemand, cluster: QueueBooks | None
+) -> list[Fact]:
+    """All that must be lifted where the queues hold what `ledger` says, and the cluster what `cluster` says."""
+    queue, idle = demand.queue, state.idle_ledger
+    found: list[Fact] = []
+    if not ledger.queue_rules.accepts_gangs[queue]:
+        closed = (q for q in ledger.path(queue) if not ledger.problem.queues[q].open)
+        found.append(ClosedQueue(next(closed, queue)))
+    permanent = {}
+    for o in binding_obstacles(idle, queue, demand.total, None if cluster is None else idle):
+        if o.code != ShareLimit.code:
+            permanent[o.reason_key] = o
+    for o in binding_obstacles(ledger, queue, demand.remaining, cluster):
+        never = o.reason_key in permanent
+        found.append(_queue_fact(state, ledger, demand, permanent.get(o.reason_key, o), never))
+    return found
+
+
+def _queue_fact(state: DiagnosisState, ledger: QueueBooks, demand: QueueDemand, o: QueueObstacle, never: bool) -> Fact:
+    asked = demand.total[o.r] if never else demand.remaining[o.r]
+    if o.code == GuaranteeReserve.code:
+        q = demand.queue if o.queue is None else o.queue
+        return GuaranteeReserve(asked, o.available, q, o.r, o.guaranteed_queues, never=never)
+    if o.queue is None:
+        return ResourceShortage(asked, o.available, o.r, never=never)
+    kind = CapabilityLimit if o.code == CapabilityLimit.code else ShareLimit
+    gangs = _started_inside(state, o.queue) if ledger is state.after.queue_books else ()
+    return kind(asked, o.available, o.queue, o.r, o.limit, gangs, never=never)
+
+
+def _started_inside(state: DiagnosisState, q: int) -> tuple[int, ...]:
+    """The gangs that the plan starts in a queue or below it."""
+    gangs, path = state.problem.gangs, state.after.queue_books.path
+    return tuple(j for j in sorted(state.started_placements) if q in path(gangs[j].queue))

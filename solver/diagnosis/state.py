@@ -1,0 +1,247 @@
+"""The world in which a gang waits, and the scenarios about which it is asked: the world with something out of the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+
+from solver.diagnosis.question import FitQuestion
+from solver.options import Options
+from solver.problem import Gang, Node, Placement, Problem
+from solver.semantics.device_slots import (
+    FreeVectors,
+    IntArray,
+    SlotUses,
+    capacity_vectors,
+    slot_positions,
+    vectors_without_foreign,
+)
+from solver.semantics.placements import Placements, new_placements
+from solver.semantics.topology import TopologyTree
+from solver.state.free_nodes import overcommitted_vectors
+from solver.state.pod_rules import ExistingPods, PodRuleCounts
+from solver.state.queue_books import QueueBooks
+from solver.state.state import State
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A gang, as written or relaxed, and what is in its way: gangs that the plan starts, all running pods, pod rules.
+
+    own_running: its pods that run in truth; where `gang.running` is empty they have given their room back.
+    returned_nodes: nodes that are away now and are back in the scenario.
+    """
+
+    gang: Gang
+    own_running: tuple[Placement, ...] = ()
+    with_started: bool = True
+    with_running: bool = True
+    returned_nodes: tuple[int, ...] = ()
+    with_pod_rules: bool = True
+
+
+@dataclass
+class DiagnosisState:
+    """The cluster before and after the plan. Only its cache changes, so that it can be sent to another process.
+
+    before: with what runs only; after: what is free, held by queues and counted by pod rules with the plan.
+    started_placements, kept_placements: of gangs that the plan starts and keeps; slot_uses: their device slots.
+    reserved_nodes: held for a gang that waits. exclusions_in_classes: node classes also stand for exclusions, not only
+    for selectors. exclusions: gang -> excluded nodes that are not in the classes, on which no repair may count.
+    """
+
+    before: State
+    after: State
+    started_placements: Placements
+    kept_placements: Placements
+    options: Options
+    slot_uses: SlotUses = field(default_factory=dict)
+    reserved_nodes: tuple[int, ...] = ()
+    exclusions_in_classes: bool = False
+    exclusions: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    _cache: dict[Hashable, Any] = field(default_factory=dict, init=False)
+
+    def cached(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What `make` returned when it was first asked for this key."""
+        if key not in self._cache:
+            self._cache[key] = make()
+        value: T = self._cache[key]
+        return value
+
+    @property
+    def problem(self) -> Problem:
+        return self.before.problem
+
+    @property
+    def tree(self) -> TopologyTree:
+        return self.before.tree
+
+    @cached_property
+    def has_maintenance(self) -> bool:
+        return any(node.maintenance_in is not None for node in self.problem.nodes)
+
+    # ---- nodes that are away
+
+    @cached_property
+    def away_nodes(self) -> tuple[int, ...]:
+        return tuple(n for n, node in enumerate(self.problem.nodes) if node.returning is not None)
+
+    def problem_with_returned(self, returned_nodes: tuple[int, ...]) -> tuple[Problem, TopologyTree]:
+        """The problem and its tree with some nodes back."""
+        if not returned_nodes:
+            return self.problem, self.tree
+
+        def make() -> tuple[Problem, TopologyTree]:
+            nodes = list(self.problem.nodes)
+            for n in returned_nodes:
+                nodes[n] = _returned(nodes[n])
+            problem = replace(self.problem, nodes=tuple(nodes))
+            return problem, TopologyTree(problem)
+
+        return self.cached(("returned", returned_nodes), make)
+
+    @cached_property
+    def idle_ledger(self) -> QueueBooks:
+        """The queues with nothing held, and the empty cluster with all its nodes."""
+        return self.ledger_with_returned(self.away_nodes, running=False)
+
+    def ledger_with_returned(self, returned_nodes: tuple[int, ...], running: bool = True) -> QueueBooks:
+        """The queues with what runs, or with nothing held, in a cluster with some nodes back."""
+        if running and not returned_nodes:
+            return self.before.queue_books
+        problem, _ = self.problem_with_returned(returned_nodes)
+        key = ("ledger", returned_nodes, running)
+        return self.cached(key, lambda: QueueBooks(problem if running else _idle_problem(problem)))
+
+    def _away_amounts(self, returned_nodes: tuple[int, ...], running: bool) -> FreeVectors:
+        """What nodes have less while they are away: of what may be given, or of all that they hold."""
+        vectors = vectors_without_foreign if running else capacity_vectors
+        then, _ = self.problem_with_returned(returned_nodes)
+        return self.cached(("away", returned_nodes, running), lambda: vectors(self.problem).minus(vectors(then)))
+
+    # ---- what the plan gives
+
+    @cached_property
+    def capacity(self) -> FreeVectors:
+        return capacity_vectors(self.problem)
+
+    @cached_property
+    def planned_amounts(self) -> FreeVectors:
+        """What the plan gives to the gangs that it starts, beyond what they run."""
+        total = FreeVectors(np.zeros_like(self.capacity.amounts), np.zeros_like(self.capacity.slots))
+        for i in self.started_placements:
+            self.add_planned_amounts(total, i)
+        return total
+
+    def add_planned_amounts(self, free: FreeVectors, i: int) -> None:
+        """Add what the plan gives to gang i beyond what it runs."""
+        roles = self.problem.gangs[i].roles
+
+        def make() -> tuple[IntArray, IntArray]:
+            pods = [(p, p.pods) for p in self.started_placements[i]]
+            pods += [(p, -p.pods) for p in self.problem.gangs[i].running]
+            rows = np.array([[number * a for a in roles[p.role].request] for p, number in pods], dtype=np.int64)
+            return np.array([p.node for p, _ in pods], dtype=np.int64), rows.reshape(-1, len(self.problem.resources))
+
+        nodes, amounts = self.cached(("planned", i), make)
+        np.add.at(free.amounts, nodes, amounts)
+        for use in self.slot_uses.get(i, ()):
+            group, position = self._slot_positions[use.node][use.slot]
+            (request,) = (r for r in roles[use.role].slot_requests if r.slot_group == group)
+            free.slots[use.node, group, position] += np.array(request.share, dtype=np.int64) * use.pods
+
+    @cached_property
+    def _slot_positions(self) -> list[list[tuple[int, int]]]:
+        return slot_positions(self.problem)
+
+    def release_pods(self, free: FreeVectors, leaving: Iterable[tuple[Gang, Iterable[Placement]]]) -> None:
+        """Add what these pods hold; where what runs exceeds a node, that is paid first."""
+        more = np.zeros_like(free.amounts)
+        for gang, pods in leaving:
+            for p in pods:
+                more[p.node] += np.array(gang.roles[p.role].request, dtype=np.int64) * p.pods
+        free.amounts[:] = np.where(more > 0, np.maximum(free.amounts + more - self._overcommitted, 0), free.amounts)
+
+    @cached_property
+    def _overcommitted(self) -> IntArray:
+        return overcommitted_vectors(self.problem)
+
+    # ---- pod rules
+
+    @cached_property
+    def running_rule_counts(self) -> PodRuleCounts | None:
+        """The pods that pod rules count beside what runs."""
+        planned = self.after.rule_counts
+        return None if planned is None else PodRuleCounts(self.problem, planned.existing_pods)
+
+    def rule_counts_without(self, gangs: Iterable[int]) -> PodRuleCounts | None:
+        """As with the plan, without some of the gangs that it starts."""
+        if self.after.rule_counts is None:
+            return None
+        left = self.after.rule_counts.copy()
+        for i in gangs:
+            gang = self.problem.gangs[i]
+            for p in new_placements(gang, self.started_placements[i]):
+                left.add_pods(gang.roles[p.role], p.node, -p.pods, 0)
+        return left
+
+    def _permanent_rule_counts(self, gang: Gang) -> PodRuleCounts:
+        """The empty cluster but for the gang's own running pods. Only anti-affinity, and rules among its own pods, never
+        change: other pods may come and meet the rest."""
+
+        def make() -> PodRuleCounts:
+            rules = enumerate(self.problem.pod_rules)
+            sure = frozenset(rho for rho, r in rules if r.rule_kind == "anti-affinity" or r.own_gang_only)
+            return PodRuleCounts(self.problem, ExistingPods(self.problem, only=gang), sure)
+
+        rules = tuple((role.owned_rules, role.selecting_rules) for role in gang.roles) if gang.running else ()
+        return self.cached(("permanent", gang.running, rules), make)
+
+    # ---- scenarios
+
+    def question(self, s: Scenario) -> FitQuestion:
+        problem, tree = self.problem_with_returned(s.returned_nodes)
+        alone, free, counts = replace(problem, gangs=(s.gang,)), self._free_vectors(s), self._rule_counts(s)
+        return FitQuestion(State.from_free(alone, tree, free, self.before.queue_books, counts))
+
+    def _rule_counts(self, s: Scenario) -> PodRuleCounts | None:
+        if not s.with_pod_rules or self.after.rule_counts is None:
+            return None
+        if not s.with_running:
+            return self._permanent_rule_counts(s.gang)
+        return self.after.rule_counts if s.with_started else self.running_rule_counts
+
+    def _free_vectors(self, s: Scenario) -> FreeVectors:
+        """What is free for the gang. The slots of its own running pods are not known and stay as they are."""
+        if s.with_running:
+            free = (self.after if s.with_started else self.before).free
+        else:
+            free = self.capacity.minus(self.planned_amounts) if s.with_started else self.capacity
+        if s.own_running and s.with_running != bool(s.gang.running):
+            free, sign = free.copy(), 1 if s.with_running else -1
+            for p in s.own_running:
+                free.amounts[p.node] += np.array(s.gang.roles[p.role].request, dtype=np.int64) * (sign * p.pods)
+        if s.returned_nodes:
+            free = free.minus(self._away_amounts(s.returned_nodes, s.with_running))
+        return free.nonnegative()
+
+
+def _returned(node: Node) -> Node:
+    then = node.returning
+    if then is None:
+        return node
+    given = {"node_class": then.node_class, "capacity": then.capacity, "free": then.free, "slots": then.slots}
+    return replace(node, **given, returning=None)  # type: ignore[arg-type]
+
+
+def _idle_problem(problem: Problem) -> Problem:
+    """Nothing runs, of no gang and of no other pod."""
+    nothing = (0,) * len(problem.resources)
+    nodes = tuple(replace(node, free=node.capacity) for node in problem.nodes)
+    return replace(problem, nodes=nodes, queues=tuple(replace(q, used=nothing) for q in problem.queues), gangs=())

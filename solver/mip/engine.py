@@ -1,8 +1,7 @@
-"""PuLP model in, honest status out: HiGHS by one bulk hand-over, CBC where HiGHS is missing.
+"""One solve of a PuLP model with an honest status: HiGHS by one bulk transfer, CBC where HiGHS is missing.
 
 PuLP's own `HiGHS` adds columns and rows one call at a time, calls a time limit "Optimal" and knows no MIP start. This
-module hands the whole model over in one `passModel`, sets the start, and reads value, bound and status from HiGHS
-itself.
+module passes the whole model in one `passModel`, sets the start, and reads value, bound and status from HiGHS itself.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ nothing there."""
 
 @dataclass(frozen=True, slots=True)
 class SolveResult:
-    """status: "optimal" within the asked gap, "feasible" when a limit struck, "infeasible" proved, "unknown" when a
-    limit struck before any solution.
+    """status: "optimal" within the requested gap; "feasible" when a limit came first; "infeasible" proved; "unknown"
+    when a limit came before any solution.
 
     value and bound are in the model's own sense and sign. values: variable name -> value, integers exact; empty without
     a solution.
@@ -50,7 +49,7 @@ class SolveResult:
 
 @dataclass(slots=True)
 class TimeLimitWatch:
-    """struck: whether the clock ended a solve. Then the same input may give another plan on another day."""
+    """hit_time_limit: whether the clock ended a solve, so that the same input may give another plan on another day."""
 
     hit_time_limit: bool = False
 
@@ -60,8 +59,7 @@ _WATCHES: ContextVar[tuple[TimeLimitWatch, ...]] = ContextVar("watches", default
 
 @contextmanager
 def watch_time_limit() -> Iterator[TimeLimitWatch]:
-    """Notes whether the clock strikes in any solve inside. A limit of nodes is no clock: it strikes the same every
-    time."""
+    """Notes whether the clock ends any solve inside. A limit of nodes is no clock: it is the same every time."""
     watch = TimeLimitWatch()
     token = _WATCHES.set((*_WATCHES.get(), watch))
     try:
@@ -71,7 +69,7 @@ def watch_time_limit() -> Iterator[TimeLimitWatch]:
 
 
 def record_time_limit() -> None:
-    """The clock has ended a solve."""
+    """Note that the clock has ended a solve."""
     for watch in _WATCHES.get():
         watch.hit_time_limit = True
 
@@ -84,48 +82,39 @@ def solve_model(
     skip_presolve: bool = False,
     target_value: float | None = None,
 ) -> SolveResult:
-    """Solve `model` (objective set). `start`: variable name -> value of a known solution; names that are missing are
-    completed by HiGHS.
+    """Solve `model`, whose objective is set.
 
-    relaxed: integers may be fractions; the values then are not rounded. quick: no presolve, for a model where a limit
-    is likely to strike anyway. enough: of a maximisation, a value that no solution exceeds by more than rounding: the
-    search may end at the first that has it.
+    start: variable name -> value of a known solution; HiGHS completes missing names. relaxation: integers may be
+    fractions, and values are not rounded. skip_presolve: for a model where a limit is likely to come first anyway.
+    target_value: of a maximisation, a value that no solution exceeds by more than rounding: the search may end at the
+    first solution that has it.
 
-    Raises RuntimeError when the engine that is asked for, or any, is not installed; ValueError when two variables have
-    one name.
+    Raises RuntimeError when the requested engine, or any, is not installed; ValueError when two variables have one
+    name.
     """
     if options.deadline is not None:
         options = replace(options, time_limit=max(0.0, options.deadline - time.monotonic()))
         if not options.time_limit:
             record_time_limit()
-            worst, best = (
-                (float("-inf"), float("inf")) if model.sense == pulp.LpMaximize else (float("inf"), float("-inf"))
-            )
-            return SolveResult("unknown", worst, best, {})
+            return SolveResult("unknown", _worst_value(model), -_worst_value(model), {})
     variables = model.variables()  # PuLP walks through all rows for them
     if len({v.name for v in variables}) < len(variables):
         raise ValueError("two variables of the model have the same name, so that its solution cannot be told")
     engine = options.engine or ("highs" if highspy is not None else "cbc")
     if engine == "highs" and highspy is None:
         raise RuntimeError("the HiGHS engine was asked for, and the package highspy is not installed")
-    return (
-        _solve_with_highs(model, variables, options, start, relaxation, skip_presolve, target_value)
-        if engine == "highs"
-        else _solve_with_cbc(model, options, relaxation)
-    )
+    if engine == "cbc":
+        return _solve_with_cbc(model, options, relaxation)
+    settings = _highs_settings(options, skip_presolve, target_value)
+    return _solve_with_highs(model, variables, settings, start, relaxation)
 
 
-def _solve_with_highs(
-    model: pulp.LpProblem,
-    variables: list[Any],
-    options: Options,
-    start: Mapping[str, float] | None,
-    relaxed: bool,
-    quick: bool,
-    enough: float | None,
-) -> SolveResult:
-    highs = highspy.Highs()  # type: ignore[no-untyped-call]
-    for key, value in {
+def _worst_value(model: pulp.LpProblem) -> float:
+    return float("-inf") if model.sense == pulp.LpMaximize else float("inf")
+
+
+def _highs_settings(options: Options, skip_presolve: bool, target_value: float | None) -> dict[str, Any]:
+    settings: dict[str, Any] = {
         "output_flag": False,
         "threads": 1,
         "random_seed": options.seed,
@@ -134,13 +123,25 @@ def _solve_with_highs(
         "time_limit": options.time_limit,
         "mip_max_nodes": options.max_nodes,
         "mip_pool_soft_limit": options.budget.cuts,
-        "presolve": "off" if quick else "choose",  # off: a third of the time on spread models, and solutions as good
+        # off: a third of the time on spread models, and solutions as good
+        "presolve": "off" if skip_presolve else "choose",
         "presolve_rule_off": AGGREGATOR_RULE,
-        **({} if enough is None else {"objective_target": enough - FEASIBILITY_TOLERANCE}),
-    }.items():
+    }
+    return settings if target_value is None else settings | {"objective_target": target_value - FEASIBILITY_TOLERANCE}
+
+
+def _solve_with_highs(
+    model: pulp.LpProblem,
+    variables: list[Any],
+    settings: Mapping[str, Any],
+    start: Mapping[str, float] | None,
+    relaxation: bool,
+) -> SolveResult:
+    highs = highspy.Highs()  # type: ignore[no-untyped-call]
+    for key, value in settings.items():
         highs.setOptionValue(key, value)
     column = {id(v): i for i, v in enumerate(variables)}
-    integral = [not relaxed and v.cat == pulp.LpInteger for v in variables]
+    integral = [not relaxation and v.cat == pulp.LpInteger for v in variables]
     highs.passModel(_highs_lp(model, variables, column, integral))
     if start:
         known = [(i, start[v.name]) for i, v in enumerate(variables) if v.name in start]
@@ -193,7 +194,7 @@ def _highs_result(model: pulp.LpProblem, variables: list[Any], integral: list[bo
     info, status = highs.getInfo(), highs.getModelStatus()
     if status == highspy.HighsModelStatus.kTimeLimit:
         record_time_limit()
-    worst = float("-inf") if model.sense == pulp.LpMaximize else float("inf")
+    worst = _worst_value(model)
     if status in (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible):
         return SolveResult("infeasible", worst, worst, {})
     is_mip = any(integral)
@@ -213,10 +214,10 @@ def _highs_result(model: pulp.LpProblem, variables: list[Any], integral: list[bo
     )
 
 
-def _solve_with_cbc(model: pulp.LpProblem, options: Options, relaxed: bool) -> SolveResult:
-    """The CBC that comes with PuLP, by its path since PuLP 4 will want it so.
+def _solve_with_cbc(model: pulp.LpProblem, options: Options, relaxation: bool) -> SolveResult:
+    """The CBC that comes with PuLP, by its path since PuLP 4 will require that.
 
-    CBC tells no bound through PuLP: a proof gives the value, a limit gives none (an infinite gap, said as such).
+    CBC tells no bound through PuLP: a proof gives the value, a limit none (an infinite gap).
     """
     if not model.objective:
         # PuLP would give an empty objective a variable of its own, and leave it behind in the model, in no row, where
@@ -226,7 +227,7 @@ def _solve_with_cbc(model: pulp.LpProblem, options: Options, relaxed: bool) -> S
     model.solve(
         pulp.COIN_CMD(
             path=pulp.PULP_CBC_CMD.pulp_cbc_path,
-            mip=not relaxed,
+            mip=not relaxation,
             msg=False,
             gapRel=options.gap,
             threads=1,
@@ -234,7 +235,7 @@ def _solve_with_cbc(model: pulp.LpProblem, options: Options, relaxed: bool) -> S
             maxNodes=options.max_nodes,
         )
     )
-    worst = float("-inf") if model.sense == pulp.LpMaximize else float("inf")
+    worst = _worst_value(model)
     if model.sol_status != pulp.LpSolutionOptimal and time.monotonic() - began >= options.time_limit:
         record_time_limit()
     if model.sol_status == pulp.LpSolutionInfeasible or model.status == pulp.LpStatusInfeasible:
@@ -243,7 +244,7 @@ def _solve_with_cbc(model: pulp.LpProblem, options: Options, relaxed: bool) -> S
         return SolveResult("unknown", worst, -worst, {})
     value = float(pulp.value(model.objective) or 0.0)
     found = {
-        v.name: float(round(v.varValue)) if v.cat == pulp.LpInteger and not relaxed else float(v.varValue)
+        v.name: float(round(v.varValue)) if v.cat == pulp.LpInteger and not relaxation else float(v.varValue)
         for v in model.variables()
     }
     proven = model.sol_status == pulp.LpSolutionOptimal and options.gap == 0.0

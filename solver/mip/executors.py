@@ -1,11 +1,11 @@
-"""Where independent parts of a plan are worked out: here, in worker processes, or on any `concurrent.futures.Executor`,
-e.g. a Dask cluster's.
+"""Where independent parts of a plan are computed: in this process, in worker processes, or on any
+`concurrent.futures.Executor`, e.g. a Dask cluster's.
 
     mapper.map(function, shared, tasks, work) == [function(shared, task) for task in tasks]
 
-whatever the mapper: `function` is a module's own and looks at nothing but its arguments, workers run the same code
-(`fingerprint`), and results come back in the order of the tasks. A part that gets no answer from elsewhere is worked
-out here; `Elsewhere.faults` says why.
+with any mapper: `function` is at module level and depends only on its arguments, workers run the same code
+(`code_fingerprint`), and results come back in the order of the tasks. A part without an answer from a remote executor
+is computed here; `RemoteExecutor.faults` says why.
 """
 
 from __future__ import annotations
@@ -36,21 +36,20 @@ Result = TypeVar("Result")
 log = logging.getLogger(__name__)
 
 MIN_REMOTE_WORK = 4_000_000
-"""Work from which on parts go to processes: to start them takes about a second, which two of them must save first."""
+"""Least work that is sent to processes: starting them takes about a second, which two of them must save first."""
 
 CHUNKS_PER_WORKER = 4
-"""Bundles of tasks for each worker: few, since each carries what the tasks share; several, since tasks are not equally
-long."""
+"""Chunks of tasks for each worker: few, since each carries the shared argument; several, since tasks differ in length.
+"""
 
 POLL_SECONDS = 1.0
-"""Seconds between two looks at whether anybody is still there to answer."""
+"""Seconds between two checks that a worker is alive."""
 
 
 class Mapper(Protocol):
-    """work: a deterministic estimate of all tasks together, about microseconds of one core; it decides where, never
-    what.
+    """work: a deterministic estimate of all tasks, about microseconds of one core; it decides where, never what.
 
-    faults: why parts that were sent away were worked out here after all, for people; empty when all went well.
+    faults: why parts that were sent away were computed here after all, for people; empty when all went well.
     """
 
     @property
@@ -77,9 +76,9 @@ LOCAL_EXECUTOR = LocalExecutor()
 
 @dataclass(frozen=True, slots=True)
 class WorkerPool:
-    """An executor at work. width: tasks that it works on at once. stop: lets it go, whatever state it is in.
+    """A running executor. parallelism: tasks that it runs at once. stop: shuts it down in any state.
 
-    alive: whether somebody may still answer, asked while waiting; None for an executor that itself ends what is lost.
+    is_alive: whether an answer may still come, asked while waiting; None for an executor that itself ends lost tasks.
     """
 
     executor: concurrent.futures.Executor
@@ -90,9 +89,9 @@ class WorkerPool:
 
 @dataclass
 class RemoteExecutor:
-    """On an executor, started when there is first work worth it, and given up for good at its first fault.
+    """Runs tasks on an executor, which is started by the first work large enough and given up at its first fault.
 
-    start: whatever it raises is a fault. worth: the least work that is sent.
+    start_pool: whatever it raises is a fault. min_work: the least work that is sent.
     """
 
     start_pool: Callable[[], WorkerPool]
@@ -110,14 +109,13 @@ class RemoteExecutor:
         return [found[i] if i in found else function(shared, task) for i, task in enumerate(tasks)]
 
     def open(self) -> None:
-        """Start now, so that a fault is known at once."""
+        """Start now, so that a fault shows at once."""
         with self._recording_faults():
             self._running_pool()
 
     @contextmanager
     def _recording_faults(self) -> Iterator[None]:
-        """An executor of any make may raise anything. A mistake of the function itself comes again when it is asked
-        here."""
+        """An executor may raise anything. An error of the function itself is raised again when it is called here."""
         try:
             yield
         except Exception as error:
@@ -133,26 +131,26 @@ class RemoteExecutor:
     def _collect_results(
         self, function: Callable[[Any, Any], Result], shared: object, tasks: Sequence[object], found: dict[int, Result]
     ) -> None:
-        """Fill `found`, index of the task -> result, as far as answers come."""
-        crew = self._running_pool()
+        """Fill `found`, index of the task -> result, while answers come."""
+        pool = self._running_pool()
         sent = pickle.dumps(shared, pickle.HIGHEST_PROTOCOL)
-        number = min(len(tasks), CHUNKS_PER_WORKER * crew.parallelism)
+        number = min(len(tasks), CHUNKS_PER_WORKER * pool.parallelism)
         chunks = [range(first, len(tasks), number) for first in range(number)]
         futures = [
-            crew.executor.submit(run_chunk, code_fingerprint(), sent, function, [tasks[i] for i in chunk])
+            pool.executor.submit(run_chunk, code_fingerprint(), sent, function, [tasks[i] for i in chunk])
             for chunk in chunks
         ]
         for chunk, future in zip(chunks, futures, strict=True):
-            answers, struck = _await_chunk(future, crew.is_alive)
+            answers, struck = _await_chunk(future, pool.is_alive)
             found.update(zip(chunk, answers, strict=True))
             if struck:
                 record_time_limit()
 
     def close(self) -> None:
-        """Let the executor go; the next work worth it would start one again."""
+        """Shut the executor down; the next work large enough starts one again."""
         if self._pool is not None:
-            crew, self._pool = self._pool, None
-            crew.stop()
+            pool, self._pool = self._pool, None
+            pool.stop()
 
     def __enter__(self) -> RemoteExecutor:
         return self
@@ -164,7 +162,7 @@ class RemoteExecutor:
 def _await_chunk(
     future: concurrent.futures.Future[tuple[list[Result], bool]], is_alive: Callable[[], bool] | None
 ) -> tuple[list[Result], bool]:
-    """Raises what the executor or the function raised, ConnectionError when nobody is left to answer."""
+    """Raises what the executor or the function raised; ConnectionError when no worker is left to answer."""
     while is_alive is not None:
         try:
             return future.result(timeout=POLL_SECONDS)
@@ -175,7 +173,7 @@ def _await_chunk(
 
 
 def process_executor(number: int | None = None, min_work: int = MIN_REMOTE_WORK) -> RemoteExecutor:
-    """Worker processes of this machine, as many as it has cores for us; nothing is worth sending to a single one.
+    """Worker processes of this machine, one for each available core; with a single core nothing is sent.
 
     A script that solves with processes needs the usual `if __name__ == "__main__":`, since a new process imports it.
     """
@@ -192,8 +190,8 @@ def process_executor(number: int | None = None, min_work: int = MIN_REMOTE_WORK)
 
 
 def _exit_with_parent() -> None:
-    """A worker whose parent was killed would wait for work for ever; one that is interrupted with its parent need not
-    say so."""
+    """End this worker with its parent: if the parent was killed, the worker would wait for work for ever; an interrupt
+    of both needs no message of its own."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     parent = multiprocessing.parent_process()
 
@@ -206,13 +204,13 @@ def _exit_with_parent() -> None:
 
 
 class VersionMismatch(Exception):
-    """A worker has other code than the one who asks, so its results might differ."""
+    """A worker has other code than the caller, so its results might differ."""
 
 
 def run_chunk(
     code: str, payload: bytes, function: Callable[[Any, Any], Result], tasks: Sequence[object]
 ) -> tuple[list[Result], bool]:
-    """What a worker runs: the results, and whether the clock ended a solve. Raises OtherCode."""
+    """What a worker runs: the results, and whether the clock ended a solve. Raises VersionMismatch."""
     if code != code_fingerprint():
         raise VersionMismatch("the workers have another version of gangplan or of what it needs")
     shared = _load_shared(payload)
@@ -225,16 +223,16 @@ _THREAD_CACHE = threading.local()
 
 
 def _load_shared(payload: bytes) -> object:
-    """What the tasks share, kept from one bundle to the next; by each thread for itself, since its caches are not made
-    for two."""
+    """The shared argument, cached from one chunk to the next; per thread, since its caches are not thread-safe."""
     if getattr(_THREAD_CACHE, "sent", None) != payload:
-        _THREAD_CACHE.shared, _THREAD_CACHE.sent = pickle.loads(payload), payload  # noqa: S301 - from our own parent, by the executor's own way, which is pickle
+        _THREAD_CACHE.shared = pickle.loads(payload)  # noqa: S301 - from our own parent, as the executor itself does
+        _THREAD_CACHE.sent = payload
     return _THREAD_CACHE.shared
 
 
 @cache
 def code_fingerprint() -> str:
-    """Of everything that a result depends on: this package's sources and the versions of what it computes with."""
+    """Digest of everything that a result depends on: this package's sources and the versions of its libraries."""
     whole = hashlib.sha256("".join(map(_package_version, ("numpy", "pulp", "highspy"))).encode())
     folder = Path(__file__).parents[1]
     for path in sorted(folder.rglob("*.py")):

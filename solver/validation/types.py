@@ -1,7 +1,8 @@
-"""Whether a problem is built as its annotations say: of which classes, tuples, names and truth values. What its
-integers are is `validate`'s to ask.
+"""Whether a problem has the types of its annotations: classes, tuples, names and truth values. `validate` checks
+integers.
 
-Who passes a list for a tuple, or half of a pair, hears so at once, with the index, and not from the depth of a model.
+A list in place of a tuple, or an incomplete pair, is reported at once, with its index, and not from the depth of a
+model.
 """
 
 from __future__ import annotations
@@ -16,19 +17,19 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from solver.problem import Problem
 
 Mismatch = tuple[tuple[str | int, ...], str]
-"""The path of indices to what is built otherwise, and what it is."""
+"""The path of indices to a value of another type, and what it is."""
 
 ValueCheck = Callable[[Any], Mismatch | None]
 
 
 def first_mismatch(problem: object) -> Mismatch | None:
-    """The first part of the problem that is not of the form that its annotation says."""
+    """The first part of the problem that is not of the type that its annotation says."""
     return None if _all_match([problem], Problem) else _dataclass_check(Problem)(problem)
 
 
 def _all_match(values: Sequence[Any], hint: Any) -> bool:
-    """Whether all of these values are plainly of this annotation, field by field of all of them together. `_check`
-    finds the culprit."""
+    """Whether all of these values match this annotation, field by field of all of them at once. `_check_for` finds the
+    error."""
     origin, inside, each = get_origin(hint), get_args(hint), hint
     if hint is int or not values:
         return True
@@ -61,14 +62,14 @@ def _checked_fields(kind: Any) -> list[tuple[str, Any]]:
 
 
 def _non_none_hint(arms: tuple[Any, ...]) -> Any:
-    """What may be None, if it is not."""
+    """The annotation X of X | None."""
     (other,) = (arm for arm in arms if arm is not NoneType)
     return other
 
 
 @cache
 def _check_for(hint: Any) -> ValueCheck | None:
-    """What to ask of a value with this annotation; None for nothing."""
+    """How to check a value with this annotation; None if it needs no check."""
     origin, inside = get_origin(hint), get_args(hint)
     if is_dataclass(hint):
         return _dataclass_check(hint)
@@ -87,7 +88,7 @@ def _check_for(hint: Any) -> ValueCheck | None:
 
 
 def _optional_check(inner: ValueCheck | None) -> ValueCheck | None:
-    """None, or what another annotation says."""
+    """None, or a value of another annotation."""
     if inner is None:
         return None
 
@@ -136,7 +137,7 @@ def _sequence_check(inner: ValueCheck) -> ValueCheck:
 
 
 def _fixed_tuple_check(inner: list[ValueCheck | None]) -> ValueCheck:
-    """A tuple of so many entries."""
+    """A tuple with one annotation for each entry."""
 
     def check(value: Any) -> Mismatch | None:
         if not isinstance(value, tuple):

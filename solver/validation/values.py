@@ -1,5 +1,5 @@
-"""Whether a problem is well formed. What users write is checked by the compiler, with files and lines; this guards the
-solver's own door."""
+"""Whether a problem is well formed. The compiler checks what users write, with files and lines; this guards the
+solver's API."""
 
 from __future__ import annotations
 
@@ -39,23 +39,21 @@ class _HasName(Protocol):
 
 
 def validate(problem: Problem) -> None:
-    """Raises InvalidProblemError, naming the culprit's path of indices, unless
+    """Raises InvalidProblemError, with the path of indices to the error, unless
 
-    * everything is of the class that `solver.problem` says, tuples and not lists;
+    * everything is of the type that `solver.problem` declares, tuples and not lists;
     * every number is an integer within its range, every vector as long as `resources`, every index inside its tuple,
-    every name unique
-      among its kind (roles and subgroups: in their gang);
+      every name unique among its kind (roles and subgroups: in their gang);
     * a hypernode's parent has a higher tier (so there is no loop), and queues have no loop;
-    * divisions are named once each; a role has at most one portion of each, and it asks for something;
-    * on each node and cell free <= capacity;
+    * slot groups are named once each; a role has at most one request for each, and it asks for something;
+    * on each node and device slot free <= capacity;
     * each role's minimum <= replicas, a gang's minimum and each subgroup's parts within the replicas they cover;
-    * a relation has one domain for each node and one count for each domain, no domain is without nodes, skew and
-    least_domains are positive, what a
-      role bears and matches is ascending, and one that is a gang's own counts nobody else's pods;
-    * a budget names roles of gangs;
-    * what running pods hold of cells is sorted, of portions of their roles and no more than these ask for, and with
-    what is free at most the cell;
-    * no role has more than `MOST_PODS` replicas, and no sum of amounts is above `LARGEST`.
+    * a pod rule has one domain for each node and one count for each domain, no domain is without nodes, max_skew and
+      min_domains are positive, a role's rules are ascending, and one with own_gang_only concerns no other pods;
+    * a disruption budget names roles of gangs;
+    * the slots that running pods hold are sorted, of requests of their roles and no more than these ask for, and with
+      what is free at most the slot;
+    * no role has more than `MAX_PODS` replicas, and no sum of amounts is above `MAX_AMOUNT`.
 
     A problem without nodes, hypernodes, queues or gangs is well formed. A gang that cannot fit is well formed too: it
     waits.
@@ -71,8 +69,8 @@ def validate(problem: Problem) -> None:
     for q, queue in enumerate(problem.queues):
         _check_queue(("queues", q), queue, problem)
     _check_no_queue_loop(problem.queues)
-    for rho, relation in enumerate(problem.pod_rules):
-        _check_pod_rule(("pod_rules", rho), relation, problem)
+    for rho, pod_rule in enumerate(problem.pod_rules):
+        _check_pod_rule(("pod_rules", rho), pod_rule, problem)
     for g, gang in enumerate(problem.gangs):
         _check_gang(("gangs", g), gang, problem)
     _check_slot_totals(problem)
@@ -101,31 +99,25 @@ def _check_no_duplicates(where: FieldPath, names: tuple[str, ...]) -> None:
 def _check_nodes(problem: Problem) -> None:
     plain = _are_nodes_plain(problem)
     for n, node in enumerate(problem.nodes):
-        if (
-            not plain
-            or node.slots
-            or node.maintenance_windows
-            or node.returning is not None
-            or node.maintenance_in is not None
-        ):
+        more = node.slots or node.maintenance_windows or node.returning or node.maintenance_in is not None
+        if not plain or more:
             _check_node(("nodes", n), node, problem)
 
 
 def _are_nodes_plain(problem: Problem) -> bool:
-    """Whether nothing is wrong with what every node has: leaf, kind, capacity and free. Looked at all together; `_node`
-    finds the culprit."""
+    """Whether leaf, class, capacity and free of every node are right, checked all at once; `_check_node` finds the
+    error."""
     nodes = problem.nodes
-    leaves, kinds = [node.leaf for node in nodes if node.leaf is not None], [node.node_class for node in nodes]
+    leaves, classes = [node.leaf for node in nodes if node.leaf is not None], [node.node_class for node in nodes]
     pairs = [(node.free, node.capacity) for node in nodes]
     vectors = list(chain.from_iterable(pairs))
-    if {*map(type, leaves), *map(type, kinds), *map(type, chain.from_iterable(vectors))} - {int} or set(
-        map(len, vectors)
-    ) - {len(problem.resources)}:
+    types = {*map(type, leaves), *map(type, classes), *map(type, chain.from_iterable(vectors))}
+    if types - {int} or {*map(len, vectors)} - {len(problem.resources)}:
         return False
     hypernodes, amounts = range(len(problem.hypernodes)), range(MAX_AMOUNT + 1)
     return (
         all(leaf in hypernodes for leaf in set(leaves))
-        and all(kind in amounts for kind in set(kinds))
+        and all(node_class in amounts for node_class in set(classes))
         and all(amount in amounts for vector in set(vectors) for amount in vector)
         and all(free <= most for pair in set(pairs) for free, most in zip(*pair, strict=True))
     )
@@ -194,7 +186,7 @@ def _check_node(where: FieldPath, node: Node, problem: Problem) -> None:
     _check_capacity(where, node, problem)
     if node.returning is not None:
         _check_capacity((*where, "returning"), node.returning, problem)
-        if [cell.slot_group for cell in node.returning.slots] != [cell.slot_group for cell in node.slots]:
+        if [slot.slot_group for slot in node.returning.slots] != [slot.slot_group for slot in node.slots]:
             raise InvalidProblemError((*where, "returning", "slots"), "are not the node's own")
 
 
@@ -203,12 +195,12 @@ def _check_capacity(where: FieldPath, node: Node | ReturningNode, problem: Probl
     _check_vector((*where, "capacity"), node.capacity, problem)
     _check_vector((*where, "free"), node.free, problem)
     _check_free_within_capacity(where, node)
-    for c, cell in enumerate(node.slots):
+    for c, slot in enumerate(node.slots):
         here = (*where, "slots", c)
-        _check_index((*here, "slot_group"), cell.slot_group, problem.slot_groups)
-        _check_vector((*here, "capacity"), cell.capacity, problem)
-        _check_vector((*here, "free"), cell.free, problem)
-        _check_free_within_capacity(here, cell)
+        _check_index((*here, "slot_group"), slot.slot_group, problem.slot_groups)
+        _check_vector((*here, "capacity"), slot.capacity, problem)
+        _check_vector((*here, "free"), slot.free, problem)
+        _check_free_within_capacity(here, slot)
 
 
 def _check_free_within_capacity(where: FieldPath, holder: Node | ReturningNode | DeviceSlot) -> None:
@@ -220,14 +212,14 @@ def _check_free_within_capacity(where: FieldPath, holder: Node | ReturningNode |
 
 
 def _check_slot_requests(where: FieldPath, role: Role, problem: Problem) -> None:
-    for k, portion in enumerate(role.slot_requests):
+    for k, request in enumerate(role.slot_requests):
         here = (*where, "slot_requests", k)
-        _check_index((*here, "slot_group"), portion.slot_group, problem.slot_groups)
-        if portion.slot_group in [other.slot_group for other in role.slot_requests[:k]]:
-            raise InvalidProblemError((*here, "slot_group"), "there is a portion of this division already")
-        _check_integer((*here, "number"), portion.number, 1)
-        _check_vector((*here, "share"), portion.share, problem)
-        if not any(portion.share):
+        _check_index((*here, "slot_group"), request.slot_group, problem.slot_groups)
+        if request.slot_group in [other.slot_group for other in role.slot_requests[:k]]:
+            raise InvalidProblemError((*here, "slot_group"), "there is a request of this group already")
+        _check_integer((*here, "number"), request.number, 1)
+        _check_vector((*here, "share"), request.share, problem)
+        if not any(request.share):
             raise InvalidProblemError((*here, "share"), "asks for nothing")
 
 
@@ -257,8 +249,6 @@ def _check_no_queue_loop(queues: Sequence[Queue]) -> None:
 
 
 def _check_pod_rule(where: FieldPath, pod_rule: PodRule, problem: Problem) -> None:
-    if pod_rule.rule_kind not in ("anti-affinity", "affinity", "spread"):
-        raise InvalidProblemError((*where, "rule_kind"), f"{pod_rule.rule_kind!r} is none of apart, together, even")
     if len(pod_rule.domains) != len(problem.nodes):
         raise InvalidProblemError(
             (*where, "domains"), f"has {len(pod_rule.domains)} entries for {len(problem.nodes)} nodes"
@@ -276,29 +266,23 @@ def _check_pod_rule(where: FieldPath, pod_rule: PodRule, problem: Problem) -> No
             (*where, "owners_present"),
             f"has {len(pod_rule.owners_present)} entries for {len(pod_rule.selected_present)} domains",
         )
-    rho = int(where[-1])
-    concerned = (
-        {
-            g
-            for g, gang in enumerate(problem.gangs)
-            if any(rho in role.owned_rules or rho in role.selecting_rules for role in gang.roles)
-        }
-        if pod_rule.own_gang_only
-        else {}
-    )
-    if pod_rule.own_gang_only and (
-        len(concerned) > 1 or any(pod_rule.selected_present) or any(pod_rule.owners_present)
-    ):
-        raise InvalidProblemError((*where, "own_gang_only"), "is one gang's own, yet others are in it")
+    if pod_rule.own_gang_only:
+        gangs = {g for g, gang in enumerate(problem.gangs) for role in gang.roles if _concerns(role, int(where[-1]))}
+        if len(gangs) > 1 or any(pod_rule.selected_present) or any(pod_rule.owners_present):
+            raise InvalidProblemError((*where, "own_gang_only"), "is one gang's own, yet others are in it")
     _check_integer((*where, "max_skew"), pod_rule.max_skew, 1)
     _check_integer((*where, "min_domains"), pod_rule.min_domains, 1)
+
+
+def _concerns(role: Role, rho: int) -> bool:
+    return rho in role.owned_rules or rho in role.selecting_rules
 
 
 def _check_rule_indices(where: FieldPath, rule_indices: tuple[int, ...], problem: Problem) -> None:
     for position, rho in enumerate(rule_indices):
         _check_index((*where, position), rho, problem.pod_rules)
     if list(rule_indices) != sorted(set(rule_indices)):
-        raise InvalidProblemError(where, "must be ascending, each relation once")
+        raise InvalidProblemError(where, "must be ascending, each rule once")
 
 
 def _check_gang(where: FieldPath, gang: Gang, problem: Problem) -> None:
@@ -315,8 +299,8 @@ def _check_gang(where: FieldPath, gang: Gang, problem: Problem) -> None:
             raise InvalidProblemError((*here, "minimum"), f"{role.minimum} is above the {role.replicas} replicas")
         _check_vector((*here, "request"), role.request, problem)
         _check_slot_requests(here, role, problem)
-        for kind in sorted(role.node_classes, key=repr):
-            _check_integer((*here, "node_classes"), kind)
+        for node_class in sorted(role.node_classes, key=repr):
+            _check_integer((*here, "node_classes"), node_class)
         _check_rule_indices((*here, "owned_rules"), role.owned_rules, problem)
         _check_rule_indices((*here, "selecting_rules"), role.selecting_rules, problem)
     _check_integer((*where, "minimum"), gang.minimum)
@@ -362,34 +346,29 @@ def _check_slot_holds(where: FieldPath, gang: Gang, problem: Problem) -> None:
         if spot not in pods or hold.pods > pods[spot]:
             raise InvalidProblemError(here, "no pod of the gang runs there, or not as many")
         _check_index((*here, "slot"), hold.slot, problem.nodes[hold.node].slots)
-        division = problem.nodes[hold.node].slots[hold.slot].slot_group
-        number = next(
-            (portion.number for portion in gang.roles[hold.role].slot_requests if portion.slot_group == division), 0
-        )
-        taken[(*spot, division)] = taken.get((*spot, division), 0) + hold.pods
-        if taken[(*spot, division)] > number * pods[spot]:
-            raise InvalidProblemError(here, "more than the pods there take of this division")
+        group = problem.nodes[hold.node].slots[hold.slot].slot_group
+        numbers = {request.slot_group: request.number for request in gang.roles[hold.role].slot_requests}
+        taken[(*spot, group)] = taken.get((*spot, group), 0) + hold.pods
+        if taken[(*spot, group)] > numbers.get(group, 0) * pods[spot]:
+            raise InvalidProblemError(here, "more than the pods there take of this group")
         if (hold.role, hold.node, hold.slot) <= last:
-            raise InvalidProblemError(where, "not sorted by (role, node, cell), or a cell named twice")
+            raise InvalidProblemError(where, "not sorted by (role, node, slot), or a slot named twice")
         last = hold.role, hold.node, hold.slot
 
 
 def _check_slot_totals(problem: Problem) -> None:
-    """What is said to be held of a cell, and what is free there, are no more than the cell."""
+    """What pods hold of a slot and what is free there are at most the slot."""
     held: dict[tuple[int, int], list[int]] = {}
     for g, gang in enumerate(problem.gangs):
         for k, hold in enumerate(gang.slot_holds):
-            cell = problem.nodes[hold.node].slots[hold.slot]
-            (share,) = (
-                portion.share
-                for portion in gang.roles[hold.role].slot_requests
-                if portion.slot_group == cell.slot_group
-            )
-            total = held.setdefault((hold.node, hold.slot), list(cell.free))
+            slot = problem.nodes[hold.node].slots[hold.slot]
+            shares = {request.slot_group: request.share for request in gang.roles[hold.role].slot_requests}
+            share = shares[slot.slot_group]
+            total = held.setdefault((hold.node, hold.slot), list(slot.free))
             total[:] = [have + hold.pods * amount for have, amount in zip(total, share, strict=True)]
-            if any(have > most for have, most in zip(total, cell.capacity, strict=True)):
+            if any(have > most for have, most in zip(total, slot.capacity, strict=True)):
                 raise InvalidProblemError(
-                    ("gangs", g, "slot_holds", k), f"more than cell {hold.slot} of node {hold.node} has"
+                    ("gangs", g, "slot_holds", k), f"more than slot {hold.slot} of node {hold.node} has"
                 )
 
 
@@ -430,7 +409,7 @@ def _check_subgroup(where: FieldPath, subgroup: Subgroup, gang: Gang) -> None:
 
 
 def _check_sums(problem: Problem) -> None:
-    """Sums over the whole problem; Python's own integers do not overflow, so they are taken first and judged after."""
+    """Sums over the whole problem. Python's integers do not overflow, so they are computed first and checked after."""
     roles = [(g, t, role, gang) for g, gang in enumerate(problem.gangs) for t, role in enumerate(gang.roles)]
     pods = [
         max(role.replicas, sum([place.pods for place in gang.running if place.role == t])) for _, t, role, gang in roles
@@ -445,7 +424,7 @@ def _check_sums(problem: Problem) -> None:
 
 
 def _check_sum(vectors: Sequence[Vector], where: Callable[[int, int], FieldPath]) -> None:
-    """Raises at the first part with which the sum of a resource is too large. No amount is below 0."""
+    """Raises at the first part with which the sum of a resource is too large. No amount is negative."""
     for r, column in enumerate(zip(*vectors, strict=True)):
         if sum(column) > MAX_AMOUNT:
             for k, total in enumerate(accumulate(column)):

@@ -49,7 +49,7 @@ def _short_decimal(value: Fraction) -> str:
     return f"{float(value):.1f}" if abs(value) >= 100 else f"{float(value):.3g}"
 
 
-def slot_request_text(portion: SlotRequest, resources: Sequence[str]) -> str:
+def slot_request_text(slot_request: SlotRequest, resources: Sequence[str]) -> str:
     """A slot request as text: "8 cpu of one", "2 nvidia.com/gpu of each of 4"."""
-    amounts = [named_amount(resources[r], amount) for r, amount in enumerate(portion.share) if amount]
-    return f"{', '.join(amounts)} of {'one' if portion.number == 1 else f'each of {portion.number}'}"
+    amounts = [named_amount(resources[r], amount) for r, amount in enumerate(slot_request.share) if amount]
+    return f"{', '.join(amounts)} of {'one' if slot_request.number == 1 else f'each of {slot_request.number}'}"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from compiler.diagnostics import Diagnostic, declare_rule, did_you_mean
-from compiler.fields.models import metadata_diagnostics, validate_document
+from compiler.fields.validation import metadata_diagnostics, validate_document
 from compiler.kinds import Kind, kinds
 from compiler.kubernetes import API_GROUP
 from compiler.repository import file_name_diagnostic

@@ -41,30 +41,30 @@ class _GroupSizes:
 
 def subgroups(roles: Sequence[RoleSpec]) -> tuple[SubgroupSpec, ...]:
     """The subgroups that the annotations request; none where they are missing or contradictory."""
-    asked, problems = _group_sizes(roles)
-    if asked is None or problems or _size_problems(roles, asked):
+    sizes, problems = _group_sizes(roles)
+    if sizes is None or problems or _size_problems(roles, sizes):
         return ()
     members, gpus = _gpu_roles(roles)
     names = tuple(role.name for role in members)
     minimum = sum(role.minimum for role in members)
 
-    def part(name: str, size: int, topology: TopologySpec, path: FieldPath) -> SubgroupSpec:
+    def subgroup(name: str, size: int, topology: TopologySpec, path: FieldPath) -> SubgroupSpec:
         return SubgroupSpec(name, names, size // gpus, minimum * gpus // size, topology, path)
 
     hard = TopologySpec("hard", SUPERNODE_TIER)
-    if asked.atomic is None or asked.atomic == asked.group:
-        return (part("gpu-group", asked.group, hard, asked.group_path),)
+    if sizes.atomic is None or sizes.atomic == sizes.group:
+        return (subgroup("gpu-group", sizes.group, hard, sizes.group_path),)
     return (
-        part("gpu-group", asked.group, TopologySpec("soft", SUPERNODE_TIER), asked.group_path),
-        part("atomic-gpu-group", asked.atomic, hard, asked.atomic_path),
+        subgroup("gpu-group", sizes.group, TopologySpec("soft", SUPERNODE_TIER), sizes.group_path),
+        subgroup("atomic-gpu-group", sizes.atomic, hard, sizes.atomic_path),
     )
 
 
-def requesting_annotation(part: SubgroupSpec) -> str | None:
+def requesting_annotation(subgroup: SubgroupSpec) -> str | None:
     """The annotation that requests a subgroup; None where another field does."""
     return (
-        str(part.path[-1])
-        if part.path and part.path[-1] in (METAX_GROUP_SIZE_ANNOTATION, METAX_ATOMIC_GROUP_SIZE_ANNOTATION)
+        str(subgroup.path[-1])
+        if subgroup.path and subgroup.path[-1] in (METAX_GROUP_SIZE_ANNOTATION, METAX_ATOMIC_GROUP_SIZE_ANNOTATION)
         else None
     )
 
@@ -83,8 +83,8 @@ def annotation_repair(gang: GangSpec, subgroup: int, code: str, pods: int | None
 
 def annotation_problems(roles: Sequence[RoleSpec]) -> list[AnnotationProblem]:
     """All contradictions of the annotations."""
-    asked, found = _group_sizes(roles)
-    return found if asked is None or found else _size_problems(roles, asked)
+    sizes, found = _group_sizes(roles)
+    return found if sizes is None or found else _size_problems(roles, sizes)
 
 
 def _annotation_path(role: RoleSpec, key: str) -> FieldPath:
@@ -127,17 +127,17 @@ def _gpu_roles(roles: Sequence[RoleSpec]) -> tuple[list[RoleSpec], int]:
     }
     gpus = own if any(own.values()) else any_vendor
     members = [role for role in roles if gpus[id(role)]]
-    sizes = {gpus[id(role)] for role in members}
-    return members, sizes.pop() if len(sizes) == 1 else 0
+    pod_sizes = {gpus[id(role)] for role in members}
+    return members, pod_sizes.pop() if len(pod_sizes) == 1 else 0
 
 
-def _size_problems(roles: Sequence[RoleSpec], asked: _GroupSizes) -> list[AnnotationProblem]:
+def _size_problems(roles: Sequence[RoleSpec], sizes: _GroupSizes) -> list[AnnotationProblem]:
     members, gpus = _gpu_roles(roles)
     if not members:
         return [
             AnnotationProblem(
                 "pod",
-                asked.group_path,
+                sizes.group_path,
                 "no pod of the job requests GPUs",
                 f"request {METAX_GPU} in the pod templates, or remove the annotation",
             )
@@ -146,15 +146,15 @@ def _size_problems(roles: Sequence[RoleSpec], asked: _GroupSizes) -> list[Annota
         return [
             AnnotationProblem(
                 "pod",
-                asked.group_path,
+                sizes.group_path,
                 "the roles' pods have different numbers of GPUs",
                 "give all GPU pods of the job the same number",
             )
         ]
     found = []
     for key, size, path in (
-        (METAX_GROUP_SIZE_ANNOTATION, asked.group, asked.group_path),
-        (METAX_ATOMIC_GROUP_SIZE_ANNOTATION, asked.atomic, asked.atomic_path),
+        (METAX_GROUP_SIZE_ANNOTATION, sizes.group, sizes.group_path),
+        (METAX_ATOMIC_GROUP_SIZE_ANNOTATION, sizes.atomic, sizes.atomic_path),
     ):
         if size and size % gpus:
             found.append(
@@ -166,21 +166,21 @@ def _size_problems(roles: Sequence[RoleSpec], asked: _GroupSizes) -> list[Annota
                 )
             )
     total = sum(role.replicas for role in members) * gpus
-    if total % asked.group:
+    if total % sizes.group:
         found.append(
             AnnotationProblem(
                 "total",
-                asked.group_path,
-                f"the job's {total} GPUs are no multiple of the group's {asked.group}",
+                sizes.group_path,
+                f"the job's {total} GPUs are no multiple of the group's {sizes.group}",
                 "change the size or the replicas",
             )
         )
-    if asked.atomic and asked.group % asked.atomic:
+    if sizes.atomic and sizes.group % sizes.atomic:
         found.append(
             AnnotationProblem(
                 "atomic",
-                asked.atomic_path,
-                f"the group's {asked.group} GPUs are no multiple of the atomic group's {asked.atomic}",
+                sizes.atomic_path,
+                f"the group's {sizes.group} GPUs are no multiple of the atomic group's {sizes.atomic}",
                 "use a divisor",
             )
         )

@@ -17,9 +17,9 @@ from compiler.fields.models import (
     MISSPELT_POD_FIELD,
     LenientModel,
     Resources,
-    metadata_diagnostics,
 )
 from compiler.fields.quantity import integer_amounts
+from compiler.fields.validation import metadata_diagnostics
 from compiler.kinds.common import pod_rules
 from compiler.kinds.common.pod_rules import PodAffinity, SpreadConstraint
 from compiler.kubernetes import PER_POD_LABELS
@@ -218,7 +218,9 @@ def pod_spec(pod: PodSpecModel) -> PodSpec:
         node_name=pod.node_name or "",
         guaranteed_qos=_is_guaranteed_qos(pod),
         vgpu_requests=tuple(
-            asked for container in pod.containers if (asked := vgpu_request(container.effective_requests)) is not None
+            request
+            for container in pod.containers
+            if (request := vgpu_request(container.effective_requests)) is not None
         ),
         pod_rules=pod_rules.pod_rule_specs(
             pod.affinity.pod_affinity if pod.affinity else None,

@@ -1,0 +1,217 @@
+"""Validation of documents: pydantic's errors as diagnostics with positions, and findings on labels and annotations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+
+from compiler.diagnostics import Diagnostic, Rule, Severity, did_you_mean
+from compiler.fields import quantity
+from compiler.fields.models import (
+    BAD_NAME,
+    BAD_TIME,
+    FRACTIONAL_DEVICE,
+    METADATA_NOT_TEXT,
+    MISSING_FIELD,
+    NOT_ALLOWED,
+    OUT_OF_RANGE,
+    UNKNOWN_ANNOTATION,
+    UNKNOWN_FIELD,
+    WRONG_TYPE,
+)
+from compiler.kubernetes import ANNOTATION_PREFIX, KNOWN_ANNOTATIONS, METAX_PREFIX
+from compiler.syntax.documents import Document, FieldPath
+
+
+def validate_document(document: Document, model: type[BaseModel]) -> tuple[Any, list[Diagnostic]]:
+    """The document as `model`, or None and every problem found."""
+    try:
+        return model.model_validate(document.data), []
+    except ValidationError as problem:
+        errors = problem.errors(include_url=False, include_input=True)
+    return None, [_validation_diagnostic(document, model, dict(error)) for error in errors]
+
+
+def metadata_diagnostics(document: Document, data: Any, path: FieldPath) -> Iterator[Diagnostic]:
+    """Findings on the labels and annotations of the metadata at `path`, a document's or a pod template's."""
+    for section in ("labels", "annotations"):
+        found = data.get(section) if isinstance(data, dict) else None
+        for key, value in found.items() if isinstance(found, dict) else ():
+            at = (*path, section, key)
+            if not isinstance(value, str):
+                is_mild = key.startswith(METAX_PREFIX) and isinstance(value, int) and not isinstance(value, bool)
+                severity: Severity = "warning" if is_mild else "error"
+                message = f"{key} is {_type_text(value)}, not text"
+                yield document.diagnostic(METADATA_NOT_TEXT, at, message, "quote the value", severity=severity)
+            elif section == "annotations" and key.startswith(ANNOTATION_PREFIX) and key not in KNOWN_ANNOTATIONS:
+                near = did_you_mean(key, KNOWN_ANNOTATIONS)
+                help = f"did you mean {near!r}?" if near else f"the annotations are {', '.join(KNOWN_ANNOTATIONS)}"
+                yield document.diagnostic(UNKNOWN_ANNOTATION, at, f"nothing reads {key}", help)
+
+
+def _validation_diagnostic(document: Document, model: type[BaseModel], error: dict[str, Any]) -> Diagnostic:
+    loc = tuple(error["loc"])
+    rule, message, help = _rule_and_texts(model, loc, error)
+    return document.diagnostic(rule, tuple(part for part in loc if part != "[key]"), message, help)
+
+
+def _rule_and_texts(model: type[BaseModel], loc: FieldPath, error: dict[str, Any]) -> tuple[Rule, str, str]:
+    """(rule, message, help) of an error of pydantic at `loc`."""
+    kind, context = error["type"], error.get("ctx", {})
+    field, value = _dotted_path(loc), error.get("input")
+    if kind in _RULES_BY_CODE:
+        return _RULES_BY_CODE[kind], f"{field}: {context['message']}", context["help"]
+    if kind == "extra_forbidden":
+        known = _field_names(model, loc[:-1])
+        near = did_you_mean(str(loc[-1]), known)
+        help = (
+            f"did you mean {near!r}?" if near else f"the fields here are {', '.join(known)}" if known else "remove it"
+        )
+        return UNKNOWN_FIELD, f"{field} is no field of this kind", help
+    if kind == "missing":
+        return MISSING_FIELD, f"{field} is missing", "add it"
+    if kind in ("literal_error", "enum"):
+        near = did_you_mean(str(value), _quoted_words(context["expected"]))
+        return (
+            NOT_ALLOWED,
+            f"{field} is {_short_repr(value)}",
+            (f"did you mean {near!r}? " if near else "") + f"allowed: {context['expected']}",
+        )
+    if kind in _RANGE_ERRORS:
+        return _range_texts(field, value, context)
+    if kind == "string_pattern_mismatch":
+        return (
+            BAD_NAME,
+            f"{field}: {_short_repr(value)} is not a valid name",
+            "use lower-case letters, digits and -, beginning and ending with a letter or digit",
+        )
+    return (
+        WRONG_TYPE,
+        f"{field} is {_type_text(value)}, not {_EXPECTED_TYPES.get(kind, kind.replace('_', ' '))}",
+        _type_help(kind, value),
+    )
+
+
+def _range_texts(field: str, value: object, context: dict[str, Any]) -> tuple[Rule, str, str]:
+    least = next((context[key] for key in ("ge", "gt", "min_length") if key in context), None)
+    most = next((context[key] for key in ("le", "lt", "max_length") if key in context), None)
+    what = (
+        f"has {len(value)} {'characters' if isinstance(value, str) else 'items'}"
+        if isinstance(value, str | list | dict)
+        else f"is {_short_repr(value)}"
+    )
+    if least is not None:
+        return OUT_OF_RANGE, f"{field} {what}", f"the least is {least}"
+    return OUT_OF_RANGE, f"{field} {what}", f"the most is {most}" if "lt" not in context else f"it must be below {most}"
+
+
+_RULES_BY_CODE = {
+    rule.code: rule
+    for rule in (
+        quantity.NOT_A_QUANTITY,
+        quantity.NEGATIVE_QUANTITY,
+        BAD_TIME,
+        FRACTIONAL_DEVICE,
+        NOT_ALLOWED,
+        OUT_OF_RANGE,
+        MISSING_FIELD,
+        BAD_NAME,
+        WRONG_TYPE,
+    )
+}
+_RANGE_ERRORS = frozenset(
+    (
+        "greater_than",
+        "greater_than_equal",
+        "less_than",
+        "less_than_equal",
+        "too_short",
+        "too_long",
+        "string_too_long",
+        "string_too_short",
+        "int_parsing_size",
+    )
+)
+_EXPECTED_TYPES = {
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "string_type": "text",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+}
+
+
+def _type_text(value: object) -> str:
+    match value:
+        case None:
+            return "empty"
+        case bool():
+            return str(value).lower()
+        case str():
+            return f"the text {_short_repr(value)}"
+        case int() | float():
+            return f"the number {_short_repr(value)}"
+        case list():
+            return "a list"
+        case _:
+            return "a mapping"
+
+
+def _type_help(kind: str, value: object) -> str:
+    if isinstance(value, str) and kind in ("int_type", "float_type") and re.match(r"[-+]?\d+(\.\d+)?\Z", value):
+        return "remove the quotes"
+    if kind == "string_type" and isinstance(value, int | float):
+        return "quote it"
+    if value is None:
+        return "give it a value, or remove the field"
+    if isinstance(value, str) and kind == "bool_type":
+        return "write true or false, unquoted"
+    return f"write {_EXPECTED_TYPES.get(kind, 'another value')}"
+
+
+def _short_repr(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _quoted_words(expected: str) -> list[str]:
+    return re.findall(r"'([^']*)'", expected)
+
+
+def _dotted_path(loc: FieldPath) -> str:
+    """("spec", "tasks", 0, "name") as spec.tasks[0].name."""
+    return (
+        "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc if part != "[key]").lstrip(".")
+        or "the document"
+    )
+
+
+def _field_names(model: type[BaseModel], path: FieldPath) -> list[str]:
+    """The field names of the model at `path` of `model`; none where that is no model."""
+    found = _model_at(model, path)
+    return [field.alias or name for name, field in found.model_fields.items()] if found is not None else []
+
+
+def _model_at(annotation: Any, path: FieldPath) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        if not path:
+            return annotation
+        for name, field in annotation.model_fields.items():
+            if (field.alias or name) == path[0]:
+                return _model_at(field.annotation, path[1:])
+        return None
+    arguments = [argument for argument in get_args(annotation) if argument is not type(None)]
+    if not arguments:
+        return None
+    container = get_origin(annotation)
+    return _model_at(
+        arguments[-1] if container is dict else arguments[0], path[1:] if container in (list, dict) else path
+    )

@@ -1,4 +1,4 @@
-"""The way back: for each index of the problem, the document and the line that it came from."""
+"""Origins: for each index of the problem, the document and the line that it comes from."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from compiler.specs import GangSpec, HyperNodeSpec, JobKey, NodeSpec, QueueSpec
 
 @dataclass(frozen=True, slots=True)
 class TimedEvent:
-    """A time at which something known of time changes by itself. at: seconds since the epoch. gang: of the problem;
-    None for nodes."""
+    """A time, in seconds since the epoch, at which the answer may change by itself. gang: of the problem; None for
+    nodes."""
 
     time: int
     cause: Literal["end", "patience", "cooldown", "maintenance", "too late"]
@@ -25,15 +25,15 @@ class TimedEvent:
 class Origins:
     """gangs, queues, nodes, hypernodes: as in the problem, index by index; a queue that nobody declared is None.
 
-    done: gangs left out because they finished. set_aside: gangs left out because their owner suspended them or another
-    scheduler places them. empty: gangs left out because they have no pods (all replicas are 0). submitted: seconds
-    since the epoch for the gangs whose age is known by time. now: from when the plan counts (`lower.moments`), None
-    without a state. moments: times to come at which the answer may change although nothing happens. promised: the start
-    that an earlier plan promised, as the cluster's job says it. behind: nodes of whose cells the cluster's word is
-    older than the pods there; what it says next is news. relations: as in the problem, each in the words of its rule.
-    guards: for each of them the pods (namespace/name) of no gang that carry it. unplanned: (gang, role) whose NUMA
-    cells are not planned on some nodes. barring: (gang, role) -> its topologyPolicy, where that closes nodes. wholes:
-    relation -> (gang, subgroup) of which it says that it must be in one domain.
+    finished_gangs, inactive_gangs, empty_gangs: left out of the problem because they finished, because their owner
+    suspended them or another scheduler places them, or because they have no pods. submission_times: seconds since the
+    epoch, of the gangs whose age is known. now: from when the plan counts (`lower.moments`), None without a state.
+    reserved_starts: the start that an earlier plan reserved, as the cluster's job says it. rule_texts: the pod rules in
+    the user's words. rule_owner_pods: rule -> foreign pods (namespace/name) that own it. upcoming_events: times at
+    which the answer may change although nothing happens. unplanned_numa: (gang, role) whose NUMA nodes are not planned
+    on some nodes. excluding_numa_policies: (gang, role) -> its topologyPolicy, where that excludes nodes.
+    outdated_nodes: nodes whose report of their slots is older than the pods there. subgroup_of_rule: pod rule -> (gang,
+    subgroup) that it keeps in one domain.
     """
 
     gangs: tuple[GangSpec, ...]

@@ -1,11 +1,11 @@
-"""What pods require of one another -> the problem's relations, and which roles carry them or are counted by them.
+"""Pod affinity, anti-affinity and topology spread as the problem's pod rules, with the roles that own or are selected.
 
-Rules: Kubernetes' InterPodAffinity and PodTopologySpread, as far as the scheduler's plugin predicates enforces them.
+Sources: Kubernetes' InterPodAffinity and PodTopologySpread, as far as Volcano's plugin predicates enforces them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Generic, TypeVar
@@ -15,19 +15,18 @@ from compiler.fields.label_selector import LabelExpression, selector_matches
 from compiler.kubernetes import HOSTNAME_LABEL
 from compiler.lower.eligibility import NodeMasks, NodeRequirement, node_requirement
 from compiler.specs import GangSpec, NodeSpec, PodRuleSpec, PodSpec, RoleSpec, SchedulerSpec, Toleration
-from solver.problem import Gang, PodRule
+from solver.problem import Gang, PodRule, RuleKind
 
 Item = TypeVar("Item")
 
 TOLERATE_ALL = (Toleration(operator="Exists"),)
 UNREACHABLE_MIN_DOMAINS = 2**31
-"""Domains that no cluster has: the count is then from zero."""
+"""More domains than any cluster has: then the skew is counted from zero."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedSelector:
-    """The pods that a rule is about: in one of the namespaces (None: in any) and matching all rows; selectors that
-    match nothing are no Wanted."""
+    """Selects the pods in one of the namespaces (None: in any) that match all expressions."""
 
     expressions: tuple[LabelExpression, ...]
     namespaces: tuple[str, ...] | None
@@ -38,10 +37,11 @@ class ResolvedSelector:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedRule:
-    """A rule with everything settled that makes a difference. wanted: all of them hold; None: no pod at all. nodes: bit
-    mask of those that count."""
+    """A rule with its selectors resolved for its owner; equal ones are one pod rule of the problem.
 
-    rule_kind: str
+    selectors: all of them select a pod; None selects none. counted_nodes: bit mask."""
+
+    rule_kind: RuleKind
     topology_key: str
     selectors: tuple[ResolvedSelector, ...] | None
     counted_nodes: int
@@ -49,13 +49,13 @@ class ResolvedRule:
     min_domains: int = 1
 
     def selects(self, namespace: str, labels: Mapping[str, str]) -> bool:
-        return self.selectors is not None and all(part.selects(namespace, labels) for part in self.selectors)
+        return self.selectors is not None and all(selector.selects(namespace, labels) for selector in self.selectors)
 
 
 @dataclass(frozen=True, slots=True)
 class LoweredRules:
-    """relations, words: of the problem, index by index. ties: (gang, role) -> (bears, matches). guards: relation ->
-    pods of no gang that carry it."""
+    """pod_rules, texts: of the problem, index by index. rules_of_role: (gang, role) -> (owned, selecting). owner_pods:
+    rule -> foreign pods that own it. subgroup_of_rule: rule -> (gang, subgroup) that it keeps in one domain."""
 
     pod_rules: tuple[PodRule, ...]
     texts: tuple[str, ...]
@@ -64,19 +64,17 @@ class LoweredRules:
     subgroup_of_rule: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
     def gangs_with_rules(self, gangs: Iterable[Gang]) -> tuple[Gang, ...]:
-        """The same gangs, their roles in the relations."""
+        """The same gangs, with the rules of their roles."""
         return tuple(self._gang_with_rules(j, gang) for j, gang in enumerate(gangs))
 
     def _gang_with_rules(self, j: int, gang: Gang) -> Gang:
         if not any((j, t) in self.rules_of_role for t in range(len(gang.roles))):
             return gang
-        ties = [self.rules_of_role.get((j, t), ((), ())) for t in range(len(gang.roles))]
-        return replace(
-            gang,
-            roles=tuple(
-                replace(role, owned_rules=b, selecting_rules=m) for role, (b, m) in zip(gang.roles, ties, strict=True)
-            ),
-        )
+        roles = []
+        for t, role in enumerate(gang.roles):
+            owned, selecting = self.rules_of_role.get((j, t), ((), ()))
+            roles.append(replace(role, owned_rules=owned, selecting_rules=selecting))
+        return replace(gang, roles=tuple(roles))
 
 
 def lower_pod_rules(
@@ -85,73 +83,83 @@ def lower_pod_rules(
     foreign_pods: Sequence[ForeignPod],
     scheduler: SchedulerSpec | None,
 ) -> LoweredRules:
-    """Of all rules of the gangs' pods, and of the bystanders' rules that keep our pods away. Rules that no pod can
-    break are left out."""
-    enforced = enforced_rule_kinds(scheduler)
-    masks = NodeMasks(nodes)
-    bearers: dict[ResolvedRule, list[tuple[int, int]]] = {}
+    """The rules of the gangs' pods, and the anti-affinity of foreign pods. Rules that no pod can break are left out."""
+    enforced, masks = enforced_rule_kinds(scheduler), NodeMasks(nodes)
+    owner_roles = _rules_of_gangs(gangs, enforced, masks)
+    owner_pods: dict[ResolvedRule, list[ForeignPod]] = {}
+    if "anti-affinity" in enforced:
+        owner_pods = _rules_of_foreign_pods(foreign_pods, masks)
+    domains = _LabelDomains(nodes)
+    gang_roles = _LabelIndex(
+        ((j, t), gang.namespace, role.labels) for j, gang in enumerate(gangs) for t, role in enumerate(gang.roles)
+    )
+    others = _LabelIndex(
+        (pod, pod.namespace, pod.labels) for pod in (foreign_pods if owner_roles or owner_pods else ())
+    )
+    pod_rules: list[PodRule] = []
+    texts: list[str] = []
+    names_of_owners: list[tuple[str, ...]] = []
+    owned: dict[tuple[int, int], list[int]] = {}
+    selecting: dict[tuple[int, int], list[int]] = {}
+    for rule in dict.fromkeys([*owner_roles, *owner_pods]):
+        selected_roles = gang_roles.selected_by(rule)
+        if rule not in owner_roles and not selected_roles:
+            continue
+        for rules, roles in ((owned, owner_roles.get(rule, ())), (selecting, selected_roles)):
+            for gang_role in dict.fromkeys(roles):
+                rules.setdefault(gang_role, []).append(len(pod_rules))
+        owners = owner_pods.get(rule, [])
+        pod_rules.append(_lowered_rule(rule, domains, others.selected_by(rule), owners))
+        texts.append(rule_text(rule))
+        names_of_owners.append(tuple(dict.fromkeys(f"{pod.namespace}/{pod.name}" for pod in owners)))
+    rules_of_role = {
+        gang_role: (tuple(owned.get(gang_role, ())), tuple(selecting.get(gang_role, ())))
+        for gang_role in dict.fromkeys([*owned, *selecting])
+    }
+    return LoweredRules(tuple(pod_rules), tuple(texts), rules_of_role, tuple(names_of_owners))
+
+
+def _rules_of_gangs(
+    gangs: Sequence[GangSpec], enforced: frozenset[str], masks: NodeMasks
+) -> dict[ResolvedRule, list[tuple[int, int]]]:
+    """Rule -> the (gang, role) pairs that own it."""
+    owners: dict[ResolvedRule, list[tuple[int, int]]] = {}
     for j, gang in enumerate(gangs):
         for t, role in enumerate(gang.roles):
             for rule in role.pod.pod_rules:
-                for bond in _resolved_rules(rule, role, gang.namespace, masks) if rule.rule_kind in enforced else ():
-                    bearers.setdefault(bond, []).append((j, t))
-    guards: dict[ResolvedRule, list[ForeignPod]] = {}
-    for other in foreign_pods if "anti-affinity" in enforced else ():
-        for rule in other.anti_affinity:
-            bond = _resolved_rule(rule, other.namespace, other.labels, masks.all_nodes)
-            guards.setdefault(bond, []).append(other)
-    partitions = _LabelDomains(nodes)
-    ours = _LabelIndex(
-        (spot, gangs[spot[0]].namespace, gangs[spot[0]].roles[spot[1]].labels) for spot in _gang_roles(gangs)
-    )
-    others = _LabelIndex(
-        (other, other.namespace, other.labels) for other in (foreign_pods if bearers or guards else ())
-    )
-    made: list[PodRule] = []
-    words: list[str] = []
-    named: list[tuple[str, ...]] = []
-    ties: dict[tuple[int, int], tuple[list[int], list[int]]] = {}
-    for bond in dict.fromkeys([*bearers, *guards]):
-        counted = ours.selected_by(bond)
-        if bond not in bearers and not counted:
-            continue
-        domains, number = partitions.domains_of(bond.topology_key, bond.counted_nodes)
-        # A pod that is being deleted is no longer counted by a spread (Kubernetes' countPodsMatchSelector).
-        present = _domain_counts(
-            domains,
-            number,
-            partitions,
-            (other for other in others.selected_by(bond) if bond.rule_kind != "spread" or not other.is_terminating),
-        )
-        made.append(
-            PodRule(
-                bond.rule_kind,  # type: ignore[arg-type]
-                domains,
-                present,
-                _domain_counts(domains, number, partitions, guards[bond]) if bond in guards else (),
-                bond.max_skew,
-                bond.min_domains,
-            )
-        )
-        words.append(rule_text(bond))
-        named.append(tuple(dict.fromkeys(f"{other.namespace}/{other.name}" for other in guards.get(bond, ()))))
-        for side, spots in enumerate((bearers.get(bond, ()), counted)):
-            for spot in dict.fromkeys(spots):
-                ties.setdefault(spot, ([], []))[side].append(len(made) - 1)
-    return LoweredRules(
-        tuple(made), tuple(words), {spot: (tuple(b), tuple(m)) for spot, (b, m) in ties.items()}, tuple(named)
-    )
+                resolved = _resolved_rules(rule, role, gang.namespace, masks) if rule.rule_kind in enforced else ()
+                for one in resolved:
+                    owners.setdefault(one, []).append((j, t))
+    return owners
 
 
-def _gang_roles(gangs: Sequence[GangSpec]) -> Iterator[tuple[int, int]]:
-    for j, gang in enumerate(gangs):
-        for t in range(len(gang.roles)):
-            yield j, t
+def _rules_of_foreign_pods(pods: Sequence[ForeignPod], masks: NodeMasks) -> dict[ResolvedRule, list[ForeignPod]]:
+    """Anti-affinity rule -> the foreign pods that own it."""
+    owners: dict[ResolvedRule, list[ForeignPod]] = {}
+    for pod in pods:
+        for rule in pod.anti_affinity:
+            owners.setdefault(_resolved_rule(rule, pod.namespace, pod.labels, masks.all_nodes), []).append(pod)
+    return owners
+
+
+def _lowered_rule(
+    rule: ResolvedRule, label_domains: _LabelDomains, selected: Sequence[ForeignPod], owners: Sequence[ForeignPod]
+) -> PodRule:
+    domains, number = label_domains.domains_of(rule.topology_key, rule.counted_nodes)
+    # A pod that is being deleted is no longer counted by a spread (Kubernetes' countPodsMatchSelector).
+    counted = [pod for pod in selected if rule.rule_kind != "spread" or not pod.is_terminating]
+    return PodRule(
+        rule.rule_kind,
+        domains,
+        _domain_counts(domains, number, label_domains, counted),
+        _domain_counts(domains, number, label_domains, owners) if owners else (),
+        rule.max_skew,
+        rule.min_domains,
+    )
 
 
 class _LabelIndex(Generic[Item]):
-    """Things with a namespace and labels, found by one label that a rule names before the rest of the rule is tried on
-    them."""
+    """Items with a namespace and labels, found by one label that a rule names before the whole rule is tried."""
 
     def __init__(self, items: Iterable[tuple[Item, str, Mapping[str, str]]]) -> None:
         self.items = list(items)
@@ -161,22 +169,19 @@ class _LabelIndex(Generic[Item]):
                 self._indices_by_label.setdefault(pair, []).append(i)
 
     def selected_by(self, rule: ResolvedRule) -> list[Item]:
-        """Those that the rule counts, in order."""
-        named = [
-            (row[0], row[2][0])
-            for part in rule.selectors or ()
-            for row in part.expressions
-            if row[1] == "In" and len(row[2]) == 1
-        ]
-        few = (
-            min((self._indices_by_label.get(pair, []) for pair in named), key=len) if named else range(len(self.items))
-        )
-        return [item for item, namespace, labels in map(self.items.__getitem__, few) if rule.selects(namespace, labels)]
+        """The items that the rule selects, in order."""
+        candidates: Sequence[int] = range(len(self.items))
+        for selector in rule.selectors or ():
+            for key, operator, values in selector.expressions:
+                if operator == "In" and len(values) == 1:
+                    candidates = min(candidates, self._indices_by_label.get((key, values[0]), ()), key=len)
+        found = (self.items[i] for i in candidates)
+        return [item for item, namespace, labels in found if rule.selects(namespace, labels)]
 
 
 def enforced_rule_kinds(scheduler: SchedulerSpec | None) -> frozenset[str]:
-    """The kinds of rule that the scheduler's plugin predicates looks at; all of them where the repository says nothing
-    of the scheduler."""
+    """The rule kinds that the scheduler's plugin predicates checks; all of them if the repository declares no
+    scheduler."""
     if scheduler is None:
         return frozenset(("anti-affinity", "affinity", "spread"))
     plugin = next((plugin for tier in scheduler.tiers for plugin in tier if plugin.name == "predicates"), None)
@@ -189,33 +194,33 @@ def enforced_rule_kinds(scheduler: SchedulerSpec | None) -> frozenset[str]:
 
 
 def _resolved_rules(rule: PodRuleSpec, role: RoleSpec, namespace: str, masks: NodeMasks) -> list[ResolvedRule]:
-    """One relation for each rule; a spread with a minimum of domains has another, for what its pods see once they are
-    pinned to their nodes.
+    """One resolved rule; for a spread with a minimum of domains a second one, for what its pods see once they are pinned
+    to their nodes.
 
     A pinned pod counts its own node alone (nodeAffinityPolicy Honor), which is fewer domains than the minimum: then at
     most maxSkew on a node.
     """
-    inside = masks.all_nodes if rule.rule_kind != "spread" else _counted_nodes(rule, role.pod, masks)
-    bond = _resolved_rule(rule, namespace, role.labels, inside)
+    counted = masks.all_nodes if rule.rule_kind != "spread" else _counted_nodes(rule, role.pod, masks)
+    resolved = _resolved_rule(rule, namespace, role.labels, counted)
     if rule.rule_kind != "spread" or rule.min_domains == 1 or not rule.honors_affinity:
-        return [bond]
-    return [bond, replace(bond, topology_key=HOSTNAME_LABEL, min_domains=UNREACHABLE_MIN_DOMAINS)]
+        return [resolved]
+    return [resolved, replace(resolved, topology_key=HOSTNAME_LABEL, min_domains=UNREACHABLE_MIN_DOMAINS)]
 
 
 def _resolved_rule(rule: PodRuleSpec, namespace: str, labels: Mapping[str, str], nodes: int) -> ResolvedRule:
-    wanted: list[ResolvedSelector] | None = []
+    selectors: list[ResolvedSelector] = []
     for term in rule.selectors:
-        if term.label_expressions is None or wanted is None:
-            wanted = None
+        if term.label_expressions is None:
             continue
         like = [(key, "In", (labels[key],)) for key in term.match_label_keys if key in labels]
         unlike = [(key, "NotIn", (labels[key],)) for key in term.mismatch_label_keys if key in labels]
         namespaces = None if term.namespaces is None else term.namespaces or (namespace,)
-        wanted.append(ResolvedSelector((*term.label_expressions, *like, *unlike), namespaces))
+        selectors.append(ResolvedSelector((*term.label_expressions, *like, *unlike), namespaces))
+    selects_none = any(term.label_expressions is None for term in rule.selectors)
     return ResolvedRule(
         rule.rule_kind,
         rule.topology_key,
-        None if wanted is None else tuple(wanted),
+        None if selects_none else tuple(selectors),
         nodes,
         rule.max_skew,
         rule.min_domains,
@@ -223,8 +228,8 @@ def _resolved_rule(rule: PodRuleSpec, namespace: str, labels: Mapping[str, str],
 
 
 def _counted_nodes(rule: PodRuleSpec, pod: PodSpec, masks: NodeMasks) -> int:
-    """The nodes that a spread counts: with the keys of all that the pod spreads over, and those that its policies do
-    not leave out."""
+    """The nodes that a spread counts: those with the keys of all the pod's spreads, less those that its policies leave
+    out."""
     selector, affinity, tolerations, name, *_ = node_requirement(pod)
     wanted: NodeRequirement = (
         selector if rule.honors_affinity else frozenset(),
@@ -242,7 +247,7 @@ def _counted_nodes(rule: PodRuleSpec, pod: PodSpec, masks: NodeMasks) -> int:
 
 
 class _LabelDomains:
-    """The nodes by the values of a label; every node has a hostname, its name where the label is missing."""
+    """Divides the nodes by the values of a label; a missing hostname label counts as the node's name."""
 
     def __init__(self, nodes: Sequence[NodeSpec]) -> None:
         self.nodes = nodes
@@ -255,7 +260,7 @@ class _LabelDomains:
 
     def domains_of(self, key: str, inside: int) -> tuple[tuple[int | None, ...], int]:
         """(node -> domain, number of domains), domains numbered by their first node. inside: bit mask of the nodes that
-        have one."""
+        are in one."""
         if (key, inside) not in self._domains:
             bits = format(inside, f"0{len(self.nodes)}b")[::-1]
             values = [

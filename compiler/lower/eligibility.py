@@ -1,5 +1,4 @@
-"""Which nodes are open to which pods, settled before the solver: nodes open to exactly the same roles are of one
-*kind*.
+"""Node classes: which nodes a pod can use; nodes that exactly the same roles can use are of one class.
 
 The sets of nodes are bit masks (bit i is node i), so that 10,000 nodes and 200 distinct requirements cost a few
 thousand operations on large integers instead of millions of comparisons. Rules: Kubernetes' nodeSelector, required node
@@ -17,7 +16,7 @@ from compiler.kubernetes import NOT_READY_TAINT, UNREACHABLE_TAINT, UNSCHEDULABL
 from compiler.specs import Expression, GangSpec, NodeSelectorTerm, NodeSpec, NumaSpec, PodSpec, Taint, Toleration
 
 NumaLayout = tuple[tuple[tuple[str, int], ...], ...]
-"""How a node is divided into NUMA cells: what each of them has."""
+"""The amounts of each NUMA node of a machine."""
 
 NodeRequirement = tuple[
     frozenset[tuple[str, str]],
@@ -27,8 +26,8 @@ NodeRequirement = tuple[
     str,
     frozenset[NumaLayout] | None,
 ]
-"""All that decides which nodes are open to a pod: selector, required affinity, tolerations, the one node it names, the
-policy of its NUMA cells ("" for neither), and the layouts of cells that it is planned on (None for all)."""
+"""All that decides which nodes a pod can use: selector, required affinity, tolerations, the node that it names, its
+topologyPolicy ("" for none of the two), and the NUMA layouts that it is planned on (None for all)."""
 
 Value = TypeVar("Value")
 
@@ -38,7 +37,7 @@ CORDONED = Taint(UNSCHEDULABLE_TAINT, "", "NoSchedule")
 
 @dataclass(frozen=True, slots=True)
 class NodeClasses:
-    """of_node: the kind of each node. of_requirement: the kinds that are open to pods with that requirement."""
+    """class_by_node: by index. classes_by_requirement: the classes that pods with that requirement can use."""
 
     class_by_node: tuple[int, ...]
     classes_by_requirement: Mapping[NodeRequirement, frozenset[int]]
@@ -49,19 +48,19 @@ TRANSIENT_TAINTS = frozenset({UNSCHEDULABLE_TAINT, NOT_READY_TAINT, UNREACHABLE_
 
 
 def returned_node(node: NodeSpec) -> NodeSpec:
-    """A cordoned or lost node as it is once it is back."""
+    """A cordoned or unready node as it will be when it is back."""
     return replace(
         node, unschedulable=False, taints=tuple(taint for taint in node.taints if taint.key not in TRANSIENT_TAINTS)
     )
 
 
 def numa_policy(pod: PodSpec) -> str:
-    """The topologyPolicy that binds the pod: only Guaranteed pods are bound by any."""
+    """The topologyPolicy in force for the pod: only Guaranteed pods are subject to one."""
     return pod.topology_policy if pod.guaranteed_qos and pod.topology_policy != "none" else ""
 
 
 def numa_layout(numa: NumaSpec) -> NumaLayout:
-    return tuple(tuple(sorted(cell.items())) for cell in numa.slots)
+    return tuple(tuple(sorted(slot.items())) for slot in numa.slots)
 
 
 def node_requirement(pod: PodSpec, layouts: frozenset[NumaLayout] | None = None) -> NodeRequirement:
@@ -78,43 +77,48 @@ def node_requirement(pod: PodSpec, layouts: frozenset[NumaLayout] | None = None)
 def classify_nodes(
     nodes: Sequence[NodeSpec], requirements: Iterable[NodeRequirement], numa_aware: bool = False
 ) -> NodeClasses:
-    """Divide the nodes into kinds, numbered by their first node. numa_aware: whether policies of NUMA cells count."""
+    """Node classes, numbered by their first node. numa_aware: whether topology policies count."""
     index = NodeMasks(nodes, numa_aware)
-    masks = {one: index.nodes_matching(one) for one in dict.fromkeys(requirements)}
+    masks = {requirement: index.nodes_matching(requirement) for requirement in dict.fromkeys(requirements)}
     distinct = list(dict.fromkeys(masks.values()))
-    rows = [
-        format(mask, f"0{len(nodes)}b")[::-1][: len(nodes)] for mask in distinct
-    ]  # of no nodes no digit, not one "0"
+    # The slice: of no nodes no digit, not one "0".
+    rows = [format(mask, f"0{len(nodes)}b")[::-1][: len(nodes)] for mask in distinct]
     signatures = list(zip(*rows, strict=True)) if rows else [()] * len(nodes)
-    kinds = {signature: kind for kind, signature in enumerate(dict.fromkeys(signatures))}
+    classes = {signature: number for number, signature in enumerate(dict.fromkeys(signatures))}
     column = {mask: c for c, mask in enumerate(distinct)}
+
+    def usable_classes(mask: int) -> frozenset[int]:
+        return frozenset(number for signature, number in classes.items() if signature[column[mask]] == "1")
+
     return NodeClasses(
-        tuple(kinds[s] for s in signatures),
-        {one: frozenset(kind for s, kind in kinds.items() if s[column[mask]] == "1") for one, mask in masks.items()},
+        tuple(classes[signature] for signature in signatures),
+        {requirement: usable_classes(mask) for requirement, mask in masks.items()},
     )
 
 
 def excluding_numa_policies(nodes: Sequence[NodeSpec], gangs: Sequence[GangSpec]) -> dict[tuple[int, int], str]:
-    """(gang, role) -> its topologyPolicy, where that closes nodes which its selectors and tolerations leave open. With
-    numa-aware only."""
-    bound = [
-        (j, t, role.pod) for j, gang in enumerate(gangs) for t, role in enumerate(gang.roles) if numa_policy(role.pod)
-    ]
-    if not bound:
-        return {}
-    index = NodeMasks([returned_node(node) for node in nodes], numa_aware=True)
-    barred: dict[NodeRequirement, bool] = {}
-    for _, _, pod in bound:
-        wanted = node_requirement(pod)
-        if wanted not in barred:
-            barred[wanted] = index.nodes_matching(wanted) != index.nodes_matching(
-                node_requirement(replace(pod, topology_policy=""))
-            )
-    return {(j, t): numa_policy(pod) for j, t, pod in bound if barred[node_requirement(pod)]}
+    """(gang, role) -> its topologyPolicy, where that excludes nodes which its selectors and tolerations allow. With the
+    plugin numa-aware only."""
+    index: NodeMasks | None = None
+    excludes: dict[NodeRequirement, bool] = {}
+    found = {}
+    for j, gang in enumerate(gangs):
+        for t, role in enumerate(gang.roles):
+            policy, requirement = numa_policy(role.pod), node_requirement(role.pod)
+            if not policy:
+                continue
+            if index is None:
+                index = NodeMasks([returned_node(node) for node in nodes], numa_aware=True)
+            if requirement not in excludes:
+                without_policy = node_requirement(replace(role.pod, topology_policy=""))
+                excludes[requirement] = index.nodes_matching(requirement) != index.nodes_matching(without_policy)
+            if excludes[requirement]:
+                found[j, t] = policy
+    return found
 
 
 class NodeMasks:
-    """Masks of the nodes by label value and by set of taints, each made when first asked for."""
+    """Bit masks of the nodes by label value, taints and NUMA, each computed at first use."""
 
     def __init__(self, nodes: Sequence[NodeSpec], numa_aware: bool = False) -> None:
         self.nodes, self.numa_aware = nodes, numa_aware
@@ -135,19 +139,18 @@ class NodeMasks:
 
     @cached_property
     def masks_by_layout(self) -> dict[NumaLayout, int]:
-        """The nodes by their NUMA cells."""
+        """NUMA layout -> the nodes that have it."""
         return _masks_by_value(None if node.numa is None else numa_layout(node.numa) for node in self.nodes)
 
     def nodes_matching(self, requirement: NodeRequirement) -> int:
         """The selector and the affinity both hold (terms are alternatives), and every hard taint is tolerated."""
         selector, affinity, tolerations, name, policy, layouts = requirement
         mask = self._name_masks().get(name, 0) if name else self.all_nodes
-        if (
-            policy and self.numa_aware
-        ):  # Volcano, plugin numa-aware: the node's policy is the task's, its CPU manager static
+        # Volcano, plugin numa-aware: the node's policy must be the task's, its CPU manager static.
+        if policy and self.numa_aware:
             mask &= self._masks_by_policy.get(policy, 0)
         if layouts is not None:
-            mask &= _union(self.masks_by_layout.get(cells, 0) for cells in layouts)
+            mask &= _union(self.masks_by_layout.get(layout, 0) for layout in layouts)
         for key, value in selector:
             mask &= self._label_masks(key).get(value, 0)
         if affinity is not None:

@@ -1,10 +1,9 @@
-"""Which NUMA cells the kubelet gives a pod, by the policy of the node's topology manager and by how the node is
-divided.
+"""How many NUMA nodes the kubelet gives a pod, by the policy of its topology manager and the layout of the machine.
 
 Source: Kubernetes, pkg/kubelet/cm/topologymanager (policy.go, policy_restricted.go) and the hints of the CPU and device
-managers. Of each resource those sets of cells are preferred that have as few cells as could hold the request were all
-cells empty, and have it free. `restricted` admits a pod only to preferred sets, one of each resource, that have a cell
-in common; `single-numa-node` only to sets of one cell.
+managers. For each resource those sets of NUMA nodes are preferred that are as small as could hold the request on an
+empty machine, and have it free. `restricted` admits a pod only to preferred sets, one of each resource, that have a
+NUMA node in common; `single-numa-node` only to sets of one.
 """
 
 from __future__ import annotations
@@ -27,8 +26,7 @@ from compiler.specs import Amounts, NodeSpec, PodSpec
 
 @dataclass(frozen=True, slots=True, order=True)
 class NumaRequest:
-    """So many different cells, and the share of each: enough for the kubelet, and where it is one cell no more than it
-    asks for."""
+    """So many different NUMA nodes, and the share of each: enough for the kubelet, and for one NUMA node exact."""
 
     number: int
     share: tuple[tuple[str, int], ...]
@@ -36,11 +34,11 @@ class NumaRequest:
 
 @dataclass(frozen=True, slots=True)
 class NumaPlan:
-    """How a role's cells are planned.
+    """How the NUMA nodes of a role are planned.
 
-    way: None where they are not. layouts: of the nodes that it is planned on, None for all that are open to it.
-    unplanned: nodes that the kubelet may let it have, whose cells are not planned: closed to it where there is a way,
-    else open, and the kubelet may refuse it there.
+    request: None where they are not planned. planned_layouts: of the nodes that the role is planned on, None for all.
+    unplanned_nodes: the kubelet may accept the role there, but its NUMA nodes are not planned; excluded for the role
+    where there is a request, else usable, and the kubelet may refuse it there.
     """
 
     request: NumaRequest | None = None
@@ -52,7 +50,7 @@ NO_NUMA_PLAN = NumaPlan()
 
 
 def fewest_slots(amount: int, sizes: Iterable[int]) -> int | None:
-    """How few cells of these sizes hold the amount; None where all of them do not."""
+    """The fewest slots of these sizes that hold the amount; None if all of them do not."""
     number = 0
     for size in sorted(sizes, reverse=True):
         if amount <= 0:
@@ -62,43 +60,43 @@ def fewest_slots(amount: int, sizes: Iterable[int]) -> int | None:
 
 
 def restricted_request(requests: Amounts, layout: NumaLayout) -> NumaRequest | None:
-    """What makes the kubelet admit a pod to a node with these cells: one cell, where one empty cell is enough of
-    everything; or whole cells, where each resource that takes several takes all of the same number of equal cells, and
-    each other one finds room in every one of them.
+    """What makes the kubelet admit a restricted pod to a node of this layout.
 
-    None where it asks for something else, which nobody has said in cells. asked: of resources that cells divide; what
-    these do not divide is in all of them.
+    One NUMA node, where one empty one is enough of everything; or whole ones, where each resource that takes several
+    takes all of the same number of equal NUMA nodes, and each other resource fits every one of them. None where it
+    requests something else. Resources that the NUMA nodes do not divide are in all of them.
     """
-    rows = [dict(cell) for cell in layout]
-    divided = {r: a for r, a in requests.items() if any(r in row for row in rows)}
-    numbers = {r: fewest_slots(a, (row.get(r, 0) for row in rows)) for r, a in divided.items()}
+    rows = [dict(slot) for slot in layout]
+    divided = {r: amount for r, amount in requests.items() if any(r in row for row in rows)}
+    numbers = {r: fewest_slots(amount, (row.get(r, 0) for row in rows)) for r, amount in divided.items()}
     several = {r: number for r, number in numbers.items() if number is None or number > 1}
     if not several:
         return NumaRequest(1, tuple(sorted(requests.items())))
     number = next(iter(several.values()))
     if number is None or any(other != number for other in several.values()):
         return None
-    if any(
-        len({row.get(r, 0) for row in rows}) > 1 or divided[r] % number or divided[r] // number != rows[0].get(r, 0)
-        for r in several
-    ):
-        return None
-    if any(row.get(r, 0) < a for r, a in divided.items() if r not in several for row in rows):
-        return None
-    return NumaRequest(number, tuple(sorted((r, a // number if r in several else a) for r, a in requests.items())))
+    for r, amount in divided.items():
+        sizes = [row.get(r, 0) for row in rows]
+        if r in several and (len(set(sizes)) > 1 or amount != number * sizes[0]):
+            return None
+        if r not in several and min(sizes) < amount:
+            return None
+    shares = {r: amount // number if r in several else amount for r, amount in requests.items()}
+    return NumaRequest(number, tuple(sorted(shares.items())))
 
 
 def fits_empty_slots(requests: Amounts, layout: NumaLayout) -> bool:
-    """Whether all cells together, empty, have what a pod asks for."""
-    return all(
-        fewest_slots(a, sizes) is not None
-        for r, a in requests.items()
-        if (sizes := [dict(cell)[r] for cell in layout if r in dict(cell)])
-    )
+    """Whether all NUMA nodes together, empty, have what a pod requests."""
+    rows = [dict(slot) for slot in layout]
+    for r, amount in requests.items():
+        sizes = [row[r] for row in rows if r in row]
+        if sizes and fewest_slots(amount, sizes) is None:
+            return False
+    return True
 
 
 class NumaPlanner:
-    """How the cells of pods are planned on these nodes. resources: what cells divide on any node."""
+    """Plans the NUMA nodes of pods on these machines. resources: those that NUMA nodes divide on any machine."""
 
     def __init__(self, nodes: Sequence[NodeSpec], resources: Sequence[str]) -> None:
         self.nodes, self.resources = nodes, resources
@@ -106,57 +104,53 @@ class NumaPlanner:
 
     @cached_property
     def _masks(self) -> NodeMasks:
-        """Nodes that are away for now will be back."""
+        """Unschedulable nodes count as they will be when they are back."""
         return NodeMasks([returned_node(node) for node in self.nodes], numa_aware=True)
 
     def plan_for(self, pod: PodSpec) -> NumaPlan:
-        """What is planned for a pod; nothing where no node is open to it, which then is the reason."""
-        wanted = numa_policy(pod)
-        asked = self.numa_requests(pod)
-        if wanted not in ("restricted", "single-numa-node") or not asked:
+        """The plan of a pod; none where it can use no node, which then is the reason."""
+        policy, requests = numa_policy(pod), self.numa_requests(pod)
+        if policy not in ("restricted", "single-numa-node") or not requests:
             return NO_NUMA_PLAN
-        key = tuple(sorted(asked.items())), node_requirement(pod)
+        key = tuple(sorted(requests.items())), node_requirement(pod)
         if key not in self._plans:
             mask = self._masks.nodes_matching(node_requirement(pod))
-            one = NumaPlan(NumaRequest(1, key[0]))
-            self._plans[key] = (
-                NO_NUMA_PLAN
-                if not mask
-                else one
-                if wanted == "single-numa-node"
-                else self._restricted_plan(asked, mask)
-            )
+            if not mask:
+                self._plans[key] = NO_NUMA_PLAN
+            elif policy == "single-numa-node":
+                self._plans[key] = NumaPlan(NumaRequest(1, key[0]))
+            else:
+                self._plans[key] = self._restricted_plan(requests, mask)
         return self._plans[key]
 
     def request_on(self, pod: PodSpec, node: NodeSpec) -> NumaRequest | None:
-        """What a pod that runs on a node holds of its cells, as far as one can tell."""
-        wanted, asked = numa_policy(pod), self.numa_requests(pod)
-        if node.numa is None or wanted not in ("restricted", "single-numa-node") or not asked:
+        """What a pod that runs on the node holds of its NUMA nodes, if that can be told."""
+        policy, requests = numa_policy(pod), self.numa_requests(pod)
+        if node.numa is None or policy not in ("restricted", "single-numa-node") or not requests:
             return None
-        return (
-            restricted_request(asked, numa_layout(node.numa))
-            if wanted == "restricted"
-            else NumaRequest(1, tuple(sorted(asked.items())))
-        )
+        if policy == "restricted":
+            return restricted_request(requests, numa_layout(node.numa))
+        return NumaRequest(1, tuple(sorted(requests.items())))
 
     def numa_requests(self, pod: PodSpec) -> dict[str, int]:
+        """The pod's requests of resources that NUMA nodes divide."""
         return {r: pod.requests[r] for r in self.resources if pod.requests.get(r)}
 
     def _restricted_plan(self, requests: Amounts, mask: int) -> NumaPlan:
-        """Of the ways that the nodes' layouts need the one that most nodes share; nodes that need another are closed."""
-        ways: dict[NumaRequest | None, dict[NumaLayout, int]] = {}
-        for cells, nodes in self._masks.masks_by_layout.items():
-            if nodes & mask and fits_empty_slots(requests, cells):
-                ways.setdefault(restricted_request(requests, cells), {})[cells] = nodes & mask
-        number = {way: sum(nodes.bit_count() for nodes in found.values()) for way, found in ways.items()}
-        best = max(
-            (way for way in ways if way is not None),
-            key=lambda way: (number[way], -way.number, way.share),
-            default=None,
-        )
+        """Of the requests that the layouts need, the one that most nodes share; nodes that need another are excluded.
+
+        mask: the nodes that the pod can use."""
+        layouts: dict[NumaRequest | None, dict[NumaLayout, int]] = {}
+        for layout, nodes in self._masks.masks_by_layout.items():
+            if nodes & mask and fits_empty_slots(requests, layout):
+                layouts.setdefault(restricted_request(requests, layout), {})[layout] = nodes & mask
+        counts = {request: sum(n.bit_count() for n in found.values()) for request, found in layouts.items()}
+        possible = [request for request in layouts if request is not None]
+        best = max(possible, key=lambda request: (counts[request], -request.number, request.share), default=None)
         others = 0
-        for way, found in ways.items():
-            for nodes in found.values() if way is None or way != best else ():
-                others |= nodes
+        for request, found in layouts.items():
+            if request is None or request != best:
+                for nodes in found.values():
+                    others |= nodes
         unplanned = tuple(node.name for n, node in enumerate(self.nodes) if others >> n & 1) if others else ()
-        return NumaPlan(best, frozenset(ways[best]) if best is not None and others else None, unplanned)
+        return NumaPlan(best, frozenset(layouts[best]) if best is not None and others else None, unplanned)

@@ -17,6 +17,10 @@ class Fact:
     code: ClassVar[str]
     never: bool = field(default=False, kw_only=True)
 
+    def __init_subclass__(cls, code: str = "") -> None:
+        if code:  # `dataclass` makes a class with slots from the class, without its keywords
+            cls.code = code
+
 
 @dataclass(frozen=True, slots=True)
 class Shortage(Fact):
@@ -30,93 +34,81 @@ class Shortage(Fact):
 
 
 @dataclass(frozen=True, slots=True)
-class ResourceShortage(Shortage):
+class ResourceShortage(Shortage, code="GW102"):
     """Too little of a resource is free on the nodes eligible for the role, or for any role."""
 
-    code: ClassVar[str] = "GW102"
     resource: int
     role: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class OversizedPod(Shortage):
+class OversizedPod(Shortage, code="GW103"):
     """No eligible node has enough of a resource for one pod of the role."""
 
-    code: ClassVar[str] = "GW103"
     role: int
     resource: int
 
 
 @dataclass(frozen=True, slots=True)
-class UnmatchedPod(Fact):
+class UnmatchedPod(Fact, code="GW103"):
     """No eligible node has enough of all resources together for one pod of the role."""
 
-    code: ClassVar[str] = "GW103"
     role: int
 
 
 @dataclass(frozen=True, slots=True)
-class OversizedGang(Shortage):
+class OversizedGang(Shortage, code="GW108"):
     """The empty cluster has too little of a resource for the whole gang."""
 
-    code: ClassVar[str] = "GW108"
     resource: int
 
 
 @dataclass(frozen=True, slots=True)
-class Fragmentation(Shortage):
+class Fragmentation(Shortage, code="GW119"):
     """Enough is free in sum, but the nodes hold too few pods of the role, or of the gang."""
 
-    code: ClassVar[str] = "GW119"
     role: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class OversizedSlotRequest(Shortage):
+class OversizedSlotRequest(Shortage, code="GW118"):
     """No device slot has enough of a resource free for one pod. limit: most that a slot has when empty."""
 
-    code: ClassVar[str] = "GW118"
     role: int
     resource: int
     limit: int
 
 
 @dataclass(frozen=True, slots=True)
-class SlotShortage(Shortage):
+class SlotShortage(Shortage, code="GW118"):
     """The device slots hold too few pods of the role, although their nodes have enough in sum."""
 
-    code: ClassVar[str] = "GW118"
     role: int
 
 
 @dataclass(frozen=True, slots=True)
-class NoEligibleNode(Fact):
+class NoEligibleNode(Fact, code="GW107"):
     """No node is eligible for the role."""
 
-    code: ClassVar[str] = "GW107"
     role: int
 
 
 @dataclass(frozen=True, slots=True)
-class EligibleNodeShortage(Shortage):
+class EligibleNodeShortage(Shortage, code="GW120"):
     """The eligible nodes hold too few pods of the role even when empty."""
 
-    code: ClassVar[str] = "GW120"
     role: int
 
 
 @dataclass(frozen=True, slots=True)
-class OwnRunningPods(Shortage):
+class OwnRunningPods(Shortage, code="GW121"):
     """The missing pods find no room beside the gang's running ones; the whole gang would fit anew."""
-
-    code: ClassVar[str] = "GW121"
 
 
 @dataclass(frozen=True, slots=True)
-class AwayNodes(Fact):
+class AwayNodes(Fact, code="GW122"):
     """The gang would fit with nodes that are not ready or cordoned."""
 
-    code: ClassVar[str] = "GW122"
     nodes: tuple[int, ...]
 
 
@@ -124,19 +116,17 @@ class AwayNodes(Fact):
 
 
 @dataclass(frozen=True, slots=True)
-class DomainShortage(Shortage):
+class DomainShortage(Shortage, code="GW104"):
     """No domain of the allowed tier holds the gang. hypernode: the best domain, with room for `available` pods."""
 
-    code: ClassVar[str] = "GW104"
     tier: int
     hypernode: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class SubgroupShortage(Fact):
+class SubgroupShortage(Fact, code="GW109"):
     """The domains of the tier hold too few subgroups. limit: pods of one subgroup; available: None where unknown."""
 
-    code: ClassVar[str] = "GW109"
     subgroup: int
     tier: int
     asked: int
@@ -148,10 +138,9 @@ class SubgroupShortage(Fact):
 
 
 @dataclass(frozen=True, slots=True)
-class CapabilityLimit(Shortage):
+class CapabilityLimit(Shortage, code="GW101"):
     """The queue's capability is used up, by `gangs` where the plan starts any."""
 
-    code: ClassVar[str] = "GW101"
     queue: int
     resource: int
     limit: int
@@ -159,10 +148,9 @@ class CapabilityLimit(Shortage):
 
 
 @dataclass(frozen=True, slots=True)
-class ShareLimit(Shortage):
+class ShareLimit(Shortage, code="GW112"):
     """The queue's proportional share is used up, by `gangs` where the plan starts any."""
 
-    code: ClassVar[str] = "GW112"
     queue: int
     resource: int
     limit: int
@@ -170,29 +158,26 @@ class ShareLimit(Shortage):
 
 
 @dataclass(frozen=True, slots=True)
-class GuaranteeReserve(Shortage):
+class GuaranteeReserve(Shortage, code="GW106"):
     """What is free is reserved for the guarantees of `queues`."""
 
-    code: ClassVar[str] = "GW106"
     queue: int
     resource: int
     queues: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class DedicatedDomains(Fact):
+class DedicatedDomains(Fact, code="GW106"):
     """The room is in domains of the tier that are dedicated to another queue."""
 
-    code: ClassVar[str] = "GW106"
     queue: int
     tier: int
 
 
 @dataclass(frozen=True, slots=True)
-class ClosedQueue(Fact):
+class ClosedQueue(Fact, code="GW113"):
     """The queue accepts no gangs."""
 
-    code: ClassVar[str] = "GW113"
     queue: int
 
 
@@ -200,51 +185,43 @@ class ClosedQueue(Fact):
 
 
 @dataclass(frozen=True, slots=True)
-class PrecedingGangs(Shortage):
+class PrecedingGangs(Shortage, code="GW105"):
     """The gang fits alone, but the plan starts `gangs` before it in that room."""
 
-    code: ClassVar[str] = "GW105"
     gangs: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class StrictOrder(Fact):
+class StrictOrder(Fact, code="GW115"):
     """An earlier gang of its strictly ordered queue waits."""
 
-    code: ClassVar[str] = "GW115"
     queue: int
     gang: int
 
 
 @dataclass(frozen=True, slots=True)
-class ReservedNodes(Fact):
+class ReservedNodes(Fact, code="GW114"):
     """The gang would not end before `gang` needs the nodes reserved for it."""
 
-    code: ClassVar[str] = "GW114"
     gang: int
 
 
 @dataclass(frozen=True, slots=True)
-class Maintenance(Fact):
+class Maintenance(Fact, code="GW116"):
     """The nodes with room close for maintenance before the gang would end."""
-
-    code: ClassVar[str] = "GW116"
 
 
 @dataclass(frozen=True, slots=True)
-class Undecided(Fact):
+class Undecided(Fact, code="GW110"):
     """A limit of the solver was reached before it was proved whether the gang fits."""
-
-    code: ClassVar[str] = "GW110"
 
 
 # ---- relations between pods
 
 
 @dataclass(frozen=True, slots=True)
-class PodRuleConflict(Fact):
+class PodRuleConflict(Fact, code="GW117"):
     """The gang fits without the pod rule, which the role owns or which selects it."""
 
-    code: ClassVar[str] = "GW117"
     role: int
     pod_rule: int

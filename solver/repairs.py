@@ -14,94 +14,80 @@ class Repair:
     """rank: the order in which repairs are offered, the cheapest first. also: changes that must come with this one."""
 
     code: ClassVar[str]
-    rank: ClassVar[int] = 5
+    rank: ClassVar[int]
     also: tuple[Repair, ...] = field(default=(), kw_only=True)
+
+    def __init_subclass__(cls, code: str = "", rank: int = 5) -> None:
+        if code:  # `dataclass` makes a class with slots from the class, without its keywords
+            cls.code, cls.rank = code, rank
 
 
 # ---- changes by the gang's owner
 
 
 @dataclass(frozen=True, slots=True)
-class HigherTier(Repair):
+class HigherTier(Repair, code="GR102", rank=0):
     """Topology limit at `tier`, of the gang or of one kind of subgroup."""
 
-    code: ClassVar[str] = "GR102"
-    rank: ClassVar[int] = 0
     tier: int
     subgroup: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class SmallerSubgroups(Repair):
+class SmallerSubgroups(Repair, code="GR106", rank=0):
     """Subgroups of `amount` pods."""
 
-    code: ClassVar[str] = "GR106"
-    rank: ClassVar[int] = 0
     subgroup: int
     amount: int
     current_amount: int
 
 
 @dataclass(frozen=True, slots=True)
-class SoftTopology(Repair):
+class SoftTopology(Repair, code="GR107", rank=0):
     """A soft topology instead of a hard one, of the gang or of one kind of subgroup."""
 
-    code: ClassVar[str] = "GR107"
-    rank: ClassVar[int] = 0
     subgroup: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Restart(Repair):
+class Restart(Repair, code="GR113", rank=0):
     """The gang's running pods stop and it starts anew."""
-
-    code: ClassVar[str] = "GR113"
-    rank: ClassVar[int] = 0
 
 
 @dataclass(frozen=True, slots=True)
-class OtherQueue(Repair):
+class OtherQueue(Repair, code="GR120", rank=0):
     """Submission to another queue."""
 
-    code: ClassVar[str] = "GR120"
-    rank: ClassVar[int] = 0
     queue: int
 
 
 @dataclass(frozen=True, slots=True)
-class ShorterDuration(Repair):
+class ShorterDuration(Repair, code="GR121", rank=0):
     """An expected duration of at most `seconds`."""
 
-    code: ClassVar[str] = "GR121"
-    rank: ClassVar[int] = 0
     seconds: int
 
 
 @dataclass(frozen=True, slots=True)
-class FewerPods(Repair):
+class FewerPods(Repair, code="GR105", rank=2):
     """`amount` pods of the role, or at least `amount` of the whole gang."""
 
-    code: ClassVar[str] = "GR105"
-    rank: ClassVar[int] = 2
     role: int | None
     amount: int
     current_amount: int
 
 
 @dataclass(frozen=True, slots=True)
-class HigherPriority(Repair):
+class HigherPriority(Repair, code="GR114", rank=3):
     """A priority above `amount`."""
 
-    code: ClassVar[str] = "GR114"
-    rank: ClassVar[int] = 3
     amount: int
 
 
 @dataclass(frozen=True, slots=True)
-class SmallerPods(Repair):
+class SmallerPods(Repair, code="GR115"):
     """`amount` of the resource for each pod of the role."""
 
-    code: ClassVar[str] = "GR115"
     role: int
     resource: int
     amount: int
@@ -109,10 +95,9 @@ class SmallerPods(Repair):
 
 
 @dataclass(frozen=True, slots=True)
-class MoreNodeClasses(Repair):
+class MoreNodeClasses(Repair, code="GR112"):
     """Eligibility of the role for nodes like `node`."""
 
-    code: ClassVar[str] = "GR112"
     role: int
     node: int
 
@@ -121,48 +106,37 @@ class MoreNodeClasses(Repair):
 
 
 @dataclass(frozen=True, slots=True)
-class EndOfPods(Repair):
+class EndOfPods(Repair, code="GR103", rank=1):
     """The end of running pods, of which no few gangs are known to suffice."""
-
-    code: ClassVar[str] = "GR103"
-    rank: ClassVar[int] = 1
 
 
 @dataclass(frozen=True, slots=True)
-class EndOfGangs(Repair):
+class EndOfGangs(Repair, code="GR109", rank=1):
     """The end of `gangs`, expected in `seconds` where all their ends are known."""
 
-    code: ClassVar[str] = "GR109"
-    rank: ClassVar[int] = 1
     gangs: tuple[int, ...]
     seconds: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class StartOfGang(Repair):
+class StartOfGang(Repair, code="GR118", rank=1):
     """The start of another gang first, expected in `seconds` where that is known."""
 
-    code: ClassVar[str] = "GR118"
-    rank: ClassVar[int] = 1
     gang: int
     seconds: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class ReturnOfNodes(Repair):
+class ReturnOfNodes(Repair, code="GR116", rank=1):
     """The return of nodes that are away."""
 
-    code: ClassVar[str] = "GR116"
-    rank: ClassVar[int] = 1
     nodes: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class EndOfMaintenance(Repair):
+class EndOfMaintenance(Repair, code="GR122", rank=1):
     """The end of maintenance in `seconds`."""
 
-    code: ClassVar[str] = "GR122"
-    rank: ClassVar[int] = 1
     seconds: int
 
 
@@ -170,62 +144,50 @@ class EndOfMaintenance(Repair):
 
 
 @dataclass(frozen=True, slots=True)
-class MoreCapability(Repair):
+class MoreCapability(Repair, code="GR101", rank=4):
     """`amount` more capability of the queue."""
 
-    code: ClassVar[str] = "GR101"
-    rank: ClassVar[int] = 4
     queue: int
     resource: int
     amount: int
 
 
 @dataclass(frozen=True, slots=True)
-class SmallerGuarantee(Repair):
+class SmallerGuarantee(Repair, code="GR108", rank=4):
     """`amount` less guarantee of another queue."""
 
-    code: ClassVar[str] = "GR108"
-    rank: ClassVar[int] = 4
     queue: int
     resource: int
     amount: int
 
 
 @dataclass(frozen=True, slots=True)
-class MoreWeight(Repair):
+class MoreWeight(Repair, code="GR110", rank=4):
     """A queue weight of `amount`."""
 
-    code: ClassVar[str] = "GR110"
-    rank: ClassVar[int] = 4
     queue: int
     amount: int
     current_amount: int
 
 
 @dataclass(frozen=True, slots=True)
-class OpenQueue(Repair):
+class OpenQueue(Repair, code="GR111", rank=4):
     """An open queue instead of a closed one."""
 
-    code: ClassVar[str] = "GR111"
-    rank: ClassVar[int] = 4
     queue: int
 
 
 @dataclass(frozen=True, slots=True)
-class NoStrictOrder(Repair):
+class NoStrictOrder(Repair, code="GR117", rank=4):
     """The queue without its strict order."""
 
-    code: ClassVar[str] = "GR117"
-    rank: ClassVar[int] = 4
     queue: int
 
 
 @dataclass(frozen=True, slots=True)
-class FewerDedicatedDomains(Repair):
+class FewerDedicatedDomains(Repair, code="GR119", rank=4):
     """`amount` fewer domains dedicated to another queue."""
 
-    code: ClassVar[str] = "GR119"
-    rank: ClassVar[int] = 4
     queue: int
     amount: int
 
@@ -234,10 +196,9 @@ class FewerDedicatedDomains(Repair):
 
 
 @dataclass(frozen=True, slots=True)
-class MoreNodes(Repair):
+class MoreNodes(Repair, code="GR104"):
     """`amount` more nodes like `node`, under `hypernode` where that matters."""
 
-    code: ClassVar[str] = "GR104"
     node: int
     amount: int
     hypernode: int | None = None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from compiler.cluster_state.state import STATE_SOURCE
 from compiler.explain.provenance import (
@@ -99,10 +99,8 @@ class Entry(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Suspension(Fact):
+class Suspension(Fact, code="GW111"):
     """The job's owner suspended it; it is in no problem."""
-
-    code: ClassVar[str] = "GW111"
 
 
 def fact_sources(provenance: Provenance, j: int, fact: Fact) -> tuple[Source, ...]:

@@ -24,7 +24,7 @@ def blockers(case: GangDiagnosis, s: Scenario) -> tuple[int, tuple[int, ...]]:
         q, gangs = case.question(s), state.problem.gangs
         order = sorted(state.started_placements, key=lambda i: (gangs[i].priority, -gangs[i].age, -i))
         order = [i for i in order if gangs[i].priority >= priority] or order
-        return q.max_pods(q.rule_counts), tuple(sorted(_blocking_prefix(case, s, order)))
+        return q.max_pods(q.state.rule_counts), tuple(sorted(_blocking_prefix(case, s, order)))
 
     return state.cached(("blockers", priority, s), make)
 
@@ -32,7 +32,7 @@ def blockers(case: GangDiagnosis, s: Scenario) -> tuple[int, tuple[int, ...]]:
 def _blocking_prefix(case: GangDiagnosis, s: Scenario, order: list[int]) -> tuple[int, ...]:
     """The shortest prefix of `order` without which the gang fits, less the members that it does not need."""
     state, q = case.state, case.question(replace(s, with_started=False))
-    without_plan = q.free.minus(state.planned_amounts)
+    without_plan = q.state.free.minus(state.planned_amounts)
 
     def fits(without: Iterable[int]) -> bool:
         free = without_plan.copy()

@@ -205,13 +205,15 @@ def _dedication_repairs(trials: DelayTrials, q: int) -> Iterator[Repair]:
 def _maintenance_repairs(trials: DelayTrials) -> Iterator[Repair]:
     """The longest duration with which it ends in time; the soonest end of maintenance after which it need not."""
     problem, gang = trials.state.problem, trials.gang_problem.gangs[0]
-    starts = {node.maintenance_in for node in problem.nodes if node.maintenance_in}
-    times = sorted((t for t in starts if gang.duration is None or t < gang.duration), reverse=True)
+    times = sorted({node.maintenance_in for node in problem.nodes if node.maintenance_in}, reverse=True)
+    if gang.duration is not None:
+        times = [t for t in times if t < gang.duration]
     if not gang.running:
         longest = first_sufficient(times, lambda t: trials.starts_beside_plan(trials.with_gang(duration=t)))
         if longest is not None:
             yield ShorterDuration(longest)
-    ends = sorted({end for node in problem.nodes for _, end in node.maintenance_windows})
+    windows = {window for node in problem.nodes for window in node.maintenance_windows}
+    ends = sorted({end for _, end in windows})
     for end in ends[: trials.state.options.budget.maintenance_ends]:
         if trials.starts_beside_plan(_problem_at(trials.gang_problem, end), end):
             yield EndOfMaintenance(end)

@@ -99,7 +99,8 @@ class DelayDiagnosis:
         """The one exclusion without which it would fit, of a queue's dedicated domains or for maintenance; all where no
         single one suffices."""
         problem, path = self.state.problem, self.state.before.queue_books.path(self.state.problem.gangs[j].queue)
-        owners = [q for q, queue in enumerate(problem.queues) if queue.dedicated_domains and q not in path]
+        owners = [q for q, queue in enumerate(problem.queues) if queue.dedicated_domains]
+        owners = [q for q in owners if q not in path]
         closing = maintenance_exclusions(problem)
         without: list[tuple[Fact, Mapping[int, NodeSet]]] = []
         for q in owners:

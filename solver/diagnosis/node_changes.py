@@ -40,7 +40,7 @@ def _has_hard_topology(gang: Gang) -> bool:
 def _nearest_nodes(runner: TrialRunner, t: Trial) -> list[int]:
     """Nodes, those of the leaf that holds most of the gang's pods first."""
     q = runner.question(t)
-    reach, roles, nodes = q.fit_counts(), q.gang_class.roles, q.problem.nodes
+    reach, roles, nodes = q.fit_counts(), q.gang_class.roles, q.state.problem.nodes
 
     def pods(leaf: int | None) -> int:
         return -1 if leaf is None else sum(min(r[leaf], role.min_pods) for r, role in zip(reach, roles, strict=True))

@@ -53,10 +53,10 @@ def pod_rule_conflict(case: GangDiagnosis, s: Scenario) -> Fact:
 
 
 def _fits_without_rule(q: FitQuestion, rho: int) -> bool:
-    counts = q.rule_counts
+    counts = q.state.rule_counts
     if counts is None:
         return False
-    return q.with_free(q.free, counts.restrict_to(counts.enforced_rules - {rho})).placement() is not None
+    return q.with_free(q.state.free, counts.restrict_to(counts.enforced_rules - {rho})).placement() is not None
 
 
 def domain_shortage(case: GangDiagnosis, tier: int, s: Scenario) -> Fact:
@@ -65,8 +65,8 @@ def domain_shortage(case: GangDiagnosis, tier: int, s: Scenario) -> Fact:
     q = case.question(s)
     reach, asked, running = q.fit_counts(), q.gang_class.min_pods, q.gang_class.running_pods
     if not running:
-        return fit.domain_shortage(q.tree, q.gang_class, reach) or DomainShortage(asked, q.max_pods(), tier)
-    home, pods = q.tree.enclosing_domain(q.problem.nodes[running[0].node].leaf, tier), 0
+        return fit.domain_shortage(q.state.tree, q.gang_class, reach) or DomainShortage(asked, q.max_pods(), tier)
+    home, pods = q.state.tree.enclosing_domain(q.state.problem.nodes[running[0].node].leaf, tier), 0
     if home is not None:
         pods = sum(min(r[home], role.min_pods) for r, role in zip(reach, q.gang_class.roles, strict=True))
     return DomainShortage(asked, max(0, min(pods, asked - 1)), tier, home)
@@ -74,7 +74,7 @@ def domain_shortage(case: GangDiagnosis, tier: int, s: Scenario) -> Fact:
 
 def subgroup_shortage(case: GangDiagnosis, i: int, s: Scenario) -> Fact:
     q, part = case.question(s), s.gang.subgroups[i]
-    short = fit.subgroup_shortage(q.tree, q.gang_class, i, q.fit_counts())
+    short = fit.subgroup_shortage(q.state.tree, q.gang_class, i, q.fit_counts())
     needed = fit.subgroups_needed(q.gang_class, part)
     return short or SubgroupShortage(i, part.topology.tier, needed, None, part.size)
 
@@ -83,7 +83,7 @@ def slot_shortage(case: GangDiagnosis, t: int, s: Scenario) -> Fact:
     """No slot has enough of a resource for one pod, or all of them hold too few pods of the role."""
     q, role = case.question(s), s.gang.roles[t]
     free = _eligible_free(q, (role,))
-    empty = case.state.capacity.at_nodes(np.isin(q.tree.node_class_of, sorted(role.node_classes)))
+    empty = case.state.capacity.at_nodes(np.isin(q.state.tree.node_class_of, sorted(role.node_classes)))
     for request in role.slot_requests:
         for r, amount in enumerate(request.share):
             most, limit = (int(x.slots[:, request.slot_group, :, r].max(initial=0)) for x in (free, empty))
@@ -106,7 +106,7 @@ def away_nodes(case: GangDiagnosis, s: Scenario) -> Fact:
 
     away = case.state.away_nodes
     q = case.question(replace(s, returned_nodes=away))
-    placed = q.with_free(q.free).placement()
+    placed = q.with_free(q.state.free).placement()
     if placed is not None:
         away = tuple(n for n in away if n in {p.node for p in placed})
     few = len(away) <= case.state.options.budget.minimized_blockers
@@ -148,7 +148,7 @@ def _asked_pods(q: FitQuestion, t: int) -> int:
 def oversized_gang(case: GangDiagnosis, s: Scenario) -> Fact:
     """The empty cluster has too little of a resource, or the nodes eligible for the gang have."""
     q = case.question(s)
-    asked, total = q.min_demand, _total_free(q.free)
+    asked, total = q.min_demand, _total_free(q.state.free)
     r = _scarcest_resource(asked, total)
     return _shortage(q) if r is None else OversizedGang(asked[r], total[r], r)
 
@@ -189,7 +189,7 @@ def _scarcest_resource(asked: Iterable[int], total: list[int]) -> int | None:
 def _eligible_free(q: FitQuestion, roles: Iterable[Role]) -> FreeVectors:
     """What is free on each node that is eligible for one of the roles."""
     classes = frozenset[int]().union(*(role.node_classes for role in roles))
-    return q.free.at_nodes(np.isin(q.tree.node_class_of, sorted(classes)))
+    return q.state.free.at_nodes(np.isin(q.state.tree.node_class_of, sorted(classes)))
 
 
 def _total_free(free: FreeVectors) -> list[int]:

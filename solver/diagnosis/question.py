@@ -8,10 +8,9 @@ from functools import cached_property
 from solver.greedy.best_fit import GreedyPlacer
 from solver.options import Options
 from solver.placement.fit import fit_counts_by_role, fits_exactly, greedy_placement, shortage
-from solver.problem import Gang, Placement, Problem, Vector
+from solver.problem import Gang, Placement, Vector
 from solver.semantics.device_slots import FreeVectors
 from solver.semantics.gang_classes import GangClass, waiting_class
-from solver.semantics.topology import TopologyTree
 from solver.state.pod_rules import PodRuleCounts
 from solver.state.queue_books import QueueBooks
 from solver.state.state import State
@@ -37,24 +36,8 @@ class FitQuestion:
     j: int = 0
 
     @property
-    def problem(self) -> Problem:
-        return self.state.problem
-
-    @property
-    def tree(self) -> TopologyTree:
-        return self.state.tree
-
-    @property
-    def free(self) -> FreeVectors:
-        return self.state.free
-
-    @property
-    def rule_counts(self) -> PodRuleCounts | None:
-        return self.state.rule_counts
-
-    @property
     def gang(self) -> Gang:
-        return self.problem.gangs[self.j]
+        return self.state.problem.gangs[self.j]
 
     @cached_property
     def gang_class(self) -> GangClass:
@@ -63,7 +46,7 @@ class FitQuestion:
     @property
     def min_demand(self) -> Vector:
         """What the gang asks for at least, beside its running pods."""
-        return self.gang_class.min_demand(len(self.problem.resources))
+        return self.gang_class.min_demand(len(self.state.problem.resources))
 
     def with_free(self, free: FreeVectors, rule_counts: PodRuleCounts | None = None) -> FitQuestion:
         """The same question about other free nodes; without counts pod rules do not matter."""
@@ -93,5 +76,5 @@ class FitQuestion:
 
     def max_pods(self, rule_counts: PodRuleCounts | None = None) -> int:
         """Pods of the gang that the greedy places, under the pod rules where counts are given."""
-        placer = GreedyPlacer(self.state.with_free(self.free, rule_counts))
+        placer = GreedyPlacer(self.state.with_free(self.state.free, rule_counts))
         return placer.max_pods_in_domain(self.j, self.gang_class)

@@ -1,4 +1,4 @@
-"""The world in which a gang waits, and the scenarios about which it is asked: the world with something out of the way."""
+"""The world in which a gang waits, and scenarios: the world with something out of the way."""
 
 from __future__ import annotations
 
@@ -192,13 +192,14 @@ class DiagnosisState:
         return left
 
     def _permanent_rule_counts(self, gang: Gang) -> PodRuleCounts:
-        """The empty cluster but for the gang's own running pods. Only anti-affinity, and rules among its own pods, never
+        """The empty cluster but for the gang's own running pods. Only anti-affinity and rules among its own pods never
         change: other pods may come and meet the rest."""
 
         def make() -> PodRuleCounts:
-            rules = enumerate(self.problem.pod_rules)
-            sure = frozenset(rho for rho, r in rules if r.rule_kind == "anti-affinity" or r.own_gang_only)
-            return PodRuleCounts(self.problem, ExistingPods(self.problem, only=gang), sure)
+            rules = list(enumerate(self.problem.pod_rules))
+            apart = {rho for rho, rule in rules if rule.rule_kind == "anti-affinity"}
+            own = {rho for rho, rule in rules if rule.own_gang_only}
+            return PodRuleCounts(self.problem, ExistingPods(self.problem, only=gang), frozenset(apart | own))
 
         rules = tuple((role.owned_rules, role.selecting_rules) for role in gang.roles) if gang.running else ()
         return self.cached(("permanent", gang.running, rules), make)

@@ -131,14 +131,14 @@ class TrialRunner:
                 return False
             self.question_budget -= 1
             q, options = self.question(t), self.case.state.options
-            small = len(q.problem.nodes) * len(q.gang_class.roles) <= options.budget.repair_variables
+            small = len(q.state.problem.nodes) * len(q.gang_class.roles) <= options.budget.repair_variables
             self._answers[key] = q.fits(options, self.models if small else ModelBudget(0)) is True
         return self._answers[key]
 
     def question(self, t: Trial) -> FitQuestion:
         """Whether the gang fits on the nodes then. Nodes are never added where there are pod rules or device slots."""
         state, q, s = self.case.state, self.case.question(t.scenario), t.scenario
-        free, counts = q.free.copy(), q.rule_counts
+        free, counts = q.state.free.copy(), q.state.rule_counts
         leaving = [(state.problem.gangs[i], self.pods_of(t, i)) for i in t.ended_gangs]
         state.release_pods(free, leaving)
         if s.own_running and not s.gang.running:
@@ -147,7 +147,7 @@ class TrialRunner:
             counts = _rule_counts_without(counts, leaving)
         excluded = self._excluded_nodes(t)
         free.amounts[excluded] = 0
-        problem, tree = exclude_for_gang(q.problem, q.tree, 0, excluded)
+        problem, tree = exclude_for_gang(q.state.problem, q.state.tree, 0, excluded)
         if t.added_nodes is None:
             return FitQuestion(State.from_free(problem, tree, free, q.state.queue_books, counts))
         like, leaf, count = t.added_nodes

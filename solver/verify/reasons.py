@@ -3,7 +3,7 @@ of what plainly fits."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import fields
 
 from solver.facts import Fact, Shortage, SubgroupShortage
@@ -29,43 +29,41 @@ from solver.repairs import (
 from solver.verify import quotas
 from solver.verify.checked_plan import CheckedPlan, Findings, add_vector, needs
 
+_BAD_INDEX = "points at a role, subgroup, queue, resource, hypernode, node or gang that does not exist"
+
 
 def reasons(x: CheckedPlan) -> Findings:
-    """A waiting gang has at least one fact, any other neither facts nor repairs; what they point at exists; no fact
-    says that there is as much as is asked for, and no repair changes nothing. No gang that fits the empty cluster in a
-    way that is easily seen is said to fit never, and none for which the plan holds room.
+    """A waiting gang has at least one fact, any other neither facts nor repairs; their indices exist; no fact says that
+    there is as much as is asked for, and no repair changes nothing. No gang is said to fit never that plainly fits the
+    empty cluster, or for which the plan holds room.
 
-    That the facts are the smallest set that suffices, and that each repair is enough, is tried by property tests: it
+    That the facts are the smallest set that suffices, and that each repair suffices, is left to property tests: it
     takes as long as finding them.
     """
     for g, decision in sorted(x.decisions.items()):
+        where = ("decisions", g, "facts")
         if decision.action == "wait" and not decision.facts:
-            yield ("decisions", g, "facts"), "waits without a reason"
+            yield where, "waits without a reason"
         if decision.action != "wait" and (decision.facts or decision.repairs):
-            yield ("decisions", g, "facts"), "is admitted, yet has reasons to wait or repairs"
+            yield where, "is admitted, yet has reasons to wait or repairs"
         for f, fact in enumerate(decision.facts):
             if not _has_valid_indices(x.problem, g, fact):
-                yield (
-                    ("decisions", g, "facts", f),
-                    "points at a role, subgroup, queue, resource, hypernode, node or gang that does not exist",
-                )
-            match fact:
-                case (
-                    Shortage(asked=asked, available=available) | SubgroupShortage(asked=asked, available=int(available))
-                ) if asked <= available:
-                    yield ("decisions", g, "facts", f), f"{available} are said to be too few for {asked}"
-        for p, repair in enumerate(decision.repairs):
-            for change in (repair, *repair.also):
-                if not _has_valid_indices(x.problem, g, change):
-                    yield (
-                        ("decisions", g, "repairs", p),
-                        "points at a role, subgroup, queue, resource, hypernode, node or gang that does not exist",
-                    )
-                elif not _is_effective(x, g, change):
-                    yield ("decisions", g, "repairs", p), f"{change.code} as it is said changes nothing"
+                yield (*where, f), _BAD_INDEX
+            if isinstance(fact, Shortage | SubgroupShortage) and (fact.available or 0) >= fact.asked:
+                yield (*where, f), f"{fact.available} are said to be too few for {fact.asked}"
+        for r, repair in enumerate(decision.repairs):
+            yield from ((("decisions", g, "repairs", r), problem) for problem in _repair_problems(x, g, repair))
         never = [f for f, fact in enumerate(decision.facts) if fact.never]
         if never and (refuted := _refutation(x, g)):
-            yield ("decisions", g, "facts", never[0]), f"says never, but {refuted}"
+            yield (*where, never[0]), f"says never, but {refuted}"
+
+
+def _repair_problems(x: CheckedPlan, g: int, repair: Repair) -> Iterator[str]:
+    for change in (repair, *repair.also):
+        if not _has_valid_indices(x.problem, g, change):
+            yield _BAD_INDEX
+        elif not _is_effective(x, g, change):
+            yield f"{change.code} as it is said changes nothing"
 
 
 def _refutation(x: CheckedPlan, g: int) -> str:

@@ -76,6 +76,11 @@ def test_what_go_refuses_and_what_is_too_large_is_refused(written: str) -> None:
         (r"^\QC\C{99999999999}\E$", r"C\C{99999999999}"),
         (r"^[{\d]+$", "{1"),
         ("(?P<rack>r[0-9])", "r1"),
+        ("^ab*$", "a"),
+        ("^ab{0}c", "ac"),
+        ("^ab?-1$", "a-1"),
+        ("^a|b", "xb"),
+        ("^a(b|c)$", "ac"),
     ],
 )
 def test_go_syntax_is_read(written: str, name: str) -> None:

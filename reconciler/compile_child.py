@@ -1,4 +1,4 @@
-"""Compiling in a child process, with limits: a YAML bomb or a solver that hangs cannot take the loop along.
+"""Compiles in a child process with limits: a YAML bomb or a solver that hangs cannot end the loop.
 
 The parent writes a request (one JSON line) to the child's standard input; the child writes its answer to a file beside
 the final one and renames it, so the snapshot on disk is always whole.
@@ -33,10 +33,11 @@ TIME_LIMIT = 600.0
 
 @dataclass(frozen=True, slots=True)
 class CompileRequest:
-    """files, commit_dates, problems: of the tree at `commit`. state: the cluster's objects. finished_jobs: (namespace,
-    name, kind) of jobs that are over.
+    """What a compile needs.
 
-    executor: as in `compiler.cli.executor.open_executor`. clock: as in `compiler.cluster_state.state.ClusterState`.
+    files, commit_dates, problems: of the tree at `commit`. state: the cluster's objects. finished_jobs: (namespace,
+    name, kind) of jobs that are over. executor: as in `compiler.cli.executor.open_executor`. clock: as in
+    `compiler.cluster_state.state.ClusterState`.
     """
 
     commit: str
@@ -100,15 +101,9 @@ class CompileProcess:
         self.directory.mkdir(parents=True, exist_ok=True)
         answer = self.directory / "compiled.json"
         answer.unlink(missing_ok=True)
+        limits = (str(self.memory_limit), str(int(self.time_limit)))
         self._process = process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "reconciler.compile_child",
-                str(answer),
-                str(self.memory_limit),
-                str(int(self.time_limit)),
-            ],
+            [sys.executable, "-m", "reconciler.compile_child", str(answer), *limits],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -116,16 +111,15 @@ class CompileProcess:
             env={**os.environ, "PYTHONHASHSEED": "0"},
         )
         try:
-            _, err = process.communicate(_encode_request(request), timeout=self.time_limit)
+            _, errors = process.communicate(_encode_request(request), timeout=self.time_limit)
         except subprocess.TimeoutExpired:
             _kill_process_group(process)
             process.communicate()
             return failed_snapshot(request.commit, f"the compile was stopped after {self.time_limit:g} s")
         if process.returncode != 0 or not answer.exists():
-            end = err.decode("utf-8", "replace").strip().rpartition("\n")[2]
-            return failed_snapshot(
-                request.commit, f"the compile ended with {process.returncode}: {end[:500] or 'no message'}"
-            )
+            last_line = errors.decode("utf-8", "replace").strip().rpartition("\n")[2]
+            message = f"the compile ended with {process.returncode}: {last_line[:500] or 'no message'}"
+            return failed_snapshot(request.commit, message)
         return Snapshot.from_json(answer.read_text())
 
 
@@ -150,8 +144,8 @@ def _decode_request(text: bytes) -> CompileRequest:
 
 
 def compile_request(request: CompileRequest) -> Snapshot:
-    """Compile here and now. A commit with any error is not ok: in a reconciler, a job that became unreadable must not
-    look like one that left."""
+    """Compile in this process. A commit with any error is not ok: in a reconciler, a job that became unreadable must
+    not look like one that was removed."""
     from compiler.cli.executor import open_executor
     from compiler.cluster_state.state import ClusterState
     from compiler.diagnostics import Diagnostic, Position
@@ -186,6 +180,7 @@ def compile_request(request: CompileRequest) -> Snapshot:
 
 
 def main(arguments: Sequence[str]) -> None:
+    """The child: answer file, bytes of memory and seconds of time as arguments, the request on standard input."""
     answer, memory, seconds = Path(arguments[0]), int(arguments[1]), int(arguments[2])
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     cores = os.cpu_count() or 1

@@ -134,7 +134,7 @@ class Reconciler:
 
 @dataclass(slots=True)
 class Pass:
-    """What the phases of one pass hand to one another. pods: Ref.key of a live job -> its pods. former_job_keys: of
+    """The data that the phases of one pass share. pods: Ref.key of a live job -> its pods. former_job_keys: of
     jobs that are gone or were replaced, and still have pods."""
 
     observation: Observation

@@ -117,7 +117,7 @@ def _compare_lists(
 
 
 def _item_with_keys(items: list[Any], like: Any, keys: Sequence[str]) -> Any:
-    """The first item that has the same keys as `like`, as far as that has them; None where there is none."""
+    """The first item that agrees with `like` in those of `keys` that it has; None where none does."""
     wanted = {key: like[key] for key in keys if key in like}
     for item in items:
         if all(item.get(key) == value for key, value in wanted.items()):

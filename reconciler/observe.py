@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from compiler.emit.manifest import json_digest
@@ -59,7 +60,14 @@ class Observation:
 
     def objects_of_kind(self, kind: str) -> list[Object]:
         """By group kind, e.g. "Pod" or "Job.batch.volcano.sh", in the order of namespace and name."""
-        return [item for key, item in sorted(self.objects.items()) if key.startswith(f"{kind}/")]
+        return self._by_kind.get(kind, [])
+
+    @cached_property
+    def _by_kind(self) -> dict[str, list[Object]]:
+        groups: dict[str, list[Object]] = {}
+        for key, item in sorted(self.objects.items()):
+            groups.setdefault(key.partition("/")[0], []).append(item)
+        return groups
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""What one compile came to, and the plan in it as the reconciler reads it. A snapshot is never changed."""
+"""The result of one compile, and the plan in it as the reconciler reads it. A snapshot is never changed."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class PlannedGang:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What one compile came to. ok: there is a verified plan and no file has an error; only then may it be applied.
+    """The result of one compile. ok: there is a verified plan and no file has an error; only then may it be applied.
 
     plan: as in `plan -o json`. gated: whether the cluster binds by gates. leaves: node name -> the hypernode that holds
     it. moments: when the answer may change although nothing happens, in seconds since the epoch. nodes_behind: nodes of
@@ -124,7 +124,7 @@ def _device_numbers(slot_uses: Iterable[Mapping[str, Any]]) -> dict[str, dict[st
 
 
 def failed_snapshot(commit: str, message: str) -> Snapshot:
-    """A compile that did not come to an answer: an error without a code and without a position."""
+    """The result of a compile that broke down: one error without a code and without a position."""
     error = dict.fromkeys(("code", "file", "help", "object"), "") | {"line": 0, "column": 0}
     return Snapshot(commit, ok=False, diagnostics=({**error, "severity": "error", "message": message},))
 

@@ -1,7 +1,7 @@
 """A thin REST client on the kubernetes package: its configuration and authentication, our own requests, plain JSON.
 
 No typed models (they reject fields that they do not know), no request without a time limit, and an error class for each
-way to go on (docs/decisions/0015-kubernetes-client.md):
+reaction of the caller (docs/decisions/0015-kubernetes-client.md):
 
     ApiError
     +-- Retry          429, 5xx, timeouts, broken or truncated answers: try again after `after` seconds

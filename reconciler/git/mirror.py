@@ -40,7 +40,7 @@ _SHA_PATTERN = re.compile(r"[0-9a-f]{40}")
 
 
 class UnsafeError(GitError):
-    """The address or the branch is of a form that is never handed to git."""
+    """An address or a branch name that git is never given."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""The plugins of the scheduler's configuration -> what decides between queues, and how nodes are filled."""
+"""The policy of the problem: which plugins of the scheduler decide between queues, and how nodes are filled."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from compiler.specs import PluginSpec, SchedulerSpec
 from solver.problem import Policy
 
 DEFAULT_POLICY = Policy(proportion=True, drf=True)
-"""Of a cluster whose repository says nothing: what Volcano's chart installs
+"""Without a scheduler's configuration in the repository: what Volcano's chart installs
 (installer/helm/chart/volcano/config/volcano-scheduler.conf)."""
 
 
 def lower_policy(scheduler: SchedulerSpec | None) -> Policy:
-    """A plugin that is switched off for what it would decide here does not decide it. Of a plugin that stands twice the
-    first place counts.
+    """A plugin whose relevant function is disabled decides nothing. Of a plugin that is listed twice the first counts.
 
     overcommit is not among them: it decides which waiting jobs get pods at all, not which start
     (docs/decisions/0005-queues.md).
@@ -44,15 +43,15 @@ def _ancestor_reclaim_levels(capacity: PluginSpec | None) -> int:
 
 
 def _spreads_pods(plugins: Mapping[str, PluginSpec]) -> bool:
-    """Whether the configuration asks for the least loaded node in so many words. What nodeorder does by default
-    (leastrequested.weight 1) is no wish, and the score of one plugin among many."""
+    """Whether the configuration explicitly prefers the least loaded node. The default of nodeorder
+    (leastrequested.weight 1) is not explicit: it is the score of one plugin among many."""
     order = _scoring_arguments(plugins.get("nodeorder"))
     least, most = (_argument_number(order.get(f"{which}requested.weight", 0)) for which in ("least", "most"))
     return least > most or "LeastAllocated" in _fit_strategies(plugins)
 
 
 def _packs_nodes(plugins: Mapping[str, PluginSpec]) -> bool:
-    """Whether it asks for full nodes: binpack, MetaX's gpu-aware with a loss to avoid, or MostAllocated of a device."""
+    """Whether it prefers full nodes: binpack, MetaX's gpu-aware with a loss weight, or MostAllocated of a device."""
     fit = plugins.get("binpack")
     binpack = (
         fit is not None
@@ -64,13 +63,12 @@ def _packs_nodes(plugins: Mapping[str, PluginSpec]) -> bool:
 
 
 def _fit_strategies(plugins: Mapping[str, PluginSpec]) -> set[str]:
-    """How resource-strategy-fit scores the devices that it names."""
+    """The types by which resource-strategy-fit scores the devices that it names."""
     rows = _scoring_arguments(plugins.get("resource-strategy-fit")).get("resources", {})
-    return (
-        {str(row.get("type")) for name, row in rows.items() if "/" in name and isinstance(row, Mapping)}
-        if isinstance(rows, Mapping)
-        else set()
-    )
+    if not isinstance(rows, Mapping):
+        return set()
+    devices = (row for name, row in rows.items() if "/" in name)
+    return {str(row.get("type")) for row in devices if isinstance(row, Mapping)}
 
 
 def _scoring_arguments(plugin: PluginSpec | None) -> Mapping[str, Any]:
@@ -79,7 +77,7 @@ def _scoring_arguments(plugin: PluginSpec | None) -> Mapping[str, Any]:
 
 
 def _argument_number(value: object) -> float:
-    """What an argument weighs; the check of arguments reports one that is no number."""
+    """The argument as a number, 0 if it is none, which the check of arguments reports."""
     try:
         return float(str(value))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Queue documents -> the queue tree, with the two queues that Volcano makes by itself."""
+"""Queues as a tree, with the two that Volcano creates by itself."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROOT_QUEUE, DEFAULT_QUEUE = "root", "default"
 def lower_queues(
     specs: Specs, observed: ObservedState, names: Sequence[str]
 ) -> tuple[tuple[Queue, ...], tuple[QueueSpec | None, ...]]:
-    """The declared queues in their order, then `root` and the default queue if nobody declared them, each with its spec.
+    """The declared queues in order, then `root` and the default queue if undeclared, each with its spec.
 
     Volcano creates both at its start; a queue without a parent hangs under the root. Queues that the cluster has closed
     are closed whatever their documents say. Weights of a hierarchy are counted in thousandths.
@@ -54,7 +54,7 @@ def lower_queues(
 
 
 def _hierarchy_path(spec: QueueSpec, specs: Sequence[QueueSpec]) -> tuple[tuple[str, int], ...]:
-    """As written; beside queues that have a way, one without stands right below the root with its own weight."""
+    """As declared; beside queues with a hierarchy, one without is a child of the root with its own weight."""
     if not any(other.hierarchy for other in specs):
         return ()
     return tuple((name, round(1000 * weight)) for name, weight in spec.hierarchy or ((spec.name, spec.weight),))

@@ -1,4 +1,4 @@
-"""Named amounts -> vectors with a fixed order."""
+"""The problem's resources in their order, and named amounts as vectors."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from compiler.specs import Amounts, GangSpec, QueueSpec
 from solver.problem import Limits, Vector
 
 LEADING_RESOURCES = ("cpu", "memory")
-"""Come before the others, which follow by name: the order of a person's thought."""
+"""First in the order of resources; the others follow by name."""
 
 
 def resource_names(
     gangs: Iterable[GangSpec], queues: Iterable[QueueSpec], extra: Iterable[str] = ()
 ) -> tuple[str, ...]:
-    """The resources that anything asks for or limits, and `more`; what nobody speaks of would only make nodes look
-    different that are not."""
+    """The resources that a gang requests or a queue limits, and `extra`. Others would only make equal nodes differ."""
     named: set[str] = set(extra)
     for gang in gangs:
         for role in gang.roles:
@@ -26,8 +25,8 @@ def resource_names(
 
 
 def device_resources(names: Sequence[str]) -> tuple[int, ...]:
-    """Indices of the extended resources, whose names have a vendor's domain: nodes are kept whole by these, whatever
-    daemons take of the rest."""
+    """Indices of the extended resources, whose names have a vendor's domain. They decide whether a node counts as
+    unopened, whatever daemons take of the rest."""
     return tuple(r for r, name in enumerate(names) if "/" in name)
 
 

@@ -1,10 +1,9 @@
-"""The subgroups of bare PodGroups: which of them a gang needs, with how many pods, and which must each stay in one
-domain.
+"""Subgroups of bare PodGroups: which a gang needs, with how many pods, and which must each lie in one domain.
 
-Volcano (reference: 4.2 and 4.8): a subgroup is ready with `subGroupSize` of its pods, `minSubGroups` of a policy have
-to be, and all pods of one sit inside one domain of its tier. The problem's subgroups have parts of one size only. So a
-subgroup that may start with fewer pods than it has is said by the minima of its roles, and its domain by a relation; of
-subgroups that are alike the first ones are needed, those that run before all.
+Volcano (reference: 4.2 and 4.8): a subgroup is ready with `subGroupSize` of its pods, `minSubGroups` of a policy must
+be ready, and all pods of one lie inside one domain of its tier. A subgroup of the problem has a fixed size. So one that
+may start with fewer pods than it has becomes minima of its roles and a pod rule for its domain; of interchangeable
+subgroups the first are needed, running ones before all.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from compiler.cluster_state.observed import ObservedState
 from compiler.lower.eligibility import node_requirement
 from compiler.lower.pod_rules import LoweredRules
 from compiler.lower.topology import TierNames, leaf_by_node, lower_hypernodes
-from compiler.specs import GangSpec, HyperNodeSpec, NodeSpec, SubgroupSpec, TopologySpec
+from compiler.specs import GangSpec, HyperNodeSpec, NodeSpec, RoleSpec, SubgroupSpec, TopologySpec
 from solver.problem import PodRule
 
 RunningPods = Mapping[tuple[int, str], int]
@@ -28,9 +27,9 @@ NO_TOPOLOGY_LIMIT = TopologySpec("soft")
 
 @dataclass(frozen=True, slots=True)
 class SubgroupDemand:
-    """subgroups: as in the spec, index by index. least: role -> its minimum. minimum: of the gang. whole: indices of
-    subgroups that must be in one domain each, which `subgroups` does not say. narrowed: the gang is held to more than
-    Volcano holds it to."""
+    """subgroups: as in the spec, index by index. minimum: of the gang. role_minima: role -> its minimum.
+    single_domain_subgroups: subgroups that must lie in one domain each although `subgroups` does not require it.
+    over_constrained: the gang is held to more than Volcano holds it to."""
 
     subgroups: tuple[SubgroupSpec, ...]
     minimum: int
@@ -40,75 +39,69 @@ class SubgroupDemand:
 
 
 def subgroup_demand(spec: GangSpec, running: RunningPods) -> SubgroupDemand:
-    """What a gang's subgroups ask for. Of other kinds than PodGroup they are settled already."""
-    parts = SubgroupDemand(spec.subgroups, spec.minimum)
-    for path in dict.fromkeys(part.path for part in spec.subgroups if part.ready_pods):
-        parts = _with_policy_demand(
-            spec, running, parts, [s for s, part in enumerate(spec.subgroups) if part.path == path]
-        )
-    return parts
+    """What a gang's subgroups require. Only those of PodGroups have a policy that needs interpretation."""
+    demand = SubgroupDemand(spec.subgroups, spec.minimum)
+    for path in dict.fromkeys(subgroup.path for subgroup in spec.subgroups if subgroup.ready_pods):
+        indices = [s for s, subgroup in enumerate(spec.subgroups) if subgroup.path == path]
+        demand = _with_policy_demand(spec, running, demand, indices)
+    return demand
 
 
 def _with_policy_demand(
     spec: GangSpec, running: RunningPods, demand: SubgroupDemand, indices: Sequence[int]
 ) -> SubgroupDemand:
-    """One policy's subgroups, indices into the gang's. Those with too few pods to be ready count only where there are
-    no others (GP363 warns)."""
-    first, size = spec.subgroups[indices[0]], {s: spec.subgroups[s].size for s in indices}
-    able = [s for s in indices if size[s] >= first.ready_pods]
-    if first.min_ready_subgroups < len(able) and _pods_count_subgroups(spec, indices):
-        none = {s: replace(spec.subgroups[s], minimum=0) for s in indices}
-        return replace(
-            _with_subgroups(demand, none), minimum=max(demand.minimum, first.min_ready_subgroups * first.ready_pods)
-        )
+    """Add one policy's subgroups, indices into the gang's. Those with too few pods to be ready count only where there
+    are no others (GP363 warns)."""
+    policy = spec.subgroups[indices[0]]
+    ready_pods, min_ready = policy.ready_pods, policy.min_ready_subgroups
+    able = [s for s in indices if spec.subgroups[s].size >= ready_pods]
+    if min_ready < len(able) and _pods_count_subgroups(spec, indices):
+        optional = {s: replace(spec.subgroups[s], minimum=0) for s in indices}
+        return replace(_with_subgroups(demand, optional), minimum=max(demand.minimum, min_ready * ready_pods))
     roles = {s: _subgroup_roles(spec, s) for s in indices}
-    runs = {s: sum(pods for (t, _), pods in running.items() if t in roles[s]) for s in indices}
-    needed = [*sorted(able, key=lambda s: -runs[s]), *(s for s in indices if s not in able)][
-        : first.min_ready_subgroups
-    ]
-    narrowed = len(needed) < len(able) and (any(runs.values()) or len({_interchange_key(spec, s) for s in able}) > 1)
-    made, least, whole = {}, dict(demand.role_minima), list(demand.single_domain_subgroups)
+    running_pods = {s: sum(pods for (t, _), pods in running.items() if t in roles[s]) for s in indices}
+    by_need = [*sorted(able, key=lambda s: -running_pods[s]), *(s for s in indices if s not in able)]
+    needed = by_need[:min_ready]
+    is_choice_open = any(running_pods.values()) or len({_interchange_key(spec, s) for s in able}) > 1
+    over_constrained = demand.over_constrained or (len(needed) < len(able) and is_choice_open)
+    lowered, role_minima, single_domain = {}, dict(demand.role_minima), list(demand.single_domain_subgroups)
     for s in indices:
-        made[s] = part = _lowered_subgroup(spec.subgroups[s], needed=s in needed)
+        subgroup = spec.subgroups[s]
+        lowered[s] = _lowered_subgroup(subgroup, needed=s in needed)
         if s in needed:
-            for t, pods in _distributed_pods(spec, roles[s], min(first.ready_pods, size[s])):
-                least[t] = max(least.get(t, 0), pods)
-        if size[s] > first.ready_pods:
-            narrowed |= (
-                len(roles[s]) > 1
-                if s in needed
-                else part.size > 1 and demand.minimum > first.min_ready_subgroups * first.ready_pods
-            )
-        if part.topology is NO_TOPOLOGY_LIMIT and spec.subgroups[s].topology.mode == "hard":
-            whole.append(s)
+            for t, pods in _distributed_pods(spec, roles[s], min(ready_pods, subgroup.size)):
+                role_minima[t] = max(role_minima.get(t, 0), pods)
+        if subgroup.size > ready_pods and s in needed:
+            over_constrained |= len(roles[s]) > 1
+        elif subgroup.size > ready_pods:
+            over_constrained |= lowered[s].size > 1 and demand.minimum > min_ready * ready_pods
+        if lowered[s].topology is NO_TOPOLOGY_LIMIT and subgroup.topology.mode == "hard":
+            single_domain.append(s)
     return replace(
-        _with_subgroups(demand, made),
-        role_minima=least,
-        single_domain_subgroups=tuple(whole),
-        over_constrained=demand.over_constrained or narrowed,
+        _with_subgroups(demand, lowered),
+        role_minima=role_minima,
+        single_domain_subgroups=tuple(single_domain),
+        over_constrained=over_constrained,
     )
 
 
 def _lowered_subgroup(subgroup: SubgroupSpec, *, needed: bool) -> SubgroupSpec:
-    """A needed subgroup grows pod by pod above its roles' minima; another one has none of its pods or is ready: it
-    grows by what makes it ready, or, where that does not divide it, starts as a whole."""
+    """A needed subgroup grows pod by pod above its roles' minima. Another one grows by what makes it ready or, where
+    that does not divide its size, starts with all pods at once."""
     if subgroup.size <= subgroup.ready_pods:
         return replace(subgroup, minimum=int(needed))
     unit = 1 if needed else subgroup.ready_pods
-    return (
-        replace(subgroup, minimum=0)
-        if subgroup.size % unit
-        else replace(subgroup, size=unit, minimum=0, topology=NO_TOPOLOGY_LIMIT)
-    )
+    if subgroup.size % unit:
+        return replace(subgroup, minimum=0)
+    return replace(subgroup, size=unit, minimum=0, topology=NO_TOPOLOGY_LIMIT)
 
 
 def _pods_count_subgroups(spec: GangSpec, indices: Sequence[int]) -> bool:
-    """Whether the gang's pods tell how many of these subgroups have started: all have the size that makes them ready,
-    and no pods are outside."""
+    """Whether the number of the gang's pods tells how many of these subgroups have started: each has exactly the size
+    that makes it ready, and no pods are outside."""
     inside = {name for s in indices for name in spec.subgroups[s].roles}
-    return all(spec.subgroups[s].size == spec.subgroups[s].ready_pods for s in indices) and all(
-        role.name in inside for role in spec.roles
-    )
+    are_exact = all(spec.subgroups[s].size == spec.subgroups[s].ready_pods for s in indices)
+    return are_exact and all(role.name in inside for role in spec.roles)
 
 
 def _subgroup_roles(spec: GangSpec, s: int) -> list[int]:
@@ -124,15 +117,16 @@ def _distributed_pods(spec: GangSpec, roles: Sequence[int], pods: int) -> Iterat
 
 
 def _interchange_key(spec: GangSpec, s: int) -> object:
-    """Equal for subgroups that may stand for one another; with rules about other pods none may."""
-    mine = [spec.roles[t] for t in _subgroup_roles(spec, s)]
+    """Equal for interchangeable subgroups; of a gang with pod rules none are."""
     if any(role.pod.pod_rules for role in spec.roles):
         return s
-    rows = (
-        (tuple(sorted(r.pod.requests.items())), r.pod.vgpu_requests, node_requirement(r.pod), r.replicas, r.minimum)
-        for r in mine
-    )
-    return frozenset(Counter(rows).items())
+    return frozenset(Counter(_role_key(spec.roles[t]) for t in _subgroup_roles(spec, s)).items())
+
+
+def _role_key(role: RoleSpec) -> object:
+    pod = role.pod
+    requests = tuple(sorted(pod.requests.items()))
+    return requests, pod.vgpu_requests, node_requirement(pod), role.replicas, role.minimum
 
 
 def _with_subgroups(demand: SubgroupDemand, subgroups: Mapping[int, SubgroupSpec]) -> SubgroupDemand:

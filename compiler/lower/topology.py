@@ -1,4 +1,4 @@
-"""Hypernodes by name -> a forest of indices; networkTopology as written -> a mode and a tier."""
+"""Hypernodes as a forest of indices, and networkTopology as a mode and a tier."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from solver.problem import HyperNode, Topology
 
 
 def lower_hypernodes(specs: Sequence[HyperNodeSpec]) -> tuple[HyperNode, ...]:
-    index = {spec.name: h for h, spec in enumerate(specs)}
-    parent = {child: index[spec.name] for spec in specs for child in spec.hypernodes if child in index}
+    parent = {child: h for h, spec in enumerate(specs) for child in spec.hypernodes}
     return tuple(HyperNode(spec.name, spec.tier, parent.get(spec.name)) for spec in specs)
 
 
@@ -23,18 +22,18 @@ def leaf_by_node(specs: Sequence[HyperNodeSpec]) -> Mapping[str, int]:
 
 @dataclass(frozen=True)
 class TierNames:
-    """The tiers of a tree, and what gangs call them."""
+    """Translates tier names into tiers."""
 
     specs: Sequence[HyperNodeSpec]
 
     @cached_property
     def root_tier(self) -> int:
-        """Volcano's virtual root, one tier above the highest, which holds the whole cluster."""
+        """The tier of Volcano's virtual root, one above the highest; it holds all nodes."""
         return max((spec.tier for spec in self.specs), default=0) + 1
 
     @cached_property
     def tier_by_name(self) -> Mapping[str, int]:
-        """Name of a tier -> the highest one that hypernodes carry it at."""
+        """Tier name -> the highest tier of the hypernodes that carry it."""
         found: dict[str, int] = {}
         for spec in self.specs:
             if spec.tier_name is not None:
@@ -42,9 +41,9 @@ class TierNames:
         return found
 
     def lower_topology(self, spec: TopologySpec) -> Topology:
-        """highestTierName stands for the tier of the hypernodes that carry it.
+        """The mode, and the tier given by number or by name.
 
-        Without a limit, or with a name that no hypernode carries, Volcano does not enforce anything: `whole`
+        Without a limit, or with a name that no hypernode carries, it is the root's: Volcano enforces nothing then
         (reference: Volcano, HyperNode tree and network-topology-aware).
         """
         tier = spec.highest_tier

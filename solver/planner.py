@@ -22,11 +22,11 @@ from solver.plan import Action, Batch, Decision, Objective, Plan, QueueUse, Verd
 from solver.preemption.plan_state import PlanState
 from solver.problem import Problem
 from solver.semantics.device_slots import SlotUses, slot_uses_of
+from solver.semantics.entitlements import deserved_amounts
 from solver.semantics.exclusions import dedicated_nodes, with_fixed_exclusions
 from solver.semantics.gang_classes import meets_minima
 from solver.semantics.placement_cost import COST_NAMES, UnopenedCapacity
 from solver.semantics.placements import Placements, add_vectors, new_placements
-from solver.semantics.queue_limits import cluster_totals, deserved_amounts
 from solver.state.state import State
 from solver.timeline.lending import lend_dedicated_domains
 from solver.timeline.two_pass import plan_with_reservation
@@ -167,7 +167,7 @@ def _decision(decided: PlanState, j: int, placements: Placements, why: Explanati
 
 
 def _queue_uses(before: State, after: State) -> tuple[QueueUse, ...]:
-    totals = cluster_totals(before.problem)
+    totals = before.problem.totals
     found = []
     for q, deserved in enumerate(deserved_amounts(before.problem)):
         held, later = before.queue_books.held[q], after.queue_books.held[q]

@@ -10,9 +10,9 @@ from solver.facts import Undecided
 from solver.plan import Batch, Decision, Plan, QueueUse
 from solver.problem import Placement, Problem
 from solver.semantics.device_slots import SlotUses, slot_uses_of
+from solver.semantics.entitlements import deserved_amounts
 from solver.semantics.gang_classes import meets_minima
 from solver.semantics.placements import add_vectors, merge_placements, new_placements, placed_demand
-from solver.semantics.queue_limits import cluster_totals, deserved_amounts
 from solver.state.free_nodes import FreeNodes, free_vectors
 from solver.state.queue_books import QueueBooks
 
@@ -34,7 +34,7 @@ def plan_of_placements(
         after.charge_queue(gang.queue, placed_demand(gang, new_placements(gang, d.placements or gang.running), width))
         if d.action == "evict":
             after.charge_queue(gang.queue, tuple(-x for x in placed_demand(gang, d.evicted_pods, width)))
-    whole = cluster_totals(problem)
+    whole = problem.totals
     uses = (
         QueueUse(
             q,

@@ -20,7 +20,7 @@ from solver.problem import Placement, SlotRequest
 from solver.semantics.device_slots import PodsPerSlot
 from solver.semantics.gang_classes import GangClass
 from solver.semantics.placements import Placements, add_vectors
-from solver.semantics.queue_limits import SiblingQueues
+from solver.semantics.share_measures import SiblingQueues
 from solver.semantics.topology import ROOT
 
 MIN_RISE = 0.5

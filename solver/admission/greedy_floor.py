@@ -13,7 +13,7 @@ from solver.options import Options
 from solver.plan import Objective
 from solver.semantics.placements import Placements
 from solver.semantics.priorities import precedence
-from solver.semantics.queue_limits import SiblingQueues
+from solver.semantics.share_measures import SiblingQueues
 
 SHARE_TOLERANCE = 1e-6
 """Shares that differ by less, relatively, are held to be equal: the model holds them with that much room."""

@@ -11,7 +11,7 @@ from solver.diagnosis.trial import Trial, TrialRunner
 from solver.facts import CapabilityLimit, ShareLimit
 from solver.problem import Problem
 from solver.repairs import MoreCapability, MoreWeight, OpenQueue, Repair, SmallerGuarantee
-from solver.semantics.queue_limits import queue_path
+from solver.semantics.queues import queue_path
 from solver.state.queue_books import QueueBooks
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from solver.diagnosis.state import DiagnosisState
 from solver.facts import CapabilityLimit, ClosedQueue, Fact, GuaranteeReserve, ResourceShortage, ShareLimit
 from solver.problem import Limits, Problem, Queue, Vector
-from solver.semantics.queue_limits import queue_path
+from solver.semantics.queues import queue_path
 from solver.state.queue_books import QueueBooks
 
 

@@ -20,7 +20,7 @@ from solver.semantics.gang_classes import GangClass, breaks_topology, has_partia
 from solver.semantics.placement_cost import split_subgroups
 from solver.semantics.placements import merge_placements
 from solver.semantics.priorities import precedence
-from solver.semantics.queue_limits import cluster_totals, gang_dominant_share, queue_priority
+from solver.semantics.share_measures import gang_dominant_share, queue_priority
 from solver.semantics.topology import ROOT
 from solver.state.state import State
 
@@ -47,7 +47,7 @@ class GreedyPlacer:
 
         Charge the queues between two of them.
         """
-        totals = cluster_totals(self.problem)
+        totals = self.problem.totals
         waiting: dict[tuple[int, int], dict[int, list[int]]] = {}
         for j in sorted(
             gangs, key=lambda j: (*self._share_and_size(j, totals), self.problem.gangs[j].age, j), reverse=True

@@ -12,7 +12,7 @@ from solver.mip.rows import Row, Terms, add_rows, at_most, equal, scale_terms
 from solver.models.sets import PrecedenceLevel, Sets
 from solver.models.variables import Variables
 from solver.problem import Vector
-from solver.semantics.queue_limits import SiblingQueues
+from solver.semantics.share_measures import SiblingQueues
 
 
 def placed_resources(s: Sets, x: Variables, level: PrecedenceLevel) -> Goal:

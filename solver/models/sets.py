@@ -12,13 +12,8 @@ from solver.problem import PodRequest, Problem, Subgroup, Vector
 from solver.semantics.device_slots import FreeVectors, IntArray
 from solver.semantics.gang_classes import ClassRole, GangClass, breaks_topology
 from solver.semantics.placements import Placements, new_placements
-from solver.semantics.queue_limits import (
-    QueueCeiling,
-    SiblingQueues,
-    cluster_totals,
-    gang_dominant_share,
-    queue_priority,
-)
+from solver.semantics.queue_limits import QueueCeiling
+from solver.semantics.share_measures import SiblingQueues, gang_dominant_share, queue_priority
 from solver.semantics.topology import ROOT, TopologyTree
 from solver.state.free_nodes import FreeNodes
 from solver.state.pod_rules import NO_DOMAIN, PodRuleCounts
@@ -344,11 +339,6 @@ class Sets:
         return {}
 
     @cached_property
-    def cluster_totals(self) -> Vector:
-        """Allocatable amount of the whole cluster, the denominator of dominant shares."""
-        return cluster_totals(self.problem)
-
-    @cached_property
     def min_demands(self) -> tuple[Vector, ...]:
         """k -> what one gang asks for; at least, where its mix of roles is open."""
         return tuple(gang_class.min_demand(self.resource_count) for gang_class in self.gang_classes)
@@ -369,7 +359,7 @@ class Sets:
     def age_order_key(self, j: int) -> tuple[float, int, int]:
         """Orders the gangs of a queue, the next one first: by the dominant share held with drf, then by age."""
         gang = self.problem.gangs[j]
-        return gang_dominant_share(self.problem, gang, gang.running, self.cluster_totals), gang.age, j
+        return gang_dominant_share(self.problem, gang, gang.running, self.problem.totals), gang.age, j
 
     def level_label(self, level: PrecedenceLevel) -> str:
         """The level in an objective's name: the priority, "overdue", and the queues' priority where several occur."""
@@ -404,7 +394,7 @@ class Sets:
     @cached_property
     def _resource_shares(self) -> list[list[float]]:
         """k -> the share of the cluster that one gang asks for, per resource."""
-        return [[(x / t if t else 0.0) for x, t in zip(d, self.cluster_totals, strict=True)] for d in self.min_demands]
+        return [[(x / t if t else 0.0) for x, t in zip(d, self.problem.totals, strict=True)] for d in self.min_demands]
 
     @cached_property
     def max_dominant_units(self) -> float:

@@ -11,7 +11,7 @@ from solver.options import Budget
 from solver.problem import Gang, Placement, Vector
 from solver.semantics.gang_classes import GangClass, breaks_topology, growing_class, has_partial_subgroup
 from solver.semantics.placements import Placements, add_vectors, merge_placements
-from solver.semantics.queue_limits import cluster_totals, gang_dominant_share, queue_priority
+from solver.semantics.share_measures import gang_dominant_share, queue_priority
 from solver.semantics.topology import TopologyTree
 from solver.state.queue_books import QueueBooks
 from solver.state.state import State
@@ -41,7 +41,7 @@ def grow_gangs(
     then, grow within it.
     """
     problem, tree, ledger = state.problem, state.tree, state.queue_books
-    totals, grown = cluster_totals(problem), dict(placements)
+    totals, grown = problem.totals, dict(placements)
     greedy = GreedyPlacer(state)
     wishes = ((j, _next_request(problem.gangs[j], pods, 0, strides)) for j, pods in placements.items())
     wanting = {

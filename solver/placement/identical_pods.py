@@ -85,7 +85,7 @@ def pod_class_of(s: Sets, gang_class: GangClass) -> PodClass | None:
     weight: dict[PodClass, float] = {}
     for role in gang_class.roles:
         share = max(
-            (a * role.min_pods / t for a, t in zip(role.request, s.cluster_totals, strict=True) if t), default=0.0
+            (a * role.min_pods / t for a, t in zip(role.request, s.problem.totals, strict=True) if t), default=0.0
         )
         weight[role.pod_request, role.node_classes] = weight.get((role.pod_request, role.node_classes), 0.0) + share
     return max(weight, key=lambda pod_class: weight[pod_class])

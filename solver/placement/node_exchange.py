@@ -24,7 +24,6 @@ from solver.semantics.device_slots import IntArray
 from solver.semantics.gang_classes import hard_tier, waiting_class
 from solver.semantics.placements import Placements, add_vectors
 from solver.semantics.priorities import precedence
-from solver.semantics.queue_limits import cluster_totals
 from solver.state.state import State
 
 SHARE_UNITS = 1_000_000
@@ -67,7 +66,7 @@ class NodeExchange:
     def __init__(self, state: State, placed: Placements, gangs: Iterable[int], options: Options) -> None:
         self.state, self.problem, self.worth = state, state.problem, 0
         self.options = replace(options, max_nodes=min(options.max_nodes, options.budget.exchange_nodes))
-        self.cluster_totals = cluster_totals(self.problem)
+        self.cluster_totals = self.problem.totals
         for j, pods in placed.items():
             state.start_gang(j, pods)
         self.movable = frozenset(j for j in gangs if _is_single_pod(self.problem, j))

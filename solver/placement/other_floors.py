@@ -25,7 +25,6 @@ from solver.problem import Problem, Vector
 from solver.search.search import Incumbent, Limits, improve
 from solver.semantics.placements import Placements, new_placements, placed_demand
 from solver.semantics.priorities import precedence
-from solver.semantics.queue_limits import cluster_totals
 from solver.state.state import State
 
 
@@ -38,7 +37,7 @@ class FloorCost:
 
     @classmethod
     def of(cls, problem: Problem, floor: Placements) -> FloorCost:
-        totals, demands = cluster_totals(problem), dict[tuple[int, int], list[Vector]]()
+        totals, demands = problem.totals, dict[tuple[int, int], list[Vector]]()
         for j, pods in floor.items():
             gang = problem.gangs[j]
             demand = placed_demand(gang, new_placements(gang, pods), len(totals))

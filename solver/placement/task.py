@@ -69,7 +69,7 @@ class PlacementTask:
 
     def _dominant_share(self, gang_class: GangClass) -> float:
         demand = gang_class.min_demand(self.s.resource_count)
-        return max((d / t for d, t in zip(demand, self.s.cluster_totals, strict=True) if t), default=0.0)
+        return max((d / t for d, t in zip(demand, self.s.problem.totals, strict=True) if t), default=0.0)
 
     def place_greedily(self, state: State, gangs: Iterable[int]) -> dict[int, Pods] | None:
         """All pods of these gangs, the most constrained first, the new ones taken from the state; None where one gang

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from solver.problem import EvictionVotes, Gang, Limits, Placement, Problem, Vector
-from solver.semantics import queue_limits
+from solver.semantics import entitlements, queues
 from solver.semantics.gang_classes import breaks_topology, has_partial_subgroup, waiting_class
 from solver.semantics.gang_sizes import required_pods
 from solver.semantics.placements import add_vectors, placed_demand
@@ -117,12 +117,12 @@ def deserved_limits(problem: Problem) -> tuple[Limits, ...]:
     what is written, as the plugin capacity reads it. The number of pods is never asked."""
     if problem.policy.proportion:
         found: Sequence[Limits] = [
-            share or (0,) * len(problem.resources) for share in queue_limits.water_filled_shares(problem)
+            share or (0,) * len(problem.resources) for share in entitlements.water_filled_shares(problem)
         ]
     else:
-        found = queue_limits.capacity_deserved(problem)
+        found = entitlements.capacity_deserved(problem)
     return tuple(
-        tuple(None if name == queue_limits.PODS else d for name, d in zip(problem.resources, due, strict=True))
+        tuple(None if name == queues.PODS else d for name, d in zip(problem.resources, due, strict=True))
         for due in found
     )
 
@@ -131,7 +131,7 @@ def reclaim_ancestors(problem: Problem, q: int) -> tuple[int, ...]:
     """The queues above q that are checked as well, nearest first: `Policy.ancestor_reclaim_levels` of them, with
     capacity's hierarchy."""
     number = problem.policy.ancestor_reclaim_levels if problem.policy.hierarchical else 0
-    return tuple(queue_limits.queue_path(problem, q)[1 : 1 + number])
+    return tuple(queues.queue_path(problem, q)[1 : 1 + number])
 
 
 def queues_to_check(problem: Problem, home: int, q: int) -> tuple[int, ...]:
@@ -178,7 +178,7 @@ def reclaimable_amounts(
     """
     if any((g or 0) > h for g, h in zip(problem.queues[q].guarantee, held, strict=True)):
         return {}
-    wanted = [r for r, a in enumerate(requested) if a and problem.resources[r] != queue_limits.PODS]
+    wanted = [r for r, a in enumerate(requested) if a and problem.resources[r] != queues.PODS]
     named = [r for r, d in enumerate(deserved) if d is not None]
     counted = [r for r in wanted if deserved[r] is not None] or named or wanted
     return {r: held[r] - (deserved[r] or 0) for r in counted if held[r] > (deserved[r] or 0)}
@@ -199,7 +199,7 @@ def min_retained_amounts(problem: Problem, preemptors: Iterable[int], v: int) ->
     asking = [j for j in preemptors if eviction_votes(problem, j, v).compare_shares]
     if not asking:
         return ()
-    totals, share = queue_limits.cluster_totals(problem), Fraction(0)
+    totals, share = problem.totals, Fraction(0)
     for j in asking:
         gang = problem.gangs[j]
         new, running = waiting_class(j, gang).max_demand(len(totals)), placed_demand(gang, gang.running, len(totals))

@@ -1,10 +1,10 @@
 """Fair shares along a tree of weights (drf with `enableHierarchy`), without the starvation of naive hierarchical DRF.
 
-Bhattacharya et al., Hierarchical Scheduling for Diverse Datacenter Workloads, SoCC 2013: a node's share is not the
-dominant share of what its subtree holds. Else a leaf that gets a resource which nobody else wants makes its parent look
-rich, and its siblings starve. Children are scaled down to the least of them before they are summed, and blocked ones
-count for nothing. Here the same is done in the fluid limit: the tree is filled continuously, and what each leaf ends
-with is the weight of its queue in the model. (docs/decisions/0005-queues.md)
+Bhattacharya et al., Hierarchical Scheduling for Diverse Datacenter Workloads, SoCC 2013: the share of an inner node is
+not the dominant share of what its subtree holds. Otherwise a leaf that gets a resource without competition makes its
+parent look rich, and its siblings starve. Children are scaled down to the least of them before they are summed, and
+blocked ones count for nothing. Here the same is done in the fluid limit: the tree is filled continuously, and the final
+share of each leaf is the weight of its queue in the model (docs/decisions/0005-queues.md).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from solver.problem import Problem
-from solver.semantics.queue_limits import accepts_gangs, cluster_totals, demand_by_queue, held_by_queue
+from solver.semantics.queues import accepts_gangs, demand_by_queue, held_by_queue
 
 EPSILON = 1e-12
 """What is left of a resource, or of a demand, below which it is used up."""
@@ -21,8 +21,8 @@ EPSILON = 1e-12
 
 @dataclass(slots=True)
 class HierarchyNode:
-    """A node of the tree. queue: of a leaf. children: by their name; a leaf's key holds its queue as well, so that no
-    two are one."""
+    """A node of the tree. queue: of a leaf. children: by name; a leaf's key holds its queue as well, so that all are
+    distinct."""
 
     weight: int
     queue: int | None = None
@@ -30,8 +30,8 @@ class HierarchyNode:
 
 
 def build_hierarchy(problem: Problem) -> HierarchyNode:
-    """The root, with every queue at the end of its way. Where two queues give an inner node different weights, the
-    first one's counts."""
+    """The root of the tree with every queue at the end of its path. Where two queues give an inner node different
+    weights, the first one's counts."""
     root = HierarchyNode(1)
     for q, queue in enumerate(problem.queues):
         *way, (last, own) = queue.hierarchy or ((queue.name, queue.weight),)
@@ -43,14 +43,14 @@ def build_hierarchy(problem: Problem) -> HierarchyNode:
 
 
 def entitlements(problem: Problem) -> tuple[float, ...]:
-    """The dominant share that each queue would end with were gangs divisible and nodes one pool; 1 for a queue that
-    asks for nothing.
+    """The final dominant share of each queue were gangs divisible and nodes one pool; 1 for a queue that asks for
+    nothing.
 
-    Progressive filling: all queues that still want something grow at the rates of `_rates`. A queue stops when it has
-    all it asks for, or when a resource that it needs is used up; then its siblings go on with its rate. A queue asks
+    Progressive filling: all queues with unmet demand grow at the rates of `_growth_rates`. A queue stops when its
+    demand is met, or when a resource that it needs is used up; then its siblings continue with its rate. A queue asks
     for resources in the proportions of all that it holds and waits for.
     """
-    whole = cluster_totals(problem)
+    whole = problem.totals
     demand = {
         q: [a / t if t else 0.0 for a, t in zip(amounts, whole, strict=True)]
         for q, amounts in enumerate(_queue_demands(problem))
@@ -79,7 +79,7 @@ def entitlements(problem: Problem) -> tuple[float, ...]:
 
 
 def _queue_demands(problem: Problem) -> list[Sequence[int]]:
-    """A queue that takes nothing new only has what it holds."""
+    """The demand of each queue; only what it holds where it takes nothing new."""
     nothing = [0] * len(problem.resources)
     return [
         (all_of_it or nothing) if accepts_gangs(problem, q) else own
@@ -90,11 +90,12 @@ def _queue_demands(problem: Problem) -> list[Sequence[int]]:
 def _growth_rates(
     branch: HierarchyNode, demand_directions: Mapping[int, Sequence[float]], active: frozenset[int]
 ) -> tuple[dict[int, float], list[float]]:
-    """(queue -> how fast it grows while the branch's own dominant share grows by 1, what the branch then takes of each
+    """(queue -> its rate while the dominant share of the branch grows by 1, what the branch then takes of each
     resource).
 
-    a branch of children c:   v = sum_c weight_c * v_c,    v and the children's rates divided by max_r v_r         only
-    children that grow
+    a branch of children c:   v = sum_c weight_c * v_c,    v and the children's rates divided by max_r v_r
+
+    over the children that grow.
     """
     if branch.queue in active and branch.queue is not None:
         return {branch.queue: 1.0}, list(demand_directions[branch.queue])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 
 from solver.problem import Gang, Problem
-from solver.semantics.queue_limits import queue_priority
+from solver.semantics.share_measures import queue_priority
 
 
 def precedence(gang: Gang) -> int:
@@ -35,7 +35,8 @@ def strict_queue_order(problem: Problem, gangs: Iterable[int]) -> list[int]:
 
 
 def blocking_gangs(problem: Problem, waiting: Iterable[int], candidates: Container[int]) -> dict[int, int]:
-    """Gang of a queue with strict order -> the earliest waiting gang of that queue that is no candidate and so blocks it.
+    """Gang of a queue with strict order -> the earliest waiting gang of that queue that is no candidate and so blocks
+    it.
 
     waiting: all gangs that have not started. candidates: those of them that may start now.
     """

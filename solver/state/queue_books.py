@@ -8,27 +8,29 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from solver.problem import Limits, Problem, Vector
-from solver.semantics import hierarchical_drf, queue_limits
+from solver.semantics import hierarchical_drf, queues, share_measures
 from solver.semantics.eviction_rights import deserved_limits
 from solver.semantics.placements import add_vectors, negated
+from solver.semantics.queue_limits import QueueCeiling, queue_ceilings
+from solver.semantics.share_measures import ShareMeasure, SiblingQueues
 
 
 @dataclass(frozen=True)
 class QueueRules:
-    """What the policy says about the queues (`queue_limits`), computed on first use."""
+    """The rules of the policy for each queue, computed on first use."""
 
     problem: Problem
 
     @cached_property
-    def ceilings_by_queue(self) -> tuple[tuple[queue_limits.QueueCeiling, ...], ...]:
+    def ceilings_by_queue(self) -> tuple[tuple[QueueCeiling, ...], ...]:
         """Queue -> every limit on what it holds."""
-        every = queue_limits.queue_ceilings(self.problem)
+        every = queue_ceilings(self.problem)
         return tuple(tuple(ceiling for ceiling in every if ceiling.queue == q) for q in range(len(self.problem.queues)))
 
     @cached_property
     def accepts_gangs(self) -> tuple[bool, ...]:
         """Queue -> whether gangs may start there at all."""
-        return tuple(queue_limits.accepts_gangs(self.problem, q) for q in range(len(self.problem.queues)))
+        return tuple(queues.accepts_gangs(self.problem, q) for q in range(len(self.problem.queues)))
 
     @cached_property
     def deserved(self) -> tuple[Limits, ...]:
@@ -36,24 +38,24 @@ class QueueRules:
         return deserved_limits(self.problem)
 
     @cached_property
-    def share_measures(self) -> tuple[queue_limits.ShareMeasure, ...]:
+    def share_measures(self) -> tuple[ShareMeasure, ...]:
         """Queue -> the measure by which it is compared with others."""
         hierarchical = self.problem.policy.drf_hierarchy
-        return queue_limits.share_measures(
+        return share_measures.share_measures(
             self.problem, hierarchical_drf.entitlements(self.problem) if hierarchical else ()
         )
 
     @cached_property
-    def sibling_groups(self) -> tuple[queue_limits.SiblingQueues, ...]:
+    def sibling_groups(self) -> tuple[SiblingQueues, ...]:
         """The groups of queues that are compared with one another."""
-        return queue_limits.sibling_groups(self.problem)
+        return share_measures.sibling_groups(self.problem)
 
     @cached_property
     def comparison_paths(self) -> tuple[tuple[int, ...], ...]:
         """Queue -> the queues from the root down to it that are compared; only itself without a hierarchy."""
         if not self.problem.policy.hierarchical:
             return tuple((q,) for q in range(len(self.problem.queues)))
-        return tuple(tuple(reversed(queue_limits.queue_path(self.problem, q))) for q in range(len(self.problem.queues)))
+        return tuple(tuple(reversed(queues.queue_path(self.problem, q))) for q in range(len(self.problem.queues)))
 
 
 class QueueBooks:
@@ -76,7 +78,7 @@ class QueueBooks:
         for q, queue in enumerate(problem.queues):
             self._add_held(q, queue.used)
         self._log: list[tuple[int, Vector]] = []
-        for q, (amount, queue) in enumerate(zip(queue_limits.held_by_queue(problem), problem.queues, strict=True)):
+        for q, (amount, queue) in enumerate(zip(queues.held_by_queue(problem), problem.queues, strict=True)):
             self.charge_queue(q, add_vectors(amount, queue.used, -1))
         free = zip(*(node.free for node in problem.nodes), strict=True) if problem.nodes else [()] * width
         self.cluster_total: Vector = tuple(
@@ -136,7 +138,7 @@ class QueueBooks:
 
     def path(self, queue: int) -> list[int]:
         """The queue and its ancestors, itself first."""
-        return queue_limits.queue_path(self.problem, queue)
+        return queues.queue_path(self.problem, queue)
 
     def _with_descendants(self, root: int) -> list[int]:
         """`root` and its descendants, children first."""
@@ -164,11 +166,11 @@ class QueueBooks:
             and self.violated_guarantee(queue, amount) is None
         )
 
-    def amount_counted(self, ceiling: queue_limits.QueueCeiling) -> Vector:
+    def amount_counted(self, ceiling: QueueCeiling) -> Vector:
         """The amount that counts against a ceiling."""
         return self.held[ceiling.queue] if ceiling.includes_descendants else self.direct[ceiling.queue]
 
-    def exceeded_ceiling(self, queue: int, amount: Vector) -> tuple[queue_limits.QueueCeiling, int] | None:
+    def exceeded_ceiling(self, queue: int, amount: Vector) -> tuple[QueueCeiling, int] | None:
         """The first (ceiling, resource) on the path that `amount` more would exceed."""
         for q in self.path(queue):
             for ceiling in self.queue_rules.ceilings_by_queue[q]:

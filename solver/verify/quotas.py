@@ -1,4 +1,4 @@
-"""Volcano's queue plugins, implemented a second time: no code is shared with `solver.semantics.queue_limits`.
+"""Volcano's queue plugins, implemented a second time: no code is shared with `solver.semantics`.
 
 Resource by resource and by name, in decimals: slower than the model's integers, and unlikely to be wrong in the same
 way.

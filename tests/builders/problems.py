@@ -32,7 +32,7 @@ from solver.problem import (
     TopologyMode,
     Vector,
 )
-from solver.semantics.queue_limits import deserved_amounts
+from solver.semantics.entitlements import deserved_amounts
 
 Amounts = Mapping[str, int]
 

@@ -11,8 +11,9 @@ from solver import solve
 from solver.facts import ClosedQueue, Fact, GuaranteeReserve, ShareLimit
 from solver.plan import Plan
 from solver.problem import Policy, Problem
+from solver.semantics.entitlements import capacity_deserved, water_filled_shares
 from solver.semantics.hierarchical_drf import entitlements
-from solver.semantics.queue_limits import capacity_deserved, real_capability, water_filled_shares
+from solver.semantics.queues import real_capability
 from solver.verify import verify
 from tests.builders.problems import GangSpec, QueueSpec, gang, nodes, problem, queue, role, running_pods
 

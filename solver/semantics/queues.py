@@ -1,0 +1,107 @@
+"""Queues as a tree: paths, holdings, demand, and the real capability that guarantees leave.
+
+Pure functions of the problem, after Volcano's plugins capacity and proportion; references name Volcano's source
+(v1.15). Amounts are integers in each resource's own unit.
+"""
+
+from __future__ import annotations
+
+from solver.problem import Limits, Problem, Vector
+
+PODS = "pods"
+"""The number of pods. Volcano leaves it out where it compares with limits and with what a queue deserves
+(ignoredScalarResources of pkg/scheduler/api/resource_info.go), but a share is the largest over all resources of the
+total, or of what is deserved, and pods are one of them (calculateShare of plugins/drf, updateQueueAttrShare of
+plugins/capacity)."""
+
+
+def held_by_queue(problem: Problem) -> list[list[int]]:
+    """What each queue itself holds before the plan, descendants not included."""
+    found = [list(queue.used) for queue in problem.queues]
+    for gang in problem.gangs:
+        for place in gang.running:
+            for r, amount in enumerate(gang.roles[place.role].request):
+                found[gang.queue][r] += amount * place.pods
+    return found
+
+
+def demand_by_queue(problem: Problem) -> list[list[int] | None]:
+    """What each queue itself holds and waits for, all replicas of its gangs; None for a queue without any job."""
+    found: list[list[int] | None] = [list(queue.used) if any(queue.used) else None for queue in problem.queues]
+    for gang in problem.gangs:
+        total = found[gang.queue] or [0] * len(problem.resources)
+        for t, role in enumerate(gang.roles):
+            pods = max(role.replicas, sum(place.pods for place in gang.running if place.role == t))
+            total = [have + pods * amount for have, amount in zip(total, role.request, strict=True)]
+        found[gang.queue] = total
+    return found
+
+
+def queue_path(problem: Problem, queue: int) -> list[int]:
+    """The queue and its ancestors, itself first."""
+    found, above = [queue], problem.queues[queue].parent
+    while above is not None:
+        found.append(above)
+        above = problem.queues[above].parent
+    return found
+
+
+def accepts_gangs(problem: Problem, queue: int) -> bool:
+    """Whether gangs may start in the queue: it and all above it are open, and with capacity's hierarchy it has no
+    children.
+
+    Source: allocatableFn and checkJobQueuePosition of pkg/scheduler/plugins/capacity.
+    """
+    leaf = not problem.policy.hierarchical or all(other.parent != queue for other in problem.queues)
+    return leaf and all(problem.queues[q].open for q in queue_path(problem, queue))
+
+
+def real_capability(problem: Problem) -> tuple[Limits, ...]:
+    """What others' guarantees leave of each capability; None for no limit.
+
+        flat        real_q = min(capability_q, max(0, total - sum of all guarantees) + guarantee_q)
+        hierarchy   real_q = min(capability_q, max(0, real_parent - sum of the siblings' and q's guarantees) + guarantee_q)
+                    a resource that capability_q does not name is limited as at the parent; real = capability at a root
+
+    Source: newQueueAttr, checkHierarchicalQueue and updateParentQueue of pkg/scheduler/plugins/capacity; proportion has
+    the flat one.
+    """
+    guarantee = [tuple(g or 0 for g in queue.guarantee) for queue in problem.queues]
+    if not problem.policy.hierarchical:
+        return flat_real_capability(problem)
+    found: dict[int, Limits] = {}
+    named: dict[int, Limits] = {}
+    for q in sorted(range(len(problem.queues)), key=lambda q: (len(queue_path(problem, q)), q)):
+        queue = problem.queues[q]
+        if queue.parent is None:
+            found[q] = named[q] = queue.capability
+            continue
+        children = [c for c, other in enumerate(problem.queues) if other.parent == queue.parent]
+        named[q] = tuple(
+            above if own is None else own for own, above in zip(queue.capability, named[queue.parent], strict=True)
+        )
+        left = [
+            None if m is None else max(0, m - sum(guarantee[c][r] for c in children))
+            for r, m in enumerate(found[queue.parent])
+        ]
+        found[q] = tuple(
+            min_limit(n, None if m is None else m + guarantee[q][r])
+            for r, (n, m) in enumerate(zip(named[q], left, strict=True))
+        )
+    return tuple(found[q] for q in range(len(problem.queues)))
+
+
+def flat_real_capability(problem: Problem) -> tuple[Vector, ...]:
+    guaranteed = [sum(queue.guarantee[r] or 0 for queue in problem.queues) for r in range(len(problem.resources))]
+    spare = [max(0, total - taken) for total, taken in zip(problem.totals, guaranteed, strict=True)]
+    return tuple(
+        tuple(
+            left + (g or 0) if most is None else min(most, left + (g or 0))
+            for most, left, g in zip(q.capability, spare, q.guarantee, strict=True)
+        )
+        for q in problem.queues
+    )
+
+
+def min_limit(a: int | None, b: int | None) -> int | None:
+    return a if b is None else b if a is None else min(a, b)

@@ -1,0 +1,92 @@
+"""How queues, and the gangs of one queue, are compared: shares, siblings and priorities, after Volcano's plugins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from solver.problem import Gang, Placement, Problem, Vector
+from solver.semantics.entitlements import capacity_deserved
+from solver.semantics.queues import PODS, queue_path
+
+
+@dataclass(frozen=True, slots=True)
+class ShareMeasure:
+    """How a queue's holdings become one number: base + max over r with per_r > 0 of held_r / per_r / weight; per:
+    `denominators`."""
+
+    denominators: Vector
+    weight: float
+    base: float = 0.0
+
+    def share(self, held: Sequence[int]) -> float:
+        parts = (h / per for h, per in zip(held, self.denominators, strict=True) if per)
+        return self.base + max(parts, default=0.0) / self.weight
+
+
+@dataclass(frozen=True, slots=True)
+class SiblingQueues:
+    """Queues that are compared with one another. members: queue -> the queues whose gangs count as its own. name: of
+    the group, in objectives."""
+
+    name: str
+    members: dict[int, frozenset[int]]
+
+
+def share_measures(problem: Problem, entitlements: Sequence[float]) -> tuple[ShareMeasure, ...]:
+    """How fair shares are measured.
+
+    capacity         max_r held_r / deserved_r, pods among them; where nothing but pods is deserved 1 + the weighted
+                     dominant share: after those that have less than they deserve, as in Volcano (where it is 1),
+                     and yet fair among themselves
+    drf's hierarchy  max_r held_r / total_r / entitled_q          (`hierarchical_drf.entitlements`)
+    else             max_r held_r / total_r / weight_q            (Ghodsi et al., Dominant Resource Fairness, NSDI 2011)
+    """
+    whole = problem.totals
+    if problem.policy.capacity:
+        made = []
+        for queue, amounts in zip(problem.queues, capacity_deserved(problem), strict=True):
+            named = any(amount for name, amount in zip(problem.resources, amounts, strict=True) if name != PODS)
+            made.append(
+                ShareMeasure(tuple(amount or 0 for amount in amounts), 1)
+                if named
+                else ShareMeasure(whole, queue.weight, 1.0)
+            )
+        return tuple(made)
+    if problem.policy.drf_hierarchy:
+        return tuple(ShareMeasure(whole, weight) for weight in entitlements)
+    return tuple(ShareMeasure(whole, queue.weight) for queue in problem.queues)
+
+
+def sibling_groups(problem: Problem) -> tuple[SiblingQueues, ...]:
+    """Groups of queues, the top of the tree first: with capacity's hierarchy the children of each queue, each with its
+    descendants; otherwise all queues."""
+    if not problem.policy.hierarchical:
+        return (SiblingQueues("", {q: frozenset({q}) for q in range(len(problem.queues))}),)
+    ways = [queue_path(problem, q) for q in range(len(problem.queues))]
+    found = []
+    for parent in (None, *sorted(range(len(problem.queues)), key=lambda q: (len(ways[q]), q))):
+        children = [q for q, queue in enumerate(problem.queues) if queue.parent == parent]
+        inside = {c: frozenset(q for q, way in enumerate(ways) if c in way) for c in children}
+        found.append(
+            SiblingQueues(
+                "" if parent is None or len(ways[parent]) == 1 else f" in {problem.queues[parent].name}", inside
+            )
+        )
+    return tuple(group for group in found if len(group.members) > 1)
+
+
+def queue_priority(problem: Problem, queue: int) -> int:
+    """The queue's priority where a plugin compares it; source: queueOrderFn of proportion and capacity."""
+    return problem.queues[queue].priority if problem.policy.capacity or problem.policy.proportion else 0
+
+
+def gang_dominant_share(problem: Problem, gang: Gang, pods: Sequence[Placement], whole: Vector) -> float:
+    """drf's measure of one gang, by which the gangs of a queue are ordered: max_r held_r / total_r; 0 without drf.
+
+    Source: calculateShare of pkg/scheduler/plugins/drf.
+    """
+    if not problem.policy.drf:
+        return 0.0
+    mine = [sum(p.pods * gang.roles[p.role].request[r] for p in pods) for r in range(len(whole))]
+    return max((m / t for m, t in zip(mine, whole, strict=True) if t), default=0.0)

@@ -16,7 +16,7 @@ from solver.mip.rows import MAX_FLOOR_SIZES, Row, Terms, at_most, equal, normali
 from solver.models.sets import Sets
 from solver.models.variables import Variables
 from solver.problem import SlotRequest
-from solver.semantics.device_slots import IntArray, shares_per_slot
+from solver.semantics.device_slots import IntArray, times_fitting
 
 SlotVariables = Mapping[tuple[SlotRequest, int], pulp.LpVariable]
 """(slot request, slot) -> m of one node and slot group."""
@@ -103,7 +103,7 @@ def slot_variables(
     """m[a,c] of one node and slot group, only where slot c holds a share of request a."""
     found = {}
     for a, (request, most) in enumerate(max_pods):
-        for c, held in enumerate(shares_per_slot(slots, request.share).tolist()):
+        for c, held in enumerate(times_fitting(slots, request.share).tolist()):
             if min(held, most):
                 found[request, c] = model.add_variable(
                     f"{name}_{request.slot_group}_{a}_{c}", 0, min(held, most), cat=pulp.LpInteger

@@ -1,11 +1,11 @@
-"""Cells: the parts of a node (NUMA cells, devices) that pods take portions from.
+"""Device slots: parts of a node (NUMA nodes, devices) from which pods take shares.
 
-A portion asks for `share` from each of `number` different cells of one division. Three facts carry this room
-(docs/model.md, Cells):
+A slot request asks for `share` from each of `number` different slots of one group. Three facts carry this module
+(docs/model.md, Device slots):
 
-    alone     n pods of a portion fit a node's cells  <=>  sum_c min(s_c, n) >= number n          s_c: shares that cell c holds
-    together  counts m[a,c] are a placement  <=>  sum_c m[a,c] = number_a n_a,  m[a,c] <= n_a,  sum_a share_a m[a,c] <= free_c
-    dealing   such counts can be dealt out to the pods: cell after cell, each unit to the next pod in turn
+    counting  n pods of one request fit a node's slots  <=>  sum_c min(s_c, n) >= number n      s_c: shares that slot c holds
+    several   counts m[a,c] are an assignment  <=>  sum_c m[a,c] = number_a n_a,  m[a,c] <= n_a,  sum_a share_a m[a,c] <= free_c
+    dealing   such counts can be dealt out to the pods: slot after slot, each unit to the next pod in turn
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ import numpy.typing as npt
 from solver.plan import SlotUse
 from solver.problem import Placement, PodRequest, Problem, SlotRequest, Vector
 
+IntArray = npt.NDArray[np.int64]
+
 NewPods = Mapping[int, Sequence[Placement]]
 """Gang -> its new pods."""
 
 SlotUses = Mapping[int, tuple[SlotUse, ...]]
-"""Gang -> from which cells its new pods take their portions."""
-
-IntArray = npt.NDArray[np.int64]
-
-UNLIMITED = 1 << 31
-"""Slots for a pod that asks for nothing."""
+"""Gang -> the device slots of its new pods."""
 
 PodsPerSlot = tuple[int, ...]
-"""Cell of a division -> pods that take a share there."""
+"""Slot of a group -> pods that take a share there."""
+
+UNLIMITED = 1 << 31
+"""Pods that fit where they request nothing."""
 
 MAX_SEARCH_STEPS = 20_000
 """Partial assignments that `exact_assignment` looks at before it takes the pods not to fit; one node has a handful."""
@@ -39,11 +39,8 @@ MAX_SEARCH_STEPS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class FreeVectors:
-    """What may still be given.
-
-    amounts: node x resource, of the node as a whole. cells: node x division x cell x resource, 0 where a node has no
-    such cell; the cells of a division are counted in the order of `Node.cells`.
-    """
+    """What is free. amounts: node x resource. slots: node x slot group x slot x resource, 0 where a node has no such
+    slot; the slots of a group in the order of `Node.slots`."""
 
     amounts: IntArray
     slots: IntArray
@@ -52,7 +49,7 @@ class FreeVectors:
         return FreeVectors(self.amounts.copy(), self.slots.copy())
 
     def minus(self, other: FreeVectors) -> FreeVectors:
-        """What is left without the other, maybe below 0."""
+        """The difference, maybe below 0."""
         return FreeVectors(self.amounts - other.amounts, self.slots - other.slots)
 
     def nonnegative(self) -> FreeVectors:
@@ -63,71 +60,65 @@ class FreeVectors:
         """Of these nodes only, in their order."""
         return FreeVectors(self.amounts[nodes], self.slots[nodes])
 
-    def fit_counts(self, ask: PodRequest) -> IntArray:
-        """Pods of `ask` that each node holds alone: min over r with request_r > 0 of floor(free_r / request_r), and
-        what its cells hold."""
-        found = np.full(len(self.amounts), UNLIMITED, dtype=np.int64)
-        for r, amount in enumerate(ask.amounts):
-            if amount:
-                np.minimum(found, self.amounts[:, r] // amount, out=found)
-        for portion in ask.slot_requests:
-            np.minimum(
-                found,
-                pods_per_node(shares_per_slot(self.slots[:, portion.slot_group], portion.share), portion.number),
-                out=found,
-            )
+    def fit_counts(self, request: PodRequest) -> IntArray:
+        """Node -> pods of the request that fit alone: min over r with request_r > 0 of floor(free_r / request_r), and
+        what its slots hold."""
+        found = times_fitting(self.amounts, request.amounts)
+        for a in request.slot_requests:
+            held = times_fitting(self.slots[:, a.slot_group], a.share)
+            np.minimum(found, pods_per_node(held, a.number), out=found)
         return found
 
 
 def capacity_vectors(problem: Problem) -> FreeVectors:
-    """What the empty nodes have."""
-    return _free_vectors(
-        problem, [n.capacity for n in problem.nodes], [[c.capacity for c in n.slots] for n in problem.nodes]
-    )
+    """The capacity of the nodes."""
+    slots = [[slot.capacity for slot in n.slots] for n in problem.nodes]
+    return _free_vectors(problem, [n.capacity for n in problem.nodes], slots)
 
 
 def vectors_without_foreign(problem: Problem) -> FreeVectors:
-    """What is left beside foreign pods; on the cells, beside the pods of the gangs as well."""
+    """What is free beside foreign pods; of the slots, beside the gangs' running pods as well."""
     return _free_vectors(problem, [n.free for n in problem.nodes], [[c.free for c in n.slots] for n in problem.nodes])
 
 
-def _free_vectors(problem: Problem, amounts: Sequence[Vector], cells: Sequence[Sequence[Vector]]) -> FreeVectors:
-    width = len(problem.resources)
-    at = slot_positions(problem)
-    most = max((position + 1 for spots in at for _, position in spots), default=0)
-    parts = np.zeros((len(problem.nodes), len(problem.slot_groups), most, width), dtype=np.int64)
-    for n, spots in enumerate(at):
-        for (division, position), amount in zip(spots, cells[n], strict=True):
-            parts[n, division, position] = amount
-    return FreeVectors(np.array(amounts, dtype=np.int64).reshape(len(problem.nodes), width), parts)
+def _free_vectors(problem: Problem, amounts: Sequence[Vector], slots: Sequence[Sequence[Vector]]) -> FreeVectors:
+    nodes, width, positions = len(problem.nodes), len(problem.resources), slot_positions(problem)
+    most = max((position + 1 for own in positions for _, position in own), default=0)
+    found = np.zeros((nodes, len(problem.slot_groups), most, width), dtype=np.int64)
+    for n, own in enumerate(positions):
+        for (group, position), amount in zip(own, slots[n], strict=True):
+            found[n, group, position] = amount
+    return FreeVectors(np.array(amounts, dtype=np.int64).reshape(nodes, width), found)
 
 
 def slot_positions(problem: Problem) -> list[list[tuple[int, int]]]:
-    """Node -> for each of its cells (division, how many cells of this division come before it)."""
+    """Node -> for each of its slots (slot group, slots of this group before it)."""
     if not problem.slot_groups:
         return [[] for _ in problem.nodes]
     found = []
     for node in problem.nodes:
-        seen = [0] * len(problem.slot_groups)
-        spots = []
-        for cell in node.slots:
-            spots.append((cell.slot_group, seen[cell.slot_group]))
-            seen[cell.slot_group] += 1
-        found.append(spots)
+        seen, own = [0] * len(problem.slot_groups), []
+        for slot in node.slots:
+            own.append((slot.slot_group, seen[slot.slot_group]))
+            seen[slot.slot_group] += 1
+        found.append(own)
     return found
 
 
-def shares_per_slot(slots: IntArray, share: Vector) -> IntArray:
-    """How many times each cell holds the share. cells: ... x resource."""
-    found = np.full(slots.shape[:-1], UNLIMITED, dtype=np.int64)
-    for r, amount in enumerate(share):
+# ---- pods of one request
+
+
+def times_fitting(free: IntArray, amounts: Vector) -> IntArray:
+    """How many times the amounts fit. free: ... x resource."""
+    found = np.full(free.shape[:-1], UNLIMITED, dtype=np.int64)
+    for r, amount in enumerate(amounts):
         if amount:
-            np.minimum(found, slots[..., r] // amount, out=found)
+            np.minimum(found, free[..., r] // amount, out=found)
     return found
 
 
 def pods_per_node(held: IntArray, number: int) -> IntArray:
-    """Per node the largest n with sum_c min(s_c, n) >= number n. held: s, node x cell.
+    """Node -> the largest n with sum_c min(s_c, n) >= number n. held: s, node x slot.
 
     From above: n <- floor(sum_c min(s_c, n) / number) never falls below the answer, and stops there.
     """
@@ -140,14 +131,13 @@ def pods_per_node(held: IntArray, number: int) -> IntArray:
     return pods
 
 
-def best_fit_slots(slots: IntArray, slot_request: SlotRequest, pods: int) -> PodsPerSlot | None:
-    """Counts for these pods, the fullest cells that still hold a share first, so that whole cells stay free; None where
-    they do not fit.
+def best_fit_slots(slots: IntArray, request: SlotRequest, pods: int) -> PodsPerSlot | None:
+    """Counts for these pods, fullest slots first, so that whole ones stay free; None where they do not fit.
 
-    cells: cell x resource, of the portion's division.
+    slots: slot x resource, of the request's group.
     """
-    held = [int(s) for s in shares_per_slot(slots, slot_request.share)]
-    counts, missing = [0] * len(held), slot_request.number * pods
+    held = times_fitting(slots, request.share).tolist()
+    counts, missing = [0] * len(held), request.number * pods
     for c in sorted((c for c, s in enumerate(held) if s), key=lambda c: (held[c], slots[c].tolist(), c)):
         counts[c] = min(held[c], pods, missing)
         missing -= counts[c]
@@ -155,7 +145,7 @@ def best_fit_slots(slots: IntArray, slot_request: SlotRequest, pods: int) -> Pod
 
 
 def counts_after_removal(counts: PodsPerSlot, number: int, pods: int) -> PodsPerSlot:
-    """The counts that stay where so many pods stay, each with `number` cells: the cells with most of them keep theirs."""
+    """The counts once only so many pods stay, each with `number` slots: the slots with most of them keep theirs."""
     kept, missing = [0] * len(counts), number * pods
     for c in sorted(range(len(counts)), key=lambda c: (-counts[c], c)):
         kept[c] = min(counts[c], pods, missing)
@@ -163,39 +153,44 @@ def counts_after_removal(counts: PodsPerSlot, number: int, pods: int) -> PodsPer
     return tuple(kept)
 
 
+# ---- pods of several requests
+
+
 def assign_slots(
     slots: IntArray, wanted: Mapping[tuple[SlotRequest, ...], int]
 ) -> dict[tuple[SlotRequest, ...], tuple[PodsPerSlot, ...]] | None:
-    """Counts for all these pods together on one node: largest shares first by best fit, else exactly. None where they
-    provably do not fit.
+    """Counts for all these pods on one node: largest shares first by best fit, else exactly. None where they do not
+    fit.
 
-    cells: division x cell x resource. wanted: portions -> pods.
+    slots: slot group x slot x resource. wanted: slot requests -> pods.
     """
     pods: dict[SlotRequest, int] = {}
-    for portions, number in sorted(wanted.items()):
-        for portion in portions:
-            pods[portion] = pods.get(portion, 0) + number
+    for requests, number in sorted(wanted.items()):
+        for a in requests:
+            pods[a] = pods.get(a, 0) + number
     found: dict[SlotRequest, PodsPerSlot] = {}
-    for division in sorted({portion.slot_group for portion in pods}):
-        here = {portion: number for portion, number in pods.items() if portion.slot_group == division}
-        counts = _greedy_assignment(slots[division], here) or exact_assignment(slots[division], here)
+    for group in sorted({a.slot_group for a in pods}):
+        here = {a: number for a, number in pods.items() if a.slot_group == group}
+        counts = _greedy_assignment(slots[group], here) or exact_assignment(slots[group], here)
         if counts is None:
             return None
         found |= counts
     return _split_counts(wanted, found)
 
 
-def _greedy_assignment(cells: IntArray, pods: Mapping[SlotRequest, int]) -> dict[SlotRequest, PodsPerSlot] | None:
-    room, found = cells.copy(), {}
-    top = np.maximum(cells.max(axis=0, initial=0), 1)
-    for portion in sorted(
-        pods, key=lambda p: (max(a / int(t) for a, t in zip(p.share, top, strict=True)), p), reverse=True
-    ):
-        counts = best_fit_slots(room, portion, pods[portion])
+def _greedy_assignment(slots: IntArray, pods: Mapping[SlotRequest, int]) -> dict[SlotRequest, PodsPerSlot] | None:
+    free, found = slots.copy(), {}
+    largest = np.maximum(slots.max(axis=0, initial=0), 1)
+
+    def size(a: SlotRequest) -> float:
+        return max(x / int(most) for x, most in zip(a.share, largest, strict=True))
+
+    for a in sorted(pods, key=lambda a: (size(a), a), reverse=True):
+        counts = best_fit_slots(free, a, pods[a])
         if counts is None:
             return None
-        room -= np.outer(counts, portion.share)
-        found[portion] = counts
+        free -= np.outer(counts, a.share)
+        found[a] = counts
     return found
 
 
@@ -267,58 +262,53 @@ def _times(free: Sequence[int], share: Vector) -> int:
     return min((f // x for f, x in zip(free, share, strict=True) if x), default=UNLIMITED)
 
 
+# ---- which pod uses which slot
+
+
 def slot_uses_of(
     problem: Problem,
     layout: Mapping[int, Mapping[tuple[SlotRequest, ...], tuple[int, tuple[PodsPerSlot, ...]]]],
     new: NewPods,
 ) -> SlotUses:
-    """From which cells each gang's new pods take their portions, as `laid` has them in sum (node -> portions -> (pods,
-    counts)).
-
-    Pods with the same portions on one node are dealt to their gangs in order.
-    """
+    """The device slots of each gang's new pods. layout: node -> slot requests -> (pods, counts) in sum; pods with the
+    same requests on one node are dealt to their gangs in order."""
     if not layout:
         return {}
-    index = [{spot: c for c, spot in enumerate(spots)} for spots in slot_positions(problem)]
-    waiting: dict[tuple[int, tuple[SlotRequest, ...]], list[tuple[int, int]]] = {}
+    index = [{at: c for c, at in enumerate(own)} for own in slot_positions(problem)]
+    takers: dict[tuple[int, tuple[SlotRequest, ...]], list[tuple[int, int]]] = {}
     for j, placements in sorted(new.items()):
         for p in placements:
-            if p.pods > 0 and (portions := problem.gangs[j].roles[p.role].slot_requests):
-                waiting.setdefault((p.node, portions), []).extend([(j, p.role)] * p.pods)
-    count: dict[int, dict[tuple[int, int, int], int]] = {}
-    for (node, portions), pods in sorted(waiting.items()):
-        for portion, counts in zip(portions, layout[node][portions][1], strict=True):
-            for (j, role), cells in zip(pods, deal_slots(counts, len(pods)), strict=True):
-                for c in cells:
-                    key = role, node, index[node][portion.slot_group, c]
-                    own = count.setdefault(j, {})
+            if p.pods > 0 and (requests := problem.gangs[j].roles[p.role].slot_requests):
+                takers.setdefault((p.node, requests), []).extend([(j, p.role)] * p.pods)
+    found: dict[int, dict[tuple[int, int, int], int]] = {}
+    for (node, requests), pods in sorted(takers.items()):
+        for a, counts in zip(requests, layout[node][requests][1], strict=True):
+            for (j, role), slots in zip(pods, deal_slots(counts, len(pods)), strict=True):
+                own = found.setdefault(j, {})
+                for c in slots:
+                    key = role, node, index[node][a.slot_group, c]
                     own[key] = own.get(key, 0) + 1
-    return {j: tuple(SlotUse(*key, pods) for key, pods in sorted(own.items())) for j, own in count.items()}
+    return {j: tuple(SlotUse(*key, pods) for key, pods in sorted(own.items())) for j, own in found.items()}
 
 
 def _split_counts(
     wanted: Mapping[tuple[SlotRequest, ...], int], found: Mapping[SlotRequest, PodsPerSlot]
 ) -> dict[tuple[SlotRequest, ...], tuple[PodsPerSlot, ...]]:
-    """The counts of a portion that several sets of portions share, dealt out to these sets."""
-    users = {portion: [key for key in sorted(wanted) if portion in key] for portion in found}
+    """The counts of each request, dealt out to the sets of requests that share it."""
     counts: dict[tuple[tuple[SlotRequest, ...], SlotRequest], PodsPerSlot] = {}
-    for portion, keys in users.items():
-        pods = iter(deal_slots(found[portion], sum(wanted[key] for key in keys)))
+    for a, of_request in found.items():
+        keys = [key for key in sorted(wanted) if a in key]
+        pods = iter(deal_slots(of_request, sum(wanted[key] for key in keys)))
         for key in keys:
-            mine = [next(pods) for _ in range(wanted[key])]
-            counts[key, portion] = tuple(sum(c in cells for cells in mine) for c in range(len(found[portion])))
-    return {key: tuple(counts[key, portion] for portion in key) for key in sorted(wanted)}
+            own = [next(pods) for _ in range(wanted[key])]
+            counts[key, a] = tuple(sum(c in slots for slots in own) for c in range(len(of_request)))
+    return {key: tuple(counts[key, a] for a in key) for key in sorted(wanted)}
 
 
 def deal_slots(counts: PodsPerSlot, pods: int) -> list[tuple[int, ...]]:
-    """For each of the pods its cells, all different: unit u of the cells in a row goes to pod u mod pods.
+    """For each of the pods its slots, all different: unit u of the slots in a row goes to pod u mod pods.
 
-    No cell gives more than `pods` units, so no pod gets two of one cell; and each gets as many as any other.
+    No slot gives more than `pods` units, so no pod gets two of one slot; and each gets as many as any other.
     """
-    found: list[list[int]] = [[] for _ in range(pods)]
-    turn = 0
-    for c, number in enumerate(counts):
-        for _ in range(number):
-            found[turn % pods].append(c)
-            turn += 1
-    return [tuple(cells) for cells in found]
+    units = [c for c, number in enumerate(counts) for _ in range(number)]
+    return [tuple(units[pod::pods]) for pod in range(pods)]

@@ -190,7 +190,7 @@ def _holding(holds: tuple[SlotHold, ...], free: int = 0) -> Problem:
 
 
 def test_a_cell_holds_no_more_than_it_has() -> None:
-    with pytest.raises(InvalidProblemError, match="more than cell 0"):
+    with pytest.raises(InvalidProblemError, match="more than slot 0"):
         validate(_holding((SlotHold(0, 0, 0, 1),), free=1))
 
 

@@ -1,8 +1,7 @@
 """YAML or JSON bytes to documents with positions, every problem a diagnostic.
 
 A file is split at its document markers first, so that a broken document hides neither its siblings nor their problems.
-Each part is read from libyaml's event stream: events show anchors and tags as written, need no recursion, and are ten
-times faster than a round-trip load (docs/decisions/0003-reading-yaml.md).
+`compiler.syntax.yaml_reader` reads each part.
 """
 
 from __future__ import annotations
@@ -13,42 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from yaml.cyaml import CParser
-from yaml.error import YAMLError
-from yaml.events import (
-    AliasEvent,
-    MappingEndEvent,
-    MappingStartEvent,
-    ScalarEvent,
-    SequenceEndEvent,
-    SequenceStartEvent,
-)
-
-from compiler.diagnostics import Diagnostic, Position, Rule, declare_rule
+from compiler.diagnostics import Diagnostic, Position, declare_rule
 from compiler.repository import MAX_FILE_BYTES
-from compiler.syntax import scalars
 from compiler.syntax.documents import Document, FieldPath
+from compiler.syntax.yaml_reader import YamlReader
 
-MAX_DEPTH = 64
-MAX_VALUES = 200_000
-MAX_ALIAS_VALUES = 20_000
-"""Nodes that aliases and merge keys may add to one document."""
-
-BROKEN_YAML = declare_rule(
-    "GP101",
-    "error",
-    "broken YAML",
-    "The text is not well-formed YAML; nothing of this document is used, its siblings are. Mend: see the message.",
-)
-TAB_INDENT = declare_rule(
-    "GP102", "error", "tab used for indentation", "YAML indents with blanks only. Mend: replace the tab by blanks."
-)
-DUPLICATE_KEY = declare_rule(
-    "GP103",
-    "error",
-    "duplicate key",
-    "A mapping names each key once; which of two values counts depends on the reader. Mend: remove one.",
-)
 NOT_UTF8 = declare_rule(
     "GP104", "error", "not UTF-8", "Files are UTF-8 text. Mend: save the file as UTF-8, or remove the stray bytes."
 )
@@ -65,36 +33,6 @@ TOO_LARGE = declare_rule(
     """A file holds at most 1 MiB; larger ones are refused unread, since no cluster could store their objects.
     Mend: split it.""",
 )
-TOO_DEEP = declare_rule(
-    "GP107",
-    "error",
-    "nested too deeply",
-    "Mappings and lists nest at most 64 levels, aliases included. Mend: flatten the document.",
-)
-TOO_MANY_VALUES = declare_rule(
-    "GP108",
-    "error",
-    "document too large when expanded",
-    """Aliases and merge keys may add at most 20,000 values to a document, which holds at most 200,000. Mend: write
-    it out, or split it.""",
-)
-BAD_ALIAS = declare_rule(
-    "GP109",
-    "error",
-    "alias without anchor",
-    "An alias *name refers to an anchor &name earlier in the same document, not around it.",
-)
-EXPLICIT_TAG = declare_rule(
-    "GP110",
-    "error",
-    "explicit tag",
-    """Tags (!!str, !!python/object, !secret) are refused: they change types silently or ask for code to run. Mend:
-    quote text instead.""",
-)
-YAML_DIRECTIVE = declare_rule(
-    "GP111", "error", "YAML directive", "Directives (%YAML, %TAG) are not supported. Mend: remove the line."
-)
-KEY_NOT_TEXT = declare_rule("GP112", "error", "key is not text", "Every key is text, as in JSON. Mend: quote it.")
 EMPTY_FILE = declare_rule(
     "GP117",
     "warning",
@@ -107,39 +45,9 @@ NOT_AN_OBJECT = declare_rule(
     "not a Kubernetes object",
     "Every document is a mapping with apiVersion, kind and metadata.name; a List holds such mappings in items.",
 )
-BAD_MERGE = declare_rule(
-    "GP123",
-    "error",
-    "merge key without a mapping",
-    "The value of << is an alias to a mapping, or a list of such aliases.",
-)
 
 _DOCUMENT_MARKER = re.compile(r"^(?:---|\.\.\.)(?=[ \t\r\n]|\Z)", re.MULTILINE)
 _BLANK_OR_COMMENTS = re.compile(r"(?:[ \t]*(?:#.*)?(?:\r?\n|\Z))*\Z")
-_CONTROL_CHARACTER = re.compile(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_SCALAR, _MAPPING, _SEQUENCE = range(3)
-
-
-@dataclass(slots=True)
-class _YamlNode:
-    """One node of the YAML tree, with its position.
-
-    kind, value: _SCALAR with a plain value, _MAPPING with pairs of nodes, _SEQUENCE with nodes. is_merge_key: an
-    unquoted <<.
-    """
-
-    kind: int
-    line: int
-    column: int
-    value: Any
-    is_merge_key: bool = False
-
-
-class _RefusalError(Exception):
-    """Ends the reading of one document."""
-
-    def __init__(self, diagnostic: Diagnostic) -> None:
-        self.diagnostic = diagnostic
 
 
 @dataclass(slots=True)
@@ -172,7 +80,9 @@ def parse_file(file: str, content: bytes) -> ParsedFile:
             )
         )
     for line, part in _document_texts(text):
-        _DocumentReader(file, line, part, out).read_objects()
+        reader = YamlReader(file, line, part, out.diagnostics)
+        for data in reader.load_data():
+            _add_objects(data, reader, out)
     if not out.documents and not any(d.severity == "error" for d in out.diagnostics):
         out.diagnostics.append(
             EMPTY_FILE.diagnostic(Position(file, 1, 1), "the file holds no object", "remove it, or write an object")
@@ -214,316 +124,41 @@ def _document_texts(text: str) -> Iterator[tuple[int, str]]:
             start = found.start()
 
 
-class _NodeBuilder:
-    """Builds the tree of nodes from events: the open collections, and for each open mapping the key without a value
-    yet."""
-
-    def __init__(self, reader: _DocumentReader) -> None:
-        self.reader = reader
-        self.root: _YamlNode | None = None
-        self.open_nodes: list[_YamlNode] = []
-        self.pending_keys: list[_YamlNode | None] = []
-
-    def add_node(self, node: _YamlNode, *, new: bool) -> None:
-        if self.open_nodes:
-            outer = self.open_nodes[-1]
-            if outer.kind == _SEQUENCE:
-                outer.value.append(node)
-            elif (key := self.pending_keys[-1]) is None:
-                self.pending_keys[-1] = node
-            else:
-                outer.value.append((key, node))
-                self.pending_keys[-1] = None
-        elif self.root is None:
-            self.root = node
-        else:
-            help = "put --- on a line that ends in a line feed"
-            raise self.reader.refusal(
-                BROKEN_YAML, node, "a second document begins without a line of its own for ---", help
-            )
-        if new and node.kind != _SCALAR:
-            if len(self.open_nodes) >= MAX_DEPTH:
-                raise self.reader.refusal(
-                    TOO_DEEP, node, f"nested more than {MAX_DEPTH} levels", "flatten the document"
-                )
-            self.open_nodes.append(node)
-            self.pending_keys.append(None)
-
-    def close_node(self) -> None:
-        self.open_nodes.pop()
-        self.pending_keys.pop()
+def _add_objects(data: Any, reader: YamlReader, out: ParsedFile) -> None:
+    """Add the documents of one text: the object itself, or the items of a List."""
+    if data is None:
+        return
+    if not _is_list(data):
+        document = Document(reader.file, reader.line, reader.text, data, reader.positions)
+        _add_object(document, bool(reader.error_positions), reader, out)
+        return
+    positions_of: dict[FieldPath, dict[FieldPath, tuple[int, int]]] = {}
+    for path, at in reader.positions.items():
+        if len(path) >= 2 and path[0] == "items":
+            positions_of.setdefault(path[:2], {})[path[2:]] = at
+    starts = [reader.positions["items", index] for index in range(len(data["items"]))]
+    for index, item in enumerate(data["items"]):
+        end = starts[index + 1] if index + 1 < len(starts) else (sys.maxsize, 0)
+        failed = any(starts[index] <= at < end for at in reader.error_positions)
+        path = ("items", index)
+        document = Document(reader.file, reader.line, reader.text, item, positions_of.get(path, {}), path)
+        _add_object(document, failed, reader, out)
 
 
-class _DocumentReader:
-    """Reads one document of a file, or a text embedded in one."""
-
-    def __init__(self, file: str, line: int, text: str, out: ParsedFile, column: int = 1) -> None:
-        self.file, self.line, self.text, self.parsed_file, self.column = file, line, text, out, column
-        self.positions: dict[FieldPath, tuple[int, int]] = {}
-        self.value_count = self.alias_value_count = 0
-        self.top_position = (line, column)
-        self.error_positions: list[tuple[int, int]] = []
-        self.item_positions: dict[FieldPath, dict[FieldPath, tuple[int, int]]] = {}
-
-    def read_objects(self) -> None:
-        for data in self.load_data():
-            self.add_objects(data)
-
-    def load_data(self) -> Iterator[Any]:
-        """The document's data; sets `positions`. Yields nothing where the document is refused."""
-        if self.text.startswith("%"):
-            self.add_diagnostic(YAML_DIRECTIVE, self.line, 1, "directives are not supported", "remove the line")
-            return
-        try:
-            root = self.node_tree()
-            if root is not None:
-                self.positions[()] = (root.line, root.column)
-                yield self.plain_data(root, (), 0, 0)
-        except _RefusalError as refused:
-            self.parsed_file.diagnostics.append(refused.diagnostic)
-        except YAMLError as problem:
-            self.report_broken_yaml(problem)
-
-    def add_diagnostic(
-        self, rule: Rule, line: int, column: int, message: str, help: str, see: Position | None = None
-    ) -> None:
-        if rule.severity == "error":
-            self.error_positions.append((line, column))
-        self.parsed_file.diagnostics.append(rule.diagnostic(Position(self.file, line, column), message, help, see=see))
-
-    def refusal(self, rule: Rule, node: _YamlNode, message: str, help: str) -> _RefusalError:
-        return _RefusalError(rule.diagnostic(Position(self.file, node.line, node.column), message, help))
-
-    def report_broken_yaml(self, problem: YAMLError) -> None:
-        mark = getattr(problem, "problem_mark", None)
-        if mark is None and (control := _CONTROL_CHARACTER.search(self.text)):
-            row = self.text.count("\n", 0, control.start())
-            column = control.start() - self.text.rfind("\n", 0, control.start())
-            message = f"control character {ord(control.group()):#04x}"
-            return self.add_diagnostic(BROKEN_YAML, self.line + row, column, message, "remove it")
-        lines = self.text.split("\n")
-        row = min(mark.line, len(lines) - 1) if mark is not None else 0
-        column = (mark.column if mark is not None else 0) + self.column
-        if not lines[row].strip():  # the end of the text: point behind the last character
-            last = next((number for number in range(row, -1, -1) if lines[number].strip()), None)
-            if last is not None:
-                row, column = last, len(lines[last]) + self.column
-        line = self.line + row
-        if "\t" in re.match(r"[ \t]*", lines[row]).group():  # type: ignore[union-attr]  # matches the empty text too
-            return self.add_diagnostic(
-                TAB_INDENT,
-                line,
-                lines[row].index("\t") + 1,
-                "a tab stands where YAML wants blanks",
-                "indent with blanks",
-            )
-        what = getattr(problem, "problem", None) or "the text cannot be read"
-        where = getattr(problem, "context", None)
-        return self.add_diagnostic(
-            BROKEN_YAML,
-            line,
-            column,
-            f"not valid YAML: {what}{f' ({where})' if where else ''}",
-            _syntax_help(str(what)),
-        )
-
-    def node_tree(self) -> _YamlNode | None:
-        """The tree of nodes of the event stream; None for an empty document."""
-        parser = CParser(self.text)
-        anchors: dict[str, _YamlNode] = {}
-        builder = _NodeBuilder(self)
-        while parser.check_event():
-            event = parser.get_event()
-            kind = type(event)
-            if kind is ScalarEvent:
-                node = self.scalar_node(event)
-            elif kind is MappingStartEvent or kind is SequenceStartEvent:
-                node = self.collection_node(event, _MAPPING if kind is MappingStartEvent else _SEQUENCE)
-            elif kind is AliasEvent:
-                builder.add_node(self.alias_target(event, anchors, builder.open_nodes), new=False)
-                continue
-            else:
-                if kind is MappingEndEvent or kind is SequenceEndEvent:
-                    builder.close_node()
-                continue
-            if event.anchor:
-                anchors[event.anchor] = node
-            builder.add_node(node, new=True)
-        return builder.root
-
-    def collection_node(self, event: MappingStartEvent | SequenceStartEvent, kind: int) -> _YamlNode:
-        mark = event.start_mark
-        node = _YamlNode(kind, self.line + mark.line, mark.column + self.column, [])
-        self.refuse_tag(event.tag, node)
-        return node
-
-    def alias_target(self, event: AliasEvent, anchors: dict[str, _YamlNode], around: list[_YamlNode]) -> _YamlNode:
-        known = anchors.get(event.anchor)
-        if known is None or any(known is outer for outer in around):
-            mark = event.start_mark
-            here = _YamlNode(_SCALAR, self.line + mark.line, mark.column + self.column, None)
-            raise self.refusal(
-                BAD_ALIAS,
-                here,
-                f"no anchor &{event.anchor} stands before this alias",
-                "define the anchor earlier in this document",
-            )
-        return known
-
-    def refuse_tag(self, tag: str | None, node: _YamlNode) -> None:
-        if tag is not None:
-            raise self.refusal(
-                EXPLICIT_TAG, node, f"explicit tag {tag!r}", "remove the tag; quote the value when it is text"
-            )
-
-    def scalar_node(self, event: ScalarEvent) -> _YamlNode:
-        mark = event.start_mark
-        node = _YamlNode(_SCALAR, self.line + mark.line, mark.column + self.column, event.value)
-        self.refuse_tag(event.tag, node)
-        if event.implicit[0]:
-            node.value, problem = scalars.plain_scalar(event.value)
-            node.is_merge_key = event.value == "<<"
-            if problem is not None:
-                shown = event.value if len(event.value) <= 40 else event.value[:37] + "..."
-                self.add_diagnostic(
-                    problem,
-                    node.line,
-                    node.column,
-                    f"unquoted {shown}",
-                    f'write "{shown}" when it is text' + _SCALAR_HELP.get(problem.code, ""),
-                )
-        return node
-
-    def plain_data(self, node: _YamlNode, path: FieldPath, depth: int, from_alias: int) -> Any:
-        """`node` as plain data; sets `positions`. from_alias: 1 inside the content of an alias, else 0."""
-        self.value_count += 1
-        if self.value_count > MAX_VALUES:
-            raise self.refusal(
-                TOO_MANY_VALUES,
-                node,
-                f"the document has more than {MAX_VALUES} values once aliases are expanded",
-                "split it",
-            )
-        if node.kind == _SCALAR:
-            return node.value
-        if depth >= MAX_DEPTH:
-            raise self.refusal(
-                TOO_DEEP, node, f"nested more than {MAX_DEPTH} levels once aliases are expanded", "flatten the document"
-            )
-        if node.kind == _SEQUENCE:
-            items = []
-            for index, item in enumerate(node.value):
-                at = (*path, index)
-                self.positions[at] = (item.line, item.column)
-                items.append(self.plain_data(item, at, depth + 1, self.count_alias_value(node, item, from_alias)))
-            return items
-        return self.mapping_data(node, path, depth, from_alias)
-
-    def count_alias_value(self, outer: _YamlNode, node: _YamlNode, from_alias: int) -> int:
-        """1 for a value that an alias adds, which is counted against the limit, else 0. An aliased node has an earlier
-        position than the node that holds it."""
-        if not from_alias and (node.line, node.column) >= (outer.line, outer.column):
-            return 0
-        self.alias_value_count += 1
-        if self.alias_value_count > MAX_ALIAS_VALUES:
-            top = _YamlNode(_SCALAR, *self.top_position, None)
-            raise self.refusal(
-                TOO_MANY_VALUES,
-                top,
-                f"aliases add more than {MAX_ALIAS_VALUES} values to the document, the last of them here",
-                "write the parts out",
-            )
-        return 1
-
-    def mapping_data(self, node: _YamlNode, path: FieldPath, depth: int, from_alias: int) -> dict[str, Any]:
-        out: dict[str, Any] = {}
-        merged: list[_YamlNode] = []
-        for key, value in node.value:
-            name = key.value
-            if key.is_merge_key:
-                merged += value.value if value.kind == _SEQUENCE else [value]
-                continue
-            if not isinstance(name, str) or key.kind != _SCALAR:
-                shown = name if key.kind == _SCALAR else ("a mapping" if key.kind == _MAPPING else "a list")
-                self.add_diagnostic(KEY_NOT_TEXT, key.line, key.column, f"the key {shown} is not text", "quote the key")
-                continue
-            at = (*path, name)
-            if not path:
-                self.top_position = key.line, key.column
-            if name in out:
-                see = Position(self.file, *self.positions[at])
-                self.add_diagnostic(
-                    DUPLICATE_KEY, key.line, key.column, f"the key {name!r} is here twice", "remove one of the two", see
-                )
-                continue
-            self.positions[at] = (key.line, key.column)
-            out[name] = self.plain_data(value, at, depth + 1, self.count_alias_value(node, value, from_alias))
-        for key, value in self.merged_pairs(node, merged, 1):
-            if (name := key.value) not in out:
-                at = (*path, name)
-                self.positions[at] = (key.line, key.column)
-                out[name] = self.plain_data(value, at, depth + 1, self.count_alias_value(node, value, 1))
-        return out
-
-    def merged_pairs(
-        self, node: _YamlNode, sources: list[_YamlNode], depth: int
-    ) -> Iterator[tuple[_YamlNode, _YamlNode]]:
-        """The pairs that << adds to `node`, in order of precedence."""
-        for source in sources:
-            self.count_alias_value(node, source, 1)
-            if source.kind != _MAPPING:
-                raise self.refusal(
-                    BAD_MERGE, source, "<< merges something that is no mapping", "give it an alias to a mapping"
-                )
-            if depth > MAX_DEPTH:
-                raise self.refusal(
-                    TOO_DEEP, node, f"merge keys nest more than {MAX_DEPTH} levels", "flatten the document"
-                )
-            below: list[_YamlNode] = []
-            for key, value in source.value:
-                if key.is_merge_key:
-                    below += value.value if value.kind == _SEQUENCE else [value]
-                elif key.kind == _SCALAR and isinstance(key.value, str):
-                    yield key, value
-            yield from self.merged_pairs(node, below, depth + 1)
-
-    def add_objects(self, data: Any) -> None:
-        """Add the documents of one text: the object itself, or the items of a List."""
-        if data is None:
-            return
-        if (
-            isinstance(data, dict)
-            and data.get("kind") == "List"
-            and data.get("apiVersion") == "v1"
-            and isinstance(data.get("items"), list)
-        ):
-            for path, at in self.positions.items():
-                if len(path) >= 2 and path[0] == "items":
-                    self.item_positions.setdefault(path[:2], {})[path[2:]] = at
-            starts = [self.positions["items", index] for index in range(len(data["items"]))]
-            for index, item in enumerate(data["items"]):
-                end = starts[index + 1] if index + 1 < len(starts) else (sys.maxsize, 0)
-                self.add_object(item, ("items", index), any(starts[index] <= at < end for at in self.error_positions))
-            return
-        self.add_object(data, (), bool(self.error_positions))
-
-    def add_object(self, data: Any, item_path: FieldPath, failed: bool) -> None:
-        depth = len(item_path)
-        positions = self.item_positions.get(item_path, {}) if depth else self.positions
-        document = Document(self.file, self.line, self.text, data, positions, item_path)
-        if (missing := _missing_field(data)) is not None:
-            path, message = missing
-            at = document.position(*path)
-            self.add_diagnostic(NOT_AN_OBJECT, at.line, at.column, message, "write apiVersion, kind and metadata.name")
-            return
-        self.parsed_file.documents.append((document, failed))
+def _is_list(data: Any) -> bool:
+    """Whether the data is a List of Kubernetes objects."""
+    is_v1_list = isinstance(data, dict) and data.get("kind") == "List" and data.get("apiVersion") == "v1"
+    return is_v1_list and isinstance(data.get("items"), list)
 
 
-_SCALAR_HELP = {
-    scalars.OCTAL_NUMBER.code: ", or a number without leading zeros",
-    scalars.BOOLEAN_WORD.code: ", true or false when it is not",
-    scalars.NOT_FINITE.code: ", a finite number when it is not",
-}
+def _add_object(document: Document, failed: bool, reader: YamlReader, out: ParsedFile) -> None:
+    """Add the document, or what it lacks to be a Kubernetes object."""
+    if (missing := _missing_field(document.data)) is None:
+        out.documents.append((document, failed))
+        return
+    path, message = missing
+    at = document.position(*path)
+    reader.add_diagnostic(NOT_AN_OBJECT, at.line, at.column, message, "write apiVersion, kind and metadata.name")
 
 
 def _missing_field(data: Any) -> tuple[FieldPath, str] | None:
@@ -547,18 +182,6 @@ def _missing_field(data: Any) -> tuple[FieldPath, str] | None:
     return None
 
 
-def _syntax_help(what: str) -> str:
-    if "mapping values" in what:
-        return "quote a value that holds a colon followed by a blank, or correct the indentation"
-    if "cannot start any token" in what:
-        return "quote a value that begins with @, ` or %"
-    if "end of stream" in what:
-        return "close the quotation mark"
-    if "expected ',' or" in what:
-        return "close the bracket, or separate the items by commas"
-    return "check the indentation and the brackets around this line"
-
-
 def parse_embedded_text(
     file: str, line: int, column: int, text: str, base_path: FieldPath
 ) -> tuple[Any, dict[FieldPath, tuple[int, int]], list[Diagnostic]]:
@@ -567,7 +190,7 @@ def parse_embedded_text(
     line, column: position of the first character of `text` in the file; the text is indented by column - 1 throughout.
     The paths of positions begin with `base_path`.
     """
-    out = ParsedFile()
-    reader = _DocumentReader(file, line, text, out, column)
+    diagnostics: list[Diagnostic] = []
+    reader = YamlReader(file, line, text, diagnostics, column)
     data = next(reader.load_data(), None)
-    return data, {base_path + path: mark for path, mark in reader.positions.items()}, out.diagnostics
+    return data, {base_path + path: at for path, at in reader.positions.items()}, diagnostics

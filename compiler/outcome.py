@@ -1,5 +1,4 @@
-"""What came out of compiling one repository for one cluster; everything that people, scripts and the reconciler read
-starts here."""
+"""The outcome of compiling one repository for one cluster: views, manifests and the reconciler start from it."""
 
 from __future__ import annotations
 
@@ -18,8 +17,9 @@ from compiler.explain.reasons import CodedMessage, Explainer
 from compiler.fields.timestamp import rfc3339
 from compiler.lower.digest import problem_digest
 from compiler.lower.gang_order import class_priorities
-from compiler.lower.origins import Origins
+from compiler.lower.origins import Origins, TimedEvent
 from compiler.specs import GangSpec, JobKey, Specs
+from solver.facts import Fact
 from solver.plan import Decision, Plan, Reservation, SlotUse
 from solver.problem import Gang, Placement, Problem
 from solver.repairs import Repair
@@ -35,8 +35,8 @@ def _pod_total(pods: PodsByNode) -> int:
 
 @dataclass(frozen=True, slots=True)
 class SlotAssignment:
-    """`pods` new pods of a role take their share on a node from its cell number `cell` of a division ("numa", or a
-    shared device's resource)."""
+    """`pods` new pods of a role take their share on a node from slot number `cell` of the slot group `division`. The
+    fields are named as in the plan's JSON."""
 
     role: str
     node: str
@@ -49,11 +49,11 @@ class SlotAssignment:
 class JobDecision:
     """What happens to one job, in the user's names.
 
-    running: how many of `pods` run already. index: the gang's place in the problem, None when it is in none. cells:
-    from which parts of nodes the new pods may take what has to come from one. evicted: running pods that are taken
-    away. evicted_for: the jobs, by namespace/name, that start because of it. ran: seconds that one of them has run.
-    awaits: the jobs whose end it waits for, when room is reserved for it. starts_in: seconds until then; starts_at:
-    since the epoch. None where nobody knows. promised: when it is to start, as a time, by this plan or an earlier one.
+    running_count: how many of `pods` run already. gang_index: the gang's index in the problem, None if it is in none.
+    evicted_for: the jobs, by namespace/name, that start because of it. seconds_run: how long its first pod has run.
+    slot_assignments: device slots from which the new pods can take their shares. awaited_jobs: with a reservation, the
+    jobs whose end it waits for. starts_in: seconds until then; starts_at: since the epoch; None where that is unknown.
+    reserved_start: the start that this plan or an earlier one reserves, as a time.
     """
 
     gang: GangSpec
@@ -93,15 +93,28 @@ class JobDecision:
         return _pod_total(self.evicted_pods)
 
     @property
+    def is_change(self) -> bool:
+        """Whether the job gets or loses pods."""
+        gets_pods = self.action in ("start", "keep") and self.pod_count > self.running_count
+        return gets_pods or bool(self.evicted_pods)
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether the job runs or starts with fewer pods than it has replicas."""
+        replicas = sum(role.replicas for role in self.gang.roles)
+        return self.action in ("start", "keep") and self.pod_count < replicas
+
+    @property
     def never(self) -> bool:
+        """Whether it can never start as written."""
         return any(reason.never for reason in self.reasons)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """`problem`, `origins` and `plan` are None when there was nothing trustworthy to plan; then `diagnostics` says why.
+    """`problem`, `origins` and `plan` are None when nothing could be planned; then `diagnostics` says why.
 
-    inputs: "sha256:..." of each file that the specs were read from.
+    input_digests: "sha256:..." of each file that the specs were read from.
     """
 
     diagnostics: tuple[Diagnostic, ...]
@@ -113,7 +126,7 @@ class Outcome:
 
     @property
     def ok(self) -> bool:
-        """There is a verified plan. Single jobs may still have errors: see `errors`."""
+        """Whether there is a verified plan. Single jobs may still have errors: see `error_count`."""
         return self.plan is not None
 
     @property
@@ -122,15 +135,11 @@ class Outcome:
 
     @property
     def change_count(self) -> int:
-        """How many jobs the plan starts, lets grow, shrinks or evicts."""
-        return sum(
-            bool(decided.evicted_pods)
-            or (decided.action in ("start", "keep") and decided.pod_count > decided.running_count)
-            for decided in self.decisions
-        )
+        """Number of jobs that the plan starts, lets grow, shrinks or evicts."""
+        return sum(decision.is_change for decision in self.decisions)
 
     def exit_code(self, detailed: bool = False) -> int:
-        """0 nothing to say, 1 errors, 2 (when `detailed`) the plan has changes."""
+        """1 for errors, 2 (when `detailed`) for a plan with changes, else 0."""
         if self.error_count or not self.ok:
             return 1
         return 2 if detailed and self.change_count else 0
@@ -140,121 +149,115 @@ class Outcome:
         """One for each job that could be read, in the order of the specs."""
         if self.problem is None or self.origins is None or self.plan is None:
             return ()
-        words, priority = Explainer(self.problem, self.origins), class_priorities(self.specs.priority_classes)
-        sources = Provenance(self.problem, self.origins, self.specs.cluster.document)
+        translator = _DecisionTranslator(self.problem, self.origins, self.specs, self.plan.reservation)
         found = {
-            id(spec): _with_start(
-                _job_decision(words, sources, spec, d), self.problem, self.plan.reservation, self.origins
-            )
-            for spec, d in zip(self.origins.gangs, self.plan.decisions, strict=True)
+            id(spec): translator.job_decision(spec, decision)
+            for spec, decision in zip(self.origins.gangs, self.plan.decisions, strict=True)
         }
         for spec in self.origins.finished_gangs:
-            found[id(spec)] = JobDecision(spec, "done", _priority(spec, priority))
-        for spec in self.origins.inactive_gangs:
-            found[id(spec)] = JobDecision(
-                spec,
-                "wait",
-                _priority(spec, priority),
-                reasons=(replace(words.suspended_message(), sources=suspension_sources(spec)),),
-            )
+            found[id(spec)] = JobDecision(spec, "done", translator.priority_of(spec))
         for spec in self.origins.empty_gangs:
-            found[id(spec)] = JobDecision(spec, "keep", _priority(spec, priority))
+            found[id(spec)] = JobDecision(spec, "keep", translator.priority_of(spec))
+        for spec in self.origins.inactive_gangs:
+            found[id(spec)] = translator.inactive_decision(spec)
         return tuple(found[id(spec)] for spec in self.specs.gangs)
 
     @property
     def recheck_times(self) -> tuple[int, ...]:
-        """When the answer may change although nothing happens, in seconds since the epoch. Where every job has all its
-        pods it cannot."""
+        """When the answer may change although nothing happens, in seconds since the epoch; never, if all jobs have all
+        their pods."""
         if self.plan is None or self.origins is None:
             return ()
-        waiting = {d.gang_index for d in self.decisions if d.action == "wait" and d.gang_index is not None}
-        growing = any(
-            d.pod_count < sum(role.replicas for role in d.gang.roles)
-            for d in self.decisions
-            if d.action in ("start", "keep")
-        )
-        found = {
-            moment.time
-            for moment in self.origins.upcoming_events
-            if (moment.gang in waiting if moment.cause == "patience" else waiting)
-            or (growing and moment.cause == "maintenance")
-        }
-        return tuple(sorted(found))
+        waiting = {decision.gang_index for decision in self.decisions if decision.action == "wait"} - {None}
+        is_growing = any(decision.is_incomplete for decision in self.decisions)
+
+        def matters(event: TimedEvent) -> bool:
+            if is_growing and event.cause == "maintenance":
+                return True
+            return event.gang in waiting if event.cause == "patience" else bool(waiting)
+
+        return tuple(sorted({event.time for event in self.origins.upcoming_events if matters(event)}))
 
     @cached_property
     def placements(self) -> Mapping[JobKey, PodsByNode]:
-        """(namespace, name, kind) -> role -> node -> pods, of every job that is to hold nodes."""
+        """Job -> role -> node -> pods, of every job that runs or starts."""
         return {decided.key: decided.pods for decided in self.decisions if decided.pods}
 
     @cached_property
     def digest(self) -> str:
-        """Names the inputs: the files and, through the problem, what the state said of the cluster."""
+        """Identifies the inputs: the files and, through the problem, the cluster's state."""
         inputs = json.dumps([self.input_digests, problem_digest(self.problem)], sort_keys=True)
         return f"sha256:{hashlib.sha256(inputs.encode()).hexdigest()}"
 
 
-def _priority(spec: GangSpec, priority: tuple[Mapping[str, int], int]) -> int:
-    values, otherwise = priority
-    return values.get(spec.priority_class or "", otherwise)
+class _DecisionTranslator:
+    """Translates the solver's decisions into the user's names."""
 
+    def __init__(self, problem: Problem, origins: Origins, specs: Specs, reservation: Reservation | None) -> None:
+        self.problem, self.origins, self.reservation = problem, origins, reservation
+        self.explainer = Explainer(problem, origins)
+        self.provenance = Provenance(problem, origins, specs.cluster.document)
+        self.priorities, self.default_priority = class_priorities(specs.priority_classes)
 
-def _job_decision(explainer: Explainer, provenance: Provenance, spec: GangSpec, decision: Decision) -> JobDecision:
-    problem, gang = explainer.problem, explainer.problem.gangs[decision.gang]
-    return JobDecision(
-        gang=spec,
-        action=decision.action,
-        priority=gang.priority,
-        pods=_pods_by_node(problem, gang, decision.placements),
-        running_count=sum(place.pods for place in gang.running) - sum(place.pods for place in decision.evicted_pods),
-        domains=tuple(problem.hypernodes[h].name for h in decision.domains),
-        reasons=tuple(
-            replace(explainer.fact_message(gang, fact), sources=fact_sources(provenance, decision.gang, fact))
-            for fact in decision.facts
-        ),
-        repairs=tuple(_repair_message(explainer, provenance, decision.gang, repair) for repair in decision.repairs),
-        gang_index=decision.gang,
-        evicted_pods=_pods_by_node(problem, gang, decision.evicted_pods),
-        evicted_for=tuple(problem.gangs[j].name for j in decision.evicted_for),
-        seconds_run=gang.loss,
-        slot_assignments=tuple(_slot_assignment(problem, gang, use) for use in decision.slot_uses),
-    )
+    def priority_of(self, spec: GangSpec) -> int:
+        return self.priorities.get(spec.priority_class or "", self.default_priority)
 
+    def inactive_decision(self, spec: GangSpec) -> JobDecision:
+        """Of a job that its owner suspended, or that another scheduler places."""
+        reason = replace(self.explainer.suspended_message(), sources=suspension_sources(spec))
+        return JobDecision(spec, "wait", self.priority_of(spec), reasons=(reason,))
 
-def _repair_message(explainer: Explainer, provenance: Provenance, j: int, repair: Repair) -> CodedMessage:
-    """With the places of it and of all that must come with it."""
-    also = tuple(_repair_message(explainer, provenance, j, other) for other in repair.also)
-    return replace(
-        explainer.repair_message(explainer.problem.gangs[j], repair),
-        sources=repair_sources(provenance, j, repair),
-        also=also,
-    )
+    def job_decision(self, spec: GangSpec, decision: Decision) -> JobDecision:
+        problem, gang = self.problem, self.problem.gangs[decision.gang]
+        running, evicted = (sum(place.pods for place in places) for places in (gang.running, decision.evicted_pods))
+        translated = JobDecision(
+            gang=spec,
+            action=decision.action,
+            priority=gang.priority,
+            pods=_pods_by_node(problem, gang, decision.placements),
+            running_count=running - evicted,
+            domains=tuple(problem.hypernodes[h].name for h in decision.domains),
+            reasons=tuple(self._fact_message(decision.gang, fact) for fact in decision.facts),
+            repairs=tuple(self._repair_message(decision.gang, repair) for repair in decision.repairs),
+            gang_index=decision.gang,
+            evicted_pods=_pods_by_node(problem, gang, decision.evicted_pods),
+            evicted_for=tuple(problem.gangs[j].name for j in decision.evicted_for),
+            seconds_run=gang.loss,
+            slot_assignments=tuple(_slot_assignment(problem, gang, use) for use in decision.slot_uses),
+        )
+        return self._with_start(translated) if decision.action == "wait" else translated
+
+    def _fact_message(self, j: int, fact: Fact) -> CodedMessage:
+        message = self.explainer.fact_message(self.problem.gangs[j], fact)
+        return replace(message, sources=fact_sources(self.provenance, j, fact))
+
+    def _repair_message(self, j: int, repair: Repair) -> CodedMessage:
+        """With its sources and those of the changes that must come with it."""
+        message = self.explainer.repair_message(self.problem.gangs[j], repair)
+        also = tuple(self._repair_message(j, other) for other in repair.also)
+        return replace(message, sources=repair_sources(self.provenance, j, repair), also=also)
+
+    def _with_start(self, decision: JobDecision) -> JobDecision:
+        """Add the start that this plan or an earlier one reserves for a waiting job."""
+        earlier, reservation = self.origins.reserved_starts.get(decision.key), self.reservation
+        if reservation is None or reservation.gang != decision.gang_index:
+            return replace(decision, reserved_start=earlier)
+        starts_in, now = reservation.starts_in, self.origins.now
+        starts_at = None if starts_in is None or now is None else now + starts_in
+        return replace(
+            decision,
+            awaited_jobs=tuple(self.problem.gangs[j].name for j in reservation.awaited_gangs),
+            starts_in=starts_in,
+            starts_at=starts_at,
+            reserved_start=earlier if starts_at is None else rfc3339(starts_at),
+        )
 
 
 def _slot_assignment(problem: Problem, gang: Gang, use: SlotUse) -> SlotAssignment:
     node = problem.nodes[use.node]
-    division = node.slots[use.slot].slot_group
-    before = sum(cell.slot_group == division for cell in node.slots[: use.slot])
-    return SlotAssignment(gang.roles[use.role].name, node.name, problem.slot_groups[division], before, use.pods)
-
-
-def _with_start(
-    decision: JobDecision, problem: Problem, reservation: Reservation | None, origins: Origins
-) -> JobDecision:
-    """With what the plan, or an earlier one, says of its start."""
-    if decision.action != "wait":
-        return decision
-    before = origins.reserved_starts.get(decision.key)
-    if reservation is None or reservation.gang != decision.gang_index:
-        return replace(decision, reserved_start=before) if before else decision
-    at = None if reservation.starts_in is None or origins.now is None else origins.now + reservation.starts_in
-    awaits = tuple(problem.gangs[j].name for j in reservation.awaited_gangs)
-    return replace(
-        decision,
-        awaited_jobs=awaits,
-        starts_in=reservation.starts_in,
-        starts_at=at,
-        reserved_start=before if at is None else rfc3339(at),
-    )
+    group = node.slots[use.slot].slot_group
+    number = sum(slot.slot_group == group for slot in node.slots[: use.slot])
+    return SlotAssignment(gang.roles[use.role].name, node.name, problem.slot_groups[group], number, use.pods)
 
 
 def _pods_by_node(problem: Problem, gang: Gang, placements: Iterable[Placement]) -> PodsByNode:

@@ -1,4 +1,4 @@
-"""From a repository to an outcome, phase by phase. Nothing comes out of a plan that the verifier objects to."""
+"""From a repository to an outcome, phase by phase. A plan that the verifier rejects never leaves it."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ PLAN_REJECTED = declare_rule(
 )
 
 NO_CLUSTER_CODES = frozenset((EMPTY_REPOSITORY.code, SEVERAL_CLUSTERS.code, NO_SUCH_CLUSTER.code))
-"""With these there is no cluster to plan for. A plan of nothing would look like one that removes everything, and what
-is missing from a cluster that was not chosen is nobody's mistake."""
+"""With these there is no cluster to plan for: an empty plan would look like one that removes everything, and other
+diagnostics would speak of a cluster that was not chosen."""
 
 
 def compile_repository(
@@ -71,36 +71,31 @@ def compile_repository(
     options, mapper: as `solver.solve`; by default the cluster's own gap and time limit, and this process.
     """
     specs = read_specs(tree, cluster)  # 1 read, 2 check
-    outcome = Outcome(specs.diagnostics, specs, input_digests(tree, specs))
-    if chosen := tuple(diagnostic for diagnostic in specs.diagnostics if diagnostic.code in NO_CLUSTER_CODES):
-        return replace(outcome, diagnostics=chosen)
+    digests = input_digests(tree, specs)
+    if fatal := tuple(diagnostic for diagnostic in specs.diagnostics if diagnostic.code in NO_CLUSTER_CODES):
+        return Outcome(fatal, specs, digests)
+    problem, origins = lower(specs, state, tree.commit_dates)  # 3 lower
     while True:
-        problem, origins = lower(specs, state, tree.commit_dates)  # 3 lower
+        chosen_options = options or Options(gap=specs.cluster.gap, time_limit=specs.cluster.time_limit)
         try:
-            plan = solve(
-                problem, options or Options(gap=specs.cluster.gap, time_limit=specs.cluster.time_limit), mapper
-            )  # 4 solve
+            plan = solve(problem, chosen_options, mapper)  # 4 solve
             break
-        except InvalidProblemError as error:
-            culprit = _invalid_gang(problem, error.where)
-            where = error.where if culprit is None or error.where[1] == culprit else ("gangs", culprit)
-            found = INVALID_PROBLEM.diagnostic(
-                _position(specs, origins, where), str(error), "correct what stands there"
-            )
+        except InvalidProblemError as error:  # one job that cannot be counted with does not take the others with it
+            diagnostic, culprit = _invalid_problem(error, specs, origins, problem)
             if culprit is None:
-                return _with_diagnostics(outcome, [found])
-            # One job that cannot be counted with does not take the others with it.
-            specs = _without_gang(specs, origins.gangs[culprit], found)
-            outcome = replace(outcome, specs=specs, diagnostics=specs.diagnostics)
-    if refused := _verifier_diagnostics(specs, origins, problem, plan):  # 5 verify
-        return _with_diagnostics(outcome, refused)
+                return _with_diagnostics(Outcome(specs.diagnostics, specs, digests), [diagnostic])
+            specs = _without_gang(specs, culprit, diagnostic)
+            problem, origins = lower(specs, state, tree.commit_dates)
+    outcome = Outcome(specs.diagnostics, specs, digests)
+    if violations := _verifier_diagnostics(specs, origins, problem, plan):  # 5 verify
+        return _with_diagnostics(outcome, violations)
     outcome = replace(outcome, problem=problem, origins=origins, plan=plan)  # 6 outcome
-    doubts = (*caveats.unplanned_numa_diagnostics(origins), *caveats.unnamed_device_diagnostics(problem, origins, plan))
     return _with_diagnostics(
         outcome,
         (
             *static.binding_diagnostics(outcome),
-            *doubts,
+            *caveats.unplanned_numa_diagnostics(origins),
+            *caveats.unnamed_device_diagnostics(problem, origins, plan),
             *_executor_diagnostics(specs, mapper),
             *_time_limit_diagnostics(specs, plan),
         ),
@@ -108,24 +103,36 @@ def compile_repository(
 
 
 def input_digests(tree: Repository, specs: Specs) -> dict[str, str]:
-    """Digest of every file that a document of the cluster stands in."""
+    """File -> its digest, for every file with a document of the cluster."""
     read = sorted({specs.cluster.document.file, *(document.file for document in specs.documents)} & tree.files.keys())
     return {file: f"sha256:{hashlib.sha256(tree.files[file]).hexdigest()}" for file in read}
 
 
+def _invalid_problem(
+    error: InvalidProblemError, specs: Specs, origins: Origins, problem: Problem
+) -> tuple[Diagnostic, GangSpec | None]:
+    """The diagnostic of a refused problem, and the gang that is to blame, if one is."""
+    culprit = _invalid_gang(problem, error.where)
+    where = error.where if culprit is None or error.where[1] == culprit else ("gangs", culprit)
+    diagnostic = INVALID_PROBLEM.diagnostic(_position(specs, origins, where), str(error), "correct what stands there")
+    return diagnostic, None if culprit is None else origins.gangs[culprit]
+
+
 def _invalid_gang(problem: Problem, where: tuple[str | int, ...]) -> int | None:
-    """The gang that a refusal names; of a sum over all gangs, the one that asks for most."""
+    """The gang that a refusal names; of a sum over all gangs, the one with the largest request."""
     match where:
         case ("gangs", int(), "roles", int(), "request", int(r)):
-            asked = [max((role.replicas * role.request[r] for role in gang.roles), default=0) for gang in problem.gangs]
-            return max(range(len(asked)), key=lambda j: (asked[j], j))
+            requested = [
+                max((role.replicas * role.request[r] for role in gang.roles), default=0) for gang in problem.gangs
+            ]
+            return max(range(len(requested)), key=lambda j: (requested[j], j))
         case ("gangs", int(j), *_):
             return j
     return None
 
 
 def _without_gang(specs: Specs, gang: GangSpec, diagnostic: Diagnostic) -> Specs:
-    """The specs less one gang: its document is broken from now on, and pods of its own go with it."""
+    """The specs less one gang and its bare pods; its document has an error from now on."""
     pods = {pod.identity for role in gang.roles for pod in role.pod_documents}
     return replace(
         specs,
@@ -164,12 +171,13 @@ def _executor_diagnostics(specs: Specs, mapper: Mapper) -> list[Diagnostic]:
 def _time_limit_diagnostics(specs: Specs, plan: Plan) -> list[Diagnostic]:
     if not plan.hit_time_limit:
         return []
-    said = "the time limit ended a solve; the same input may give another plan"
-    return [TIME_LIMIT_REACHED.diagnostic(specs.cluster.document.position(), said, "raise spec.timeLimit, or spec.gap")]
+    message = "the time limit ended a solve; the same input may give another plan"
+    at = specs.cluster.document.position()
+    return [TIME_LIMIT_REACHED.diagnostic(at, message, "raise spec.timeLimit, or spec.gap")]
 
 
 def _problem_path(where: tuple[str | int, ...]) -> tuple[str | int, ...]:
-    """The plan's decisions stand in the order of the problem's gangs."""
+    """The problem's path for one of the plan: decisions are in the order of the gangs."""
     return ("gangs", *where[1:]) if where[:1] == ("decisions",) else where
 
 

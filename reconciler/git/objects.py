@@ -16,8 +16,6 @@ from typing import Any
 
 from git import Blob, Commit, Git, GitCommandError, Repo, Tree
 from git.db import GitCmdObjectDB
-from git.exc import GitError as GitPythonError
-from git.exc import ODBError
 from git.objects.base import IndexObject
 from reconciler.git.process import (
     GIT_CONFIG,
@@ -100,7 +98,9 @@ def open_clone(directory: Path, timeout: float) -> Iterator[Repo]:
         repo.git, repo.odb = git, GitCmdObjectDB(directory / "objects", git)
         yield repo
         git.check_alive()
-    except (GitPythonError, ODBError, ValueError, LookupError, TypeError, AttributeError, OSError) as error:
+    except GitError:
+        raise
+    except Exception as error:  # whatever GitPython's parser makes of a stranger's object
         git.check_alive()
         raise GitError(redact(str(error))) from error
     finally:

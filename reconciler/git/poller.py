@@ -37,19 +37,16 @@ class GitPoller:
         self._stop.set()
 
     def poll_once(self) -> None:
+        """Fetch the branch, and read its tree where the commit is new."""
         before = self.head
         try:
             commit = self.mirror.fetch()
-            fresh = (
-                before
-                if commit == before.commit and not before.problem
-                else BranchHead(commit, self.mirror.read_tree(commit))
-            )
+            if commit != before.commit or before.problem:
+                self.head = BranchHead(commit, self.mirror.read_tree(commit))
         except (GitError, OSError) as error:
-            fresh = BranchHead(before.commit, before.tree, str(error))
-        self.head = fresh
+            self.head = BranchHead(before.commit, before.tree, str(error))
         self.first_poll.set()
-        if fresh != before:
+        if self.head != before:
             self.wake()
 
     def _run(self) -> None:

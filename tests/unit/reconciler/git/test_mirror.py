@@ -260,6 +260,21 @@ def test_folders_that_share_their_contents_cannot_name_more_files_than_the_limit
         mirror.read_tree(mirror.fetch())
 
 
+def test_whatever_the_parser_makes_of_an_object_is_an_error_of_git(
+    source: Source, mirror: Mirror, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any other exception would end the thread that fetches."""
+
+    def stumble(*_: object) -> None:
+        raise RecursionError("too deep")
+
+    commit = source.commit(a="1\n")
+    mirror.fetch()
+    monkeypatch.setattr("git.objects.tree.tree_entries_from_data", stumble)
+    with pytest.raises(GitError, match="too deep"):
+        mirror.read_tree(commit)
+
+
 @pytest.mark.parametrize(("limit", "message"), [("COMMIT_LIMIT", "commit .* has"), ("TREE_LIMIT", "folder / has")])
 def test_an_object_above_its_limit_is_never_loaded(
     limit: str, message: str, source: Source, mirror: Mirror, monkeypatch: pytest.MonkeyPatch

@@ -1,0 +1,38 @@
+"""The repository's own cluster-specs/ and jobs/: what they show, and what the README shows of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from compiler.outcome import Outcome
+from compiler.pipeline import compile_repository
+from compiler.repository import Repository
+from compiler.views import text
+from tests.builders.plans import greedy_gangs
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def outcome() -> Outcome:
+    return compile_repository(Repository.from_directory(ROOT))
+
+
+def test_the_readme_shows_the_beginning_of_the_plan(outcome: Outcome) -> None:
+    """The line "..." stands for lines left out."""
+    shown = (ROOT / "README.md").read_text().split("begins like this:\n\n```text\n")[1].partition("```")[0]
+    plan = text.plan_text(outcome)
+    before, _, after = shown.partition("  ...\n")
+    assert plan.startswith(before)
+    assert after
+    assert after in plan
+
+
+def test_the_model_starts_a_job_that_the_greedy_leaves_waiting(outcome: Outcome) -> None:
+    """jobs/vision/imaging-metax.yaml says why."""
+    assert outcome.problem is not None
+    greedy = {outcome.problem.gangs[j].name for j in greedy_gangs(outcome.problem)}
+    model = {decided.name for decided in outcome.decisions if decided.action == "start"}
+    assert (greedy - model, model - greedy) == (set(), {"vision/mri-volumes"})

@@ -12,6 +12,12 @@ from solver.state.state import State
 from solver.verify import verify
 
 
+def solve_without_repairs(world: Problem, options: Options | None = None) -> Plan:
+    """The plan with the facts about waiting gangs, but without repairs: they take half of the time of a small world."""
+    options = options or Options()
+    return solve(world, options.with_budget(repairs=0, enough_repairs=0, repair_questions=0, repair_models=0))
+
+
 def verified_plan(world: Problem, options: Options | None = None) -> Plan:
     plan = solve(world, options)
     assert verify(world, plan) == []

@@ -173,7 +173,7 @@ class ControlPlane:
         return self._clients[user](method, path, body, content_type)
 
     def wait_until(
-        self, look: Callable[[], T], until: Callable[[T], object] = bool, *, timeout: float = 30.0, what: str = ""
+        self, look: Callable[[], T], until: Callable[[T], object] = bool, *, timeout: float = 120.0, what: str = ""
     ) -> T:
         """Look again and again until `until(look())` holds, and return what was seen. An ApiError or a refused
         connection counts as not yet. Raises NotSeenError at the deadline, or at once when a component has ended by

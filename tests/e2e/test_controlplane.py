@@ -192,9 +192,9 @@ def test_components_can_be_killed_and_started_again(control_plane: ControlPlane)
 
 def test_nothing_outlives_a_killed_owner(tmp_path: Path) -> None:
     owner = (
-        "import os, sys, time; from pathlib import Path; from tests.controlplane.processes import Guard, Process\n"
+        "import os, sys, time; from pathlib import Path; from tests.controlplane.processes import Process, ProcessGuard\n"
         f"child = Process('child', ['sleep', '600'], Path({str(tmp_path)!r}) / 'log', os.environ)\n"
-        "child.start(Guard()); print(child.pid, flush=True); time.sleep(600)"
+        "child.start(ProcessGuard()); print(child.pid, flush=True); time.sleep(600)"
     )
     with subprocess.Popen(
         [sys.executable, "-c", owner], stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]

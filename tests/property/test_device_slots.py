@@ -17,6 +17,7 @@ from solver.options import Options
 from solver.problem import Problem, SlotRequest
 from solver.semantics.device_slots import assign_slots, deal_slots, exact_assignment, pods_per_node
 from solver.verify import verify
+from tests.builders.plans import solve_without_repairs
 from tests.builders.strategies import problems_with_slots
 from tests.property.brute import admission_score, alone_on_empty_cluster, feasible_sets, meets_minima_now
 from tests.property.test_solve import admitted, timeless
@@ -25,7 +26,7 @@ from tests.property.test_solve import admitted, timeless
 @settings(max_examples=400)
 @given(problems_with_slots(running="whole gangs"))
 def test_the_admitted_set_is_feasible_and_the_best_by_the_objectives(world: Problem) -> None:
-    made = solve(world)
+    made = solve_without_repairs(world)
     assert verify(world, made) == []
     sets = feasible_sets(world)
     assert admitted(made) in sets
@@ -47,12 +48,12 @@ def test_whatever_runs_already_the_plan_is_valid_and_nothing_more_could_start(wo
 @settings(max_examples=200)
 @given(problems_with_slots(running="whole gangs"))
 def test_a_gang_starts_alone_exactly_when_it_can_and_is_told_never_only_when_it_cannot(world: Problem) -> None:
-    made = solve(world)
+    made = solve_without_repairs(world)
     for g, gang in enumerate(world.gangs):
         if not meets_minima_now(gang):
             alone = alone_on_empty_cluster(world, g)
             possible = len(feasible_sets(alone)) == 2
-            assert possible == (solve(alone).decisions[0].action == "start")
+            assert possible == (solve_without_repairs(alone).decisions[0].action == "start")
             assert not (possible and any(fact.never for fact in made.decisions[g].facts))
 
 

@@ -9,10 +9,11 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from solver import Options, Plan, solve
+from solver import Options, Plan
 from solver.plan import Objective
 from solver.problem import Placement, Problem
 from solver.verify import verify
+from tests.builders.plans import solve_without_repairs
 from tests.builders.strategies import contended_problems, problems, problems_under_policies
 from tests.property.optimum import age_objective, best_sets, least_costs, objective_values
 from tests.property.plan_events import plan_events, rare_events
@@ -45,7 +46,7 @@ def test_every_objective_is_what_brute_force_finds_and_proven() -> None:
     @settings(max_examples=500)
     @given(worlds())
     def exact(world: Problem) -> None:
-        made = solve(world)
+        made = solve_without_repairs(world)
         seen.update(plan_events(world, made))
         assert verify(world, made) == []
         sets = least_costs(world)
@@ -81,7 +82,7 @@ def single_kinds(world: Problem) -> Problem:
 @settings(max_examples=300)
 @given(worlds())
 def test_nodes_counted_together_and_nodes_counted_alone_are_worth_the_same(world: Problem) -> None:
-    made, alone = solve(world), solve(single_kinds(world))
+    made, alone = solve_without_repairs(world), solve_without_repairs(single_kinds(world))
     if started(made) == started(alone):
         assert measured(made) == measured(alone)
     else:  # equally old, and no objective left to choose by
@@ -110,7 +111,7 @@ def _moved(running: tuple[Placement, ...], nodes: list[int]) -> tuple[Placement,
 @given(shuffled())
 def test_the_order_of_nodes_and_gangs_changes_no_objective(worlds: tuple[Problem, Problem, list[int]]) -> None:
     world, other, place = worlds
-    made, again = solve(world), solve(other)
+    made, again = solve_without_repairs(world), solve_without_repairs(other)
     if {place[g] for g in started(made)} == started(again):
         assert measured(made) == measured(again)
     else:
@@ -131,7 +132,10 @@ def test_both_engines_reach_and_prove_the_same() -> None:
     @settings(max_examples=150)
     @given(worlds())
     def alike(world: Problem) -> None:
-        highs, cbc = solve(world, Options(engine="highs")), solve(world, Options(engine="cbc"))
+        highs, cbc = (
+            solve_without_repairs(world, Options(engine="highs")),
+            solve_without_repairs(world, Options(engine="cbc")),
+        )
         seen.update(plan_events(world, cbc))
         assert verify(world, cbc) == []
         assert {objective.verdict for objective in objectives(cbc).values()} <= {"proven"}

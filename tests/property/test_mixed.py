@@ -20,6 +20,7 @@ from solver.plan import Plan
 from solver.problem import Gang, InvalidProblemError, Node, Problem, Queue, Role
 from solver.validation.values import validate
 from solver.verify import verify
+from tests.builders.plans import solve_without_repairs
 from tests.builders.strategies import mixed_problems
 from tests.property.brute_mixed import excluded_nodes, least_costs
 from tests.property.optimum import best_sets, objective_values
@@ -60,7 +61,7 @@ def test_everything_at_once_is_decided_as_brute_force_decides(world: Problem) ->
 @given(mixed_problems(), st.randoms(use_true_random=False))
 def test_the_order_of_all_lists_changes_no_decision_and_no_objective(world: Problem, random: Any) -> None:
     other, place = permuted(world, random)
-    made, again = solve(world), solve(other)
+    made, again = solve_without_repairs(world), solve_without_repairs(other)
     assert verify(other, again) == []
     assert (made.reservation is None) == (again.reservation is None)
     if {place[g] for g in started(made)} == started(again):
@@ -147,7 +148,7 @@ def agree(one: Plan, other: Plan) -> bool:
 @given(mixed_problems())
 def test_nodes_counted_together_and_nodes_counted_alone_agree(world: Problem) -> None:
     apart = single_kinds(world)
-    made, alone = solve(world), solve(apart)
+    made, alone = solve_without_repairs(world), solve_without_repairs(apart)
     assert verify(apart, alone) == []
     assert agree(made, alone)
 
@@ -155,7 +156,7 @@ def test_nodes_counted_together_and_nodes_counted_alone_agree(world: Problem) ->
 @settings(max_examples=20)
 @given(mixed_problems())
 def test_both_engines_agree(world: Problem) -> None:
-    highs, cbc = (solve(world, Options(engine=engine)) for engine in ("highs", "cbc"))
+    highs, cbc = (solve_without_repairs(world, Options(engine=engine)) for engine in ("highs", "cbc"))
     assert verify(world, cbc) == []
     assert agree(highs, cbc)
 

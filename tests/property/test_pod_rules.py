@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from solver import solve
 from solver.problem import Problem
 from solver.verify import verify
+from tests.builders.plans import solve_without_repairs
 from tests.builders.strategies import contended_problems, problems_with_pod_rules, with_pod_rules
 from tests.property.brute import admission_score, alone_on_empty_cluster
 from tests.property.brute_pod_rules import feasible_sets_under_rules, keeps_pod_rules
@@ -24,7 +25,7 @@ from tests.property.test_victims import contested, crowded
 @settings(max_examples=400)
 @given(problems_with_pod_rules())
 def test_the_admitted_set_is_feasible_and_the_best_by_the_objectives(world: Problem) -> None:
-    made = solve(world)
+    made = solve_without_repairs(world)
     assert verify(world, made) == []
     sets = feasible_sets_under_rules(world)
     assert admitted(made) in sets
@@ -34,7 +35,7 @@ def test_the_admitted_set_is_feasible_and_the_best_by_the_objectives(world: Prob
 @settings(max_examples=300)
 @given(problems_with_pod_rules(running="whole gangs"))
 def test_beside_running_gangs_too(world: Problem) -> None:
-    made = solve(world)
+    made = solve_without_repairs(world)
     assert verify(world, made) == []
     sets = feasible_sets_under_rules(world)
     assert admitted(made) in sets
@@ -61,7 +62,7 @@ def test_whoever_is_evicted_the_plan_keeps_every_relation() -> None:
     @settings(max_examples=300)
     @given(st.one_of(contested(), contested(), crowded()).flatmap(with_pod_rules))
     def kept(world: Problem) -> None:
-        plan = solve(world)
+        plan = solve_without_repairs(world)
         assert verify(world, plan) == []
         found = plan_events(world, plan)
         seen.update({*found, "evicts for related"} if {"evicts", "related"} <= found else found)
@@ -74,7 +75,7 @@ def test_whoever_is_evicted_the_plan_keeps_every_relation() -> None:
 @given(problems_with_pod_rules(running="whole gangs", elastic=True))
 def test_scattered_pods_keep_every_relation(world: Problem) -> None:
     scattered = replace(world, policy=replace(world.policy, spread_pods=True))
-    assert verify(scattered, solve(scattered)) == []
+    assert verify(scattered, solve_without_repairs(scattered)) == []
 
 
 @settings(max_examples=300)
@@ -135,7 +136,7 @@ def alone(world: Problem, g: int) -> Problem:
 def test_mutants_of_plans_with_relations_are_caught_each_by_its_rule(world: Problem, random: Random) -> None:
     placed: PodsByGang = {
         decision.gang: Counter({(place.role, place.node): place.pods for place in decision.placements})
-        for decision in solve(world).decisions
+        for decision in solve_without_repairs(world).decisions
         if decision.action != "wait"
     }
     for mutate, rule in MUTATORS.items():

@@ -15,6 +15,7 @@ from solver.plan import Plan
 from solver.problem import Problem
 from solver.semantics.placement_cost import COST_NAMES
 from solver.verify import verify
+from tests.builders.plans import solve_without_repairs
 from tests.builders.problems import plan_with as rebuilt
 from tests.builders.strategies import problems, problems_under_policies
 from tests.property.brute import admission_score, alone_on_empty_cluster, feasible_sets, meets_minima_now, new_pod_sets
@@ -32,7 +33,7 @@ def timeless(made: Plan) -> Plan:
 @settings(max_examples=300)
 @given(problems(running="whole gangs"))
 def test_the_admitted_set_is_feasible_and_the_best_by_the_objectives(world: Problem) -> None:
-    made = solve(world)
+    made = solve_without_repairs(world)
     assert verify(world, made) == []
     sets = feasible_sets(world)
     assert admitted(made) in sets
@@ -73,13 +74,13 @@ def test_a_gang_that_nothing_else_hinders_starts(world: Problem) -> None:
     for g, gang in enumerate(world.gangs):
         if not meets_minima_now(gang):
             alone = alone_on_empty_cluster(world, g)
-            assert (len(feasible_sets(alone)) == 2) == (solve(alone).decisions[0].action == "start")
+            assert (len(feasible_sets(alone)) == 2) == (solve_without_repairs(alone).decisions[0].action == "start")
 
 
 @settings(max_examples=200)
 @given(problems())
 def test_an_elastic_gang_stops_growing_only_where_no_larger_one_is_valid(world: Problem) -> None:
-    made = solve(world)
+    made = solve_without_repairs(world)
     placements = {
         decision.gang: [(place.role, place.node, place.pods) for place in decision.placements]
         for decision in made.decisions
@@ -105,5 +106,5 @@ def test_the_model_never_needs_its_floor(world: Problem) -> None:
             return asked[-1]
 
         patch.setattr(importlib.import_module("solver.placement.batch"), "is_floor_better", noted)
-        solve(world)
+        solve_without_repairs(world)
     assert not any(asked)

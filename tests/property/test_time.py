@@ -13,6 +13,7 @@ from solver.plan import Plan
 from solver.problem import Gang, Node, Placement, Problem, Queue, Role
 from solver.validation.values import validate
 from solver.verify import verify
+from tests.builders.plans import solve_without_repairs
 from tests.builders.strategies import contended_problems, problems, problems_with_slots, with_pod_rules
 from tests.property.brute import (
     AdmissionScore,
@@ -146,7 +147,7 @@ def test_the_best_set_of_those_in_order_starts() -> None:
     @settings(max_examples=200)
     @given(st.one_of(ordered(), late().map(untold)))
     def best_in_order(world: Problem) -> None:
-        made = solve(world)
+        made = solve_without_repairs(world)
         seen.update(plan_events(world, made))
         best: AdmissionScore = max(
             admission_score(world, candidate)
@@ -171,7 +172,7 @@ def test_a_reservation_is_only_for_one_who_is_late_and_could_not_start() -> None
     @settings(max_examples=200)
     @given(st.one_of(ordered(), late().map(untold), late().map(untold)))
     def only_late(world: Problem) -> None:
-        made = solve(world)
+        made = solve_without_repairs(world)
         held = made.reservation
         seen.update(plan_events(world, made))
         if held is not None:
@@ -190,12 +191,12 @@ def test_a_reservation_is_only_for_one_who_is_late_and_could_not_start() -> None
 @given(problems(running="whole gangs"))
 def test_an_unused_knob_changes_nothing(world: Problem) -> None:
     """Durations of gangs that all start, or of which none runs, leave the plan as it is."""
-    plain = solve(world)
+    plain = solve_without_repairs(world)
     if all(decision.action != "wait" for decision in plain.decisions):
         told = replace(
             world, gangs=tuple(replace(gang, duration=5, ends_in=5 if gang.running else None) for gang in world.gangs)
         )
-        assert solve(told).decisions == plain.decisions
+        assert solve_without_repairs(told).decisions == plain.decisions
 
 
 @st.composite

@@ -249,7 +249,6 @@ def clean_cluster(plane: ControlPlane) -> None:
     plane.wait_until(
         lambda: plane.api("GET", "/api/v1/namespaces/default/pods")["items"],
         lambda seen: not seen,
-        timeout=60,
         what="all pods to go",
     )
     for path in (

@@ -114,9 +114,7 @@ def test_five_jobs_of_which_fewer_than_two_fit_all_finish(plane: ControlPlane, t
             seen_together = max(seen_together, sum(each == "Running" for each in found.values()))
             return found
 
-        plane.wait_until(
-            phases, lambda seen: set(seen.values()) == {"Completed"}, timeout=90, what="the end of all five"
-        )
+        plane.wait_until(phases, lambda seen: set(seen.values()) == {"Completed"}, what="the end of all five")
         assert seen_together <= 1, "six GPUs hold one job of four workers at a time"
 
 
@@ -167,7 +165,6 @@ def test_a_kill_between_two_gates_loses_no_pod_and_doubles_none(plane: ControlPl
         plane.wait_until(
             lambda: bound_pods(plane, "big"),
             lambda seen: "nowhere" not in seen.get("worker", {"nowhere": 1}),
-            timeout=60,
             what="all pods bound",
         )
         as_planned(plane, "big")
@@ -235,7 +232,7 @@ def test_a_pod_that_the_scheduler_cannot_bind_is_evicted_and_planned_elsewhere(
     )
     with ReconcilerProcess(plane, repository, tmp_path / "one", "--bind-timeout", "4"):
         plane.wait_until(
-            lambda: job_phase(plane, "shy"), lambda seen: seen == "Running", timeout=60, what="the job to run elsewhere"
+            lambda: job_phase(plane, "shy"), lambda seen: seen == "Running", what="the job to run elsewhere"
         )
         assert list(bound_pods(plane, "shy")["worker"]) != [node]
         events = plane.api("GET", "/api/v1/namespaces/default/events?fieldSelector=reason=NotBound")["items"]

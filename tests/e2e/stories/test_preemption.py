@@ -70,7 +70,7 @@ def test_an_urgent_gang_takes_the_place_of_one_that_matters_less_and_of_no_more(
         )
         repository.commit()
         plane.wait_until(
-            lambda: job_phase(plane, "urgent"), lambda seen: seen == "Running", timeout=60, what="the urgent job to run"
+            lambda: job_phase(plane, "urgent"), lambda seen: seen == "Running", what="the urgent job to run"
         )
 
         def held_back() -> list[str]:
@@ -132,9 +132,7 @@ def test_who_borrowed_a_kept_supernode_leaves_it_to_its_owner_and_comes_back(
             volcano_job("own", role("worker", 2, gpus=8, run_for="5s"), queue="owner", networkTopology=one_supernode),
         )
         repository.commit()
-        plane.wait_until(
-            lambda: job_phase(plane, "own"), lambda seen: seen == "Running", timeout=60, what="the owner's job to run"
-        )
+        plane.wait_until(lambda: job_phase(plane, "own"), lambda seen: seen == "Running", what="the owner's job to run")
         assert bound_pods(plane, "own") == planned_pods(plane, "own")
         (stays,) = (name for name in guests if running(plane, name) == before[name])
         (leaves,) = {*guests} - {stays}
@@ -144,9 +142,7 @@ def test_who_borrowed_a_kept_supernode_leaves_it_to_its_owner_and_comes_back(
             lambda seen: len(seen) == 2 and all(map(is_gated, seen)),
             what="who left to be back, gated",
         )
-        plane.wait_until(
-            lambda: job_phase(plane, leaves), lambda seen: seen == "Running", timeout=60, what="it to borrow again"
-        )
+        plane.wait_until(lambda: job_phase(plane, leaves), lambda seen: seen == "Running", what="it to borrow again")
         assert job_phase(plane, "own") == "Completed"
         assert running(plane, stays) == before[stays]
         assert len(evicted(reconciler)) == 2
@@ -174,7 +170,7 @@ def test_an_elastic_gang_shrinks_for_an_urgent_one_and_grows_again(plane: Contro
         )
         repository.commit()
         plane.wait_until(
-            lambda: job_phase(plane, "urgent"), lambda seen: seen == "Running", timeout=60, what="the urgent job to run"
+            lambda: job_phase(plane, "urgent"), lambda seen: seen == "Running", what="the urgent job to run"
         )
         assert bound_pods(plane, "urgent") == planned_pods(plane, "urgent")
         shrunk = running(plane, "elastic")
@@ -185,7 +181,6 @@ def test_an_elastic_gang_shrinks_for_an_urgent_one_and_grows_again(plane: Contro
         plane.wait_until(
             lambda: running(plane, "elastic"),
             lambda seen: len(seen) == 4,
-            timeout=60,
             what="the elastic job to grow again",
         )
         assert shrunk < running(plane, "elastic")
@@ -256,7 +251,6 @@ def test_a_kill_between_two_evictions_ends_with_one_victim_and_one_winner(plane:
             plane.wait_until(
                 lambda name=name: running(plane, name),  # type: ignore[misc]
                 lambda seen: len(seen) == 8,
-                timeout=60,
                 what=f"{name} to run",
             )
         before = {name: running(plane, name) for name in low}
@@ -270,14 +264,14 @@ def test_a_kill_between_two_evictions_ends_with_one_victim_and_one_winner(plane:
                 volcano_job("urgent", role("worker", 1, gpus=8), queue="team", priorityClassName="urgent"),
             )
             repository.commit()
-            begun = plane.wait_until(lost, lambda seen: 4 in seen.values(), timeout=60, what="four evictions")
+            begun = plane.wait_until(lost, lambda seen: 4 in seen.values(), what="four evictions")
             reconciler.kill()
         assert sorted(begun.values()) == [0, 4]
         victim = max(low, key=lambda name: begun[name])
         assert job_phase(plane, "urgent") != "Running"
         reconciler.start()
         plane.wait_until(
-            lambda: job_phase(plane, "urgent"), lambda seen: seen == "Running", timeout=60, what="the urgent job to run"
+            lambda: job_phase(plane, "urgent"), lambda seen: seen == "Running", what="the urgent job to run"
         )
         assert bound_pods(plane, "urgent") == planned_pods(plane, "urgent")
         (other,) = {*low} - {victim}

@@ -56,14 +56,12 @@ def test_a_finished_job_never_runs_again_and_a_changed_one_does(plane: ControlPl
         plane.wait_until(
             lambda: reconciler.read_status()["finished"],
             lambda seen: len(seen) == 2,
-            timeout=60,
             what="both jobs to finish",
         )
         first = plane.api("GET", f"{VOLCANO_JOBS_PATH}/kept")["metadata"]["uid"]
         plane.wait_until(
             lambda: exists(plane, "short"),
             lambda seen: not seen,
-            timeout=60,
             what="the finished job to be deleted after its time",
         )
         reconciler.kill()

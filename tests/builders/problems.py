@@ -8,7 +8,8 @@ are referred to by name, a node's hypernodes by a path from its leaf upwards. Wh
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from solver.facts import Undecided
 from solver.plan import Action, Batch, Decision, Objective, Plan, QueueUse
@@ -424,3 +425,13 @@ def _queue_path(world: Problem, queue: int | None) -> list[int]:
         path.append(queue)
         queue = world.queues[queue].parent
     return path
+
+
+def edit(item: Any, path: tuple[str | int, ...], value: object) -> Any:
+    """A copy of `item` with `value` at `path`, whose steps are field names and indices as in InvalidProblemError.where."""
+    if not path:
+        return value
+    step, *rest = path
+    if isinstance(step, int):
+        return (*item[:step], edit(item[step], tuple(rest), value), *item[step + 1 :])
+    return replace(item, **{step: edit(getattr(item, step), tuple(rest), value)})

@@ -11,13 +11,14 @@ from collections.abc import Iterable
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from solver import Options, solve
+from solver import Options
 from solver.greedy.best_fit import GreedyPlacer
 from solver.options import Budget
 from solver.problem import Gang, Node, Problem, Queue, Role, Topology
 from solver.semantics.gang_classes import waiting_class
 from solver.state.state import State
 from solver.verify import verify
+from tests.builders.plans import solve_without_repairs
 from tests.builders.strategies import HYPERNODE_TREES, POLICIES, problems, problems_under_policies
 from tests.property import brute
 from tests.property.optimum import (
@@ -172,7 +173,7 @@ def _rigid(draw: st.DrawFn, g: int, homes: list[int]) -> Gang:
 
 
 def never_below(world: Problem, options: Options) -> None:
-    made = solve(world, options)
+    made = solve_without_repairs(world, options)
     assert verify(world, made) == []
     mine = frozenset(decision.gang for decision in made.decisions if decision.action == "start")
     floor = greedy(world)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.compiler.lower.test_subgroups import compiled, group, pods, policy
+from tests.builders.repositories import compile_pod_group, group_pods, pod_group, subgroup_policy
 
 
 @dataclass(frozen=True)
@@ -79,13 +79,14 @@ def splits(pods: int, nodes: int, whole: bool) -> Iterator[tuple[int, ...]]:
 @given(worlds())
 def test_a_pod_group_starts_where_volcano_would_start_it(world: World) -> None:
     documents = [
-        group(
-            world.minimum, policy(world.ready, world.wanted, *([] if world.hard else ["networkTopology: {mode: soft}"]))
+        pod_group(
+            world.minimum,
+            subgroup_policy(world.ready, world.wanted, *([] if world.hard else ["networkTopology: {mode: soft}"])),
         )
     ]
     for name, (number, gpus) in zip("abc", world.parts, strict=False):
-        documents += pods(name, number, gpus=gpus)
-    outcome = compiled(world.nodes, world.gpus, *documents)
+        documents += group_pods(name, number, gpus=gpus)
+    outcome = compile_pod_group(world.nodes, world.gpus, *documents)
     (decided,) = outcome.decisions
     can = startable(world, 0, (world.gpus,) * world.nodes)
     if decided.action == "wait":

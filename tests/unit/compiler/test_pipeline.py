@@ -14,12 +14,7 @@ from compiler.views import data
 from solver.options import Options
 from solver.problem import InvalidProblemError, Problem
 from solver.verify import Violation
-from tests.unit.compiler.emit.test_manifests import CLUSTER, JOB, POOL
-
-FILES = {
-    "cluster-specs/t/all.yaml": "---\n".join((CLUSTER.replace("BINDING", "gated"), POOL)).encode(),
-    "jobs/a.yaml": JOB.replace("NAME", "a").encode(),
-}
+from tests.builders.repositories import CLUSTER, FILES, JOB
 
 
 def test_a_refused_plan_is_a_finding_at_the_job_and_emits_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

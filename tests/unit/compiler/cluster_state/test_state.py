@@ -10,7 +10,7 @@ import pytest
 from compiler.cluster_state.state import StateError, load_state
 from compiler.pipeline import compile_repository
 from compiler.repository import Repository
-from tests.unit.compiler.test_pipeline import FILES
+from tests.builders.repositories import FILES
 
 
 def item(kind: str, **more: Any) -> dict[str, Any]:

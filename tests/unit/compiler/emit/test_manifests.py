@@ -16,25 +16,8 @@ from compiler.emit.texts import manifest_texts, texts_by_file
 from compiler.outcome import Outcome
 from compiler.pipeline import compile_repository
 from compiler.repository import Repository
+from tests.builders.repositories import CLUSTER, CONTAINER, JOB, POOL
 
-CLUSTER = "apiVersion: gangplan.dev/v1alpha1\nkind: Cluster\nmetadata: {name: t}\nspec: {binding: BINDING}\n"
-POOL = """\
-apiVersion: gangplan.dev/v1alpha1
-kind: NodePool
-metadata: {name: n}
-spec: {count: 4, capacity: {cpu: 8}, topology: [{name: sn, size: 2}]}
-"""
-CONTAINER = "{containers: [{name: main, image: a, resources: {requests: {cpu: 4}}}]}"
-JOB = f"""\
-apiVersion: batch.volcano.sh/v1alpha1
-kind: Job
-metadata: {{name: NAME}}
-spec:
-  tasks:
-  - name: worker
-    replicas: 2
-    template: {{spec: {CONTAINER}}}
-"""
 CONF = 'actions: "allocate, reclaim"\ntiers:\n- plugins:\n  - name: gang\n'
 
 

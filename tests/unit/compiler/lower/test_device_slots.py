@@ -19,16 +19,12 @@ from solver.plan import Plan
 from solver.problem import Problem, SlotRequest
 from solver.validation.values import validate
 from solver.verify import verify
+from tests.builders.repositories import AWARE, SCHEDULER
 
 POOL = "apiVersion: gangplan.dev/v1alpha1\nkind: NodePool\nmetadata: {name: n}\nspec:\n  count: 1\n"
 NUMA = "  capacity: {cpu: 32, memory: 64Gi}\n  numa: {topologyManagerPolicy: POLICY, cells: [{cpu: 16}, {cpu: 16}]}\n"
 FRACTIONS = "  capacity: {cpu: 32}\n  sharedDevices: [{resource: example.com/gpu-milli, devices: 2, each: 1000, whole: example.com/gpu}]\n"
 VGPUS = "  capacity: {cpu: 32}\n  sharedDevices: [{resource: volcano.sh/vgpu-memory, devices: 2, each: 16000}]\n"
-SCHEDULER = (
-    "apiVersion: gangplan.dev/v1alpha1\nkind: SchedulerConfiguration\nmetadata: {name: volcano-scheduler-configmap}\nspec:\n"
-    "  actions: [enqueue, allocate]\n  tiers: [{plugins: [{name: gang}, {name: predicates}PLUGINS]}]\n"
-)
-AWARE = ", {name: numa-aware}"
 
 
 def job(limits: str, replicas: int = 1, policy: str = "", name: str = "j") -> str:

@@ -7,7 +7,7 @@ import pytest
 from compiler.lower.numa import NumaRequest, restricted_request
 from compiler.pipeline import compile_repository
 from compiler.repository import Repository
-from tests.unit.compiler.lower.test_device_slots import AWARE, SCHEDULER
+from tests.builders.repositories import AWARE, SCHEDULER
 
 TWO = ((("cpu", 32), ("gpu", 4)), (("cpu", 32), ("gpu", 4)))
 FOUR = ((("cpu", 16), ("gpu", 2)),) * 4

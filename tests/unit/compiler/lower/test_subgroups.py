@@ -8,46 +8,7 @@ import pytest
 
 from compiler.cluster_state.state import ClusterState
 from compiler.outcome import Outcome
-from compiler.pipeline import compile_repository
-from compiler.repository import Repository
-
-PODS = "spec: {schedulerName: volcano, containers: [{name: main, resources: {limits: {nvidia.com/gpu: GPUS}}}]}"
-
-
-def group(minimum: int, policies: str) -> str:
-    return (
-        "apiVersion: scheduling.volcano.sh/v1beta1\nkind: PodGroup\nmetadata: {name: ring, namespace: t}\n"
-        f"spec: {{minMember: {minimum}, subGroupPolicy: [{policies}]}}\n"
-    )
-
-
-def policy(
-    size: int, wanted: int, topology: str = "networkTopology: {mode: hard, highestTierAllowed: 1}", name: str = "s"
-) -> str:
-    return f"{{name: {name}, subGroupSize: {size}, minSubGroups: {wanted}, matchLabelKeys: [{name}], {topology}}}"
-
-
-def pods(value: str, number: int, gpus: int = 1, key: str = "s", role: str = "") -> list[str]:
-    task = f", volcano.sh/task-spec: {role}" if role else ""
-    metadata = f"namespace: t, labels: {{{key}: {value}}}, annotations: {{scheduling.k8s.io/group-name: ring{task}}}"
-    body = PODS.replace("GPUS", str(gpus))
-    return [
-        f"apiVersion: v1\nkind: Pod\nmetadata: {{name: {value}{role}{i}, {metadata}}}\n{body}\n" for i in range(number)
-    ]
-
-
-def compiled(supernodes: int, gpus: int, *documents: str, state: ClusterState | None = None) -> Outcome:
-    """Each supernode one node."""
-    pool = (
-        f"apiVersion: gangplan.dev/v1alpha1\nkind: NodePool\nmetadata: {{name: g}}\nspec:\n  count: {supernodes}\n"
-        f"  capacity: {{cpu: 64, nvidia.com/gpu: {gpus}}}\n  topology: [{{name: sn, size: 1}}]\n"
-    )
-    outcome = compile_repository(
-        Repository({"cluster-specs/c/pool.yaml": pool.encode(), "jobs/ring.yaml": "---\n".join(documents).encode()}),
-        state=state,
-    )
-    assert [d for d in outcome.diagnostics if d.severity == "error"] == []
-    return outcome
+from tests.builders.repositories import compile_pod_group, group_pods, pod_group, subgroup_policy
 
 
 def by_domain(outcome: Outcome) -> dict[str, list[int]]:
@@ -58,21 +19,25 @@ def by_domain(outcome: Outcome) -> dict[str, list[int]]:
 
 def test_each_subgroup_starts_with_the_pods_that_make_it_ready() -> None:
     """Two subgroups of 4, ready with 2 each, in two supernodes of 2: Volcano starts 2 + 2."""
-    outcome = compiled(2, 2, group(4, policy(2, 2)), *pods("a", 4), *pods("b", 4))
+    outcome = compile_pod_group(2, 2, pod_group(4, subgroup_policy(2, 2)), *group_pods("a", 4), *group_pods("b", 4))
     assert by_domain(outcome) == {"pods": [2], "pods-1": [2]}
 
 
 def test_a_subgroup_that_may_grow_stays_in_one_domain() -> None:
     """One subgroup of 4, ready with 2, in supernodes of 3: it starts, and grows to 3; the fourth GPU would be in
     another supernode."""
-    assert by_domain(compiled(2, 3, group(2, policy(2, 1)), *pods("a", 4))) == {"pods": [3]}
-    soft = compiled(2, 3, group(2, policy(2, 1, "networkTopology: {mode: soft}")), *pods("a", 4))
+    assert by_domain(compile_pod_group(2, 3, pod_group(2, subgroup_policy(2, 1)), *group_pods("a", 4))) == {"pods": [3]}
+    soft = compile_pod_group(
+        2, 3, pod_group(2, subgroup_policy(2, 1, "networkTopology: {mode: soft}")), *group_pods("a", 4)
+    )
     assert by_domain(soft) == {"pods": [3, 1]}, "a wish does not bind"
 
 
 def test_two_subgroups_in_the_room_for_one_wait_and_say_why() -> None:
     """A subgroup is ready with 2 pods of 2 GPUs: no supernode of 3 GPUs holds that, though 12 GPUs are free."""
-    (decided,) = compiled(4, 3, group(4, policy(2, 2)), *pods("a", 3, gpus=2), *pods("b", 3, gpus=2)).decisions
+    (decided,) = compile_pod_group(
+        4, 3, pod_group(4, subgroup_policy(2, 2)), *group_pods("a", 3, gpus=2), *group_pods("b", 3, gpus=2)
+    ).decisions
     assert (decided.action, decided.never) == ("wait", True)
     assert [(reason.code, reason.facts["subgroup"]) for reason in decided.reasons][:1] == [("GW117", "s/a")]
     assert decided.reasons[0].message.startswith("subgroup s/a must sit inside one tier-1 domain, and none has room")
@@ -82,36 +47,48 @@ def test_two_subgroups_in_the_room_for_one_wait_and_say_why() -> None:
 @pytest.mark.parametrize(("least", "action"), [(4, "start"), (5, "wait")])
 def test_the_gangs_own_minimum_counts_beside_its_subgroups(least: int, action: str) -> None:
     """Two supernodes of 2 hold 2 + 2 and no more."""
-    (decided,) = compiled(2, 2, group(least, policy(2, 2)), *pods("a", 4), *pods("b", 4)).decisions
+    (decided,) = compile_pod_group(
+        2, 2, pod_group(least, subgroup_policy(2, 2)), *group_pods("a", 4), *group_pods("b", 4)
+    ).decisions
     assert (decided.action, decided.never) == (action, action == "wait")
 
 
 def test_any_of_the_subgroups_may_be_the_needed_ones_where_all_are_whole() -> None:
     """One subgroup of 2 must be ready: a's pods fit no node, b's do. That a comes first by its label does not matter."""
-    outcome = compiled(1, 4, group(2, policy(2, 1)), *pods("a", 2, gpus=3), *pods("b", 2, gpus=2))
+    outcome = compile_pod_group(
+        1, 4, pod_group(2, subgroup_policy(2, 1)), *group_pods("a", 2, gpus=3), *group_pods("b", 2, gpus=2)
+    )
     assert by_domain(outcome) == {"pods-1": [2]}
-    (decided,) = compiled(1, 4, group(2, policy(2, 2)), *pods("a", 2, gpus=3), *pods("b", 2, gpus=2)).decisions
+    (decided,) = compile_pod_group(
+        1, 4, pod_group(2, subgroup_policy(2, 2)), *group_pods("a", 2, gpus=3), *group_pods("b", 2, gpus=2)
+    ).decisions
     assert (decided.action, decided.never) == ("wait", True), "and both together never fit"
 
 
 def test_of_unlike_subgroups_that_may_grow_a_choice_is_made_and_never_is_not_said() -> None:
     """One of two subgroups must be ready with 2 of 3 pods; a's are too large for any node. The plan asks for a, and
     does not say never."""
-    (decided,) = compiled(1, 4, group(2, policy(2, 1)), *pods("a", 3, gpus=5), *pods("b", 3, gpus=2)).decisions
+    (decided,) = compile_pod_group(
+        1, 4, pod_group(2, subgroup_policy(2, 1)), *group_pods("a", 3, gpus=5), *group_pods("b", 3, gpus=2)
+    ).decisions
     assert (decided.action, decided.never) == ("wait", False)
 
 
 def test_of_alike_subgroups_the_choice_is_none() -> None:
-    (decided,) = compiled(1, 4, group(2, policy(2, 1)), *pods("a", 3, gpus=5), *pods("b", 3, gpus=5)).decisions
+    (decided,) = compile_pod_group(
+        1, 4, pod_group(2, subgroup_policy(2, 1)), *group_pods("a", 3, gpus=5), *group_pods("b", 3, gpus=5)
+    ).decisions
     assert (decided.action, decided.never) == ("wait", True)
 
 
 def test_a_subgroup_that_is_not_needed_has_none_of_its_pods_or_is_ready() -> None:
     """5 GPUs: a is needed with 2 and grows to 4; of b one pod more would fit, and Volcano starts no subgroup with less
     than what makes it ready."""
-    outcome = compiled(1, 5, group(2, policy(2, 1)), *pods("a", 4), *pods("b", 4))
+    outcome = compile_pod_group(1, 5, pod_group(2, subgroup_policy(2, 1)), *group_pods("a", 4), *group_pods("b", 4))
     assert by_domain(outcome) == {"pods": [4]}
-    assert by_domain(compiled(1, 6, group(2, policy(2, 1)), *pods("a", 4), *pods("b", 4))) == {
+    assert by_domain(
+        compile_pod_group(1, 6, pod_group(2, subgroup_policy(2, 1)), *group_pods("a", 4), *group_pods("b", 4))
+    ) == {
         "pods": [4],
         "pods-1": [2],
     }
@@ -119,8 +96,13 @@ def test_a_subgroup_that_is_not_needed_has_none_of_its_pods_or_is_ready() -> Non
 
 def test_both_roles_of_a_needed_subgroup_start() -> None:
     """Each subgroup is a leader and a worker, and both are needed whole, though the gang's own minimum is 2 pods."""
-    documents = [*pods("a", 1, role="l"), *pods("a", 1, role="w"), *pods("b", 1, role="l"), *pods("b", 1, role="w")]
-    (decided,) = compiled(2, 2, group(2, policy(2, 2)), *documents).decisions
+    documents = [
+        *group_pods("a", 1, role="l"),
+        *group_pods("a", 1, role="w"),
+        *group_pods("b", 1, role="l"),
+        *group_pods("b", 1, role="w"),
+    ]
+    (decided,) = compile_pod_group(2, 2, pod_group(2, subgroup_policy(2, 2)), *documents).decisions
     assert (decided.action, decided.pod_count) == ("start", 4)
     assert [len(set(decided.pods[a]) | set(decided.pods[b])) for a, b in (("l", "w"), ("l-1", "w-1"))] == [1, 1]
 
@@ -158,6 +140,6 @@ def test_subgroups_that_run_are_the_needed_ones() -> None:
         "kind": "PodGroup",
         "metadata": {"name": "ring", "namespace": "t"},
     }
-    documents = group(2, policy(2, 1)), *pods("a", 3), *pods("b", 3)
-    (decided,) = compiled(1, 2, *documents, state=ClusterState.from_objects([node, known, *live])).decisions
+    documents = pod_group(2, subgroup_policy(2, 1)), *group_pods("a", 3), *group_pods("b", 3)
+    (decided,) = compile_pod_group(1, 2, *documents, state=ClusterState.from_objects([node, known, *live])).decisions
     assert (decided.action, decided.running_count) == ("keep", 2)

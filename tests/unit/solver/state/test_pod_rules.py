@@ -14,8 +14,7 @@ from solver.plan import Plan
 from solver.problem import InvalidProblemError, PodRule, Problem
 from solver.validation.values import validate
 from solver.verify import verify
-from tests.builders.problems import gang, hard_topology, nodes, pod_rule, problem, role, running_pods, subgroup
-from tests.unit.solver.validation.test_values import edit
+from tests.builders.problems import edit, gang, hard_topology, nodes, pod_rule, problem, role, running_pods, subgroup
 
 HOSTS = range(8)
 

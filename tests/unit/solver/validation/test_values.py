@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from solver.options import Budget, Options
 from solver.problem import MAX_AMOUNT, InvalidProblemError, Problem
 from solver.validation.values import validate
-from tests.builders.problems import gang, hard_topology, nodes, problem, queue, role, running_pods, subgroup
+from tests.builders.problems import edit, gang, hard_topology, nodes, problem, queue, role, running_pods, subgroup
 
 WORLD = problem(
     nodes(2, leaf="s0", gpu=8, free={"gpu": 6}),
@@ -28,16 +27,6 @@ WORLD = problem(
     gang("b", role(2, minimum=1, gpu=1), queue="top", running=(running_pods(0, 2, 3),)),
     hypernodes={"s0": (1, "spine"), "spine": (2, None)},
 )
-
-
-def edit(item: Any, path: tuple[str | int, ...], value: object) -> Any:
-    """A copy of `item` with `value` at `path`, whose steps are field names and indices as in InvalidProblemError.where."""
-    if not path:
-        return value
-    step, *rest = path
-    if isinstance(step, int):
-        return (*item[:step], edit(item[step], tuple(rest), value), *item[step + 1 :])
-    return replace(item, **{step: edit(getattr(item, step), tuple(rest), value)})
 
 
 def test_a_well_formed_problem_passes() -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from compiler.checks import CheckInput, Finding, check
-from compiler.diagnostics import did_you_mean
+from compiler.diagnostics import suggestion
 from compiler.kinds.common.jobs import annotation_value
 from compiler.kinds.pod_group import PodGroup, specs
 from compiler.kubernetes import (
@@ -31,12 +31,7 @@ def unknown_priority_class(check_input: CheckInput) -> Iterator[Finding]:
     for gang in check_input.specs.gangs:
         name = gang.priority_class
         if name and name not in known and name not in failed:
-            near = did_you_mean(name, known)
-            help = (
-                f"did you mean {near!r}?"
-                if near
-                else "add the PriorityClass, or use one of " + ", ".join(sorted(known))
-            )
+            help = suggestion(name, known, f"add the PriorityClass, or use one of {', '.join(sorted(known))}")
             yield Finding(
                 gang.document, gang.field_paths["priority_class"], f"there is no priority class {name!r}", help
             )
@@ -200,13 +195,13 @@ def unknown_pod_group(check_input: CheckInput) -> Iterator[Finding]:
     for pod in check_input.bare_pods:
         space = pod.document.namespace or "default"
         if pod.pod_group and (space, pod.pod_group) not in groups:
-            near = did_you_mean(pod.pod_group, [name for where, name in groups if where == space])
+            near = [name for namespace, name in groups if namespace == space]
             path = ("metadata", "annotations", GROUP_NAME_ANNOTATION)
             yield Finding(
                 pod.document,
                 path,
                 f"there is no PodGroup {pod.pod_group!r}",
-                f"did you mean {near!r}?" if near else "add the PodGroup",
+                suggestion(pod.pod_group, near, "add the PodGroup"),
             )
 
 

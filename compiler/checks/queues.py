@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from compiler.checks import CheckInput, Finding, check
-from compiler.diagnostics import did_you_mean
+from compiler.diagnostics import suggestion
 from compiler.fields.quantity import exact_amount
 from compiler.specs import Amounts, QueueSpec
 from compiler.syntax.documents import FieldPath
@@ -59,12 +59,11 @@ def unknown_parent(check_input: CheckInput) -> Iterator[Finding]:
             and queue.parent not in check_input.failed_names(QUEUE_KIND)
             and queue.parent != "default"
         ):
-            near = did_you_mean(queue.parent, [*by_name, ROOT_QUEUE])
             yield Finding(
                 queue.document,
                 ("spec", "parent"),
                 f"there is no queue {queue.parent!r}",
-                f"did you mean {near!r}?" if near else "add the parent",
+                suggestion(queue.parent, [*by_name, ROOT_QUEUE], "add the parent"),
             )
 
 
@@ -235,14 +234,12 @@ def unknown_queue(check_input: CheckInput) -> Iterator[Finding]:
     )
     cluster = check_input.specs.cluster
     if cluster.default_queue not in known:
-        near = did_you_mean(cluster.default_queue, known)
-        help = f"did you mean {near!r}?" if near else "add the queue"
+        help = suggestion(cluster.default_queue, known, "add the queue")
         yield Finding(cluster.document, ("spec", "defaultQueue"), f"there is no queue {cluster.default_queue!r}", help)
         known.add(cluster.default_queue)  # report it once
     for gang in check_input.specs.gangs:
         if gang.queue not in known:
-            near = did_you_mean(gang.queue, known)
-            help = f"did you mean {near!r}?" if near else f"the queues are {', '.join(sorted(known - {ROOT_QUEUE}))}"
+            help = suggestion(gang.queue, known, f"the queues are {', '.join(sorted(known - {ROOT_QUEUE}))}")
             yield Finding(gang.document, gang.field_paths["queue"], f"there is no queue {gang.queue!r}", help)
 
 

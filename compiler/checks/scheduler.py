@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from compiler.checks import CheckInput, Finding, check
-from compiler.diagnostics import did_you_mean
+from compiler.diagnostics import suggestion
 from compiler.fields.duration import go_duration_seconds
 from compiler.kubernetes import COOLDOWN_ANNOTATION
 from compiler.specs import PluginSpec, SchedulerSpec
@@ -59,12 +59,11 @@ def unknown_actions(check_input: CheckInput) -> Iterator[Finding]:
     for spec in _scheduler_specs(check_input):
         for path, action in _actions(spec):
             if action not in SCHEDULER_ACTIONS:
-                near = did_you_mean(action, SCHEDULER_ACTIONS)
                 yield Finding(
                     spec.document,
                     path,
                     f"there is no action {action!r}",
-                    f"did you mean {near!r}?" if near else f"use {', '.join(SCHEDULER_ACTIONS)}",
+                    suggestion(action, SCHEDULER_ACTIONS, f"use {', '.join(SCHEDULER_ACTIONS)}"),
                 )
 
 
@@ -74,8 +73,8 @@ def unknown_plugins(check_input: CheckInput) -> Iterator[Finding]:
     correct the name, or declare it under customPlugins of a SchedulerConfiguration."""
     for spec, path, plugin in _plugins(check_input):
         if plugin.name not in PLUGIN_ARGUMENTS and plugin.name not in spec.custom_plugins:
-            near = did_you_mean(plugin.name, [*PLUGIN_ARGUMENTS, *spec.custom_plugins])
-            help = f"did you mean {near!r}?" if near else "declare it under customPlugins of a SchedulerConfiguration"
+            known = [*PLUGIN_ARGUMENTS, *spec.custom_plugins]
+            help = suggestion(plugin.name, known, "declare it under customPlugins of a SchedulerConfiguration")
             yield Finding(spec.document, (*path, "name"), f"there is no plugin {plugin.name!r}", help)
 
 
@@ -86,12 +85,11 @@ def unknown_flags(check_input: CheckInput) -> Iterator[Finding]:
     for spec, path, _ in _plugins(check_input):
         for flag in _keys_at(spec, path):
             if flag not in PLUGIN_FLAGS and flag not in ("name", "arguments"):
-                near = did_you_mean(flag, PLUGIN_FLAGS)
                 yield Finding(
                     spec.document,
                     (*path, flag),
                     f"there is no flag {flag!r}",
-                    f"did you mean {near!r}?" if near else "move it under arguments",
+                    suggestion(flag, PLUGIN_FLAGS, "move it under arguments"),
                 )
 
 
@@ -111,8 +109,7 @@ def unknown_keys(check_input: CheckInput) -> Iterator[Finding]:
         for path, allowed in mappings:
             for key in _keys_at(spec, path):
                 if key not in allowed:
-                    near = did_you_mean(key, allowed)
-                    help = f"did you mean {near!r}?" if near else f"the keys here are {', '.join(allowed)}"
+                    help = suggestion(key, allowed, f"the keys here are {', '.join(allowed)}")
                     yield Finding(spec.document, (*path, key), f"Volcano knows no {key!r} here", help)
 
 
@@ -186,10 +183,8 @@ def unknown_arguments(check_input: CheckInput) -> Iterator[Finding]:
     """Volcano ignores an argument that the plugin or action does not read. Mend: correct the spelling, or remove it."""
     for spec, path, _, expected, known in _arguments(check_input):
         if expected is None:
-            near = did_you_mean(str(path[-1]), known)
-            help = (
-                f"did you mean {near!r}?" if near else f"the arguments are {', '.join(known)}" if known else "remove it"
-            )
+            fallback = f"the arguments are {', '.join(known)}" if known else "remove it"
+            help = suggestion(str(path[-1]), known, fallback)
             yield Finding(spec.document, path, f"nothing reads the argument {path[-1]!r}", help)
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.checks import CheckInput, Finding, check
-from compiler.diagnostics import did_you_mean
+from compiler.diagnostics import suggestion
 from compiler.specs import TopologySpec
 from compiler.syntax.documents import Document, FieldPath
+
+MAX_NAMES_COMPARED = 5000
 
 
 def _tree_findings(check_input: CheckInput, category: str) -> Iterator[Finding]:
@@ -48,8 +50,8 @@ def unknown_member_hypernodes(check_input: CheckInput) -> Iterator[Finding]:
     for found in _tree_findings(check_input, "missing"):
         name = found.message.split("'")[1]
         if name not in check_input.failed_names("HyperNode.topology.volcano.sh"):
-            near = did_you_mean(name, [h.name for h in check_input.specs.hypernodes])
-            yield Finding(found.document, found.path, found.message, f"did you mean {near!r}?" if near else found.help)
+            help = suggestion(name, [h.name for h in check_input.specs.hypernodes], found.help)
+            yield Finding(found.document, found.path, found.message, help)
 
 
 @check("GP350", "regular expression does not compile")
@@ -71,8 +73,9 @@ def unknown_member_nodes(check_input: CheckInput) -> Iterator[Finding]:
     """A member of type Node names a node that is not declared. It may exist in the live cluster. Mend: correct the
     name, or add the node."""
     for found in _tree_findings(check_input, "absent"):
-        near = did_you_mean(found.message.split("'")[1], [node.name for node in check_input.specs.nodes[:5000]])
-        yield Finding(found.document, found.path, found.message, f"did you mean {near!r}?" if near else found.help)
+        known = [node.name for node in check_input.specs.nodes[:MAX_NAMES_COMPARED]]
+        help = suggestion(found.message.split("'")[1], known, found.help)
+        yield Finding(found.document, found.path, found.message, help)
 
 
 def _topology_requests(check_input: CheckInput) -> Iterator[tuple[Document, FieldPath, TopologySpec]]:
@@ -106,14 +109,8 @@ def unknown_tier_names(check_input: CheckInput) -> Iterator[Finding]:
     for document, path, topology in _topology_requests(check_input):
         name = topology.highest_tier_name
         if name and name not in known:
-            near = did_you_mean(name, known)
-            help = (
-                f"did you mean {near!r}?"
-                if near
-                else f"the tier names are {', '.join(known)}"
-                if known
-                else "no hypernode has a tierName: use highestTierAllowed"
-            )
+            fallback = "no hypernode has a tierName: use highestTierAllowed"
+            help = suggestion(name, known, f"the tier names are {', '.join(known)}" if known else fallback)
             yield Finding(document, (*path, "highestTierName"), f"no hypernode has tierName {name!r}", help)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.checks import CheckInput, Finding, check
-from compiler.diagnostics import did_you_mean
+from compiler.diagnostics import suggestion
 from compiler.kinds.volcano_job import Policy, Task, VolcanoJob
 from compiler.kubernetes import TASK_AFFINITY_ANNOTATION, TASK_ANTI_AFFINITY_ANNOTATION
 from compiler.syntax.documents import Document, FieldPath
@@ -130,8 +130,7 @@ def unknown_policy_actions(check_input: CheckInput) -> Iterator[Finding]:
 
 
 def _suggestion(word: str, known: tuple[str, ...]) -> str:
-    near = did_you_mean(word, known)
-    return f"did you mean {near!r}?" if near else f"use one of {', '.join(known)}"
+    return suggestion(word, known, f"use one of {', '.join(known)}")
 
 
 @check("GP360", "two policies for one trigger")

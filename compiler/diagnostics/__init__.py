@@ -83,3 +83,9 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     by_case = {name.lower(): name for name in sorted(known, reverse=True)}
     close = difflib.get_close_matches(word.lower(), by_case, n=1, cutoff=0.75)
     return by_case[close[0]] if close else ""
+
+
+def suggestion(word: str, known: Iterable[str], fallback: str) -> str:
+    """The help on an unknown word: the known word that it resembles, else `fallback`."""
+    near = did_you_mean(word, known)
+    return f"did you mean {near!r}?" if near else fallback

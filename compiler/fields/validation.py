@@ -8,7 +8,7 @@ from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from compiler.diagnostics import Diagnostic, Rule, Severity, did_you_mean
+from compiler.diagnostics import Diagnostic, Rule, Severity, did_you_mean, suggestion
 from compiler.fields import quantity
 from compiler.fields.models import (
     BAD_NAME,
@@ -47,8 +47,7 @@ def metadata_diagnostics(document: Document, data: Any, path: FieldPath) -> Iter
                 message = f"{key} is {_type_text(value)}, not text"
                 yield document.diagnostic(METADATA_NOT_TEXT, at, message, "quote the value", severity=severity)
             elif section == "annotations" and key.startswith(ANNOTATION_PREFIX) and key not in KNOWN_ANNOTATIONS:
-                near = did_you_mean(key, KNOWN_ANNOTATIONS)
-                help = f"did you mean {near!r}?" if near else f"the annotations are {', '.join(KNOWN_ANNOTATIONS)}"
+                help = suggestion(key, KNOWN_ANNOTATIONS, f"the annotations are {', '.join(KNOWN_ANNOTATIONS)}")
                 yield document.diagnostic(UNKNOWN_ANNOTATION, at, f"nothing reads {key}", help)
 
 
@@ -60,29 +59,26 @@ def _validation_diagnostic(document: Document, model: type[BaseModel], error: di
 
 def _rule_and_texts(model: type[BaseModel], loc: FieldPath, error: dict[str, Any]) -> tuple[Rule, str, str]:
     """(rule, message, help) of an error of pydantic at `loc`."""
-    kind, context = error["type"], error.get("ctx", {})
+    error_type, context = error["type"], error.get("ctx", {})
     field, value = _dotted_path(loc), error.get("input")
-    if kind in _RULES_BY_CODE:
-        return _RULES_BY_CODE[kind], f"{field}: {context['message']}", context["help"]
-    if kind == "extra_forbidden":
+    if error_type in _RULES_BY_CODE:
+        return _RULES_BY_CODE[error_type], f"{field}: {context['message']}", context["help"]
+    if error_type == "extra_forbidden":
         known = _field_names(model, loc[:-1])
-        near = did_you_mean(str(loc[-1]), known)
-        help = (
-            f"did you mean {near!r}?" if near else f"the fields here are {', '.join(known)}" if known else "remove it"
-        )
+        help = suggestion(str(loc[-1]), known, f"the fields here are {', '.join(known)}" if known else "remove it")
         return UNKNOWN_FIELD, f"{field} is no field of this kind", help
-    if kind == "missing":
+    if error_type == "missing":
         return MISSING_FIELD, f"{field} is missing", "add it"
-    if kind in ("literal_error", "enum"):
+    if error_type in ("literal_error", "enum"):
         near = did_you_mean(str(value), _quoted_words(context["expected"]))
         return (
             NOT_ALLOWED,
             f"{field} is {_short_repr(value)}",
             (f"did you mean {near!r}? " if near else "") + f"allowed: {context['expected']}",
         )
-    if kind in _RANGE_ERRORS:
+    if error_type in _RANGE_ERRORS:
         return _range_texts(field, value, context)
-    if kind == "string_pattern_mismatch":
+    if error_type == "string_pattern_mismatch":
         return (
             BAD_NAME,
             f"{field}: {_short_repr(value)} is not a valid name",
@@ -90,8 +86,8 @@ def _rule_and_texts(model: type[BaseModel], loc: FieldPath, error: dict[str, Any
         )
     return (
         WRONG_TYPE,
-        f"{field} is {_type_text(value)}, not {_EXPECTED_TYPES.get(kind, kind.replace('_', ' '))}",
-        _type_help(kind, value),
+        f"{field} is {_type_text(value)}, not {_EXPECTED_TYPES.get(error_type, error_type.replace('_', ' '))}",
+        _type_help(error_type, value),
     )
 
 
@@ -165,16 +161,16 @@ def _type_text(value: object) -> str:
             return "a mapping"
 
 
-def _type_help(kind: str, value: object) -> str:
-    if isinstance(value, str) and kind in ("int_type", "float_type") and re.match(r"[-+]?\d+(\.\d+)?\Z", value):
+def _type_help(error_type: str, value: object) -> str:
+    if isinstance(value, str) and error_type in ("int_type", "float_type") and re.match(r"[-+]?\d+(\.\d+)?\Z", value):
         return "remove the quotes"
-    if kind == "string_type" and isinstance(value, int | float):
+    if error_type == "string_type" and isinstance(value, int | float):
         return "quote it"
     if value is None:
         return "give it a value, or remove the field"
-    if isinstance(value, str) and kind == "bool_type":
+    if isinstance(value, str) and error_type == "bool_type":
         return "write true or false, unquoted"
-    return f"write {_EXPECTED_TYPES.get(kind, 'another value')}"
+    return f"write {_EXPECTED_TYPES.get(error_type, 'another value')}"
 
 
 def _short_repr(value: object) -> str:

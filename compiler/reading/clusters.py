@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compiler.diagnostics import Diagnostic, Position, declare_rule, did_you_mean
+from compiler.diagnostics import Diagnostic, Position, declare_rule, suggestion
 from compiler.kubernetes import API_GROUP, API_VERSION
 from compiler.reading.documents import DocumentCollector
 from compiler.repository import CLUSTERS_FOLDER, FILE_SUFFIXES, Repository
@@ -49,8 +49,7 @@ def choose_folder(tree: Repository, cluster: str | None) -> tuple[str | None, li
     if cluster in names:
         return names[cluster], []
     help = f"the clusters are {', '.join(folders)}" if folders else "add the folder"
-    if near := did_you_mean(cluster, [*folders, *names]):
-        help = f"did you mean {near!r}?"
+    help = suggestion(cluster, [*folders, *names], help)
     return None, [NO_SUCH_CLUSTER.diagnostic(at, f"there is no cluster {cluster!r}", help)]
 
 

@@ -70,8 +70,8 @@ class DocumentCollector:
     spec_items: list[object] = field(default_factory=list)
     rejected: dict[DocumentIdentity, Document] = field(default_factory=dict)
 
-    def specs_of(self, kind: type[Spec]) -> list[Spec]:
-        return [item for item in self.spec_items if isinstance(item, kind)]
+    def specs_of(self, spec_type: type[Spec]) -> list[Spec]:
+        return [item for item in self.spec_items if isinstance(item, spec_type)]
 
     def reject(self, document: Document, diagnostic: Diagnostic) -> None:
         """Add an error, and leave the document out of the specs."""

@@ -94,12 +94,12 @@ def _encoding_diagnostic(file: str, content: bytes, problem: UnicodeDecodeError)
     before = content[: problem.start]
     line = before.count(b"\n") + 1
     column = len(before[before.rfind(b"\n") + 1 :].decode("utf-8", "replace")) + 1
-    kind = (
+    subject = (
         "UTF-16 text"
         if content[:2] in (b"\xff\xfe", b"\xfe\xff")
         else f"byte 0x{content[problem.start]:02x} at offset {problem.start}"
     )
-    return NOT_UTF8.diagnostic(Position(file, line, column), f"{kind} is not UTF-8", "save the file as UTF-8")
+    return NOT_UTF8.diagnostic(Position(file, line, column), f"{subject} is not UTF-8", "save the file as UTF-8")
 
 
 def _document_texts(text: str) -> Iterator[tuple[int, str]]:

@@ -91,11 +91,11 @@ _SCALAR, _MAPPING, _SEQUENCE = range(3)
 class _YamlNode:
     """One node of the YAML tree, with its position.
 
-    kind, value: _SCALAR with a plain value, _MAPPING with pairs of nodes, _SEQUENCE with nodes. is_merge_key: an
+    node_type, value: _SCALAR with a plain value, _MAPPING with pairs of nodes, _SEQUENCE with nodes. is_merge_key: an
     unquoted <<.
     """
 
-    kind: int
+    node_type: int
     line: int
     column: int
     value: Any
@@ -122,7 +122,7 @@ class _NodeBuilder:
     def add_node(self, node: _YamlNode, *, new: bool) -> None:
         if self.open_nodes:
             outer = self.open_nodes[-1]
-            if outer.kind == _SEQUENCE:
+            if outer.node_type == _SEQUENCE:
                 outer.value.append(node)
             elif (key := self.pending_keys[-1]) is None:
                 self.pending_keys[-1] = node
@@ -136,7 +136,7 @@ class _NodeBuilder:
             raise self.reader.refusal(
                 BROKEN_YAML, node, "a second document begins without a line of its own for ---", help
             )
-        if new and node.kind != _SCALAR:
+        if new and node.node_type != _SCALAR:
             if len(self.open_nodes) >= MAX_DEPTH:
                 raise self.reader.refusal(
                     TOO_DEEP, node, f"nested more than {MAX_DEPTH} levels", "flatten the document"
@@ -228,16 +228,16 @@ class YamlReader:
         builder = _NodeBuilder(self)
         while parser.check_event():
             event = parser.get_event()
-            kind = type(event)
-            if kind is ScalarEvent:
+            event_type = type(event)
+            if event_type is ScalarEvent:
                 node = self.scalar_node(event)
-            elif kind is MappingStartEvent or kind is SequenceStartEvent:
-                node = self.collection_node(event, _MAPPING if kind is MappingStartEvent else _SEQUENCE)
-            elif kind is AliasEvent:
+            elif event_type is MappingStartEvent or event_type is SequenceStartEvent:
+                node = self.collection_node(event, _MAPPING if event_type is MappingStartEvent else _SEQUENCE)
+            elif event_type is AliasEvent:
                 builder.add_node(self.alias_target(event, anchors, builder.open_nodes), new=False)
                 continue
             else:
-                if kind is MappingEndEvent or kind is SequenceEndEvent:
+                if event_type is MappingEndEvent or event_type is SequenceEndEvent:
                     builder.close_node()
                 continue
             if event.anchor:
@@ -245,9 +245,9 @@ class YamlReader:
             builder.add_node(node, new=True)
         return builder.root
 
-    def collection_node(self, event: MappingStartEvent | SequenceStartEvent, kind: int) -> _YamlNode:
+    def collection_node(self, event: MappingStartEvent | SequenceStartEvent, node_type: int) -> _YamlNode:
         mark = event.start_mark
-        node = _YamlNode(kind, self.line + mark.line, mark.column + self.column, [])
+        node = _YamlNode(node_type, self.line + mark.line, mark.column + self.column, [])
         self.refuse_tag(event.tag, node)
         return node
 
@@ -298,13 +298,13 @@ class YamlReader:
                 f"the document has more than {MAX_VALUES} values once aliases are expanded",
                 "split it",
             )
-        if node.kind == _SCALAR:
+        if node.node_type == _SCALAR:
             return node.value
         if depth >= MAX_DEPTH:
             raise self.refusal(
                 TOO_DEEP, node, f"nested more than {MAX_DEPTH} levels once aliases are expanded", "flatten the document"
             )
-        if node.kind == _SEQUENCE:
+        if node.node_type == _SEQUENCE:
             items = []
             for index, item in enumerate(node.value):
                 at = (*path, index)
@@ -335,10 +335,10 @@ class YamlReader:
         for key, value in node.value:
             name = key.value
             if key.is_merge_key:
-                merged += value.value if value.kind == _SEQUENCE else [value]
+                merged += value.value if value.node_type == _SEQUENCE else [value]
                 continue
-            if not isinstance(name, str) or key.kind != _SCALAR:
-                shown = name if key.kind == _SCALAR else ("a mapping" if key.kind == _MAPPING else "a list")
+            if not isinstance(name, str) or key.node_type != _SCALAR:
+                shown = name if key.node_type == _SCALAR else ("a mapping" if key.node_type == _MAPPING else "a list")
                 self.add_diagnostic(KEY_NOT_TEXT, key.line, key.column, f"the key {shown} is not text", "quote the key")
                 continue
             at = (*path, name)
@@ -365,7 +365,7 @@ class YamlReader:
         """The pairs that << adds to `node`, in order of precedence."""
         for source in sources:
             self.count_alias_value(node, source, 1)
-            if source.kind != _MAPPING:
+            if source.node_type != _MAPPING:
                 raise self.refusal(
                     BAD_MERGE, source, "<< merges something that is no mapping", "give it an alias to a mapping"
                 )
@@ -376,8 +376,8 @@ class YamlReader:
             below: list[_YamlNode] = []
             for key, value in source.value:
                 if key.is_merge_key:
-                    below += value.value if value.kind == _SEQUENCE else [value]
-                elif key.kind == _SCALAR and isinstance(key.value, str):
+                    below += value.value if value.node_type == _SEQUENCE else [value]
+                elif key.node_type == _SCALAR and isinstance(key.value, str):
                     yield key, value
             yield from self.merged_pairs(node, below, depth + 1)
 

@@ -16,8 +16,8 @@ _FLAGS = """
 PLUGIN_FLAGS = tuple(_FLAGS.split())
 
 
-def _arguments_of_type(kind: str, names: str, prefix: str = "") -> dict[str, str]:
-    return {prefix + name: kind for name in names.split()}
+def _arguments_of_type(type_name: str, names: str, prefix: str = "") -> dict[str, str]:
+    return {prefix + name: type_name for name in names.split()}
 
 
 _PREDICATE_CACHE = {"predicateErrorCacheEnable": "bool"}

@@ -20,8 +20,8 @@ def render(diagnostics: Sequence[Diagnostic]) -> str:
 def _command(diagnostic: Diagnostic) -> str:
     at = diagnostic.position
     properties = {"file": at.file, "line": str(at.line), "col": str(at.column), "title": diagnostic.code}
-    said = ",".join(f"{key}={_escaped_property(value)}" for key, value in properties.items())
-    return f"::{_COMMANDS[diagnostic.severity]} {said}::{_escaped_data(sentence(diagnostic))}\n"
+    attributes = ",".join(f"{key}={_escaped_property(value)}" for key, value in properties.items())
+    return f"::{_COMMANDS[diagnostic.severity]} {attributes}::{_escaped_data(sentence(diagnostic))}\n"
 
 
 def _escaped_data(text: str) -> str:

@@ -131,14 +131,21 @@ def test_symbolic_links_and_submodules_are_refused_by_name(source: Source, mirro
     ]
 
 
-def test_a_name_with_control_characters_is_refused_and_shown_escaped(source: Source, mirror: Mirror) -> None:
-    odd: Any = {"two\nlines": "x\n"}
+@pytest.mark.parametrize("name", ["two\nlines", "no utf-8 \udcff"])
+def test_a_name_that_is_no_plain_text_is_refused_and_shown_escaped(name: str, source: Source, mirror: Mirror) -> None:
+    odd: Any = {name: "x\n"}
     source.commit(**odd)
     tree = mirror.read_tree(mirror.fetch())
     assert tree.files == {}
     (problem,) = tree.problems
     assert problem.code == "GP122"
-    assert "\n" not in problem.position.file
+    assert problem.position.file.isprintable()
+
+
+def test_what_is_empty_is_no_error(source: Source, mirror: Mirror) -> None:
+    assert mirror.read_tree(source.commit() and mirror.fetch()).files == {}
+    source.commit(a="", b="")
+    assert mirror.read_tree(mirror.fetch()).files == {"jobs/a.yaml": b"", "jobs/b.yaml": b""}
 
 
 def test_a_file_above_the_limit_is_never_loaded(source: Source, mirror: Mirror) -> None:

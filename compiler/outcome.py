@@ -95,8 +95,12 @@ class JobDecision:
     @property
     def is_change(self) -> bool:
         """Whether the job gets or loses pods."""
-        gets_pods = self.action in ("start", "keep") and self.pod_count > self.running_count
-        return gets_pods or bool(self.evicted_pods)
+        return self.grows or bool(self.evicted_pods)
+
+    @property
+    def grows(self) -> bool:
+        """Whether the job gets pods."""
+        return self.action in ("start", "keep") and self.pod_count > self.running_count
 
     @property
     def is_incomplete(self) -> bool:

@@ -1,7 +1,7 @@
-"""What Volcano's admission fills in when an object is created, written out beforehand.
+"""The defaults of Volcano's admission, filled in beforehand.
 
-Volcano's mutating webhooks act on create only, and what they add would look like drift for ever after. Each rule names
-the field and is Volcano's own (`pkg/webhooks/admission/{jobs,queues}/mutate`); the order of new keys is that of
+Volcano's mutating webhooks act on create only, and what they add would look like drift ever after. The rules are
+Volcano's own (`pkg/webhooks/admission/{jobs,queues}/mutate`); the order of new keys is that of
 Volcano's types.
 """
 

@@ -1,7 +1,6 @@
-"""Binding by gates: the pods are held back until the reconciler gives each its node, a whole gang at a time.
+"""Gated binding: scheduling gates hold pods until the reconciler gives each its node, a whole gang at a time.
 
-A Volcano Job's template can never be changed, so every job carries the gate whatever its decision; the plan itself
-stands in an annotation.
+A Volcano Job's template is immutable, so every job has the gate whatever its decision; the plan is an annotation.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ def bind(data: dict[str, Any], decision: JobDecision) -> None:
 
 
 def add_gate(pod: dict[str, Any]) -> None:
-    """Put our gate on a pod spec, beside any others."""
+    """Add our gate to a pod spec, beside any others."""
     gates = pod.setdefault("schedulingGates", [])
     if not any(gate.get("name") == SCHEDULING_GATE for gate in gates):
         gates.append({"name": SCHEDULING_GATE})
 
 
 def compact_json(pods: Any) -> str:
-    """The same text for the same placement, whatever order it came in."""
+    """The same text for equal placements, whatever their order."""
     return json.dumps(pods, sort_keys=True, separators=(",", ":"), default=dict)

@@ -1,5 +1,4 @@
-"""The lock: which inputs gave which plan, how well it is proved, and where every pod goes; the same bytes for the same
-inputs."""
+"""The lock: the plan as a file, with the digests of its inputs and its proof; the same bytes for the same inputs."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ LOCK_FILE = "gangplan.lock"
 
 
 def lock_text(outcome: Outcome) -> str:
-    """YAML. Measured times are left out: they would differ from run to run. clockStruck is said where they nevertheless
+    """YAML. Measured times are left out, since they differ from run to run; `clockStruck` tells that the time limit
     decided something."""
     return to_yaml(
         {

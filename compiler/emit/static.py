@@ -1,8 +1,7 @@
-"""Binding by required node affinity, for hand-over without the reconciler: each role's template names the planned
-nodes.
+"""Static binding, for use without the reconciler: required node affinity in each role's template names its nodes.
 
-A template speaks for all pods of its role, so it can say on which nodes, not how many on each, nor which subgroup
-where. Where the planned counts do not follow from the nodes alone, a diagnostic says so.
+A template holds for all pods of its role, so it can name the nodes, but neither the number of pods on each nor the
+nodes of a subgroup. Where the planned counts do not follow from the nodes alone, a diagnostic says so.
 """
 
 from __future__ import annotations
@@ -15,6 +14,8 @@ from compiler.emit.templates import pod_templates
 from compiler.kubernetes import HOSTNAME_LABEL
 from compiler.outcome import JobDecision, Outcome
 from compiler.specs import Specs, SubgroupSpec
+from solver.plan import Plan
+from solver.problem import Problem, Vector
 
 INEXACT_COUNTS = declare_rule(
     "GP520",
@@ -37,7 +38,7 @@ JOB_WITHHELD = declare_rule(
 
 
 def is_withheld(specs: Specs, decision: JobDecision) -> bool:
-    """A job that must not exist in the cluster yet."""
+    """Whether the job must not exist in the cluster yet."""
     return (
         specs.cluster.binding == "static"
         and decision.action == "wait"
@@ -55,7 +56,7 @@ def bind(data: dict[str, Any], decision: JobDecision, hostnames: dict[str, str])
 
 
 def _require_nodes(pod: dict[str, Any], hosts: list[str]) -> None:
-    """Alternatives that the user wrote stay alternatives: each gets the nodes as one more condition."""
+    """Add the nodes as one more condition to each alternative that the user wrote."""
     expression = {"key": HOSTNAME_LABEL, "operator": "In", "values": hosts}
     affinity = (
         pod.setdefault("affinity", {})
@@ -70,7 +71,7 @@ def _require_nodes(pod: dict[str, Any], hosts: list[str]) -> None:
 
 
 def binding_diagnostics(outcome: Outcome) -> Iterator[Diagnostic]:
-    """What static binding cannot do for this plan; nothing for other bindings."""
+    """What static binding cannot do for this plan; none for other bindings."""
     if outcome.specs.cluster.binding != "static":
         return
     for decided in outcome.decisions:
@@ -94,37 +95,50 @@ def _inexact_count_diagnostics(outcome: Outcome) -> Iterator[Diagnostic]:
     """
     if outcome.problem is None or outcome.plan is None:
         return
-    problem = outcome.problem
-    room = [list(node.free) for node in problem.nodes]
-    for decision in outcome.plan.decisions:
-        for place in decision.placements:
-            request = problem.gangs[decision.gang].roles[place.role].request
-            room[place.node] = [
-                free - amount * place.pods for free, amount in zip(room[place.node], request, strict=True)
-            ]
-    index = {node.name: n for n, node in enumerate(problem.nodes)}
-    for decided in outcome.decisions:
-        if decided.gang_index is None or decided.action not in ("start", "keep"):
+    free = _free_after(outcome.problem, outcome.plan)
+    for decision in outcome.decisions:
+        if decision.gang_index is None or decision.action not in ("start", "keep"):
             continue
-        for role, spec in zip(problem.gangs[decided.gang_index].roles, decided.gang.roles, strict=True):
-            nodes = decided.pods.get(role.name, {})
-            others = {node for name, held in decided.pods.items() if name != role.name for node in held}
-            apart = len(decided.domains) > 1 and any(
-                _is_unknown_to_volcano(part, role.name) for part in decided.gang.subgroups
-            )
-            loose = any(
-                all(free >= amount for free, amount in zip(room[index[node]], role.request, strict=True))
-                for node in nodes
-            )
-            if len(nodes) > 1 and (loose or apart or others & nodes.keys()):
+        roles = outcome.problem.gangs[decision.gang_index].roles
+        for role, spec in zip(roles, decision.gang.roles, strict=True):
+            nodes = decision.pods.get(role.name, {}).keys()
+            fits_more = any(_fits(role.request, free[node]) for node in nodes)
+            if len(nodes) > 1 and (fits_more or _shares_domains_or_nodes(decision, role.name)):
                 yield INEXACT_COUNTS.diagnostic(
-                    decided.gang.document.position(*spec.path),
-                    f"role {role.name} is planned on {len(nodes)} nodes, and its template cannot say which of its pods, or how many, go to each",
+                    decision.gang.document.position(*spec.path),
+                    f"role {role.name} is planned on {len(nodes)} nodes, "
+                    "and its template cannot say which of its pods, or how many, go to each",
                     "use binding gated to have exactly the planned counts",
-                    object=decided.gang.document.display_name,
+                    object=decision.gang.document.display_name,
                 )
 
 
+def _free_after(problem: Problem, plan: Plan) -> dict[str, Vector]:
+    """Node name -> what is free once the plan is carried out."""
+    free = [node.free for node in problem.nodes]
+    for decision in plan.decisions:
+        for place in decision.placements:
+            request = problem.gangs[decision.gang].roles[place.role].request
+            free[place.node] = tuple(
+                left - amount * place.pods for left, amount in zip(free[place.node], request, strict=True)
+            )
+    return {node.name: amounts for node, amounts in zip(problem.nodes, free, strict=True)}
+
+
+def _fits(request: Vector, free: Vector) -> bool:
+    return all(left >= amount for left, amount in zip(free, request, strict=True))
+
+
+def _shares_domains_or_nodes(decision: JobDecision, role: str) -> bool:
+    """Whether a group of the role that Volcano does not know of may lie in several domains, or another role uses one of
+    its nodes."""
+    unknown = any(_is_unknown_to_volcano(subgroup, role) for subgroup in decision.gang.subgroups)
+    if unknown and len(decision.domains) > 1:
+        return True
+    nodes = decision.pods.get(role, {}).keys()
+    return any(not nodes.isdisjoint(held) for name, held in decision.pods.items() if name != role)
+
+
 def _is_unknown_to_volcano(subgroup: SubgroupSpec, role: str) -> bool:
-    """A hard group that only gangplan knows of: Volcano keeps the partitions of its own Jobs together by itself."""
+    """Whether the role is in a hard subgroup that only gangplan knows: Volcano itself handles partitions of its Jobs."""
     return role in subgroup.roles and subgroup.topology.mode == "hard" and subgroup.path[-1:] != ("partitionPolicy",)

@@ -1,4 +1,4 @@
-"""The plan as plain data, in the shape that DESIGN section 7 fixes: the one source of every view.
+"""The plan as plain data (docs/plan-json.md), from which every view is made.
 
 Amounts are numbers: cpu in cores, memory in bytes, everything else as a count.
 """
@@ -51,7 +51,7 @@ def gang_entry(decision: JobDecision) -> dict[str, Any]:
         "evictedFor": list(decision.evicted_for),
         "startsAt": None if decision.starts_at is None else rfc3339(decision.starts_at),
         **({"startsAfter": list(decision.awaited_jobs)} if decision.awaited_jobs else {}),
-        **({"cells": [asdict(part) for part in decision.slot_assignments]} if decision.slot_assignments else {}),
+        **({"cells": [asdict(one) for one in decision.slot_assignments]} if decision.slot_assignments else {}),
     }
 
 
@@ -94,8 +94,7 @@ def amounts_by_resource(resources: Sequence[str], vector: Sequence[int | None]) 
 
 
 def resource_totals(outcome: Outcome) -> dict[str, dict[str, int | float]]:
-    """capacity: of all nodes. used: by pods that run now, anybody's. planned: by the plan's jobs, their running pods
-    included."""
+    """capacity: of all nodes. used: by all pods that run now. planned: by the plan's jobs, running pods included."""
     if outcome.plan is None or outcome.problem is None:
         return {}
     problem, width = outcome.problem, range(len(outcome.problem.resources))
@@ -119,5 +118,5 @@ def resource_totals(outcome: Outcome) -> dict[str, dict[str, int | float]]:
 
 
 def queues_by_name(data: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Queues (or any list of things with a name) by name."""
+    """The plan document's queues by name."""
     return {item["name"]: item for item in data["queues"]}

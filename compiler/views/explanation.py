@@ -1,31 +1,36 @@
-"""One job explained: its decision, the facts, where it stands in its file, its queues with their numbers, and what
-would help."""
+"""One job explained: its decision, facts and repairs, roles and placement, and its queues with their amounts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from compiler.explain.names import compact_names
 from compiler.fields.amounts import rounded_amount
-from compiler.outcome import JobDecision, Outcome
-from compiler.specs import TopologySpec
+from compiler.outcome import JobAction, JobDecision, Outcome
+from compiler.specs import RoleSpec, TopologySpec
 from compiler.views import data as views_data
-from compiler.views.text import LIMIT_COLUMNS, PLAIN, PlanView, Style, amount_text, wrap_text
+from compiler.views.text import LIMIT_COLUMNS, PLAIN, PlanView, Style, amount_text, count_text, wrap_text
+
+ACTION_WORDS: Mapping[JobAction, str] = {
+    "start": "starts",
+    "keep": "runs on",
+    "wait": "waits",
+    "evict": "is evicted",
+    "done": "is finished",
+}
 
 
 def explanation_text(outcome: Outcome, decision: JobDecision, style: Style = PLAIN) -> str:
-    """One job: its decision, the facts, where it stands in its file, its queues with their numbers, and what would
-    help."""
+    """Ends in a newline."""
     return "\n".join(_explanation_lines(PlanView(outcome, style, show_all_sources=True), decision)) + "\n"
 
 
 def _explanation_lines(view: PlanView, decision: JobDecision) -> Iterator[str]:
     document, style = decision.gang.document, view.style
     place = document.position("metadata", "name")
-    does = {"start": "starts", "keep": "runs on", "wait": "waits", "evict": "is evicted", "done": "is finished"}[
-        decision.action
-    ]
-    yield f"{style.paint(f'{document.kind} {decision.name}', 'head')} {style.paint(does, 'never' if decision.never else decision.action)}"
+    action = style.paint(ACTION_WORDS[decision.action], "never" if decision.never else decision.action)
+    yield f"{style.paint(f'{document.kind} {decision.name}', 'head')} {action}"
     yield f"  {place.file}:{place.line}"
     yield ""
     if decision.evicted_pods:
@@ -35,26 +40,32 @@ def _explanation_lines(view: PlanView, decision: JobDecision) -> Iterator[str]:
     if decision.reasons:
         yield ""
     for role in decision.gang.roles:
-        nodes = decision.pods.get(role.name, {})
-        line = document.position(*role.path).line
-        need = f"{role.minimum} to {role.replicas}" if role.minimum < role.replicas else str(role.replicas)
-        yield f"  role {role.name} (line {line}): needs {need} {'pod' if need == '1' else 'pods'}{_requests_text(role.pod.requests)}"
-        by_count: dict[int, list[str]] = {}
-        for node, pods in nodes.items():
-            by_count.setdefault(pods, []).append(node)
-        for pods, held in sorted(by_count.items(), reverse=True):
-            yield from wrap_text(
-                f"{pods} on {'each of ' if len(held) > 1 else ''}{compact_names(held)}", "    ", style.width
-            )
+        yield from _role_lines(decision, role, style.width)
     topology = decision.gang.topology
     if topology:
         placed = f"; placed in {compact_names(decision.domains, 8)}" if decision.domains else ""
         yield f"  topology: {_topology_text(topology)}{placed}"
-    for part in decision.gang.subgroups:
-        size = f"{part.ready_pods} to {part.size}" if 0 < part.ready_pods < part.size else str(part.size)
-        yield f"  groups of {size} pods of {', '.join(part.roles)}: {_topology_text(part.topology)}"
+    for subgroup in decision.gang.subgroups:
+        least, size = subgroup.ready_pods, subgroup.size
+        pods = f"{least} to {size}" if 0 < least < size else str(size)
+        yield f"  groups of {pods} pods of {', '.join(subgroup.roles)}: {_topology_text(subgroup.topology)}"
     yield f"  priority {decision.priority}"
     yield from _queue_lines(view, decision)
+
+
+def _role_lines(decision: JobDecision, role: RoleSpec, width: int) -> Iterator[str]:
+    """What a role needs, and the nodes of its pods by their number."""
+    line = decision.gang.document.position(*role.path).line
+    pods = (
+        f"{role.minimum} to {role.replicas} pods" if role.minimum < role.replicas else count_text(role.replicas, "pod")
+    )
+    yield f"  role {role.name} (line {line}): needs {pods}{_requests_text(role.pod.requests)}"
+    nodes_by_count: dict[int, list[str]] = {}
+    for node, count in decision.pods.get(role.name, {}).items():
+        nodes_by_count.setdefault(count, []).append(node)
+    for count, nodes in sorted(nodes_by_count.items(), reverse=True):
+        each = "each of " if len(nodes) > 1 else ""
+        yield from wrap_text(f"{count} on {each}{compact_names(nodes)}", "    ", width)
 
 
 def _topology_text(topology: TopologySpec) -> str:
@@ -63,27 +74,33 @@ def _topology_text(topology: TopologySpec) -> str:
 
 
 def _requests_text(requests: Mapping[str, int]) -> str:
-    said = [f"{rounded_amount(name, amount)} {name}" for name, amount in requests.items() if name != "pods" and amount]
-    return f" of {', '.join(said)}" if said else " that ask for nothing"
+    texts = [f"{rounded_amount(name, requests[name])} {name}" for name in _requested_names(requests)]
+    return f" of {', '.join(texts)}" if texts else " that ask for nothing"
+
+
+def _requested_names(requests: Mapping[str, int]) -> list[str]:
+    """The resources of which anything is requested, the number of pods apart."""
+    return [name for name, amount in requests.items() if amount and name != "pods"]
 
 
 def _queue_lines(view: PlanView, decision: JobDecision) -> Iterator[str]:
-    """The job's queue and those above it."""
+    """The job's queue and its ancestors, with the resources that the job names."""
     by_name = views_data.queues_by_name(view.data)
+    named = {name for role in decision.gang.roles for name in role.pod.requests} - {"pods"}
     queue = by_name.get(decision.gang.queue)
     while queue is not None and queue["name"] != "root":
-        asked = {name for role in decision.gang.roles for name in role.pod.requests if name != "pods"}
-        said = []
-        for name in queue["capability"] | queue["deserved"] | queue["guarantee"]:
-            if name in asked:
-                held = queue["allocated"].get(name, 0) + queue["admitted"].get(name, 0)
-                limits = [
-                    f"{word} {amount_text(name, queue[field][name])}"
-                    for word, field in LIMIT_COLUMNS
-                    if name in queue[field]
-                ]
-                said.append(f"{name} {amount_text(name, held)} held, {', '.join(limits)}")
-        yield from wrap_text(
-            "; ".join(said) or "no limits on what it asks for", f"  queue {queue['name']}: ", view.style.width
-        )
+        limited = queue["capability"] | queue["deserved"] | queue["guarantee"]
+        texts = [_queue_text(queue, name) for name in limited if name in named]
+        text = "; ".join(texts) or "no limits on what it asks for"
+        yield from wrap_text(text, f"  queue {queue['name']}: ", view.style.width)
         queue = by_name.get(queue["parent"])
+
+
+def _queue_text(queue: Mapping[str, Any], resource: str) -> str:
+    held = queue["allocated"].get(resource, 0) + queue["admitted"].get(resource, 0)
+    limits = [
+        f"{word} {amount_text(resource, queue[field][resource])}"
+        for word, field in LIMIT_COLUMNS
+        if resource in queue[field]
+    ]
+    return f"{resource} {amount_text(resource, held)} held, {', '.join(limits)}"

@@ -1,5 +1,4 @@
-"""The plan for people: what starts where, what is kept, what waits and why, how the queues share, and how well all of
-it is proved."""
+"""The plan as text: jobs that start, run, are evicted or wait and why, the queues' shares, and how well it is proved."""
 
 from __future__ import annotations
 
@@ -22,8 +21,8 @@ from compiler.views import data as views_data
 BAR_WIDTH = 24
 MAX_ROLES_WIDTH = 28
 MAX_SOURCES = 2
-"""How many lines of the repository are named for a reason before the rest is counted."""
-_UNBREAKABLE_SPACE = "\N{NO-BREAK SPACE}"
+"""Lines of the repository that are named for a reason; the others are counted."""
+NO_BREAK = "\N{NO-BREAK SPACE}"
 """Stands for a blank at which a line must not be broken."""
 COLOURS: Mapping[str, str] = {
     "start": "32",
@@ -62,11 +61,8 @@ def plan_text(outcome: Outcome, style: Style = PLAIN, *, timings: bool = False) 
     return "\n\n".join("\n".join(section) for section in map(list, sections) if section) + "\n"
 
 
-NO_BREAK = "\N{NO-BREAK SPACE}"
-
-
 class PlanView:
-    """in_full: whether all is said of where reasons come from."""
+    """Makes the sections of the text. show_all_sources: all sources of reasons and repairs, each on its own line."""
 
     def __init__(self, outcome: Outcome, style: Style, show_all_sources: bool = False) -> None:
         if outcome.problem is None or outcome.origins is None:
@@ -78,7 +74,7 @@ class PlanView:
     # ---- header
 
     def header(self) -> Iterator[str]:
-        parts = [_count_text(len(self.problem.nodes), "node")]
+        parts = [count_text(len(self.problem.nodes), "node")]
         parts += [f"{amount_text(name, self.data['totals'][name]['capacity'])} {name}" for name in self.devices]
         tiers: dict[int, list[str]] = {}
         for hypernode, spec in zip(self.problem.hypernodes, self.origins.hypernodes, strict=True):
@@ -87,7 +83,7 @@ class PlanView:
             noun = names[0] if len(set(names)) == 1 else "hypernode"
             parts.append(f"{len(names)} {noun} (tier {tier})")
         title = f"Cluster {self.outcome.specs.cluster.name}"
-        # A part of the list stays on one line: textwrap does not break at the spaces that it does not know.
+        # Each part stays on one line: textwrap does not break at no-break spaces.
         whole = f"{title}: {', '.join(part.replace(' ', NO_BREAK) for part in parts)}"
         first, *rest = (
             line.replace(NO_BREAK, " ")
@@ -98,12 +94,10 @@ class PlanView:
 
     @cached_property
     def devices(self) -> list[str]:
-        """The scarce resources, the most of them first: devices, or cpu where there are none."""
-        totals = self.data["totals"]
-        devices = [
-            name for name in totals if "/" in name and not name.startswith("hugepages") and totals[name]["capacity"]
-        ]
-        return sorted(devices, key=lambda name: -totals[name]["capacity"]) or [name for name in totals if name == "cpu"]
+        """The scarce resources, largest total first: devices, or cpu if there are none."""
+        capacities = {name: amounts["capacity"] for name, amounts in self.data["totals"].items()}
+        devices = [name for name in capacities if _is_device(name) and capacities[name]]
+        return sorted(devices, key=lambda name: -capacities[name]) or [name for name in capacities if name == "cpu"]
 
     # ---- jobs
 
@@ -122,9 +116,9 @@ class PlanView:
             yield [f"{self.style.paint('Finished', 'head')}: {compact_names([decided.name for decided in done])}"]
 
     def placed_jobs(self, title: str, action: str, chosen: Sequence[JobDecision]) -> Iterator[str]:
-        """Under each top domain, or set of top domains, the jobs inside it."""
+        """The jobs, grouped by the top domains that hold them."""
         pods = sum(decided.pod_count for decided in chosen)
-        yield f"{self.style.paint(title, 'head')}: {_count_text(len(chosen), 'job')}, {_count_text(pods, 'pod')}"
+        yield f"{self.style.paint(title, 'head')}: {count_text(len(chosen), 'job')}, {count_text(pods, 'pod')}"
         groups: dict[tuple[int, ...], list[JobDecision]] = {}
         for decided in sorted(chosen, key=self.placement_order):
             groups.setdefault(self.top_domains(decided), []).append(decided)
@@ -139,21 +133,21 @@ class PlanView:
                 yield from self.job_row(rows[decided.key], widths, action)
 
     def job_row(self, row: tuple[str, str, str, str], widths: Sequence[int], action: str) -> Iterator[str]:
-        """One line, its last column wrapped below itself."""
+        """One line, its last column continued below itself."""
         mark = {"start": "+", "keep": "="}[action]
         name, pods, asks, where = row
         left = f"{name:<{widths[0]}}  {pods:<{widths[1]}}  {asks:>{widths[2]}}  "
         first, *rest = textwrap.wrap(where, max(20, self.style.width - 4 - len(left)), break_on_hyphens=False) or [""]
-        yield f"  {self.style.paint(mark, action)} {left}{first}".rstrip().replace(_UNBREAKABLE_SPACE, " ")
-        yield from (" " * (4 + len(left)) + line.replace(_UNBREAKABLE_SPACE, " ") for line in rest)
+        yield f"  {self.style.paint(mark, action)} {left}{first}".rstrip().replace(NO_BREAK, " ")
+        yield from (" " * (4 + len(left)) + line.replace(NO_BREAK, " ") for line in rest)
 
     def top_domains(self, decision: JobDecision) -> tuple[int, ...]:
-        """The topmost domains that hold the job's nodes; none for nodes outside the topology."""
+        """The topmost domains that hold the job's nodes; -1 stands for nodes outside the topology."""
         leaves = {self.leaf_by_node[node] for nodes in decision.pods.values() for node in nodes}
         return tuple(sorted({-1 if top is None else top for top in map(self.top_hypernode, leaves)}))
 
     def domain_title(self, domains: tuple[int, ...]) -> str:
-        """By name, a single one with how full it will be."""
+        """The domains' names; of a single one also how full it will be."""
         names = compact_names([self.problem.hypernodes[top].name for top in domains if top >= 0], 4)
         if len(domains) == 1 and domains[0] in self.top_domain_usage:
             device, held, capacity = self.top_domain_usage[domains[0]]
@@ -164,7 +158,7 @@ class PlanView:
 
     @cached_property
     def top_domain_usage(self) -> Mapping[int, tuple[str, int, int]]:
-        """Top domain -> its scarce resource, how much of it will be held, and how much there is."""
+        """Top domain -> its scarcest resource, how much of it will be held, and its capacity."""
         room: dict[int, list[list[int]]] = {}
         for node in self.problem.nodes:
             if (top := self.top_hypernode(node.leaf)) is not None:
@@ -193,7 +187,7 @@ class PlanView:
         return hypernode
 
     def placement_order(self, decision: JobDecision) -> tuple[tuple[int, ...], int, int]:
-        """By domain in the order of the cluster; what lies outside the topology comes last."""
+        """By domain in the cluster's order, outside the topology last; then by first node, then larger jobs first."""
         tops = self.top_domains(decision)
         first = min((self.node_positions[node] for nodes in decision.pods.values() for node in nodes), default=0)
         return tuple(len(self.problem.hypernodes) if top < 0 else top for top in tops), first, -decision.pod_count
@@ -204,7 +198,7 @@ class PlanView:
 
     @cached_property
     def node_positions(self) -> Mapping[str, int]:
-        """Nodes of one leaf stand together, leaves in their order, nodes outside the topology last."""
+        """Node -> its position: by leaf in order, nodes outside the topology last."""
         ordered = sorted(
             enumerate(self.problem.nodes), key=lambda item: (item[1].leaf is None, item[1].leaf or 0, item[0])
         )
@@ -219,7 +213,7 @@ class PlanView:
         return f"{text} ({grown} new)" if decision.running_count and grown else text
 
     def scarce_amount(self, decision: JobDecision, pods: Mapping[str, Mapping[str, int]] | None) -> str:
-        """What the job holds of the scarcest resource it asks for; of all its replicas when `pods` is None."""
+        """What `pods` hold of the scarcest resource that the job requests; all replicas if None."""
         total: Counter[str] = Counter()
         for role in decision.gang.roles:
             count = role.replicas if pods is None else sum(pods.get(role.name, {}).values())
@@ -233,14 +227,14 @@ class PlanView:
     def location_text(self, decision: JobDecision) -> str:
         nodes = sorted({node for held in decision.pods.values() for node in held}, key=self.node_positions.__getitem__)
         if not decision.domains:
-            return compact_names(nodes, 6) + (f" ({len(nodes)}{_UNBREAKABLE_SPACE}nodes)" if len(nodes) > 2 else "")
+            return compact_names(nodes, 6) + (f" ({len(nodes)}{NO_BREAK}nodes)" if len(nodes) > 2 else "")
         if len(nodes) == 1:
             return f"{decision.domains[0]}: {nodes[0]}"
-        return f"{compact_names(decision.domains, 8)} ({len(nodes)}{_UNBREAKABLE_SPACE}nodes)"
+        return f"{compact_names(decision.domains, 8)} ({len(nodes)}{NO_BREAK}nodes)"
 
     def evicted_jobs(self, victims: Sequence[JobDecision]) -> Iterator[str]:
         pods = sum(decided.evicted_count for decided in victims)
-        yield f"{self.style.paint('Evicts', 'head')}: {_count_text(pods, 'pod')} of {_count_text(len(victims), 'job')}"
+        yield f"{self.style.paint('Evicts', 'head')}: {count_text(pods, 'pod')} of {count_text(len(victims), 'job')}"
         for decided in sorted(victims, key=lambda decided: (decided.evicted_for, decided.name)):
             first, *rest = textwrap.wrap(self.eviction_text(decided), self.style.width - 4, break_on_hyphens=False)
             yield f"  {self.style.paint('x', 'evict')} {first}"
@@ -248,17 +242,17 @@ class PlanView:
 
     @staticmethod
     def eviction_text(decision: JobDecision) -> str:
-        """What a job loses, and for whom: "evicts vision/nas-trial-1 (3 pods, 12 min) for ..."."""
+        """ "evicts vision/nas-trial-1 (3 pods, 12 min) for ...": what the job loses, and for which jobs."""
         lost = (
-            f"{_count_text(decision.evicted_count, 'pod')} of {decision.evicted_count + decision.running_count}"
+            f"{count_text(decision.evicted_count, 'pod')} of {decision.evicted_count + decision.running_count}"
             if decision.action == "keep"
-            else _count_text(decision.evicted_count, "pod")
+            else count_text(decision.evicted_count, "pod")
         )
         time = f", {rounded_duration_text(decision.seconds_run)}" if decision.seconds_run else ""
         return f"evicts {decision.name} ({lost}{time}) for {compact_names(list(decision.evicted_for), 4)}"
 
     def waiting_jobs(self, waiting: Sequence[JobDecision]) -> Iterator[str]:
-        yield f"{self.style.paint('Waits', 'head')}: {_count_text(len(waiting), 'job')}"
+        yield f"{self.style.paint('Waits', 'head')}: {count_text(len(waiting), 'job')}"
         for decided in waiting:
             role = "never" if decided.never else "wait"
             what = " + ".join(f"{spec.replicas} {spec.name}" for spec in decided.gang.roles)
@@ -278,8 +272,7 @@ class PlanView:
 
     @staticmethod
     def reservation_text(decision: JobDecision) -> str:
-        """When the job with the reservation starts, and after whom: "room is reserved: starts about 14:20, after
-        ads/ranker"."""
+        """When the job with the reservation starts, and after which jobs."""
         if decision.starts_at is not None:
             when = f"expected to start about {rfc3339(decision.starts_at)}"
         elif decision.starts_in is not None:
@@ -302,7 +295,7 @@ class PlanView:
             )
 
     def source_lines(self, sources: Sequence[Source], width: int) -> Iterator[str]:
-        """Where a fact comes from, in short; with `in_full` each of them on a line of its own."""
+        """Where a fact comes from: the first sources on one line, or each on its own (`show_all_sources`)."""
         if self.show_all_sources:
             yield from (_full_source(source) for source in sources)
         elif sources:
@@ -313,7 +306,7 @@ class PlanView:
     # ---- queues and totals
 
     def queues(self) -> Iterator[str]:
-        """A table for each device: who holds how much of it, against guarantee, deserved share and ceiling."""
+        """A table for each device: what each queue holds of it, its guarantee, deserved amount and capability."""
         tree = list(self.queue_tree())
         width = max((len("  " * depth + queue["name"]) for depth, queue in tree), default=0)
         for at, device in enumerate(self.devices):
@@ -339,7 +332,7 @@ class PlanView:
             yield f"  {'  ' * depth + queue['name']:<{width}}  {bar}{''.join(f'{cell:>12}' for cell in cells)}".rstrip()
 
     def queue_tree(self) -> Iterator[tuple[int, Mapping[str, Any]]]:
-        """Queues below the root that were declared or are used, each after its parent."""
+        """(depth, queue) below the root, each after its parent; undeclared queues only if they are used."""
         children: dict[str | None, list[Mapping[str, Any]]] = {}
         for queue in self.data["queues"]:
             children.setdefault(queue["parent"], []).append(queue)
@@ -360,7 +353,7 @@ class PlanView:
         return "▏" if self.style.block_characters else "|"
 
     def bar(self, held: float, limit: float, deserved: float | None) -> str:
-        """Filled up to what is held, on a scale that ends at `most`; a mark where the deserved share ends."""
+        """A bar filled up to `held` on a scale that ends at `limit`, with a mark at the deserved amount."""
         full, empty = ("█", "░") if self.style.block_characters else ("#", ".")
         filled = min(BAR_WIDTH, round(BAR_WIDTH * held / limit)) if limit else 0
         if held > 0:
@@ -379,13 +372,14 @@ class PlanView:
         yield self.style.paint("Totals", "head")
         width = max((len(name) for name in totals if name != "pods"), default=0)
         for name, amount in totals.items():
-            if name == "pods":  # never what is scarce, and not what anybody asked for
+            if name == "pods":  # never scarce, and requested by no job
                 continue
             raw = {key: int(value * 1000) if name == "cpu" else int(value) for key, value in amount.items()}
-            share = raw["planned"] / raw["capacity"] if raw["capacity"] else 0.0
-            words = f"{rounded_amount(name, raw['planned'])} of {rounded_amount(name, raw['capacity'])} planned ({share:.0%})"
+            planned, capacity = raw["planned"], raw["capacity"]
+            share = planned / capacity if capacity else 0.0
+            words = f"{rounded_amount(name, planned)} of {rounded_amount(name, capacity)} planned ({share:.0%})"
             now = f", {rounded_amount(name, raw['used'])} in use now" if raw["used"] else ""
-            yield f"  {name:<{width}}  {self.bar(raw['planned'], raw['capacity'], None)}  {words}{now}"
+            yield f"  {name:<{width}}  {self.bar(planned, capacity, None)}  {words}{now}"
 
     # ---- proof
 
@@ -399,8 +393,8 @@ class PlanView:
             if timings and self.outcome.plan is not None:
                 took = f", {self.outcome.plan.batches[at - 1].seconds:.2f} s"
             proven = sum(objective["verdict"] == "proven" for objective in batch["objectives"])
-            of = f"{proven} of {_count_text(len(batch['objectives']), 'objective')} proven optimal"
-            yield f"  batch {at}, {_count_text(len(batch['gangs']), 'job')}: {of}{took}"
+            of = f"{proven} of {count_text(len(batch['objectives']), 'objective')} proven optimal"
+            yield f"  batch {at}, {count_text(len(batch['gangs']), 'job')}: {of}{took}"
             for objective in batch["objectives"]:
                 if objective["verdict"] != "proven":
                     numbers = f"{objective['value']:g}, bound {objective['bound']:g}, gap {objective['gap']:.2%}"
@@ -412,9 +406,8 @@ class PlanView:
         said = [f"{counts['start']} to start", f"{counts['keep']} to keep", f"{counts['wait']} to wait"]
         if counts["evict"]:
             said.insert(2, f"{counts['evict']} to evict")
-        if grow := sum(
-            decided.action == "keep" and decided.pod_count > decided.running_count for decided in self.outcome.decisions
-        ):
+        grow = sum(decided.action == "keep" and decided.grows for decided in self.outcome.decisions)
+        if grow:
             said[1] += f" ({grow} to grow)"
         if never:
             said[-1] += f" ({never} can never start as written)"
@@ -448,6 +441,10 @@ def _has_device(queue: Mapping[str, Any], device: str) -> bool:
     return _held_amount(queue, device) > 0 or any(device in queue[field] for _, field in LIMIT_COLUMNS)
 
 
+def _is_device(resource: str) -> bool:
+    return "/" in resource and not resource.startswith("hugepages")
+
+
 def _short_device_name(device: str) -> str:
     return "GPU" if device.endswith("/gpu") else device
 
@@ -462,5 +459,5 @@ def wrap_text(text: str, prefix: str, width: int) -> Iterable[str]:
     )
 
 
-def _count_text(count: int, noun: str) -> str:
+def count_text(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -4,14 +4,15 @@ other gang in the room they free, so that it spans no more domains than it must.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 from solver.preemption.evictions import total_loss
 from solver.preemption.joint import with_extra_preemptor, with_joint_victims
 from solver.preemption.plan_state import PlanState
 from solver.preemption.search import cheapest_victims
+from solver.search.search import Incumbent, Limits, improve
 from solver.semantics.gang_classes import waiting_class
 from solver.semantics.priorities import precedence, serving_order_key
 from solver.state.state import Pods
@@ -96,14 +97,26 @@ def without_needless_victims(plan: PlanState) -> PlanState:
     losses = [o for objectives in plan.preemptors.values() for o in objectives if o.name == "loss"]
     if alone and all(o.verdict == "proven" for o in losses):
         return plan
-    gone = plan.evictions.evicted_pods
-    best = plan
-    for v in sorted(gone, key=lambda v: (-total_loss(plan.problem, {v: gone[v]}), v)):
-        for pods in _restorable_units(plan, v):
-            trial = best.copy()
-            if _restore_victim(trial, v, pods):
-                best = trial
-    return best
+    return improve(plan, _evicted_amount, RestoredVictims(plan), Limits(passes=1))
+
+
+def _evicted_amount(plan: PlanState) -> tuple[int, int]:
+    """(loss, evicted pods)."""
+    evicted = plan.evictions.evicted_pods
+    return total_loss(plan.problem, evicted), sum(p.pods for pods in evicted.values() for p in pods)
+
+
+@dataclass(frozen=True)
+class RestoredVictims:
+    """Neighbourhood: a victim of the plan stays after all, and its preemptors are placed again; the dearest first."""
+
+    plan: PlanState
+
+    def moves(self, incumbent: Incumbent[PlanState]) -> Iterator[Callable[[], PlanState | None]]:
+        gone, problem = self.plan.evictions.evicted_pods, self.plan.problem
+        for v in sorted(gone, key=lambda v: (-total_loss(problem, {v: gone[v]}), v)):
+            for pods in _restorable_units(self.plan, v):
+                yield partial(_with_restored_victim, incumbent.solution, v, pods)
 
 
 def _restorable_units(plan: PlanState, v: int) -> list[Pods]:
@@ -115,19 +128,20 @@ def _restorable_units(plan: PlanState, v: int) -> list[Pods]:
     return [(replace(p, pods=1),) for p in evicted for _ in range(p.pods)]
 
 
-def _restore_victim(plan: PlanState, v: int, pods: Pods) -> bool:
-    """Leave these pods where they are and place the victim's preemptors again; False where one of them then finds no
-    room."""
+def _with_restored_victim(plan: PlanState, v: int, pods: Pods) -> PlanState | None:
+    """The plan in which these pods stay and the victim's preemptors are placed again; None where one of them then finds
+    no room."""
+    plan = plan.copy()
     preemptors = plan.evictions.preemptors_of[v]
     for j in preemptors:
         plan.cancel_start(j)
     try:
         plan.restore_pods(v, pods)
     except ValueError:
-        return False
+        return None
     for j in preemptors:
         found = plan.feasible_placement(j)
         if found is None:
-            return False
+            return None
         plan.start_gang(j, found[0])
-    return not plan.state.free_nodes.breaks_pod_rules
+    return None if plan.state.free_nodes.breaks_pod_rules else plan

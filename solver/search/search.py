@@ -11,6 +11,7 @@ pass that brings nothing, or at its limits, which count moves and not seconds. T
     solver.placement.other_floors       other greedies choose the gangs of a batch; pods are exchanged on each node
     solver.placement.node_exchange      pods of one node are exchanged for waiting ones by a model
     solver.placement.role_affinity      pods of one gang and leaf change nodes
+    solver.preemption.evict             a victim stays, and its preemptors are placed again
 """
 
 from __future__ import annotations

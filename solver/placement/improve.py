@@ -9,7 +9,6 @@ from solver.placement.empty_supernodes import EmptySupernodes
 from solver.placement.exact import joint_variable_count, relaxed_spread_bound, solve_jointly
 from solver.placement.few_gangs import FewGangs
 from solver.placement.realise import repack_tighter
-from solver.placement.single_gangs import SingleGangs, topology_costs
 from solver.placement.task import PlacementTask
 from solver.search.search import Limits, improve
 from solver.semantics.placement_cost import PlacementCost
@@ -18,7 +17,7 @@ from solver.semantics.placements import Placements
 
 def improve_placements(task: PlacementTask, placements: Placements) -> tuple[Placements, PlacementCost]:
     """(placements that cost no more, a lower bound on their cost)."""
-    placements = repack_tighter(task, improve(placements, topology_costs(task), SingleGangs(task)))
+    placements = repack_tighter(task, placements)
     least, cost = task.lower_bound, task.cost(placements)
     if all(value <= bound for value, bound in zip(cost.values, least.values, strict=True)):
         return placements, least

@@ -4,7 +4,6 @@ A neighbourhood proposes the moves of a pass, the most promising first; each has
 again: a greedy, a small exact model, an exchange. The search is deterministic: it stops at a bound on the cost, after a
 pass that brings nothing, or at its limits, which count moves and not seconds. The neighbourhoods:
 
-    solver.placement.single_gangs       one gang is placed again by the greedy
     solver.placement.empty_supernodes   the gangs of a supernode are placed again in supernodes that are open anyway
     solver.placement.few_gangs          a few gangs that compete for domains are placed again by a model
     solver.placement.identical_pods     gangs with identical pods are placed again in one or two domains by a model
@@ -60,11 +59,14 @@ class Limits:
     passes: int | None = None
 
 
+NO_LIMITS = Limits()
+
+
 def improve(
     start: Solution,
     cost: Callable[[Solution], Any],
     neighbourhood: Neighbourhood[Solution],
-    limits: Limits = Limits(),
+    limits: Limits = NO_LIMITS,
     is_least: Callable[[Any], bool] = lambda cost: False,
 ) -> Solution:
     """The cheapest solution found from `start`; `start` itself where no move is cheaper.

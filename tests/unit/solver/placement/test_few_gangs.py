@@ -22,6 +22,7 @@ def crossed() -> tuple[PlacementTask, dict[int, tuple[Placement, ...]]]:
         gang("b", role(2, gpu=8)),
         hypernodes={"s0": (1, None), "s1": (1, None)},
     )
+    apart: dict[int, tuple[Placement, ...]]
     classes = {j: waiting_class(j, world.gangs[j]) for j in range(2)}
     apart = {0: (Placement(0, 0, 1), Placement(0, 2, 1)), 1: (Placement(0, 1, 1), Placement(0, 3, 1))}
     return PlacementTask(batch_sets(State.initial(world), range(2)), classes, Options()), apart

@@ -24,7 +24,10 @@ class Steps:
         return None if change is None else max(0, solution + change)
 
 
-def searched(start: int, steps: Steps, limits: Limits = Limits(), least: int = -1) -> int:
+NO_LIMITS = Limits()
+
+
+def searched(start: int, steps: Steps, limits: Limits = NO_LIMITS, least: int = -1) -> int:
     return improve(start, lambda solution: solution, steps, limits, lambda cost: cost <= least)
 
 

@@ -1,106 +1,87 @@
-"""The greedy's way with gangs in relations: pod after pod, each where the relations leave it room, near the pods that
-are placed already."""
+"""The greedy for gangs with pod rules: pod after pod, each where the rules allow it, near the pods placed already."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from solver.problem import Gang, Placement, Subgroup
 from solver.semantics.device_slots import IntArray
-from solver.semantics.gang_classes import GangClass
+from solver.semantics.gang_classes import GangClass, subgroup_pods_by_domain
 from solver.semantics.topology import ROOT
-from solver.state.state import State
-
-BoolArray = npt.NDArray[np.bool_]
+from solver.state.state import Pods, State
 
 MAX_FIT_COUNT = 1 << 20
-"""Slots of one node beyond this count no more when domains are compared."""
+"""Fits of one node beyond this count no more when domains are compared."""
 
 
 class PodByPodPlacer:
-    """Fills domains with one gang. open_to: role -> node -> whether its kind is open to the role. subgroup_tries: `Budget.subgroup_tries`."""
+    """Fills domains with one gang. subgroup_tries: `Budget.subgroup_tries`."""
 
-    def __init__(
-        self,
-        state: State,
-        gang: Gang,
-        gang_class: GangClass,
-        eligible_nodes: Sequence[BoolArray],
-        subgroup_tries: int,
-    ) -> None:
-        self.tree, self.free_nodes, self.rule_counts = state.tree, state.free_nodes, state.counted_pods
-        self.gang, self.gang_class, self.eligible_nodes = gang, gang_class, eligible_nodes
-        self.subgroup_tries = subgroup_tries
+    def __init__(self, state: State, gang: Gang, gang_class: GangClass, subgroup_tries: int) -> None:
+        self.state, self.tree, self.free_nodes, self.rule_counts = (
+            state,
+            state.tree,
+            state.free_nodes,
+            state.counted_pods,
+        )
+        self.gang, self.gang_class, self.subgroup_tries = gang, gang_class, subgroup_tries
         self.near_gang = np.zeros(len(state.problem.nodes), dtype=np.bool_)
         for p in gang_class.running_pods:
             self._mark_near_gang(p.node)
 
     def is_forbidden_by_rules(self, h: int, want: Sequence[int]) -> bool:
-        """Whether relations alone keep the gang from being whole under h."""
+        """Whether pod rules alone keep these pods from lying under h together."""
         nodes = self.tree.nodes_under(h)
-        return any(
-            want[t] > self.rule_counts.max_new_pods(role, h, nodes)
-            for t, role in enumerate(self.gang_class.roles)
-            if want[t]
-        )
+        wanted = ((role, n) for role, n in zip(self.gang_class.roles, want, strict=True) if n)
+        return any(n > self.rule_counts.max_new_pods(role, h, nodes) for role, n in wanted)
 
-    def fit_counts(self, t: int) -> IntArray:
-        """Node -> pods of the role that fit, lasting rules minded."""
-        role = self.gang_class.roles[t]
-        return self.rule_counts.cap_fit_counts(
-            role, np.where(self.eligible_nodes[t], self.free_nodes.fit_counts(role.pod_request), 0)
-        )
-
-    def place_pods(self, h: int, unplaced: list[int]) -> tuple[Placement, ...]:
-        """As many of `left` (pods per role, counted down) under h as come one after another; nothing where a subgroup
-        would not be whole."""
+    def place_pods(self, h: int, unplaced: list[int]) -> Pods:
+        """As many of the unplaced pods (per role, counted down) under h as come one after another; none where a subgroup
+        would be incomplete."""
         mark, before = self.free_nodes.mark(), list(unplaced)
         placed: list[Placement] = []
-        nodes = self.tree.nodes_under(h)
-        for part in self._largest_subgroups():
-            while sum(unplaced[t] for t in part.roles) >= part.size and (
-                more := self._place_subgroup(part, h, unplaced)
-            ):
+        subgroups = self._largest_subgroups()
+        for s in subgroups:
+            while sum(unplaced[t] for t in s.roles) >= s.size and (more := self._place_subgroup(s, h, unplaced)):
                 placed += more
-        in_parts = {t for part in self._largest_subgroups() for t in part.roles}
-        placed += self._place_one_by_one(nodes, unplaced, [t for t in range(len(unplaced)) if t not in in_parts])
-        if self._has_split_subgroup(placed):
+        free_roles = sorted(set(range(len(unplaced))) - {t for s in subgroups for t in s.roles})
+        placed += self._place_one_by_one(self.tree.nodes_under(h), unplaced, free_roles)
+        if self._splits_subgroup((*self.gang_class.running_pods, *placed)):
             self.free_nodes.undo(mark)
             unplaced[:] = before
             return ()
         return tuple(placed)
 
+    def _splits_subgroup(self, pods: Pods) -> bool:
+        """Whether a domain holds part of a subgroup, or a pod of one is outside its domains."""
+        for s in self.gang.subgroups:
+            count = subgroup_pods_by_domain(self.tree, s, pods)
+            if None in count or any(number % s.size for number in count.values()):
+                return True
+        return False
+
     def _largest_subgroups(self) -> list[Subgroup]:
-        """Of the hard subgroups that share roles the largest, in whose domains the parts of the others are formed as it
-        goes."""
-        hard = [
-            s for s in self.gang.subgroups if s.topology.mode == "hard" and s.topology.tier <= self.tree.highest_tier
-        ]
-        return [
-            s
-            for n, s in enumerate(hard)
-            if not any(set(s.roles) & set(o.roles) and (o.size, -m) > (s.size, -n) for m, o in enumerate(hard))
-        ]
+        """Of the hard subgroups that share roles the largest, in whose domains the others are formed as it goes."""
+        highest = self.tree.highest_tier
+        hard = [s for s in self.gang.subgroups if s.topology.mode == "hard" and s.topology.tier <= highest]
+        return [s for n, s in enumerate(hard) if not any(_precedes(o, s, m < n) for m, o in enumerate(hard))]
 
     def _place_subgroup(self, subgroup: Subgroup, h: int, unplaced: list[int]) -> list[Placement]:
-        """One whole part inside one domain under h; counts `left` down."""
+        """One complete subgroup inside one domain under h; counts `unplaced` down."""
         want, missing = [0] * len(unplaced), subgroup.size
         for t in subgroup.roles:
             want[t] = min(unplaced[t], missing)
             missing -= want[t]
-        reach = self.tree.sum_per_domain(
-            np.sum([np.minimum(self.fit_counts(t), want[t]) for t in subgroup.roles], axis=0)
-        )
-        inside = [
-            d for d in self.tree.domains_at_tier(subgroup.topology.tier) if h == ROOT or h in self.tree.path(d)
-        ] or [h]
+        fits = [np.minimum(self._fit_counts(t), want[t]) for t in subgroup.roles]
+        reach = self.tree.sum_per_domain(np.sum(fits, axis=0))
+        domains = self.tree.domains_at_tier(subgroup.topology.tier)
+        inside = [d for d in domains if h == ROOT or h in self.tree.path(d)] or [h]
         able = sorted((d for d in inside if reach[d] >= subgroup.size), key=lambda d: (reach[d], d))
         for d in able[: self.subgroup_tries]:
             mark, rest = self.free_nodes.mark(), list(want)
-            placed = self._place_one_by_one(self.tree.nodes_under(d), rest, list(subgroup.roles))
+            placed = self._place_one_by_one(self.tree.nodes_under(d), rest, subgroup.roles)
             if not any(rest):
                 unplaced[:] = [a - b for a, b in zip(unplaced, want, strict=True)]
                 return placed
@@ -108,7 +89,7 @@ class PodByPodPlacer:
         return []
 
     def _place_one_by_one(self, nodes: IntArray, unplaced: list[int], roles: Sequence[int]) -> list[Placement]:
-        """Role after role, those that others need beside them and those that ask for most first, until no further pod
+        """Role after role, those that others need beside them and those that request most first, until no further pod
         comes."""
         placed: list[Placement] = []
         order = sorted(roles, key=lambda t: (self._has_affinity(t), [-a for a in self.gang_class.roles[t].request], t))
@@ -126,36 +107,32 @@ class PodByPodPlacer:
 
     def _has_affinity(self, t: int) -> bool:
         """Whether pods of the role need others beside them."""
-        relations = self.rule_counts.existing_pods.pod_rules
-        return any(relations[rho].rule_kind == "affinity" for rho in self.gang_class.roles[t].owned_rules)
+        return any(self.rule_counts.rule(rho).rule_kind == "affinity" for rho in self.gang_class.roles[t].owned_rules)
+
+    def _fit_counts(self, t: int) -> IntArray:
+        return self.state.fit_counts(self.gang_class.roles[t])
 
     def _best_node(self, nodes: IntArray, t: int) -> int | None:
-        """The node for one more pod: where the pods of its relations have most room together, then near the gang, then
-        the fullest."""
-        role = self.gang_class.roles[t]
-        slots = self.fit_counts(t)
+        """The node for one more pod: where most pods under affinity fit together, then near the gang, then the
+        fullest."""
+        role, fits = self.gang_class.roles[t], self._fit_counts(t)
         if role.owned_rules or role.selecting_rules:
-            slots = np.where(self.rule_counts.allowed_nodes(role), slots, 0)
-        able = nodes[slots[nodes] > 0]
+            fits = np.where(self.rule_counts.allowed_nodes(role), fits, 0)
+        able = nodes[fits[nodes] > 0]
         if not len(able):
             return None
-        wide = self._affinity_capacity(t, slots)[able]
-        return int(able[np.lexsort((able, slots[able], ~self.near_gang[able], -wide))[0]])
+        capacity = self._affinity_capacity(t, fits)[able]
+        return int(able[np.lexsort((able, fits[able], ~self.near_gang[able], -capacity))[0]])
 
     def _affinity_capacity(self, t: int, fit_counts: IntArray) -> IntArray:
-        """Node -> the slots in its domain, of the widest partition whose pods must stay together; 0 everywhere without
-        one."""
+        """Node -> the fits in its domains of the role's affinity rules; 0 without one."""
         found = np.zeros(len(fit_counts), dtype=np.int64)
         for rho in self.rule_counts.rules_of(self.gang_class.roles[t]):
-            relation = self.rule_counts.existing_pods.pod_rules[rho]
-            if relation.rule_kind == "affinity":
-                at = self.rule_counts.existing_pods.partitions[rho]
-                room = np.bincount(
-                    at[at >= 0],
-                    weights=np.minimum(fit_counts[at >= 0], MAX_FIT_COUNT),
-                    minlength=len(relation.selected_present),
-                )
-                found += np.append(room, 0).astype(np.int64)[at]
+            rule, domain = self.rule_counts.rule(rho), self.rule_counts.existing_pods.partitions[rho]
+            if rule.rule_kind == "affinity":
+                weights = np.minimum(fit_counts[domain >= 0], MAX_FIT_COUNT)
+                sums = np.bincount(domain[domain >= 0], weights=weights, minlength=len(rule.selected_present))
+                found += np.append(sums, 0).astype(np.int64)[domain]
         return found
 
     def _mark_near_gang(self, node: int) -> None:
@@ -165,20 +142,9 @@ class PodByPodPlacer:
         else:
             self.near_gang |= self.tree.leaf_of == leaf
 
-    def _has_split_subgroup(self, placed: Sequence[Placement]) -> bool:
-        """Whether a subgroup, with the pods that run, has a part that is not whole in one of its domains, or pods
-        outside them."""
-        for part in self.gang.subgroups:
-            inside: dict[int | None, int] = {}
-            for p in (*self.gang_class.running_pods, *placed):
-                if p.role in part.roles:
-                    hard = part.topology.mode == "hard"
-                    d = (
-                        self.tree.enclosing_domain(self.tree.problem.nodes[p.node].leaf, part.topology.tier)
-                        if hard
-                        else ROOT
-                    )
-                    inside[d] = inside.get(d, 0) + p.pods
-            if None in inside or any(pods % part.size for pods in inside.values()):
-                return True
+
+def _precedes(one: Subgroup, other: Subgroup, is_earlier: bool) -> bool:
+    """Whether two subgroups share roles and the first is larger, or as large and earlier."""
+    if set(one.roles).isdisjoint(other.roles):
         return False
+    return one.size > other.size or (one.size == other.size and is_earlier)

@@ -163,16 +163,16 @@ def breaks_topology(tree: TopologyTree, gang: Gang, placed: Iterable[Placement])
         at = {tree.enclosing_domain(tree.problem.nodes[p.node].leaf, tier) for p in placed}
         if len(at) > 1 or None in at:
             return True
-    return any(None in _subgroup_pods_by_domain(tree, s, placed) for s in gang.subgroups)
+    return any(None in subgroup_pods_by_domain(tree, s, placed) for s in gang.subgroups)
 
 
 def has_partial_subgroup(tree: TopologyTree, gang: Gang, placed: Iterable[Placement]) -> bool:
     """Whether a subgroup is incomplete: such a gang may be completed, but grows no further."""
     placed = tuple(placed)
-    return any(pods % s.size for s in gang.subgroups for pods in _subgroup_pods_by_domain(tree, s, placed).values())
+    return any(pods % s.size for s in gang.subgroups for pods in subgroup_pods_by_domain(tree, s, placed).values())
 
 
-def _subgroup_pods_by_domain(
+def subgroup_pods_by_domain(
     tree: TopologyTree, subgroup: Subgroup, placed: Iterable[Placement]
 ) -> dict[int | None, int]:
     """Domain of the subgroup's tier -> its pods there; None for pods outside every domain, ROOT if soft."""

@@ -15,9 +15,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
+import numpy.typing as npt
+
 from solver.problem import Placement, Problem
-from solver.semantics.device_slots import FreeVectors
+from solver.semantics.device_slots import FreeVectors, IntArray
 from solver.semantics.exclusions import NodeSet, exclude_nodes
+from solver.semantics.gang_classes import ClassRole
 from solver.semantics.placements import (
     merge_placements,
     negated,
@@ -74,6 +78,18 @@ class State:
         if self.free_nodes.rule_counts is None:
             raise ValueError("the problem has no pod rules")
         return self.free_nodes.rule_counts
+
+    def fit_counts(self, role: ClassRole) -> IntArray:
+        """Node -> pods of the role that fit, by node class, free amounts, and what pod rules forbid for good."""
+        counts = np.where(self.tree.class_mask(role.node_classes), self.free_nodes.fit_counts(role.pod_request), 0)
+        return counts if self.rule_counts is None else self.rule_counts.cap_fit_counts(role, counts)
+
+    def fit_counts_on(self, nodes: npt.NDArray[np.intp], role: ClassRole) -> IntArray:
+        """`fit_counts` of these nodes only, in their order."""
+        if self.rule_counts is not None:
+            return np.asarray(self.fit_counts(role)[nodes])
+        eligible, counts = self.tree.class_mask(role.node_classes), self.free_nodes.fit_counts(role.pod_request)
+        return np.where(eligible[nodes], counts[nodes], 0)
 
     # ---- other states
 

@@ -1,0 +1,120 @@
+"""Fills one domain with pods of one gang: whole subgroups only, child domain by child domain, best fit on the nodes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from solver.greedy.fragmentation import Fragmentation
+from solver.problem import Gang, Placement, Subgroup
+from solver.semantics.gang_classes import GangClass
+from solver.semantics.topology import ROOT
+from solver.state.state import Pods, State
+
+
+class DomainFiller:
+    """gang: whose subgroups to respect; gang_class: what it still asks for."""
+
+    def __init__(
+        self, state: State, gang: Gang, gang_class: GangClass, fragmentation: Fragmentation | None = None
+    ) -> None:
+        self.tree, self.free_nodes = state.tree, state.free_nodes
+        self.state, self.gang, self.gang_class, self.fragmentation = state, gang, gang_class, fragmentation
+
+    def place_pods(self, h: int, unplaced: list[int]) -> Pods:
+        """As many of the unplaced pods (per role, counted down) under h as fit, whole subgroups only."""
+        mark, before = self.free_nodes.mark(), list(unplaced)
+        placed = self._place_ignoring_subgroups(h, unplaced)
+        for s in self._subgroups_confined_to(h):
+            excess = self._pods_inside(s, h, placed) % s.size
+            if not excess:
+                continue
+            self.free_nodes.undo(mark)
+            wanted = _trim(before, s, sum(p.pods for p in placed if p.role in s.roles) - excess)
+            left = list(wanted)
+            placed = self._place_ignoring_subgroups(h, left)
+            unplaced[:] = [b - w + n for b, w, n in zip(before, wanted, left, strict=True)]
+            if self._pods_inside(s, h, placed) % s.size:
+                self.free_nodes.undo(mark)
+                unplaced[:] = before
+                return ()
+        return placed
+
+    def _subgroups_confined_to(self, h: int) -> list[Subgroup]:
+        """The hard subgroups for which h is a maximal domain."""
+        if h == ROOT:
+            return []
+        hard = (s for s in self.gang.subgroups if s.topology.mode == "hard")
+        return [s for s in hard if h in self.tree.domains_at_tier(s.topology.tier)]
+
+    def _pods_inside(self, subgroup: Subgroup, h: int, placed: Pods) -> int:
+        """The subgroup's pods under h: placed ones, and running ones."""
+        nodes = self.state.problem.nodes
+        running = (p for p in self.gang_class.running_pods if h in self.tree.path(nodes[p.node].leaf))
+        return sum(p.pods for p in (*placed, *running) if p.role in subgroup.roles)
+
+    def _place_ignoring_subgroups(self, h: int, unplaced: list[int]) -> Pods:
+        """Pods under h: on its own nodes, then in the smallest child that holds all that is left, or in the one that
+        holds most of it."""
+        placed = self._place_on_direct_nodes(h, unplaced)
+        children, nodes, starts = self.tree.children_with_nodes(h)
+        if not children or not any(unplaced):
+            return placed
+        fits = {
+            t: dict(zip(children, np.add.reduceat(self._fit_counts_on(nodes, t), starts).tolist(), strict=True))
+            for t, pods in enumerate(unplaced)
+            if pods
+        }
+        capacity = {c: sum(of_child[c] for of_child in fits.values()) for c in children}
+        remaining = list(children)
+        while remaining and any(unplaced):
+            amount = {c: sum(min(unplaced[t], of_child[c]) for t, of_child in fits.items()) for c in remaining}
+            holding_all = [c for c in remaining if amount[c] == sum(unplaced)]
+            if holding_all:
+                child = min(holding_all, key=lambda c: (capacity[c], c))
+            else:
+                child = max(remaining, key=lambda c: (amount[c], -c))
+            remaining.remove(child)
+            if amount[child]:
+                placed += self.place_pods(child, unplaced)
+        return placed
+
+    def _place_on_direct_nodes(self, h: int, unplaced: list[int]) -> Pods:
+        """Pods on the nodes that h itself holds: large requests first, the fullest nodes first."""
+        nodes = self.tree.direct_nodes[h]
+        if not len(nodes):
+            return ()
+        roles = self.gang_class.roles
+        placed: list[Placement] = []
+        wanted = [t for t, pods in enumerate(unplaced) if pods and not self._lacks_domain(h, t)]
+        for t in sorted(wanted, key=lambda t: roles[t].pod_request, reverse=True):
+            request, fits = roles[t].pod_request, self._fit_counts_on(nodes, t)
+            eligible, fits = nodes[fits > 0], fits[fits > 0]
+            if self.fragmentation is None:
+                order = np.argsort(fits, kind="stable")
+            else:
+                order = self.fragmentation.positions_by_increase(request, eligible)
+            taken = self.free_nodes.fill_nodes(eligible[order], fits[order], request, unplaced[t])
+            for node, pods in zip(eligible[order].tolist(), taken.tolist(), strict=True):
+                if pods:
+                    placed.append(Placement(t, node, pods))
+            unplaced[t] -= int(taken.sum())
+        return tuple(placed)
+
+    def _lacks_domain(self, h: int, t: int) -> bool:
+        """Whether h is outside every domain of a hard subgroup of the role."""
+        leaf = None if h == ROOT else h
+        hard = (s for s in self.gang.subgroups if t in s.roles and s.topology.mode == "hard")
+        return any(self.tree.enclosing_domain(leaf, s.topology.tier) is None for s in hard)
+
+    def _fit_counts_on(self, nodes: np.ndarray, t: int) -> np.ndarray:
+        return self.state.fit_counts_on(nodes, self.gang_class.roles[t])
+
+
+def _trim(want: list[int], subgroup: Subgroup, total: int) -> list[int]:
+    """The wanted pods, those of the subgroup's last roles lowered until its sum is `total`."""
+    found, excess = list(want), sum(want[t] for t in subgroup.roles) - max(0, total)
+    for t in reversed(subgroup.roles):
+        cut = min(excess, found[t])
+        found[t] -= cut
+        excess -= cut
+    return found

@@ -197,12 +197,10 @@ class Client:
         finally:
             response.close()
 
-    def apply(self, item: Object, *, force: bool = False, dry_run: bool = False) -> Object:
+    def apply(self, item: Object, *, force: bool = False) -> Object:
         """Server-side apply. Raises Conflict naming managers and fields when another manager holds a field (unless
         `force`)."""
         query = {"fieldManager": FIELD_MANAGER, "force": "true" if force else "false", "fieldValidation": "Strict"}
-        if dry_run:
-            query["dryRun"] = "All"
         return self.request("PATCH", self.path_of(ref_of(item)), query, item, APPLY_PATCH)
 
     def create(self, item: Object) -> Object:

@@ -1,0 +1,69 @@
+"""Rows are named by family and key, and docs/model.md describes every family."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from solver.mip.rows import Row
+from solver.models.constraints import CONSTRAINTS
+from solver.models.sets import Sets
+from solver.models.variables import build_variables
+from solver.placement.batch import batch_sets
+from solver.problem import Policy
+from solver.state.state import State
+from tests.builders.problems import (
+    device_slots,
+    gang,
+    hard_topology,
+    nodes,
+    pod_rule,
+    problem,
+    queue,
+    role,
+    subgroup,
+)
+
+PAGE = (Path(__file__).parents[4] / "docs" / "model.md").read_text(encoding="utf-8")
+FAMILIES = set(re.findall(r"\*\*([a-z. -]+)\*\*", PAGE.split("## Objectives")[0]))
+
+
+def sets() -> Sets:
+    """A batch with rows of every family."""
+    world = problem(
+        nodes(2, leaf="s0", gpu=8, slots=device_slots("dev", 2, gpu=4)),
+        nodes(2, leaf="s1", gpu=8),
+        queue("a", guarantee={"gpu": 4}, capability={"gpu": 16}, strict_order=True),
+        queue("b", guarantee={"gpu": 4}, capability={"gpu": 16}),
+        gang("split", role(4, gpu=1), queue="a", subgroups=(subgroup(2),)),
+        gang("near", role(2, gpu=4), queue="a", topology=hard_topology(1)),
+        gang("open", role(2, minimum=1, gpu=3), role(2, minimum=1, gpu=2), queue="b", minimum=3),
+        gang("slots", role(1, gpu=4, slot_requests=[("dev", 1, {"gpu": 4})]), queue="b"),
+        gang("apart", role(2, gpu=1, owned_rules=[0], selecting_rules=[0]), queue="b"),
+        gang("beside", role(2, gpu=1, owned_rules=[1], selecting_rules=[1]), queue="b"),
+        gang("even", role(2, gpu=1, owned_rules=[2], selecting_rules=[2]), queue="b"),
+        hypernodes={"s0": (1, None), "s1": (1, None)},
+        policy=Policy(capacity=True),
+        pod_rules=tuple(pod_rule(kind, [0, 0, 1, 1]) for kind in ("anti-affinity", "affinity", "spread")),
+    )
+    return batch_sets(State.initial(world), range(len(world.gangs)))
+
+
+def rows(s: Sets) -> list[Row]:
+    x = build_variables(s)
+    return [row for family in CONSTRAINTS for row in family(s, x)]
+
+
+def test_no_two_rows_have_one_name() -> None:
+    names = [row.name for row in rows(sets())]
+    assert len(set(names)) == len(names)
+
+
+def test_the_page_has_every_family_and_the_model_every_family_of_the_page() -> None:
+    s = sets()
+    single = replace(s, buckets=tuple(replace(b, nodes=(n,)) for b in s.buckets for n in b.nodes))
+    families = {row.family for row in [*rows(s), *rows(single)]}
+    described = {name for name in FAMILIES if any(f == name or f.startswith(f"{name}.") for f in families)}
+    assert FAMILIES - described == {"pod rules"}
+    assert all(any(f == name or f.startswith(f"{name}.") for name in FAMILIES) for f in families)

@@ -87,7 +87,5 @@ def _slot_count_findings(x: CheckedPlan, g: int, decision: Decision) -> Iterator
                 and x.problem.nodes[node].slots[use.slot].slot_group == request.slot_group
             ]
             if sum(uses) != request.number * pods or max(uses) > pods:
-                yield (
-                    ("decisions", g, "slot_uses"),
-                    f"{pods} new pods of role {role} on node {node} do not each have {request.number} slots",
-                )
+                message = f"{pods} new pods of role {role} on node {node} do not each have {request.number} slots"
+                yield ("decisions", g, "slot_uses"), message

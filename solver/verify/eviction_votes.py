@@ -27,10 +27,8 @@ def gang_votes(x: CheckedPlan) -> Findings:
     """Where the plugin gang votes, no gang goes completely."""
     for g in sorted(x.decisions):
         if not x.remaining_pods[g] and any(not votes.whole_gangs for _, votes in _preemptors(x, g)):
-            yield (
-                ("decisions", g, "evicted_pods"),
-                "goes whole, though the plugin gang lets only what is above the minima go",
-            )
+            message = "goes whole, though the plugin gang lets only what is above the minima go"
+            yield ("decisions", g, "evicted_pods"), message
 
 
 def share_votes(x: CheckedPlan) -> Findings:
@@ -39,17 +37,10 @@ def share_votes(x: CheckedPlan) -> Findings:
     for g in sorted(x.decisions):
         for j, votes in _preemptors(x, g):
             left = _dominant_share(x, x.problem.gangs[g], x.remaining_pods[g])
-            gang = x.problem.gangs[j]
-            least = [minimum_demand(gang, r) for r in range(len(x.totals))]
-            if (
-                votes.compare_shares
-                and max((Fraction(a, t) for a, t in zip(least, x.totals, strict=True) if t), default=Fraction(0))
-                > left + SHARE_TOLERANCE
-            ):
-                yield (
-                    ("decisions", g, "evicted_pods"),
-                    f"keeps a smaller dominant share than gang {j} gets, which the plugin drf forbids",
-                )
+            least = (Fraction(minimum_demand(x.problem.gangs[j], r), t) for r, t in enumerate(x.totals) if t)
+            if votes.compare_shares and max(least, default=Fraction(0)) > left + SHARE_TOLERANCE:
+                message = f"keeps a smaller dominant share than gang {j} gets, which the plugin drf forbids"
+                yield ("decisions", g, "evicted_pods"), message
 
 
 def _dominant_share(x: CheckedPlan, gang: Gang, counts: PodCounts) -> Fraction:
@@ -140,10 +131,8 @@ def contention(x: CheckedPlan) -> Findings:
                 continue
             asked = {name for r, name in enumerate(x.problem.resources) if minimum_demand(gang, r)}
             if not asked & (x.deserved[mine].keys() | x.deserved[gang.queue].keys()):
-                yield (
-                    ("decisions", g, "evicted_for"),
-                    f"goes for gang {j}, and neither queue deserves anything of what that asks for",
-                )
+                message = f"goes for gang {j}, and neither queue deserves anything of what that asks for"
+                yield ("decisions", g, "evicted_for"), message
 
 
 VOTE_RULES = (gang_votes, share_votes, disruption_budgets, contention)

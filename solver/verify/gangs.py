@@ -35,10 +35,8 @@ def actions(x: CheckedPlan) -> Findings:
             continue
         kept = bool(x.running_pods[g]) and x.meets_minima(g, x.running_pods[g])
         if kept != (decision.action == "keep"):
-            yield (
-                ("decisions", g, "action"),
-                f"is {decision.action}, but its running pods {'' if kept else 'do not '}meet its minima",
-            )
+            message = f"is {decision.action}, but its running pods {'' if kept else 'do not '}meet its minima"
+            yield ("decisions", g, "action"), message
         if decision.action == "wait" and x.new_pods[g]:
             yield ("decisions", g, "placements"), "waits, yet gets new pods"
         if decision.action != "wait" and not x.meets_minima(g, x.placed_pods[g]):
@@ -50,10 +48,8 @@ def running_pods_stay(x: CheckedPlan) -> Findings:
     for g in sorted(x.decisions):
         for (role, node), pods in sorted(x.remaining_pods[g].items()):
             if x.placed_pods[g].get((role, node), 0) < pods:
-                yield (
-                    ("decisions", g, "placements"),
-                    f"{pods} running pods of role {role} on node {node} do not all stay",
-                )
+                message = f"{pods} running pods of role {role} on node {node} do not all stay"
+                yield ("decisions", g, "placements"), message
 
 
 def replicas(x: CheckedPlan) -> Findings:
@@ -62,10 +58,8 @@ def replicas(x: CheckedPlan) -> Findings:
         run, placed = x.pods_per_role(g, x.running_pods[g]), x.pods_per_role(g, x.placed_pods[g])
         for t, role in enumerate(gang.roles):
             if placed[t] > max(role.replicas, run[t]):
-                yield (
-                    ("decisions", g, "placements"),
-                    f"role {t} has {placed[t]} pods, more than its {role.replicas} replicas",
-                )
+                message = f"role {t} has {placed[t]} pods, more than its {role.replicas} replicas"
+                yield ("decisions", g, "placements"), message
 
 
 def domains(x: CheckedPlan) -> Findings:
@@ -81,10 +75,8 @@ def eligibility(x: CheckedPlan) -> Findings:
     for g, new in enumerate(x.new_pods):
         for role, node in new:
             if x.problem.nodes[node].node_class not in x.problem.gangs[g].roles[role].node_classes:
-                yield (
-                    ("decisions", g, "placements"),
-                    f"role {role} may not use node {node}: its kind is {x.problem.nodes[node].node_class}",
-                )
+                message = f"role {role} may not use node {node}: its class is {x.problem.nodes[node].node_class}"
+                yield ("decisions", g, "placements"), message
 
 
 def topology(x: CheckedPlan) -> Findings:

@@ -50,15 +50,12 @@ def anti_affinity(x: CheckedPlan) -> Findings:
                 continue
             owners = rule.owners_present[d] if rule.owners_present else 0
             for one in group:
-                others = sum(p.pods for p in group if p.is_selected and (one.is_new or p.is_new)) - (
-                    one.is_selected and one.is_new
-                )
+                others = sum(p.pods for p in group if p.is_selected and (one.is_new or p.is_new))
+                others -= one.is_selected and one.is_new
                 against = one.owns_rule and (others or (one.is_new and rule.selected_present[d]))
                 if against or (one.is_selected and one.is_new and owners):
-                    yield (
-                        ("decisions", one.gang, "placements"),
-                        f"role {one.role} is in domain {d} of rule {rho} with a pod that may not be there",
-                    )
+                    message = f"role {one.role} is in domain {d} of rule {rho} with a pod that may not be there"
+                    yield ("decisions", one.gang, "placements"), message
 
 
 def affinity(x: CheckedPlan) -> Findings:
@@ -70,29 +67,19 @@ def affinity(x: CheckedPlan) -> Findings:
     """
     for rho, rule in _rules_of_kind(x, "affinity"):
         groups = _pods_by_domain(x, rho)
-        safe = {d for d, pods in enumerate(rule.selected_present) if pods}
-        safe |= {
-            d
-            for d, group in groups.items()
-            if d is not None and any(p.is_selected and not (p.is_new and p.owns_rule) for p in group)
-        }
-        asking = {
-            d: [p for p in group if p.is_new and p.owns_rule]
-            for d, group in groups.items()
-            if any(p.is_new and p.owns_rule for p in group)
-        }
-        first = (
-            not safe
-            and len(asking) == 1
-            and None not in asking
-            and any(p.is_selected for group in asking.values() for p in group)
-        )
+        safe: set[int | None] = {d for d, pods in enumerate(rule.selected_present) if pods}
+        asking: dict[int | None, list[_PodGroup]] = {}
+        for d, group in groups.items():
+            if d is not None and any(p.is_selected and not (p.is_new and p.owns_rule) for p in group):
+                safe.add(d)
+            if owners := [p for p in group if p.is_new and p.owns_rule]:
+                asking[d] = owners
+        alone = not safe and len(asking) == 1 and None not in asking
+        first = alone and any(p.is_selected for group in asking.values() for p in group)
         for d, group in asking.items():
             if d is None or (d not in safe and not first):
-                yield (
-                    ("decisions", group[0].gang, "placements"),
-                    f"role {group[0].role} is in domain {d} of rule {rho} without the pods it needs",
-                )
+                message = f"role {group[0].role} is in domain {d} of rule {rho} without the pods it needs"
+                yield ("decisions", group[0].gang, "placements"), message
 
 
 def topology_spread(x: CheckedPlan) -> Findings:
@@ -108,10 +95,8 @@ def topology_spread(x: CheckedPlan) -> Findings:
         for d, group in groups.items():
             asking = [p for p in group if p.is_new and p.owns_rule]
             if asking and (d is None or count[d] - fewest > rule.max_skew):
-                yield (
-                    ("decisions", asking[0].gang, "placements"),
-                    f"role {asking[0].role} is in domain {d} of rule {rho}, which holds too many",
-                )
+                message = f"role {asking[0].role} is in domain {d} of rule {rho}, which holds too many"
+                yield ("decisions", asking[0].gang, "placements"), message
 
 
 POD_RULES = (anti_affinity, affinity, topology_spread)

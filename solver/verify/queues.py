@@ -19,10 +19,8 @@ def capability(x: CheckedPlan) -> Findings:
         for r, limit in enumerate(queue.capability):
             held = x.allocated_amounts[q][r] - x.evicted_amounts[q][r]
             if limit is not None and x.new_amounts[q][r] and held + x.new_amounts[q][r] > limit:
-                yield (
-                    ("queues", q, "capability", r),
-                    f"{limit} {x.problem.resources[r]} for {held} held and {x.new_amounts[q][r]} new",
-                )
+                message = f"{limit} {x.problem.resources[r]} for {held} held and {x.new_amounts[q][r]} new"
+                yield ("queues", q, "capability", r), message
 
 
 def closed_queues(x: CheckedPlan) -> Findings:
@@ -36,17 +34,12 @@ def closed_queues(x: CheckedPlan) -> Findings:
 def real_capability(x: CheckedPlan) -> Findings:
     """With capacity or proportion: as `capability`, with what the guarantees of others leave of the queue's capability."""
     for q, r, limit, tree in quotas.real_capability(x.problem):
-        before, added = (
-            (x.allocated_amounts[q][r], x.new_amounts[q][r])
-            if tree
-            else (x.own_allocated_amounts[q][r], x.own_new_amounts[q][r])
-        )
-        before -= x.evicted_amounts[q][r] if tree else x.own_evicted_amounts[q][r]
+        before, added = x.own_allocated_amounts[q][r] - x.own_evicted_amounts[q][r], x.own_new_amounts[q][r]
+        if tree:
+            before, added = x.allocated_amounts[q][r] - x.evicted_amounts[q][r], x.new_amounts[q][r]
         if added and before + added > limit:
-            yield (
-                ("queues", q, "guarantee", r),
-                f"others' guarantees leave {limit} {x.problem.resources[r]} for {before} held and {added} new",
-            )
+            message = f"others' guarantees leave {limit} {x.problem.resources[r]} for {before} held and {added} new"
+            yield ("queues", q, "guarantee", r), message
 
 
 def proportion(x: CheckedPlan) -> Findings:
@@ -114,10 +107,8 @@ def queue_use(x: CheckedPlan) -> Findings:
     due = quotas.deserved(x.problem)
     for q, use in enumerate(x.plan.queues):
         if use.allocated != x.allocated_amounts[q]:
-            yield (
-                ("queues", q, "allocated"),
-                f"is {use.allocated}, but {x.allocated_amounts[q]} were held before the plan",
-            )
+            message = f"is {use.allocated}, but {x.allocated_amounts[q]} were held before the plan"
+            yield ("queues", q, "allocated"), message
         more = vector_sum(x.new_amounts[q], x.evicted_amounts[q], -1)
         if use.admitted != more:
             yield ("queues", q, "admitted"), f"is {use.admitted}, but the plan adds {more}"
@@ -126,9 +117,7 @@ def queue_use(x: CheckedPlan) -> Findings:
             amount = due[q].get(name, Decimal(0))
             if name != "pods" and not amount - 1 < (claimed or 0) <= amount + quotas.RESOLUTION:
                 yield ("queues", q, "deserved"), f"is {claimed} {name} instead of {amount:f}"
-        share = (
-            max((amount / total for amount, total in zip(held, x.totals, strict=True) if total), default=0.0)
-            / x.problem.queues[q].weight
-        )
+        shares = (amount / total for amount, total in zip(held, x.totals, strict=True) if total)
+        share = max(shares, default=0.0) / x.problem.queues[q].weight
         if not abs(use.share - share) <= SHARE_TOLERANCE:
             yield ("queues", q, "share"), f"is {use.share!r} instead of {share!r}"

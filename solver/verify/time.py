@@ -29,10 +29,8 @@ def strict_order(x: CheckedPlan) -> Findings:
             if decision.action != "start" or x.problem.gangs[g].queue != q:
                 continue
             if first is not None and _serving_order_key(x.problem, g) > first:
-                yield (
-                    ("decisions", g, "action"),
-                    f"starts before gang {first[-1]}, which waits in the same strict queue",
-                )
+                message = f"starts before gang {first[-1]}, which waits in the same strict queue"
+                yield ("decisions", g, "action"), message
 
 
 def _serving_order_key(problem: Problem, g: int) -> tuple[int, bool, int, int]:
@@ -227,10 +225,8 @@ def _queues_at_start(x: CheckedPlan, held: Reservation, ended_gangs: set[int]) -
     for name, share in quotas.proportional_shares(x.problem).get(home, {}).items():
         r = x.problem.resources.index(name)
         if share < x.totals[r] and asked[home][r] and after[home][r] > share + quotas.RESOLUTION:
-            yield (
-                ("queues", home, "deserved", r),
-                f"{share:f} {name} deserved are too little when the reservation falls due",
-            )
+            message = f"{share:f} {name} deserved are too little when the reservation falls due"
+            yield ("queues", home, "deserved", r), message
     for where, r, fault in guarantee_shortfalls(x, before, after):
         if asked[home][r]:
             yield where, f"{fault}, when the reservation falls due"

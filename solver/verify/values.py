@@ -22,27 +22,18 @@ def objective_values(x: CheckedPlan) -> Findings:
     the seconds that its gang has run, at least 1; `victims` the gangs that lose any, `whole gangs` those of them of
     which nothing stays.
     """
-    gone = [
-        (x.problem.gangs[g], decision.evicted_pods)
-        for g, decision in sorted(x.decisions.items())
-        if decision.evicted_pods
-    ]
+    victims = [(g, x.problem.gangs[g], d.evicted_pods) for g, d in sorted(x.decisions.items()) if d.evicted_pods]
     evicted = {
-        "loss": sum(max(1, gang.loss) * place.pods for gang, pods in gone for place in pods),
-        "whole gangs": sum(
-            1 for g, decision in x.decisions.items() if decision.evicted_pods and not x.remaining_pods[g]
-        ),
-        "victims": len(gone),
+        "loss": sum(max(1, gang.loss) * place.pods for _, gang, pods in victims for place in pods),
+        "whole gangs": sum(1 for g, _, _ in victims if not x.remaining_pods[g]),
+        "victims": len(victims),
     }
     for b, batch in enumerate(x.plan.batches):
         counted = evicted | dict(_started_counts(x, batch))
         for o, objective in enumerate(batch.objectives):
             where = ("batches", b, "objectives", o)
-            better = (
-                objective.bound - objective.value
-                if objective.name not in MINIMISED
-                else objective.value - objective.bound
-            )
+            better = objective.bound - objective.value
+            better = -better if objective.name in MINIMISED else better
             if not better >= -ROUNDING * max(1.0, abs(objective.value)):
                 yield where, f"the bound {objective.bound} is on the wrong side of the value {objective.value}"
             if objective.name in counted and not abs(objective.value - counted[objective.name]) <= ROUNDING:
@@ -53,24 +44,14 @@ def objective_values(x: CheckedPlan) -> Findings:
 
 
 def _started_counts(x: CheckedPlan, batch: Batch) -> Iterator[tuple[str, int]]:
-    """(name, the number of gangs that it should be)."""
+    """(objective that counts gangs, the number that it should be)."""
     gangs = [x.problem.gangs[g] for g in batch.gangs if g in x.decisions and x.decisions[g].action == "start"]
     for objective in batch.objectives:
-        level = GANGS_OBJECTIVE.fullmatch(objective.name)
-        if level is not None:
-            mine = [
-                gang
-                for gang in gangs
-                if gang.priority == int(level["priority"]) and gang.overdue == bool(level["overdue"])
-            ]
-            yield (
-                objective.name,
-                sum(
-                    1
-                    for gang in mine
-                    if level["rank"] is None or x.problem.queues[gang.queue].priority == int(level["rank"])
-                ),
-            )
+        if level := GANGS_OBJECTIVE.fullmatch(objective.name):
+            mine = [g for g in gangs if g.priority == int(level["priority"]) and g.overdue == bool(level["overdue"])]
+            if level["rank"] is not None:
+                mine = [g for g in mine if x.problem.queues[g.queue].priority == int(level["rank"])]
+            yield objective.name, len(mine)
 
 
 VALUE_RULES = (objective_values,)

@@ -1,5 +1,4 @@
-"""The command line of the compiler: the root group `gangplan`, the options that commands share, and how they load and
-complain.
+"""The command line of the compiler: the root group `gangplan`, and the options, loading and reporting of its commands.
 
 Commands are imported when they are called, so that `--help` and a mistyped name answer at once. A command that needs
 more than files lives in a higher layer and is added to the group there (`cli.add_lazy`).
@@ -11,9 +10,10 @@ import importlib
 import os
 import sys
 from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass
+from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -29,7 +29,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are "module:attribute" until somebody calls them."""
+    """A group whose commands are imported when they are called; until then they are "module:attribute"."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -77,7 +77,8 @@ def _print_version(ctx: click.Context, param: click.Parameter, wanted: bool) -> 
     help="Show the version and exit.",
 )
 def cli() -> None:
-    """Compile queues, topology and jobs from a git repository into a proven gang placement for Kubernetes and Volcano."""
+    """Compile queues, topology and jobs from a git repository into a proven gang placement for Kubernetes and
+    Volcano."""
 
 
 for _name, _short_help in (
@@ -91,25 +92,42 @@ for _name, _short_help in (
     cli.add_lazy(_name, f"compiler.cli.{_name}:{_name}", _short_help)
 
 
-def repo_options(command: Command) -> Command:
-    """--repo, --cluster, --state: what a command compiles."""
+@dataclass(frozen=True, slots=True)
+class CompileInputs:
+    """What a command compiles, and where parts of the plan are worked out."""
+
+    repo: Path
+    cluster: str | None
+    state_file: Path | None
+    executor: str
+
+
+def compile_options(command: Command) -> Command:
+    """--repo, --cluster, --state and --executor, given to the command as `inputs`."""
+
+    @wraps(command)
+    def with_inputs(
+        *args: Any, repo: Path, cluster: str | None, state_file: Path | None, executor: str, **options: Any
+    ) -> Any:
+        return command(*args, inputs=CompileInputs(repo, cluster, state_file, executor), **options)
+
+    state = click.Path(dir_okay=False, path_type=Path)
+    decorated: Any = executor_option(with_inputs)
     for option in (
-        click.option(
-            "--state",
-            "state_file",
-            type=click.Path(dir_okay=False, path_type=Path),
-            help="What the cluster holds (see snapshot).",
-        ),
+        click.option("--state", "state_file", type=state, help="What the cluster holds (see snapshot)."),
         click.option("--cluster", help="Which cluster of the repository; needed only when there are several."),
-        click.option(
-            "--repo",
-            type=click.Path(exists=True, file_okay=False, path_type=Path),
-            default=".",
-            help="The repository. [default: this directory]",
-        ),
+        repo_option,
     ):
-        command = option(command)
-    return command
+        decorated = option(decorated)
+    return cast(Command, decorated)
+
+
+repo_option = click.option(
+    "--repo",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=".",
+    help="The repository. [default: this directory]",
+)
 
 
 def _validate_executor(ctx: click.Context, param: click.Parameter, name: str) -> str:
@@ -130,7 +148,8 @@ def executor_option(command: Command) -> Command:
         callback=_validate_executor,
         show_default=True,
         metavar="processes|local|dask://HOST:PORT",
-        help="Who works out parts of a large plan: processes of this machine, nobody else, or a running Dask cluster. The plan is the same.",
+        help="Who works out parts of a large plan: processes of this machine, nobody else, or a running Dask cluster. "
+        "The plan is the same.",
     )(command)
 
 
@@ -142,25 +161,24 @@ def output_option(command: Command) -> Command:
     )
 
 
-def compile_and_report(
-    ctx: click.Context, repo: Path, cluster: str | None, state_file: Path | None, executor: str
-) -> Outcome:
-    """Compile, and say what is wrong on stderr."""
+def compile_and_report(ctx: click.Context, inputs: CompileInputs) -> Outcome:
+    """Compile, and print the diagnostics to stderr."""
     from compiler.cli.executor import open_executor
     from compiler.cluster_state.state import StateError
     from compiler.pipeline import compile_repository
 
     try:
-        with open_executor(executor) as mapper:
-            outcome = compile_repository(load_tree(ctx, repo), cluster, load_state_file(state_file), mapper=mapper)
+        with open_executor(inputs.executor) as mapper:
+            tree, state = load_tree(ctx, inputs.repo), load_state_file(inputs.state_file)
+            outcome = compile_repository(tree, inputs.cluster, state, mapper=mapper)
     except StateError as error:
-        raise click.ClickException(f"{state_file}: {error}") from error
+        raise click.ClickException(f"{inputs.state_file}: {error}") from error
     print_diagnostics(outcome)
     return outcome
 
 
 def load_tree(ctx: click.Context, repo: Path) -> Repository:
-    """By the loader that a higher layer put into `ctx.obj` (it knows the dates of commits), else as the files stand."""
+    """By the loader that a higher layer put into `ctx.obj` (it knows the dates of commits), else from the files."""
     if callable(ctx.obj):
         tree: Repository = ctx.obj(repo)
         return tree

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from compiler.cli import load_tree, wants_colour
+from compiler.cli import load_tree, repo_option, wants_colour
 
 if TYPE_CHECKING:
     from compiler.diagnostics import Diagnostic
@@ -21,21 +21,14 @@ FORMATS = ("text", "json", "github", "sarif", "junit")
 
 @click.command()
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[PATH]...")
-@click.option(
-    "--repo",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    default=".",
-    help="The repository. [default: this directory]",
-)
+@repo_option
 @click.option("--cluster", help="Check against this cluster only. [default: each one]")
 @click.option("-o", "--output", type=click.Choice(("text", "json")), help="Output format, the same as --format.")
 @click.option(
     "--format", "form", type=click.Choice(FORMATS), help="Output format. [default: github in GitHub Actions, else text]"
 )
 @click.option("--strict", is_flag=True, help="Warnings fail the check too.")
-@click.pass_context
 def check(
-    ctx: click.Context,
     paths: Sequence[Path],
     repo: Path,
     cluster: str | None,
@@ -49,6 +42,7 @@ def check(
     folders are reported. A single PATH that is a repository itself (it holds cluster-specs/ or jobs/) is checked in
     place of --repo.
     """
+    ctx = click.get_current_context()
     if output and form and output != form:
         raise click.UsageError("-o and --format ask for different formats", ctx)
     chosen = form or output or ("github" if os.environ.get("GITHUB_ACTIONS") == "true" else "text")
@@ -56,22 +50,17 @@ def check(
         repo, paths = paths[0], ()
     wanted = [_path_in_repository(ctx, repo, path) for path in paths]
     tree = load_tree(ctx, repo)
-    found = [
-        diagnostic
-        for diagnostic in repository_diagnostics(tree, cluster)
-        if not wanted or _is_selected(diagnostic.position.file, wanted)
-    ]
+    found = [one for one in repository_diagnostics(tree, cluster) if _is_selected(one.position.file, wanted)]
     click.echo(_report_text(found, chosen, tree), nl=False)
-    failed = any(
-        diagnostic.severity == "error" or (strict and diagnostic.severity == "warning") for diagnostic in found
-    )
+    fatal = ("error", "warning") if strict else ("error",)
+    failed = any(diagnostic.severity in fatal for diagnostic in found)
     if chosen in ("text", "github"):
         _print_summary(found, tree)
     ctx.exit(1 if failed else 0)
 
 
 def repository_diagnostics(tree: Repository, cluster: str | None) -> tuple[Diagnostic, ...]:
-    """The problems of the chosen cluster, or of every cluster in turn; one that all of them share is told once."""
+    """The problems of the chosen cluster, or of all clusters; one that several share is reported once."""
     from compiler.diagnostics import sorted_diagnostics
     from compiler.reading import read_specs
 
@@ -94,7 +83,8 @@ def _path_in_repository(ctx: click.Context, repo: Path, path: Path) -> str:
 
 
 def _is_selected(file: str, wanted: Sequence[str]) -> bool:
-    return any(path == "." or file == path or file.startswith(f"{path}/") for path in wanted)
+    """Whether the file is one of the paths or inside one; without paths every file is."""
+    return not wanted or any(path == "." or file == path or file.startswith(f"{path}/") for path in wanted)
 
 
 def _report_text(diagnostics: Sequence[Diagnostic], form: str, tree: Repository) -> str:

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import click
 
-from compiler.cli import compile_and_report, echo, executor_option, repo_options
+from compiler.cli import CompileInputs, compile_and_report, compile_options, echo
 
 
 @click.command(name="compile")
-@repo_options
-@executor_option
+@compile_options
 @click.option(
     "-o",
     "--output",
@@ -22,13 +21,13 @@ from compiler.cli import compile_and_report, echo, executor_option, repo_options
 )
 @click.pass_context
 def compile(  # noqa: A001 - the command's name
-    ctx: click.Context, repo: Path, cluster: str | None, state_file: Path | None, executor: str, folder: Path | None
+    ctx: click.Context, inputs: CompileInputs, folder: Path | None
 ) -> None:
     """Write the bound manifests in the order of their application, the scheduler ConfigMap and gangplan.lock."""
     from compiler.emit.lock import LOCK_FILE, lock_text
     from compiler.emit.texts import manifest_texts, stream_text, texts_by_file
 
-    outcome = compile_and_report(ctx, repo, cluster, state_file, executor)
+    outcome = compile_and_report(ctx, inputs)
     if not outcome.ok:
         ctx.exit(outcome.exit_code())
     texts = manifest_texts(outcome)

@@ -25,11 +25,11 @@ through its scheduler."""
 
 
 class ExecutorError(ValueError):
-    """An executor that there is none of, or that cannot be had here; the message says what to do."""
+    """An unknown or unavailable executor; the message says what to do."""
 
 
 def check_executor(name: str) -> None:
-    """Raises ExecutorError when there can be no executor of that name here."""
+    """Raises ExecutorError for a name of no available executor."""
     if name in ("local", "processes"):
         return
     if not re.fullmatch(r"dask://\S+:\d+", name):

@@ -2,45 +2,46 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from compiler.cli import compile_and_report, echo, executor_option, output_option, repo_options, terminal_style
+from compiler.cli import CompileInputs, compile_and_report, compile_options, echo, output_option, terminal_style
+
+if TYPE_CHECKING:
+    from compiler.outcome import Outcome
 
 
 @click.command()
 @click.argument("job")
-@repo_options
-@executor_option
+@compile_options
 @output_option
 @click.pass_context
-def explain(
-    ctx: click.Context, job: str, repo: Path, cluster: str | None, state_file: Path | None, executor: str, output: str
-) -> None:
+def explain(ctx: click.Context, job: str, inputs: CompileInputs, output: str) -> None:
     """Say why JOB (its name, or namespace/name) starts or waits, and what would help."""
-    import difflib
-
     from compiler.views import data, machine
     from compiler.views.explanation import explanation_text
 
-    outcome = compile_and_report(ctx, repo, cluster, state_file, executor)
-    found = [decided for decided in outcome.decisions if job in (decided.name, decided.gang.document.name)]
-    broken = {d.object for d in outcome.diagnostics if d.severity == "error"}
-    if not found and any(
-        document.display_name in broken and job in (document.name, f"{document.namespace}/{document.name}")
-        for document in outcome.specs.documents
-    ):
-        raise click.ClickException(f"{job} has errors (see above) and is in no plan until they are mended")
+    outcome = compile_and_report(ctx, inputs)
+    found = [decision for decision in outcome.decisions if job in (decision.name, decision.gang.document.name)]
     if not found:
-        close = difflib.get_close_matches(
-            job, [n for d in outcome.decisions for n in (d.name, d.gang.document.name)], n=1
-        )
-        raise click.UsageError(
-            f"there is no job {job!r} in the plan{f'; did you mean {close[0]}?' if close else ''}", ctx
-        )
+        raise _unknown_job(ctx, outcome, job)
     if output == "text":
-        echo("\n".join(explanation_text(outcome, decided, terminal_style()) for decided in found))
+        echo("\n".join(explanation_text(outcome, decision, terminal_style()) for decision in found))
     else:
-        echo(machine.FORMATS[output]({"jobs": [data.gang_entry(decided) for decided in found]}))
+        echo(machine.FORMATS[output]({"jobs": [data.gang_entry(decision) for decision in found]}))
     ctx.exit(0)
+
+
+def _unknown_job(ctx: click.Context, outcome: Outcome, job: str) -> click.ClickException:
+    """Why there is no such job in the plan: its document has errors, or the name is wrong."""
+    import difflib
+
+    broken = {diagnostic.object for diagnostic in outcome.diagnostics if diagnostic.severity == "error"}
+    documents = [document for document in outcome.specs.documents if document.display_name in broken]
+    if any(job in (document.name, f"{document.namespace}/{document.name}") for document in documents):
+        return click.ClickException(f"{job} has errors (see above) and is in no plan until they are mended")
+    names = [name for decision in outcome.decisions for name in (decision.name, decision.gang.document.name)]
+    close = difflib.get_close_matches(job, names, n=1)
+    hint = f"; did you mean {close[0]}?" if close else ""
+    return click.UsageError(f"there is no job {job!r} in the plan{hint}", ctx)

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
-from compiler.cli import compile_and_report, echo, executor_option, output_option, repo_options, terminal_style
+from compiler.cli import CompileInputs, compile_and_report, compile_options, echo, output_option, terminal_style
 
 
 @click.command()
-@repo_options
-@executor_option
+@compile_options
 @output_option
 @click.option("--detailed-exitcode", is_flag=True, help="Exit with 2 when the plan changes something.")
 @click.option("--timings", is_flag=True, help="Show how long each batch took (no longer the same bytes each time).")
 @click.pass_context
 def plan(
     ctx: click.Context,
-    repo: Path,
-    cluster: str | None,
-    state_file: Path | None,
-    executor: str,
+    inputs: CompileInputs,
     output: str,
     detailed_exitcode: bool,
     timings: bool,
@@ -29,7 +23,7 @@ def plan(
     """Show what would start where, what is kept, and what waits and why. Nothing is changed anywhere."""
     from compiler.views import data, machine, text
 
-    outcome = compile_and_report(ctx, repo, cluster, state_file, executor)
+    outcome = compile_and_report(ctx, inputs)
     if output == "text":
         echo(text.plan_text(outcome, terminal_style(), timings=timings))
     else:

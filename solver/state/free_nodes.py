@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -90,6 +90,10 @@ class FreeNodes:
         other = FreeNodes(self.vectors, self.rule_counts, self.overcommitted)
         other.slot_layout = {node: dict(layout) for node, layout in self.slot_layout.items()}
         return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        """As of a copy: what is sent to another process needs no log and no cache."""
+        return {**vars(self), "_log": [], "_fit_counts": {}}
 
     @property
     def net_vectors(self) -> FreeVectors:

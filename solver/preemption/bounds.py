@@ -1,13 +1,12 @@
-"""Where room for one gang is cheapest to make: a lower bound on the loss for every domain and node, so that a model of
-a large cluster can be written over the few nodes that matter, and its answer still be proved.
+"""Lower bounds on the loss of one gang's start, per domain and node, so that a model of a large cluster can be written
+over the few nodes that matter, and its answer still be proved.
 
-On node i, k pods of a role that asks for `a` cannot be held with less loss than
+On node i, k pods of a role that requests `a` cannot be held with less loss than
 
     c_i(k) = max over r of F_ir(k a_r - free_ir)        F_ir(x): the least loss of x of resource r, were the victims' pods there divisible
 
-where what the cells of a division have of a resource in sum, and portions ask of it, counts as a resource of its own.
-It is convex in k. So the least sum over a domain of `need` pods is that of the smallest steps c_i(k) - c_i(k - 1); no
-gang rule makes it smaller.
+where the sum of a resource over the slots of one group counts as a resource of its own. c_i is convex. So the least sum
+over a domain of the required pods is that of the smallest steps c_i(k) - c_i(k - 1); no gang rule makes it smaller.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -22,60 +22,58 @@ from solver.models.sets import Sets
 from solver.problem import Problem, Vector
 from solver.semantics.device_slots import UNLIMITED, FreeVectors
 from solver.semantics.eviction_rights import Victim, loss_per_pod
+from solver.semantics.gang_classes import ClassRole
 
 
 @dataclass(frozen=True, slots=True)
 class NodeChoice:
-    """nodes: where the model may place. beyond: no placement that touches another node loses less than this."""
+    """nodes: where the model may place. outside_bound: no placement that touches another node loses less."""
 
     nodes: frozenset[int]
     outside_bound: float
 
 
 EvictablePods = list[tuple[int, Vector, int]]
-"""(loss, what each gives back, how many) of the pods on a node that may go: of the node's resources, then of each
-division's."""
+"""(loss, amounts that each returns, number) of the pods on a node that may go: of the node, then of each slot group."""
 
 
 def evictable_pods(problem: Problem, victims: Sequence[Victim]) -> dict[int, EvictablePods]:
-    """Node -> the pods there that may be evicted. Of several pods that share what they hold of cells, the first are
-    said to hold all of it."""
+    """Node -> the pods there that may be evicted. Of several pods that share slots, the first are said to hold all of
+    them."""
     found: dict[int, EvictablePods] = {}
     for v in victims:
         gang = problem.gangs[v.gang]
+        loss = loss_per_pod(gang)
         for p in v.running:
-            request, here = gang.roles[p.role].request, found.setdefault(p.node, [])
+            request, pods = gang.roles[p.role].request, found.setdefault(p.node, [])
             held = [h for h in v.held_shares if (h.role, h.node) == (p.role, p.node)]
             if not held:
-                here.append((loss_per_pod(gang), extended_vector(problem, request, ()), p.pods))
-            for k in range(p.pods) if held else ():
-                here.append(
-                    (
-                        loss_per_pod(gang),
-                        extended_vector(problem, request, ((h.slot_group, 1, h.share) for h in held if h.pods > k)),
-                        1,
-                    )
-                )
+                pods.append((loss, extended_vector(problem, request, ()), p.pods))
+                continue
+            for k in range(p.pods):
+                slots = ((h.slot_group, 1, h.share) for h in held if h.pods > k)
+                pods.append((loss, extended_vector(problem, request, slots), 1))
     return found
 
 
-def extended_vector(problem: Problem, request: Vector, slot_requests: Iterable[tuple[int, int, Vector]]) -> Vector:
-    """The request, and behind it in sum what is asked, or held, of the cells of each division. parts: (division, cells,
-    share of each)."""
+def extended_vector(problem: Problem, request: Vector, slots: Iterable[tuple[int, int, Vector]]) -> Vector:
+    """The request, and behind it the sums over the slots of each group. slots: (group, number, share of each)."""
     width = len(problem.resources)
     sums = [0] * (len(problem.slot_groups) * width)
-    for division, number, share in slot_requests:
+    for group, number, share in slots:
         for r, amount in enumerate(share):
-            sums[division * width + r] += number * amount
+            sums[group * width + r] += number * amount
     return (*request, *sums)
 
 
 def loss_steps(request: Vector, free: Vector, pods: EvictablePods, max_pods: int) -> list[float]:
-    """c(1) - c(0), c(2) - c(1), ... for one node, as long as k <= most pods can be held."""
+    """c(1) - c(0), c(2) - c(1), ... for one node, as long as k <= max_pods pods can be held."""
     curves = []
     for r, a in enumerate(request):
         if a:
-            segments = sorted((cost / take[r], take[r], number) for cost, take, number in pods if take[r])
+            segments = sorted(
+                (cost / returned[r], returned[r], number) for cost, returned, number in pods if returned[r]
+            )
             curves.append((a, free[r], segments))
     found: list[float] = []
     last = 0.0
@@ -91,86 +89,68 @@ def loss_steps(request: Vector, free: Vector, pods: EvictablePods, max_pods: int
 def _fractional_loss(segments: list[tuple[float, int, int]], amount: int) -> float:
     """F(amount): the cheapest pods first, the last one in part."""
     total = 0.0
-    for density, holds, number in segments:
+    for density, returned, number in segments:
         for _ in range(number):
             if amount <= 0:
                 return total
-            total += density * min(amount, holds)
-            amount -= holds
+            total += density * min(amount, returned)
+            amount -= returned
     return total if amount <= 0 else math.inf
 
 
 class LossBounds:
-    """The bounds for the one gang of `s`, whose free vectors count every victim as gone; `free`: what is free while
-    none of them is."""
+    """The bounds for the one gang of `s`, whose free vectors count every victim as gone. free: what is free while none
+    of them is."""
 
     def __init__(self, s: Sets, free: FreeVectors, victims: Sequence[Victim]) -> None:
         self.s, self.gang_class = s, s.gang_classes[0]
-        pods = evictable_pods(s.problem, victims)
         self.domain_nodes: Mapping[int, tuple[int, ...]] = {
-            h: tuple(n for i in at for n in s.buckets[i].nodes) for h, at in s.buckets_in[0].items()
+            h: tuple(n for i in buckets for n in s.buckets[i].nodes) for h, buckets in s.buckets_in[0].items()
         }
-        self.surplus_nodes = {
-            p.node for v in victims for p in v.running if v.max_surplus and v.surplus_per_role[p.role]
-        }
+        self.surplus_nodes: set[int] = set()
         """Nodes with pods that may go while their gang stays: before others that are as cheap."""
+        for v in victims:
+            if v.max_surplus:
+                self.surplus_nodes |= {p.node for p in v.running if v.surplus_per_role[p.role]}
+        amounts = np.concatenate([free.amounts, free.slots.sum(axis=2).reshape(len(free.amounts), -1)], axis=1)
+        pods = evictable_pods(s.problem, victims)
+        self.role_steps = [self._steps_of(role, amounts.tolist(), pods) for role in self.gang_class.roles]
+
+    def _steps_of(
+        self, role: ClassRole, free: list[list[int]], pods: Mapping[int, EvictablePods]
+    ) -> dict[int, list[float]]:
+        """Node that the role may use -> its loss steps."""
+        slots = ((a.slot_group, a.number, a.share) for a in role.pod_request.slot_requests)
+        request, most = extended_vector(self.s.problem, role.request, slots), min(role.max_pods, UNLIMITED)
         nodes = sorted(n for inside in self.domain_nodes.values() for n in inside)
-        there = np.concatenate([free.amounts, free.slots.sum(axis=2).reshape(len(free.amounts), -1)], axis=1)
-        self.role_steps: list[dict[int, list[float]]] = [
-            {
-                n: loss_steps(
-                    extended_vector(
-                        s.problem,
-                        role.request,
-                        ((p.slot_group, p.number, p.share) for p in role.pod_request.slot_requests),
-                    ),
-                    tuple(there[n].tolist()),
-                    pods.get(n, []),
-                    min(role.max_pods, UNLIMITED),
-                )
-                for n in nodes
-                if s.problem.nodes[n].node_class in role.node_classes
-            }
-            for role in self.gang_class.roles
-        ]
+        eligible = (n for n in nodes if self.s.problem.nodes[n].node_class in role.node_classes)
+        return {n: loss_steps(request, tuple(free[n]), pods.get(n, []), most) for n in eligible}
 
     def choose_nodes(self, size: int) -> NodeChoice:
-        """The cheapest domains, and of each the cheapest nodes, until there are `size` nodes; all of the first domain's
+        """The cheapest domains, and of each the cheapest nodes, until there are `size` nodes; of the first domain all
         that are needed."""
         chosen: set[int] = set()
-        beyond = math.inf
+        outside = math.inf
         for least, h in sorted((self._domain_bound(h), h) for h in self.domain_nodes):
             if math.isinf(least):
                 break
             if len(chosen) >= size:
-                beyond = min(beyond, least)
+                outside = min(outside, least)
                 continue
-            ranked = sorted(
-                (cost, n not in self.surplus_nodes, n)
-                for n, cost in self._node_bounds(h).items()
-                if not math.isinf(cost)
-            )
+            bounds = self._node_bounds(h)
+            ranked = sorted((cost, n not in self.surplus_nodes, n) for n, cost in bounds.items() if math.isfinite(cost))
             room = max(1, size - len(chosen))
             chosen |= {n for _, _, n in ranked[:room]}
-            beyond = min([beyond, *(cost for cost, _, _ in ranked[room:])])
-        return NodeChoice(frozenset(chosen), beyond)
+            outside = min([outside, *(cost for cost, _, _ in islice(ranked, room, None))])
+        return NodeChoice(frozenset(chosen), outside)
 
     def _sorted_steps(self, t: int, h: int) -> list[float]:
         return sorted(step for n in self.domain_nodes[h] for step in self.role_steps[t].get(n, ()))
 
     def _domain_bound(self, h: int) -> float:
         """No placement inside h loses less."""
-        return max(
-            (
-                self._cheapest_sum(self._sorted_steps(t, h), role.min_pods)
-                for t, role in enumerate(self.gang_class.roles)
-            ),
-            default=0.0,
-        )
-
-    @staticmethod
-    def _cheapest_sum(ranked: list[float], need: int) -> float:
-        return math.inf if len(ranked) < need else sum(ranked[:need])
+        roles = enumerate(self.gang_class.roles)
+        return max((_cheapest_sum(self._sorted_steps(t, h), role.min_pods) for t, role in roles), default=0.0)
 
     def _node_bounds(self, h: int) -> dict[int, float]:
         """Node of h -> no placement inside h that uses it loses less: the domain's own bound, with one pod of some role
@@ -178,9 +158,12 @@ class LossBounds:
         least = self._domain_bound(h)
         found = dict.fromkeys(self.domain_nodes[h], math.inf)
         for t, role in enumerate(self.gang_class.roles):
-            ranked = self._sorted_steps(t, h)
-            others = self._cheapest_sum(ranked, max(0, role.min_pods - 1))
+            others = _cheapest_sum(self._sorted_steps(t, h), max(0, role.min_pods - 1))
             for n in self.domain_nodes[h]:
-                for step in self.role_steps[t].get(n, ())[:1]:
-                    found[n] = min(found[n], max(least, others + step))
+                for first in self.role_steps[t].get(n, ())[:1]:
+                    found[n] = min(found[n], max(least, others + first))
         return found
+
+
+def _cheapest_sum(ranked: list[float], number: int) -> float:
+    return math.inf if len(ranked) < number else sum(ranked[:number])

@@ -29,7 +29,7 @@ MIN_RISE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """admitted: the gangs that start. pods: (shape, role, place) -> pods, a place-level assignment that realises it."""
+    """admitted: the gangs that start. pods: (k, role, bucket) -> pods of a solution that starts them."""
 
     admitted: tuple[int, ...]
     pods: Mapping[tuple[int, int, int], int]
@@ -37,8 +37,7 @@ class Admission:
 
 
 def solve_admission(s: Sets, floor: Placements, options: Options) -> Admission:
-    """Maximise goal after goal. greedy: the placements that the greedy found, the incumbent and the floor of every
-    goal."""
+    """Maximise goal after goal. floor: what the greedy started, the incumbent."""
     x = variables.build_variables(s)
     constraints.add_constraints(s, x)
     lex = LexicographicSolver(x.model, options, incumbent_values(s, x, floor))
@@ -68,12 +67,33 @@ def solve_admission(s: Sets, floor: Placements, options: Options) -> Admission:
 
 
 def solve_first_goal(s: Sets, floor: Placements, options: Options) -> Admission:
-    """What is placed of the highest level, and nothing after it."""
+    """The first goal only: what is placed of the highest level."""
     x = variables.build_variables(s)
     constraints.add_constraints(s, x)
     lex = LexicographicSolver(x.model, options, incumbent_values(s, x, floor))
     lex.maximise_and_hold(objectives.placed_resources(s, x, s.precedence_levels[0]))
     return Admission(_oldest_gangs(s, x, lex.values), pods_per_bucket(x, lex.values), tuple(lex.objectives))
+
+
+@dataclass(frozen=True, slots=True)
+class FairShares:
+    """goals: queue -> its share with its gangs of one precedence level, in units of `unit`."""
+
+    goals: dict[int, Goal]
+    label: str
+    unit: float
+
+
+def _fair_shares(
+    s: Sets, x: Variables, lex: LexicographicSolver, at: PrecedenceLevel, group: SiblingQueues
+) -> FairShares:
+    """The shares of these siblings, with values in the known solution."""
+    shares, unit = objectives.share_goals(s, x, at, group)
+    for share in shares.values():
+        lex.values |= share.own_values(lex.values)
+        lex.completions.append(share.own_values)
+    goals = {q: share.goal for q, share in shares.items()}
+    return FairShares(goals, f"share[{s.level_label(at)}]{group.name}", unit)
 
 
 def _fill_progressively(
@@ -86,12 +106,8 @@ def _fill_progressively(
 
     After each level as many queues as possible are kept above it; with two queues left both ways are tried.
     """
-    shares, unit = objectives.share_goals(s, x, at, group)
-    label = f"share[{s.level_label(at)}]{group.name}"
-    for share in shares.values():
-        lex.values |= share.own_values(lex.values)
-        lex.completions.append(share.own_values)
-    active = {q: share.goal for q, share in shares.items()}
+    shares = _fair_shares(s, x, lex, at, group)
+    label, unit, active = shares.label, shares.unit, shares.goals
     floors = _share_floors(lex, active)
     for level in range(1, lex.options.budget.fair_levels + 1):
         name = f"{label} level {level}"
@@ -109,7 +125,7 @@ def _fill_progressively(
             return
         risen = _maximise_queues_above(lex, rest, reached, f"{label} queues above level {level}")
         if any(lex.values[b.name] < MIN_RISE for b in risen.values()):
-            _raise_some_queues(lex, rest, risen, reached, label, level, unit)
+            _raise_some_queues(lex, shares, risen, reached, level)
             return
         active = {q: rest[q] for q in risen}
         if not active:
@@ -127,11 +143,8 @@ def _raise_lowest_share(
     Where no better solution is found every queue is held at its share in the known one; else the queues above the level
     share by what is placed.
     """
-    shares, unit = objectives.share_goals(s, x, at, group)
-    for share in shares.values():
-        lex.values |= share.own_values(lex.values)
-        lex.completions.append(share.own_values)
-    goals, raised = [share.goal for share in shares.values()], False
+    shares = _fair_shares(s, x, lex, at, group)
+    goals, raised = [*shares.goals.values()], False
     for level in range(1, lex.options.budget.fair_levels + 1):
         low = min(
             (lex.value_of(goal) for goal in goals if lex.value_of(goal) < goal.upper_bound - FEASIBILITY_TOLERANCE),
@@ -143,13 +156,8 @@ def _raise_lowest_share(
             lex.hold_goal(goal, goal.upper_bound)
             goals.remove(goal)
         known = dict(lex.values)
-        reached = maximise_minimum(
-            lex,
-            goals,
-            f"share[{s.level_label(at)}]{group.name} level {level}",
-            unit,
-            nodes=lex.options.budget.share_nodes,
-        )
+        name, nodes = f"{shares.label} level {level}", lex.options.budget.share_nodes
+        reached = maximise_minimum(lex, goals, name, shares.unit, nodes=nodes)
         if reached <= low + FEASIBILITY_TOLERANCE * max(1.0, low):
             lex.values |= known
             break
@@ -165,21 +173,15 @@ def _hold_greedy_shares(
 ) -> None:
     """For a very large model: hold every queue at its share in the known solution, the greedy's (lowest share first);
     an LP bounds the level."""
-    shares, unit = objectives.share_goals(s, x, at, group)
-    for share in shares.values():
-        lex.values |= share.own_values(lex.values)
-        lex.completions.append(share.own_values)
-    short = [share.goal for share in shares.values() if lex.value_of(share.goal) < share.goal.upper_bound]
+    shares = _fair_shares(s, x, lex, at, group)
+    short = [goal for goal in shares.goals.values() if lex.value_of(goal) < goal.upper_bound]
     if short:
         level = min(lex.value_of(goal) for goal in short)
-        rising = [share.goal for share in shares.values() if share.goal.upper_bound > level]
-        lex.record_objective(
-            f"share[{s.level_label(at)}]{group.name} level 1",
-            level * unit,
-            max(level, relaxed_minimum_bound(lex, rising)) * unit,
-        )
-    for share in shares.values():
-        lex.hold_goal(share.goal, lex.value_of(share.goal))
+        rising = [goal for goal in shares.goals.values() if goal.upper_bound > level]
+        bound = max(level, relaxed_minimum_bound(lex, rising))
+        lex.record_objective(f"{shares.label} level 1", level * shares.unit, bound * shares.unit)
+    for goal in shares.goals.values():
+        lex.hold_goal(goal, lex.value_of(goal))
 
 
 def _share_floors(lex: LexicographicSolver, goals: dict[int, Goal]) -> dict[int, pulp.LpVariable]:
@@ -255,21 +257,15 @@ def _maximise_queues_above(
 
 
 def _raise_some_queues(
-    lex: LexicographicSolver,
-    goals: dict[int, Goal],
-    risen: dict[int, pulp.LpVariable],
-    low: float,
-    label: str,
-    level: int,
-    unit: float,
+    lex: LexicographicSolver, shares: FairShares, risen: dict[int, pulp.LpVariable], low: float, level: int
 ) -> None:
     """The levels above `low` where not all queues that may be above it can be so together: which ones are is left open
     until the end.
 
-    max t       share_q >= t - (T - low) (1 - b_q)                     the lowest of those that are above, whoever they
-    are max sum c   share_q >= low + (t - low) b_q + c_q / 2,  c_q <= b_q   how many of them are above t; these are the
-    b of the next level
+    max t       share_q >= t - (T - low) (1 - b_q)                          the lowest share of those that are above
+    max sum c   share_q >= low + (t - low) b_q + c_q / 2,  c_q <= b_q       how many are above t: b of the next level
     """
+    goals, label, unit = shares.goals, shares.label, shares.unit
     model, top = lex.model, max(goals[q].upper_bound for q in risen)
     while level < lex.options.budget.fair_levels and any(lex.values[b.name] > MIN_RISE for b in risen.values()):
         level += 1
@@ -302,14 +298,14 @@ def _raise_some_queues(
 
 
 def incumbent_values(s: Sets, x: Variables, placements: Placements) -> dict[str, float]:
-    """The values of all variables that say what these placements say, for every gang of the batch that has some."""
+    """The values of all variables for these placements, of gangs of the batch."""
     values = {v.name: 0.0 for v in x.model.variables()}
     for key, gangs in s.waiting_gangs.items():
         values[x.y[key].name] = float(sum(1 for j in gangs if j in placements))
-        k, shape = key[2], s.gang_classes[key[2]]
+        k, gang_class = key[2], s.gang_classes[key[2]]
         for j in gangs:
             if j in placements:
-                _add_gang_values(s, x, values, k, shape, _new_pods(placements[j], shape))
+                _add_gang_values(s, x, values, k, gang_class, _new_pods(placements[j], gang_class))
     for (k, index, h), u in x.u.items():
         values[u.name] = float(_subgroup_count(s, x, values, k, index, h))
     pod_rules.set_rule_values(s, x, values)
@@ -320,7 +316,7 @@ def incumbent_values(s: Sets, x: Variables, placements: Placements) -> dict[str,
 
 
 def _slot_layout_of(s: Sets, placements: Placements) -> dict[int, dict[SlotRequest, PodsPerSlot]]:
-    """Node -> portion -> cell -> pods of these placements that take their share there."""
+    """Node -> slot request -> device slot -> pods of these placements that use it."""
     room = s.free_nodes_after(placements)
     taken: dict[int, dict[SlotRequest, PodsPerSlot]] = {}
     for node, laid in room.slot_layout.items():
@@ -330,36 +326,36 @@ def _slot_layout_of(s: Sets, placements: Placements) -> dict[int, dict[SlotReque
     return taken
 
 
-def _new_pods(placements: tuple[Placement, ...], shape: GangClass) -> dict[tuple[int, int], int]:
+def _new_pods(placements: tuple[Placement, ...], gang_class: GangClass) -> dict[tuple[int, int], int]:
     """(role, node) -> pods that do not run yet."""
     fresh: dict[tuple[int, int], int] = {}
     for p in placements:
         fresh[p.role, p.node] = fresh.get((p.role, p.node), 0) + p.pods
-    for p in shape.running_pods:
+    for p in gang_class.running_pods:
         fresh[p.role, p.node] = fresh.get((p.role, p.node), 0) - p.pods
     return {key: pods for key, pods in fresh.items() if pods}
 
 
 def _add_gang_values(
-    s: Sets, x: Variables, values: dict[str, float], k: int, shape: GangClass, new_pods: dict[tuple[int, int], int]
+    s: Sets, x: Variables, values: dict[str, float], k: int, gang_class: GangClass, new_pods: dict[tuple[int, int], int]
 ) -> None:
     home = None
     for (t, node), pods in new_pods.items():
         i = int(s.bucket_of[node])
-        home = s.domains_by_tier[shape.hard_tier][i] if shape.hard_tier is not None else ROOT
+        home = s.domains_by_tier[gang_class.hard_tier][i] if gang_class.hard_tier is not None else ROOT
         terms = x.n[k, t].get(i, [])
         if terms and (
             home is None or terms[0][0] is not x.g.get((k, home))
         ):  # a domain of one place counts gangs, below
             values[terms[0][0].name] += pods
-    if home is None and shape.running_pods and shape.hard_tier is not None:
+    if home is None and gang_class.running_pods and gang_class.hard_tier is not None:
         home = s.domains[k][0] if s.domains[k] else None
     if home is not None and (k, home) in x.g:
         values[x.g[k, home].name] += 1
 
 
 def _subgroup_count(s: Sets, x: Variables, values: dict[str, float], k: int, index: int, h: int) -> int:
-    part, shape = s.gang_classes[k].subgroups[index], s.gang_classes[k]
+    part, gang_class = s.gang_classes[k].subgroups[index], s.gang_classes[k]
     hard = part.topology.mode == "hard" and part.topology.tier <= s.tree.highest_tier
 
     def at(i: int) -> int:
@@ -368,7 +364,9 @@ def _subgroup_count(s: Sets, x: Variables, values: dict[str, float], k: int, ind
 
     pods = sum(values[v.name] * c for t in part.roles for i, terms in x.n[k, t].items() if at(i) == h for v, c in terms)
     if any(values[y.name] for (_, _, of), y in x.y.items() if of == k):
-        pods += sum(p.pods for p in shape.running_pods if p.role in part.roles and at(int(s.bucket_of[p.node])) == h)
+        pods += sum(
+            p.pods for p in gang_class.running_pods if p.role in part.roles and at(int(s.bucket_of[p.node])) == h
+        )
     return round(pods) // part.size
 
 
@@ -399,7 +397,7 @@ def _oldest_gangs(s: Sets, x: Variables, values: dict[str, float]) -> tuple[int,
 
 
 def pods_per_bucket(x: Variables, values: Mapping[str, float]) -> dict[tuple[int, int, int], int]:
-    """(shape, role, place) -> pods of a solution."""
+    """(k, role, bucket) -> pods of a solution."""
     found = {}
     for (k, t), places in x.n.items():
         for i, terms in places.items():

@@ -1,4 +1,4 @@
-"""Which gangs are decided by one model."""
+"""The gangs that are decided by one model."""
 
 from __future__ import annotations
 
@@ -14,17 +14,13 @@ from solver.semantics.priorities import precedence
 def split_into_batches(
     problem: Problem, waiting: list[int], options: Options, compute_floor: Callable[[], GreedyFloor]
 ) -> tuple[list[list[int]], GreedyFloor | None]:
-    """(batches, what the greedy starts of all, if it was asked).
-
-    All gangs are in one model where it is small; else there is one for each urgency, and where that has too many shapes
-    as many gangs as one model holds, in the order in which the greedy asks them: so that no queue gets its share before
-    another one is looked at.
-    """
+    """(batches, the joint floor, if it was computed). All gangs are in one batch where its model is small; else there is
+    one for each precedence, or several, each of as many gangs in serving order as one model holds."""
     places = len({(n.leaf, n.node_class) for n in problem.nodes})
-    shapes = {j: waiting_class(j, problem.gangs[j]) for j in waiting}
+    gang_classes = {j: waiting_class(j, problem.gangs[j]) for j in waiting}
 
     def size(gangs: Iterable[int]) -> int:
-        return sum(_variable_count(shape, places) for shape in {shapes[j] for j in gangs})
+        return sum(_variable_count(gang_class, places) for gang_class in {gang_classes[j] for j in gangs})
 
     if size(waiting) <= options.budget.joint_variables:
         return ([sorted(waiting)] if waiting else []), None
@@ -36,26 +32,30 @@ def split_into_batches(
             floor = floor or compute_floor()
             turn = {j: position for position, j in enumerate(floor.serving_order)}
             gangs.sort(key=lambda j: turn.get(j, len(turn)))
-        found += _batches_by_size(gangs, shapes, places, options.budget.batch_variables)
+        found += _batches_by_size(gangs, gang_classes, places, options.budget.batch_variables)
     return [sorted(batch) for batch in found], floor
 
 
-def _variable_count(shape: GangClass, buckets: int) -> int:
-    return buckets * max(1, len(shape.roles))
+def _variable_count(gang_class: GangClass, buckets: int) -> int:
+    return buckets * max(1, len(gang_class.roles))
 
 
 def _batches_by_size(
-    gangs: Iterable[int], shapes: Mapping[int, GangClass], buckets: int, max_variables: int
+    gangs: Iterable[int], gang_classes: Mapping[int, GangClass], buckets: int, max_variables: int
 ) -> list[list[int]]:
     """The gangs in this order, as many to a batch as it has variables for."""
     found: list[list[int]] = [[]]
     known: set[GangClass] = set()
     size = 0
     for j in gangs:
-        if shapes[j] not in known and found[-1] and size + _variable_count(shapes[j], buckets) > max_variables:
+        if (
+            gang_classes[j] not in known
+            and found[-1]
+            and size + _variable_count(gang_classes[j], buckets) > max_variables
+        ):
             found.append([])
             known, size = set(), 0
-        size += 0 if shapes[j] in known else _variable_count(shapes[j], buckets)
-        known.add(shapes[j])
+        size += 0 if gang_classes[j] in known else _variable_count(gang_classes[j], buckets)
+        known.add(gang_classes[j])
         found[-1].append(j)
     return found

@@ -1,4 +1,4 @@
-"""Gang by gang into the room that is left: the floor of a batch, what raises it, and whoever still fits in the end."""
+"""Gangs started one by one by a greedy: the floor of a batch, and the gangs that still fit in the end."""
 
 from __future__ import annotations
 

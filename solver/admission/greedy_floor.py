@@ -1,5 +1,5 @@
-"""The greedy as the floor: no batch, and no row of batches, ends worse than what the greedy alone would start, by the
-objectives of admission in their order."""
+"""The greedy floor: no batch, and no sequence of batches, ends worse than what the greedy alone would start, by the
+objectives of admission in order."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ from solver.semantics.priorities import precedence
 from solver.semantics.share_measures import SiblingQueues
 
 SHARE_TOLERANCE = 1e-6
-"""Shares that differ by less, relatively, are held to be equal: the model holds them with that much room."""
+"""Shares that differ by less, relatively, are equal: the model holds them with that tolerance."""
 
 
 @dataclass(frozen=True, slots=True)
 class LevelScore:
-    """How good a set of started gangs is at one level. shares: for each group of queues the lowest ones, in order; then
-    sums over its gangs."""
+    """How good a set of started gangs is at one level. shares: for each group of siblings the lowest ones, in order."""
 
     shares: tuple[tuple[float, ...], ...]
     placed_share: int
@@ -40,12 +39,8 @@ class LevelScore:
 
 @dataclass(frozen=True, slots=True)
 class GreedyFloor:
-    """What the greedy alone starts of all gangs that wait, where they are decided in several batches, the most urgent
-    first.
-
-    A batch that is worth as much as the greedy's may lie where the next one then finds less room than the greedy had
-    left it. sets: of all gangs. line: the gangs as the greedy asked them.
-    """
+    """What the greedy alone starts of all waiting gangs, where these are decided in several batches: a batch as good as
+    the greedy's may leave the next one less room. sets: of all gangs."""
 
     sets: Sets
     placements: Placements

@@ -1,5 +1,4 @@
-"""Lower bounds on the costs of stage B that need no model: each gang alone in the free room, and all of them counted
-together."""
+"""Lower bounds on placement costs without a model: each gang alone in the free nodes, and all of them counted together."""
 
 from __future__ import annotations
 
@@ -16,33 +15,33 @@ from solver.semantics.placement_cost import UnopenedCapacity
 from solver.semantics.topology import ROOT
 
 TopologyCost = tuple[int, int]
-"""(parts torn, spread) of one gang."""
+"""(split subgroups, span) of one gang."""
 
 
-def min_topology_cost(s: Sets, shape: GangClass) -> TopologyCost:
-    """No gang of this shape is nearer."""
-    return min_split_subgroups(s, shape), min_tier_span(s, shape)
+def min_topology_cost(s: Sets, gang_class: GangClass) -> TopologyCost:
+    """The least cost of a gang of this class alone."""
+    return min_split_subgroups(s, gang_class), min_tier_span(s, gang_class)
 
 
 def excess_sort_key(least: TopologyCost, now: TopologyCost) -> TopologyCost:
-    """Sorts first who could be much nearer."""
+    """Sorts the largest excess over the bound first."""
     return least[0] - now[0], least[1] - now[1]
 
 
-def min_domains_per_tier(s: Sets, shape: GangClass) -> tuple[int, ...]:
-    """For each tier the fewest domains that hold a gang of this shape alone in the free room.
+def min_domains_per_tier(s: Sets, gang_class: GangClass) -> tuple[int, ...]:
+    """For each tier the fewest domains that hold a gang of this class alone in the free nodes.
 
     max min m :  the m largest domains of the tier hold need_t pods of each role t,
                  and the m with most free hold demand[r] of each resource r
     """
-    if shape.running_pods:
+    if gang_class.running_pods:
         return (1,) * len(s.tree.tiers)
-    asked = [(role.min_pods, s.domain_capacities_under_rules(role)) for role in shape.roles]
-    kinds = frozenset(kind for role in shape.roles for kind in role.node_classes)
+    asked = [(role.min_pods, s.domain_capacities_under_rules(role)) for role in gang_class.roles]
+    kinds = frozenset(kind for role in gang_class.roles for kind in role.node_classes)
     asked += [
         (amount, s.free_per_domain(r, kinds))
-        for r, amount in enumerate(shape.min_demand(s.resource_count))
-        if amount and shape.is_rigid
+        for r, amount in enumerate(gang_class.min_demand(s.resource_count))
+        if amount and gang_class.is_rigid
     ]
     return tuple(
         max(1, max((domains_needed(amount, tiers[level]) for amount, tiers in asked), default=1))
@@ -50,24 +49,25 @@ def min_domains_per_tier(s: Sets, shape: GangClass) -> tuple[int, ...]:
     )
 
 
-def min_tier_span(s: Sets, shape: GangClass) -> int:
-    """No gang of this shape is less spread: sum over tiers of weight * (fewest - 1)."""
-    return sum(weight * (m - 1) for weight, m in zip(s.tree.tier_weights, min_domains_per_tier(s, shape), strict=True))
+def min_tier_span(s: Sets, gang_class: GangClass) -> int:
+    """The least span of a gang of this class: sum over tiers of weight * (fewest - 1)."""
+    return sum(
+        weight * (m - 1) for weight, m in zip(s.tree.tier_weights, min_domains_per_tier(s, gang_class), strict=True)
+    )
 
 
-def min_split_subgroups(s: Sets, shape: GangClass) -> int:
-    """No gang of this shape has less of its subgroups torn: no domain holds more whole parts than fit it alone.
+def min_split_subgroups(s: Sets, gang_class: GangClass) -> int:
+    """The least cost of split subgroups: no domain holds more of them than fit it alone.
 
-    sum_S sum_tier weight_tier * max(0, parts_S - sum_d floor(pods of S that d holds / size_S))         S with one role,
-    which has the pods
+    sum_S sum_tier weight_tier * max(0, subgroups_S - sum_d floor(pods of S that d holds / size_S))    S of one role
     """
-    if shape.running_pods:
+    if gang_class.running_pods:
         return 0
     cost = 0
-    for part in shape.subgroups:
+    for part in gang_class.subgroups:
         if len(part.roles) != 1:
             continue
-        role = shape.roles[part.roles[0]]
+        role = gang_class.roles[part.roles[0]]
         for weight, domains in zip(
             s.tree.tier_weights, s.domain_capacities(role.pod_request, role.node_classes), strict=True
         ):
@@ -75,13 +75,13 @@ def min_split_subgroups(s: Sets, shape: GangClass) -> int:
     return cost
 
 
-def min_opened(s: Sets, shapes: Iterable[GangClass], unopened: UnopenedCapacity) -> tuple[int, int]:
-    """(whole supernodes, whole nodes) at least: over each set of kinds of node the pods that may use no other kind, and
-    over all nodes divided into groups (`_groups`) the sum of what the pods that fit into no other group open there."""
-    shapes = tuple(shapes)
+def min_opened(s: Sets, gang_classes: Iterable[GangClass], unopened: UnopenedCapacity) -> tuple[int, int]:
+    """(supernodes, nodes) that are opened at least: for each set of node classes by the pods that may use no other, and
+    summed over `_resource_groups` by the pods that fit into no other group."""
+    gang_classes = tuple(gang_classes)
     pods: dict[frozenset[int], dict[Vector, int]] = {}
-    for shape in shapes:
-        for role in shape.roles:
+    for gang_class in gang_classes:
+        for role in gang_class.roles:
             of_kind = pods.setdefault(role.node_classes, {})
             of_kind[role.request] = of_kind.get(role.request, 0) + role.min_pods
     found = [(0, 0)]
@@ -100,8 +100,7 @@ def min_opened(s: Sets, shapes: Iterable[GangClass], unopened: UnopenedCapacity)
 
 
 def _resource_groups(s: Sets, unopened: UnopenedCapacity) -> list[npt.NDArray[np.intp]]:
-    """The nodes in groups that count by the same resources; two of these that share a hypernode with nodes are one
-    group."""
+    """The nodes in groups that count by the same resources; groups that share a leaf are one."""
     marks = unopened.counted_resources @ (1 << np.arange(s.resource_count, dtype=np.int64))
     group = {int(mark): int(mark) for mark in np.unique(marks)}
     if len(group) > 1:
@@ -132,10 +131,10 @@ def _exclusive_pods(
 def min_opened_on(
     s: Sets, unopened: UnopenedCapacity, nodes: npt.NDArray[np.intp], asked: Mapping[Vector, int]
 ) -> tuple[int, int]:
-    """(whole supernodes, whole nodes) at least that these pods open on these nodes: what does not fit beside them, in
-    slots of each pod size.
+    """(supernodes, nodes) that these pods open at least on these nodes: what does not fit beside the unopened ones,
+    counted in slots of each pod size.
 
-        min m :  sum_{pods} floor(a / z)  <=  slots of size z outside whole ones + those of the m largest whole ones
+        min m :  sum_{pods} floor(a / z)  <=  slots of size z outside unopened ones + those of the m largest unopened ones
 
     for each resource and size.
     """

@@ -53,40 +53,40 @@ def fit_counts_by_role(state: State, gang_class: GangClass) -> list[dict[int, in
     ]
 
 
-def total_shortage(shape: GangClass, reach: list[dict[int, int]]) -> Fragmentation | None:
+def total_shortage(gang_class: GangClass, reach: list[dict[int, int]]) -> Fragmentation | None:
     """All roles together find room for too few pods."""
-    total = sum(min(role.max_pods, reach[t][ROOT]) for t, role in enumerate(shape.roles))
-    return Fragmentation(shape.min_pods, total) if total < shape.min_pods else None
+    total = sum(min(role.max_pods, reach[t][ROOT]) for t, role in enumerate(gang_class.roles))
+    return Fragmentation(gang_class.min_pods, total) if total < gang_class.min_pods else None
 
 
-def domain_shortage(tree: TopologyTree, shape: GangClass, reach: list[dict[int, int]]) -> DomainShortage | None:
+def domain_shortage(tree: TopologyTree, gang_class: GangClass, reach: list[dict[int, int]]) -> DomainShortage | None:
     """No domain of the gang's tier has room by number; the best of them."""
-    if shape.hard_tier is None or shape.hard_tier > tree.highest_tier:
+    if gang_class.hard_tier is None or gang_class.hard_tier > tree.highest_tier:
         return None
     best, at = -1, None
-    for h in tree.domains_at_tier(shape.hard_tier):
+    for h in tree.domains_at_tier(gang_class.hard_tier):
         if (
-            all(reach[t][h] >= role.min_pods for t, role in enumerate(shape.roles))
-            and sum(r[h] for r in reach) >= shape.min_pods
+            all(reach[t][h] >= role.min_pods for t, role in enumerate(gang_class.roles))
+            and sum(r[h] for r in reach) >= gang_class.min_pods
         ):
             return None
-        pods = sum(min(reach[t][h], role.min_pods) for t, role in enumerate(shape.roles))
+        pods = sum(min(reach[t][h], role.min_pods) for t, role in enumerate(gang_class.roles))
         best, at = (pods, h) if pods > best else (best, at)
-    return DomainShortage(shape.min_pods, max(0, min(best, shape.min_pods - 1)), shape.hard_tier, at)
+    return DomainShortage(gang_class.min_pods, max(0, min(best, gang_class.min_pods - 1)), gang_class.hard_tier, at)
 
 
 def subgroup_shortage(
-    tree: TopologyTree, shape: GangClass, k: int, reach: list[dict[int, int]]
+    tree: TopologyTree, gang_class: GangClass, k: int, reach: list[dict[int, int]]
 ) -> SubgroupShortage | None:
     """The domains of subgroup k's tier hold too few of it by number, inside the best domain of the gang."""
-    subgroup = shape.subgroups[k]
-    if subgroup.topology.mode != "hard" or subgroup.topology.tier > tree.highest_tier or shape.running_pods:
+    subgroup = gang_class.subgroups[k]
+    if subgroup.topology.mode != "hard" or subgroup.topology.tier > tree.highest_tier or gang_class.running_pods:
         return None
-    wanted = subgroups_needed(shape, subgroup)
+    wanted = subgroups_needed(gang_class, subgroup)
     domains = tree.domains_at_tier(subgroup.topology.tier)
     homes = (
-        tree.domains_at_tier(shape.hard_tier)
-        if shape.hard_tier is not None and shape.hard_tier <= tree.highest_tier
+        tree.domains_at_tier(gang_class.hard_tier)
+        if gang_class.hard_tier is not None and gang_class.hard_tier <= tree.highest_tier
         else (ROOT,)
     )
     parts = max(
@@ -99,10 +99,12 @@ def subgroup_shortage(
     return SubgroupShortage(k, subgroup.topology.tier, wanted, parts, subgroup.size) if parts < wanted else None
 
 
-def subgroups_needed(shape: GangClass, subgroup: Subgroup) -> int:
+def subgroups_needed(gang_class: GangClass, subgroup: Subgroup) -> int:
     """How many parts of the subgroup the gang needs at least, those that run not counted."""
-    others = sum(role.max_pods for t, role in enumerate(shape.roles) if t not in subgroup.roles)
-    return -(-max(sum(shape.roles[t].min_pods for t in subgroup.roles), shape.min_pods - others) // subgroup.size)
+    others = sum(role.max_pods for t, role in enumerate(gang_class.roles) if t not in subgroup.roles)
+    return -(
+        -max(sum(gang_class.roles[t].min_pods for t in subgroup.roles), gang_class.min_pods - others) // subgroup.size
+    )
 
 
 def _common_domains(tree: TopologyTree, domains: tuple[int, ...], home: int) -> list[int]:

@@ -106,5 +106,5 @@ def _cannot_grow(tree: TopologyTree, gang: Gang, placed: tuple[Placement, ...]) 
 
 
 def _stride_class(j: int, gang: Gang, placed: tuple[Placement, ...], t: int, pods: int) -> GangClass:
-    """A shape that asks for just these pods beside the placed ones."""
+    """A gang_class that asks for just these pods beside the placed ones."""
     return growing_class(j, gang, placed).with_fixed_mix([pods if i == t else 0 for i in range(len(gang.roles))])

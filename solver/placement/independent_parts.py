@@ -1,5 +1,4 @@
-"""Stage B in parts: gangs that can never meet in a leaf do not mind where the others go, so each part of them is spread
-alone."""
+"""Stage B in parts: gangs that can never meet in a leaf are placed independently of one another."""
 
 from __future__ import annotations
 
@@ -18,13 +17,12 @@ from solver.semantics.placements import Placements
 from solver.semantics.topology import ROOT
 
 WORK_PER_ROW = 2
-"""Work of a part for each pair of a gang's role and a place open to it (`Mapper`), measured on worlds of 1,000 and
-10,000 nodes."""
+"""Work of a part (`Mapper`) for each pair of a role and a bucket open to it, measured with 1,000 and 10,000 nodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartsTask:
-    """What the parts share. Each of them gets all sets, and is only asked for some of the gangs."""
+    """What the parts share; each part is some of the gangs."""
 
     sets: Sets
     admission: Admission
@@ -35,14 +33,14 @@ class PartsTask:
 def place_independent_groups(
     s: Sets, admission: Admission, floor: Placements, options: Options, mapper: Mapper
 ) -> PlacementResult:
-    """`stages.spread.spread`, part by part. Costs and bounds add up, since no place is open to gangs of two parts."""
+    """`place_admitted`, part by part. Costs and bounds add up, since no bucket is open to gangs of two parts."""
     parts = independent_groups(s, admission.admitted)
     if len(parts) < 2:
         return spread_together(s, admission, floor, options)
     rows = sum(
         len(s.pod_limits[k, t]) * s.gang_counts[k]
-        for k, shape in enumerate(s.gang_classes)
-        for t in range(len(shape.roles))
+        for k, gang_class in enumerate(s.gang_classes)
+        for t in range(len(gang_class.roles))
     )
     return merge_groups(
         mapper.map(place_group, PartsTask(s, admission, floor, options), parts, WORK_PER_ROW * rows), options
@@ -56,7 +54,7 @@ def place_group(task: PartsTask, gangs: tuple[int, ...]) -> PlacementResult:
 
 
 def merge_groups(results: list[PlacementResult], options: Options) -> PlacementResult:
-    """All parts as one. Where one of them was too coarse, all must be asked again: the places change."""
+    """All parts as one. Where buckets of one are unpackable, all are placed again, with other buckets."""
     coarse = tuple(sorted(i for part in results for i in part.unpackable_buckets))
     if coarse:
         return PlacementResult({}, (), coarse)
@@ -71,11 +69,8 @@ def merge_groups(results: list[PlacementResult], options: Options) -> PlacementR
 
 
 def independent_groups(s: Sets, gangs: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """The gangs in parts, that of the first gang first.
-
-    Kinds of nodes hang together when they share a leaf, when a gang may use both of them, or when a relation looks at
-    gangs on both of them.
-    """
+    """The gangs in parts, that of the first gang first. Node classes belong together when they share a leaf, when a gang
+    may use both, or when a pod rule concerns gangs on both."""
     shape_of = {j: k for (_, _, k), js in s.waiting_gangs.items() for j in js}
     above: dict[int, int] = {kind: kind for kind in sorted({place.node_class for place in s.buckets})}
 

@@ -1,5 +1,4 @@
-"""The last step where pods are to be scattered: inside each supernode the new pods go to the least loaded nodes, after
-everything is decided."""
+"""The last step where pods are to be spread: inside each bucket new pods go to the least loaded nodes."""
 
 from __future__ import annotations
 
@@ -14,12 +13,9 @@ from solver.semantics.placements import Placements, merge_placements, new_placem
 from solver.state.free_nodes import FreeNodes
 
 
-def spread_pods_evenly(problem: Problem, room: FreeNodes, placements: Placements) -> dict[int, tuple[Placement, ...]]:
-    """The same new pods per place (one leaf, one kind of node), dealt out evenly; a place where that finds no way stays
-    as it is, and so do pods in relations.
-
-    room: what is free beside these placements, kept up to date.
-    """
+def spread_pods_evenly(problem: Problem, free: FreeNodes, placements: Placements) -> dict[int, tuple[Placement, ...]]:
+    """The same new pods per bucket, dealt out evenly. A bucket where one pod finds no node stays as it is, and so do pods
+    under pod rules. free: beside these placements, changed with them."""
     new = {j: new_placements(problem.gangs[j], pods) for j, pods in placements.items()}
     found = {j: list(problem.gangs[j].running) for j in placements}
     places = coarsest_buckets(problem)
@@ -33,32 +29,32 @@ def spread_pods_evenly(problem: Problem, room: FreeNodes, placements: Placements
                 continue
             here.setdefault(place_of[p.node], []).append((j, p))
     for i, packed in sorted(here.items()):
-        mark = room.mark()
+        mark = free.mark()
         wishes: dict[GangRole, int] = {}
         for j, p in packed:
-            room.take_pods(p.node, problem.gangs[j].roles[p.role].pod_request, -p.pods)
+            free.take_pods(p.node, problem.gangs[j].roles[p.role].pod_request, -p.pods)
             wishes[j, p.role] = wishes.get((j, p.role), 0) + p.pods
-        even = _deal_evenly(problem, room, np.array(places[i].nodes, dtype=np.intp), wishes)
+        even = _deal_evenly(problem, free, np.array(places[i].nodes, dtype=np.intp), wishes)
         if even is None:
-            room.undo(mark)
+            free.undo(mark)
         for j, p in packed if even is None else even:
             found[j].append(p)
     return {j: merge_placements(pods) for j, pods in found.items()}
 
 
 def _deal_evenly(
-    problem: Problem, room: FreeNodes, nodes: np.ndarray, wanted_pods: Mapping[GangRole, int]
+    problem: Problem, free: FreeNodes, nodes: np.ndarray, wanted_pods: Mapping[GangRole, int]
 ) -> list[tuple[int, Placement]] | None:
-    """One pod after another, the largest first, each to the node that has most room for its like; None when one finds
+    """One pod after another, the largest first, each to the node that has most free for its like; None when one finds
     no node."""
     found = []
     asks = {(j, t): problem.gangs[j].roles[t].pod_request for j, t in wanted_pods}
-    for j, t in sorted(wanted_pods, key=lambda w: (-pod_size(room, nodes, asks[w]), w)):
+    for j, t in sorted(wanted_pods, key=lambda w: (-pod_size(free, nodes, asks[w]), w)):
         for _ in range(wanted_pods[j, t]):
-            slots = room.fit_counts(asks[j, t])[nodes]
+            slots = free.fit_counts(asks[j, t])[nodes]
             at = int(slots.argmax())
             if not slots[at]:
                 return None
-            room.take_pods(int(nodes[at]), asks[j, t], 1)
+            free.take_pods(int(nodes[at]), asks[j, t], 1)
             found.append((j, Placement(t, int(nodes[at]), 1)))
     return found

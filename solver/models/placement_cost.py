@@ -141,7 +141,7 @@ def opening_goals(s: Sets, x: Variables, start: StartValues, opened_nodes: Set[i
     sum_{k,t} floor(a_{k,t} / z) * n[k,t,i]
         <=  sum_{other nodes of i} floor(free / z)  +  sum_c floor(capacity_c / z) * w[i,c]
 
-    c: kinds of unopened nodes; z: sizes of pods of a resource that they count. These are the capacity rows, in which an
+    c: groups of equal unopened nodes; z: sizes of pods of a resource that they count. These are the capacity rows, in which an
     unopened node holds nothing until it is opened. Exact where the sizes divide one another and one resource decides;
     otherwise a relaxation, which stage C makes good.
     """
@@ -149,47 +149,47 @@ def opening_goals(s: Sets, x: Variables, start: StartValues, opened_nodes: Set[i
     o: dict[int, pulp.LpVariable] = {}
     w: list[pulp.LpVariable] = []
     for i, pods in pods_by_bucket(s, x).items():
-        kinds, leaf = _add_opening_variables(s, x, unopened, i), s.buckets[i].leaf
-        for c, kind in enumerate(kinds):
-            w.append(kind.w)
-            start[kind.w.name] = float(len(opened_nodes & set(kind.nodes)))
+        groups, leaf = _add_opening_variables(s, x, unopened, i), s.buckets[i].leaf
+        for c, group in enumerate(groups):
+            w.append(group.w)
+            start[group.w.name] = float(len(opened_nodes & set(group.nodes)))
             if leaf is not None and leaf in unopened.unopened_supernodes:
                 if leaf not in o:
                     o[leaf] = x.model.add_variable(f"super_{leaf}", 0, 1, cat=pulp.LpInteger)
                     start[o[leaf].name] = 0.0
-                start[o[leaf].name] = max(start[o[leaf].name], float(start[kind.w.name] > 0))
-                row = at_least([(o[leaf], len(kind.nodes)), (kind.w, -1)], 0)
+                start[o[leaf].name] = max(start[o[leaf].name], float(start[group.w.name] > 0))
+                row = at_least([(o[leaf], len(group.nodes)), (group.w, -1)], 0)
                 add_rows(x.model, [Row("supernode", (i, c), row)])
-        add_rows(x.model, _opening_rows(s, unopened, i, pods, kinds))
+        add_rows(x.model, _opening_rows(s, unopened, i, pods, groups))
     supernodes = Goal("supernodes", [(v, -1.0) for v in o.values()], 0.0, 1)
     return supernodes, Goal("nodes", [(v, -1.0) for v in w], 0.0, 1)
 
 
 def _add_opening_variables(s: Sets, x: Variables, unopened: UnopenedCapacity, i: int) -> list[UnopenedNodes]:
-    kinds: dict[tuple[Vector, tuple[bool, ...]], list[int]] = {}
+    groups: dict[tuple[Vector, tuple[bool, ...]], list[int]] = {}
     for n in s.buckets[i].nodes:
         if unopened.unopened_nodes[n]:
             counted = tuple(map(bool, unopened.counted_resources[n]))
-            kinds.setdefault((s.problem.nodes[n].capacity, counted), []).append(n)
+            groups.setdefault((s.problem.nodes[n].capacity, counted), []).append(n)
     found = []
-    for c, ((capacity, counted), nodes) in enumerate(kinds.items()):
+    for c, ((capacity, counted), nodes) in enumerate(groups.items()):
         w = x.model.add_variable(f"whole_{i}_{c}", 0, len(nodes), cat=pulp.LpInteger)
         found.append(UnopenedNodes(capacity, counted, tuple(nodes), w))
     return found
 
 
 def _opening_rows(
-    s: Sets, unopened: UnopenedCapacity, i: int, pods: list[tuple[Vector, Terms]], kinds: list[UnopenedNodes]
+    s: Sets, unopened: UnopenedCapacity, i: int, pods: list[tuple[Vector, Terms]], groups: list[UnopenedNodes]
 ) -> Iterator[Row]:
     nodes = np.array(s.buckets[i].nodes, dtype=np.intp)
     requests = [request for request, _ in pods]
     for r in range(s.resource_count):
-        counting = [kind for kind in kinds if kind.counted_resources[r]]
+        counting = [group for group in groups if group.counted_resources[r]]
         sizes = {request[r] for request in requests if request[r]}
         if not counting or not sizes:
             continue
         others = nodes[~(unopened.unopened_nodes[nodes] & unopened.counted_resources[nodes, r])]
         for z in floor_sizes(requests, r, sizes if len(sizes) <= MAX_FLOOR_SIZES else {1}):
-            opened: Terms = [(kind.w, -(kind.capacity[r] // z)) for kind in counting]
+            opened: Terms = [(group.w, -(group.capacity[r] // z)) for group in counting]
             free = int((s.free.amounts[others, r] // z).sum())
             yield Row("open", (i, r, z), normalized_at_most([*pods_of_size(pods, r, z), *opened], free))

@@ -113,10 +113,10 @@ class Sets:
 
     def free_nodes_after(self, placements: Placements) -> FreeNodes:
         """The free nodes once these gangs have started."""
-        room = self.free_nodes()
+        found = self.free_nodes()
         for j, pods in placements.items():
-            room.add_gang_pods(self.problem.gangs[j], new_placements(self.problem.gangs[j], pods))
-        return room
+            found.add_gang_pods(self.problem.gangs[j], new_placements(self.problem.gangs[j], pods))
+        return found
 
     @cached_property
     def resource_count(self) -> int:
@@ -398,7 +398,7 @@ class Sets:
 
     @cached_property
     def max_dominant_units(self) -> float:
-        """An upper bound on the dominant units that find room, whoever starts; inf without a dominant resource.
+        """An upper bound on the dominant units of gangs that fit at once; inf without a dominant resource.
 
         sum_v floor(free_v / g) * g / unit          g: the common divisor of what single pods ask for
         """

@@ -67,8 +67,8 @@ class Violation:
 
 def verify(problem: Problem, plan: Plan) -> list[Violation]:
     """Every rule that the plan breaks, in the order of `RULES` and of the indices; empty for a valid plan."""
-    ledger = CheckedPlan(problem, plan)
-    return [Violation(rule.__name__, where, message) for rule in RULES for where, message in rule(ledger)]
+    checked = CheckedPlan(problem, plan)
+    return [Violation(rule.__name__, where, message) for rule in RULES for where, message in rule(checked)]
 
 
 RULES = (

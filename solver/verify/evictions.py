@@ -10,8 +10,9 @@ from collections import Counter, defaultdict
 from itertools import pairwise
 
 from solver.plan import Decision
+from solver.problem import Role, Vector
 from solver.verify import quotas
-from solver.verify.checked_plan import CheckedPlan, Findings
+from solver.verify.checked_plan import CheckedPlan, Findings, add_vector, vector_sum
 from solver.verify.eviction_necessity import eviction_necessity
 from solver.verify.eviction_votes import VOTE_RULES, may_take_back, minimum_demand, queues_to_check, reclaim_ancestors
 
@@ -121,78 +122,65 @@ def reclaim_limits(x: CheckedPlan) -> Findings:
     """
     named: dict[int, set[int]] = defaultdict(set)
     useful: dict[int, set[int]] = {}
-    back: dict[int, set[int]] = {}
+    returned: dict[int, set[int]] = {}
     counted = {r for r, name in enumerate(x.problem.resources) if name != "pods"}
     for g, gang in enumerate(x.problem.gangs):
         if not x.evicted_pods[g]:
             continue
-        given = {r for (role, _) in x.evicted_pods[g] for r, amount in enumerate(gang.roles[role].request) if amount}
-        asked = [
-            {r for role in x.problem.gangs[j].roles for r, amount in enumerate(role.request) if amount}
-            for j in reclaimers(x, g)
-        ]
+        given = set().union(*(_resources(gang.roles[role]) for role, _ in x.evicted_pods[g]))
+        wanted = [set().union(*map(_resources, x.problem.gangs[j].roles)) for j in reclaimers(x, g)]
         for q in queues_to_check(x, g):
-            useful[q] = useful.get(q, counted).intersection(given, *asked)
-            back[q] = back.get(q, counted) & given
-            named[q] |= counted.intersection(set().union(*asked))
+            useful[q] = useful.get(q, counted).intersection(given, *wanted)
+            returned[q] = returned.get(q, counted) & given
+            named[q] |= counted.intersection(set().union(*wanted))
     for q, resources in sorted(useful.items()):
-        queue = x.problem.queues[q]
-        held = [
-            b + a - gone + back
-            for b, a, gone, back in zip(
-                x.allocated_amounts[q], x.new_amounts[q], x.evicted_amounts[q], _internally_evicted(x, q), strict=True
-            )
-        ]
+        remaining = vector_sum(vector_sum(x.allocated_amounts[q], x.new_amounts[q]), x.evicted_amounts[q], -1)
+        held = vector_sum(remaining, _internally_evicted(x, q))
         due = {x.problem.resources.index(name): amount for name, amount in x.deserved[q].items()}
-        counts = resources & due.keys() if named[q] & due.keys() else back[q] & due.keys() if due else resources
+        counts = resources & due.keys() if named[q] & due.keys() else returned[q] & due.keys() if due else resources
         if not any(held[r] >= int(due.get(r, 0)) for r in counts):
             yield ("queues", q, "deserved"), "gave up more than it held above what it deserves"
-        if any(amount < (least or 0) for amount, least in zip(held, queue.guarantee, strict=True)):
+        if any(amount < (least or 0) for amount, least in zip(held, x.problem.queues[q].guarantee, strict=True)):
             yield ("queues", q, "guarantee"), "gave up what it is guaranteed"
 
 
-def _internally_evicted(x: CheckedPlan, q: int) -> list[int]:
-    """What gangs below queue q, or in it, lost without it being asked: to others there, and to those who took back what
-    is their queue's."""
+def _resources(role: Role) -> set[int]:
+    return {r for r, amount in enumerate(role.request) if amount}
+
+
+def _internally_evicted(x: CheckedPlan, q: int) -> Vector:
+    """What gangs in or below queue q lost to others in or below it, and to owners of dedicated domains."""
     found = [0] * len(x.problem.resources)
     for g, gang in enumerate(x.problem.gangs):
-        if (
-            x.evicted_pods[g]
-            and q not in queues_to_check(x, g)
-            and all(
-                _is_below(x, home, q) for home in (gang.queue, *(x.problem.gangs[j].queue for j in reclaimers(x, g)))
-            )
-        ):
+        if not x.evicted_pods[g] or q in queues_to_check(x, g):
+            continue
+        homes = [gang.queue, *(x.problem.gangs[j].queue for j in reclaimers(x, g))]
+        if all(q in x.queue_path(home) for home in homes):
             for (role, _), pods in x.evicted_pods[g].items():
-                found = [sum_ + pods * amount for sum_, amount in zip(found, gang.roles[role].request, strict=True)]
-    return found
-
-
-def _is_below(x: CheckedPlan, q: int | None, top: int) -> bool:
-    while q is not None and q != top:
-        q = x.problem.queues[q].parent
-    return q == top
+                add_vector(found, gang.roles[role].request, pods)
+    return tuple(found)
 
 
 def entitlement(x: CheckedPlan) -> Findings:
-    """A preemptor that takes from other queues leaves its own, or one above it that is asked, of at least one resource
-    that it asks for, within what that deserves: what runs there and stays, with its own minima."""
+    """A preemptor that takes from other queues leaves its own, or an included ancestor, within what that deserves of at
+    least one resource that it asks for: what runs there and stays, with its own minima."""
     for j in sorted({j for g in range(len(x.problem.gangs)) for j in reclaimers(x, g)}):
-        gang = x.problem.gangs[j]
-        own = [
-            sum(pods * gang.roles[role].request[r] for (role, _), pods in x.running_pods[j].items())
-            for r in range(len(x.problem.resources))
-        ]
-        within = False
-        for q in (gang.queue, *reclaim_ancestors(x, gang.queue)):
-            due = {x.problem.resources.index(name): amount for name, amount in x.deserved[q].items()}
-            stays = [b - gone for b, gone in zip(x.allocated_amounts[q], x.evicted_amounts[q], strict=True)]
-            asked = [r for r in due if any(role.request[r] for role in gang.roles)]
-            within = within or any(
-                stays[r] - own[r] + minimum_demand(gang, r) <= due[r] + quotas.RESOLUTION for r in asked
-            )
-        if not within:
+        queue = x.problem.gangs[j].queue
+        if not any(_is_entitled(x, j, q) for q in (queue, *reclaim_ancestors(x, queue))):
             yield ("decisions", j), "takes from other queues what its own does not deserve"
+
+
+def _is_entitled(x: CheckedPlan, j: int, q: int) -> bool:
+    gang = x.problem.gangs[j]
+    own, wanted = [0] * len(x.problem.resources), set().union(*map(_resources, gang.roles))
+    for (role, _), pods in x.running_pods[j].items():
+        add_vector(own, gang.roles[role].request, pods)
+    for name, amount in x.deserved[q].items():
+        r = x.problem.resources.index(name)
+        others = x.allocated_amounts[q][r] - x.evicted_amounts[q][r] - own[r]
+        if r in wanted and others + minimum_demand(gang, r) <= amount + quotas.RESOLUTION:
+            return True
+    return False
 
 
 EVICTION_RULES = (evictions, eviction_rights, reclaim_limits, entitlement, *VOTE_RULES, eviction_necessity)
